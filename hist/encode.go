@@ -1,0 +1,296 @@
+package hist
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"math/bits"
+)
+
+// HdrHistogram's V2 encoding. A payload holds one number per bucket from the
+// lowest to the highest that is not empty: a count, or -n for a run of n empty
+// buckets. Numbers are zig-zag LEB128 of at most nine bytes, the ninth with eight
+// bits. A header gives the layout; the two are compressed by zlib, and a second
+// header stands before that. Source: HdrHistogram's AbstractHistogram and
+// ZigZagEncoding, in Java.
+const (
+	cookie           = 0x1c849303
+	compressedCookie = 0x1c849304
+	wordSize         = 0x10 // set in cookies; tells old readers nothing of use
+	wordSizeMask     = 0xf0
+	headerSize       = 40
+)
+
+// What a log may hold. A histogram of ours has less than 300 kB of payload and
+// one of five digits over all of int64 less than maxPayload in practice. With
+// maxCount values in an interval and maxIntervals intervals, the sum of a log
+// still fits in an int64.
+const (
+	maxPayload   = 4 << 20
+	maxCount     = 1 << 42
+	maxIntervals = 1 << 20
+)
+
+// appendNumber appends n to a payload.
+func appendNumber(b []byte, n int64) []byte {
+	u := uint64(n<<1 ^ n>>63)
+	for range 8 {
+		if u < 0x80 {
+			return append(b, byte(u))
+		}
+		b = append(b, byte(u)|0x80)
+		u >>= 7
+	}
+	return append(b, byte(u))
+}
+
+// number reads the number at the start of a payload; its size is 0 if it is cut
+// off.
+func number(b []byte) (n int64, size int) {
+	var u uint64
+	for i, c := range b {
+		if i == 8 {
+			u |= uint64(c) << 56
+		} else {
+			u |= uint64(c&0x7f) << (7 * i)
+		}
+		if c < 0x80 || i == 8 {
+			return int64(u>>1) ^ -int64(u&1), i + 1
+		}
+	}
+	return 0, 0
+}
+
+// pack returns the payload of a dense histogram.
+func (h *Histogram) pack() []byte {
+	var room [8 << 10]byte // spares most histograms a second allocation
+	b := room[:0]
+	next := 0
+	for i, n := range h.nonzero() {
+		b = appendNumber(appendRun(b, i-next), n)
+		next = i + 1
+	}
+	if h.count == 0 {
+		b = appendRun(b, 1) // there is always something
+	}
+	return bytes.Clone(b)
+}
+
+// appendRun appends a run of n empty buckets. One alone is written as its count.
+func appendRun(b []byte, n int) []byte {
+	switch n {
+	case 0:
+		return b
+	case 1:
+		return appendNumber(b, 0)
+	default:
+		return appendNumber(b, -int64(n))
+	}
+}
+
+// runs yields a payload's buckets with their counts: single empty ones with 0, a
+// run of n with -n under the index of its first, and a number cut off not at all.
+func runs(payload []byte) iter.Seq2[int, int64] {
+	return func(yield func(int, int64) bool) {
+		for i := 0; len(payload) > 0; i++ {
+			n, size := number(payload)
+			if size == 0 || !yield(i, n) {
+				return
+			}
+			if n < 0 {
+				i += int(-n) - 1
+			}
+			payload = payload[size:]
+		}
+	}
+}
+
+// An encoder makes base64 text of histograms. It keeps its buffers.
+type encoder struct {
+	buf bytes.Buffer
+	z   *zlib.Writer
+}
+
+func newEncoder() *encoder {
+	return &encoder{z: zlib.NewWriter(io.Discard)}
+}
+
+// appendTo appends the text to b.
+func (e *encoder) appendTo(b []byte, h *Histogram) ([]byte, error) {
+	payload := h.packed
+	if h.counts != nil {
+		payload = h.pack()
+	}
+	e.buf.Reset()
+	e.buf.Write(make([]byte, 8))
+	e.z.Reset(&e.buf)
+	var head [headerSize]byte
+	be := binary.BigEndian
+	be.PutUint32(head[0:], cookie|wordSize)
+	be.PutUint32(head[4:], uint32(len(payload)))
+	be.PutUint32(head[8:], 0) // normalizing index offset: none
+	be.PutUint32(head[12:], digits)
+	be.PutUint64(head[16:], 1) // the unit is the ns
+	be.PutUint64(head[24:], uint64(Highest))
+	be.PutUint64(head[32:], math.Float64bits(1))
+	_, err := e.z.Write(head[:])
+	if err == nil {
+		_, err = e.z.Write(payload)
+	}
+	if err == nil {
+		err = e.z.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compress histogram: %w", err)
+	}
+	out := e.buf.Bytes()
+	be.PutUint32(out[0:], compressedCookie|wordSize)
+	be.PutUint32(out[4:], uint32(len(out)-8))
+	return base64.StdEncoding.AppendEncode(b, out), nil
+}
+
+// A decoder makes histograms of base64 text, which it does not trust. It keeps
+// its buffers.
+type decoder struct {
+	raw   []byte
+	plain bytes.Buffer
+	z     io.ReadCloser
+	hist  *Histogram
+}
+
+// decode returns a histogram in compact form. One of another layout is fitted
+// into ours: each bucket counts at its highest value, so that quantiles up to
+// Highest read as they did, provided that it had at most three digits.
+func (d *decoder) decode(text []byte) (*Histogram, error) {
+	payload, l, err := d.inflate(text)
+	if err != nil {
+		return nil, err
+	}
+	if d.hist == nil {
+		d.hist = New()
+	}
+	d.hist.Reset()
+	_, end := bounds(top)
+	for i := uint64(0); len(payload) > 0; {
+		n, size := number(payload)
+		payload = payload[size:]
+		switch {
+		case size == 0:
+			return nil, errors.New("histogram: last count is cut off")
+		case n < 0 && -uint64(n) > l.buckets-i:
+			return nil, fmt.Errorf("histogram: %d empty buckets after %d, want %d altogether", -uint64(n), i, l.buckets)
+		case n < 0:
+			i += -uint64(n)
+			continue
+		case i >= l.buckets:
+			return nil, fmt.Errorf("histogram: more than %d counts", l.buckets)
+		case n > maxCount-d.hist.count:
+			return nil, fmt.Errorf("histogram: more than %d values", int64(maxCount))
+		case n > 0:
+			low, high := l.bounds(i)
+			if low <= end {
+				high = min(high, end)
+			}
+			d.hist.RecordN(high, n)
+			d.hist.min = min(d.hist.min, low)
+		}
+		i++
+	}
+	return d.hist.Clone(), nil
+}
+
+// inflate returns a histogram's payload and layout.
+func (d *decoder) inflate(text []byte) ([]byte, layout, error) {
+	fail := func(format string, args ...any) ([]byte, layout, error) {
+		return nil, layout{}, fmt.Errorf("histogram: "+format, args...)
+	}
+	be := binary.BigEndian
+	raw, err := base64.StdEncoding.AppendDecode(d.raw[:0], text)
+	d.raw = raw
+	switch {
+	case err != nil:
+		return fail("base64: %w", err)
+	case len(raw) < 8:
+		return fail("%d bytes, want more than 8", len(raw))
+	case be.Uint32(raw)&^wordSizeMask != compressedCookie:
+		return fail("cookie %#08x, want %#08x: only the V2 compressed encoding is read", be.Uint32(raw), compressedCookie|wordSize)
+	case uint64(be.Uint32(raw[4:])) > uint64(len(raw)-8):
+		return fail("compressed length %d, but %d bytes follow", be.Uint32(raw[4:]), len(raw)-8)
+	}
+	compressed := bytes.NewReader(raw[8 : 8+be.Uint32(raw[4:])])
+	if d.z == nil {
+		d.z, err = zlib.NewReader(compressed)
+	} else {
+		err = d.z.(zlib.Resetter).Reset(compressed, nil)
+	}
+	if err != nil {
+		d.z = nil
+		return fail("zlib: %w", err)
+	}
+	d.plain.Reset()
+	if _, err = d.plain.ReadFrom(io.LimitReader(d.z, headerSize+maxPayload+1)); err != nil {
+		return fail("zlib: %w", err)
+	}
+	b := d.plain.Bytes()
+	switch {
+	case len(b) < headerSize:
+		return fail("%d bytes uncompressed, want at least %d", len(b), headerSize)
+	case len(b) > headerSize+maxPayload:
+		return fail("more than %d bytes uncompressed", headerSize+maxPayload)
+	case be.Uint32(b)&^wordSizeMask != cookie:
+		return fail("inner cookie %#08x, want %#08x", be.Uint32(b), cookie|wordSize)
+	case uint64(be.Uint32(b[4:])) != uint64(len(b)-headerSize):
+		return fail("payload length %d, but %d bytes follow", be.Uint32(b[4:]), len(b)-headerSize)
+	}
+	// Counts are written in the order of values, whatever the offset in b[8:12]
+	// says about the writer's memory.
+	ratio := math.Float64frombits(be.Uint64(b[32:]))
+	if ratio != 1 && ratio != 0 {
+		return fail("conversion ratio %v, want 1: values must be integers", ratio)
+	}
+	l, err := newLayout(be.Uint32(b[12:]), int64(be.Uint64(b[16:])), int64(be.Uint64(b[24:])))
+	return b[headerSize:], l, err
+}
+
+// layout is the layout of a histogram that somebody else wrote.
+type layout struct {
+	unitBits uint   // buckets are at least 1<<unitBits wide
+	halfBits uint   // 1<<halfBits buckets for each doubling
+	buckets  uint64 // there are no more
+}
+
+func newLayout(digits uint32, lowest, highest int64) (layout, error) {
+	if digits > 5 {
+		return layout{}, fmt.Errorf("histogram: %d significant digits, want 0 to 5", digits)
+	}
+	single := uint64(2) // buckets of a single unit reach at least so far
+	for range digits {
+		single *= 10
+	}
+	l := layout{
+		unitBits: uint(bits.Len64(uint64(max(lowest, 1))) - 1),
+		halfBits: uint(max(bits.Len64(single-1), 1) - 1),
+	}
+	// The highest bucket must not reach beyond int64.
+	if l.unitBits+l.halfBits > 61 {
+		return layout{}, fmt.Errorf("histogram: lowest value %d is too large for %d digits", lowest, digits)
+	}
+	size := uint(bits.Len64(uint64(max(highest, 0)))) // of the highest value
+	l.buckets = uint64(2+max(size, l.unitBits+l.halfBits+1)-(l.unitBits+l.halfBits+1)) << l.halfBits
+	return l, nil
+}
+
+func (l layout) bounds(i uint64) (low, high int64) {
+	shift := l.unitBits
+	if doubling := i >> l.halfBits; doubling > 1 {
+		shift += uint(doubling - 1)
+		i -= (doubling - 1) << l.halfBits
+	}
+	return int64(i << shift), int64((i+1)<<shift - 1)
+}

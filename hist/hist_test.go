@@ -1,0 +1,352 @@
+package hist
+
+import (
+	"bytes"
+	"math"
+	"testing"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"pgregory.net/rapid"
+)
+
+// reference returns HdrHistogram's own histogram of the same layout.
+func reference() *hdr.Histogram { return hdr.New(1, Highest, digits) }
+
+func of(values ...int64) *Histogram {
+	h := New()
+	for _, v := range values {
+		h.Record(v)
+	}
+	return h
+}
+
+// latencies draws values of every magnitude, edges of buckets among them.
+func latencies(highest int64) *rapid.Generator[[]int64] {
+	value := rapid.Custom(func(t *rapid.T) int64 {
+		v := int64(math.Exp2(rapid.Float64Range(0, math.Log2(float64(highest))).Draw(t, "log2")))
+		if rapid.Bool().Draw(t, "edge") {
+			low, high := bounds(index(v))
+			v = rapid.SampledFrom([]int64{low - 1, low, high, high + 1}).Draw(t, "which")
+		}
+		return max(0, min(v, highest))
+	})
+	return rapid.SliceOfN(value, 0, 100)
+}
+
+func TestLayoutIsTheReferences(t *testing.T) {
+	if got := index(Highest); got != top {
+		t.Errorf("index(Highest) = %d, top is %d", got, top)
+	}
+	next := int64(0)
+	for i := range buckets {
+		low, high := bounds(i)
+		if low != next || index(low) != i || index(high) != i {
+			t.Fatalf("bucket %d is %d to %d, of index %d and %d; want it to begin at %d", i, low, high, index(low), index(high), next)
+		}
+		if low > 0 && float64(high-low) > float64(low)/1000 {
+			t.Fatalf("bucket %d, %d to %d, is wider than a thousandth", i, low, high)
+		}
+		next = high + 1
+	}
+
+	ref := reference()
+	for i := range buckets {
+		low, _ := bounds(i)
+		if err := ref.RecordValue(low); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var bar int
+	bars := ref.Distribution()
+	for ; bar < buckets; bar++ {
+		if low, high := bounds(bar); bars[bar].From != low || bars[bar].To != high || bars[bar].Count != 1 {
+			t.Fatalf("bucket %d is %d to %d, the reference's %v", bar, low, high, bars[bar])
+		}
+	}
+}
+
+// TestAgreesWithReference compares all figures, in the dense form and in the
+// compact one.
+func TestAgreesWithReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := latencies(Highest).Draw(t, "values")
+		h, ref := New(), reference()
+		exactMin, exactMax := int64(math.MaxInt64), int64(0)
+		for _, v := range values {
+			n := rapid.Int64Range(1, 5).Draw(t, "n")
+			if n == 1 {
+				h.Record(v)
+			} else {
+				h.RecordN(v, n)
+			}
+			if err := ref.RecordValues(v, n); err != nil {
+				t.Fatal(err)
+			}
+			exactMin, exactMax = min(exactMin, v), max(exactMax, v)
+		}
+		if len(values) == 0 {
+			exactMin = 0
+		}
+		for _, h := range []*Histogram{h, h.Clone()} {
+			if h.Count() != ref.TotalCount() || h.Min() != exactMin || h.Max() != exactMax {
+				t.Fatalf("count, min, max %d, %d, %d; want %d, %d, %d", h.Count(), h.Min(), h.Max(), ref.TotalCount(), exactMin, exactMax)
+			}
+			if !near(h.Mean(), ref.Mean()) || !near(h.StdDev(), ref.StdDev()) {
+				t.Fatalf("mean %v, standard deviation %v; want %v, %v", h.Mean(), h.StdDev(), ref.Mean(), ref.StdDev())
+			}
+			for _, p := range []float64{0.001, 1, 25, 50, 75, 90, 95, 99, 99.9, 99.99, 100, rapid.Float64Range(0.001, 100).Draw(t, "p")} {
+				if got, want := h.Quantile(p/100), min(ref.ValueAtPercentile(p), exactMax); got != want {
+					t.Fatalf("p%v is %d, want %d", p, got, want)
+				}
+			}
+			if h.Quantile(0) != exactMin || h.Quantile(-1) != exactMin || h.Quantile(2) != exactMax {
+				t.Fatalf("quantiles at and beyond the ends: %d, %d, %d", h.Quantile(0), h.Quantile(-1), h.Quantile(2))
+			}
+			var below int64
+			bars := ref.Distribution()
+			h.Each(func(low, high, count int64) bool {
+				for bars[0].Count == 0 {
+					bars = bars[1:]
+				}
+				if bars[0] != (hdr.Bar{From: low, To: high, Count: count}) {
+					t.Fatalf("bucket %d to %d: %d, want %v", low, high, count, bars[0])
+				}
+				bars = bars[1:]
+				if got := h.CountAtOrBelow(low - 1); got != below {
+					t.Fatalf("%d at or below %d, want %d", got, low-1, below)
+				}
+				below += count
+				if got := h.CountAtOrBelow(low); got != below {
+					t.Fatalf("%d at or below %d, want %d", got, low, below)
+				}
+				return true
+			})
+			if below != h.Count() || h.CountAtOrBelow(math.MaxInt64) != below {
+				t.Fatalf("buckets hold %d of %d", below, h.Count())
+			}
+		}
+	})
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
+
+func TestMergeIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lists := rapid.SliceOfN(latencies(3*Highest), 1, 4).Draw(t, "values")
+		whole, merged := New(), New()
+		if rapid.Bool().Draw(t, "into compact") {
+			merged = New().Clone()
+		}
+		for _, values := range lists {
+			part := New()
+			for _, v := range values {
+				v -= 5 // some are negative
+				whole.Record(v)
+				part.Record(v)
+			}
+			if rapid.Bool().Draw(t, "from compact") {
+				part = part.Clone()
+			}
+			before := part.Clone()
+			merged.Merge(part)
+			same(t, part, before)
+		}
+		same(t, merged, whole)
+		same(t, merged.Clone(), whole)
+	})
+}
+
+// same compares everything that there is to see.
+func same(t interface{ Fatalf(string, ...any) }, a, b *Histogram) {
+	type figures struct{ count, min, max, saturated, negative int64 }
+	of := func(h *Histogram) figures {
+		return figures{h.Count(), h.Min(), h.Max(), h.Saturated(), h.Negative()}
+	}
+	if of(a) != of(b) || !a.Equal(b) || !b.Equal(a) || !bytes.Equal(a.Clone().packed, b.Clone().packed) {
+		t.Fatalf("histograms differ: %+v and %+v", of(a), of(b))
+	}
+}
+
+func TestResetLeavesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := New()
+		for round := range 3 {
+			values := latencies(2*Highest).Draw(t, "values")
+			for _, v := range values {
+				h.Record(v - 3)
+			}
+			h.Reset()
+			same(t, h, New())
+			for i, n := range h.counts {
+				if n != 0 {
+					t.Fatalf("round %d: bucket %d still holds %d", round, i, n)
+				}
+			}
+		}
+	})
+	c := of(1, 2, 3).Clone()
+	c.Reset()
+	c.Record(7)
+	same(t, c, of(7))
+}
+
+func TestCloneIsIndependent(t *testing.T) {
+	h := of(10, 1000, 100_000)
+	c := h.Clone()
+	h.Record(5)
+	same(t, c, of(10, 1000, 100_000))
+	d := c.Clone()
+	c.Record(6)
+	same(t, c, of(10, 1000, 100_000, 6))
+	same(t, d, of(10, 1000, 100_000))
+	same(t, h, of(10, 1000, 100_000, 5))
+}
+
+func TestCloneIsCompact(t *testing.T) {
+	h := New()
+	for i := range int64(10_000) {
+		h.Record(50_000 + i*i%1_000_000)
+	}
+	h.Record(Highest)
+	if c := h.Clone(); c.counts != nil || len(c.packed) > 5000 || cap(c.packed) > 2*len(c.packed) {
+		t.Errorf("a clone keeps %d bytes of %d", len(c.packed), cap(c.packed))
+	}
+}
+
+func TestOutOfRange(t *testing.T) {
+	_, end := bounds(top)
+	h := of(-1, math.MinInt64, 0, Highest, end, end+1, 2*Highest, math.MaxInt64)
+	h.RecordN(-7, 2)
+	h.RecordN(3*Highest, 4)
+	h.RecordN(5, 0)
+	h.RecordN(5, -1)
+	if h.Count() != 14 || h.Negative() != 4 || h.Saturated() != 7 || h.Min() != 0 || h.Max() != math.MaxInt64 {
+		t.Errorf("count %d, negative %d, saturated %d, min %d, max %d", h.Count(), h.Negative(), h.Saturated(), h.Min(), h.Max())
+	}
+	if got := h.CountAtOrBelow(0); got != 5 {
+		t.Errorf("%d at or below 0, want 5", got)
+	}
+	if got := h.Quantile(0.9); got != end {
+		t.Errorf("p90 of saturated values is %d, want the end of the last bucket, %d", got, end)
+	}
+	if got := h.Quantile(1); got != math.MaxInt64 {
+		t.Errorf("p100 is %d, want the maximum", got)
+	}
+}
+
+func TestEqualTellsApart(t *testing.T) {
+	base := of(1, 2, 3)
+	for _, o := range []*Histogram{of(), of(1, 2), of(1, 2, 4), of(1, 2, 2), of(1, 2, 3, 3), of(0, 2, 3)} {
+		if base.Equal(o) || o.Equal(base) || base.Equal(o.Clone()) || o.Clone().Equal(base) {
+			t.Errorf("counts %d: equal to another", o.Count())
+		}
+	}
+}
+
+func TestEachStops(t *testing.T) {
+	for _, h := range []*Histogram{of(1, 2, 3), of(1, 2, 3).Clone()} {
+		var calls int
+		h.Each(func(low, high, count int64) bool { calls++; return calls < 2 })
+		if calls != 2 {
+			t.Errorf("%d calls, want 2", calls)
+		}
+	}
+}
+
+func TestRecordingDoesNotAllocate(t *testing.T) {
+	h, o := New(), of(1, 1e6, Highest)
+	compact := o.Clone()
+	v := int64(1)
+	for name, f := range map[string]func(){
+		"Record":           func() { h.Record(v); v = v*3%(2*Highest) - 1 },
+		"RecordN":          func() { h.RecordN(v, 2) },
+		"Merge":            func() { h.Merge(o) },
+		"Merge of a clone": func() { h.Merge(compact) },
+		"Reset":            h.Reset,
+		"Quantile":         func() { h.Quantile(0.99) },
+	} {
+		if n := testing.AllocsPerRun(1000, f); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// spread is a second of 100,000 responses, most within 50 to 250 µs.
+func spread() []int64 {
+	values := make([]int64, 100_000)
+	x := uint64(1)
+	for i := range values {
+		x = x*6364136223846793005 + 1442695040888963407
+		u := float64(x>>11) / (1 << 53)
+		values[i] = 50_000 + int64(-40_000*math.Log(1-u))
+	}
+	return values
+}
+
+func BenchmarkRecord(b *testing.B) {
+	h, values := New(), spread()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i == len(values) {
+			i = 0
+		}
+		h.Record(values[i])
+	}
+}
+
+func BenchmarkRecordReference(b *testing.B) {
+	h, values := reference(), spread()
+	for i := 0; b.Loop(); i++ {
+		if i == len(values) {
+			i = 0
+		}
+		if err := h.RecordValue(values[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSecond(b *testing.B) {
+	full := of(spread()...)
+	compact := full.Clone()
+	total := New()
+	for _, bb := range []struct {
+		name string
+		f    func()
+	}{
+		{"Merge", func() { total.Merge(full) }},
+		{"MergeClone", func() { total.Merge(compact) }},
+		{"Clone", func() { full.Clone() }},
+		{"Quantile", func() { full.Quantile(0.999) }},
+		{"QuantileOfClone", func() { compact.Quantile(0.999) }},
+		{"MergeReset", func() { total.Reset(); total.Merge(full) }},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				bb.f()
+			}
+		})
+	}
+	var w discard
+	l, err := NewLogWriter(&w, time.Unix(0, 0))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("LogWrite", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			w.n = 0
+			if err := l.Write(Interval{Tag: "response", Length: time.Second, Hist: compact}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(w.n), "file-B")
+		b.ReportMetric(float64(len(compact.packed)), "clone-B")
+	})
+}
+
+type discard struct{ n int }
+
+func (d *discard) Write(p []byte) (int, error) { d.n += len(p); return len(p), nil }

@@ -1,0 +1,48 @@
+package pace
+
+import "math/rand/v2"
+
+// scheduleStream is the stream of arrivals; connections have the others.
+const scheduleStream = ^uint64(0)
+
+// newRNG returns the generator of one stream of a seed. Seeds and streams are
+// small numbers that differ in a few bits; mixing makes their states unrelated.
+func newRNG(seed, stream uint64) rand.PCG {
+	var p rand.PCG
+	p.Seed(mix(seed), mix(mix(seed)+stream))
+	return p
+}
+
+// mix is the output function of SplitMix64 (Steele, Lea, Flood: Fast splittable
+// pseudorandom number generators, 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// exponential returns a random number of mean one by von Neumann's comparisons
+// (Various techniques used in connection with random digits, 1951). It draws 4.3
+// numbers on average and uses no logarithm, whose last bit differs between
+// machines: the result is exact to 2⁻⁶⁴.
+//
+// With u the first number, the chance that a run of falling numbers after it has
+// even length is e⁻ᵘ; so u is kept with that chance, and the whole part counts
+// the failures before, each of which has chance 1/e.
+func exponential(p *rand.PCG) fixed {
+	for whole := uint64(0); ; whole++ {
+		first := p.Uint64()
+		even := true
+		for last := first; ; even = !even {
+			u := p.Uint64()
+			if u >= last {
+				break
+			}
+			last = u
+		}
+		if even {
+			return fixed{whole, first}
+		}
+	}
+}

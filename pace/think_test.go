@@ -1,0 +1,105 @@
+package pace
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestThinkTimes(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		think        Think
+		min, max     time.Duration
+		mean, spread float64 // in ms; spread is the standard deviation
+	}{
+		{Think{}, 0, 0, 0, 0},
+		{Think{Mean: 3 * ms}, 3 * ms, 3 * ms, 3, 0},
+		{Think{Kind: Uniform, Min: 2 * ms, Max: 8 * ms}, 2 * ms, 8 * ms, 5, 6 / math.Sqrt(12)},
+		{Think{Kind: Uniform, Min: 2 * ms, Max: 2 * ms}, 2 * ms, 2 * ms, 2, 0},
+		{Think{Kind: Exponential, Mean: 5 * ms}, 0, 200 * ms, 5, 5},
+		{Think{Kind: Exponential, Mean: MaxThink}, 0, 40 * MaxThink, 86400e3, 86400e3},
+	} {
+		if err := tt.think.Validate(); err != nil {
+			t.Errorf("%+v: %v", tt.think, err)
+		}
+		const n = 100_000
+		var sum, squares float64
+		thinker := tt.think.Thinker(1, 2)
+		for range n {
+			d := thinker.Next()
+			if d < tt.min || d > tt.max {
+				t.Fatalf("%+v: %v, want %v to %v", tt.think, d, tt.min, tt.max)
+			}
+			x := float64(d) / 1e6
+			sum += x
+			squares += (x - tt.mean) * (x - tt.mean)
+		}
+		if got := sum / n; math.Abs(got-tt.mean) > 0.01*tt.mean {
+			t.Errorf("%+v: mean %v, want %v", tt.think, got, tt.mean)
+		}
+		if got := math.Sqrt(squares / n); math.Abs(got-tt.spread) > 0.02*tt.spread {
+			t.Errorf("%+v: standard deviation %v, want %v", tt.think, got, tt.spread)
+		}
+	}
+}
+
+func TestUniformThinkReachesBothEnds(t *testing.T) {
+	thinker := Think{Kind: Uniform, Min: 1, Max: 3}.Thinker(1, 1)
+	var seen [4]int
+	for range 300 {
+		seen[thinker.Next()]++
+	}
+	for d := 1; d <= 3; d++ {
+		if seen[d] < 50 {
+			t.Errorf("%d of 300 think times are %d ns, want about 100", seen[d], d)
+		}
+	}
+}
+
+func TestThinkersDiffer(t *testing.T) {
+	think := Think{Kind: Exponential, Mean: time.Second}
+	seen := map[time.Duration]bool{}
+	for seed := range uint64(10) {
+		for connection := range uint64(100) {
+			a, b := think.Thinker(seed, connection), think.Thinker(seed, connection)
+			first := a.Next()
+			if first != b.Next() {
+				t.Fatalf("seed %d, connection %d: not repeatable", seed, connection)
+			}
+			seen[first] = true
+		}
+	}
+	if len(seen) != 1000 {
+		t.Errorf("1000 connections drew %d different first think times", len(seen))
+	}
+}
+
+func TestThinkValidate(t *testing.T) {
+	for _, tt := range []struct {
+		think Think
+		want  []string
+	}{
+		{Think{Kind: 9, Mean: -1}, []string{"kind 9: want Fixed (0), Uniform (1) or Exponential (2)", "mean: -1ns, want 0 to 24h0m0s"}},
+		{Think{Kind: Uniform, Mean: 1, Min: 5, Max: 4}, []string{"mean: 1ns, but uniform think time does not use it", "min: 5ns is more than max, 4ns"}},
+		{Think{Mean: 1, Max: 25 * time.Hour}, []string{"max: 25h0m0s, want 0 to 24h0m0s"}},
+		{Think{Kind: Exponential, Min: 1}, []string{"min: 1ns, but exponential think time does not use it"}},
+	} {
+		err := tt.think.Validate()
+		for _, want := range tt.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: error %v, want %q", tt.think, err, want)
+			}
+		}
+	}
+}
+
+func TestThinkDoesNotAllocate(t *testing.T) {
+	for _, think := range []Think{{Mean: 1}, {Kind: Uniform, Max: 1000}, {Kind: Exponential, Mean: 1000}} {
+		thinker := think.Thinker(1, 1)
+		if n := testing.AllocsPerRun(1000, func() { thinker.Next() }); n != 0 {
+			t.Errorf("%v: %v allocations per think time", think.Kind, n)
+		}
+	}
+}

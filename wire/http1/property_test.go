@@ -1,0 +1,220 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawCuts draws places at which to cut n bytes.
+func drawCuts(t *rapid.T, n int) []int {
+	cuts := rapid.SliceOfN(rapid.IntRange(0, n), 0, 8).Draw(t, "cuts")
+	slices.Sort(cuts)
+	return cuts
+}
+
+// drawValid draws a response that is in order, with its informational responses
+// before it, and tells whether only the end of the connection ends it.
+func drawValid(t *rapid.T, method string) (input []byte, toEnd bool) {
+	var b bytes.Buffer
+	for range rapid.IntRange(0, 2).Draw(t, "informational") {
+		fmt.Fprintf(&b, "HTTP/1.1 %s\r\n", rapid.SampledFrom([]string{"100 Continue", "102 ", "103 Early Hints"}).Draw(t, "1xx"))
+		drawFields(t, &b)
+		b.WriteString("\r\n")
+	}
+	minor := rapid.IntRange(0, 1).Draw(t, "minor")
+	status := rapid.OneOf(rapid.SampledFrom([]int{200, 204, 304, 404, 500}), rapid.IntRange(200, 599)).Draw(t, "status")
+	fmt.Fprintf(&b, "HTTP/1.%d %d %s\r\n", minor, status, rapid.StringMatching(`[ -~]{0,20}`).Draw(t, "reason"))
+	drawFields(t, &b)
+	if rapid.Bool().Draw(t, "connection") {
+		fmt.Fprintf(&b, "%s:%s\r\n",
+			rapid.SampledFrom([]string{"Connection", "connection", "CONNECTION"}).Draw(t, "spelling"),
+			rapid.SampledFrom([]string{" close", "keep-alive", " Keep-Alive, x", " x,Close ", "\tfoo"}).Draw(t, "options"))
+	}
+	bodyless := method == "HEAD" || status == 204 || status == 304
+	body := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "body")
+	switch framing := rapid.IntRange(0, 2).Draw(t, "framing"); {
+	case framing == 0:
+		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n", len(body))
+		if !bodyless {
+			b.Write(body)
+		}
+	case framing == 1 && minor == 1:
+		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+		if !bodyless {
+			drawChunks(t, &b, body)
+		}
+	default:
+		b.WriteString("\r\n")
+		if !bodyless {
+			b.Write(body)
+			toEnd = true
+		}
+	}
+	return b.Bytes(), toEnd
+}
+
+func drawFields(t *rapid.T, b *bytes.Buffer) {
+	for range rapid.IntRange(0, 4).Draw(t, "fields") {
+		fmt.Fprintf(b, "X-%s:%s\r\n",
+			rapid.StringMatching(`[!#-'*+.0-9A-Z^-z|~-]{0,16}`).Draw(t, "name"),
+			rapid.StringMatching(`[\t -~]{0,30}`).Draw(t, "value"))
+	}
+}
+
+func drawChunks(t *rapid.T, b *bytes.Buffer, body []byte) {
+	extension := rapid.SampledFrom([]string{"", "", ";a", ";a=\"b\""})
+	for len(body) > 0 {
+		n := rapid.IntRange(1, len(body)).Draw(t, "chunk")
+		size := rapid.SampledFrom([]string{"%x", "%X", "0%x"}).Draw(t, "hex")
+		fmt.Fprintf(b, size+"%s\r\n%s\r\n", n, extension.Draw(t, "extension"), body[:n])
+		body = body[n:]
+	}
+	fmt.Fprintf(b, "0%s\r\n", extension.Draw(t, "extension"))
+	drawFields(t, b)
+	b.WriteString("\r\n")
+}
+
+// On responses that are in order, the codec agrees with net/http about the status,
+// the length of the body, where the response ends and whether the connection
+// lives on.
+func TestAgreesWithNetHTTP(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		method := rapid.SampledFrom([]string{"GET", "HEAD", "POST"}).Draw(t, "method")
+		input, toEnd := drawValid(t, method)
+
+		r := bufio.NewReader(bytes.NewReader(input))
+		var want *http.Response
+		for want == nil || want.StatusCode < 200 {
+			var err error
+			if want, err = http.ReadResponse(r, &http.Request{Method: method}); err != nil {
+				t.Fatalf("net/http refuses %q: %v", input, err)
+			}
+		}
+		body, err := io.Copy(io.Discard, want.Body)
+		if err != nil {
+			t.Fatalf("net/http refuses the body of %q: %v", input, err)
+		}
+		if rest, _ := io.ReadAll(r); len(rest) > 0 {
+			t.Fatalf("net/http leaves %q of %q", rest, input)
+		}
+
+		config := testConfig()
+		config.Request = []byte(method + " / HTTP/1.1\r\nHost: h\r\n\r\n")
+		c, err := NewClient(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := feed(t, c, input, drawCuts(t, len(input))...)
+		outcome := outcome{used: len(input), done: !toEnd, status: want.StatusCode, body: body, reusable: !want.Close && !toEnd}
+		if want.StatusCode >= 400 {
+			if failure := StatusError(want.StatusCode); toEnd {
+				outcome.after = failure
+			} else {
+				outcome.err = failure
+			}
+		}
+		if got != outcome {
+			t.Fatalf("%q:\n got %v\nwant %v", input, got, outcome)
+		}
+	})
+}
+
+// drawAny draws a response that is in order, or nearly so: a case of the table or
+// a drawn one, with some bytes changed, lost or put in.
+func drawAny(t *rapid.T) []byte {
+	var input []byte
+	if rapid.Bool().Draw(t, "from the table") {
+		input = []byte(rapid.SampledFrom(responseTests).Draw(t, "case").input)
+	} else {
+		input, _ = drawValid(t, "GET")
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "changes") {
+		at := rapid.IntRange(0, len(input)).Draw(t, "at")
+		with := rapid.SampledFrom([]string{"", "\r", "\n", "\r\n", " ", "\t", ":", ",", ";", "\x00", "\xff", "0", "x", "Content-Length: 1\r\n", "\r\n\r\n"}).Draw(t, "with")
+		lost := min(rapid.IntRange(0, 2).Draw(t, "lost"), len(input)-at)
+		input = slices.Concat(input[:at], []byte(with), input[at+lost:])
+	}
+	return input
+}
+
+// Any bytes, in order or not, mean the same with and without the memo, whatever
+// it holds, and however they are cut.
+func TestMemoChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		config := testConfig()
+		if rapid.Bool().Draw(t, "small limits") {
+			config.Limits = small
+		}
+		with, without := newTemplate(t, config), newTemplate(t, config)
+		without.memo.off = true
+		inputs := rapid.SliceOfN(rapid.Custom(drawAny), 1, 3).Draw(t, "inputs")
+		for range 6 {
+			input := rapid.SampledFrom(inputs).Draw(t, "input")
+			cuts := drawCuts(t, len(input))
+			got := feed(t, with.Client(), input, cuts...)
+			if want := feed(t, without.Client(), input); got != want {
+				t.Fatalf("%q cut at %v:\nmemo    %v\nno memo %v", input, cuts, got, want)
+			}
+		}
+		if without.memo.block != nil {
+			t.Fatal("the control has a memo")
+		}
+	})
+}
+
+// A number of at most 63 bits is read as it is, and none beyond.
+func TestNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Uint64().Draw(t, "n")
+		inRange := n <= math.MaxInt64
+		if got, err := decimal(fmt.Appendf(nil, "%03d", n)); (err == nil) != inRange || inRange && got != int64(n) {
+			t.Errorf("decimal of %d: %d, %v", n, got, err)
+		}
+		if got, err := chunkSize(fmt.Appendf(nil, "%03x", n)); (err == nil) != inRange || inRange && got != int64(n) {
+			t.Errorf("chunk size of %x: %d, %v", n, got, err)
+		}
+	})
+}
+
+// FuzzResponse: no bytes make the codec panic, take more than there is, or depend
+// on how they were cut or on what came before.
+func FuzzResponse(f *testing.F) {
+	for i, tt := range responseTests {
+		if len(tt.input) < 1000 {
+			f.Add([]byte(tt.input), uint16(i), uint16(7*i), i%5 == 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, input []byte, a, b uint16, head bool) {
+		config := testConfig()
+		config.Limits = Limits{HeaderBytes: 200, BodyBytes: 1000, Informational: 1}
+		if head {
+			config.Request = []byte(headRequest)
+		}
+		tmpl := newTemplate(t, config)
+		c := tmpl.Client()
+		want := feed(t, c, input)
+		cuts := []int{int(a) % (len(input) + 1), int(b) % (len(input) + 1)}
+		slices.Sort(cuts)
+		every := make([]int, len(input))
+		for i := range every {
+			every[i] = i
+		}
+		for _, cuts := range [][]int{nil, cuts, every} {
+			c.Reset()
+			if got := feed(t, c, input, cuts...); got != want {
+				t.Fatalf("cut at %v:\n got %v\nwant %v", cuts, got, want)
+			}
+		}
+		if want.body > 1000 {
+			t.Fatalf("a body of %d bytes, beyond the limit", want.body)
+		}
+	})
+}

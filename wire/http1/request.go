@@ -1,0 +1,144 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Field is one header field.
+type Field struct{ Name, Value string }
+
+// A Request is what is sent. Encode adds Host, Content-Length where one belongs,
+// and a User-Agent unless Header has one.
+type Request struct {
+	Method string  // a token; case matters
+	Target string  // path and query as they go on the wire, or * for OPTIONS
+	Host   string  // the Host field: name or address, with the port unless it is 80
+	Header []Field // sent in this order, names as they are spelt
+	Body   []byte
+	Close  bool // add Connection: close, so that each request takes a connection of its own
+}
+
+const (
+	userAgent    = "dyno"    // sent when the request has none
+	tunnelMethod = "CONNECT" // what follows a response to it is not HTTP
+)
+
+// Validate reports everything that keeps the request from being sent as it is.
+func (r Request) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	switch {
+	case !isToken([]byte(r.Method)):
+		fault("method %q: want a token such as GET", r.Method)
+	case r.Method == tunnelMethod:
+		fault("method CONNECT: want another, as tunnels are not supported")
+	}
+	if err := checkTarget(r.Method, r.Target); err != nil {
+		faults = append(faults, err)
+	}
+	if !isHost(r.Host) {
+		fault("host %q: want a host name or address, with :port unless it is 80", r.Host)
+	}
+	lengths := 0
+	for i, f := range r.Header {
+		at := fmt.Sprintf("header %d %q", i+1, f.Name)
+		if !isToken([]byte(f.Name)) {
+			fault("%s: want a token as the name", at)
+			continue
+		}
+		if checkText([]byte(f.Value)) != nil {
+			fault("%s: value %q: want no control bytes", at, f.Value)
+		}
+		switch strings.ToLower(f.Name) {
+		case "host":
+			fault("%s: want it set as the request's host", at)
+		case "transfer-encoding":
+			fault("%s: want none, as the body is sent whole with its content-length", at)
+		case "upgrade":
+			fault("%s: want none, as no other protocol can be switched to", at)
+		case "connection":
+			if r.Close {
+				fault("%s: want it left out when the request is to close its connection", at)
+			}
+		case "content-length":
+			if lengths++; lengths > 1 {
+				fault("%s: want it once", at)
+			}
+			if f.Value != strconv.Itoa(len(r.Body)) {
+				fault("%s: value %q: want %d, the body's length, or no such field", at, f.Value, len(r.Body))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Encode returns the request's bytes, or every fault that Validate finds.
+func (r Request) Encode() ([]byte, error) {
+	if err := r.Validate(); err != nil {
+		return nil, fmt.Errorf("http1 request: %w", err)
+	}
+	var b []byte
+	b = append(b, r.Method+" "+r.Target+" HTTP/1.1\r\n"...)
+	field := func(name, value string) { b = append(b, name+": "+value+"\r\n"...) }
+	field("Host", r.Host)
+	if !r.has("User-Agent") {
+		field("User-Agent", userAgent)
+	}
+	for _, f := range r.Header {
+		field(f.Name, f.Value)
+	}
+	if r.needsLength() && !r.has("Content-Length") {
+		field("Content-Length", strconv.Itoa(len(r.Body)))
+	}
+	if r.Close {
+		field("Connection", "close")
+	}
+	b = append(b, "\r\n"...)
+	return append(b, r.Body...), nil
+}
+
+func (r Request) has(name string) bool {
+	for _, f := range r.Header {
+		if strings.EqualFold(f.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// needsLength tells whether the server expects to be told the body's length, be
+// it 0 (RFC 9110, section 8.6).
+func (r Request) needsLength() bool {
+	return len(r.Body) > 0 || slices.Contains([]string{"POST", "PUT", "PATCH"}, r.Method)
+}
+
+func checkTarget(method, target string) error {
+	if target == "*" && method == "OPTIONS" {
+		return nil
+	}
+	if !strings.HasPrefix(target, "/") && !strings.HasPrefix(target, "http://") {
+		return fmt.Errorf("target %q: want a path that starts with /", target)
+	}
+	for i := range len(target) {
+		if b := target[i]; b <= ' ' || b >= 0x7f || b == '#' {
+			return fmt.Errorf("target %q: byte %d is %q: want it percent-encoded", target, i+1, b)
+		}
+	}
+	return nil
+}
+
+// isHost tells whether s can stand in a Host field: letters, digits and the
+// punctuation of names, addresses, IPv6 literals and ports.
+func isHost(s string) bool {
+	for i := range len(s) {
+		if b := s[i]; !tokenByte[b] && strings.IndexByte(":[]();=,", b) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}

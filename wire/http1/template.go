@@ -1,0 +1,136 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Config is what all clients of one template have in common.
+type Config struct {
+	// Request is the request to send, as Request.Encode makes it. It must not
+	// change afterwards.
+	Request []byte
+
+	Limits Limits
+
+	// Accept tells which final statuses, 200 to 999, count as success. It is a
+	// pure function, as it is not asked for every response. Nil accepts those
+	// below 400.
+	Accept func(status int) bool
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var faults []error
+	line, rest, _ := bytes.Cut(c.Request, []byte("\r\n"))
+	method, _, _ := bytes.Cut(line, []byte(" "))
+	if !isToken(method) || !bytes.HasSuffix(line, []byte(" HTTP/1.1")) || !bytes.Contains(rest, []byte("\r\n\r\n")) {
+		faults = append(faults, fmt.Errorf("request of %d bytes: want an encoded HTTP/1.1 request", len(c.Request)))
+	}
+	return errors.Join(append(faults, c.Limits.Validate())...)
+}
+
+// A Template makes clients that send the same request, and holds what they can
+// share, so that each of them stays small: one template per worker. It and its
+// clients are for one goroutine at a time.
+type Template struct {
+	request  []byte
+	closes   bool // the request says Connection: close
+	headOnly bool // responses have no body, as the method is HEAD
+	limits   Limits
+	accept   func(status int) bool
+
+	memo memo
+
+	// spare are the buffers that no client needs at present. Each client has at
+	// most one at a time, so that there are never more than clients.
+	spare [][]byte
+}
+
+// A memo is the last header block that arrived in one piece, and its meaning. A
+// server repeats itself until its Date changes, and comparing bytes takes a
+// fraction of the time of parsing them. It cannot change an outcome: a block ends
+// at its first empty line, so that bytes that start with the memo's block hold
+// that very block; and its meaning follows from its bytes alone.
+type memo struct {
+	off   bool // for tests, which compare with and without
+	block []byte
+	head  head
+}
+
+// NewTemplate returns a template, or every fault of its configuration.
+func NewTemplate(c Config) (*Template, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("http1: %w", err)
+	}
+	return &Template{
+		request:  c.Request,
+		closes:   asksToClose(c.Request),
+		headOnly: bytes.HasPrefix(c.Request, []byte("HEAD ")),
+		limits:   c.Limits,
+		accept:   c.Accept,
+	}, nil
+}
+
+// Client returns a new client, ready for a connection.
+func (t *Template) Client() *Client { return &Client{t: t} }
+
+// asksToClose tells whether a request's header has Connection: close.
+func asksToClose(request []byte) bool {
+	_, lines, _ := bytes.Cut(request, []byte("\r\n"))
+	for {
+		var line []byte
+		line, lines, _ = bytes.Cut(lines, []byte("\r\n"))
+		if len(line) == 0 {
+			return false
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if equalFold(name, "Connection") && connection(value)&sawClose != 0 {
+			return true
+		}
+	}
+}
+
+func (t *Template) accepts(status int) bool {
+	if t.accept == nil {
+		return status < 400
+	}
+	return t.accept(status)
+}
+
+// recall returns how many bytes at the start of p are the remembered block; 0 if
+// they are not.
+func (m *memo) recall(p []byte) int {
+	if n := len(m.block); len(p) >= n && string(p[:n]) == string(m.block) {
+		return n
+	}
+	return 0
+}
+
+func (m *memo) store(block []byte, h *head) {
+	if !m.off {
+		m.block = append(m.block[:0], block...)
+		m.head = *h
+	}
+}
+
+// maxSpare is the largest buffer kept for later. A line longer than this that
+// arrives in pieces costs an allocation, which is better than 20,000 large
+// buffers that were needed once.
+const maxSpare = 4 << 10
+
+func (t *Template) borrow() []byte {
+	if n := len(t.spare); n > 0 {
+		b := t.spare[n-1]
+		t.spare = t.spare[:n-1]
+		return b
+	}
+	return make([]byte, 0, 256)
+}
+
+func (t *Template) giveBack(b []byte) {
+	if cap(b) <= maxSpare {
+		t.spare = append(t.spare, b[:0])
+	}
+}

@@ -1,0 +1,77 @@
+package http1
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, tt := range []struct {
+		raw  string
+		want Endpoint
+	}{
+		{"http://example.com", Endpoint{"tcp", "example.com:80", "example.com", "/"}},
+		{"HTTP://Example.com:80/", Endpoint{"tcp", "Example.com:80", "Example.com", "/"}},
+		{"http://h:8080/a/b?c=d&e", Endpoint{"tcp", "h:8080", "h:8080", "/a/b?c=d&e"}},
+		{"http://h:08080/", Endpoint{"tcp", "h:8080", "h:8080", "/"}},
+		{"http://h?q", Endpoint{"tcp", "h:80", "h", "/?q"}},
+		{"http://h:/a%20b/c d/ü#part", Endpoint{"tcp", "h:80", "h", "/a%20b/c%20d/%C3%BC"}},
+		{"http://h/a%2Fb?", Endpoint{"tcp", "h:80", "h", "/a%2Fb?"}},
+		{"http://h//x", Endpoint{"tcp", "h:80", "h", "//x"}},
+		{"http://127.0.0.1:9/", Endpoint{"tcp", "127.0.0.1:9", "127.0.0.1:9", "/"}},
+		{"http://[::1]/", Endpoint{"tcp", "[::1]:80", "[::1]", "/"}},
+		{"http://[::1]:8080/x", Endpoint{"tcp", "[::1]:8080", "[::1]:8080", "/x"}},
+		{"http://[fe80::1%25eth0]:81/", Endpoint{"tcp", "[fe80::1%eth0]:81", "[fe80::1]:81", "/"}},
+	} {
+		got, err := ParseURL(tt.raw)
+		if err != nil || got != tt.want {
+			t.Errorf("%q: %v\n got %+v\nwant %+v", tt.raw, err, got, tt.want)
+		}
+		if err := (Request{Method: "GET", Host: got.Host, Target: got.Target}).Validate(); err != nil {
+			t.Errorf("%q: %v", tt.raw, err)
+		}
+	}
+}
+
+func TestParseURLFaults(t *testing.T) {
+	for _, tt := range []struct{ raw, want string }{
+		{"", `url "": no scheme: want http://host/path`},
+		{"localhost:8080/", "no scheme: want http://"},
+		{"https://h/", "TLS is not spoken here"},
+		{"ftp://h/", `scheme "ftp": want http`},
+		{"http://", "no host"},
+		{"http:///path", "no host"},
+		{"http://:80/", "no host"},
+		{"http://h:0/", `port "0": want 1 to 65535`},
+		{"http://h:65536/", `port "65536": want 1 to 65535`},
+		{"http://h:x/", `invalid port ":x"`},
+		{"http://u:p@h/", "authorization header"},
+		{"http://hé/", "punycode"},
+		{"http://h/?q=a b", "percent-encoded"},
+		{"http://h/?q=é", "percent-encoded"},
+		{"http://h/\n", "invalid control character"},
+		{"http://[::1/", "missing ']'"},
+		{"http://h/%zz", "invalid URL escape"},
+	} {
+		got, err := ParseURL(tt.raw)
+		if err == nil || !strings.HasPrefix(err.Error(), "url ") || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: got %+v, %v; want an error with %q", tt.raw, got, err, tt.want)
+		}
+	}
+}
+
+// FuzzParseURL: what is accepted can be sent.
+func FuzzParseURL(f *testing.F) {
+	for _, raw := range []string{"http://h/", "http://[::1%25e]:1/a?b#c", "https://h", "http://u@h", "http://h:0", "http:h"} {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		e, err := ParseURL(raw)
+		if err != nil {
+			return
+		}
+		if err := (Request{Method: "GET", Host: e.Host, Target: e.Target}).Validate(); err != nil {
+			t.Errorf("%q: %v", raw, err)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+// Package wire is the contract between the engine and the protocols it
+// speaks. A protocol is a Client: bytes in, bytes out, no sockets, no clock, no
+// goroutine. The packages below this one (http1, tcp) implement it; the engine
+// carries the bytes and keeps the time.
+package wire
+
+import "errors"
+
+// A Client is one connection's side of a request-response protocol. The engine
+// calls it from one thread at a time, in this order:
+//
+//	Reset                          a connection was opened
+//	Request                        bytes to write; once they are on their way:
+//	Response, Response, … | End    until done or an error
+//	Reusable                       may the connection carry the next Request?
+//
+// None of the methods may block or, once warm, allocate.
+type Client interface {
+	// Reset forgets everything about an earlier connection.
+	Reset()
+
+	// Request prepares the next exchange and returns the bytes that start it.
+	// They stay valid and unchanged until the exchange has ended.
+	Request() []byte
+
+	// Response consumes bytes that arrived. It returns how many of p it used,
+	// which is fewer than len(p) only when done or when err is not nil, and
+	// whether the response is complete. A complete response that counts as a
+	// failure (status, assertion) is done with an error; an error without done
+	// means that the connection's framing is lost and that it must be closed.
+	// The errors are of type *Error.
+	Response(p []byte) (n int, done bool, err error)
+
+	// End tells that the peer closed its side while a response was awaited. Where
+	// the end of the connection completes the response, it returns nil, or the
+	// failure of the completed response.
+	End() error
+
+	// Reusable tells, after an exchange has ended, whether the connection may
+	// carry another.
+	Reusable() bool
+}
+
+// A Kind says in which way a request failed. Every failed request has exactly
+// one.
+type Kind uint8
+
+// The kinds, in the order in which a request meets them.
+const (
+	None       Kind = iota
+	Connect         // the connection could not be opened
+	TLS             // the handshake failed
+	Timeout         // no complete response in time
+	Reset           // the peer closed or reset the connection mid-exchange
+	Protocol        // the peer's bytes break the protocol's rules, or exceed a limit
+	Status          // a complete response whose status says failure
+	Assertion       // a complete response that is not what was expected
+	Unfinished      // still under way when the measurement ended
+	Kinds           // the number of kinds
+)
+
+var kindNames = [Kinds]string{
+	"none", "connect", "tls", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
+}
+
+// String returns the kind's name as it stands in run.json.
+func (k Kind) String() string {
+	if k < Kinds {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// An Error is a failed exchange. Codecs return pointers to package-level values
+// wherever they can, so that failing is as cheap as succeeding.
+type Error struct {
+	Kind Kind
+	Text string // what was wrong, lower case, without the request's own bytes
+}
+
+func (e *Error) Error() string { return e.Kind.String() + ": " + e.Text }
+
+// KindOf returns the kind of the error a Client returned: None for nil, Protocol
+// for an error that is not an *Error.
+func KindOf(err error) Kind {
+	if err == nil {
+		return None
+	}
+	if e, ok := err.(*Error); ok { //nolint:errorlint // the hot path's case: no allocation
+		return e.Kind
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Protocol
+}
