@@ -1,0 +1,55 @@
+# Everything a developer runs, by name. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 60s
+RUN_ARGS ?=
+
+GOLANGCI_VERSION := 2.15.0
+GOVULNCHECK_VERSION := 1.9.0
+export GOLANGCI_VERSION GOVULNCHECK_VERSION
+
+.PHONY: help build r1 test lint vuln fuzz bench fresh fmt-check ci setup clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/dyno
+	go build -trimpath -o bin/dyno ./cmd/dyno
+
+r1: build ## the main job: re-run report R1 in its short form (RUN_ARGS for more flags)
+	./bin/dyno run --short $(RUN_ARGS) experiments/reports/R1-concurrency-models.yaml
+
+test: ## all tests, with the race detector, in random order
+	@scripts/gotest.sh
+
+lint: ## golangci-lint
+	@scripts/lint.sh
+
+vuln: ## govulncheck
+	@scripts/vuln.sh
+
+fuzz: ## every fuzz target for FUZZTIME each (60s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+bench: build ## the committed comparisons with other tools, and the Go benchmarks
+	bench/http1-vs-wrk.sh
+	bench/relay-vs-haproxy.sh
+	go test -run '^$$' -bench . -benchmem ./...
+
+fresh: ## generated files are what their generators make of them
+	@scripts/fresh.sh
+
+fmt-check: ## gofmt has nothing to change
+	@scripts/fmt-check.sh
+
+ci: ## all of the above that must hold before a change lands
+	@scripts/test.sh
+
+setup: ## install the Debian packages that tests and benchmarks use, where it may
+	@scripts/setup.sh
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# How many HTTP/1.1 requests a second of generator CPU time makes: dyno, with
+# all its recording on, against wrk and whichever others are installed. nginx on
+# one CPU, generators in turns on another, 64 connections, closed loop.
+#
+#   bench/http1-vs-wrk.sh | tee bench/http1-vs-wrk.txt
+#
+# Settings, by environment:
+#   ROUNDS=5 SECONDS_EACH=5 CONNECTIONS=64 SERVER_CPU=0 LOAD_CPU=1 PORT=18080
+#   DYNO="…/bin/dyno"  empty: leave dyno out, which tries the rest
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-5} connections=${CONNECTIONS:-64}
+server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1} port=${PORT:-18080}
+dyno=${DYNO-$PWD/bin/dyno}
+
+# Where dyno's JSON holds the number of good responses.
+dyno_ok='.variants[0].counts.ok'
+
+PATH=$PATH:/usr/sbin:/sbin
+for needed in nginx wrk jq taskset ${dyno:+"$dyno"}; do
+	command -v "$needed" >/dev/null || {
+		echo "http1-vs-wrk: $needed is missing: try make setup build" >&2
+		exit 1
+	}
+done
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/html" "$dir/tmp"
+head -c 612 /dev/zero | tr '\0' 'x' >"$dir/html/index.html"
+cat >"$dir/nginx.conf" <<CONF
+daemon off;
+master_process off;  # one process, one thread: what serves is what was started
+pid $dir/nginx.pid;
+error_log stderr crit;
+events { worker_connections 4096; }
+http {
+	access_log off;
+	keepalive_requests 1000000000;
+	keepalive_timeout 1h;
+	open_file_cache max=10 inactive=1h;
+	client_body_temp_path $dir/tmp/body;
+	proxy_temp_path $dir/tmp/proxy;
+	fastcgi_temp_path $dir/tmp/fastcgi;
+	uwsgi_temp_path $dir/tmp/uwsgi;
+	scgi_temp_path $dir/tmp/scgi;
+	server {
+		listen 127.0.0.1:$port backlog=4096;
+		root $dir/html;
+	}
+}
+CONF
+
+url=http://127.0.0.1:$port/index.html
+subjects=()
+subject() { # NAME COUNT ACCEPT COMMAND…
+	local name=$1 count=$2 accept=$3
+	shift 3
+	subjects+=("$(jq -n --arg name "$name" --arg cpus "$load_cpu" --arg count "$count" --argjson accept "$accept" \
+		'{$name, $cpus, $count, $accept, run: $ARGS.positional}' --args -- "$@")")
+}
+
+subject wrk "awk '/ requests in /{print \$1}'" '[]' wrk -t1 -c"$connections" -d"${seconds}s" "$url"
+if [ -n "$dyno" ]; then
+	# Exit code 4 says that the generator was the limit: here it is meant to be.
+	subject dyno "jq '$dyno_ok'" '[4]' "$dyno" http -q -c "$connections" -z "${seconds}s" --warmup 0 --json - "$url"
+fi
+if command -v ab >/dev/null; then
+	subject ab "awk '/^Complete requests:/{print \$3}'" '[]' ab -q -k -c "$connections" -t "$seconds" -n 5000000 "$url"
+fi
+if command -v h2load >/dev/null; then
+	subject h2load "awk '/^requests:/{print \$8}'" '[]' h2load --h1 -t1 -c"$connections" -D"$seconds" "$url"
+fi
+if command -v oha >/dev/null; then
+	subject oha "jq '[.statusCodeDistribution[]] | add'" '[]' oha --no-tui --output-format json -c "$connections" -z "${seconds}s" "$url"
+fi
+if command -v hey >/dev/null; then
+	subject hey "awk '/\\[200\\]/{print \$2}'" '[]' hey -cpus 1 -c "$connections" -z "${seconds}s" "$url"
+fi
+
+printf '%s\n' "${subjects[@]}" | jq -s --argjson rounds "$rounds" --arg conf "$dir/nginx.conf" --arg dir "$dir" \
+	--arg cpus "$server_cpu" --arg ready "127.0.0.1:$port" --arg connections "$connections" '{
+	title: "HTTP/1.1, \($connections) connections, closed loop, nginx on CPU \($cpus): requests per CPU-second of the generator",
+	unit: "requests", $rounds, base: "wrk",
+	services: [{run: ["nginx", "-p", $dir, "-e", "stderr", "-c", $conf], $cpus, $ready}],
+	subjects: .}' >"$dir/plan.json"
+go build -o "$dir/pair" ./bench/pair
+"$dir/pair" <"$dir/plan.json"

@@ -1,0 +1,337 @@
+// Pair compares programs by what one CPU-second of them achieves. It runs them
+// in turns, A B A B, so that a machine that grows slower in the meantime does so
+// for all of them, and compares within each round.
+//
+// It reads a plan, in JSON, from standard input and prints a table:
+//
+//	{"title": "requests per generator CPU-second",
+//	 "unit": "requests", "rounds": 5, "base": "wrk",
+//	 "services": [{"run": ["nginx", "-c", "…"], "cpus": "0", "ready": "127.0.0.1:8080"}],
+//	 "subjects": [
+//	   {"name": "wrk", "run": ["wrk", "-t1", "http://127.0.0.1:8080/"], "cpus": "1",
+//	    "count": "awk '/requests in/ {print $1}'"},
+//	   …]}
+//
+// Services run throughout. A subject is run once a round; what it prints on
+// standard output goes to the shell command "count", which prints how much was
+// achieved. The CPU time is the subject's own, user and system; or, if it has an
+// "under" (started before it, stopped after it), that of "under" from just before
+// the subject starts until it has ended. Under is a single process: children of
+// its own are not counted.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// A plan says what to compare.
+type plan struct {
+	Title    string    `json:"title"`
+	Unit     string    `json:"unit"` // of what is counted
+	Rounds   int       `json:"rounds"`
+	Base     string    `json:"base"` // the subject that others are compared with
+	Services []program `json:"services"`
+	Subjects []subject `json:"subjects"`
+}
+
+// A program is something that runs until it is stopped.
+type program struct {
+	Run   []string `json:"run"`
+	CPUs  string   `json:"cpus"`  // as taskset -c has it; empty: any
+	Ready string   `json:"ready"` // address that accepts connections once it is ready
+}
+
+// A subject is something that runs for a while, achieves something, and ends.
+type subject struct {
+	Name   string   `json:"name"`
+	Run    []string `json:"run"`
+	CPUs   string   `json:"cpus"`
+	Count  string   `json:"count"`  // shell command: standard output → number
+	Accept []int    `json:"accept"` // exit codes besides 0 that mean it was done
+	Under  *program `json:"under"`
+}
+
+// A result is one run of a subject.
+type result struct {
+	count     float64
+	cpu, wall time.Duration
+}
+
+func (r result) perCPU() float64 { return r.count / r.cpu.Seconds() }
+
+// validate returns every fault of the plan.
+func (p plan) validate() error {
+	var faults []error
+	if p.Rounds < 1 {
+		faults = append(faults, fmt.Errorf("rounds: %d: must be at least 1", p.Rounds))
+	}
+	if !slices.ContainsFunc(p.Subjects, func(s subject) bool { return s.Name == p.Base }) {
+		faults = append(faults, fmt.Errorf("base: %q: must be a subject's name", p.Base))
+	}
+	programs := slices.Clone(p.Services)
+	for _, s := range p.Subjects {
+		if s.Name == "" || s.Count == "" || len(s.Run) == 0 {
+			faults = append(faults, fmt.Errorf("subject %q: needs name, run and count", s.Name))
+		}
+		if s.Under != nil {
+			programs = append(programs, *s.Under)
+		}
+	}
+	for _, s := range programs {
+		if len(s.Run) == 0 || s.Ready == "" {
+			faults = append(faults, fmt.Errorf("program %q: needs run and ready", s.Run))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func main() {
+	// Children die with the thread that started them: keep it for good.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Stdin, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "pair:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run carries out the plan read from stdin.
+func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
+	d := json.NewDecoder(stdin)
+	d.DisallowUnknownFields()
+	var p plan
+	if err := d.Decode(&p); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	if err := p.validate(); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	for _, s := range p.Services {
+		running, err := start(ctx, s, stderr)
+		if err != nil {
+			return err
+		}
+		defer running.stop()
+	}
+	results := map[string][]result{}
+	for round := range p.Rounds {
+		for i := range p.Subjects {
+			// Another one begins each round: whoever is first may meet a cooler machine.
+			s := p.Subjects[(i+round)%len(p.Subjects)]
+			r, err := s.measure(ctx, stderr)
+			if err != nil {
+				return fmt.Errorf("round %d: %s: %w", round+1, s.Name, err)
+			}
+			fmt.Fprintf(stderr, "round %d/%d  %-12s %8.0f %s per CPU-second\n", round+1, p.Rounds, s.Name, r.perCPU(), p.Unit)
+			results[s.Name] = append(results[s.Name], r)
+		}
+	}
+	return p.print(stdout, results)
+}
+
+// A running program is one that start has started.
+type running struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// command returns a command that is placed on its CPUs and killed with this process.
+func command(ctx context.Context, cpus string, args []string) *exec.Cmd {
+	if cpus != "" {
+		args = append([]string{"taskset", "-c", cpus}, args...)
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second // then it is killed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// start starts a program and waits until it is ready. Its address must be free
+// before, or another program would be measured.
+func start(ctx context.Context, p program, stderr io.Writer) (*running, error) {
+	if c, err := net.Dial("tcp", p.Ready); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("%s: somebody listens on %s already", p.Run[0], p.Ready)
+	}
+	cmd := command(ctx, p.CPUs, p.Run)
+	cmd.Stdout, cmd.Stderr = stderr, stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	r := &running{cmd, make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ends is not its verdict: it is stopped by a signal
+		close(r.done)
+	}()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(10 * time.Second)
+	for {
+		if c, err := net.Dial("tcp", p.Ready); err == nil {
+			c.Close()
+			return r, nil
+		}
+		select {
+		case <-tick.C:
+		case <-r.done:
+			return nil, fmt.Errorf("%s: ended before it was ready: %v", p.Run[0], cmd.ProcessState)
+		case <-timeout:
+			r.stop()
+			return nil, fmt.Errorf("%s: not ready on %s after 10 s", p.Run[0], p.Ready)
+		}
+	}
+}
+
+// stop ends the program, by force if it takes longer than 5 s.
+func (r *running) stop() {
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	select {
+	case <-r.done:
+	case <-time.After(5 * time.Second):
+		_ = r.cmd.Process.Kill()
+		<-r.done
+	}
+}
+
+// cpuOf returns the CPU time of a process so far, all its threads, user and
+// system, from /proc/PID/stat: exact to two ticks of 10 ms.
+func cpuOf(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStat(string(text))
+}
+
+func parseStat(text string) (time.Duration, error) {
+	// The second field, the name, may hold anything; it ends with the last ).
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	const utime, stime = 14 - 3, 15 - 3 // numbered from 1 in proc(5); these begin with the third
+	if len(fields) <= stime {
+		return 0, fmt.Errorf("/proc/PID/stat: %d fields after the name, want more than %d", len(fields), stime)
+	}
+	u, err1 := strconv.ParseInt(fields[utime], 10, 64)
+	s, err2 := strconv.ParseInt(fields[stime], 10, 64)
+	const tick = time.Second / 100 // USER_HZ, the same on every Linux that Go runs on
+	return time.Duration(u+s) * tick, errors.Join(err1, err2)
+}
+
+// measure runs the subject once.
+func (s subject) measure(ctx context.Context, stderr io.Writer) (r result, err error) {
+	var under *running
+	var before time.Duration
+	if s.Under != nil {
+		if under, err = start(ctx, *s.Under, stderr); err != nil {
+			return r, err
+		}
+		defer under.stop()
+		if before, err = cpuOf(under.cmd.Process.Pid); err != nil {
+			return r, err
+		}
+	}
+	cmd := command(ctx, s.CPUs, s.Run)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	began := time.Now()
+	err = cmd.Run()
+	r.wall = time.Since(began)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && slices.Contains(s.Accept, exit.ExitCode()) {
+		err = nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w\n%s%s", err, &complaints, &out)
+	}
+	if under != nil {
+		after, err := cpuOf(under.cmd.Process.Pid)
+		if err != nil {
+			return r, fmt.Errorf("%s: gone while it was measured: %w", s.Under.Run[0], err)
+		}
+		r.cpu = after - before
+	} else {
+		r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	counter := exec.CommandContext(ctx, "sh", "-c", s.Count)
+	counter.Stdin, counter.Stderr = &out, stderr
+	printed := out.String()
+	number, err := counter.Output()
+	if err != nil {
+		return r, fmt.Errorf("count: %w", err)
+	}
+	r.count, err = strconv.ParseFloat(strings.TrimSpace(string(number)), 64)
+	if err != nil || !(r.count > 0) || r.cpu <= 0 {
+		return r, fmt.Errorf("count %q in %v of CPU: both must be more than 0, in:\n%s", bytes.TrimSpace(number), r.cpu, printed)
+	}
+	return r, nil
+}
+
+// print prints a row per subject.
+func (p plan) print(w io.Writer, results map[string][]result) error {
+	fmt.Fprintf(w, "%s\n%s\n%d rounds, interleaved; the ratio is the median over rounds of %s per CPU-second over %s's\n\n",
+		p.Title, machine(), p.Rounds, p.Unit, p.Base)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "\t%s/CPU-s\tratio\tlowest\thighest\t%s/s\tCPU\teach round, /CPU-s\t\n", p.Unit, p.Unit)
+	for _, s := range p.Subjects {
+		var per, rate, cpu, ratio []float64
+		var each []string
+		for i, r := range results[s.Name] {
+			per = append(per, r.perCPU())
+			rate = append(rate, r.count/r.wall.Seconds())
+			cpu = append(cpu, 100*r.cpu.Seconds()/r.wall.Seconds())
+			ratio = append(ratio, r.perCPU()/results[p.Base][i].perCPU())
+			each = append(each, fmt.Sprintf("%.0f", r.perCPU()))
+		}
+		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f\t%.0f %%\t%s\t\n", s.Name,
+			median(per), median(ratio), slices.Min(ratio), slices.Max(ratio), median(rate), median(cpu), strings.Join(each, " "))
+	}
+	return t.Flush()
+}
+
+// median returns the middle value, or the mean of the middle two; NaN of none.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// machine says where this was measured, as far as it matters.
+func machine() string {
+	model := "unknown CPU"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		release = []byte("unknown")
+	}
+	version, _, _ := strings.Cut(strings.TrimSpace(string(release)), "-")
+	return fmt.Sprintf("%d × %s, Linux %s, %s", runtime.NumCPU(), model, cmp.Or(version, "unknown"), time.Now().UTC().Format(time.DateOnly))
+}

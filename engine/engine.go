@@ -1,0 +1,324 @@
+// Package engine drives load over a protocol and keeps the time. It starts
+// requests when a schedule says so (open loop) or when their users are ready
+// (closed loop), never slows down silently, and accounts for every request.
+//
+// A worker is one locked operating-system thread with one epoll instance: no
+// goroutine per connection, no channel, lock or allocation per request. Three
+// clocks run for each request: response time from the intended start, service
+// time from the write, and the send lag between the two (Tene, "How NOT to
+// Measure Latency"; Schroeder et al., "Open Versus Closed: A Cautionary Tale",
+// NSDI 2006).
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/hist"
+	"dyno/pace"
+)
+
+// An Unreachable error says that no connection could be opened.
+type Unreachable struct {
+	Address string
+	Err     error // the last refusal
+}
+
+func (e *Unreachable) Error() string {
+	return fmt.Sprintf("no connection to %s could be opened: %v", e.Address, e.Err)
+}
+
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// An engine is one Run's state. Its fields are set before the workers start,
+// except for the atomic ones and what refusalMu guards.
+type engine struct {
+	config    Config
+	base      time.Time // zero of the engine's clock, on the monotonic clock
+	collector *collector
+	workers   []*worker
+	source    atomic.Uint64 // connections begun, to take the source addresses in turn
+	stop      atomic.Bool
+
+	refusalMu sync.Mutex
+	refusal   error // the last
+}
+
+func (e *engine) stopped() bool { return e.stop.Load() }
+
+func (e *engine) noteRefusal(err error) {
+	e.refusalMu.Lock()
+	defer e.refusalMu.Unlock()
+	e.refusal = err
+}
+
+func (e *engine) unreachable() error {
+	e.refusalMu.Lock()
+	defer e.refusalMu.Unlock()
+	return &Unreachable{Address: e.config.Address, Err: e.refusal}
+}
+
+// Run carries out one measurement: it connects, warms up, measures and drains.
+// It returns a result whenever load was sent, even beside an error. When ctx
+// ends, the window ends with it and the result says that it was interrupted. Run
+// blocks; several may run at once.
+func Run(ctx context.Context, c Config) (*Result, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	to, err := resolve(ctx, c.Network, c.Address)
+	if err != nil {
+		return nil, &Unreachable{Address: c.Address, Err: err}
+	}
+	e := &engine{config: c, base: time.Now().Add(-time.Second)}
+	e.collector = newCollector(c.Workers, c.Interval, c.OnInterval)
+	for n := range c.Workers {
+		w, err := e.newWorker(n, to.clone())
+		if err != nil {
+			for _, w := range e.workers {
+				w.poller.close()
+			}
+			return nil, fmt.Errorf("engine: worker %d: %w", n, err)
+		}
+		e.workers = append(e.workers, w)
+	}
+	return e.run(ctx)
+}
+
+func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
+	c := &e.config
+	p, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
+		engine:     e,
+		number:     n,
+		poller:     p,
+		endpoint:   to,
+		slots:      make([]slot, share(c.Connections, n, c.Workers)),
+		rng:        rand.New(rand.NewPCG(c.Seed, uint64(n))), //nolint:gosec // jitter, not a secret
+		inFlight:   list{none, none},
+		connecting: list{none, none},
+		buffer:     make([]byte, readSize),
+		remaining:  never,
+		sheet:      newSheet(n),
+		failures:   map[string]uint64{},
+	}
+	w.turns.limit = len(w.slots)
+	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
+	if c.Requests > 0 {
+		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
+	}
+	for range sheets - 1 {
+		e.collector.free[n] <- newSheet(n)
+	}
+	if c.Schedule != nil {
+		w.cursor = c.Schedule.Split(n, c.Workers)
+		w.idles = make([]int32, 0, len(w.slots))
+		w.vacant = make([]int32, 0, len(w.slots))
+	} else {
+		w.alarms = make(alarms, 0, len(w.slots))
+	}
+	newClient := c.NewClients(n)
+	for i := range w.slots {
+		s := &w.slots[i]
+		s.fd, s.prev, s.next = none, none, none
+		s.client = newClient()
+		if w.cursor != nil {
+			w.vacant = append(w.vacant, int32(len(w.slots)-1-i))
+		} else if c.Think != (pace.Think{}) {
+			t := c.Think.Thinker(c.Seed, uint64(i*c.Workers+n)) //nolint:gosec // not negative
+			s.thinker = &t
+		}
+	}
+	return w, nil
+}
+
+// share returns how much of total falls to member n of count.
+func share(total, n, count int) int {
+	s := total / count
+	if n < total%count {
+		s++
+	}
+	return s
+}
+
+// lead is how long before the warm-up the start is announced, so that observers
+// are in place when it begins.
+const lead = 20 * time.Millisecond
+
+func (e *engine) run(ctx context.Context) (*Result, error) {
+	var (
+		origin  int64
+		running sync.WaitGroup
+		ready   = make(chan error, len(e.workers))
+		begin   = make(chan struct{})
+		done    = make(chan struct{})
+	)
+	for _, w := range e.workers {
+		running.Go(func() {
+			// Never unlocked: the thread ends with its placement and timer slack.
+			runtime.LockOSThread()
+			cpu := -1
+			if cpus := e.config.CPUs; len(cpus) > 0 {
+				cpu = cpus[w.number%len(cpus)]
+			}
+			w.thread = unix.Gettid()
+			err := placeThread(cpu)
+			if err == nil {
+				w.connectAll()
+			}
+			ready <- err
+			<-begin
+			defer w.closeAll()
+			if origin == 0 {
+				return // the measurement does not take place
+			}
+			w.start(origin)
+			w.loop()
+			w.giveUp()
+		})
+	}
+	var failed error
+	for range e.workers {
+		failed = errors.Join(failed, <-ready)
+	}
+	switch {
+	case failed != nil:
+		failed = fmt.Errorf("engine: placing a worker: %w", failed)
+	case ctx.Err() != nil:
+		failed = ctx.Err()
+	case e.config.Schedule == nil && e.opened() == 0:
+		failed = e.unreachable()
+	}
+	if failed != nil {
+		close(begin)
+		running.Wait()
+		return nil, failed
+	}
+
+	cancel := context.AfterFunc(ctx, e.interrupt)
+	defer cancel()
+	var collecting sync.WaitGroup
+	collecting.Go(e.collector.run)
+	origin = int64(time.Since(e.base) + lead)
+	e.collector.origin = origin
+	result := &Result{Start: e.base.Add(time.Duration(origin)), WindowStart: e.config.Warmup}
+	close(begin)
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	if e.config.OnStart != nil {
+		start := Start{Time: result.Start}
+		for _, w := range e.workers {
+			start.Threads = append(start.Threads, w.thread)
+		}
+		e.config.OnStart(start)
+	}
+	e.tell(origin, done)
+	<-done
+	close(e.collector.full)
+	collecting.Wait()
+	e.conclude(result, origin)
+	result.Interrupted = ctx.Err() != nil
+	if result.Connections.Opened == 0 {
+		return result, e.unreachable()
+	}
+	return result, nil
+}
+
+// interrupt ends the measurement early.
+func (e *engine) interrupt() {
+	e.stop.Store(true)
+	for _, w := range e.workers {
+		w.poller.wake()
+	}
+}
+
+func (e *engine) opened() (n uint64) {
+	for _, w := range e.workers {
+		n += w.conns.Opened
+	}
+	return n
+}
+
+// tell announces the phases until done.
+func (e *engine) tell(origin int64, done <-chan struct{}) {
+	if e.config.OnPhase == nil {
+		return
+	}
+	edges := []struct {
+		phase Phase
+		at    time.Duration
+	}{
+		{WarmingUp, 0},
+		{Measuring, e.config.Warmup},
+		{Draining, e.config.Warmup + e.config.Window},
+	}
+	if e.config.Window == 0 {
+		edges = edges[:2] // nobody knows when it will end
+	}
+	for _, edge := range edges {
+		at := e.base.Add(time.Duration(origin) + edge.at)
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-timer.C:
+			e.config.OnPhase(edge.phase)
+		case <-done:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// conclude sums the workers up.
+func (e *engine) conclude(r *Result, origin int64) {
+	r.Connections.Requested = e.config.Connections
+	r.Status = map[int]uint64{}
+	r.Failures = map[string]uint64{}
+	var end int64
+	for n, w := range e.workers {
+		for window := range w.counts {
+			r.AllCounts.add(&w.counts[window])
+		}
+		r.Counts.add(&w.counts[1])
+		r.Completed += w.completed
+		r.Connections.add(&w.conns)
+		for code, count := range w.status {
+			if count > 0 {
+				r.Status[code] += count
+			}
+		}
+		for text, count := range w.failures {
+			if _, ok := r.Failures[text]; ok || len(r.Failures) < failureTexts {
+				r.Failures[text] += count
+			}
+		}
+		end = max(end, w.windowEnd)
+		first, last := &w.marks[0], &w.marks[1]
+		r.Workers = r.Workers.plus(last.thread.sub(first.thread))
+		r.Spun += time.Duration(last.spun - first.spun)
+		if n == 0 {
+			r.Process = last.process.sub(first.process)
+		}
+	}
+	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
+	r.Intervals = e.collector.intervals
+	r.Latency = e.collector.latency
+	for t, h := range r.Latency {
+		if h == nil {
+			r.Latency[t] = hist.New()
+		}
+	}
+}

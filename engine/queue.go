@@ -1,0 +1,115 @@
+package engine
+
+// A queue is a bounded first-in first-out.
+type queue[T any] struct {
+	items       []T
+	head, count int
+	limit       int
+}
+
+// push reports whether there was room.
+func (q *queue[T]) push(v T) bool {
+	if q.count == q.limit {
+		return false
+	}
+	if q.count == len(q.items) {
+		q.grow()
+	}
+	q.items[(q.head+q.count)%len(q.items)] = v
+	q.count++
+	return true
+}
+
+func (q *queue[T]) pop() T {
+	v := q.items[q.head]
+	q.head = (q.head + 1) % len(q.items)
+	q.count--
+	return v
+}
+
+func (q *queue[T]) grow() {
+	items := make([]T, min(max(64, 2*len(q.items)), q.limit))
+	n := copy(items, q.items[q.head:])
+	copy(items[n:], q.items[:q.head])
+	q.items, q.head = items, 0
+}
+
+// A list links slots in the order in which they were added. Since what it holds
+// expires after the same time for all, the head is always the next to expire.
+type list struct{ head, tail int32 }
+
+// none is no slot.
+const none int32 = -1
+
+func (l *list) push(slots []slot, i int32) {
+	s := &slots[i]
+	s.prev, s.next = l.tail, none
+	if l.tail == none {
+		l.head = i
+	} else {
+		slots[l.tail].next = i
+	}
+	l.tail = i
+}
+
+func (l *list) remove(slots []slot, i int32) {
+	s := &slots[i]
+	if s.prev == none {
+		l.head = s.next
+	} else {
+		slots[s.prev].next = s.next
+	}
+	if s.next == none {
+		l.tail = s.prev
+	} else {
+		slots[s.next].prev = s.prev
+	}
+	s.prev, s.next = none, none
+}
+
+// An alarm is due at a time, for a slot.
+type alarm struct {
+	at   int64
+	slot int32
+}
+
+// alarms is a binary heap, the earliest first. A slot has at most one alarm, so
+// it never holds more than there are slots.
+type alarms []alarm
+
+func (a *alarms) push(v alarm) {
+	*a = append(*a, v)
+	h := *a
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if h[parent].at <= h[i].at {
+			break
+		}
+		h[parent], h[i] = h[i], h[parent]
+		i = parent
+	}
+}
+
+func (a *alarms) pop() alarm {
+	h := *a
+	first := h[0]
+	last := len(h) - 1
+	h[0] = h[last]
+	h = h[:last]
+	*a = h
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && h[child+1].at < h[child].at {
+			child++
+		}
+		if h[i].at <= h[child].at {
+			break
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+	return first
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The queue behaves as a bounded slice does.
+func TestQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := queue[int]{limit: rapid.IntRange(1, 200).Draw(t, "limit")}
+		var model []int
+		for step := range rapid.IntRange(0, 600).Draw(t, "steps") {
+			if len(model) > 0 && rapid.Bool().Draw(t, "pop") {
+				if got := q.pop(); got != model[0] {
+					t.Fatalf("popped %d, want %d", got, model[0])
+				}
+				model = model[1:]
+			} else if ok := q.push(step); ok != (len(model) < q.limit) {
+				t.Fatalf("push with %d of %d says %v", len(model), q.limit, ok)
+			} else if ok {
+				model = append(model, step)
+			}
+			if q.count != len(model) {
+				t.Fatalf("count %d, want %d", q.count, len(model))
+			}
+		}
+	})
+}
+
+// Alarms come out in the order of their times.
+func TestAlarms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOf(rapid.Int64Range(0, 50)).Draw(t, "times")
+		var a alarms
+		for i, at := range times {
+			a.push(alarm{at, int32(i)})
+		}
+		seen := map[int32]bool{}
+		var order []int64
+		for len(a) > 0 {
+			v := a.pop()
+			if v.at != times[v.slot] || seen[v.slot] {
+				t.Fatalf("alarm %v is not one that was set", v)
+			}
+			seen[v.slot] = true
+			order = append(order, v.at)
+		}
+		if !slices.IsSorted(order) || len(order) != len(times) {
+			t.Fatalf("times %v came out as %v", times, order)
+		}
+	})
+}
+
+// The list keeps the order of additions whatever is removed.
+func TestList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slots := make([]slot, 20)
+		l := list{none, none}
+		var model []int32
+		for range rapid.IntRange(0, 100).Draw(t, "steps") {
+			i := int32(rapid.IntRange(0, len(slots)-1).Draw(t, "slot"))
+			if at := slices.Index(model, i); at >= 0 {
+				l.remove(slots, i)
+				model = slices.Delete(model, at, at+1)
+			} else {
+				l.push(slots, i)
+				model = append(model, i)
+			}
+			var forward, backward []int32
+			for i := l.head; i != none; i = slots[i].next {
+				forward = append(forward, i)
+			}
+			for i := l.tail; i != none; i = slots[i].prev {
+				backward = append(backward, i)
+			}
+			slices.Reverse(backward)
+			if !slices.Equal(forward, model) || !slices.Equal(backward, model) {
+				t.Fatalf("list %v, backwards %v, want %v", forward, backward, model)
+			}
+		}
+	})
+}

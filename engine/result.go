@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"dyno/hist"
+	"dyno/wire"
+)
+
+// A Tag names one of the times recorded per request.
+type Tag uint8
+
+// What is recorded, each for the requests of the window.
+const (
+	// Response runs from the intended start to the last byte. It holds the good
+	// responses and, at the time they had taken when they were given up, the
+	// requests that timed out or were unfinished: they took at least that long.
+	Response Tag = iota
+	// Service runs from the write to the last byte, of the same requests.
+	Service
+	// SendLag runs from the intended start to the write.
+	SendLag
+	// GeneratorLag is the part of the send lag that the generator itself caused:
+	// from when the request was due and a connection was at hand to the write.
+	GeneratorLag
+	// FirstByte runs from the write to the first byte of the response.
+	FirstByte
+	// Failed is the response time of requests that failed at once: errors of
+	// every kind but timeouts and unfinished ones.
+	Failed
+	// Connect is the time to open a connection. Connections belong to no
+	// request, so those of the warm-up are recorded too.
+	ConnectTime
+	Tags // the number of tags
+)
+
+var tagNames = [Tags]string{"response", "service", "send_lag", "generator_lag", "first_byte", "failed", "connect"}
+
+// String returns the tag's name as it stands in latency.hlog.
+func (t Tag) String() string {
+	if t < Tags {
+		return tagNames[t]
+	}
+	return "unknown"
+}
+
+// Counts holds what became of a set of requests.
+type Counts struct {
+	Scheduled  uint64 // were due
+	Sent       uint64 // were given to a connection, or to the attempt to open one
+	Dropped    uint64 // never got a connection: too many waited, or the end came first
+	OK         uint64
+	Errors     uint64 // failed, but for timeouts and unfinished ones
+	Timeouts   uint64
+	Unfinished uint64             // were under way when the measurement ended
+	ByKind     [wire.Kinds]uint64 // of everything that was sent and is not OK
+}
+
+func (c *Counts) add(o *Counts) {
+	c.Scheduled += o.Scheduled
+	c.Sent += o.Sent
+	c.Dropped += o.Dropped
+	c.OK += o.OK
+	c.Errors += o.Errors
+	c.Timeouts += o.Timeouts
+	c.Unfinished += o.Unfinished
+	for k, n := range o.ByKind {
+		c.ByKind[k] += n
+	}
+}
+
+// Conserved reports whether every request is accounted for exactly once:
+// scheduled = sent + dropped, and sent = ok + errors + timeouts + unfinished.
+func (c *Counts) Conserved() error {
+	var faults []error
+	if c.Scheduled != c.Sent+c.Dropped {
+		faults = append(faults, fmt.Errorf("scheduled %d ≠ sent %d + dropped %d", c.Scheduled, c.Sent, c.Dropped))
+	}
+	if c.Sent != c.OK+c.Errors+c.Timeouts+c.Unfinished {
+		faults = append(faults, fmt.Errorf("sent %d ≠ ok %d + errors %d + timeouts %d + unfinished %d",
+			c.Sent, c.OK, c.Errors, c.Timeouts, c.Unfinished))
+	}
+	var kinds uint64
+	for _, n := range c.ByKind {
+		kinds += n
+	}
+	if kinds != c.Errors+c.Timeouts+c.Unfinished {
+		faults = append(faults, fmt.Errorf("failures by kind %d ≠ errors %d + timeouts %d + unfinished %d",
+			kinds, c.Errors, c.Timeouts, c.Unfinished))
+	}
+	return errors.Join(faults...)
+}
+
+// Connections counts connections from the beginning to the end, warm-up included.
+type Connections struct {
+	Requested   int    // as configured
+	Opened      uint64 // were established
+	Failed      uint64 // were not
+	PeerClosed  uint64 // were closed by the peer while no exchange was under way
+	Unsolicited uint64 // were closed here because bytes came that nobody asked for
+	Peak        int    // the most that were open at once, summed over the workers
+	Reused      uint64 // exchanges on a connection that had carried one before
+	Exchanges   uint64 // all exchanges that were written
+}
+
+func (c *Connections) add(o *Connections) {
+	c.Opened += o.Opened
+	c.Failed += o.Failed
+	c.PeerClosed += o.PeerClosed
+	c.Unsolicited += o.Unsolicited
+	c.Peak += o.Peak
+	c.Reused += o.Reused
+	c.Exchanges += o.Exchanges
+}
+
+// CPUTime is processor time.
+type CPUTime struct{ User, System time.Duration }
+
+// Total is user and system time together.
+func (t CPUTime) Total() time.Duration { return t.User + t.System }
+
+func (t CPUTime) sub(o CPUTime) CPUTime {
+	return CPUTime{User: t.User - o.User, System: t.System - o.System}
+}
+
+func (t CPUTime) plus(o CPUTime) CPUTime {
+	return CPUTime{User: t.User + o.User, System: t.System + o.System}
+}
+
+// An Interval is what happened in one stretch of the time line.
+type Interval struct {
+	Start, Length time.Duration         // from the beginning of the warm-up
+	Completed     uint64                // good responses that ended in it, of the warm-up too
+	Failed        uint64                // requests that failed in it, of the warm-up too
+	Latency       [Tags]*hist.Histogram // of the window's requests; nil where empty
+}
+
+// A Result is what one Run saw.
+type Result struct {
+	Start       time.Time     // when the warm-up began: zero of the time line
+	WindowStart time.Duration // on the time line
+	Window      time.Duration // the window's actual length
+	Interrupted bool          // the context ended the measurement before its time
+
+	Counts    Counts // of the requests of the window: those due in it
+	AllCounts Counts // of all requests, the warm-up's too
+	Completed uint64 // good responses that ended inside the window
+
+	Latency   [Tags]*hist.Histogram // of the window
+	Intervals []Interval
+	Status    map[int]uint64    // responses by status code, for protocols that have one
+	Failures  map[string]uint64 // failures by text, the first 32 texts
+
+	Connections Connections
+	Process     CPUTime       // this process, over the window
+	Workers     CPUTime       // its workers, over the window
+	Spun        time.Duration // the part of the workers' time that was spent polling before a start
+}
+
+// Throughput returns good responses per second of the window.
+func (r *Result) Throughput() float64 {
+	if r.Window <= 0 {
+		return 0
+	}
+	return float64(r.Completed) / r.Window.Seconds()
+}

@@ -1,0 +1,701 @@
+package engine
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/pace"
+	"dyno/wire"
+)
+
+// never is later than any time of the engine.
+const never = math.MaxInt64
+
+// readSize is how much one read may bring. It is shared by a worker's
+// connections: nothing is kept in it from one read to the next.
+const readSize = 64 << 10
+
+// maxConnecting bounds a worker's connections under way, so that a large number
+// of them does not overrun the target's accept queue. The others wait their turn.
+const maxConnecting = 128
+
+// A slot is a place for a connection: in a closed loop a user, in an open loop
+// one of the connections there may be.
+type slot struct {
+	client  wire.Client
+	thinker *pace.Thinker
+	pending []byte // what the socket has not taken of the request
+
+	intended int64 // when the request was due
+	ready    int64 // when a connection was at hand for it
+	written  int64 // when it was written, or the connecting began
+	first    int64 // when the first byte came back; 0 before
+
+	fd         int32 // -1 without a connection
+	generation uint32
+	prev, next int32 // in flight, or connecting
+	idleAt     int32 // place among the idle, of an open loop
+	state      state
+	requested  bool  // a request of a closed loop waits for this connection
+	window     uint8 // 1 if the request belongs to the window
+	used       bool  // the connection has carried an exchange
+	failures   uint8 // in a row
+}
+
+type state uint8
+
+const (
+	closed     state = iota // no connection, nothing to do
+	queued                  // waits for its turn to connect
+	connecting              // in the list of that name
+	idle                    // connected, no exchange
+	inFlight                // in the list of that name
+	resting                 // closed loop: thinking or backing off, has an alarm
+)
+
+// A worker is one thread with one poller and its share of the connections and of
+// the schedule. All its fields are its own thread's while that runs, but for the
+// channels and stop.
+type worker struct {
+	engine   *engine
+	number   int
+	thread   int // its id; set before it is ready
+	poller   *poller
+	endpoint endpoint
+	slots    []slot
+	rng      *rand.Rand // back-off jitter
+
+	inFlight, connecting list
+	underway             int          // in the list connecting
+	turns                queue[int32] // slots in state queued; never more than there are slots
+	alarms               alarms
+	buffer               []byte
+
+	// The open loop's.
+	cursor  *pace.Cursor
+	due     int64        // the next intended start; never when there is none
+	waiting queue[int64] // intended starts of the requests that wait for a connection
+	idles   []int32      // connected and unused, the latest used last
+	vacant  []int32      // without a connection
+
+	// The phases, on the engine's clock.
+	origin, windowStart, windowEnd, drainEnd int64
+	remaining                                uint64 // requests of the window still to begin
+	finished                                 int64  // when the last of them ended
+	marks                                    [2]mark
+	marked                                   int
+
+	sheet  *sheet
+	rotate int64 // when the sheet is due
+
+	counts    [2]Counts // of the requests outside and inside the window
+	completed uint64
+	conns     Connections
+	open      int
+	status    [statusCodes]uint64
+	failures  map[string]uint64
+	spun      int64
+	awaiting  int // requests of the closed loop that wait for their connection to open
+}
+
+// statusCodes bounds the codes that are told apart; the others count as 0.
+const statusCodes = 1000
+
+// failureTexts bounds the different texts a worker keeps.
+const failureTexts = 32
+
+// A mark is what a worker notes at the window's start and end.
+type mark struct {
+	at              int64
+	thread, process CPUTime
+	spun            int64
+}
+
+func (w *worker) now() int64 { return int64(time.Since(w.engine.base)) }
+
+// connectAll opens every connection of a closed loop before the load begins, so
+// that the warm-up meets all of them. It returns when each has been tried.
+func (w *worker) connectAll() {
+	if w.cursor != nil {
+		return
+	}
+	for i := range w.slots {
+		w.turn(int32(i))
+	}
+	deadline := w.now() + int64(w.engine.config.ConnectTimeout)*2
+	for {
+		now := w.now()
+		w.admit(now)
+		if (w.underway == 0 && w.turns.count == 0) || now >= deadline || w.engine.stopped() {
+			return
+		}
+		w.expireConnecting(now)
+		w.handle(w.poller.wait(10 * time.Millisecond))
+	}
+}
+
+// start sets the phases. The clock of every worker has the same zero.
+func (w *worker) start(origin int64) {
+	c := &w.engine.config
+	w.origin = origin
+	w.windowStart = origin + int64(c.Warmup)
+	w.windowEnd, w.drainEnd = never, never
+	if c.Window > 0 {
+		w.windowEnd = w.windowStart + int64(c.Window)
+		w.drainEnd = w.windowEnd + int64(c.Drain)
+	}
+	w.sheet.start = origin
+	w.rotate = origin + int64(c.Interval)
+	if w.cursor != nil {
+		w.advance()
+		return
+	}
+	w.due = never
+	for i := range w.slots {
+		s := &w.slots[i]
+		if s.state == idle || s.state == closed {
+			w.rest(int32(i), s, origin)
+		}
+	}
+}
+
+// loop is the engine's inner loop.
+func (w *worker) loop() {
+	spin := int64(w.engine.config.Spin)
+	var spinning int64 // since when, or 0
+	eager := false     // the last turn found work
+	for {
+		now := w.now()
+		if spinning != 0 {
+			w.spun += now - spinning
+			spinning = 0
+		}
+		if now >= w.phase() {
+			w.mark(now)
+		}
+		if now >= w.rotate {
+			w.turnSheet(now)
+		}
+		if w.ended(now) {
+			return
+		}
+		w.fire(now)
+		w.expire(now)
+		w.arrive(now)
+		w.admit(now)
+
+		next := w.nextDue()
+		var events []unix.EpollEvent
+		switch now = w.now(); {
+		case next-now <= 0 || eager:
+			events = w.poller.poll()
+			eager = len(events) > 0
+		case next == w.due && next-now <= spin:
+			spinning = now
+			events = w.poller.poll()
+		case next == w.due:
+			events = w.poller.wait(time.Duration(next - now - spin))
+			eager = len(events) > 0
+		default:
+			events = w.poller.wait(time.Duration(min(next-now, int64(time.Second))))
+			eager = len(events) > 0
+		}
+		w.handle(events)
+	}
+}
+
+// nextDue returns when the worker has something to do if nothing arrives.
+func (w *worker) nextDue() int64 {
+	next := min(w.due, w.rotate, w.phase(), w.drainEnd)
+	if len(w.alarms) > 0 {
+		next = min(next, w.alarms[0].at)
+	}
+	if i := w.inFlight.head; i != none {
+		next = min(next, w.slots[i].written+int64(w.engine.config.Timeout))
+	}
+	if i := w.connecting.head; i != none {
+		next = min(next, w.slots[i].written+int64(w.engine.config.ConnectTimeout))
+	}
+	return next
+}
+
+// phase returns when the window's next edge is.
+func (w *worker) phase() int64 {
+	switch w.marked {
+	case 0:
+		return w.windowStart
+	case 1:
+		return w.windowEnd
+	}
+	return never
+}
+
+func (w *worker) mark(now int64) {
+	w.marks[w.marked] = mark{at: now, thread: threadCPU(), process: processCPU(), spun: w.spun}
+	w.marked++
+}
+
+// ended tells whether there is nothing left to do, or no time left to do it.
+func (w *worker) ended(now int64) bool {
+	if w.engine.stopped() {
+		// Interrupted: the window ends here and nothing is awaited.
+		w.windowEnd, w.drainEnd = min(w.windowEnd, now), now
+	}
+	exhausted := w.cursor != nil && w.due == never
+	underway := w.inFlight.head != none || w.awaiting > 0 || w.waiting.count > 0
+	if (w.remaining == 0 || exhausted) && !underway && now < w.windowEnd {
+		// The requests or the schedule ended before the time did: the window is
+		// as long as they took.
+		w.windowEnd = max(w.finished, w.windowStart)
+		w.drainEnd = w.windowEnd
+	}
+	if now < w.windowEnd || (underway && now < w.drainEnd) {
+		return false
+	}
+	for w.marked < 2 {
+		w.mark(now)
+	}
+	return true
+}
+
+// giveUp accounts for what is under way at the end: sent requests are
+// unfinished, waiting ones were never sent.
+func (w *worker) giveUp() {
+	now := w.now()
+	for i := w.inFlight.head; i != none; {
+		s := &w.slots[i]
+		next := s.next
+		w.fail(s, now, wire.Unfinished, "unfinished: still under way at the end")
+		i = next
+	}
+	for i := range w.slots {
+		if s := &w.slots[i]; s.requested {
+			s.requested = false
+			w.begin(s)
+			s.ready, s.written = now, now
+			w.fail(s, now, wire.Unfinished, "unfinished: still connecting at the end")
+		}
+	}
+	for w.waiting.count > 0 {
+		w.drop(w.waiting.pop())
+	}
+	w.sheet.end = now
+	w.engine.collector.full <- w.sheet
+}
+
+func (w *worker) closeAll() {
+	for i := range w.slots {
+		if s := &w.slots[i]; s.fd >= 0 {
+			unix.Close(int(s.fd))
+		}
+	}
+	w.poller.close()
+}
+
+// turnSheet hands the written sheet to the collector and takes a clean one.
+func (w *worker) turnSheet(now int64) {
+	interval := int64(w.engine.config.Interval)
+	w.rotate = now - (now-w.origin)%interval + interval
+	select {
+	case clean := <-w.engine.collector.free[w.number]:
+		w.sheet.end = now
+		w.engine.collector.full <- w.sheet
+		clean.start = now
+		w.sheet = clean
+	default: // none is back yet: this interval becomes longer
+	}
+}
+
+// handle serves events, and between them the arrivals that came due.
+func (w *worker) handle(events []unix.EpollEvent) {
+	for n := range events {
+		ev := &events[n]
+		if ev.Fd == wakeToken {
+			continue
+		}
+		i := ev.Fd
+		s := &w.slots[i]
+		if s.generation != uint32(ev.Pad) {
+			continue // of a connection that is gone
+		}
+		if s.state == connecting {
+			if ev.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
+				continue
+			}
+			w.connected(i, s)
+			if s.generation != uint32(ev.Pad) {
+				continue
+			}
+		}
+		if len(s.pending) > 0 && ev.Events&unix.EPOLLOUT != 0 {
+			w.flush(i, s)
+		}
+		const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+		if ev.Events&readable != 0 && s.generation == uint32(ev.Pad) {
+			now := w.read(i, s, ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
+			if now >= w.due {
+				w.arrive(now)
+			}
+		}
+	}
+}
+
+// read takes what has arrived on a connection and returns the time after it.
+// Without a hang-up a read that did not fill the buffer has emptied the socket:
+// what comes later makes a new event.
+func (w *worker) read(i int32, s *slot, hangup bool) int64 {
+	generation := s.generation
+	for {
+		n, errno := rawRead(s.fd, w.buffer)
+		now := w.now()
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return now
+		case errno != 0:
+			w.broken(i, s, now, errnoText(errno))
+			return now
+		case n == 0:
+			w.peerEnded(i, s, now)
+			return now
+		}
+		w.consume(i, s, w.buffer[:n], now)
+		if s.generation != generation || (n < len(w.buffer) && !hangup) {
+			return now
+		}
+	}
+}
+
+func (w *worker) consume(i int32, s *slot, p []byte, now int64) {
+	if s.state != inFlight {
+		w.conns.Unsolicited++
+		w.disconnect(i, s)
+		w.vacate(i, s, now)
+		return
+	}
+	if s.first == 0 {
+		s.first = now
+	}
+	n, done, err := s.client.Response(p)
+	switch {
+	case !done && err == nil:
+	case done && n < len(p):
+		w.conns.Unsolicited++
+		w.failed(i, s, now, errExcess)
+	case !done:
+		w.failed(i, s, now, err)
+	default:
+		w.done(i, s, now, err)
+	}
+}
+
+var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of the response"}
+
+// done ends an exchange whose response is complete, and uses the connection
+// for what is due next.
+func (w *worker) done(i int32, s *slot, now int64, err error) {
+	if err != nil {
+		w.fail(s, now, wire.KindOf(err), err.Error())
+	} else {
+		w.succeed(s, now)
+	}
+	w.inFlight.remove(w.slots, i)
+	s.state, s.failures = idle, 0
+	if len(s.pending) > 0 || !s.client.Reusable() {
+		w.disconnect(i, s)
+		w.vacate(i, s, now)
+		return
+	}
+	if w.cursor != nil {
+		if w.waiting.count > 0 {
+			w.send(i, s, w.waiting.pop(), now)
+			return
+		}
+		s.idleAt = int32(len(w.idles))
+		w.idles = append(w.idles, i)
+		return
+	}
+	if s.thinker != nil {
+		w.rest(i, s, now+int64(s.thinker.Next()))
+		return
+	}
+	w.use(i, s, now, now)
+}
+
+// failed ends an exchange together with its connection.
+func (w *worker) failed(i int32, s *slot, now int64, err error) {
+	w.fail(s, now, wire.KindOf(err), err.Error())
+	w.inFlight.remove(w.slots, i)
+	w.disconnect(i, s)
+	if s.failures < math.MaxUint8 {
+		s.failures++
+	}
+	w.vacate(i, s, now)
+}
+
+// peerEnded handles the peer's end of the stream.
+func (w *worker) peerEnded(i int32, s *slot, now int64) {
+	if s.state != inFlight {
+		w.conns.PeerClosed++
+		w.disconnect(i, s)
+		w.vacate(i, s, now)
+		return
+	}
+	if err := s.client.End(); err != nil {
+		w.failed(i, s, now, err)
+		return
+	}
+	w.succeed(s, now)
+	w.inFlight.remove(w.slots, i)
+	s.failures = 0
+	w.disconnect(i, s)
+	w.vacate(i, s, now)
+}
+
+// broken handles an error of the socket.
+func (w *worker) broken(i int32, s *slot, now int64, text string) {
+	if s.state != inFlight {
+		w.conns.PeerClosed++
+		w.disconnect(i, s)
+		w.vacate(i, s, now)
+		return
+	}
+	w.failed(i, s, now, &wire.Error{Kind: wire.Reset, Text: text})
+}
+
+// use sends a user's next request, due at intended, on the connection there is,
+// or opens one for it.
+func (w *worker) use(i int32, s *slot, intended, now int64) {
+	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
+		if s.fd < 0 {
+			s.state = closed
+		} else {
+			s.state = idle
+		}
+		return
+	}
+	if s.fd >= 0 {
+		w.send(i, s, intended, now)
+		return
+	}
+	s.intended = intended
+	s.requested = true
+	w.awaiting++
+	w.claim(s)
+	w.turn(i)
+}
+
+// claim counts a request as scheduled, and says whether it is of the window.
+func (w *worker) claim(s *slot) {
+	s.window = w.belongs(s.intended)
+	w.counts[s.window].Scheduled++
+	if s.window == 1 && w.remaining != never && w.cursor == nil {
+		w.remaining--
+	}
+}
+
+func (w *worker) belongs(intended int64) uint8 {
+	if intended >= w.windowStart && intended < w.windowEnd {
+		return 1
+	}
+	return 0
+}
+
+// begin counts a request as sent.
+func (w *worker) begin(s *slot) { w.counts[s.window].Sent++ }
+
+// send writes a request. Ready is when the connection was at hand.
+func (w *worker) send(i int32, s *slot, intended, ready int64) {
+	s.intended = intended
+	if w.cursor == nil {
+		w.claim(s)
+	} else {
+		s.window = w.belongs(intended)
+	}
+	w.dispatch(i, s, ready)
+}
+
+func (w *worker) dispatch(i int32, s *slot, ready int64) {
+	w.begin(s)
+	s.ready, s.first = ready, 0
+	s.state = inFlight
+	w.conns.Exchanges++
+	if s.used {
+		w.conns.Reused++
+	}
+	s.used = true
+	s.pending = s.client.Request()
+	s.written = w.now()
+	w.inFlight.push(w.slots, i)
+	w.flush(i, s)
+}
+
+// flush writes what is pending. What the socket does not take now goes when it
+// has room again.
+func (w *worker) flush(i int32, s *slot) {
+	for len(s.pending) > 0 {
+		n, errno := rawWrite(s.fd, s.pending)
+		switch {
+		case errno == 0:
+			s.pending = s.pending[n:]
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return
+		default:
+			s.pending = nil
+			w.broken(i, s, w.now(), errnoText(errno))
+			return
+		}
+	}
+}
+
+// rest makes a user pause until a time.
+func (w *worker) rest(i int32, s *slot, until int64) {
+	s.state = resting
+	w.alarms.push(alarm{until, i})
+}
+
+// fire wakes the users whose pause is over.
+func (w *worker) fire(now int64) {
+	for len(w.alarms) > 0 && w.alarms[0].at <= now {
+		a := w.alarms.pop()
+		w.use(a.slot, &w.slots[a.slot], a.at, a.at)
+	}
+}
+
+// expire ends what has taken too long.
+func (w *worker) expire(now int64) {
+	limit := now - int64(w.engine.config.Timeout)
+	for i := w.inFlight.head; i != none && w.slots[i].written <= limit; i = w.inFlight.head {
+		w.failed(i, &w.slots[i], now, errTimeout)
+	}
+	w.expireConnecting(now)
+}
+
+var errTimeout = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
+
+// arrive starts the requests of the open loop that are due.
+func (w *worker) arrive(now int64) {
+	for now >= w.due {
+		intended := w.due
+		window := w.belongs(intended)
+		if intended >= w.windowEnd || (window == 1 && w.remaining == 0) {
+			w.due = never
+			return
+		}
+		if window == 1 && w.remaining != never {
+			w.remaining--
+		}
+		w.counts[window].Scheduled++
+		w.advance()
+		if n := len(w.idles); n > 0 {
+			i := w.idles[n-1]
+			w.idles = w.idles[:n-1]
+			// The connection was at hand before the request was due.
+			w.send(i, &w.slots[i], intended, intended)
+			now = w.now()
+			continue
+		}
+		if !w.waiting.push(intended) {
+			w.drop(intended)
+			continue
+		}
+		w.openOneMore()
+	}
+}
+
+func (w *worker) drop(intended int64) { w.counts[w.belongs(intended)].Dropped++ }
+
+// advance reads the next intended start from the schedule.
+func (w *worker) advance() {
+	_, at, ok := w.cursor.Next()
+	w.due = never
+	if ok {
+		w.due = w.origin + int64(at)
+	}
+}
+
+// succeed records a good response.
+func (w *worker) succeed(s *slot, now int64) {
+	w.sheet.completed++
+	if now >= w.windowStart && now < w.windowEnd {
+		w.completed++
+	}
+	c := &w.counts[s.window]
+	c.OK++
+	w.code(s)
+	if s.window == 1 {
+		w.finished = now
+		w.times(s, now)
+	}
+}
+
+// fail records a request that failed.
+func (w *worker) fail(s *slot, now int64, kind wire.Kind, text string) {
+	w.sheet.failed++
+	c := &w.counts[s.window]
+	c.ByKind[kind]++
+	if n, ok := w.failures[text]; ok || len(w.failures) < failureTexts {
+		w.failures[text] = n + 1
+	}
+	switch kind {
+	case wire.Timeout:
+		c.Timeouts++
+	case wire.Unfinished:
+		c.Unfinished++
+	default:
+		c.Errors++
+		if kind == wire.Status || kind == wire.Assertion {
+			w.code(s)
+		}
+	}
+	if s.window == 0 {
+		return
+	}
+	w.finished = now
+	if kind == wire.Timeout || kind == wire.Unfinished {
+		w.times(s, now)
+		return
+	}
+	w.sheet.latency[Failed].Record(now - s.intended)
+}
+
+// times records a request that ended, or was given up, now.
+func (w *worker) times(s *slot, now int64) {
+	l := &w.sheet.latency
+	l[Response].Record(now - s.intended)
+	l[Service].Record(now - s.written)
+	l[SendLag].Record(s.written - s.intended)
+	l[GeneratorLag].Record(s.written - max(s.intended, s.ready))
+	if s.first != 0 {
+		l[FirstByte].Record(s.first - s.written)
+	}
+}
+
+// A coder is a client whose responses have a status code.
+type coder interface{ Status() int }
+
+func (w *worker) code(s *slot) {
+	if c, ok := s.client.(coder); ok {
+		n := c.Status()
+		if n < 0 || n >= statusCodes {
+			n = 0
+		}
+		w.status[n]++
+	}
+}
+
+// backoff returns how long a user pauses after failures in a row: not at all
+// after the first, then from 1 ms doubling to the limit, with jitter over half
+// of it so that users do not return in step.
+func (w *worker) backoff(failures uint8) time.Duration {
+	if failures <= 1 {
+		return 0
+	}
+	d := min(time.Millisecond<<min(failures-2, 30), w.engine.config.MaxBackoff)
+	return d/2 + time.Duration(w.rng.Int64N(int64(d/2)+1))
+}

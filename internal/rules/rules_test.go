@@ -1,0 +1,102 @@
+package rules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A goPackage is what go list says about a package.
+type goPackage struct {
+	ImportPath, Doc                             string
+	GoFiles, Imports, TestImports, XTestImports []string
+	Standard                                    bool
+	Module                                      *struct {
+		Path, Version, Dir string
+		Main               bool
+		Replace            *struct{ Dir string }
+	}
+}
+
+// goRun returns the output of a go command in the repository's root.
+func goRun(t *testing.T, dir string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, &stderr)
+	}
+	return out
+}
+
+// root returns the repository's root.
+func root(t *testing.T) string {
+	t.Helper()
+	return filepath.Dir(strings.TrimSpace(string(goRun(t, "", "env", "GOMOD"))))
+}
+
+// module returns the module's path.
+func module(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(string(goRun(t, root(t), "list", "-m")))
+}
+
+// decode reads go list's JSON: values one after another.
+func decode(t *testing.T, out []byte) (packages []goPackage) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p goPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// listPackages returns the repository's packages.
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	return decode(t, goRun(t, root(t), "list", "-e", "-json=ImportPath,Doc,GoFiles,Imports,TestImports,XTestImports", "./..."))
+}
+
+// listModules returns the modules whose code is part of any program here, by
+// their folder in the module cache.
+func listModules(t *testing.T) map[string]string {
+	t.Helper()
+	modules := map[string]string{}
+	for _, p := range decode(t, goRun(t, root(t), "list", "-e", "-deps", "-json=ImportPath,Standard,Module", "./...")) {
+		switch {
+		case p.Standard || p.Module == nil || p.Module.Main:
+		case p.Module.Replace != nil:
+			modules[p.Module.Replace.Dir] = p.Module.Path
+		default:
+			modules[p.Module.Dir] = p.Module.Path + "@" + p.Module.Version
+		}
+	}
+	return modules
+}
+
+// expectFaults holds a rule to the faults it must find, and to no others.
+func expectFaults(t *testing.T, faults []string, want ...string) {
+	t.Helper()
+	if len(faults) != len(want) {
+		t.Errorf("faults %q, want %d like %q", faults, len(want), want)
+		return
+	}
+	for i, w := range want {
+		if !strings.Contains(faults[i], w) {
+			t.Errorf("fault %q, want one like %q", faults[i], w)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A file is one file of the repository.
+type file struct {
+	path string // from the repository's root, with slashes
+	text string
+}
+
+// skipped are folders that hold nothing of ours.
+var skipped = []string{".git", "bin", "runs", "node_modules", "testdata"}
+
+// checked are the kinds of text that rules on text hold for.
+var checked = []string{".go", ".sh", ".yaml", ".yml", ".md", ".mod", ".cfg", ".conf"}
+
+// allowed lets a file break a rule, with the reason.
+var allowed = map[string]map[string]string{
+	"sleep": {
+		"target/main_test.go":                "pauses between looks at real processes, which no fake clock moves",
+		"services/relay/bed_test.go":         "pauses between looks at a loop on real sockets, which no fake clock moves",
+		"services/relay/conformance_test.go": "looks twice to see that real sockets stand still, which is no event to wait for",
+	},
+	"wildcard": {
+		"internal/rules": "the rule itself",
+	},
+}
+
+// badNames say nothing about what a package does.
+var badNames = []string{"util", "utils", "common", "lib", "libs", "pkg", "helper", "helpers", "misc", "shared", "base"}
+
+// marker finds what somebody meant to do later. Spelled so that it does not
+// find itself.
+var marker = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`)
+
+// excused tells whether a file may break a rule.
+func excused(rule, file string) bool {
+	for tree := range allowed[rule] {
+		if within(file, tree) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkFile returns what is wrong with a file.
+func checkFile(f file) (faults []string) {
+	for i, line := range strings.Split(f.text, "\n") {
+		if m := marker.FindString(line); m != "" {
+			faults = append(faults, fmt.Sprintf("%s:%d: %s: do it, or leave it", f.path, i+1, m))
+		}
+		if path.Ext(f.path) != ".go" && path.Ext(f.path) != ".md" && strings.Contains(line, "0.0.0.0") && !excused("wildcard", f.path) {
+			faults = append(faults, fmt.Sprintf("%s:%d: 0.0.0.0: listen on loopback unless told otherwise", f.path, i+1))
+		}
+	}
+	if path.Ext(f.path) == ".go" {
+		faults = append(faults, checkGo(f)...)
+	}
+	return faults
+}
+
+// checkGo returns what is wrong with a Go file.
+func checkGo(f file) (faults []string) {
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, f.path, f.text, parser.SkipObjectResolution)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	fault := func(at token.Pos, format string, args ...any) {
+		where := fset.Position(at)
+		faults = append(faults, fmt.Sprintf("%s:%d: %s", where.Filename, where.Line, fmt.Sprintf(format, args...)))
+	}
+	if slices.Contains(badNames, tree.Name.Name) {
+		fault(tree.Name.Pos(), "package %s: name it by what it does", tree.Name.Name)
+	}
+	for _, segment := range strings.Split(path.Dir(f.path), "/") {
+		if slices.Contains(badNames, segment) {
+			fault(tree.Name.Pos(), "folder %s: name it by what it holds", segment)
+		}
+	}
+	timePackage := ""
+	for _, spec := range tree.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
+		switch imported {
+		case "math/rand":
+			fault(spec.Pos(), "math/rand: use math/rand/v2, seeded, so that a run can be repeated")
+		case "time":
+			timePackage = "time"
+			if spec.Name != nil {
+				timePackage = spec.Name.Name
+			}
+		}
+	}
+	sleepless := within(f.path, "engine") || strings.HasSuffix(f.path, "_test.go")
+	var bubbles []*ast.CallExpr // in which time is not the machine's
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Name.Name == "init" && n.Recv == nil {
+				fault(n.Pos(), "func init: say it where it is used; nothing happens by being imported")
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == timePackage && n.Sel.Name == "Sleep" && sleepless &&
+				!excused("sleep", f.path) && !slices.ContainsFunc(bubbles, func(b *ast.CallExpr) bool { return b.Pos() < n.Pos() && n.End() < b.End() }) {
+				fault(n.Pos(), "time.Sleep: the engine waits in epoll; tests use testing/synctest or wait for what must happen")
+			}
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Test" {
+				if x, ok := f.X.(*ast.Ident); ok && x.Name == "synctest" {
+					bubbles = append(bubbles, n)
+				}
+			}
+			if at, address, ok := listens(n); ok && wildcard(address) && !excused("wildcard", f.path) {
+				fault(at, "listens on %q: listen on loopback unless told otherwise", address)
+			}
+		case *ast.BasicLit:
+			// Tests may name it, to see that it is refused.
+			if n.Kind == token.STRING && !strings.HasSuffix(f.path, "_test.go") && strings.Contains(n.Value, "0.0.0.0") && !excused("wildcard", f.path) {
+				fault(n.Pos(), "0.0.0.0: listen on loopback unless told otherwise")
+			}
+		}
+		return true
+	})
+	return faults
+}
+
+// listens returns the literal address of a call that listens.
+func listens(call *ast.CallExpr) (at token.Pos, address string, ok bool) {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !strings.HasPrefix(f.Sel.Name, "Listen") {
+		return 0, "", false
+	}
+	for _, arg := range call.Args {
+		lit, ok := arg.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			continue
+		}
+		if s, err := strconv.Unquote(lit.Value); err == nil && strings.Contains(s, ":") {
+			return lit.Pos(), s, true
+		}
+	}
+	return 0, "", false
+}
+
+// wildcard tells whether an address means all of the machine's.
+func wildcard(address string) bool {
+	return strings.HasPrefix(address, ":") || strings.HasPrefix(address, "[::]") || strings.HasPrefix(address, "0.0.0.0")
+}
+
+// readFiles returns the repository's text files.
+func readFiles(t *testing.T) (files []file) {
+	t.Helper()
+	top := root(t)
+	err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains(skipped, d.Name()) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains(checked, filepath.Ext(name)) && d.Name() != "Makefile" || !d.Type().IsRegular() {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(top, name)
+		files = append(files, file{filepath.ToSlash(rel), string(text)})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 10 {
+		t.Fatalf("only %d files below %s: is this the repository?", len(files), top)
+	}
+	return files
+}
+
+func TestSource(t *testing.T) {
+	for _, f := range readFiles(t) {
+		for _, fault := range checkFile(f) {
+			t.Error(fault)
+		}
+	}
+}
+
+func TestSourceCanFail(t *testing.T) {
+	for _, c := range []struct {
+		path, text string
+		want       []string
+	}{
+		{"a/util/a.go", "package util", []string{"package util", "folder util"}},
+		{"a/a.go", "package a\nfunc init() {}\ntype t int\nfunc (t) init() {}", []string{"a/a.go:2: func init"}},
+		{"engine/a.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }", []string{"engine/a.go:3: time.Sleep"}},
+		{"a/a_test.go", "package a\nimport t \"time\"\nvar f = t.Sleep", []string{"a/a_test.go:3: time.Sleep"}},
+		{"a/a.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }", nil},
+		{"a/a_test.go", "package a\nimport \"time\"\nfunc f() { synctest.Test(func() { time.Sleep(1) }) }", nil},
+		{"a/a.go", "package a\nimport \"math/rand\"", []string{"a/a.go:2: math/rand"}},
+		{"a/a.go", "package a\nimport \"math/rand/v2\"", nil},
+		{"a/a.go", "package a\nvar x, y = net.Listen(`tcp`, `:80`)", []string{"listens on \":80\""}},
+		{"a/a.go", "package a\nvar x = http.ListenAndServe(`[::]:80`, nil)", []string{"listens on"}},
+		{"a/a.go", "package a\nvar x = `0.0.0.0:1`", []string{"a/a.go:2: 0.0.0.0"}},
+		{"a/a.go", "package a\nvar x, y = net.Listen(`tcp`, `127.0.0.1:80`)", nil},
+		{"a/a.yaml", "listen: 0.0.0.0", []string{"a/a.yaml:1: 0.0.0.0"}},
+		{"a/a.sh", "# FIX" + "ME", []string{"a/a.sh:1: FIX" + "ME"}},
+		{"a/a.go", "package a // TO" + "DO", []string{"a/a.go:1: TO" + "DO"}},
+		{"a/a.go", "package", []string{"expected"}},
+	} {
+		expectFaults(t, checkFile(file{c.path, c.text}), c.want...)
+	}
+}
+
+// checkComments returns the packages that do not say what they are for.
+func checkComments(packages []goPackage) (faults []string) {
+	for _, p := range packages {
+		if len(p.GoFiles) > 0 && p.Doc == "" {
+			faults = append(faults, p.ImportPath+": no package comment: say what it is for, in the reader's words")
+		}
+	}
+	return faults
+}
+
+func TestPackageComments(t *testing.T) {
+	for _, f := range checkComments(listPackages(t)) {
+		t.Error(f)
+	}
+}
+
+func TestPackageCommentsCanFail(t *testing.T) {
+	expectFaults(t, checkComments([]goPackage{
+		{ImportPath: "m/a", GoFiles: []string{"a.go"}}, {ImportPath: "m/b", GoFiles: []string{"b.go"}, Doc: "Package b …"},
+	}), "m/a: no package comment")
+}

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Run every generator (go:generate) and fail if a file changed. What changed
+# stays changed: look at it and commit it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+snapshot() {
+	find . -type d \( -name .git -o -name bin -o -name runs -o -name node_modules \) -prune -o -type f -print0 |
+		sort -z | xargs -0 sha256sum
+}
+before=$(mktemp) after=$(mktemp)
+trap 'rm -f "$before" "$after"' EXIT
+snapshot >"$before"
+go generate ./...
+snapshot >"$after"
+if ! changed=$(diff "$before" "$after"); then
+	echo "fresh: go generate changed these files; look at them and commit them:"
+	awk '/^[<>]/ { print "  " $3 }' <<<"$changed" | sort -u
+	exit 1
+fi

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Run all Go tests in random order, with the race detector where there is a C
+# compiler to link it. Two packages at a time: several use both CPUs of a small
+# machine. Prints a line per package, failures in full, skips with their reason,
+# and last "N passed, N failed, N skipped". Arguments go to go test.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+race=(-race)
+if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
+	race=()
+	echo "gotest: no C compiler, so without the race detector"
+fi
+packages=("$@")
+[ ${#packages[@]} -gt 0 ] || packages=(./...)
+go test -json -shuffle=on -p 2 -timeout 10m ${race[@]+"${race[@]}"} "${packages[@]}" | go run ./scripts/testcount

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Install the Debian packages that tests and benchmarks use: only those missing,
+# only as root or with sudo that asks nothing. Otherwise say what will be
+# skipped, and succeed: every test that needs one of them skips without it.
+set -euo pipefail
+
+# package  command      what uses it
+needs='
+gcc              gcc          the race detector in all tests (they run without it)
+libc6-dev        -            the race detector in all tests (they run without it)
+curl             curl         tests of the HTTP services with a real client
+jq               jq           bench/*.sh
+util-linux       taskset      placement on CPUs: bench/*.sh
+wrk              wrk          bench/http1-vs-wrk.sh
+nginx-light      nginx        bench/http1-vs-wrk.sh, tests against a real HTTP server
+haproxy          haproxy      bench/relay-vs-haproxy.sh, PROXY protocol tests
+redis-server     redis-server relay tests with a real protocol
+redis-tools      redis-cli    relay tests with a real protocol
+iperf3           iperf3       relay tests of bulk transfer
+apache2-utils    ab           bench/http1-vs-wrk.sh, one row
+nghttp2-client   h2load       bench/http1-vs-wrk.sh, one row
+'
+
+missing=() uses=()
+while read -r package command use; do
+	[ -n "$package" ] || continue
+	if [ "$command" = - ]; then
+		[ -e /usr/include/stdlib.h ] && continue
+	elif PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null; then
+		continue
+	fi
+	missing+=("$package")
+	uses+=("$package: $use")
+done <<<"$needs"
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+skip() {
+	echo "setup: not installed, because $1. Skipped for want of it:"
+	printf '  %s\n' "${uses[@]}"
+	exit 0
+}
+command -v apt-get >/dev/null || skip "this is not Debian"
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null && sudo -n true 2>/dev/null || skip "this is not root and sudo would ask"
+	sudo=(sudo -n)
+fi
+
+# Debian starts a service when it installs one. A policy of 101 forbids that,
+# and touches nothing that already runs.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' | "${sudo[@]}" tee "$policy" >/dev/null
+	"${sudo[@]}" chmod 755 "$policy"
+	trap '"${sudo[@]}" rm -f "$policy"' EXIT
+fi
+
+log=$(mktemp)
+echo "setup: installing ${missing[*]}"
+apt() { "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=120 "$@" >>"$log" 2>&1; }
+if ! { apt update && apt install --no-install-recommends "${missing[@]}"; }; then
+	tail -n 5 "$log"
+	rm -f "$log"
+	skip "apt-get failed, as above"
+fi
+rm -f "$log"
