@@ -17,7 +17,7 @@ for package in $(go list "${packages[@]}"); do
 	for target in $(grep '^Fuzz' <<<"$list" || true); do
 		count=$((count + 1))
 		echo "== $package $target for $time"
-		if ! out=$(go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" 2>&1); then
+		if ! out=$(go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 20x "$package" 2>&1); then
 			printf '%s\n' "$out"
 			failed=$((failed + 1))
 		else

@@ -1,0 +1,14 @@
+// Command dyno is a dynamometer for network services: it loads a server, watches
+// it, repeats and interleaves trials, and says what came out and how sure it is.
+package main
+
+import (
+	"context"
+	"os"
+
+	"dyno/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

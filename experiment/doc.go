@@ -1,0 +1,34 @@
+// Package experiment reads experiment files: YAML in, a validated plan out.
+//
+// A file is read strictly. Whatever is wrong with it is reported at once, in the
+// order of the file, each fault with its line, column and field, what is wrong
+// and what would be right:
+//
+//	relay.yaml:12:3: load.windw: unknown field; did you mean "window"?
+//	relay.yaml:14:25: load.closed.connections: 2000000 is too much; from 1 to 1000000
+//
+// One table says what may stand in a file. The reader checks against it, and
+// the JSON Schema published as schema.json is made from it.
+//
+// # Variants and variables
+//
+// A compare section names variants, a sweep makes one of every combination of
+// values. Either gives each variant its variables; a compared variant takes
+// those it does not set from the base. A variable replaces {{name}} in any
+// scalar of target, services and load, numbers and durations included:
+//
+//	load: {closed: {connections: "{{connections}}"}}
+//	sweep: {connections: [100, 500, 1000]}
+//
+// That is the only way in which variants differ. Some names are not variables,
+// but filled in by the trial: see RuntimeNames. The content of a body_file is
+// sent as it is.
+//
+// # The short form
+//
+// The section short says which rounds, warm-up, window, variants or values a
+// quick look makes do with; Options.Short asks for it.
+//
+// Parse is pure. ReadFile reads the file and looks whether the files it names
+// are there.
+package experiment

@@ -1,0 +1,235 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxFaults bounds how many faults one file can have; what is beyond is
+// counted, not listed.
+const maxFaults = 200
+
+// A Fault is one thing wrong with an experiment.
+type Fault struct {
+	File    string // empty for an experiment built in code
+	Line    int    // from 1; 0 when the fault is in no file
+	Column  int    // from 1, in characters
+	Field   string // such as load.closed.connections; empty for the file as a whole
+	Problem string
+	Hint    string // what would be right; may be empty
+}
+
+func (f Fault) Error() string {
+	var b strings.Builder
+	if f.File != "" {
+		b.WriteString(f.File + ":")
+	}
+	if f.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d:", f.Line, f.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	if f.Field != "" {
+		b.WriteString(f.Field + ": ")
+	}
+	b.WriteString(f.Problem)
+	if f.Hint != "" {
+		b.WriteString("; " + f.Hint)
+	}
+	return b.String()
+}
+
+// Faults are all faults of an experiment, in the order of the file.
+type Faults struct {
+	Faults  []Fault
+	Omitted int // found beyond those listed
+}
+
+func (f *Faults) Error() string {
+	lines := make([]string, 0, len(f.Faults)+1)
+	for _, x := range f.Faults {
+		lines = append(lines, x.Error())
+	}
+	if f.Omitted > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", f.Omitted))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap lets errors.As find a single Fault.
+func (f *Faults) Unwrap() []error {
+	errs := make([]error, len(f.Faults))
+	for i, x := range f.Faults {
+		errs[i] = x
+	}
+	return errs
+}
+
+// A finding is a fault before it has a place: found at a path, in some of the
+// variants (none: in what all of them share).
+type finding struct {
+	path, problem, hint string
+	line, column        int // where the path alone does not say it
+}
+
+// A collector gathers findings and in which variants each was made. Findings
+// beyond its bound are counted.
+type collector struct {
+	found    map[finding]*[]string
+	order    []finding
+	omitted  int
+	variants int // how many variants there are
+
+	touched map[string]bool // paths whose value is not to be relied on
+	settled map[string]bool // the touched paths when settle was called
+	above   map[string]bool // and all paths above those
+}
+
+func newCollector() *collector {
+	return &collector{found: map[finding]*[]string{}, touched: map[string]bool{}}
+}
+
+// add records a finding; variant is empty when it is about all of them.
+func (c *collector) add(f finding, variant string) {
+	c.touched[f.path] = true
+	names, ok := c.found[f]
+	if !ok {
+		if len(c.order) == maxFaults {
+			c.omitted++
+			return
+		}
+		names = new([]string)
+		c.found[f] = names
+		c.order = append(c.order, f)
+	}
+	if variant != "" && (len(*names) == 0 || (*names)[len(*names)-1] != variant) {
+		*names = append(*names, variant)
+	}
+}
+
+// settle ends the reading of values: from now on, reliable judges by what was
+// found so far.
+func (c *collector) settle() {
+	c.settled, c.above = maps.Clone(c.touched), map[string]bool{}
+	for path := range c.settled {
+		for up := parent(path); up != "" && !c.above[up]; up = parent(up) {
+			c.above[up] = true
+		}
+	}
+}
+
+// reliable tells whether nothing at, below or above the path was settled as
+// faulty, so that a finding about it is not merely a consequence of another.
+func (c *collector) reliable(path string) bool {
+	if c.above[path] {
+		return false
+	}
+	for ; path != ""; path = parent(path) {
+		if c.settled[path] {
+			return false
+		}
+	}
+	return true
+}
+
+// err returns the findings as *Faults, or nil when there are none. place says
+// where in the file a path is.
+func (c *collector) err(file string, place func(path string) (line, column int)) error {
+	if len(c.order) == 0 {
+		return nil
+	}
+	out := &Faults{Omitted: c.omitted}
+	for _, f := range c.order {
+		x := Fault{File: file, Line: f.line, Column: f.column, Field: f.path, Problem: f.problem, Hint: f.hint}
+		if x.Line == 0 {
+			x.Line, x.Column = place(f.path)
+		}
+		if names := *c.found[f]; len(names) > 0 && len(names) < c.variants {
+			x.Problem += " in " + variantList(names)
+		}
+		out.Faults = append(out.Faults, x)
+	}
+	slices.SortStableFunc(out.Faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return out
+}
+
+func variantList(names []string) string {
+	const shown = 3
+	switch {
+	case len(names) == 1:
+		return "variant " + names[0]
+	case len(names) > shown:
+		return fmt.Sprintf("variants %s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return "variants " + strings.Join(names, ", ")
+}
+
+// parent returns the path without its last step: load.stages[2].rate,
+// load.stages[2], load.stages, load, "".
+func parent(path string) string {
+	return path[:max(0, strings.LastIndexAny(path, ".["))]
+}
+
+// join appends a step to a path.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// suggest returns a hint that names the known word closest to the given one,
+// or lists the known words when none is close.
+func suggest(word string, known []string) string {
+	// At least one character must be right, and most of a longer word.
+	best, distance := "", min(len(word), 1+max(1, len(word)/3))
+	for _, k := range known {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(k)); d < distance {
+			best, distance = k, d
+		}
+	}
+	switch {
+	case best != "":
+		return fmt.Sprintf("did you mean %q?", best)
+	case len(known) == 0:
+		return ""
+	}
+	return "known here: " + strings.Join(known, ", ")
+}
+
+// editDistance counts insertions, deletions, substitutions and swaps of
+// neighbours (optimal string alignment). Words that are too long to be a typing
+// mistake are infinitely far.
+func editDistance(a, b string) int {
+	const longest = 64
+	x, y := []rune(a), []rune(b)
+	if len(x) > longest || len(y) > longest {
+		return longest
+	}
+	before, last := make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		row := make([]int, len(y)+1)
+		row[0] = i
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(y)]
+}

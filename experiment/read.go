@@ -1,0 +1,270 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options change how a file is read.
+type Options struct {
+	// Short asks for the file's short form.
+	Short bool
+
+	// Set overrides, by name: a variable, in all variants (of a sweep's
+	// variable, it replaces the list); or rounds, seed, warmup or window, unless
+	// a variable is called that.
+	Set map[string]string
+
+	// CheckThreshold and CheckClaim, if not nil, judge an expression, so that its
+	// faults (several, when they are joined) are reported with their place in the
+	// file. They belong to whoever
+	// evaluates the expressions.
+	CheckThreshold func(expression string, variants []string) error
+	CheckClaim     func(expression string, variants []string) error
+}
+
+// ReadFile reads an experiment from a file. Faults of the experiment are *Faults;
+// other errors are about reading the file.
+func ReadFile(path string, o Options) (*Experiment, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	// One byte more than allowed tells Parse that the file is too large.
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	r := newReader(path, o)
+	e := r.read(src)
+	if e != nil {
+		r.findFiles(e)
+	}
+	return r.done(e)
+}
+
+// Parse reads an experiment from the bytes of a file. It looks at nothing
+// else; the file's name is for messages and for the paths that are relative to
+// it. The error is *Faults.
+func Parse(file string, src []byte, o Options) (*Experiment, error) {
+	r := newReader(file, o)
+	return r.done(r.read(src))
+}
+
+// A reader turns one file into an experiment.
+type reader struct {
+	file    string
+	options Options
+	c       *collector
+	root    *node
+	places  map[string]*node
+	work    int // bytes of values resolved so far, over all variants
+}
+
+func newReader(file string, o Options) *reader {
+	return &reader{file: file, options: o, c: newCollector(), places: map[string]*node{}}
+}
+
+func (r *reader) done(e *Experiment) (*Experiment, error) {
+	if err := r.c.err(r.file, r.place); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// place returns where in the file a path is, or the closest path above it.
+func (r *reader) place(path string) (line, column int) {
+	if strings.HasPrefix(path, "set.") {
+		return 0, 0 // given with the options
+	}
+	for ; path != ""; path = parent(path) {
+		n, ok := r.places[path]
+		switch {
+		case ok && n.scalar():
+			return n.line, n.column
+		case ok:
+			return n.where()
+		}
+	}
+	return 1, 1
+}
+
+func (r *reader) fault(n *node, problem, hint string) {
+	r.c.add(finding{path: n.path, problem: problem, hint: hint, line: n.line, column: n.column}, "")
+}
+
+// read returns the experiment, of use only if nothing was found wrong.
+func (r *reader) read(src []byte) *Experiment {
+	if r.root = parseTree(src, r.c); r.root == nil {
+		return nil
+	}
+	r.index(r.root)
+	root := table()
+	checker{r.c, root}.check(r.root, root, false)
+
+	e := &Experiment{File: r.file, Source: src, Short: r.options.Short}
+	plain := &view{reader: r, vars: map[string]string{}}
+	plain.text(r.root.get("name"), &e.Name)
+	plain.text(r.root.get("question"), &e.Question)
+	short := r.short()
+
+	choices, ok := r.variants(short)
+	if !ok {
+		// Without variables only what holds no template can be judged.
+		choices = []variantChoice{{}}
+	}
+	if r.root.get("compare") != nil {
+		plain.text(r.root.get("compare").get("base"), &e.Base)
+	}
+	r.c.variants = len(choices)
+	e.Design = r.design(plain, short, len(choices))
+	for _, choice := range choices {
+		e.Variants = append(e.Variants, r.variant(choice, short))
+	}
+	r.expressions(e, plain)
+	r.unknownSettings(choices)
+	r.c.settle()
+	inspect(e, r.c)
+	e.Warnings = r.unused(choices)
+	return e
+}
+
+// index notes the place of every value.
+func (r *reader) index(n *node) {
+	r.places[n.path] = n
+	for _, k := range n.keys {
+		r.index(k.value)
+	}
+	for _, item := range n.items {
+		r.index(item)
+	}
+}
+
+// short returns the overlay when it is asked for, nil otherwise.
+func (r *reader) short() *node {
+	n := r.root.get("short")
+	switch {
+	case !r.options.Short:
+		return nil
+	case n == nil && !r.c.touched["short"]:
+		r.c.add(finding{path: "short", problem: "the experiment has no short form", hint: "add a section such as short: {rounds: 2, window: 1s}"}, "")
+	}
+	return n
+}
+
+func (r *reader) design(v *view, short *node, variants int) Design {
+	d := Design{Rounds: defaultRounds(variants), Seed: 1}
+	section := r.root.get("design")
+	v.integer(section.get("rounds"), &d.Rounds)
+	v.integer(short.get("rounds"), &d.Rounds)
+	seed := int(d.Seed)
+	v.integer(section.get("seed"), &seed)
+	if n := r.setting("rounds", "design.rounds"); n != nil {
+		v.integer(n, &d.Rounds)
+	}
+	if n := r.setting("seed", "design.seed"); n != nil {
+		v.integer(n, &seed)
+	}
+	d.Seed = uint64(seed)
+	return d
+}
+
+// setting returns the value that the options give to a field, unless a
+// variable of that name is meant.
+func (r *reader) setting(name, path string) *node {
+	value, ok := r.options.Set[name]
+	if !ok || slices.Contains(r.variableNames(), name) {
+		return nil
+	}
+	n := &node{kind: isText, text: value, path: "set." + name, spec: table().at(path)}
+	if problem, hint := n.spec.scalarFault(value); problem != "" {
+		n.bad = true
+		r.c.add(finding{path: n.path, problem: problem, hint: hint}, "")
+	}
+	return n
+}
+
+func settable() []string { return []string{"rounds", "seed", "warmup", "window"} }
+
+// unknownSettings reports options that set nothing.
+func (r *reader) unknownSettings(choices []variantChoice) {
+	known := append(settable(), r.variableNames()...)
+	for _, name := range slices.Sorted(maps.Keys(r.options.Set)) {
+		if !slices.Contains(known, name) {
+			r.c.add(finding{path: "set." + name, problem: "there is no variable of this name", hint: suggest(name, known)}, "")
+		}
+	}
+}
+
+func (r *reader) expressions(e *Experiment, v *view) {
+	var names []string
+	for _, x := range e.Variants {
+		names = append(names, x.Name)
+	}
+	judge := func(n *node, err error) {
+		var joined interface{ Unwrap() []error }
+		if errors.As(err, &joined) {
+			for _, e := range joined.Unwrap() {
+				r.fault(n, e.Error(), "")
+			}
+		} else if err != nil {
+			r.fault(n, err.Error(), "")
+		}
+	}
+	if list := r.root.get("thresholds"); list != nil {
+		for _, n := range list.items {
+			var t string
+			if v.text(n, &t); t != "" {
+				e.Thresholds = append(e.Thresholds, t)
+				if r.options.CheckThreshold != nil {
+					judge(n, r.options.CheckThreshold(t, names))
+				}
+			}
+		}
+	}
+	list := r.root.get("claims")
+	if list == nil {
+		return
+	}
+	for _, n := range list.items {
+		var c Claim
+		v.text(n.get("id"), &c.ID)
+		v.text(n.get("says"), &c.Says)
+		v.text(n.get("holds"), &c.Holds)
+		v.text(n.get("direction"), &c.Direction)
+		v.text(n.get("testable"), &c.NotTestable)
+		e.Claims = append(e.Claims, c)
+		if r.options.CheckClaim == nil || c.NotTestable != "" {
+			continue
+		}
+		for name, expression := range map[string]string{"holds": c.Holds, "direction": c.Direction} {
+			if expression != "" {
+				judge(n.get(name), r.options.CheckClaim(expression, names))
+			}
+		}
+	}
+}
+
+// findFiles reports files the experiment names that are not there.
+func (r *reader) findFiles(e *Experiment) {
+	for _, v := range e.Variants {
+		req := v.Load.Request
+		if req == nil || req.BodyFile == "" || hasTemplate(req.BodyFile) {
+			continue
+		}
+		if info, err := os.Stat(req.BodyFile); err != nil || !info.Mode().IsRegular() {
+			problem := "not a regular file: " + strconv.Quote(req.BodyFile)
+			if err != nil {
+				problem = "cannot be read: " + err.Error()
+			}
+			r.c.add(finding{path: "load.request.body_file", problem: problem, hint: "paths are relative to the experiment's file"}, v.Name)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package experiment
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A kind is the form of a value in the file.
+type kind uint8
+
+const (
+	text     kind = iota // a string
+	word                 // any scalar, taken as it is written
+	choice               // one of some words
+	integer              // a whole number
+	number               // a number
+	duration             // a Go duration, or a number of seconds
+	rate                 // a number per s, min or h
+	size                 // bytes, with a unit or without
+	cpus                 // a CPU list, such as 0-3,5
+	list                 // of items
+	mapping              // of fields, or of names to items
+)
+
+// A spec says what one value of the file may be. The reader and the JSON
+// Schema are both made from it, so that they cannot disagree.
+type spec struct {
+	kind     kind
+	doc      string
+	choices  []string
+	pattern  string  // of a text
+	min, max float64 // of a number (a duration's in seconds, a size's in bytes); of a list or a mapping of names, its length
+	fields   []field // of a mapping
+	item     *spec   // of a list, or of a mapping's entries that are no fields
+	names    string  // the pattern of those entries' names
+	few      bool    // such a mapping must not be empty
+	short    *spec   // a scalar that may stand for the mapping
+	template bool    // templates may stand in it
+}
+
+// A field is a named part of a mapping.
+type field struct {
+	name     string
+	required bool
+	spec     *spec
+}
+
+// Patterns of names.
+const (
+	namePattern     = `^[A-Za-z0-9._+-]{1,100}$`
+	claimPattern    = `^[A-Za-z0-9._+/-]{1,100}$` // R1.1/pool is a part of R1.1
+	variablePattern = `^[A-Za-z_][A-Za-z0-9_]{0,63}$`
+	servicePattern  = `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`
+	envPattern      = `^[A-Za-z_][A-Za-z0-9_]*$`
+	tokenPattern    = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" // RFC 9110, section 5.6.2
+)
+
+// Bounds that hold beside those of the table.
+const (
+	maxVariants = 1000
+	maxEntries  = 100 // of a mapping of names, unless it says otherwise
+	maxTrials   = 100_000
+)
+
+// later are the sections of the file that a later version will know.
+func later() []string {
+	return []string{"ladder", "capacity", "soak", "observe", "profile", "network", "scenario"}
+}
+
+// table returns the spec of a whole file.
+func table() *spec {
+	between := func(k kind, least, most float64, doc string) *spec {
+		return &spec{kind: k, min: least, max: most, doc: doc}
+	}
+	within := func(least, most time.Duration, doc string) *spec {
+		return between(duration, least.Seconds(), most.Seconds(), doc)
+	}
+	plain := func(k kind, doc string) *spec { return between(k, math.Inf(-1), math.Inf(1), doc) }
+	fields := func(doc string, f ...field) *spec { return &spec{kind: mapping, doc: doc, fields: f} }
+	named := func(pattern string, item *spec, doc string) *spec {
+		return &spec{kind: mapping, names: pattern, item: item, doc: doc}
+	}
+	listOf := func(item *spec, most float64, doc string) *spec {
+		return &spec{kind: list, item: item, min: 1, max: most, doc: doc}
+	}
+	oneOf := func(doc string, choices ...string) *spec {
+		return &spec{kind: choice, doc: doc, choices: choices}
+	}
+	like := func(pattern, doc string) *spec { return &spec{kind: text, pattern: pattern, doc: doc} }
+
+	ready := fields("how to tell that the process can be loaded",
+		field{"http", false, plain(text, "a URL, or a path on the process's own address; a GET must be answered with a status below 500")},
+		field{"line", false, plain(text, "a regular expression (RE2) that a line of its output must match")})
+	ready.short = plain(text, `tcp: its address accepts a connection; none: at once; a URL or a path: see http`)
+	process := []field{
+		{"start", false, listOf(plain(word, ""), 1000, "the command and its arguments, one list entry each; no shell is involved")},
+		{"ready", false, ready},
+		{"ready_timeout", false, within(time.Millisecond, time.Hour, "how long to wait until it is ready (default 10s)")},
+		{"stop_timeout", false, within(time.Millisecond, time.Hour, "how long to wait from SIGTERM until SIGKILL (default 5s)")},
+		{"cpus", false, plain(cpus, "the CPUs it may run on, such as 0-3,5 (default: all)")},
+		{"env", false, named(envPattern, plain(word, ""), "environment variables, added to dyno's own")},
+		{"dir", false, plain(text, "working directory, relative to this file (default: dyno's own)")},
+	}
+	target := fields("the service under load", append([]field{
+		{"protocol", true, oneOf("what it speaks", HTTP, TCP)},
+		{"address", false, plain(text, "host:port, [ipv6]:port or unix:/path (default, with start: 127.0.0.1:{{port}})")},
+		{"url", false, plain(text, "http only: the base URL (default: http://address/)")},
+		{"pprof", false, plain(text, "URL of its /debug/pprof")},
+	}, process...)...)
+	service := fields("", slices.Clone(process)...)
+	service.fields[0].required = true
+
+	think := fields("the pause between a response and the next request (default: none)",
+		field{"constant", false, within(0, time.Hour, "always this long")},
+		field{"exponential", false, within(0, time.Hour, "exponentially distributed with this mean")},
+		field{"uniform", false, fields("uniformly distributed",
+			field{"from", true, within(0, time.Hour, "")},
+			field{"to", true, within(0, time.Hour, "")})})
+	think.short = within(0, time.Hour, "always this long")
+	connections := between(integer, 1, 1_000_000, "how many")
+	perSecond := between(rate, 1e-6, 1e7, "requests per second, in all; or with a unit: 5000/s, 300/min, 10/h")
+	edge := between(rate, 0, 1e7, "requests per second, in all; or with a unit: 5000/s, 300/min, 10/h")
+	warmup := within(0, time.Hour, "loaded but not counted (default 2s)")
+	window := within(100*time.Millisecond, 24*time.Hour, "measured (default 10s)")
+	rounds := between(integer, 1, 1000, "how often each variant is measured (default 8 with several variants, 3 with one)")
+
+	load := fields("what the generator does",
+		field{"cpus", false, plain(cpus, "the generator's CPUs, such as 1 or 4-7 (default: all)")},
+		field{"workers", false, between(integer, 1, 1024, "event loops (default: one per CPU of the generator)")},
+		field{"request", false, fields("http only: the request that is repeated",
+			field{"method", false, like(tokenPattern, "default GET")},
+			field{"path", false, plain(text, "path and query (default: those of target.url)")},
+			field{"headers", false, named(tokenPattern, plain(word, ""), "field names and values")},
+			field{"body", false, plain(word, "the content")},
+			field{"body_file", false, plain(text, "the file with the content, relative to this one; templates in it are not replaced")})},
+		field{"payload", false, between(size, 1, 64<<20, "tcp only: bytes per exchange, such as 512 or 1KiB (default 64)")},
+		field{"framing", false, oneOf("tcp only: where a response ends (default echo: after as many bytes as were sent)",
+			FramingEcho, FramingLine, FramingLength)},
+		field{"closed", false, fields("each connection sends its next request when the last one was answered",
+			field{"connections", true, connections},
+			field{"think", false, think})},
+		field{"open", false, fields("requests start on a schedule, whatever becomes of earlier ones",
+			field{"rate", false, perSecond},
+			field{"arrivals", false, oneOf("default constant", ArrivalsConstant, ArrivalsPoisson)},
+			field{"max_connections", false, between(integer, 1, 1_000_000, "default 500")},
+			field{"max_waiting", false, between(integer, 1, 10_000_000, "requests due but without a connection; one more is dropped and counted (default 65536)")})},
+		field{"stages", false, listOf(fields("",
+			field{"duration", true, within(time.Millisecond, 24*time.Hour, "")},
+			field{"rate", false, edge},
+			field{"from", false, edge},
+			field{"to", false, edge}), 1000, "open loop: the window in parts, each at a rate or from one rate to another (from: by default where the last one ended)")},
+		field{"requests", false, between(integer, 1, 1e12, "end the window after so many requests; without a window, it ends only then")},
+		field{"timeout", false, within(time.Millisecond, time.Hour, "of a response, from the actual write (default 30s)")},
+		field{"connect_timeout", false, within(time.Millisecond, time.Hour, "default 5s")},
+		field{"warmup", false, warmup},
+		field{"window", false, window},
+		field{"reconnect", false, fields("how a lost connection is opened again",
+			field{"max_backoff", true, within(time.Millisecond, time.Hour, "the longest pause after failures in a row (default 1s)")})})
+
+	services := named(servicePattern, service, "other processes the target needs")
+	services.max = 32
+	target.template, services.template, load.template = true, true, true
+
+	values := listOf(plain(word, ""), maxVariants, "")
+	sweep := named(variablePattern, values, "a matrix of values: every combination is a variant, the first variable changes slowest")
+	sweep.fields = []field{{"exclude", false, listOf(named(variablePattern, plain(word, ""), ""), maxVariants,
+		"combinations to leave out: those with all these values")}}
+	sweep.few = true
+	variants := named(namePattern, named(variablePattern, plain(word, ""), ""), "each variant's variables, for {{name}} in target, services and load; what it does not set it takes from the base")
+	variants.few, variants.max = true, maxVariants
+
+	root := fields("An experiment for dyno: what to load, how, and what to compare.",
+		field{"name", true, like(namePattern, "a short name, fit for a folder")},
+		field{"question", false, plain(text, "what the experiment shall answer")},
+		field{"target", true, target},
+		field{"services", false, services},
+		field{"load", true, load},
+		field{"design", false, fields("",
+			field{"rounds", false, rounds},
+			field{"seed", false, between(integer, 0, 1<<53, "of everything random (default 1)")})},
+		field{"compare", false, fields("named variants, compared with one of them",
+			field{"base", true, like(namePattern, "the variant others are compared with")},
+			field{"variants", true, variants})},
+		field{"sweep", false, sweep},
+		field{"thresholds", false, listOf(plain(text, ""), 100, `conditions on metrics, such as "response.p99 < 80ms"`)},
+		field{"claims", false, listOf(fields("",
+			field{"id", true, like(claimPattern, "")},
+			field{"says", true, plain(text, "the statement")},
+			field{"holds", false, plain(text, "the expression that is true when it holds")},
+			field{"direction", false, plain(text, "a weaker expression, true when it holds in direction only")},
+			field{"testable", false, plain(text, "the reason why it cannot be tested here")}), 1000, "statements with an expression; their outcome never fails a run")},
+		field{"short", false, fields("what the short form does differently",
+			field{"rounds", false, rounds},
+			field{"warmup", false, warmup},
+			field{"window", false, window},
+			field{"sweep", false, named(variablePattern, values, "some of the values of some of the variables")},
+			field{"variants", false, listOf(like(namePattern, ""), maxVariants, "some of the variants")})})
+	return root
+}
+
+// most returns how many entries a mapping of names may have.
+func (s *spec) most() int {
+	if s.max > 0 {
+		return int(s.max)
+	}
+	return maxEntries
+}
+
+// field returns the spec of a mapping's entry, or nil.
+func (s *spec) field(name string) *spec {
+	for _, f := range s.fields {
+		if f.name == name {
+			return f.spec
+		}
+	}
+	return s.item
+}
+
+// fieldNames returns the fields of a mapping.
+func (s *spec) fieldNames() []string {
+	names := make([]string, len(s.fields))
+	for i, f := range s.fields {
+		names[i] = f.name
+	}
+	return names
+}
+
+// at returns the spec at a path, or nil.
+func (s *spec) at(path string) *spec {
+	for path != "" && s != nil {
+		var step string
+		if step, path, _ = strings.Cut(path, "."); s.kind != mapping {
+			return nil
+		}
+		step, _, item := strings.Cut(step, "[")
+		if s = s.field(step); item && s != nil {
+			s = s.item
+		}
+	}
+	return s
+}
+
+// whereIs returns the sections that know a field of this name.
+func (s *spec) whereIs(name, path string) []string {
+	var found []string
+	for _, f := range s.fields {
+		if f.name == name {
+			found = append(found, path)
+		}
+		found = append(found, f.spec.whereIs(name, join(path, f.name))...)
+	}
+	if s.item != nil {
+		step := "[]"
+		if s.kind == mapping {
+			step = ".NAME"
+		}
+		found = append(found, s.item.whereIs(name, path+step)...)
+	}
+	return found
+}

@@ -1,0 +1,134 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxText bounds a scalar after substitution, in bytes.
+const maxText = 1 << 20
+
+// isTemplateName tells what may stand between the braces: letters, digits, _
+// and -, no digit or - first, then perhaps .addr, .port or .admin.
+func isTemplateName(s string) bool {
+	name, property, service := strings.Cut(s, ".")
+	if service && property != "addr" && property != "port" && property != "admin" {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// RuntimeNames returns the names that stay in a variant's strings until a trial
+// fills them in: port and admin, two free ports of the process in whose fields
+// they stand (the target's, in the load's), and for each service its .addr
+// (127.0.0.1:port), .port and .admin. A variable may use none of them as its
+// name.
+func RuntimeNames(services ...string) []string {
+	names := []string{"port", "admin"}
+	for _, s := range services {
+		names = append(names, s+".addr", s+".port", s+".admin")
+	}
+	return names
+}
+
+// Expand replaces every {{name}} in s by its value; blanks inside the braces
+// do not matter. Values are not expanded again. A name without a value, braces
+// that do not close and a result beyond 1 MiB are errors.
+func Expand(s string, vars map[string]string) (string, error) {
+	var unknown []string
+	out, err := expand(s, func(name string) (string, bool) {
+		v, ok := vars[name]
+		if !ok && !slices.Contains(unknown, name) {
+			unknown = append(unknown, name)
+		}
+		return v, ok
+	})
+	if err == nil && len(unknown) > 0 {
+		err = fmt.Errorf("no value for {{%s}}", strings.Join(unknown, "}}, {{"))
+	}
+	if err != nil {
+		return "", err
+	}
+	return out, nil
+}
+
+// expand replaces the names that lookup knows and drops the others.
+func expand(s string, lookup func(name string) (string, bool)) (string, error) {
+	if !hasTemplate(s) {
+		return s, nil
+	}
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "{{")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		name, after, closed := strings.Cut(rest, "}}")
+		if !closed {
+			return "", fmt.Errorf("{{ without }}")
+		}
+		if name = strings.TrimSpace(name); !isTemplateName(name) {
+			return "", fmt.Errorf("%q is not a template name", clip(name))
+		}
+		value, _ := lookup(name)
+		if b.WriteString(value); b.Len() > maxText {
+			return "", fmt.Errorf("longer than 1 MiB after substitution")
+		}
+		s = after
+	}
+	return b.String(), nil
+}
+
+func hasTemplate(s string) bool { return strings.Contains(s, "{{") }
+
+// uses tells whether s holds the template {{name}}.
+func uses(s, name string) bool {
+	return slices.Contains(templateNames(s), name)
+}
+
+// templateNames returns the names of the templates in s; none when s is
+// malformed.
+func templateNames(s string) []string {
+	var names []string
+	_, err := expand(s, func(name string) (string, bool) {
+		names = append(names, name)
+		return "", true
+	})
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// placeholders replaces the run-time names by values of the right form, so
+// that what surrounds them can be checked before they are known.
+func placeholders(s string) string {
+	out, err := expand(s, func(name string) (string, bool) {
+		if strings.HasSuffix(name, ".addr") {
+			return "127.0.0.1:1", true
+		}
+		return "1", true
+	})
+	if err != nil {
+		return s
+	}
+	return out
+}
+
+// clip shortens text for a message.
+func clip(s string) string {
+	const longest = 60
+	if r := []rune(s); len(r) > longest {
+		return string(r[:longest]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,403 @@
+package experiment
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxSocketPath is how long the path of a Unix socket may be on Linux.
+const maxSocketPath = 107
+
+// Validate reports every fault of the experiment at once, as *Faults. Parse
+// and ReadFile have done so already; it is for experiments built in code. It
+// changes nothing.
+func (e *Experiment) Validate() error {
+	c := newCollector()
+	c.settle()
+	inspect(e, c)
+	return c.err(e.File, func(string) (int, int) { return 0, 0 })
+}
+
+// An inspector judges a plan, however it came about. Where reading the file
+// found a value wrong already, it stays silent.
+type inspector struct {
+	c       *collector
+	table   *spec
+	variant string // that is inspected; empty for the plan as a whole
+}
+
+func inspect(e *Experiment, c *collector) {
+	c.variants = len(e.Variants)
+	i := &inspector{c: c, table: table()}
+	i.plan(e)
+	for n := range e.Variants {
+		v := &e.Variants[n]
+		i.variant = v.Name
+		i.target(&v.Target)
+		i.services(v)
+		i.load(v)
+	}
+}
+
+func (i *inspector) fault(path, problem, hint string) {
+	if i.c.reliable(path) {
+		i.c.add(finding{path: path, problem: problem, hint: hint}, i.variant)
+	}
+}
+
+// form holds a value against the table.
+func (i *inspector) form(path, value string) {
+	if problem, hint := i.table.at(path).scalarFault(value); problem != "" {
+		i.fault(path, problem, hint)
+	}
+}
+
+func (i *inspector) bound(path string, value float64) {
+	if problem, hint := i.table.at(path).boundFault(value); problem != "" {
+		i.fault(path, problem, hint)
+	}
+}
+
+func (i *inspector) duration(path string, d time.Duration) { i.bound(path, d.Seconds()) }
+
+func (i *inspector) plan(e *Experiment) {
+	i.form("name", e.Name)
+	i.bound("design.rounds", float64(e.Design.Rounds))
+	i.bound("design.seed", float64(e.Design.Seed))
+	switch trials := e.Design.Rounds * len(e.Variants); {
+	case len(e.Variants) == 0:
+		i.fault("", "there is no variant", "")
+	case len(e.Variants) > maxVariants:
+		i.fault("", fmt.Sprintf("%d variants are too many", len(e.Variants)), fmt.Sprintf("at most %d", maxVariants))
+	case trials > maxTrials:
+		i.fault("design.rounds", fmt.Sprintf("%d trials are too many", trials), fmt.Sprintf("at most %d rounds of %d variants", maxTrials/len(e.Variants), len(e.Variants)))
+	}
+	isName := matcher(namePattern)
+	names := map[string]bool{}
+	for _, v := range e.Variants {
+		switch {
+		case v.Name == "": // not known
+		case !isName(v.Name):
+			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", clip(v.Name)), patternHint(namePattern))
+		case names[v.Name]:
+			i.fault("variants", fmt.Sprintf("two variants are named %q", v.Name), "")
+		}
+		names[v.Name] = true
+	}
+	if e.Base != "" && !names[e.Base] && !names[""] {
+		i.fault("compare.base", fmt.Sprintf("there is no variant %q", clip(e.Base)), "")
+	}
+	for n, t := range e.Thresholds {
+		i.form(fmt.Sprintf("thresholds[%d]", n), t)
+	}
+	ids := map[string]bool{}
+	for n, c := range e.Claims {
+		path := fmt.Sprintf("claims[%d]", n)
+		i.form(path+".id", c.ID)
+		i.form(path+".says", c.Says)
+		switch {
+		case ids[c.ID]:
+			i.fault(path+".id", fmt.Sprintf("%q is there twice", clip(c.ID)), "give each claim its own")
+		case c.Holds == "" && c.NotTestable == "":
+			i.fault(path+".holds", "is missing", "an expression, or testable with the reason why it cannot be tested here")
+		case c.Direction != "" && c.Holds == "":
+			i.fault(path+".direction", "there is no holds that it would weaken", "add holds")
+		}
+		ids[c.ID] = true
+	}
+}
+
+func (i *inspector) target(t *Target) {
+	i.form("target.protocol", t.Protocol)
+	i.process("target", &t.Process)
+	started := len(t.Start) > 0
+	switch {
+	case t.Address == "" && t.URL == "":
+		i.fault("target", "there is nothing to load", "give address or url for a target that runs, start for one to be started")
+	case t.Address == "":
+		// The URL is to blame, see below.
+	default:
+		i.address(t, started)
+	}
+	switch {
+	case t.Protocol == TCP && t.URL != "":
+		i.fault("target.url", "a TCP target has no URL", "use address")
+	case t.Protocol == HTTP && (t.URL != "" || t.Address != ""):
+		i.url(t.URL)
+	}
+	if t.Pprof != "" {
+		if u, err := url.Parse(placeholders(t.Pprof)); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			i.fault("target.pprof", fmt.Sprintf("%q is not a URL", clip(t.Pprof)), "such as http://127.0.0.1:{{admin}}/debug/pprof")
+		}
+	}
+	if started {
+		return
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{{"cpus", len(t.CPUs) > 0}, {"env", len(t.Env) > 0}, {"dir", t.Dir != ""}} {
+		if f.given {
+			i.fault("target."+f.name, "is only for a target that dyno starts", "add start, or remove it")
+		}
+	}
+	if t.Ready.Kind == ReadyLine {
+		i.fault("target.ready", "dyno sees the output only of a target that it starts", "add start, or use tcp")
+	}
+	for path, s := range map[string]string{"target.address": t.Address, "target.url": t.URL, "target.pprof": t.Pprof, "target.ready": t.Ready.URL} {
+		i.ownPorts(path, s)
+	}
+}
+
+// ownPorts reports the ports of a target that dyno does not start.
+func (i *inspector) ownPorts(path, s string) {
+	for _, name := range RuntimeNames() {
+		if uses(s, name) {
+			i.fault(path, fmt.Sprintf("{{%s}} is known only for a target that dyno starts", name), "add start, or write the number")
+			return
+		}
+	}
+}
+
+func (i *inspector) address(t *Target, started bool) {
+	if path, unix := strings.CutPrefix(t.Address, "unix:"); unix {
+		if path == "" || len(path) > maxSocketPath {
+			i.fault("target.address", fmt.Sprintf("a path of %d bytes", len(path)), fmt.Sprintf("from 1 to %d", maxSocketPath))
+		}
+		return
+	}
+	const hint = "host:port, [ipv6]:port or unix:/path"
+	host, port, err := net.SplitHostPort(placeholders(t.Address))
+	if err != nil || host == "" {
+		i.fault("target.address", fmt.Sprintf("%q is not an address", clip(t.Address)), hint)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		i.fault("target.address", fmt.Sprintf("%q is not a port", clip(port)), "from 1 to 65535")
+	}
+	if started && uses(t.Address, "port") && !t.mentions("port") {
+		i.fault("target.start", "the command is not told its port", "use {{port}} in start or env, or give the address it listens on")
+	}
+}
+
+func (i *inspector) url(raw string) {
+	u, err := url.Parse(placeholders(raw))
+	const hint = "such as http://127.0.0.1:{{port}}/path"
+	switch {
+	case raw == "":
+		i.fault("target.url", "is missing", hint)
+	case err != nil:
+		i.fault("target.url", fmt.Sprintf("%q is not a URL", clip(raw)), hint)
+	case u.Scheme == "https":
+		i.fault("target.url", "https is not supported in this version", hint)
+	case u.Scheme != "http" || u.Host == "" || u.Opaque != "":
+		i.fault("target.url", fmt.Sprintf("%q is not an http URL", clip(raw)), hint)
+	case u.User != nil:
+		i.fault("target.url", "a user in the URL is not supported", "use load.request.headers.Authorization")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		i.fault("target.url", "a fragment is never sent", "remove what follows #")
+	}
+}
+
+func (i *inspector) process(path string, p *Process) {
+	if len(p.Start) > 0 && p.Start[0] == "" {
+		i.fault(path+".start", "the command is empty", "")
+	}
+	i.duration(path+".ready_timeout", p.ReadyTimeout)
+	i.duration(path+".stop_timeout", p.StopTimeout)
+	i.cpus(path+".cpus", p.CPUs)
+	isName := matcher(envPattern)
+	for name := range p.Env {
+		if !isName(name) {
+			i.fault(path+".env", fmt.Sprintf("%q cannot be a name here", clip(name)), patternHint(envPattern))
+		}
+	}
+	at := path + ".ready"
+	switch p.Ready.Kind {
+	case ReadyNone, ReadyTCP:
+	case ReadyHTTP:
+		u, err := url.Parse(placeholders(p.Ready.URL))
+		if local := strings.HasPrefix(p.Ready.URL, "/"); err != nil || !local && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			i.fault(at, fmt.Sprintf("%q is neither a URL nor a path", clip(p.Ready.URL)), "such as /healthz")
+		}
+	case ReadyLine:
+		if _, err := regexp.Compile(p.Ready.Line); err != nil || p.Ready.Line == "" {
+			i.fault(at, fmt.Sprintf("%q is not a regular expression", clip(p.Ready.Line)), "RE2 syntax, such as listening on .*")
+		}
+	default:
+		i.fault(at, fmt.Sprintf("%q is not possible", clip(p.Ready.Kind)), "tcp, none, http or line")
+	}
+}
+
+func (i *inspector) cpus(path string, list []int) {
+	for n, cpu := range list {
+		if cpu < 0 || cpu > maxCPU {
+			i.fault(path, fmt.Sprintf("there is no CPU %d", cpu), fmt.Sprintf("from 0 to %d", maxCPU))
+		}
+		if slices.Contains(list[:n], cpu) {
+			i.fault(path, fmt.Sprintf("CPU %d is listed twice", cpu), "")
+		}
+	}
+}
+
+func (i *inspector) services(v *Variant) {
+	isName := matcher(servicePattern)
+	names := map[string]bool{}
+	for n := range v.Services {
+		s := &v.Services[n]
+		path := join("services", s.Name)
+		switch {
+		case !isName(s.Name):
+			i.fault(path, fmt.Sprintf("%q cannot be a name here", clip(s.Name)), patternHint(servicePattern))
+			continue
+		case names[s.Name]:
+			i.fault(path, "two services have this name", "")
+		case len(s.Start) == 0:
+			i.fault(path+".start", "is missing", "the command and its arguments")
+		}
+		names[s.Name] = true
+		i.process(path, &s.Process)
+		if local := s.Ready.Kind == ReadyTCP || s.Ready.Kind == ReadyHTTP && strings.HasPrefix(s.Ready.URL, "/"); local && !s.mentions("port") {
+			i.fault(path+".ready", "the command is not told the port that is probed", "use {{port}} in start or env, or another ready")
+		}
+	}
+}
+
+func (i *inspector) load(v *Variant) {
+	l := &v.Load
+	i.cpus("load.cpus", l.CPUs)
+	if l.Workers != 0 {
+		i.bound("load.workers", float64(l.Workers))
+	}
+	switch v.Target.Protocol {
+	case HTTP:
+		i.request(l.Request, len(v.Target.Start) > 0)
+		if l.Payload != 0 {
+			i.fault("load.payload", "is only for TCP targets", "use request.body")
+		}
+		if l.Framing != "" {
+			i.fault("load.framing", "is only for TCP targets", "remove it")
+		}
+	case TCP:
+		i.bound("load.payload", float64(l.Payload))
+		i.form("load.framing", l.Framing)
+		if l.Request != nil {
+			i.fault("load.request", "is only for HTTP targets", "use payload and framing")
+		}
+	}
+	connections := 0
+	switch {
+	case l.Closed != nil && l.Open != nil:
+		i.fault("load.open", "closed and open exclude each other", "keep one of them; stages are for an open load")
+	case l.Closed == nil && l.Open == nil:
+		i.fault("load", "says neither closed nor open", "such as closed: {connections: 100} or open: {rate: 5000/s}")
+	case l.Closed != nil:
+		connections = l.Closed.Connections
+		i.bound("load.closed.connections", float64(connections))
+		i.think(l.Closed.Think)
+	default:
+		connections = l.Open.MaxConnections
+		i.open(l.Open)
+	}
+	if connections > 0 && l.Workers > connections {
+		i.fault("load.workers", fmt.Sprintf("%d workers for %d connections", l.Workers, connections), "at most one per connection")
+	}
+	i.duration("load.timeout", l.Timeout)
+	i.duration("load.connect_timeout", l.ConnectTimeout)
+	i.duration("load.warmup", l.Warmup)
+	if l.Requests != 0 {
+		i.bound("load.requests", float64(l.Requests))
+	}
+	if l.Window != 0 || l.Requests == 0 {
+		i.duration("load.window", l.Window)
+	}
+	i.duration("load.reconnect.max_backoff", l.Reconnect.MaxBackoff)
+}
+
+func (i *inspector) think(t Think) {
+	const path = "load.closed.think"
+	switch t.Distribution {
+	case ThinkNone:
+	case ThinkConstant, ThinkExponential:
+		i.duration(path+"."+t.Distribution, t.Mean)
+	case ThinkUniform:
+		i.duration(path+".uniform.from", t.Low)
+		i.duration(path+".uniform.to", t.High)
+		if t.Low > t.High {
+			i.fault(path+".uniform.to", fmt.Sprintf("%v is less than from, %v", t.High, t.Low), "swap them")
+		}
+	default:
+		i.fault(path, fmt.Sprintf("%q is not possible", clip(t.Distribution)), "one of constant, uniform, exponential")
+	}
+}
+
+func (i *inspector) open(o *Open) {
+	i.form("load.open.arrivals", o.Arrivals)
+	i.bound("load.open.max_connections", float64(o.MaxConnections))
+	i.bound("load.open.max_waiting", float64(o.MaxWaiting))
+	if len(o.Stages) == 0 {
+		if o.Rate == 0 {
+			i.fault("load.open.rate", "is missing", "such as 5000/s, or give load.stages")
+		} else {
+			i.bound("load.open.rate", o.Rate)
+		}
+		return
+	}
+	if o.Rate != 0 {
+		i.fault("load.open.rate", "rate and stages exclude each other", "keep one of them")
+	}
+	idle := true
+	for n, s := range o.Stages {
+		path := fmt.Sprintf("load.stages[%d]", n)
+		i.duration(path+".duration", s.Duration)
+		i.bound(path+".from", s.From)
+		i.bound(path+".to", s.To)
+		idle = idle && s.From == 0 && s.To == 0
+	}
+	if idle {
+		i.fault("load.stages", "the rate is 0 throughout", "give a stage a rate")
+	}
+}
+
+func (i *inspector) request(r *Request, started bool) {
+	const path = "load.request"
+	if r == nil {
+		i.fault(path, "is missing", "")
+		return
+	}
+	i.form(path+".method", r.Method)
+	if r.Path != "" && (r.Path[0] != '/' && r.Path != "*" || strings.ContainsFunc(placeholders(r.Path), notInTarget)) {
+		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", clip(r.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
+	}
+	if r.Body != "" && r.BodyFile != "" {
+		i.fault(path+".body_file", "body and body_file exclude each other", "keep one of them")
+	}
+	isToken := matcher(tokenPattern)
+	for _, h := range r.Headers {
+		at := join(path+".headers", h.Name)
+		switch name := strings.ToLower(h.Name); {
+		case !isToken(h.Name):
+			i.fault(at, fmt.Sprintf("%q cannot be a name here", clip(h.Name)), patternHint(tokenPattern))
+		case name == "content-length" || name == "transfer-encoding":
+			i.fault(at, "dyno sets it itself, from the body", "remove it")
+		case strings.ContainsAny(h.Value, "\r\n\x00"):
+			i.fault(at, "the value holds a line break", "remove it")
+		}
+		if !started {
+			i.ownPorts(at, h.Value)
+		}
+	}
+	if !started {
+		i.ownPorts(path+".path", r.Path)
+		i.ownPorts(path+".body", r.Body)
+	}
+}
+
+// notInTarget tells which characters a request target cannot hold.
+func notInTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/engine"
+	"dyno/experiment"
+	"dyno/observe"
+	"dyno/pace"
+	"dyno/report"
+	"dyno/target"
+	"dyno/truth"
+	"dyno/wire"
+	"dyno/wire/http1"
+)
+
+// What a good generator reaches (docs/method.md).
+const (
+	goodLagP50  = 20 * time.Microsecond
+	goodLagP99  = 100 * time.Microsecond
+	goodLagP999 = 500 * time.Microsecond
+	lagRate     = 5000 // requests/s at which the send lag is measured
+)
+
+// A selfTest is what dyno reaches against a server that costs next to nothing.
+type selfTest struct {
+	TargetCPU           []int    `json:"target_cpu"`
+	GeneratorCPU        []int    `json:"generator_cpu"`
+	Throughput          float64  `json:"throughput_per_second"`
+	RequestsPerCPU      float64  `json:"requests_per_generator_cpu_second"`
+	SendLagRate         float64  `json:"send_lag_rate_per_second"`
+	SendLagP50          float64  `json:"send_lag_p50_seconds"`
+	SendLagP99          float64  `json:"send_lag_p99_seconds"`
+	SendLagP999         float64  `json:"send_lag_p999_seconds"`
+	GeneratorCPUPerTest float64  `json:"send_lag_cpu_share"`
+	Warnings            []string `json:"warnings,omitempty"`
+}
+
+type diagnosis struct {
+	observe.Survey
+	SelfTest selfTest `json:"self_test"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	var length string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "What can be measured on this machine, and how well",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d, err := experiment.ParseDuration(length)
+			if err != nil || d <= 0 {
+				return usage("such as 2s", "--duration %q: want a duration", length)
+			}
+			result := diagnosis{Survey: observe.Look()}
+			if result.SelfTest, err = runSelfTest(cmd.Context(), d); err != nil {
+				if cause := context.Cause(cmd.Context()); cause != nil {
+					err = cause
+				}
+				return err
+			}
+			if asJSON {
+				e := json.NewEncoder(a.stdout)
+				e.SetIndent("", "  ")
+				return e.Encode(result)
+			}
+			return printDiagnosis(a.stdout, &result)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVarP(&length, "duration", "z", "2s", "of each part of the self-test")
+	return cmd
+}
+
+// runSelfTest loads a null server of this process on one CPU from another: first
+// as fast as it goes, then at a fixed rate to see the send lag.
+func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err error) {
+	cpus, err := target.AllowedCPUs()
+	if err != nil {
+		return t, err
+	}
+	t.TargetCPU, t.GeneratorCPU = cpus[:1], cpus[len(cpus)-1:]
+	if len(cpus) < 2 {
+		t.Warnings = append(t.Warnings, "only one CPU: target and generator disturb each other, and no figure of a run can be trusted to be the target's")
+	}
+	server, err := truth.StartNull(ctx, truth.Config{CPUs: t.TargetCPU})
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	request, err := http1.Request{Method: "GET", Target: "/", Host: server.Addr().String()}.Encode()
+	if err != nil {
+		return t, err
+	}
+	c := engine.Config{
+		Address:     server.Addr().String(),
+		Connections: 64,
+		Warmup:      length / 4,
+		Window:      length,
+		CPUs:        t.GeneratorCPU,
+		NewClients: func(int) func() wire.Client {
+			template, err := http1.NewTemplate(http1.Config{Request: request, Limits: http1.DefaultLimits()})
+			if err != nil {
+				panic(err) // the request was encoded above, the limits are the defaults
+			}
+			return func() wire.Client { return template.Client() }
+		},
+	}
+	r, err := engine.Run(ctx, c)
+	if err != nil {
+		return t, err
+	}
+	t.Throughput = r.Throughput()
+	t.RequestsPerCPU = float64(r.Completed) / r.Workers.Total().Seconds()
+
+	if c.Schedule, err = pace.New(pace.Steady(lagRate, 0), pace.Poisson, 1); err != nil {
+		return t, err
+	}
+	if r, err = engine.Run(ctx, c); err != nil {
+		return t, err
+	}
+	if r.Interrupted {
+		return t, context.Cause(ctx)
+	}
+	lag := r.Latency[engine.SendLag]
+	t.SendLagRate = lagRate
+	t.SendLagP50 = time.Duration(lag.Quantile(0.5)).Seconds()
+	t.SendLagP99 = time.Duration(lag.Quantile(0.99)).Seconds()
+	t.SendLagP999 = time.Duration(lag.Quantile(0.999)).Seconds()
+	t.GeneratorCPUPerTest = r.Workers.Total().Seconds() / r.Window.Seconds()
+	for _, f := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"p50", t.SendLagP50, goodLagP50.Seconds()},
+		{"p99", t.SendLagP99, goodLagP99.Seconds()},
+		{"p99.9", t.SendLagP999, goodLagP999.Seconds()},
+	} {
+		if f.got > f.want {
+			t.Warnings = append(t.Warnings, fmt.Sprintf("send lag %s is %s, more than %s: the machine is busy, or its CPUs sleep deeply",
+				f.name, report.Seconds(f.got), report.Seconds(f.want)))
+		}
+	}
+	return t, nil
+}
+
+func printDiagnosis(w io.Writer, d *diagnosis) error {
+	var b strings.Builder
+	e := &d.Environment
+	fmt.Fprintf(&b, "%s, %d CPUs, kernel %s\n\n", e.CPUModel, e.CPUs, e.Kernel)
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, c := range d.Clocks {
+		fmt.Fprintf(tw, "clock %s\tresolution %s, %s a reading\n", c.Name, report.Seconds(c.ResolutionSeconds), report.Seconds(c.ReadSeconds))
+	}
+	for _, f := range d.Facilities {
+		switch {
+		case f.Available:
+			fmt.Fprintf(tw, "%s\tyes\t%s\n", f.Name, f.Detail)
+		case f.Remedy != "":
+			fmt.Fprintf(tw, "%s\tno\t%s (%s)\n", f.Name, f.Reason, f.Remedy)
+		default:
+			fmt.Fprintf(tw, "%s\tno\t%s\n", f.Name, f.Reason)
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	t := &d.SelfTest
+	fmt.Fprintf(&b, "\nself-test against a null server, target on CPU %v, generator on CPU %v\n", t.TargetCPU, t.GeneratorCPU)
+	fmt.Fprintf(&b, "  ceiling   %s requests/s, %.0f requests per generator CPU-second\n", report.Count(t.Throughput), t.RequestsPerCPU)
+	fmt.Fprintf(&b, "  send lag  p50 %s  p99 %s  p99.9 %s at %s/s, generator CPU %.0f %%\n", report.Seconds(t.SendLagP50),
+		report.Seconds(t.SendLagP99), report.Seconds(t.SendLagP999), report.Count(t.SendLagRate), 100*t.GeneratorCPUPerTest)
+	for _, warning := range t.Warnings {
+		fmt.Fprintf(&b, "  warning: %s\n", warning)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"dyno/engine"
+	"dyno/experiment"
+	"dyno/target"
+	"dyno/trial"
+)
+
+// The exit codes, as documented in the README.
+const (
+	exitDone        = 0
+	exitFailed      = 1 // what has no code of its own, such as a full disk
+	exitUsage       = 2
+	exitTarget      = 3
+	exitInvalid     = 4
+	exitThreshold   = 99
+	exitInterrupted = 130
+	exitTerminated  = 143
+)
+
+// A failure is an error with the exit code it deserves and, where there is
+// something the user can do, a hint.
+type failure struct {
+	code int
+	err  error
+	hint string
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func usage(hint, format string, args ...any) error {
+	return &failure{exitUsage, fmt.Errorf(format, args...), hint}
+}
+
+// exitCode returns the code for an error, and prints the error. Everything that
+// went wrong passes through here exactly once.
+func exitCode(ctx context.Context, err error, stderr io.Writer) int {
+	if err == nil {
+		return exitDone
+	}
+	code, hint := classify(err)
+	if sig := signalOf(ctx); sig != nil && code != exitUsage {
+		code = exitInterrupted
+		if sig == syscall.SIGTERM {
+			code = exitTerminated
+		}
+	}
+	fmt.Fprintf(stderr, "dyno: %v\n", err)
+	if hint != "" {
+		fmt.Fprintf(stderr, "hint: %s\n", hint)
+	}
+	return code
+}
+
+func classify(err error) (code int, hint string) {
+	var (
+		f           *failure
+		faults      *experiment.Faults
+		unreachable *engine.Unreachable
+		failed      *target.Failure
+		folder      *trial.FolderError
+		plan        *trial.PlanError
+	)
+	switch {
+	case errors.As(err, &f):
+		return f.code, f.hint
+	case errors.As(err, &faults):
+		return exitUsage, ""
+	case errors.Is(err, syscall.ENOSPC):
+		return exitFailed, "make room on the disk, or name a folder on another one with --out"
+	case errors.As(err, &folder):
+		return exitUsage, "name another folder with --out"
+	case errors.As(err, &plan):
+		return exitUsage, ""
+	case errors.As(err, &failed): // before a refused connection, which is what a dead target leaves
+		return exitTarget, ""
+	case errors.As(err, &unreachable):
+		return exitTarget, "is the target running, and is the address right?"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return exitTarget, "another process listens there"
+	case errors.Is(err, os.ErrNotExist):
+		return exitUsage, ""
+	}
+	return exitFailed, ""
+}

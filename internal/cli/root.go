@@ -1,0 +1,127 @@
+// Package cli is dyno's command line: one file per command. A command is a
+// function of the streams it was given; Main maps its error to an exit code and
+// prints it, once.
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"dyno/target"
+)
+
+// An app is what the commands share.
+type app struct {
+	args           []string // as given, to show how a run can be repeated
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// Main runs dyno and returns its exit code.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if slices.Equal(args, target.KeeperArgs()) {
+		return target.RunKeeper(os.Stdin)
+	}
+	ctx, stop := withSignals(ctx)
+	defer stop()
+	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return exitCode(ctx, root.ExecuteContext(ctx), stderr)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dyno",
+		Short: "A dynamometer for network services",
+		Long: `dyno loads a server, watches it, repeats and interleaves trials, and says
+what came out and how sure it is.`,
+		Version:           version(),
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("dyno --help lists the commands", "unknown command %q", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &failure{exitUsage, err, cmd.CommandPath() + " --help lists the flags"}
+	})
+	root.AddCommand(a.runCommand(), a.httpCommand(), a.tcpCommand(), a.reportCommand(), a.doctorCommand(), a.serveCommand())
+	return root
+}
+
+// exactArgs demands n arguments, which what describes.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}
+
+// noArgs demands that there is no argument.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// A signalled error is the cause of a context that a signal ended.
+type signalled struct{ signal syscall.Signal }
+
+func (s signalled) Error() string { return "interrupted by " + unix.SignalName(s.signal) }
+
+// withSignals ends the context at the first SIGINT or SIGTERM. The second one
+// ends the process, for when stopping takes too long.
+func withSignals(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel(signalled{s.(syscall.Signal)})
+		case <-ctx.Done():
+			signal.Stop(signals)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// signalOf returns the signal that ended a context, or nil.
+func signalOf(ctx context.Context) os.Signal {
+	var s signalled
+	if errors.As(context.Cause(ctx), &s) {
+		return s.signal
+	}
+	return nil
+}
+
+// version returns the module's version as the build knows it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"dyno/target"
+)
+
+var update = flag.Bool("update", false, "rewrite what the scripts compare with")
+
+// hangGuard bounds every wait of these tests. It is no expectation of speed.
+const hangGuard = 30 * time.Second
+
+// TestScript runs dyno as users do, one script per command and kind of fault.
+// Beyond testscript's own commands there are
+//
+//	exits CODE program args…   run a program and compare its exit code; 0|4 is either
+//	port NAME…                 put free ports into environment variables
+//	await ADDRESS…             wait until somebody accepts: host:port or a path
+func TestScript(t *testing.T) {
+	var ports target.Ports
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", os.Getenv("GORACE"))
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) < 2 {
+					ts.Fatalf("usage: exits CODE program args…")
+				}
+				want := strings.Split(args[0], "|")
+				got := exitStatus(ts, ts.Exec(args[1], args[2:]...))
+				if slices.Contains(want, strconv.Itoa(got)) {
+					return
+				}
+				// A machine that was taken away from the run spoils any run,
+				// and that says nothing about dyno.
+				if got == exitInvalid && args[0] != strconv.Itoa(exitTarget) && strings.Contains(ts.ReadFile("stdout"), "steal") {
+					return
+				}
+				ts.Fatalf("exit code %d, want %s", got, args[0])
+			},
+			"port": func(ts *testscript.TestScript, _ bool, args []string) {
+				for _, name := range args {
+					port, err := ports.Free("tcp")
+					ts.Check(err)
+					ts.Setenv(name, strconv.Itoa(port))
+				}
+			},
+			"await": func(ts *testscript.TestScript, _ bool, args []string) {
+				for _, address := range args {
+					ts.Check(awaitListener(ts, address))
+				}
+			},
+		},
+	})
+}
+
+func exitStatus(ts *testscript.TestScript, err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit):
+		ts.Check(err)
+	}
+	return exit.ExitCode()
+}
+
+func awaitListener(ts *testscript.TestScript, address string) error {
+	network := "tcp"
+	if strings.Contains(address, "/") {
+		network = "unix"
+	}
+	for end := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial(network, address)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("nobody listens: %w", err)
+		}
+	}
+}
+
+// mirror is an HTTP server that prints what it is asked.
+func mirror() {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		dump, err := httputil.DumpRequest(r, true)
+		if err != nil {
+			fmt.Println("error:", err)
+		}
+		fmt.Println(strings.ReplaceAll(string(dump), "\r", ""))
+	})
+	server := &http.Server{Addr: os.Args[1], Handler: handler, ReadHeaderTimeout: hangGuard}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
+	os.Exit(1)
+}

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a reference service",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("dyno serve --help lists the services", "unknown service %q", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(a.serveRelayCommand(), a.serveEchoCommand())
+	return cmd
+}
+
+// logger returns what a service logs to: JSON lines on standard error.
+func (a *app) logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}

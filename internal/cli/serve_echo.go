@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"dyno/services/echo"
+)
+
+func (a *app) serveEchoCommand() *cobra.Command {
+	c := echo.Defaults()
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "echo",
+		Short: "Echo over TCP and HTTP/1.1",
+		Example: `  dyno serve echo --tcp 127.0.0.1:7000
+  dyno serve echo --http 127.0.0.1:8080 --admin 127.0.0.1:8081`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Logger = a.logger(verbose)
+			s, err := echo.New(c)
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			return s.Serve(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.TCP, "tcp", c.TCP, "TCP address: host:port or unix:PATH")
+	f.StringVar(&c.HTTP, "http", c.HTTP, "HTTP address: host:port or unix:PATH")
+	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines reach")
+	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
+	f.IntVar(&c.BufferBytes, "buffer", c.BufferBytes, "bytes held of a TCP connection whose client does not read")
+	f.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "TCP connections served at once; further ones wait")
+	f.Int64Var(&c.MaxBodyBytes, "max-body", c.MaxBodyBytes, "bytes of an HTTP body")
+	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long open connections may go on at the end")
+	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single connections")
+	return cmd
+}

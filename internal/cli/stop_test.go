@@ -1,0 +1,369 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/rundir"
+	"dyno/truth"
+)
+
+// A dyno is one that runs while the test goes on.
+type dyno struct {
+	cmd    *exec.Cmd
+	stdout bytes.Buffer // read it after wait
+	stderr watched
+}
+
+// A watched buffer can be read while it is written.
+type watched struct {
+	mu   sync.Mutex // guards text
+	text []byte
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, p...)
+	return len(p), nil
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return string(w.text)
+}
+
+// begin starts dyno in a folder. It is killed when the test ends before it does.
+func begin(t *testing.T, dir string, args ...string) *dyno {
+	t.Helper()
+	d := &dyno{cmd: exec.Command("dyno", args...)}
+	d.cmd.Dir, d.cmd.Stdout, d.cmd.Stderr = dir, &d.stdout, &d.stderr
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if d.cmd.ProcessState == nil {
+			_ = d.cmd.Process.Kill()
+			_ = d.cmd.Wait()
+		}
+	})
+	return d
+}
+
+// wait returns the exit code, -1 for a signal.
+func (d *dyno) wait(t *testing.T) int {
+	t.Helper()
+	guard := time.AfterFunc(hangGuard, func() { _ = d.cmd.Process.Kill() })
+	defer guard.Stop()
+	err := d.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return d.cmd.ProcessState.ExitCode()
+}
+
+// until polls.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// A process is one that cannot be taken for another by its number.
+type process struct {
+	pid   int
+	start string // in clock ticks since the machine started
+}
+
+// stat returns the fields of /proc/PID/stat behind the program's name: the state
+// is the first, the parent the second, the start the twentieth.
+func stat(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+// below returns the descendants of a process.
+func below(t *testing.T, root int) []process {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parents, starts := map[int]int{}, map[int]string{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if f := stat(pid); err == nil && len(f) >= 20 {
+			parents[pid], _ = strconv.Atoi(f[1])
+			starts[pid] = f[19]
+		}
+	}
+	var found []process
+	for pid := range parents {
+		for up, steps := parents[pid], 0; up != 0 && steps < len(parents); up, steps = parents[up], steps+1 {
+			if up == root {
+				found = append(found, process{pid, starts[pid]})
+				break
+			}
+		}
+	}
+	return found
+}
+
+func (p process) alive() bool {
+	f := stat(p.pid)
+	return len(f) >= 20 && f[19] == p.start && f[0] != "Z" && f[0] != "X"
+}
+
+func anyAlive(ps []process) bool {
+	for _, p := range ps {
+		if p.alive() {
+			return true
+		}
+	}
+	return false
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open reads a run folder.
+func open(t *testing.T, dir string) *rundir.Folder {
+	t.Helper()
+	f, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// counted tells whether a run measures: a row of progress is there that is not
+// of the warm-up.
+func counted(d *dyno) func() bool {
+	return func() bool { return strings.Contains(d.stderr.String(), " p50 ") }
+}
+
+const long = `name: long
+target: {protocol: tcp, start: [sh, -c, "dyno serve echo --tcp 127.0.0.1:{{port}} & wait"], stop_timeout: 1s}
+load: {closed: {connections: 2}, warmup: 0, window: 600s}
+design: {rounds: 2}
+`
+
+// The first SIGINT or SIGTERM ends the run in order: what was measured is kept
+// and marked as incomplete, and the target is stopped.
+func TestSignals(t *testing.T) {
+	for _, c := range []struct {
+		signal unix.Signal
+		code   int
+	}{{unix.SIGINT, exitInterrupted}, {unix.SIGTERM, exitTerminated}} {
+		t.Run(unix.SignalName(c.signal), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "long.yaml"), long)
+			d := begin(t, dir, "run", "-o", "out", "--json", "out.json", "long.yaml")
+			until(t, "it measures", counted(d))
+			tree := below(t, d.cmd.Process.Pid)
+			if len(tree) < 3 {
+				t.Fatalf("keeper, sh and echo must run: %v\n%s", tree, d.stderr.String())
+			}
+			if err := d.cmd.Process.Signal(c.signal); err != nil {
+				t.Fatal(err)
+			}
+			if code := d.wait(t); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if anyAlive(tree) {
+				t.Error("what was started still runs")
+			}
+			last := d.stderr.String()
+			last = last[strings.Index(last, "dyno: "):]
+			if want := "dyno: trial 1, variant default: interrupted by " + unix.SignalName(c.signal) + "\n"; last != want {
+				t.Errorf("message %q, want %q", last, want)
+			}
+			if !strings.Contains(d.stdout.String(), "INCOMPLETE: 0 of 2 planned trials measured") {
+				t.Errorf("the results do not say that they are incomplete:\n%s", d.stdout.String())
+			}
+			f := open(t, filepath.Join(dir, "out"))
+			if f.Run.Complete || f.Complete() || len(f.Trials) != 1 {
+				t.Fatalf("complete: %v, %v, %d trials", f.Run.Complete, f.Incomplete, len(f.Trials))
+			}
+			trial := f.Trials[0]
+			if trial.Complete || trial.Counts.OK == 0 || trial.Throughput == nil || !trial.Conservation.OK {
+				t.Errorf("trial: %+v", trial.Trial)
+			}
+			if h, err := trial.Latency("response"); err != nil || h.Count() == 0 {
+				t.Errorf("latency log: %v", err)
+			}
+			if b, err := os.ReadFile(filepath.Join(dir, "out.json")); err != nil || !strings.Contains(string(b), `"complete": false`) {
+				t.Errorf("%s, %v", b, err)
+			}
+		})
+	}
+}
+
+// A quick load without a folder keeps one when it is interrupted, and says where.
+func TestInterruptedQuickLoad(t *testing.T) {
+	t.Parallel()
+	server, err := truth.StartNull(t.Context(), truth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	dir := t.TempDir()
+	d := begin(t, dir, "http", "-c", "2", "-z", "600", "http://"+server.Addr().String()+"/")
+	until(t, "it measures", counted(d))
+	if err := d.cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := d.wait(t); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	_, rest, ok := strings.Cut(d.stderr.String(), "run folder: ")
+	if !ok {
+		t.Fatalf("no run folder is named:\n%s", d.stderr.String())
+	}
+	kept, _, _ := strings.Cut(rest, "\n")
+	defer os.RemoveAll(filepath.Dir(kept))
+	if f := open(t, kept); f.Complete() || f.Trials[0].Counts.OK == 0 {
+		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Counts)
+	}
+}
+
+// Interrupted before there is any load, dyno stops what it has started so far.
+func TestInterruptedStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "slow.yaml"), `name: slow
+target: {protocol: tcp, start: [sh, -c, "echo begun > mark; sleep 600; : {{port}}"], dir: ., ready_timeout: 300s, stop_timeout: 1s}
+load: {closed: {connections: 1}}
+`)
+	d := begin(t, dir, "run", "-q", "-o", "out", "slow.yaml")
+	until(t, "the target runs", func() bool { _, err := os.Stat(filepath.Join(dir, "mark")); return err == nil })
+	tree := below(t, d.cmd.Process.Pid)
+	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := d.wait(t); code != exitTerminated {
+		t.Errorf("exit code %d\n%s", code, d.stderr.String())
+	}
+	if anyAlive(tree) {
+		t.Error("what was started still runs")
+	}
+	if f := open(t, filepath.Join(dir, "out")); f.Complete() {
+		t.Error("the folder reads as complete")
+	}
+}
+
+// A second signal ends dyno at once, and the keeper ends the target.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "stubborn.yaml"), `name: stubborn
+target: {protocol: tcp, start: [sh, -c, "trap '' TERM; dyno serve echo --tcp 127.0.0.1:{{port}} & while :; do sleep 1; done"], stop_timeout: 300s}
+load: {closed: {connections: 1}, warmup: 0, window: 600s}
+`)
+	d := begin(t, dir, "run", "-o", "out", "stubborn.yaml")
+	until(t, "it measures", counted(d))
+	tree := below(t, d.cmd.Process.Pid)
+	if err := d.cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	// The trial's window has ended with the first one: the target is being stopped.
+	until(t, "the latency log is written", func() bool {
+		files, _ := filepath.Glob(filepath.Join(dir, "out/trials/*/latency.hlog"))
+		return len(files) > 0
+	})
+	until(t, "a second signal is heard", func() bool {
+		_ = d.cmd.Process.Signal(unix.SIGINT)
+		f := stat(d.cmd.Process.Pid)
+		return len(f) == 0 || f[0] == "Z"
+	})
+	if code := d.wait(t); code != -1 {
+		t.Errorf("exit code %d, want the end by a signal", code)
+	}
+	until(t, "nothing is left", func() bool { return !anyAlive(tree) })
+	if open(t, filepath.Join(dir, "out")).Complete() {
+		t.Error("the folder reads as complete")
+	}
+}
+
+// When dyno is killed, nothing that it has started lives on, and the folder reads
+// as incomplete.
+func TestKilled(t *testing.T) {
+	for _, c := range []struct {
+		program, script string
+		processes       int // at least, the keeper included
+	}{
+		{"nginx", "sed s/PORT/{{port}}/ nginx.in >nginx.conf && exec nginx -p . -c nginx.conf -e stderr", 4},
+		{"setsid", "(setsid sh -c 'sleep 600; :' &); setsid sleep 600 & dyno serve echo --http 127.0.0.1:{{port}} & wait", 6},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(c.program); err != nil {
+				t.Skipf("%s is not installed", c.program)
+			}
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "nginx.in"), `
+daemon off;
+worker_processes 2;
+pid nginx.pid;
+events {}
+http {
+	access_log off;
+	client_body_temp_path tmp1; proxy_temp_path tmp2; fastcgi_temp_path tmp3; uwsgi_temp_path tmp4; scgi_temp_path tmp5;
+	server { listen 127.0.0.1:PORT; location / { return 200 ok; } }
+}
+`)
+			write(t, filepath.Join(dir, "long.yaml"), `name: long
+target: {protocol: http, start: [sh, -c, "`+c.script+`"], ready: tcp}
+load: {closed: {connections: 2}, warmup: 0, window: 600s}
+`)
+			d := begin(t, dir, "run", "-o", "out", "long.yaml")
+			until(t, "it measures", counted(d))
+			tree := below(t, d.cmd.Process.Pid)
+			if len(tree) < c.processes {
+				t.Fatalf("%d processes, want at least %d", len(tree), c.processes)
+			}
+			if err := d.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			d.wait(t)
+			until(t, "nothing is left", func() bool { return !anyAlive(tree) })
+
+			if open(t, filepath.Join(dir, "out")).Complete() {
+				t.Error("the folder reads as complete")
+			}
+			report := begin(t, dir, "report", "out")
+			if code := report.wait(t); code != exitDone {
+				t.Errorf("report: exit code %d\n%s", code, report.stderr.String())
+			}
+			for _, want := range []string{"INCOMPLETE: 0 of ", "the run did not finish"} {
+				if !strings.Contains(report.stdout.String(), want) {
+					t.Errorf("the report does not say %q:\n%s", want, report.stdout.String())
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package observe
+
+import (
+	"math"
+)
+
+// A CPUUser knows how much CPU time something has used, in seconds, by its last
+// reading; NaN when it does not.
+type CPUUser interface{ CPUSeconds() float64 }
+
+// A Machine observes the CPUs as a whole.
+//
+// The kernel accounts for them in steps of 10 ms, and by sampling on most
+// machines: single ticks are coarse, seconds are right.
+type Machine struct {
+	known    []CPUUser
+	stat     procFile
+	pressure procFile // not ok: the kernel has none
+	base     float64  // busy − known at the first reading
+	begun    bool
+	last     cpuTimes
+	buf      [512]byte // the first line of /proc/stat is all that counts
+}
+
+// NewMachine observes the machine. What the processes of known do not account for
+// is foreign CPU time; they must be read before the machine, which a Recorder does
+// in the order in which it was given its observers.
+func NewMachine(known ...CPUUser) (*Machine, error) {
+	m := &Machine{known: known}
+	unavailable := func(err error) error {
+		return &Unavailable{Observer: m.Name(), Reason: err.Error(), Remedy: "mount /proc", Err: err}
+	}
+	var err error
+	if m.stat, err = openProc("/proc/stat"); err != nil {
+		return nil, unavailable(err)
+	}
+	b, err := m.stat.read(m.buf[:])
+	if err == nil {
+		_, err = parseCPUTimes(b)
+	}
+	if err != nil {
+		m.stat.close()
+		return nil, unavailable(err)
+	}
+	// A kernel started with psi=0 has the file and fails to read it.
+	if m.pressure, err = openProc("/proc/pressure/cpu"); err == nil {
+		if b, err := m.pressure.read(m.buf[:]); err != nil || !validPressure(b) {
+			m.pressure.close()
+			m.pressure.fd = -1
+		}
+	}
+	return m, nil
+}
+
+func validPressure(b []byte) bool {
+	_, err := parsePressure(b)
+	return err == nil
+}
+
+// Name returns "machine".
+func (m *Machine) Name() string { return "machine" }
+
+const machineColumns = 9
+
+// Columns returns the columns: one more where the kernel measures pressure.
+func (m *Machine) Columns() []Column {
+	cols := []Column{
+		{"cpu_seconds", Counter, "all CPU time that passed, on all CPUs"},
+		{"cpu_user_seconds", Counter, "in user mode, niced and guests included"},
+		{"cpu_system_seconds", Counter, "in the kernel, on behalf of processes"},
+		{"cpu_interrupt_seconds", Counter, "in hard and soft interrupts"},
+		{"cpu_idle_seconds", Counter, "idle, waiting for disks included"},
+		{"cpu_steal_seconds", Counter, "taken by the hypervisor while there was work"},
+		{"cpu_busy_seconds", Counter, "user, system and interrupts"},
+		{"steal_ratio", Gauge, "stolen share of the CPU time since the previous reading"},
+		{"cpu_foreign_seconds", Counter, "busy with neither the target nor the generator, since the first reading"},
+	}
+	if m.pressure.ok() {
+		cols = append(cols, Column{"cpu_pressure_seconds", Counter, "time in which some task waited for a CPU"})
+	}
+	return cols
+}
+
+// Observe reads the machine.
+func (m *Machine) Observe(row []float64) error {
+	for i := range row {
+		row[i] = math.NaN()
+	}
+	b, err := m.stat.read(m.buf[:])
+	if err != nil {
+		return err
+	}
+	c, err := parseCPUTimes(b)
+	if err != nil {
+		return err
+	}
+	busy := ticks(c.busy())
+	row[0] = ticks(c.total())
+	row[1] = ticks(c.user + c.nice)
+	row[2] = ticks(c.system)
+	row[3] = ticks(c.irq + c.softirq)
+	row[4] = ticks(c.idle + c.iowait)
+	row[5] = ticks(c.steal)
+	row[6] = busy
+	if m.begun {
+		row[7] = share(c.steal, m.last.steal, c.total(), m.last.total())
+	}
+	foreign := busy
+	for _, k := range m.known {
+		foreign -= k.CPUSeconds()
+	}
+	if math.IsNaN(m.base) || !m.begun {
+		m.base = foreign
+	}
+	row[8] = foreign - m.base
+	m.last, m.begun = c, true
+
+	if m.pressure.ok() {
+		b, err := m.pressure.read(m.buf[:])
+		if err != nil {
+			return err
+		}
+		us, err := parsePressure(b)
+		if err != nil {
+			return err
+		}
+		row[machineColumns] = float64(us) / 1e6
+	}
+	return nil
+}
+
+func (c cpuTimes) busy() uint64 { return c.user + c.nice + c.system + c.irq + c.softirq }
+
+func (c cpuTimes) total() uint64 { return c.busy() + c.idle + c.iowait + c.steal }
+
+// share returns the growth of part over that of whole. iowait can go backwards
+// (proc(5)), and a reading right after another finds no growth: NaN.
+func share(part, lastPart, whole, lastWhole uint64) float64 {
+	if whole <= lastWhole || part < lastPart {
+		return math.NaN()
+	}
+	return float64(part-lastPart) / float64(whole-lastWhole)
+}
+
+// Close closes what the machine holds open.
+func (m *Machine) Close() error {
+	m.stat.close()
+	m.pressure.close()
+	m.stat.fd, m.pressure.fd = -1, -1
+	return nil
+}

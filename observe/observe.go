@@ -1,0 +1,72 @@
+// Package observe records what happens beside the load: what the target, the
+// generator and the machine use and suffer, on the run's time line.
+//
+// An Observer fills one row of numbers whenever it is asked. A Recorder asks all
+// of them at every tick, and exactly at both ends of the measured window:
+//
+//	tree, err := observe.NewTreeBelow("target", keeper)
+//	…
+//	rec, err := observe.NewRecorder(observe.Config{Origin: start}, tree, machine)
+//	rec.Start()
+//	from := rec.Mark()
+//	…                     // the measured window
+//	to := rec.Mark()
+//	err = rec.Stop()
+//	cpu := rec.Window(from, to).Delta("target_cpu_seconds")
+//
+// Every observer is optional. A constructor that cannot work on this machine
+// returns an *Unavailable with the reason and the remedy, and the run goes on
+// without it. A value that is not known is NaN, and an empty cell in CSV: never
+// zero, never a guess.
+package observe
+
+import "fmt"
+
+// An Observer reads one thing. Its methods are called by one goroutine at a time.
+type Observer interface {
+	// Name is the prefix of its columns.
+	Name() string
+	// Columns says what Observe fills in; it never changes.
+	Columns() []Column
+	// Observe reads now. It sets every cell of row, which has one for each
+	// column, to NaN where the value is not known; the error says why.
+	Observe(row []float64) error
+	// Close gives back what the observer holds.
+	Close() error
+}
+
+// A Kind says how the values of a column are summed up.
+type Kind uint8
+
+// The kinds.
+const (
+	Gauge   Kind = iota // a level at the moment of reading
+	Counter             // only grows: the difference of two readings counts
+	Peak                // the largest since the previous reading
+)
+
+// A Column is one series of numbers.
+type Column struct {
+	Name string // without the observer's; units as in Prometheus: …_seconds, …_bytes
+	Kind Kind
+	Help string // one sentence, what it is and how exact
+}
+
+// An Unavailable says why an observer cannot work here.
+type Unavailable struct {
+	Observer string
+	Reason   string
+	Remedy   string // what the user can do; may be empty
+	Err      error  // the system's error; may be nil
+}
+
+func (u *Unavailable) Error() string {
+	s := fmt.Sprintf("observer %s cannot work here: %s", u.Observer, u.Reason)
+	if u.Remedy != "" {
+		s += " (" + u.Remedy + ")"
+	}
+	return s
+}
+
+// Unwrap returns the system's error.
+func (u *Unavailable) Unwrap() error { return u.Err }

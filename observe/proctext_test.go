@@ -1,0 +1,116 @@
+package observe
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Texts as Linux 6 prints them.
+const (
+	statText = "4711 (a) R (b)) S 1 4711 4710 0 -1 4194560 100 200 3 4 55 66 -7 88 20 0 9 0 81857 3133440 361 18446744073709551615 1 1 0\n"
+
+	statusText = "Name:\tvoluntary_ctxt_switches:\t9\nUmask:\t0022\nThreads:\t3\n" +
+		"Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"
+
+	cpuText = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 5 6\n"
+
+	pressureText = "some avg10=0.00 avg60=1.10 avg300=2.12 total=78191030\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
+
+	rollupText = "55998dbce000-7ffce5388000 ---p 00000000 00:00 0                          [rollup]\n" +
+		"Rss:                1640 kB\nPss:                 276 kB\nPss_Dirty:           112 kB\n"
+)
+
+func TestParsers(t *testing.T) {
+	s, err := parseStat([]byte(statText))
+	want := procStat{parent: 1, user: 55, system: 66, childUser: 0, childSystem: 88, threads: 9}
+	if err != nil || s != want {
+		t.Errorf("stat: %+v, %v; want %+v", s, err, want)
+	}
+	if n, err := parseStatm([]byte("1234 361 7 8 0 9 0\n")); err != nil || n != 361 {
+		t.Errorf("statm: %v, %v", n, err)
+	}
+	if run, wait, err := parseSchedstat([]byte("835148 116357 2\n")); err != nil || run != 835148 || wait != 116357 {
+		t.Errorf("schedstat: %v, %v, %v", run, wait, err)
+	}
+	if v, i, err := parseSwitches([]byte(statusText)); err != nil || v != 150 || i != 545 {
+		t.Errorf("status: %v, %v, %v", v, i, err)
+	}
+	if n, err := parseLastPID([]byte("0.01 0.16 0.24 3/104 13177\n")); err != nil || n != 13177 {
+		t.Errorf("loadavg: %v, %v", n, err)
+	}
+	if c, err := parseCPUTimes([]byte(cpuText)); err != nil || c != (cpuTimes{10, 20, 30, 40, 50, 60, 70, 80}) {
+		t.Errorf("stat: %+v, %v", c, err)
+	}
+	if n, err := parsePressure([]byte(pressureText)); err != nil || n != 78191030 {
+		t.Errorf("pressure: %v, %v", n, err)
+	}
+	if n, err := parsePSS([]byte(rollupText)); err != nil || n != 276<<10 {
+		t.Errorf("smaps_rollup: %v, %v", n, err)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Uint64().Draw(t, "n")
+		got, rest, ok := number([]byte(" \t" + strconv.FormatUint(n, 10) + " x"))
+		if !ok || got != n || string(rest) != " x" {
+			t.Fatalf("%d, %q, %v", got, rest, ok)
+		}
+	})
+	for _, bad := range []string{"", " ", "-", "x", "18446744073709551616", "99999999999999999999999"} {
+		if n, _, ok := number([]byte(bad)); ok {
+			t.Errorf("%q is %d", bad, n)
+		}
+	}
+	if n, _, ok := number([]byte("-5")); !ok || n != 0 {
+		t.Errorf("-5 is %d, %v; want 0", n, ok)
+	}
+}
+
+func TestEachDirent(t *testing.T) {
+	entry := func(name string) []byte {
+		b := make([]byte, (19+len(name)+1+7)&^7)
+		binary.NativeEndian.PutUint16(b[16:], uint16(len(b)))
+		copy(b[19:], name)
+		return b
+	}
+	all := slices.Concat(entry("."), entry(".."), entry("12"), entry("self"), entry("12x"), entry("4194304"))
+	var got []int
+	eachDirent(all, func(n int) { got = append(got, n) })
+	if !slices.Equal(got, []int{12, 4194304}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func FuzzParsers(f *testing.F) {
+	for _, s := range []string{statText, statusText, cpuText, pressureText, rollupText, "", ")", "1 (x) R", "some total=", "cpu "} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := parseStat(b); err == nil && s.parent < 0 {
+			t.Error("a negative parent")
+		}
+		_, _ = parseStatm(b)
+		_, _, _ = parseSchedstat(b)
+		_, _, _ = parseSwitches(b)
+		_, _ = parseLastPID(b)
+		if c, err := parseCPUTimes(b); err == nil {
+			_ = share(c.steal, 0, c.total(), 0)
+		}
+		_, _ = parsePressure(b)
+		_, _ = parsePSS(b)
+		_ = cpuModel(b)
+		_ = isGuest(b)
+		_, _ = mounts(string(b), "cgroup")
+		eachDirent(b, func(n int) {
+			if n < 0 || n > math.MaxInt32 {
+				t.Errorf("entry %d", n)
+			}
+		})
+	})
+}

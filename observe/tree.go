@@ -1,0 +1,583 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of a Tree. It holds four descriptors for a process and two for a thread.
+// What is beyond is not read: the columns it would belong to are then NaN.
+const (
+	maxProcesses = 1024
+	maxThreads   = 2048
+)
+
+// A Tree observes a process and all that it has started.
+//
+// CPU time is exact to the scheduler's own tick (1 to 10 ms) while a process
+// lives. What has exited stays counted: from its parent's account of children
+// that it waited for, or from the last reading, whichever is more. So time is
+// never lost, except what a process used after its last reading when its parent
+// never waits for it.
+//
+// Switches and run-queue wait belong to threads and end with them: a thread's last
+// reading stays counted, and one that came and went between two readings was
+// never seen.
+//
+// New processes and threads are looked for only when the machine has given out a
+// new id, which costs one small read a tick.
+type Tree struct {
+	name    string
+	root    int
+	scope   scope
+	pages   float64 // bytes
+	loadavg procFile
+	// What other kernels lack.
+	listsChildren  bool // /proc/PID/task/TID/children
+	sizedFdFolders bool // the size of /proc/PID/fd is the number of entries
+
+	processes []*process // parents before children, as found
+	threads   int        // among all processes
+	crowded   bool       // a bound was met
+	lastPID   uint64     // when the tree was last looked through
+	dirty     bool       // a process or thread has vanished since
+	begun     bool       // there was a reading
+	dirents   direntReader
+	buf       [8192]byte
+
+	// Sums over what has vanished.
+	gone struct {
+		cpu, user, system            float64
+		voluntary, involuntary, wait float64
+	}
+	waitedFor struct{ user, system float64 } // largest sum of children's times so far
+	latestCPU float64
+}
+
+// A scope says what of the root and below counts.
+type scope uint8
+
+const (
+	withRoot  scope = iota // the root and all below
+	belowRoot              // all below; of the root only what it has waited for
+	rootAlone              // the root only, without its children's times
+)
+
+type process struct {
+	pid                    int
+	stat, statm, fds, task procFile
+	threads                []*thread
+	stats                  procStat
+	cpu                    float64
+	countsOwn              bool // false for a root that only reaps
+	denied                 bool // fds may not be counted
+}
+
+type thread struct {
+	tid                          int
+	status, schedstat            procFile
+	voluntary, involuntary, wait float64
+}
+
+// NewTree observes the process root and all below it.
+func NewTree(name string, root int) (*Tree, error) { return newTree(name, root, withRoot) }
+
+// NewTreeBelow observes all processes below reaper, but not reaper itself: a process
+// that others are re-parented to, and that waits for them.
+func NewTreeBelow(name string, reaper int) (*Tree, error) { return newTree(name, reaper, belowRoot) }
+
+func newTree(name string, root int, s scope) (*Tree, error) {
+	t := &Tree{name: name, root: root, scope: s, pages: float64(os.Getpagesize()), latestCPU: math.NaN()}
+	unavailable := func(reason, remedy string, err error) error {
+		return &Unavailable{Observer: name, Reason: reason, Remedy: remedy, Err: err}
+	}
+	self := os.Getpid()
+	if _, err := os.Stat(taskPath(self, self, "children")); err == nil {
+		t.listsChildren = true
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/fd", &st); err == nil && st.Size > 0 {
+		t.sizedFdFolders = true
+	}
+	var err error
+	if t.loadavg, err = openProc("/proc/loadavg"); err != nil {
+		return nil, unavailable(err.Error(), "mount /proc", err)
+	}
+	if !t.add(root, s != belowRoot) {
+		t.loadavg.close()
+		return nil, unavailable(fmt.Sprintf("process %d cannot be read", root),
+			"run as the same user as the process, or as root", unix.ESRCH)
+	}
+	t.dirty = true
+	return t, nil
+}
+
+// Name returns the name given.
+func (t *Tree) Name() string { return t.name }
+
+const treeColumns = 10
+
+// Columns returns the columns.
+func (t *Tree) Columns() []Column {
+	return []Column{
+		{"cpu_seconds", Counter, "CPU time, children that have exited included"},
+		{"cpu_user_seconds", Counter, "CPU time in user mode, in steps of 10 ms a process"},
+		{"cpu_system_seconds", Counter, "CPU time in the kernel, in steps of 10 ms a process"},
+		{"rss_bytes", Gauge, "resident memory, pages shared by processes counted in each"},
+		{"processes", Gauge, "processes, zombies included"},
+		{"threads", Gauge, "threads"},
+		{"descriptors", Gauge, "open file descriptors"},
+		{"voluntary_switches", Counter, "context switches because a thread waited"},
+		{"involuntary_switches", Counter, "context switches because a thread was preempted"},
+		{"run_queue_wait_seconds", Counter, "time in which threads were runnable but waited for a CPU"},
+	}
+}
+
+// CPUSeconds returns the CPU time of the last reading, or NaN.
+func (t *Tree) CPUSeconds() float64 { return t.latestCPU }
+
+// Observe reads the tree.
+func (t *Tree) Observe(row []float64) error {
+	t.discover()
+	var cpu, user, system, childUser, childSystem, rss, processes, threads, fds float64
+	var voluntary, involuntary, wait float64
+	keep := t.processes[:0]
+	for _, p := range t.processes {
+		if !t.read(p) {
+			t.bury(p)
+			continue
+		}
+		keep = append(keep, p)
+		if t.scope != rootAlone {
+			childUser += ticks(p.stats.childUser)
+			childSystem += ticks(p.stats.childSystem)
+		}
+		if !p.countsOwn {
+			continue
+		}
+		cpu += p.cpu
+		user += ticks(p.stats.user)
+		system += ticks(p.stats.system)
+		processes++
+		threads += float64(p.stats.threads)
+		rss += t.rss(p)
+		fds += t.descriptors(p)
+		for _, th := range p.threads {
+			voluntary += th.voluntary
+			involuntary += th.involuntary
+			wait += th.wait
+		}
+	}
+	clear(t.processes[len(keep):])
+	t.processes = keep
+
+	if !t.begun { // those who died before the first reading
+		t.begun = true
+		t.gone.cpu, t.gone.user, t.gone.system = childUser+childSystem, childUser, childSystem
+	}
+	// Both are lower bounds of what the dead have used: their last readings, and
+	// what their parents have been told. Neither shrinks.
+	w, g := &t.waitedFor, &t.gone
+	w.user, w.system = max(w.user, childUser), max(w.system, childSystem)
+	t.latestCPU = cpu + max(w.user+w.system, g.cpu)
+	row[0] = t.latestCPU
+	row[1] = user + max(w.user, g.user)
+	row[2] = system + max(w.system, g.system)
+	row[3] = rss
+	row[4] = processes
+	row[5] = threads
+	row[6] = fds
+	row[7] = voluntary + g.voluntary
+	row[8] = involuntary + g.involuntary
+	row[9] = wait + g.wait
+	if t.crowded {
+		for i := range row {
+			row[i] = math.NaN()
+		}
+		t.latestCPU = math.NaN()
+		return fmt.Errorf("more than %d processes or %d threads, or no descriptors left to read them", maxProcesses, maxThreads)
+	}
+	return nil
+}
+
+// read reads a process and its threads; false means that it is gone. What cannot
+// be read for another reason keeps its last value.
+func (t *Tree) read(p *process) bool {
+	cpu, clockErr := clockSeconds(processClock(p.pid))
+	// After the clock: as long as this file can be read, the number has not gone
+	// to another process.
+	b, err := p.stat.read(t.buf[:])
+	if vanished(err) {
+		return false
+	}
+	if err != nil {
+		return true
+	}
+	s, err := parseStat(b)
+	if err != nil {
+		return true
+	}
+	if clockErr != nil {
+		cpu = ticks(s.user + s.system)
+	}
+	p.stats = s
+	p.cpu = max(p.cpu, cpu)
+	keep := p.threads[:0]
+	for _, th := range p.threads {
+		if t.readThread(th) {
+			keep = append(keep, th)
+		} else {
+			t.buryThread(th)
+		}
+	}
+	clear(p.threads[len(keep):])
+	p.threads = keep
+	return true
+}
+
+func (t *Tree) readThread(th *thread) bool {
+	b, err := th.schedstat.read(t.buf[:])
+	if vanished(err) {
+		return false
+	}
+	if _, wait, perr := parseSchedstat(b); err == nil && perr == nil {
+		th.wait = float64(wait) / 1e9
+	} else {
+		th.wait = math.NaN()
+	}
+	b, err = th.status.read(t.buf[:])
+	if vanished(err) {
+		return false
+	}
+	if v, i, perr := parseSwitches(b); err == nil && perr == nil {
+		th.voluntary, th.involuntary = float64(v), float64(i)
+	} else {
+		th.voluntary, th.involuntary = math.NaN(), math.NaN()
+	}
+	return true
+}
+
+func (t *Tree) rss(p *process) float64 {
+	b, err := p.statm.read(t.buf[:])
+	if err != nil {
+		return 0 // it exits at this moment: its memory is gone
+	}
+	pages, err := parseStatm(b)
+	if err != nil {
+		return math.NaN()
+	}
+	return float64(pages) * t.pages
+}
+
+// descriptors counts, NaN when the process is another user's.
+func (t *Tree) descriptors(p *process) float64 {
+	if p.denied {
+		return math.NaN()
+	}
+	if t.sizedFdFolders { // Linux 6.2
+		var st unix.Stat_t
+		if unix.Fstat(p.fds.fd, &st) != nil {
+			return 0
+		}
+		return float64(st.Size)
+	}
+	n := 0.0
+	_ = t.dirents.numbers(p.fds, func(int) { n++ }) // fails when it exits: no descriptors
+	return n
+}
+
+// discover finds new processes and threads.
+func (t *Tree) discover() {
+	// Read first: what is forked during the walk changes it again.
+	pid, err := t.readLastPID()
+	if err == nil && pid == t.lastPID && !t.dirty {
+		return
+	}
+	t.lastPID = pid
+	// What loses its parent during the walk can slip through it. Then a process
+	// has vanished, which the readings that follow notice.
+	t.dirty = false
+	t.crowded = false
+	for i := 0; i < len(t.processes); i++ { // grows as children are found
+		p := t.processes[i]
+		t.findThreads(p)
+		if t.scope != rootAlone {
+			t.findChildren(p)
+		}
+	}
+}
+
+func (t *Tree) readLastPID() (uint64, error) {
+	b, err := t.loadavg.read(t.buf[:])
+	if err != nil {
+		return 0, err
+	}
+	return parseLastPID(b)
+}
+
+func (t *Tree) findThreads(p *process) {
+	if !p.countsOwn {
+		return
+	}
+	_ = t.dirents.numbers(p.task, func(tid int) { // fails when it is gone: read will tell
+		for _, th := range p.threads {
+			if th.tid == tid {
+				return
+			}
+		}
+		if t.threads >= maxThreads {
+			t.crowded = true
+			return
+		}
+		th := &thread{tid: tid}
+		var err, err2 error
+		th.schedstat, err = openProc(taskPath(p.pid, tid, "schedstat"))
+		th.status, err2 = openProc(taskPath(p.pid, tid, "status"))
+		if err = errors.Join(err, err2); err != nil {
+			t.crowded = t.crowded || exhausted(err)
+			th.schedstat.close()
+			th.status.close()
+			return
+		}
+		p.threads = append(p.threads, th)
+		t.threads++
+	})
+}
+
+func (t *Tree) findChildren(p *process) {
+	if !t.listsChildren {
+		t.findChildrenByParent(p)
+		return
+	}
+	// A child is listed under the thread that forked it.
+	_ = t.dirents.numbers(p.task, func(tid int) {
+		b, err := os.ReadFile(taskPath(p.pid, tid, "children"))
+		if err != nil {
+			return
+		}
+		for {
+			pid, rest, ok := number(b)
+			if !ok {
+				return
+			}
+			t.add(int(pid), true)
+			b = rest
+		}
+	})
+}
+
+// findChildrenByParent looks through all processes of the machine, on a kernel
+// without CONFIG_PROC_CHILDREN.
+func (t *Tree) findChildrenByParent(p *process) {
+	proc, err := openProc("/proc")
+	if err != nil {
+		return
+	}
+	defer proc.close()
+	var d direntReader
+	_ = d.numbers(proc, func(pid int) {
+		b, err := os.ReadFile(procPath(pid, "stat"))
+		if err != nil {
+			return
+		}
+		if s, err := parseStat(b); err == nil && s.parent == p.pid {
+			t.add(pid, true)
+		}
+	})
+}
+
+// add opens a process's files; false means that it cannot be read, which for a
+// child means that it is gone.
+func (t *Tree) add(pid int, countsOwn bool) bool {
+	for _, p := range t.processes {
+		if p.pid == pid {
+			return true
+		}
+	}
+	if len(t.processes) >= maxProcesses {
+		t.crowded = true
+		return false
+	}
+	p := &process{pid: pid, countsOwn: countsOwn}
+	var errs [3]error
+	p.stat, errs[0] = openProc(procPath(pid, "stat"))
+	p.statm, errs[1] = openProc(procPath(pid, "statm"))
+	p.task, errs[2] = openProc(procPath(pid, "task"))
+	var err error
+	p.fds, err = openProc(procPath(pid, "fd"))
+	p.denied = errors.Is(err, os.ErrPermission)
+	err = errors.Join(errs[0], errs[1], errs[2])
+	if err == nil && !p.fds.ok() && !p.denied {
+		err = unix.ESRCH
+	}
+	if err != nil {
+		t.crowded = t.crowded || exhausted(err)
+		p.close()
+		return false
+	}
+	t.processes = append(t.processes, p)
+	return true
+}
+
+func exhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
+
+// bury keeps a vanished process's last reading.
+func (t *Tree) bury(p *process) {
+	t.dirty = true
+	if p.countsOwn {
+		t.gone.cpu += p.cpu
+		t.gone.user += ticks(p.stats.user)
+		t.gone.system += ticks(p.stats.system)
+	}
+	for _, th := range p.threads {
+		t.buryThread(th)
+	}
+	p.close()
+}
+
+func (t *Tree) buryThread(th *thread) {
+	t.dirty = true // its number may be another's already
+	t.gone.voluntary += th.voluntary
+	t.gone.involuntary += th.involuntary
+	t.gone.wait += th.wait
+	t.threads--
+	th.status.close()
+	th.schedstat.close()
+}
+
+func (p *process) close() {
+	p.stat.close()
+	p.statm.close()
+	p.task.close()
+	p.fds.close()
+}
+
+// PSS returns the proportional set size in bytes: resident memory, with a page
+// that n processes share counted as 1/n in each. It walks page tables, which holds
+// up the processes for milliseconds: not for use during the window.
+func (t *Tree) PSS() (float64, error) {
+	t.dirty = true
+	t.discover()
+	sum := 0.0
+	for _, p := range t.processes {
+		if !p.countsOwn {
+			continue
+		}
+		b, err := os.ReadFile(procPath(p.pid, "smaps_rollup"))
+		if vanished(err) || err == nil && len(b) == 0 {
+			continue // gone, or a zombie, which has no memory
+		}
+		if err != nil {
+			return math.NaN(), fmt.Errorf("pss: %w", err)
+		}
+		n, err := parsePSS(b)
+		if err != nil {
+			return math.NaN(), fmt.Errorf("pss of process %d: %w", p.pid, err)
+		}
+		sum += float64(n)
+	}
+	return sum, nil
+}
+
+// Close closes what the tree holds open.
+func (t *Tree) Close() error {
+	for _, p := range t.processes {
+		for _, th := range p.threads {
+			th.status.close()
+			th.schedstat.close()
+		}
+		p.close()
+	}
+	t.processes = nil
+	t.loadavg.close()
+	t.loadavg.fd = -1
+	return nil
+}
+
+// A Generator observes this process, and those of its threads that make the load.
+type Generator struct {
+	tree    *Tree
+	workers []worker
+	buf     [256]byte
+}
+
+type worker struct {
+	tid       int
+	schedstat procFile
+}
+
+// NewGenerator observes this process. workers are thread ids (gettid(2)) of its own.
+func NewGenerator(workers ...int) (*Generator, error) {
+	const name = "generator"
+	pid := os.Getpid()
+	t, err := newTree(name, pid, rootAlone)
+	if err != nil {
+		return nil, err
+	}
+	g := &Generator{tree: t}
+	for _, tid := range workers {
+		f, err := openProc(taskPath(pid, tid, "schedstat"))
+		if err != nil {
+			_ = g.Close()
+			return nil, &Unavailable{Observer: name, Reason: err.Error(),
+				Remedy: "needs a kernel with CONFIG_SCHED_INFO", Err: err}
+		}
+		g.workers = append(g.workers, worker{tid, f})
+	}
+	return g, nil
+}
+
+// Name returns "generator".
+func (g *Generator) Name() string { return g.tree.name }
+
+// Columns returns a tree's columns, and two for each worker.
+func (g *Generator) Columns() []Column {
+	cols := g.tree.Columns()
+	for i := range g.workers {
+		cols = append(cols,
+			Column{fmt.Sprintf("worker%d_cpu_seconds", i), Counter, "CPU time of one worker thread"},
+			Column{fmt.Sprintf("worker%d_run_queue_wait_seconds", i), Counter, "time in which it was runnable but waited for a CPU"})
+	}
+	return cols
+}
+
+// CPUSeconds returns the CPU time of the last reading, or NaN.
+func (g *Generator) CPUSeconds() float64 { return g.tree.CPUSeconds() }
+
+// Observe reads the process and its workers. A worker that has ended is NaN.
+func (g *Generator) Observe(row []float64) error {
+	err := g.tree.Observe(row[:treeColumns])
+	for i, w := range g.workers {
+		cells := row[treeColumns+2*i:]
+		cells[0], cells[1] = math.NaN(), math.NaN()
+		b, rerr := w.schedstat.read(g.buf[:])
+		if rerr != nil {
+			continue
+		}
+		// The clock, unlike the file, counts what a running thread has used
+		// since the last tick.
+		if cpu, cerr := clockSeconds(threadClock(w.tid)); cerr == nil {
+			cells[0] = cpu
+		}
+		if _, wait, perr := parseSchedstat(b); perr == nil {
+			cells[1] = float64(wait) / float64(time.Second)
+		}
+	}
+	return err
+}
+
+// Close closes what the generator holds open.
+func (g *Generator) Close() error {
+	for _, w := range g.workers {
+		w.schedstat.close()
+	}
+	g.workers = nil
+	return g.tree.Close()
+}

@@ -1,0 +1,462 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func newTestTree(t *testing.T, pid int) *Tree {
+	t.Helper()
+	tree, err := NewTree("target", pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tree.Close() })
+	return tree
+}
+
+// reading returns a row by column name.
+func reading(t *testing.T, o Observer) map[string]float64 {
+	t.Helper()
+	cols := o.Columns()
+	row := make([]float64, len(cols))
+	if err := o.Observe(row); err != nil {
+		t.Fatal(err)
+	}
+	m := make(map[string]float64)
+	for i, c := range cols {
+		m[c.Name] = row[i]
+	}
+	return m
+}
+
+// near is the tolerance between counters that the kernel rounds to 10 ms each.
+const near = 0.030
+
+func wantNear(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= near) {
+		t.Errorf("%s: %.3f s; want %.3f", what, got, want)
+	}
+}
+
+func burnt(t *testing.T, line string) (user, system float64) {
+	t.Helper()
+	var u, s int64
+	if _, err := fmt.Sscan(line, &u, &s); err != nil {
+		t.Fatal(err)
+	}
+	return float64(u) / 1e9, float64(s) / 1e9
+}
+
+func TestCPUIsWhatTheKernelCounted(t *testing.T) {
+	c := role(t, "burn")
+	tree := newTestTree(t, c.Process.Pid)
+	user, system := burnt(t, c.line(t))
+	asleep(t, c.Process.Pid)
+	got := reading(t, tree)
+	wantNear(t, "cpu", got["cpu_seconds"], user+system)
+	wantNear(t, "user", got["cpu_user_seconds"], user)
+	wantNear(t, "system", got["cpu_system_seconds"], system)
+	if tree.CPUSeconds() != got["cpu_seconds"] {
+		t.Error("CPUSeconds is not the last reading")
+	}
+}
+
+func TestGaugesAreExact(t *testing.T) {
+	c := startChild(t, "sh", "-c", "exec 3</dev/null 4</dev/null 5</dev/null; echo up; read x")
+	tree := newTestTree(t, c.Process.Pid)
+	c.line(t)
+	asleep(t, c.Process.Pid)
+	got := reading(t, tree)
+	statm := strings.Fields(readLine(procPath(c.Process.Pid, "statm")))
+	pages, err := strconv.Atoi(statm[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadDir(procPath(c.Process.Pid, "fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds := float64(len(list))
+	if fds < 6 {
+		t.Fatalf("%v descriptors; want the six that were opened and what the tests inherited", fds)
+	}
+	want := map[string]float64{
+		"rss_bytes":   float64(pages * os.Getpagesize()),
+		"descriptors": fds,
+		"processes":   1,
+		"threads":     1,
+	}
+	for name, w := range want {
+		if got[name] != w {
+			t.Errorf("%s: %v; want %v", name, got[name], w)
+		}
+	}
+	// The other way to count, for kernels that do not tell the number.
+	tree.sizedFdFolders = false
+	if n := reading(t, tree)["descriptors"]; n != fds {
+		t.Errorf("counted %v descriptors; want %v", n, fds)
+	}
+	pss, err := tree.PSS()
+	if err != nil || pss <= 0 || pss > got["rss_bytes"]+1<<20 {
+		t.Errorf("pss %v, %v with an rss of %v", pss, err, got["rss_bytes"])
+	}
+}
+
+func TestSwitchesOfAllThreads(t *testing.T) {
+	c := role(t, "threads")
+	tree := newTestTree(t, c.Process.Pid)
+	tid := c.line(t)
+	asleep(t, c.Process.Pid)
+	// Between two sums over /proc: even a sleeping program has a thread that wakes.
+	low := sumThreads(t, c.Process.Pid)
+	before := reading(t, tree)
+	high := sumThreads(t, c.Process.Pid)
+	for name, l := range low {
+		// Sums of seconds differ in their last digits by the order of adding.
+		if got := before[name]; got < l-1e-9 || got > high[name]+1e-9 {
+			t.Errorf("%s: %v; want %v to %v", name, got, l, high[name])
+		}
+	}
+	if voluntary := before["voluntary_switches"]; voluntary < 500 {
+		t.Errorf("%v voluntary switches after 500 sleeps", voluntary)
+	}
+
+	// The busy thread ends: what it did stays.
+	if _, err := fmt.Fprintln(c.stdin); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the thread has ended", func() bool {
+		_, err := os.Stat(procPath(c.Process.Pid, "task/"+tid))
+		return errors.Is(err, os.ErrNotExist)
+	})
+	after := reading(t, tree)
+	if after["voluntary_switches"] < before["voluntary_switches"] {
+		t.Errorf("switches fell from %v to %v", before["voluntary_switches"], after["voluntary_switches"])
+	}
+}
+
+// sumThreads adds up a process's threads by other means than the package's.
+func sumThreads(t *testing.T, pid int) map[string]float64 {
+	t.Helper()
+	sum := make(map[string]float64)
+	tids, err := os.ReadDir(procPath(pid, "task"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range tids {
+		dir := procPath(pid, "task/"+e.Name())
+		text := readLine(dir + "/status")
+		sum["voluntary_switches"] += statusNumber(t, text, "voluntary_ctxt_switches")
+		sum["involuntary_switches"] += statusNumber(t, text, "nonvoluntary_ctxt_switches")
+		wait, err := strconv.ParseFloat(strings.Fields(readLine(dir + "/schedstat"))[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum["run_queue_wait_seconds"] += wait / 1e9
+		sum["threads"]++
+	}
+	return sum
+}
+
+func statusNumber(t *testing.T, text, label string) float64 {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, label+":"); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("no %s", label)
+	return 0
+}
+
+func TestNginxIsThreeProcesses(t *testing.T) {
+	if _, err := exec.LookPath("nginx"); err != nil {
+		t.Skip("nginx is not installed")
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "c")
+	text := fmt.Sprintf(`daemon off; worker_processes 2; pid %[1]s/pid; error_log stderr; events {}
+http { access_log off; client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; fastcgi_temp_path %[1]s/f;
+uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s; server { listen unix:%[1]s/sock; } }`, dir)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startChild(t, "nginx", "-p", dir, "-e", "stderr", "-c", conf)
+	t.Cleanup(func() { // runs first: the master ends its workers
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_, _ = c.out.ReadString(0)
+	})
+	for _, listed := range []bool{true, false} { // both ways to find children
+		t.Run(fmt.Sprintf("children listed: %v", listed), func(t *testing.T) {
+			tree := newTestTree(t, c.Process.Pid)
+			tree.listsChildren = tree.listsChildren && listed
+			var got map[string]float64
+			until(t, "a master and two workers", func() bool {
+				tree.dirty = true
+				got = reading(t, tree)
+				return got["processes"] == 3
+			})
+			fds, rss := 0.0, 0.0
+			for _, p := range tree.processes {
+				asleep(t, p.pid)
+			}
+			got = reading(t, tree)
+			for _, p := range tree.processes {
+				list, err := os.ReadDir(procPath(p.pid, "fd"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				fds += float64(len(list))
+				pages, err := strconv.Atoi(strings.Fields(readLine(procPath(p.pid, "statm")))[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				rss += float64(pages * os.Getpagesize())
+			}
+			if got["descriptors"] != fds || got["rss_bytes"] != rss || got["threads"] != 3 {
+				t.Errorf("%v; want %v descriptors, %v bytes, 3 threads", got, fds, rss)
+			}
+		})
+	}
+}
+
+func TestBelowLeavesTheReaperOut(t *testing.T) {
+	c := startChild(t, "sh", "-c", "sleep 1000 & sleep 1000 & echo $! up; wait")
+	t.Cleanup(func() { killBelow(t, c.Process.Pid) })
+	c.line(t)
+	below, err := NewTreeBelow("target", c.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer below.Close()
+	whole := newTestTree(t, c.Process.Pid)
+	if b, w := reading(t, below)["processes"], reading(t, whole)["processes"]; b != 2 || w != 3 {
+		t.Errorf("%v below, %v with the root; want 2 and 3", b, w)
+	}
+}
+
+func killBelow(t *testing.T, pid int) {
+	t.Helper()
+	for _, s := range strings.Fields(readLine(taskPath(pid, pid, "children"))) {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = syscall.Kill(n, syscall.SIGKILL)
+	}
+}
+
+func TestTimeOfTheDeadStays(t *testing.T) {
+	t.Run("waited for by the parent", func(t *testing.T) {
+		c := startChild(t, "sh", "-c", "/proc/$PPID/exe burn < /dev/null; echo reaped; read x")
+		tree := newTestTree(t, c.Process.Pid)
+		user, system := burnt(t, c.line(t))
+		if c.line(t) != "reaped" {
+			t.Fatal("no child?")
+		}
+		got := reading(t, tree)
+		if got["processes"] != 1 {
+			t.Errorf("%v processes; want 1", got["processes"])
+		}
+		wantNear(t, "cpu", got["cpu_seconds"], user+system)
+		wantNear(t, "user", got["cpu_user_seconds"], user)
+		wantNear(t, "system", got["cpu_system_seconds"], system)
+	})
+	t.Run("waited for by nobody", func(t *testing.T) {
+		c := role(t, "careless")
+		tree := newTestTree(t, c.Process.Pid)
+		user, system := burnt(t, c.line(t))
+		asleep(t, c.Process.Pid)
+		before := reading(t, tree)
+		if before["processes"] != 2 || before["cpu_seconds"] < user+system-near {
+			t.Fatalf("%v; want 2 processes and %v s", before, user+system)
+		}
+		if _, err := fmt.Fprintln(c.stdin); err != nil {
+			t.Fatal(err)
+		}
+		var after map[string]float64
+		until(t, "one process is left", func() bool {
+			after = reading(t, tree)
+			return after["processes"] == 1
+		})
+		for _, name := range []string{"cpu_seconds", "cpu_user_seconds", "cpu_system_seconds", "voluntary_switches"} {
+			if after[name] < before[name] {
+				t.Errorf("%s fell from %v to %v", name, before[name], after[name])
+			}
+		}
+	})
+	t.Run("of the root", func(t *testing.T) {
+		c := role(t, "burn")
+		tree := newTestTree(t, c.Process.Pid)
+		c.line(t)
+		asleep(t, c.Process.Pid)
+		before := reading(t, tree)
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		after := reading(t, tree)
+		if after["cpu_seconds"] < before["cpu_seconds"] || after["processes"] != 0 || after["rss_bytes"] != 0 {
+			t.Errorf("%v; want the CPU time of %v and no process", after, before)
+		}
+	})
+}
+
+func TestZombieIsCountedOnce(t *testing.T) {
+	c := role(t, "burn")
+	tree := newTestTree(t, c.Process.Pid)
+	user, system := burnt(t, c.line(t))
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is a zombie", func() bool {
+		s, err := parseStat([]byte(readLine(procPath(c.Process.Pid, "stat")) + " "))
+		return err == nil && s.zombie
+	})
+	for range 3 {
+		got := reading(t, tree)
+		wantNear(t, "cpu", got["cpu_seconds"], user+system)
+		if got["processes"] != 1 || got["rss_bytes"] != 0 {
+			t.Errorf("%v; want one process without memory", got)
+		}
+		if _, err := tree.PSS(); err != nil {
+			t.Errorf("pss: %v", err)
+		}
+	}
+}
+
+func TestNoSuchProcess(t *testing.T) {
+	c := exec.Command("true")
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := NewTree("target", c.Process.Pid)
+	var u *Unavailable
+	if !errors.As(err, &u) || u.Observer != "target" || u.Reason == "" || u.Remedy == "" {
+		t.Errorf("%v; want an *Unavailable with reason and remedy", err)
+	}
+}
+
+func TestOtherUsersProcess(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "denied")
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got, want := string(out), "<nil> true NaN\nNaN true\n"; got != want {
+		t.Errorf("%q; want %q: CPU time known, descriptors and PSS not", got, want)
+	}
+}
+
+func TestReadingAllocatesNothing(t *testing.T) {
+	c := role(t, "threads")
+	c.line(t)
+	tree := newTestTree(t, c.Process.Pid)
+	m, err := NewMachine(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	row, mrow := make([]float64, treeColumns), make([]float64, len(m.Columns()))
+	_ = tree.Observe(row)
+	// Another process of the machine may start and cause a look around, which
+	// may allocate: the fewest of several runs counts.
+	least := math.Inf(1)
+	for range 20 {
+		least = min(least, testing.AllocsPerRun(1, func() {
+			_ = tree.Observe(row)
+			_ = m.Observe(mrow)
+		}))
+	}
+	if least != 0 {
+		t.Errorf("%v allocations", least)
+	}
+}
+
+func TestCloseGivesEverythingBack(t *testing.T) {
+	count := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	before := count()
+	for range 3 {
+		g, err := NewGenerator(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = g.Observe(make([]float64, len(g.Columns())))
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := count(); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func TestGenerator(t *testing.T) {
+	tid := os.Getpid() // the main thread
+	g, err := NewGenerator(tid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	// A child's time is not the generator's.
+	c := role(t, "burn")
+	user, system := burnt(t, c.line(t))
+	if err := c.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	var before, after syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
+		t.Fatal(err)
+	}
+	got := reading(t, g)
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
+		t.Fatal(err)
+	}
+	seconds := func(r syscall.Rusage) float64 { return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9 }
+	if cpu := got["cpu_seconds"]; cpu < seconds(before)-near || cpu > seconds(after)+near {
+		t.Errorf("cpu %v s; getrusage says %v to %v (the child used %v)", cpu, seconds(before), seconds(after), user+system)
+	}
+	if got["processes"] != 1 {
+		t.Errorf("%v processes; want 1", got["processes"])
+	}
+	if w := got["worker0_cpu_seconds"]; !(w > 0 && w <= got["cpu_seconds"]+near) {
+		t.Errorf("worker %v s of %v", w, got["cpu_seconds"])
+	}
+	if w := got["worker0_run_queue_wait_seconds"]; !(w >= 0) {
+		t.Errorf("worker waited %v s", w)
+	}
+	var u *Unavailable
+	if _, err := NewGenerator(1); !errors.As(err, &u) {
+		t.Errorf("a thread of another process: %v; want an *Unavailable", err)
+	}
+	names := make([]string, 0)
+	for _, c := range g.Columns() {
+		names = append(names, c.Name)
+	}
+	if slices.Contains(names, "") || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
+		t.Errorf("names %q", names)
+	}
+}

@@ -1,0 +1,130 @@
+package report
+
+import "dyno/rundir"
+
+// quick writes the one trial of a quick load, in the order in which hey and wrk
+// have taught people to read.
+func (p *page) quick() {
+	v := &p.run.Variants[0]
+	if v.Trials == 0 {
+		return
+	}
+	trial := p.only(v.Name)
+	p.section("summary")
+	t := table{left: []int{1}}
+	t.add("throughput", maybe(v.Throughput.Estimate, func(x float64) string { return Count(x) + " good responses/s" }))
+	if trial != nil {
+		t.add("window", Seconds(trial.WindowSeconds)+" after "+Seconds(trial.WarmupSeconds)+" of warm-up")
+	}
+	c := v.Counts
+	t.add("requests", whole(c.Sent)+" sent: "+whole(c.OK)+" ok, "+whole(c.Errors)+" errors, "+whole(c.Timeouts)+" timeouts, "+whole(c.Unfinished)+" unfinished")
+	if c.Dropped > 0 {
+		t.add("dropped", whole(c.Dropped)+" of "+whole(c.Scheduled)+" scheduled")
+	}
+	for _, cost := range []struct {
+		name       string
+		per, share *float64
+	}{
+		{"target CPU", v.Target.CPUSecondsPerRequest, v.Target.CPUShare},
+		{"generator CPU", v.Generator.CPUSecondsPerRequest, v.Generator.CPUShare},
+	} {
+		if cost.per != nil {
+			cell := Seconds(*cost.per) + " per request"
+			if cost.share != nil {
+				cell += ", " + percent(*cost.share) + " of its CPUs"
+			}
+			t.add(cost.name, cell)
+		}
+	}
+	if rss := v.Target.RSSBytes; rss != nil {
+		t.add("target RSS", size(float64(*rss)))
+	}
+	t.write(&p.b)
+
+	p.distribution(v)
+
+	if len(c.ByStatus) > 0 {
+		p.section("status codes")
+		t := table{}
+		for _, code := range descending(c.ByStatus) {
+			t.add(Printable(code), whole(c.ByStatus[code]))
+		}
+		t.write(&p.b)
+	}
+	p.section("errors")
+	t = table{}
+	for _, kind := range descending(v.Errors.ByKind) {
+		t.add(Printable(kind), whole(v.Errors.ByKind[kind]))
+	}
+	if v.Errors.Ratio != nil {
+		t.add("all", whole(v.Errors.Total), percent(*v.Errors.Ratio)+" of the requests")
+	}
+	t.write(&p.b)
+	if trial != nil {
+		p.failures(trial.Failures)
+		k := trial.Connections
+		p.section("connections")
+		t := table{}
+		t.add("requested", whole(k.Requested))
+		t.add("opened", whole(k.Opened))
+		t.add("failed", whole(k.Failed))
+		t.add("at once", whole(k.Peak))
+		if k.PeerClosed > 0 {
+			t.add("closed idle", whole(k.PeerClosed))
+		}
+		t.write(&p.b)
+	}
+}
+
+// distribution writes the three clocks side by side.
+func (p *page) distribution(v *rundir.Variant) {
+	p.section("latency")
+	service := "service"
+	if p.loop(v.Name) != "open" {
+		service += " " + p.footnote(serviceOnly)
+	}
+	t := table{head: []string{"", "response", service, "send lag"}}
+	all := []*rundir.Quantiles{&v.Response, &v.Service, &v.SendLag}
+	for _, q := range []struct {
+		name string
+		of   func(*rundir.Quantiles) *float64
+	}{
+		{"mean", func(q *rundir.Quantiles) *float64 { return q.Mean }},
+		{"p50", func(q *rundir.Quantiles) *float64 { return q.P50 }},
+		{"p90", func(q *rundir.Quantiles) *float64 { return q.P90 }},
+		{"p99", func(q *rundir.Quantiles) *float64 { return q.P99 }},
+		{"p99.9", func(q *rundir.Quantiles) *float64 { return q.P999 }},
+		{"max", func(q *rundir.Quantiles) *float64 { return q.Max }},
+	} {
+		row := []string{q.name}
+		for _, x := range all {
+			row = append(row, p.known(q.of(x), Seconds))
+		}
+		t.add(row...)
+	}
+	t.write(&p.b)
+}
+
+// mostFailures is how many texts of failures are listed.
+const mostFailures = 8
+
+// failures says in words what was wrong, of the warm-up too.
+func (p *page) failures(texts map[string]int64) {
+	for i, text := range descending(texts) {
+		if i == mostFailures {
+			p.line("  and %d other texts", len(texts)-i)
+			return
+		}
+		p.line("  %s × %s", whole(texts[text]), Printable(text))
+	}
+}
+
+// only returns the complete trial of the only variant, or nil.
+func (p *page) only(variant string) *rundir.Trial {
+	for _, t := range p.folder.Trials {
+		if t.Variant == variant && t.Complete {
+			return &t.Trial
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package echo
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"dyno/services/internal/serve"
+)
+
+// httpEcho is the HTTP/1.1 end point on net/http.
+type httpEcho struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// greeting is what GET / answers without ?size=.
+const greeting = "dyno echo\n"
+
+func newHTTP(s *Server) (*httpEcho, error) {
+	l, err := serve.Listen(context.Background(), s.cfg.HTTP, nil)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", &handler{metrics: s.metrics, limit: s.cfg.MaxBodyBytes})
+	return &httpEcho{listener: l, server: &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+	}}, nil
+}
+
+func (h *httpEcho) serve() error {
+	if err := h.server.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// drain lets requests under way finish. How many it cuts is not known; it
+// reports one for any number.
+func (h *httpEcho) drain(ctx context.Context) int {
+	if err := h.server.Shutdown(ctx); err != nil {
+		_ = h.server.Close()
+		return 1
+	}
+	return 0
+}
+
+type handler struct {
+	metrics metrics
+	limit   int64 // bytes of a body
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var status int
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		status = h.get(w, r)
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		status = h.echo(w, r)
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH")
+		status = http.StatusMethodNotAllowed
+		http.Error(w, "use GET, or POST a body to have it back", status)
+	}
+	h.metrics.requests.WithLabelValues(strconv.Itoa(status)).Inc()
+}
+
+// get answers a small fixed body, or ?size= bytes of a repeated pattern.
+func (h *handler) get(w http.ResponseWriter, r *http.Request) int {
+	size := int64(len(greeting))
+	if text := r.URL.Query().Get("size"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 || n > h.limit {
+			http.Error(w, "size: must be a number of bytes from 0 to "+strconv.FormatInt(h.limit, 10), http.StatusBadRequest)
+			return http.StatusBadRequest
+		}
+		size = n
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	if r.Method == http.MethodGet {
+		_, _ = io.CopyN(w, new(repeated), size) // a client that has gone needs no answer
+	}
+	return http.StatusOK
+}
+
+// repeated reads as the greeting, over and over.
+type repeated struct{ at int }
+
+func (p *repeated) Read(b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		m := copy(b[n:], greeting[p.at:])
+		p.at = (p.at + m) % len(greeting)
+		n += m
+	}
+	return n, nil
+}
+
+// echo answers the request's body. The body is read before the answer begins: a
+// client of HTTP/1.1 may not read before it has written.
+func (h *handler) echo(w http.ResponseWriter, r *http.Request) int {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.limit))
+	if err != nil {
+		status := http.StatusBadRequest
+		var long *http.MaxBytesError
+		if errors.As(err, &long) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, err.Error(), status)
+		return status
+	}
+	if t := r.Header.Get("Content-Type"); t != "" {
+		w.Header().Set("Content-Type", t)
+	} else {
+		w.Header().Set("Content-Type", "application/octet-stream")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // a client that has gone needs no answer
+	return http.StatusOK
+}

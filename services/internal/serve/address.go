@@ -1,0 +1,118 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// An Address is where a service listens or connects to: a TCP address
+// ("127.0.0.1:8080", "[::1]:8080", "localhost:0") or a Unix socket
+// ("unix:/run/relay.sock").
+type Address struct {
+	Network string // "tcp" or "unix"
+	Address string // host:port, or the socket's path
+}
+
+// maxUnixPath is the room of sockaddr_un.sun_path less its closing zero.
+const maxUnixPath = 107
+
+// ParseAddress reads the two forms of an Address. It resolves no names.
+func ParseAddress(text string) (Address, error) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if path == "" || len(path) > maxUnixPath {
+			return Address{}, fmt.Errorf("%q: a unix socket's path has 1 to %d bytes", text, maxUnixPath)
+		}
+		return Address{Network: "unix", Address: path}, nil
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return Address{}, fmt.Errorf("%q: want host:port, [ipv6]:port or unix:PATH", text)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return Address{}, fmt.Errorf("%q: the port must be a number from 0 to 65535", text)
+	}
+	return Address{Network: "tcp", Address: text}, nil
+}
+
+// String returns the form that ParseAddress reads.
+func (a Address) String() string {
+	if a.Network == "unix" {
+		return "unix:" + a.Address
+	}
+	return a.Address
+}
+
+// Local tells whether only this machine can reach the address: a Unix socket, a
+// loopback IP address, or the name localhost. An empty host means every
+// interface and is not local.
+func (a Address) Local() bool {
+	if a.Network == "unix" {
+		return true
+	}
+	host, _, err := net.SplitHostPort(a.Address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// CheckListen returns nil when text is an address that may be listened on: any
+// with allowRemote, a local one without. The error names the field.
+func CheckListen(field, text string, allowRemote bool) error {
+	a, err := ParseAddress(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	if !allowRemote && !a.Local() {
+		return fmt.Errorf("%s: %q can be reached from other machines: use a loopback address or a unix socket, or allow remote clients explicitly", field, text)
+	}
+	return nil
+}
+
+// Listen opens a listener. A Unix socket left behind by a process that has died
+// is replaced; one that still answers is not. Keep-alive probes are off:
+// services have idle timeouts of their own.
+func Listen(ctx context.Context, text string, control func(network, address string, c syscall.RawConn) error) (net.Listener, error) {
+	a, err := ParseAddress(text)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	lc := net.ListenConfig{Control: control, KeepAlive: -1}
+	l, err := lc.Listen(ctx, a.Network, a.Address)
+	if err != nil && a.Network == "unix" && errors.Is(err, syscall.EADDRINUSE) && abandoned(a.Address) {
+		if err := os.Remove(a.Address); err != nil {
+			return nil, fmt.Errorf("listen on %s: remove the socket left behind: %w", a, err)
+		}
+		l, err = lc.Listen(ctx, a.Network, a.Address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", a, err)
+	}
+	return l, nil
+}
+
+// abandoned tells whether path is a socket nobody listens on.
+func abandoned(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return false
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		_ = c.Close()
+		return false
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}

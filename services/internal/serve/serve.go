@@ -1,0 +1,215 @@
+// Package serve is what the reference services share: their life cycle (listen,
+// ready, drain with a deadline, stop), the rule that a service is reachable from
+// this machine only unless told otherwise, and the admin listener with profiles,
+// metrics and health.
+//
+// A service makes a Host, registers its metrics, opens its listeners, and hands
+// the Host its parts:
+//
+//	host, err := serve.New(serve.Config{Name: "echo", Admin: "127.0.0.1:0", …})
+//	err = host.Listen()
+//	err = host.Run(ctx, serve.Part{Name: "tcp", Serve: …, Drain: …})
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Config says how a service is hosted.
+type Config struct {
+	Name         string        // the service's name, in logs and on the admin's home page
+	Admin        string        // address of the admin listener; "" means none
+	AllowRemote  bool          // lets Admin be reachable from other machines
+	DrainTimeout time.Duration // how long Run lets open work finish; 0 means not at all
+	Logger       *slog.Logger  // nil discards
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Name == "" {
+		errs = append(errs, errors.New("name: must not be empty"))
+	}
+	if c.Admin != "" {
+		errs = append(errs, CheckListen("admin", c.Admin, c.AllowRemote))
+	}
+	if c.DrainTimeout < 0 {
+		errs = append(errs, fmt.Errorf("drain timeout: %v: must not be negative", c.DrainTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// A Part is one thing a service does until it is told to stop: usually one
+// listener.
+type Part struct {
+	Name string
+
+	// Serve runs until Drain has done its work. It returns nil then; any other
+	// return ends the whole service.
+	Serve func() error
+
+	// Drain stops accepting work at once, lets what is open finish until ctx
+	// ends, and then cuts it. It returns how many pieces of work it cut.
+	Drain func(ctx context.Context) (cut int)
+}
+
+type state int32
+
+const (
+	starting state = iota
+	ready
+	draining
+)
+
+func (s state) String() string { return [...]string{"starting", "ready", "draining"}[s] }
+
+// A Host runs one service. Its methods may be called from any goroutine; Listen
+// and Run once each, in this order.
+type Host struct {
+	cfg      Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	state    atomic.Int32
+	admin    *http.Server
+	listener net.Listener // the admin's; nil when there is none
+}
+
+// New returns a host whose registry already holds the process's and the Go
+// runtime's metrics.
+func New(cfg Config) (*Host, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Host{cfg: cfg, log: cfg.Logger.With("service", cfg.Name), registry: prometheus.NewRegistry()}
+	h.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return h, nil
+}
+
+// Registry is where the service registers its metrics.
+func (h *Host) Registry() *prometheus.Registry { return h.registry }
+
+// Logger is the service's logger; it names the service in every record.
+func (h *Host) Logger() *slog.Logger { return h.log }
+
+// Listen opens the admin listener, if one is configured. It answers once Run
+// has begun.
+func (h *Host) Listen() error {
+	if h.cfg.Admin == "" {
+		return nil
+	}
+	l, err := Listen(context.Background(), h.cfg.Admin, nil)
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	h.listener = l
+	h.admin = &http.Server{
+		Handler:           h.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       30 * time.Second,
+		// No write timeout: a CPU profile takes as long as it is asked to.
+	}
+	return nil
+}
+
+// AdminAddr is where the admin listener listens; nil without one.
+func (h *Host) AdminAddr() net.Addr {
+	if h.listener == nil {
+		return nil
+	}
+	return h.listener.Addr()
+}
+
+// Close frees the admin listener of a Host that is never run.
+func (h *Host) Close() error {
+	if h.listener == nil {
+		return nil
+	}
+	return h.listener.Close()
+}
+
+// Run serves every part until ctx ends or one of them fails, drains them all,
+// and stops the admin listener last, so that the end can be watched. It returns
+// nil when ctx ended it, also when the drain's deadline cut work off (which is
+// logged), and otherwise what failed.
+func (h *Host) Run(ctx context.Context, parts ...Part) error {
+	var (
+		running sync.WaitGroup
+		mu      sync.Mutex // guards errs
+		errs    []error
+	)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fail := func(name string, err error) {
+		mu.Lock()
+		errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		mu.Unlock()
+		cancel()
+	}
+
+	stopAdmin := h.startAdmin(fail)
+	for _, p := range parts {
+		running.Go(func() {
+			if err := p.Serve(); err != nil {
+				fail(p.Name, err)
+			} else if ctx.Err() == nil {
+				fail(p.Name, errors.New("stopped unasked"))
+			}
+		})
+	}
+	h.state.Store(int32(ready))
+	h.log.Info("ready")
+
+	<-ctx.Done()
+	h.state.Store(int32(draining))
+	h.log.Info("draining", "timeout", h.cfg.DrainTimeout)
+	deadline, stop := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.DrainTimeout)
+	defer stop()
+	for _, p := range parts {
+		running.Go(func() {
+			if cut := p.Drain(deadline); cut > 0 {
+				h.log.Warn("drain deadline passed", "part", p.Name, "cut", cut)
+			}
+		})
+	}
+	running.Wait()
+	stopAdmin()
+	h.log.Info("stopped")
+	return errors.Join(errs...)
+}
+
+// startAdmin serves the admin listener and returns what stops it.
+func (h *Host) startAdmin(fail func(string, error)) (stop func()) {
+	if h.listener == nil {
+		return func() {}
+	}
+	h.log.Info("admin", "address", h.listener.Addr().String())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := h.admin.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
+			fail("admin", err)
+		}
+	}()
+	return func() {
+		// Close, not Shutdown: a profile under way must not hold up the end.
+		_ = h.admin.Close()
+		<-done
+	}
+}

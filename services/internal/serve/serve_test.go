@@ -1,0 +1,235 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParseAddress(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		local bool
+	}{
+		{"127.0.0.1:80", true}, {"127.8.8.8:0", true}, {"[::1]:80", true}, {"localhost:80", true},
+		{"[::ffff:127.0.0.1]:80", true}, {"unix:/run/x", true},
+		{":80", false}, {"0.0.0.0:80", false}, {"[::]:80", false}, {"192.0.2.1:80", false}, {"example.org:80", false},
+	} {
+		a, err := ParseAddress(c.text)
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		if a.Local() != c.local {
+			t.Errorf("%q: local is %v", c.text, a.Local())
+		}
+		if a.String() != c.text {
+			t.Errorf("%q became %q", c.text, a)
+		}
+	}
+	for _, text := range []string{"", "80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:65536", "127.0.0.1:-1", "::1:80", "unix:", "unix:" + strings.Repeat("x", 108)} {
+		if a, err := ParseAddress(text); err == nil {
+			t.Errorf("%q: accepted as %v", text, a)
+		}
+	}
+}
+
+func FuzzParseAddress(f *testing.F) {
+	for _, s := range []string{"127.0.0.1:80", "[::1]:0", "unix:/x", ":1", "a:b:c", "unix:"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := ParseAddress(text)
+		if err == nil && a.String() != text {
+			t.Errorf("%q became %q", text, a)
+		}
+	})
+}
+
+func TestCheckListen(t *testing.T) {
+	if err := CheckListen("listen", "0.0.0.0:80", false); err == nil || !strings.HasPrefix(err.Error(), `listen: "0.0.0.0:80"`) {
+		t.Errorf("got %v", err)
+	}
+	if err := CheckListen("listen", "0.0.0.0:80", true); err != nil {
+		t.Errorf("remote clients allowed: %v", err)
+	}
+	if err := CheckListen("listen", "nonsense", true); err == nil {
+		t.Error("nonsense accepted")
+	}
+}
+
+func TestListenReplacesOnlyDeadSockets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	first, err := Listen(t.Context(), "unix:"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(t.Context(), "unix:"+path, nil); err == nil {
+		t.Fatal("took over a socket that is in use")
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false)
+	_ = first.Close()
+	second, err := Listen(t.Context(), "unix:"+path, nil)
+	if err != nil {
+		t.Fatalf("a socket left behind: %v", err)
+	}
+	_ = second.Close()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(t.Context(), "unix:"+path, nil); err == nil {
+		t.Fatal("replaced a file")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	err := Config{Admin: ":1", DrainTimeout: -1}.Validate()
+	for _, want := range []string{"name: ", "admin: ", "drain timeout: -1ns"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+}
+
+// part serves until drained, which waits for release or the deadline.
+func part(name string, release <-chan struct{}) (Part, <-chan struct{}) {
+	draining, done := make(chan struct{}), make(chan struct{})
+	return Part{
+		Name:  name,
+		Serve: func() error { <-done; return nil },
+		Drain: func(ctx context.Context) int {
+			defer close(done)
+			close(draining)
+			select {
+			case <-release:
+				return 0
+			case <-ctx.Done():
+				return 1
+			}
+		},
+	}, draining
+}
+
+// TestLife goes through a service's life as its admin pages tell it.
+func TestLife(t *testing.T) {
+	h, err := New(Config{Name: "test", Admin: "127.0.0.1:0", DrainTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.AdminAddr() != nil {
+		t.Error("an address before listening")
+	}
+	if err := h.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	get := func(path string) (int, string) {
+		t.Helper()
+		resp, err := client.Get("http://" + h.AdminAddr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+
+	release := make(chan struct{})
+	p, draining := part("work", release)
+	ctx, cancel := context.WithCancel(t.Context())
+	serving := make(chan struct{})
+	serve := p.Serve
+	p.Serve = func() error { close(serving); return serve() }
+	ran := make(chan error, 1)
+	go func() { ran <- h.Run(ctx, p) }()
+	<-serving
+	for code := 0; code != http.StatusOK; { // ready comes just after serving
+		code, _ = get("/readyz")
+	}
+	for path, want := range map[string]string{
+		"/debug/": "/metrics", "/": "/metrics", "/healthz": "ok", "/metrics": "go_goroutines",
+		"/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "serve",
+	} {
+		if code, body := get(path); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d without %q", path, code, want)
+		}
+	}
+	if code, _ := get("/nothing"); code != http.StatusNotFound {
+		t.Errorf("/nothing: %d", code)
+	}
+	cancel()
+	<-draining
+	if code, body := get("/readyz"); code != http.StatusServiceUnavailable || body != "draining\n" {
+		t.Errorf("/readyz while draining: %d %q", code, body)
+	}
+	if code, _ := get("/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz while draining: %d", code)
+	}
+	close(release)
+	if err := <-ran; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if _, err := net.Dial("tcp", h.AdminAddr().String()); err == nil {
+		t.Error("the admin listener still answers")
+	}
+}
+
+func TestDrainDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := New(Config{Name: "test", DrainTimeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck, _ := part("stuck", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		start := time.Now()
+		if err := h.Run(ctx, stuck); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if d := time.Since(start); d != time.Hour {
+			t.Errorf("drained for %v, want 1h", d)
+		}
+	})
+}
+
+// TestFailingPartEndsAll: the others are drained, and the error names the part.
+func TestFailingPartEndsAll(t *testing.T) {
+	h, err := New(Config{Name: "test", DrainTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	close(release)
+	good, _ := part("good", release)
+	broken := errors.New("broken")
+	err = h.Run(t.Context(), good,
+		Part{Name: "bad", Serve: func() error { return broken }, Drain: func(context.Context) int { return 0 }})
+	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "bad: ") {
+		t.Errorf("got %v", err)
+	}
+
+	h, err = New(Config{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.Run(t.Context(), Part{Name: "lazy", Serve: func() error { return nil }, Drain: func(context.Context) int { return 0 }})
+	if err == nil || err.Error() != "lazy: stopped unasked" {
+		t.Errorf("got %v", err)
+	}
+}

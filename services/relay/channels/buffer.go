@@ -1,0 +1,310 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+)
+
+// An outcome is what became of a record that was pushed.
+type outcome uint8
+
+const (
+	admitted  outcome = iota
+	dropped           // and counted
+	abandoned         // the drain deadline came first; it stays pending
+)
+
+// errFinal is returned by buffer.take when no more will come, everything has
+// been handed out, and some of it has not been settled.
+var errFinal = errors.New("handed out, not settled")
+
+// A buffer holds the records of a channel between their arrival and the moment
+// the sink has them for good. It is where the channel counts. Records are in
+// the order of their numbers: first the sent ones, which the sink was given at
+// least once and may have, then the queued ones. Only the latter may be dropped,
+// or the count of what was lost would not be exact.
+type buffer struct {
+	limit Buffer
+
+	mu   sync.Mutex
+	room sync.Cond // uses mu; a producer waits for space
+	work sync.Cond // uses mu; the sink waits for records, or for all to be settled
+
+	// All guarded by mu.
+	sent, queue queue
+	next        int    // how many of sent have been handed out since rewind
+	bytes       int    // of the payloads of both
+	seq         uint64 // of the latest record
+	floor       uint64 // the sink has everything up to this number
+	through     uint64 // everything up to this number is settled or dropped
+	pos         position
+	closed      bool // no more will be pushed
+	waiting     int  // records that have arrived and wait for room
+
+	received, delivered, droppedN, deliveredBytes uint64
+}
+
+// An entry is a record in the buffer. When it is settled, so is everything up
+// to through and pos: records dropped behind it are part of its entry.
+type entry struct {
+	Record
+	through uint64
+	pos     position
+}
+
+// newBuffer returns a buffer whose records are numbered from seq+1, behind
+// pos, and whose sink has everything up to floor.
+func newBuffer(limit Buffer, seq, floor uint64, pos position) *buffer {
+	b := &buffer{limit: limit, seq: seq, through: seq, floor: floor, pos: pos}
+	b.room.L, b.work.L = &b.mu, &b.mu
+	return b
+}
+
+// push takes in a record, waiting for room until ctx is done if the buffer's
+// outcome is to block. pos is where its source goes on behind it.
+func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos position) outcome {
+	sum := castagnoli(0, payload)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.received++
+	if b.full(len(payload)) && b.seq+1 > b.floor {
+		switch b.limit.WhenFull {
+		case Block:
+			b.waiting++
+			if !b.wait(ctx, &b.room, func() bool { return !b.full(len(payload)) }) {
+				return abandoned
+			}
+			b.waiting--
+		case DropOldest:
+			for b.full(len(payload)) && b.queue.len() > 0 {
+				b.drop(b.queue.pop())
+			}
+		}
+	}
+	e := entry{Record: Record{Source: source, Payload: payload}, pos: pos}
+	b.seq++
+	e.seal(b.seq, sum)
+	e.through = b.seq
+	switch {
+	case e.Seq <= b.floor: // and so is everything before it
+		b.settled(e)
+	case b.full(len(payload)):
+		b.bytes += len(payload) // drop takes it off again
+		b.drop(e)
+		return dropped
+	default:
+		b.bytes += len(payload)
+		b.queue.push(e)
+		b.work.Broadcast()
+	}
+	return admitted
+}
+
+func (b *buffer) full(n int) bool {
+	return b.sent.len()+b.queue.len() >= b.limit.Records || b.bytes+n > b.limit.Bytes
+}
+
+// drop counts an entry that is in neither queue any more as dropped. The one
+// before it, if any, answers for its position.
+func (b *buffer) drop(e entry) {
+	b.bytes -= len(e.Payload)
+	b.droppedN++
+	before := b.sent.last()
+	// A queued entry before e exists only when e is the newest.
+	if last := b.queue.last(); last != nil && last.Seq < e.Seq {
+		before = last
+	}
+	if before != nil {
+		before.through, before.pos = e.through, e.pos
+		return
+	}
+	b.through, b.pos = e.through, e.pos
+}
+
+// settled counts an entry as delivered.
+func (b *buffer) settled(e entry) {
+	b.delivered++
+	b.deliveredBytes += uint64(len(e.Payload))
+	b.through, b.pos = e.through, e.pos
+}
+
+// take appends records to hand to the sink to out: at most max of them, with
+// about maxBytes of payload, and so that at most window are unsettled. It waits
+// for the first. It returns io.EOF when all is done, errFinal when all that is
+// left is to settle, and the cause of ctx.
+func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window int) ([]Record, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	available := func() bool { return b.next < b.sent.len() || b.queue.len() > 0 && b.sent.len() < window }
+	if !b.wait(ctx, &b.work, func() bool { return available() || b.closed && b.queue.len() == 0 }) {
+		return out, context.Cause(ctx)
+	}
+	if !available() {
+		if b.sent.len() > 0 {
+			return out, errFinal
+		}
+		return out, io.EOF
+	}
+	for bytes := 0; len(out) < max && bytes < maxBytes && available(); b.next++ {
+		if b.next == b.sent.len() {
+			b.sent.push(b.queue.pop())
+		}
+		r := b.sent.at(b.next).Record
+		bytes += len(r.Payload)
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// await waits until there is something to hand out. It returns io.EOF when there
+// never will be, and the cause of ctx.
+func (b *buffer) await(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	empty := func() bool { return b.sent.len()+b.queue.len() == 0 }
+	if !b.wait(ctx, &b.work, func() bool { return b.closed || !empty() }) {
+		return context.Cause(ctx)
+	}
+	if empty() {
+		return io.EOF
+	}
+	return nil
+}
+
+// flushed waits until everything handed out has been settled.
+func (b *buffer) flushed(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.wait(ctx, &b.work, func() bool { return b.sent.len() == 0 }) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// settle says that the sink has everything up to seq for good.
+func (b *buffer) settle(seq uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.floor = max(b.floor, seq)
+	for b.sent.len() > 0 && b.sent.at(0).Seq <= seq {
+		b.remove(b.sent.pop())
+		b.next = max(0, b.next-1)
+	}
+	// The sink has records of an earlier run that were read again.
+	for b.sent.len() == 0 && b.queue.len() > 0 && b.queue.at(0).Seq <= seq {
+		b.remove(b.queue.pop())
+	}
+	b.room.Broadcast()
+	b.work.Broadcast()
+}
+
+func (b *buffer) remove(e entry) {
+	b.bytes -= len(e.Payload)
+	b.settled(e)
+}
+
+// rewind makes take hand out again what has not been settled.
+func (b *buffer) rewind() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next = 0
+	b.work.Broadcast()
+}
+
+// close says that nothing more will be pushed.
+func (b *buffer) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.work.Broadcast()
+}
+
+// unsettled returns how many records have been handed out since the last rewind
+// and not been settled, and the highest number that a record has been given.
+func (b *buffer) unsettled() (n int, seq uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next, b.seq
+}
+
+// settledThrough returns up to which number everything is delivered or dropped,
+// and the position of the source behind it.
+func (b *buffer) settledThrough() (uint64, position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.through, b.pos
+}
+
+// goOnAt says that the source goes on at pos instead of behind its latest record:
+// that is what is reached when all records are settled.
+func (b *buffer) goOnAt(pos position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if last := b.queue.last(); last != nil {
+		last.pos = pos
+	} else if last := b.sent.last(); last != nil {
+		last.pos = pos
+	} else {
+		b.pos = pos
+	}
+}
+
+// wait waits on cond, with mu held, until the condition holds or ctx is done,
+// and tells whether it holds.
+func (b *buffer) wait(ctx context.Context, cond *sync.Cond, holds func() bool) bool {
+	if holds() {
+		return true
+	}
+	stop := context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		cond.Broadcast()
+	})
+	defer stop()
+	for !holds() {
+		if ctx.Err() != nil {
+			return false
+		}
+		cond.Wait()
+	}
+	return true
+}
+
+// A queue is a first-in-first-out list of entries.
+type queue struct {
+	entries []entry
+	first   int
+}
+
+func (q *queue) len() int        { return len(q.entries) - q.first }
+func (q *queue) at(i int) *entry { return &q.entries[q.first+i] }
+func (q *queue) push(e entry)    { q.entries = append(q.entries, e) }
+
+func (q *queue) last() *entry {
+	if q.len() == 0 {
+		return nil
+	}
+	return &q.entries[len(q.entries)-1]
+}
+
+func (q *queue) pop() entry {
+	e := q.entries[q.first]
+	q.entries[q.first] = entry{} // lets go of the payload
+	q.first++
+	if q.first*2 >= len(q.entries) { // seldom enough to cost a constant per entry
+		n := copy(q.entries, q.entries[q.first:])
+		clear(q.entries[n:])
+		q.entries, q.first = q.entries[:n], 0
+	}
+	return e
+}
+
+// handedOut tells whether seq is settled or has been handed out since the last
+// rewind: no sink can have what it was not given.
+func (b *buffer) handedOut(seq uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return seq <= max(b.floor, b.through) || b.next > 0 && seq <= b.sent.at(b.next-1).Seq
+}

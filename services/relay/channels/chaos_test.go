@@ -1,0 +1,567 @@
+package channels
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const hang = 20 * time.Second // no test waits longer for anything
+
+// serving is a server under test.
+type serving struct {
+	*Server
+	t      *testing.T
+	reg    *prometheus.Registry
+	cancel context.CancelFunc
+	done   chan error
+}
+
+func serve(t *testing.T, c Config, stdin *os.File, stdout io.Writer) *serving {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	s, err := New(c, slog.New(slog.DiscardHandler), reg, stdin, stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	run := &serving{Server: s, t: t, reg: reg, cancel: cancel, done: make(chan error, 1)}
+	go func() { run.done <- s.Serve(ctx) }()
+	t.Cleanup(cancel)
+	return run
+}
+
+// wait waits for Serve to return by itself.
+func (s *serving) wait() error {
+	s.t.Helper()
+	select {
+	case err := <-s.done:
+		for _, st := range s.Stats() {
+			if st.Received != st.Delivered+st.Dropped+st.Pending {
+				s.t.Errorf("not conserved: %+v", st)
+			}
+		}
+		return err
+	case <-time.After(hang):
+		s.t.Fatal("Serve does not return")
+		return nil
+	}
+}
+
+func (s *serving) stop() error {
+	s.t.Helper()
+	s.cancel()
+	return s.wait()
+}
+
+// until waits for a condition on the first channel's counts.
+func (s *serving) until(what string, holds func(Stats) bool) {
+	s.t.Helper()
+	eventually(s.t, what, func() bool { return holds(s.Stats()[0]) })
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hang); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func quick(s Sink) Sink {
+	s.RetryMin, s.RetryMax = time.Millisecond, 4*time.Millisecond
+	if s.Kind == TCP && s.Format == Framed {
+		s.AckTimeout = 10 * time.Second
+	}
+	return s
+}
+
+func tcpSource() Source { return Source{Kind: TCP, Address: "127.0.0.1:0"} }
+
+// produce writes n lines "producer number" to the channel, flushing at random
+// places, and closes.
+func produce(t *testing.T, addr net.Addr, producer, n int, rng *rand.Rand) {
+	t.Helper()
+	conn, err := net.Dial(addr.Network(), addr.String())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	var all []byte
+	for i := 1; i <= n; i++ {
+		all = fmt.Appendf(all, "%d %d %s\n", producer, i, strings.Repeat("x", rng.IntN(200)))
+	}
+	for len(all) > 0 {
+		p := all[:min(len(all), 1+rng.IntN(20000))]
+		if _, err := conn.Write(p); err != nil {
+			return // the other end is allowed to close
+		}
+		all = all[len(p):]
+	}
+}
+
+// ledger checks what a receiver hands on.
+type ledger struct {
+	mu    sync.Mutex
+	last  map[uint64]map[StreamID]int // by source, the producer's own number
+	count int
+	bad   error
+	fail  func() error // when set, decides whether a record is refused
+}
+
+func (l *ledger) handle(id StreamID, r Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fail != nil {
+		if err := l.fail(); err != nil {
+			return err
+		}
+	}
+	var producer, number int
+	if _, err := fmt.Sscanf(string(r.Payload), "%d %d ", &producer, &number); err != nil {
+		l.bad = errors.Join(l.bad, fmt.Errorf("record %d: %q", r.Seq, r.Payload))
+	}
+	if l.last == nil {
+		l.last = map[uint64]map[StreamID]int{}
+	}
+	if l.last[r.Source] == nil {
+		l.last[r.Source] = map[StreamID]int{}
+	}
+	if last := l.last[r.Source][id]; number <= last {
+		l.bad = errors.Join(l.bad, fmt.Errorf("connection %d: number %d after %d", r.Source, number, last))
+	}
+	l.last[r.Source][id] = number
+	l.count++
+	return nil
+}
+
+func (l *ledger) records() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
+// A flaky sink is a receiver whose process dies again and again: its connections
+// break after some bytes of records, which may be inside one, or before an
+// acknowledgement, and its listener goes away for a while. What it has handled
+// survives.
+type flaky struct {
+	t        *testing.T
+	receiver *Receiver
+	address  string
+	mu       sync.Mutex
+	rng      *rand.Rand // guarded by mu
+	steady   bool       // guarded by mu; no more faults
+	stopped  bool       // guarded by mu
+	listener net.Listener
+	conns    sync.WaitGroup
+	loop     sync.WaitGroup
+}
+
+func newFlaky(t *testing.T, seed uint64, handle func(StreamID, Record) error) *flaky {
+	f := &flaky{t: t, receiver: NewReceiver(64<<10, handle), rng: rand.New(rand.NewPCG(seed, 1))}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.listener, f.address = l, l.Addr().String()
+	f.loop.Go(f.accept)
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *flaky) stop() {
+	f.mu.Lock()
+	f.stopped = true
+	f.listener.Close()
+	f.mu.Unlock()
+	f.loop.Wait()
+}
+
+func (f *flaky) roll(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rng.IntN(n)
+}
+
+func (f *flaky) calm() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.steady = true
+}
+
+func (f *flaky) isSteady() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.steady
+}
+
+func (f *flaky) accept() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer f.conns.Wait()
+	defer cancel()
+	for {
+		conn, err := f.listener.Accept()
+		if err != nil {
+			return
+		}
+		budget := f.roll(30000)
+		f.conns.Go(func() { f.receiver.ServeConn(ctx, &dying{TCPConn: conn.(*net.TCPConn), sink: f, budget: budget}) })
+		if !f.isSteady() && f.roll(3) == 0 {
+			// Nobody listens for a moment; then a new process does.
+			f.listener.Close()
+			time.Sleep(time.Duration(f.roll(3)) * time.Millisecond)
+			if !f.listen() {
+				return
+			}
+		}
+	}
+}
+
+func (f *flaky) listen() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return false
+	}
+	l, err := net.Listen("tcp", f.address)
+	if err != nil {
+		f.t.Errorf("listen again: %v", err)
+		return false
+	}
+	f.listener = l
+	return true
+}
+
+// dying is a connection that is reset after budget bytes.
+type dying struct {
+	*net.TCPConn
+	sink   *flaky
+	budget int
+}
+
+var errDied = errors.New("the sink died")
+
+func (d *dying) die() error {
+	d.SetLinger(0)
+	d.Close()
+	return errDied
+}
+
+func (d *dying) Read(p []byte) (int, error) {
+	if d.sink.isSteady() {
+		return d.TCPConn.Read(p)
+	}
+	if d.budget <= 0 {
+		return 0, d.die()
+	}
+	n, err := d.TCPConn.Read(p[:min(len(p), d.budget)])
+	d.budget -= n
+	return n, err
+}
+
+func (d *dying) Write(p []byte) (int, error) {
+	if !d.sink.isSteady() && d.sink.roll(8) == 0 {
+		return 0, d.die() // handled, and the acknowledgement is lost
+	}
+	return d.TCPConn.Write(p)
+}
+
+// Several producers, a sink that dies all the time: what arrives, after
+// deduplication, is in order, and what does not is what the counts say.
+func TestSinkRestarts(t *testing.T) {
+	for _, policy := range []string{Block, DropOldest, DropNewest, Disconnect} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%s/%d", policy, seed), func(t *testing.T) {
+				t.Parallel()
+				var book ledger
+				sink := newFlaky(t, seed, book.handle)
+				buffer := Buffer{Records: 200, Bytes: 64 << 10, WhenFull: policy}
+				s := serve(t, Config{Seed: seed, Channels: []Channel{{
+					Name: "c", Source: tcpSource(), Buffer: buffer, Sink: quick(Sink{Kind: TCP, Format: Framed, Address: sink.address}),
+				}}}, nil, nil)
+				// Bursts that overflow the buffer, each on new connections.
+				const producers, each, bursts = 4, 100, 15
+				for burst := range uint64(bursts) {
+					var all sync.WaitGroup
+					for p := range producers {
+						all.Go(func() { produce(t, s.Addr("c"), p, each, rand.New(rand.NewPCG(seed, burst))) })
+					}
+					all.Wait()
+					s.until("the burst is over", func(st Stats) bool {
+						return st.Accepted == producers*(burst+1) && st.Connections == 0 && st.Pending == 0
+					})
+				}
+				sink.calm()
+				if err := s.stop(); err != nil {
+					t.Error(err)
+				}
+				st := s.Stats()[0]
+				_, _, missing := sink.receiver.Stream(s.channels[0].stream)
+				last, _ := s.channels[0].buffer.settledThrough()
+				lastReceived, duplicates, _ := sink.receiver.Stream(s.channels[0].stream)
+				missing += last - lastReceived // dropped behind the last one that arrived
+				t.Logf("%+v; %d duplicates", st, duplicates)
+				switch {
+				case book.bad != nil:
+					t.Error(book.bad)
+				case st.Pending != 0 || st.Torn != 0 && policy != Disconnect:
+					t.Error("not drained")
+				case uint64(book.count) != st.Delivered || missing != st.Dropped:
+					t.Errorf("%d arrived and %d are missing", book.count, missing)
+				case policy != Disconnect && st.Received != producers*each*bursts:
+					t.Errorf("%d received, %d sent", st.Received, producers*each*bursts)
+				case policy == Block && st.Dropped > 0:
+					t.Error("block lost records")
+				case policy != Block && st.Dropped == 0:
+					t.Error("nothing was dropped: the test tests nothing")
+				case policy == Disconnect && st.Disconnected != st.Dropped:
+					t.Error("one record is dropped per disconnection")
+				case st.Connects < 3:
+					t.Error("the sink hardly died: the test tests nothing")
+				}
+			})
+		}
+	}
+}
+
+// A handler that fails gets the record again.
+func TestReceiverHandlerFails(t *testing.T) {
+	var book ledger
+	refused := 0
+	book.fail = func() error {
+		if book.count%100 == 50 && refused <= book.count/100 {
+			refused++
+			return errors.New("not now")
+		}
+		return nil
+	}
+	sink := newFlaky(t, 1, book.handle)
+	sink.calm()
+	s := serve(t, Config{Channels: []Channel{{Name: "c", Source: tcpSource(), Sink: quick(Sink{Kind: TCP, Format: Framed, Address: sink.address})}}}, nil, nil)
+	produce(t, s.Addr("c"), 1, 1000, rand.New(rand.NewPCG(1, 1)))
+	s.until("all delivered", func(st Stats) bool { return st.Delivered == 1000 })
+	if err := s.stop(); err != nil || book.bad != nil || book.count != 1000 || refused != 10 {
+		t.Errorf("%v, %v, %d arrived, %d refused", err, book.bad, book.count, refused)
+	}
+}
+
+// Peers that are not receivers do not make the channel lose or lie.
+func TestBrokenPeers(t *testing.T) {
+	for name, behave := range map[string]func(net.Conn){
+		"silent":             func(c net.Conn) { io.Copy(io.Discard, c) },
+		"never acknowledges": func(c net.Conn) { c.Write(make([]byte, 8)); io.Copy(io.Discard, c) },
+		"claims the future":  func(c net.Conn) { c.Write(bytes.Repeat([]byte{1}, 8)); io.Copy(io.Discard, c) },
+		"acknowledges what it was not sent": func(c net.Conn) {
+			c.Write(make([]byte, 8))
+			c.Write(bytes.Repeat([]byte{1}, 8))
+			io.Copy(io.Discard, c)
+		},
+		"half an acknowledgement": func(c net.Conn) { c.Write(make([]byte, 12)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var peers sync.WaitGroup
+			peers.Go(func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					peers.Go(func() { behave(c); c.Close() })
+				}
+			})
+			defer peers.Wait()
+			defer l.Close()
+			sink := quick(Sink{Kind: TCP, Format: Framed, Address: l.Addr().String()})
+			sink.AckTimeout = 20 * time.Millisecond
+			s := serve(t, Config{DrainTimeout: 50 * time.Millisecond, Channels: []Channel{{Name: "c", Source: tcpSource(), Sink: sink}}}, nil, nil)
+			produce(t, s.Addr("c"), 1, 10, rand.New(rand.NewPCG(1, 1)))
+			s.until("received, and tried again", func(st Stats) bool { return st.Received == 10 && st.SinkErrors >= 3 })
+			if err := s.stop(); !errors.Is(err, ErrPending) {
+				t.Errorf("Serve = %v, want ErrPending", err)
+			}
+			if st := s.Stats()[0]; st.Pending != 10 || st.Delivered != 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// With raw TCP, each connection carries whole records in order, and none twice
+// unless its first half was cut off.
+func TestRawTCPSink(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := serve(t, Config{Channels: []Channel{{Name: "c", Source: tcpSource(), Buffer: Buffer{Records: 100},
+		Sink: quick(Sink{Kind: TCP, Address: l.Addr().String()})}}}, nil, nil)
+	const n = 5000
+	var producer sync.WaitGroup
+	producer.Go(func() { produce(t, s.Addr("c"), 1, n, rand.New(rand.NewPCG(3, 3))) })
+	last, whole := 0, 0
+	rng := rand.New(rand.NewPCG(5, 5))
+	var peer sync.WaitGroup
+	peer.Go(func() {
+		for round := 0; ; round++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			limit := int64(rng.IntN(60000))
+			if round == 10 {
+				limit = 1 << 40 // the last one lives
+			}
+			got, _ := io.ReadAll(io.LimitReader(conn, limit))
+			conn.(*net.TCPConn).SetLinger(0)
+			conn.Close()
+			lines := strings.Split(string(got), "\n")
+			for _, line := range lines[:len(lines)-1] { // the last one is torn, or empty
+				var producer, number int
+				if _, err := fmt.Sscanf(line, "%d %d ", &producer, &number); err != nil || number <= last {
+					t.Errorf("round %d: %q after %d", round, line, last)
+				}
+				last = number
+				whole++
+			}
+		}
+	})
+	producer.Wait()
+	s.until("all given to the kernel", func(st Stats) bool { return st.Delivered == n })
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	peer.Wait()
+	st := s.Stats()[0]
+	t.Logf("%d of %d arrived; %+v", whole, n, st)
+	if st.Delivered != n || st.Connects < 2 || whole == n {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The end of the drain: a dead sink leaves what was received pending, including
+// what waits for room, and Serve says so.
+func TestDrainDeadline(t *testing.T) {
+	s := serve(t, Config{DrainTimeout: 50 * time.Millisecond, Channels: []Channel{{Name: "c", Source: tcpSource(), Buffer: Buffer{Records: 5},
+		Sink: quick(Sink{Kind: TCP, Format: Framed, Address: "127.0.0.1:1"})}}}, nil, nil)
+	var producers sync.WaitGroup
+	for p := range 3 {
+		producers.Go(func() { produce(t, s.Addr("c"), p, 100, rand.New(rand.NewPCG(1, 1))) })
+	}
+	s.until("full, and three waiting", func(st Stats) bool { return st.Received == 8 })
+	err := s.stop()
+	producers.Wait()
+	if !errors.Is(err, ErrPending) || !strings.Contains(err.Error(), "channel c: 8 records") {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
+// Several channels at once, with faults; a scrape at any moment is conserved.
+func TestChannelsTogether(t *testing.T) {
+	dir := t.TempDir()
+	var books [2]ledger
+	var channels []Channel
+	var sinks []*flaky
+	for i := range books {
+		sink := newFlaky(t, uint64(i), books[i].handle)
+		sinks = append(sinks, sink)
+		channels = append(channels, Channel{Name: fmt.Sprintf("tcp-%d", i), Source: tcpSource(), Buffer: Buffer{Records: 100, WhenFull: []string{Block, DropOldest}[i]},
+			Sink: quick(Sink{Kind: TCP, Format: Framed, Address: sink.address})})
+	}
+	socket, file := filepath.Join(dir, "socket"), filepath.Join(dir, "out")
+	channels = append(channels, Channel{Name: "unix", Source: Source{Kind: Unix, Path: socket}, Sink: quick(Sink{Kind: File, Format: Framed, Path: file, SyncEvery: time.Millisecond})})
+	s := serve(t, Config{Channels: channels}, nil, nil)
+	stopScraping := make(chan struct{})
+	var scraper, producers sync.WaitGroup
+	scrapes := 0
+	scraper.Go(func() {
+		for {
+			families, err := s.reg.Gather()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			sum := map[string]float64{}
+			for _, f := range families {
+				for _, m := range f.Metric {
+					v := m.GetCounter().GetValue() + m.GetGauge().GetValue()
+					switch name := m.Label[0].GetValue(); f.GetName() {
+					case "relay_channel_received_records_total":
+						sum[name] += v
+					case "relay_channel_delivered_records_total", "relay_channel_dropped_records_total", "relay_channel_pending_records":
+						sum[name] -= v
+					}
+				}
+			}
+			for name, left := range sum {
+				if left != 0 {
+					t.Errorf("scrape of %s is off by %v", name, left)
+				}
+			}
+			scrapes++
+			select {
+			case <-stopScraping:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	const each = 2000
+	for _, name := range []string{"tcp-0", "tcp-1", "unix"} {
+		producers.Go(func() { produce(t, s.Addr(name), 1, each, rand.New(rand.NewPCG(9, 9))) })
+	}
+	producers.Wait()
+	eventually(t, "all received", func() bool {
+		for _, st := range s.Stats() {
+			if st.Received != each {
+				return false
+			}
+		}
+		return true
+	})
+	for _, sink := range sinks {
+		sink.calm()
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	close(stopScraping)
+	scraper.Wait()
+	st := s.Stats()
+	if books[0].bad != nil || books[0].count != each || books[1].bad != nil || uint64(books[1].count) != st[1].Delivered || st[1].Delivered+st[1].Dropped != each {
+		t.Errorf("%v %d, %v %d, %+v", books[0].bad, books[0].count, books[1].bad, books[1].count, st)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if sum, err := Verify(f, 64<<10); err != nil || sum.Records != each || sum.Missing+sum.Repeated > 0 || sum.First != 1 {
+		t.Errorf("Verify = %+v, %v", sum, err)
+	}
+	if scrapes < 2 {
+		t.Error("hardly scraped: the test tests nothing")
+	}
+}

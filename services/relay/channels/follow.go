@@ -1,0 +1,504 @@
+package channels
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// headBytes is how much of a file's start is compared to recognise it: inode
+// numbers are used again.
+const headBytes = 256
+
+// A position is a place in a file, which is known by its inode and by how it
+// starts.
+type position struct {
+	fileID
+	Offset  int64  `json:"offset"`
+	Head    int    `json:"head_bytes"` // min(Offset, headBytes)
+	HeadSum uint32 `json:"head_crc32c"`
+}
+
+// A state is what is saved of a channel whose source is a file: up to Position,
+// all is delivered or dropped, and its last record has the number Seq in Stream.
+type state struct {
+	Version  int      `json:"version"`
+	Stream   StreamID `json:"stream"`
+	Seq      uint64   `json:"sequence"`
+	Position position `json:"position"`
+	Next     []fileID `json:"next,omitempty"` // files that had the path after that of Position, in order
+}
+
+// A fileID names a file as long as it exists.
+type fileID struct {
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+}
+
+// loadState returns nil if there is no state yet.
+func loadState(path string) (*state, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read position: %w", err)
+	}
+	var s state
+	if err := json.Unmarshal(text, &s); err != nil || s.Version != 1 || s.Position.Offset < 0 || s.Position.Head < 0 || s.Position.Head > headBytes {
+		return nil, errors.Join(fmt.Errorf("%s: not a position saved by this program: remove it to begin anew", path), err)
+	}
+	return &s, nil
+}
+
+// save replaces the state in one step: after a crash there is the old one or the
+// new one.
+func (s *state) save(path string) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("save position: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("save position: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("save position: %w", err)
+	}
+	return nil
+}
+
+// A followSource follows a file that is appended to, rotated and truncated.
+type followSource struct {
+	config Source
+	resume *state // where an earlier process left off, if it did
+	count  *counters
+	log    *slog.Logger
+
+	file  *os.File
+	at    position // behind the last whole record
+	read  int64    // offset of the next read
+	head  []byte   // the start of the file, as far as it has been read
+	split splitter
+	buf   []byte
+	path  pathWatch
+}
+
+func (s *followSource) close() error { return nil }
+
+func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
+	s.split = splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
+	s.buf = make([]byte, 64<<10)
+	if err := s.open(b); err != nil {
+		return err
+	}
+	changes := s.path.watch(ctx, s.log)
+	defer func() {
+		s.path.close()
+		if s.file != nil {
+			s.file.Close()
+		}
+	}()
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	quietSince, replaced := time.Now(), false
+	for ctx.Err() == nil {
+		if err := s.path.look(); err != nil {
+			return err
+		}
+		if s.file == nil {
+			if err := s.begin(s.path.next(), 0); err != nil {
+				return err
+			}
+			quietSince, replaced = time.Now(), false
+		}
+		wait := s.config.Poll
+		if s.file != nil {
+			n, err := s.step(hard, b)
+			if err != nil {
+				return err
+			}
+			truncated, err := s.truncated(b)
+			if err != nil {
+				return err
+			}
+			if n > 0 || truncated {
+				quietSince = time.Now()
+				continue
+			}
+			if s.path.replaced() {
+				if !replaced {
+					// Whoever writes may yet have to notice.
+					quietSince, replaced = time.Now(), true
+				}
+				wait = min(wait, s.config.RotateWait-time.Since(quietSince))
+				if wait <= 0 {
+					s.finish(hard, b)
+					continue
+				}
+			}
+		}
+		poll.Reset(wait)
+		select {
+		case <-changes:
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// open opens the file to begin with: the one an earlier process was reading,
+// under whatever name, and those after it, or else the one at the path.
+func (s *followSource) open(b *buffer) error {
+	if s.resume == nil {
+		offset := int64(0)
+		if s.config.From == FromEnd {
+			offset = -1
+		}
+		err := s.openPath(offset) // a file that is not there yet is not an error
+		b.goOnAt(s.at)
+		if s.file != nil {
+			s.path.begin([]fileID{s.at.fileID}, nil)
+		}
+		return err
+	}
+	pos := s.resume.Position
+	found, err := findFiles(filepath.Dir(s.config.Path), append(slices.Clone(s.resume.Next), pos.fileID))
+	if err != nil {
+		for _, f := range found {
+			f.Close()
+		}
+		return fmt.Errorf("look for the file to go on with: %w", err)
+	}
+	var seen []fileID
+	if f := found[pos.fileID]; f != nil {
+		head := make([]byte, pos.Head)
+		info, err := f.Stat()
+		if err != nil {
+			return fmt.Errorf("go on with a file: %w", err)
+		}
+		if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
+			return fmt.Errorf("go on with a file: %w", err)
+		}
+		if info.Size() >= pos.Offset && castagnoli(0, head) == pos.HeadSum {
+			s.file, s.at, s.read, s.head = f, pos, pos.Offset, head
+			seen = append(seen, pos.fileID)
+		} else {
+			f.Close()
+		}
+	}
+	if s.file == nil && pos.Inode != 0 {
+		s.log.Warn("the file of the saved position is gone or was truncated: going on with the next, from its beginning", "path", s.config.Path)
+	}
+	var files []*os.File
+	for _, id := range s.resume.Next {
+		if f := found[id]; f != nil {
+			seen, files = append(seen, id), append(files, f)
+		} else {
+			s.log.Warn("a file that was rotated away is gone before it was read", "path", s.config.Path)
+		}
+	}
+	s.path.begin(seen, files)
+	return nil
+}
+
+// findFiles opens the regular files of a directory that have the given
+// identities, whatever their names. What is being renamed may be missed by one
+// listing of the directory, so there are up to three.
+func findFiles(dir string, ids []fileID) (map[fileID]*os.File, error) {
+	found := map[fileID]*os.File{}
+	for range 3 {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return found, err
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || !info.Mode().IsRegular() || !slices.Contains(ids, identity(info)) || found[identity(info)] != nil {
+				continue
+			}
+			f, err := os.Open(filepath.Join(dir, e.Name()))
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return found, err
+			}
+			if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+				f.Close()
+				continue
+			}
+			found[identity(info)] = f
+		}
+		if !slices.ContainsFunc(ids, func(id fileID) bool { return id.Inode != 0 && found[id] == nil }) {
+			break
+		}
+	}
+	return found, nil
+}
+
+// openPath begins with the file at the path, if there is one.
+func (s *followSource) openPath(offset int64) error {
+	f, err := os.Open(s.config.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	return s.begin(f, offset)
+}
+
+// begin begins to read a file, nil for none: at an offset, or at its end if the
+// offset is negative.
+func (s *followSource) begin(f *os.File, offset int64) error {
+	if f == nil {
+		return nil
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: not a regular file", s.config.Path)
+	}
+	if err != nil {
+		f.Close()
+		return fmt.Errorf("follow: %w", err)
+	}
+	s.file, s.head, s.read = f, nil, offset
+	s.at = position{fileID: identity(info)}
+	if offset < 0 {
+		s.read = info.Size()
+		head := make([]byte, min(headBytes, s.read))
+		n, _ := f.ReadAt(head, 0) // what is missing is not compared
+		s.head = head[:n]
+		s.mark(s.read)
+	}
+	return nil
+}
+
+func identity(info os.FileInfo) fileID {
+	st := info.Sys().(*syscall.Stat_t)
+	return fileID{uint64(st.Dev), st.Ino}
+}
+
+// step reads once and pushes the records that are complete.
+func (s *followSource) step(hard context.Context, b *buffer) (int, error) {
+	n, err := s.file.ReadAt(s.buf, s.read)
+	if err != nil && err != io.EOF {
+		return n, fmt.Errorf("follow: %w", err)
+	}
+	if missing := headBytes - len(s.head); missing > 0 && s.read == int64(len(s.head)) {
+		s.head = append(s.head, s.buf[:min(missing, n)]...)
+	}
+	for p := s.buf[:n]; len(p) > 0; {
+		record, used, ok, err := s.split.next(p)
+		p = p[used:]
+		s.read += int64(used)
+		if err != nil {
+			s.count.rejected.Add(1)
+			s.log.Warn("skipped a record", "path", s.config.Path, "before", s.read, "err", err)
+		}
+		if !ok {
+			continue
+		}
+		s.mark(s.read)
+		if b.push(hard, 0, record, s.at) == abandoned {
+			return n, context.Cause(hard)
+		}
+	}
+	return n, nil
+}
+
+// mark moves the position of the last whole record to offset.
+func (s *followSource) mark(offset int64) {
+	s.at.Offset = offset
+	if head := int(min(offset, int64(len(s.head)))); head != s.at.Head {
+		s.at.Head, s.at.HeadSum = head, castagnoli(0, s.head[:head])
+	}
+}
+
+// truncated finds out whether the file was truncated, and then begins it anew.
+func (s *followSource) truncated(b *buffer) (bool, error) {
+	info, err := s.file.Stat()
+	if err != nil {
+		return false, fmt.Errorf("follow: %w", err)
+	}
+	if info.Size() >= s.read {
+		return false, nil
+	}
+	s.count.truncations.Add(1)
+	s.log.Info("the followed file was truncated", "path", s.config.Path)
+	s.leave(func([]byte) bool { return false })
+	s.read, s.head = 0, nil
+	s.at.Offset, s.at.Head, s.at.HeadSum = 0, 0, 0
+	b.goOnAt(s.at)
+	return true, nil
+}
+
+// finish leaves a file that was rotated away.
+func (s *followSource) finish(hard context.Context, b *buffer) {
+	s.leave(func(line []byte) bool {
+		s.mark(s.read)
+		b.push(hard, 0, line, s.at)
+		return true
+	})
+	s.file.Close()
+	s.file = nil
+	s.count.rotations.Add(1)
+	s.log.Info("the followed file was rotated", "path", s.config.Path)
+}
+
+// leave offers what is behind the last newline to keep, and counts what is not
+// kept as torn.
+func (s *followSource) leave(keep func(line []byte) bool) {
+	line, ok, torn := s.split.end()
+	if torn || ok && !keep(line) {
+		s.count.torn.Add(1)
+	}
+}
+
+// maxSuccessors bounds how many rotated files are held open while their
+// predecessors are still being read, as when a full buffer holds the source back.
+// A further one is lost if it is rotated away before there is room.
+const maxSuccessors = 64
+
+// A pathWatch opens each file that appears at a path, so that none is missed
+// however often the path is given to another one.
+type pathWatch struct {
+	path string
+
+	mu    sync.Mutex
+	seen  []fileID   // guarded by mu; those that had the path, oldest first, from the settled position on
+	files []*os.File // guarded by mu; those not yet read, oldest first
+}
+
+// look opens the file at the path if it is another one than before.
+func (w *pathWatch) look() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	info, err := os.Stat(w.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	if w.isLast(identity(info)) || len(w.files) == maxSuccessors {
+		return nil
+	}
+	f, err := os.Open(w.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it was there a moment ago; a successor will be
+	}
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	if info, err = f.Stat(); err != nil { // of what was opened, which may be another one since
+		f.Close()
+		return fmt.Errorf("follow: %w", err)
+	}
+	if w.isLast(identity(info)) {
+		return f.Close()
+	}
+	w.seen = append(w.seen, identity(info))
+	w.files = append(w.files, f)
+	return nil
+}
+
+func (w *pathWatch) isLast(id fileID) bool { return len(w.seen) > 0 && w.seen[len(w.seen)-1] == id }
+
+// begin says which files are known from before, and which of them are to be
+// read. A file that is gone is not among them: another may have its inode.
+func (w *pathWatch) begin(seen []fileID, files []*os.File) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen, w.files = seen, files
+}
+
+// after returns the files that had the path after that of a position, and
+// forgets those before it.
+func (w *pathWatch) after(pos position) []fileID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.seen, pos.fileID); i >= 0 {
+		w.seen = w.seen[i:]
+		return slices.Clone(w.seen[1:])
+	}
+	return slices.Clone(w.seen)
+}
+
+// next returns the next file to read, nil if there is none.
+func (w *pathWatch) next() *os.File {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.files) == 0 {
+		return nil
+	}
+	f := w.files[0]
+	w.files = w.files[1:]
+	return f
+}
+
+func (w *pathWatch) replaced() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.files) > 0
+}
+
+func (w *pathWatch) close() {
+	for f := w.next(); f != nil; f = w.next() {
+		f.Close()
+	}
+}
+
+// watch looks whenever something happens in the path's directory, until ctx is
+// done, and then signals the channel it returns. Where the kernel cannot tell,
+// it never does, and polling has to do.
+func (w *pathWatch) watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
+	changes := make(chan struct{}, 1)
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		log.Warn("cannot be told of changes, will poll", "err", err)
+		return changes
+	}
+	f := os.NewFile(uintptr(fd), "inotify")
+	dir := filepath.Dir(w.path)
+	const events = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
+	if _, err := unix.InotifyAddWatch(fd, dir, events); err != nil {
+		f.Close()
+		log.Warn("cannot be told of changes, will poll", "dir", dir, "err", err)
+		return changes
+	}
+	context.AfterFunc(ctx, func() { f.Close() })
+	go func() {
+		buf := make([]byte, 16<<10)
+		for {
+			if _, err := f.Read(buf); err != nil {
+				return // closed
+			}
+			_ = w.look() // the source looks too, and reports what is wrong
+			select {
+			case changes <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return changes
+}

@@ -1,0 +1,287 @@
+package channels
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ErrPending is returned by Serve when records were received that could not be
+// delivered by the drain deadline and that no source will give again.
+var ErrPending = errors.New("records received and not delivered")
+
+// errDrained is the cause of the end of what is still under way at the drain
+// deadline.
+var errDrained = errors.New("drain deadline")
+
+// A Server runs the channels of a configuration.
+type Server struct {
+	config   Config
+	log      *slog.Logger
+	channels []*channel
+}
+
+// A channel is one of them. Its source and its sink have a goroutine each.
+type channel struct {
+	config   Channel
+	stream   StreamID
+	source   source
+	sink     sink
+	buffer   *buffer
+	listener net.Listener // of the source, if it has one
+	count    counters
+	log      *slog.Logger
+}
+
+// New opens what the configuration names: listeners, sinks' files, saved
+// positions. It is validated first, with its defaults filled in. Metrics are
+// registered in reg, which may be nil. Standard input and output are those
+// given. Serve must follow, or Close.
+func New(c Config, log *slog.Logger, reg prometheus.Registerer, stdin *os.File, stdout io.Writer) (s *Server, err error) {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s = &Server{config: c, log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+			s = nil
+		}
+	}()
+	for _, config := range c.Channels {
+		ch := &channel{config: config, log: log.With("channel", config.Name)}
+		s.channels = append(s.channels, ch)
+		if err := ch.open(c, stdin, stdout); err != nil {
+			return s, fmt.Errorf("channel %s: %w", config.Name, err)
+		}
+	}
+	if reg != nil {
+		if err := reg.Register(newCollector(s)); err != nil {
+			return s, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// open opens source and sink, and finds out where their numbering goes on:
+// behind the saved position, or else behind what the sink's file holds.
+func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
+	rand.Read(ch.stream[:])
+	var saved *state
+	if ch.config.Source.Kind == File {
+		var err error
+		if saved, err = loadState(ch.config.Source.State); err != nil {
+			return err
+		}
+	}
+	var seq, floor uint64
+	var pos position
+	if saved != nil {
+		ch.stream, seq, pos = saved.Stream, saved.Seq, saved.Position
+	}
+
+	name := fnv.New64a()
+	name.Write([]byte(ch.config.Name))
+	rng := mathrand.New(mathrand.NewPCG(c.Seed, name.Sum64()))
+	retry := backoff{min: ch.config.Sink.RetryMin, max: ch.config.Sink.RetryMax, rng: rng}
+	switch ch.config.Sink.Kind {
+	case TCP:
+		ch.sink = &tcpSink{config: ch.config.Sink, stream: ch.stream, again: saved != nil, retry: retry, count: &ch.count, log: ch.log}
+	case Stdout:
+		ch.sink = &writerSink{format: ch.config.Sink.Format, stream: ch.stream, out: stdout}
+	case File:
+		f, held, err := openFileSink(ch.config.Sink, ch.config.Source.MaxRecordBytes, ch.log)
+		if err != nil {
+			return err
+		}
+		ch.sink = f
+		f.retry, f.count = retry, &ch.count
+		switch {
+		case held == nil && ch.config.Sink.Format == Framed:
+			if err := f.begin(ch.stream); err != nil {
+				return err
+			}
+		case held == nil:
+		case saved == nil:
+			ch.stream, seq, floor = held.Stream, held.Last, held.Last
+		case saved.Stream != held.Stream:
+			return fmt.Errorf("%s holds stream %v, and the position in %s is of stream %v: move one of them away",
+				ch.config.Sink.Path, held.Stream, ch.config.Source.State, saved.Stream)
+		default:
+			floor = held.Last
+		}
+	}
+	ch.buffer = newBuffer(ch.config.Buffer, seq, floor, pos)
+
+	switch config := ch.config.Source; config.Kind {
+	case TCP, Unix:
+		l, err := listen(config, c.DrainTimeout, &ch.count, ch.log)
+		if err != nil {
+			return err
+		}
+		ch.source, ch.listener = l, l.listener
+	case Stdin:
+		ch.source = &stdinSource{config: config, in: stdin, count: &ch.count, log: ch.log}
+	case File:
+		f := &followSource{config: config, count: &ch.count, log: ch.log}
+		f.path.path = config.Path
+		if f.resume = saved; saved != nil {
+			// What is saved before the source has begun must not forget them.
+			f.path.begin(saved.Next, nil)
+		}
+		ch.source = f
+	}
+	return nil
+}
+
+// Close closes what New opened, for a server that does not serve.
+func (s *Server) Close() error {
+	var errs []error
+	for _, ch := range s.channels {
+		if ch.source != nil {
+			errs = append(errs, ch.source.close())
+		}
+		if f, ok := ch.sink.(*fileSink); ok {
+			errs = append(errs, f.file.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Addr returns where the channel of this name listens, nil if it does not.
+func (s *Server) Addr(name string) net.Addr {
+	for _, ch := range s.channels {
+		if ch.config.Name == name && ch.listener != nil {
+			return ch.listener.Addr()
+		}
+	}
+	return nil
+}
+
+// Serve runs all channels until their sources have ended and everything is
+// delivered, or until ctx is done: then sources stop, and what has been received
+// is delivered, for DrainTimeout at most. A channel that fails ends the others in
+// the same way. It is called once. Errors name their channels; ErrPending is
+// among them if records are lost with the process.
+func (s *Server) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hard, cancelHard := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancelHard(nil)
+	var deadline *time.Timer
+	var timer sync.Mutex // guards deadline
+	stop := context.AfterFunc(ctx, func() {
+		timer.Lock()
+		defer timer.Unlock()
+		deadline = time.AfterFunc(s.config.DrainTimeout, func() { cancelHard(errDrained) })
+	})
+	errs := make([]error, len(s.channels))
+	var running sync.WaitGroup
+	for i, ch := range s.channels {
+		running.Go(func() {
+			if err := ch.run(ctx, hard); err != nil {
+				errs[i] = fmt.Errorf("channel %s: %w", ch.config.Name, err)
+				cancel()
+			}
+		})
+	}
+	running.Wait()
+	stop()
+	timer.Lock()
+	defer timer.Unlock()
+	if deadline != nil {
+		deadline.Stop()
+	}
+	return errors.Join(errs...)
+}
+
+func (ch *channel) run(ctx, hard context.Context) error {
+	// When the sink has failed for good, the source need not go on.
+	ctx, stopSource := context.WithCancel(ctx)
+	defer stopSource()
+	hard, stopHard := context.WithCancelCause(hard)
+	defer stopHard(nil)
+
+	var sourceErr, sinkErr, saveErr error
+	var stages sync.WaitGroup
+	stages.Go(func() {
+		sourceErr = ch.source.run(ctx, hard, ch.buffer)
+		ch.buffer.close()
+	})
+	stages.Go(func() {
+		sinkErr = ch.sink.run(hard, ch.buffer)
+		if sinkErr != nil {
+			stopSource()
+			stopHard(sinkErr) // a source waiting for room has none to wait for
+		}
+	})
+	done := make(chan struct{})
+	var saver sync.WaitGroup
+	if ch.config.Source.Kind == File {
+		saver.Go(func() { saveErr = ch.savePositions(done) })
+	}
+	stages.Wait()
+	close(done)
+	saver.Wait()
+
+	if errors.Is(sinkErr, errDrained) {
+		sinkErr = nil // told below, if it matters
+	}
+	if errors.Is(sourceErr, errDrained) || sinkErr != nil && errors.Is(sourceErr, sinkErr) {
+		sourceErr = nil
+	}
+	errs := []error{sourceErr, sinkErr, saveErr}
+	if st := ch.stats(); st.Pending > 0 {
+		if ch.config.Source.Kind == File {
+			ch.log.Warn("records are not delivered, and will be read again", "pending", st.Pending)
+		} else {
+			errs = append(errs, fmt.Errorf("%d %w", st.Pending, ErrPending))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// savePositions saves the position from time to time and, in any case, when
+// done. Only that last failure is an error: until then there is another attempt.
+func (ch *channel) savePositions(done <-chan struct{}) error {
+	tick := time.NewTicker(ch.config.Source.SaveEvery)
+	defer tick.Stop()
+	follow := ch.source.(*followSource)
+	var saved state
+	save := func() error {
+		st := state{Version: 1, Stream: ch.stream}
+		st.Seq, st.Position = ch.buffer.settledThrough()
+		st.Next = follow.path.after(st.Position)
+		if reflect.DeepEqual(st, saved) {
+			return nil
+		}
+		if err := st.save(ch.config.Source.State); err != nil {
+			return err
+		}
+		saved = st
+		return nil
+	}
+	for {
+		select {
+		case <-tick.C:
+			if err := save(); err != nil {
+				ch.log.Error("will try again", "err", err)
+			}
+		case <-done:
+			return save()
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A source pushes records into a buffer until it is at its end or ctx is done.
+// What it has read by then it still pushes, until hard is done.
+type source interface {
+	run(ctx, hard context.Context, b *buffer) error
+	close() error // for a source that never ran
+}
+
+// counters count what the buffer does not see. They belong to one channel.
+type counters struct {
+	rejected     atomic.Uint64 // records that were too long
+	torn         atomic.Uint64 // records left incomplete
+	connections  atomic.Int64  // of producers, open
+	accepted     atomic.Uint64 // connections of producers
+	refused      atomic.Uint64 // connections beyond max_connections
+	disconnected atomic.Uint64 // producers, because the buffer was full
+	rotations    atomic.Uint64
+	truncations  atomic.Uint64
+	connects     atomic.Uint64 // to the sink
+	sinkErrors   atomic.Uint64
+}
+
+// A listenSource accepts producers.
+type listenSource struct {
+	config   Source
+	listener net.Listener
+	quiet    time.Duration // at the end: how long a producer is waited for
+	grace    time.Duration // at the end: and at most, in all
+	count    *counters
+	log      *slog.Logger
+}
+
+func listen(config Source, drain time.Duration, count *counters, log *slog.Logger) (*listenSource, error) {
+	address := config.Address
+	if config.Kind == Unix {
+		address = config.Path
+		if err := removeStale(address); err != nil {
+			return nil, fmt.Errorf("listen: %w", err)
+		}
+	}
+	l, err := net.Listen(config.Kind, address)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return &listenSource{config, l, min(drain/4, 100*time.Millisecond), drain / 2, count, log}, nil
+}
+
+// removeStale removes a socket nobody listens on any more.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%s exists and is not a socket", path)
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+		return fmt.Errorf("%s: somebody is listening there", path)
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+func (s *listenSource) close() error { return s.listener.Close() }
+
+func (s *listenSource) run(ctx, hard context.Context, b *buffer) error {
+	stop := context.AfterFunc(ctx, func() { s.listener.Close() })
+	defer stop()
+	var producers sync.WaitGroup
+	defer producers.Wait()
+	for id := uint64(1); ; {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("accept: %w", err)
+			}
+			s.log.Error("cannot accept", "err", err) // such as too many open files
+			pause(ctx, 100*time.Millisecond)
+			continue
+		}
+		if s.count.connections.Load() >= int64(s.config.MaxConnections) {
+			s.count.refused.Add(1)
+			conn.Close()
+			continue
+		}
+		s.count.connections.Add(1)
+		s.count.accepted.Add(1)
+		number := id
+		id++
+		producers.Go(func() {
+			defer s.count.connections.Add(-1)
+			defer conn.Close()
+			s.log.Debug("producer connected", "connection", number, "from", conn.RemoteAddr().String())
+			err := s.produce(ctx, hard, b, conn, number)
+			s.log.Debug("producer gone", "connection", number, "err", err)
+		})
+	}
+}
+
+// produce pushes the records of one connection. When ctx is done it goes on
+// reading what has already been sent: until the producer pauses, or for grace at
+// most.
+func (s *listenSource) produce(ctx, hard context.Context, b *buffer, conn net.Conn, number uint64) error {
+	var end time.Time // of the grace, once ctx is done
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now().Add(s.quiet)) })
+	defer stop()
+	split := splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
+	defer func() {
+		if _, left, torn := split.end(); left || torn {
+			s.count.torn.Add(1)
+		}
+	}()
+	buf := make([]byte, 16<<10)
+	for {
+		if s.config.IdleTimeout > 0 {
+			conn.SetReadDeadline(time.Now().Add(s.config.IdleTimeout))
+		}
+		if ctx.Err() != nil {
+			now := time.Now()
+			if end.IsZero() {
+				end = now.Add(s.grace)
+			}
+			deadline := now.Add(s.quiet)
+			if deadline.After(end) {
+				deadline = end
+			}
+			conn.SetReadDeadline(deadline)
+		}
+		n, err := conn.Read(buf)
+		for p := buf[:n]; len(p) > 0; {
+			record, used, ok, err := split.next(p)
+			p = p[used:]
+			if err != nil {
+				s.count.rejected.Add(1)
+				split.end() // it is rejected, not torn
+				return err
+			}
+			if !ok {
+				continue
+			}
+			switch became := b.push(hard, number, record, position{}); {
+			case became == abandoned:
+				return context.Cause(hard)
+			case became == dropped && b.limit.WhenFull == Disconnect:
+				s.count.disconnected.Add(1)
+				return errors.New("buffer full")
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// A stdinSource reads standard input.
+type stdinSource struct {
+	config Source
+	in     *os.File
+	count  *counters
+	log    *slog.Logger
+}
+
+func (s *stdinSource) close() error { return nil }
+
+func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
+	split := splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
+	buf := make([]byte, 64<<10)
+	for {
+		if err := readable(ctx, s.in); err != nil {
+			return nil // what has not been read stays where it is
+		}
+		n, err := s.in.Read(buf)
+		for p := buf[:n]; len(p) > 0; {
+			record, used, ok, err := split.next(p)
+			p = p[used:]
+			if err != nil {
+				s.count.rejected.Add(1)
+				s.log.Warn("skipped a record of standard input", "err", err)
+			}
+			if ok && b.push(hard, 0, record, position{}) == abandoned {
+				return nil
+			}
+		}
+		if err != nil {
+			line, ok, torn := split.end()
+			if ok {
+				b.push(hard, 0, line, position{})
+			}
+			if torn {
+				s.count.torn.Add(1)
+			}
+			if err != io.EOF {
+				return fmt.Errorf("read standard input: %w", err)
+			}
+			return nil
+		}
+	}
+}
+
+// readable waits until f can be read or ctx is done. A read of a terminal or
+// pipe, once begun, could not be ended; so it is begun only when it will not
+// wait, and ctx is looked at ten times a second.
+func readable(ctx context.Context, f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var n int
+		var pollErr error
+		err := raw.Control(func(fd uintptr) {
+			n, pollErr = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
+		})
+		if err != nil {
+			return err
+		}
+		if n > 0 || pollErr != nil && pollErr != unix.EINTR {
+			return nil // the read tells what is wrong, if anything is
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"dyno/services/relay/conditions"
+)
+
+// A Conditioner copies one direction of a connection under network conditions:
+// src to dst until src ends (nil), a side fails, or it decides to break the
+// connection (conditions.ErrReset). It closes neither. The relay passes on the
+// end, or the reset. Copy is called from many goroutines.
+type Conditioner interface {
+	Copy(ctx context.Context, dst, src net.Conn, dir conditions.Direction, conn uint64) (int64, error)
+}
+
+var _ Conditioner = (*conditions.Profile)(nil)
+
+// copyUnder copies one direction under network conditions. What conditions hold
+// back is theirs to bound and not part of the buffered bytes.
+func (m *threaded) copyUnder(c Conditioner, v *conversation, d int, dst, src net.Conn) (outcome, error) {
+	dir := conditions.ToServer
+	if d == toClient {
+		dir = conditions.ToClient
+	}
+	from := &watched{Conn: src, v: v, d: d}
+	to := &watched{Conn: dst, v: v, d: d, count: m.count}
+	_, err := c.Copy(m.ctx, to, from, dir, v.id)
+	switch {
+	case err == nil:
+		return ended, nil
+	case errors.Is(err, conditions.ErrReset):
+		return resetByDesign, err
+	case m.ctx.Err() != nil:
+		return cut, err
+	case to.failed:
+		return resetByClient + outcome(1-d), err
+	}
+	return resetByClient + outcome(d), err
+}
+
+// A watched connection tells the relay what passes through it. It is read or
+// written, not both; failed may be looked at when that is over.
+type watched struct {
+	net.Conn
+	v      *conversation
+	d      int
+	count  *counters
+	failed bool // a write failed
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if n > 0 {
+		w.v.moved[w.d].Add(2)
+	}
+	return n, err
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.Conn.Write(b)
+	w.v.moved[w.d].Add(2)
+	w.count.bytes[w.d].Add(uint64(n))
+	w.failed = w.failed || err != nil
+	return n, err
+}
+
+// SetReadBuffer lets a slow reader be slow: a large kernel buffer would read for
+// it.
+func (w *watched) SetReadBuffer(bytes int) error {
+	return w.Conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(bytes)
+}

@@ -1,0 +1,315 @@
+package conditions
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// bench is a client and a server with a Copy from the one to the other.
+type bench struct {
+	client, server net.Conn // the ends
+	src, dst       net.Conn // the relay's
+	n              int64
+	err            error
+	done           chan struct{}
+}
+
+func pipes(p *Profile, ctx context.Context) *bench {
+	b := &bench{done: make(chan struct{})}
+	b.client, b.src = net.Pipe()
+	b.dst, b.server = net.Pipe()
+	go func() {
+		b.n, b.err = p.Copy(ctx, b.dst, b.src, ToServer, 1)
+		b.dst.Close()
+		close(b.done)
+	}()
+	return b
+}
+
+func (b *bench) close() {
+	b.client.Close()
+	b.server.Close()
+	<-b.done
+	b.src.Close()
+}
+
+func TestDelayIsExactAndDoesNotThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := pipes(&Profile{ToServer: Link{Delay: 100 * time.Millisecond}}, t.Context())
+		defer b.close()
+		begin := time.Now()
+		const chunks = 50
+		go func() {
+			for range chunks {
+				b.client.Write([]byte{1})
+				time.Sleep(time.Millisecond)
+			}
+			b.client.Close()
+		}()
+		for i := range chunks {
+			if _, err := io.ReadFull(b.server, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			// All of them travel at once: each takes its 100 ms, none waits for another.
+			if got, want := time.Since(begin), time.Duration(100+i)*time.Millisecond; got != want {
+				t.Fatalf("byte %d arrived after %v, want %v", i, got, want)
+			}
+		}
+		if _, err := b.server.Read(make([]byte, 1)); err != io.EOF {
+			t.Fatalf("end of stream: %v", err)
+		}
+		if got := time.Since(begin); got != 150*time.Millisecond {
+			t.Errorf("the end arrived after %v, want 150ms", got)
+		}
+		if <-b.done; b.err != nil || b.n != chunks {
+			t.Errorf("Copy = %d, %v", b.n, b.err)
+		}
+	})
+}
+
+func TestBandwidthIsExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := pipes(&Profile{ToServer: Link{Bandwidth: 1 << 20, Delay: 20 * time.Millisecond}}, t.Context())
+		defer b.close()
+		begin := time.Now()
+		go func() {
+			b.client.Write(make([]byte, 4<<20))
+			b.client.Close()
+		}()
+		n, err := io.Copy(io.Discard, b.server)
+		if n != 4<<20 || err != nil {
+			t.Fatalf("received %d, %v", n, err)
+		}
+		if got := time.Since(begin); got != 4020*time.Millisecond {
+			t.Errorf("4 MiB at 1 MiB/s with 20ms took %v, want 4.02s", got)
+		}
+	})
+}
+
+func TestFullBufferHoldsTheSenderBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := pipes(&Profile{ToServer: Link{Delay: time.Second, Buffer: 1000}}, t.Context())
+		defer b.close()
+		begin := time.Now()
+		go func() {
+			b.client.Write(make([]byte, 3000))
+			b.client.Close()
+		}()
+		if _, err := io.ReadFull(b.server, make([]byte, 3000)); err != nil {
+			t.Fatal(err)
+		}
+		// 1000 bytes a second are what the buffer lets travel.
+		if got := time.Since(begin); got != 3*time.Second {
+			t.Errorf("took %v, want 3s", got)
+		}
+	})
+}
+
+func TestSlowReaderHoldsTheSenderBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := pipes(&Profile{ToServer: Link{ReadRate: 1000}}, t.Context())
+		defer b.close()
+		go io.Copy(io.Discard, b.server)
+		begin := time.Now()
+		if _, err := b.client.Write(make([]byte, 1050)); err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Since(begin); got != time.Second {
+			t.Errorf("the sender got rid of 1050 bytes in %v, want 1s", got)
+		}
+	})
+}
+
+func TestResetAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := pipes(&Profile{ToServer: Link{ResetAfter: 1500, Delay: time.Millisecond}}, t.Context())
+		defer b.close()
+		go b.client.Write(make([]byte, 5000))
+		n, _ := io.Copy(io.Discard, b.server)
+		if <-b.done; !errors.Is(b.err, ErrReset) || b.n != 1500 || n != 1500 {
+			t.Errorf("Copy = %d, %v with %d received; want 1500 and a reset", b.n, b.err, n)
+		}
+	})
+}
+
+func TestCancelEndsCopyWhereverItWaits(t *testing.T) {
+	for name, l := range map[string]Link{
+		"plain":       {},
+		"travelling":  {Delay: time.Hour},
+		"full":        {Delay: time.Hour, Buffer: 1},
+		"slow reader": {ReadRate: 1},
+		"writing":     {Delay: time.Nanosecond}, // nobody reads
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				b := pipes(&Profile{ToServer: l}, ctx)
+				go b.client.Write(make([]byte, 100))
+				time.Sleep(time.Second)
+				why := errors.New("enough")
+				cancel(why)
+				<-b.done
+				b.close()
+				if !errors.Is(b.err, why) {
+					t.Errorf("Copy = %v, want the cause", b.err)
+				}
+			})
+		})
+	}
+}
+
+func TestFailuresAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := pipes(&Profile{ToServer: Link{Delay: time.Millisecond}}, t.Context())
+		b.server.Close() // writing fails while the reader waits for more
+		b.client.Write([]byte("x"))
+		<-b.done
+		if !errors.Is(b.err, io.ErrClosedPipe) || b.n != 0 {
+			t.Errorf("dst gone: Copy = %d, %v", b.n, b.err)
+		}
+		b.close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := pipes(&Profile{ToServer: Link{Delay: time.Second}}, t.Context())
+		defer b.close()
+		b.client.Write([]byte("x"))
+		b.src.SetReadDeadline(time.Now().Add(time.Millisecond))
+		got, _ := io.ReadAll(b.server)
+		if <-b.done; string(got) != "x" || b.err == nil {
+			t.Errorf("src failed: delivered %q before %v, want the byte first", got, b.err)
+		}
+	})
+}
+
+// Whatever the profile, what arrives is what was sent, up to a reset; and the
+// same seed gives the same stream at the same times.
+func TestIntegrityAndDeterminism(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := &Profile{Seed: rapid.Uint64().Draw(rt, "seed"), ToServer: links(rt)}
+		p.ToServer.Buffer = Size(rapid.SampledFrom([]int{0, 1, 777, 100000}).Draw(rt, "buffer"))
+		if p.ToServer.Bandwidth == 1 {
+			p.ToServer.Bandwidth = 10000
+		}
+		writes := rapid.SliceOfN(rapid.IntRange(1, 5000), 1, 12).Draw(rt, "writes")
+		type result struct {
+			sum  [32]byte
+			took time.Duration
+			n    int64
+			err  error
+		}
+		run := func() (res result) {
+			synctest.Test(t, func(t *testing.T) {
+				b := pipes(p, t.Context())
+				rng := rand.NewChaCha8([32]byte{1})
+				var sent bytes.Buffer
+				var writer sync.WaitGroup
+				writer.Go(func() {
+					for _, n := range writes {
+						chunk := make([]byte, n)
+						rng.Read(chunk)
+						sent.Write(chunk)
+						b.client.Write(chunk)
+						time.Sleep(time.Millisecond)
+					}
+					b.client.Close()
+				})
+				begin := time.Now()
+				got, _ := io.ReadAll(b.server)
+				took := time.Since(begin)
+				b.close()
+				writer.Wait()
+				if int64(len(got)) != b.n || !bytes.HasPrefix(sent.Bytes(), got) {
+					t.Fatalf("%d bytes arrived, %d counted; altered: %v", len(got), b.n, !bytes.HasPrefix(sent.Bytes(), got))
+				}
+				if b.err == nil && len(got) != sent.Len() {
+					t.Fatalf("%d of %d bytes arrived without an error", len(got), sent.Len())
+				}
+				if b.err != nil && !errors.Is(b.err, ErrReset) {
+					t.Fatal(b.err)
+				}
+				res = result{sha256.Sum256(got), took, b.n, b.err}
+			})
+			return res
+		}
+		if a, b := run(), run(); a != b {
+			rt.Fatalf("two runs differ: %+v, %+v", a, b)
+		}
+	})
+}
+
+// Over real sockets: a stream in both directions at once, and a reset that
+// arrives as one when the caller does its part.
+func TestOverTCP(t *testing.T) {
+	pair := func() (a, b *net.TCPConn) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*net.TCPConn), s.(*net.TCPConn)
+	}
+	client, src := pair()
+	dst, server := pair()
+	p := &Profile{Seed: 1, ToServer: Link{Delay: 2 * time.Millisecond, Jitter: time.Millisecond, Bandwidth: 100 << 20},
+		ToClient: Link{Delay: 2 * time.Millisecond, ResetAfter: 1 << 20}}
+	results := make(chan error, 2)
+	go func() {
+		_, err := p.Copy(t.Context(), dst, src, ToServer, 1)
+		dst.CloseWrite()
+		results <- err
+	}()
+	go func() {
+		n, err := p.Copy(t.Context(), src, dst, ToClient, 1)
+		if n != 1<<20 {
+			t.Errorf("%d bytes before the reset", n)
+		}
+		src.SetLinger(0)
+		dst.SetLinger(0)
+		src.Close()
+		dst.Close()
+		results <- err
+	}()
+	sent := make([]byte, 3<<20)
+	rand.NewChaCha8([32]byte{2}).Read(sent)
+	go func() {
+		client.Write(sent)
+		client.CloseWrite()
+	}()
+	got, err := io.ReadAll(server)
+	if err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("%d of %d bytes arrived, %v", len(got), len(sent), err)
+	}
+	if err := <-results; err != nil {
+		t.Errorf("to server: %v", err)
+	}
+	server.SetWriteDeadline(time.Now().Add(20 * time.Second)) // against hanging
+	server.Write(sent)                                        // is cut off; a reset also discards what the kernel still holds
+	if n, err := io.Copy(io.Discard, client); n > 1<<20 || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client read %d bytes, then %v", n, err)
+	}
+	if err := <-results; !errors.Is(err, ErrReset) {
+		t.Errorf("to client: %v", err)
+	}
+	client.Close()
+	server.Close()
+}

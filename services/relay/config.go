@@ -1,0 +1,278 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"dyno/services/internal/serve"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Model is how the relay spends threads and goroutines on connections.
+type Model string
+
+// The models.
+const (
+	// Goroutine spends two goroutines on a connection, one per direction.
+	Goroutine Model = "goroutine"
+	// Pool hands connections that have something to forward to a bounded number
+	// of workers; a connection is with one worker at a time.
+	Pool Model = "pool"
+	// Epoll forwards from a few readiness loops that share one listener.
+	Epoll Model = "epoll"
+	// Pinned is Epoll with each loop on a CPU of its own and a listener each.
+	Pinned Model = "pinned"
+)
+
+// Full is what happens to a connection that arrives when MaxConnections are open.
+type Full string
+
+// What can happen.
+const (
+	// Wait leaves it in the listener's queue until another connection ends.
+	Wait Full = "wait"
+	// Reject accepts it and resets it at once.
+	Reject Full = "reject"
+)
+
+// ProxyIn is what the relay expects at the start of a client's connection.
+type ProxyIn string
+
+// What it can expect.
+const (
+	ProxyInOff ProxyIn = "off" // nothing: all bytes are the client's
+	// ProxyInRequire expects a PROXY protocol header, version 1 or 2, and resets a
+	// connection without one. There is no guessing, as the protocol demands.
+	ProxyInRequire ProxyIn = "require"
+)
+
+// ProxyOut is what the relay sends ahead of the client's bytes.
+type ProxyOut string
+
+// What it can send.
+const (
+	ProxyOutOff ProxyOut = "off" // nothing
+	ProxyOutV1  ProxyOut = "v1"  // a PROXY protocol header in text
+	ProxyOutV2  ProxyOut = "v2"  // a binary one
+)
+
+// Config says what a relay does. Start from Defaults.
+type Config struct {
+	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0
+	// picks one. It must be a loopback address unless AllowRemote is set.
+	Listen string
+	// To is the upstream, in the same forms. A host name is looked up once, by
+	// Server.Listen.
+	To string
+	// Model is how connections are served.
+	Model Model
+	// AllowRemote permits Listen and Admin addresses that other machines reach.
+	AllowRemote bool
+	// Admin is the address of the admin listener; "" means none.
+	Admin string
+
+	// Workers is how many goroutines the pool model forwards with.
+	Workers int
+	// Queue is how many ready connections may wait for a worker of the pool model.
+	// When it is full, nothing more is taken from the kernel until a worker is free:
+	// readiness waits there and is not lost.
+	Queue int
+	// Loops is how many loops the epoll model runs; 0 means GOMAXPROCS.
+	Loops int
+	// CPUs are those that the pinned model runs a loop on each; none means all that
+	// the process may use.
+	CPUs []int
+
+	// BufferBytes bounds what the relay holds of a connection, per direction, when
+	// one side reads slower than the other writes. When it is full, the relay stops
+	// reading the fast side until all of it has been written. Kernel buffers come
+	// on top.
+	BufferBytes int
+	// ReadBudgetBytes is how much a loop or a pool's worker forwards of one
+	// direction before it turns to the next connection, so that one fast stream
+	// cannot starve the others. The goroutine model leaves this to the Go scheduler.
+	ReadBudgetBytes int
+
+	// MaxConnections bounds the clients served at once; each takes two descriptors.
+	MaxConnections int
+	// Full is what happens beyond MaxConnections.
+	Full Full
+
+	// ConnectTimeout bounds connecting to the upstream. All timeouts are coarse: a
+	// connection ends after at least the timeout and less than two ticks later, where
+	// a tick is a quarter of the shortest timeout, but 10 ms at least and 1 s at most.
+	ConnectTimeout time.Duration
+	// IdleTimeout ends a connection when nothing could be read from or written to
+	// either side for so long; 0 means never.
+	IdleTimeout time.Duration
+	// HeaderTimeout bounds waiting for the client's whole PROXY protocol header.
+	HeaderTimeout time.Duration
+	// DrainTimeout is how long open connections may go on when Serve's context has
+	// ended. The rest are reset, so that no peer takes the cut for an end.
+	DrainTimeout time.Duration
+
+	// ProxyIn and ProxyOut are the PROXY protocol's two sides.
+	ProxyIn  ProxyIn
+	ProxyOut ProxyOut
+
+	// Conditions, if not nil, stands between the two sides of each connection and
+	// delays, limits or breaks it. Only the goroutine model can do that: a
+	// condition sleeps, and a loop that slept would hold up its other connections.
+	Conditions Conditioner
+
+	// Logger takes what happens to the relay, and at debug level what happens to
+	// single connections; nil discards.
+	Logger *slog.Logger
+}
+
+// Bounds of Config's numbers.
+const (
+	minBuffer      = 4 << 10
+	maxBuffer      = 16 << 20
+	maxBudget      = 1 << 30
+	maxWorkers     = 4096
+	maxQueue       = 1 << 20
+	maxLoops       = 1024
+	maxConnections = 1 << 20
+)
+
+// Defaults returns the Config that every field starts from; Listen and To have none.
+func Defaults() Config {
+	return Config{
+		Model:           Goroutine,
+		Workers:         16,
+		Queue:           1024,
+		BufferBytes:     64 << 10,
+		ReadBudgetBytes: 256 << 10,
+		MaxConnections:  8192,
+		Full:            Wait,
+		ConnectTimeout:  5 * time.Second,
+		IdleTimeout:     5 * time.Minute,
+		HeaderTimeout:   5 * time.Second,
+		DrainTimeout:    10 * time.Second,
+		ProxyIn:         ProxyInOff,
+		ProxyOut:        ProxyOutOff,
+	}
+}
+
+// Validate reports every fault at once: the field, its value, what would be
+// right.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, field string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+		}
+	}
+	between := func(field string, value, low, high int) {
+		check(low <= value && value <= high, field, value, fmt.Sprintf("must be from %d to %d", low, high))
+	}
+
+	if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := serve.ParseAddress(c.To); err != nil {
+		errs = append(errs, fmt.Errorf("to: %w", err))
+	}
+	if c.Admin != "" {
+		if err := serve.CheckListen("admin", c.Admin, c.AllowRemote); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	switch c.Model {
+	case Goroutine, Pool, Epoll, Pinned:
+	default:
+		check(false, "model", fmt.Sprintf("%q", c.Model), "must be goroutine, pool, epoll or pinned")
+	}
+	switch c.Full {
+	case Wait, Reject:
+	default:
+		check(false, "full", fmt.Sprintf("%q", c.Full), "must be wait or reject")
+	}
+	switch c.ProxyIn {
+	case ProxyInOff, ProxyInRequire:
+	default:
+		check(false, "proxy in", fmt.Sprintf("%q", c.ProxyIn), "must be off or require")
+	}
+	switch c.ProxyOut {
+	case ProxyOutOff, ProxyOutV1, ProxyOutV2:
+	default:
+		check(false, "proxy out", fmt.Sprintf("%q", c.ProxyOut), "must be off, v1 or v2")
+	}
+	between("workers", c.Workers, 1, maxWorkers)
+	between("queue", c.Queue, 1, maxQueue)
+	between("loops", c.Loops, 0, maxLoops)
+	for _, cpu := range c.CPUs {
+		check(cpu >= 0 && cpu < cpuSetSize, "cpus", cpu, "is not the number of a CPU")
+	}
+	between("buffer bytes", c.BufferBytes, minBuffer, maxBuffer)
+	between("read budget bytes", c.ReadBudgetBytes, 1, maxBudget)
+	between("max connections", c.MaxConnections, 1, maxConnections)
+	check(c.ConnectTimeout > 0, "connect timeout", c.ConnectTimeout, "must be more than 0")
+	check(c.IdleTimeout >= 0, "idle timeout", c.IdleTimeout, "must be 0 (never) or more")
+	check(c.HeaderTimeout > 0, "header timeout", c.HeaderTimeout, "must be more than 0")
+	check(c.DrainTimeout >= 0, "drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")
+	check(c.Conditions == nil || c.Model == Goroutine, "conditions", c.Model,
+		"need the goroutine model: a condition sleeps, and would hold up every other connection of a loop or worker")
+	return errors.Join(errs...)
+}
+
+const cpuSetSize = len(unix.CPUSet{}) * 64
+
+// loops returns how many loops the epoll model runs.
+func (c Config) loops() int {
+	if c.Loops > 0 {
+		return c.Loops
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// cpus returns the CPUs of the pinned model.
+func (c Config) cpus() ([]int, error) {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
+		return nil, fmt.Errorf("cpus: sched_getaffinity: %w", err)
+	}
+	if len(c.CPUs) > 0 {
+		for _, cpu := range c.CPUs {
+			if !allowed.IsSet(cpu) {
+				return nil, fmt.Errorf("cpus: %d: this process may not use that CPU", cpu)
+			}
+		}
+		return c.CPUs, nil
+	}
+	var all []int
+	for cpu := range cpuSetSize {
+		if allowed.IsSet(cpu) {
+			all = append(all, cpu)
+		}
+	}
+	return all, nil
+}
+
+// tick is how often connections are looked at for timeouts: a quarter of the
+// shortest, between 10 ms and 1 s.
+func (c Config) tick() time.Duration {
+	shortest := c.ConnectTimeout
+	if c.IdleTimeout > 0 {
+		shortest = min(shortest, c.IdleTimeout)
+	}
+	if c.ProxyIn == ProxyInRequire {
+		shortest = min(shortest, c.HeaderTimeout)
+	}
+	return min(max(shortest/4, 10*time.Millisecond), time.Second)
+}
+
+// ticks returns after how many ticks d has certainly passed; 0 means never.
+func (c Config) ticks(d time.Duration) uint32 {
+	if d <= 0 {
+		return 0
+	}
+	t := c.tick()
+	return uint32(min((d+t-1)/t+1, 1<<30))
+}

@@ -1,0 +1,63 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+
+	"dyno/services/internal/serve"
+	"dyno/services/relay/channels"
+)
+
+// ChannelsConfig says how channels are hosted.
+type ChannelsConfig struct {
+	Channels channels.Config
+	Admin    string // address of the admin listener; "" means none
+	Logger   *slog.Logger
+	Stdin    *os.File  // of a stdin source
+	Stdout   io.Writer // of a stdout sink
+}
+
+// ServeChannels runs channels with the life cycle, metrics and health of a
+// service, until their sources have ended or ctx has. It returns what failed.
+func ServeChannels(ctx context.Context, c ChannelsConfig) (err error) {
+	host, err := serve.New(serve.Config{
+		Name:         "channels",
+		Admin:        c.Admin,
+		AllowRemote:  c.Channels.AllowRemote,
+		DrainTimeout: c.Channels.WithDefaults().DrainTimeout,
+		Logger:       c.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	server, err := channels.New(c.Channels, host.Logger(), host.Registry(), c.Stdin, c.Stdout)
+	if err != nil {
+		return err
+	}
+	if err := host.Listen(); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	// The channels have an end of their own: when all sources have ended.
+	ctx, ended := context.WithCancel(ctx)
+	defer ended()
+	work, drain := context.WithCancel(context.WithoutCancel(ctx))
+	defer drain()
+	done := make(chan struct{})
+	return host.Run(ctx, serve.Part{
+		Name: "channels",
+		Serve: func() error {
+			defer close(done)
+			err := server.Serve(work)
+			ended()
+			return err
+		},
+		Drain: func(context.Context) int {
+			drain()
+			<-done // bounded by the channels' own drain timeout
+			return 0
+		},
+	})
+}

@@ -1,0 +1,479 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"dyno/services/internal/loop"
+
+	"github.com/pires/go-proxyproto"
+	"golang.org/x/sys/unix"
+)
+
+// This file is what the pool, epoll and pinned models share: a client's
+// connection and its upstream as a state machine over two non-blocking sockets.
+// Who calls it, and when, is the model.
+
+// A pair is a client's connection and the upstream connection made for it. It
+// is used by one goroutine at a time; only expiry and retry are read by others.
+type pair struct {
+	id    uint64 // number of the connection, from 1
+	key   uint64 // in the slab; key|side names an end in epoll's events
+	state state
+	ends  [2]end  // the client's socket and the upstream's
+	pipes [2]pipe // toServer and toClient
+
+	// expiry is the tick at which the pair's present state has lasted too long; 0 is
+	// never.
+	expiry atomic.Uint32
+	// retry asks for a step on every tick.
+	retry atomic.Bool
+
+	queued bool          // a reactor's: waits for another turn
+	work   atomic.Uint32 // the pool's: signals no worker has seen yet, and ownership
+}
+
+// init fills a zero pair.
+func (p *pair) init(a accepted, key uint64, listening net.Addr) {
+	p.id, p.key = a.id, key
+	p.ends[0].fd, p.ends[1].fd = a.fd, -1
+	p.ends[0].writable = true
+	p.ends[0].greedy = listening.Network() == "unix"
+}
+
+type state uint8
+
+const (
+	fresh         state = iota // accepted, nothing done yet
+	readingHeader              // of the PROXY protocol
+	connecting
+	open
+)
+
+// An end is a socket and what epoll has told about it. Registration is
+// edge-triggered: a flag stays set until a call proves it wrong.
+type end struct {
+	fd       int // -1 when there is none
+	readable bool
+	writable bool
+	broken   bool // an error waits on the socket
+	// greedy asks to read until nothing is left. Without it, a read that does not
+	// fill the buffer proves the socket empty, which saves a call per message. That
+	// proof fails when an end or an urgent mark follows the data, and on Unix
+	// sockets, whose reads also stop at passed descriptors.
+	greedy bool
+}
+
+// A pipe is one direction. It reads only when nothing is pending, so it never
+// holds more than one buffer.
+type pipe struct {
+	buf    []byte // borrowed while bytes are pending; nil otherwise
+	r, w   int    // buf[r:w] is pending
+	ended  bool   // the source will send no more
+	closed bool   // and the other side has been told
+}
+
+// signals tell a pair what happened: epoll's bits for the client, the same for
+// the upstream, and what the owner wants.
+type signals uint32
+
+const (
+	upstreamShift = 14 // epoll's bits used here need 14 bits
+
+	sideMask signals = 1<<upstreamShift - 1
+	begin    signals = 1 << 28 // the pair is new
+	tick     signals = 1 << 29 // look at expiry and retry
+	kill     signals = 1 << 30 // end it now
+	owned    signals = 1 << 31 // the pool's: a worker has it, or will
+)
+
+func ready(side uint64, bits uint32) signals {
+	return (signals(bits) & sideMask) << (side * upstreamShift)
+}
+
+// A step's result.
+type progress uint8
+
+const (
+	waiting progress = iota // for the next event
+	hungry                  // there is more to do, but it is others' turn
+	over                    // the pair has ended and its sockets are closed
+)
+
+// A carrier moves pairs' bytes. There is one per loop and one per worker of the
+// pool; a carrier belongs to one goroutine.
+type carrier struct {
+	server  *Server
+	poll    *loop.Poller
+	now     *atomic.Uint32 // ticks since the start
+	buffers *loop.Buffers
+	scratch []byte // where bytes are read to; lent to a pipe that cannot write them all
+	count   *counters
+}
+
+func (s *Server) newCarrier(poll *loop.Poller, now *atomic.Uint32) carrier {
+	return carrier{
+		server: s, poll: poll, now: now, buffers: s.buffers,
+		scratch: s.buffers.Get(), count: s.stats.part(),
+	}
+}
+
+// step makes a pair react to signals.
+func (c *carrier) step(p *pair, s signals) progress {
+	if s&kill != 0 {
+		return c.reset(p, cut)
+	}
+	p.ends[0].note(uint32(s & sideMask))
+	p.ends[1].note(uint32(s >> upstreamShift & sideMask))
+	if s&tick != 0 && p.expired(c.now.Load()) {
+		return c.expire(p)
+	}
+	switch p.state {
+	case fresh:
+		return c.begin(p)
+	case readingHeader:
+		return c.readHeader(p)
+	case connecting:
+		return c.connect(p)
+	}
+	return c.forward(p)
+}
+
+func (e *end) note(bits uint32) {
+	if bits&^loop.Out != 0 {
+		e.readable = true
+		if bits&^(loop.Out|loop.In) != 0 {
+			e.greedy = true
+			e.broken = e.broken || bits&loop.Error != 0
+		}
+	}
+	if bits&(loop.Out|loop.Error|loop.Hangup) != 0 {
+		e.writable = true
+	}
+}
+
+// forward moves what can be moved, both ways.
+func (c *carrier) forward(p *pair) progress {
+	c.extend(p, c.server.limits.idle)
+	more := false
+	for d := range p.pipes {
+		m, broken := c.pump(p, d)
+		if broken >= 0 {
+			return c.reset(p, resetByClient+outcome(broken))
+		}
+		more = more || m
+	}
+	for side := range p.ends {
+		// A reset is passed on even while the other side blocks, when nothing is read
+		// that would have met it.
+		if p.ends[side].broken && !more {
+			return c.reset(p, resetByClient+outcome(side))
+		}
+	}
+	if p.pipes[toServer].closed && p.pipes[toClient].closed {
+		return c.finish(p, ended)
+	}
+	if more {
+		return hungry
+	}
+	return waiting
+}
+
+// pump moves one direction's bytes until the source is empty, the destination
+// full, or the budget used up, in which case there is more. broken is the side
+// whose socket failed, or -1.
+func (c *carrier) pump(p *pair, d int) (more bool, broken int) {
+	pipe, src, dst := &p.pipes[d], &p.ends[d], &p.ends[1-d]
+	budget := c.server.cfg.ReadBudgetBytes
+	for {
+		if pipe.buf != nil {
+			if !dst.writable {
+				return false, -1
+			}
+			if ok := c.flush(pipe, dst, d); !ok {
+				return false, 1 - d
+			}
+			if pipe.buf != nil {
+				return false, -1
+			}
+		}
+		if pipe.ended {
+			if !pipe.closed {
+				loop.Shutdown(dst.fd)
+				pipe.closed = true
+			}
+			return false, -1
+		}
+		if !src.readable {
+			return false, -1
+		}
+		if budget <= 0 {
+			c.count.exhausted.Add(1)
+			return true, -1
+		}
+		n, errno := loop.Recv(src.fd, c.scratch)
+		switch {
+		case errno == unix.EAGAIN:
+			src.readable = false
+			return false, -1
+		case errno != 0:
+			return false, d
+		case n == 0:
+			pipe.ended = true
+			continue
+		}
+		src.readable = n == len(c.scratch) || src.greedy
+		budget -= n
+
+		sent := 0
+		if dst.writable {
+			if sent, errno = loop.Send(dst.fd, c.scratch[:n]); errno != 0 && errno != unix.EAGAIN {
+				return false, 1 - d
+			}
+			c.count.bytes[d].Add(uint64(sent))
+		}
+		if sent < n {
+			// What is left stays where it is; the carrier takes another buffer.
+			dst.writable = false
+			c.hold(pipe, c.scratch, sent, n)
+			c.scratch = c.buffers.Get()
+		}
+	}
+}
+
+// hold makes buf[r:w] pending.
+func (c *carrier) hold(p *pipe, buf []byte, r, w int) {
+	p.buf, p.r, p.w = buf, r, w
+	c.count.bufferedBy.Add(int64(w - r))
+}
+
+// release forgets what is pending.
+func (c *carrier) release(p *pipe) {
+	if p.buf != nil {
+		c.count.bufferedBy.Add(-int64(p.w - p.r))
+		c.buffers.Put(p.buf)
+		p.buf = nil
+	}
+}
+
+// flush writes what is pending and reports whether the socket still works.
+func (c *carrier) flush(p *pipe, dst *end, d int) bool {
+	n, errno := loop.Send(dst.fd, p.buf[p.r:p.w])
+	if errno != 0 && errno != unix.EAGAIN {
+		return false
+	}
+	p.r += n
+	c.count.bytes[d].Add(uint64(n))
+	c.count.bufferedBy.Add(-int64(n))
+	if p.r == p.w {
+		c.release(p)
+	} else {
+		dst.writable = false
+	}
+	return true
+}
+
+// begin registers an accepted client.
+func (c *carrier) begin(p *pair) progress {
+	if err := c.poll.Add(p.ends[0].fd, p.key, loop.Stream); err != nil {
+		return c.fail(p, connectFailed, err)
+	}
+	if c.server.cfg.ProxyIn == ProxyInRequire {
+		p.state = readingHeader
+		c.extend(p, c.server.limits.header)
+		return waiting
+	}
+	return c.dial(p, nil)
+}
+
+// readHeader gathers the client's PROXY protocol header. Bytes that follow it in
+// the same read are kept, with room in front for the header to be sent.
+func (c *carrier) readHeader(p *pair) progress {
+	in := &p.pipes[toServer]
+	for p.ends[0].readable {
+		if in.buf == nil {
+			c.hold(in, c.buffers.Get(), headroom, headroom)
+		}
+		n, errno := loop.Recv(p.ends[0].fd, in.buf[in.w:headroom+maxHeader])
+		switch {
+		case errno == unix.EAGAIN:
+			p.ends[0].readable = false
+			return waiting
+		case errno != 0:
+			return c.reset(p, resetByClient)
+		}
+		in.w += n
+		c.count.bufferedBy.Add(int64(n))
+		header, length, err := parseHeader(in.buf[in.r:in.w])
+		switch {
+		case err == nil:
+			in.r += length
+			c.count.bufferedBy.Add(-int64(length))
+			return c.dial(p, header)
+		case !errors.Is(err, errHeaderShort):
+			return c.fail(p, headerBad, err)
+		case n == 0:
+			return c.fail(p, headerBad, fmt.Errorf("%w: the client ended it after %d bytes", err, in.w-in.r))
+		}
+	}
+	return waiting
+}
+
+// dial prepares the header to send and starts connecting.
+func (c *carrier) dial(p *pair, header *proxyproto.Header) progress {
+	out := &p.pipes[toServer]
+	if v := c.server.cfg.ProxyOut; v != ProxyOutOff {
+		local, peer := loop.Addrs(p.ends[0].fd)
+		b, err := formatHeader(v, header, peer, local)
+		if err != nil {
+			return c.fail(p, headerBad, err)
+		}
+		if out.buf == nil {
+			c.hold(out, c.buffers.Get(), headroom, headroom)
+		}
+		out.r -= len(b)
+		copy(out.buf[out.r:], b)
+		c.count.bufferedBy.Add(int64(len(b)))
+	}
+	if out.buf != nil && out.r == out.w {
+		c.release(out)
+	}
+
+	fd, err := c.server.upstream.Socket()
+	if err != nil {
+		return c.fail(p, connectFailed, err)
+	}
+	p.ends[1].fd = fd
+	p.ends[1].greedy = !c.server.upstream.TCP()
+	p.state = connecting
+	c.extend(p, c.server.limits.connect)
+	return c.tryConnect(p)
+}
+
+// tryConnect calls connect, again on every tick while a Unix listener's queue is
+// full.
+func (c *carrier) tryConnect(p *pair) progress {
+	errno := c.server.upstream.Connect(p.ends[1].fd)
+	switch errno {
+	case 0, unix.EINPROGRESS:
+	case unix.EAGAIN:
+		p.retry.Store(true)
+		return waiting
+	default:
+		return c.connectFailed(p, errno)
+	}
+	p.retry.Store(false)
+	// An unconnected socket would report a hang-up, so it is registered only now.
+	if err := c.poll.Add(p.ends[1].fd, p.key|1, loop.Stream); err != nil {
+		return c.fail(p, connectFailed, err)
+	}
+	if errno == 0 {
+		return c.connected(p)
+	}
+	return waiting
+}
+
+// connect looks at what has become of a connection attempt.
+func (c *carrier) connect(p *pair) progress {
+	if p.ends[0].broken {
+		return c.reset(p, resetByClient)
+	}
+	if p.retry.Load() {
+		return c.tryConnect(p)
+	}
+	if !p.ends[1].writable {
+		return waiting
+	}
+	if errno := loop.SocketError(p.ends[1].fd); errno != 0 {
+		return c.connectFailed(p, errno)
+	}
+	return c.connected(p)
+}
+
+func (c *carrier) connected(p *pair) progress {
+	p.state = open
+	p.ends[1].writable = true
+	return c.forward(p)
+}
+
+func (c *carrier) connectFailed(p *pair, errno unix.Errno) progress {
+	why := connectFailed
+	switch errno {
+	case unix.ECONNREFUSED, unix.ENOENT: // ENOENT: nobody has made the Unix socket
+		why = connectRefused
+	case unix.ETIMEDOUT:
+		why = connectTimeout
+	}
+	return c.fail(p, why, errno)
+}
+
+// extend lets the pair live for so many ticks from now; 0 is for ever.
+func (c *carrier) extend(p *pair, ticks uint32) {
+	at := uint32(0)
+	if ticks > 0 {
+		at = max(c.now.Load()+ticks, 1)
+	}
+	// The tick rarely changes between events, and reading is cheaper than an
+	// atomic write.
+	if p.expiry.Load() != at {
+		p.expiry.Store(at)
+	}
+}
+
+// expired tells whether the pair's time is up. Ticks wrap around; differences do
+// not.
+func (p *pair) expired(now uint32) bool {
+	at := p.expiry.Load()
+	return at != 0 && int32(now-at) >= 0
+}
+
+// due tells whether the pair wants a step at this tick.
+func (p *pair) due(now uint32) bool { return p.retry.Load() || p.expired(now) }
+
+func (c *carrier) expire(p *pair) progress {
+	switch p.state {
+	case readingHeader:
+		return c.fail(p, headerTimeout, errHeaderShort)
+	case connecting:
+		return c.fail(p, connectTimeout, unix.ETIMEDOUT)
+	}
+	if p.pipes[toServer].buf != nil || p.pipes[toClient].buf != nil {
+		return c.reset(p, idled) // bytes are lost: say so
+	}
+	return c.finish(p, idled)
+}
+
+// fail ends a pair that never forwarded anything.
+func (c *carrier) fail(p *pair, why outcome, err error) progress {
+	c.server.connectionFailed(p.id, why, err)
+	return c.reset(p, why)
+}
+
+// reset ends a pair so that neither side takes it for an orderly end.
+func (c *carrier) reset(p *pair, why outcome) progress { return c.leave(p, why, loop.Reset) }
+
+// finish ends a pair in order.
+func (c *carrier) finish(p *pair, why outcome) progress { return c.leave(p, why, loop.Close) }
+
+func (c *carrier) leave(p *pair, why outcome, closeFD func(int)) progress {
+	for i := range p.ends {
+		if p.ends[i].fd >= 0 {
+			closeFD(p.ends[i].fd)
+			p.ends[i].fd = -1
+		}
+		c.release(&p.pipes[i])
+	}
+	c.server.leave(why)
+	return over
+}
+
+// connectionFailed logs at debug level: a flood of connections must not become a
+// flood of records. The metrics count each.
+func (s *Server) connectionFailed(id uint64, why outcome, err error) {
+	s.log.LogAttrs(context.Background(), slog.LevelDebug, "connection failed",
+		slog.Uint64("connection", id), slog.String("reason", why.String()), slog.String("error", err.Error()))
+}

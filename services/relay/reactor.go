@@ -1,0 +1,335 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"dyno/services/internal/loop"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// reactors are the epoll and pinned models: loops that each own some connections
+// for their whole life.
+type reactors struct {
+	server    *Server
+	loops     []*reactor
+	listening net.Addr
+	orders    orders
+	accepting atomic.Int32 // loops that have not stopped accepting
+}
+
+// orders are what drain tells loops to do. They look when woken.
+type orders struct {
+	stop    atomic.Bool   // accept no more; end when nothing is left
+	kill    atomic.Bool   // reset what is left
+	stopped chan struct{} // closed when serve is about to return
+
+	mu   sync.Mutex // guards gone
+	gone bool       // the pollers are closed: do not wake them
+}
+
+// A reactor is one loop.
+type reactor struct {
+	carrier
+	acceptor
+	group  *reactors
+	cpu    int // to run on; -1 is any
+	pairs  loop.Slab[pair]
+	ticks  atomic.Uint32
+	hungry []uint64 // pairs that used up their budget, each once
+	spare  []uint64
+	next   int // loop that gets the next accepted connection
+
+	mu    sync.Mutex // guards inbox
+	inbox []accepted // connections accepted for this loop; the slots bound them
+}
+
+func newReactors(s *Server) *reactors {
+	return &reactors{server: s, orders: orders{stopped: make(chan struct{})}}
+}
+
+func (m *reactors) listen() error {
+	s := m.server
+	cpus := make([]int, s.cfg.loops())
+	for i := range cpus {
+		cpus[i] = -1
+	}
+	if s.cfg.Model == Pinned {
+		var err error
+		if cpus, err = s.cfg.cpus(); err != nil {
+			return err
+		}
+	}
+	for i, cpu := range cpus {
+		poll, err := loop.NewPoller()
+		if err != nil {
+			return err
+		}
+		r := &reactor{group: m, cpu: cpu}
+		r.carrier = s.newCarrier(poll, &r.ticks)
+		r.acceptor.server, r.acceptor.poll = s, poll
+		m.loops = append(m.loops, r)
+		if err := poll.Tick(s.cfg.tick()); err != nil {
+			return err
+		}
+		if err := m.listenFor(r, i); err != nil {
+			return err
+		}
+		if err := r.start(); err != nil {
+			return err
+		}
+		if r.socket != nil {
+			m.accepting.Add(1)
+		}
+	}
+	s.slots.freed = m.wakePaused
+	return nil
+}
+
+// listenFor gives the i-th loop its listener. One loop of the epoll model accepts
+// for all and deals connections out in turn: were they to race for one listener,
+// the kernel would favour the one that slept last. Pinned loops have a listener
+// each, or, as Unix sockets know no SO_REUSEPORT, share one.
+func (m *reactors) listenFor(r *reactor, i int) (err error) {
+	cfg := m.server.cfg
+	switch {
+	case i == 0:
+		if r.socket, err = loop.ListenSocket(cfg.Listen, cfg.Model == Pinned); err == nil {
+			m.listening = r.socket.Addr
+		}
+	case cfg.Model == Epoll:
+	case m.loops[0].socket.TCP():
+		r.socket, err = loop.ListenSocket(m.listening.String(), true)
+	default:
+		r.socket, r.shared = m.loops[0].socket, true
+	}
+	return err
+}
+
+func (m *reactors) addr() net.Addr { return m.listening }
+
+func (m *reactors) close() {
+	m.orders.mu.Lock()
+	defer m.orders.mu.Unlock()
+	m.orders.gone = true
+	for _, r := range m.loops {
+		r.stop()
+		r.carrier.poll.Close()
+	}
+}
+
+func (m *reactors) serve() error {
+	defer close(m.orders.stopped)
+	defer m.close()
+	var g errgroup.Group
+	for _, r := range m.loops {
+		g.Go(func() error {
+			err := r.run()
+			if err != nil {
+				// A loop is lost. The others end with it rather than serve some of the
+				// clients.
+				r.abandon()
+				m.orders.stop.Store(true)
+				m.orders.kill.Store(true)
+				m.wake(func(*reactor) bool { return true })
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func (m *reactors) drain(ctx context.Context) int {
+	all := func(*reactor) bool { return true }
+	m.orders.stop.Store(true)
+	m.wake(all)
+	select {
+	case <-m.orders.stopped:
+	case <-ctx.Done():
+		m.orders.kill.Store(true)
+		m.wake(all)
+		<-m.orders.stopped
+	}
+	return int(m.server.stats.ends[cut].Load())
+}
+
+func (m *reactors) wakePaused() {
+	m.wake(func(r *reactor) bool { return r.paused.Load() })
+}
+
+// wake wakes the loops that want it.
+func (m *reactors) wake(want func(*reactor) bool) {
+	m.orders.mu.Lock()
+	defer m.orders.mu.Unlock()
+	if m.orders.gone {
+		return
+	}
+	for _, r := range m.loops {
+		if want(r) {
+			r.carrier.poll.Wake()
+		}
+	}
+}
+
+// run is the loop.
+func (r *reactor) run() error {
+	poll := r.carrier.poll
+	if r.cpu >= 0 {
+		// The thread is not unlocked again: it ends with the loop, and its affinity
+		// with it.
+		runtime.LockOSThread()
+		var set unix.CPUSet
+		set.Set(r.cpu)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			return fmt.Errorf("pin a loop to cpu %d: %w", r.cpu, err)
+		}
+	}
+	for !r.done() {
+		n, err := poll.Wait(len(r.hungry) == 0)
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			switch key, bits := poll.Event(i); key {
+			case loop.KeyWake:
+				err = r.obey()
+			case loop.KeyTick:
+				err = r.onTick()
+			case loop.KeyListener:
+				err = r.accept(r.deal)
+			default:
+				if p := r.pairs.Get(key); p != nil {
+					r.advance(p, ready(key&1, bits))
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		r.feed()
+	}
+	return nil
+}
+
+// done tells whether the loop was told to stop and has nothing left, nor will
+// get anything.
+func (r *reactor) done() bool {
+	if !r.group.orders.stop.Load() || r.group.accepting.Load() > 0 || r.pairs.Len() > 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.inbox) == 0
+}
+
+// advance steps a pair and does what its progress asks for.
+func (r *reactor) advance(p *pair, s signals) {
+	switch r.step(p, s) {
+	case over:
+		r.pairs.Free(p.key)
+	case hungry:
+		// Several events of one wake-up may find it hungry.
+		if !p.queued {
+			p.queued = true
+			r.hungry = append(r.hungry, p.key)
+		}
+	case waiting:
+	}
+}
+
+// feed gives each hungry pair another turn. Those that stay hungry wait until
+// the poller has been asked again.
+func (r *reactor) feed() {
+	turn := r.hungry
+	r.hungry = r.spare[:0]
+	for _, key := range turn {
+		if p := r.pairs.Get(key); p != nil {
+			p.queued = false
+			r.advance(p, 0)
+		}
+	}
+	r.spare = turn
+}
+
+// obey does what other goroutines asked for.
+func (r *reactor) obey() error {
+	r.mu.Lock()
+	inbox := r.inbox
+	r.inbox = nil
+	r.mu.Unlock()
+	for _, a := range inbox {
+		r.adopt(a)
+	}
+	if r.group.orders.stop.Load() {
+		r.stopAccepting()
+	}
+	if r.group.orders.kill.Load() {
+		r.killAll()
+	}
+	return r.resume()
+}
+
+func (r *reactor) stopAccepting() {
+	if r.stop() && r.group.accepting.Add(-1) == 0 {
+		// The others may have waited for connections dealt to them.
+		r.group.wake(func(*reactor) bool { return true })
+	}
+}
+
+func (r *reactor) killAll() {
+	for _, p := range r.pairs.All() {
+		r.advance(p, kill)
+	}
+}
+
+// abandon gives up a loop that failed.
+func (r *reactor) abandon() {
+	r.stopAccepting()
+	r.killAll()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.inbox {
+		loop.Reset(a.fd)
+		r.group.server.leave(cut)
+	}
+}
+
+func (r *reactor) onTick() error {
+	now := r.ticks.Add(1)
+	for _, p := range r.pairs.All() {
+		if p.due(now) {
+			r.advance(p, tick)
+		}
+	}
+	return r.resume()
+}
+
+// deal passes an accepted connection to the loop whose turn it is.
+func (r *reactor) deal(a accepted) {
+	to := r
+	if r.group.server.cfg.Model == Epoll {
+		to = r.group.loops[r.next]
+		r.next = (r.next + 1) % len(r.group.loops)
+	}
+	if to == r {
+		r.adopt(a)
+		return
+	}
+	to.mu.Lock()
+	to.inbox = append(to.inbox, a)
+	to.mu.Unlock()
+	to.carrier.poll.Wake()
+}
+
+// adopt makes an accepted connection this loop's.
+func (r *reactor) adopt(a accepted) {
+	key, p := r.pairs.Alloc()
+	p.init(a, key, r.group.listening)
+	r.advance(p, begin)
+}

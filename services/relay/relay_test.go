@@ -1,0 +1,226 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/services/relay/conditions"
+
+	"github.com/pires/go-proxyproto"
+	"pgregory.net/rapid"
+)
+
+func TestDefaultsAreValid(t *testing.T) {
+	c := Defaults()
+	c.Listen, c.To = "127.0.0.1:0", "127.0.0.1:1"
+	for _, m := range models {
+		c.Model = m
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", m, err)
+		}
+	}
+}
+
+func TestValidateReportsAllFaults(t *testing.T) {
+	c := Config{
+		Listen: "0.0.0.0:80", To: "nowhere", Admin: ":6060", Model: "threads", Full: "drop",
+		ProxyIn: "maybe", ProxyOut: "v3", Loops: -1, CPUs: []int{-1}, BufferBytes: 1,
+		IdleTimeout: -1, DrainTimeout: -1, Conditions: &conditions.Profile{},
+	}
+	_, err := New(c)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		`listen: "0.0.0.0:80" can be reached`, "to: ", "admin: ", `model: "threads"`, `full: "drop"`,
+		`proxy in: "maybe"`, `proxy out: "v3"`, "workers: 0", "queue: 0", "loops: -1", "cpus: -1",
+		"buffer bytes: 1: must be from 4096", "read budget bytes: 0", "max connections: 0",
+		"connect timeout: 0s", "idle timeout: -1ns", "header timeout: 0s", "drain timeout: -1ns",
+		"conditions: threads: need the goroutine model",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s", want)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n") + 1; n != 19 {
+		t.Errorf("%d faults, want 19:\n%v", n, err)
+	}
+}
+
+// TestTicksCoverTheTimeout: n ticks of which the first may come at once last at
+// least as long as the timeout.
+func TestTicksCoverTheTimeout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		span := rapid.Int64Range(int64(time.Millisecond), int64(time.Hour))
+		c := Config{
+			ConnectTimeout: time.Duration(span.Draw(t, "connect")),
+			IdleTimeout:    time.Duration(span.Draw(t, "idle")),
+			HeaderTimeout:  time.Duration(span.Draw(t, "header")),
+			ProxyIn:        ProxyInRequire,
+		}
+		for _, d := range []time.Duration{c.ConnectTimeout, c.IdleTimeout, c.HeaderTimeout} {
+			n, tick := time.Duration(c.ticks(d)), c.tick()
+			if (n-1)*tick < d {
+				t.Fatalf("%v: %d ticks of %v can be over in %v", d, n, tick, (n-1)*tick)
+			}
+			if slack := n*tick - d; slack >= 2*tick {
+				t.Fatalf("%v: %d ticks of %v last %v longer", d, n, tick, slack)
+			}
+		}
+	})
+}
+
+func TestListenFailures(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for _, m := range models {
+		for name, change := range map[string]func(*Config){
+			"port in use":       func(c *Config) { c.Listen = taken.Addr().String() },
+			"admin port in use": func(c *Config) { c.Admin = taken.Addr().String() },
+			"unknown host":      func(c *Config) { c.To = "no.such.host.invalid:1" },
+		} {
+			c := Defaults()
+			c.Listen, c.To, c.Model = "127.0.0.1:0", "127.0.0.1:1", m
+			change(&c)
+			s, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Serve(context.Background()); err == nil {
+				t.Errorf("%s, %s: no error", m, name)
+			}
+		}
+	}
+}
+
+// TestMetricsPage: what Prometheus sees is what Stats says.
+func TestMetricsPage(t *testing.T) {
+	b := bed{t, Epoll}
+	s := b.relay(b.echo(), func(c *Config) { c.Admin = "127.0.0.1:0" })
+	b.ping(b.dial(s), "hello")
+	resp, err := http.Get("http://" + s.AdminAddr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	page, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`relay_connections_open{model="epoll"} 1`,
+		`relay_connections_total{model="epoll"} 1`,
+		`relay_bytes_total{model="epoll",to="client"} 5`,
+		`relay_bytes_total{model="epoll",to="upstream"} 5`,
+		`relay_connection_ends_total{model="epoll",reason="idle"} 0`,
+		`relay_buffered_bytes{model="epoll"} 0`,
+	} {
+		if !bytes.Contains(page, []byte(want+"\n")) {
+			t.Errorf("missing: %s", want)
+		}
+	}
+}
+
+// TestConditions: the goroutine model forwards through conditions, passes on the
+// end, and breaks what they break.
+func TestConditions(t *testing.T) {
+	b := bed{t, Goroutine}
+	s := b.relay(b.echo(), func(c *Config) {
+		c.Conditions = &conditions.Profile{Seed: 1, ToServer: conditions.Link{Delay: time.Millisecond}}
+	})
+	exchanges(b, s, 5, 50_000)
+
+	broken := b.relay(b.echo(), func(c *Config) { c.Conditions = breaking{after: 3} })
+	c := b.dial(broken)
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	b.wantReset(c)
+	b.wantCount(broken, resetByDesign, 1)
+}
+
+// breaking forwards a few bytes and breaks the connection then.
+type breaking struct{ after int64 }
+
+func (p breaking) Copy(_ context.Context, dst, src net.Conn, dir conditions.Direction, _ uint64) (int64, error) {
+	if dir == conditions.ToClient {
+		return io.Copy(dst, src)
+	}
+	n, err := io.CopyN(dst, src, p.after)
+	return n, errors.Join(err, conditions.ErrReset)
+}
+
+func TestHeaderRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ip := func(label string) net.IP {
+			if rapid.Bool().Draw(t, label+" is v6") {
+				return append(net.IP{0x20, 1}, rapid.SliceOfN(rapid.Byte(), 14, 14).Draw(t, label)...)
+			}
+			return net.IP(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, label))
+		}
+		src := &net.TCPAddr{IP: ip("source"), Port: rapid.IntRange(0, 65535).Draw(t, "source port")}
+		dst := &net.TCPAddr{IP: ip("destination"), Port: rapid.IntRange(0, 65535).Draw(t, "destination port")}
+		version := rapid.SampledFrom([]ProxyOut{ProxyOutV1, ProxyOutV2}).Draw(t, "version")
+		b, err := formatHeader(version, nil, src, dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b {
+			if _, _, err := parseHeader(b[:i]); !errors.Is(err, errHeaderShort) {
+				t.Fatalf("first %d of %q: %v", i, b, err)
+			}
+		}
+		h, n, err := parseHeader(append(b, "rest"...))
+		if err != nil || n != len(b) {
+			t.Fatalf("%q: %d bytes, %v", b, n, err)
+		}
+		got, ok := h.SourceAddr.(*net.TCPAddr)
+		if !ok || !got.IP.Equal(src.IP) || got.Port != src.Port {
+			t.Fatalf("%v became %v", src, h.SourceAddr)
+		}
+	})
+}
+
+// FuzzParseHeader: a header is found where it ends, whatever follows, and asks
+// for more bytes only within its bound.
+func FuzzParseHeader(f *testing.F) {
+	for _, s := range []string{
+		"", "P", "PROXY UNKNOWN\r\nx", "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n", "PROXY TCP6 ::1 ::2 1 2\r\n", "GET /",
+		string(proxyproto.SIGV2) + "\x20\x00\x00\x00", string(proxyproto.SIGV2) + "\x21\x11\x00\x0c12345678\x01\x00\x02\x00",
+		string(proxyproto.SIGV2) + "\x21\x11\xff\xff",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, n, err := parseHeader(b)
+		switch {
+		case errors.Is(err, errHeaderShort):
+			if len(b) >= maxHeader {
+				t.Fatalf("wants more than %d bytes", len(b))
+			}
+		case err != nil:
+		case h == nil || n <= 0 || n > len(b) || n > maxHeader:
+			t.Fatalf("header %v of %d bytes in %d", h, n, len(b))
+		default:
+			if _, m, err := parseHeader(append(b[:n:n], "more"...)); err != nil || m != n {
+				t.Fatalf("%d bytes alone, %d with more: %v", n, m, err)
+			}
+			for _, v := range []ProxyOut{ProxyOutV1, ProxyOutV2} {
+				if out, err := formatHeader(v, h, nil, nil); err == nil && len(out) > headroom {
+					t.Fatalf("%d bytes to send", len(out))
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,163 @@
+// Package relay is a TCP proxy whose concurrency model is a setting: goroutines,
+// a pool of workers, readiness loops, or readiness loops pinned to CPUs. All
+// models keep one contract, which one conformance test holds them to:
+//
+//   - every byte arrives, in order, or both sides see a reset: an orderly end of
+//     the stream is passed on in its direction only, a reset is passed on as a reset;
+//   - what the relay holds for a slow reader is bounded;
+//   - connecting, idling and, with the PROXY protocol, introducing oneself are
+//     bounded in time, and the number of connections is bounded with a stated
+//     outcome;
+//   - when told to stop it accepts no more, lets connections finish until a
+//     deadline, and resets the rest.
+//
+// Urgent data is not passed on: the urgent byte is dropped, the stream goes on.
+//
+// To read the source: config.go, server.go, then pair.go, which is one connection
+// of the event-driven models, then the models reactor.go, pool.go and
+// goroutine.go.
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"dyno/services/internal/loop"
+	"dyno/services/internal/serve"
+)
+
+// A Server is one relay. Use New, then Listen and Serve, or Serve alone.
+type Server struct {
+	cfg      Config
+	host     *serve.Host
+	log      *slog.Logger
+	stats    stats
+	slots    slots
+	limits   struct{ connect, header, idle uint32 } // in ticks
+	buffers  *loop.Buffers
+	upstream loop.Remote
+	model    model
+}
+
+// A model serves connections until drained.
+type model interface {
+	// listen opens what the model listens on.
+	listen() error
+	addr() net.Addr
+	// serve returns nil after drain, and an error when the model cannot go on.
+	serve() error
+	// drain stops accepting, waits for open connections until ctx ends, resets
+	// the others and returns how many these were.
+	drain(ctx context.Context) (cut int)
+	// close frees what listen opened, when serve is never called.
+	close()
+}
+
+// New checks cfg and returns a relay that is not listening yet. The error lists
+// every fault of cfg.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	host, err := serve.New(serve.Config{
+		Name: "relay", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote,
+		DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, host: host, log: host.Logger(), buffers: loop.NewBuffers(cfg.BufferBytes)}
+	s.stats.model = cfg.Model
+	s.slots.limit = int64(cfg.MaxConnections)
+	s.limits.connect = cfg.ticks(cfg.ConnectTimeout)
+	s.limits.header = cfg.ticks(cfg.HeaderTimeout)
+	s.limits.idle = cfg.ticks(cfg.IdleTimeout)
+	host.Registry().MustRegister(newCollector(&s.stats))
+	return s, nil
+}
+
+// Listen looks up the upstream's address and opens the listeners. When it has
+// returned nil, Addr is known and clients may connect; they are served once
+// Serve runs.
+func (s *Server) Listen() (err error) {
+	if s.upstream, err = loop.Resolve(s.cfg.To); err != nil {
+		return err
+	}
+	var m model
+	switch s.cfg.Model {
+	case Goroutine:
+		m = newThreaded(s)
+	case Pool:
+		m = newPool(s)
+	case Epoll, Pinned:
+		m = newReactors(s)
+	}
+	if err := m.listen(); err != nil {
+		m.close()
+		return err
+	}
+	if err := s.host.Listen(); err != nil {
+		m.close()
+		return err
+	}
+	s.model = m
+	return nil
+}
+
+// Addr is where clients connect; nil before Listen.
+func (s *Server) Addr() net.Addr {
+	if s.model == nil {
+		return nil
+	}
+	return s.model.addr()
+}
+
+// AdminAddr is where the admin listener listens; nil without one or before
+// Listen.
+func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
+
+// Close frees the listeners of a relay that is never served.
+func (s *Server) Close() error {
+	if s.model != nil {
+		s.model.close()
+	}
+	return s.host.Close()
+}
+
+// Serve relays until ctx ends and drains then. It returns nil after that, also
+// when connections had to be cut at the deadline, which is logged; otherwise
+// what failed. It calls Listen unless that has been done, and may be called once.
+func (s *Server) Serve(ctx context.Context) error {
+	if s.model == nil {
+		if err := s.Listen(); err != nil {
+			return err
+		}
+	}
+	s.log.Info("listening", "address", s.Addr().String(), "to", s.cfg.To, "model", s.cfg.Model)
+	return s.host.Run(ctx, serve.Part{Name: "relay", Serve: s.model.serve, Drain: s.model.drain})
+}
+
+// enter counts an accepted connection that has a slot and returns its number.
+func (s *Server) enter() uint64 {
+	s.stats.open.Add(1)
+	return s.stats.accepted.Add(1)
+}
+
+// leave counts the end of a connection and frees its slot.
+func (s *Server) leave(why outcome) {
+	s.stats.ends[why].Add(1)
+	s.stats.open.Add(-1)
+	s.slots.release()
+}
+
+// reject counts a connection that found no slot.
+func (s *Server) reject() {
+	s.stats.accepted.Add(1)
+	s.stats.ends[rejected].Add(1)
+}
+
+// acceptPause is how long accepting rests when descriptors have run out: trying
+// again at once would only burn the CPU that could close some.
+const acceptPause = 50 * time.Millisecond

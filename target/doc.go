@@ -1,0 +1,27 @@
+// Package target starts the program under load, places it on CPUs, waits until
+// it is ready, and stops it, with everything it has started in turn.
+//
+//	p, err := target.Start(ctx, target.Spec{
+//		Args:  []string{"nginx", "-g", "daemon off;"},
+//		CPUs:  []int{0},
+//		Ready: target.Probe{TCP: "127.0.0.1:8080"},
+//	})
+//	defer p.Stop(context.Background())
+//
+// # Nothing is orphaned
+//
+// A target does not run below dyno itself but below a keeper: dyno's own
+// executable, started again with KeeperArgs, whose main must hand over to
+// RunKeeper. The keeper holds one end of a socket pair. The kernel closes dyno's
+// end when dyno is gone, for whatever reason, SIGKILL included; the keeper then
+// kills everything below it and exits. It is the reaper of its descendants
+// (PR_SET_CHILD_SUBREAPER), so that a process which daemonizes or calls setsid
+// stays below it and is found.
+//
+// The keeper may be killed too. Then the kernel kills the started process
+// itself (PR_SET_PDEATHSIG), and dyno, while it lives, whatever else is left in
+// the keeper's session. Only a process which had called setsid survives that,
+// and only if it outlives its parent. A process that another program starts on
+// the target's behalf (a container by its daemon, a systemd unit) was never
+// below the keeper and is not covered.
+package target

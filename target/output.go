@@ -1,0 +1,116 @@
+package target
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"sync"
+)
+
+const (
+	tailLines = 20
+	// maxLine bounds what is kept of one line for the tail and for matching; the
+	// rest of a longer line goes to the writer only.
+	maxLine = 4096
+)
+
+// output takes what a process writes: passes it on, keeps the tail, and notices
+// when a line matches.
+type output struct {
+	sink    io.Writer      // nil: dropped
+	match   *regexp.Regexp // nil: nothing to notice
+	matched chan struct{}  // closed at the first match
+
+	mu   sync.Mutex // guards the fields below
+	tail [][]byte   // complete lines, oldest first, at most tailLines
+	line []byte     // the line being written
+	lost error      // why the sink stopped taking output
+	seen bool       // matched is closed
+}
+
+func newOutput(sink io.Writer, match *regexp.Regexp) *output {
+	return &output{sink: sink, match: match, matched: make(chan struct{})}
+}
+
+// drain reads r to its end. It keeps reading after the sink has failed, so that a
+// full disk is an error in dyno's books and not a blocked target.
+func (o *output) drain(r io.Reader) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			o.take(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (o *output) take(p []byte) {
+	if o.sink != nil && o.lostErr() == nil {
+		if _, err := o.sink.Write(p); err != nil {
+			o.mu.Lock()
+			o.lost = err
+			o.mu.Unlock()
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for {
+		i := bytes.IndexByte(p, '\n')
+		part := p
+		if i >= 0 {
+			part = p[:i]
+		}
+		o.line = append(o.line, part[:min(len(part), maxLine-len(o.line))]...)
+		if i < 0 {
+			o.check() // a prompt has no newline
+			return
+		}
+		o.check()
+		o.keep()
+		p = p[i+1:]
+	}
+}
+
+func (o *output) check() {
+	if o.match != nil && !o.seen && o.match.Match(o.line) {
+		o.seen = true
+		close(o.matched)
+	}
+}
+
+// keep moves the line into the tail, reusing the oldest line's memory.
+func (o *output) keep() {
+	var old []byte
+	if len(o.tail) == tailLines {
+		old = o.tail[0][:0]
+		copy(o.tail, o.tail[1:])
+		o.tail = o.tail[:tailLines-1]
+	}
+	o.tail = append(o.tail, o.line)
+	o.line = old
+}
+
+// lines returns the tail, with an unfinished last line if there is one.
+func (o *output) lines() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.tail
+	if len(o.line) > 0 {
+		all = append(all[:len(all):len(all)], o.line)
+	}
+	all = all[max(0, len(all)-tailLines):]
+	out := make([]string, len(all))
+	for i, l := range all {
+		out[i] = string(bytes.TrimRight(l, "\r"))
+	}
+	return out
+}
+
+func (o *output) lostErr() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lost
+}

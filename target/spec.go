@@ -1,0 +1,139 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What a Spec means where it says nothing.
+const (
+	DefaultReadyTimeout = 10 * time.Second
+	DefaultStopTimeout  = 5 * time.Second
+)
+
+// maxCPU bounds CPU numbers: the size of the kernel's fixed cpu_set_t.
+const maxCPU = 1024
+
+// A Spec says which process to start, where, and how to tell that it is ready.
+type Spec struct {
+	Name string   // in messages; default: the last element of Args[0]
+	Args []string // the program and its arguments; a program without a slash is looked up in PATH
+	Env  []string // "NAME=value", added to dyno's own environment; the last one wins
+	Dir  string   // working directory; default: dyno's own
+
+	// CPUs the process and all it starts may run on. Default: those dyno's own
+	// threads may run on when Start is called.
+	CPUs []int
+
+	Ready        Probe
+	ReadyTimeout time.Duration // from the program's start until ready; default 10 s
+	StopTimeout  time.Duration // from SIGTERM until SIGKILL; default 5 s
+
+	// Output receives what the process writes to standard output and standard
+	// error. It is called from one goroutine; while it blocks, so does the
+	// process once the pipe is full (64 KiB). Default: dropped, except for the
+	// tail that errors show.
+	Output io.Writer
+}
+
+// A Probe tells that a process is ready. At most one field is set. Without any, a
+// process is ready once it has been started.
+type Probe struct {
+	TCP    string // host:port that accepts a connection
+	Unix   string // path of a Unix stream socket that accepts a connection
+	HTTP   string // URL whose GET is answered with a status below 500
+	Output string // regular expression (RE2) that a line of the output matches
+}
+
+// withDefaults returns the spec with every default filled in.
+func (s Spec) withDefaults() Spec {
+	if s.Name == "" && len(s.Args) > 0 {
+		s.Name = s.Args[0][strings.LastIndexByte(s.Args[0], '/')+1:]
+	}
+	if s.ReadyTimeout == 0 {
+		s.ReadyTimeout = DefaultReadyTimeout
+	}
+	if s.StopTimeout == 0 {
+		s.StopTimeout = DefaultStopTimeout
+	}
+	return s
+}
+
+// Validate reports every fault of the spec at once, each with its field. It looks
+// at the spec only: whether the program or the CPUs exist is Start's to find out.
+func (s Spec) Validate() error {
+	var faults []error
+	fault := func(field, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+	}
+	if len(s.Args) == 0 || s.Args[0] == "" {
+		fault("args", "empty; want the program to start and its arguments")
+	}
+	for i, a := range s.Args {
+		if strings.IndexByte(a, 0) >= 0 {
+			fault(fmt.Sprintf("args[%d]", i), "%q holds a zero byte", a)
+		}
+	}
+	for i, e := range s.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.IndexByte(e, 0) >= 0 {
+			fault(fmt.Sprintf("env[%d]", i), "%q; want NAME=value", e)
+		}
+	}
+	for i, c := range s.CPUs {
+		if c < 0 || c >= maxCPU {
+			fault(fmt.Sprintf("cpus[%d]", i), "%d; want 0 to %d", c, maxCPU-1)
+		} else if slices.Index(s.CPUs, c) < i {
+			fault(fmt.Sprintf("cpus[%d]", i), "%d is listed twice", c)
+		}
+	}
+	if s.ReadyTimeout < 0 {
+		fault("ready_timeout", "%v; want more than 0, or 0 for %v", s.ReadyTimeout, DefaultReadyTimeout)
+	}
+	if s.StopTimeout < 0 {
+		fault("stop_timeout", "%v; want more than 0, or 0 for %v", s.StopTimeout, DefaultStopTimeout)
+	}
+	faults = append(faults, s.Ready.validate()...)
+	return errors.Join(faults...)
+}
+
+func (p Probe) validate() (faults []error) {
+	kinds := 0
+	for _, s := range []string{p.TCP, p.Unix, p.HTTP, p.Output} {
+		if s != "" {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		faults = append(faults, errors.New("ready: more than one probe; want one of tcp, unix, http, output"))
+	}
+	if p.TCP != "" {
+		if _, port, err := net.SplitHostPort(p.TCP); err != nil || port == "" || port == "0" {
+			faults = append(faults, fmt.Errorf("ready.tcp: %q; want host:port", p.TCP))
+		}
+	}
+	if len(p.Unix) > maxUnixPath {
+		faults = append(faults, fmt.Errorf("ready.unix: path of %d bytes; want at most %d", len(p.Unix), maxUnixPath))
+	}
+	if p.HTTP != "" {
+		u, err := url.Parse(p.HTTP)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+			faults = append(faults, fmt.Errorf("ready.http: %q; want http://host:port/path", p.HTTP))
+		}
+	}
+	if p.Output != "" {
+		if _, err := regexp.Compile(p.Output); err != nil {
+			faults = append(faults, fmt.Errorf("ready.output: %w", err))
+		}
+	}
+	return faults
+}
+
+// maxUnixPath is the longest path a sockaddr_un takes.
+const maxUnixPath = 107

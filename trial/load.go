@@ -1,0 +1,166 @@
+package trial
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"dyno/engine"
+	"dyno/experiment"
+	"dyno/pace"
+	"dyno/wire"
+	"dyno/wire/http1"
+	"dyno/wire/tcp"
+)
+
+// engineConfig translates a variant's load, whose run-time variables are filled
+// in, for the engine. Dir is where body files are relative to.
+func engineConfig(v *experiment.Variant, design experiment.Design, dir string) (engine.Config, error) {
+	l := &v.Load
+	c := engine.Config{
+		Seed:           design.Seed,
+		Warmup:         l.Warmup,
+		Window:         l.Window,
+		Requests:       l.Requests,
+		Timeout:        l.Timeout,
+		ConnectTimeout: l.ConnectTimeout,
+		MaxBackoff:     l.Reconnect.MaxBackoff,
+		Workers:        l.Workers,
+		CPUs:           l.CPUs,
+	}
+	c.Network, c.Address = "tcp", v.Target.Address
+	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
+		c.Network, c.Address = "unix", path
+	}
+	var err error
+	if c.NewClients, err = clients(v, dir, design.Seed); err != nil {
+		return c, err
+	}
+	switch {
+	case l.Closed != nil:
+		c.Connections = l.Closed.Connections
+		c.Think = think(l.Closed.Think)
+	case l.Open != nil:
+		c.Connections = l.Open.MaxConnections
+		c.MaxWaiting = l.Open.MaxWaiting
+		c.Schedule, err = schedule(l, design.Seed)
+	}
+	if c.Workers == 0 {
+		c.Workers = max(1, len(l.CPUs))
+	}
+	c.Workers = min(c.Workers, c.Connections)
+	c.Interval = interval(l)
+	return c, err
+}
+
+func think(t experiment.Think) pace.Think {
+	switch t.Distribution {
+	case experiment.ThinkConstant:
+		return pace.Think{Kind: pace.Fixed, Mean: t.Mean}
+	case experiment.ThinkUniform:
+		return pace.Think{Kind: pace.Uniform, Min: t.Low, Max: t.High}
+	case experiment.ThinkExponential:
+		return pace.Think{Kind: pace.Exponential, Mean: t.Mean}
+	}
+	return pace.Think{}
+}
+
+// schedule lays the arrivals out. The warm-up goes at the rate with which the
+// window begins.
+func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
+	process, err := pace.ParseProcess(l.Open.Arrivals)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Open.Stages) == 0 {
+		return pace.New(pace.Steady(l.Open.Rate, 0), process, seed)
+	}
+	var stages []pace.Stage
+	if l.Warmup > 0 {
+		stages = append(stages, pace.Stage{Duration: l.Warmup, From: l.Open.Stages[0].From, To: l.Open.Stages[0].From})
+	}
+	for _, s := range l.Open.Stages {
+		stages = append(stages, pace.Stage{Duration: s.Duration, From: s.From, To: s.To})
+	}
+	return pace.New(stages, process, seed)
+}
+
+// clients returns the maker of each worker's clients. What one worker's clients
+// share is made once per worker.
+func clients(v *experiment.Variant, dir string, seed uint64) (func(worker int) func() wire.Client, error) {
+	if v.Target.Protocol == experiment.HTTP {
+		return httpClients(v, dir)
+	}
+	switch size := v.Load.Payload; v.Load.Framing {
+	case experiment.FramingLine:
+		c := tcp.DefaultLine(strings.Repeat("x", max(0, size-1))) // the line's end is one byte of the payload
+		return perWorker(c, tcp.NewLine, (*tcp.LineTemplate).Client)
+	case experiment.FramingLength:
+		c := tcp.DefaultPrefixed(make([]byte, size))
+		return perWorker(c, tcp.NewPrefixed, (*tcp.PrefixedTemplate).Client)
+	default:
+		return perWorker(tcp.EchoConfig{Size: size, Seed: seed}, tcp.NewEcho, (*tcp.EchoTemplate).Client)
+	}
+}
+
+// perWorker makes a template for each worker and clients from it. The first
+// template is made now, to see whether the configuration is right.
+func perWorker[Config, Template any, Client wire.Client](c Config, newTemplate func(Config) (*Template, error),
+	newClient func(*Template) Client,
+) (func(int) func() wire.Client, error) {
+	if _, err := newTemplate(c); err != nil {
+		return nil, err
+	}
+	return func(int) func() wire.Client {
+		t, err := newTemplate(c)
+		if err != nil {
+			panic(err) // the same configuration was right a moment ago
+		}
+		return func() wire.Client { return newClient(t) }
+	}, nil
+}
+
+func httpClients(v *experiment.Variant, dir string) (func(int) func() wire.Client, error) {
+	end, err := http1.ParseURL(v.Target.URL)
+	if err != nil {
+		return nil, err
+	}
+	r := v.Load.Request
+	request := http1.Request{Method: r.Method, Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
+	if r.Path != "" {
+		request.Target = r.Path
+	}
+	for _, h := range r.Headers {
+		if strings.EqualFold(h.Name, "Host") {
+			request.Host = h.Value
+			continue
+		}
+		request.Header = append(request.Header, http1.Field{Name: h.Name, Value: h.Value})
+	}
+	if r.BodyFile != "" {
+		path := r.BodyFile
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		if request.Body, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("load.request.body_file: %w", err)
+		}
+	}
+	encoded, err := request.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("load.request: %w", err)
+	}
+	c := http1.Config{Request: encoded, Limits: http1.DefaultLimits()}
+	return perWorker(c, http1.NewTemplate, (*http1.Template).Client)
+}
+
+// interval returns how finely a load is recorded: 100 ms, or a second where that
+// would make a long log.
+func interval(l *experiment.Load) time.Duration {
+	if l.Warmup+l.Window > time.Minute || l.Requests > 0 {
+		return time.Second
+	}
+	return 100 * time.Millisecond
+}

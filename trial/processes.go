@@ -1,0 +1,199 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dyno/experiment"
+	"dyno/target"
+)
+
+// targetName is what the target's log is called, beside those of the services.
+const targetName = "target"
+
+// A stage is what a trial has put up: the services and the target.
+type stage struct {
+	variant   *experiment.Variant // with its run-time variables filled in
+	target    *target.Process     // nil when the target runs already
+	processes []*target.Process   // in the order they were started
+}
+
+// stop takes everything down, the last started first. It returns what was wrong
+// with it and is not known yet.
+func (s *stage) stop(ctx context.Context, known error) error {
+	var errs []error
+	for _, p := range slices.Backward(s.processes) {
+		if err := p.Stop(ctx); err != nil && !errors.Is(known, err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// died returns a channel that receives the first process that ends unasked.
+func (s *stage) died() <-chan *target.Process {
+	dead := make(chan *target.Process, len(s.processes))
+	for _, p := range s.processes {
+		go func() {
+			<-p.Done() // at the latest when the stage is stopped
+			dead <- p
+		}()
+	}
+	return dead
+}
+
+// set starts a variant's services and its target, each once those before it are
+// ready. On failure nothing is left running. Output returns where a process's
+// output goes.
+func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name string) (io.Writer, error)) (_ *stage, err error) {
+	s := &stage{variant: &v}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop(context.WithoutCancel(ctx), err))
+		}
+	}()
+	known := map[string]string{}
+	for i := range v.Services {
+		service := &v.Services[i]
+		port, admin, err := r.portPair()
+		if err != nil {
+			return nil, err
+		}
+		own := maps.Clone(known)
+		own["port"], own["admin"] = port, admin
+		known[service.Name+".port"], known[service.Name+".admin"] = port, admin
+		known[service.Name+".addr"] = net.JoinHostPort("127.0.0.1", port)
+		if _, err := r.start(ctx, s, service.Name, service.Process, own, known[service.Name+".addr"], output); err != nil {
+			return nil, err
+		}
+	}
+	port, admin, err := r.portPair()
+	if err != nil {
+		return nil, err
+	}
+	known["port"], known["admin"] = port, admin
+	if err := fill(&v, known); err != nil {
+		return nil, err
+	}
+	if len(v.Target.Start) > 0 {
+		if s.target, err = r.start(ctx, s, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// portPair returns a port for a process to serve on and one for its
+// administration.
+func (r *runner) portPair() (port, admin string, err error) {
+	a, err := r.ports.Free("tcp")
+	if err != nil {
+		return "", "", err
+	}
+	b, err := r.ports.Free("tcp")
+	return strconv.Itoa(a), strconv.Itoa(b), err
+}
+
+func (r *runner) start(ctx context.Context, s *stage, name string, p experiment.Process, vars map[string]string,
+	address string, output func(string) (io.Writer, error),
+) (*target.Process, error) {
+	spec := target.Spec{
+		Name:         name,
+		CPUs:         p.CPUs,
+		ReadyTimeout: p.ReadyTimeout,
+		StopTimeout:  p.StopTimeout,
+	}
+	if name == targetName {
+		spec.Name = "" // that of the program: messages begin with "target" anyway
+	}
+	x := expander{vars: vars}
+	spec.Dir = x.expand(p.Dir)
+	for _, a := range p.Start {
+		spec.Args = append(spec.Args, x.expand(a))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		spec.Env = append(spec.Env, name+"="+x.expand(p.Env[name]))
+	}
+	spec.Ready = probe(p.Ready, address, x.expand)
+	if x.err != nil {
+		return nil, fmt.Errorf("%s: %w", name, x.err)
+	}
+	if len(spec.Args) > 0 && spec.Args[0] == "dyno" {
+		spec.Args[0] = r.options.Program
+	}
+	var err error
+	if spec.Output, err = output(name); err != nil {
+		return nil, err
+	}
+	started, err := target.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.processes = append(s.processes, started)
+	return started, nil
+}
+
+// probe says how to tell that a process which serves on address is ready.
+func probe(r experiment.Ready, address string, expand func(string) string) target.Probe {
+	switch r.Kind {
+	case experiment.ReadyTCP:
+		if path, ok := strings.CutPrefix(address, "unix:"); ok {
+			return target.Probe{Unix: path}
+		}
+		return target.Probe{TCP: address}
+	case experiment.ReadyHTTP:
+		u := expand(r.URL)
+		if strings.HasPrefix(u, "/") {
+			u = (&url.URL{Scheme: "http", Host: address}).String() + u
+		}
+		return target.Probe{HTTP: u}
+	case experiment.ReadyLine:
+		return target.Probe{Output: expand(r.Line)}
+	}
+	return target.Probe{}
+}
+
+// An expander fills in run-time variables and keeps the first error.
+type expander struct {
+	vars map[string]string
+	err  error
+}
+
+func (x *expander) expand(s string) string {
+	out, err := experiment.Expand(s, x.vars)
+	if x.err == nil {
+		x.err = err
+	}
+	return out
+}
+
+// fill expands the run-time variables of the target's address and of the load.
+// Those of the processes are expanded when they are started.
+func fill(v *experiment.Variant, vars map[string]string) error {
+	x := expander{vars: vars}
+	v.Target.Address = x.expand(v.Target.Address)
+	v.Target.URL = x.expand(v.Target.URL)
+	v.Target.Pprof = x.expand(v.Target.Pprof)
+	if v.Load.Request != nil {
+		request := *v.Load.Request
+		request.Path = x.expand(request.Path)
+		request.Body = x.expand(request.Body)
+		request.Headers = slices.Clone(request.Headers)
+		for i := range request.Headers {
+			request.Headers[i].Value = x.expand(request.Headers[i].Value)
+		}
+		v.Load.Request = &request
+	}
+	if x.err != nil {
+		return fmt.Errorf("variant %s: %w", v.Name, x.err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package trial
+
+import (
+	"errors"
+	"io"
+	"strconv"
+
+	"dyno/engine"
+	"dyno/hist"
+	"dyno/rundir"
+	"dyno/wire"
+)
+
+// record translates what the engine saw for the run folder.
+func record(t *rundir.Trial, r *engine.Result, workers int) {
+	t.StartedAt = r.Start
+	t.WarmupSeconds = r.WindowStart.Seconds()
+	t.WindowSeconds = r.Window.Seconds()
+	t.Counts = counts(r)
+	t.Conservation = conservation(r)
+	if r.Window > 0 {
+		throughput := r.Throughput()
+		t.Throughput = &throughput
+	}
+	t.Response = rundir.QuantilesOf(r.Latency[engine.Response])
+	t.Service = rundir.QuantilesOf(r.Latency[engine.Service])
+	t.SendLag = rundir.QuantilesOf(r.Latency[engine.SendLag])
+	t.GeneratorLag = rundir.QuantilesOf(r.Latency[engine.GeneratorLag])
+	t.FirstByte = rundir.QuantilesOf(r.Latency[engine.FirstByte])
+	t.Connect = rundir.QuantilesOf(r.Latency[engine.ConnectTime])
+	t.Connections = rundir.Connections{
+		Requested:      int64(r.Connections.Requested),
+		Opened:         signed(r.Connections.Opened),
+		Failed:         signed(r.Connections.Failed),
+		PeerClosed:     signed(r.Connections.PeerClosed),
+		Unsolicited:    signed(r.Connections.Unsolicited),
+		ReusedRequests: signed(r.Connections.Reused),
+		Peak:           int64(r.Connections.Peak),
+	}
+	t.Failures = failures(r)
+	t.Generator = generator(r, workers)
+	if exchanges := r.Connections.Exchanges; exchanges > 0 {
+		reuse := float64(r.Connections.Reused) / float64(exchanges)
+		t.Target.ConnectionReuseRatio = &reuse
+	}
+}
+
+func counts(r *engine.Result) rundir.Counts {
+	c := rundir.Counts{
+		Scheduled:         signed(r.Counts.Scheduled),
+		Sent:              signed(r.Counts.Sent),
+		Dropped:           signed(r.Counts.Dropped),
+		OK:                signed(r.Counts.OK),
+		Errors:            signed(r.Counts.Errors),
+		Timeouts:          signed(r.Counts.Timeouts),
+		Unfinished:        signed(r.Counts.Unfinished),
+		CompletedInWindow: signed(r.Completed),
+		ByKind:            map[string]int64{},
+		ByStatus:          map[string]int64{},
+	}
+	for kind, n := range r.Counts.ByKind {
+		if n > 0 {
+			c.ByKind[wire.Kind(kind).String()] = signed(n)
+		}
+	}
+	for status, n := range r.Status {
+		c.ByStatus[strconv.Itoa(status)] = signed(n)
+	}
+	return c
+}
+
+// conservation checks the window's requests, and all of them.
+func conservation(r *engine.Result) rundir.Conservation {
+	err := errors.Join(r.Counts.Conserved(), r.AllCounts.Conserved())
+	if err != nil {
+		return rundir.Conservation{Detail: err.Error()}
+	}
+	return rundir.Conservation{OK: true}
+}
+
+func failures(r *engine.Result) map[string]int64 {
+	m := make(map[string]int64, len(r.Failures))
+	for text, n := range r.Failures {
+		m[text] = signed(n)
+	}
+	return m
+}
+
+func generator(r *engine.Result, workers int) rundir.Generator {
+	g := rundir.Generator{Workers: workers}
+	// Polling before a start is a choice, not a load: it would have been sleep.
+	busy := max(0, r.Process.Total()-r.Spun).Seconds()
+	g.CPUSeconds = &busy
+	if r.Completed > 0 {
+		per := busy / float64(r.Completed)
+		g.CPUSecondsPerRequest = &per
+	}
+	if r.Window > 0 {
+		share := max(0, r.Workers.Total()-r.Spun).Seconds() / r.Window.Seconds() / float64(workers)
+		g.CPUShare = &share
+	}
+	if total := r.Process.Total(); total > 0 {
+		user := float64(r.Process.User) / float64(total)
+		g.UserShare = &user
+	}
+	return g
+}
+
+// writeLatency writes the log of all intervals, those of each tag in order.
+func writeLatency(w io.Writer, r *engine.Result) error {
+	log, err := hist.NewLogWriter(w, r.Start)
+	if err != nil {
+		return err
+	}
+	for _, i := range r.Intervals {
+		for tag, h := range i.Latency {
+			if h == nil {
+				continue
+			}
+			err := log.Write(hist.Interval{Tag: engine.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// signed converts a count. Counts of requests are far below the limit.
+func signed(n uint64) int64 { return int64(n) } //nolint:gosec // see above

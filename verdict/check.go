@@ -1,0 +1,15 @@
+package verdict
+
+// CheckThreshold compiles a threshold of an experiment with these variants, so
+// that its faults are known before anything is measured. The faults come joined,
+// each an *Error.
+func CheckThreshold(text string, variants []string) error {
+	_, err := Compile(text, ForThreshold, variants)
+	return err
+}
+
+// CheckClaim does the same for an expression of a claim.
+func CheckClaim(text string, variants []string) error {
+	_, err := Compile(text, ForClaim, variants)
+	return err
+}

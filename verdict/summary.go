@@ -1,0 +1,220 @@
+package verdict
+
+import (
+	"slices"
+
+	"dyno/hist"
+	"dyno/rundir"
+	"dyno/wire"
+)
+
+// The tags of a trial's latency log.
+const (
+	tagResponse     = "response"
+	tagService      = "service"
+	tagSendLag      = "send_lag"
+	tagGeneratorLag = "generator_lag"
+	tagConnect      = "connect"
+	tagFirstByte    = "first_byte"
+)
+
+// times are merged histograms, by tag.
+type times map[string]*hist.Histogram
+
+// merged merges a log's intervals by tag.
+func merged(log []hist.Interval) times {
+	t := times{}
+	for _, i := range log {
+		t.add(i.Tag, i.Hist)
+	}
+	return t
+}
+
+func (t times) add(tag string, h *hist.Histogram) {
+	if t[tag] == nil {
+		t[tag] = hist.New()
+	}
+	t[tag].Merge(h)
+}
+
+func (t times) addAll(o times) {
+	for tag, h := range o {
+		t.add(tag, h)
+	}
+}
+
+// quantile returns the value, in seconds, that one in oneIn of the recorded
+// values exceeds; or nil when there are fewer than oneIn. That is enough for a
+// check; rundir.QuantilesOf asks for more before it reports one.
+func (t times) quantile(tag string, oneIn int64) *float64 {
+	h := t[tag]
+	if h == nil || h.Count() < oneIn {
+		return nil
+	}
+	v := seconds(float64(h.Quantile(1 - 1/float64(oneIn))))
+	return &v
+}
+
+func seconds(ns float64) float64 { return ns / 1e9 }
+
+// summarize makes one variant's figures of its trials, given in the order of
+// the rounds, and of their merged times.
+func summarize(name string, trials []rundir.Trial, t times) *figures {
+	f := &figures{Variant: rundir.Variant{
+		Name:       name,
+		Trials:     len(trials),
+		Throughput: throughput(trials),
+		Response:   rundir.QuantilesOf(t[tagResponse]),
+		Service:    rundir.QuantilesOf(t[tagService]),
+		SendLag:    rundir.QuantilesOf(t[tagSendLag]),
+		Connect:    rundir.QuantilesOf(t[tagConnect]),
+		FirstByte:  rundir.QuantilesOf(t[tagFirstByte]),
+		Counts:     counts(trials),
+		Target:     target(trials),
+		Generator:  generator(trials),
+	}}
+	f.Errors = failures(f.Counts)
+	f.connections = connections{
+		requested: count(trials, func(t *rundir.Trial) int64 { return t.Connections.Requested }),
+		opened:    count(trials, func(t *rundir.Trial) int64 { return t.Connections.Opened }),
+		failed:    count(trials, func(t *rundir.Trial) int64 { return t.Connections.Failed }),
+		peak:      count(trials, func(t *rundir.Trial) int64 { return t.Connections.Peak }),
+	}
+	return f
+}
+
+func throughput(trials []rundir.Trial) rundir.Estimate {
+	e := rundir.Estimate{Interval: rundir.NoInterval}
+	for _, t := range trials {
+		if t.Throughput != nil {
+			e.Values = append(e.Values, *t.Throughput)
+		}
+	}
+	e.Estimate = median(e.Values)
+	return e
+}
+
+func counts(trials []rundir.Trial) rundir.Counts {
+	var sum rundir.Counts
+	for _, t := range trials {
+		c := t.Counts
+		sum.Scheduled += c.Scheduled
+		sum.Sent += c.Sent
+		sum.Dropped += c.Dropped
+		sum.OK += c.OK
+		sum.Errors += c.Errors
+		sum.Timeouts += c.Timeouts
+		sum.Unfinished += c.Unfinished
+		sum.CompletedInWindow += c.CompletedInWindow
+		sum.ByKind = addCounts(sum.ByKind, c.ByKind)
+		sum.ByStatus = addCounts(sum.ByStatus, c.ByStatus)
+	}
+	return sum
+}
+
+func addCounts(to, from map[string]int64) map[string]int64 {
+	for k, n := range from {
+		if to == nil {
+			to = map[string]int64{}
+		}
+		to[k] += n
+	}
+	return to
+}
+
+// failures are the requests that failed. Unfinished ones did not: their outcome
+// is not known.
+func failures(c rundir.Counts) rundir.Errors {
+	e := rundir.Errors{Total: c.Errors + c.Timeouts}
+	if c.Sent > 0 {
+		ratio := float64(e.Total) / float64(c.Sent)
+		e.Ratio = &ratio
+	}
+	for kind, n := range c.ByKind {
+		if kind != wire.Unfinished.String() && n > 0 {
+			e.ByKind = addCounts(e.ByKind, map[string]int64{kind: n})
+		}
+	}
+	return e
+}
+
+func target(trials []rundir.Trial) rundir.Target {
+	of := func(get func(*rundir.Target) *float64) *float64 {
+		return known(trials, func(t *rundir.Trial) *float64 { return get(&t.Target) })
+	}
+	ofWhole := func(get func(*rundir.Target) *int64) *int64 {
+		return rounded(of(func(t *rundir.Target) *float64 { return whole(get(t)) }))
+	}
+	return rundir.Target{
+		CPUSeconds:                    of(func(t *rundir.Target) *float64 { return t.CPUSeconds }),
+		CPUSecondsPerRequest:          of(func(t *rundir.Target) *float64 { return t.CPUSecondsPerRequest }),
+		CPUShare:                      of(func(t *rundir.Target) *float64 { return t.CPUShare }),
+		UserShare:                     of(func(t *rundir.Target) *float64 { return t.UserShare }),
+		RSSBytes:                      ofWhole(func(t *rundir.Target) *int64 { return t.RSSBytes }),
+		Threads:                       ofWhole(func(t *rundir.Target) *int64 { return t.Threads }),
+		Descriptors:                   ofWhole(func(t *rundir.Target) *int64 { return t.Descriptors }),
+		VoluntarySwitchesPerRequest:   of(func(t *rundir.Target) *float64 { return t.VoluntarySwitchesPerRequest }),
+		InvoluntarySwitchesPerRequest: of(func(t *rundir.Target) *float64 { return t.InvoluntarySwitchesPerRequest }),
+		SyscallsPerRequest:            of(func(t *rundir.Target) *float64 { return t.SyscallsPerRequest }),
+		ConnectionReuseRatio:          of(func(t *rundir.Target) *float64 { return t.ConnectionReuseRatio }),
+		GCPauseSeconds:                of(func(t *rundir.Target) *float64 { return t.GCPauseSeconds }),
+	}
+}
+
+func generator(trials []rundir.Trial) rundir.Generator {
+	of := func(get func(*rundir.Generator) *float64) *float64 {
+		return known(trials, func(t *rundir.Trial) *float64 { return get(&t.Generator) })
+	}
+	g := rundir.Generator{
+		CPUSeconds:           of(func(g *rundir.Generator) *float64 { return g.CPUSeconds }),
+		CPUSecondsPerRequest: of(func(g *rundir.Generator) *float64 { return g.CPUSecondsPerRequest }),
+		CPUShare:             of(func(g *rundir.Generator) *float64 { return g.CPUShare }),
+		UserShare:            of(func(g *rundir.Generator) *float64 { return g.UserShare }),
+		RunQueueWaitShare:    of(func(g *rundir.Generator) *float64 { return g.RunQueueWaitShare }),
+		RSSBytes:             rounded(of(func(g *rundir.Generator) *float64 { return whole(g.RSSBytes) })),
+	}
+	for _, t := range trials {
+		g.Workers = max(g.Workers, t.Generator.Workers)
+	}
+	return g
+}
+
+// known is the median over the trials in which the figure is known.
+func known(trials []rundir.Trial, get func(*rundir.Trial) *float64) *float64 {
+	var values []float64
+	for i := range trials {
+		if v := get(&trials[i]); v != nil {
+			values = append(values, *v)
+		}
+	}
+	return median(values)
+}
+
+func count(trials []rundir.Trial, get func(*rundir.Trial) int64) *float64 {
+	return known(trials, func(t *rundir.Trial) *float64 {
+		n := float64(get(t))
+		return &n
+	})
+}
+
+// median leaves the values in their order. It returns nil when there are none.
+func median(values []float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	m := sorted[n/2]
+	if n%2 == 0 {
+		m = sorted[n/2-1] + (m-sorted[n/2-1])/2
+	}
+	return &m
+}
+
+func rounded(v *float64) *int64 {
+	if v == nil {
+		return nil
+	}
+	n := int64(*v + 0.5) // sizes and counts: never negative
+	return &n
+}
