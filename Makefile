@@ -37,6 +37,7 @@ fuzz: ## every fuzz target for FUZZTIME each (60s)
 bench: build ## the committed comparisons with other tools, and the Go benchmarks
 	bench/http1-vs-wrk.sh
 	bench/relay-vs-haproxy.sh
+	bench/oracles.sh
 	go test -run '^$$' -bench . -benchmem ./...
 
 fresh: ## generated files are what their generators make of them

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -121,7 +122,7 @@ func (w *worker) connect(i int32, s *slot, now int64) {
 		return
 	}
 	err = unix.Connect(fd, w.endpoint.addr)
-	if err != nil && err != unix.EINPROGRESS {
+	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		unix.Close(fd)
 		w.refused(i, s, now, err)
 		return

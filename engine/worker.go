@@ -165,14 +165,9 @@ func (w *worker) start(origin int64) {
 // loop is the engine's inner loop.
 func (w *worker) loop() {
 	spin := int64(w.engine.config.Spin)
-	var spinning int64 // since when, or 0
-	eager := false     // the last turn found work
+	eager := false // the last turn found work
 	for {
 		now := w.now()
-		if spinning != 0 {
-			w.spun += now - spinning
-			spinning = 0
-		}
 		if now >= w.phase() {
 			w.mark(now)
 		}
@@ -194,8 +189,8 @@ func (w *worker) loop() {
 			events = w.poller.poll()
 			eager = len(events) > 0
 		case next == w.due && next-now <= spin:
-			spinning = now
 			events = w.poller.poll()
+			w.spun += w.now() - now
 		case next == w.due:
 			events = w.poller.wait(time.Duration(next - now - spin))
 			eager = len(events) > 0
@@ -539,11 +534,11 @@ func (w *worker) dispatch(i int32, s *slot, ready int64) {
 func (w *worker) flush(i int32, s *slot) {
 	for len(s.pending) > 0 {
 		n, errno := rawWrite(s.fd, s.pending)
-		switch {
-		case errno == 0:
+		switch errno {
+		case 0:
 			s.pending = s.pending[n:]
-		case errno == unix.EINTR:
-		case errno == unix.EAGAIN:
+		case unix.EINTR:
+		case unix.EAGAIN:
 			return
 		default:
 			s.pending = nil

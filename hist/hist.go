@@ -226,9 +226,14 @@ func (h *Histogram) Min() int64 {
 // Max returns the highest value, exactly; 0 when empty.
 func (h *Histogram) Max() int64 { return h.max }
 
-// Mean returns the mean, each value taken as the middle of its bucket; 0 when
-// empty.
+// Mean returns the mean, each value taken as the middle of its bucket, but never
+// outside of Min and Max; 0 when empty.
 func (h *Histogram) Mean() float64 {
+	return min(max(h.middleMean(), float64(h.Min())), float64(h.Max()))
+}
+
+// middleMean takes each value as the middle of its bucket.
+func (h *Histogram) middleMean() float64 {
 	if h.count == 0 {
 		return 0
 	}
@@ -245,7 +250,7 @@ func (h *Histogram) StdDev() float64 {
 	if h.count == 0 {
 		return 0
 	}
-	mean := h.Mean()
+	mean := h.middleMean()
 	var sum float64
 	for i, n := range h.nonzero() {
 		sum += (middle(i) - mean) * (middle(i) - mean) * float64(n)

@@ -114,7 +114,12 @@ func (p *page) load() string {
 		}
 		return plural(v.Connections, "connection")
 	})
-	common(func(v rundir.PlanVariant) string { return "window " + planned(v.WindowSeconds) })
+	common(func(v rundir.PlanVariant) string {
+		if v.WindowSeconds == 0 {
+			return "" // the number of requests ends the window
+		}
+		return "window " + planned(v.WindowSeconds)
+	})
 	common(func(v rundir.PlanVariant) string { return "warm-up " + planned(v.WarmupSeconds) })
 	if plan.Rounds > 1 {
 		parts = append(parts, plural(plan.Rounds, "round")+" in random order (seed "+strconv.FormatUint(plan.Seed, 10)+")")
@@ -128,6 +133,20 @@ func (p *page) load() string {
 // mostReasons is how many reasons for being incomplete are listed.
 const mostReasons = 8
 
+// firstLines returns the first line of each text, without those that an earlier
+// one contains: what a process had printed when it died is in its log, and the
+// reason of a trial is often the reason of the run.
+func firstLines(texts []string) []string {
+	var lines []string
+	for _, text := range texts {
+		line, _, _ := strings.Cut(text, "\n")
+		if !slices.ContainsFunc(lines, func(earlier string) bool { return strings.Contains(earlier, line) || strings.Contains(line, earlier) }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // flags says, before any figure, whether the figures may be trusted.
 func (p *page) flags() {
 	if !p.folder.Complete() {
@@ -136,9 +155,10 @@ func (p *page) flags() {
 			measured += v.Trials
 		}
 		p.section(fmt.Sprintf("INCOMPLETE: %d of %s measured", measured, plural(p.run.TrialsPlanned, "planned trial")))
-		for i, reason := range p.folder.Incomplete {
+		reasons := firstLines(p.folder.Incomplete)
+		for i, reason := range reasons {
 			if i == mostReasons {
-				p.line("  and %d more", len(p.folder.Incomplete)-i)
+				p.line("  and %d more", len(reasons)-i)
 				break
 			}
 			p.line("  %s", Printable(reason))

@@ -159,7 +159,7 @@ func (k *keeper) start(l *launch) error {
 	if err != nil {
 		return err
 	}
-	defer null.Close()
+	defer func() { _ = null.Close() }() // nothing was written
 	k.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), &syscall.ProcAttr{
 		Dir:   string(l.Dir),
 		Env:   texts(l.Env),

@@ -94,7 +94,9 @@ func checkFree(ctx context.Context, spec Spec) error {
 	return &Failure{Target: spec.Name, Reason: ErrPortInUse, Detail: detail}
 }
 
-// start starts the keeper and, through it, the process.
+// start starts the keeper and, through it, the process. Between the two lie a
+// socket and a pipe: what is written to them is with the kernel at once, so that
+// nothing is lost when closing them fails.
 func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	fail := func(err error) error { return &Failure{Target: spec.Name, Reason: err} }
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -102,7 +104,7 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 		return nil, fail(os.NewSyscallError("socketpair", err))
 	}
 	theirs := os.NewFile(uintptr(fds[1]), "keeper's orders")
-	defer theirs.Close()
+	defer func() { _ = theirs.Close() }()
 	// Non-blocking, so that closing it ends a read.
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		unix.Close(fds[0])
@@ -111,10 +113,10 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	control := os.NewFile(uintptr(fds[0]), "keeper")
 	r, w, err := os.Pipe()
 	if err != nil {
-		control.Close()
+		_ = control.Close()
 		return nil, fail(err)
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }()
 
 	// By way of /proc, because a rebuilt binary may have taken the place of the
 	// one that runs.
@@ -131,8 +133,8 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	// leaves behind can be told by the session.
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := keeper.Start(); err != nil {
-		control.Close()
-		r.Close()
+		_ = control.Close()
+		_ = r.Close()
 		return nil, fail(fmt.Errorf("start keeper: %w", err))
 	}
 
@@ -159,7 +161,7 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	p.pid = first.Started
 	go p.supervise(lines, r, drained)
 	if err != nil {
-		p.control.Close() // the keeper's cue to clean up
+		_ = p.control.Close() // the keeper's cue to clean up
 		<-p.done
 		return nil, &Failure{Target: spec.Name, Reason: err, Tail: p.out.lines()}
 	}
@@ -241,9 +243,9 @@ func (p *Process) supervise(lines *bufio.Scanner, r *os.File, drained <-chan str
 	case <-drained:
 	case <-time.After(drainWait):
 	}
-	r.Close()
+	_ = r.Close() // ends the drain, if it has not ended
 	<-drained
-	p.control.Close()
+	_ = p.control.Close()
 
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,7 +25,7 @@ func processes() ([]process, error) {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	names, err := d.Readdirnames(-1)
-	d.Close()
+	_ = d.Close() // nothing was written
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}

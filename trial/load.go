@@ -3,7 +3,7 @@ package trial
 import (
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +16,8 @@ import (
 )
 
 // engineConfig translates a variant's load, whose run-time variables are filled
-// in, for the engine. Dir is where body files are relative to.
-func engineConfig(v *experiment.Variant, design experiment.Design, dir string) (engine.Config, error) {
+// in, for the engine.
+func engineConfig(v *experiment.Variant, design experiment.Design) (engine.Config, error) {
 	l := &v.Load
 	c := engine.Config{
 		Seed:           design.Seed,
@@ -35,7 +35,7 @@ func engineConfig(v *experiment.Variant, design experiment.Design, dir string) (
 		c.Network, c.Address = "unix", path
 	}
 	var err error
-	if c.NewClients, err = clients(v, dir, design.Seed); err != nil {
+	if c.NewClients, err = clients(v, design.Seed); err != nil {
 		return c, err
 	}
 	switch {
@@ -52,7 +52,33 @@ func engineConfig(v *experiment.Variant, design experiment.Design, dir string) (
 	}
 	c.Workers = min(c.Workers, c.Connections)
 	c.Interval = interval(l)
+	if l.Open != nil && ownCPUs(v) {
+		c.Spin = spin
+	}
 	return c, err
+}
+
+// spin covers what a sleeping thread usually takes to wake up. It costs CPU time
+// that nobody else wants where the generator's CPUs are its own.
+const spin = 60 * time.Microsecond
+
+// ownCPUs tells whether the plan gives the generator CPUs that neither the target
+// nor a service may use.
+func ownCPUs(v *experiment.Variant) bool {
+	processes := []experiment.Process{v.Target.Process}
+	for _, s := range v.Services {
+		processes = append(processes, s.Process)
+	}
+	for _, p := range processes {
+		if len(p.Start) == 0 {
+			continue // where it runs is not ours to know
+		}
+		shares := func(cpu int) bool { return slices.Contains(v.Load.CPUs, cpu) }
+		if len(p.CPUs) == 0 || slices.ContainsFunc(p.CPUs, shares) {
+			return false
+		}
+	}
+	return len(v.Load.CPUs) > 0
 }
 
 func think(t experiment.Think) pace.Think {
@@ -89,9 +115,9 @@ func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
 
 // clients returns the maker of each worker's clients. What one worker's clients
 // share is made once per worker.
-func clients(v *experiment.Variant, dir string, seed uint64) (func(worker int) func() wire.Client, error) {
+func clients(v *experiment.Variant, seed uint64) (func(worker int) func() wire.Client, error) {
 	if v.Target.Protocol == experiment.HTTP {
-		return httpClients(v, dir)
+		return httpClients(v)
 	}
 	switch size := v.Load.Payload; v.Load.Framing {
 	case experiment.FramingLine:
@@ -122,7 +148,7 @@ func perWorker[Config, Template any, Client wire.Client](c Config, newTemplate f
 	}, nil
 }
 
-func httpClients(v *experiment.Variant, dir string) (func(int) func() wire.Client, error) {
+func httpClients(v *experiment.Variant) (func(int) func() wire.Client, error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return nil, err
@@ -140,11 +166,7 @@ func httpClients(v *experiment.Variant, dir string) (func(int) func() wire.Clien
 		request.Header = append(request.Header, http1.Field{Name: h.Name, Value: h.Value})
 	}
 	if r.BodyFile != "" {
-		path := r.BodyFile
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		if request.Body, err = os.ReadFile(path); err != nil {
+		if request.Body, err = os.ReadFile(r.BodyFile); err != nil {
 			return nil, fmt.Errorf("load.request.body_file: %w", err)
 		}
 	}

@@ -75,11 +75,11 @@ func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name
 			return nil, err
 		}
 	}
-	port, admin, err := r.portPair()
-	if err != nil {
-		return nil, err
+	if len(v.Target.Start) > 0 {
+		if known["port"], known["admin"], err = r.portPair(); err != nil {
+			return nil, err
+		}
 	}
-	known["port"], known["admin"] = port, admin
 	if err := fill(&v, known); err != nil {
 		return nil, err
 	}

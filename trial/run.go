@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -170,7 +169,7 @@ func (r *runner) carryOut(ctx context.Context, s slot, t *rundir.Trial, folder *
 
 // load places the generator, drives the load and records it.
 func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) error {
-	c, err := engineConfig(up.variant, r.experiment.Design, filepath.Dir(r.experiment.File))
+	c, err := engineConfig(up.variant, r.experiment.Design)
 	if err != nil {
 		return &PlanError{err}
 	}
@@ -296,7 +295,7 @@ func environment(e *experiment.Experiment) rundir.Environment {
 		AllowedCPUs:     here.AllowedCPUs,
 		Sysctls:         here.Sysctls,
 		MemoryBytes:     &memory,
-		Virtualization:  here.Virtualisation,
+		Virtualization:  hypervisor(here.Virtualisation),
 		ClockSource:     here.ClockSource,
 		Governor:        here.Governor,
 		DescriptorLimit: &descriptors,
@@ -307,6 +306,14 @@ func environment(e *experiment.Experiment) rundir.Environment {
 		env.TargetCPUs = union(env.TargetCPUs, e.Variants[i].Target.CPUs)
 	}
 	return env
+}
+
+// hypervisor names it where the machine only says that there is one.
+func hypervisor(hint string) string {
+	if hint == "yes" {
+		return "virtual machine"
+	}
+	return hint
 }
 
 func union(a, b []int) []int {

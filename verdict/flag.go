@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"dyno/hist"
@@ -95,7 +96,8 @@ func examine(t *rundir.Trial, plan rundir.PlanVariant, tm times, log []hist.Inte
 		if reason == "" {
 			reason = "the trial did not end"
 		}
-		x.raise(FlagIncomplete, true, "%s", reason)
+		first, _, _ := strings.Cut(reason, "\n")
+		x.raise(FlagIncomplete, true, "%s", first)
 		return x.flags
 	}
 	x.lag()

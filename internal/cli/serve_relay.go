@@ -31,6 +31,9 @@ func (a *app) serveRelayCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Logger = a.logger(verbose)
 			if file != "" {
+				if c.Listen != "" || c.To != "" {
+					return usage("the file says where channels listen", "--channels excludes --listen and --to")
+				}
 				return a.serveChannels(cmd.Context(), file, &c)
 			}
 			if cpus != "" {

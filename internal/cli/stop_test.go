@@ -245,7 +245,7 @@ func TestInterruptedQuickLoad(t *testing.T) {
 		t.Fatalf("no run folder is named:\n%s", d.stderr.String())
 	}
 	kept, _, _ := strings.Cut(rest, "\n")
-	defer os.RemoveAll(filepath.Dir(kept))
+	defer func() { _ = os.RemoveAll(filepath.Dir(kept)) }()
 	if f := open(t, kept); f.Complete() || f.Trials[0].Counts.OK == 0 {
 		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Counts)
 	}

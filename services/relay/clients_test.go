@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestRealClients runs other people's clients and servers through every model.
@@ -154,9 +153,6 @@ func iperf(b bed) {
 			out, err := exec.CommandContext(ctx, "iperf3", args...).CombinedOutput()
 			if err != nil && !strings.Contains(string(out), "busy") && !strings.Contains(string(out), "reset") {
 				b.Fatalf("iperf3: %v\n%s", err, out)
-			}
-			if err != nil {
-				time.Sleep(100 * time.Millisecond)
 			}
 			return err == nil
 		})

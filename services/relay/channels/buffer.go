@@ -3,7 +3,6 @@ package channels
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 )
 
@@ -15,6 +14,11 @@ const (
 	dropped           // and counted
 	abandoned         // the drain deadline came first; it stays pending
 )
+
+// errDone is returned by buffer.take and buffer.await when no more will come and
+// everything has been settled. It is not io.EOF, which is what a sink's peer may
+// end with at any time.
+var errDone = errors.New("all settled")
 
 // errFinal is returned by buffer.take when no more will come, everything has
 // been handed out, and some of it has not been settled.
@@ -132,7 +136,7 @@ func (b *buffer) settled(e entry) {
 
 // take appends records to hand to the sink to out: at most max of them, with
 // about maxBytes of payload, and so that at most window are unsettled. It waits
-// for the first. It returns io.EOF when all is done, errFinal when all that is
+// for the first. It returns errDone when all is done, errFinal when all that is
 // left is to settle, and the cause of ctx.
 func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window int) ([]Record, error) {
 	b.mu.Lock()
@@ -145,7 +149,7 @@ func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window i
 		if b.sent.len() > 0 {
 			return out, errFinal
 		}
-		return out, io.EOF
+		return out, errDone
 	}
 	for bytes := 0; len(out) < max && bytes < maxBytes && available(); b.next++ {
 		if b.next == b.sent.len() {
@@ -158,7 +162,7 @@ func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window i
 	return out, nil
 }
 
-// await waits until there is something to hand out. It returns io.EOF when there
+// await waits until there is something to hand out. It returns errDone when there
 // never will be, and the cause of ctx.
 func (b *buffer) await(ctx context.Context) error {
 	b.mu.Lock()
@@ -168,7 +172,7 @@ func (b *buffer) await(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if empty() {
-		return io.EOF
+		return errDone
 	}
 	return nil
 }

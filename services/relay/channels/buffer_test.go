@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -104,10 +103,10 @@ func TestBufferAccounts(t *testing.T) {
 		b.rewind()
 		for {
 			records, err := b.take(ctx, nil, 100, 100, window)
-			if err == io.EOF {
+			if errors.Is(err, errDone) {
 				break
 			}
-			if err == errFinal {
+			if errors.Is(err, errFinal) {
 				t.Fatalf("not settled, although all was")
 			}
 			for _, r := range records {
@@ -135,7 +134,9 @@ func TestBufferBlocks(t *testing.T) {
 		}
 		synctest.Wait()
 		balance(t, b)
-		b.take(t.Context(), nil, 1, 1, 1)
+		if r, err := b.take(t.Context(), nil, 1, 1, 1); len(r) != 1 || err != nil {
+			t.Errorf("take = %v, %v", r, err)
+		}
 		b.settle(1)
 		if got := <-results; got != admitted {
 			t.Errorf("with room again: %v", got)
@@ -173,7 +174,7 @@ func TestBufferWaitsAndEnds(t *testing.T) {
 		if r, err := b.take(t.Context(), nil, 10, 10, 1); len(r) != 1 || err != nil {
 			t.Fatalf("take = %v, %v", r, err)
 		}
-		if _, err := b.take(t.Context(), nil, 10, 10, 1); err != errFinal {
+		if _, err := b.take(t.Context(), nil, 10, 10, 1); !errors.Is(err, errFinal) {
 			t.Fatalf("all handed out: %v", err)
 		}
 		go func() {
@@ -183,10 +184,10 @@ func TestBufferWaitsAndEnds(t *testing.T) {
 		if err := b.flushed(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.take(t.Context(), nil, 10, 10, 1); err != io.EOF {
+		if _, err := b.take(t.Context(), nil, 10, 10, 1); !errors.Is(err, errDone) {
 			t.Fatalf("all settled: %v", err)
 		}
-		if err := b.await(t.Context()); err != io.EOF {
+		if err := b.await(t.Context()); !errors.Is(err, errDone) {
 			t.Fatal(err)
 		}
 	})

@@ -218,6 +218,14 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // Validate reports every fault at once, as joined *Fault. It expects the
 // defaults to be filled in and changes nothing.
 func (c Config) Validate() error {
+	var faults []error
+	for _, f := range c.faults() {
+		faults = append(faults, f)
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) faults() []*Fault {
 	v := &validation{uses: map[string]string{}}
 	v.duration("drain_timeout", c.DrainTimeout, time.Millisecond)
 	if len(c.Channels) == 0 {
@@ -234,11 +242,11 @@ func (c Config) Validate() error {
 		v.buffer(at+"buffer", ch)
 		v.sink(at+"sink", ch)
 	}
-	return errors.Join(v.faults...)
+	return v.faults
 }
 
 type validation struct {
-	faults []error
+	faults []*Fault
 	uses   map[string]string // what may be used once, and the field that does
 }
 
@@ -411,21 +419,20 @@ func ParseConfig(name string, src []byte) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w", name, err)
 	}
 	c = c.WithDefaults()
-	err := c.Validate()
-	if err == nil {
+	faults := c.faults()
+	if len(faults) == 0 {
 		return c, nil
 	}
-	file, parseErr := parser.ParseBytes(src, 0)
-	if parseErr != nil { // it was parsed a moment ago
-		return Config{}, fmt.Errorf("%s: %w", name, err)
+	file, err := parser.ParseBytes(src, 0)
+	if err != nil { // it was parsed a moment ago
+		return Config{}, fmt.Errorf("%s: %w", name, c.Validate())
 	}
-	var faults []error
-	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-		fault := err.(*Fault)
+	var located []error
+	for _, fault := range faults {
 		line, column := locate(file, fault.Field)
-		faults = append(faults, fmt.Errorf("%s:%d:%d: %w", name, line, column, fault))
+		located = append(located, fmt.Errorf("%s:%d:%d: %w", name, line, column, fault))
 	}
-	return Config{}, errors.Join(faults...)
+	return Config{}, errors.Join(located...)
 }
 
 // locate returns where a field stands, or else what should hold it.

@@ -66,7 +66,7 @@ func TestParseConfigLocatesEveryFault(t *testing.T) {
 		want []string
 	}{
 		"not yaml":      {"channels: [", []string{"f.yaml:1:"}},
-		"unknown field": {"channels:\n  - nmae: x\n", []string{`f.yaml:2:5: unknown field "nmae"`}},
+		"unknown field": {"channels:\n  - title: x\n", []string{`f.yaml:2:5: unknown field "title"`}},
 		"wrong type":    {"seed: soon\n", []string{"f.yaml:1:7: "}},
 		"nothing":       {"", []string{"f.yaml:1:1: channels: none"}},
 		"many": {`

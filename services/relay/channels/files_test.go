@@ -51,6 +51,22 @@ func (f *faultyFile) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
+// put replaces a file.
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// send writes to a pipe or connection.
+func send(t *testing.T, w io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Failed writes and syncs leave neither gaps nor repetitions nor torn records.
 func TestFileSinkFaults(t *testing.T) {
 	for _, sync := range []string{SyncAlways, SyncInterval, SyncNever} {
@@ -83,6 +99,28 @@ func TestFileSinkFaults(t *testing.T) {
 			}
 			verify(t, path, 1000)
 		})
+	}
+}
+
+// lateFile fails when it is closed, as a file does whose quota is exceeded when
+// the kernel gets round to writing it.
+type lateFile struct{ *os.File }
+
+func (f lateFile) Close() error { return errors.Join(f.File.Close(), unix.EDQUOT) }
+
+func TestFileSinkFailsWhenClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	srv, err := New(Config{Channels: []Channel{{Name: "c", Source: tcpSource(), Sink: quick(Sink{Kind: File, Path: path, Sync: SyncNever})}}},
+		slog.New(slog.DiscardHandler), nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := srv.channels[0].sink.(*fileSink)
+	f.file = lateFile{f.file.(*os.File)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := srv.Serve(ctx); !errors.Is(err, unix.EDQUOT) || !strings.Contains(err.Error(), "channel c: close sink") {
+		t.Errorf("Serve = %v", err)
 	}
 }
 
@@ -129,7 +167,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
-			os.WriteFile(path, []byte(c.held), 0o600)
+			put(t, path, c.held)
 			s, _, err := openFileSink(Sink{Path: path, Format: c.format}, 100, slog.New(slog.DiscardHandler))
 			if err == nil {
 				if _, _, err := openFileSink(Sink{Path: path, Format: c.format}, 100, slog.New(slog.DiscardHandler)); err == nil {
@@ -229,7 +267,7 @@ func TestFollowAcrossRestarts(t *testing.T) {
 					crashed := rng.IntN(2) == 0 && oldState != nil
 					if crashed {
 						// As after a crash: the position is an earlier one.
-						os.WriteFile(f.path+"-state", oldState, 0o600)
+						put(t, f.path+"-state", string(oldState))
 					}
 					f.write(rng.IntN(20))
 					if seen && !crashed && rng.IntN(2) == 0 { // the saved position may be older than the present file
@@ -247,7 +285,9 @@ func TestFollowAcrossRestarts(t *testing.T) {
 					if info, err := os.Stat(f.path); err == nil && info.Size() > 100 {
 						s.settle(t)
 						before := s.Stats()[0].Truncations
-						os.Truncate(f.path, 0)
+						if err := os.Truncate(f.path, 0); err != nil {
+							t.Fatal(err)
+						}
 						s.until("truncation noticed", func(st Stats) bool { return st.Truncations > before })
 						// Counted, and then its position reset.
 						s.until("position reset", func(Stats) bool { _, pos := s.channels[0].buffer.settledThrough(); return pos.Offset == 0 })
@@ -328,7 +368,7 @@ func checkNumbers(t *testing.T, path string) {
 	}
 	for want := 1; ; want++ {
 		rec, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		var zero, number int
@@ -361,7 +401,9 @@ func TestFollowBlockedThroughRotations(t *testing.T) {
 		})
 	}
 	for i := 1; i < 5; i++ {
-		os.Remove(fmt.Sprintf("%s.%d", f.path, i)) // as logrotate would
+		if err := os.Remove(fmt.Sprintf("%s.%d", f.path, i)); err != nil { // as logrotate would
+			t.Fatal(err)
+		}
 	}
 	close(gate)
 	s.until("all delivered", func(st Stats) bool { return st.Delivered == 200 })
@@ -385,8 +427,10 @@ func TestFollowDetails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer file.Close()
-		file.WriteString(text)
+		_, err = file.WriteString(text)
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	add("before\n")
 	s := serve(t, config, nil, nil)
@@ -411,13 +455,13 @@ func TestFollowDetails(t *testing.T) {
 	}
 
 	// Another file with the same inode is not taken for the old one.
-	os.WriteFile(f.path, []byte("other content, longer than before\n"), 0o600)
+	put(t, f.path, "other content, longer than before\n")
 	s = serve(t, config, nil, nil)
 	has("while down\nnext\nunfinished\nnew\nother content, longer than before\n")
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(source.State, []byte("{}"), 0o600)
+	put(t, source.State, "{}")
 	if _, err := New(config, slog.New(slog.DiscardHandler), nil, nil, nil); err == nil || !strings.Contains(err.Error(), "remove it to begin anew") {
 		t.Errorf("broken state: %v", err)
 	}
@@ -431,7 +475,7 @@ func TestStandardInputToOutput(t *testing.T) {
 		}
 		var out bytes.Buffer
 		s := serve(t, Config{Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout, Format: format}}}}, in, &out)
-		feed.WriteString("one\ntwo\nthree")
+		send(t, feed, "one\ntwo\nthree")
 		feed.Close()
 		if err := s.wait(); err != nil { // it ends by itself
 			t.Error(err)
@@ -460,9 +504,23 @@ func TestStandardStreamsDoNotHang(t *testing.T) {
 	unread, out := io.Pipe()
 	defer unread.Close()
 	s := serve(t, Config{DrainTimeout: 50 * time.Millisecond, Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout}}}}, in, out)
-	feed.WriteString("one\n")
+	send(t, feed, "one\n")
 	s.until("received", func(st Stats) bool { return st.Received == 1 })
 	if err := s.stop(); !errors.Is(err, ErrPending) {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
+// Standard input that cannot be read is not one at its end.
+func TestStandardInputFails(t *testing.T) {
+	in, feed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed.Close()
+	in.Close()
+	s := serve(t, Config{Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout}}}}, in, io.Discard)
+	if err := s.wait(); err == nil || !strings.Contains(err.Error(), "channel c: wait for standard input") {
 		t.Errorf("Serve = %v", err)
 	}
 }
@@ -503,23 +561,25 @@ func TestProducers(t *testing.T) {
 		c.Close()
 	}
 	half := dial()
-	half.Write([]byte("\x00\x00\x00\x01a\x00\x00\x00\x05bc")) // a whole record, and half of one
+	send(t, half, "\x00\x00\x00\x01a\x00\x00\x00\x05bc") // a whole record, and half of one
 	half.Close()
 	reset := dial()
-	reset.Write([]byte("\x00\x00\x00\x01b\x00\x00\x00\x05bc"))
+	send(t, reset, "\x00\x00\x00\x01b\x00\x00\x00\x05bc")
 	s.until("both received", func(st Stats) bool { return st.Received == 2 && st.Torn == 1 })
-	reset.SetLinger(0)
+	if err := reset.SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
 	reset.Close()
 	s.until("both torn", func(st Stats) bool { return st.Torn == 2 && st.Connections == 0 })
 	long := dial()
-	long.Write([]byte("\x00\x00\x00\x0a1234567890\x00\x00\x00\x0b1"))
+	send(t, long, "\x00\x00\x00\x0a1234567890\x00\x00\x00\x0b1")
 	gone(long)
 	s.until("one rejected", func(st Stats) bool { return st.Rejected == 1 && st.Connections == 0 })
 	first, second := dial(), dial()
 	s.until("two connected", func(st Stats) bool { return st.Connections == 2 })
 	gone(dial())
-	first.Write([]byte("\x00\x00\x00\x01c"))
-	second.Write([]byte("\x00\x00\x00\x01d"))
+	send(t, first, "\x00\x00\x00\x01c")
+	send(t, second, "\x00\x00\x00\x01d")
 	// Written before the end, so delivered, although nobody closes.
 	if err := s.stop(); err != nil {
 		t.Error(err)
@@ -542,7 +602,7 @@ func TestIdleProducerIsClosed(t *testing.T) {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(hang))
-	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("idle: %v", err)
 	}
 	if err := s.stop(); err != nil {
@@ -572,7 +632,7 @@ func TestUnixSocketInTheWay(t *testing.T) {
 	if err := open(); err != nil {
 		t.Errorf("stale socket: %v", err)
 	}
-	os.WriteFile(path, []byte("precious"), 0o600)
+	put(t, path, "precious")
 	if err := open(); err == nil {
 		t.Error("took the place of a file")
 	}
@@ -587,7 +647,7 @@ func TestStateOfAnotherStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
-	os.WriteFile(out, stream(record(1, 0, "x")), 0o600)
+	put(t, out, string(stream(record(1, 0, "x"))))
 	_, err := New(Config{Channels: []Channel{{Name: "c", Source: f.source(), Sink: quick(Sink{Kind: File, Format: Framed, Path: out})}}}, slog.New(slog.DiscardHandler), nil, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "move one of them away") {
 		t.Errorf("New = %v", err)

@@ -79,13 +79,13 @@ func (s *state) save(path string) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("save position: %w", err)
+		return fmt.Errorf("save position: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }
 
-// A followSource follows a file that is appended to, rotated and truncated.
+// A followSource follows a file that is appended to, rotated and truncated. It
+// only reads its files, so that nothing is lost when closing one fails.
 type followSource struct {
 	config Source
 	resume *state // where an earlier process left off, if it did
@@ -113,7 +113,7 @@ func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 	defer func() {
 		s.path.close()
 		if s.file != nil {
-			s.file.Close()
+			_ = s.file.Close()
 		}
 	}()
 	poll := time.NewTimer(0)
@@ -167,13 +167,13 @@ func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 
 // open opens the file to begin with: the one an earlier process was reading,
 // under whatever name, and those after it, or else the one at the path.
-func (s *followSource) open(b *buffer) error {
+func (s *followSource) open(b *buffer) (err error) {
 	if s.resume == nil {
 		offset := int64(0)
 		if s.config.From == FromEnd {
 			offset = -1
 		}
-		err := s.openPath(offset) // a file that is not there yet is not an error
+		err = s.openPath(offset) // a file that is not there yet is not an error
 		b.goOnAt(s.at)
 		if s.file != nil {
 			s.path.begin([]fileID{s.at.fileID}, nil)
@@ -182,10 +182,14 @@ func (s *followSource) open(b *buffer) error {
 	}
 	pos := s.resume.Position
 	found, err := findFiles(filepath.Dir(s.config.Path), append(slices.Clone(s.resume.Next), pos.fileID))
-	if err != nil {
-		for _, f := range found {
-			f.Close()
+	defer func() {
+		if err != nil {
+			for _, f := range found {
+				_ = f.Close()
+			}
 		}
+	}()
+	if err != nil {
 		return fmt.Errorf("look for the file to go on with: %w", err)
 	}
 	var seen []fileID
@@ -195,14 +199,14 @@ func (s *followSource) open(b *buffer) error {
 		if err != nil {
 			return fmt.Errorf("go on with a file: %w", err)
 		}
-		if _, err := f.ReadAt(head, 0); err != nil && err != io.EOF {
+		if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("go on with a file: %w", err)
 		}
 		if info.Size() >= pos.Offset && castagnoli(0, head) == pos.HeadSum {
 			s.file, s.at, s.read, s.head = f, pos, pos.Offset, head
 			seen = append(seen, pos.fileID)
 		} else {
-			f.Close()
+			_ = f.Close()
 		}
 	}
 	if s.file == nil && pos.Inode != 0 {
@@ -243,7 +247,7 @@ func findFiles(dir string, ids []fileID) (map[fileID]*os.File, error) {
 				return found, err
 			}
 			if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
-				f.Close()
+				_ = f.Close()
 				continue
 			}
 			found[identity(info)] = f
@@ -278,7 +282,7 @@ func (s *followSource) begin(f *os.File, offset int64) error {
 		err = fmt.Errorf("%s: not a regular file", s.config.Path)
 	}
 	if err != nil {
-		f.Close()
+		_ = f.Close()
 		return fmt.Errorf("follow: %w", err)
 	}
 	s.file, s.head, s.read = f, nil, offset
@@ -295,13 +299,13 @@ func (s *followSource) begin(f *os.File, offset int64) error {
 
 func identity(info os.FileInfo) fileID {
 	st := info.Sys().(*syscall.Stat_t)
-	return fileID{uint64(st.Dev), st.Ino}
+	return fileID{st.Dev, st.Ino}
 }
 
 // step reads once and pushes the records that are complete.
 func (s *followSource) step(hard context.Context, b *buffer) (int, error) {
 	n, err := s.file.ReadAt(s.buf, s.read)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return n, fmt.Errorf("follow: %w", err)
 	}
 	if missing := headBytes - len(s.head); missing > 0 && s.read == int64(len(s.head)) {
@@ -359,7 +363,7 @@ func (s *followSource) finish(hard context.Context, b *buffer) {
 		b.push(hard, 0, line, s.at)
 		return true
 	})
-	s.file.Close()
+	_ = s.file.Close()
 	s.file = nil
 	s.count.rotations.Add(1)
 	s.log.Info("the followed file was rotated", "path", s.config.Path)
@@ -411,7 +415,7 @@ func (w *pathWatch) look() error {
 		return fmt.Errorf("follow: %w", err)
 	}
 	if info, err = f.Stat(); err != nil { // of what was opened, which may be another one since
-		f.Close()
+		_ = f.Close()
 		return fmt.Errorf("follow: %w", err)
 	}
 	if w.isLast(identity(info)) {
@@ -464,7 +468,7 @@ func (w *pathWatch) replaced() bool {
 
 func (w *pathWatch) close() {
 	for f := w.next(); f != nil; f = w.next() {
-		f.Close()
+		_ = f.Close()
 	}
 }
 
@@ -482,11 +486,11 @@ func (w *pathWatch) watch(ctx context.Context, log *slog.Logger) <-chan struct{}
 	dir := filepath.Dir(w.path)
 	const events = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
 	if _, err := unix.InotifyAddWatch(fd, dir, events); err != nil {
-		f.Close()
+		_ = f.Close()
 		log.Warn("cannot be told of changes, will poll", "dir", dir, "err", err)
 		return changes
 	}
-	context.AfterFunc(ctx, func() { f.Close() })
+	context.AfterFunc(ctx, func() { _ = f.Close() })
 	go func() {
 		buf := make([]byte, 16<<10)
 		for {

@@ -125,9 +125,9 @@ func (r *Receiver) ServeConn(ctx context.Context, conn net.Conn) error {
 		switch {
 		case err != nil:
 			return err
-		case readErr == io.EOF && used == have:
+		case errors.Is(readErr, io.EOF) && used == have:
 			return nil
-		case readErr == io.EOF:
+		case errors.Is(readErr, io.EOF):
 			return ErrShort
 		case readErr != nil:
 			return fmt.Errorf("receive: %w", readErr)

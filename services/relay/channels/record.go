@@ -133,7 +133,7 @@ func NewReader(r io.Reader, maxPayload int) (*Reader, error) {
 	f := &Reader{r: bufio.NewReaderSize(r, 64<<10), maxPayload: maxPayload}
 	var b [headerSize]byte
 	n, err := io.ReadFull(f.r, b[:])
-	if err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
 		if bytes.HasPrefix([]byte(headerMagic), b[:min(n, len(headerMagic))]) {
 			return nil, ErrShort
 		}
@@ -209,7 +209,7 @@ func Verify(r io.Reader, maxPayload int) (Summary, error) {
 	s.Stream = f.Stream()
 	for {
 		rec, err := f.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return s, nil
 		}
 		if err != nil {

@@ -94,7 +94,7 @@ type tcpSink struct {
 
 func (s *tcpSink) run(ctx context.Context, b *buffer) error {
 	for {
-		if err := b.await(ctx); err == io.EOF {
+		if err := b.await(ctx); errors.Is(err, errDone) {
 			return nil
 		} else if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *tcpSink) run(ctx context.Context, b *buffer) error {
 				err = s.raw(ctx, conn, b)
 			}
 			conn.Close()
-			if err == io.EOF {
+			if errors.Is(err, errDone) {
 				return nil
 			}
 			b.rewind()
@@ -143,8 +143,8 @@ func (s *tcpSink) raw(ctx context.Context, conn net.Conn, b *buffer) error {
 		var err error
 		records, err = b.take(ctx, records[:0], batchRecords, batchBytes, b.limit.Records)
 		if err != nil {
-			if err == io.EOF {
-				conn.(*net.TCPConn).CloseWrite()
+			if errors.Is(err, errDone) {
+				_ = conn.(*net.TCPConn).CloseWrite() // fails only if the peer is gone, and all is settled
 			}
 			return err
 		}
@@ -190,7 +190,7 @@ func (s *tcpSink) framed(ctx context.Context, conn net.Conn, b *buffer) error {
 	for {
 		var err error
 		records, err = b.take(ctx, records[:0], batchRecords, batchBytes, s.config.Window)
-		if err == errFinal {
+		if errors.Is(err, errFinal) {
 			err = b.flushed(ctx)
 			if err == nil {
 				continue
@@ -276,7 +276,7 @@ func openFileSink(config Sink, maxRecord int, log *slog.Logger) (s *fileSink, he
 	}
 	defer func() {
 		if err != nil {
-			f.Close()
+			err = errors.Join(err, f.Close())
 		}
 	}()
 	s = &fileSink{config: config, file: f, log: log}
@@ -315,7 +315,7 @@ func openFileSink(config Sink, maxRecord int, log *slog.Logger) (s *fileSink, he
 // that is wrong is an error. The summary is nil if there is no whole header.
 func wholeFrames(f io.Reader, maxRecord int) (*Summary, int64, error) {
 	r, err := NewReader(f, maxRecord)
-	if err == io.EOF || errors.Is(err, ErrShort) {
+	if errors.Is(err, io.EOF) || errors.Is(err, ErrShort) {
 		return nil, 0, nil
 	}
 	if err != nil {
@@ -324,7 +324,7 @@ func wholeFrames(f io.Reader, maxRecord int) (*Summary, int64, error) {
 	held := &Summary{Stream: r.Stream()}
 	for {
 		rec, err := r.Next()
-		if err == io.EOF || errors.Is(err, ErrShort) {
+		if errors.Is(err, io.EOF) || errors.Is(err, ErrShort) {
 			return held, r.Offset(), nil
 		}
 		if err != nil {
@@ -338,7 +338,7 @@ func wholeFrames(f io.Reader, maxRecord int) (*Summary, int64, error) {
 // wholeLines returns where the last whole line ends.
 func wholeLines(f io.ReaderAt, size int64, maxRecord int) (int64, error) {
 	tail := make([]byte, min(size, int64(maxRecord)+1))
-	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	for i := len(tail); i > 0; i-- {
@@ -363,8 +363,13 @@ func (s *fileSink) begin(id StreamID) error {
 	return nil
 }
 
-func (s *fileSink) run(ctx context.Context, b *buffer) error {
-	defer s.file.Close()
+func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
+	defer func() {
+		// The kernel's last word on what it took and was not made to sync.
+		if closeErr := s.file.Close(); closeErr != nil {
+			err = errors.Join(err, fmt.Errorf("close sink: %w", closeErr))
+		}
+	}()
 	var records []Record
 	var out []byte
 	lastSync := time.Now()
@@ -379,7 +384,7 @@ func (s *fileSink) run(ctx context.Context, b *buffer) error {
 		var err error
 		records, err = b.take(deadline, records[:0], batchRecords, batchBytes, b.limit.Records)
 		switch {
-		case ctx.Err() != nil, err == io.EOF:
+		case ctx.Err() != nil, errors.Is(err, errDone):
 			return err
 		case err == nil:
 			out = encode(out[:0], s.config.Format, records)
@@ -416,7 +421,7 @@ func (s *fileSink) run(ctx context.Context, b *buffer) error {
 		switch {
 		case err == nil:
 			continue
-		case err == io.EOF:
+		case errors.Is(err, errDone):
 			return nil
 		case ctx.Err() != nil:
 			// What is in the file and not yet synced is one sync away.
@@ -466,7 +471,7 @@ func (s *writerSink) run(ctx context.Context, b *buffer) error {
 	for {
 		var err error
 		records, err = b.take(ctx, records[:0], batchRecords, batchBytes, b.limit.Records)
-		if err == io.EOF {
+		if errors.Is(err, errDone) {
 			return nil
 		}
 		if err != nil {

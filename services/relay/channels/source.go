@@ -172,7 +172,7 @@ func (s *listenSource) produce(ctx, hard context.Context, b *buffer, conn net.Co
 				return errors.New("buffer full")
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -195,7 +195,11 @@ func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
 	split := splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
 	buf := make([]byte, 64<<10)
 	for {
-		if err := readable(ctx, s.in); err != nil {
+		ready, err := readable(ctx, s.in)
+		if err != nil {
+			return fmt.Errorf("wait for standard input: %w", err)
+		}
+		if !ready {
 			return nil // what has not been read stays where it is
 		}
 		n, err := s.in.Read(buf)
@@ -218,7 +222,7 @@ func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
 			if torn {
 				s.count.torn.Add(1)
 			}
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				return fmt.Errorf("read standard input: %w", err)
 			}
 			return nil
@@ -226,28 +230,26 @@ func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
 	}
 }
 
-// readable waits until f can be read or ctx is done. A read of a terminal or
-// pipe, once begun, could not be ended; so it is begun only when it will not
-// wait, and ctx is looked at ten times a second.
-func readable(ctx context.Context, f *os.File) error {
+// readable waits until f can be read, or until ctx is done, and then returns
+// false. A read of a terminal or pipe, once begun, could not be ended; so it is
+// begun only when it will not wait, and ctx is looked at ten times a second.
+func readable(ctx context.Context, f *os.File) (bool, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
-		return err
+		return false, err
 	}
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	for ctx.Err() == nil {
 		var n int
 		var pollErr error
 		err := raw.Control(func(fd uintptr) {
 			n, pollErr = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
-		if n > 0 || pollErr != nil && pollErr != unix.EINTR {
-			return nil // the read tells what is wrong, if anything is
+		if n > 0 || pollErr != nil && !errors.Is(pollErr, unix.EINTR) {
+			return true, nil // the read tells what is wrong, if anything is
 		}
 	}
+	return false, nil
 }

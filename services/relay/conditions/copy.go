@@ -123,7 +123,7 @@ func (l *line) fill(ctx context.Context, src io.Reader, s *Shaper) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			l.put(s.Chunk(0, now))
 			return nil
 		case err != nil:
@@ -208,7 +208,7 @@ func (l *line) drain(ctx context.Context, dst io.Writer) (written int64, err err
 			notify(l.space)
 		case reset:
 			return written, ErrReset
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return written, nil
 		case err != nil:
 			return written, err

@@ -26,7 +26,7 @@ type bench struct {
 	done           chan struct{}
 }
 
-func pipes(p *Profile, ctx context.Context) *bench {
+func pipes(ctx context.Context, p *Profile) *bench {
 	b := &bench{done: make(chan struct{})}
 	b.client, b.src = net.Pipe()
 	b.dst, b.server = net.Pipe()
@@ -38,6 +38,9 @@ func pipes(p *Profile, ctx context.Context) *bench {
 	return b
 }
 
+// write sends p. When that fails, it shows in what arrives.
+func (b *bench) write(p []byte) { _, _ = b.client.Write(p) }
+
 func (b *bench) close() {
 	b.client.Close()
 	b.server.Close()
@@ -47,13 +50,13 @@ func (b *bench) close() {
 
 func TestDelayIsExactAndDoesNotThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := pipes(&Profile{ToServer: Link{Delay: 100 * time.Millisecond}}, t.Context())
+		b := pipes(t.Context(), &Profile{ToServer: Link{Delay: 100 * time.Millisecond}})
 		defer b.close()
 		begin := time.Now()
 		const chunks = 50
 		go func() {
 			for range chunks {
-				b.client.Write([]byte{1})
+				b.write([]byte{1})
 				time.Sleep(time.Millisecond)
 			}
 			b.client.Close()
@@ -67,7 +70,7 @@ func TestDelayIsExactAndDoesNotThrottle(t *testing.T) {
 				t.Fatalf("byte %d arrived after %v, want %v", i, got, want)
 			}
 		}
-		if _, err := b.server.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := b.server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Fatalf("end of stream: %v", err)
 		}
 		if got := time.Since(begin); got != 150*time.Millisecond {
@@ -81,11 +84,11 @@ func TestDelayIsExactAndDoesNotThrottle(t *testing.T) {
 
 func TestBandwidthIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := pipes(&Profile{ToServer: Link{Bandwidth: 1 << 20, Delay: 20 * time.Millisecond}}, t.Context())
+		b := pipes(t.Context(), &Profile{ToServer: Link{Bandwidth: 1 << 20, Delay: 20 * time.Millisecond}})
 		defer b.close()
 		begin := time.Now()
 		go func() {
-			b.client.Write(make([]byte, 4<<20))
+			b.write(make([]byte, 4<<20))
 			b.client.Close()
 		}()
 		n, err := io.Copy(io.Discard, b.server)
@@ -100,11 +103,11 @@ func TestBandwidthIsExact(t *testing.T) {
 
 func TestFullBufferHoldsTheSenderBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := pipes(&Profile{ToServer: Link{Delay: time.Second, Buffer: 1000}}, t.Context())
+		b := pipes(t.Context(), &Profile{ToServer: Link{Delay: time.Second, Buffer: 1000}})
 		defer b.close()
 		begin := time.Now()
 		go func() {
-			b.client.Write(make([]byte, 3000))
+			b.write(make([]byte, 3000))
 			b.client.Close()
 		}()
 		if _, err := io.ReadFull(b.server, make([]byte, 3000)); err != nil {
@@ -119,9 +122,9 @@ func TestFullBufferHoldsTheSenderBack(t *testing.T) {
 
 func TestSlowReaderHoldsTheSenderBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := pipes(&Profile{ToServer: Link{ReadRate: 1000}}, t.Context())
+		b := pipes(t.Context(), &Profile{ToServer: Link{ReadRate: 1000}})
 		defer b.close()
-		go io.Copy(io.Discard, b.server)
+		go func() { _, _ = io.Copy(io.Discard, b.server) }()
 		begin := time.Now()
 		if _, err := b.client.Write(make([]byte, 1050)); err != nil {
 			t.Fatal(err)
@@ -134,9 +137,9 @@ func TestSlowReaderHoldsTheSenderBack(t *testing.T) {
 
 func TestResetAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := pipes(&Profile{ToServer: Link{ResetAfter: 1500, Delay: time.Millisecond}}, t.Context())
+		b := pipes(t.Context(), &Profile{ToServer: Link{ResetAfter: 1500, Delay: time.Millisecond}})
 		defer b.close()
-		go b.client.Write(make([]byte, 5000))
+		go b.write(make([]byte, 5000))
 		n, _ := io.Copy(io.Discard, b.server)
 		if <-b.done; !errors.Is(b.err, ErrReset) || b.n != 1500 || n != 1500 {
 			t.Errorf("Copy = %d, %v with %d received; want 1500 and a reset", b.n, b.err, n)
@@ -155,8 +158,8 @@ func TestCancelEndsCopyWhereverItWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
-				b := pipes(&Profile{ToServer: l}, ctx)
-				go b.client.Write(make([]byte, 100))
+				b := pipes(ctx, &Profile{ToServer: l})
+				go b.write(make([]byte, 100))
 				time.Sleep(time.Second)
 				why := errors.New("enough")
 				cancel(why)
@@ -172,9 +175,9 @@ func TestCancelEndsCopyWhereverItWaits(t *testing.T) {
 
 func TestFailuresAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := pipes(&Profile{ToServer: Link{Delay: time.Millisecond}}, t.Context())
+		b := pipes(t.Context(), &Profile{ToServer: Link{Delay: time.Millisecond}})
 		b.server.Close() // writing fails while the reader waits for more
-		b.client.Write([]byte("x"))
+		b.write([]byte("x"))
 		<-b.done
 		if !errors.Is(b.err, io.ErrClosedPipe) || b.n != 0 {
 			t.Errorf("dst gone: Copy = %d, %v", b.n, b.err)
@@ -182,9 +185,9 @@ func TestFailuresAreReported(t *testing.T) {
 		b.close()
 	})
 	synctest.Test(t, func(t *testing.T) {
-		b := pipes(&Profile{ToServer: Link{Delay: time.Second}}, t.Context())
+		b := pipes(t.Context(), &Profile{ToServer: Link{Delay: time.Second}})
 		defer b.close()
-		b.client.Write([]byte("x"))
+		b.write([]byte("x"))
 		b.src.SetReadDeadline(time.Now().Add(time.Millisecond))
 		got, _ := io.ReadAll(b.server)
 		if <-b.done; string(got) != "x" || b.err == nil {
@@ -211,7 +214,7 @@ func TestIntegrityAndDeterminism(t *testing.T) {
 		}
 		run := func() (res result) {
 			synctest.Test(t, func(t *testing.T) {
-				b := pipes(p, t.Context())
+				b := pipes(t.Context(), p)
 				rng := rand.NewChaCha8([32]byte{1})
 				var sent bytes.Buffer
 				var writer sync.WaitGroup
@@ -220,7 +223,7 @@ func TestIntegrityAndDeterminism(t *testing.T) {
 						chunk := make([]byte, n)
 						rng.Read(chunk)
 						sent.Write(chunk)
-						b.client.Write(chunk)
+						b.write(chunk)
 						time.Sleep(time.Millisecond)
 					}
 					b.client.Close()
@@ -275,16 +278,14 @@ func TestOverTCP(t *testing.T) {
 	results := make(chan error, 2)
 	go func() {
 		_, err := p.Copy(t.Context(), dst, src, ToServer, 1)
-		dst.CloseWrite()
-		results <- err
+		results <- errors.Join(err, dst.CloseWrite())
 	}()
 	go func() {
 		n, err := p.Copy(t.Context(), src, dst, ToClient, 1)
 		if n != 1<<20 {
 			t.Errorf("%d bytes before the reset", n)
 		}
-		src.SetLinger(0)
-		dst.SetLinger(0)
+		err = errors.Join(err, src.SetLinger(0), dst.SetLinger(0))
 		src.Close()
 		dst.Close()
 		results <- err
@@ -292,8 +293,10 @@ func TestOverTCP(t *testing.T) {
 	sent := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{2}).Read(sent)
 	go func() {
-		client.Write(sent)
-		client.CloseWrite()
+		_, err := client.Write(sent)
+		if err := errors.Join(err, client.CloseWrite()); err != nil {
+			t.Errorf("client: %v", err)
+		}
 	}()
 	got, err := io.ReadAll(server)
 	if err != nil || !bytes.Equal(got, sent) {
@@ -302,8 +305,10 @@ func TestOverTCP(t *testing.T) {
 	if err := <-results; err != nil {
 		t.Errorf("to server: %v", err)
 	}
-	server.SetWriteDeadline(time.Now().Add(20 * time.Second)) // against hanging
-	server.Write(sent)                                        // is cut off; a reset also discards what the kernel still holds
+	if err := server.SetWriteDeadline(time.Now().Add(20 * time.Second)); err != nil { // against hanging
+		t.Error(err)
+	}
+	_, _ = server.Write(sent) // is cut off; a reset also discards what the kernel still holds
 	if n, err := io.Copy(io.Discard, client); n > 1<<20 || !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client read %d bytes, then %v", n, err)
 	}

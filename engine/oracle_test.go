@@ -1,0 +1,115 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"dyno/engine"
+	"dyno/hist"
+	"dyno/pace"
+	"dyno/truth"
+)
+
+// The benchmarks below hold the engine against servers whose answer is known.
+// They say how far off it is on this machine; see bench/oracles.sh. The server
+// has the first CPU, the engine the second.
+
+const (
+	serverCPU = 0
+	engineCPU = 1
+	// spin is what the lab uses where the generator has CPUs of its own.
+	spin = 60 * time.Microsecond
+)
+
+// BenchmarkFreeze loads a server that freezes for 100 ms in every second.
+func BenchmarkFreeze(b *testing.B) {
+	const (
+		hold, period = 100 * time.Millisecond, time.Second
+		periods      = 10
+	)
+	for _, rate := range []float64{200, 2000} {
+		b.Run(fmt.Sprintf("rate=%v", rate), func(b *testing.B) {
+			s, err := truth.StartFreeze(context.Background(), truth.Config{CPUs: []int{serverCPU}, Spin: spin}, hold, period)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			schedule, err := pace.New(pace.Steady(rate, 0), pace.Constant, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				r := run(b, engine.Config{
+					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: schedule, Connections: 500,
+					Warmup: period, Window: periods * period, CPUs: []int{engineCPU}, Spin: spin,
+				})
+				report(b, s, schedule, r)
+			}
+		})
+	}
+}
+
+// report holds quantiles against those of what had to happen to each arrival,
+// given when the server truly froze, how long, and how long it took to drain: one
+// that comes u into a freeze of length H waits H − u, and then for those that
+// came before it, a share u/H of the drain. In the limit of many arrivals that is
+// truth.FreezeQuantile, and the drain on top.
+func report(b *testing.B, s *truth.Freeze, schedule *pace.Schedule, r *engine.Result) {
+	b.Helper()
+	predicted := hist.New()
+	freezes := s.Log()
+	var drain time.Duration
+	arrivals := schedule.Split(0, 1)
+	for {
+		_, at, _ := arrivals.Next()
+		if at >= r.WindowStart+r.Window {
+			break
+		}
+		if at < r.WindowStart {
+			continue
+		}
+		var wait time.Duration
+		for _, f := range freezes {
+			u := r.Start.Add(at).Sub(f.Start)
+			if u >= 0 && u < f.Length {
+				wait = f.Length - u + time.Duration(float64(f.Drain)*float64(u)/float64(f.Length))
+				drain = max(drain, f.Drain)
+			}
+		}
+		predicted.Record(int64(wait))
+	}
+	b.ReportMetric(float64(drain)/1e6, "longest-drain-ms")
+	for _, q := range []struct {
+		name  string
+		value float64
+	}{{"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}} {
+		want, got := float64(predicted.Quantile(q.value)), float64(r.Latency[engine.Response].Quantile(q.value))
+		b.ReportMetric(got/1e6, q.name+"-ms")
+		b.ReportMetric(100*(got/want-1), q.name+"-error-%")
+	}
+	b.ReportMetric(float64(r.Latency[engine.GeneratorLag].Quantile(0.99))/1e3, "lag-p99-µs")
+}
+
+// BenchmarkSendLag loads a server that costs next to nothing, at 5,000 requests a
+// second.
+func BenchmarkSendLag(b *testing.B) {
+	for _, spin := range []time.Duration{0, spin} {
+		b.Run(fmt.Sprintf("spin=%v", spin), func(b *testing.B) {
+			s := null(b, truth.Config{CPUs: []int{serverCPU}})
+			for b.Loop() {
+				r := run(b, engine.Config{
+					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: poisson(b, 5000), Connections: 64,
+					Warmup: 500 * time.Millisecond, Window: 5 * time.Second, CPUs: []int{engineCPU}, Spin: spin,
+				})
+				lag := r.Latency[engine.SendLag]
+				b.ReportMetric(float64(lag.Quantile(0.5))/1e3, "p50-µs")
+				b.ReportMetric(float64(lag.Quantile(0.99))/1e3, "p99-µs")
+				b.ReportMetric(float64(lag.Quantile(0.999))/1e3, "p99.9-µs")
+				b.ReportMetric(100*(r.Workers.Total()-r.Spun).Seconds()/r.Window.Seconds(), "cpu-%")
+				b.ReportMetric(float64(r.Counts.OK)/r.Window.Seconds(), "req/s")
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package stat
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestKneeFixtures(t *testing.T) {
+	for _, c := range readSeries[struct {
+		Name        string
+		X, Y        []float64
+		Curve       string
+		Sensitivity float64
+		Knee        int
+	}](t, "knees.json") {
+		t.Run(c.Name, func(t *testing.T) {
+			curve := map[string]Curve{"convex": Convex, "concave": Concave}[c.Curve]
+			before := slices.Clone(c.Y)
+			at, ok, err := Knee(c.X, c.Y, curve, c.Sensitivity)
+			if err != nil || ok != (c.Knee >= 0) || ok && at != c.Knee {
+				t.Errorf("knee at %d, %v, %v, want %d", at, ok, err, c.Knee)
+			}
+			if !slices.Equal(before, c.Y) {
+				t.Error("the caller's values have changed")
+			}
+		})
+	}
+}
+
+func TestKneeOfTwoLines(t *testing.T) {
+	x := counting(21)
+	for _, c := range []struct {
+		curve       Curve
+		left, right float64
+	}{{Convex, 1, 20}, {Concave, 20, 1}} {
+		for bend := 3; bend < 18; bend++ {
+			y := make([]float64, len(x))
+			for i := range y {
+				y[i] = c.left*min(x[i], float64(bend)) + c.right*max(0, x[i]-float64(bend))
+			}
+			if at, ok, err := Knee(x, y, c.curve, 1); at != bend || !ok || err != nil {
+				t.Errorf("curve %v bent at %d: %d, %v, %v", c.curve, bend, at, ok, err)
+			}
+			if _, ok, err := Knee(x, y, 1-c.curve, 1); ok || err != nil {
+				t.Errorf("curve %v bent the other way at %d: %v, %v", c.curve, bend, ok, err)
+			}
+		}
+	}
+	for _, y := range [][]float64{x, slices.Repeat([]float64{3}, len(x))} {
+		if at, ok, err := Knee(x, y, Convex, 1); ok || err != nil {
+			t.Errorf("straight line: %d, %v, %v", at, ok, err)
+		}
+	}
+}
+
+func TestKneeInOtherUnits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ys, scale, shift := drawnSeries(t, 5, 30)
+		xs := counting(len(ys))
+		curve := rapid.SampledFrom([]Curve{Convex, Concave}).Draw(t, "curve")
+		a, okA, errA := Knee(xs, ys, curve, 1.01) // so that no rounding decides
+		b, okB, errB := Knee(affine(xs, 0.5, 3), affine(ys, scale, shift), curve, 1.01)
+		if errA != nil || errB != nil || a != b || okA != okB {
+			t.Fatalf("knee %d, %v, %v, in other units %d, %v, %v", a, okA, errA, b, okB, errB)
+		}
+	})
+}
+
+func TestKneeRefuses(t *testing.T) {
+	x, y := counting(5), []float64{1, 2, 3, 5, 9}
+	for name, c := range map[string]struct {
+		x, y        []float64
+		curve       Curve
+		sensitivity float64
+		want        string
+	}{
+		"few":         {x[:4], y[:4], Convex, 1, "too few"},
+		"lengths":     {x, y[:4], Convex, 1, "5 values of x and 4 of y"},
+		"nan":         {x, []float64{1, 2, math.NaN(), 4, 5}, Convex, 1, "y: value 2 is NaN"},
+		"order":       {[]float64{1, 2, 2, 3, 4}, y, Convex, 1, "want it to increase"},
+		"curve":       {x, y, 7, 1, "curve 7"},
+		"sensitivity": {x, y, Convex, math.NaN(), "sensitivity NaN"},
+	} {
+		if _, _, err := Knee(c.x, c.y, c.curve, c.sensitivity); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

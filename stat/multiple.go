@@ -1,0 +1,59 @@
+package stat
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Holm returns p-values adjusted so that, with those at most alpha taken as
+// found, the chance of any false finding in the family is at most alpha, however
+// the tests depend on each other (Holm: A simple sequentially rejective multiple
+// test procedure, 1979). They are in the order of the argument. An empty family
+// is none; a p outside 0 to 1 is an error.
+func Holm(p []float64) ([]float64, error) {
+	order, err := rising(p)
+	if err != nil {
+		return nil, err
+	}
+	adjusted := make([]float64, len(p))
+	last := 0.0
+	for k, i := range order {
+		last = max(last, min(1, float64(len(p)-k)*p[i]))
+		adjusted[i] = last
+	}
+	return adjusted, nil
+}
+
+// BenjaminiHochberg returns p-values adjusted so that, with those at most alpha
+// taken as found, about that share of the findings is false at worst
+// (Benjamini, Hochberg: Controlling the false discovery rate, 1995). It assumes
+// that the tests are independent or depend positively, as comparisons with one
+// base do. They are in the order of the argument. An empty family is none; a p
+// outside 0 to 1 is an error.
+func BenjaminiHochberg(p []float64) ([]float64, error) {
+	order, err := rising(p)
+	if err != nil {
+		return nil, err
+	}
+	adjusted := make([]float64, len(p))
+	last := 1.0
+	for k, i := range slices.Backward(order) {
+		last = min(last, p[i]*(float64(len(p))/float64(k+1)))
+		adjusted[i] = last
+	}
+	return adjusted, nil
+}
+
+// rising returns the places of p-values, the smallest first.
+func rising(p []float64) ([]int, error) {
+	order := make([]int, len(p))
+	for i, x := range p {
+		if !(x >= 0 && x <= 1) {
+			return nil, fmt.Errorf("p-value %d is %v: want 0 to 1", i, x)
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	return order, nil
+}

@@ -1,0 +1,86 @@
+package stat
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// ErrTooFew says that more values are needed for an answer.
+var ErrTooFew = errors.New("too few values")
+
+// largest is the greatest magnitude of a value: its square can still be summed.
+const largest = 1e150
+
+// An Interval reaches from Low to High, both included, in the unit of what was
+// estimated. An end that the data do not bound is infinite.
+type Interval struct{ Low, High float64 }
+
+// Contains tells whether the interval holds x. One with a NaN holds nothing.
+func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
+
+// Within tells whether the whole interval lies inside another.
+func (i Interval) Within(o Interval) bool { return o.Contains(i.Low) && o.Contains(i.High) }
+
+// Quantile returns the q-quantile of a sample by linear interpolation between
+// its order statistics, as most statistics programs do unasked (definition 7 of
+// Hyndman and Fan: Sample quantiles in statistical packages, 1996).
+func Quantile(values []float64, q float64) (float64, error) {
+	if err := checkValues(values, 1); err != nil {
+		return math.NaN(), err
+	}
+	if !(q >= 0 && q <= 1) {
+		return math.NaN(), fmt.Errorf("quantile %v: want 0 to 1", q)
+	}
+	return interpolate(slices.Sorted(slices.Values(values)), q), nil
+}
+
+// Median returns the middle of a sample, or the mean of the middle two.
+func Median(values []float64) (float64, error) { return Quantile(values, 0.5) }
+
+// interpolate returns the q-quantile of sorted values.
+func interpolate(sorted []float64, q float64) float64 {
+	position := q * float64(len(sorted)-1)
+	below := int(position)
+	if below+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[below] + (position-float64(below))*(sorted[below+1]-sorted[below])
+}
+
+// checkValues refuses what cannot be computed with.
+func checkValues(values []float64, least int) error {
+	if len(values) < least {
+		return fmt.Errorf("%w: %d, want at least %d", ErrTooFew, len(values), least)
+	}
+	for i, x := range values {
+		if !(math.Abs(x) <= largest) { // NaN too
+			return fmt.Errorf("value %d is %v: want a number of at most %v in magnitude", i, x, float64(largest))
+		}
+	}
+	return nil
+}
+
+// checkConfidence refuses a confidence that no interval can have, or that no
+// sample can give.
+func checkConfidence(confidence float64) error {
+	if !(confidence > 0 && confidence <= 1-1e-9) {
+		return fmt.Errorf("confidence %v: want more than 0 and less than 1, such as 0.95", confidence)
+	}
+	return nil
+}
+
+// checkMargin refuses a margin that divides nothing from nothing.
+func checkMargin(margin float64) error {
+	if !(margin > 0 && margin <= 1) {
+		return fmt.Errorf("margin %v: want more than 0 and at most 1, such as 0.02 for 2 %%", margin)
+	}
+	return nil
+}
+
+// newRNG returns the source of random numbers of a seed.
+func newRNG(seed uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+}

@@ -1,0 +1,256 @@
+package stat
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// readSeries reads a fixture that testdata/series/make.py made.
+func readSeries[C any](t *testing.T, name string) []C {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "series", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ Cases []C }
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if len(doc.Cases) == 0 {
+		t.Fatalf("%s: no cases", name)
+	}
+	return doc.Cases
+}
+
+// near compares with a tolerance relative to the larger, and to 1e-12 near 0.
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tolerance*max(math.Abs(got), math.Abs(want))+1e-12) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// gaussian returns n normal values of standard deviation 1.
+func gaussian(seed uint64, n int) []float64 {
+	rng := newRNG(seed)
+	xs := make([]float64, n)
+	for i := range xs {
+		xs[i] = rng.NormFloat64()
+	}
+	return xs
+}
+
+// autoregressive returns n values of standard deviation 1, neighbours of which have
+// correlation phi.
+func autoregressive(seed uint64, n int, phi float64) []float64 {
+	xs := gaussian(seed, n)
+	for i := range xs[1:] {
+		xs[i+1] = phi*xs[i] + math.Sqrt(1-phi*phi)*xs[i+1]
+	}
+	return xs
+}
+
+// affine returns a·x + b.
+func affine(xs []float64, a, b float64) []float64 {
+	ys := make([]float64, len(xs))
+	for i, x := range xs {
+		ys[i] = a*x + b
+	}
+	return ys
+}
+
+// drawnSeries draws a series of tenths, with ties now and then, and a change of
+// units that is exact in binary.
+func drawnSeries(t *rapid.T, least, most int) (xs []float64, scale, shift float64) {
+	xs = rapid.SliceOfN(rapid.Map(rapid.IntRange(-4000, 4000), func(i int) float64 { return float64(i) / 8 }), least, most).Draw(t, "values")
+	scale = math.Ldexp(1, rapid.IntRange(-20, 20).Draw(t, "scale"))
+	shift = scale * float64(rapid.IntRange(-1000, 1000).Draw(t, "shift"))
+	return xs, scale, shift
+}
+
+func TestSeriesFixtures(t *testing.T) {
+	for _, c := range readSeries[struct {
+		Name       string
+		Values     []float64
+		ACF        []float64
+		Lags       int
+		Time       float64
+		Truncation int
+		Steady     bool
+		Halves     float64
+	}](t, "series.json") {
+		t.Run(c.Name, func(t *testing.T) {
+			before := slices.Clone(c.Values)
+			rho, err := Autocorrelation(c.Values, len(c.ACF)-1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range rho {
+				near(t, "autocorrelation", rho[k], c.ACF[k], 1e-10)
+			}
+			d, err := MeasureDependence(c.Values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "lag 1", d.Lag1, c.ACF[1], 1e-10)
+			near(t, "time", d.Time, c.Time, 1e-10)
+			near(t, "effective size", d.EffectiveSize, float64(len(c.Values))/c.Time, 1e-10)
+			if d.Lags != c.Lags {
+				t.Errorf("%d lags, want %d", d.Lags, c.Lags)
+			}
+			cut, err := MSER5(c.Values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := (Truncation{Index: c.Truncation, Steady: c.Steady}); cut != want {
+				t.Errorf("truncation %+v, want %+v", cut, want)
+			}
+			halves, err := HalvesDifference(c.Values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "halves", halves, c.Halves, 1e-9)
+			if !slices.Equal(before, c.Values) {
+				t.Error("the caller's values have changed")
+			}
+		})
+	}
+}
+
+// The integrated autocorrelation time of x = φ·x′ + ε is (1+φ)/(1−φ).
+func TestDependenceOfKnownProcess(t *testing.T) {
+	for _, phi := range []float64{0, 0.3, 0.6, 0.9} {
+		mean := 0.0
+		const repeats = 20
+		for seed := range uint64(repeats) {
+			d, err := MeasureDependence(autoregressive(seed, 5000, phi))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mean += d.Time / repeats
+		}
+		if want := (1 + phi) / (1 - phi); math.Abs(mean/want-1) > 0.1 {
+			t.Errorf("φ %v: time %v, want %v", phi, mean, want)
+		}
+	}
+}
+
+func TestMSER5TakesTheWorst(t *testing.T) {
+	const n = 400
+	from := func(seed uint64, start int) []float64 { // a warm-up of so many values
+		xs := gaussian(seed, n)
+		for i := range xs[:start] {
+			xs[i] += 50
+		}
+		return xs
+	}
+	steady, late, later, never := from(1, 0), from(2, 60), from(5, 90), from(4, 250)
+	for _, c := range []struct {
+		name   string
+		series [][]float64
+		want   Truncation
+	}{
+		{"steady", [][]float64{slices.Repeat([]float64{7}, 200)}, Truncation{0, true, 0}},
+		{"constant beside", [][]float64{slices.Repeat([]float64{1.1}, 100), late}, Truncation{60, true, 1}},
+		{"longest", [][]float64{steady, late, later}, Truncation{90, true, 2}},
+		{"not steady is worse than long", [][]float64{later, never, late}, Truncation{250, false, 1}},
+	} {
+		got, err := MSER5(c.series...)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
+		}
+	}
+}
+
+// What has no trend and no warm-up is called steady nearly always.
+func TestMSER5OnSteadySeries(t *testing.T) {
+	unsteady := 0
+	for seed := range uint64(200) {
+		cut, err := MSER5(gaussian(seed, 300))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !cut.Steady {
+			unsteady++
+		}
+	}
+	if unsteady > 5 {
+		t.Errorf("%d of 200 steady series called not steady", unsteady)
+	}
+}
+
+func TestSeriesKeepTheirMeaningInOtherUnits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		xs, scale, shift := drawnSeries(t, 100, 160)
+		ys := affine(xs, scale, shift)
+		a, errA := MSER5(xs)
+		b, errB := MSER5(ys)
+		if errA != nil || errB != nil {
+			t.Fatal(errA, errB)
+		}
+		if s, u := mserAt(xs, a), mserAt(xs, b); math.Abs(s-u) > 1e-9*s { // equal but for rounding
+			t.Fatalf("truncation %+v in other units %+v", a, b)
+		}
+		c, errC := MeasureDependence(xs)
+		d, errD := MeasureDependence(ys)
+		if errors.Is(errC, ErrConstant) && errors.Is(errD, ErrConstant) {
+			return
+		}
+		if errC != nil || errD != nil {
+			t.Fatal(errC, errD)
+		}
+		if math.Abs(c.Lag1-d.Lag1) > 1e-9 || c.Lags == d.Lags && math.Abs(c.Time-d.Time) > 1e-9*c.Time {
+			t.Fatalf("dependence %+v in other units %+v", c, d)
+		}
+		if c.Time < 1 || c.EffectiveSize > float64(len(xs)) || math.Abs(c.Lag1) > 1 {
+			t.Fatalf("dependence %+v", c)
+		}
+	})
+}
+
+// mserAt returns the statistic that MSER5 minimises.
+func mserAt(xs []float64, cut Truncation) float64 {
+	zs := batchMeans(xs, MSERBatch)[cut.Index/MSERBatch:]
+	mean, sum := meanOf(zs), 0.0
+	for _, z := range zs {
+		sum += (z - mean) * (z - mean)
+	}
+	return sum / float64(len(zs)*len(zs))
+}
+
+func TestSeriesRefuse(t *testing.T) {
+	good := gaussian(1, 100)
+	nan := slices.Concat(good, []float64{math.NaN()})
+	inf := slices.Concat(good, []float64{math.Inf(1)})
+	flat := slices.Repeat([]float64{0.1}, 60)
+	for name, c := range map[string]struct {
+		do   func() error
+		want string
+	}{
+		"no series":       {func() error { _, err := MSER5(); return err }, "no series"},
+		"short":           {func() error { _, err := MSER5(good, good[:99]); return err }, "mser-5: series 1: too few values: 99, want at least 100"},
+		"nan":             {func() error { _, err := MSER5(good, nan); return err }, "mser-5: series 1: value 100 is NaN"},
+		"halves nan":      {func() error { _, err := HalvesDifference(nan); return err }, "value 100 is NaN"},
+		"halves of one":   {func() error { _, err := HalvesDifference(good[:1]); return err }, "too few"},
+		"halves of zero":  {func() error { _, err := HalvesDifference([]float64{-1, 1}); return err }, "the mean is 0"},
+		"lag too long":    {func() error { _, err := Autocorrelation(good, 100); return err }, "lag 100: want 0 to 99"},
+		"lag below 0":     {func() error { _, err := Autocorrelation(good, -1); return err }, "lag -1"},
+		"infinite":        {func() error { _, err := Autocorrelation(inf, 1); return err }, "value 100 is +Inf"},
+		"constant":        {func() error { _, err := Lag1(flat); return err }, ErrConstant.Error()},
+		"constant time":   {func() error { _, err := MeasureDependence(flat); return err }, ErrConstant.Error()},
+		"dependence few":  {func() error { _, err := MeasureDependence(good[:9]); return err }, "want at least 10"},
+		"dependence none": {func() error { _, err := MeasureDependence(nil); return err }, "too few"},
+	} {
+		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package stat
+
+import (
+	"math"
+	"testing"
+)
+
+func TestStoppingValidate(t *testing.T) {
+	for _, c := range []struct {
+		s    Stopping
+		says string // nothing when it is valid
+	}{
+		{Stopping{Rule: FixedRounds, Rounds: 2}, ""},
+		{Stopping{Rule: FixedRounds, Rounds: 1}, "rounds 1: want 2 to 1000000 for fixed rounds"},
+		{Stopping{Rule: Precision, Rounds: 8, Margin: 0.02}, ""},
+		{Stopping{Rule: Precision, Rounds: 7}, "margin 0: want more than 0 and at most 1, such as 0.02 for 2 %\nrounds 7: want 8 to"},
+		{Stopping{Rule: ThreeLooks, Rounds: 12}, ""},
+		{Stopping{Rule: ThreeLooks, Rounds: 11}, "rounds 11: want 12 to 1000000 for three looks"},
+		{Stopping{Rule: ThreeLooks, Rounds: MaxRounds + 1}, "rounds 1000001"},
+		{Stopping{Rule: 3, Rounds: 8}, "rule 3"},
+		{Stopping{Rule: -1, Rounds: 8}, "rule -1"},
+	} {
+		err := c.s.Validate()
+		if c.says == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", c.s, err)
+			}
+			continue
+		}
+		expectError(t, err, c.says)
+		_, err = c.s.Decide(nil)
+		expectError(t, err, c.says)
+	}
+}
+
+// alternating returns log ratios about a mean.
+func alternating(n int, mean, spread float64) []float64 {
+	d := make([]float64, n)
+	for i := range d {
+		d[i] = mean + spread*float64(1-2*(i%2))
+	}
+	return d
+}
+
+func TestDecide(t *testing.T) {
+	fixed := Stopping{Rule: FixedRounds, Rounds: 8}
+	precision := Stopping{Rule: Precision, Rounds: 20, Margin: 0.02}
+	looks := Stopping{Rule: ThreeLooks, Rounds: 24}
+	for _, c := range []struct {
+		name string
+		s    Stopping
+		d    []float64
+		want Decision
+	}{
+		{"no rounds yet", fixed, nil, Decision{false, "0 of 8 rounds", 0.95}},
+		{"significant, and not all", fixed, alternating(7, 1, 0.001), Decision{false, "7 of 8 rounds", 0.95}},
+		{"all", fixed, alternating(8, 0, 1), Decision{true, "all 8 rounds are made", 0.95}},
+		{"narrow too early", precision, alternating(7, 0, 0), Decision{false, "7 of 20 rounds", 0.966}},
+		{"narrow", precision, alternating(8, 0.01, 0.005), Decision{true, "half-width 0.005 after 8 rounds, want 0.0099", 0.966}},
+		{"wide", precision, alternating(8, 0.5, 0.02), Decision{false, "half-width 0.02 after 8 rounds, want 0.0099", 0.966}},
+		{"wide to the end", precision, alternating(20, 0, 1), Decision{true, "all 20 rounds are made", 0.966}},
+		{"between looks", looks, alternating(9, 1, 0.001), Decision{false, "9 of 24 rounds", 0.955}},
+		{"first look, clear", looks, alternating(8, 1, 0.1), Decision{true, "look 1 of 3: p 2.8e-08, stops at 0.0005", 0.9995}},
+		{"first look, p 0.03", looks, alternating(8, 0.1, 0.1), Decision{false, "look 1 of 3: p 0.033, stops at 0.0005", 0.9995}},
+		{"second look, p 0.001", looks, alternating(16, 0.1, 0.1), Decision{true, "look 2 of 3: p 0.0015, stops at 0.014", 0.986}},
+		{"last look", looks, alternating(24, 0, 0.1), Decision{true, "all 24 rounds are made", 0.955}},
+	} {
+		got, err := c.s.Decide(c.d)
+		if err != nil || got.Stop != c.want.Stop || got.Reason != c.want.Reason || !agree(got.Confidence, c.want.Confidence) {
+			t.Errorf("%s: %+v, %v, want %+v", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestLooks(t *testing.T) {
+	for rounds := leastForLooks; rounds < 50; rounds++ {
+		looks := Stopping{Rule: ThreeLooks, Rounds: rounds}.Looks()
+		if len(looks) != 3 || looks[0].Rounds < 4 || looks[0].Rounds >= looks[1].Rounds || looks[1].Rounds >= looks[2].Rounds || looks[2].Rounds != rounds {
+			t.Errorf("%d rounds: %+v", rounds, looks)
+		}
+	}
+	// Together they have level 0.05, by integration.
+	c := readFixture[struct{ Alphas, After []decimal }](t, "looks")[0]
+	for i, look := range (Stopping{Rule: ThreeLooks, Rounds: 12}).Looks() {
+		expect(t, i, "alpha", look.Alpha, c.Alphas[i])
+	}
+	if level := c.After[2]; level > 0.05 || level < 0.0495 {
+		t.Errorf("level of the looks %v, want just below 0.05", level)
+	}
+	if looks := (Stopping{Rule: FixedRounds, Rounds: 9}).Looks(); len(looks) != 1 || looks[0] != (Look{9, 0.05}) {
+		t.Errorf("fixed rounds: %+v", looks)
+	}
+}
+
+// simulate runs a comparison of log ratios with this mean and standard deviation
+// 0.01 to its end, often, and returns how often it found a difference, how often
+// its interval held the truth, and how many rounds it took on average.
+func simulate(t *testing.T, s Stopping, mean float64, runs int) (found, covered, rounds float64) {
+	t.Helper()
+	rng := newRNG(29)
+	for range runs {
+		d := make([]float64, 0, s.Rounds)
+		for {
+			d = append(d, mean+0.01*rng.NormFloat64())
+			decision, err := s.Decide(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !decision.Stop {
+				continue
+			}
+			m, err := PairedMean(d, decision.Confidence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !m.Interval.Contains(0) {
+				found++
+			}
+			if m.Interval.Contains(mean) {
+				covered++
+			}
+			rounds += float64(len(d))
+			break
+		}
+	}
+	return found / float64(runs), covered / float64(runs), rounds / float64(runs)
+}
+
+// Identical variants are found different in no more than one comparison of
+// twenty, whatever rule stops it, but for what Looks says of the t test.
+func TestStoppingKeepsItsLevel(t *testing.T) {
+	const runs = 2000
+	for _, c := range []struct {
+		s     Stopping
+		level float64
+	}{
+		{Stopping{Rule: ThreeLooks, Rounds: 24}, 0.051},
+		{Stopping{Rule: ThreeLooks, Rounds: 12}, 0.053},
+		{Stopping{Rule: Precision, Rounds: 60, Margin: 0.01}, 0.049}, // stops after 20 rounds, where it is worst
+	} {
+		found, _, rounds := simulate(t, c.s, 0, runs)
+		if tolerance := 3 * math.Sqrt(c.level/runs); math.Abs(found-c.level) > tolerance {
+			t.Errorf("%+v: false findings %v after %v rounds, want %v ± %v", c.s, found, rounds, c.level, tolerance)
+		}
+	}
+}
+
+// A real difference is found nearly as often as by all rounds, 0.80, sooner, and
+// the interval holds it at least as often as it says.
+func TestStoppingFindsADifference(t *testing.T) {
+	const runs = 2000
+	effect := DetectableEffect(0.01, 24, 0.95, 0.8)
+	found, covered, rounds := simulate(t, Stopping{Rule: ThreeLooks, Rounds: 24}, effect, runs)
+	// Three standard errors are 0.027 and 0.015.
+	if math.Abs(found-0.79) > 0.027 || covered < 0.95-0.015 || rounds > 22 {
+		t.Errorf("found %v, covered %v, %v rounds", found, covered, rounds)
+	}
+}
+
+// Why there are rules: looking after every round finds a difference that is not
+// there.
+func TestStoppingAtTheFirstResultIsWrong(t *testing.T) {
+	rng := newRNG(31)
+	const runs = 400
+	found := 0
+	for range runs {
+		var d []float64
+		for len(d) < 24 {
+			d = append(d, rng.NormFloat64())
+			if len(d) < 4 {
+				continue
+			}
+			m, err := PairedMean(d, 0.95)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.P <= 0.05 {
+				found++
+				break
+			}
+		}
+	}
+	if share := float64(found) / runs; share < 0.1 {
+		t.Errorf("false findings %v: this test expects them to be many", share)
+	}
+}

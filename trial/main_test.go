@@ -1,0 +1,49 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"dyno/target"
+	"dyno/truth"
+)
+
+// TestMain lets the test binary be what the tests start: the keeper, and a target.
+func TestMain(m *testing.M) {
+	switch {
+	case slices.Equal(os.Args[1:], target.KeeperArgs()):
+		os.Exit(target.RunKeeper(os.Stdin))
+	case len(os.Args) == 3 && os.Args[1] == "null":
+		os.Exit(null(os.Args[2]))
+	}
+	// The race detector's run time sleeps a second before it exits: in every keeper.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// null serves HTTP until it is told to stop.
+func null(address string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	server, err := truth.StartNull(ctx, truth.Config{Addr: address})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("serving")
+	<-ctx.Done()
+	if err := server.Close(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
