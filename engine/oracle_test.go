@@ -36,7 +36,9 @@ func BenchmarkFreeze(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			schedule, err := pace.New(pace.Steady(rate, 0), pace.Constant, 0)
+			// A little more than the rate, so that the freezes do not all meet the
+			// arrivals at the same place between two of them.
+			schedule, err := pace.New(pace.Steady(rate+1.0/periods, 0), pace.Constant, 0)
 			if err != nil {
 				b.Fatal(err)
 			}
