@@ -19,8 +19,8 @@ help: ## list the targets
 build: ## build bin/dyno
 	go build -trimpath -o bin/dyno ./cmd/dyno
 
-r1: build ## the main job: re-run report R1 in its short form (RUN_ARGS for more flags)
-	./bin/dyno run --short $(RUN_ARGS) experiments/reports/R1-concurrency-models.yaml
+r1: ## the main job: re-run report R1 in its short form (RUN_ARGS for more flags)
+	@scripts/r1.sh $(RUN_ARGS)
 
 test: ## all tests, with the race detector, in random order
 	@scripts/gotest.sh

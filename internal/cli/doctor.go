@@ -159,6 +159,12 @@ func printDiagnosis(w io.Writer, d *diagnosis) error {
 	e := &d.Environment
 	fmt.Fprintf(&b, "%s, %d CPUs, kernel %s\n\n", e.CPUModel, e.CPUs, e.Kernel)
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	l := &e.Limits
+	fmt.Fprintf(tw, "CPUs dyno may use\t%v\n", e.AllowedCPUs)
+	fmt.Fprintf(tw, "descriptors\t%d, could be raised to %d\n", l.Descriptors, l.DescriptorsHard)
+	fmt.Fprintf(tw, "ports to connect from\t%d for each pair of addresses\n", l.EphemeralHigh-l.EphemeralLow+1)
+	fmt.Fprintf(tw, "longest accept queue\t%d\n", l.Somaxconn)
+	fmt.Fprintf(tw, "congestion control\t%s\n", e.Sysctls["net.ipv4.tcp_congestion_control"])
 	for _, c := range d.Clocks {
 		fmt.Fprintf(tw, "clock %s\tresolution %s, %s a reading\n", c.Name, report.Seconds(c.ResolutionSeconds), report.Seconds(c.ReadSeconds))
 	}
