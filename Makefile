@@ -8,7 +8,7 @@ FUZZTIME ?= 60s
 RUN_ARGS ?=
 
 GOLANGCI_VERSION := 2.15.0
-GOVULNCHECK_VERSION := 1.9.0
+GOVULNCHECK_VERSION := 1.8.0
 export GOLANGCI_VERSION GOVULNCHECK_VERSION
 
 .PHONY: help build r1 test lint vuln fuzz bench fresh fmt-check ci setup clean

@@ -398,3 +398,30 @@ func TestTableAlignment(t *testing.T) {
 		}
 	})
 }
+
+// A threshold that many variants keep takes one line; one that is broken somewhere
+// takes a line for each.
+func TestThresholdsOfManyVariants(t *testing.T) {
+	threshold := func(text, variant string, measured float64, ok bool) rundir.Threshold {
+		return rundir.Threshold{Text: text, Variant: variant, OK: ok, Measured: &measured}
+	}
+	run := rundir.Run{}
+	for _, v := range []string{"a", "b", "c", "d"} {
+		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: v})
+		run.Thresholds = append(run.Thresholds, threshold("response.p99 < 80ms", v, 0.001*float64(v[0]-'a'+1), true))
+	}
+	for _, v := range []string{"a", "b", "c", "d"} {
+		run.Thresholds = append(run.Thresholds, threshold("throughput > 5/s", v, 7, v != "a"))
+	}
+	p := page{run: &run, folder: &rundir.Folder{Run: run}}
+	p.thresholds()
+	got := p.b.String()
+	for _, want := range []string{"all 4 variants  1.00 ms to 4.00 ms\n", "BROKEN  throughput > 5/s     a", "ok      throughput > 5/s     d"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if strings.Count(got, "throughput") != 4 || strings.Count(got, "response") != 1 {
+		t.Errorf("got\n%s", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -421,17 +422,59 @@ func (p *page) thresholds() {
 	}
 	p.section("thresholds" + p.doubt())
 	t := table{left: []int{1, 2, 3, 4}}
-	for _, x := range p.run.Thresholds {
-		outcome := "ok"
-		switch {
-		case !x.OK && x.Detail != "":
-			outcome = "UNDECIDED"
-		case !x.OK:
-			outcome = "BROKEN"
+	for rest := p.run.Thresholds; len(rest) > 0; {
+		same := rest[:alike(rest)]
+		rest = rest[len(same):]
+		broken := slices.ContainsFunc(same, func(x rundir.Threshold) bool { return !x.OK })
+		if len(same) > mostKept && !broken {
+			t.add("ok", Printable(same[0].Text), fmt.Sprintf("all %d variants", len(same)), p.span(same))
+			continue
 		}
-		t.add(outcome, Printable(x.Text), Printable(x.Variant), p.measured(x.Text, verdict.ForThreshold, x.Measured), Printable(x.Detail))
+		for _, x := range same {
+			outcome := "ok"
+			switch {
+			case !x.OK && x.Detail != "":
+				outcome = "UNDECIDED"
+			case !x.OK:
+				outcome = "BROKEN"
+			}
+			t.add(outcome, Printable(x.Text), Printable(x.Variant), p.measured(x.Text, verdict.ForThreshold, x.Measured), Printable(x.Detail))
+		}
 	}
 	t.write(&p.b)
+}
+
+// mostKept is how many variants are listed that keep a threshold which all keep.
+const mostKept = 3
+
+// alike returns for how many variants in a row the first threshold is listed.
+func alike(list []rundir.Threshold) int {
+	n := slices.IndexFunc(list, func(x rundir.Threshold) bool { return x.Text != list[0].Text })
+	if n < 0 {
+		return len(list)
+	}
+	return n
+}
+
+// span writes the lowest and the highest value that was measured.
+func (p *page) span(list []rundir.Threshold) string {
+	byValue := func(a, b rundir.Threshold) int {
+		return cmp.Compare(value(a.Measured), value(b.Measured))
+	}
+	low, high := slices.MinFunc(list, byValue), slices.MaxFunc(list, byValue)
+	from := p.measured(low.Text, verdict.ForThreshold, low.Measured)
+	to := p.measured(high.Text, verdict.ForThreshold, high.Measured)
+	if from == to {
+		return from
+	}
+	return from + " to " + to
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return math.NaN() // sorts before all others, and is written as nothing
+	}
+	return *v
 }
 
 func (p *page) claims() {

@@ -3,7 +3,7 @@
 # only if the tool or its database cannot be fetched.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-tool=golang.org/x/vuln/cmd/govulncheck@v${GOVULNCHECK_VERSION:-1.9.0}
+tool=golang.org/x/vuln/cmd/govulncheck@v${GOVULNCHECK_VERSION:-1.8.0}
 
 # Does it build? Its own exit code says nothing here: -version ends with the database's.
 if ! out=$(go run "$tool" -version 2>&1) && grep -qE ': (reading|Get) "?https?://|dial tcp|no such host' <<<"$out" && ! grep -q '^Scanner: ' <<<"$out"; then
