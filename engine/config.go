@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"time"
 
 	"dyno/pace"
@@ -50,9 +49,8 @@ type Config struct {
 	ConnectTimeout time.Duration // default 5 s
 	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
 
-	Sources []netip.Addr // local addresses to connect from, in turn; default the kernel's choice
-	Workers int          // threads; default 1
-	CPUs    []int        // CPU of worker i is CPUs[i mod len]; default unplaced
+	Workers int   // threads; default 1
+	CPUs    []int // CPU of worker i is CPUs[i mod len]; default unplaced
 
 	// Spin is how long before an intended start a worker stops sleeping and
 	// polls. It buys precision with CPU time and belongs on CPUs that are the

@@ -152,19 +152,6 @@ func (w *worker) socket() (int, error) {
 		unix.Close(fd)
 		return -1, err
 	}
-	if sources := w.engine.config.Sources; len(sources) > 0 {
-		// The port is chosen at connect, when the peer is known: otherwise one
-		// source address would give out each port only once for all peers.
-		err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
-		if err == nil {
-			source, _ := endpointOf(sources[int(w.engine.source.Add(1)%uint64(len(sources)))], 0)
-			err = unix.Bind(fd, source.addr)
-		}
-		if err != nil {
-			unix.Close(fd)
-			return -1, err
-		}
-	}
 	return fd, nil
 }
 
@@ -186,7 +173,7 @@ func (w *worker) connected(i int32, s *slot) {
 	w.open++
 	w.conns.Peak = max(w.conns.Peak, w.open)
 	w.sheet.latency[ConnectTime].Record(now - s.written)
-	s.used = false
+	s.used, s.hungUp = false, false
 	s.pending = nil
 	s.client.Reset()
 	s.state = idle
@@ -223,8 +210,7 @@ func (w *worker) expireConnecting(now int64) {
 // it was for has failed.
 func (w *worker) refused(i int32, s *slot, now int64, err error) {
 	w.conns.Failed++
-	w.engine.noteRefusal(err)
-	text := "connect: " + err.Error()
+	w.refusal = err
 	s.state = closed
 	if s.failures < math.MaxUint8 {
 		s.failures++
@@ -235,14 +221,14 @@ func (w *worker) refused(i int32, s *slot, now int64, err error) {
 		w.awaiting--
 		w.begin(s)
 		s.ready, s.written = now, now
-		w.fail(s, now, wire.Connect, text)
+		w.fail(s, now, w.connectError(err))
 	case w.cursor != nil && w.waiting.count > 0:
 		// The oldest request that waits has used up its attempt.
 		s.intended = w.waiting.pop()
 		s.window = w.belongs(s.intended)
 		w.begin(s)
 		s.ready, s.written = now, now
-		w.fail(s, now, wire.Connect, text)
+		w.fail(s, now, w.connectError(err))
 	}
 	w.vacate(i, s, now)
 }
@@ -289,12 +275,12 @@ func (w *worker) vacate(i int32, s *slot, now int64) {
 	w.rest(i, s, now+int64(pause))
 }
 
-func errnoText(e unix.Errno) string {
-	switch e {
-	case unix.ECONNRESET:
-		return "the peer reset the connection"
-	case unix.EPIPE:
-		return "the peer had closed the connection"
+// connectError returns the failure of a request whose connection could not be
+// opened.
+func (w *worker) connectError(err error) *wire.Error {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return w.errnoError(wire.Connect, errno)
 	}
-	return e.Error()
+	return &wire.Error{Kind: wire.Connect, Text: err.Error()}
 }

@@ -11,6 +11,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 
 	"dyno/hist"
 	"dyno/pace"
+	"dyno/wire"
 )
 
 // An Unreachable error says that no connection could be opened.
@@ -39,31 +41,25 @@ func (e *Unreachable) Error() string {
 func (e *Unreachable) Unwrap() error { return e.Err }
 
 // An engine is one Run's state. Its fields are set before the workers start,
-// except for the atomic ones and what refusalMu guards.
+// except for the atomic one.
 type engine struct {
 	config    Config
 	base      time.Time // zero of the engine's clock, on the monotonic clock
 	collector *collector
 	workers   []*worker
-	source    atomic.Uint64 // connections begun, to take the source addresses in turn
 	stop      atomic.Bool
-
-	refusalMu sync.Mutex
-	refusal   error // the last
 }
 
 func (e *engine) stopped() bool { return e.stop.Load() }
 
-func (e *engine) noteRefusal(err error) {
-	e.refusalMu.Lock()
-	defer e.refusalMu.Unlock()
-	e.refusal = err
-}
-
+// unreachable is what to say when no worker could connect. The workers must be
+// waiting, or have ended.
 func (e *engine) unreachable() error {
-	e.refusalMu.Lock()
-	defer e.refusalMu.Unlock()
-	return &Unreachable{Address: e.config.Address, Err: e.refusal}
+	u := &Unreachable{Address: e.config.Address}
+	for _, w := range e.workers {
+		u.Err = cmp.Or(u.Err, w.refusal)
+	}
+	return u
 }
 
 // Run carries out one measurement: it connects, warms up, measures and drains.
@@ -112,7 +108,8 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		buffer:     make([]byte, readSize),
 		remaining:  never,
 		sheet:      newSheet(n),
-		failures:   map[string]uint64{},
+		failures:   map[error]uint64{},
+		errnos:     map[errnoKind]*wire.Error{},
 	}
 	w.turns.limit = len(w.slots)
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
@@ -300,7 +297,8 @@ func (e *engine) conclude(r *Result, origin int64) {
 				r.Status[code] += count
 			}
 		}
-		for text, count := range w.failures {
+		for err, count := range w.failures {
+			text := err.Error()
 			if _, ok := r.Failures[text]; ok || len(r.Failures) < failureTexts {
 				r.Failures[text] += count
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"dyno/engine"
 	"dyno/pace"
@@ -322,6 +323,44 @@ func TestConnectionClose(t *testing.T) {
 	}
 }
 
+// A server that hangs up with its response, unannounced, is not sent another
+// request on that connection: the response and the end arrive in one segment.
+func TestUnannouncedClose(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				raw, err := c.(*net.TCPConn).SyscallConn()
+				if err == nil {
+					err = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
+				}
+				if _, rerr := c.Read(make([]byte, 4096)); err != nil || rerr != nil {
+					return
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") // its end follows at once
+			}()
+		}
+	}()
+	for _, open := range []bool{false, true} {
+		c := engine.Config{Address: l.Addr().String(), NewClients: get(t, "h"), Connections: 4, Requests: 200}
+		if open {
+			c.Schedule = poisson(t, 2000)
+		}
+		if r := run(t, c); r.Counts.OK != 200 || r.Connections.Reused != 0 {
+			t.Errorf("open loop %v: counts %+v, connections %+v, failures %v", open, r.Counts, r.Connections, r.Failures)
+		}
+	}
+}
+
 // Nothing listens: a closed loop says so before it begins, an open one counts.
 func TestRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -472,25 +511,51 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Once warm, a request allocates nothing. What a run allocates on the way (its
+// Once warm, a request allocates nothing, whether it succeeds or fails. What a run allocates on the way (its
 // intervals, for instance) does not grow with the number of requests.
 func TestNoAllocations(t *testing.T) {
 	s := null(t, truth.Config{})
-	mallocs := func(requests uint64) uint64 {
+	for outcome, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
+		few, many := mallocs(t, s.Addr().String(), clients, 1000), mallocs(t, s.Addr().String(), clients, 21_000)
+		if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.01 {
+			t.Errorf("%.4f allocations per request that %s", per, outcome)
+		}
+	}
+}
+
+// refuse makes clients that take every response for a failure.
+func refuse(t testing.TB) func(int) func() wire.Client {
+	t.Helper()
+	request, err := http1.Request{Method: "GET", Target: "/", Host: "h"}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Client {
+		template, err := http1.NewTemplate(http1.Config{
+			Request: request, Limits: http1.DefaultLimits(), Accept: func(int) bool { return false },
+		})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+// mallocs returns how many allocations it takes to send so many requests.
+func mallocs(t *testing.T, address string, clients func(int) func() wire.Client, requests uint64) uint64 {
+	t.Helper()
+	measure := func() uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r := run(t, engine.Config{Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 8, Requests: requests, Interval: time.Hour})
+		r := run(t, engine.Config{Address: address, NewClients: clients, Connections: 8, Requests: requests, Interval: time.Hour})
 		runtime.ReadMemStats(&after)
-		if r.Counts.OK != requests {
-			t.Fatalf("counts %+v", r.Counts)
+		if r.Counts.Sent != requests || r.Status[200] != requests {
+			t.Fatalf("counts %+v, status %v", r.Counts, r.Status)
 		}
 		return after.Mallocs - before.Mallocs
 	}
-	mallocs(1000)
-	few, many := mallocs(1000), mallocs(21_000)
-	if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.01 {
-		t.Errorf("%.4f allocations per request", per)
-	}
+	measure() // warms up
+	return measure()
 }
 
 func BenchmarkExchange(b *testing.B) {

@@ -42,6 +42,7 @@ type slot struct {
 	requested  bool  // a request of a closed loop waits for this connection
 	window     uint8 // 1 if the request belongs to the window
 	used       bool  // the connection has carried an exchange
+	hungUp     bool  // the peer has said that it will send no more
 	failures   uint8 // in a row
 }
 
@@ -96,7 +97,9 @@ type worker struct {
 	conns     Connections
 	open      int
 	status    [statusCodes]uint64
-	failures  map[string]uint64
+	failures  map[error]uint64 // by value: codecs return the same one each time
+	errnos    map[errnoKind]*wire.Error
+	refusal   error // the last
 	spun      int64
 	awaiting  int // requests of the closed loop that wait for their connection to open
 }
@@ -104,7 +107,7 @@ type worker struct {
 // statusCodes bounds the codes that are told apart; the others count as 0.
 const statusCodes = 1000
 
-// failureTexts bounds the different texts a worker keeps.
+// failureTexts bounds the different failures a worker keeps apart.
 const failureTexts = 32
 
 // A mark is what a worker notes at the window's start and end.
@@ -263,7 +266,7 @@ func (w *worker) giveUp() {
 	for i := w.inFlight.head; i != none; {
 		s := &w.slots[i]
 		next := s.next
-		w.fail(s, now, wire.Unfinished, "unfinished: still under way at the end")
+		w.fail(s, now, errUnfinished)
 		i = next
 	}
 	for i := range w.slots {
@@ -271,7 +274,7 @@ func (w *worker) giveUp() {
 			s.requested = false
 			w.begin(s)
 			s.ready, s.written = now, now
-			w.fail(s, now, wire.Unfinished, "unfinished: still connecting at the end")
+			w.fail(s, now, errUnconnected)
 		}
 	}
 	for w.waiting.count > 0 {
@@ -330,7 +333,8 @@ func (w *worker) handle(events []unix.EpollEvent) {
 		}
 		const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 		if ev.Events&readable != 0 && s.generation == uint32(ev.Pad) {
-			now := w.read(i, s, ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
+			s.hungUp = s.hungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+			now := w.read(i, s)
 			if now >= w.due {
 				w.arrive(now)
 			}
@@ -341,7 +345,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 // read takes what has arrived on a connection and returns the time after it.
 // Without a hang-up a read that did not fill the buffer has emptied the socket:
 // what comes later makes a new event.
-func (w *worker) read(i int32, s *slot, hangup bool) int64 {
+func (w *worker) read(i int32, s *slot) int64 {
 	generation := s.generation
 	for {
 		n, errno := rawRead(s.fd, w.buffer)
@@ -352,14 +356,14 @@ func (w *worker) read(i int32, s *slot, hangup bool) int64 {
 		case errno == unix.EAGAIN:
 			return now
 		case errno != 0:
-			w.broken(i, s, now, errnoText(errno))
+			w.broken(i, s, now, errno)
 			return now
 		case n == 0:
 			w.peerEnded(i, s, now)
 			return now
 		}
 		w.consume(i, s, w.buffer[:n], now)
-		if s.generation != generation || (n < len(w.buffer) && !hangup) {
+		if s.generation != generation || (n < len(w.buffer) && !s.hungUp) {
 			return now
 		}
 	}
@@ -394,13 +398,14 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 // for what is due next.
 func (w *worker) done(i int32, s *slot, now int64, err error) {
 	if err != nil {
-		w.fail(s, now, wire.KindOf(err), err.Error())
+		w.fail(s, now, err)
 	} else {
 		w.succeed(s, now)
 	}
 	w.inFlight.remove(w.slots, i)
 	s.state, s.failures = idle, 0
-	if len(s.pending) > 0 || !s.client.Reusable() {
+	// A peer that hung up behind its response will not answer another request.
+	if len(s.pending) > 0 || s.hungUp || !s.client.Reusable() {
 		w.disconnect(i, s)
 		w.vacate(i, s, now)
 		return
@@ -423,7 +428,7 @@ func (w *worker) done(i int32, s *slot, now int64, err error) {
 
 // failed ends an exchange together with its connection.
 func (w *worker) failed(i int32, s *slot, now int64, err error) {
-	w.fail(s, now, wire.KindOf(err), err.Error())
+	w.fail(s, now, err)
 	w.inFlight.remove(w.slots, i)
 	w.disconnect(i, s)
 	if s.failures < math.MaxUint8 {
@@ -452,14 +457,14 @@ func (w *worker) peerEnded(i int32, s *slot, now int64) {
 }
 
 // broken handles an error of the socket.
-func (w *worker) broken(i int32, s *slot, now int64, text string) {
+func (w *worker) broken(i int32, s *slot, now int64, errno unix.Errno) {
 	if s.state != inFlight {
 		w.conns.PeerClosed++
 		w.disconnect(i, s)
 		w.vacate(i, s, now)
 		return
 	}
-	w.failed(i, s, now, &wire.Error{Kind: wire.Reset, Text: text})
+	w.failed(i, s, now, w.errnoError(wire.Reset, errno))
 }
 
 // use sends a user's next request, due at intended, on the connection there is,
@@ -542,7 +547,7 @@ func (w *worker) flush(i int32, s *slot) {
 			return
 		default:
 			s.pending = nil
-			w.broken(i, s, w.now(), errnoText(errno))
+			w.broken(i, s, w.now(), errno)
 			return
 		}
 	}
@@ -571,7 +576,36 @@ func (w *worker) expire(now int64) {
 	w.expireConnecting(now)
 }
 
-var errTimeout = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
+var (
+	errTimeout     = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
+	errUnfinished  = &wire.Error{Kind: wire.Unfinished, Text: "still under way at the end"}
+	errUnconnected = &wire.Error{Kind: wire.Unfinished, Text: "still connecting at the end"}
+)
+
+// An errnoKind is a system error and what it means for a request.
+type errnoKind struct {
+	kind  wire.Kind
+	errno unix.Errno
+}
+
+// errnoError returns the one error there is for a system error of that kind, so
+// that failing in the same way again allocates nothing.
+func (w *worker) errnoError(kind wire.Kind, errno unix.Errno) *wire.Error {
+	key := errnoKind{kind, errno}
+	e := w.errnos[key]
+	if e == nil {
+		text := errno.Error()
+		switch errno {
+		case unix.ECONNRESET:
+			text = "the peer reset the connection"
+		case unix.EPIPE:
+			text = "the peer had closed the connection"
+		}
+		e = &wire.Error{Kind: kind, Text: text}
+		w.errnos[key] = e
+	}
+	return e
+}
 
 // arrive starts the requests of the open loop that are due.
 func (w *worker) arrive(now int64) {
@@ -630,12 +664,13 @@ func (w *worker) succeed(s *slot, now int64) {
 }
 
 // fail records a request that failed.
-func (w *worker) fail(s *slot, now int64, kind wire.Kind, text string) {
+func (w *worker) fail(s *slot, now int64, err error) {
+	kind := wire.KindOf(err)
 	w.sheet.failed++
 	c := &w.counts[s.window]
 	c.ByKind[kind]++
-	if n, ok := w.failures[text]; ok || len(w.failures) < failureTexts {
-		w.failures[text] = n + 1
+	if n, ok := w.failures[err]; ok || len(w.failures) < failureTexts {
+		w.failures[err] = n + 1
 	}
 	switch kind {
 	case wire.Timeout:
