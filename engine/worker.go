@@ -177,12 +177,14 @@ func (w *worker) loop() {
 		if now >= w.rotate {
 			w.turnSheet(now)
 		}
+		// Before the end is judged: what was due in the window belongs to it, even
+		// when the worker was held up until after its end.
+		w.arrive(now)
 		if w.ended(now) {
 			return
 		}
 		w.fire(now)
 		w.expire(now)
-		w.arrive(now)
 		w.admit(now)
 
 		next := w.nextDue()
