@@ -49,7 +49,7 @@ type Config struct {
 	ConnectTimeout time.Duration // default 5 s
 	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
 
-	Workers int   // threads; default 1
+	Workers int   // threads; default 1. Each keeps a processor (GOMAXPROCS) while it waits, too
 	CPUs    []int // CPU of worker i is CPUs[i mod len]; default unplaced
 
 	// Spin is how long before an intended start a worker stops sleeping and

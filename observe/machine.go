@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"math"
 )
 
@@ -15,8 +16,9 @@ type CPUUser interface{ CPUSeconds() float64 }
 type Machine struct {
 	known    []CPUUser
 	stat     procFile
-	pressure procFile // not ok: the kernel has none
-	base     float64  // busy − known at the first reading
+	pressure []pressureFile // of those that the kernel has
+	missing  []error        // why there are no more
+	base     float64        // busy − known at the first reading
 	begun    bool
 	last     cpuTimes
 	buf      [512]byte // the first line of /proc/stat is all that counts
@@ -42,19 +44,42 @@ func NewMachine(known ...CPUUser) (*Machine, error) {
 		m.stat.close()
 		return nil, unavailable(err)
 	}
-	// A kernel started with psi=0 has the file and fails to read it.
-	if m.pressure, err = openProc("/proc/pressure/cpu"); err == nil {
-		if b, err := m.pressure.read(m.buf[:]); err != nil || !validPressure(b) {
-			m.pressure.close()
-			m.pressure.fd = -1
+	for _, p := range pressures() {
+		// A kernel started with psi=0 has the files and fails to read them.
+		if p.file, err = openProc("/proc/pressure/" + p.resource); err == nil {
+			if b, err = p.file.read(m.buf[:]); err == nil {
+				_, err = parsePressure(b, p.line)
+			}
 		}
+		if err == nil {
+			m.pressure = append(m.pressure, p)
+			continue
+		}
+		p.file.close()
+		m.missing = append(m.missing, &Unavailable{Observer: m.Name(), Reason: "pressure of " + p.resource + ": " + err.Error(),
+			Remedy: "needs a kernel with CONFIG_PSI that is not started with psi=0", Err: err})
 	}
 	return m, nil
 }
 
-func validPressure(b []byte) bool {
-	_, err := parsePressure(b)
-	return err == nil
+// Missing says which columns cannot be had here, and why.
+func (m *Machine) Missing() []error { return m.missing }
+
+// A pressureFile is one of the kernel's pressure stall information
+// (Documentation/accounting/psi.rst): the total time in which tasks were held up.
+type pressureFile struct {
+	resource string
+	line     string // some: at least one task; full: all that were not idle, at once
+	column   Column
+	file     procFile
+}
+
+func pressures() []pressureFile {
+	return []pressureFile{
+		{resource: "cpu", line: "some", column: Column{"cpu_pressure_seconds", Counter, "time in which some task waited for a CPU"}},
+		{resource: "memory", line: "full", column: Column{"memory_stall_seconds", Counter, "time in which all tasks that were not idle waited for memory"}},
+		{resource: "io", line: "full", column: Column{"io_stall_seconds", Counter, "time in which all tasks that were not idle waited for input or output"}},
+	}
 }
 
 // Name returns "machine".
@@ -62,7 +87,7 @@ func (m *Machine) Name() string { return "machine" }
 
 const machineColumns = 9
 
-// Columns returns the columns: one more where the kernel measures pressure.
+// Columns returns the columns: three more where the kernel measures pressure.
 func (m *Machine) Columns() []Column {
 	cols := []Column{
 		{"cpu_seconds", Counter, "all CPU time that passed, on all CPUs"},
@@ -75,8 +100,8 @@ func (m *Machine) Columns() []Column {
 		{"steal_ratio", Gauge, "stolen share of the CPU time since the previous reading"},
 		{"cpu_foreign_seconds", Counter, "busy with neither the target nor the generator, since the first reading"},
 	}
-	if m.pressure.ok() {
-		cols = append(cols, Column{"cpu_pressure_seconds", Counter, "time in which some task waited for a CPU"})
+	for _, p := range m.pressure {
+		cols = append(cols, p.column)
 	}
 	return cols
 }
@@ -115,16 +140,16 @@ func (m *Machine) Observe(row []float64) error {
 	row[8] = foreign - m.base
 	m.last, m.begun = c, true
 
-	if m.pressure.ok() {
-		b, err := m.pressure.read(m.buf[:])
+	for i, p := range m.pressure {
+		b, err := p.file.read(m.buf[:])
 		if err != nil {
-			return err
+			return fmt.Errorf("pressure of %s: %w", p.resource, err)
 		}
-		us, err := parsePressure(b)
+		us, err := parsePressure(b, p.line)
 		if err != nil {
-			return err
+			return fmt.Errorf("pressure of %s: %w", p.resource, err)
 		}
-		row[machineColumns] = float64(us) / 1e6
+		row[machineColumns+i] = float64(us) / 1e6
 	}
 	return nil
 }
@@ -145,7 +170,10 @@ func share(part, lastPart, whole, lastWhole uint64) float64 {
 // Close closes what the machine holds open.
 func (m *Machine) Close() error {
 	m.stat.close()
-	m.pressure.close()
-	m.stat.fd, m.pressure.fd = -1, -1
+	m.stat.fd = -1
+	for _, p := range m.pressure {
+		p.file.close()
+	}
+	m.pressure = nil
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -46,8 +47,17 @@ func TestMachine(t *testing.T) {
 	if got := reading(t, m)["cpu_foreign_seconds"]; !math.IsNaN(got) {
 		t.Errorf("foreign %v although the target's is not known", got)
 	}
-	if _, ok := first["cpu_pressure_seconds"]; ok != m.pressure.ok() {
-		t.Error("the pressure column is there when pressure is not, or the other way round")
+	columns := 0
+	for _, name := range []string{"cpu_pressure_seconds", "memory_stall_seconds", "io_stall_seconds"} {
+		if v, ok := first[name]; ok {
+			columns++
+			if !(v >= 0 && second[name] >= v) {
+				t.Errorf("%s: %v, then %v", name, v, second[name])
+			}
+		}
+	}
+	if columns+len(m.Missing()) != 3 {
+		t.Errorf("%d columns of pressure, and %v", columns, m.Missing())
 	}
 }
 
@@ -96,9 +106,17 @@ func TestOvershoots(t *testing.T) {
 }
 
 func TestWakeup(t *testing.T) {
-	w, err := NewWakeup()
+	if _, err := NewWakeup(1000); err == nil {
+		t.Error("placed on a CPU that is not there")
+	}
+	cpu := ReadEnvironment().AllowedCPUs[0]
+	w, err := NewWakeup(cpu)
 	if err != nil {
 		t.Fatal(err)
+	}
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(w.thread, &set); err != nil || set.Count() != 1 || !set.IsSet(cpu) {
+		t.Errorf("its thread may run on %v, %v", set, err)
 	}
 	defer func() {
 		if err := w.Close(); err != nil {
@@ -110,6 +128,9 @@ func TestWakeup(t *testing.T) {
 		first = reading(t, w)
 		return first["sleeps_total"] >= 10 && first["overshoot_max_seconds"] > 0
 	})
+	if !(first["cpu_seconds"] > 0) || first["cpu_seconds"] != w.CPUSeconds() {
+		t.Errorf("it slept for nothing: %v, %v", first["cpu_seconds"], w.CPUSeconds())
+	}
 	if p := first["overshoot_p999_seconds"]; !(p > 0 && p <= first["overshoot_max_seconds"]) {
 		t.Errorf("%v", first)
 	}

@@ -143,12 +143,22 @@ func parseCPUTimes(b []byte) (cpuTimes, error) {
 	return cpuTimes{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]}, nil
 }
 
-// parsePressure returns the microseconds in which some task was held up, from
-// /proc/pressure/*.
-func parsePressure(b []byte) (uint64, error) {
-	line, _, _ := bytes.Cut(b, []byte("\n"))
-	if total, ok := field(line, " total="); ok && bytes.HasPrefix(line, []byte("some ")) {
-		return total, nil
+// parsePressure returns the microseconds in which tasks were held up, from
+// /proc/pressure/*. The line is some or full; old kernels have no full for CPUs.
+func parsePressure(b []byte, which string) (uint64, error) {
+	for len(b) > 0 {
+		line := b
+		if end := bytes.IndexByte(b, '\n'); end >= 0 {
+			line, b = b[:end], b[end+1:]
+		} else {
+			b = nil
+		}
+		if len(line) <= len(which) || string(line[:len(which)]) != which || line[len(which)] != ' ' {
+			continue
+		}
+		if total, ok := field(line, " total="); ok {
+			return total, nil
+		}
 	}
 	return 0, errFormat
 }
@@ -160,4 +170,15 @@ func parsePSS(b []byte) (uint64, error) {
 		return 0, errFormat
 	}
 	return kib << 10, nil
+}
+
+// parseGoroutines returns the number in the first line of a goroutine profile in
+// text (runtime/pprof, debug=1).
+func parseGoroutines(b []byte) (uint64, error) {
+	rest, found := bytes.CutPrefix(b, []byte("goroutine profile: total "))
+	n, rest, ok := number(rest)
+	if !found || !ok || len(bytes.TrimSpace(rest)) > 0 {
+		return 0, errFormat
+	}
+	return n, nil
 }

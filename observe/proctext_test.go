@@ -46,8 +46,21 @@ func TestParsers(t *testing.T) {
 	if c, err := parseCPUTimes([]byte(cpuText)); err != nil || c != (cpuTimes{10, 20, 30, 40, 50, 60, 70, 80}) {
 		t.Errorf("stat: %+v, %v", c, err)
 	}
-	if n, err := parsePressure([]byte(pressureText)); err != nil || n != 78191030 {
-		t.Errorf("pressure: %v, %v", n, err)
+	for line, want := range map[string]uint64{"some": 78191030, "full": 5} {
+		if n, err := parsePressure([]byte(pressureText), line); err != nil || n != want {
+			t.Errorf("pressure, %s: %v, %v", line, n, err)
+		}
+	}
+	if n, err := parsePressure([]byte("some total=1\n"), "full"); err == nil {
+		t.Errorf("no full pressure: %v", n)
+	}
+	if n, err := parseGoroutines([]byte("goroutine profile: total 12\n")); err != nil || n != 12 {
+		t.Errorf("goroutines: %v, %v", n, err)
+	}
+	for _, bad := range []string{"", "goroutine profile: total \n", "goroutine profile: total 12 x\n", "<html>", "heap profile: total 12\n"} {
+		if n, err := parseGoroutines([]byte(bad)); err == nil {
+			t.Errorf("%q is %d goroutines", bad, n)
+		}
 	}
 	if n, err := parsePSS([]byte(rollupText)); err != nil || n != 276<<10 {
 		t.Errorf("smaps_rollup: %v, %v", n, err)
@@ -88,7 +101,7 @@ func TestEachDirent(t *testing.T) {
 }
 
 func FuzzParsers(f *testing.F) {
-	for _, s := range []string{statText, statusText, cpuText, pressureText, rollupText, "", ")", "1 (x) R", "some total=", "cpu "} {
+	for _, s := range []string{statText, statusText, cpuText, pressureText, rollupText, "", ")", "1 (x) R", "some total=", "cpu ", "goroutine profile: total 1\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -102,7 +115,9 @@ func FuzzParsers(f *testing.F) {
 		if c, err := parseCPUTimes(b); err == nil {
 			_ = share(c.steal, 0, c.total(), 0)
 		}
-		_, _ = parsePressure(b)
+		_, _ = parsePressure(b, "some")
+		_, _ = parsePressure(b, "full")
+		_, _ = parseGoroutines(b)
 		_, _ = parsePSS(b)
 		_ = cpuModel(b)
 		_ = isGuest(b)

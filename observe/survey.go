@@ -86,7 +86,7 @@ func observer(name string, open func() (Observer, error)) Availability {
 func pressure() Availability {
 	b, err := os.ReadFile("/proc/pressure/cpu")
 	if err == nil {
-		_, err = parsePressure(b)
+		_, err = parsePressure(b, "some")
 	}
 	return available("cpu pressure", "/proc/pressure/cpu", err, "boot with psi=1, on a kernel with CONFIG_PSI")
 }

@@ -195,7 +195,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	// the number of CPUs: with fewer, Go's scheduler would take turns between a
 	// worker and the rest, and wake threads to do so.
 	procs := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(max(procs, c.Workers+2))
+	runtime.GOMAXPROCS(max(procs, c.Workers+3))
 	defer runtime.GOMAXPROCS(procs)
 	// What the runtime would do now and then, it does before the window.
 	runtime.GC()
