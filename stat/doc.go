@@ -18,7 +18,11 @@
 //   - EquivalenceTest: that the two differ by less than matters;
 //   - Judge: what may be said of it in one word;
 //   - Holm and BenjaminiHochberg: when there are several comparisons;
+//   - UnpairedRatio: the ratio of two runs that were made apart from each other;
 //   - Stopping: how many rounds to make, decided without looking for a result.
+//
+// To state one variant's level: GeometricMean over its trials, and WoodruffShares
+// for a quantile of what all of them hold together.
 //
 // To look at one series or one curve: its warm-up, dependence, trend, change
 // points, distribution of gaps and scalability.

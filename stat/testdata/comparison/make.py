@@ -190,6 +190,43 @@ def looks():
     yield {"alphas": alphas, "after": [alphas[0], two, three]}
 
 
+def geometric(rng):
+    for n, spread in [(2, 0.01), (3, 0.2), (8, 0.01), (12, 0.05), (40, 1.0)]:
+        x = np.round(5000 * np.exp(rng.normal(0, spread, n)), 3)
+        for confidence in (0.95, 0.9, 0.966):
+            low, high = stats.ttest_1samp(np.log(x), 0).confidence_interval(confidence)
+            yield {"x": x, "confidence": confidence, "estimate": stats.gmean(x), "low": math.exp(low),
+                   "high": math.exp(high), "s": math.log(stats.gstd(x))}
+
+
+def unpaired(rng):
+    for m, n, effect, s, t in [(2, 2, 1.1, 0.02, 0.01), (2, 9, 1.0, 0.05, 0.01), (8, 8, 1.0, 0.01, 0.01),
+                               (8, 12, 0.97, 0.01, 0.04), (40, 8, 1.02, 0.3, 0.02), (3, 3, 2.0, 1e-6, 0.1)]:
+        a = np.round(5000 * np.exp(rng.normal(0, s, m)), 3)
+        b = np.round(5000 * effect * np.exp(rng.normal(0, t, n)), 3)
+        for confidence in (0.95, 0.9):
+            r = stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
+            low, high = r.confidence_interval(confidence)
+            error = math.sqrt(stats.sem(np.log(a)) ** 2 + stats.sem(np.log(b)) ** 2)
+            quantiles = stats.t.ppf((1 + confidence) / 2, r.df) + stats.t.ppf(0.8, r.df)
+            yield {"a": a, "b": b, "confidence": confidence, "estimate": stats.gmean(b) / stats.gmean(a),
+                   "low": math.exp(low), "high": math.exp(high), "t": r.statistic, "p": r.pvalue, "df": r.df,
+                   "error": error, "detectable": math.expm1(quantiles * error)}
+
+
+def woodruff(rng):
+    """The residuals of a ratio have a mean of zero and SciPy's standard error."""
+    for trials, q, confidence in [(2, 0.5, 0.95), (3, 0.9, 0.95), (8, 0.5, 0.95), (8, 0.99, 0.95), (12, 0.99, 0.9),
+                                  (8, 0.999, 0.966), (5, 0.05, 0.95)]:
+        samples = [rng.lognormal(rng.normal(0, 0.1), 1, rng.integers(500, 2000)) for _ in range(trials)]
+        merged = np.quantile(np.concatenate(samples), q, method="inverted_cdf")
+        count = np.array([len(x) for x in samples])
+        below = np.array([(x <= merged).sum() for x in samples])
+        residuals = (below - below.sum() / count.sum() * count) / count.mean()
+        low, high = stats.t.interval(confidence, trials - 1, loc=q, scale=stats.sem(residuals))
+        yield {"count": count, "below": below, "q": q, "confidence": confidence, "low": max(0, low), "high": high}
+
+
 rng = np.random.default_rng(1)
 write("ratio", ratio(rng))
 write("power", power())
@@ -201,3 +238,6 @@ write("quantile", quantile(rng))
 write("equivalence", equivalence(rng))
 write("multiple", multiple(rng))
 write("looks", looks())
+write("geometric", geometric(rng))
+write("unpaired", unpaired(rng))
+write("woodruff", woodruff(rng))

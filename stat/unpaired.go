@@ -1,0 +1,184 @@
+package stat
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	gonum "gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// A GeoMean is the level of one variant over its trials.
+type GeoMean struct {
+	N         int      // trials
+	Estimate  float64  // the geometric mean, in the unit of the values
+	Interval  Interval // for it
+	LogMean   float64  // ln Estimate
+	LogStdDev float64  // of one trial's logarithm; small ones read as shares of the value
+}
+
+// GeometricMean returns the geometric mean of values above zero with its interval
+// exp(mean ± t·s/√n) from their logarithms. It needs two values. On logarithms the
+// spread is a share of the value, and the ratio of two geometric means over the
+// same rounds is the estimate of PairedRatio.
+func GeometricMean(values []float64, confidence float64) (GeoMean, error) {
+	logs, err := logarithms(values)
+	if err != nil {
+		return GeoMean{}, err
+	}
+	m, err := PairedMean(logs, confidence)
+	if err != nil {
+		return GeoMean{}, err
+	}
+	return GeoMean{
+		N:         m.N,
+		Estimate:  math.Exp(m.Estimate),
+		Interval:  Interval{math.Exp(m.Interval.Low), math.Exp(m.Interval.High)},
+		LogMean:   m.Estimate,
+		LogStdDev: m.StdDev,
+	}, nil
+}
+
+// An Unpaired is a comparison of two runs that were made at different times.
+type Unpaired struct {
+	NA, NB   int      // trials of each
+	Estimate float64  // of B/A: the ratio of the geometric means
+	Interval Interval // for B/A
+	P        float64  // two-sided, for a ratio of one
+	T        float64
+	DF       float64 // degrees of freedom after Welch and Satterthwaite, seldom whole
+	LogMean  float64 // ln Estimate
+	LogError float64 // the standard error of LogMean
+	// Detectable is the smallest change that so many trials of so much spread find
+	// in four comparisons of five, as a share: 0.03 is a ratio of 1.03, or of 1/1.03.
+	Detectable float64
+}
+
+// UnpairedRatio returns the ratio of b to a, values above zero of independent
+// trials, with its interval from Welch's t on their logarithms: neither as many
+// trials nor the same spread is assumed of both (Welch: The generalization of
+// Student's problem when several different population variances are involved,
+// 1947). It needs two values of each.
+//
+// Whatever changed between the two runs, such as the machine, is part of the
+// ratio; only pairs within rounds are free of that. At 90 % the interval is that
+// of two one-sided tests at 5 %, as EquivalenceTest has it for pairs.
+//
+// Values that are all equal on both sides leave nothing to doubt: the interval is
+// a point, and P is 0, or 1 if the two are equal.
+func UnpairedRatio(a, b []float64, confidence float64) (Unpaired, error) {
+	logA, err := logarithms(a)
+	if err != nil {
+		return Unpaired{}, fmt.Errorf("base: %w", err)
+	}
+	logB, err := logarithms(b)
+	if err != nil {
+		return Unpaired{}, fmt.Errorf("variant: %w", err)
+	}
+	if err := checkConfidence(confidence); err != nil {
+		return Unpaired{}, err
+	}
+	u := Unpaired{NA: len(a), NB: len(b)}
+	meanA, varA := gonum.MeanVariance(logA, nil)
+	meanB, varB := gonum.MeanVariance(logB, nil)
+	u.LogMean = meanB - meanA
+	u.Estimate = math.Exp(u.LogMean)
+	partA, partB := varA/float64(u.NA), varB/float64(u.NB) // of the squared standard error
+	u.LogError = math.Sqrt(partA + partB)
+	u.DF = float64(u.NA + u.NB - 2)
+	if sum := partA + partB; sum > 0 {
+		// As shares of the sum, whose square could be too small for a number.
+		shareA, shareB := partA/sum, partB/sum
+		u.DF = 1 / (shareA*shareA/float64(u.NA-1) + shareB*shareB/float64(u.NB-1))
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: u.DF}
+	critical := t.Quantile((1 + confidence) / 2)
+	half := critical * u.LogError
+	u.Interval = Interval{math.Exp(u.LogMean - half), math.Exp(u.LogMean + half)}
+	if u.LogMean != 0 { // else T is 0 even when the standard error is
+		u.T = u.LogMean / u.LogError
+	}
+	u.P = min(1, 2*t.CDF(-math.Abs(u.T)))
+	u.Detectable = math.Expm1(max(0, critical+t.Quantile(0.8)) * u.LogError)
+	return u, nil
+}
+
+// logarithms returns ln of two or more values above zero.
+func logarithms(values []float64) ([]float64, error) {
+	if err := checkValues(values, 2); err != nil {
+		return nil, err
+	}
+	logs := make([]float64, len(values))
+	for i, x := range values {
+		if x <= 0 {
+			return nil, fmt.Errorf("value %d is %v: a ratio needs values above zero", i, x)
+		}
+		logs[i] = math.Log(x)
+	}
+	return logs, nil
+}
+
+// A Cluster is what one trial has to say of a quantile of all trials' values
+// together. Both numbers are counts.
+type Cluster struct {
+	Count float64 // values of the trial
+	Below float64 // of them at most the quantile
+}
+
+// WoodruffShares returns the shares of the merged values between which their
+// q-quantile lies: who reads the merged histogram at both has the interval for
+// the quantile, in its unit and never outside the data. Below zero cannot be, so
+// low ends there; high may be above one, and the data then do not bound the
+// quantile above. The trials, two or more, are the clusters of one sample: the
+// share at most the quantile, Σ Below / Σ Count, is a ratio of two totals, whose
+// standard error between trials is √(n/(n−1)·Σ(Below − share·Count)²) / Σ Count,
+// and the interval is q ± t of it with n−1 degrees of freedom. (Woodruff:
+// Confidence intervals for medians and other position measures, JASA 47, 1952;
+// the standard error by linearisation: Särndal, Swensson and Wretman, Model
+// Assisted Survey Sampling, 1992, 5.6 and 5.11.)
+//
+// The interval counts only what differs between trials, so requests within one
+// may depend on each other as they like. Of 6,000 simulated runs of eight trials
+// with 1,000 log-normal times each, it held the true p50, p90 and p99 in 95 % where
+// the trials' levels differ by a twentieth, and in 94 to 95 % where they differ by
+// a fifth. Trials that each have exactly their share below give no width, as may be
+// by chance where hardly a value lies beyond the quantile.
+func WoodruffShares(clusters []Cluster, q, confidence float64) (low, high float64, err error) {
+	if err := errors.Join(checkClusters(clusters), checkConfidence(confidence)); err != nil {
+		return math.NaN(), math.NaN(), err
+	}
+	if !(q > 0 && q < 1) {
+		return math.NaN(), math.NaN(), fmt.Errorf("quantile %v: want more than 0 and less than 1", q)
+	}
+	var count, below float64
+	for _, c := range clusters {
+		count += c.Count
+		below += c.Below
+	}
+	share, squares := below/count, 0.0
+	for _, c := range clusters {
+		residual := (c.Below - share*c.Count) / count
+		squares += residual * residual
+	}
+	n := float64(len(clusters))
+	half := tQuantile((1+confidence)/2, len(clusters)) * math.Sqrt(n/(n-1)*squares)
+	return max(0, q-half), q + half, nil
+}
+
+func checkClusters(clusters []Cluster) error {
+	if len(clusters) < 2 {
+		return fmt.Errorf("%w: %d trials, want at least 2", ErrTooFew, len(clusters))
+	}
+	total := 0.0
+	for i, c := range clusters {
+		if !(c.Count >= 0 && c.Count <= largest) || !(c.Below >= 0 && c.Below <= c.Count) {
+			return fmt.Errorf("trial %d has %v values, %v of them below: want counts, and no more below than there are", i, c.Count, c.Below)
+		}
+		total += c.Count
+	}
+	if total == 0 {
+		return fmt.Errorf("%w: no trial has any", ErrTooFew)
+	}
+	return nil
+}

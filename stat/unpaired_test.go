@@ -1,0 +1,283 @@
+package stat
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestGeometricMeanAgainstSciPy(t *testing.T) {
+	for i, c := range readFixture[struct {
+		X                      []float64
+		Confidence             float64
+		Estimate, Low, High, S decimal
+	}](t, "geometric") {
+		m, err := GeometricMean(c.X, c.Confidence)
+		if err != nil {
+			t.Errorf("case %d: %v", i, err)
+			continue
+		}
+		expect(t, i, "estimate", m.Estimate, c.Estimate)
+		expect(t, i, "low", m.Interval.Low, c.Low)
+		expect(t, i, "high", m.Interval.High, c.High)
+		expect(t, i, "standard deviation", m.LogStdDev, c.S)
+		if m.N != len(c.X) || !agree(math.Exp(m.LogMean), m.Estimate) {
+			t.Errorf("case %d: %+v", i, m)
+		}
+	}
+}
+
+// Levels and their ratio say the same of whole rounds.
+func TestRatioOfGeometricMeans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawRounds(t)
+		over, err := GeometricMean(b, 0.95)
+		if err != nil {
+			t.Fatal(err)
+		}
+		under, err := GeometricMean(a, 0.95)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paired, err := PairedRatio(a, b, 0.95)
+		if err != nil || !agree(over.Estimate/under.Estimate, paired.Estimate) {
+			t.Errorf("%v over %v is not %v, %v", over.Estimate, under.Estimate, paired.Estimate, err)
+		}
+		unpaired, err := UnpairedRatio(a, b, 0.95)
+		if err != nil || !agree(unpaired.Estimate, paired.Estimate) {
+			t.Errorf("unpaired %v, paired %v, %v", unpaired.Estimate, paired.Estimate, err)
+		}
+	})
+}
+
+func TestUnpairedRatioAgainstSciPy(t *testing.T) {
+	for i, c := range readFixture[struct {
+		A, B                                             []float64
+		Confidence                                       float64
+		Estimate, Low, High, T, P, DF, Error, Detectable decimal
+	}](t, "unpaired") {
+		u, err := UnpairedRatio(c.A, c.B, c.Confidence)
+		if err != nil {
+			t.Errorf("case %d: %v", i, err)
+			continue
+		}
+		expect(t, i, "estimate", u.Estimate, c.Estimate)
+		expect(t, i, "low", u.Interval.Low, c.Low)
+		expect(t, i, "high", u.Interval.High, c.High)
+		expect(t, i, "t", u.T, c.T)
+		expect(t, i, "p", u.P, c.P)
+		expect(t, i, "degrees of freedom", u.DF, c.DF)
+		expect(t, i, "standard error", u.LogError, c.Error)
+		expect(t, i, "detectable", u.Detectable, c.Detectable)
+		if u.NA != len(c.A) || u.NB != len(c.B) {
+			t.Errorf("case %d: %+v", i, u)
+		}
+	}
+}
+
+// Swapping the runs turns the ratio over; the order of the trials, and another
+// unit, change nothing.
+func TestUnpairedRatioIsInvariant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.Float64Range(1, 3)
+		a := rapid.SliceOfN(values, 2, 20).Draw(t, "a")
+		b := rapid.SliceOfN(values, 2, 20).Draw(t, "b")
+		u, err := UnpairedRatio(a, b, 0.95)
+		if err != nil {
+			t.Fatal(err)
+		}
+		swapped, err := UnpairedRatio(b, a, 0.95)
+		if err != nil || !agree(swapped.Estimate, 1/u.Estimate) || !agree(swapped.Interval.Low, 1/u.Interval.High) || !agree(swapped.P, u.P) {
+			t.Errorf("%+v swapped is %+v, %v", u, swapped, err)
+		}
+		other := scaled(a, 1000)
+		slices.Reverse(other)
+		reordered, err := UnpairedRatio(other, scaled(b, 1000), 0.95)
+		if err != nil || math.Abs(reordered.LogMean-u.LogMean) > 1e-9 || math.Abs(reordered.LogError-u.LogError) > 1e-9 {
+			t.Errorf("%+v reordered and scaled is %+v, %v", u, reordered, err)
+		}
+		if u.LogError > 1e-6 && math.Abs(u.P-0.05) > 1e-6 && u.Interval.Contains(1) != (u.P > 0.05) {
+			t.Errorf("interval %v, but p %v", u.Interval, u.P)
+		}
+		fewest, most := min(len(a), len(b))-1, len(a)+len(b)-2
+		if u.DF < float64(fewest)*(1-1e-9) || u.DF > float64(most)*(1+1e-9) {
+			t.Errorf("%v degrees of freedom, want %d to %d", u.DF, fewest, most)
+		}
+	})
+}
+
+func TestUnpairedRatioWithoutSpread(t *testing.T) {
+	for _, c := range []struct {
+		a, b []float64
+		p    float64
+	}{{[]float64{2, 2}, []float64{2, 2, 2}, 1}, {[]float64{2, 2}, []float64{4, 4, 4}, 0}} {
+		u, err := UnpairedRatio(c.a, c.b, 0.95)
+		if err != nil || u.P != c.p || u.Interval.Low != u.Interval.High || u.DF != 3 || u.Detectable != 0 {
+			t.Errorf("%v and %v: %+v, %v", c.a, c.b, u, err)
+		}
+	}
+}
+
+func TestUnpairedUnfit(t *testing.T) {
+	good := []float64{1, 2}
+	for _, c := range []struct {
+		a, b       []float64
+		confidence float64
+		says       string
+	}{
+		{[]float64{1}, good, 0.95, "base: too few values"},
+		{good, nil, 0.95, "variant: too few values"},
+		{[]float64{1, 0}, good, 0.95, "base: value 1 is 0"},
+		{good, []float64{-1, 2}, 0.95, "variant: value 0 is -1"},
+		{good, []float64{1, math.NaN()}, 0.95, "value 1 is NaN"},
+		{good, good, 1, "confidence 1"},
+	} {
+		_, err := UnpairedRatio(c.a, c.b, c.confidence)
+		expectError(t, err, c.says)
+	}
+	_, err := GeometricMean([]float64{1, 0}, 0.95)
+	expectError(t, err, "value 1 is 0")
+	_, err = GeometricMean(good, 0)
+	expectError(t, err, "confidence 0")
+	if _, err := GeometricMean([]float64{1}, 0.95); !errors.Is(err, ErrTooFew) {
+		t.Errorf("of one value: %v", err)
+	}
+}
+
+// Two runs of the same thing differ in one of twenty comparisons, however unlike
+// their numbers of trials and their spreads.
+func TestUnpairedRatioKeepsItsLevel(t *testing.T) {
+	const runs = 4000
+	rng := newRNG(23)
+	found := 0
+	for range runs {
+		a, b := make([]float64, 6), make([]float64, 12)
+		for i := range a {
+			a[i] = math.Exp(0.06 * rng.NormFloat64())
+		}
+		for i := range b {
+			b[i] = math.Exp(0.01 * rng.NormFloat64())
+		}
+		u, err := UnpairedRatio(a, b, 0.95)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !u.Interval.Contains(1) {
+			found++
+		}
+	}
+	// Three standard errors are 0.010.
+	if share := float64(found) / runs; math.Abs(share-0.05) > 0.011 {
+		t.Errorf("%v of the comparisons found a difference, want 0.05", share)
+	}
+}
+
+func TestWoodruffSharesAgainstSciPy(t *testing.T) {
+	for i, c := range readFixture[struct {
+		Count, Below  []float64
+		Q, Confidence float64
+		Low, High     decimal
+	}](t, "woodruff") {
+		var clusters []Cluster
+		for k := range c.Count {
+			clusters = append(clusters, Cluster{c.Count[k], c.Below[k]})
+		}
+		low, high, err := WoodruffShares(clusters, c.Q, c.Confidence)
+		if err != nil {
+			t.Errorf("case %d: %v", i, err)
+			continue
+		}
+		expect(t, i, "low", low, c.Low)
+		expect(t, i, "high", high, c.High)
+	}
+}
+
+func TestWoodruffSharesEnds(t *testing.T) {
+	// One trial has all that lies beyond: nothing bounds the quantile.
+	low, high, err := WoodruffShares([]Cluster{{100, 100}, {100, 100}, {100, 94}}, 0.98, 0.95)
+	if err != nil || low >= 0.98 || high <= 1 {
+		t.Errorf("%v to %v, %v: want an end above 1", low, high, err)
+	}
+	low, high, err = WoodruffShares([]Cluster{{100, 0}, {100, 0}, {100, 6}}, 0.02, 0.95)
+	if err != nil || low != 0 || high <= 0.02 {
+		t.Errorf("%v to %v, %v: want an end at 0", low, high, err)
+	}
+	// Trials alike in their shares differ in nothing, whatever their size.
+	low, high, err = WoodruffShares([]Cluster{{100, 50}, {1000, 500}, {0, 0}}, 0.5, 0.95)
+	if err != nil || !agree(low, 0.5) || !agree(high, 0.5) {
+		t.Errorf("%v to %v, %v: want a point", low, high, err)
+	}
+	for _, c := range []struct {
+		clusters []Cluster
+		q        float64
+		says     string
+	}{
+		{[]Cluster{{10, 5}}, 0.5, "too few values: 1 trials"},
+		{[]Cluster{{0, 0}, {0, 0}}, 0.5, "no trial has any"},
+		{[]Cluster{{10, 5}, {10, 11}}, 0.5, "trial 1 has 10 values, 11 of them below"},
+		{[]Cluster{{10, 5}, {math.NaN(), 1}}, 0.5, "trial 1"},
+		{[]Cluster{{10, -1}, {10, 1}}, 0.5, "trial 0"},
+		{[]Cluster{{10, 5}, {10, 5}}, 1, "quantile 1"},
+		{[]Cluster{{10, 5}, {10, 5}}, math.NaN(), "quantile NaN"},
+	} {
+		low, _, err := WoodruffShares(c.clusters, c.q, 0.95)
+		expectError(t, err, c.says)
+		if !math.IsNaN(low) {
+			t.Errorf("%v: low %v beside an error", c.clusters, low)
+		}
+	}
+	_, _, err = WoodruffShares([]Cluster{{10, 5}, {10, 5}}, 0.5, 1)
+	expectError(t, err, "confidence 1")
+}
+
+// Eight trials of log-normal times, whose levels differ by so much from trial to
+// trial: all together they are log-normal too, and their quantiles known.
+func TestWoodruffSharesCover(t *testing.T) {
+	const trials, runs, within = 8, 300, 1.0
+	z := map[float64]float64{0.5: 0, 0.9: 1.2815515655446004, 0.99: 2.3263478740408408}
+	rng := newRNG(29)
+	for _, c := range []struct{ q, between float64 }{{0.5, 0.05}, {0.99, 0.05}, {0.9, 0.2}, {0.99, 0.2}} {
+		truth := math.Exp(math.Hypot(within, c.between) * z[c.q])
+		held := 0
+		for range runs {
+			var merged []float64
+			var samples [trials][]float64
+			for i := range samples {
+				level := c.between * rng.NormFloat64()
+				for range 200 + rng.IntN(200) {
+					samples[i] = append(samples[i], math.Exp(level+within*rng.NormFloat64()))
+				}
+				merged = append(merged, samples[i]...)
+			}
+			slices.Sort(merged)
+			at := func(share float64) float64 {
+				return merged[min(len(merged)-1, max(0, int(math.Ceil(share*float64(len(merged))))-1))]
+			}
+			quantile := at(c.q)
+			clusters := make([]Cluster, trials)
+			for i, s := range samples {
+				clusters[i].Count = float64(len(s))
+				for _, x := range s {
+					if x <= quantile {
+						clusters[i].Below++
+					}
+				}
+			}
+			low, high, err := WoodruffShares(clusters, c.q, 0.95)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at(low) <= truth && (high >= 1 || truth <= at(high)) {
+				held++
+			}
+		}
+		share := float64(held) / runs
+		// Three standard errors are 0.039.
+		if math.Abs(share-0.945) > 0.039 {
+			t.Errorf("p%v, trials differing by %v: held the truth in %v, want about 0.945", 100*c.q, c.between, share)
+		}
+	}
+}
