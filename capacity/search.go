@@ -1,0 +1,274 @@
+// Package capacity searches for the highest rate at which a server still keeps
+// its thresholds. It is pure: trials in, the next rate to try out. Whoever makes
+// the trials asks after each one what comes next:
+//
+//	var done []capacity.Trial
+//	for {
+//		state, err := goal.Next(done, 0)
+//		if err != nil || state.Done {
+//			return state, err
+//		}
+//		done = append(done, capacity.Trial{Rate: state.Next, Good: try(state.Next)})
+//	}
+//
+// The search follows Multiple Loss Ratio Search (MLRsearch, RFC 9971) with one
+// goal and trials of one length, where a trial is good or bad by thresholds
+// instead of lost packets. A rate is a lower bound once so many of its trials were
+// good that the share of bad ones, the goal's exceed ratio, is within what is
+// tolerated even if all trials that it may still have were bad; an upper bound
+// once the share is beyond that even if all were good; undecided until then, and
+// tried again. What is found is the relevant upper bound, the smallest rate that
+// is an upper bound, and the relevant lower bound, the largest lower bound below
+// it: a higher rate that was good by luck above a bad one does not count.
+//
+// One search is one observation. How sure its result is, only several of them
+// tell.
+package capacity
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// The bounds of a Goal.
+const (
+	LeastRate       = 1e-6
+	MostRate        = 1e12
+	LeastResolution = 1e-4
+	MostTrials      = 1000 // for each rate
+)
+
+// A Goal says what is searched for.
+type Goal struct {
+	From, To float64 // the range, in requests per second; both ends may be tried
+	// Resolution is the width at which a search ends, relative to the lower bound:
+	// 0.02 ends it with 1,000 good and 1,020 bad.
+	Resolution float64
+	Trials     int     // at most, for each rate
+	Tolerate   float64 // the share of bad trials that a good rate may have, below 1
+}
+
+// Validate reports all faults, joined.
+func (g Goal) Validate() error {
+	var faults []error
+	if !(g.From >= LeastRate && g.From <= MostRate) {
+		faults = append(faults, fmt.Errorf("from %v: want %v to %v requests per second", g.From, LeastRate, MostRate))
+	}
+	if !(g.To > g.From && g.To <= MostRate) {
+		faults = append(faults, fmt.Errorf("to %v: want more than from, %v, and at most %v requests per second", g.To, g.From, MostRate))
+	}
+	if !(g.Resolution >= LeastResolution && g.Resolution <= 1) {
+		faults = append(faults, fmt.Errorf("resolution %v: want %v to 1, such as 0.02 for 2 %%", g.Resolution, LeastResolution))
+	}
+	if g.Trials < 1 || g.Trials > MostTrials {
+		faults = append(faults, fmt.Errorf("trials %d: want 1 to %d", g.Trials, MostTrials))
+	}
+	if !(g.Tolerate >= 0 && g.Tolerate < 1) {
+		faults = append(faults, fmt.Errorf("tolerate %v: want at least 0 and less than 1", g.Tolerate))
+	}
+	return errors.Join(faults...)
+}
+
+// A Trial is what one rate was found to be, once.
+type Trial struct {
+	Rate float64
+	Good bool // the thresholds held
+}
+
+// A State is where a search stands. Rates are in requests per second.
+type State struct {
+	Done bool
+	Next float64 // the rate to try, unless done
+	// Low is the relevant lower bound, 0 while there is none: at the end, that the
+	// edge lies below the range. High is the relevant upper bound, +Inf while there
+	// is none: at the end, that the edge lies above the range.
+	Low, High float64
+}
+
+// Next returns where a search stands after the trials done, in whatever order. It
+// is their pure function, so an interrupted search goes on where it was, and a
+// finished one can be replayed.
+//
+// Hint is where an earlier search found the edge, 0 for none. With one, the search
+// begins with a bracket of seven resolutions about it and, where the edge is not
+// inside, moves on by twice as far each time; without, it begins at From and doubles
+// the rate. Between bounds it bisects on the scale of logarithms. Rates are rounded
+// to a tenth of the resolution or finer, so that they read well and repeat
+// exactly.
+//
+// Who tries what Next says makes at most MaxTrials trials. A trial outside the range
+// is an error.
+func (g Goal) Next(done []Trial, hint float64) (State, error) {
+	if err := errors.Join(g.Validate(), g.checkTrials(done), checkHint(hint)); err != nil {
+		return State{}, fmt.Errorf("capacity: %w", err)
+	}
+	s := State{High: math.Inf(1)}
+	rates := g.classify(done)
+	for _, r := range rates {
+		if r.class == upper {
+			s.High = r.rate
+			break
+		}
+		if r.class == lower {
+			s.Low = r.rate
+		}
+	}
+	// What is undecided is first tried to the end, where it still matters.
+	for _, r := range rates {
+		if r.class == undecided && r.rate > s.Low && r.rate < s.High {
+			s.Next = r.rate
+			return s, nil
+		}
+	}
+	switch {
+	case s.High == g.From, s.Low == g.To, s.Low > 0 && g.narrow(s.Low, s.High):
+		s.Done = true
+	case s.Low > 0 && !math.IsInf(s.High, 1):
+		s.Next = g.rounded(math.Sqrt(s.Low) * math.Sqrt(s.High))
+	default:
+		s.Next = g.outward(s, hint)
+	}
+	return s, nil
+}
+
+// narrow tells whether two bounds are as close as asked for, but for rounding.
+func (g Goal) narrow(low, high float64) bool {
+	return high <= low*(1+g.Resolution)*(1+1e-12)
+}
+
+// outward returns the rate to try while a bound is missing.
+func (g Goal) outward(s State, hint float64) float64 {
+	if hint == 0 {
+		switch {
+		case s.Low > 0:
+			return g.within(2 * s.Low)
+		case !math.IsInf(s.High, 1):
+			return g.within(s.High / 2)
+		}
+		return g.From
+	}
+	// On the scale of logarithms, each step away from the bracket's other end goes twice
+	// as far as the one before, and one width.
+	width := firstBracket * math.Log1p(g.Resolution)
+	hint = min(max(hint, g.From), g.To)
+	bottom, top := hint*math.Exp(-width/2), hint*math.Exp(width/2)
+	if s.Low > 0 {
+		return g.within(s.Low * math.Exp(max(0, math.Log(s.Low/bottom))+width))
+	}
+	if !math.IsInf(s.High, 1) {
+		return g.within(s.High / math.Exp(max(0, math.Log(top/s.High))+width))
+	}
+	return g.within(bottom)
+}
+
+// within rounds a rate, and keeps it in the range.
+func (g Goal) within(rate float64) float64 { return min(max(g.rounded(rate), g.From), g.To) }
+
+// rounded returns a rate rounded to a power of ten, or two or five of them, that is
+// at most a tenth of the resolution.
+func (g Goal) rounded(rate float64) float64 {
+	finest := rate * g.Resolution / 10
+	exponent := math.Floor(math.Log10(finest))
+	steps := 1.0
+	for _, s := range []float64{2, 5} {
+		if s*math.Pow(10, exponent) <= finest {
+			steps = s
+		}
+	}
+	// Fractions are divided out: a tenth is no binary number, ten is one.
+	if exponent < 0 {
+		unit := math.Pow(10, -exponent)
+		return math.Round(rate*unit/steps) * steps / unit
+	}
+	unit := steps * math.Pow(10, exponent)
+	return math.Round(rate/unit) * unit
+}
+
+// firstBracket is how many resolutions about a hint are searched first. Three
+// halvings leave one of them, with room for rounding. A bracket no wider than the
+// resolution would be faster, and would find again and again what it was told where
+// the edge is soft: searches that each took the one before as a hint would be so
+// alike that an interval over them holds the edge in 80 % instead of 95 %.
+const firstBracket = 7
+
+// A class is what a rate was found to be.
+type class int
+
+const (
+	undecided class = iota
+	lower           // a lower bound
+	upper           // an upper bound
+)
+
+// A found rate is one with what its trials say.
+type found struct {
+	rate  float64
+	class class
+}
+
+// classify returns the rates that were tried, from the lowest. More trials than the
+// goal has for a rate count all the same.
+func (g Goal) classify(done []Trial) []found {
+	type count struct{ good, bad int }
+	counts := map[float64]count{}
+	for _, t := range done {
+		c := counts[t.Rate]
+		if t.Good {
+			c.good++
+		} else {
+			c.bad++
+		}
+		counts[t.Rate] = c
+	}
+	rates := make([]found, 0, len(counts))
+	for rate, c := range counts {
+		all := max(g.Trials, c.good+c.bad)
+		tolerated := int(g.Tolerate*float64(all) + 1e-9) // 0.29 of 100 is 29
+		f := found{rate: rate}
+		switch {
+		case c.bad > tolerated:
+			f.class = upper
+		case all-c.good <= tolerated:
+			f.class = lower
+		}
+		rates = append(rates, f)
+	}
+	slices.SortFunc(rates, func(a, b found) int { return cmp.Compare(a.rate, b.rate) })
+	return rates
+}
+
+// MaxTrials returns how many trials a search makes at most, with a hint or without:
+// about as many rates as the logarithm of the range over the resolution has digits
+// in base two, times the trials for each. The goal must be valid.
+func (g Goal) MaxTrials() int {
+	span, width := math.Log(g.To/g.From), math.Log1p(g.Resolution)
+	// Without a hint: the range is doubled through, and what one doubling covers
+	// halved. With one: steps that double cover the range, and one is halved. Rounding
+	// shifts a rate by a twentieth of the resolution at most.
+	doubling := math.Log(2 * (1 - g.Resolution/20))
+	halvings := func(of float64) float64 { return math.Ceil(max(0, math.Log2(of/width))) + 2 }
+	rates := max(
+		math.Ceil(span/doubling)+2+halvings(math.Ln2),
+		math.Ceil(math.Log2(span/(firstBracket*width)+1))+3+halvings(max(span, firstBracket*width)),
+	)
+	return int(rates) * g.Trials
+}
+
+func (g Goal) checkTrials(done []Trial) error {
+	for i, t := range done {
+		if !(t.Rate >= g.From && t.Rate <= g.To) {
+			return fmt.Errorf("trial %d has rate %v: want %v to %v", i, t.Rate, g.From, g.To)
+		}
+	}
+	return nil
+}
+
+func checkHint(hint float64) error {
+	if !(hint >= 0 && hint <= math.MaxFloat64) {
+		return fmt.Errorf("hint %v: want a rate, or 0 for none", hint)
+	}
+	return nil
+}

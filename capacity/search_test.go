@@ -1,0 +1,324 @@
+package capacity
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// search tries what Next says until it is done.
+func search(t interface{ Fatalf(string, ...any) }, g Goal, hint float64, try func(rate float64) bool) (State, []Trial) {
+	var done []Trial
+	for {
+		s, err := g.Next(done, hint)
+		switch {
+		case err != nil:
+			t.Fatalf("%+v after %v: %v", g, done, err)
+		case s.Done:
+			return s, done
+		case len(done) >= g.MaxTrials():
+			t.Fatalf("%+v, hint %v: not done after %d trials: %+v", g, hint, len(done), done)
+		}
+		done = append(done, Trial{s.Next, try(s.Next)})
+	}
+}
+
+func rates(done []Trial) (list []float64) {
+	for _, t := range done {
+		list = append(list, t.Rate)
+	}
+	return list
+}
+
+func drawGoal(t *rapid.T) Goal {
+	from := math.Exp(rapid.Float64Range(math.Log(1e-3), math.Log(1e6)).Draw(t, "log from"))
+	return Goal{
+		From:       from,
+		To:         from * math.Exp(rapid.Float64Range(1e-3, 12).Draw(t, "log span")),
+		Resolution: math.Exp(rapid.Float64Range(math.Log(LeastResolution), 0).Draw(t, "log resolution")),
+		Trials:     rapid.IntRange(1, 7).Draw(t, "trials"),
+		Tolerate:   rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.34, 0.5, 0.9}).Draw(t, "tolerate"),
+	}
+}
+
+// drawHint draws none, or one that may be anywhere.
+func drawHint(t *rapid.T, g Goal) float64 {
+	if rapid.Bool().Draw(t, "no hint") {
+		return 0
+	}
+	return g.From * math.Exp(rapid.Float64Range(-1, 13).Draw(t, "log hint"))
+}
+
+// A server with a sharp edge: the bracket holds it and is as narrow as asked for,
+// or the edge is outside the range. No rate is tried oftener than need be.
+func TestSharpEdge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGoal(t)
+		hint := drawHint(t, g)
+		edge := g.From * math.Exp(rapid.Float64Range(-1, 13).Draw(t, "log edge"))
+		s, done := search(t, g, hint, func(rate float64) bool { return rate <= edge })
+		switch {
+		case edge < g.From:
+			if s.Low != 0 || s.High != g.From {
+				t.Fatalf("edge %v below %+v: %+v", edge, g, s)
+			}
+		case edge >= g.To:
+			if s.Low != g.To || !math.IsInf(s.High, 1) {
+				t.Fatalf("edge %v above %+v: %+v", edge, g, s)
+			}
+		default:
+			if !(s.Low <= edge && edge < s.High) || s.High/s.Low-1 > g.Resolution*(1+1e-9) {
+				t.Fatalf("edge %v within %+v: %+v", edge, g, s)
+			}
+		}
+		tolerated := int(g.Tolerate*float64(g.Trials) + 1e-9)
+		for _, trial := range done {
+			same := 0
+			for _, o := range done {
+				if o == trial {
+					same++
+				}
+			}
+			if want := tolerated + 1; !trial.Good && same != want {
+				t.Fatalf("%+v: %v was bad %d times, want %d", g, trial.Rate, same, want)
+			}
+			if want := g.Trials - tolerated; trial.Good && same != want {
+				t.Fatalf("%+v: %v was good %d times, want %d", g, trial.Rate, same, want)
+			}
+		}
+	})
+}
+
+// A server that does what it likes: the search ends, with bounds that the trials
+// bear out, and going on from any point of it leads to the same.
+func TestAnyServer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGoal(t)
+		hint := drawHint(t, g)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		share := rng.Float64()
+		s, done := search(t, g, hint, func(float64) bool { return rng.Float64() < share })
+		if s.Low >= s.High {
+			t.Fatalf("%+v: %+v", g, s)
+		}
+		shuffled := slices.Clone(done)
+		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		again, err := g.Next(shuffled, hint)
+		if err != nil || again != s {
+			t.Fatalf("in another order %+v, %v, want %+v", again, err, s)
+		}
+		cut := rng.IntN(len(done))
+		resumed, err := g.Next(done[:cut], hint)
+		if err != nil || resumed.Done || resumed.Next != done[cut].Rate {
+			t.Fatalf("after %d trials %+v, %v, want %v next", cut, resumed, err, done[cut].Rate)
+		}
+	})
+}
+
+func TestOrderOfRates(t *testing.T) {
+	g := Goal{From: 100, To: 10_000, Resolution: 0.05, Trials: 1}
+	for _, c := range []struct {
+		name  string
+		hint  float64
+		edge  float64
+		rates []float64
+		state State
+	}{
+		{"no hint", 0, 1234, []float64{100, 200, 400, 800, 1600, 1130, 1345, 1235, 1180}, State{Done: true, Low: 1180, High: 1235}},
+		{"a good hint", 1234, 1234, []float64{1040, 1465, 1235, 1135, 1185}, State{Done: true, Low: 1185, High: 1235}},
+		{"a hint too low", 500, 1234, []float64{422, 594, 1180, 4640, 2340, 1660, 1400, 1285, 1230}, State{Done: true, Low: 1230, High: 1285}},
+		{"a hint too high", 1500, 1234, []float64{1265, 640, 900, 1065, 1160, 1210}, State{Done: true, Low: 1210, High: 1265}},
+		{"a hint above the range", 1e9, 20_000, []float64{8440, 10_000}, State{Done: true, Low: 10_000, High: math.Inf(1)}},
+		{"a hint below the range", 1, 50, []float64{100}, State{Done: true, High: 100}},
+		{"nothing is good", 0, 0, []float64{100}, State{Done: true, High: 100}},
+		{"everything is", 0, 1e9, []float64{100, 200, 400, 800, 1600, 3200, 6400, 10_000}, State{Done: true, Low: 10_000, High: math.Inf(1)}},
+	} {
+		s, done := search(t, g, c.hint, func(rate float64) bool { return rate <= c.edge })
+		if s != c.state || !slices.Equal(rates(done), c.rates) {
+			t.Errorf("%s: %+v after %v\nwant %+v after %v", c.name, s, rates(done), c.state, c.rates)
+		}
+	}
+}
+
+// A rate is decided as soon as the trials left could change nothing.
+func TestClassification(t *testing.T) {
+	const good, bad = true, false
+	for _, c := range []struct {
+		trials   int
+		tolerate float64
+		results  []bool
+		want     class
+	}{
+		{3, 0, nil, undecided},
+		{3, 0, []bool{good, good}, undecided},
+		{3, 0, []bool{good, good, good}, lower},
+		{3, 0, []bool{bad}, upper},
+		{3, 0.34, []bool{good, bad}, undecided},
+		{3, 0.34, []bool{good, good}, lower},
+		{3, 0.34, []bool{bad, bad}, upper},
+		{3, 0.33, []bool{good, good}, undecided}, // one of three is more than 33 %
+		{5, 0.2, []bool{good, bad, good, good}, undecided},
+		{5, 0.2, []bool{good, bad, good, good, good}, lower},
+		{100, 0.29, slices.Concat(slices.Repeat([]bool{bad}, 29), slices.Repeat([]bool{good}, 70)), undecided},
+		{100, 0.29, slices.Concat(slices.Repeat([]bool{bad}, 29), slices.Repeat([]bool{good}, 71)), lower},
+		{1, 0, []bool{good, bad}, upper}, // more than were planned
+		{2, 0.5, []bool{bad, bad, good, good}, lower},
+	} {
+		g := Goal{From: 1, To: 100, Resolution: 0.1, Trials: c.trials, Tolerate: c.tolerate}
+		var done []Trial
+		for _, ok := range c.results {
+			done = append(done, Trial{10, ok})
+		}
+		got := undecided
+		if found := g.classify(done); len(found) > 0 {
+			got = found[0].class
+		}
+		if got != c.want {
+			t.Errorf("%d trials, %v tolerated, %v: class %v, want %v", c.trials, c.tolerate, c.results, got, c.want)
+		}
+	}
+}
+
+// A good rate above a bad one is no lower bound that counts.
+func TestInversion(t *testing.T) {
+	g := Goal{From: 100, To: 1000, Resolution: 0.1, Trials: 1}
+	s, err := g.Next([]Trial{{200, true}, {400, false}, {500, true}, {800, false}}, 0)
+	if err != nil || s.Low != 200 || s.High != 400 || s.Done || s.Next != 282 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	s, err = g.Next([]Trial{{400, false}, {500, true}}, 0)
+	if err != nil || s.Low != 0 || s.High != 400 || s.Next != 200 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	// What is undecided outside the bracket matters no more.
+	g.Trials = 2
+	s, err = g.Next([]Trial{{200, true}, {200, true}, {210, false}, {500, true}}, 0)
+	if err != nil || s != (State{Done: true, Low: 200, High: 210}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// The number of rates grows with the logarithm of what is to be told apart.
+func TestFewRates(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		name       string
+		span       float64
+		resolution float64
+		off        float64 // of the hint, a share; negative: no hint
+		most       int
+	}{
+		{"two decades at 1 %", 100, 0.01, -1, 15},
+		{"six decades at 1 %", 1e6, 0.01, -1, 28},
+		{"six decades at 0.1 %", 1e6, 0.001, -1, 31},
+		{"a hint that is right", 1e6, 0.01, 0, 5},
+		{"a hint off by 2 %", 1e6, 0.01, 0.02, 5},
+		{"a hint off by half", 1e6, 0.01, 0.5, 10},
+	} {
+		g := Goal{From: 1, To: c.span, Resolution: c.resolution, Trials: 1}
+		for range 200 {
+			edge := math.Pow(c.span, rng.Float64())
+			hint := 0.0
+			if c.off >= 0 {
+				hint = edge * (1 + c.off)
+			}
+			if _, done := search(t, g, hint, func(rate float64) bool { return rate <= edge }); len(done) > c.most {
+				t.Errorf("%s: %d rates to find %v, want at most %d: %v", c.name, len(done), edge, c.most, rates(done))
+				break
+			}
+		}
+	}
+}
+
+// How accurate a search is where the edge is not sharp: a trial at a rate r is good
+// with probability 1/(1 + exp((r/e − 1)/s)), the way from nine good of ten to one
+// taking 4.4·s of the edge e. What a search looks for is the rate at which one half of the
+// attempts make a lower bound. Of 4,000 simulated experiments of eight rounds, each
+// round a search of its own with the one before as its hint, with s 2 %, resolution
+// 2 % and three trials a rate:
+//
+//	one bad trial of three tolerated: mean error −0.05 %, spread of one search 1.9 %,
+//	  and Student's interval over the rounds holds the rate in 95 %, with 14 trials
+//	  a search;
+//	none tolerated: −0.4 %, 2.4 %, 94 % and 15 trials. A search that stops at the first
+//	  bad trial errs to the low side.
+func TestSoftEdge(t *testing.T) {
+	const (
+		experiments = 400
+		rounds      = 8
+		softness    = 0.02
+		t975        = 2.3646242515927844 // of Student's t with seven degrees of freedom
+	)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []struct {
+		tolerate float64
+		half     float64 // the share of good trials at which half of the rates are lower bounds
+	}{
+		{0.34, 0.5}, {0, math.Cbrt(0.5)},
+	} {
+		g := Goal{From: 10, To: 100_000, Resolution: 0.02, Trials: 3, Tolerate: c.tolerate}
+		held, sum, squares, trials := 0, 0.0, 0.0, 0
+		for range experiments {
+			edge := 1000 * math.Exp(2*rng.Float64())
+			sought := edge * (1 + softness*math.Log(1/c.half-1))
+			hint, mean, square := 0.0, 0.0, 0.0
+			for range rounds {
+				s, done := search(t, g, hint, func(rate float64) bool {
+					return rng.Float64() < 1/(1+math.Exp((rate/edge-1)/softness))
+				})
+				hint = math.Sqrt(s.Low * s.High)
+				off := math.Log(hint / sought)
+				mean += off / rounds
+				square += off * off
+				trials += len(done)
+			}
+			spread := math.Sqrt((square - rounds*mean*mean) / (rounds - 1))
+			if math.Abs(mean) <= t975*spread/math.Sqrt(rounds) {
+				held++
+			}
+			sum += mean
+			squares += spread * spread
+		}
+		bias, spread, share := sum/experiments, math.Sqrt(squares/experiments), float64(held)/experiments
+		perSearch := float64(trials) / experiments / rounds
+		if math.Abs(bias) > 0.006 || spread > 0.028 || math.Abs(share-0.945) > 0.04 || perSearch > 17 {
+			t.Errorf("tolerate %v: bias %v, spread %v, held in %v, %v trials a search", c.tolerate, bias, spread, share, perSearch)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	good := Goal{From: 1, To: 10, Resolution: 0.1, Trials: 1}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	nan := math.NaN()
+	for _, c := range []struct {
+		goal Goal
+		done []Trial
+		hint float64
+		says []string
+	}{
+		{Goal{From: 0, To: 0, Resolution: 0, Trials: 0, Tolerate: 1}, nil, 0, []string{"from 0", "to 0", "resolution 0", "trials 0", "tolerate 1"}},
+		{Goal{From: nan, To: nan, Resolution: nan, Trials: 1001, Tolerate: nan}, nil, 0, []string{"from NaN", "to NaN", "resolution NaN", "trials 1001", "tolerate NaN"}},
+		{good, []Trial{{2, true}, {11, true}}, 0, []string{"trial 1 has rate 11: want 1 to 10"}},
+		{good, []Trial{{nan, true}}, 0, []string{"trial 0 has rate NaN"}},
+		{good, nil, -1, []string{"hint -1"}},
+		{good, nil, math.Inf(1), []string{"hint +Inf"}},
+	} {
+		s, err := c.goal.Next(c.done, c.hint)
+		if err == nil || s != (State{}) {
+			t.Errorf("%+v, %v, %v: %+v, %v", c.goal, c.done, c.hint, s, err)
+			continue
+		}
+		for _, says := range c.says {
+			if !strings.Contains(err.Error(), says) {
+				t.Errorf("%v: want %q", err, says)
+			}
+		}
+	}
+}
