@@ -19,7 +19,12 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/prometheus/procfs v0.23.0 // indirect
+require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
+	github.com/mattn/go-shellwords v1.0.12 // indirect
+	github.com/prometheus/procfs v0.23.0 // indirect
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

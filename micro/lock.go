@@ -1,0 +1,214 @@
+package micro
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The kinds of locks.
+const (
+	Mutex   = "mutex"
+	RWMutex = "rwmutex"
+	Sharded = "sharded"
+	Atomic  = "atomic"
+)
+
+// A Lock measures a table of counters that goroutines read and add to, under one
+// mutex, one read-write mutex, a mutex for each of 32 shards (by FNV-1a of the
+// key), or none: each counter is then changed by compare-and-swap, which a table
+// permits whose keys do not change. It fails when an addition was lost.
+//
+// Figures: ops_per_second, of all goroutines; ops.
+type Lock struct {
+	Kind       string // Mutex, RWMutex, Sharded or Atomic
+	Goroutines int
+	Reads      float64 // the share of operations that only read
+	Duration   time.Duration
+}
+
+const (
+	counters = 1024 // in the table
+	shards   = 32
+	lookEach = 64 // operations between two looks at the time
+)
+
+// Validate reports all faults at once.
+func (l Lock) Validate() error {
+	var reads error
+	if !(0 <= l.Reads && l.Reads <= 1) {
+		reads = fmt.Errorf("reads: %v: want a share, 0 to 1", l.Reads)
+	}
+	return errors.Join(oneOf("kind", l.Kind, Mutex, RWMutex, Sharded, Atomic),
+		within("goroutines", l.Goroutines, 1, 10_000), reads, validDuration(l.Duration))
+}
+
+// Run measures for the duration.
+func (l Lock) Run(ctx context.Context) (Result, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	keys := make([]string, counters)
+	for i := range keys {
+		keys[i] = "counter-" + strconv.Itoa(i)
+	}
+	t := newTable(l.Kind, keys)
+	var stop atomic.Bool
+	var ops, additions atomic.Int64
+	var workers sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range l.Goroutines {
+		workers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			limit := uint64(l.Reads * (1 << 32))
+			var done, added int64
+			<-begin
+			for !stop.Load() {
+				for range lookEach {
+					r := random.Uint64()
+					key := keys[(r>>32)%counters]
+					if r&(1<<32-1) < limit {
+						t.read(key)
+					} else {
+						t.add(key)
+						added++
+					}
+				}
+				done += lookEach
+			}
+			ops.Add(done)
+			additions.Add(added)
+		})
+	}
+	defer stopAfter(ctx, l.Duration, &stop)()
+	began := time.Now()
+	close(begin)
+	workers.Wait()
+	elapsed := time.Since(began)
+	if err := interrupted(ctx); err != nil {
+		return nil, err
+	}
+	var sum int64
+	for _, key := range keys {
+		sum += t.read(key)
+	}
+	if sum != additions.Load() {
+		return nil, fmt.Errorf("%s: the counters hold %d after %d additions", l.Kind, sum, additions.Load())
+	}
+	if ops.Load() == 0 {
+		return nil, errNothing
+	}
+	return Result{"ops_per_second": float64(ops.Load()) / elapsed.Seconds(), "ops": float64(ops.Load())}, nil
+}
+
+// A table is counters by key.
+type table interface {
+	add(key string)
+	read(key string) int64
+}
+
+func newTable(kind string, keys []string) table {
+	switch kind {
+	case Mutex:
+		return &mutexTable{counters: zeros(keys)}
+	case RWMutex:
+		return &rwTable{counters: zeros(keys)}
+	case Sharded:
+		t := &shardedTable{}
+		for i := range t {
+			t[i].counters = map[string]int64{}
+		}
+		for _, key := range keys {
+			t.shard(key).counters[key] = 0
+		}
+		return t
+	default:
+		t := atomicTable{}
+		for _, key := range keys {
+			t[key] = new(atomic.Int64)
+		}
+		return t
+	}
+}
+
+func zeros(keys []string) map[string]int64 {
+	m := make(map[string]int64, len(keys))
+	for _, key := range keys {
+		m[key] = 0
+	}
+	return m
+}
+
+type mutexTable struct {
+	mu       sync.Mutex
+	counters map[string]int64
+}
+
+func (t *mutexTable) add(key string) {
+	t.mu.Lock()
+	t.counters[key]++
+	t.mu.Unlock()
+}
+
+func (t *mutexTable) read(key string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counters[key]
+}
+
+type rwTable struct {
+	mu       sync.RWMutex
+	counters map[string]int64
+}
+
+func (t *rwTable) add(key string) {
+	t.mu.Lock()
+	t.counters[key]++
+	t.mu.Unlock()
+}
+
+func (t *rwTable) read(key string) int64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.counters[key]
+}
+
+// A shardedTable keeps its shards on cache lines of their own.
+type shardedTable [shards]struct {
+	mutexTable
+	_ [128 - 16]byte
+}
+
+func (t *shardedTable) shard(key string) *mutexTable {
+	return &t[fnv1a(key)%shards].mutexTable
+}
+
+func (t *shardedTable) add(key string)        { t.shard(key).add(key) }
+func (t *shardedTable) read(key string) int64 { return t.shard(key).read(key) }
+
+// fnv1a is the 32-bit hash of Fowler, Noll and Vo, which hash/fnv computes of
+// bytes only.
+func fnv1a(s string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(s) {
+		h = (h ^ uint32(s[i])) * 16777619
+	}
+	return h
+}
+
+type atomicTable map[string]*atomic.Int64
+
+func (t atomicTable) add(key string) {
+	for c := t[key]; ; {
+		if v := c.Load(); c.CompareAndSwap(v, v+1) {
+			return
+		}
+	}
+}
+
+func (t atomicTable) read(key string) int64 { return t[key].Load() }

@@ -1,0 +1,379 @@
+package micro
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const moment = 30 * time.Millisecond
+
+// measure runs a program and holds its figures to names and to being numbers. A
+// figure may be zero or below only where the list says so, by a question mark.
+func measure(t *testing.T, p Program, names ...string) Result {
+	t.Helper()
+	procs := runtime.GOMAXPROCS(0)
+	r, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	if runtime.GOMAXPROCS(0) != procs {
+		t.Errorf("%+v: GOMAXPROCS is %d, was %d", p, runtime.GOMAXPROCS(0), procs)
+	}
+	var got []string
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		v := r[name]
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Errorf("%+v: %s is %v", p, name, v)
+		}
+		if slices.Contains(names, name+"?") {
+			name += "?"
+		} else if v <= 0 {
+			t.Errorf("%+v: %s is %v", p, name, v)
+		}
+		got = append(got, name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(got, names) {
+		t.Errorf("%+v: figures %q, want %q", p, got, names)
+	}
+	return r
+}
+
+// The kernel switches once for each hand-off between threads, and does not know of
+// those between goroutines.
+func TestSwitch(t *testing.T) {
+	names := []string{"switch_seconds", "context_switches_per_handoff?", "cpu_per_handoff_seconds?", "handoffs"}
+	if r := measure(t, Switch{Goroutine, moment}, names...); r["context_switches_per_handoff"] > 0.2 {
+		t.Errorf("goroutines: %v context switches a hand-off", r["context_switches_per_handoff"])
+	}
+	if r := measure(t, Switch{Thread, moment}, names...); r["context_switches_per_handoff"] < 0.5 || r["context_switches_per_handoff"] > 3 {
+		t.Errorf("threads: %v context switches a hand-off", r["context_switches_per_handoff"])
+	}
+}
+
+func TestStack(t *testing.T) {
+	names := []string{"resident_bytes", "virtual_bytes?", "kernel_stack_bytes?", "units"}
+	// A goroutine begins with 2 KiB of stack.
+	if r := measure(t, Stack{Goroutine, 20_000}, names...); r["resident_bytes"] < 2048 || r["units"] != 20_000 {
+		t.Errorf("goroutines: %v", r)
+	}
+	// The kernel has a stack of 8 to 64 KiB for each thread of a 64-bit machine.
+	if r := measure(t, Stack{Thread, 200}, names...); r["kernel_stack_bytes"] < 4<<10 || r["units"] != 200 {
+		t.Errorf("threads: %v", r)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, unit := range []string{Goroutine, Thread} {
+		if r := measure(t, Units{unit, 700}, "units", "bound", "start_seconds"); r["units"] != 700 || r["bound"] != 700 {
+			t.Errorf("%s: %v", unit, r)
+		}
+	}
+}
+
+func TestLock(t *testing.T) {
+	for _, kind := range []string{Mutex, RWMutex, Sharded, Atomic} {
+		for _, reads := range []float64{0, 0.5, 1} {
+			measure(t, Lock{kind, 4, reads, moment / 3}, "ops_per_second", "ops")
+		}
+	}
+}
+
+// Every table is one of counters: what was added to a key is read of it.
+func TestTables(t *testing.T) {
+	keys := []string{"a", "b", "counter-3"}
+	rapid.Check(t, func(t *rapid.T) {
+		added := rapid.SliceOf(rapid.SampledFrom(keys)).Draw(t, "added")
+		for _, kind := range []string{Mutex, RWMutex, Sharded, Atomic} {
+			table, want := newTable(kind, keys), map[string]int64{}
+			for _, key := range added {
+				table.add(key)
+				want[key]++
+			}
+			for _, key := range keys {
+				if got := table.read(key); got != want[key] {
+					t.Errorf("%s: %s is %d, want %d", kind, key, got, want[key])
+				}
+			}
+		}
+	})
+}
+
+func TestFNV(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "s")
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(s))
+		if got := fnv1a(s); got != h.Sum32() {
+			t.Errorf("%q: %#x, want %#x", s, got, h.Sum32())
+		}
+	})
+}
+
+// A thread that is bound to a CPU is not moved.
+func TestPin(t *testing.T) {
+	names := []string{"ops_per_second", "ops", "migrations?", "migrations_per_second?", "cpus"}
+	cpus, err := allowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cpus) < 2 {
+		if _, err := (Pin{false, 4, moment}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it takes two") {
+			t.Errorf("with one CPU: %v", err)
+		}
+		return
+	}
+	for _, threads := range []int{2, 3, 8} {
+		if r := measure(t, Pin{true, threads, moment}, names...); r["migrations"] != 0 {
+			t.Errorf("%d pinned: %v migrations", threads, r["migrations"])
+		}
+		if r := measure(t, Pin{false, threads, moment}, names...); r["migrations"] < 0 {
+			t.Errorf("%d floating: %v migrations", threads, r["migrations"])
+		}
+	}
+}
+
+// A collection among threads that wait on futexes would never end. That there is
+// none is seen before it is tried: who tries in vain hangs, the test's own clock
+// included.
+func TestNoCollectionWhileHolding(t *testing.T) {
+	before := debug.SetGCPercent(1) // at almost every allocation
+	defer debug.SetGCPercent(before)
+	restore := holding(2)
+	if percent := debug.SetGCPercent(-1); percent != -1 {
+		t.Errorf("garbage is collected at %d %% while threads hold their Ps", percent)
+	}
+	restore()
+	if percent := debug.SetGCPercent(1); percent != 1 {
+		t.Errorf("garbage is collected at %d %% afterwards, was 1", percent)
+	}
+	if cpus, err := allowedCPUs(); err != nil || len(cpus) < 2 || t.Failed() {
+		return
+	}
+	measure(t, Pin{false, maxThreads, moment}, "ops_per_second", "ops", "migrations?", "migrations_per_second?", "cpus")
+}
+
+func TestIO(t *testing.T) {
+	for _, model := range []string{Blocking, Polling, Multiplexing, Asynchronous} {
+		for _, connections := range []int{1, 7, 40} {
+			t.Run(model, func(t *testing.T) {
+				if model == Asynchronous {
+					requireUring(t)
+				}
+				measure(t, IO{model, connections, moment}, "exchanges_per_second", "exchanges", "server_cpu_per_exchange_seconds?")
+			})
+		}
+	}
+}
+
+// requireUring skips where the machine does not permit io_uring, once the refusal
+// was seen to say so.
+func requireUring(t *testing.T) {
+	t.Helper()
+	u, err := newUring(1)
+	if err == nil {
+		u.close()
+		return
+	}
+	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// A server that fails ends the measurement with its reason, and the client with
+// it.
+func TestServerFails(t *testing.T) {
+	l, err := newLine(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	fault := errors.New("broken")
+	var stop atomic.Bool
+	c := newCrew()
+	c.add(anyCPU, l.serve(func() error {
+		var buffer [messageBytes]byte
+		if _, err := echo(l.server[0], buffer[:]); err != nil {
+			return err
+		}
+		return fault
+	}))
+	c.add(anyCPU, l.serve(func() error {
+		_, err := l.exchange(&stop)
+		return err
+	}))
+	if _, err := c.run(); !errors.Is(err, fault) || !strings.Contains(err.Error(), "hung up") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An echo that is not what was sent is no exchange.
+func TestWrongEcho(t *testing.T) {
+	l, err := newLine(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	var stop atomic.Bool
+	c := newCrew()
+	c.add(anyCPU, l.serve(func() error {
+		var buffer [messageBytes]byte
+		n, err := read(l.server[0], buffer[:])
+		if err != nil {
+			return err
+		}
+		buffer[0]++
+		_, err = write(l.server[0], buffer[:n])
+		return err
+	}))
+	c.add(anyCPU, l.serve(func() error {
+		n, err := l.exchange(&stop)
+		if n != 0 {
+			t.Errorf("%d exchanges", n)
+		}
+		return err
+	}))
+	if _, err := c.run(); err == nil || !strings.Contains(err.Error(), "not what was sent") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Nobody begins when a thread could not be made as it was wanted.
+func TestCrewThatCannotBegin(t *testing.T) {
+	c := newCrew()
+	began := false
+	c.add(anyCPU, func() error { began = true; return nil })
+	c.add(1023, func() error { began = true; return nil })
+	if _, err := c.run(); err == nil || !strings.Contains(err.Error(), "pin a thread to CPU 1023") || began {
+		t.Errorf("began: %v, %v", began, err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	second := time.Second
+	for _, c := range []struct {
+		p    Program
+		want []string
+	}{
+		{Switch{Goroutine, second}, nil},
+		{Switch{"", 0}, []string{`unit: "": want one of goroutine, thread`, "duration: 0s: want more than 0, at most 10m0s"}},
+		{Switch{Thread, time.Hour}, []string{"duration: 1h0m0s"}},
+		{Stack{Thread, 1}, nil},
+		{Stack{"process", 0}, []string{`unit: "process"`, "units: 0: want 1 to 2000000"}},
+		{Units{Thread, 0}, nil},
+		{Units{"process", -1}, []string{`unit: "process"`, "bound: -1"}},
+		{Lock{Atomic, 1, 1, second}, nil},
+		{Lock{"spin", 0, math.NaN(), 0}, []string{"kind: \"spin\": want one of mutex, rwmutex, sharded, atomic", "goroutines: 0", "reads: NaN: want a share", "duration"}},
+		{Lock{Mutex, 1, 1.1, second}, []string{"reads: 1.1"}},
+		{Pin{true, 2, second}, nil},
+		{Pin{true, 1, 0}, []string{"threads: 1: want 2 to 256", "duration"}},
+		{IO{Polling, 1000, second}, nil},
+		{IO{"signal", 1001, 0}, []string{"model: \"signal\"", "connections: 1001: want 1 to 1000", "duration"}},
+	} {
+		err := c.p.Validate()
+		if (err == nil) != (c.want == nil) {
+			t.Errorf("%+v: %v", c.p, err)
+			continue
+		}
+		if err == nil {
+			continue
+		}
+		lines := strings.Split(err.Error(), "\n")
+		if len(lines) != len(c.want) {
+			t.Errorf("%+v: %q, want %q", c.p, lines, c.want)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.HasPrefix(lines[i], want) {
+				t.Errorf("%+v: %q, want %q…", c.p, lines[i], want)
+			}
+		}
+		if _, err := c.p.Run(t.Context()); err == nil {
+			t.Errorf("%+v was run", c.p)
+		}
+	}
+}
+
+// An end of the context is an error, never a figure.
+func TestInterrupted(t *testing.T) {
+	gone, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("enough")
+	cancel(reason)
+	for _, p := range []Program{
+		Switch{Goroutine, time.Minute}, Switch{Thread, time.Minute}, Stack{Goroutine, 10}, Units{Thread, 10},
+		Lock{Mutex, 2, 0.5, time.Minute}, Pin{false, 2, time.Minute},
+		IO{Blocking, 2, time.Minute}, IO{Polling, 2, time.Minute}, IO{Multiplexing, 2, time.Minute},
+	} {
+		r, err := p.Run(gone)
+		if cpus, _ := allowedCPUs(); len(cpus) < 2 {
+			if _, ok := p.(Pin); ok {
+				continue
+			}
+		}
+		if r != nil || !errors.Is(err, reason) {
+			t.Errorf("%+v: %v, %v", p, r, err)
+		}
+	}
+}
+
+func TestTooManyThreads(t *testing.T) {
+	most, err := threadLimit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most.threads < 1 || most.threads >= MaxUnits {
+		t.Skipf("%d threads may be made", most.threads)
+	}
+	_, err = Stack{Thread, MaxUnits}.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "2000000 threads: ") || !strings.Contains(err.Error(), "leaves room for") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	if got := refusal(unix.EPERM); !strings.Contains(got, "not permitted") {
+		t.Errorf("EPERM: %q", got)
+	}
+	if _, err := newUring(1 << 20); err == nil {
+		t.Error("a ring of a million entries was made")
+	}
+}
+
+func TestField(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("Name:\tx\nRss:      12 kB\nse.nr_migrations    :      7\nEmpty:\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"Rss": 12 << 10, "se.nr_migrations": 7} {
+		if got, err := field(file, name); err != nil || got != want {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"Name", "Empty", "Nothing"} {
+		if got, err := field(file, name); err == nil {
+			t.Errorf("%s: %v, want an error", name, got)
+		}
+	}
+	if _, err := field(file+"x", "Rss"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,68 @@
+package micro
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A Stack measures the memory of a parked unit: how much the process grew when so
+// many of them were parked, over their number.
+//
+// A thread is one of the Go runtime's. Unlike those that C programs make it does
+// not map a stack of megabytes, unless the program has C in it (cgo); what such a
+// stack takes is address space, not memory, until it is touched. That is why both
+// are given.
+//
+// Figures, per unit: resident_bytes, of memory; virtual_bytes, of address space
+// (the heap reserves 64 MiB at a time, so few units show a coarse figure);
+// kernel_stack_bytes, memory of the kernel that counts as neither, read of the
+// whole machine and so disturbed by whatever else comes and goes; units.
+type Stack struct {
+	Unit  string // Goroutine or Thread
+	Units int
+}
+
+// Validate reports all faults at once.
+func (s Stack) Validate() error {
+	return errors.Join(oneOf("unit", s.Unit, Goroutine, Thread), within("units", s.Units, 1, MaxUnits))
+}
+
+// Run parks the units, measures and releases them. It fails beforehand when there
+// may not be so many threads.
+func (s Stack) Run(ctx context.Context) (Result, error) {
+	if err := errors.Join(s.Validate(), interrupted(ctx)); err != nil {
+		return nil, err
+	}
+	if s.Unit == Thread {
+		most, err := threadLimit()
+		if err != nil {
+			return nil, err
+		}
+		if s.Units > most.threads {
+			return nil, fmt.Errorf("%d threads: %s leaves room for %d", s.Units, most.source, most.threads)
+		}
+		defer allowThreads(s.Units)()
+	}
+	l, err := newLot(s.Unit)
+	if err != nil {
+		return nil, err
+	}
+	defer l.leave()
+	before, err := readMemory()
+	if err != nil {
+		return nil, err
+	}
+	l.park(s.Units)
+	after, err := readMemory()
+	if err := errors.Join(err, interrupted(ctx)); err != nil {
+		return nil, err
+	}
+	n := float64(s.Units)
+	return Result{
+		"resident_bytes":     (after.resident - before.resident) / n,
+		"virtual_bytes":      (after.virtual - before.virtual) / n,
+		"kernel_stack_bytes": (after.kernelStacks - before.kernelStacks) / n,
+		"units":              n,
+	}, nil
+}
