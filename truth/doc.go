@@ -7,9 +7,12 @@
 //	StartQueue   c workers behind one queue: M/M/1, or a capacity of c/s
 //	StartFreeze  stops altogether for H in every P
 //	StartFaulty  resets, cuts, stalls, misframes …, and counts exactly what it did
+//	StartWork    computes for each request, and is slower by an exactly known share
 //
-// The pure functions beside them (FreezeQuantile, MM1Quantile, Capacity, and
-// each Distribution's Quantile) say what a correct instrument reads.
+// The pure functions beside them (FreezeQuantile, MM1Quantile, Capacity,
+// SlowRatio, and each Distribution's Quantile) say what a correct instrument
+// reads. A Tap is a referee that is neither server nor instrument: it reads the
+// kernel's own time stamps of the packets.
 //
 // # How they keep time
 //

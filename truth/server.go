@@ -72,6 +72,10 @@ type policy struct {
 	gone func(*conn) // the connection of a request not yet ended has closed
 	tick func()      // a time set by after with no connection has come
 	idle func()      // there was nothing to read or write
+
+	// turn is called when a turn of the loop is over: one wait, of which so many
+	// nanoseconds were slept, and all that came of it.
+	turn func(slept int64)
 }
 
 // A conn is one client's connection, used by the loop only.
@@ -292,7 +296,7 @@ func (s *Server) loop() error {
 	}
 	events := make([]unix.EpollEvent, 256)
 	for !s.closing.Load() {
-		n, err := s.wait(events)
+		n, slept, err := s.wait(events)
 		if err != nil {
 			return s.end(fmt.Errorf("truth: epoll_wait: %w", err))
 		}
@@ -301,6 +305,9 @@ func (s *Server) loop() error {
 			s.handle(&events[i])
 		}
 		s.expire()
+		if s.policy.turn != nil {
+			s.policy.turn(slept)
+		}
 		s.mu.Unlock()
 	}
 	return s.end(nil)
@@ -319,11 +326,12 @@ func (s *Server) end(err error) error {
 }
 
 // wait returns what is ready. With nothing ready it sleeps, unless a timer is so
-// near that it must return to poll again.
-func (s *Server) wait(events []unix.EpollEvent) (int, error) {
-	n, err := poll(s.epoll, events)
+// near that it must return to poll again. For a policy that asks, it says how
+// long it slept.
+func (s *Server) wait(events []unix.EpollEvent) (n int, slept int64, err error) {
+	n, err = poll(s.epoll, events)
 	if n != 0 || err != nil {
-		return n, err
+		return n, 0, err
 	}
 	s.mu.Lock()
 	if s.policy.idle != nil {
@@ -332,13 +340,20 @@ func (s *Server) wait(events []unix.EpollEvent) (int, error) {
 	spin := s.arm()
 	s.mu.Unlock()
 	if spin {
-		return 0, nil
+		return 0, 0, nil
+	}
+	var before int64
+	if s.policy.turn != nil {
+		before = s.now()
 	}
 	n, err = unix.EpollWait(s.epoll, events, -1)
-	if errors.Is(err, unix.EINTR) {
-		return 0, nil
+	if s.policy.turn != nil {
+		slept = s.now() - before
 	}
-	return n, err
+	if errors.Is(err, unix.EINTR) {
+		return 0, slept, nil
+	}
+	return n, slept, err
 }
 
 // arm sets the timerfd for the next timer. It returns true when there is no time

@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"encoding/binary"
 	"syscall"
 	"unsafe"
 
@@ -33,4 +34,14 @@ func read(fd int, p []byte) (int, syscall.Errno) {
 func write(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno
+}
+
+// nativeUint64 reads a number as this machine writes it.
+func nativeUint64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
+
+// bigEndian returns a number in the byte order of the network.
+func bigEndian(v uint16) uint16 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], v)
+	return binary.NativeEndian.Uint16(b[:])
 }
