@@ -64,6 +64,9 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec.Ready == (Probe{}) {
+		return p, nil // even if it has ended already: see Wait
+	}
 	if err := p.await(ctx); err != nil {
 		p.mu.Lock()
 		p.stopping = true
@@ -369,6 +372,28 @@ func (p *Process) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
+}
+
+// Wait waits for a process that is to end by itself, with all that it has started.
+// It returns nil when the process exited with status 0 and all its output could be
+// written, a *Failure when it died, and the cause of ctx when that ends first; what
+// runs then goes on running.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	p.mu.Lock()
+	succeeded := p.exited != nil && !p.exited.failed() && p.usage != nil
+	p.mu.Unlock()
+	if !succeeded {
+		return p.Err()
+	}
+	if err := p.out.lostErr(); err != nil {
+		return fmt.Errorf("target %s: output lost: %w", p.spec.Name, err)
+	}
+	return nil
 }
 
 // Usage returns what the whole tree has used. It is known once Done is closed,

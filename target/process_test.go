@@ -549,3 +549,54 @@ func atoi(t *testing.T, s string) int {
 	}
 	return n
 }
+
+// A process that is to end by itself may end at any moment, even at once.
+func TestWait(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		says   string // nothing: success
+	}{
+		{"exit 0", ""},
+		{"sleep 0.05 & exit 0", ""},
+		{"echo oops; exit 3", "exit status 3; last output:\n    oops"},
+		{"kill -9 $$", "signal: killed"},
+	} {
+		p, err := Start(t.Context(), Spec{Args: []string{"sh", "-c", c.script}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Wait(t.Context())
+		var f *Failure
+		if (err == nil) != (c.says == "") || err != nil && (!errors.As(err, &f) || !errors.Is(err, ErrExited) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v; want %q", c.script, err, c.says)
+		}
+		if _, ok := p.Usage(); !ok {
+			t.Errorf("%s: its usage is not known", c.script)
+		}
+	}
+	p, err := Start(t.Context(), Spec{Args: []string{"sleep", "600"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	late := errors.New("too late")
+	cancel(late)
+	if err := p.Wait(ctx); !errors.Is(err, late) {
+		t.Errorf("%v; want the context's cause", err)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Errorf("it did not go on: %v", err)
+	}
+	full := errors.New("disk full")
+	p, err = Start(t.Context(), Spec{Args: []string{"echo", "lost"}, Output: refusing{full}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(t.Context()); !errors.Is(err, full) {
+		t.Errorf("%v; want what became of its output", err)
+	}
+}
+
+type refusing struct{ err error }
+
+func (w refusing) Write([]byte) (int, error) { return 0, w.err }
