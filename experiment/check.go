@@ -52,6 +52,11 @@ func (ch checker) scalar(n *node, s *spec) {
 			ch.fault(n, fmt.Sprintf("want text, have %s", n), fmt.Sprintf("with quotes: %q", clip(n.text)))
 			return
 		}
+	case boolean:
+		if n.kind != isBool {
+			ch.fault(n, fmt.Sprintf("want %s, have %s", s.kind, n), "")
+			return
+		}
 	case integer, number:
 		if n.kind == isText {
 			problem, hint := fmt.Sprintf("want %s, have %s", s.kind, n), s.kind.example()

@@ -27,6 +27,12 @@ func (v *view) report(n *node, problem, hint string) {
 	v.c.add(finding{path: n.path, problem: problem, hint: hint, line: n.line, column: n.column}, v.variant)
 }
 
+// reportField adds a finding about there being a field in this variant.
+func (v *view) reportField(n *node, problem, hint string) {
+	line, column := n.where()
+	v.c.add(finding{path: n.path, problem: problem, hint: hint, line: line, column: column}, v.variant)
+}
+
 // scalar returns a value's text with its templates replaced; not ok when there
 // is none or when it is wrong, which is then reported.
 func (v *view) scalar(n *node) (t string, ok bool) {
@@ -104,6 +110,18 @@ func (v *view) rate(n *node, into *float64) {
 	}
 }
 
+func (v *view) share(n *node, into *float64) {
+	if t, ok := v.scalar(n); ok {
+		*into, _ = parseShare(t)
+	}
+}
+
+func (v *view) boolean(n *node, into *bool) {
+	if t, ok := v.scalar(n); ok {
+		*into, _ = parseBool(t)
+	}
+}
+
 func (v *view) size(n *node, into *int) {
 	if t, ok := v.scalar(n); ok {
 		*into, _ = parseSize(t)
@@ -138,6 +156,9 @@ func (r *reader) variant(choice variantChoice, short *node) Variant {
 	v.text(target.get("protocol"), &protocol)
 	out := DefaultVariant(protocol)
 	out.Name, out.Vars = choice.name, choice.vars
+	if protocol == Program {
+		v.program(target, short)
+	}
 	v.target(target, &out.Target)
 	if services := r.root.get("services"); services != nil {
 		for _, k := range services.keys {
@@ -153,7 +174,13 @@ func (r *reader) variant(choice variantChoice, short *node) Variant {
 		}
 	}
 	out.Services = v.startOrder(out.Services)
-	v.load(r.root.get("load"), short, &out.Load)
+	switch load := r.root.get("load"); {
+	case protocol == Program:
+	case load != nil:
+		v.load(load, short, &out.Load)
+	case r.noLoad:
+		r.c.add(finding{path: "load", problem: "is missing", hint: "want a mapping", line: r.root.line, column: r.root.column}, choice.name)
+	}
 	return out
 }
 
@@ -161,9 +188,13 @@ func (v *view) target(n *node, t *Target) {
 	v.text(n.get("address"), &t.Address)
 	v.text(n.get("url"), &t.URL)
 	v.text(n.get("pprof"), &t.Pprof)
+	v.duration(n.get("timeout"), &t.Timeout)
 	t.Ready.Kind = ""
 	v.process(n, &t.Process)
-	if t.Ready.Kind == "" {
+	switch {
+	case t.Protocol == Program:
+		t.Ready = Ready{Kind: ReadyNone}
+	case t.Ready.Kind == "":
 		t.Ready.Kind = ReadyTCP
 	}
 	t.Complete()
@@ -250,8 +281,18 @@ func (v *view) load(n, short *node, l *Load) {
 	v.duration(n.get("timeout"), &l.Timeout)
 	v.duration(n.get("connect_timeout"), &l.ConnectTimeout)
 	v.duration(n.get("reconnect").get("max_backoff"), &l.Reconnect.MaxBackoff)
+	auto := false
 	for _, source := range []*node{n.get("warmup"), short.get("warmup"), v.setting("warmup", "load.warmup")} {
-		v.duration(source, &l.Warmup)
+		if t, ok := v.scalar(source); ok {
+			auto = t == warmupAuto
+			l.Warmup, _ = parseDuration(t) // 0 for auto
+		}
+	}
+	if auto {
+		v.pilots++
+	}
+	if v.soak {
+		l.Window = defaultSoak
 	}
 	requests := 0
 	v.integer(n.get("requests"), &requests)
@@ -388,7 +429,7 @@ func (p Process) mentions(name string) bool { return slices.Contains(p.told(), n
 
 // DefaultVariant returns a variant named default in which everything has its
 // default that has one. What is left to say: the target's address, URL or
-// command, and a closed or an open load.
+// command, and a closed or an open load; of a program only the command.
 func DefaultVariant(protocol string) Variant {
 	v := Variant{
 		Name:   "default",
@@ -403,10 +444,14 @@ func DefaultVariant(protocol string) Variant {
 		},
 	}
 	v.Target.Ready.Kind = ReadyTCP
-	if protocol == HTTP {
+	switch protocol {
+	case HTTP:
 		v.Load.Request = &Request{Method: "GET"}
-	} else {
+	case TCP:
 		v.Load.Payload, v.Load.Framing = 64, FramingEcho
+	case Program:
+		v.Target.Ready.Kind, v.Target.Timeout = ReadyNone, 5*time.Minute
+		v.Load = Load{}
 	}
 	return v
 }
@@ -420,14 +465,7 @@ func defaultProcess() Process {
 	return Process{ReadyTimeout: 10 * time.Second, StopTimeout: 5 * time.Second}
 }
 
-func defaultRounds(variants int) int {
-	if variants > 1 {
-		return 8
-	}
-	return 3
-}
-
-// Complete fills in the address from the URL or the command, and the URL from
+// Complete fills in, but for a program, the address from the URL or the command, and the URL from
 // the address, where one is missing.
 func (t *Target) Complete() {
 	if t.Address == "" && t.Protocol == HTTP {
@@ -441,7 +479,7 @@ func (t *Target) Complete() {
 			}
 		}
 	}
-	if t.Address == "" && len(t.Start) > 0 {
+	if t.Address == "" && t.Protocol != Program && len(t.Start) > 0 {
 		t.Address = "127.0.0.1:{{port}}"
 	}
 	if t.Protocol != HTTP || t.URL != "" || t.Address == "" {

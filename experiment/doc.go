@@ -20,14 +20,28 @@
 //	load: {closed: {connections: "{{connections}}"}}
 //	sweep: {connections: [100, 500, 1000]}
 //
-// That is the only way in which variants differ. Some names are not variables,
-// but filled in by the trial: see RuntimeNames. The content of a body_file is
-// sent as it is.
+// A ladder makes a variant of every step, which has the variables of the steps
+// before it and its own on top. That is the only way in which variants differ.
+// Some names are not variables, but filled in by the trial: see RuntimeNames. The
+// content of a body_file is sent as it is.
+//
+// # What decides
+//
+// The section design says how many rounds there are and by which rule they end,
+// which metric decides, and which difference matters. A compare and a ladder
+// measure their base twice, the second time as BASE.control: that shows what no
+// difference looks like.
+//
+// Beside the variants, a file may ask for a search of the highest rate within the
+// thresholds (capacity), or for the trends of a long run (soak). A target with
+// the protocol program is run, not loaded: it prints its figures itself.
 //
 // # The short form
 //
 // The section short says which rounds, warm-up, window, variants or values a
-// quick look makes do with; Options.Short asks for it.
+// quick look makes do with; Options.Short asks for it. Its rounds are all made,
+// whatever rule design.stop names, and a ladder's steps stay what they are when
+// others are left out.
 //
 // Parse is pure. ReadFile reads the file and looks whether the files it names
 // are there.

@@ -68,14 +68,18 @@ func TestCompare(t *testing.T) {
 			},
 		}
 	}
+	control := variant("pool", map[string]string{"model": "pool", "workers": "16"})
+	control.Name, control.AliasOf = "pool.control", "pool"
 	want := &Experiment{
 		Name:     "relay-models",
 		Question: "Does one goroutine per connection beat a bounded pool when forwarding 1 KiB requests?",
 		File:     "testdata/good/relay-models.yaml", Source: e.Source,
-		Design: Design{Rounds: 8, Seed: 1}, Base: "pool",
+		Design: Design{Rounds: 8, Seed: 1, Stop: StopFixed, Margin: 0.02, Metric: "throughput", Control: "pool.control"},
+		Base:   "pool",
 		Variants: []Variant{
 			variant("goroutine", map[string]string{"model": "goroutine", "workers": "16"}),
 			variant("pool", map[string]string{"model": "pool", "workers": "16"}),
+			control,
 		},
 		Thresholds: []string{"response.p99 < 80ms", "errors.ratio < 0.1%"},
 		Claims: []Claim{{
@@ -109,7 +113,7 @@ func TestSweep(t *testing.T) {
 	}
 
 	e := mustParse(t, path, Options{Short: true, Set: map[string]string{"rounds": "5", "seed": "9", "window": "250ms"}})
-	if e.Design != (Design{Rounds: 5, Seed: 9}) {
+	if e.Design != (Design{Rounds: 5, Seed: 9, Stop: StopFixed, Margin: 0.02, Metric: "throughput"}) {
 		t.Errorf("design %+v", e.Design)
 	}
 	v := e.Variants[1]
@@ -142,7 +146,7 @@ func TestSweep(t *testing.T) {
 
 func TestStages(t *testing.T) {
 	e := mustParse(t, "testdata/good/http-stages.yaml", Options{})
-	v := e.Variants[1]
+	v := e.Variants[2]
 	want := Load{
 		Request: &Request{
 			Method: "POST", Path: "/items/1000", Body: "{\"size\": 1000}\n",
@@ -161,7 +165,7 @@ func TestStages(t *testing.T) {
 	if v.Target.Address != "127.0.0.1:8080" || v.Target.URL != "http://127.0.0.1:8080/base?q=1" {
 		t.Errorf("target %+v", v.Target)
 	}
-	if got := names(mustParse(t, "testdata/good/http-stages.yaml", Options{Short: true})); got != "small large" {
+	if got := names(mustParse(t, "testdata/good/http-stages.yaml", Options{Short: true})); got != "small small.control large" {
 		t.Errorf("short form has %s", got)
 	}
 	e = mustParse(t, "testdata/good/http-stages.yaml", Options{Set: map[string]string{"size": "3"}})
@@ -291,7 +295,7 @@ func TestExpressionChecks(t *testing.T) {
 			return nil
 		},
 		CheckClaim: func(expression string, variants []string) error {
-			if strings.Join(variants, " ") != "goroutine pool" {
+			if strings.Join(variants, " ") != "goroutine pool pool.control" {
 				t.Errorf("variants %v", variants)
 			}
 			return errors.New("cannot be evaluated")
@@ -316,7 +320,9 @@ func quick() *Experiment {
 	v.Target.URL = "http://127.0.0.1:8080/x"
 	v.Target.Complete()
 	v.Load.Closed = &Closed{Connections: 10, Think: Think{Distribution: ThinkNone}}
-	return &Experiment{Name: "http", Design: Design{Rounds: 1, Seed: 1}, Variants: []Variant{v}}
+	e := &Experiment{Name: "http", Design: Design{Rounds: 1, Seed: 1}, Variants: []Variant{v}}
+	e.Complete()
+	return e
 }
 
 func TestValidate(t *testing.T) {

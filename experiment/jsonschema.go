@@ -68,7 +68,13 @@ func (s *spec) plainSchema(templates bool) map[string]any {
 		}
 		return map[string]any{"type": "string", "minLength": 1}
 	case word:
-		return map[string]any{"type": []any{"string", "number", "boolean"}}
+		out := map[string]any{"type": []any{"string", "number", "boolean"}}
+		if s.pattern != "" {
+			out["pattern"] = s.pattern // of a string; JSON Schema applies it to nothing else
+		}
+		return out
+	case boolean:
+		return either(map[string]any{"type": "boolean"})
 	case choice:
 		return either(map[string]any{"enum": s.choices})
 	case integer:
@@ -76,9 +82,15 @@ func (s *spec) plainSchema(templates bool) map[string]any {
 	case number:
 		return either(bounded("number"))
 	case duration:
-		return either(bounded("number"), written(durationPattern))
+		forms := []any{bounded("number"), written(durationPattern)}
+		if len(s.choices) > 0 {
+			forms = append(forms, map[string]any{"enum": s.choices})
+		}
+		return either(forms...)
 	case rate:
 		return either(bounded("number"), written(ratePattern))
+	case share:
+		return either(bounded("number"), written(sharePattern))
 	case size:
 		return either(bounded("integer"), written(sizePattern))
 	case cpus:

@@ -17,8 +17,8 @@ type Options struct {
 	Short bool
 
 	// Set overrides, by name: a variable, in all variants (of a sweep's
-	// variable, it replaces the list); or rounds, seed, warmup or window, unless
-	// a variable is called that.
+	// variable, it replaces the list); or rounds, seed, stop, margin, metric, warmup
+	// or window, unless a variable is called that.
 	Set map[string]string
 
 	// CheckThreshold and CheckClaim, if not nil, judge an expression, so that its
@@ -27,6 +27,10 @@ type Options struct {
 	// evaluates the expressions.
 	CheckThreshold func(expression string, variants []string) error
 	CheckClaim     func(expression string, variants []string) error
+
+	// CheckMetric, if not nil, judges the metric that the design names. It belongs
+	// to whoever knows the metrics.
+	CheckMetric func(metric string) error
 }
 
 // ReadFile reads an experiment from a file. Faults of the experiment are *Faults;
@@ -66,6 +70,11 @@ type reader struct {
 	root    *node
 	places  map[string]*node
 	work    int // bytes of values resolved so far, over all variants
+
+	noLoad   bool // there is no load, not even a misspelt one
+	soak     bool // the default window is a soak's
+	pilots   int  // variants whose warm-up is left to a pilot
+	warnings []Fault
 }
 
 func newReader(file string, o Options) *reader {
@@ -100,6 +109,32 @@ func (r *reader) fault(n *node, problem, hint string) {
 	r.c.add(finding{path: n.path, problem: problem, hint: hint, line: n.line, column: n.column}, "")
 }
 
+// atName reports a fault at the name of a field.
+func (r *reader) atName(n *node, problem, hint string) {
+	line, column := n.where()
+	r.c.add(finding{path: n.path, problem: problem, hint: hint, line: line, column: column}, "")
+}
+
+// warn adds a warning about what is at a path.
+func (r *reader) warn(path, problem, hint string) {
+	f := Fault{File: r.file, Field: path, Problem: problem, Hint: hint}
+	f.Line, f.Column = r.place(path)
+	r.warnings = append(r.warnings, f)
+}
+
+// judge reports what whoever knows a value finds wrong with it; faults that are
+// joined, one by one.
+func (r *reader) judge(n *node, err error) {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		for _, e := range joined.Unwrap() {
+			r.fault(n, e.Error(), "")
+		}
+	} else if err != nil {
+		r.fault(n, err.Error(), "")
+	}
+}
+
 // read returns the experiment, of use only if nothing was found wrong.
 func (r *reader) read(src []byte) *Experiment {
 	if r.root = parseTree(src, r.c); r.root == nil {
@@ -110,29 +145,37 @@ func (r *reader) read(src []byte) *Experiment {
 	checker{r.c, root}.check(r.root, root, false)
 
 	e := &Experiment{File: r.file, Source: src, Short: r.options.Short}
+	if len(r.options.Set) > 0 {
+		e.Set = maps.Clone(r.options.Set)
+	}
 	plain := &view{reader: r, vars: map[string]string{}}
 	plain.text(r.root.get("name"), &e.Name)
 	plain.text(r.root.get("question"), &e.Question)
 	short := r.short()
 
-	choices, ok := r.variants(short)
-	if !ok {
+	plain.boolean(r.root.get("soak"), &e.Soak)
+	r.soak = e.Soak
+	r.noLoad = r.root.get("load") == nil && !r.c.touched["load"]
+	e.Capacity = r.capacity(plain)
+	choices := r.variants(e, short)
+	if len(choices) == 0 {
 		// Without variables only what holds no template can be judged.
 		choices = []variantChoice{{}}
 	}
-	if r.root.get("compare") != nil {
-		plain.text(r.root.get("compare").get("base"), &e.Base)
-	}
 	r.c.variants = len(choices)
-	e.Design = r.design(plain, short, len(choices))
 	for _, choice := range choices {
 		e.Variants = append(e.Variants, r.variant(choice, short))
 	}
+	r.design(e, plain, short)
 	r.expressions(e, plain)
-	r.unknownSettings(choices)
+	r.unknownSettings()
 	r.c.settle()
 	inspect(e, r.c)
-	e.Warnings = r.unused(choices)
+	r.unused()
+	r.fewRounds(e)
+	r.idlePilot(e)
+	r.hurriedSoak(e)
+	e.Warnings = r.warnings
 	return e
 }
 
@@ -159,23 +202,6 @@ func (r *reader) short() *node {
 	return n
 }
 
-func (r *reader) design(v *view, short *node, variants int) Design {
-	d := Design{Rounds: defaultRounds(variants), Seed: 1}
-	section := r.root.get("design")
-	v.integer(section.get("rounds"), &d.Rounds)
-	v.integer(short.get("rounds"), &d.Rounds)
-	seed := int(d.Seed)
-	v.integer(section.get("seed"), &seed)
-	if n := r.setting("rounds", "design.rounds"); n != nil {
-		v.integer(n, &d.Rounds)
-	}
-	if n := r.setting("seed", "design.seed"); n != nil {
-		v.integer(n, &seed)
-	}
-	d.Seed = uint64(seed)
-	return d
-}
-
 // setting returns the value that the options give to a field, unless a
 // variable of that name is meant.
 func (r *reader) setting(name, path string) *node {
@@ -191,10 +217,12 @@ func (r *reader) setting(name, path string) *node {
 	return n
 }
 
-func settable() []string { return []string{"rounds", "seed", "warmup", "window"} }
+func settable() []string {
+	return []string{"rounds", "seed", "stop", "margin", "metric", "warmup", "window"}
+}
 
 // unknownSettings reports options that set nothing.
-func (r *reader) unknownSettings(choices []variantChoice) {
+func (r *reader) unknownSettings() {
 	known := append(settable(), r.variableNames()...)
 	for _, name := range slices.Sorted(maps.Keys(r.options.Set)) {
 		if !slices.Contains(known, name) {
@@ -208,23 +236,13 @@ func (r *reader) expressions(e *Experiment, v *view) {
 	for _, x := range e.Variants {
 		names = append(names, x.Name)
 	}
-	judge := func(n *node, err error) {
-		var joined interface{ Unwrap() []error }
-		if errors.As(err, &joined) {
-			for _, e := range joined.Unwrap() {
-				r.fault(n, e.Error(), "")
-			}
-		} else if err != nil {
-			r.fault(n, err.Error(), "")
-		}
-	}
 	if list := r.root.get("thresholds"); list != nil {
 		for _, n := range list.items {
 			var t string
 			if v.text(n, &t); t != "" {
 				e.Thresholds = append(e.Thresholds, t)
 				if r.options.CheckThreshold != nil {
-					judge(n, r.options.CheckThreshold(t, names))
+					r.judge(n, r.options.CheckThreshold(t, names))
 				}
 			}
 		}
@@ -246,7 +264,7 @@ func (r *reader) expressions(e *Experiment, v *view) {
 		}
 		for name, expression := range map[string]string{"holds": c.Holds, "direction": c.Direction} {
 			if expression != "" {
-				judge(n.get(name), r.options.CheckClaim(expression, names))
+				r.judge(n.get(name), r.options.CheckClaim(expression, names))
 			}
 		}
 	}
@@ -256,7 +274,7 @@ func (r *reader) expressions(e *Experiment, v *view) {
 func (r *reader) findFiles(e *Experiment) {
 	for _, v := range e.Variants {
 		req := v.Load.Request
-		if req == nil || req.BodyFile == "" || hasTemplate(req.BodyFile) {
+		if v.AliasOf != "" || req == nil || req.BodyFile == "" || hasTemplate(req.BodyFile) {
 			continue
 		}
 		if info, err := os.Stat(req.BodyFile); err != nil || !info.Mode().IsRegular() {

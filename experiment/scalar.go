@@ -17,6 +17,7 @@ const (
 	decimal         = `[0-9]+(\.[0-9]+)?`
 	durationPattern = `^(` + decimal + `|(` + decimal + `(ns|us|µs|ms|s|m|h))+)$`
 	ratePattern     = `^` + decimal + `(/(s|min|h))?$`
+	sharePattern    = `^` + decimal + `%?$`
 	sizePattern     = `^[0-9]+ ?(B|KB|KiB|MB|MiB|GB|GiB)?$`
 	cpusPattern     = `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`
 )
@@ -35,6 +36,10 @@ func (k kind) String() string {
 		return "a duration"
 	case rate:
 		return "a rate"
+	case share:
+		return "a share"
+	case boolean:
+		return "true or false"
 	case size:
 		return "a size"
 	case cpus:
@@ -57,6 +62,8 @@ func (k kind) example() string {
 		return "such as 5s or 250ms; a bare number is seconds"
 	case rate:
 		return "such as 5000/s, 300/min or 10/h; a bare number is per second"
+	case share:
+		return "such as 2% or 0.02"
 	case size:
 		return "such as 512, 512B, 1KiB or 1MiB"
 	case cpus:
@@ -72,6 +79,7 @@ func matcher(pattern string) func(string) bool { return regexp.MustCompile(patte
 var (
 	isDuration = matcher(durationPattern)
 	isRate     = matcher(ratePattern)
+	isShare    = matcher(sharePattern)
 	isSize     = matcher(sizePattern)
 	isCPUs     = matcher(cpusPattern)
 )
@@ -87,6 +95,12 @@ func ParseDuration(s string) (time.Duration, error) {
 func ParseSize(s string) (int, error) {
 	n, ok := parseSize(s)
 	return n, notA(size, s, ok)
+}
+
+// ParseShare reads a share, such as 2% or 0.02.
+func ParseShare(s string) (float64, error) {
+	v, ok := parseShare(s)
+	return v, notA(share, s, ok)
 }
 
 // ParseCPUs reads a CPU list, such as 0-3,5, and returns it sorted.
@@ -127,6 +141,19 @@ func parseRate(s string) (float64, bool) {
 		return 0, true // a stage may begin or end at rest; ParseRate refuses 0
 	}
 	v, err := pace.ParseRate(s)
+	return v, err == nil
+}
+
+// parseShare reads a percentage, or a number of which 1 is the whole.
+func parseShare(s string) (float64, bool) {
+	if !isShare(s) {
+		return 0, false
+	}
+	figure, percent := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(figure, 64)
+	if percent {
+		v /= 100
+	}
 	return v, err == nil
 }
 
@@ -198,6 +225,17 @@ func parseInteger(s string) (float64, bool) {
 	return v, err == nil
 }
 
+// parseBool reads true or false as YAML 1.2 writes them.
+func parseBool(s string) (value, ok bool) {
+	switch s {
+	case "true", "True", "TRUE":
+		return true, true
+	case "false", "False", "FALSE":
+		return false, true
+	}
+	return false, false
+}
+
 func parseNumber(s string) (float64, bool) {
 	if strings.Trim(s, "0123456789.-") != "" {
 		return 0, false
@@ -221,6 +259,14 @@ func (s *spec) scalarFault(t string) (problem, hint string) {
 		}
 		return "", ""
 	case word:
+		if s.pattern != "" && !matcher(s.pattern)(t) {
+			return fmt.Sprintf("%q does not fit", clip(t)), patternHint(s.pattern)
+		}
+		return "", ""
+	case boolean:
+		if _, ok := parseBool(t); !ok {
+			return fmt.Sprintf("%q is not %s", clip(t), s.kind), ""
+		}
 		return "", ""
 	case choice:
 		if !slices.Contains(s.choices, t) {
@@ -237,18 +283,27 @@ func (s *spec) scalarFault(t string) (problem, hint string) {
 	case number:
 		v, ok = parseNumber(t)
 	case duration:
+		if slices.Contains(s.choices, t) {
+			return "", ""
+		}
 		var d time.Duration
 		d, ok = parseDuration(t)
 		v = d.Seconds()
 	case rate:
 		v, ok = parseRate(t)
+	case share:
+		v, ok = parseShare(t)
 	case size:
 		var n int
 		n, ok = parseSize(t)
 		v = float64(n)
 	}
 	if !ok {
-		return fmt.Sprintf("%q is not %s", clip(t), s.kind), s.kind.example()
+		hint = s.kind.example()
+		if s.kind == duration && len(s.choices) > 0 {
+			hint += "; or " + strings.Join(s.choices, ", ")
+		}
+		return fmt.Sprintf("%q is not %s", clip(t), s.kind), hint
 	}
 	return s.boundFault(v)
 }
@@ -275,6 +330,8 @@ func (s *spec) format(v float64) string {
 		return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d)
 	case s.kind == rate:
 		return plain + "/s"
+	case s.kind == share:
+		return strconv.FormatFloat(math.Round(v*1e8)/1e6, 'f', -1, 64) + "%"
 	case s.kind == size:
 		return plain + " bytes"
 	}
@@ -303,6 +360,8 @@ func patternHint(pattern string) string {
 		return "a letter or _, then letters, digits, _ and -"
 	case envPattern:
 		return "letters, digits and _, as in PATH"
+	case metricPattern:
+		return "such as throughput, response.p99 or target.cpu_per_request"
 	case tokenPattern:
 		return "letters, digits and - (RFC 9110 calls it a token)"
 	}

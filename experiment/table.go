@@ -13,12 +13,14 @@ type kind uint8
 const (
 	text     kind = iota // a string
 	word                 // any scalar, taken as it is written
+	boolean              // true or false
 	choice               // one of some words
 	integer              // a whole number
 	number               // a number
 	duration             // a Go duration, or a number of seconds
 	rate                 // a number per s, min or h
 	size                 // bytes, with a unit or without
+	share                // a number or a percentage
 	cpus                 // a CPU list, such as 0-3,5
 	list                 // of items
 	mapping              // of fields, or of names to items
@@ -29,15 +31,15 @@ const (
 type spec struct {
 	kind     kind
 	doc      string
-	choices  []string
-	pattern  string  // of a text
-	min, max float64 // of a number (a duration's in seconds, a size's in bytes); of a list or a mapping of names, its length
-	fields   []field // of a mapping
-	item     *spec   // of a list, or of a mapping's entries that are no fields
-	names    string  // the pattern of those entries' names
-	few      bool    // such a mapping must not be empty
-	short    *spec   // a scalar that may stand for the mapping
-	template bool    // templates may stand in it
+	choices  []string // of a choice; of a duration, words that may stand for one
+	pattern  string   // of a text or a word
+	min, max float64  // of a number (a duration's in seconds, a size's in bytes); of a list or a mapping of names, its length
+	fields   []field  // of a mapping
+	item     *spec    // of a list, or of a mapping's entries that are no fields
+	names    string   // the pattern of those entries' names
+	few      bool     // such a mapping must not be empty
+	short    *spec    // a scalar that may stand for the mapping
+	template bool     // templates may stand in it
 }
 
 // A field is a named part of a mapping.
@@ -55,6 +57,7 @@ const (
 	servicePattern  = `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`
 	envPattern      = `^[A-Za-z_][A-Za-z0-9_]*$`
 	tokenPattern    = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" // RFC 9110, section 5.6.2
+	metricPattern   = `^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`
 )
 
 // Bounds that hold beside those of the table.
@@ -66,7 +69,7 @@ const (
 
 // later are the sections of the file that a later version will know.
 func later() []string {
-	return []string{"ladder", "capacity", "soak", "observe", "profile", "network", "scenario"}
+	return []string{"observe", "profile", "network", "scenario"}
 }
 
 // table returns the spec of a whole file.
@@ -104,10 +107,11 @@ func table() *spec {
 		{"dir", false, plain(text, "working directory, relative to this file (default: dyno's own)")},
 	}
 	target := fields("the service under load", append([]field{
-		{"protocol", true, oneOf("what it speaks", HTTP, TCP)},
+		{"protocol", true, oneOf("what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers", HTTP, TCP, Program)},
 		{"address", false, plain(text, "host:port, [ipv6]:port or unix:/path (default, with start: 127.0.0.1:{{port}})")},
 		{"url", false, plain(text, "http only: the base URL (default: http://address/)")},
 		{"pprof", false, plain(text, "URL of its /debug/pprof")},
+		{"timeout", false, within(time.Millisecond, 24*time.Hour, "program only: how long it may take (default 5m)")},
 	}, process...)...)
 	service := fields("", slices.Clone(process)...)
 	service.fields[0].required = true
@@ -122,11 +126,14 @@ func table() *spec {
 	connections := between(integer, 1, 1_000_000, "how many")
 	perSecond := between(rate, 1e-6, 1e7, "requests per second, in all; or with a unit: 5000/s, 300/min, 10/h")
 	edge := between(rate, 0, 1e7, "requests per second, in all; or with a unit: 5000/s, 300/min, 10/h")
-	warmup := within(0, time.Hour, "loaded but not counted (default 2s)")
-	window := within(100*time.Millisecond, 24*time.Hour, "measured (default 10s)")
-	rounds := between(integer, 1, 1000, "how often each variant is measured (default 8 with several variants, 3 with one)")
+	briefly := within(0, time.Hour, "loaded but not counted")
+	warmup := within(0, time.Hour, "loaded but not counted; auto: as long as a pilot of each variant finds it must be (default 2s)")
+	warmup.choices = []string{warmupAuto}
+	window := within(100*time.Millisecond, 24*time.Hour, "measured (default 10s, for a soak 30m)")
+	rounds := between(integer, 1, 1000, "how often each variant is measured; with stop precision or looks, at most "+
+		"(default 3 with one variant, 8 with several, 12 for a ladder, 5 for capacity, 1 for a soak; 40 with stop precision, 24 with looks)")
 
-	load := fields("what the generator does",
+	load := fields("what the generator does; needed but for programs, which have none",
 		field{"cpus", false, plain(cpus, "the generator's CPUs, such as 1 or 4-7 (default: all)")},
 		field{"workers", false, between(integer, 1, 1024, "event loops (default: one per CPU of the generator)")},
 		field{"request", false, fields("http only: the request that is repeated",
@@ -170,20 +177,45 @@ func table() *spec {
 	sweep.few = true
 	variants := named(namePattern, named(variablePattern, plain(word, ""), ""), "each variant's variables, for {{name}} in target, services and load; what it does not set it takes from the base")
 	variants.few, variants.max = true, maxVariants
+	steps := named(namePattern, named(variablePattern, plain(word, ""), ""), "each step's variables, on top of those of the steps before it; the first is the base")
+	steps.few, steps.max = true, maxVariants
+
+	control := plain(word, "the variant measured a second time, as NAME.control, to show what no difference looks like; "+
+		"true: the base; false: none (default true with compare and ladder)")
+	control.pattern = namePattern
+	design := fields("how often and in which order variants are measured, and what decides",
+		field{"rounds", false, rounds},
+		field{"seed", false, between(integer, 0, 1<<53, "of everything random (default 1)")},
+		field{"stop", false, oneOf("when there are enough rounds: after all, when the interval is narrower than the margin, or at one of three looks at the result (default fixed)",
+			StopFixed, StopPrecision, StopLooks)},
+		field{"margin", false, between(share, 0.0001, 0.5, "the smallest difference that matters, such as 2% or 0.02 (default 2%)")},
+		field{"metric", false, like(metricPattern, "the one that verdicts and stop go by, such as throughput or target.cpu_per_request "+
+			"(default throughput of a closed load, response.p99 of an open one, capacity of a search; of a program, program.NAME, there is none)")},
+		field{"control", false, control},
+		field{"exclude_noisy", false, plain(boolean, "leave out rounds in which the machine was too noisy, all variants at once; results are shown with them, too (default false)")},
+		field{"pilot", false, within(leastPilot, time.Hour, "with warmup auto: how long the pilot of each variant lasts (default 30s)")})
 
 	root := fields("An experiment for dyno: what to load, how, and what to compare.",
 		field{"name", true, like(namePattern, "a short name, fit for a folder")},
 		field{"question", false, plain(text, "what the experiment shall answer")},
 		field{"target", true, target},
 		field{"services", false, services},
-		field{"load", true, load},
-		field{"design", false, fields("",
-			field{"rounds", false, rounds},
-			field{"seed", false, between(integer, 0, 1<<53, "of everything random (default 1)")})},
+		field{"load", false, load},
+		field{"design", false, design},
 		field{"compare", false, fields("named variants, compared with one of them",
 			field{"base", true, like(namePattern, "the variant others are compared with")},
 			field{"variants", true, variants})},
+		field{"ladder", false, fields("changes made one on top of the other",
+			field{"steps", true, steps},
+			field{"leave_one_out", false, plain(boolean, "also measure the whole ladder without each step but the first and the last (default false)")})},
 		field{"sweep", false, sweep},
+		field{"capacity", false, fields("a search, in each round, for the highest rate at which the thresholds hold (RFC 9971); the open load has no rate of its own",
+			field{"from", true, perSecond},
+			field{"to", true, perSecond},
+			field{"resolution", false, between(share, 0.001, 0.5, "the relative width at which a search ends (default 2%)")},
+			field{"trials", false, between(integer, 1, 100, "the most there are at one rate (default 5)")},
+			field{"tolerate", false, between(share, 0, 0.99, "the share of bad trials that a rate may have, the RFC's goal exceed ratio (default 50%)")})},
+		field{"soak", false, plain(boolean, "judge the trends of the target's memory and other gauges (default false)")},
 		field{"thresholds", false, listOf(plain(text, ""), 100, `conditions on metrics, such as "response.p99 < 80ms"`)},
 		field{"claims", false, listOf(fields("",
 			field{"id", true, like(claimPattern, "")},
@@ -192,11 +224,11 @@ func table() *spec {
 			field{"direction", false, plain(text, "a weaker expression, true when it holds in direction only")},
 			field{"testable", false, plain(text, "the reason why it cannot be tested here")}), 1000, "statements with an expression; their outcome never fails a run")},
 		field{"short", false, fields("what the short form does differently",
-			field{"rounds", false, rounds},
-			field{"warmup", false, warmup},
+			field{"rounds", false, between(integer, 1, 1000, "how often each variant is measured, whatever design.stop says")},
+			field{"warmup", false, briefly},
 			field{"window", false, window},
 			field{"sweep", false, named(variablePattern, values, "some of the values of some of the variables")},
-			field{"variants", false, listOf(like(namePattern, ""), maxVariants, "some of the variants")})})
+			field{"variants", false, listOf(like(namePattern, ""), maxVariants, "some of the variants or steps")})})
 	return root
 }
 

@@ -12,9 +12,15 @@ type Experiment struct {
 	Source   []byte // the file's bytes, for the run folder
 	Short    bool   // the short form was asked for
 
-	Design     Design
-	Base       string // the variant others are compared with; empty without compare
-	Variants   []Variant
+	Set      map[string]string // the overrides it was read with, for the run folder
+	Design   Design
+	Base     string // the variant others are compared with; empty without compare and ladder
+	Variants []Variant
+	Ladder   *Ladder     // nil without one
+	Sweep    []Dimension // in the order of the file; nil without one
+	Capacity *Capacity   // nil: every trial is at the load's own rate
+	Soak     bool        // the trends of the target's memory and other gauges are judged
+
 	Thresholds []string
 	Claims     []Claim
 
@@ -23,13 +29,55 @@ type Experiment struct {
 
 // A Design says how often and in which order variants are measured.
 type Design struct {
-	Rounds int    // a round holds every variant once
+	Rounds int    // a round holds every variant once; with another Stop than StopFixed, the most there may be
 	Seed   uint64 // of the order within rounds, arrivals and think times
+
+	Stop   string  // one of the Stop constants
+	Margin float64 // the smallest difference that matters, a share such as 0.02
+	Metric string  // the one that verdicts and Stop go by, such as throughput; never empty
+	// Control is the name of the variant that is another's alias; empty: there is none.
+	Control string
+	// ExcludeNoisy leaves out the rounds in which the machine was too noisy, all
+	// members at once.
+	ExcludeNoisy bool
+	// Pilot is how long a pilot of each variant lasts, which finds the warm-up for
+	// all; 0: the load says how long the warm-up is.
+	Pilot time.Duration
+}
+
+// The rules by which a run ends.
+const (
+	StopFixed     = "fixed"     // after all rounds
+	StopPrecision = "precision" // when the intervals are narrower than the margin
+	StopLooks     = "looks"     // at one of three looks at the result
+)
+
+// A Ladder is a list of steps, each with the changes of those before it and its
+// own. The first is the base.
+type Ladder struct {
+	Steps       []string          // names of variants
+	WithoutStep map[string]string // variants that have all steps' changes but one's → that step; nil unless asked for
+}
+
+// A Dimension is a variable of a sweep with the values it takes.
+type Dimension struct {
+	Name   string
+	Values []string
+}
+
+// A Capacity is a search for the highest rate at which the thresholds hold
+// (RFC 9971). The load is open; its rate is the search's. Each round searches anew.
+type Capacity struct {
+	From, To   float64 // the range, in requests per second
+	Resolution float64 // the relative width at which a search ends, a share
+	Trials     int     // at most, for each rate
+	Tolerate   float64 // the share of bad trials that a rate may have
 }
 
 // A Variant is one named form of the target and the load.
 type Variant struct {
 	Name     string
+	AliasOf  string            // the variant that this one is, measured again as a control; empty for all others
 	Vars     map[string]string // its variables, those of the base included
 	Target   Target
 	Services []Service // in the order to start them: users after those they use, else by name
@@ -40,15 +88,21 @@ type Variant struct {
 const (
 	HTTP = "http"
 	TCP  = "tcp"
+	// Program is no protocol: the target is a program that is run to its end once a
+	// trial and prints, as the last line of its output, a JSON object of numbers. A
+	// name's end tells the unit: _seconds, _bytes or _per_second. There is no load.
+	Program = "program"
 )
 
 // A Target is the service under load.
 type Target struct {
-	Protocol string // HTTP or TCP
+	Protocol string // HTTP, TCP or Program
 	Address  string // host:port, [ipv6]:port or unix:/path; never empty; may hold {{port}}
 	URL      string // HTTP only: http://host:port/path, the base of the request; may hold {{port}}
 	Pprof    string // URL of the target's /debug/pprof; empty when it has none
 	Process         // Start is empty when the target runs already
+
+	Timeout time.Duration // Program only: how long it may take
 }
 
 // A Service is another process the target needs.

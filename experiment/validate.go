@@ -33,15 +33,27 @@ type inspector struct {
 }
 
 func inspect(e *Experiment, c *collector) {
-	c.variants = len(e.Variants)
 	i := &inspector{c: c, table: table()}
 	i.plan(e)
+	c.variants = 0
+	for n := range e.Variants {
+		if e.Variants[n].AliasOf == "" { // an alias has its original's faults
+			c.variants++
+		}
+	}
 	for n := range e.Variants {
 		v := &e.Variants[n]
-		i.variant = v.Name
+		if i.variant = v.Name; v.AliasOf != "" {
+			continue
+		}
+		if v.Target.Protocol == Program {
+			i.program(e, v)
+			i.services(v)
+			continue
+		}
 		i.target(&v.Target)
 		i.services(v)
-		i.load(v)
+		i.load(v, e.Capacity != nil)
 	}
 }
 
@@ -68,8 +80,16 @@ func (i *inspector) duration(path string, d time.Duration) { i.bound(path, d.Sec
 
 func (i *inspector) plan(e *Experiment) {
 	i.form("name", e.Name)
-	i.bound("design.rounds", float64(e.Design.Rounds))
-	i.bound("design.seed", float64(e.Design.Seed))
+	i.design(e)
+	if e.Capacity != nil {
+		i.capacity(e)
+	}
+	if e.Soak {
+		i.soak(e)
+	}
+	if e.Ladder != nil && e.known() {
+		i.ladder(e)
+	}
 	switch trials := e.Design.Rounds * len(e.Variants); {
 	case len(e.Variants) == 0:
 		i.fault("", "there is no variant", "")
@@ -130,6 +150,9 @@ func (i *inspector) target(t *Target) {
 		i.fault("target.url", "a TCP target has no URL", "use address")
 	case t.Protocol == HTTP && (t.URL != "" || t.Address != ""):
 		i.url(t.URL)
+	}
+	if t.Timeout != 0 {
+		i.fault("target.timeout", "is only for programs", "remove it; for responses there is load.timeout")
 	}
 	if t.Pprof != "" {
 		if u, err := url.Parse(placeholders(t.Pprof)); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -269,7 +292,7 @@ func (i *inspector) services(v *Variant) {
 	}
 }
 
-func (i *inspector) load(v *Variant) {
+func (i *inspector) load(v *Variant, search bool) {
 	l := &v.Load
 	i.cpus("load.cpus", l.CPUs)
 	if l.Workers != 0 {
@@ -303,7 +326,10 @@ func (i *inspector) load(v *Variant) {
 		i.think(l.Closed.Think)
 	default:
 		connections = l.Open.MaxConnections
-		i.open(l.Open)
+		i.open(l.Open, search)
+	}
+	if search {
+		i.searched(l)
 	}
 	if connections > 0 && l.Workers > connections {
 		i.fault("load.workers", fmt.Sprintf("%d workers for %d connections", l.Workers, connections), "at most one per connection")
@@ -337,15 +363,16 @@ func (i *inspector) think(t Think) {
 	}
 }
 
-func (i *inspector) open(o *Open) {
+func (i *inspector) open(o *Open, search bool) {
 	i.form("load.open.arrivals", o.Arrivals)
 	i.bound("load.open.max_connections", float64(o.MaxConnections))
 	i.bound("load.open.max_waiting", float64(o.MaxWaiting))
 	if len(o.Stages) == 0 {
-		if o.Rate == 0 {
-			i.fault("load.open.rate", "is missing", "such as 5000/s, or give load.stages")
-		} else {
+		switch {
+		case o.Rate != 0:
 			i.bound("load.open.rate", o.Rate)
+		case !search:
+			i.fault("load.open.rate", "is missing", "such as 5000/s, or give load.stages")
 		}
 		return
 	}

@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,29 +13,43 @@ type variantChoice struct {
 	vars map[string]string // nil when they are not known
 }
 
-// variants returns the variants in the order of the file; not ok when faults
-// keep them from being known.
-func (r *reader) variants(short *node) (choices []variantChoice, ok bool) {
-	compare, sweep := r.root.get("compare"), r.root.get("sweep")
+// variants returns the variants in the order of the file, without a control, and
+// notes in the experiment where they come from; none when faults keep them from
+// being known.
+func (r *reader) variants(e *Experiment, short *node) []variantChoice {
+	compare, ladder, sweep := r.root.get("compare"), r.root.get("ladder"), r.root.get("sweep")
 	whole := r.root.get("short")
-	if compare == nil && whole.get("variants") != nil {
-		r.fault(whole.get("variants"), "there is no compare whose variants it could name", "remove it")
+	if compare == nil && ladder == nil && whole.get("variants") != nil {
+		r.fault(whole.get("variants"), "there is no compare or ladder whose variants it could name", "remove it")
 	}
 	if sweep == nil && whole.get("sweep") != nil {
 		r.fault(whole.get("sweep"), "there is no sweep whose values it could name", "remove it")
 	}
-	switch {
-	case compare != nil && sweep != nil:
-		r.fault(sweep, "compare and sweep exclude each other", "keep one of them")
-	case r.c.touched["compare"], r.c.touched["sweep"]:
-	case compare != nil && r.sound(compare) && r.sound(whole.get("variants")):
-		choices = r.compared(compare, short)
-	case sweep != nil && r.sound(sweep) && r.sound(whole.get("sweep")):
-		choices = r.swept(sweep, short)
-	case compare == nil && sweep == nil:
-		choices = []variantChoice{{name: "default", vars: map[string]string{}}}
+	var designs []*node
+	for _, n := range []*node{compare, ladder, sweep} {
+		if n != nil {
+			designs = append(designs, n)
+		}
 	}
-	return choices, len(choices) > 0
+	if len(designs) > 1 {
+		for _, n := range designs[1:] {
+			r.fault(n, fmt.Sprintf("%s and %s exclude each other", designs[0].path, n.path), "keep one of them")
+		}
+		return nil
+	}
+	switch {
+	case r.c.touched["compare"], r.c.touched["ladder"], r.c.touched["sweep"]:
+	case len(designs) == 0:
+		return []variantChoice{{name: "default", vars: map[string]string{}}}
+	case !r.sound(designs[0]):
+	case compare != nil && r.sound(whole.get("variants")):
+		return r.compared(e, compare, short)
+	case ladder != nil && r.sound(whole.get("variants")):
+		return r.laddered(e, ladder, short)
+	case sweep != nil && r.sound(whole.get("sweep")):
+		return r.swept(e, sweep, short)
+	}
+	return nil
 }
 
 // sound tells whether nothing was found wrong within a value.
@@ -54,7 +67,7 @@ func (r *reader) sound(n *node) bool {
 
 // compared returns the variants of a compare section: the base's variables
 // with each variant's own on top.
-func (r *reader) compared(compare, short *node) []variantChoice {
+func (r *reader) compared(e *Experiment, compare, short *node) []variantChoice {
 	variants, base := compare.get("variants"), compare.get("base")
 	var names []string
 	for _, k := range variants.keys {
@@ -67,28 +80,43 @@ func (r *reader) compared(compare, short *node) []variantChoice {
 	if len(names) < 2 {
 		r.fault(variants, "there is nothing to compare the base with", "add a second variant")
 	}
-	keep := names
-	if list := r.root.get("short").get("variants"); list != nil {
-		subset := r.subset(list, names, "variant")
-		if len(subset) > 0 && !slices.Contains(subset, base.text) {
-			r.fault(list, fmt.Sprintf("the base %q is not among them", base.text), "add it")
-		}
-		if short != nil {
-			keep = subset
-		}
-	}
+	e.Base = base.text
+	keep := r.kept(names, short, "base", base.text)
 	shared := r.variables(variants.get(base.text))
 	var out []variantChoice
 	for _, k := range variants.keys {
 		own := r.variables(k.value) // also of those left out, to find their faults
 		if slices.Contains(keep, k.name) {
-			vars := maps.Clone(shared)
-			maps.Copy(vars, own)
-			r.override(vars)
-			out = append(out, variantChoice{k.name, vars})
+			out = append(out, variantChoice{k.name, r.layered([]map[string]string{shared, own})})
 		}
 	}
 	return out
+}
+
+// kept returns which of the variants are measured: all, or those that the short
+// form names. The base, called what it is, must be among them, and so must the
+// control's original.
+func (r *reader) kept(names []string, short *node, what, base string) []string {
+	list := r.root.get("short").get("variants")
+	if list == nil {
+		return names
+	}
+	subset := r.subset(list, names, "variant")
+	needed := map[string]string{base: what}
+	if of, wanted := r.controlOf(base); wanted && of != base && slices.Contains(names, of) {
+		needed[of] = "control's original"
+	}
+	missing := false
+	for _, name := range slices.Sorted(maps.Keys(needed)) {
+		if len(subset) > 0 && !slices.Contains(subset, name) {
+			r.fault(list, fmt.Sprintf("the %s %q is not among them", needed[name], name), "add it")
+			missing = true
+		}
+	}
+	if short == nil || missing || len(subset) == 0 {
+		return names
+	}
+	return subset
 }
 
 // override applies the options' values. It gives all variants the variables
@@ -142,6 +170,17 @@ func (r *reader) serviceNames() []string {
 	return names
 }
 
+// named returns the entries of compare and ladder, each a variant's variables.
+func (r *reader) named() []key {
+	var all []key
+	for _, n := range []*node{r.root.get("compare").get("variants"), r.root.get("ladder").get("steps")} {
+		if n != nil {
+			all = append(all, n.keys...)
+		}
+	}
+	return all
+}
+
 // variableNames returns the names of all variables of all variants.
 func (r *reader) variableNames() []string {
 	var names []string
@@ -156,97 +195,11 @@ func (r *reader) variableNames() []string {
 		}
 	}
 	collect(r.root.get("sweep"))
-	if variants := r.root.get("compare").get("variants"); variants != nil {
-		for _, k := range variants.keys {
-			collect(k.value)
-		}
+	for _, k := range r.named() {
+		collect(k.value)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// A dimension is a variable of a sweep with its values.
-type dimension struct {
-	name   string
-	values []string
-}
-
-// swept returns every combination of a sweep's values that is not excluded.
-func (r *reader) swept(sweep, short *node) []variantChoice {
-	var full []dimension
-	for _, k := range sweep.keys {
-		if k.name == "exclude" {
-			continue
-		}
-		d := dimension{name: k.name}
-		for _, item := range k.value.items {
-			if r.variable(k.name, item); slices.Contains(d.values, item.text) {
-				r.fault(item, fmt.Sprintf("%q is listed twice", clip(item.text)), "remove it")
-				continue
-			}
-			d.values = append(d.values, item.text)
-		}
-		full = append(full, d)
-	}
-	excluded := r.excluded(sweep.get("exclude"), full)
-	effective := r.narrowed(full, short)
-
-	count := 1
-	for _, d := range effective {
-		if count *= len(d.values); count > maxVariants {
-			r.fault(sweep, fmt.Sprintf("more than %d combinations", maxVariants), "leave out some values")
-			return nil
-		}
-	}
-	var out []variantChoice
-	names := map[string]bool{}
-	for i := range count {
-		vars, parts := map[string]string{}, make([]string, len(effective))
-		for at, rest := len(effective)-1, i; at >= 0; at-- {
-			d := effective[at]
-			vars[d.name] = d.values[rest%len(d.values)]
-			parts[at] = nameOf(vars[d.name])
-			rest /= len(d.values)
-		}
-		if slices.ContainsFunc(excluded, func(x map[string]string) bool { return holdsAll(vars, x) }) {
-			continue
-		}
-		name := strings.Join(parts, "-")
-		if names[name] {
-			r.fault(sweep, fmt.Sprintf("two combinations would be named %q", name), "change a value")
-			return nil
-		}
-		names[name] = true
-		out = append(out, variantChoice{name, vars})
-	}
-	if len(out) == 0 {
-		r.fault(sweep, "no combination is left", "exclude fewer")
-	}
-	return out
-}
-
-// narrowed returns the dimensions with the values that the short form and the
-// options leave.
-func (r *reader) narrowed(full []dimension, short *node) []dimension {
-	effective := slices.Clone(full)
-	if overlay := r.root.get("short").get("sweep"); overlay != nil {
-		for _, k := range overlay.keys {
-			i := slices.IndexFunc(full, func(d dimension) bool { return d.name == k.name })
-			if i < 0 {
-				r.fault(k.value, "the sweep has no such variable", suggest(k.name, dimensionNames(full)))
-				continue
-			}
-			if subset := r.subset(k.value, full[i].values, "value"); short != nil && len(subset) > 0 {
-				effective[i].values = subset
-			}
-		}
-	}
-	for i, d := range effective {
-		if value, ok := r.options.Set[d.name]; ok {
-			effective[i].values = []string{value}
-		}
-	}
-	return effective
 }
 
 // subset returns a list's entries in the order of the whole, after reporting
@@ -268,65 +221,8 @@ func (r *reader) subset(list *node, whole []string, what string) []string {
 	return out
 }
 
-// excluded returns the combinations to leave out, after reporting those that
-// match nothing.
-func (r *reader) excluded(n *node, dimensions []dimension) []map[string]string {
-	if n == nil {
-		return nil
-	}
-	var out []map[string]string
-	for _, item := range n.items {
-		if len(item.keys) == 0 {
-			r.fault(item, "it would exclude everything", "name a variable and its value")
-			continue
-		}
-		x := map[string]string{}
-		for _, k := range item.keys {
-			i := slices.IndexFunc(dimensions, func(d dimension) bool { return d.name == k.name })
-			switch {
-			case i < 0:
-				r.fault(k.value, "the sweep has no such variable", suggest(k.name, dimensionNames(dimensions)))
-			case !slices.Contains(dimensions[i].values, k.value.text):
-				r.fault(k.value, fmt.Sprintf("the sweep has no value %q of %s", clip(k.value.text), k.name), choiceHint(k.value.text, dimensions[i].values))
-			}
-			x[k.name] = k.value.text
-		}
-		out = append(out, x)
-	}
-	return out
-}
-
-func dimensionNames(dimensions []dimension) []string {
-	var names []string
-	for _, d := range dimensions {
-		names = append(names, d.name)
-	}
-	return names
-}
-
-func holdsAll(vars, part map[string]string) bool {
-	for name, value := range part {
-		if vars[name] != value {
-			return false
-		}
-	}
-	return true
-}
-
-// notInNames are the characters that a variant's name cannot hold.
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9._+-]+`)
-
-// nameOf turns a value into a part of a variant's name: 5000/s into 5000-s.
-func nameOf(value string) string {
-	if name := strings.Trim(notInNames.ReplaceAllString(value, "-"), "-"); name != "" {
-		return name
-	}
-	return "none"
-}
-
-// unused returns a warning for every variable that no template mentions: the
-// variants do not differ by it.
-func (r *reader) unused(choices []variantChoice) []Fault {
+// unused warns of every variable that no template mentions.
+func (r *reader) unused() {
 	used := map[string]bool{}
 	var walk func(n *node)
 	walk = func(n *node) {
@@ -345,22 +241,17 @@ func (r *reader) unused(choices []variantChoice) []Fault {
 			walk(k.value)
 		}
 	}
-	var out []Fault
 	for _, name := range r.variableNames() {
 		if used[name] {
 			continue
 		}
-		f := Fault{File: r.file, Field: "sweep." + name, Problem: "nothing uses {{" + name + "}}", Hint: "variants do not differ by it"}
-		if variants := r.root.get("compare").get("variants"); variants != nil {
-			for _, k := range variants.keys {
-				if k.value.get(name) != nil {
-					f.Field = join(k.value.path, name)
-					break
-				}
+		path := "sweep." + name
+		for _, k := range r.named() {
+			if k.value.get(name) != nil {
+				path = join(k.value.path, name)
+				break
 			}
 		}
-		f.Line, f.Column = r.place(f.Field)
-		out = append(out, f)
+		r.warn(path, "nothing uses {{"+name+"}}", "variants do not differ by it")
 	}
-	return out
 }

@@ -25,7 +25,7 @@ func JSON(w io.Writer, run *rundir.Run) error {
 }
 
 // Hgrm writes the percentile spectrum, in ms, of one variant's times under a tag
-// (response, service, send_lag …), merged over its complete trials. The variant
+// (response, service, send_lag …), merged over the trials behind its figures. The variant
 // may be empty when the run has only one.
 func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 	var names []string
@@ -39,8 +39,8 @@ func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 		return fmt.Errorf("report as hgrm: variant %q: want one of %s", variant, strings.Join(names, ", "))
 	}
 	all, tags := hist.New(), map[string]bool{}
-	for _, t := range f.Trials {
-		if t.Variant != variant || !t.Complete {
+	for _, t := range measured(f) {
+		if t.Variant != variant {
 			continue
 		}
 		_, intervals, err := t.Intervals()
@@ -62,4 +62,27 @@ func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 		return fmt.Errorf("report as hgrm: tag %q of variant %q: %s", tag, variant, found)
 	}
 	return hist.WriteHgrm(w, all, time.Millisecond)
+}
+
+// measured returns the trials behind a run's figures: complete ones that were
+// neither pilots nor probes, and that no later trial replaced.
+func measured(f *rundir.Folder) []*rundir.TrialFolder {
+	type place struct {
+		round   int
+		variant string
+	}
+	last := map[place]int{}
+	behind := func(t *rundir.TrialFolder) bool { return t.Complete && t.Purpose == "" }
+	for _, t := range f.Trials {
+		if at := (place{t.Round, t.Variant}); behind(t) {
+			last[at] = max(last[at], t.Number)
+		}
+	}
+	var list []*rundir.TrialFolder
+	for _, t := range f.Trials {
+		if behind(t) && last[place{t.Round, t.Variant}] == t.Number {
+			list = append(list, t)
+		}
+	}
+	return list
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 )
 
 // unknown stands where a figure is not known.
@@ -27,59 +26,31 @@ func figure(v float64) string {
 	return strconv.FormatFloat(rounded, 'f', max(0, 2-magnitude), 64)
 }
 
-// A step is a unit and where it begins.
-type step struct {
-	from float64
-	name string
-}
-
-// scaled writes a value in the largest unit that it reaches when it is rounded.
-func scaled(v float64, steps []step) string {
-	best := steps[0]
-	for _, s := range steps {
-		// Half of the last of three digits below the step rounds up to it.
-		if math.Abs(v) >= s.from*(1-0.0005) {
-			best = s
-		}
-	}
-	return figure(v/best.from) + best.name
-}
-
 // Seconds writes a time in a unit that fits, with three significant digits.
 func Seconds(seconds float64) string {
 	if seconds == 0 {
 		return "0 s"
 	}
-	return scaled(seconds, []step{{1e-9, " ns"}, {1e-6, " µs"}, {1e-3, " ms"}, {1, " s"}})
+	return times().write(seconds)
 }
 
 // planned writes a time of the plan as an experiment file has it.
 func planned(seconds float64) string {
-	return time.Duration(math.Round(seconds * 1e9)).String()
+	text := time.Duration(math.Round(seconds * 1e9)).String()
+	for _, zero := range []string{"0s", "0m"} {
+		if before, ok := strings.CutSuffix(text, zero); ok && strings.TrimRight(before, "hm") != before {
+			text = before
+		}
+	}
+	return text
 }
 
 // Duration is Seconds of a time in nanoseconds, as histograms have it.
 func Duration(ns int64) string { return Seconds(float64(ns) / 1e9) }
 
-func size(bytes float64) string {
-	return scaled(bytes, []step{{1, " B"}, {1 << 10, " KiB"}, {1 << 20, " MiB"}, {1 << 30, " GiB"}})
-}
-
 // Count writes a number with three significant digits, in thousands (k) or
 // millions (M) where it is that large.
-func Count(n float64) string {
-	return scaled(n, []step{{1, ""}, {1e3, "k"}, {1e6, "M"}})
-}
-
-func percent(share float64) string { return figure(100*share) + " %" }
-
-// maybe writes a figure that may not be known.
-func maybe(v *float64, write func(float64) string) string {
-	if v == nil {
-		return unknown
-	}
-	return write(*v)
-}
+func Count(n float64) string { return counts().write(n) }
 
 // whole writes a count with a comma between thousands.
 func whole(n int64) string {
@@ -126,79 +97,6 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// lineWidth is how many characters a line of prose has at most.
-const lineWidth = 110
-
-// wrap breaks prose into lines. The first begins with the mark, the others are
-// indented as far.
-func wrap(mark, text string) string {
-	indent := strings.Repeat(" ", utf8.RuneCountInString(mark))
-	var b strings.Builder
-	b.WriteString(mark)
-	width := len(indent)
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case width+1+n > lineWidth:
-			b.WriteString("\n" + indent)
-			width = len(indent)
-		default:
-			b.WriteByte(' ')
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	return b.String()
-}
-
-// A table is aligned in columns: the first to the left, the others to the right
-// unless they are named in left.
-type table struct {
-	head []string
-	rows [][]string
-	left []int
-}
-
-func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
-
-// write prints the table, indented by two. Widths are in characters, so µ and ≥
-// take one place. A line does not end in spaces.
-func (t *table) write(b *strings.Builder) {
-	rows := t.rows
-	if t.head != nil {
-		rows = append([][]string{t.head}, rows...)
-	}
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	left := map[int]bool{0: true}
-	for _, i := range t.left {
-		left[i] = true
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			line.WriteString("  ")
-			if left[i] {
-				line.WriteString(cell + pad)
-			} else {
-				line.WriteString(pad + cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " "))
-		b.WriteByte('\n')
-	}
-}
-
 // command writes a command as one would type it in a shell.
 func command(args []string) string {
 	var words []string
@@ -208,7 +106,7 @@ func command(args []string) string {
 		}
 		words = append(words, a)
 	}
-	return Printable(strings.Join(words, " "))
+	return strings.Join(words, " ")
 }
 
 // cpus writes a list of CPUs as ranges.

@@ -37,9 +37,9 @@ func (p *page) quick() {
 		}
 	}
 	if rss := v.Target.RSSBytes; rss != nil {
-		t.add("target RSS", size(float64(*rss)))
+		t.add("target RSS", sizes().write(float64(*rss)))
 	}
-	t.write(&p.b)
+	p.table(t)
 
 	p.distribution(v)
 
@@ -47,21 +47,24 @@ func (p *page) quick() {
 		p.section("status codes")
 		t := table{}
 		for _, code := range descending(c.ByStatus) {
-			t.add(Printable(code), whole(c.ByStatus[code]))
+			t.add(code, whole(c.ByStatus[code]))
 		}
-		t.write(&p.b)
+		p.table(t)
 	}
 	p.section("errors")
 	t = table{}
-	for _, kind := range descending(v.Errors.ByKind) {
-		t.add(Printable(kind), whole(v.Errors.ByKind[kind]))
+	if v.Errors.Total == 0 {
+		p.line("none")
 	}
-	if v.Errors.Ratio != nil {
+	for _, kind := range descending(v.Errors.ByKind) {
+		t.add(kind, whole(v.Errors.ByKind[kind]))
+	}
+	if v.Errors.Ratio != nil && v.Errors.Total > 0 {
 		t.add("all", whole(v.Errors.Total), percent(*v.Errors.Ratio)+" of the requests")
 	}
-	t.write(&p.b)
+	p.table(t)
 	if trial != nil {
-		p.failures(trial.Failures)
+		p.causes(trial.Failures)
 		k := trial.Connections
 		p.section("connections")
 		t := table{}
@@ -72,7 +75,7 @@ func (p *page) quick() {
 		if k.PeerClosed > 0 {
 			t.add("closed idle", whole(k.PeerClosed))
 		}
-		t.write(&p.b)
+		p.table(t)
 	}
 }
 
@@ -102,27 +105,35 @@ func (p *page) distribution(v *rundir.Variant) {
 		}
 		t.add(row...)
 	}
-	t.write(&p.b)
+	p.table(t)
+}
+
+// known writes a figure, and explains one that is missing.
+func (p *page) known(v *float64, write func(float64) string) string {
+	if v == nil {
+		p.footnote(fewValues)
+	}
+	return maybe(v, write)
 }
 
 // mostFailures is how many texts of failures are listed.
 const mostFailures = 8
 
-// failures says in words what was wrong, of the warm-up too.
-func (p *page) failures(texts map[string]int64) {
+// causes says in words what was wrong, of the warm-up too.
+func (p *page) causes(texts map[string]int64) {
 	for i, text := range descending(texts) {
 		if i == mostFailures {
-			p.line("  and %d other texts", len(texts)-i)
+			p.line("and %d other texts", len(texts)-i)
 			return
 		}
-		p.line("  %s × %s", whole(texts[text]), Printable(text))
+		p.line("%s × %s", whole(texts[text]), text)
 	}
 }
 
-// only returns the complete trial of the only variant, or nil.
+// only returns the trial behind the figures of the only variant, or nil.
 func (p *page) only(variant string) *rundir.Trial {
-	for _, t := range p.folder.Trials {
-		if t.Variant == variant && t.Complete {
+	for _, t := range measured(p.folder) {
+		if t.Variant == variant {
 			return &t.Trial
 		}
 	}

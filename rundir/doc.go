@@ -9,8 +9,12 @@
 //	  series.csv                observers, one row per tick
 //	  *.log, *.pb.gz            output of the processes, profiles
 //
-// run.json is there from the start and says complete: false until the end.
-// trial.json is written last of all files of its trial. Both replace their
-// earlier form in one step, so a program that is killed at any moment leaves a
-// folder that can be read and that says that it is not complete.
+// run.json is there from the start and says complete: false until the end, and so
+// does trial.json, which is written again as the last file of its trial. Both
+// replace their earlier form in one step, so a program that is killed at any
+// moment leaves a folder that can be read and that says that it is not complete.
+//
+// Such a folder can be gone on with (Reopen). A trial that is measured anew gets a
+// folder of its own with a higher number; the old one stays and counts no more.
+// One Writer at a time holds a lock on the file .lock.
 package rundir

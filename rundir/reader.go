@@ -49,11 +49,8 @@ func Open(dir string) (*Folder, error) {
 	}
 	defer func() { _ = root.Close() }() // nothing was written
 	f := &Folder{Dir: dir}
-	if err := readJSON(root, RunFile, &f.Run); err != nil {
-		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, RunFile), err)
-	}
-	if err := f.Run.check(); err != nil {
-		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, RunFile), err)
+	if err := readRun(root, dir, &f.Run); err != nil {
+		return nil, err
 	}
 	if err := f.readTrials(root); err != nil {
 		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, trialsDir), err)
@@ -65,20 +62,55 @@ func Open(dir string) (*Folder, error) {
 		}
 		f.Incomplete = slices.Insert(f.Incomplete, 0, reason)
 	}
-	if missing := f.Run.TrialsPlanned - len(f.Trials); missing > 0 {
+	counted, old := 0, replaced(f.Trials)
+	for _, t := range f.Trials {
+		switch {
+		case old[t.Number]:
+			continue
+		case !t.Complete && t.Error == "":
+			f.Incomplete = append(f.Incomplete, t.Name+": the trial did not finish")
+		case !t.Complete:
+			f.Incomplete = append(f.Incomplete, t.Name+": "+t.Error)
+		}
+		counted++
+	}
+	if missing := f.Run.TrialsPlanned - counted; missing > 0 {
 		f.Incomplete = append(f.Incomplete, fmt.Sprintf("%d of %d planned trials are missing", missing, f.Run.TrialsPlanned))
 	}
 	return f, nil
 }
 
 // Rewrite replaces run.json by f.Run, in one step: for whoever has judged it.
+// While the run is being written it fails with ErrBusy.
 func (f *Folder) Rewrite() error {
-	root, err := os.OpenRoot(f.Dir)
-	if err != nil {
-		return fmt.Errorf("run folder: %w", err)
+	w := &Writer{dir: f.Dir}
+	if err := w.open(); err != nil {
+		return err
 	}
-	w := &Writer{dir: f.Dir, root: root}
 	return w.Finish(&f.Run)
+}
+
+// replaced returns the trials whose place a later one took, by number: a run that
+// is resumed measures an interrupted round, or search, anew. Every probe of a
+// search stands for itself, so that only one that is not complete can be replaced.
+func replaced(trials []*TrialFolder) map[int]bool {
+	type place struct {
+		round            int
+		variant, purpose string
+	}
+	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose} }
+	last := map[place]int{}
+	for _, t := range trials {
+		if t.Complete {
+			last[of(t)] = max(last[of(t)], t.Number)
+		}
+	}
+	old := map[int]bool{}
+	for _, t := range trials {
+		stands := t.Complete && t.Purpose == PurposeProbe
+		old[t.Number] = !stands && t.Number < last[of(t)]
+	}
+	return old
 }
 
 func (f *Folder) readTrials(root *os.Root) error {
@@ -101,10 +133,10 @@ func (f *Folder) readTrials(root *os.Root) error {
 	seen := map[int]bool{}
 	for _, e := range entries {
 		t := &TrialFolder{Name: filepath.Join(trialsDir, e.Name()), run: f.Dir}
-		err := readJSON(root, filepath.Join(t.Name, TrialFile), &t.Trial)
-		if err == nil {
-			err = t.check(e.Name())
+		if unbegun(root, t.Name) {
+			continue
 		}
+		err := t.read(root)
 		if err == nil && seen[t.Number] {
 			err = fmt.Errorf("number: %d is there twice", t.Number)
 		}
@@ -113,17 +145,30 @@ func (f *Folder) readTrials(root *os.Root) error {
 			continue
 		}
 		seen[t.Number] = true
-		if !t.Complete {
-			reason := t.Error
-			if reason == "" {
-				reason = "the trial did not finish"
-			}
-			f.Incomplete = append(f.Incomplete, t.Name+": "+reason)
-		}
 		f.Trials = append(f.Trials, t)
 	}
 	slices.SortFunc(f.Trials, func(a, b *TrialFolder) int { return a.Number - b.Number })
 	return nil
+}
+
+// unbegun tells that a trial's folder is all there is of it: dyno was killed
+// before it could say which one. Nothing was measured.
+func unbegun(root *os.Root, name string) bool {
+	d, err := root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	names, err := d.Readdirnames(2)
+	return len(names) == 0 && errors.Is(err, io.EOF) || len(names) == 1 && names[0] == tempName(TrialFile)
+}
+
+// read reads and checks trial.json.
+func (t *TrialFolder) read(root *os.Root) error {
+	if err := readJSON(root, filepath.Join(t.Name, TrialFile), &t.Trial); err != nil {
+		return err
+	}
+	return t.check(filepath.Base(t.Name))
 }
 
 // openFile opens a regular file within the root. It never waits, as it would
@@ -218,8 +263,20 @@ func (t *Trial) check(folder string) error {
 	if n, err := strconv.Atoi(prefix); err != nil || n != t.Number || n < 1 || n > maxTrials {
 		fault("number: %d, which is not that of the folder", t.Number)
 	}
-	if t.Round < 1 {
-		fault("round: %d, want at least 1", t.Round)
+	switch t.Purpose {
+	case "", PurposeProbe:
+		if t.Round < 1 {
+			fault("round: %d, want at least 1", t.Round)
+		}
+	case PurposePilot:
+		if t.Round != 0 {
+			fault("round: %d, want 0 for a pilot", t.Round)
+		}
+	default:
+		fault("purpose: %q, want %s, %s or none", t.Purpose, PurposePilot, PurposeProbe)
+	}
+	if t.Purpose == PurposeProbe && (t.Rate == nil || !(*t.Rate > 0)) {
+		fault("rate_per_second: a probe wants one above 0")
 	}
 	if t.Variant == "" {
 		fault("variant: is empty")

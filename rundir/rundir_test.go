@@ -41,7 +41,7 @@ func aRun() *Run {
 }
 
 func aTrial(number int, variant string) *Trial {
-	return &Trial{Number: number, Round: 1, Variant: variant, StartedAt: begin, WindowSeconds: 5, Complete: true,
+	return &Trial{Number: number, Round: number, Variant: variant, StartedAt: begin, WindowSeconds: 5, Complete: true,
 		Counts: Counts{Scheduled: 10, Sent: 10, OK: 9, Errors: 1, ByKind: map[string]int64{"reset": 1}}}
 }
 
@@ -253,6 +253,92 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// A folder is written by one at a time, and gone on with as long as its run is not
+// complete.
+func TestReopen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	run := aRun()
+	w := must(Create(dir, run))(t)
+	writeTrial(t, w, 1, "pool")
+	tw := must(w.Trial(2, "pool"))(t)
+	check(t, tw.Begin(aTrial(2, "pool")))
+	must(tw.Create(LatencyFile))(t)
+	must(w.Trial(3, "pool"))(t) // and killed here
+
+	if _, _, err := Reopen(dir); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := must(Open(dir))(t).Rewrite(); !errors.Is(err, ErrBusy) {
+		t.Errorf("rewritten while it is written: %v", err)
+	}
+	check(t, w.Close()) // as the kernel does for one that is killed
+
+	w, f, err := Reopen(dir)
+	check(t, err)
+	want := []string{"the run did not finish", "trials/0002-pool: the trial did not finish"}
+	if !cmp.Equal(want, f.Incomplete) || len(f.Trials) != 2 || f.Trials[1].Round != 2 || f.Trials[1].Complete {
+		t.Errorf("%d trials, incomplete: %q", len(f.Trials), f.Incomplete)
+	}
+	if last := must(w.LastTrial())(t); last != 3 {
+		t.Errorf("the last trial is %d", last)
+	}
+	again := aTrial(4, "pool")
+	again.Round = 2
+	tw = must(w.Trial(4, "pool"))(t)
+	check(t, tw.Finish(again))
+	if back := must(tw.Folder())(t); back.Number != 4 || !back.Complete {
+		t.Errorf("read back: %+v", back)
+	}
+	run.Complete = true
+	check(t, w.Finish(run))
+	if f := must(Open(dir))(t); !f.Complete() || len(f.Trials) != 3 {
+		t.Errorf("%d trials, incomplete although the second was replaced: %q", len(f.Trials), f.Incomplete)
+	}
+	if _, _, err := Reopen(dir); !errors.Is(err, ErrFinished) {
+		t.Errorf("a finished run was opened again: %v", err)
+	}
+	check(t, must(Open(dir))(t).Rewrite())
+	stranger := t.TempDir()
+	for _, none := range []string{filepath.Join(dir, "none"), stranger} {
+		if _, _, err := Reopen(none); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("no folder: %v", err)
+		}
+	}
+	if left := must(os.ReadDir(stranger))(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Probes of one variant and round stand beside each other; one that was abandoned
+// is no fault once there are others.
+func TestProbes(t *testing.T) {
+	dir := t.TempDir()
+	run := aRun()
+	run.TrialsPlanned = 0
+	w := must(Create(dir, run))(t)
+	probe := func(number int) {
+		t.Helper()
+		trial, rate := aTrial(number, "pool"), 100.5
+		trial.Round, trial.Purpose, trial.Rate = 1, PurposeProbe, &rate
+		check(t, must(w.Trial(number, "pool"))(t).Finish(trial))
+	}
+	probe(1)
+	pilot := aTrial(2, "pool")
+	pilot.Round, pilot.Purpose = 0, PurposePilot
+	check(t, must(w.Trial(2, "pool"))(t).Finish(pilot))
+	check(t, w.Abandon(must(Open(dir))(t).Trials[0], "begun anew"))
+	if f := must(Open(dir))(t); !strings.Contains(strings.Join(f.Incomplete, "\n"), "0001-pool: begun anew") {
+		t.Errorf("%q", f.Incomplete)
+	}
+	probe(3)
+	probe(4)
+	run.Complete = true
+	check(t, w.Finish(run))
+	if f := must(Open(dir))(t); !f.Complete() || len(f.Trials) != 4 || !f.Trials[2].Complete || *f.Trials[3].Rate != 100.5 {
+		t.Errorf("%d trials, incomplete: %q", len(f.Trials), f.Incomplete)
+	}
+}
+
 func TestLogIsBounded(t *testing.T) {
 	w := must(Create(t.TempDir(), aRun()))(t)
 	tw := must(w.Trial(1, "x"))(t)
@@ -397,6 +483,10 @@ func TestTrialsThatCannotBeRead(t *testing.T) {
 		"0003-number":  good,
 		"0001-again":   good,
 		"0004-version": strings.Replace(good, `"schema_version": 1`, `"schema_version": 9`, 1),
+		"0006-pilot":   strings.NewReplacer(`"number": 1`, `"number": 6, "purpose": "pilot"`).Replace(good),
+		"0007-probe":   strings.NewReplacer(`"number": 1`, `"number": 7, "purpose": "probe"`).Replace(good),
+		"0008-purpose": strings.NewReplacer(`"number": 1`, `"number": 8, "purpose": "fun"`).Replace(good),
+		"0009-round":   strings.NewReplacer(`"number": 1`, `"number": 9`, `"round": 1`, `"round": 0`).Replace(good),
 		"0005-count":   strings.NewReplacer(`"number": 1`, `"number": 5`, `"sent": 10`, `"sent": -10`).Replace(good),
 		"junk":         good,
 	} {
@@ -411,6 +501,7 @@ func TestTrialsThatCannotBeRead(t *testing.T) {
 	for _, want := range []string{
 		"trials/0002-syntax/trial.json: byte 1", "trials/0003-number/trial.json: number: 1", "number: 1 is there twice",
 		"trials/0004-version/trial.json: schema_version: 9", "counts.sent: -10", "trials/junk/trial.json",
+		"round: 1, want 0 for a pilot", "a probe wants one above 0", `purpose: "fun"`, "round: 0, want at least 1",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("nothing says %q:\n%s", want, all)

@@ -6,9 +6,48 @@ import "time"
 // Readers refuse any other.
 const SchemaVersion = 1
 
-// NoInterval stands in Estimate.Interval where values are shown but nothing
-// is claimed about where the truth lies.
-const NoInterval = "none claimed"
+// The ways in which the low and high of an Estimate come about, as
+// Estimate.Interval names them. NoInterval stands where nothing is claimed, such
+// as for a single trial.
+const (
+	NoInterval        = "none claimed"
+	ByStudent         = "Student's t over trials"                       // on logarithms, where all values are above zero
+	ByPairedStudent   = "Student's t over the rounds' log ratios"       // paired
+	ByHodgesLehmann   = "Hodges-Lehmann, signed ranks over rounds"      // paired
+	ByWoodruff        = "Woodruff over trials, of the merged histogram" // a quantile
+	ByWelch           = "Welch's t over trials, unpaired"               // of two runs
+	ByTheilSen        = "Theil-Sen, widened for dependence"             // a slope
+	ByResampledRounds = "bootstrap over rounds"                         // of a fitted curve
+)
+
+// The purposes of a trial, in Trial.Purpose. An ordinary one has none.
+const (
+	PurposePilot = "pilot" // it found how long the warm-up must be; behind no figure
+	PurposeProbe = "probe" // it tried one rate in a search for capacity; behind no figure of its own
+)
+
+// The roles of a comparison, in Comparison.Role. An ordinary one, of a variant
+// with the base, has none.
+const (
+	RoleControl = "control"  // A/A: the base with itself under an alias
+	RoleStep    = "step"     // a ladder's step with the one before
+	RoleLeftOut = "left out" // a ladder without one step, with the whole ladder
+)
+
+// The outcomes of a check.
+const (
+	CheckOK      = "ok"
+	CheckWarning = "warning"
+	CheckInvalid = "invalid"
+	CheckUnknown = "unknown" // it could not be made
+)
+
+// The outcomes of a threshold.
+const (
+	Kept      = "ok"
+	Broken    = "broken"
+	Undecided = "inconclusive" // its interval straddles the limit, or a figure is missing
+)
 
 // A Run is run.json. Times are seconds, sizes bytes, ratios and shares plain
 // numbers. A nil pointer is a value that is not known; it is left out.
@@ -18,17 +57,25 @@ type Run struct {
 	Question      string       `json:"question,omitempty"`
 	StartedAt     time.Time    `json:"started_at"`
 	FinishedAt    *time.Time   `json:"finished_at,omitempty"`
-	Complete      bool         `json:"complete"`         // every planned trial was measured
-	Reason        string       `json:"reason,omitempty"` // why the run is not complete or not valid
-	Valid         bool         `json:"valid"`            // no flag makes the figures unfit for conclusions
-	TrialsPlanned int          `json:"trials_planned"`   // rounds × variants
-	Plan          Plan         `json:"plan"`             // what was to be measured
-	Environment   Environment  `json:"environment"`      // where
-	Variants      []Variant    `json:"variants"`         // in the plan's order
+	Complete      bool         `json:"complete"`          // every planned trial was measured
+	Reason        string       `json:"reason,omitempty"`  // why the run is not complete or not valid
+	Valid         bool         `json:"valid"`             // no flag makes the figures unfit for conclusions
+	TrialsPlanned int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
+	Plan          Plan         `json:"plan"`              // what was to be measured
+	Environment   Environment  `json:"environment"`       // where
+	Rounds        int          `json:"rounds"`            // how many were measured whole
+	Stopped       string       `json:"stopped,omitempty"` // why there were no more
+	Pilot         *Pilot       `json:"pilot,omitempty"`
+	Variants      []Variant    `json:"variants"` // in the plan's order
 	Comparisons   []Comparison `json:"comparisons"`
+	Ladder        []Step       `json:"ladder,omitempty"`
+	Sweeps        []Sweep      `json:"sweeps,omitempty"`
+	Capacities    []Capacity   `json:"capacities,omitempty"`
+	Trends        []Trend      `json:"trends,omitempty"` // of a soak
 	Thresholds    []Threshold  `json:"thresholds"`
 	Claims        []Claim      `json:"claims"`
 	Flags         []Flag       `json:"flags"`
+	Trials        []Examined   `json:"trials,omitempty"`       // by number
 	Notes         []string     `json:"notes,omitempty"`        // what a reader should know beside the figures
 	Command       []string     `json:"command_line,omitempty"` // how dyno was called
 	DynoVersion   string       `json:"dyno_version,omitempty"`
@@ -36,17 +83,52 @@ type Run struct {
 
 // A Plan is what the run set out to do.
 type Plan struct {
-	File       string        `json:"file,omitempty"`   // the experiment file's name
-	Source     string        `json:"source,omitempty"` // its text
-	Short      bool          `json:"short"`
-	Rounds     int           `json:"rounds"`
-	Seed       uint64        `json:"seed"`
-	Base       string        `json:"base,omitempty"`
-	Thresholds []string      `json:"thresholds,omitempty"`
-	Claims     []PlanClaim   `json:"claims,omitempty"`
-	Protocol   string        `json:"protocol"`
-	Loop       string        `json:"loop"` // closed or open
-	Variants   []PlanVariant `json:"variants"`
+	File         string            `json:"file,omitempty"`   // the experiment file's name
+	Source       string            `json:"source,omitempty"` // its text
+	Short        bool              `json:"short"`
+	Rounds       int               `json:"rounds"`
+	Seed         uint64            `json:"seed"`
+	Stop         string            `json:"stop,omitempty"`   // fixed, precision or looks
+	Margin       float64           `json:"margin,omitempty"` // the difference that matters, a share
+	Metric       string            `json:"metric,omitempty"` // the one that the stopping rule and the verdict go by
+	Base         string            `json:"base,omitempty"`
+	Control      string            `json:"control,omitempty"`       // the variant that is another under an alias
+	Exclude      bool              `json:"exclude_noisy,omitempty"` // rounds in which the machine was too noisy are left out
+	Set          map[string]string `json:"set,omitempty"`           // what replaced the file's values
+	Ladder       *PlanLadder       `json:"ladder,omitempty"`
+	Sweep        []Dimension       `json:"sweep,omitempty"`
+	Capacity     *PlanCapacity     `json:"capacity,omitempty"`
+	Soak         bool              `json:"soak,omitempty"`
+	PilotSeconds float64           `json:"pilot_seconds,omitempty"` // how long each pilot lasts; none without
+	Thresholds   []string          `json:"thresholds,omitempty"`
+	Claims       []PlanClaim       `json:"claims,omitempty"`
+	Protocol     string            `json:"protocol"`
+	Loop         string            `json:"loop"` // closed or open
+	Variants     []PlanVariant     `json:"variants"`
+}
+
+// A PlanLadder names the variants that are steps, in their order: each has the
+// changes of all before it. WithoutStep are variants that have the last step's
+// changes but for those of one step.
+type PlanLadder struct {
+	Steps       []string          `json:"steps"`
+	WithoutStep map[string]string `json:"without_step,omitempty"` // variant → the step left out
+}
+
+// A Dimension is a variable of a sweep with its values.
+type Dimension struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// A PlanCapacity says how the highest rate within the thresholds is searched for
+// (RFC 9971). Rates are in requests per second.
+type PlanCapacity struct {
+	From       float64 `json:"from_per_second"`
+	To         float64 `json:"to_per_second"`
+	Resolution float64 `json:"resolution"` // relative width of the bracket, a share
+	Trials     int     `json:"trials"`     // at most, for each rate
+	Tolerate   float64 `json:"tolerate"`   // the share of bad trials a rate may have
 }
 
 // A PlanClaim is a statement to check, with its expressions.
@@ -61,6 +143,7 @@ type PlanClaim struct {
 // A PlanVariant is a variant with its variables, as they were resolved.
 type PlanVariant struct {
 	Name          string            `json:"name"`
+	AliasOf       string            `json:"alias_of,omitempty"` // the variant that this one is, measured again as a control
 	Variables     map[string]string `json:"variables,omitempty"`
 	Loop          string            `json:"loop"` // closed or open
 	Connections   int               `json:"connections"`
@@ -105,16 +188,23 @@ type Variant struct {
 	Counts     Counts    `json:"counts"`
 	Target     Target    `json:"target"`
 	Generator  Generator `json:"generator"`
+	// Measures are what a program printed, by name.
+	Measures map[string]Estimate `json:"measures,omitempty"`
+	// Intervals are those of figures above, by the metric's name in expressions,
+	// such as response.p99. Each estimate is the figure itself.
+	Intervals map[string]Estimate `json:"intervals,omitempty"`
 }
 
 // An Estimate is a figure with its interval, and the value of each trial (in
-// the order of the rounds) behind it. Throughput is in responses per second.
+// the order of the rounds) behind it. An end of the interval that the data do
+// not bound is nil. Throughput is in responses per second.
 type Estimate struct {
-	Estimate *float64  `json:"estimate,omitempty"`
-	Low      *float64  `json:"low,omitempty"`
-	High     *float64  `json:"high,omitempty"`
-	Values   []float64 `json:"values,omitempty"`
-	Interval string    `json:"interval,omitempty"` // what Low and High are, or NoInterval
+	Estimate   *float64  `json:"estimate,omitempty"`
+	Low        *float64  `json:"low,omitempty"`
+	High       *float64  `json:"high,omitempty"`
+	Confidence float64   `json:"confidence,omitempty"` // of the interval, such as 0.95
+	Values     []float64 `json:"values,omitempty"`
+	Interval   string    `json:"interval,omitempty"` // what Low and High are, or NoInterval
 }
 
 // Quantiles sum up a latency histogram. Count is how many values are behind
@@ -167,26 +257,199 @@ type Generator struct {
 type Machine struct {
 	StealShare   *float64 `json:"steal_share,omitempty"`   // of all CPUs' time
 	ForeignShare *float64 `json:"foreign_share,omitempty"` // of all CPUs' time: busy with neither target nor generator
+	// LateWakeupShare is the share of sleeps of 5 ms that a thread of its own on the
+	// generator's CPUs overslept by more than 1 ms. Above 0.001 the p99.9 of the
+	// overshoot is above 1 ms.
+	LateWakeupShare *float64 `json:"late_wakeup_share,omitempty"`
+	// MemoryStall and IOStall are the shares of the window in which all tasks that
+	// were not idle waited for memory or for input and output (pressure stall
+	// information, "full").
+	MemoryStall *float64 `json:"memory_stall_share,omitempty"`
+	IOStall     *float64 `json:"io_stall_share,omitempty"`
 }
 
-// A Comparison is of one variant with the base, in one metric. The ratio is
-// variant over base.
+// A Comparison is of two variants in one metric. The ratio is variant over base.
 type Comparison struct {
 	Base    string   `json:"base"`
 	Variant string   `json:"variant"`
 	Metric  string   `json:"metric"`
+	Role    string   `json:"role,omitempty"`    // see the Role constants
+	Primary bool     `json:"primary,omitempty"` // in the plan's metric
+	Good    string   `json:"good"`              // which direction is: higher or lower
+	Rounds  int      `json:"rounds"`            // behind it
 	Ratio   Estimate `json:"ratio"`
-	P       *float64 `json:"p,omitempty"`
-	Verdict string   `json:"verdict,omitempty"` // better, worse, equivalent, inconclusive or invalid
+	P       *float64 `json:"p,omitempty"` // two-sided, for a ratio of one, of the test that belongs to the interval
+	// SignFlipP is the exact p-value that assumes no distribution.
+	SignFlipP *float64 `json:"sign_flip_p,omitempty"`
+	// AdjustedP is P within its family, by the method named. A verdict of better or
+	// worse needs it where there is one.
+	AdjustedP  *float64 `json:"adjusted_p,omitempty"`
+	Adjustment string   `json:"adjustment,omitempty"`
+	// Equivalence is the interval that lies within the margin when the two are
+	// equivalent.
+	Equivalence *Estimate `json:"equivalence,omitempty"`
+	// Detectable is the smallest change, a share, that so many rounds find in four
+	// comparisons of five.
+	Detectable *float64 `json:"detectable,omitempty"`
+	// FurtherRounds is how many more would settle an inconclusive comparison, if
+	// the spread stays as it is.
+	FurtherRounds *int `json:"further_rounds,omitempty"`
+	// AllRounds is the ratio with the rounds that were left out for noise.
+	AllRounds *Estimate `json:"all_rounds,omitempty"`
+	Verdict   string    `json:"verdict,omitempty"` // better, worse, equivalent, inconclusive or invalid
 }
 
-// A Threshold is a condition and whether it held for a variant.
+// The verdicts of a comparison.
+const (
+	Better     = "better"
+	Worse      = "worse"
+	Equivalent = "equivalent"
+	Invalid    = "invalid" // the run is
+	// Inconclusive, shared with claims, is the fifth.
+)
+
+// A Step is one of a ladder, in the primary metric. Comparisons holds the same
+// with all their figures.
+type Step struct {
+	Variant      string    `json:"variant"`
+	Marginal     *Estimate `json:"marginal,omitempty"` // ratio to the step before; none of the first
+	Verdict      string    `json:"verdict,omitempty"`  // on the marginal effect
+	Total        *Estimate `json:"total,omitempty"`    // ratio to the first step
+	TotalVerdict string    `json:"total_verdict,omitempty"`
+	// LeftOut is the ratio of the whole ladder to the ladder without this step,
+	// where that was measured.
+	LeftOut        *Estimate `json:"left_out,omitempty"`
+	LeftOutVerdict string    `json:"left_out_verdict,omitempty"`
+}
+
+// A Sweep is what a metric does along one variable of a sweep whose values are
+// numbers, the others fixed.
+type Sweep struct {
+	Variable    string            `json:"variable"`
+	Fixed       map[string]string `json:"fixed,omitempty"`
+	Metric      string            `json:"metric"`
+	Levels      []Level           `json:"levels"`
+	Knee        *float64          `json:"knee,omitempty"`        // the level after which the curve bends most; a summary, not a limit
+	Scalability *Scalability      `json:"scalability,omitempty"` // of throughput over concurrency, with six levels or more
+	Detail      string            `json:"detail,omitempty"`      // why there is no fit
+}
+
+// A Level is one value of a sweep's variable.
+type Level struct {
+	Value   float64  `json:"value"`
+	Variant string   `json:"variant"`
+	Figure  Estimate `json:"figure"`
+}
+
+// A Scalability is a fit of the Universal Scalability Law,
+// X(N) = λN / (1 + σ(N−1) + κN(N−1)).
+type Scalability struct {
+	Lambda       Estimate  `json:"lambda"`
+	Sigma        Estimate  `json:"sigma"`
+	Kappa        Estimate  `json:"kappa"`
+	PeakLevel    *Estimate `json:"peak_level,omitempty"` // only where κ's interval excludes 0
+	Peak         *Estimate `json:"peak_per_second,omitempty"`
+	Extrapolated bool      `json:"extrapolated,omitempty"` // the peak lies beyond the levels measured
+	Misfit       float64   `json:"misfit"`                 // root mean square, relative
+}
+
+// A Capacity is the highest rate at which a variant kept all thresholds. The
+// estimate is over rounds, each of which searched anew.
+type Capacity struct {
+	Variant  string    `json:"variant"`
+	Rate     Estimate  `json:"rate_per_second"`
+	Searches []Bracket `json:"searches"`         // by round
+	Limit    string    `json:"limit,omitempty"`  // the threshold or flag that the lowest bad rates broke most often
+	Detail   string    `json:"detail,omitempty"` // such as that the edge lies outside the range searched
+}
+
+// A Bracket is what one search found: Low is the highest rate that was good and
+// High the lowest that was bad. One of them is nil when the edge lies outside
+// the range.
+type Bracket struct {
+	Round  int      `json:"round"`
+	Low    *float64 `json:"low_per_second,omitempty"`
+	High   *float64 `json:"high_per_second,omitempty"`
+	Trials int      `json:"trials"`
+}
+
+// A Trend is how a gauge of the target grew during a variant's trials.
+type Trend struct {
+	Variant string `json:"variant"`
+	Trial   int    `json:"trial"`
+	Metric  string `json:"metric"` // as expressions name it: rss, descriptors, threads, goroutines
+	// Slope is relative to the level at the window's begin, per second.
+	Slope  Estimate `json:"slope_per_second"`
+	Growth *float64 `json:"growth,omitempty"` // of the line over the window, relative to its begin
+	P      *float64 `json:"p,omitempty"`      // Mann-Kendall, of there being no trend
+	Values int      `json:"values"`
+	Detail string   `json:"detail,omitempty"`
+}
+
+// A Pilot is what the pilots found. The warm-up of all variants is one and a half
+// times the longest.
+type Pilot struct {
+	WarmupSeconds float64        `json:"warmup_seconds"`
+	Variants      []PilotVariant `json:"variants"`
+}
+
+// A PilotVariant is the pilot of one variant.
+type PilotVariant struct {
+	Variant       string  `json:"variant"`
+	SteadySeconds float64 `json:"steady_after_seconds"`
+	Steady        bool    `json:"steady"`           // false: it was still changing in the pilot's second half
+	Series        string  `json:"series,omitempty"` // the one that took longest: throughput, p50 or cpu_per_request
+	Detail        string  `json:"detail,omitempty"`
+}
+
+// An Examined trial is one with everything that was checked about it.
+type Examined struct {
+	Number     int         `json:"number"`
+	Round      int         `json:"round"`
+	Variant    string      `json:"variant"`
+	Purpose    string      `json:"purpose,omitempty"`
+	Rate       *float64    `json:"rate_per_second,omitempty"` // of a probe
+	Good       *bool       `json:"good,omitempty"`            // of a probe: it kept the thresholds
+	Replaced   bool        `json:"replaced,omitempty"`        // a later trial took its place; behind no figure
+	Excluded   bool        `json:"excluded,omitempty"`        // its round was left out for noise
+	Valid      bool        `json:"valid"`
+	Checks     []Check     `json:"checks"`
+	Dependence *Dependence `json:"dependence,omitempty"`
+}
+
+// A Check is one condition on a trial with what was found and what is allowed,
+// both in the check's own unit.
+type Check struct {
+	Kind     string   `json:"kind"`
+	Measured *float64 `json:"measured,omitempty"`
+	Limit    *float64 `json:"limit,omitempty"`
+	Unit     string   `json:"unit,omitempty"` // s, ratio or count
+	Outcome  string   `json:"outcome"`        // see the Check constants
+	Detail   string   `json:"detail,omitempty"`
+}
+
+// A Dependence says how much a window's throughput, in bins, resembles itself a
+// bin later, and how many independent values it is worth.
+type Dependence struct {
+	BinSeconds    float64  `json:"bin_seconds"`
+	Bins          int      `json:"bins"`
+	Lag1          float64  `json:"lag1"`
+	EffectiveSize float64  `json:"effective_size"`
+	Trend         *float64 `json:"trend_per_second,omitempty"` // relative
+	TrendP        *float64 `json:"trend_p,omitempty"`
+}
+
+// A Threshold is a condition and whether it held for a variant. It is OK only if
+// the whole interval keeps it.
 type Threshold struct {
 	Text     string   `json:"text"`
 	Variant  string   `json:"variant,omitempty"`
 	OK       bool     `json:"ok"`
+	Outcome  string   `json:"outcome"`            // ok, broken or inconclusive
 	Measured *float64 `json:"measured,omitempty"` // in the metric's own unit
-	Detail   string   `json:"detail,omitempty"`   // why it could not be decided
+	Low      *float64 `json:"low,omitempty"`      // of Measured
+	High     *float64 `json:"high,omitempty"`
+	Detail   string   `json:"detail,omitempty"` // why it could not be decided
 }
 
 // The outcomes of a claim.
@@ -205,6 +468,8 @@ type Claim struct {
 	Holds    string   `json:"holds,omitempty"` // the expression
 	Outcome  string   `json:"outcome"`
 	Measured *float64 `json:"measured,omitempty"`
+	Low      *float64 `json:"low,omitempty"` // of Measured
+	High     *float64 `json:"high,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // the reason, where the outcome needs one
 }
 
@@ -221,8 +486,10 @@ type Flag struct {
 type Trial struct {
 	SchemaVersion int              `json:"schema_version"`
 	Number        int              `json:"number"` // from 1, in the order measured
-	Round         int              `json:"round"`  // from 1
+	Round         int              `json:"round"`  // from 1; 0 for a pilot
 	Variant       string           `json:"variant"`
+	Purpose       string           `json:"purpose,omitempty"`         // pilot or probe; an ordinary trial has none
+	Rate          *float64         `json:"rate_per_second,omitempty"` // of a probe
 	StartedAt     time.Time        `json:"started_at"`
 	WarmupSeconds float64          `json:"warmup_seconds"`
 	WindowSeconds float64          `json:"window_seconds"` // as measured
@@ -244,7 +511,10 @@ type Trial struct {
 	Machine       Machine          `json:"machine"`
 	ObserverCPU   *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
 	Unavailable   []string         `json:"unavailable,omitempty"`          // what could not be observed, and why
-	Flags         []Flag           `json:"flags"`
+	// Measures are what a program printed: figures by name, in the unit that the
+	// name ends in (_seconds, _bytes, _per_second), or plain.
+	Measures map[string]float64 `json:"measures,omitempty"`
+	Flags    []Flag             `json:"flags"`
 }
 
 // Counts are of the requests that were due in the window, however late they

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // The names of files in a run folder and in a trial's folder.
@@ -20,6 +22,7 @@ const (
 	SeriesFile  = "series.csv"
 
 	trialsDir = "trials"
+	lockFile  = ".lock"
 )
 
 // Bounds of what is written.
@@ -30,14 +33,23 @@ const (
 	maxJSONBytes = 64 << 20
 )
 
-// ErrNotEmpty tells that a run folder was to be made where something is.
-var ErrNotEmpty = errors.New("the folder is not empty")
+// Why a run folder cannot be written.
+var (
+	// ErrNotEmpty tells that a run folder was to be made where something is.
+	ErrNotEmpty = errors.New("the folder is not empty")
+	// ErrBusy tells that another process, or another Writer of this one, writes
+	// the folder at this moment.
+	ErrBusy = errors.New("the run is still being written")
+	// ErrFinished tells that there is nothing to go on with.
+	ErrFinished = errors.New("the run is finished")
+)
 
-// A Writer writes one run folder. It is for one goroutine at a time; the files
-// of a trial may be written by others.
+// A Writer writes one run folder. There is one at a time for a folder. It is for
+// one goroutine at a time; the files of a trial may be written by others.
 type Writer struct {
 	dir  string
 	root *os.Root // the folder: nothing is written outside it
+	lock *os.File // held until the Writer ends, or its process
 }
 
 // Create makes the folder, which must not exist or be empty, and writes
@@ -50,21 +62,62 @@ func Create(dir string, run *Run) (*Writer, error) {
 	if err := mustBeEmpty(dir); err != nil {
 		return nil, fmt.Errorf("run folder: %s: %w", dir, err)
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("run folder: %w", err)
+	if err := w.open(); err != nil {
+		return nil, err
 	}
-	w.root = root
-	err = root.Mkdir(trialsDir, 0o755)
+	err := w.root.Mkdir(trialsDir, 0o755)
 	if err != nil {
 		err = w.located(trialsDir, err)
 	} else {
 		err = w.Update(run)
 	}
 	if err != nil {
-		return nil, errors.Join(err, root.Close())
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
+}
+
+// Reopen goes on with a folder whose run is not complete, and returns what is in
+// it. The error wraps ErrBusy or ErrFinished where they apply; nothing was
+// changed then.
+func Reopen(dir string) (*Writer, *Folder, error) {
+	// Before the lock, which would leave a file where no run folder is.
+	if _, err := os.Stat(filepath.Join(dir, RunFile)); err != nil {
+		return nil, nil, fmt.Errorf("run folder: %w", err)
+	}
+	w := &Writer{dir: dir}
+	if err := w.open(); err != nil {
+		return nil, nil, err
+	}
+	f, err := Open(dir)
+	if err == nil && f.Run.Complete {
+		err = fmt.Errorf("run folder: %s: %w", dir, ErrFinished)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	return w, f, nil
+}
+
+// open opens the folder and locks it. The lock is the kernel's (flock(2)), on a
+// file that stays: it ends with the process that holds it, however that ends.
+func (w *Writer) open() (err error) {
+	if w.root, err = os.OpenRoot(w.dir); err != nil {
+		return fmt.Errorf("run folder: %w", err)
+	}
+	if w.lock, err = w.root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return errors.Join(w.located(lockFile, err), w.root.Close())
+	}
+	err = syscall.Flock(int(w.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor is small
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("run folder: %s: %w", w.dir, ErrBusy)
+	case err != nil:
+		err = w.located(lockFile, os.NewSyscallError("flock", err))
+	default:
+		return nil
+	}
+	return errors.Join(err, w.Close())
 }
 
 func mustBeEmpty(dir string) error {
@@ -83,7 +136,7 @@ func mustBeEmpty(dir string) error {
 	}
 }
 
-// Dir returns the folder's path as given to Create.
+// Dir returns the folder's path as given to Create or Reopen.
 func (w *Writer) Dir() string { return w.dir }
 
 // Update replaces run.json by what is known so far, as not complete.
@@ -96,11 +149,11 @@ func (w *Writer) Update(run *Run) error {
 // Finish replaces run.json for the last time, complete or not as the run says,
 // and ends the Writer.
 func (w *Writer) Finish(run *Run) error {
-	return errors.Join(w.writeRun(run), w.root.Close())
+	return errors.Join(w.writeRun(run), w.Close())
 }
 
 // Close ends a Writer without Finish; the folder stays as it is.
-func (w *Writer) Close() error { return w.root.Close() }
+func (w *Writer) Close() error { return errors.Join(w.lock.Close(), w.root.Close()) }
 
 func (w *Writer) writeRun(run *Run) error {
 	r := *run
@@ -140,7 +193,7 @@ func (w *Writer) writeJSON(dir, name string, v any) error {
 	if err != nil {
 		return w.located(path, err)
 	}
-	temp := filepath.Join(dir, "."+name+".tmp")
+	temp := filepath.Join(dir, tempName(name))
 	if err := w.writeTemp(temp, append(content, '\n')); err != nil {
 		// Whether it can be removed changes nothing: readers pass over it.
 		_ = w.root.Remove(temp)
@@ -155,6 +208,9 @@ func (w *Writer) writeJSON(dir, name string, v any) error {
 	}
 	return nil
 }
+
+// tempName is what a file is called until it is whole.
+func tempName(name string) string { return "." + name + ".tmp" }
 
 func (w *Writer) writeTemp(name string, content []byte) error {
 	f, err := w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -175,6 +231,35 @@ func (w *Writer) syncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// LastTrial returns the highest number that any trial's folder has, those that
+// cannot be read included; 0 without any.
+func (w *Writer) LastTrial() (int, error) {
+	d, err := w.root.Open(trialsDir)
+	if err != nil {
+		return 0, w.located(trialsDir, err)
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	names, err := d.Readdirnames(maxTrials + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, w.located(trialsDir, err)
+	}
+	last := 0
+	for _, name := range names {
+		prefix, _, _ := strings.Cut(name, "-")
+		if n, err := strconv.Atoi(prefix); err == nil {
+			last = max(last, n)
+		}
+	}
+	return last, nil
+}
+
+// Abandon marks a trial that was measured as not complete, with the reason: for
+// the probes of a search that is begun anew.
+func (w *Writer) Abandon(t *TrialFolder, reason string) error {
+	t.Complete, t.Error = false, reason
+	return w.writeJSON(t.Name, TrialFile, &t.Trial)
 }
 
 // A TrialWriter writes the folder of one trial.
@@ -249,12 +334,17 @@ func (t *TrialWriter) create(name string, limit int64) (*file, error) {
 	return out, nil
 }
 
+// Begin writes trial.json as not complete, so that a trial that is cut short can
+// be told from its folder.
+func (t *TrialWriter) Begin(trial *Trial) error {
+	begun := *trial
+	begun.Complete = false
+	return t.write(&begun)
+}
+
 // Finish closes the trial's files, those with errors included, and then writes
 // trial.json. The trial must be the one the folder was made for.
 func (t *TrialWriter) Finish(trial *Trial) error {
-	if trial.Number != t.number || trial.Variant != t.variant {
-		return fmt.Errorf("run folder: %s: trial %d of %q does not belong here", t.Dir(), trial.Number, trial.Variant)
-	}
 	t.mu.Lock()
 	open := t.open
 	t.open = nil
@@ -263,9 +353,25 @@ func (t *TrialWriter) Finish(trial *Trial) error {
 	for _, f := range open {
 		errs = append(errs, f.Close())
 	}
+	return errors.Join(append(errs, t.write(trial))...)
+}
+
+func (t *TrialWriter) write(trial *Trial) error {
+	if trial.Number != t.number || trial.Variant != t.variant {
+		return fmt.Errorf("run folder: %s: trial %d of %q does not belong here", t.Dir(), trial.Number, trial.Variant)
+	}
 	out := *trial
 	out.SchemaVersion, out.Flags = SchemaVersion, some(out.Flags)
-	return errors.Join(append(errs, t.w.writeJSON(t.name, TrialFile, &out))...)
+	return t.w.writeJSON(t.name, TrialFile, &out)
+}
+
+// Folder reads the trial back, once it is finished and while the run goes on.
+func (t *TrialWriter) Folder() (*TrialFolder, error) {
+	f := &TrialFolder{Name: t.name, run: t.w.dir}
+	if err := f.read(t.w.root); err != nil {
+		return nil, t.w.located(filepath.Join(t.name, TrialFile), err)
+	}
+	return f, nil
 }
 
 // A file is a file being written: errors get its path, a limit may hold.

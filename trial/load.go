@@ -1,8 +1,12 @@
 package trial
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -10,10 +14,67 @@ import (
 	"dyno/engine"
 	"dyno/experiment"
 	"dyno/pace"
+	"dyno/rundir"
+	"dyno/target"
 	"dyno/wire"
 	"dyno/wire/http1"
 	"dyno/wire/tcp"
 )
+
+// load places the generator, drives the load and records it.
+func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) error {
+	c, err := engineConfig(up.variant, r.experiment.Design)
+	if err != nil {
+		return &PlanError{err}
+	}
+	if t.Purpose == rundir.PurposePilot {
+		c.Interval = fine
+	}
+	if cpus := up.variant.Load.CPUs; len(cpus) > 0 {
+		before, err := target.AllowedCPUs()
+		if err != nil {
+			return err
+		}
+		if err := target.SetAffinity(cpus); err != nil {
+			return &PlanError{fmt.Errorf("load.cpus: %w", err)}
+		}
+		defer func() { _ = target.SetAffinity(before) }() // they were allowed a moment ago
+	}
+	w := newWatch(up, t.Purpose)
+	if r.experiment.Soak {
+		w.pprof = up.variant.Target.Pprof
+	}
+	if r.options.Watcher != nil {
+		c.OnInterval = r.options.Watcher.Interval
+	}
+	c.OnStart, c.OnPhase = w.start, w.phase
+	// A processor each for the workers and the sleeper, which keep theirs, and two
+	// for what goes on beside them, whatever the number of CPUs: with fewer, Go's
+	// scheduler would take turns between a worker and the rest, and wake threads to
+	// do so.
+	procs := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(max(procs, c.Workers+3))
+	defer runtime.GOMAXPROCS(procs)
+	// What the runtime would do now and then, it does before the window.
+	runtime.GC()
+	result, err := engine.Run(ctx, c)
+	if errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx)
+	}
+	w.stop()
+	if result == nil {
+		return err
+	}
+	record(t, result, c.Workers)
+	w.record(t, result)
+	err = errors.Join(err,
+		save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }),
+		w.save(folder))
+	if result.Interrupted {
+		err = errors.Join(err, context.Cause(ctx))
+	}
+	return err
+}
 
 // engineConfig translates a variant's load, whose run-time variables are filled
 // in, for the engine.
@@ -184,5 +245,5 @@ func interval(l *experiment.Load) time.Duration {
 	if l.Warmup+l.Window > time.Minute || l.Requests > 0 {
 		return time.Second
 	}
-	return 100 * time.Millisecond
+	return fine
 }

@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 		os.Exit(target.RunKeeper(os.Stdin))
 	case len(os.Args) == 3 && os.Args[1] == "null":
 		os.Exit(null(os.Args[2]))
+	case len(os.Args) == 4 && os.Args[1] == "killed":
+		os.Exit(killed(os.Args[2], os.Args[3]))
 	}
 	// The race detector's run time sleeps a second before it exits: in every keeper.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {

@@ -22,8 +22,24 @@ const targetName = "target"
 // A stage is what a trial has put up: the services and the target.
 type stage struct {
 	variant   *experiment.Variant // with its run-time variables filled in
-	target    *target.Process     // nil when the target runs already
+	variables map[string]string   // what they are, those of the target included
+	target    *target.Process     // nil when the target runs already, or is a program
 	processes []*target.Process   // in the order they were started
+}
+
+// A running service is one of the experiment's.
+type running struct {
+	name    string
+	process *target.Process
+}
+
+// services returns those that run. They were started before the target.
+func (s *stage) services() []running {
+	var all []running
+	for i := range s.variant.Services {
+		all = append(all, running{s.variant.Services[i].Name, s.processes[i]})
+	}
+	return all
 }
 
 // stop takes everything down, the last started first. It returns what was wrong
@@ -51,7 +67,7 @@ func (s *stage) died() <-chan *target.Process {
 }
 
 // set starts a variant's services and its target, each once those before it are
-// ready. On failure nothing is left running. Output returns where a process's
+// ready. A program is not started yet. On failure nothing is left running. Output returns where a process's
 // output goes.
 func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name string) (io.Writer, error)) (_ *stage, err error) {
 	s := &stage{variant: &v}
@@ -83,7 +99,8 @@ func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name
 	if err := fill(&v, known); err != nil {
 		return nil, err
 	}
-	if len(v.Target.Start) > 0 {
+	s.variables = known
+	if len(v.Target.Start) > 0 && v.Target.Protocol != experiment.Program {
 		if s.target, err = r.start(ctx, s, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
 			return nil, err
 		}
@@ -105,6 +122,23 @@ func (r *runner) portPair() (port, admin string, err error) {
 func (r *runner) start(ctx context.Context, s *stage, name string, p experiment.Process, vars map[string]string,
 	address string, output func(string) (io.Writer, error),
 ) (*target.Process, error) {
+	spec, err := r.spec(name, p, vars, address)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Output, err = output(name); err != nil {
+		return nil, err
+	}
+	started, err := target.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.processes = append(s.processes, started)
+	return started, nil
+}
+
+// spec says how to start a process, with its run-time variables filled in.
+func (r *runner) spec(name string, p experiment.Process, vars map[string]string, address string) (target.Spec, error) {
 	spec := target.Spec{
 		Name:         name,
 		CPUs:         p.CPUs,
@@ -124,21 +158,12 @@ func (r *runner) start(ctx context.Context, s *stage, name string, p experiment.
 	}
 	spec.Ready = probe(p.Ready, address, x.expand)
 	if x.err != nil {
-		return nil, fmt.Errorf("%s: %w", name, x.err)
+		return spec, fmt.Errorf("%s: %w", name, x.err)
 	}
 	if len(spec.Args) > 0 && spec.Args[0] == "dyno" {
 		spec.Args[0] = r.options.Program
 	}
-	var err error
-	if spec.Output, err = output(name); err != nil {
-		return nil, err
-	}
-	started, err := target.Start(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	s.processes = append(s.processes, started)
-	return started, nil
+	return spec, nil
 }
 
 // probe says how to tell that a process which serves on address is ready.

@@ -1,6 +1,11 @@
 // Package trial carries out an experiment: in each round every variant once, each
 // time with fresh processes, a warm-up and a measured window, observed from both
-// ends and written to the run folder.
+// ends and written to the run folder. Before the rounds, pilots may find how long
+// the warm-up must be; a search for capacity makes several trials of a variant in
+// each round; and a rule may end the run early. What is measured decides these,
+// but to say what it means is the Referee's business.
+//
+// A run that was cut short can be gone on with: see Resume.
 package trial
 
 import (
@@ -8,14 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
-	"slices"
 	"time"
 
+	"dyno/capacity"
 	"dyno/engine"
 	"dyno/experiment"
-	"dyno/observe"
 	"dyno/rundir"
 	"dyno/target"
 )
@@ -27,13 +29,33 @@ type Options struct {
 	Command []string // how dyno was called, for the record
 	Version string   // dyno's
 	Watcher Watcher  // may be nil
+	Referee Referee  // nil only where nothing depends on what was measured: no pilots, no search, a fixed number of rounds
+}
+
+// A Referee says, from what was measured so far, how a run goes on. It is asked
+// by one goroutine. An error ends the run.
+type Referee interface {
+	// Warmup is asked once, when there is a complete pilot of every variant that is
+	// not another's alias. The result's WarmupSeconds holds for all variants.
+	Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error)
+	// Enough is asked after each whole round, with all trials of the run so far,
+	// pilots and incomplete ones included, by number.
+	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason string, err error)
+	// Good is asked after each probe, whose rate is in it. It must give the same
+	// answer again: a resumed run asks anew.
+	Good(plan rundir.Plan, probe *rundir.TrialFolder) (bool, error)
 }
 
 // Planned is a trial that is about to begin.
 type Planned struct {
-	Number, Of int // from 1
-	Variant    string
-	Width      int // of the longest variant's name, for alignment
+	Number  int // from 1
+	Of      int // the last one's number; 0: nobody knows
+	Round   int // from 1; 0 for a pilot
+	Rounds  int // the most there may be
+	Variant string
+	Purpose string  // rundir.PurposePilot, rundir.PurposeProbe or none
+	Rate    float64 // of a probe, in requests per second
+	Width   int     // of the longest variant's name, for alignment
 }
 
 // A Watcher is told how the run goes. Interval is called from another goroutine
@@ -44,17 +66,8 @@ type Watcher interface {
 	End(*rundir.Trial)
 }
 
-// A runner is the state of one run.
-type runner struct {
-	experiment *experiment.Experiment
-	options    Options
-	folder     *rundir.Writer
-	run        *rundir.Run
-	ports      target.Ports
-}
-
-// A FolderError says that the run folder could not be made. Nothing was measured,
-// and what is in its place was left as it was.
+// A FolderError says that the run folder could not be made, or not be opened to go
+// on with it. Nothing was measured, and what is in its place was left as it was.
 type FolderError struct{ Err error }
 
 func (e *FolderError) Error() string { return e.Err.Error() }
@@ -67,22 +80,66 @@ type PlanError struct{ Err error }
 func (e *PlanError) Error() string { return e.Err.Error() }
 func (e *PlanError) Unwrap() error { return e.Err }
 
+// A runner is the state of one run.
+type runner struct {
+	experiment *experiment.Experiment
+	options    Options
+	folder     *rundir.Writer
+	run        *rundir.Run
+	ports      target.Ports
+
+	trials []*rundir.TrialFolder // all of the run so far, by number
+	number int                   // the highest in use
+	of     int                   // the last trial's; 0: nobody knows
+	// edges are where the searches of a variant ended so far: the geometric means of
+	// the brackets that have both ends.
+	edges map[string][]float64
+}
+
 // Run measures every trial of the experiment and writes the run folder, which it
 // creates; if it cannot, the error is a *FolderError. When it returns any other
 // error, the folder holds what was measured until then and says that it is
 // incomplete. The run folder's verdicts are not its business.
 func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
-	r := &runner{experiment: e, options: o}
-	slots := order(e)
-	r.run = r.header(len(slots))
+	if err := check(e, o); err != nil {
+		return &PlanError{err}
+	}
+	r := &runner{experiment: e, options: o, edges: map[string][]float64{}}
+	r.run = r.header()
 	if r.folder, err = rundir.Create(o.Dir, r.run); err != nil {
 		return &FolderError{err}
 	}
-	for _, s := range slots {
-		if err = r.measure(ctx, s, len(slots)); err != nil {
-			break
+	return r.finish(r.carryThrough(ctx))
+}
+
+// check reports what the experiment needs and does not get.
+func check(e *experiment.Experiment, o Options) error {
+	var faults []error
+	d := &e.Design
+	if o.Referee == nil && (ruled(d) || d.Pilot > 0 || e.Capacity != nil) {
+		faults = append(faults, errors.New("a stopping rule, pilots and a search for capacity need a referee, and there is none"))
+	}
+	if e.Capacity != nil {
+		faults = append(faults, goal(e.Capacity).Validate())
+	}
+	for i := range e.Variants {
+		v := &e.Variants[i]
+		if v.Target.Protocol == experiment.Program {
+			if d.Pilot > 0 || e.Capacity != nil {
+				faults = append(faults, fmt.Errorf("variant %s: a program has no load: want neither pilots nor a search for capacity", v.Name))
+			}
+		} else if e.Capacity != nil && v.Load.Open == nil {
+			faults = append(faults, fmt.Errorf("variant %s: a search for capacity wants an open load", v.Name))
 		}
 	}
+	return errors.Join(faults...)
+}
+
+// ruled tells whether the number of rounds depends on what is measured.
+func ruled(d *experiment.Design) bool { return d.Stop != "" && d.Stop != experiment.StopFixed }
+
+// finish writes the run's last word and ends the folder.
+func (r *runner) finish(err error) error {
 	r.run.Complete = err == nil
 	if err != nil {
 		r.run.Reason = err.Error()
@@ -92,34 +149,118 @@ func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
 	return errors.Join(err, r.folder.Finish(r.run))
 }
 
-// measure carries out one trial and writes its folder, whatever came of it.
-func (r *runner) measure(ctx context.Context, s slot, of int) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
+// carryThrough makes all trials that are not there yet.
+func (r *runner) carryThrough(ctx context.Context) error {
+	if !ruled(&r.experiment.Design) && r.experiment.Capacity == nil {
+		r.of = r.number + r.outstanding()
 	}
-	if w := r.options.Watcher; w != nil {
-		width := 0
-		for _, v := range r.experiment.Variants {
-			width = max(width, len(v.Name))
+	if r.experiment.Design.Pilot > 0 && r.run.Pilot == nil {
+		if err := r.pilots(ctx); err != nil {
+			return err
 		}
-		w.Begin(Planned{s.number, of, s.variant.Name, width})
 	}
-	folder, err := r.folder.Trial(s.number, s.variant.Name)
-	if err != nil {
-		return err
+	most := r.experiment.Design.Rounds
+	for i, variants := range order(r.experiment) {
+		round := i + 1
+		if err := r.round(ctx, round, variants); err != nil {
+			return err
+		}
+		r.run.Rounds = round
+		if !ruled(&r.experiment.Design) || r.begun(round+1) {
+			continue // nobody asks, or somebody did when the round ended
+		}
+		stop, reason, err := r.options.Referee.Enough(r.run.Plan, r.measured())
+		if err != nil {
+			return fmt.Errorf("after round %d: %w", round, err)
+		}
+		if stop {
+			r.run.Stopped = reason
+			break
+		}
+		if round == most {
+			r.run.Stopped = fmt.Sprintf("the plan allows no more than %d rounds", most)
+		}
 	}
+	r.run.TrialsPlanned = r.planned(r.run.Rounds)
+	return nil
+}
+
+// round measures every variant once, or searches for its capacity. What stands in
+// a folder that is gone on with is not measured again.
+func (r *runner) round(ctx context.Context, round int, variants []*experiment.Variant) error {
+	if r.experiment.Capacity != nil {
+		for _, v := range variants {
+			if err := r.search(ctx, round, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if r.whole(round) {
+		return nil
+	}
+	for _, v := range variants {
+		if _, err := r.measure(ctx, task{round: round, variant: v}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measured returns the trials so far.
+func (r *runner) measured() []rundir.Trial {
+	trials := make([]rundir.Trial, len(r.trials))
+	for i, t := range r.trials {
+		trials[i] = t.Trial
+	}
+	return trials
+}
+
+// A task is one trial to make.
+type task struct {
+	round   int // from 1; 0 for a pilot
+	variant *experiment.Variant
+	purpose string
+	rate    float64 // of a probe
+}
+
+// measure carries out one trial and writes its folder, whatever came of it.
+func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	r.number++
 	t := &rundir.Trial{
 		SchemaVersion: rundir.SchemaVersion,
-		Number:        s.number,
+		Number:        r.number,
 		Round:         s.round,
 		Variant:       s.variant.Name,
+		Purpose:       s.purpose,
 		StartedAt:     time.Now(),
 		Conservation:  rundir.Conservation{OK: true}, // of no requests so far
 		Flags:         []rundir.Flag{},
 	}
+	if s.purpose == rundir.PurposeProbe {
+		t.Rate = &s.rate
+	}
+	if w := r.options.Watcher; w != nil {
+		next := Planned{Number: r.number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
+			Variant: s.variant.Name, Purpose: s.purpose, Rate: s.rate}
+		for i := range r.experiment.Variants {
+			next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
+		}
+		w.Begin(next)
+	}
+	folder, err := r.folder.Trial(t.Number, t.Variant)
+	if err != nil {
+		return nil, err
+	}
+	if err := folder.Begin(t); err != nil {
+		return nil, err
+	}
 	failed := r.carryOut(ctx, s, t, folder)
 	if failed != nil {
-		failed = fmt.Errorf("trial %d, variant %s: %w", s.number, s.variant.Name, failed)
+		failed = fmt.Errorf("trial %d, variant %s: %w", t.Number, t.Variant, failed)
 		t.Error = failed.Error()
 	}
 	t.Complete = failed == nil
@@ -127,24 +268,34 @@ func (r *runner) measure(ctx context.Context, s slot, of int) error {
 	if w := r.options.Watcher; w != nil {
 		w.End(t)
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	written, err := folder.Folder()
+	if err != nil {
+		return nil, err
+	}
+	r.trials = append(r.trials, written)
+	return written, nil
 }
 
-// carryOut puts up the processes, loads the target, and takes them down.
-func (r *runner) carryOut(ctx context.Context, s slot, t *rundir.Trial, folder *rundir.TrialWriter) (err error) {
+// carryOut puts up the processes, loads the target or runs the program, and takes
+// everything down.
+func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *rundir.TrialWriter) (err error) {
 	var logs []io.Closer
 	defer func() {
 		for _, l := range logs {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	up, err := r.set(ctx, *s.variant, func(name string) (io.Writer, error) {
+	output := func(name string) (io.Writer, error) {
 		f, err := folder.Log(name + ".log")
 		if err == nil {
 			logs = append(logs, f)
 		}
 		return f, err
-	})
+	}
+	up, err := r.set(ctx, r.adapted(s), output)
 	if err != nil {
 		return err
 	}
@@ -164,59 +315,30 @@ func (r *runner) carryOut(ctx context.Context, s slot, t *rundir.Trial, folder *
 		case <-loaded:
 		}
 	}()
+	if up.variant.Target.Protocol == experiment.Program {
+		return r.program(ctx, up, t, folder, output)
+	}
 	return r.load(ctx, up, t, folder)
 }
 
-// load places the generator, drives the load and records it.
-func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) error {
-	c, err := engineConfig(up.variant, r.experiment.Design)
-	if err != nil {
-		return &PlanError{err}
+// adapted returns the variant with the load that the task is to put on it.
+func (r *runner) adapted(s task) experiment.Variant {
+	v := *s.variant
+	l := &v.Load
+	if p := r.run.Pilot; p != nil {
+		l.Warmup = time.Duration(p.WarmupSeconds * float64(time.Second))
 	}
-	if cpus := up.variant.Load.CPUs; len(cpus) > 0 {
-		before, err := target.AllowedCPUs()
-		if err != nil {
-			return err
-		}
-		if err := target.SetAffinity(cpus); err != nil {
-			return &PlanError{fmt.Errorf("load.cpus: %w", err)}
-		}
-		defer func() { _ = target.SetAffinity(before) }() // they were allowed a moment ago
+	if l.Open != nil {
+		open := *l.Open
+		l.Open = &open
 	}
-	w := watch{target: up.target, targetCPUs: len(up.variant.Target.CPUs)}
-	if w.targetCPUs == 0 {
-		w.targetCPUs = runtime.NumCPU()
+	switch s.purpose {
+	case rundir.PurposePilot:
+		pilotLoad(l, r.experiment)
+	case rundir.PurposeProbe:
+		l.Open.Rate = s.rate
 	}
-	if r.options.Watcher != nil {
-		c.OnInterval = r.options.Watcher.Interval
-	}
-	c.OnStart, c.OnPhase = w.start, w.phase
-	// A processor each for the workers and for what goes on beside them, whatever
-	// the number of CPUs: with fewer, Go's scheduler would take turns between a
-	// worker and the rest, and wake threads to do so.
-	procs := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(max(procs, c.Workers+3))
-	defer runtime.GOMAXPROCS(procs)
-	// What the runtime would do now and then, it does before the window.
-	runtime.GC()
-	result, err := engine.Run(ctx, c)
-	if errors.Is(err, context.Canceled) {
-		err = context.Cause(ctx)
-	}
-	err = errors.Join(err, w.stop())
-	if result == nil {
-		return err
-	}
-	record(t, result, c.Workers)
-	w.record(t, result)
-	err = errors.Join(err, save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }))
-	if w.recorder != nil {
-		err = errors.Join(err, save(folder, rundir.SeriesFile, w.recorder.WriteCSV))
-	}
-	if result.Interrupted {
-		err = errors.Join(err, context.Cause(ctx))
-	}
-	return err
+	return v
 }
 
 // save writes one file of a trial's folder.
@@ -229,95 +351,4 @@ func save(folder *rundir.TrialWriter, name string, write func(io.Writer) error) 
 	return write(f)
 }
 
-// header is what run.json says before anything has been measured.
-func (r *runner) header(planned int) *rundir.Run {
-	e := r.experiment
-	run := &rundir.Run{
-		SchemaVersion: rundir.SchemaVersion,
-		Name:          e.Name,
-		Question:      e.Question,
-		StartedAt:     time.Now(),
-		TrialsPlanned: planned,
-		Plan: rundir.Plan{
-			File:   e.File,
-			Source: string(e.Source),
-			Short:  e.Short,
-			Rounds: e.Design.Rounds,
-			Seed:   e.Design.Seed,
-			Base:   e.Base,
-
-			Thresholds: e.Thresholds,
-		},
-		Environment: environment(e),
-		Command:     r.options.Command,
-		DynoVersion: r.options.Version,
-	}
-	for _, c := range e.Claims {
-		run.Plan.Claims = append(run.Plan.Claims, rundir.PlanClaim(c))
-	}
-	for i := range e.Variants {
-		v := &e.Variants[i]
-		p := rundir.PlanVariant{
-			Name:          v.Name,
-			Variables:     v.Vars,
-			Loop:          "closed",
-			WarmupSeconds: v.Load.Warmup.Seconds(),
-			WindowSeconds: v.Load.Window.Seconds(),
-		}
-		if o := v.Load.Open; o != nil {
-			p.Loop, p.Connections = "open", o.MaxConnections
-			if o.Rate > 0 {
-				p.Rate = &o.Rate
-			}
-		} else {
-			p.Connections = v.Load.Closed.Connections
-		}
-		run.Plan.Variants = append(run.Plan.Variants, p)
-		run.Plan.Protocol, run.Plan.Loop = v.Target.Protocol, p.Loop
-	}
-	return run
-}
-
-func environment(e *experiment.Experiment) rundir.Environment {
-	here := observe.ReadEnvironment()
-	memory, descriptors := signed(here.MemoryBytes), signed(here.Limits.Descriptors)
-	host, err := os.Hostname()
-	if err != nil {
-		host = "" // unknown, and left out
-	}
-	env := rundir.Environment{
-		Hostname:        host,
-		OS:              runtime.GOOS,
-		Arch:            here.Arch,
-		Kernel:          here.Kernel,
-		CPUModel:        here.CPUModel,
-		CPUs:            here.CPUs,
-		AllowedCPUs:     here.AllowedCPUs,
-		Sysctls:         here.Sysctls,
-		MemoryBytes:     &memory,
-		Virtualization:  hypervisor(here.Virtualisation),
-		ClockSource:     here.ClockSource,
-		Governor:        here.Governor,
-		DescriptorLimit: &descriptors,
-		GoVersion:       here.GoVersion,
-	}
-	for i := range e.Variants {
-		env.GeneratorCPUs = union(env.GeneratorCPUs, e.Variants[i].Load.CPUs)
-		env.TargetCPUs = union(env.TargetCPUs, e.Variants[i].Target.CPUs)
-	}
-	return env
-}
-
-// hypervisor names it where the machine only says that there is one.
-func hypervisor(hint string) string {
-	if hint == "yes" {
-		return "virtual machine"
-	}
-	return hint
-}
-
-func union(a, b []int) []int {
-	all := append(slices.Clone(a), b...)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
+func goal(c *experiment.Capacity) capacity.Goal { return capacity.Goal(*c) }

@@ -142,7 +142,7 @@ func TestRunAgainstRunningServer(t *testing.T) {
 question: Is it all there?
 target: {protocol: http, address: "`+server.Addr().String()+`"}
 load: {closed: {connections: "{{connections}}"}, warmup: 0, requests: 150}
-design: {rounds: 3, seed: 5}
+design: {rounds: 3, seed: 5, control: false}
 compare: {base: few, variants: {few: {connections: 1}, several: {connections: 4}}}
 thresholds: ["errors.ratio < 1%"]
 claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
@@ -156,11 +156,11 @@ claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
 	if !f.Complete() || len(f.Trials) != 6 {
 		t.Fatalf("%d trials, incomplete: %v", len(f.Trials), f.Incomplete)
 	}
-	slots := order(e)
+	laid := slices.Concat(order(e)...)
 	var sent int64
 	for i, trial := range f.Trials {
-		if s := slots[i]; trial.Number != s.number || trial.Round != s.round || trial.Variant != s.variant.Name {
-			t.Errorf("trial %d is of %s in round %d, want %s in %d", trial.Number, trial.Variant, trial.Round, s.variant.Name, s.round)
+		if trial.Number != i+1 || trial.Round != i/2+1 || trial.Variant != laid[i].Name {
+			t.Errorf("trial %d is of %s in round %d, want %s in %d", trial.Number, trial.Variant, trial.Round, laid[i].Name, i/2+1)
 		}
 		if trial.Counts.OK != 150 || trial.Counts.ByStatus["200"] != 150 || trial.Target.CPUSeconds != nil {
 			t.Errorf("trial %d: %+v, %+v", trial.Number, trial.Counts, trial.Target)
@@ -177,12 +177,12 @@ claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
 	if l.completed != uint64(sent) || len(l.planned) != 6 || len(l.ended) != 6 {
 		t.Errorf("the watcher saw %d responses, %d beginnings, %d ends", l.completed, len(l.planned), len(l.ended))
 	}
-	if want := (Planned{Number: 6, Of: 6, Variant: slots[5].variant.Name, Width: len("several")}); l.planned[5] != want {
+	if want := (Planned{Number: 6, Of: 6, Round: 3, Rounds: 3, Variant: laid[5].Name, Width: len("several")}); l.planned[5] != want {
 		t.Errorf("last planned %+v, want %+v", l.planned[5], want)
 	}
 
 	run := f.Run
-	if run.Name != "running" || run.Question != "Is it all there?" || run.TrialsPlanned != 6 || run.FinishedAt == nil ||
+	if run.Name != "running" || run.Question != "Is it all there?" || run.TrialsPlanned != 6 || run.Rounds != 3 || run.Stopped != "" || run.FinishedAt == nil ||
 		run.DynoVersion != "v1" || !slices.Equal(run.Command, o.Command) {
 		t.Errorf("run %+v", run)
 	}
@@ -266,7 +266,7 @@ func TestRunLoudService(t *testing.T) {
 	e := parse(t, `name: loud
 target: {protocol: http, address: "`+server.Addr().String()+`"}
 services:
-  loud: {start: [sh, -c, "yes | head -c 17000000; echo enough; exec sleep 600; : {{port}}"], ready: {line: ^enough$}}
+  loud: {start: [sh, -c, "yes | head -c 17000000; echo enough; exec sleep 600; : {{port}}"], ready: {line: ^enough$}, ready_timeout: 60s}
 load: {closed: {connections: 1}, warmup: 0, requests: 1}
 design: {rounds: 1}
 `)

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"strings"
+	"time"
 
 	"dyno/engine"
 	"dyno/observe"
@@ -11,19 +14,61 @@ import (
 	"dyno/target"
 )
 
-// A watch records the target, the generator and the machine beside one load. What
-// cannot be observed here is left out and said so; it never fails the trial.
+// Bounds of a trial's series: readings as often as the least interval says, less
+// often in a long trial.
+const (
+	leastTick = 250 * time.Millisecond
+	mostRows  = 4096
+)
+
+// A watch records the target, the generator and the machine beside one load or
+// program. What cannot be observed here is left out and said so; it never fails
+// the trial.
 type watch struct {
-	target      *target.Process // nil when dyno did not start it
-	targetCPUs  int             // how many it may use
+	target        *target.Process // nil when dyno did not start it
+	services      []running
+	targetCPUs    int    // how many it may use
+	generatorCPUs []int  // empty: wherever the kernel likes
+	pprof         string // URL of the target's profiles, to count goroutines; empty: they are not
+	tick          time.Duration
+
 	recorder    *observe.Recorder
+	wakeup      *observe.Wakeup
 	marks       [2]observe.Mark
 	marked      int
 	unavailable []string
 }
 
-// start begins to record, on the engine's time line.
+// newWatch makes the watch of a variant that is up, for a trial of the purpose.
+func newWatch(up *stage, purpose string) *watch {
+	l := &up.variant.Load
+	w := &watch{
+		target:        up.target,
+		services:      up.services(),
+		targetCPUs:    len(up.variant.Target.CPUs),
+		generatorCPUs: l.CPUs,
+		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows are not the ticks'
+	}
+	if w.targetCPUs == 0 {
+		w.targetCPUs = runtime.NumCPU()
+	}
+	if purpose == rundir.PurposePilot {
+		w.tick = fine
+	}
+	return w
+}
+
+// start begins to record beside a load, on the engine's time line. A sleeper on the
+// generator's CPUs feels what the generator feels.
 func (w *watch) start(s engine.Start) {
+	if wakeup, err := observe.NewWakeup(w.generatorCPUs...); w.available(err) {
+		w.wakeup = wakeup
+	}
+	w.begin(s.Time, s.Threads)
+}
+
+// begin begins to record. Threads are the generator's workers.
+func (w *watch) begin(origin time.Time, threads []int) {
 	var (
 		observers []observe.Observer
 		users     []observe.CPUUser
@@ -33,14 +78,35 @@ func (w *watch) start(s engine.Start) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
-	if generator, err := observe.NewGenerator(s.Threads...); w.available(err) {
+	// Services are not what is measured, but not foreign either.
+	for _, s := range w.services {
+		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Keeper()); w.available(err) {
+			observers, users = append(observers, tree), append(users, tree)
+		}
+	}
+	if generator, err := observe.NewGenerator(threads...); w.available(err) {
 		observers, users = append(observers, generator), append(users, generator)
 	}
 	if machine, err := observe.NewMachine(users...); w.available(err) {
 		observers = append(observers, machine)
+		for _, missing := range machine.Missing() {
+			w.available(missing)
+		}
 	}
-	recorder, err := observe.NewRecorder(observe.Config{Origin: s.Time}, observers...)
+	if w.wakeup != nil {
+		observers = append(observers, w.wakeup)
+	}
+	if w.pprof != "" {
+		if goroutines, err := observe.NewGoroutines("target", w.pprof); w.available(err) {
+			observers = append(observers, goroutines)
+		}
+	}
+	recorder, err := observe.NewRecorder(observe.Config{Origin: origin, Interval: w.tick, MaxRows: mostRows}, observers...)
 	if !w.available(err) {
+		for _, o := range observers {
+			w.available(o.Close())
+		}
+		w.wakeup = nil
 		return
 	}
 	w.recorder = recorder
@@ -56,31 +122,43 @@ func (w *watch) available(err error) bool {
 
 // phase marks both ends of the window.
 func (w *watch) phase(p engine.Phase) {
-	if w.recorder != nil && p != engine.WarmingUp && w.marked < len(w.marks) {
+	if p != engine.WarmingUp {
+		w.mark()
+	}
+}
+
+// mark marks one end of the window, and then the other.
+func (w *watch) mark() {
+	if w.recorder != nil && w.marked < len(w.marks) {
 		w.marks[w.marked] = w.recorder.Mark()
 		w.marked++
 	}
 }
 
 // stop ends the recording. A window that ended early ends here.
-func (w *watch) stop() error {
+func (w *watch) stop() {
 	if w.recorder == nil {
-		return nil
+		return
 	}
 	if w.marked == 1 {
-		w.phase(engine.Draining)
+		w.mark()
 	}
 	err := w.recorder.Stop()
 	for _, f := range w.recorder.Faults() {
 		err = errors.Join(err, f.First)
 	}
-	if err != nil {
-		w.unavailable = append(w.unavailable, err.Error())
-	}
-	return nil
+	w.available(err)
 }
 
-// record sums the window up.
+// save writes what was recorded.
+func (w *watch) save(folder *rundir.TrialWriter) error {
+	if w.recorder == nil {
+		return nil
+	}
+	return save(folder, rundir.SeriesFile, w.recorder.WriteCSV)
+}
+
+// record sums the window of a load up.
 func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	t.Unavailable = w.unavailable
 	if w.marked < 2 {
@@ -113,10 +191,25 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 		}
 	}
 	t.Generator.RunQueueWaitShare = known(wait / length)
+	w.recordMachine(t, window)
+}
+
+// recordMachine sums up what else went on in the window.
+func (w *watch) recordMachine(t *rundir.Trial, window observe.Window) {
+	length := (window.To - window.From).Seconds()
 	all := window.Delta("machine_cpu_seconds")
-	t.Machine.StealShare = known(window.Delta("machine_cpu_steal_seconds") / all)
-	t.Machine.ForeignShare = known(window.Delta("machine_cpu_foreign_seconds") / all)
-	t.ObserverCPU = known(w.recorder.Cost().Seconds())
+	t.Machine = rundir.Machine{
+		StealShare:      known(window.Delta("machine_cpu_steal_seconds") / all),
+		ForeignShare:    known(window.Delta("machine_cpu_foreign_seconds") / all),
+		LateWakeupShare: known(window.Delta("wakeup_late_total") / window.Delta("wakeup_sleeps_total")),
+		MemoryStall:     known(window.Delta("machine_memory_stall_seconds") / length),
+		IOStall:         known(window.Delta("machine_io_stall_seconds") / length),
+	}
+	cost := w.recorder.Cost().Seconds()
+	if w.wakeup != nil {
+		cost += w.wakeup.CPUSeconds()
+	}
+	t.ObserverCPU = known(cost)
 }
 
 // known returns nil for a value that is not known.

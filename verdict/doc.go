@@ -1,31 +1,43 @@
 // Package verdict turns what was measured into what may be said: figures for
-// each variant, comparisons with the base, flags that say where not to trust
-// them, and the outcomes of thresholds and claims. It reads nothing but what a
-// run folder holds, so a folder that somebody sent can be judged anew.
+// each variant with their intervals, comparisons, ladders, sweeps, capacities,
+// flags that say where not to trust them, and the outcomes of thresholds and
+// claims. It reads nothing but what a run folder holds, so a folder that somebody
+// sent can be judged anew. A Referee judges while a run is still being measured.
 //
-// Judge fills in the run of a folder. The unit is the trial: a throughput is the median
-// of the trials' values, a ratio the median of the rounds' ratios. Quantiles
-// come from merged histograms, never from averages of quantiles, and one that
-// too few values support is left out. No interval is claimed.
+// The unit is the trial. Pilots, probes, trials that a resumed run replaced, and
+// rounds that were left out for noise are behind no figure.
 //
-// Thresholds and claims are written in one language, which Compile reads:
+// # Figures
 //
-//	response.p99 < 80ms and errors.ratio < 0.1%
-//	throughput >= 5000/s
-//	ratio(goroutine, pool, throughput) >= 1.36
-//	value("pool-500", response.p99) < min(10ms, 2 * value("pool-100", response.p99))
+// A throughput is the geometric mean of the trials', with Student's t on their
+// logarithms; so are all figures that each trial has one of, unless one is zero.
+// Quantiles come from merged histograms, never from averages of quantiles, and
+// have Woodruff's interval with the trials as clusters; one that too few values
+// support is left out. A mean latency and a share of errors are sums over sums,
+// with the interval of a ratio estimator. The largest latency and a number of
+// errors are what the run saw, and estimate nothing. One trial alone has no
+// intervals.
 //
-// It has the operators < <= > >= == != + - * / and, or, not; the functions
-// ratio(variant, base, metric), value(variant, metric), min, max and abs; and
-// numbers with a unit right behind them: ns us µs ms s m, B KB MB GB KiB MiB
-// GiB, %, /s. A variant's name stands bare when it is an identifier and in
-// quotes otherwise. In a threshold a metric alone is that of each variant in
-// turn; in a claim the variant is named, unless there is only one.
+// # Comparisons
 //
-// Metrics are throughput; response, service, send_lag, connect and first_byte,
-// each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of the requests
-// sent) and errors.total; target.cpu_per_request, cpu_share, user_share, rss,
-// threads, descriptors, voluntary_switches_per_request and
+// Variants are compared by the ratios of their rounds: throughput, CPU time and
+// the like by Student's t on log ratios, quantiles by Hodges and Lehmann's
+// estimate with the interval of the signed-rank test. Verdicts are those of
+// stat.Judge with the plan's margin, at the confidence that the plan's stopping
+// rule leaves. In a family of several, better and worse need the p-value adjusted
+// by Holm's method as well: all variants against the base, or a ladder's
+// neighbours together with its steps against the first. The control, the base
+// measured twice, is apart and comes first. In a run that is not valid every
+// verdict is invalid; the figures stay.
+//
+// # Conditions
+//
+// Thresholds and claims are written in one language, which Compile describes and
+// reads. Metrics are throughput and capacity; response, service, send_lag, connect
+// and first_byte, each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of
+// the requests sent) and errors.total; target.cpu_per_request, cpu_share,
+// user_share, rss, threads, descriptors, voluntary_switches_per_request and
 // involuntary_switches_per_request; generator.cpu_per_request and cpu_share;
-// connections.requested, opened, failed and peak.
+// connections.requested, opened, failed and peak; and program.NAME, a number that a
+// program printed.
 package verdict

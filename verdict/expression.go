@@ -22,8 +22,8 @@ const MaxExpression = 4096
 type Kind int
 
 const (
-	// ForThreshold is an expression about any variant: its metrics are those of
-	// the variant under judgement, which is each in turn.
+	// ForThreshold is an expression about any variant: its metrics and slopes are
+	// those of the variant under judgement, which is each in turn.
 	ForThreshold Kind = iota
 	// ForClaim is an expression about the run: it names the variants, unless
 	// there is only one.
@@ -35,16 +35,17 @@ type Expression struct {
 	text       string
 	holds      condition
 	left       typed // of the comparison that is the whole expression; or nothing
-	perVariant bool  // a metric stands without a variant
+	perVariant bool  // a metric or a gauge stands without a variant
 }
 
 // Text returns the expression as it was written.
 func (e *Expression) Text() string { return e.text }
 
 // Unit returns what the measured value of a threshold or claim is in: "s", "B",
-// "/s", or "" for a plain number and where nothing is measured.
+// "/s", "share/s" for a slope, or "" for a plain number and where nothing is
+// measured.
 func (e *Expression) Unit() string {
-	return [...]string{plain: "", duration: "s", size: "B", rate: "/s"}[e.left.dim]
+	return [...]string{plain: "", duration: "s", size: "B", rate: "/s", growthRate: "share/s"}[e.left.dim]
 }
 
 // An Error is a fault in an expression.
@@ -57,6 +58,58 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 
 // Compile parses and checks an expression. Variants are the names it may use.
 // All faults are reported at once, joined, each an *Error.
+//
+// Thresholds and claims are written in one language:
+//
+//	response.p99 < 80ms and errors.ratio < 0.1%
+//	throughput >= 5000/s
+//	slope(rss) < 5%/30min
+//	ratio(goroutine, pool, throughput) >= 1.36
+//	value("pool-500", response.p99) < min(10ms, 2 * value("pool-100", response.p99))
+//	ratio(thread, goroutine, program.switch_seconds) > 4
+//
+// # Figures
+//
+// A metric alone is that of each variant in turn in a threshold. In a claim the
+// variant is named, unless there is only one:
+//
+//	value(variant, metric)        a metric of one variant
+//	ratio(variant, base, metric)  of one over another, paired by rounds
+//	slope(variant, gauge)         the growth of rss, threads, descriptors or
+//	                              goroutines of the target over the window,
+//	                              relative to its level when the window began
+//
+// In a threshold slope(gauge) stands for each variant in turn, and so it does in
+// a claim for the only one. A variant's name stands bare when it is an
+// identifier, and in quotes otherwise.
+//
+// The operators are < <= > >= == != + - * / and, or, not; the functions beside
+// those above min, max and abs. Comparisons may be chained: 1ms < response.p99 <
+// 1s.
+//
+// # Units
+//
+// A unit stands right behind its number: ns us µs ms s m min h; B KB MB GB KiB
+// MiB GiB; %; /s /min /h. A share over a time is a rate as well, as 2%/h and
+// 5%/30min are. A time over a time is a plain number, a plain number over a time a
+// rate, a rate times a time a plain number again. Figures of different dimensions
+// are neither compared nor added. A plain number may stand for a size or a rate,
+// but a time and a slope need their unit: without, 80 would be 80 seconds and 5%
+// would be 5 % in each second, limits that nothing breaks.
+//
+// # Intervals
+//
+// Every figure is an estimate with its interval, and arithmetic is that of
+// intervals: the result holds all values that the operands can give. A figure
+// named twice counts as two, so the ratio of two variants is narrower by ratio()
+// than by a division. A comparison is true when the whole interval keeps it, false
+// when none of it does, and undecided when the interval straddles the limit. Two
+// figures are equal only where both are exact; they differ where their intervals
+// do not meet. A figure that is missing leaves what needs it undecided. "And" and
+// "or" are Kleene's: a side that settles the matter does, whatever the other is.
+//
+// A figure without an interval, as of a single trial, decides a threshold by its
+// estimate, and leaves a claim undecided.
 func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 	if len(text) > MaxExpression {
 		return nil, &Error{1, fmt.Sprintf("%d bytes; an expression has at most %d", len(text), MaxExpression)}
@@ -76,7 +129,7 @@ func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 	if err != nil {
 		return nil, located(err, len(runes))
 	}
-	c := compiler{kind: kind, variants: variants, units: units, metrics: metrics()}
+	c := compiler{kind: kind, variants: variants, units: units}
 	e := &Expression{text: text}
 	e.holds, e.left = c.top(tree.Node)
 	e.perVariant = c.perVariant
@@ -109,12 +162,19 @@ func located(err error, length int) error {
 	return &Error{min(max(fault.From, 0)+1, max(length, 1)), message}
 }
 
-// A number and a condition are compiled expressions. They fail when a figure
-// they need is missing.
+// A number and a condition are compiled expressions. A number fails when a
+// figure that it needs is missing, and a condition is then undecided.
 type (
-	number    func(*scene) (float64, error)
-	condition func(*scene) (bool, error)
+	number    func(*evaluation) (figure, error)
+	condition func(*evaluation) ruling
 )
+
+// An evaluation is what an expression is evaluated on.
+type evaluation struct {
+	evidence
+	variant    string // whose metrics bare names are
+	byEstimate bool   // a figure without an interval is decided by its estimate
+}
 
 // A typed number knows its dimension. Its number is nil when it had a fault.
 type typed struct {
@@ -126,7 +186,6 @@ type compiler struct {
 	kind       Kind
 	variants   []string
 	units      map[int]unit
-	metrics    []metric
 	perVariant bool
 	faults     []*Error
 }
@@ -171,9 +230,9 @@ func (c *compiler) condition(n ast.Node) condition {
 	case *ast.UnaryNode:
 		if n.Operator == "not" || n.Operator == "!" {
 			operand := c.condition(n.Node)
-			return func(s *scene) (bool, error) {
-				v, err := operand(s)
-				return !v, err
+			return func(e *evaluation) ruling {
+				r := operand(e)
+				return ruling{-r.is, r.why}
 			}
 		}
 	case *ast.BinaryNode:
@@ -182,29 +241,18 @@ func (c *compiler) condition(n ast.Node) condition {
 			holds, _ := c.comparison(n)
 			return holds
 		case n.Operator == "and" || n.Operator == "&&":
-			return both(c.condition(n.Left), c.condition(n.Right), false)
+			return c.joined(n, no)
 		case n.Operator == "or" || n.Operator == "||":
-			return both(c.condition(n.Left), c.condition(n.Right), true)
+			return c.joined(n, yes)
 		}
 	}
 	c.fault(n, "%s is not a condition; want a comparison such as response.p99 < 80ms", describe(n))
 	return nil
 }
 
-// both joins two conditions. One that is decisive (false for "and", true for
-// "or") settles the matter even when the other is not known.
-func both(left, right condition, decisive bool) condition {
-	return func(s *scene) (bool, error) {
-		l, lerr := left(s)
-		if lerr == nil && l == decisive {
-			return decisive, nil
-		}
-		r, rerr := right(s)
-		if rerr == nil && r == decisive {
-			return decisive, nil
-		}
-		return !decisive, errors.Join(lerr, rerr)
-	}
+func (c *compiler) joined(n *ast.BinaryNode, decisive truth) condition {
+	left, right := c.condition(n.Left), c.condition(n.Right)
+	return func(e *evaluation) ruling { return both(left(e), right(e), decisive) }
 }
 
 func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
@@ -212,50 +260,52 @@ func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
 	if left.number == nil || right.number == nil {
 		return nil, typed{}
 	}
-	c.compatible(n, left.dim, right.dim)
-	return func(s *scene) (bool, error) {
-		l, lerr := left.number(s)
-		r, rerr := right.number(s)
-		if lerr != nil || rerr != nil {
-			return false, errors.Join(lerr, rerr)
+	dim := c.compatible(n, left.dim, right.dim)
+	return func(e *evaluation) ruling {
+		l, lerr := left.number(e)
+		r, rerr := right.number(e)
+		if err := errors.Join(lerr, rerr); err != nil {
+			return ruling{undecided, []string{oneLine(err)}}
 		}
-		switch n.Operator {
-		case "<":
-			return l < r, nil
-		case "<=":
-			return l <= r, nil
-		case ">":
-			return l > r, nil
-		case ">=":
-			return l >= r, nil
-		case "==":
-			return l == r, nil
-		default:
-			return l != r, nil
+		is, known := l.compare(n.Operator, r), l.bounded && r.bounded
+		switch {
+		case is == undecided && l.low < l.high && r.low < r.high:
+			return ruling{is, []string{l.spelled(dim) + " overlaps " + r.spelled(dim)}}
+		case is == undecided && l.low < l.high:
+			return ruling{is, []string{l.spelled(dim) + " straddles " + r.spelled(dim)}}
+		case is == undecided:
+			return ruling{is, []string{r.spelled(dim) + " straddles " + l.spelled(dim)}}
+		case !known && e.byEstimate:
+			return ruling{is, []string{"decided by the estimate, which has no interval"}}
+		case !known:
+			return ruling{undecided, []string{"the estimate has no interval: it takes more rounds"}}
 		}
+		return ruling{is: is}
 	}, left
 }
 
-// compatible reports a fault unless the operands can be compared or added. A
-// plain number may stand for bytes or for a rate, but not for a time: 80 could
-// be meant as any unit, and read as seconds it makes a threshold that never
-// breaks.
+// compatible reports a fault unless the operands can be compared or added, and
+// returns the dimension of both. A plain number may stand for bytes or for a rate,
+// but not for a time: 80 could be meant as any unit, and read as seconds it makes a
+// threshold that never breaks. Nor may 5% stand for a growth, which would be that
+// of each second.
 func (c *compiler) compatible(n *ast.BinaryNode, left, right dimension) dimension {
 	return c.unified(n.Location().From, n.Left, left, n.Right, right)
 }
 
 func (c *compiler) unified(position int, leftNode ast.Node, left dimension, rightNode ast.Node, right dimension) dimension {
+	needs := map[dimension]string{duration: "a time needs a unit, such as 80ms", growthRate: "a slope needs a time, such as 5%/30min"}
 	switch {
 	case left == right:
 		return left
-	case left == plain && right != duration:
+	case left == plain && needs[right] != "":
+		c.fault(leftNode, "%s", needs[right])
+	case right == plain && needs[left] != "":
+		c.fault(rightNode, "%s", needs[left])
+	case left == plain || left == rate && right == growthRate:
 		return right
-	case right == plain && left != duration:
+	case right == plain || left == growthRate && right == rate:
 		return left
-	case left == plain:
-		c.fault(leftNode, "a time needs a unit, such as 80ms")
-	case right == plain:
-		c.fault(rightNode, "a time needs a unit, such as 80ms")
 	default:
 		c.faultAt(position, "%s and %s do not go together", left, right)
 	}
@@ -287,7 +337,7 @@ func (c *compiler) number(n ast.Node) typed {
 	case *ast.BuiltinNode:
 		return c.builtin(n)
 	}
-	c.fault(n, "%s is not a number; want a metric, a number with its unit, or ratio(…), value(…), min(…), max(…), abs(…)", describe(n))
+	c.fault(n, "%s is not a number; want a metric, a number with its unit, or ratio(…), value(…), slope(…), min(…), max(…), abs(…)", describe(n))
 	return typed{}
 }
 
@@ -296,22 +346,35 @@ func (c *compiler) literal(n ast.Node, v float64) typed {
 	if u, ok := c.units[n.Location().From]; ok {
 		v, t.dim = u.of(v), u.dim
 	}
-	t.number = func(*scene) (float64, error) { return v, nil }
+	t.number = func(*evaluation) (figure, error) { return sound(exactly(v), nil) }
 	return t
 }
 
 // bare compiles a metric without a variant.
 func (c *compiler) bare(n ast.Node, m metric) typed {
-	if c.kind == ForClaim {
-		if len(c.variants) != 1 {
-			c.fault(n, "%s of which variant? write value(%s, %s)", m.name, c.example(), m.name)
-			return typed{}
-		}
-		variant := c.variants[0]
-		return typed{func(s *scene) (float64, error) { return s.value(variant, m) }, m.dim}
+	variant, ok := c.ofWhich(n, m.name, "value", m.name)
+	if !ok {
+		return typed{}
 	}
-	c.perVariant = true
-	return typed{func(s *scene) (float64, error) { return s.value(s.variant, m) }, m.dim}
+	return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant(e), m)) }, m.dim}
+}
+
+// ofWhich tells whose figure one without a variant is: in a threshold that of the
+// variant under judgement, in a claim that of the only one.
+func (c *compiler) ofWhich(n ast.Node, what, function, argument string) (variant func(*evaluation) string, ok bool) {
+	if c.kind == ForThreshold {
+		c.perVariant = true
+		return func(e *evaluation) string { return e.variant }, true
+	}
+	if len(c.variants) != 1 {
+		c.fault(n, "%s of which variant? write %s(%s, %s)", what, function, c.example(), argument)
+		return nil, false
+	}
+	return named(c.variants[0]), true
+}
+
+func named(variant string) func(*evaluation) string {
+	return func(*evaluation) string { return variant }
 }
 
 func (c *compiler) example() string {
@@ -326,9 +389,9 @@ func (c *compiler) sign(n *ast.UnaryNode) typed {
 	if operand.number == nil || n.Operator == "+" {
 		return operand
 	}
-	return typed{func(s *scene) (float64, error) {
-		v, err := operand.number(s)
-		return -v, err
+	return typed{func(e *evaluation) (figure, error) {
+		v, err := operand.number(e)
+		return v.negated(), err
 	}, operand.dim}
 }
 
@@ -337,58 +400,48 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 	if left.number == nil || right.number == nil {
 		return typed{}
 	}
-	dim := left.dim
+	var dim dimension
+	var possible bool
+	var combine func(a, b figure) figure
 	switch n.Operator {
-	case "+", "-":
-		dim = c.compatible(n, left.dim, right.dim)
+	case "+":
+		dim, combine = c.compatible(n, left.dim, right.dim), figure.plus
+	case "-":
+		dim, combine = c.compatible(n, left.dim, right.dim), figure.minus
 	case "*":
-		switch {
-		case left.dim == plain:
-			dim = right.dim
-		case right.dim != plain:
+		combine = figure.times
+		if dim, possible = product(left.dim, right.dim); !possible {
 			c.faultAt(n.Location().From, "%s times %s makes no figure", left.dim, right.dim)
 		}
 	case "/":
-		switch {
-		case left.dim == right.dim:
-			dim = plain
-		case right.dim != plain:
+		combine = figure.over
+		if dim, possible = quotient(left.dim, right.dim); !possible {
 			c.faultAt(n.Location().From, "%s over %s makes no figure", left.dim, right.dim)
 		}
 	}
-	return typed{func(s *scene) (float64, error) {
-		l, lerr := left.number(s)
-		r, rerr := right.number(s)
-		if lerr != nil || rerr != nil {
-			return 0, errors.Join(lerr, rerr)
+	return typed{func(e *evaluation) (figure, error) {
+		l, lerr := left.number(e)
+		r, rerr := right.number(e)
+		if err := errors.Join(lerr, rerr); err != nil {
+			return figure{}, err
 		}
-		switch n.Operator {
-		case "+":
-			l += r
-		case "-":
-			l -= r
-		case "*":
-			l *= r
-		case "/":
-			l /= r
+		v := combine(l, r)
+		if math.IsNaN(v.estimate) || math.IsInf(v.estimate, 0) {
+			return figure{}, fmt.Errorf("%g %s %g has no value", l.estimate, n.Operator, r.estimate)
 		}
-		if math.IsNaN(l) || math.IsInf(l, 0) {
-			return 0, fmt.Errorf("%s by %g has no value", n.Operator, r)
-		}
-		return l, nil
+		return v, nil
 	}, dim}
 }
 
 // builtin compiles min, max and abs, which the parser knows as its own.
 func (c *compiler) builtin(n *ast.BuiltinNode) typed {
-	var combine func(a, b float64) float64
+	var combine func(a, b figure) figure
 	switch n.Name {
 	case "min":
-		combine = func(a, b float64) float64 { return min(a, b) }
+		combine = figure.smaller
 	case "max":
-		combine = func(a, b float64) float64 { return max(a, b) }
+		combine = figure.larger
 	case "abs":
-		combine = func(a, _ float64) float64 { return math.Abs(a) }
 	default:
 		c.fault(n, "unknown function %s%s", quote(n.Name), meant(n.Name, functions()))
 		return typed{}
@@ -411,18 +464,23 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 		}
 		operands = append(operands, operand.number)
 	}
-	return typed{func(s *scene) (float64, error) {
-		result, err := operands[0](s)
-		result = combine(result, result)
+	return typed{func(e *evaluation) (figure, error) {
+		result, err := operands[0](e)
+		if combine == nil {
+			return result.magnitude(), err
+		}
 		for _, operand := range operands[1:] {
-			v, e := operand(s)
-			result, err = combine(result, v), errors.Join(err, e)
+			v, missing := operand(e)
+			result, err = combine(result, v), errors.Join(err, missing)
 		}
 		return result, err
 	}, dim}
 }
 
-func functions() []string { return []string{"ratio", "value", "min", "max", "abs"} }
+func functions() []string { return []string{"ratio", "value", "slope", "min", "max", "abs"} }
+
+// gauges are what a slope can be of.
+func gauges() []string { return []string{"rss", "threads", "descriptors", "goroutines"} }
 
 func (c *compiler) call(n *ast.CallNode) typed {
 	callee, ok := n.Callee.(*ast.IdentifierNode)
@@ -442,7 +500,7 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		if !variantOK || !baseOK || !metricOK {
 			return typed{}
 		}
-		return typed{func(s *scene) (float64, error) { return s.ratio(variant, base, m) }, plain}
+		return typed{func(e *evaluation) (figure, error) { return sound(e.ratio(variant, base, m)) }, plain}
 	case "value":
 		if len(n.Arguments) != 2 {
 			c.fault(n, "value of %d arguments; want value(variant, metric)", len(n.Arguments))
@@ -453,10 +511,43 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		if !variantOK || !metricOK {
 			return typed{}
 		}
-		return typed{func(s *scene) (float64, error) { return s.value(variant, m) }, m.dim}
+		return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant, m)) }, m.dim}
+	case "slope":
+		return c.slope(n)
 	}
 	c.fault(n, "unknown function %s%s", quote(callee.Value), meant(callee.Value, functions()))
 	return typed{}
+}
+
+func (c *compiler) slope(n *ast.CallNode) typed {
+	if len(n.Arguments) != 1 && len(n.Arguments) != 2 {
+		c.fault(n, "slope of %d arguments; want slope(gauge) or slope(variant, gauge)", len(n.Arguments))
+		return typed{}
+	}
+	var variant func(*evaluation) string
+	variantOK := true
+	if len(n.Arguments) == 2 {
+		var name string
+		name, variantOK = c.variant(n.Arguments[0])
+		variant = named(name)
+	}
+	last := n.Arguments[len(n.Arguments)-1]
+	gauge, isName := dotted(last)
+	switch {
+	case !isName:
+		c.fault(last, "want the name of a gauge here: one of %s", strings.Join(gauges(), ", "))
+		return typed{}
+	case !slices.Contains(gauges(), gauge):
+		c.fault(last, "unknown gauge %s%s", quote(gauge), meant(gauge, gauges()))
+		return typed{}
+	}
+	if variant == nil {
+		variant, variantOK = c.ofWhich(n, "the slope of "+gauge, "slope", gauge)
+	}
+	if !variantOK {
+		return typed{}
+	}
+	return typed{func(e *evaluation) (figure, error) { return sound(e.slope(variant(e), gauge)) }, growthRate}
 }
 
 // variant reads a variant's name: bare when it is an identifier, or a string.
@@ -489,16 +580,21 @@ func (c *compiler) metric(n ast.Node) (metric, bool) {
 		c.fault(n, "want the name of a metric here, such as throughput or response.p99")
 		return metric{}, false
 	}
-	var names []string
-	for _, m := range c.metrics {
-		if m.name == name {
-			return m, true
-		}
-		names = append(names, m.name)
+	if m, ok := lookup(name); ok {
+		return m, true
 	}
 	if slices.Contains(c.variants, name) {
 		c.fault(n, "%s is a variant, not a metric; write value(%s, metric)", quote(name), strconv.Quote(name))
-		return metric{}, false
+	} else {
+		c.fault(n, "%s", unknownMetric(name))
+	}
+	return metric{}, false
+}
+
+func unknownMetric(name string) string {
+	names := []string{"capacity", "program.NAME"}
+	for i, m := range metrics() {
+		names = slices.Insert(names, i, m.name)
 	}
 	// A group or a quantile alone is completed rather than corrected.
 	var partial []string
@@ -507,11 +603,14 @@ func (c *compiler) metric(n ast.Node) (metric, bool) {
 			partial = append(partial, m)
 		}
 	}
-	if len(partial) > 0 {
+	switch len(partial) {
+	case 0:
+	case 1:
+		return "unknown metric " + quote(name) + "; did you mean " + partial[0] + "?"
+	default:
 		names = partial
 	}
-	c.fault(n, "unknown metric %s%s", quote(name), meant(name, names))
-	return metric{}, false
+	return "unknown metric " + quote(name) + meant(name, names)
 }
 
 func dotted(n ast.Node) (string, bool) {

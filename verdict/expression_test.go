@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"dyno/rundir"
@@ -15,26 +16,52 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// twoVariants is a scene with a slow and a fast variant in two rounds.
-func twoVariants() *scene {
-	of := func(throughput, p99 float64) *figures {
-		f := &figures{Variant: rundir.Variant{
-			Trials:     1,
-			Throughput: rundir.Estimate{Estimate: &throughput},
-			Response:   rundir.Quantiles{P99: &p99},
-			Errors:     rundir.Errors{Total: 3, Ratio: ptr(0.002)},
-			Target:     rundir.Target{RSSBytes: ptr(int64(10 << 20)), CPUSecondsPerRequest: ptr(20e-6)},
-		}}
-		f.connections.opened = ptr(100.)
-		return f
+// facts are evidence by what it is of, such as "pool response.p99",
+// "b/a throughput" or "slope pool rss".
+type facts map[string]figure
+
+func (f facts) get(key string) (figure, error) {
+	if v, ok := f[key]; ok {
+		return v, nil
 	}
-	return &scene{
-		variant: "pool",
-		whole:   map[string]*figures{"pool": of(1000, 0.080), "pool-100": of(1500, 0.040), "idle": {}},
-		rounds: map[string]map[int]*figures{
-			"pool":     {1: of(900, 0.080), 2: of(1100, 0.080), 3: of(1000, 0)},
-			"pool-100": {1: of(1350, 0.040), 2: of(1760, 0.020), 3: of(1500, 0.040)},
-		},
+	return figure{}, errors.New(key + " is missing")
+}
+
+func (f facts) value(variant string, m metric) (figure, error) { return f.get(variant + " " + m.name) }
+
+func (f facts) ratio(variant, base string, m metric) (figure, error) {
+	return f.get(variant + "/" + base + " " + m.name)
+}
+
+func (f facts) slope(variant, gauge string) (figure, error) {
+	return f.get("slope " + variant + " " + gauge)
+}
+
+func between(low, estimate, high float64) figure { return figure{estimate, low, high, true} }
+
+// single is a figure of one trial.
+func single(v float64) figure { return figure{v, v, v, false} }
+
+// twoVariants are exact figures of a slow and a fast variant.
+func twoVariants() facts {
+	return facts{
+		"pool throughput":                   exactly(1000),
+		"pool response.p99":                 exactly(0.080),
+		"pool errors.total":                 exactly(3),
+		"pool errors.ratio":                 exactly(0.002),
+		"pool target.rss":                   exactly(10 << 20),
+		"pool target.cpu_per_request":       exactly(20e-6),
+		"pool connections.opened":           exactly(100),
+		"pool capacity":                     exactly(1200),
+		"pool program.switch_seconds":       exactly(200e-9),
+		"pool program.v2.stack_bytes":       exactly(2048),
+		"pool program.exchanges_per_second": exactly(5000),
+		"pool program.units":                exactly(100000),
+		"slope pool rss":                    exactly(0.04 / 1800),
+		"slope pool-100 rss":                exactly(0.08 / 1800),
+		"pool-100 response.p99":             exactly(0.040),
+		"pool-100/pool throughput":          exactly(1.5),
+		"pool-100/pool response.p99":        exactly(0.375),
 	}
 }
 
@@ -68,7 +95,7 @@ func TestConditions(t *testing.T) {
 		{"connections.opened == 100", true, 100},
 		{`ratio("pool-100", pool, throughput) >= 1.5`, true, 1.5},
 		{`ratio('pool-100', "pool", throughput) > 1.55`, false, 1.5},
-		{`ratio("pool-100", pool, response.p99) <= 0.375`, true, 0.375}, // round 3 has no ratio: its base is 0
+		{`ratio("pool-100", pool, response.p99) <= 0.375`, true, 0.375},
 		{`value("pool-100", response.p99) < 41ms`, true, 0.040},
 		{`value("pool-100", response.p99) * 2 <= response.p99`, true, 0.080},
 		{`response.p99 / value("pool-100", response.p99) == 2`, true, 2},
@@ -85,6 +112,27 @@ func TestConditions(t *testing.T) {
 		{`throughput < 1/s || errors.ratio > 1%`, false, math.NaN()},
 		{`throughput != 1/s`, true, 1000},
 		{`throughput /* of all */ > 1/s // really`, true, 1000},
+		{`capacity >= 1200/s`, true, 1200},
+		{`program.switch_seconds < 201ns`, true, 200e-9},
+		{`program.v2.stack_bytes <= 2KiB`, true, 2048},
+		{`program.exchanges_per_second > 4999/s`, true, 5000},
+		{`program.units == 100000`, true, 100000},
+		{`slope(rss) < 5%/30min`, true, 0.04 / 1800},
+		{`slope(rss) < 2%/30m`, false, 0.04 / 1800},
+		{`slope(rss) < 8.1%/h`, true, 0.04 / 1800},
+		{`slope(rss) > 0.1%/min and slope(rss) < 0.0023%/s`, true, math.NaN()},
+		{`slope("pool-100", rss) < 5%/30min`, false, 0.08 / 1800},
+		{`slope(rss) * 30min == 4%`, true, 0.04},
+		{`slope(rss) / 10%/h < 1`, true, 0.8},
+		{`abs(-slope(rss)) < 5%/0.5h`, true, 0.04 / 1800},
+		{`throughput == 60000/min`, true, 1000},
+		{`throughput == 3600000/h`, true, 1000},
+		{`throughput == 1000 / 1s`, true, 1000},
+		{`throughput * 1h == 3600000`, true, 3.6e6},
+		{`2 / throughput == 2ms`, true, 0.002},
+		{`6/min(1, 2) == 6`, true, 6},
+		{`6/min (1, 2) == 6`, true, 6},
+		{`1h == 60min and 60min == 3600s`, true, math.NaN()},
 		// What is not known need not matter.
 		{`errors.total > 5 and response.p999 < 1s`, false, math.NaN()},
 		{`response.p999 < 1s or errors.total < 5`, true, math.NaN()},
@@ -94,12 +142,13 @@ func TestConditions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := twoVariants()
-			got, err := e.holds(s)
-			if err != nil || got != c.want {
-				t.Errorf("holds: %v, %v; want %v", got, err, c.want)
+			on := &evaluation{evidence: twoVariants(), variant: "pool"}
+			if got := e.holds(on); got.is != either(c.want, !c.want) || len(got.why) != 0 {
+				t.Errorf("holds: %v; want %v", got, c.want)
 			}
-			switch m := e.measured(s); {
+			switch m, low, high := e.measured(on); {
+			case m != nil && (*low != *m || *high != *m):
+				t.Errorf("measured %v to %v, want exactly %v", *low, *high, *m)
 			case m == nil && !math.IsNaN(c.measured):
 				t.Errorf("nothing measured, want %v", c.measured)
 			case m != nil && math.Abs(*m-c.measured) > 1e-12*math.Abs(c.measured):
@@ -113,23 +162,29 @@ func TestConditions(t *testing.T) {
 
 func TestMissingFigures(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"response.p999 < 1s", "response.p999 of pool is not known"},
-		{"value(idle, throughput) < 1/s", "no complete trial of idle"},
-		{"ratio(idle, pool, throughput) > 1", "in no round"},
-		{"ratio(pool, idle, throughput) > 1", "in no round"},
-		{"throughput / (errors.total - 3) > 1/s", "has no value"},
-		{"response.p999 < 1s or errors.total > 5", "response.p999"},
-		{"response.p999 < 1s and errors.total < 5", "response.p999"},
-		{"not (response.p999 < 1s)", "response.p999"},
-		{"max(response.p99, response.p999) < 1s", "response.p999"},
+		{"response.p999 < 1s", "pool response.p999 is missing"},
+		{"value(idle, throughput) < 1/s", "idle throughput is missing"},
+		{"ratio(idle, pool, throughput) > 1", "idle/pool throughput is missing"},
+		{"slope(threads) > 1%/h", "slope pool threads is missing"},
+		{"slope(idle, rss) > 1%/h", "slope idle rss is missing"},
+		{"throughput / (errors.total - 3) > 1/s", "1000 / 0 has no value"},
+		{"(errors.total - 3) / (errors.total - 3) > 1", "0 / 0 has no value"},
+		{"1e300 * 1e300 > 1", "1e+300 * 1e+300 has no value"},
+		{"response.p999 < 1s or errors.total > 5", "pool response.p999 is missing"},
+		{"response.p999 < 1s and errors.total < 5", "pool response.p999 is missing"},
+		{"not (response.p999 < 1s)", "pool response.p999 is missing"},
+		{"max(response.p99, response.p999, service.p50) < 1s", "pool response.p999 is missing; pool service.p50 is missing"},
+		{"response.p999 < 1s or response.p999 > 2s", "pool response.p999 is missing"},
 	} {
-		e, err := Compile(c.text, ForThreshold, names())
-		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
+		got := decideThreshold(c.text, []string{"pool", "idle"}, twoVariants())
+		if len(got) == 0 {
+			t.Errorf("%s: nothing decided", c.text)
 			continue
 		}
-		if _, err := e.holds(twoVariants()); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", c.text, err, c.want)
+		want := rundir.Threshold{Text: c.text, Variant: got[0].Variant, Outcome: rundir.Undecided, Detail: c.want}
+		got[0].Measured, got[0].Low, got[0].High = nil, nil, nil
+		if diff := cmp.Diff(want, got[0]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.text, diff)
 		}
 	}
 }
@@ -154,7 +209,22 @@ func TestFaults(t *testing.T) {
 		{"response.p99 < 80/s", ForThreshold, 14, "a time and a rate"},
 		{"target.rss < 80ms", ForThreshold, 12, "a size and a time"},
 		{"response.p99 * response.p50 < 1s", ForThreshold, 14, "makes no figure"},
-		{"1 / response.p50 < 1/s", ForThreshold, 3, "makes no figure"},
+		{"target.rss / response.p50 < 1/s", ForThreshold, 12, "a size over a time makes no figure"},
+		{"throughput * throughput < 1/s", ForThreshold, 12, "a rate times a rate makes no figure"},
+		{"slope(rss) < 5%", ForThreshold, 14, "a slope needs a time, such as 5%/30min"},
+		{"5% > slope(rss)", ForThreshold, 1, "a slope needs a time"},
+		{"max(slope(rss), 5%) < 5%/h", ForThreshold, 17, "a slope needs a time"},
+		{"slope(rss) < 30min", ForThreshold, 12, "a slope and a time"},
+		{"slope(rs) < 5%/h", ForThreshold, 7, "unknown gauge \"rs\"; did you mean rss?"},
+		{"slope(target.cpu_share) < 5%/h", ForThreshold, 7, "want one of rss, threads, descriptors, goroutines"},
+		{"slope('rss') < 5%/h", ForThreshold, 7, "name of a gauge"},
+		{"slope() < 5%/h", ForThreshold, 1, "slope of 0 arguments"},
+		{"slope(pol, rss) < 5%/h", ForThreshold, 7, "did you mean pool?"},
+		{"slope(rss) < 5%/h", ForClaim, 1, `the slope of rss of which variant? write slope("pool", rss)`},
+		{"rss < 5%/h", ForThreshold, 1, "unknown metric \"rss\"; did you mean target.rss?"},
+		{"5%/hour > slope(rss)", ForThreshold, 4, "unknown metric \"hour\""},
+		{"program > 1", ForThreshold, 1, "did you mean program.NAME?"},
+		{"capacty > 1", ForThreshold, 1, "did you mean capacity?"},
 		{"min(1s, 2) < 3s", ForThreshold, 9, "needs a unit"},
 		{"min(1s) < 3s", ForThreshold, 1, "min of 1 arguments"},
 		{"abs() < 3s", ForThreshold, 1, "abs of 0 arguments"},
@@ -214,8 +284,15 @@ func TestClaimOfTheOnlyVariant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := e.holds(twoVariants()); !ok || err != nil {
-		t.Errorf("%v, %v; want true", ok, err)
+	if got := e.holds(&evaluation{evidence: twoVariants()}); got.is != yes {
+		t.Errorf("%v; want yes", got)
+	}
+	e, err = Compile("slope(rss) > 1%/h", ForClaim, []string{"pool"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.holds(&evaluation{evidence: twoVariants()}); got.is != yes {
+		t.Errorf("%v; want yes", got)
 	}
 }
 
@@ -226,12 +303,23 @@ func TestMetricNames(t *testing.T) {
 		if _, err := Compile(m.name+" < "+literal[m.dim], ForThreshold, names()); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
+		if err := CheckMetric(m.name); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+	for _, name := range []string{"capacity", "program.switch_seconds"} {
+		if err := CheckMetric(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := CheckMetric("respnse.p99"); err == nil || err.Error() != `unknown metric "respnse.p99"; did you mean response.p99?` {
+		t.Errorf("got %v", err)
 	}
 }
 
 func TestUnit(t *testing.T) {
 	for text, want := range map[string]string{
-		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "errors.ratio < 1%": "", "not (throughput > 1/s)": "",
+		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "", "not (throughput > 1/s)": "",
 	} {
 		if e, err := Compile(text, ForThreshold, nil); err != nil || e.Unit() != want {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -248,9 +336,9 @@ func TestUnitsAreExact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f := &figures{Variant: rundir.Variant{Trials: 1, Response: rundir.Quantiles{Max: ptr(seconds(float64(n * ns)))}}}
-			if ok, err := e.holds(&scene{whole: map[string]*figures{"": f}}); !ok || err != nil {
-				t.Errorf("%d%s is not %d ns: %v", n, unit, n*ns, err)
+			measured := facts{" response.max": exactly(float64(n*ns) / 1e9)}
+			if got := e.holds(&evaluation{evidence: measured}); got.is != yes {
+				t.Errorf("%d%s is not %d ns: %v", n, unit, n*ns, got)
 			}
 		}
 	})
@@ -272,30 +360,58 @@ func TestEdits(t *testing.T) {
 	})
 }
 
+// A fuzzed expression is evaluated on exact figures, on intervals around them and
+// on single trials, none of which may contradict another.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		"response.p99 < 80ms", "errors.ratio < 0.1%", "throughput >= 5000/s", "1 < 'a\\", "`µ`", "1..5ms", "/* 5ms",
 		`ratio("pool-100", pool, throughput) >= 1.36 and not (value(pool, target.rss) > 5MiB)`,
 		"max(response.p99, 1µs) - -.5e3ns != abs(1s)", "1 < 2 < 3ms", "filter([1ms], {# > 1/s})", "a?.b ?? 5% : 2",
 		"let x = 5ms; if x > 1 {1} else {2}", "response['p99'][1:2] | value(pool)", "not in", "b'\\xff' + 0x1Fms", "5ms\n\n\t< 1s;",
+		"slope(rss) < 5%/30min", "slope(pool, rss) * 1h / min(2%/h*1s, 3) < 5%/min", "program.v2.x_per_second / 0 > 5000/min(1, 2)",
+		"throughput / (errors.total - errors.total) > 1/h or capacity*1e308 != 1e308/s",
 	} {
-		f.Add(s, true)
-		f.Add(s, false)
+		f.Add(s, true, 0.1)
+		f.Add(s, false, math.Inf(1))
 	}
-	f.Fuzz(func(t *testing.T, text string, threshold bool) {
+	f.Fuzz(func(t *testing.T, text string, threshold bool, wider float64) {
 		kind := ForClaim
 		if threshold {
 			kind = ForThreshold
 		}
 		e, err := Compile(text, kind, names())
 		if err == nil {
-			s := twoVariants()
-			first, err1 := e.holds(s)
-			again, err2 := e.holds(s)
-			if first != again || (err1 == nil) != (err2 == nil) {
-				t.Errorf("%v, %v and then %v, %v", first, err1, again, err2)
+			exact, wide, lone := twoVariants(), twoVariants(), twoVariants()
+			for key, v := range exact {
+				wide[key] = between(v.estimate-math.Abs(wider), v.estimate, v.estimate+math.Abs(wider))
+				lone[key] = single(v.estimate)
 			}
-			e.measured(s)
+			at := e.holds(&evaluation{evidence: exact, variant: "pool"})
+			around := e.holds(&evaluation{evidence: wide, variant: "pool"})
+			if at.is*around.is == -1 {
+				t.Errorf("%s: %v on an interval, %v within it", text, around, at)
+			}
+			if loose := e.holds(&evaluation{evidence: lone, variant: "pool", byEstimate: true}); loose.is != at.is {
+				t.Errorf("%s: %v by the estimates, %v exactly", text, loose, at)
+			}
+			strict := e.holds(&evaluation{evidence: lone, variant: "pool"})
+			if strict.is != undecided && strict.is != at.is {
+				t.Errorf("%s: %v of single trials, %v exactly", text, strict, at)
+			}
+			for _, r := range []ruling{at, around, strict} {
+				if r.is == undecided && len(r.why) == 0 {
+					t.Errorf("%s: undecided for no reason", text)
+				}
+			}
+			m, low, high := e.measured(&evaluation{evidence: wide, variant: "pool"})
+			for _, v := range []*float64{m, low, high} {
+				if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+					t.Errorf("%s: measured %v", text, *v)
+				}
+			}
+			if low != nil && *low > *m || high != nil && *high < *m {
+				t.Errorf("%s: %v is not within its interval", text, *m)
+			}
 			return
 		}
 		faults := []error{err}

@@ -3,7 +3,6 @@ package verdict
 import (
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,64 +14,93 @@ import (
 	"dyno/rundir"
 )
 
+// write puts a run into a folder, and opens it.
+func (b *bench) write(t *testing.T) *rundir.Folder {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	b.run.Name, b.run.TrialsPlanned = "bench", len(b.trials)
+	w, err := rundir.Create(dir, &b.run)
+	must(err)
+	for i := range b.trials {
+		n := b.trials[i].Number
+		trial, err := w.Trial(n, b.trials[i].Variant)
+		must(err)
+		f, err := trial.Create(rundir.LatencyFile)
+		must(err)
+		log, err := hist.NewLogWriter(f, time.Unix(1e9, 0))
+		must(err)
+		for _, interval := range b.logs[n] {
+			must(log.Write(interval))
+		}
+		must(trial.Finish(&b.trials[i]))
+	}
+	must(w.Finish(&b.run))
+	folder, err := rundir.Open(dir)
+	must(err)
+	return folder
+}
+
 // A run judged from what its folder says is the run judged from memory.
 func TestJudgeFolder(t *testing.T) {
-	run, trials, logs := bench(rand.New(rand.NewPCG(1, 2)), 2)
-	run.Name = "bench"
-	run.TrialsPlanned = len(trials)
-	dir := t.TempDir()
-	w, err := rundir.Create(dir, &run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range trials {
-		trial, err := w.Trial(trials[i].Number, trials[i].Variant)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := trial.Create(rundir.LatencyFile)
-		if err != nil {
-			t.Fatal(err)
-		}
-		log, err := hist.NewLogWriter(f, time.Unix(1e9, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, interval := range logs[trials[i].Number] {
-			if err := log.Write(interval); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := trial.Finish(&trials[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Finish(&run); err != nil {
-		t.Fatal(err)
-	}
-
-	folder, err := rundir.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := abc()
+	b.trials = b.trials[:8] // two rounds: every file is synced to the disk
+	folder := b.write(t)
 	if err := Judge(folder); err != nil {
 		t.Fatal(err)
 	}
-	if err := judge(&run, trials, reader(logs)); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(run.Variants, folder.Run.Variants); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]any{run.Comparisons, run.Thresholds, run.Claims, run.Flags, run.Valid},
-		[]any{folder.Run.Comparisons, folder.Run.Thresholds, folder.Run.Claims, folder.Run.Flags, folder.Run.Valid}); diff != "" {
+	want, got := b.judge(t), folder.Run
+	if diff := cmp.Diff([]any{want.Variants, want.Comparisons, want.Flags, want.Valid, want.Trials},
+		[]any{got.Variants, got.Comparisons, got.Flags, got.Valid, got.Trials}); diff != "" {
 		t.Error(diff)
 	}
 
-	if err := os.Remove(filepath.Join(dir, folder.Trials[1].Name, rundir.LatencyFile)); err != nil {
+	if err := os.Remove(filepath.Join(folder.Dir, folder.Trials[1].Name, rundir.LatencyFile)); err != nil {
 		t.Fatal(err)
 	}
 	if err := Judge(folder); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a log: %v", err)
+	}
+}
+
+// A referee reads the folders of single trials.
+func TestRefereeReadsFolders(t *testing.T) {
+	b := capacityBench("a")
+	b.run.Plan.Variants = append(b.run.Plan.Variants, rundir.PlanVariant{Name: "a.control", AliasOf: "a", Loop: "open"})
+	b.probe(1, "a", 1000, true)
+	b.probe(1, "a", 2000, false)
+	b.measure(1, "a", 1000)
+	steady := pilot(20, 4, false)
+	log, err := steady.log()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.logs[3], b.trials[2].WindowSeconds = log, steady.trial.WindowSeconds
+	folder := b.write(t)
+
+	var referee Referee
+	for i, want := range []bool{true, false} {
+		if got, err := referee.Good(b.run.Plan, folder.Trials[i]); err != nil || got != want {
+			t.Errorf("probe %d: good %v, %v; want %v", i+1, got, err, want)
+		}
+	}
+	if _, err := referee.Good(b.run.Plan, folder.Trials[2]); err == nil {
+		t.Error("a trial that is no probe")
+	}
+
+	found, err := referee.Warmup(b.run.Plan, folder.Trials[2:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Variants) != 1 || found.WarmupSeconds != 1.5*found.Variants[0].SteadySeconds || found.WarmupSeconds < 4.5 {
+		t.Errorf("%+v", found)
+	}
+	if _, err := referee.Warmup(b.run.Plan, nil); err == nil || err.Error() != "pilot of a: none was completed" {
+		t.Errorf("without pilots: %v", err)
 	}
 }

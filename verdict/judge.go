@@ -2,7 +2,9 @@ package verdict
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -10,254 +12,224 @@ import (
 	"dyno/rundir"
 )
 
-// NoIntervals is the note that says what this version does not claim.
-const NoIntervals = "no interval is claimed by this version: throughputs are medians of the trials, ratios medians of the rounds' ratios, and quantiles come from the trials' merged histograms"
-
 // Judge fills in everything of a folder's run that follows from its trials:
-// variants, comparisons, thresholds, claims, flags and whether it is valid. It
-// may be called again on a run that was judged before: what it found then is
-// replaced, while flags of other kinds, of the trials and of the run, are kept.
-// It writes nothing to the folder.
+// figures with their intervals, comparisons, ladder, sweeps, capacities, trends,
+// thresholds, claims, flags and whether it is valid. It may be called again on a
+// run that was judged before: what it found then is replaced, while flags of
+// other kinds, of the trials and of the run, are kept. It writes nothing to the
+// folder.
 //
 // It fails, leaving the run as it was, when a log cannot be read or a trial
 // does not belong to the plan. An expression that does not compile fails
 // nothing: its threshold is not OK, its claim inconclusive, and the detail says
 // why.
 func Judge(f *rundir.Folder) error {
-	trials := make([]rundir.Trial, 0, len(f.Trials))
-	folders := make(map[int]*rundir.TrialFolder, len(f.Trials))
+	sources := make([]source, 0, len(f.Trials))
 	for _, t := range f.Trials {
-		trials = append(trials, t.Trial)
-		folders[t.Number] = t
+		sources = append(sources, recorded(t))
 	}
-	return judge(&f.Run, trials, func(trial int) ([]hist.Interval, error) {
-		_, intervals, err := folders[trial].Intervals()
-		return intervals, err
-	})
+	return judge(&f.Run, sources)
 }
 
-// A logReader returns the intervals of a trial's latency log, all tags. Their
-// starts are relative to the beginning of the warm-up.
-type logReader func(trial int) ([]hist.Interval, error)
+// recorded is a trial with the files of its folder.
+func recorded(t *rundir.TrialFolder) source {
+	return source{
+		trial: &t.Trial,
+		log: func() ([]hist.Interval, error) {
+			_, intervals, err := t.Intervals()
+			return intervals, err
+		},
+		series: func() (*rundir.Series, error) {
+			s, err := t.Series()
+			if errors.Is(err, fs.ErrNotExist) { // there was nothing to observe
+				return nil, nil
+			}
+			return s, err
+		},
+	}
+}
 
-// judge is Judge on what a folder holds. It asks for the log of each complete
-// trial once. The order of the trials does not matter.
-func judge(run *rundir.Run, trials []rundir.Trial, log logReader) error {
-	trials = slices.Clone(trials)
-	slices.SortFunc(trials, func(a, b rundir.Trial) int {
-		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.Number, b.Number))
-	})
-	j := judgement{
-		scene:  scene{whole: map[string]*figures{}, rounds: map[string]map[int]*figures{}},
-		trials: map[string][]rundir.Trial{},
-		times:  map[string]times{},
-		flags:  []rundir.Flag{},
+// judge is Judge on what a folder holds. It asks for what was recorded of each
+// complete trial once. The order of the trials does not matter.
+func judge(run *rundir.Run, sources []source) error {
+	plan, judged := run.Plan, *run
+	samples, err := takeAll(plan, sources)
+	if err != nil {
+		return err
 	}
-	for _, v := range run.Plan.Variants {
-		j.names = append(j.names, v.Name)
-		j.scene.rounds[v.Name] = map[int]*figures{}
-		j.times[v.Name] = times{}
-	}
-	for _, f := range run.Flags {
-		if f.Trial == 0 && !ours(f.Kind) {
-			j.flags = append(j.flags, f)
-		}
-	}
-	for i := range trials {
-		if err := j.take(run.Plan, &trials[i], log); err != nil {
-			return fmt.Errorf("trial %d: %w", trials[i].Number, err)
-		}
-	}
-	variants := []rundir.Variant{}
-	for _, name := range j.names {
-		f := summarize(name, j.trials[name], j.times[name])
-		if f.Trials == 0 {
-			j.flags = append(j.flags, rundir.Flag{Kind: FlagNoTrials, Variant: name, Detail: "no trial of " + name + " was completed", Invalid: true})
-		}
-		j.scene.whole[name] = f
-		variants = append(variants, f.Variant)
-	}
-	slices.SortStableFunc(j.flags, func(a, b rundir.Flag) int { return cmp.Compare(a.Trial, b.Trial) })
+	noise := exclude(plan, samples)
+	judgeProbes(plan, samples)
 
-	run.Variants = variants
-	run.Flags = j.flags
-	run.Valid = !slices.ContainsFunc(j.flags, func(f rundir.Flag) bool { return f.Invalid })
-	run.Comparisons = j.compare(run.Plan.Base)
-	run.Thresholds = []rundir.Threshold{}
-	for _, text := range run.Plan.Thresholds {
-		run.Thresholds = append(run.Thresholds, j.threshold(text)...)
+	s := newScene(plan, samples)
+	if err := s.search(samples); err != nil {
+		return err
 	}
-	run.Claims = []rundir.Claim{}
-	for _, c := range run.Plan.Claims {
-		run.Claims = append(run.Claims, j.claim(c))
+	if err := s.sumUp(samples); err != nil {
+		return err
 	}
-	if !slices.Contains(run.Notes, NoIntervals) {
-		run.Notes = append(run.Notes, NoIntervals)
+	comparisons, notes, err := s.compare()
+	if err != nil {
+		return err
 	}
+	judged.Rounds = s.wholeRounds()
+	judged.Variants = s.variants()
+	judged.Comparisons = comparisons
+	judged.Capacities = s.capacities()
+	judged.Trends = s.trends
+	if judged.Sweeps, err = s.sweeps(); err != nil {
+		return err
+	}
+	judged.Trials = nil
+	for _, x := range samples {
+		judged.Trials = append(judged.Trials, x.examined())
+	}
+	judged.Notes = withNotes(run.Notes, notes)
+
+	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), noise, flagsOfTrials(samples), s.missing(),
+		unsteadyPilots(run.Pilot), plateaus(&judged))
+	judged.Valid = !slices.ContainsFunc(judged.Flags, func(f rundir.Flag) bool { return f.Invalid })
+	if !judged.Valid {
+		for i := range comparisons {
+			comparisons[i].Verdict = rundir.Invalid
+		}
+	}
+	judged.Ladder = climb(plan.Ladder, comparisons)
+	judged.Thresholds = s.thresholds()
+	judged.Claims = s.claims()
+	*run = judged
 	return nil
 }
 
-// ours tells whether a flag is of a kind that Judge raises.
-func ours(kind string) bool {
-	return slices.Contains([]string{
-		FlagIncomplete, FlagConservation, FlagGeneratorLag, FlagGeneratorLagTail, FlagAchievedRate, FlagDrops,
-		FlagGeneratorCPU, FlagRunQueue, FlagSteal, FlagNotSteady, FlagConnectionLimit, FlagLagNotChecked, FlagNoTrials,
-	}, kind)
-}
-
-// A judgement is what was found so far.
-type judgement struct {
-	names  []string                  // of the variants, in the plan's order
-	trials map[string][]rundir.Trial // the complete ones, by variant
-	times  map[string]times          // merged, by variant
-	scene  scene
-	flags  []rundir.Flag
-}
-
-// take adds a trial.
-func (j *judgement) take(plan rundir.Plan, t *rundir.Trial, log logReader) error {
-	at := slices.Index(j.names, t.Variant)
-	if at < 0 {
-		return fmt.Errorf("variant %q is not in the plan", t.Variant)
-	}
-	var intervals []hist.Interval
-	if t.Complete {
-		var err error
-		if intervals, err = log(t.Number); err != nil {
-			return fmt.Errorf("latency log: %w", err)
+// judgeProbes decides which probes were good.
+func judgeProbes(plan rundir.Plan, samples []*sample) {
+	for _, x := range samples {
+		if x.Purpose == rundir.PurposeProbe {
+			ok, why := good(plan, x)
+			x.good, x.why = &ok, why
 		}
 	}
-	for _, f := range t.Flags {
-		if !ours(f.Kind) {
-			f.Trial, f.Variant = t.Number, t.Variant
-			j.flags = append(j.flags, f)
+}
+
+// variants returns all variants' figures, in the plan's order.
+func (s *scene) variants() []rundir.Variant {
+	list := []rundir.Variant{}
+	for _, v := range s.plan.Variants {
+		list = append(list, s.whole[v.Name].Variant)
+	}
+	return list
+}
+
+// missing returns the flags of variants that nothing is known of.
+func (s *scene) missing() []rundir.Flag {
+	var flags []rundir.Flag
+	for _, v := range s.plan.Variants {
+		what := "trial"
+		if s.plan.Capacity != nil {
+			what = "search"
+		}
+		if len(s.rounds[v.Name]) == 0 {
+			flags = append(flags, rundir.Flag{Kind: FlagNoTrials, Variant: v.Name, Invalid: true,
+				Detail: fmt.Sprintf("no %s of %s was completed", what, v.Name)})
 		}
 	}
-	tm := merged(intervals)
-	j.flags = append(j.flags, examine(t, plan.Variants[at], tm, intervals)...)
-	if !t.Complete {
-		return nil
-	}
-	j.trials[t.Variant] = append(j.trials[t.Variant], *t)
-	j.times[t.Variant].addAll(tm)
-	j.scene.rounds[t.Variant][t.Round] = summarize(t.Variant, []rundir.Trial{*t}, tm)
-	return nil
+	return flags
 }
 
-// compared lists the metrics in which variants are compared with the base.
-func compared() []string {
-	return []string{"throughput", "response.p50", "response.p99", "target.cpu_per_request"}
-}
-
-// compare compares each variant with the base. Without intervals it comes to no
-// verdict. A metric that no round has of both is left out.
-func (j *judgement) compare(base string) []rundir.Comparison {
-	comparisons := []rundir.Comparison{}
-	if !slices.Contains(j.names, base) {
-		return comparisons
-	}
-	all := metrics()
-	for _, variant := range j.names {
-		if variant == base {
+// controlDiffers returns the flag of a control that is unlike the variant that it
+// is.
+func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
+	for _, c := range comparisons {
+		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || ends(c.Ratio).Contains(1) {
 			continue
 		}
-		for _, name := range compared() {
-			m := all[slices.IndexFunc(all, func(m metric) bool { return m.name == name })]
-			ratios := j.scene.ratios(variant, base, m)
-			if len(ratios) == 0 {
-				continue
-			}
-			comparisons = append(comparisons, rundir.Comparison{
-				Base: base, Variant: variant, Metric: name,
-				Ratio: rundir.Estimate{Estimate: median(ratios), Values: ratios, Interval: rundir.NoInterval},
-			})
-		}
+		return []rundir.Flag{{Kind: FlagControlDiffers, Variant: c.Variant, Detail: fmt.Sprintf(
+			"%s is %s measured twice, and yet its %s differs, by a ratio of %.4g: the run finds a difference where there is none, as one in twenty does by chance",
+			c.Variant, c.Base, c.Metric, *c.Ratio.Estimate)}}
 	}
-	return comparisons
+	return nil
 }
 
-// threshold decides a threshold: for each variant, or once when it names the
-// variants it is about. What cannot be decided is not OK.
-func (j *judgement) threshold(text string) []rundir.Threshold {
-	e, err := Compile(text, ForThreshold, j.names)
-	if err != nil {
-		return []rundir.Threshold{{Text: text, Detail: flat(err)}}
-	}
-	names := []string{""}
-	if e.perVariant {
-		names = j.names
-	}
-	var decided []rundir.Threshold
-	for _, name := range names {
-		s := j.scene
-		s.variant = name
-		t := rundir.Threshold{Text: text, Variant: name, Measured: e.measured(&s)}
-		if t.OK, err = e.holds(&s); err != nil {
-			t.OK, t.Detail = false, flat(err)
-		}
-		decided = append(decided, t)
-	}
-	return decided
-}
-
-func (j *judgement) claim(c rundir.PlanClaim) rundir.Claim {
-	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
-	if c.NotTestable != "" {
-		r.Outcome, r.Detail = rundir.NotTestable, c.NotTestable
-		return r
-	}
-	outcome := func() (string, error) {
-		holds, err := Compile(c.Holds, ForClaim, j.names)
-		if err != nil {
-			return "", fmt.Errorf("holds: %w", err)
-		}
-		r.Measured = holds.measured(&j.scene)
-		if ok, err := holds.holds(&j.scene); err != nil {
-			return "", err
-		} else if ok {
-			return rundir.Holds, nil
-		}
-		if c.Direction == "" {
-			return rundir.DoesNotHold, nil
-		}
-		direction, err := Compile(c.Direction, ForClaim, j.names)
-		if err != nil {
-			return "", fmt.Errorf("direction: %w", err)
-		}
-		if ok, err := direction.holds(&j.scene); err != nil {
-			return "", err
-		} else if ok {
-			return rundir.DirectionOnly, nil
-		}
-		return rundir.DoesNotHold, nil
-	}
-	var err error
-	if r.Outcome, err = outcome(); err != nil {
-		r.Outcome, r.Detail = rundir.Inconclusive, flat(err)
-	}
-	return r
-}
-
-// measured returns the value of the left side of an expression that is one
-// comparison; nil for any other, and when a figure is missing.
-func (e *Expression) measured(s *scene) *float64 {
-	if e.left.number == nil {
+// unsteadyPilots returns the flags of pilots that ended too early to tell.
+func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
+	if p == nil {
 		return nil
 	}
-	v, err := e.left.number(s)
-	if err != nil {
-		return nil
+	var flags []rundir.Flag
+	for _, v := range p.Variants {
+		if v.Steady {
+			continue
+		}
+		series := v.Series
+		if series == "" {
+			series = "it"
+		}
+		flags = append(flags, rundir.Flag{Kind: FlagPilotNotSteady, Variant: v.Variant, Detail: fmt.Sprintf(
+			"%s was still changing in the second half of the pilot of %s: the warm-up of %.3g s may be too short", series, v.Variant, p.WarmupSeconds)})
 	}
-	return &v
+	return flags
 }
 
-// flat puts a joined error on one line, each part once.
-func flat(err error) string {
-	var once []string
-	for l := range strings.Lines(err.Error()) {
-		if l = strings.TrimSuffix(l, "\n"); !slices.Contains(once, l) {
-			once = append(once, l)
+// kept returns the run's own flags that judging does not make anew.
+func kept(flags []rundir.Flag) []rundir.Flag {
+	return slices.DeleteFunc(slices.Clone(flags), func(f rundir.Flag) bool {
+		return f.Trial != 0 || ours(f.Kind) || f.Kind == FlagNothingExcluded
+	})
+}
+
+// runFirst joins flags: those of the run first, then by trial.
+func runFirst(lists ...[]rundir.Flag) []rundir.Flag {
+	flags := append([]rundir.Flag{}, slices.Concat(lists...)...)
+	slices.SortStableFunc(flags, func(a, b rundir.Flag) int { return cmp.Compare(a.Trial, b.Trial) })
+	return flags
+}
+
+// withNotes adds the notes that are not there yet. It drops what runs say that
+// were judged before there were intervals.
+func withNotes(notes, more []string) []string {
+	notes = slices.DeleteFunc(slices.Clone(notes), func(n string) bool {
+		return strings.HasPrefix(n, "no interval is claimed by this version")
+	})
+	for _, n := range more {
+		if !slices.Contains(notes, n) {
+			notes = append(notes, n)
 		}
 	}
-	return strings.Join(once, "; ")
+	return notes
+}
+
+func (s *scene) names() []string {
+	var names []string
+	for _, v := range s.plan.Variants {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// thresholds decides the plan's thresholds. In a search for capacity they are
+// what each probe is judged by, and say nothing of the whole.
+func (s *scene) thresholds() []rundir.Threshold {
+	list := []rundir.Threshold{}
+	if s.plan.Capacity != nil {
+		return list
+	}
+	for _, text := range s.plan.Thresholds {
+		list = append(list, decideThreshold(text, s.names(), s)...)
+	}
+	return list
+}
+
+func (s *scene) claims() []rundir.Claim {
+	list := []rundir.Claim{}
+	for _, c := range s.plan.Claims {
+		list = append(list, decideClaim(c, s.names(), s))
+	}
+	return list
+}
+
+// wantsTrends tells whether the growth of the target's gauges is looked at: in a
+// soak, and where a condition asks for a slope.
+func wantsTrends(plan rundir.Plan) bool {
+	asks := func(text string) bool { return strings.Contains(text, "slope") }
+	return plan.Soak || slices.ContainsFunc(plan.Thresholds, asks) ||
+		slices.ContainsFunc(plan.Claims, func(c rundir.PlanClaim) bool { return asks(c.Holds) || asks(c.Direction) })
 }

@@ -1,79 +1,189 @@
 package verdict
 
-import "dyno/rundir"
+import (
+	"slices"
+	"strings"
 
-// Figures are what is known of one variant, or of one trial alone.
+	"dyno/rundir"
+	"dyno/stat"
+)
+
+// figures are what is known of one variant, or of one trial alone.
 type figures struct {
 	rundir.Variant
 	connections connections
+	measures    map[string]float64 // what a program printed; over trials, their typical value
+	search      *bracket           // of one round's search for capacity
+	capacity    *float64           // requests per second
+	times       times              // nil where only trial.json was read
 }
 
-// connections are medians over trials.
+// connections are typical of a trial.
 type connections struct {
 	requested, opened, failed, peak *float64
 }
 
-// A metric is a figure that expressions name. Get returns nil for a figure that
+// A metric is a figure that expressions name. get returns nil for a figure that
 // is not known, or that too few values support.
 type metric struct {
 	name string
 	dim  dimension
 	get  func(*figures) *float64
+
+	// What the figure of several trials is made of; at most one is set. With none
+	// it is the typical value of the trials.
+	quantile *quantileOf                                 // of the merged histogram
+	share    func(*figures) (part, whole float64)        // the sum of the parts over that of the wholes
+	fact     bool                                        // a count or an extreme of this run: nothing is estimated
+	width    func(*figures) (low, high float64, ok bool) // each value is itself known only to lie between these
 }
 
-// metrics lists every metric, in the order in which a reader is told of them.
+// A quantileOf is the q-quantile of what a log has under a tag.
+type quantileOf struct {
+	tag string
+	q   float64
+}
+
+// ranked tells whether the metric is compared by ranks: one trial with a stall
+// moves its tail by as much as it likes.
+func (m metric) ranked() bool { return m.quantile != nil || strings.HasSuffix(m.name, ".max") }
+
+// good is the direction in which the metric is better: of requests, more in the
+// same time; of what a program counted, more of it; of all else, such as time,
+// memory and errors, less.
+func (m metric) good() stat.Direction {
+	if m.dim == rate || m.isProgram() && m.dim == plain {
+		return stat.HigherIsBetter
+	}
+	return stat.LowerIsBetter
+}
+
+// The names of metrics that this package itself refers to.
+const (
+	throughputMetric = "throughput"
+	capacityMetric   = "capacity"
+	cpuMetric        = "target.cpu_per_request"
+	programPrefix    = "program."
+)
+
+// lookup returns the metric of a name. Any program.NAME is one.
+func lookup(name string) (metric, bool) {
+	if measure, ok := strings.CutPrefix(name, programPrefix); ok && measure != "" {
+		return programMetric(measure), true
+	}
+	all := metrics()
+	if i := slices.IndexFunc(all, func(m metric) bool { return m.name == name }); i >= 0 {
+		return all[i], true
+	}
+	return metric{}, false
+}
+
+// programMetric is a number that a program printed. Its name's end says what it
+// is.
+func programMetric(measure string) metric {
+	m := metric{name: programPrefix + measure, get: func(f *figures) *float64 {
+		if v, ok := f.measures[measure]; ok {
+			return &v
+		}
+		return nil
+	}}
+	switch {
+	case strings.HasSuffix(measure, "_per_second"):
+		m.dim = rate
+	case strings.HasSuffix(measure, "_seconds"):
+		m.dim = duration
+	case strings.HasSuffix(measure, "_bytes"):
+		m.dim = size
+	}
+	return m
+}
+
+// isProgram tells whether a program printed the metric.
+func (m metric) isProgram() bool { return strings.HasPrefix(m.name, programPrefix) }
+
+// metrics lists every metric but those of programs, in the order in which a
+// reader is told of them.
 func metrics() []metric {
 	all := []metric{
-		{"throughput", rate, func(f *figures) *float64 { return f.Throughput.Estimate }},
+		{name: throughputMetric, dim: rate, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
+		{name: capacityMetric, dim: rate, get: func(f *figures) *float64 { return f.capacity }, width: searched},
 	}
-	for _, times := range []struct {
-		name string
-		of   func(*figures) *rundir.Quantiles
+	for _, group := range []struct {
+		tag string
+		of  func(*figures) *rundir.Quantiles
 	}{
-		{"response", func(f *figures) *rundir.Quantiles { return &f.Response }},
-		{"service", func(f *figures) *rundir.Quantiles { return &f.Service }},
-		{"send_lag", func(f *figures) *rundir.Quantiles { return &f.SendLag }},
-		{"connect", func(f *figures) *rundir.Quantiles { return &f.Connect }},
-		{"first_byte", func(f *figures) *rundir.Quantiles { return &f.FirstByte }},
+		{tagResponse, func(f *figures) *rundir.Quantiles { return &f.Response }},
+		{tagService, func(f *figures) *rundir.Quantiles { return &f.Service }},
+		{tagSendLag, func(f *figures) *rundir.Quantiles { return &f.SendLag }},
+		{tagConnect, func(f *figures) *rundir.Quantiles { return &f.Connect }},
+		{tagFirstByte, func(f *figures) *rundir.Quantiles { return &f.FirstByte }},
 	} {
 		for _, q := range []struct {
 			name string
+			q    float64
 			of   func(*rundir.Quantiles) *float64
 		}{
-			{"p50", func(q *rundir.Quantiles) *float64 { return q.P50 }},
-			{"p90", func(q *rundir.Quantiles) *float64 { return q.P90 }},
-			{"p99", func(q *rundir.Quantiles) *float64 { return q.P99 }},
-			{"p999", func(q *rundir.Quantiles) *float64 { return q.P999 }},
-			{"max", func(q *rundir.Quantiles) *float64 { return q.Max }},
-			{"mean", func(q *rundir.Quantiles) *float64 { return q.Mean }},
+			{"p50", 0.5, func(q *rundir.Quantiles) *float64 { return q.P50 }},
+			{"p90", 0.9, func(q *rundir.Quantiles) *float64 { return q.P90 }},
+			{"p99", 0.99, func(q *rundir.Quantiles) *float64 { return q.P99 }},
+			{"p999", 0.999, func(q *rundir.Quantiles) *float64 { return q.P999 }},
 		} {
-			all = append(all, metric{times.name + "." + q.name, duration, func(f *figures) *float64 { return q.of(times.of(f)) }})
+			all = append(all, metric{
+				name: group.tag + "." + q.name, dim: duration,
+				get:      func(f *figures) *float64 { return q.of(group.of(f)) },
+				quantile: &quantileOf{group.tag, q.q},
+			})
 		}
+		all = append(all,
+			metric{name: group.tag + ".max", dim: duration, fact: true, get: func(f *figures) *float64 { return group.of(f).Max }},
+			metric{name: group.tag + ".mean", dim: duration, get: func(f *figures) *float64 { return group.of(f).Mean },
+				share: func(f *figures) (float64, float64) { return summed(group.of(f)) }},
+		)
+	}
+	plainly := func(name string, get func(*figures) *float64) metric {
+		return metric{name: name, dim: plain, get: get}
 	}
 	return append(all,
-		metric{"errors.ratio", plain, func(f *figures) *float64 { return f.Errors.Ratio }},
-		metric{"errors.total", plain, func(f *figures) *float64 {
+		metric{name: "errors.ratio", dim: plain, get: func(f *figures) *float64 { return f.Errors.Ratio },
+			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Counts.Sent) }},
+		metric{name: "errors.total", dim: plain, fact: true, get: func(f *figures) *float64 {
 			if f.Trials == 0 {
 				return nil
 			}
 			n := float64(f.Errors.Total)
 			return &n
 		}},
-		metric{"target.cpu_per_request", duration, func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }},
-		metric{"target.cpu_share", plain, func(f *figures) *float64 { return f.Target.CPUShare }},
-		metric{"target.user_share", plain, func(f *figures) *float64 { return f.Target.UserShare }},
-		metric{"target.rss", size, func(f *figures) *float64 { return whole(f.Target.RSSBytes) }},
-		metric{"target.threads", plain, func(f *figures) *float64 { return whole(f.Target.Threads) }},
-		metric{"target.descriptors", plain, func(f *figures) *float64 { return whole(f.Target.Descriptors) }},
-		metric{"target.voluntary_switches_per_request", plain, func(f *figures) *float64 { return f.Target.VoluntarySwitchesPerRequest }},
-		metric{"target.involuntary_switches_per_request", plain, func(f *figures) *float64 { return f.Target.InvoluntarySwitchesPerRequest }},
-		metric{"generator.cpu_per_request", duration, func(f *figures) *float64 { return f.Generator.CPUSecondsPerRequest }},
-		metric{"generator.cpu_share", plain, func(f *figures) *float64 { return f.Generator.CPUShare }},
-		metric{"connections.requested", plain, func(f *figures) *float64 { return f.connections.requested }},
-		metric{"connections.opened", plain, func(f *figures) *float64 { return f.connections.opened }},
-		metric{"connections.failed", plain, func(f *figures) *float64 { return f.connections.failed }},
-		metric{"connections.peak", plain, func(f *figures) *float64 { return f.connections.peak }},
+		metric{name: cpuMetric, dim: duration, get: func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }},
+		plainly("target.cpu_share", func(f *figures) *float64 { return f.Target.CPUShare }),
+		plainly("target.user_share", func(f *figures) *float64 { return f.Target.UserShare }),
+		metric{name: "target.rss", dim: size, get: func(f *figures) *float64 { return whole(f.Target.RSSBytes) }},
+		plainly("target.threads", func(f *figures) *float64 { return whole(f.Target.Threads) }),
+		plainly("target.descriptors", func(f *figures) *float64 { return whole(f.Target.Descriptors) }),
+		plainly("target.voluntary_switches_per_request", func(f *figures) *float64 { return f.Target.VoluntarySwitchesPerRequest }),
+		plainly("target.involuntary_switches_per_request", func(f *figures) *float64 { return f.Target.InvoluntarySwitchesPerRequest }),
+		metric{name: "generator.cpu_per_request", dim: duration, get: func(f *figures) *float64 { return f.Generator.CPUSecondsPerRequest }},
+		plainly("generator.cpu_share", func(f *figures) *float64 { return f.Generator.CPUShare }),
+		plainly("connections.requested", func(f *figures) *float64 { return f.connections.requested }),
+		plainly("connections.opened", func(f *figures) *float64 { return f.connections.opened }),
+		plainly("connections.failed", func(f *figures) *float64 { return f.connections.failed }),
+		plainly("connections.peak", func(f *figures) *float64 { return f.connections.peak }),
 	)
+}
+
+// summed returns the sum of all values of a histogram, and how many they are.
+func summed(q *rundir.Quantiles) (sum, count float64) {
+	if q.Mean == nil {
+		return 0, 0
+	}
+	return *q.Mean * float64(q.Count), float64(q.Count)
+}
+
+// searched returns the two rates between which a round's search found the edge.
+func searched(f *figures) (low, high float64, ok bool) {
+	if f.search == nil || !f.search.closed() {
+		return 0, 0, false
+	}
+	return *f.search.Low, *f.search.High, true
 }
 
 func whole(n *int64) *float64 {

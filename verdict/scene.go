@@ -3,50 +3,182 @@ package verdict
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+
+	"dyno/rundir"
 )
 
-// A scene is what expressions look at.
+// A scene is the figures of a run: what comparisons are made of, and what
+// expressions look at.
 type scene struct {
-	variant string                      // whose metrics bare names are
-	whole   map[string]*figures         // by variant, over all its trials
-	rounds  map[string]map[int]*figures // by variant and round
+	plan     rundir.Plan
+	whole    map[string]*figures         // by variant, over all that counts
+	rounds   map[string]map[int]*figures // by variant and round, without those left out
+	all      map[string]map[int]*figures // with them
+	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
+	trends   []rundir.Trend
+	excluded bool // there are rounds that were left out
 }
 
-func (s *scene) value(variant string, m metric) (float64, error) {
-	f := s.whole[variant]
-	if f == nil || f.Trials == 0 {
-		return 0, fmt.Errorf("no complete trial of %s", variant)
-	}
-	v := m.get(f)
-	if v == nil {
-		return 0, fmt.Errorf("%s of %s is not known: not observed, or too few values", m.name, variant)
-	}
-	return *v, nil
-}
+var _ evidence = (*scene)(nil)
 
-// ratio is the median over the rounds of variant over base: neighbours in a
-// round ran close together, so that drift cancels.
-func (s *scene) ratio(variant, base string, m metric) (float64, error) {
-	v := median(s.ratios(variant, base, m))
-	if v == nil {
-		return 0, fmt.Errorf("%s is known of both %s and %s in no round: not observed, or too few values", m.name, variant, base)
-	}
-	return *v, nil
-}
+// newScene sets out the trials that count.
+func newScene(plan rundir.Plan, samples []*sample) *scene {
+	s := &scene{
+		plan:   plan,
+		whole:  map[string]*figures{},
+		rounds: map[string]map[int]*figures{},
+		all:    map[string]map[int]*figures{},
 
-// ratios returns the ratio of each round that has one, in the rounds' order.
-func (s *scene) ratios(variant, base string, m metric) []float64 {
-	var ratios []float64
-	for _, round := range slices.Sorted(maps.Keys(s.rounds[variant])) {
-		b := s.rounds[base][round]
-		if b == nil {
+		searches: map[string][]*bracket{},
+	}
+	for _, v := range plan.Variants {
+		s.rounds[v.Name], s.all[v.Name] = map[int]*figures{}, map[int]*figures{}
+	}
+	for _, x := range samples {
+		if !x.counts() {
 			continue
 		}
-		over, under := m.get(s.rounds[variant][round]), m.get(b)
-		if over != nil && under != nil && *under != 0 {
-			ratios = append(ratios, *over / *under)
+		s.all[x.Variant][x.Round] = x.figures
+		if x.excluded {
+			s.excluded = true
+			continue
+		}
+		s.rounds[x.Variant][x.Round] = x.figures
+		s.trends = append(s.trends, x.trends...)
+	}
+	return s
+}
+
+// wholeRounds counts the rounds that hold every variant.
+func (s *scene) wholeRounds() int {
+	held := map[int]int{}
+	for _, rounds := range s.all {
+		for round := range rounds {
+			held[round]++
 		}
 	}
-	return ratios
+	n := 0
+	for _, variants := range held {
+		if variants == len(s.plan.Variants) {
+			n++
+		}
+	}
+	return n
+}
+
+// inOrder returns a variant's figures in the order of the rounds.
+func (s *scene) inOrder(variant string) []*figures {
+	var f []*figures
+	for _, round := range slices.Sorted(maps.Keys(s.rounds[variant])) {
+		f = append(f, s.rounds[variant][round])
+	}
+	return f
+}
+
+// metrics lists the metrics that there may be figures of, those that programs
+// printed among them.
+func (s *scene) metrics() []metric {
+	all := metrics()
+	measures := map[string]bool{}
+	for _, rounds := range s.rounds {
+		for _, f := range rounds {
+			for name := range f.measures {
+				measures[name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(measures)) {
+		all = append(all, programMetric(name))
+	}
+	return all
+}
+
+// sumUp makes each variant's figures of all that counts, with their intervals.
+func (s *scene) sumUp(samples []*sample) error {
+	trials, merged := map[string][]*rundir.Trial{}, map[string]times{}
+	for _, x := range samples {
+		if !x.counts() || x.excluded {
+			continue
+		}
+		if merged[x.Variant] == nil {
+			merged[x.Variant] = times{}
+		}
+		trials[x.Variant] = append(trials[x.Variant], x.Trial)
+		merged[x.Variant].addAll(x.figures.times)
+	}
+	all := s.metrics()
+	for _, v := range s.plan.Variants {
+		f := summarize(v.Name, trials[v.Name], merged[v.Name])
+		rounds := s.inOrder(v.Name)
+		f.capacity = typical(valuesOf(rounds, func(f *figures) *float64 { return f.capacity }))
+		var err error
+		if s.whole[v.Name], err = withIntervals(f, rounds, all); err != nil {
+			return fmt.Errorf("%s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// valuesOf returns what is known of a figure.
+func valuesOf(trials []*figures, get func(*figures) *float64) (values []float64) {
+	for _, t := range trials {
+		if v := get(t); v != nil {
+			values = append(values, *v)
+		}
+	}
+	return values
+}
+
+// value is a metric of one variant.
+func (s *scene) value(variant string, m metric) (figure, error) {
+	f := s.whole[variant]
+	if f == nil {
+		return figure{}, fmt.Errorf("there is no variant %s", variant)
+	}
+	e, ok := f.Intervals[m.name]
+	switch {
+	case ok && e.Estimate != nil:
+		f := figureOf(e)
+		f.bounded = f.bounded || m.fact // there is nothing to be unsure of
+		return f, nil
+	case m.name == capacityMetric:
+		return figure{}, fmt.Errorf("the capacity of %s is not known: no search found both ends", variant)
+	case f.Trials == 0:
+		return figure{}, fmt.Errorf("no complete trial of %s", variant)
+	}
+	return figure{}, fmt.Errorf("%s of %s is not known: not observed, or too few values", m.name, variant)
+}
+
+// ratio is a metric of one variant over that of another, paired by rounds:
+// neighbours in a round ran close together, so that drift cancels.
+func (s *scene) ratio(variant, base string, m metric) (figure, error) {
+	p := pair{variant: variant, base: base}
+	e, err := s.effect(p, m, s.rounds, s.confidence(p))
+	if err != nil {
+		return figure{}, err
+	}
+	return figureOf(e.ratio()), nil
+}
+
+// slope is the growth of a gauge of the target.
+func (s *scene) slope(variant, gauge string) (figure, error) {
+	return steepest(s.trends, variant, gauge)
+}
+
+// figureOf reads an estimate that is known.
+func figureOf(e rundir.Estimate) figure {
+	f := figure{estimate: *e.Estimate, low: *e.Estimate, high: *e.Estimate, bounded: e.Interval != rundir.NoInterval}
+	if !f.bounded {
+		return f
+	}
+	f.low, f.high = math.Inf(-1), math.Inf(1)
+	if e.Low != nil {
+		f.low = *e.Low
+	}
+	if e.High != nil {
+		f.high = *e.High
+	}
+	return f
 }

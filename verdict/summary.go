@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"maps"
 	"slices"
 
 	"dyno/hist"
@@ -43,6 +44,13 @@ func (t times) addAll(o times) {
 	}
 }
 
+// pack brings the histograms into their compact form, a few kB each.
+func (t times) pack() {
+	for tag, h := range t {
+		t[tag] = h.Clone()
+	}
+}
+
 // quantile returns the value, in seconds, that one in oneIn of the recorded
 // values exceeds; or nil when there are fewer than oneIn. That is enough for a
 // check; rundir.QuantilesOf asks for more before it reports one.
@@ -57,22 +65,35 @@ func (t times) quantile(tag string, oneIn int64) *float64 {
 
 func seconds(ns float64) float64 { return ns / 1e9 }
 
-// summarize makes one variant's figures of its trials, given in the order of
-// the rounds, and of their merged times.
-func summarize(name string, trials []rundir.Trial, t times) *figures {
-	f := &figures{Variant: rundir.Variant{
-		Name:       name,
-		Trials:     len(trials),
-		Throughput: throughput(trials),
-		Response:   rundir.QuantilesOf(t[tagResponse]),
-		Service:    rundir.QuantilesOf(t[tagService]),
-		SendLag:    rundir.QuantilesOf(t[tagSendLag]),
-		Connect:    rundir.QuantilesOf(t[tagConnect]),
-		FirstByte:  rundir.QuantilesOf(t[tagFirstByte]),
-		Counts:     counts(trials),
-		Target:     target(trials),
-		Generator:  generator(trials),
+// ofTrial makes the figures of one complete trial. Without its times, those that
+// trial.json has stand for them.
+func ofTrial(t *rundir.Trial, log times) *figures {
+	f := summarize(t.Variant, []*rundir.Trial{t}, log)
+	if log == nil {
+		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
+	}
+	return f
+}
+
+// summarize makes one variant's figures of its trials and of their merged times,
+// without intervals.
+func summarize(name string, trials []*rundir.Trial, t times) *figures {
+	f := &figures{times: t, Variant: rundir.Variant{
+		Name:      name,
+		Trials:    len(trials),
+		Response:  rundir.QuantilesOf(t[tagResponse]),
+		Service:   rundir.QuantilesOf(t[tagService]),
+		SendLag:   rundir.QuantilesOf(t[tagSendLag]),
+		Connect:   rundir.QuantilesOf(t[tagConnect]),
+		FirstByte: rundir.QuantilesOf(t[tagFirstByte]),
+		Counts:    counts(trials),
+		Target:    target(trials),
+		Generator: generator(trials),
 	}}
+	f.Throughput = rundir.Estimate{
+		Estimate: known(trials, func(t *rundir.Trial) *float64 { return t.Throughput }),
+		Interval: rundir.NoInterval,
+	}
 	f.Errors = failures(f.Counts)
 	f.connections = connections{
 		requested: count(trials, func(t *rundir.Trial) int64 { return t.Connections.Requested }),
@@ -80,21 +101,33 @@ func summarize(name string, trials []rundir.Trial, t times) *figures {
 		failed:    count(trials, func(t *rundir.Trial) int64 { return t.Connections.Failed }),
 		peak:      count(trials, func(t *rundir.Trial) int64 { return t.Connections.Peak }),
 	}
+	for _, name := range measureNames(trials) {
+		v := known(trials, func(t *rundir.Trial) *float64 {
+			if v, ok := t.Measures[name]; ok {
+				return &v
+			}
+			return nil
+		})
+		if f.measures == nil {
+			f.measures = map[string]float64{}
+		}
+		f.measures[name] = *v
+	}
 	return f
 }
 
-func throughput(trials []rundir.Trial) rundir.Estimate {
-	e := rundir.Estimate{Interval: rundir.NoInterval}
+// measureNames lists what programs printed in any of the trials.
+func measureNames(trials []*rundir.Trial) []string {
+	names := map[string]bool{}
 	for _, t := range trials {
-		if t.Throughput != nil {
-			e.Values = append(e.Values, *t.Throughput)
+		for name := range t.Measures {
+			names[name] = true
 		}
 	}
-	e.Estimate = median(e.Values)
-	return e
+	return slices.Sorted(maps.Keys(names))
 }
 
-func counts(trials []rundir.Trial) rundir.Counts {
+func counts(trials []*rundir.Trial) rundir.Counts {
 	var sum rundir.Counts
 	for _, t := range trials {
 		c := t.Counts
@@ -138,7 +171,7 @@ func failures(c rundir.Counts) rundir.Errors {
 	return e
 }
 
-func target(trials []rundir.Trial) rundir.Target {
+func target(trials []*rundir.Trial) rundir.Target {
 	of := func(get func(*rundir.Target) *float64) *float64 {
 		return known(trials, func(t *rundir.Trial) *float64 { return get(&t.Target) })
 	}
@@ -161,7 +194,7 @@ func target(trials []rundir.Trial) rundir.Target {
 	}
 }
 
-func generator(trials []rundir.Trial) rundir.Generator {
+func generator(trials []*rundir.Trial) rundir.Generator {
 	of := func(get func(*rundir.Generator) *float64) *float64 {
 		return known(trials, func(t *rundir.Trial) *float64 { return get(&t.Generator) })
 	}
@@ -179,36 +212,22 @@ func generator(trials []rundir.Trial) rundir.Generator {
 	return g
 }
 
-// known is the median over the trials in which the figure is known.
-func known(trials []rundir.Trial, get func(*rundir.Trial) *float64) *float64 {
+// known is the typical value of the trials in which the figure is known.
+func known(trials []*rundir.Trial, get func(*rundir.Trial) *float64) *float64 {
 	var values []float64
-	for i := range trials {
-		if v := get(&trials[i]); v != nil {
+	for _, t := range trials {
+		if v := get(t); v != nil {
 			values = append(values, *v)
 		}
 	}
-	return median(values)
+	return typical(values)
 }
 
-func count(trials []rundir.Trial, get func(*rundir.Trial) int64) *float64 {
+func count(trials []*rundir.Trial, get func(*rundir.Trial) int64) *float64 {
 	return known(trials, func(t *rundir.Trial) *float64 {
 		n := float64(get(t))
 		return &n
 	})
-}
-
-// median leaves the values in their order. It returns nil when there are none.
-func median(values []float64) *float64 {
-	if len(values) == 0 {
-		return nil
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	m := sorted[n/2]
-	if n%2 == 0 {
-		m = sorted[n/2-1] + (m-sorted[n/2-1])/2
-	}
-	return &m
 }
 
 func rounded(v *float64) *int64 {

@@ -10,15 +10,48 @@ import (
 type dimension uint8
 
 const (
-	plain    dimension = iota // a count, a share, a ratio
-	duration                  // seconds
-	size                      // bytes
-	rate                      // per second
+	plain      dimension = iota // a count, a share, a ratio
+	duration                    // seconds
+	size                        // bytes
+	rate                        // per second
+	growthRate                  // a share of itself per second
 )
 
 func (d dimension) String() string {
-	return [...]string{"a plain number", "a time", "a size", "a rate"}[d]
+	return [...]string{"a plain number", "a time", "a size", "a rate", "a slope"}[d]
 }
+
+// product returns the dimension of a product; false, and that of the first, where
+// it makes no figure.
+func product(a, b dimension) (dimension, bool) {
+	switch {
+	case a == plain:
+		return b, true
+	case b == plain:
+		return a, true
+	case a == duration && b.perTime() || a.perTime() && b == duration:
+		return plain, true
+	}
+	return a, false
+}
+
+// quotient does the same for a over b.
+func quotient(a, b dimension) (dimension, bool) {
+	switch {
+	case a == b || a.perTime() && b.perTime():
+		return plain, true
+	case b == plain:
+		return a, true
+	case a == plain && b == duration:
+		return rate, true
+	case a == plain && b.perTime():
+		return duration, true
+	}
+	return a, false
+}
+
+// perTime tells whether a dimension is one over a time.
+func (d dimension) perTime() bool { return d == rate || d == growthRate }
 
 // A unit is what may stand right behind a number.
 //
@@ -41,6 +74,8 @@ func units() []unit {
 		{"ms", 1, 1e3, duration},
 		{"s", 1, 1, duration},
 		{"m", 60, 1, duration},
+		{"min", 60, 1, duration},
+		{"h", 3600, 1, duration},
 		{"B", 1, 1, size},
 		{"KB", 1e3, 1, size},
 		{"MB", 1e6, 1, size},
@@ -50,6 +85,11 @@ func units() []unit {
 		{"GiB", 1 << 30, 1, size},
 		{"%", 1, 100, plain},
 		{"/s", 1, 1, rate},
+		{"/min", 1, 60, rate},
+		{"/h", 1, 3600, rate},
+		{"%/s", 1, 100, rate},
+		{"%/min", 1, 100 * 60, rate},
+		{"%/h", 1, 100 * 3600, rate},
 	}
 }
 
@@ -79,9 +119,9 @@ func takeUnits(text []rune) (blanked string, found map[int]unit, faults []error)
 			from := i
 			switch {
 			case at(i) == '%':
-				i++
-			case at(i) == '/' && at(i+1) == 's' && !isWord(at(i+2)):
-				i += 2
+				i = skipPer(text, i+1)
+			case at(i) == '/':
+				i = skipPer(text, i)
 			default:
 				for i < len(text) && isWord(text[i]) {
 					i++
@@ -142,6 +182,27 @@ func skipNumber(text []rune, i int) int {
 		if j < len(text) && isDigit(text[j]) {
 			i = j
 			digits()
+		}
+	}
+	return i
+}
+
+// skipPer returns the position behind a /s, /min or /h that begins at i, or i
+// when there is none. Min may also be the function of that name.
+func skipPer(text []rune, i int) int {
+	if i >= len(text) || text[i] != '/' {
+		return i
+	}
+	end := i + 1
+	for end < len(text) && isWord(text[end]) {
+		end++
+	}
+	switch string(text[i+1 : end]) {
+	case "s", "h":
+		return end
+	case "min":
+		if next := strings.TrimLeftFunc(string(text[end:]), unicode.IsSpace); !strings.HasPrefix(next, "(") {
+			return end
 		}
 	}
 	return i

@@ -51,13 +51,40 @@ type diagnosis struct {
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	var asJSON bool
-	var length string
+	var (
+		asJSON bool
+		length string
+		c      calibration
+	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "What can be measured on this machine, and how well",
-		Args:  noArgs,
+		Long: `Doctor says what can be measured on this machine, and how well.
+
+With --calibrate it proves that dyno's figures are right: it measures servers
+whose answer is known, has comparisons find differences that are planted, or not
+there, and starves generators to see that their trials are called invalid. That
+takes some minutes. With --long it takes hours, and writes a document with its
+raw data. Figures that miss their limits are in the tables; they are an error
+only with --strict.`,
+		Example: `  dyno doctor
+  dyno doctor --calibrate
+  dyno doctor --calibrate --only aa,power --comparisons 50 --slow 2%,5%
+  dyno doctor --calibrate --long --docs docs`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.given = cmd.Flags().Changed
+			if c.wanted {
+				if c.given("json") || c.given("duration") {
+					return usage("the raw data of a calibration are in the folder that --raw names", "--json and --duration are of the self-test, not of --calibrate")
+				}
+				return a.calibrate(cmd.Context(), &c)
+			}
+			for _, flag := range calibrationFlags() {
+				if c.given(flag) {
+					return usage("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", flag)
+				}
+			}
 			d, err := experiment.ParseDuration(length)
 			if err != nil || d <= 0 {
 				return usage("such as 2s", "--duration %q: want a duration", length)
@@ -77,8 +104,10 @@ func (a *app) doctorCommand() *cobra.Command {
 			return printDiagnosis(a.stdout, &result)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVarP(&length, "duration", "z", "2s", "of each part of the self-test")
+	f := cmd.Flags()
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.StringVarP(&length, "duration", "z", "2s", "of each part of the self-test")
+	c.flags(f)
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"dyno/engine"
 	"dyno/experiment"
+	"dyno/rundir"
 	"dyno/target"
 	"dyno/trial"
 )
@@ -21,6 +22,7 @@ const (
 	exitUsage       = 2
 	exitTarget      = 3
 	exitInvalid     = 4
+	exitRegression  = 5
 	exitThreshold   = 99
 	exitInterrupted = 130
 	exitTerminated  = 143
@@ -77,6 +79,10 @@ func classify(err error) (code int, hint string) {
 		return exitUsage, ""
 	case errors.Is(err, syscall.ENOSPC):
 		return exitFailed, "make room on the disk, or name a folder on another one with --out"
+	case errors.Is(err, rundir.ErrFinished):
+		return exitUsage, "dyno report prints it"
+	case errors.Is(err, rundir.ErrBusy):
+		return exitUsage, ""
 	case errors.As(err, &folder):
 		return exitUsage, "name another folder with --out"
 	case errors.As(err, &plan):

@@ -65,7 +65,7 @@ func TestExitCode(t *testing.T) {
 
 // An invalid run says so before its thresholds do.
 func TestJudged(t *testing.T) {
-	broken := []rundir.Threshold{{Text: "a < 1", OK: true}, {Text: "b < 1"}}
+	broken := []rundir.Threshold{{Text: "a < 1", OK: true, Outcome: rundir.Kept}, {Text: "b < 1", Outcome: rundir.Broken}}
 	for _, c := range []struct {
 		run  rundir.Run
 		want int
@@ -74,7 +74,7 @@ func TestJudged(t *testing.T) {
 		{rundir.Run{Valid: true, Thresholds: broken}, exitThreshold},
 		{rundir.Run{Thresholds: broken}, exitInvalid},
 	} {
-		err := judged(&c.run)
+		err := judged(&c.run, false)
 		if got := exitCode(t.Context(), err, new(strings.Builder)); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.run, got, c.want)
 		}

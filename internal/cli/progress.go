@@ -103,17 +103,33 @@ func (p *progress) End(t *rundir.Trial) {
 		if failed := t.Counts.Sent - t.Counts.OK; failed > 0 {
 			row += fmt.Sprintf("  failed %d", failed)
 		}
+	case len(t.Measures) > 0: // a program
+		row += report.Seconds(t.WindowSeconds)
 	}
 	p.show(row, true)
 	p.reset()
 }
 
 func (p *progress) name() string {
-	if p.planned.Of == 1 {
-		return report.Printable(p.planned.Variant)
+	next, count := p.planned, ""
+	switch {
+	case next.Of == 1:
+		return report.Printable(next.Variant)
+	case next.Of > 0:
+		count = fmt.Sprintf("%*d/%d", len(fmt.Sprint(next.Of)), next.Number, next.Of)
+	case next.Round > 0:
+		count = fmt.Sprintf("%4d  round %d", next.Number, next.Round)
+	default:
+		count = fmt.Sprintf("%4d", next.Number)
 	}
-	digits := len(fmt.Sprint(p.planned.Of))
-	return fmt.Sprintf("%*d/%d  %-*s", digits, p.planned.Number, p.planned.Of, p.planned.Width, report.Printable(p.planned.Variant))
+	name := fmt.Sprintf("%s  %-*s", count, next.Width, report.Printable(next.Variant))
+	switch next.Purpose {
+	case rundir.PurposePilot:
+		name += "  pilot"
+	case rundir.PurposeProbe:
+		name += "  at " + report.Count(next.Rate) + "/s"
+	}
+	return name
 }
 
 // show writes a row; a final one stays on the terminal.

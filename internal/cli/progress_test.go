@@ -64,6 +64,29 @@ func TestProgressRows(t *testing.T) {
 	}
 }
 
+// What is known beforehand of a trial depends on the design.
+func TestProgressNames(t *testing.T) {
+	for _, c := range []struct {
+		next trial.Planned
+		want string
+	}{
+		{trial.Planned{Number: 1, Of: 1, Variant: "http", Width: 4}, "http  1.50 s"},
+		{trial.Planned{Number: 3, Of: 12, Round: 2, Variant: "pool", Width: 6}, " 3/12  pool    1.50 s"},
+		{trial.Planned{Number: 2, Of: 12, Variant: "pool", Width: 4, Purpose: rundir.PurposePilot}, " 2/12  pool  pilot  1.50 s"},
+		{trial.Planned{Number: 2, Variant: "pool", Width: 4, Purpose: rundir.PurposePilot}, "   2  pool  pilot  1.50 s"},
+		{trial.Planned{Number: 17, Round: 9, Rounds: 40, Variant: "pool", Width: 4}, "  17  round 9  pool  1.50 s"},
+		{trial.Planned{Number: 17, Round: 2, Rounds: 5, Variant: "pool", Width: 4, Purpose: rundir.PurposeProbe, Rate: 1500}, "  17  round 2  pool  at 1.50k/s  1.50 s"},
+	} {
+		var b bytes.Buffer
+		p := newProgress(&b, false)
+		p.Begin(c.next)
+		p.End(&rundir.Trial{WindowSeconds: 1.5, Measures: map[string]float64{"x": 1}})
+		if got := strings.TrimSuffix(b.String(), "\n"); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestProgressRepaints(t *testing.T) {
 	var b bytes.Buffer
 	p := newProgress(&b, false)

@@ -52,8 +52,8 @@ func (q *quickLoad) defaults() {
 	q.given = func(string) bool { return false }
 }
 
+// flags registers the flags with their present values as the defaults.
 func (q *quickLoad) flags(f *pflag.FlagSet) {
-	q.defaults()
 	f.IntVarP(&q.connections, "connections", "c", q.connections, "closed loop: connections, each with one request under way; open loop: the most there may be")
 	f.Uint64VarP(&q.requests, "requests", "n", 0, "end after so many requests")
 	f.StringVarP(&q.rate, "rate", "R", "", "open loop: requests in all, such as 5000, 5000/s or 300/min")
@@ -67,6 +67,17 @@ func (q *quickLoad) flags(f *pflag.FlagSet) {
 	f.Uint64Var(&q.seed, "seed", q.seed, "of everything random")
 	f.StringArrayVar(&q.thresholds, "threshold", nil, "a condition such as 'response.p99 < 80ms'; a broken one is exit code 99")
 	q.given = f.Changed
+}
+
+func (q *quickLoad) httpFlags(f *pflag.FlagSet) {
+	f.StringVarP(&q.method, "method", "X", q.method, "request method")
+	f.StringArrayVarP(&q.headers, "header", "H", nil, "header line `'Name: value'`; may be repeated")
+	f.StringVar(&q.body, "body", "", "request body, or @file")
+}
+
+func (q *quickLoad) tcpFlags(f *pflag.FlagSet) {
+	f.StringVar(&q.payload, "payload", q.payload, "bytes of a message, such as 64 or 1KiB")
+	f.StringVar(&q.framing, "framing", q.framing, "echo: as many bytes back; line: up to a line feed; length-prefixed: 4 bytes of length, then that many")
 }
 
 func (a *app) httpCommand() *cobra.Command {
@@ -87,10 +98,9 @@ func (a *app) httpCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	q.defaults()
 	q.flags(f)
-	f.StringVarP(&q.method, "method", "X", q.method, "request method")
-	f.StringArrayVarP(&q.headers, "header", "H", nil, "header line `'Name: value'`; may be repeated")
-	f.StringVar(&q.body, "body", "", "request body, or @file")
+	q.httpFlags(f)
 	out.flags(f, "none is kept")
 	return cmd
 }
@@ -117,9 +127,9 @@ func (a *app) tcpCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	q.defaults()
 	q.flags(f)
-	f.StringVar(&q.payload, "payload", q.payload, "bytes of a message, such as 64 or 1KiB")
-	f.StringVar(&q.framing, "framing", q.framing, "echo: as many bytes back; line: up to a line feed; length-prefixed: 4 bytes of length, then that many")
+	q.tcpFlags(f)
 	out.flags(f, "none is kept")
 	return cmd
 }
@@ -128,12 +138,23 @@ func (a *app) quick(ctx context.Context, e *experiment.Experiment, err error, ou
 	if err != nil {
 		return &failure{exitUsage, err, ""}
 	}
-	return a.measure(ctx, e, out, true)
+	return a.measure(ctx, job{experiment: e, output: out, quick: true})
 }
 
+// http returns the plan of one trial of an HTTP server.
 func (q *quickLoad) http(url string) (*experiment.Experiment, error) {
-	var faults []error
-	v := experiment.DefaultVariant(experiment.HTTP)
+	v, faults := q.httpVariant(url)
+	return q.experiment("http", faults, v)
+}
+
+// tcp returns the plan of one trial of a TCP server.
+func (q *quickLoad) tcp(address string) (*experiment.Experiment, error) {
+	v, faults := q.tcpVariant(address)
+	return q.experiment("tcp", faults, v)
+}
+
+func (q *quickLoad) httpVariant(url string) (v experiment.Variant, faults []error) {
+	v = experiment.DefaultVariant(experiment.HTTP)
 	v.Target.URL = url
 	if q.unix != "" {
 		v.Target.Address = "unix:" + q.unix
@@ -156,34 +177,32 @@ func (q *quickLoad) http(url string) (*experiment.Experiment, error) {
 		}
 		r.Body = string(body)
 	}
-	return q.experiment("http", v, faults)
+	v.Target.Complete()
+	return v, append(faults, q.load(&v.Load)...)
 }
 
-func (q *quickLoad) tcp(address string) (*experiment.Experiment, error) {
-	v := experiment.DefaultVariant(experiment.TCP)
+func (q *quickLoad) tcpVariant(address string) (v experiment.Variant, faults []error) {
+	v = experiment.DefaultVariant(experiment.TCP)
 	v.Target.Address = address
 	if q.unix != "" {
 		v.Target.Address = "unix:" + q.unix
 	}
-	var faults []error
 	size, err := experiment.ParseSize(q.payload)
 	if err != nil {
 		faults = append(faults, fmt.Errorf("--payload: %w", err))
 	}
 	v.Load.Payload, v.Load.Framing = size, q.framing
-	return q.experiment("tcp", v, faults)
+	v.Target.Complete()
+	return v, append(faults, q.load(&v.Load)...)
 }
 
-// experiment completes the plan with the load. It reports the faults of all
-// flags, and judges the plan only when each flag can be read.
-func (q *quickLoad) experiment(name string, v experiment.Variant, faults []error) (*experiment.Experiment, error) {
+// load completes a load. It reports the faults of all flags.
+func (q *quickLoad) load(l *experiment.Load) (faults []error) {
 	fault := func(flag string, err error) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
 		}
 	}
-	v.Target.Complete()
-	l := &v.Load
 	for _, d := range []struct {
 		flag, value string
 		to          *time.Duration
@@ -192,6 +211,10 @@ func (q *quickLoad) experiment(name string, v experiment.Variant, faults []error
 		{"warmup", q.warmup, &l.Warmup},
 		{"timeout", q.timeout, &l.Timeout},
 	} {
+		if d.flag == "warmup" && d.value == automatic {
+			l.Warmup = 0 // a pilot will say
+			continue
+		}
 		var err error
 		*d.to, err = experiment.ParseDuration(d.value)
 		fault(d.flag, err)
@@ -207,26 +230,48 @@ func (q *quickLoad) experiment(name string, v experiment.Variant, faults []error
 	}
 	if q.rate == "" {
 		l.Closed = &experiment.Closed{Connections: q.connections, Think: experiment.Think{Distribution: experiment.ThinkNone}}
-	} else {
-		rate, err := pace.ParseRate(q.rate)
-		fault("rate", err)
-		l.Open = experiment.DefaultOpen()
-		l.Open.Rate, l.Open.Arrivals = rate, q.arrivals
-		if q.given("connections") {
-			l.Open.MaxConnections = q.connections
-		}
+		return faults
 	}
+	rate, err := pace.ParseRate(q.rate)
+	fault("rate", err)
+	l.Open = experiment.DefaultOpen()
+	l.Open.Rate, l.Open.Arrivals = rate, q.arrivals
+	if q.given("connections") {
+		l.Open.MaxConnections = q.connections
+	}
+	return faults
+}
+
+// experiment makes a plan of one round of these variants. It judges the plan
+// only when each flag could be read.
+func (q *quickLoad) experiment(name string, faults []error, variants ...experiment.Variant) (*experiment.Experiment, error) {
 	e := &experiment.Experiment{
 		Name:       name,
 		Design:     experiment.Design{Rounds: 1, Seed: q.seed},
-		Variants:   []experiment.Variant{v},
+		Variants:   variants,
 		Thresholds: q.thresholds,
+	}
+	return judgedPlan(e, faults)
+}
+
+// judgedPlan checks a plan made of flags. Only when each flag could be read, its
+// parts are held against each other.
+func judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experiment, error) {
+	e.Complete()
+	var names []string
+	for _, v := range e.Variants {
+		names = append(names, v.Name)
+	}
+	for _, t := range e.Thresholds {
+		if err := verdict.CheckThreshold(t, names); err != nil {
+			faults = append(faults, fmt.Errorf("--threshold %q: %w", t, err))
+		}
+	}
+	if err := verdict.CheckMetric(e.Design.Metric); err != nil {
+		faults = append(faults, fmt.Errorf("--metric %q: %w", e.Design.Metric, err))
 	}
 	if len(faults) == 0 {
 		faults = append(faults, e.Validate())
-	}
-	for _, t := range q.thresholds {
-		fault(fmt.Sprintf("threshold %q", t), verdict.CheckThreshold(t, []string{v.Name}))
 	}
 	return e, errors.Join(faults...)
 }

@@ -1,42 +1,80 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"dyno/report"
 	"dyno/rundir"
+	"dyno/verdict"
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var format, variant, tag string
+	var (
+		format, variant, tag string
+		rejudge              bool
+	)
+	formats := map[string]func(w io.Writer, f *rundir.Folder) error{
+		"text":  report.Text,
+		"json":  func(w io.Writer, f *rundir.Folder) error { return report.JSON(w, &f.Run) },
+		"junit": func(w io.Writer, f *rundir.Folder) error { return report.JUnit(w, &f.Run) },
+		"bench": report.Benchmark,
+		"hgrm": func(w io.Writer, f *rundir.Folder) error {
+			if err := report.Hgrm(w, f, variant, tag); err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			return nil
+		},
+	}
+	names := append(slices.Sorted(maps.Keys(formats)), "markdown")
 	cmd := &cobra.Command{
-		Use:   "report RUN",
-		Short: "Print the results of a run folder",
+		Use:   "report RUN…",
+		Short: "Print the results of a run folder; as Markdown, of several",
 		Example: `  dyno report runs/relay-models-20260101-120000
+  dyno report --format markdown runs/r1-models runs/r1-mechanisms
+  dyno report --format bench runs/relay-models-20260101-120000 | benchstat /dev/stdin
   dyno report --format hgrm --variant epoll-100 --tag service runs/relay-models-20260101-120000`,
-		Args: exactArgs(1, "a run folder"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			folder, err := rundir.Open(args[0])
-			if err != nil {
-				return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("as in: "+cmd.UseLine(), "dyno report: want a run folder")
 			}
-			switch format {
-			case "text":
-				return report.Text(a.stdout, folder)
-			case "json":
-				return report.JSON(a.stdout, &folder.Run)
-			case "hgrm":
-				if err := report.Hgrm(a.stdout, folder, variant, tag); err != nil {
-					return &failure{exitUsage, err, ""}
+			write := formats[format]
+			switch {
+			case write == nil && format != "markdown":
+				return usage("one of "+strings.Join(names, ", "), "--format %q is not possible", format)
+			case write != nil && len(args) > 1:
+				return usage("one at a time, or --format markdown", "--format %s is of one run, and there are %d", format, len(args))
+			}
+			var folders []*rundir.Folder
+			for _, dir := range args {
+				folder, err := rundir.Open(dir)
+				if err != nil {
+					return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
 				}
-				return nil
+				if rejudge {
+					if err := errors.Join(verdict.Judge(folder), folder.Rewrite()); err != nil {
+						return fmt.Errorf("%s: %w", dir, err)
+					}
+				}
+				folders = append(folders, folder)
 			}
-			return usage("text, json or hgrm", "--format %q is not possible", format)
+			if write == nil {
+				return report.Markdown(a.stdout, folders...)
+			}
+			return write(a.stdout, folders[0])
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&format, "format", "text", "text, json or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
+	f.StringVar(&format, "format", "text", "text, markdown, json, junit, bench (Go benchmark format, for benchstat) or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
 	f.StringVar(&tag, "tag", "response", "hgrm: response, service, send_lag, generator_lag, first_byte, failed or connect")
+	f.BoolVar(&rejudge, "judge", false, "judge the run anew, by this version's rules, and keep that verdict in the folder")
 	return cmd
 }

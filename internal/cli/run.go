@@ -37,19 +37,24 @@ func (o *output) flags(f *pflag.FlagSet, dir string) {
 
 func (a *app) runCommand() *cobra.Command {
 	var (
-		out   output
-		o     experiment.Options
-		quick quickLoad
+		out    output
+		o      = fileOptions()
+		quick  quickLoad
+		resume string
 	)
 	cmd := &cobra.Command{
 		Use:   "run FILE…",
 		Short: "Run experiments; a URL instead of a file is a quick load",
 		Example: `  dyno run experiments/reports/R1-concurrency-models.yaml
   dyno run --short --set seed=7 relay.yaml
+  dyno run --resume runs/relay-models-20260101-120000
   dyno run http://127.0.0.1:8080/`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && resume == "" {
 				return usage("as in: dyno run experiment.yaml", "dyno run: want at least one file")
+			}
+			if len(args) > 0 && resume != "" {
+				return usage("the run folder holds its experiment; leave the file away", "--resume goes on with one run, and there is %q too", args[0])
 			}
 			return nil
 		},
@@ -60,7 +65,9 @@ func (a *app) runCommand() *cobra.Command {
 			if len(args) > 1 && out.json != "" && out.json != "-" {
 				return usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
 			}
-			o.CheckThreshold, o.CheckClaim = verdict.CheckThreshold, verdict.CheckClaim
+			if resume != "" {
+				return a.resume(cmd.Context(), resume, out)
+			}
 			// All files are read before the first is run: a fault in the last one
 			// should not cost the time of the others.
 			var experiments []*experiment.Experiment
@@ -81,26 +88,73 @@ func (a *app) runCommand() *cobra.Command {
 			if err := errors.Join(faults...); err != nil {
 				return &failure{exitUsage, err, ""}
 			}
+			// What became of one experiment says nothing about the next. The exit code
+			// is that of the first that went wrong.
+			var failed []error
 			for _, e := range experiments {
-				if err := a.measure(cmd.Context(), e, out, false); err != nil {
-					return err
+				failed = append(failed, a.measure(cmd.Context(), job{experiment: e, output: out}))
+				if cmd.Context().Err() != nil {
+					break
 				}
 			}
-			return nil
+			return errors.Join(failed...)
 		},
 	}
 	f := cmd.Flags()
 	out.flags(f, "runs/NAME-TIME")
 	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
-	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its rounds or seed, as `NAME=VALUE`")
+	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its rounds, seed, stop, margin, metric, warmup or window, as `NAME=VALUE`")
+	f.StringVar(&resume, "resume", "", "go on with the interrupted run in this `DIR`: whole rounds stand, a broken one is measured anew")
 	quick.defaults()
 	return cmd
+}
+
+// fileOptions returns the options with which every experiment file is read.
+func fileOptions() experiment.Options {
+	return experiment.Options{
+		CheckThreshold: verdict.CheckThreshold,
+		CheckClaim:     verdict.CheckClaim,
+		CheckMetric:    verdict.CheckMetric,
+	}
+}
+
+// resume goes on with an interrupted run, whose experiment is in its folder.
+func (a *app) resume(ctx context.Context, dir string, out output) error {
+	if out.dir != "" {
+		return usage("leave --out away", "--resume names the run folder already")
+	}
+	folder, err := rundir.Open(dir)
+	if err != nil {
+		return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+	}
+	plan := &folder.Run.Plan
+	if plan.Source == "" {
+		return usage("run it again", "%s: the run was made of flags, and there is no file to go on from", dir)
+	}
+	o := fileOptions()
+	o.Short, o.Set = plan.Short, plan.Set
+	e, err := experiment.Parse(plan.File, []byte(plan.Source), o)
+	if err != nil {
+		return &failure{exitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again"}
+	}
+	out.dir = dir
+	return a.measure(ctx, job{experiment: e, output: out, resume: true})
+}
+
+// A job is an experiment to run, and what becomes of the results.
+type job struct {
+	experiment *experiment.Experiment
+	output     output
+	quick      bool // a quick load, which keeps no folder unless it is asked to
+	resume     bool // the folder is there and holds a part of the run
+	regression bool // one is an error
 }
 
 // measure runs an experiment, judges it and prints the results. A quick load
 // that names no folder leaves none, unless it was cut short: then the folder is
 // all there is of what was measured.
-func (a *app) measure(ctx context.Context, e *experiment.Experiment, out output, quick bool) (err error) {
+func (a *app) measure(ctx context.Context, j job) (err error) {
+	e, out := j.experiment, j.output
 	// Opened now: a file that cannot be written should not cost the time of a run.
 	var asJSON *os.File
 	if out.json != "" && out.json != "-" {
@@ -111,7 +165,7 @@ func (a *app) measure(ctx context.Context, e *experiment.Experiment, out output,
 	}
 	dir, keep := out.dir, true
 	switch {
-	case dir == "" && quick:
+	case dir == "" && j.quick:
 		var temp string
 		if temp, err = os.MkdirTemp("", "dyno-"); err != nil {
 			return err
@@ -129,13 +183,20 @@ func (a *app) measure(ctx context.Context, e *experiment.Experiment, out output,
 	if err != nil {
 		return err
 	}
-	ran := trial.Run(ctx, e, trial.Options{
+	o := trial.Options{
 		Dir:     dir,
 		Program: program,
 		Command: append([]string{"dyno"}, a.args...),
 		Version: version(),
 		Watcher: newProgress(a.stderr, out.quiet),
-	})
+		Referee: verdict.Referee{},
+	}
+	var ran error
+	if j.resume {
+		ran = trial.Resume(ctx, e, o)
+	} else {
+		ran = trial.Run(ctx, e, o)
+	}
 	var none *trial.FolderError
 	if errors.As(ran, &none) {
 		return ran
@@ -152,7 +213,7 @@ func (a *app) measure(ctx context.Context, e *experiment.Experiment, out output,
 	if ran != nil && !keep {
 		keep = slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool { return t.Counts.Sent > 0 })
 	}
-	if keep && (!out.quiet || out.dir == "" && quick) {
+	if keep && (!out.quiet || out.dir == "" && j.quick) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
 	}
 	err = a.print(folder, out.json, asJSON)
@@ -162,7 +223,7 @@ func (a *app) measure(ctx context.Context, e *experiment.Experiment, out output,
 	if err := errors.Join(rewritten, err); err != nil {
 		return err
 	}
-	return judged(&folder.Run)
+	return judged(&folder.Run, j.regression)
 }
 
 // print writes the results: JSON where it was asked for, and the text unless
@@ -179,19 +240,35 @@ func (a *app) print(folder *rundir.Folder, json string, file *os.File) error {
 }
 
 // judged turns a verdict into the command's error.
-func judged(run *rundir.Run) error {
-	var broken []string
+func judged(run *rundir.Run, regression bool) error {
+	if !run.Valid {
+		return &failure{exitInvalid, errors.New("the run is invalid: its figures say more about the generator or the machine than about the target"),
+			"the flags above say why, and what would help"}
+	}
+	if regression {
+		var worse []string
+		for _, c := range verdict.Regressions(run) {
+			worse = append(worse, fmt.Sprintf("%s of %s is %.3g times that of %s", c.Metric, c.Variant, *c.Ratio.Estimate, c.Base))
+		}
+		if err := regressed(worse); err != nil {
+			return err
+		}
+	}
+	var broken, open []string
 	for _, t := range run.Thresholds {
-		if !t.OK {
+		switch t.Outcome {
+		case rundir.Broken:
 			broken = append(broken, t.Text)
+		case rundir.Undecided:
+			open = append(open, t.Text)
 		}
 	}
 	switch {
-	case !run.Valid:
-		return &failure{exitInvalid, errors.New("the run is invalid: its figures say more about the generator or the machine than about the target"),
-			"the flags above say why, and what would help"}
 	case len(broken) > 0:
-		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), ""}
+		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(slices.Compact(broken), "; ")), ""}
+	case len(open) > 0:
+		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(slices.Compact(open), "; ")),
+			"the interval reaches over the limit, or a figure is missing: more rounds or a longer window would tell"}
 	}
 	return nil
 }

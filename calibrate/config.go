@@ -1,0 +1,147 @@
+package calibrate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The tables, in the order in which they are made.
+const (
+	Oracles = "oracles"
+	Peers   = "peers"
+	AA      = "aa"
+	Power   = "power"
+	Flags   = "flags"
+)
+
+// Tables lists all tables.
+func Tables() []string { return []string{Oracles, Peers, AA, Power, Flags} }
+
+// TruthCommand is the hidden command of dyno's program that starts servers of
+// package truth.
+const TruthCommand = "__truth"
+
+// A Config says what to measure, and how long.
+type Config struct {
+	Program string   // dyno's own program, which is started for servers and limited generators
+	Command []string // how dyno was called, for the record
+	Version string   // dyno's
+	Only    []string // tables to make
+	Raw     string   // folder for the raw CSV files, which is made; empty: none are written
+
+	Window  time.Duration // of an oracle
+	Repeats int           // of the oracle that needs several, M/M/1
+	Periods int           // of the freezing server, a second each, for dyno and for each peer
+
+	Comparisons int           // how many
+	Slow        []float64     // the planted slowdowns, shares
+	Rounds      int           // of a comparison
+	Warmup      time.Duration // of its trials
+	Trial       time.Duration // their window
+	Connections int           // closed loop
+	Work        time.Duration // CPU time of a request
+
+	FlagTrials int           // for each kind of trouble and loop
+	FlagWindow time.Duration // of each
+
+	Progress io.Writer // a line for each step; nil: none
+}
+
+// Quick returns what takes some minutes.
+func Quick() Config {
+	return Config{
+		Only: Tables(), Window: 3 * time.Second, Repeats: 3, Periods: 5,
+		Comparisons: 10, Slow: []float64{0.05}, Rounds: 8, Warmup: 100 * time.Millisecond, Trial: 250 * time.Millisecond,
+		Connections: 16, Work: 30 * time.Microsecond,
+		FlagTrials: 5, FlagWindow: time.Second,
+	}
+}
+
+// Long returns what takes some hours and stands behind published figures.
+func Long() Config {
+	c := Quick()
+	c.Window, c.Repeats, c.Periods = 20*time.Second, 20, 20
+	c.Comparisons, c.Slow = 200, []float64{0.01, 0.02, 0.05, 0.10}
+	c.FlagTrials = 100
+	return c
+}
+
+// Validate reports every fault of the configuration, or nil.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("calibrate: "+format, args...)) }
+	if c.Program == "" {
+		fault("program: want dyno's own")
+	}
+	if len(c.Only) == 0 {
+		fault("tables: want at least one of %s", strings.Join(Tables(), ", "))
+	}
+	for _, t := range c.Only {
+		if !slices.Contains(Tables(), t) {
+			fault("table %q: want one of %s", t, strings.Join(Tables(), ", "))
+		}
+	}
+	for _, d := range []struct {
+		name     string
+		value    time.Duration
+		min, max time.Duration
+	}{
+		{"window of an oracle", c.Window, 100 * time.Millisecond, time.Hour},
+		{"warm-up of a comparison", c.Warmup, 0, time.Minute},
+		{"window of a comparison", c.Trial, 100 * time.Millisecond, time.Hour},
+		{"work of a request", c.Work, time.Microsecond, 10 * time.Millisecond},
+		{"window of a flag's trial", c.FlagWindow, 100 * time.Millisecond, time.Hour},
+	} {
+		if d.value < d.min || d.value > d.max {
+			fault("%s: %v: want %v to %v", d.name, d.value, d.min, d.max)
+		}
+	}
+	for _, n := range []struct {
+		name     string
+		value    int
+		min, max int
+	}{
+		{"repeats", c.Repeats, 2, 1000},
+		{"periods of the freezing server", c.Periods, 1, 3600},
+		{"comparisons", c.Comparisons, 1, 100_000},
+		{"rounds", c.Rounds, 2, 1000},
+		{"connections", c.Connections, 1, 10_000},
+		{"trials for each flag", c.FlagTrials, 1, 100_000},
+	} {
+		if n.value < n.min || n.value > n.max {
+			fault("%s: %d: want %d to %d", n.name, n.value, n.min, n.max)
+		}
+	}
+	if len(c.Slow) == 0 && slices.Contains(c.Only, Power) {
+		fault("slowdowns: want at least one")
+	}
+	seen := map[float64]bool{}
+	for _, s := range c.Slow {
+		if !(s > 0 && s <= 1) {
+			fault("slowdown %v: want more than 0 and at most 100 %%", s)
+		}
+		if seen[s] {
+			fault("slowdown %v: is listed twice", s)
+		}
+		seen[s] = true
+	}
+	return errors.Join(faults...)
+}
+
+// ParseShare reads a share: 5% or 0.05.
+func ParseShare(s string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v <= 1) {
+		return 0, fmt.Errorf("%q is not a share; such as 5%% or 0.05", s)
+	}
+	return v, nil
+}

@@ -1,0 +1,20 @@
+// Package calibrate proves, on the user's machine, that dyno's figures are right.
+// It measures what is known beforehand and says how far off the figures are:
+//
+//	oracles  servers with a known answer (package truth), and the kernel's own
+//	         time stamps where they may be read
+//	peers    what other load generators say of a server that freezes
+//	aa       comparisons of a server with itself: how often is a difference
+//	         found that is not there
+//	power    comparisons with a server that is slower by a known share: how
+//	         often is that found, and does the interval hold the true ratio
+//	flags    generators that are starved, or have a noisy neighbour: are their
+//	         trials called invalid, and healthy ones not
+//
+// Run measures; what came out are values (Reading, Comparison, Trial) and their
+// sums (Tally, FlagShare), which Text and Markdown write as tables. Every raw row
+// is written to a CSV file as soon as it is known, so that a calibration that was
+// cut short keeps what it has measured.
+//
+// Servers have the first CPU that the process may use, the generator the last.
+package calibrate

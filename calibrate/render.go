@@ -1,0 +1,309 @@
+package calibrate
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"dyno/truth"
+)
+
+// A table is what Text and Markdown both write.
+type table struct {
+	title  string
+	intro  []string
+	head   []string
+	rows   [][]string
+	footer []string
+}
+
+// Text writes the result for a terminal.
+func Text(w io.Writer, r *Result) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", machine(r))
+	for _, t := range r.tables() {
+		fmt.Fprintf(&b, "\n%s\n", t.title)
+		for _, line := range t.intro {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+		var aligned strings.Builder
+		tw := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
+		for _, row := range append([][]string{t.head}, t.rows...) {
+			fmt.Fprintf(tw, "  %s\n", strings.Join(row, "\t"))
+		}
+		if err := tw.Flush(); err != nil {
+			return err
+		}
+		for line := range strings.Lines(aligned.String()) {
+			b.WriteString(strings.TrimRight(line, " \n") + "\n")
+		}
+		for _, line := range t.footer {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	if len(r.Notes) > 0 {
+		b.WriteString("\nnotes\n")
+		for _, n := range r.Notes {
+			fmt.Fprintf(&b, "  %s\n", n)
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", summary(r))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Markdown writes the result as a document. Folder is where the raw files are, as
+// a link from the document has it.
+func Markdown(w io.Writer, r *Result, folder string) error {
+	var b strings.Builder
+	b.WriteString("# Calibration\n\n")
+	b.WriteString("What dyno measures of servers whose answer is known. Written by `dyno doctor --calibrate --long`.\n\n")
+	for _, line := range [][2]string{
+		{"machine", machine(r)},
+		{"CPUs", fmt.Sprintf("servers on CPU %d, generator on CPU %d", r.ServerCPU, r.LoadCPU)},
+		{"date", r.Started.UTC().Format(time.DateOnly)},
+		{"took", r.Finished.Sub(r.Started).Round(time.Second).String()},
+		{"dyno", r.Config.Version + ", " + r.Environment.GoVersion},
+		{"command", "`" + strings.Join(r.Config.Command, " ") + "`"},
+	} {
+		fmt.Fprintf(&b, "- %s: %s\n", line[0], line[1])
+	}
+	fmt.Fprintf(&b, "\n%s\n", summary(r))
+	for _, t := range r.tables() {
+		fmt.Fprintf(&b, "\n## %s\n\n", t.title)
+		for _, line := range t.intro {
+			fmt.Fprintf(&b, "%s\n", line)
+		}
+		if len(t.intro) > 0 {
+			b.WriteString("\n")
+		}
+		marks := make([]string, len(t.head))
+		for i := range marks {
+			marks[i] = "---"
+		}
+		for _, row := range append([][]string{t.head, marks}, t.rows...) {
+			cells := make([]string, len(t.head))
+			for i := range cells {
+				if i < len(row) {
+					cells[i] = strings.ReplaceAll(row[i], "|", `\|`)
+				}
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		}
+		if len(t.footer) > 0 {
+			b.WriteString("\n")
+		}
+		for _, line := range t.footer {
+			fmt.Fprintf(&b, "- %s\n", line)
+		}
+	}
+	if len(r.Notes) > 0 {
+		b.WriteString("\n## What was not possible, and what to know\n\n")
+		for _, n := range r.Notes {
+			fmt.Fprintf(&b, "- %s\n", n)
+		}
+	}
+	if len(r.Files) > 0 {
+		b.WriteString("\n## Raw data\n\n")
+		for _, f := range r.Files {
+			fmt.Fprintf(&b, "- [%s](%s/%s)\n", f, folder, f)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func machine(r *Result) string {
+	e := &r.Environment
+	text := fmt.Sprintf("%d × %s, Linux %s", e.CPUs, e.CPUModel, e.Kernel)
+	if e.Virtualisation != "" {
+		text += ", virtual"
+	}
+	return text
+}
+
+func summary(r *Result) string {
+	switch n := r.Missed(); n {
+	case 0:
+		return "No figure missed its limit."
+	case 1:
+		return "One figure missed its limit."
+	default:
+		return fmt.Sprintf("%d figures missed their limits.", n)
+	}
+}
+
+// tables lists those that have rows.
+func (r *Result) tables() []table {
+	var list []table
+	for _, t := range []table{
+		readingTable("Servers with a known answer", []string{
+			"The kernel's clock is that of its own time stamps on the packets, the referee. The server's leaves out",
+			"the way there and back and both wake-ups, and is not judged.",
+		}, r.Oracles),
+		readingTable("Other load generators at a server that freezes", []string{
+			"It stands still for 100 ms in every second. Expected is what happens to 2,000 requests/s that come evenly.",
+		}, r.Peers),
+		r.comparisonTable(),
+		r.flagTable(),
+	} {
+		if len(t.rows) > 0 {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func readingTable(title string, intro []string, readings []Reading) table {
+	t := table{title: title, intro: intro, head: []string{"of", "quantity", "expected", "measured", "deviation", "limit", ""}}
+	last := ""
+	for i := range readings {
+		r := &readings[i]
+		row := []string{r.Oracle, r.Quantity, "", quantity(r.Measured, r.Unit), "", "", string(r.Outcome())}
+		if r.Oracle == last {
+			row[0] = ""
+		}
+		last = r.Oracle
+		if r.Expected != nil {
+			row[2] = quantity(*r.Expected, r.Unit)
+		}
+		if d, ok := r.Deviation(); ok {
+			row[4] = signed(d, r.Unit)
+		}
+		if r.Limit != nil {
+			row[5] = "≤ " + quantity(*r.Limit, r.Unit)
+			if r.Expected != nil {
+				row[5] = "± " + quantity(*r.Limit, r.Unit)
+			}
+		}
+		t.rows = append(t.rows, row)
+		if line := r.Oracle + ": " + r.Note; r.Note != "" && !slices.Contains(t.footer, line) {
+			t.footer = append(t.footer, line)
+		}
+	}
+	return t
+}
+
+// saturated is the CPU share from which on a server counts as the bottleneck. Clock
+// ticks leave some doubt in short windows.
+const saturated = 0.95
+
+func (r *Result) comparisonTable() table {
+	c := &r.Config
+	t := table{
+		title: "Comparisons of servers whose ratio is known",
+		intro: []string{
+			fmt.Sprintf("Each of %d rounds with windows of %v, closed loop, %d connections, %v of work a request.", c.Rounds, c.Trial, c.Connections, c.Work),
+			"Found: the 95 % interval excludes 1. In brackets: 95 % interval of the chance, in percent (Clopper-Pearson).",
+			"Detectable: the median of what the runs declare they find in four of five; where declared: it was no more than what is planted.",
+			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth.",
+		},
+		head: []string{
+			"planted", "true ratio", "runs", "found", "truth covered", "wrong sign",
+			"detectable", "found where declared", "spread", "bias", "",
+		},
+	}
+	for _, tally := range r.Tallies() {
+		name := "none (A/A)"
+		if tally.Slow > 0 {
+			name = percent(tally.Slow)
+		}
+		t.rows = append(t.rows, []string{
+			name, strconv.FormatFloat(truth.SlowRatio(tally.Slow), 'f', 4, 64), strconv.Itoa(tally.Found.Of),
+			hits(tally.Found), hits(tally.Covered), hits(tally.WrongSign), percent(tally.Detectable), hits(tally.FoundDeclared),
+			percent(tally.Spread), percent(tally.Bias), worst(tally.judged()),
+		})
+		for _, j := range tally.judged() {
+			t.footer = append(t.footer, fmt.Sprintf("%s, %s: want %s to %s: %s", name, j.name, percent(j.low), percent(j.high), j.outcome))
+		}
+		if tally.Slow > 0 && tally.ServerCPU < saturated {
+			t.footer = append(t.footer, fmt.Sprintf("%s: the base was busy for only %s of the windows: it was not saturated, and the true ratio is nearer to 1 than planted", name, percent(tally.ServerCPU)))
+		}
+		if tally.Unclaimed > 0 {
+			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs gave no interval and are not counted", name, tally.Unclaimed))
+		}
+		if tally.Invalid > 0 {
+			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs were called invalid, and are counted", name, tally.Invalid))
+		}
+	}
+	return t
+}
+
+// worst returns the outcome that matters most.
+func worst(list []judged) string {
+	for _, o := range []Outcome{Missed, TooFew} {
+		if slices.ContainsFunc(list, func(j judged) bool { return j.outcome == o }) {
+			return string(o)
+		}
+	}
+	return string(Met)
+}
+
+func (r *Result) flagTable() table {
+	t := table{
+		title: "Generators in trouble",
+		intro: []string{"Trials that were called invalid, in brackets the 95 % interval of the chance, in percent. Of healthy generators that may be 5 %, of starved ones it must be 95 %."},
+		head:  []string{"generator", "loop", "trials", "called invalid", "by", ""},
+	}
+	for _, f := range r.FlagShares() {
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
+			kinds = append(kinds, fmt.Sprintf("%s %d", kind, f.Kinds[kind]))
+		}
+		t.rows = append(t.rows, []string{f.Trouble, f.Loop, strconv.Itoa(f.Invalid.Of), hits(f.Invalid), strings.Join(kinds, ", "), string(f.Outcome())})
+	}
+	return t
+}
+
+// hits writes a proportion with its interval.
+func hits(p Proportion) string {
+	if p.Of == 0 {
+		return "–"
+	}
+	i := p.Interval()
+	return fmt.Sprintf("%d/%d [%.1f, %.1f]", p.Hits, p.Of, 100*i.Low, 100*i.High)
+}
+
+func percent(share float64) string {
+	if math.IsNaN(share) || math.IsInf(share, 0) {
+		return "–"
+	}
+	text := strconv.FormatFloat(100*share, 'f', 2, 64)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " %"
+}
+
+// quantity writes a figure in a unit that fits.
+func quantity(v float64, unit string) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	switch unit {
+	case Seconds:
+		switch size := math.Abs(v); {
+		case size < 1e-3:
+			return strconv.FormatFloat(1e6*v, 'f', 1, 64) + " µs"
+		case size < 1:
+			return strconv.FormatFloat(1e3*v, 'f', 3, 64) + " ms"
+		}
+		return strconv.FormatFloat(v, 'f', 3, 64) + " s"
+	case PerSecond:
+		return strconv.FormatFloat(v, 'f', 1, 64) + "/s"
+	case Share:
+		return percent(v)
+	}
+	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
+}
+
+func signed(v float64, unit string) string {
+	text := quantity(v, unit)
+	if v >= 0 {
+		return "+" + text
+	}
+	return strings.Replace(text, "-", "−", 1)
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"dyno/calibrate"
+	"dyno/experiment"
+)
+
+// A calibration is what doctor's flags say about one.
+type calibration struct {
+	wanted, long, strict, quiet bool
+
+	docs, raw   string
+	only, slow  []string
+	comparisons int
+	rounds      int
+	trials      int
+	window      string
+	trial       string
+
+	given func(flag string) bool
+}
+
+// calibrationFlags lists those that need --calibrate.
+func calibrationFlags() []string {
+	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "window", "trial-window"}
+}
+
+func (c *calibration) flags(f *pflag.FlagSet) {
+	f.BoolVar(&c.wanted, "calibrate", false, "prove that the figures are right, in some minutes")
+	f.BoolVar(&c.long, "long", false, "the form that takes hours, and writes a document")
+	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
+	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
+	f.StringVar(&c.docs, "docs", "docs", "folder of calibration.md and calibration/*.csv, with --long")
+	f.StringVar(&c.raw, "raw", "", "folder for the raw CSV files (default with --long DOCS/calibration, else none)")
+	f.StringSliceVar(&c.only, "only", nil, "tables to make, of "+strings.Join(calibrate.Tables(), ","))
+	f.StringSliceVar(&c.slow, "slow", nil, "planted slowdowns, such as 1%,2%,5%,10%")
+	f.IntVar(&c.comparisons, "comparisons", 0, "runs of the tables aa and power (default 10, long 200)")
+	f.IntVar(&c.rounds, "rounds", 0, "of each of them (default 8)")
+	f.IntVar(&c.trials, "flag-trials", 0, "trials of each kind in the table flags (default 5, long 100)")
+	f.StringVar(&c.window, "window", "", "of an oracle (default 3s, long 20s)")
+	f.StringVar(&c.trial, "trial-window", "", "of a comparison's trial (default 250ms)")
+}
+
+// config turns the flags into what is to be measured. It reports the faults of
+// all flags.
+func (c *calibration) config() (calibrate.Config, error) {
+	k := calibrate.Quick()
+	if c.long {
+		k = calibrate.Long()
+		k.Raw = filepath.Join(c.docs, "calibration")
+	}
+	var faults []error
+	duration := func(flag, text string, to *time.Duration) {
+		if text == "" {
+			return
+		}
+		d, err := experiment.ParseDuration(text)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
+			return
+		}
+		*to = d
+	}
+	duration("window", c.window, &k.Window)
+	duration("trial-window", c.trial, &k.Trial)
+	if c.raw != "" {
+		k.Raw = c.raw
+	}
+	if len(c.only) > 0 {
+		k.Only = c.only
+	}
+	if c.given("comparisons") {
+		k.Comparisons = c.comparisons
+	}
+	if c.given("rounds") {
+		k.Rounds = c.rounds
+	}
+	if c.given("flag-trials") {
+		k.FlagTrials = c.trials
+	}
+	if len(c.slow) > 0 {
+		k.Slow = nil
+	}
+	for _, s := range c.slow {
+		share, err := calibrate.ParseShare(s)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--slow: %w", err))
+			continue
+		}
+		k.Slow = append(k.Slow, share)
+	}
+	if c.given("docs") && !c.long {
+		faults = append(faults, errors.New("--docs: want --long with it; --raw keeps the raw data of the short form"))
+	}
+	return k, errors.Join(faults...)
+}
+
+// calibrate measures, prints the tables, and with --long writes the document.
+// What was measured before an error or an interruption is printed all the same.
+func (a *app) calibrate(ctx context.Context, c *calibration) error {
+	k, err := c.config()
+	if err == nil {
+		if k.Program, err = os.Executable(); err != nil {
+			return err
+		}
+		k.Command, k.Version = append([]string{"dyno"}, a.args...), version()
+		err = k.Validate()
+	}
+	if err != nil {
+		return &failure{exitUsage, err, "dyno doctor --help lists the flags"}
+	}
+	if !c.quiet {
+		k.Progress = a.stderr
+	}
+	result, err := calibrate.Run(ctx, k)
+	if result == nil {
+		return err
+	}
+	err = errors.Join(err, calibrate.Text(a.stdout, result))
+	if c.long && err == nil {
+		err = writeCalibration(c.docs, k.Raw, result)
+	}
+	if err != nil {
+		return err
+	}
+	if n := result.Missed(); n > 0 && c.strict {
+		return &failure{exitInvalid, fmt.Errorf("%d figures missed their limits", n), "a busy machine is the usual cause: see steal and foreign CPU time, and try again"}
+	}
+	return nil
+}
+
+// writeCalibration writes DOCS/calibration.md.
+func writeCalibration(docs, raw string, result *calibrate.Result) (err error) {
+	f, err := os.Create(filepath.Join(docs, "calibration.md"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	folder, err := filepath.Rel(docs, raw)
+	if err != nil {
+		folder = raw // on another root: as given
+	}
+	return calibrate.Markdown(f, result, filepath.ToSlash(folder))
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dyno/experiment"
+	"dyno/report"
+	"dyno/rundir"
+	"dyno/verdict"
+)
+
+func (a *app) diffCommand() *cobra.Command {
+	var (
+		asJSON, margin string
+		fail           bool
+	)
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Compare two finished runs (unpaired)",
+		Long: `diff compares what two runs found, variant by variant. The runs were made at
+different times, so whatever else changed in between is part of the difference;
+compare measures two versions side by side.`,
+		Example: `  dyno diff runs/relay-20260101-030000 runs/relay-20260102-030000
+  dyno diff --fail-on-regression --margin 5% runs/relay-20260101-030000 runs/relay-20260102-030000`,
+		Args: exactArgs(2, "two run folders"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var runs [2]*rundir.Run
+			for i, dir := range args {
+				run, err := rundir.ReadRun(dir)
+				if err != nil {
+					return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+				}
+				runs[i] = run
+			}
+			if margin != "" {
+				m, err := experiment.ParseShare(margin)
+				if err != nil || m <= 0 || m > 1 {
+					return usage("as in: --margin 2%", "--margin %q: want a share above 0 and at most 100%%", margin)
+				}
+				runs[1].Plan.Margin = m
+			}
+			d, err := verdict.Diff(runs[0], runs[1])
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			err = a.output(asJSON, &d, func(w io.Writer) error { return report.Diff(w, &d) })
+			if err != nil || !fail {
+				return err
+			}
+			if !d.Old.Valid || !d.New.Valid {
+				return &failure{exitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why it is"}
+			}
+			var worse []string
+			for _, c := range d.Regressions() {
+				worse = append(worse, fmt.Sprintf("%s of %s is %.3g times the old", c.Metric, c.Variant, *c.Ratio.Estimate))
+			}
+			return regressed(worse)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&asJSON, "json", "", "write the comparison as JSON to `FILE`, or - for standard output")
+	f.BoolVar(&fail, "fail-on-regression", false, "exit with 5 when the new run is worse in its metric by more than the margin, with 4 when one of the runs is invalid")
+	f.StringVar(&margin, "margin", "", "the difference that matters, a `SHARE` such as 2% (default the new run's)")
+	return cmd
+}
+
+// regressed is the error that names regressions; nil for none.
+func regressed(worse []string) error {
+	if len(worse) == 0 {
+		return nil
+	}
+	return &failure{exitRegression, fmt.Errorf("regression: %s", strings.Join(worse, "; ")), ""}
+}
+
+// output writes a value as JSON where that is asked for, and as text unless the JSON
+// has taken its place on standard output.
+func (a *app) output(asJSON string, value any, text func(io.Writer) error) error {
+	switch asJSON {
+	case "":
+		return text(a.stdout)
+	case "-":
+		return encode(a.stdout, value)
+	}
+	file, err := os.Create(asJSON)
+	if err != nil {
+		return &failure{exitUsage, fmt.Errorf("--json: %w", err), ""}
+	}
+	return errors.Join(encode(file, value), file.Close(), text(a.stdout))
+}
+
+func encode(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
+}

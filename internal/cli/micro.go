@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dyno/micro"
+)
+
+func (a *app) microCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "micro",
+		Short: "Measure what a load test cannot: switches, stacks, locks, pinning, models of I/O",
+		Long: `Each program measures one thing once and prints its figures as one line of JSON.
+An experiment with "protocol: program" repeats and interleaves them.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("dyno micro --help lists the programs", "unknown program %q", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	const second = time.Second
+
+	handOff := micro.Switch{Unit: micro.Goroutine, Duration: second}
+	f := a.program(cmd, "switch", "What it takes to hand over to another goroutine or thread", func() micro.Program { return handOff })
+	f.StringVar(&handOff.Unit, "unit", handOff.Unit, "goroutine or thread")
+	f.DurationVar(&handOff.Duration, "duration", handOff.Duration, "how long to measure")
+
+	stack := micro.Stack{Unit: micro.Goroutine, Units: 1000}
+	f = a.program(cmd, "stack", "The memory that a parked goroutine or thread takes", func() micro.Program { return stack })
+	f.StringVar(&stack.Unit, "unit", stack.Unit, "goroutine or thread")
+	f.IntVar(&stack.Units, "units", stack.Units, "how many to park")
+
+	units := micro.Units{Unit: micro.Goroutine}
+	f = a.program(cmd, "units", "How many goroutines or threads can be parked at once", func() micro.Program { return units })
+	f.StringVar(&units.Unit, "unit", units.Unit, "goroutine or thread")
+	f.IntVar(&units.Bound, "bound", units.Bound, "where to stop; 0 for 100000 goroutines or 20000 threads")
+
+	lock := micro.Lock{Kind: micro.Mutex, Goroutines: 8, Reads: 0.5, Duration: second}
+	f = a.program(cmd, "lock", "Counters under locks of several kinds", func() micro.Program { return lock })
+	f.StringVar(&lock.Kind, "kind", lock.Kind, "mutex, rwmutex, sharded or atomic")
+	f.IntVar(&lock.Goroutines, "goroutines", lock.Goroutines, "how many share the counters")
+	f.Float64Var(&lock.Reads, "reads", lock.Reads, "the share of operations that only read")
+	f.DurationVar(&lock.Duration, "duration", lock.Duration, "how long to measure")
+
+	pin := micro.Pin{Threads: 4, Duration: second}
+	f = a.program(cmd, "pin", "Threads bound to one CPU each, or left to the scheduler", func() micro.Program { return pin })
+	f.BoolVar(&pin.Pinned, "pinned", pin.Pinned, "bind each thread to one CPU")
+	f.IntVar(&pin.Threads, "threads", pin.Threads, "how many")
+	f.DurationVar(&pin.Duration, "duration", pin.Duration, "how long to measure")
+
+	io := micro.IO{Model: micro.Blocking, Connections: 100, Duration: second}
+	f = a.program(cmd, "io", "An echo server by its model of input and output", func() micro.Program { return io })
+	f.StringVar(&io.Model, "model", io.Model, "blocking, polling, multiplexing or asynchronous")
+	f.IntVar(&io.Connections, "connections", io.Connections, "how many, with one message outstanding on each")
+	f.DurationVar(&io.Duration, "duration", io.Duration, "how long to measure")
+	return cmd
+}
+
+// program adds a program to a command, and returns its flags.
+func (a *app) program(parent *cobra.Command, name, short string, configured func() micro.Program) *pflag.FlagSet {
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p := configured()
+			if err := p.Validate(); err != nil {
+				return &failure{exitUsage, err, "dyno micro " + name + " --help lists the flags"}
+			}
+			result, err := p.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(a.stdout).Encode(result)
+		},
+	}
+	parent.AddCommand(cmd)
+	return cmd.Flags()
+}

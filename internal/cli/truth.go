@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/calibrate"
+	"dyno/experiment"
+	"dyno/truth"
+)
+
+// truthCommand starts servers with a known answer as threads of their own, so
+// that trials can start them like any target. It is hidden: calibration uses it.
+func (a *app) truthCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    calibrate.TruthCommand,
+		Short:  "Servers with a known answer, which calibration loads",
+		Hidden: true,
+		Args:   cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("dyno "+calibrate.TruthCommand+" --help lists the servers", "unknown server %q", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(a.truthNull(), a.truthDelay(), a.truthQueue(), a.truthFreeze(), a.truthWork(), a.truthBurn())
+	return cmd
+}
+
+// serveTruth is the command of one kind of server. Start is called once the flags
+// are known; last, which may be nil, is printed as JSON when the server has ended.
+func (a *app) serveTruth(kind, short string, start func(context.Context, truth.Config) (*truth.Server, error), last func() any) *cobra.Command {
+	var c truth.Config
+	var cpus string
+	cmd := &cobra.Command{
+		Use:   kind,
+		Short: short,
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cpus != "" {
+				var err error
+				if c.CPUs, err = experiment.ParseCPUs(cpus); err != nil {
+					return usage("such as 0", "--cpus: %w", err)
+				}
+			}
+			// The server is closed here and not by the context, to read what it did.
+			server, err := start(context.WithoutCancel(cmd.Context()), c)
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			fmt.Fprintf(a.stderr, "%s on %s\n", kind, server.Addr())
+			<-cmd.Context().Done()
+			if err := server.Close(); err != nil {
+				return err
+			}
+			if last != nil {
+				return json.NewEncoder(a.stdout).Encode(last())
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Addr, "listen", "127.0.0.1:0", "loopback address to serve HTTP on")
+	f.StringVar(&cpus, "cpus", "", "CPUs of the server's thread")
+	f.DurationVar(&c.Spin, "spin", 0, "poll for so long before an answer is due")
+	return cmd
+}
+
+func (a *app) truthNull() *cobra.Command {
+	return a.serveTruth("null", "answers at once", truth.StartNull, nil)
+}
+
+func (a *app) truthDelay() *cobra.Command {
+	var delay time.Duration
+	var seed uint64
+	cmd := a.serveTruth("delay", "answers each request a fixed time after its arrival", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
+		s, err := truth.StartDelay(ctx, c, truth.Fixed(delay), seed)
+		if err != nil {
+			return nil, err
+		}
+		return s.Server, nil
+	}, nil)
+	cmd.Flags().DurationVar(&delay, "delay", time.Millisecond, "of each answer")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "of everything random")
+	return cmd
+}
+
+func (a *app) truthQueue() *cobra.Command {
+	var (
+		service     time.Duration
+		workers     int
+		exponential bool
+		seed        uint64
+	)
+	cmd := a.serveTruth("queue", "has workers behind one queue", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
+		var d truth.Distribution = truth.Fixed(service)
+		if exponential {
+			d = truth.Exponential{Mean: service}
+		}
+		s, err := truth.StartQueue(ctx, c, workers, d, seed)
+		if err != nil {
+			return nil, err
+		}
+		return s.Server, nil
+	}, nil)
+	f := cmd.Flags()
+	f.DurationVar(&service, "service", time.Millisecond, "time of a worker for each request")
+	f.BoolVar(&exponential, "exponential", false, "draw it from the exponential distribution")
+	f.IntVar(&workers, "workers", 1, "workers")
+	f.Uint64Var(&seed, "seed", 1, "of everything random")
+	return cmd
+}
+
+func (a *app) truthFreeze() *cobra.Command {
+	var hold, period time.Duration
+	cmd := a.serveTruth("freeze", "answers at once, but stands still once in every period", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
+		s, err := truth.StartFreeze(ctx, c, hold, period)
+		if err != nil {
+			return nil, err
+		}
+		return s.Server, nil
+	}, nil)
+	cmd.Flags().DurationVar(&hold, "hold", 100*time.Millisecond, "how long it stands still")
+	cmd.Flags().DurationVar(&period, "period", time.Second, "how often")
+	return cmd
+}
+
+func (a *app) truthWork() *cobra.Command {
+	var (
+		load   truth.Workload
+		work   time.Duration
+		slow   string
+		server *truth.Work
+	)
+	cmd := a.serveTruth("work", "computes for each request", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
+		var err error
+		if load.Slow, err = calibrate.ParseShare(slow); err != nil {
+			return nil, fmt.Errorf("--slow: %w", err)
+		}
+		if load.Iterations == 0 {
+			load.Iterations = truth.WorkIterations(work)
+		}
+		if server, err = truth.StartWork(ctx, c, load); err != nil {
+			return nil, err
+		}
+		return server.Server, nil
+	}, func() any {
+		account := server.Account()
+		return map[string]any{
+			"requests":        server.Traffic().Answered,
+			"cycles":          account.Cycles,
+			"busy_seconds":    account.Busy.Seconds(),
+			"planted_seconds": account.Planted.Seconds(),
+			"idle_seconds":    account.Idle.Seconds(),
+		}
+	})
+	f := cmd.Flags()
+	f.DurationVar(&work, "work", 20*time.Microsecond, "CPU time of each request")
+	f.Int64Var(&load.Iterations, "iterations", 0, "the same, in iterations of the loop that is burnt")
+	f.StringVar(&slow, "slow", "0", "a planted slowdown, such as 5%")
+	return cmd
+}
+
+// truthBurn is no server but a noisy neighbour.
+func (a *app) truthBurn() *cobra.Command {
+	var threads int
+	cmd := &cobra.Command{
+		Use:   "burn",
+		Short: "uses up the CPU that it is placed on",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if threads < 1 || threads > 1024 {
+				return usage("such as 1", "--threads %d: want 1 to 1024", threads)
+			}
+			truth.Burn(cmd.Context(), threads)
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&threads, "threads", 1, "threads that compute")
+	return cmd
+}

@@ -1,0 +1,160 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"dyno/rundir"
+)
+
+// Benchmark writes a run in the Go benchmark format
+// (https://go.dev/design/14313-benchmark-format), one line for each trial behind
+// the figures, so that benchstat compares variants with -col /variant, or two runs.
+// A trial counts as one iteration: its requests are no replicates. ns/op is the
+// mean response time of an open loop, and the mean service time of a closed one.
+// Benchstat does not pair rounds; dyno's own comparisons do.
+//
+// Units that Go does not know are declared as its format has it, with the direction
+// that is better.
+func Benchmark(w io.Writer, f *rundir.Folder) error {
+	p := newPage(f)
+	var b strings.Builder
+	config := func(key, value string) {
+		if value = Printable(value); value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", key, value)
+		}
+	}
+	e := f.Run.Environment
+	config("goos", e.OS)
+	config("goarch", e.Arch)
+	config("cpu", e.CPUModel)
+	config("dyno", f.Run.DynoVersion)
+	config("experiment", p.title())
+	config("valid", strconv.FormatBool(f.Run.Valid))
+
+	var lines strings.Builder
+	better := map[string]string{}
+	for _, t := range measured(f) {
+		if p.examined(t.Number).Excluded {
+			continue
+		}
+		var cells []string
+		for _, m := range benchmarks(&t.Trial, p.loop(t.Variant)) {
+			if m.value == nil || math.IsNaN(*m.value) || math.IsInf(*m.value, 0) {
+				continue
+			}
+			cells = append(cells, strconv.FormatFloat(*m.value, 'g', -1, 64)+" "+m.unit)
+			if m.better != "" {
+				better[m.unit] = m.better
+			}
+		}
+		if len(cells) > 0 {
+			fmt.Fprintf(&lines, "%s 1 %s\n", p.benchmarkName(t.Variant), strings.Join(cells, " "))
+		}
+	}
+	for _, u := range slices.Sorted(maps.Keys(better)) {
+		fmt.Fprintf(&b, "Unit %s better=%s\n", u, better[u])
+	}
+	if _, err := io.WriteString(w, b.String()+"\n"+lines.String()); err != nil {
+		return fmt.Errorf("report in the benchmark format: %w", err)
+	}
+	return nil
+}
+
+// benchmarkName is a benchmark's name. The protocol stands behind the variant
+// because the format takes a number at the very end, as in pool-16, for GOMAXPROCS.
+func (p *page) benchmarkName(variant string) string {
+	name := encoded(p.title())
+	first, size := utf8.DecodeRuneInString(name)
+	name = string(unicode.ToUpper(first)) + name[size:]
+	if unicode.IsLower(first) && unicode.ToUpper(first) == first {
+		name = "_" + name // a name must not begin with a lower-case letter
+	}
+	protocol := p.run.Plan.Protocol
+	if protocol == "" {
+		protocol = "unknown"
+	}
+	return "Benchmark" + name + "/variant=" + encoded(variant) + "/protocol=" + encoded(protocol)
+}
+
+// encoded writes a name without white space and slashes, which end a part of a
+// benchmark's name, and without what cannot be printed, as URLs have it.
+func encoded(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || r == '/' || r == '%' || unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			for _, c := range []byte(s[i : i+n]) {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+		} else {
+			b.WriteRune(r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// A benchmark is one figure of a trial.
+type benchmark struct {
+	unit   string
+	value  *float64
+	better string // higher or lower; empty where the format knows, or nobody does
+}
+
+// benchmarks are the figures of a trial.
+func benchmarks(t *rundir.Trial, loop string) []benchmark {
+	clock := t.Service
+	if loop == "open" {
+		clock = t.Response
+	}
+	ns := func(seconds *float64) *float64 {
+		if seconds == nil {
+			return nil
+		}
+		v := *seconds * 1e9
+		return &v
+	}
+	list := []benchmark{
+		{"ns/op", ns(clock.Mean), ""},
+		{"req/s", t.Throughput, "higher"},
+		{"p50-ns", ns(clock.P50), "lower"},
+		{"p99-ns", ns(clock.P99), "lower"},
+		{"cpu-ns/op", ns(t.Target.CPUSecondsPerRequest), "lower"},
+		{"rss-B", float(t.Target.RSSBytes), "lower"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Measures)) {
+		v := t.Measures[name]
+		m := benchmark{encoded(name), &v, ""}
+		if name == "" {
+			m.unit = "value"
+		}
+		switch base, end := ending(name); end {
+		case "_seconds":
+			m = benchmark{encoded(base) + "-ns", ns(&v), "lower"}
+		case "_bytes":
+			m.unit = encoded(base) + "-B"
+		case "_per_second":
+			m = benchmark{encoded(base) + "/s", &v, "higher"}
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// ending cuts the unit off the name of a program's figure.
+func ending(name string) (base, end string) {
+	for _, end := range []string{"_per_second", "_seconds", "_bytes"} {
+		if base, ok := strings.CutSuffix(name, end); ok && base != "" {
+			return base, end
+		}
+	}
+	return name, ""
+}

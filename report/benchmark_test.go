@@ -1,0 +1,123 @@
+package report
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/perf/benchfmt"
+	"pgregory.net/rapid"
+
+	"dyno/rundir"
+)
+
+// parsed reads what benchstat would.
+func parsed(t interface {
+	Helper()
+	Fatal(args ...any)
+}, f *rundir.Folder) (results []*benchfmt.Result, units benchfmt.UnitMetadataMap) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Benchmark(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	r := benchfmt.NewReader(&b, "report")
+	for r.Scan() {
+		switch x := r.Result().(type) {
+		case *benchfmt.Result:
+			results = append(results, x.Clone())
+		case *benchfmt.SyntaxError:
+			t.Fatal(x)
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return results, r.Units()
+}
+
+// key is the value of a part of a benchmark's name, as benchstat's -col /key has it.
+func key(r *benchfmt.Result, key string) string {
+	_, parts := r.Name.Parts()
+	for _, p := range parts {
+		if value, ok := strings.CutPrefix(string(p), "/"+key+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func TestBenchmark(t *testing.T) {
+	for _, name := range []string{"compare", "program"} {
+		var b bytes.Buffer
+		if err := Benchmark(&b, examples()[name]); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".bench", b.String())
+	}
+}
+
+// Benchstat reads the trials behind the figures, and no others.
+func TestBenchmarkIsRead(t *testing.T) {
+	f := example("relay models", "", 4, "pool", "pool-16")
+	f.Trials[0].Complete = false
+	f.Trials[2].Purpose = rundir.PurposeProbe
+	f.Run.Trials[4].Excluded = true
+	f.Trials[7].Round = 3 // it replaces trial 6
+	f.Trials[1].Throughput = ptr(4000.)
+	results, units := parsed(t, f)
+	var variants []string
+	for _, r := range results {
+		variants = append(variants, key(r, "variant"))
+		if base := string(r.Name.Base()); base != "Relay%20models" || r.Iters != 1 || key(r, "protocol") != "tcp" || r.GetConfig("goos") != "linux" || r.GetConfig("dyno") != "0.2.0" {
+			t.Errorf("%s, %d iterations, config %v", r.Name, r.Iters, r.Config)
+		}
+	}
+	if diff := cmp.Diff([]string{"pool-16", "pool-16", "pool", "pool-16"}, variants); diff != "" {
+		t.Error(diff)
+	}
+	for unit, want := range map[string]float64{"sec/op": 1.32e-3, "req/s": 4000, "p50-sec": 1.2e-3, "p99-sec": 3.6e-3, "cpu-sec/op": 21e-6, "rss-B": 10 << 20} {
+		got, ok := results[0].Value(unit)
+		if !ok || math.Abs(got-want) > 1e-9*want {
+			t.Errorf("%s: %v, want %v", unit, got, want)
+		}
+		if better := units.GetBetter(unit); unit == "req/s" && better != 1 || unit != "req/s" && better != -1 {
+			t.Errorf("%s: better is %d", unit, better)
+		}
+	}
+	f.Run.Plan.Variants[1].Loop = "open"
+	results, _ = parsed(t, f)
+	if got, _ := results[0].Value("p50-sec"); math.Abs(got-1.204e-3) > 1e-12 {
+		t.Errorf("p50 of an open loop %v, want that of the response time", got)
+	}
+}
+
+func TestBenchmarkOfPrograms(t *testing.T) {
+	results, _ := parsed(t, exampleProgram())
+	if len(results) != 24 {
+		t.Fatalf("%d results, want 24", len(results))
+	}
+	for unit, want := range map[string]float64{"switch-sec": 1.41e-6, "resident-B": 3 << 20, "context_switches": 2, "ops/s": 1 / 1.41e-6} {
+		if got, ok := results[0].Value(unit); !ok || math.Abs(got-want) > 1e-9*want {
+			t.Errorf("%s: %v, want %v", unit, got, want)
+		}
+	}
+}
+
+// Whatever runs and variants are called, their trials can be read and told apart.
+func TestBenchmarkNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.String(), 3, 3, rapid.ID[string]).Draw(t, "names")
+		f := example(names[0], "", 1, names[1], names[2])
+		f.Run.Plan.Protocol = rapid.SampledFrom([]string{"", "tcp", "http", "program"}).Draw(t, "protocol")
+		for _, x := range f.Trials {
+			x.Measures = map[string]float64{rapid.String().Draw(t, "measure"): 1}
+		}
+		results, _ := parsed(t, f)
+		if len(results) != 2 || key(results[0], "variant") == key(results[1], "variant") {
+			t.Errorf("%d results: %v", len(results), results)
+		}
+	})
+}

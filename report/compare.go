@@ -1,0 +1,371 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dyno/rundir"
+)
+
+// control says, before any figure, what the A/A control found.
+func (p *page) control() {
+	var found []string
+	for _, c := range p.run.Comparisons {
+		if c.Role == rundir.RoleControl && c.Primary {
+			found = append(found, fmt.Sprintf("%s against itself (%s), %s: %s (%s): %s",
+				c.Base, c.Variant, c.Metric, maybe(c.Ratio.Estimate, factor), circumstances(c), p.controlSays(c)))
+		}
+	}
+	switch {
+	case len(found) > 0:
+		p.section("A/A control")
+	case p.run.Plan.Control != "":
+		p.section("A/A control")
+		p.line("%s was not measured in enough trials to compare it", p.run.Plan.Control)
+	case len(p.run.Comparisons) > 0:
+		p.section("no A/A control")
+		p.line("nothing here shows that the run finds no difference where there is none (design.control)")
+	}
+	for _, text := range found {
+		p.line("%s", text)
+	}
+	if p.controlDiffers() {
+		p.line("%s", remedy(controlDiffers))
+	}
+}
+
+// controlDiffers tells whether the run has the flag that its control raises.
+func (p *page) controlDiffers() bool {
+	return slices.ContainsFunc(p.run.Flags, func(f rundir.Flag) bool { return f.Kind == controlDiffers })
+}
+
+func (p *page) controlSays(c rundir.Comparison) string {
+	r := c.Ratio
+	switch {
+	case r.Estimate == nil || r.Low == nil && r.High == nil:
+		return "too few rounds to tell"
+	case p.controlDiffers(), r.Low != nil && *r.Low > 1, r.High != nil && *r.High < 1:
+		return "DIFFERS, though it is the same: do not rely on small differences here"
+	}
+	return "no difference found, as it must be"
+}
+
+// circumstances are what stands behind a ratio: its interval, p and rounds.
+func circumstances(c rundir.Comparison) string {
+	var parts []string
+	if c.Ratio.Low != nil || c.Ratio.High != nil {
+		parts = append(parts, factors(c.Ratio))
+	} else {
+		parts = append(parts, "no interval")
+	}
+	if v, _ := pValue(c); v != nil {
+		text := probability(*v)
+		parts = append(parts, "p "+strings.Replace(text, "<", "< ", 1))
+	}
+	return strings.Join(append(parts, plural(c.Rounds, "round")), ", ")
+}
+
+// pValue is the p that decides: within its family where there is one.
+func pValue(c rundir.Comparison) (p *float64, adjusted bool) {
+	if c.AdjustedP != nil {
+		return c.AdjustedP, true
+	}
+	return c.P, false
+}
+
+// mostSentences is how many comparisons the verdict is told of in words.
+const mostSentences = 6
+
+// verdict says in a sentence what came out in the primary metric.
+func (p *page) verdict() {
+	var primary []rundir.Comparison
+	for _, c := range p.run.Comparisons {
+		if c.Primary && c.Role == "" {
+			primary = append(primary, c)
+		}
+	}
+	if p.run.Plan.Ladder != nil && len(primary) > 1 {
+		primary = primary[len(primary)-1:] // the ladder's table has the others
+	}
+	var sentences []string
+	for i, c := range primary {
+		if i == mostSentences {
+			sentences = append(sentences, fmt.Sprintf("and %d more below", len(primary)-i))
+			break
+		}
+		sentences = append(sentences, p.sentence(c))
+	}
+	if len(primary) == 0 {
+		sentences = p.alone()
+	}
+	if len(sentences) == 0 {
+		return
+	}
+	p.section("verdict" + p.doubt())
+	for _, s := range sentences {
+		p.line("%s", s)
+	}
+}
+
+// sentence is a comparison in words.
+func (p *page) sentence(c rundir.Comparison) string {
+	return fmt.Sprintf("%s has %s the %s of %s (%s): %s", c.Variant, maybe(c.Ratio.Estimate, factor), c.Metric, c.Base, circumstances(c), p.conclusion(c))
+}
+
+func (p *page) conclusion(c rundir.Comparison) string {
+	switch c.Verdict {
+	case rundir.Equivalent:
+		return "equivalent within ±" + margin(p.run.Plan.Margin)
+	case rundir.Invalid:
+		return "no verdict"
+	case rundir.Inconclusive, "":
+		if r := p.remedyFor(c); r != "" {
+			return "inconclusive; " + r
+		}
+		return rundir.Inconclusive
+	}
+	return c.Verdict
+}
+
+// remedyFor says what would settle a comparison.
+func (p *page) remedyFor(c rundir.Comparison) string {
+	switch {
+	case c.Ratio.Low != nil || c.Ratio.High != nil:
+		if c.FurtherRounds == nil {
+			return ""
+		}
+		return plural(*c.FurtherRounds, "further round") + " would settle it, if the spread stays as it is (design.rounds)"
+	case c.Rounds < 2:
+		return plural(c.Rounds, "round") + ": too few for any interval (design.rounds)"
+	case c.Ratio.Interval == rundir.ByHodgesLehmann:
+		return "signed ranks bound a ratio of quantiles from 6 rounds on (design.rounds)"
+	}
+	return "no interval is claimed for this ratio"
+}
+
+// mostAlone is how many variants' figures are the verdict of a run that compares
+// none.
+const mostAlone = 4
+
+// alone are the primary figures of a run without comparisons.
+func (p *page) alone() []string {
+	var sentences []string
+	if len(p.run.Capacities) > 0 {
+		for _, c := range p.run.Capacities {
+			if c.Rate.Estimate != nil {
+				sentences = append(sentences, fmt.Sprintf("%s keeps all thresholds up to %s (%s)", c.Variant, rates().estimate(c.Rate), plural(len(c.Searches), "round")))
+			}
+		}
+		return sentences
+	}
+	metric := p.run.Plan.Metric
+	if metric == "" || len(p.run.Variants) > mostAlone {
+		return nil
+	}
+	for _, v := range p.run.Variants {
+		if e := p.estimate(v, metric); e.Estimate != nil {
+			behind := plural(v.Trials, "trial")
+			if !bounded(e) {
+				behind += ": no interval"
+			}
+			sentences = append(sentences, fmt.Sprintf("%s: %s %s (%s)", v.Name, metric, unitOf(metric).estimate(e), behind))
+		}
+	}
+	return sentences
+}
+
+// doubt is what to add to the title of conclusions that cannot be relied on.
+func (p *page) doubt() string {
+	if p.run.Valid {
+		return ""
+	}
+	return " (of an invalid run)"
+}
+
+// comparisons writes all comparisons, a table for each role and base, in which
+// each metric is a group: the base, then the variants with their change.
+func (p *page) comparisons() {
+	type family struct{ role, base string }
+	var families []family
+	of := map[family][]rundir.Comparison{}
+	for _, c := range p.run.Comparisons {
+		f := family{c.Role, c.Base}
+		switch c.Role {
+		case rundir.RoleControl:
+			f.role = "" // beside what it is the control of
+		case rundir.RoleStep:
+			f.base = "" // each has its own
+		case rundir.RoleLeftOut:
+			f = family{role: c.Role}
+		}
+		if of[f] == nil {
+			families = append(families, f)
+		}
+		of[f] = append(of[f], c)
+	}
+	for _, f := range families {
+		title := "comparison with " + f.base
+		switch f.role {
+		case rundir.RoleStep:
+			title = "comparison of each step with the one before"
+		case rundir.RoleLeftOut:
+			title = "comparison of the whole ladder with the ladder without one step"
+		}
+		list := of[f]
+		p.section(title + ", " + rounds(list) + p.doubt())
+		p.table(p.changes(list, f.base))
+	}
+}
+
+// rounds says how many rounds are behind comparisons, and what intervals they have.
+func rounds(list []rundir.Comparison) string {
+	fewest, most, confidence := list[0].Rounds, list[0].Rounds, 0.
+	for _, c := range list {
+		fewest, most = min(fewest, c.Rounds), max(most, c.Rounds)
+		confidence = max(confidence, c.Ratio.Confidence)
+	}
+	text := plural(most, "round")
+	if fewest < most {
+		text = fmt.Sprintf("%d to %s", fewest, text)
+	}
+	if confidence > 0 {
+		text += ", " + digits(100*confidence) + "% intervals"
+	}
+	return text
+}
+
+// changes is the table of comparisons. Base is the variant that all are compared
+// with; empty: each has its own.
+func (p *page) changes(list []rundir.Comparison, base string) table {
+	var metrics []string
+	for _, c := range list {
+		if !slices.Contains(metrics, c.Metric) {
+			if c.Primary {
+				metrics = slices.Insert(metrics, 0, c.Metric)
+			} else {
+				metrics = append(metrics, c.Metric)
+			}
+		}
+	}
+	p1 := "p"
+	if i := slices.IndexFunc(list, func(c rundir.Comparison) bool { return c.AdjustedP != nil }); i >= 0 {
+		p1 += " " + p.footnote(adjustment(list[i].Adjustment))
+	}
+	t := table{head: []string{"", "", "change", p1, "verdict", "detects " + p.footnote(detects)}, left: []int{2, 4}}
+	for _, m := range metrics {
+		title := m
+		if strings.HasPrefix(m, "service.") {
+			title += " " + p.footnote(serviceOnly)
+		}
+		t.add(title)
+		if base != "" {
+			t.add("  "+base, p.cell(base, m))
+		}
+		for _, c := range list {
+			if c.Metric == m {
+				t.add(p.changeRow(c, base)...)
+			}
+		}
+	}
+	return t
+}
+
+const detects = "the smallest change that so many rounds of this spread find in four comparisons of five"
+
+func adjustment(method string) string {
+	name := method
+	switch strings.ToLower(method) {
+	case "":
+		name = "its family"
+	case "holm":
+		name = "Holm's method"
+	case "benjamini-hochberg":
+		name = "Benjamini and Hochberg's method"
+	}
+	return "adjusted by " + name + ", since several comparisons are made: each p is that of the whole family of comparisons in this metric"
+}
+
+func (p *page) changeRow(c rundir.Comparison, base string) []string {
+	name := "  " + c.Variant
+	if base == "" {
+		name += " / " + c.Base
+	}
+	prob := unknown
+	if v, _ := pValue(c); v != nil {
+		prob = probability(*v)
+	}
+	verdict := c.Verdict
+	if verdict == "" {
+		verdict = rundir.Inconclusive
+	}
+	switch {
+	case verdict == rundir.Inconclusive && c.Role == rundir.RoleControl && (c.Ratio.Low != nil || c.Ratio.High != nil):
+		verdict = "none found" // as it must be
+	case verdict == rundir.Inconclusive:
+		if r := p.remedyFor(c); r != "" {
+			verdict += " " + p.footnote(r)
+		}
+	}
+	if c.SignFlipP != nil && *c.SignFlipP > 0.05 && (verdict == rundir.Better || verdict == rundir.Worse) {
+		verdict += " " + p.footnote("the exact sign-flip test, which assumes no distribution, gives p "+probability(*c.SignFlipP)+" here")
+	}
+	detectable := unknown
+	if c.Detectable != nil {
+		detectable = "±" + margin(*c.Detectable)
+	} else {
+		p.footnote(unknown + " for p or detects: too few rounds to tell")
+	}
+	return []string{name, p.cell(c.Variant, c.Metric), p.shown(c), prob, verdict, detectable}
+}
+
+// shown writes a comparison's change: ~ where no difference is shown, and = where
+// it is shown that there is none that matters.
+func (p *page) shown(c rundir.Comparison) string {
+	r := c.Ratio
+	switch c.Verdict {
+	case rundir.Equivalent:
+		text := "= within ±" + margin(p.run.Plan.Margin)
+		e := c.Equivalence
+		if e == nil { // the interval that showed it is not known here: this is the ratio's own
+			return text + " " + spread(less(r.Low), less(r.High), 1)
+		}
+		return text + " " + spread(less(e.Low), less(e.High), 1) + " " +
+			p.footnote("the two differ by less than the margin (design.margin): the "+digits(100*e.Confidence)+"% interval shown lies within it")
+	case rundir.Inconclusive, "":
+		if r.Estimate == nil || r.Low == nil && r.High == nil {
+			return "~ (no interval)"
+		}
+		text, ends, _ := strings.Cut(change(r), " (")
+		if strings.HasSuffix(text, "%") {
+			ends = strings.TrimSuffix(ends, ")") + "%)"
+		}
+		return "~ (" + ends
+	}
+	return change(r)
+}
+
+// digits writes a number with three significant digits at most.
+func digits(v float64) string { return fmt.Sprintf("%.3g", v) }
+
+// excludedRounds shows both figures where rounds were left out for noise.
+func (p *page) excludedRounds() {
+	var out []int
+	for _, e := range p.run.Trials {
+		if e.Excluded && !slices.Contains(out, e.Round) {
+			out = append(out, e.Round)
+		}
+	}
+	t := table{head: []string{"", "metric", "without them", "with all rounds"}, left: []int{1, 2, 3}}
+	for _, c := range p.run.Comparisons {
+		if c.AllRounds != nil {
+			t.add(c.Variant+" / "+c.Base, c.Metric, change(c.Ratio), change(*c.AllRounds))
+		}
+	}
+	if len(out) == 0 && len(t.rows) == 0 {
+		return
+	}
+	slices.Sort(out)
+	p.section(fmt.Sprintf("%s left out, in which the machine was too noisy (design.exclude_noisy): %s", plural(len(out), "round"), cpus(out)))
+	p.table(t)
+}

@@ -1,0 +1,163 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"dyno/rundir"
+	"dyno/verdict"
+)
+
+// Diff writes what two runs show side by side: first whether they can be compared,
+// then the primary metric in a sentence for each variant, then all figures.
+func Diff(w io.Writer, d *verdict.Difference) error {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	name := Printable(d.New.Name)
+	if d.Old.Name != d.New.Name {
+		name = Printable(d.Old.Name) + " and " + name
+	}
+	line("%s: two runs, unpaired", name)
+	runs := table{left: []int{1, 2, 3, 4}}
+	for _, r := range []struct {
+		which string
+		verdict.RunSummary
+	}{{"old", d.Old}, {"new", d.New}} {
+		state := "valid"
+		switch {
+		case !r.Valid:
+			state = "INVALID"
+		case !r.Complete:
+			state = "INCOMPLETE"
+		}
+		runs.add(r.which, instant(r.StartedAt), plural(r.Rounds, "round"), state, "dyno "+orUnknown(Printable(r.DynoVersion)))
+	}
+	runs.write(&b)
+	line("%s", wrap("", d.Caveat, lineWidth))
+	for _, n := range d.Notes {
+		line("%s", wrap("! ", Printable(n), lineWidth))
+	}
+	diffDisparities(&b, d.Disparities)
+
+	line("")
+	for _, c := range d.Comparisons {
+		if c.Primary {
+			line("%s", wrap("", diffSentence(c), lineWidth))
+		}
+	}
+	bare := false // a figure has no interval
+	for i := 0; i < len(d.Comparisons); {
+		variant := d.Comparisons[i].Variant
+		line("")
+		line("%s", Printable(variant))
+		t := table{head: []string{"", "old", "new", "change", "p", "verdict", "detectable"}, left: []int{1, 2, 3, 5}}
+		var details []string
+		metrics := map[string][]string{} // by detail
+		for ; i < len(d.Comparisons) && d.Comparisons[i].Variant == variant; i++ {
+			c := d.Comparisons[i]
+			before, alone := inUnit(c.Metric, c.Old)
+			bare = bare || alone
+			after, alone := inUnit(c.Metric, c.New)
+			bare = bare || alone
+			t.add(Printable(c.Metric), before, after, change(c.Ratio), pOf(c), c.Verdict, maybe(c.Detectable, plusMinus))
+			if c.Detail == "" {
+				continue
+			}
+			if metrics[c.Detail] == nil {
+				details = append(details, c.Detail)
+			}
+			metrics[c.Detail] = append(metrics[c.Detail], c.Metric)
+		}
+		t.write(&b)
+		for _, detail := range details {
+			line("%s", wrap("  ", Printable(strings.Join(metrics[detail], ", ")+": "+detail), lineWidth))
+		}
+	}
+	line("")
+	for _, only := range []struct {
+		which string
+		names []string
+	}{{"old", d.OnlyOld}, {"new", d.OnlyNew}} {
+		if len(only.names) > 0 {
+			line("%s", wrap("", "only in the "+only.which+" run: "+Printable(strings.Join(only.names, ", ")), lineWidth))
+		}
+	}
+	line("%s", wrap("", fmt.Sprintf("change: new over old, of the geometric means over the trials, with its 95 %% interval (Welch's t on logarithms). "+
+		"p: adjusted by Holm where there are several. equivalent: the 90 %% interval lies within ±%s. "+
+		"detectable: the change that so many trials find in four comparisons of five.", margin(d.Margin)), lineWidth))
+	if bare {
+		line("%s", bareFootnote)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("report of a difference: %w", err)
+	}
+	return nil
+}
+
+// mostDisparities is how many differences between machines and plans are listed.
+const mostDisparities = 20
+
+func diffDisparities(b *strings.Builder, list []verdict.Disparity) {
+	if len(list) == 0 {
+		b.WriteString("\nmachine and plan are the same, as far as is known\n")
+		return
+	}
+	b.WriteString("\nnot the same in both runs\n")
+	t := table{head: []string{"", "", "old", "new"}, left: []int{1, 2, 3}}
+	for i, x := range list {
+		if i == mostDisparities {
+			t.add(fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		where := x.Where
+		if x.Variant != "" {
+			where = x.Variant
+		}
+		t.add(Printable(where), Printable(x.What), Printable(x.Old), Printable(x.New))
+	}
+	t.write(b)
+}
+
+// diffSentence says what is shown of a variant in the primary metric.
+func diffSentence(c verdict.UnpairedComparison) string {
+	subject := Printable(c.Variant) + ", " + Printable(c.Metric)
+	if c.Ratio.Estimate == nil {
+		return subject + ": " + c.Verdict + ", " + Printable(c.Detail)
+	}
+	return fmt.Sprintf("%s: %s, %s", subject, c.Verdict, change(c.Ratio))
+}
+
+func plusMinus(share float64) string { return "±" + margin(share) }
+
+func pOf(c verdict.UnpairedComparison) string {
+	p := c.P
+	if c.AdjustedP != nil {
+		p = c.AdjustedP
+	}
+	return maybe(p, probability)
+}
+
+// bareFootnote explains the mark that inUnit leaves.
+const bareFootnote = "[1] no interval is claimed: it takes two rounds (design.rounds)"
+
+// inUnit writes a figure of a metric with its interval. One that has none is marked,
+// and bare.
+func inUnit(metric string, e rundir.Estimate) (text string, bare bool) {
+	text = unitOf(metric).estimate(e)
+	if e.Estimate == nil || bounded(e) {
+		return text, false
+	}
+	return text + " [1]", true
+}
+
+func instant(t time.Time) string { return t.Format(time.RFC3339) }
+
+func orUnknown(text string) string {
+	if text == "" {
+		return "of unknown version"
+	}
+	return text
+}

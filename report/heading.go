@@ -1,0 +1,103 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"dyno/rundir"
+)
+
+// title is what the run is called.
+func (p *page) title() string {
+	if p.run.Name == "" {
+		return "dyno"
+	}
+	return p.run.Name
+}
+
+func (p *page) heading() {
+	p.section(p.title())
+	p.parts[0].flush = true
+	if p.run.Question != "" {
+		p.line("%s", p.run.Question)
+	}
+	if load := p.load(); load != "" {
+		p.line("%s", load)
+	}
+}
+
+// load says how the load was made, where all variants agree on it, and how often.
+func (p *page) load() string {
+	plan := p.run.Plan
+	var parts []string
+	common := func(of func(rundir.PlanVariant) string) {
+		var values []string
+		for _, v := range plan.Variants {
+			values = append(values, of(v))
+		}
+		if values = slices.Compact(values); len(values) == 1 && values[0] != "" {
+			parts = append(parts, values[0])
+		}
+	}
+	if plan.Protocol != "" {
+		parts = append(parts, plan.Protocol)
+	}
+	if !p.isProgram() {
+		common(func(v rundir.PlanVariant) string { return v.Loop + " loop" })
+		common(func(v rundir.PlanVariant) string {
+			if v.Rate == nil {
+				return ""
+			}
+			return strconv.FormatFloat(*v.Rate, 'f', -1, 64) + " requests/s"
+		})
+		if c := plan.Capacity; c != nil {
+			parts = append(parts, "a search from "+figure(c.From)+" to "+figure(c.To)+" requests/s")
+		}
+		common(func(v rundir.PlanVariant) string {
+			if v.Loop == "open" {
+				return "at most " + plural(v.Connections, "connection")
+			}
+			return plural(v.Connections, "connection")
+		})
+		common(func(v rundir.PlanVariant) string {
+			if v.WindowSeconds == 0 {
+				return "" // the number of requests ends the window
+			}
+			return "window " + planned(v.WindowSeconds)
+		})
+		common(func(v rundir.PlanVariant) string { return "warm-up " + planned(v.WarmupSeconds) })
+	}
+	if rounds := p.rounds(); rounds != "" {
+		parts = append(parts, rounds)
+	}
+	if plan.Short {
+		parts = append(parts, "short form")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (p *page) rounds() string {
+	plan := p.run.Plan
+	if plan.Rounds <= 1 {
+		return ""
+	}
+	text := plural(plan.Rounds, "round")
+	if plan.Stop == "precision" || plan.Stop == "looks" {
+		text = "at most " + text
+	}
+	return text + " in random order (seed " + strconv.FormatUint(plan.Seed, 10) + ")"
+}
+
+// isProgram tells whether the target is a program that is run to its end.
+func (p *page) isProgram() bool { return p.run.Plan.Protocol == "program" }
+
+// loop is how a variant's load was made.
+func (p *page) loop(variant string) string {
+	for _, v := range p.run.Plan.Variants {
+		if v.Name == variant {
+			return v.Loop
+		}
+	}
+	return p.run.Plan.Loop
+}

@@ -1,0 +1,131 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"dyno/history"
+)
+
+// mostRuns is how many of the latest runs of a series are listed.
+const mostRuns = 60
+
+// History writes the runs of each experiment by time, marks where a figure changed,
+// and says by how much.
+func History(w io.Writer, h *history.History) error {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	if len(h.Experiments) == 0 {
+		line("no runs")
+	}
+	searched, bare := false, false
+	for _, e := range h.Experiments {
+		if b.Len() > 0 {
+			line("")
+		}
+		line("%s, %s of plan %s: %s", Printable(e.Name), plural(len(e.Runs), "run"), e.Plan, Printable(e.Metric))
+		for _, s := range e.Series {
+			searched = searched || s.Compared > 0 && s.Detail == ""
+			line("")
+			line("%s", Printable(s.Variant))
+			bare = historySeries(&b, &e, &s) || bare
+		}
+	}
+	if searched {
+		line("")
+		line("%s", wrap("", "changes: E-divisive over the runs' estimates at 1 %, valid and complete runs only; of a hundred series without a change, "+
+			"about one shows one. A change is an alert: to know what caused it, compare the versions in one run (dyno compare).", lineWidth))
+	}
+	if bare {
+		line("%s", bareFootnote)
+	}
+	if len(h.Unreadable) > 0 {
+		line("")
+		line("not readable: %s", plural(len(h.Unreadable), "folder"))
+		for i, r := range h.Unreadable {
+			if i == mostReasons {
+				line("  and %d more", len(h.Unreadable)-i)
+				break
+			}
+			line("  %s", Printable(r.Problem))
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("report of a history: %w", err)
+	}
+	return nil
+}
+
+// historySeries writes one variant's figures, and what they show. It tells whether
+// one of them has no interval.
+func historySeries(b *strings.Builder, e *history.Experiment, s *history.Series) (bare bool) {
+	change := map[int]history.Change{}
+	for _, c := range s.Changes {
+		change[c.Run] = c
+	}
+	t := table{head: []string{"", "run", "rounds", "dyno", e.Metric + " (interval)", ""}, left: []int{1, 3, 4, 5}}
+	earlier := max(0, len(s.Points)-mostRuns)
+	if earlier > 0 {
+		t.add(fmt.Sprintf("%d earlier", earlier))
+	}
+	for _, p := range s.Points[earlier:] {
+		r := e.Runs[p.Run]
+		mark := Printable(p.Left)
+		if c, ok := change[p.Run]; ok {
+			mark = changeMark(c)
+		}
+		text, alone := inUnit(e.Metric, p.Figure)
+		bare = bare || alone
+		t.add(instant(r.StartedAt), Printable(r.Dir), whole(int64(r.Rounds)), Printable(r.DynoVersion), text, mark)
+	}
+	t.write(b)
+	for _, c := range s.Changes {
+		b.WriteString(wrap(changeMark(c)+" ", changeSentence(e, s.Variant, c), lineWidth) + "\n")
+	}
+	switch {
+	case s.Detail != "":
+		b.WriteString(wrap("", s.Detail, lineWidth) + "\n")
+	case len(s.Changes) == 0:
+		b.WriteString("no change found in " + plural(s.Compared, "run") + "\n")
+	}
+	return bare
+}
+
+func changeMark(c history.Change) string {
+	switch {
+	case c.After > c.Before:
+		return "▲"
+	case c.After < c.Before:
+		return "▼"
+	}
+	return "◆" // its mean is the same: spread or shape changed
+}
+
+func changeSentence(e *history.Experiment, variant string, c history.Change) string {
+	verb := "changed its spread or shape"
+	switch {
+	case c.After > c.Before:
+		verb = "rose"
+	case c.After < c.Before:
+		verb = "fell"
+	}
+	by := ""
+	if c.Relative != nil && *c.Relative != 0 {
+		by = " by " + margin(math.Abs(*c.Relative))
+	}
+	write := unitOf(e.Metric).write
+	r := e.Runs[c.Run]
+	text := fmt.Sprintf("%s of %s %s%s, from %s to %s on average, with the run of %s (%s); p %s.",
+		Printable(e.Metric), Printable(variant), verb, by, write(c.Before), write(c.After), instant(r.StartedAt), Printable(r.Dir), probability(c.P))
+	switch {
+	case c.NewMachine && c.NewDyno:
+		text += " The machine and the version of dyno changed with it."
+	case c.NewMachine:
+		text += " The machine changed with it."
+	case c.NewDyno:
+		text += " The version of dyno changed with it."
+	}
+	return text
+}

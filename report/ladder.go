@@ -1,0 +1,65 @@
+package report
+
+import (
+	"slices"
+
+	"dyno/rundir"
+)
+
+// ladder writes the steps with what each changes.
+func (p *page) ladder() {
+	if len(p.run.Ladder) == 0 {
+		return
+	}
+	metric := p.run.Plan.Metric
+	p.section("ladder, in " + metric + p.doubt())
+	marginal := "marginal " + p.footnote("a step's effect on top of all before it: it belongs to this order of the steps, and may be another in another order")
+	for _, c := range p.run.Comparisons {
+		if c.Role != rundir.RoleControl && c.AdjustedP != nil {
+			marginal += " " + p.footnote(adjustment(c.Adjustment))
+			break
+		}
+	}
+	t := table{left: []int{2, 3, 4}, head: []string{"step", metric, marginal, "total"}}
+	leftOut := slices.ContainsFunc(p.run.Ladder, func(s rundir.Step) bool { return s.LeftOut != nil })
+	if leftOut {
+		t.head = append(t.head, "of the whole "+p.footnote("the whole ladder compared with the ladder without this step (design.leave_one_out): what the step still adds when all others are there"))
+	}
+	for _, s := range p.run.Ladder {
+		row := []string{s.Variant, p.cell(s.Variant, metric), p.effect(s.Variant, rundir.RoleStep, s.Marginal, s.Verdict), p.effect(s.Variant, "", s.Total, s.TotalVerdict)}
+		if leftOut {
+			row = append(row, p.effect(s.Variant, rundir.RoleLeftOut, s.LeftOut, s.LeftOutVerdict))
+		}
+		t.add(row...)
+	}
+	p.table(t)
+}
+
+// effect writes a step's ratio with the verdict on it.
+func (p *page) effect(step, role string, e *rundir.Estimate, verdict string) string {
+	if e == nil {
+		return ""
+	}
+	text := p.shown(rundir.Comparison{Ratio: *e, Verdict: verdict, Equivalence: p.equivalence(step, role)})
+	switch verdict {
+	case rundir.Better, rundir.Worse:
+		text += " " + verdict
+	}
+	return text
+}
+
+// equivalence is the interval that shows a step's equivalence, which its
+// comparison holds; nil when there is none.
+func (p *page) equivalence(step, role string) *rundir.Estimate {
+	for _, c := range p.run.Comparisons {
+		of := c.Variant
+		if role == rundir.RoleLeftOut && p.run.Plan.Ladder != nil {
+			without := p.run.Plan.Ladder.WithoutStep
+			of = without[c.Base] + without[c.Variant] // one of them is the ladder without the step
+		}
+		if c.Primary && c.Role == role && of == step {
+			return c.Equivalence
+		}
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"dyno/rundir"
+)
+
+// A step is a unit and where it begins.
+type step struct {
+	from float64
+	name string
+}
+
+// A unit is how the figures of a metric are written: in the largest step that
+// a figure reaches, with what stands behind all of them.
+type unit struct {
+	steps  []step
+	zero   string
+	suffix string
+}
+
+func times() unit {
+	return unit{steps: []step{{1e-9, " ns"}, {1e-6, " µs"}, {1e-3, " ms"}, {1, " s"}}, zero: "0 s"}
+}
+func sizes() unit {
+	return unit{steps: []step{{1, " B"}, {1 << 10, " KiB"}, {1 << 20, " MiB"}, {1 << 30, " GiB"}}, zero: "0 B"}
+}
+func counts() unit { return unit{steps: []step{{1, ""}, {1e3, "k"}, {1e6, "M"}}, zero: "0"} }
+func rates() unit  { return unit{steps: counts().steps, zero: "0", suffix: "/s"} }
+func shares() unit { return unit{steps: []step{{0.01, "%"}}, zero: "0%"} }
+func plain() unit  { return unit{steps: []step{{1, ""}}, zero: "0"} }
+
+// unitOf knows the unit of a metric by its name in expressions, and that of a
+// program's figure by the name's end.
+func unitOf(metric string) unit {
+	is := func(suffix string) bool { return strings.HasSuffix(metric, suffix) }
+	switch {
+	case metric == "throughput" || metric == "capacity" || is("_per_second"):
+		return rates()
+	case is("_seconds") || is(".cpu_per_request"):
+		return times()
+	case is("_bytes") || is(".rss"):
+		return sizes()
+	case strings.HasPrefix(metric, "program."):
+		return counts()
+	case is("_share") || metric == "errors.ratio":
+		return shares()
+	}
+	for _, clock := range []string{"response.", "service.", "send_lag.", "connect.", "first_byte."} {
+		if strings.HasPrefix(metric, clock) {
+			return times()
+		}
+	}
+	return counts()
+}
+
+// step returns the largest step that a figure reaches when it is rounded.
+func (u unit) step(v float64) step {
+	best := u.steps[0]
+	for _, s := range u.steps {
+		// Half of the last of three digits below the step rounds up to it.
+		if math.Abs(v) >= s.from*(1-0.0005) {
+			best = s
+		}
+	}
+	return best
+}
+
+// write writes a figure with three significant digits.
+func (u unit) write(v float64) string {
+	if v == 0 {
+		return u.zero + u.suffix
+	}
+	s := u.step(v)
+	return figure(v/s.from) + s.name + u.suffix
+}
+
+// estimate writes a figure with its interval, if it has one: as 1.23k ±2% when
+// that is about as far to both sides, and else with both ends in the figure's unit.
+func (u unit) estimate(e rundir.Estimate) string {
+	switch {
+	case e.Estimate == nil:
+		return unknown
+	case !bounded(e):
+		return u.write(*e.Estimate)
+	}
+	v := *e.Estimate
+	if e.Low != nil && e.High != nil && *e.Low == v && *e.High == v {
+		return u.write(v) + " ±0%"
+	}
+	if e.Low != nil && e.High != nil && v > 0 {
+		down, up := 1-*e.Low/v, *e.High/v-1
+		if wide := max(down, up); wide < 0.5 && math.Abs(up-down) <= max(0.25*wide, 0.001) {
+			return u.write(v) + " ±" + margin(wide)
+		}
+	}
+	return u.write(v) + " " + u.ends(e)
+}
+
+// ends writes an interval in the unit of its estimate.
+func (u unit) ends(e rundir.Estimate) string {
+	s := u.step(*e.Estimate)
+	if *e.Estimate == 0 && e.High != nil {
+		s = u.step(*e.High)
+	}
+	end := func(v *float64, none string) string {
+		if v == nil {
+			return none
+		}
+		return figure(*v / s.from)
+	}
+	text := end(e.Low, "−∞") + " … " + end(e.High, "∞")
+	if *e.Estimate == 0 { // the figure itself does not say which unit
+		text += s.name + u.suffix
+	}
+	return "(" + text + ")"
+}
+
+// bounded tells whether an estimate has an interval, be it open to one side or both.
+func bounded(e rundir.Estimate) bool {
+	return e.Low != nil || e.High != nil || e.Interval != "" && e.Interval != rundir.NoInterval
+}
+
+// margin writes a share with two significant digits, as ±-figures have it.
+func margin(share float64) string {
+	p := 100 * math.Abs(share)
+	switch {
+	case p >= 9.95:
+		return fmt.Sprintf("%.0f%%", p)
+	case p >= 0.995:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", p), ".0") + "%"
+	case p == 0:
+		return "0%"
+	}
+	return fmt.Sprintf("%.2g%%", p)
+}
+
+// signed writes a change with the decimals given and always with a sign. A change
+// that rounds to nothing has none.
+func signed(v float64, decimals int) string {
+	text := fmt.Sprintf("%+.*f", decimals, v)
+	if strings.Trim(text, "+-0.") == "" {
+		return text[1:]
+	}
+	return strings.Replace(text, "-", "−", 1)
+}
+
+// growth writes a relative change, as a share, with its interval in percent, such
+// as −5.6% (−7.1 … −4.0). It has as many decimals as its interval deserves.
+func growth(v float64, low, high *float64, interval bool) string {
+	decimals := 1
+	if low != nil && high != nil {
+		switch half := 50 * (*high - *low); {
+		case half < 0.2:
+			decimals = 2
+		case half >= 20:
+			decimals = 0
+		}
+	}
+	text := signed(100*v, decimals) + "%"
+	if interval {
+		text += " " + spread(low, high, decimals)
+	}
+	return text
+}
+
+// spread writes the interval of a relative change in percent.
+func spread(low, high *float64, decimals int) string {
+	end := func(v *float64, none string) string {
+		if v == nil {
+			return none
+		}
+		return signed(100**v, decimals)
+	}
+	return "(" + end(low, "−∞") + " … " + end(high, "+∞") + ")"
+}
+
+// change writes a ratio as the relative change that it is, or as a factor when it
+// is 2 and more or a half and less.
+func change(r rundir.Estimate) string {
+	switch {
+	case r.Estimate == nil:
+		return unknown
+	case *r.Estimate >= 2 || *r.Estimate <= 0.5:
+		text := factor(*r.Estimate)
+		if bounded(r) {
+			text += " (" + factors(r) + ")"
+		}
+		return text
+	}
+	return growth(*r.Estimate-1, less(r.Low), less(r.High), bounded(r))
+}
+
+// less is one less than an end of a ratio's interval.
+func less(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	w := *v - 1
+	return &w
+}
+
+// factor writes a ratio, from 0.8 to 1.2 with three decimals.
+func factor(v float64) string { return bare(v) + "x" }
+
+func bare(v float64) string {
+	if math.Abs(v-1) < 0.2 {
+		return fmt.Sprintf("%.3f", v)
+	}
+	return figure(v)
+}
+
+// factors writes the interval of a ratio.
+func factors(r rundir.Estimate) string {
+	low, high := "0", "∞"
+	if r.Low != nil {
+		low = bare(*r.Low)
+	}
+	if r.High != nil {
+		high = bare(*r.High)
+	}
+	return low + " … " + high
+}
+
+// probability writes a p-value.
+func probability(p float64) string {
+	switch {
+	case p < 0.0001:
+		return "<0.0001"
+	case p < 0.001:
+		return fmt.Sprintf("%.4f", p)
+	case p < 0.1:
+		return fmt.Sprintf("%.3f", p)
+	}
+	return fmt.Sprintf("%.2f", p)
+}
+
+// maybe writes a figure that may not be known.
+func maybe(v *float64, write func(float64) string) string {
+	if v == nil {
+		return unknown
+	}
+	return write(*v)
+}
+
+// percent writes a share.
+func percent(share float64) string { return shares().write(share) }

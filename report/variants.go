@@ -1,0 +1,318 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/rundir"
+)
+
+// estimate returns a variant's figure in a metric, with its interval if that is
+// known.
+func (p *page) estimate(v rundir.Variant, metric string) rundir.Estimate {
+	switch {
+	case metric == "throughput":
+		return v.Throughput
+	case metric == "capacity":
+		for _, c := range p.run.Capacities {
+			if c.Variant == v.Name {
+				return c.Rate
+			}
+		}
+		return rundir.Estimate{}
+	case strings.HasPrefix(metric, "program."):
+		return v.Measures[strings.TrimPrefix(metric, "program.")]
+	}
+	if e, ok := v.Intervals[metric]; ok {
+		return e
+	}
+	return rundir.Estimate{Estimate: summary(v, metric)}
+}
+
+// summary is a figure that a variant has beside its intervals.
+func summary(v rundir.Variant, metric string) *float64 {
+	group, name, _ := strings.Cut(metric, ".")
+	quantiles := map[string]rundir.Quantiles{
+		"response": v.Response, "service": v.Service, "send_lag": v.SendLag, "connect": v.Connect, "first_byte": v.FirstByte,
+	}
+	if q, ok := quantiles[group]; ok {
+		return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
+	}
+	return map[string]*float64{
+		"errors.ratio":              v.Errors.Ratio,
+		"target.cpu_per_request":    v.Target.CPUSecondsPerRequest,
+		"target.cpu_share":          v.Target.CPUShare,
+		"target.rss":                float(v.Target.RSSBytes),
+		"generator.cpu_per_request": v.Generator.CPUSecondsPerRequest,
+		"generator.cpu_share":       v.Generator.CPUShare,
+	}[metric]
+}
+
+func float(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	f := float64(*n)
+	return &f
+}
+
+// cell writes a variant's figure in a metric, and explains what is missing.
+func (p *page) cell(variant, metric string) string {
+	for _, v := range p.run.Variants {
+		if v.Name != variant {
+			continue
+		}
+		e := p.estimate(v, metric)
+		if e.Estimate == nil {
+			p.footnote(fewValues)
+			return unknown
+		}
+		text := unitOf(metric).estimate(e)
+		if !bounded(e) {
+			text += " " + p.noInterval(v, metric)
+		}
+		return text
+	}
+	return unknown
+}
+
+// noInterval marks a figure without an interval.
+func (p *page) noInterval(v rundir.Variant, metric string) string {
+	switch {
+	case v.Trials == 1:
+		return p.footnote("one trial: no interval")
+	case strings.HasSuffix(metric, ".max"):
+		return p.footnote("the largest value seen: no interval, since a longer window would see larger ones")
+	}
+	return p.footnote("no interval is claimed for this figure")
+}
+
+// columns is a table of variants by metrics. A mark that all figures of a column
+// have goes to its head, and one that all columns have to the corner.
+func (p *page) columns(variants []rundir.Variant, heads, metrics []string) table {
+	t := table{head: append([]string{""}, heads...)}
+	for _, v := range variants {
+		row := []string{v.Name}
+		for _, m := range metrics {
+			row = append(row, p.cell(v.Name, m))
+		}
+		t.add(row...)
+	}
+	marks := map[string]int{}
+	for i := 1; i < len(t.head); i++ {
+		mark, same := "", true
+		for _, row := range t.rows {
+			at := strings.LastIndex(row[i], " [")
+			if at < 0 {
+				same = same && row[i] == unknown
+				continue
+			}
+			same = same && (mark == "" || mark == row[i][at:])
+			mark = row[i][at:]
+		}
+		if same && mark != "" {
+			t.head[i] += mark
+			marks[mark]++
+			for _, row := range t.rows {
+				row[i] = strings.TrimSuffix(row[i], mark)
+			}
+		}
+	}
+	for mark, n := range marks {
+		if n == len(t.head)-1 {
+			t.head[0] = strings.TrimPrefix(mark, " ")
+			for i := 1; i < len(t.head); i++ {
+				t.head[i] = strings.TrimSuffix(t.head[i], mark)
+			}
+		}
+	}
+	return t
+}
+
+// figures writes what was measured of each variant.
+func (p *page) figures() {
+	var measured []rundir.Variant
+	for _, v := range p.run.Variants {
+		if v.Trials > 0 {
+			measured = append(measured, v)
+		}
+	}
+	switch {
+	case len(measured) == 0: // nothing, or the probes of a search
+	case p.isProgram():
+		p.measures(measured)
+	default:
+		p.throughput(measured)
+		p.latencies(measured)
+		p.costs(measured)
+	}
+}
+
+// mostValues is how many trials' values are listed.
+const mostValues = 12
+
+func (p *page) throughput(variants []rundir.Variant) {
+	p.section("throughput, good responses per second")
+	t := table{head: []string{"", "", "by round"}, left: []int{2}, prose: true}
+	for _, v := range variants {
+		t.add(v.Name, p.cell(v.Name, "throughput"), list(v.Throughput.Values, counts().write))
+	}
+	p.table(t)
+}
+
+func list(values []float64, write func(float64) string) string {
+	var cells []string
+	for i, v := range values {
+		if i == mostValues {
+			cells = append(cells, fmt.Sprintf("… and %d more", len(values)-i))
+			break
+		}
+		cells = append(cells, write(v))
+	}
+	return strings.Join(cells, " ")
+}
+
+// latencies writes what was seen of time. The first group of columns is what
+// the loop can know: the response time of an open loop, and the service time of
+// a closed one.
+func (p *page) latencies(variants []rundir.Variant) {
+	var open, closed []rundir.Variant
+	for _, v := range variants {
+		if p.loop(v.Name) == "open" {
+			open = append(open, v)
+		} else {
+			closed = append(closed, v)
+		}
+	}
+	if len(open) > 0 {
+		p.section("response time, from the intended start to the last byte")
+		p.latency(open, "response", "service")
+	}
+	if len(closed) > 0 {
+		p.section("service time " + p.footnote(serviceOnly))
+		p.latency(closed, "service", "response")
+	}
+}
+
+func (p *page) latency(variants []rundir.Variant, first, other string) {
+	p.table(p.columns(variants,
+		[]string{"p50", "p99", "p99.9", "max", other + " p50", other + " p99", "send lag p50", "send lag p99"},
+		[]string{first + ".p50", first + ".p99", first + ".p999", first + ".max", other + ".p50", other + ".p99", "send_lag.p50", "send_lag.p99"}))
+}
+
+func (p *page) costs(variants []rundir.Variant) {
+	p.section("errors, and cost per request")
+	t := p.columns(variants,
+		[]string{"target CPU", "target busy", "target RSS", "generator CPU", "generator busy"},
+		[]string{"target.cpu_per_request", "target.cpu_share", "target.rss", "generator.cpu_per_request", "generator.cpu_share"})
+	t.head = slices.Insert(t.head, 1, "errors") // they are counted, not estimated
+	var lines []string
+	for i, v := range variants {
+		t.rows[i] = slices.Insert(t.rows[i], 1, failures(v.Errors))
+		if len(v.Errors.ByKind) > 0 {
+			lines = append(lines, v.Name+": "+kinds(v.Errors.ByKind))
+		}
+	}
+	p.table(t)
+	for _, l := range lines {
+		p.line("errors of %s", l)
+	}
+}
+
+// failures writes how many requests failed.
+func failures(e rundir.Errors) string {
+	switch {
+	case e.Ratio == nil:
+		return unknown
+	case e.Total == 0:
+		return "0"
+	}
+	return whole(e.Total) + " (" + percent(*e.Ratio) + ")"
+}
+
+// kinds lists counts by name, the largest first.
+func kinds(counts map[string]int64) string {
+	var parts []string
+	for _, k := range descending(counts) {
+		parts = append(parts, k+" "+whole(counts[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func descending(counts map[string]int64) []string {
+	keys := slices.Sorted(maps.Keys(counts))
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
+	return keys
+}
+
+// measures writes what programs printed. Variants may run programs that print
+// different figures, so that each figure has a table row for those that have it.
+func (p *page) measures(variants []rundir.Variant) {
+	p.section("what the programs printed")
+	names := map[string]bool{}
+	for _, v := range variants {
+		for name := range v.Measures {
+			names[name] = true
+		}
+	}
+	t := table{head: []string{"", "", "by round"}, left: []int{2}, prose: true}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		t.add("program." + name)
+		for _, v := range variants {
+			if e, ok := v.Measures[name]; ok {
+				t.add("  "+v.Name, p.cell(v.Name, "program."+name), list(e.Values, unitOf("program."+name).write))
+			}
+		}
+	}
+	p.table(t)
+}
+
+// methods says where the intervals come from.
+func (p *page) methods() []string {
+	found := map[float64][]string{} // by confidence
+	note := func(e rundir.Estimate) {
+		if e.Estimate == nil || e.Low == nil && e.High == nil || e.Interval == "" || e.Interval == rundir.NoInterval {
+			return
+		}
+		if !slices.Contains(found[e.Confidence], e.Interval) {
+			found[e.Confidence] = append(found[e.Confidence], e.Interval)
+		}
+	}
+	for _, c := range p.run.Comparisons {
+		note(c.Ratio)
+	}
+	for _, c := range p.run.Capacities {
+		note(c.Rate)
+	}
+	for _, t := range p.run.Trends {
+		note(t.Slope)
+	}
+	for _, v := range p.run.Variants {
+		note(v.Throughput)
+		for _, name := range slices.Sorted(maps.Keys(v.Measures)) {
+			note(v.Measures[name])
+		}
+		for _, name := range slices.Sorted(maps.Keys(v.Intervals)) {
+			note(v.Intervals[name])
+		}
+	}
+	var lines []string
+	for _, confidence := range slices.Sorted(maps.Keys(found)) {
+		lines = append(lines, digits(100*confidence)+"% intervals: "+strings.Join(found[confidence], "; "))
+	}
+	fewest, most := math.MaxInt, 0
+	for _, v := range p.run.Variants {
+		fewest, most = min(fewest, v.Trials), max(most, v.Trials)
+	}
+	switch {
+	case most == 0 && len(p.run.Capacities) == 0:
+		lines = append(lines, "no trial was completed: there are no figures")
+	case p.isQuick() && most == 1:
+		lines = append(lines, "one trial: no interval")
+	}
+	return lines
+}

@@ -1,0 +1,234 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/capacity"
+	"dyno/rundir"
+)
+
+// A bracket is what a search found, with its probes.
+type bracket struct {
+	rundir.Bracket
+	probes []*sample
+	done   bool // the search came to its end
+}
+
+// closed tells whether both ends are known.
+func (b *bracket) closed() bool { return b.Low != nil && b.High != nil }
+
+// middle is the rate that stands for a closed bracket, by ratio as far from either
+// end.
+func (b *bracket) middle() float64 { return math.Sqrt(*b.Low) * math.Sqrt(*b.High) }
+
+// goal is what a plan searches for.
+func goal(p rundir.PlanCapacity) capacity.Goal {
+	return capacity.Goal{From: p.From, To: p.To, Resolution: p.Resolution, Trials: p.Trials, Tolerate: p.Tolerate}
+}
+
+// good decides whether a probe was good: it is complete and nothing was dropped,
+// no check says that its figures are unfit, and all thresholds hold by its
+// estimates. Why is the threshold or the kind of flag when it was not.
+func good(plan rundir.Plan, s *sample) (ok bool, why string) {
+	if !s.Complete {
+		return false, FlagIncomplete
+	}
+	if s.Counts.Dropped > 0 {
+		return false, FlagDrops
+	}
+	for _, f := range s.flags {
+		if f.Invalid {
+			return false, f.Kind
+		}
+	}
+	alone := newScene(plan, nil)
+	one, err := withIntervals(s.figures, []*figures{s.figures}, alone.metrics())
+	if err != nil {
+		return false, err.Error()
+	}
+	alone.whole[s.Variant] = one
+	ok, broken, err := keeps(plan.Thresholds, s.Variant, alone)
+	if err != nil {
+		return false, oneLine(err)
+	}
+	return ok, broken
+}
+
+// search replays every search of a plan and puts its outcome into the scene.
+// Samples come by number, probes among them judged good or not.
+func (s *scene) search(samples []*sample) error {
+	if s.plan.Capacity == nil {
+		return nil
+	}
+	probes := map[string]map[int][]*sample{}
+	for _, x := range samples {
+		// One that is not complete belongs to a search that was interrupted.
+		if x.Purpose != rundir.PurposeProbe || !x.Complete || x.Rate == nil {
+			continue
+		}
+		if probes[x.Variant] == nil {
+			probes[x.Variant] = map[int][]*sample{}
+		}
+		probes[x.Variant][x.Round] = append(probes[x.Variant][x.Round], x)
+	}
+	for variant, rounds := range probes {
+		found, err := replay(goal(*s.plan.Capacity), rounds)
+		if err != nil {
+			return fmt.Errorf("capacity of %s: %w", variant, err)
+		}
+		within := !slices.ContainsFunc(found, func(b *bracket) bool { return b.done && !b.closed() })
+		for _, b := range found {
+			f := &figures{Variant: rundir.Variant{Name: variant}, search: b}
+			if b.done && within { // else the rounds that have one would not stand for all
+				rate := b.middle()
+				f.capacity = &rate
+			}
+			s.searches[variant] = append(s.searches[variant], b)
+			if b.done {
+				s.rounds[variant][b.Round], s.all[variant][b.Round] = f, f
+			}
+		}
+	}
+	return nil
+}
+
+// replay makes a variant's searches of its probes, by round.
+func replay(g capacity.Goal, rounds map[int][]*sample) ([]*bracket, error) {
+	var found []*bracket
+	for _, round := range slices.Sorted(maps.Keys(rounds)) {
+		probes := rounds[round]
+		var done []capacity.Trial
+		for _, p := range probes {
+			done = append(done, capacity.Trial{Rate: *p.Rate, Good: *p.good})
+		}
+		// Where earlier rounds found the edge says where to look, not what was found.
+		state, err := g.Next(done, 0)
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", round, err)
+		}
+		b := &bracket{Bracket: rundir.Bracket{Round: round, Trials: len(probes)}, probes: probes, done: state.Done}
+		if state.Low > 0 {
+			b.Low = &state.Low
+		}
+		if !math.IsInf(state.High, 1) {
+			b.High = &state.High
+		}
+		found = append(found, b)
+	}
+	return found, nil
+}
+
+// capacities sums up the searches of each variant. The estimate is the geometric
+// mean over rounds; its interval is never narrower than the brackets.
+func (s *scene) capacities() []rundir.Capacity {
+	if s.plan.Capacity == nil {
+		return nil
+	}
+	var list []rundir.Capacity
+	for _, v := range s.plan.Variants {
+		c := rundir.Capacity{Variant: v.Name, Searches: []rundir.Bracket{}, Rate: rundir.Estimate{Interval: rundir.NoInterval}}
+		var done []*bracket
+		for _, b := range s.searches[v.Name] {
+			if b.done {
+				done = append(done, b)
+				c.Searches = append(c.Searches, b.Bracket)
+			}
+		}
+		if whole := s.whole[v.Name]; whole != nil && whole.capacity != nil {
+			c.Rate = whole.Intervals[capacityMetric]
+		} else {
+			outside(&c, done)
+		}
+		var details []string
+		if c.Detail != "" {
+			details = append(details, c.Detail)
+		}
+		var spoilt string
+		c.Limit, spoilt = limits(done)
+		if spoilt != "" {
+			details = append(details, spoilt)
+		}
+		if open := len(s.searches[v.Name]) - len(done); open > 0 {
+			details = append(details, fmt.Sprintf("%d of %d searches did not come to their end", open, len(s.searches[v.Name])))
+		}
+		c.Detail = strings.Join(details, "; ")
+		list = append(list, c)
+	}
+	return list
+}
+
+// outside fills in what is known of a capacity when some search found no edge
+// within the range: the ends that all searches have.
+func outside(c *rundir.Capacity, done []*bracket) {
+	if len(done) == 0 {
+		c.Detail = "no search came to its end"
+		return
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	below, above := 0, 0
+	for _, b := range done {
+		if b.Low == nil {
+			low = math.Inf(-1)
+			below++
+		} else {
+			low = min(low, *b.Low)
+		}
+		if b.High == nil {
+			high = math.Inf(1)
+			above++
+		} else {
+			high = max(high, *b.High)
+		}
+	}
+	bound(&c.Rate, low, high, 0, "the lowest and the highest rate of any search")
+	var where []string
+	if below > 0 {
+		where = append(where, fmt.Sprintf("below the range in %d", below))
+	}
+	if above > 0 {
+		where = append(where, fmt.Sprintf("above the range in %d", above))
+	}
+	c.Detail = fmt.Sprintf("the edge lies %s of %d searches", strings.Join(where, " and "), len(done))
+}
+
+// limits returns what the probes at the lowest bad rates broke most often, and
+// says how many bad probes broke no threshold but were spoilt.
+func limits(searches []*bracket) (limit, spoilt string) {
+	broke, kinds := map[string]int{}, map[string]int{}
+	for _, b := range searches {
+		for _, p := range b.probes {
+			if *p.good {
+				continue
+			}
+			if b.High != nil && *p.Rate == *b.High {
+				broke[p.why]++
+			}
+			if slices.ContainsFunc(p.flags, func(f rundir.Flag) bool { return f.Invalid && f.Kind == p.why }) {
+				kinds[p.why]++
+			}
+		}
+	}
+	if names := mostFirst(broke); len(names) > 0 {
+		limit = names[0]
+	}
+	var parts []string
+	for _, kind := range mostFirst(kinds) {
+		parts = append(parts, fmt.Sprintf("%s %d", kind, kinds[kind]))
+	}
+	if len(parts) > 0 {
+		spoilt = "probes that count as bad by a check and not by a threshold: " + strings.Join(parts, ", ")
+	}
+	return limit, spoilt
+}
+
+// mostFirst orders names by how often they came.
+func mostFirst(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+}

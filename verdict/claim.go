@@ -1,0 +1,170 @@
+package verdict
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/rundir"
+)
+
+// decideThreshold decides a threshold: for each variant, or once when it names
+// those that it is about. It is kept or broken when the whole interval says so,
+// and otherwise inconclusive, as it is when a figure is missing or the text does
+// not compile. Without an interval the estimate decides, and the detail says so.
+func decideThreshold(text string, names []string, ev evidence) []rundir.Threshold {
+	e, err := Compile(text, ForThreshold, names)
+	if err != nil {
+		return []rundir.Threshold{{Text: text, Outcome: rundir.Undecided, Detail: oneLine(err)}}
+	}
+	variants := []string{""}
+	if e.perVariant {
+		variants = names
+	}
+	var decided []rundir.Threshold
+	for _, variant := range variants {
+		on := &evaluation{evidence: ev, variant: variant, byEstimate: true}
+		r := e.holds(on)
+		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Detail: once(r.why...)}
+		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
+		t.Measured, t.Low, t.High = e.measured(on)
+		decided = append(decided, t)
+	}
+	return decided
+}
+
+// keeps tells whether one trial alone keeps the thresholds, and if not, the first
+// one that it breaks. Estimates alone decide: a trial has no spread. The error
+// says what could not be decided where nothing is broken.
+func keeps(texts []string, variant string, ev evidence) (ok bool, broken string, err error) {
+	on := &evaluation{evidence: estimates{ev}, variant: variant}
+	var faults []error
+	for _, text := range texts {
+		e, err := Compile(text, ForThreshold, []string{variant})
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		switch r := e.holds(on); r.is {
+		case no:
+			return false, text, nil
+		case undecided:
+			faults = append(faults, errors.New(once(r.why...)))
+		}
+	}
+	return len(faults) == 0, "", errors.Join(faults...)
+}
+
+// estimates is evidence with its estimates taken for exact.
+type estimates struct{ of evidence }
+
+func (e estimates) value(variant string, m metric) (figure, error) {
+	f, err := e.of.value(variant, m)
+	return exactly(f.estimate), err
+}
+
+func (e estimates) ratio(variant, base string, m metric) (figure, error) {
+	f, err := e.of.ratio(variant, base, m)
+	return exactly(f.estimate), err
+}
+
+func (e estimates) slope(variant, gauge string) (figure, error) {
+	f, err := e.of.slope(variant, gauge)
+	return exactly(f.estimate), err
+}
+
+// decideClaim decides a claim by its two conditions: that it holds, and the
+// weaker one that it holds at least in direction.
+//
+//	holds      direction        outcome
+//	yes        any              holds
+//	no         yes              holds in direction only
+//	no         undecided        does not hold; the detail says that the direction may
+//	no         no, or none      does not hold
+//	undecided  yes              inconclusive: the direction is shown, the size is not
+//	undecided  undecided, none  inconclusive
+//	undecided  no               inconclusive; the detail says that not even the direction holds
+//
+// In the last row a direction that is truly weaker would settle the claim, but
+// nothing makes sure that it is. A condition is undecided when its interval
+// straddles the limit, when a figure is missing or has no interval, and when it
+// does not compile.
+func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
+	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
+	if c.NotTestable != "" {
+		r.Outcome, r.Detail = rundir.NotTestable, c.NotTestable
+		return r
+	}
+	on := &evaluation{evidence: ev}
+	holds := ruling{undecided, nil}
+	if e, err := Compile(c.Holds, ForClaim, names); err != nil {
+		holds.why = []string{"holds: " + oneLine(err)}
+	} else {
+		holds = e.holds(on)
+		r.Measured, r.Low, r.High = e.measured(on)
+	}
+	direction := ruling{no, nil}
+	if c.Direction != "" {
+		if e, err := Compile(c.Direction, ForClaim, names); err != nil {
+			direction = ruling{undecided, []string{"direction: " + oneLine(err)}}
+		} else {
+			direction = e.holds(on)
+		}
+	}
+	switch {
+	case holds.is == yes:
+		r.Outcome = rundir.Holds
+	case holds.is == no && direction.is == yes:
+		r.Outcome = rundir.DirectionOnly
+	case holds.is == no && direction.is == undecided:
+		r.Outcome = rundir.DoesNotHold
+		r.Detail = "its direction is not settled: " + once(direction.why...)
+	case holds.is == no:
+		r.Outcome = rundir.DoesNotHold
+	case direction.is == yes:
+		r.Outcome = rundir.Inconclusive
+		r.Detail = "the direction is shown, the size is not settled: " + once(holds.why...)
+	case direction.is == no && c.Direction != "":
+		r.Outcome = rundir.Inconclusive
+		r.Detail = "not even the direction holds, yet the size is not settled: " + once(holds.why...)
+	default:
+		r.Outcome = rundir.Inconclusive
+		r.Detail = once(append(holds.why, direction.why...)...)
+	}
+	return r
+}
+
+// measured returns the left side of an expression that is one comparison, with
+// the ends of its interval; nil for any other, when a figure is missing, and for
+// an end that the data do not bound.
+func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
+	if e.left.number == nil {
+		return nil, nil, nil
+	}
+	f, err := e.left.number(on)
+	if err != nil {
+		return nil, nil, nil
+	}
+	if f.bounded && !math.IsInf(f.low, 0) {
+		low = &f.low
+	}
+	if f.bounded && !math.IsInf(f.high, 0) {
+		high = &f.high
+	}
+	return &f.estimate, low, high
+}
+
+// once joins reasons, each of which is said one time.
+func once(reasons ...string) string {
+	var different []string
+	for _, r := range reasons {
+		if !slices.Contains(different, r) {
+			different = append(different, r)
+		}
+	}
+	return strings.Join(different, "; ")
+}
+
+// oneLine puts a joined error on one line.
+func oneLine(err error) string { return once(strings.Split(err.Error(), "\n")...) }
