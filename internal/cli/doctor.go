@@ -23,7 +23,7 @@ import (
 	"dyno/wire/http1"
 )
 
-// What a good generator reaches (docs/method.md).
+// What a good generator reaches.
 const (
 	goodLagP50  = 20 * time.Microsecond
 	goodLagP99  = 100 * time.Microsecond
