@@ -200,7 +200,7 @@ func TestRead(t *testing.T) {
 			{Base: baseName, Variant: controlName, Metric: compared, Role: rundir.RoleControl, Ratio: rundir.Estimate{Estimate: pointer(1), Interval: rundir.NoInterval}},
 		},
 	}
-	got := read(run, 7, []float64{0.05})
+	got := read(run, 7, []float64{0, 0.05})
 	want := []Comparison{
 		{Number: 7, Ratio: pointer(1), Valid: true, Flags: []string{"a", "b"}, ServerCPU: pointer(0.99), LoadCPU: pointer(0.3)},
 		{
@@ -227,6 +227,14 @@ func TestPlans(t *testing.T) {
 	}
 	if len(e.Variants) != 6 || e.Variants[1].AliasOf != baseName || e.Design.Control != controlName {
 		t.Errorf("%+v", e)
+	}
+	k.Only = []string{Power}
+	e = k.experiment(3, 1000, []float64{0.05})
+	if err := e.Validate(); err != nil {
+		t.Error(err)
+	}
+	if len(e.Variants) != 2 || e.Design.Control != "" {
+		t.Errorf("without the table aa: %+v", e)
 	}
 	for _, loop := range []string{"open", "closed"} {
 		text, err := k.plan(loop, 5, 0, true, &group{dir: "/sys/fs/cgroup/x/y"})

@@ -220,9 +220,6 @@ func (k *calibrator) compare(ctx context.Context) (err error) {
 			return err
 		}
 		for _, c := range found {
-			if !k.wanted(AA) && c.Slow == 0 {
-				continue
-			}
 			k.result.Comparisons = append(k.result.Comparisons, c)
 			if err := s.write(c.row()...); err != nil {
 				return err
@@ -275,6 +272,9 @@ func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []f
 	if err != nil {
 		return nil, fmt.Errorf("comparison %d: %w", n, err)
 	}
+	if k.wanted(AA) {
+		slows = append([]float64{0}, slows...)
+	}
 	return read(r, n, slows), nil
 }
 
@@ -284,11 +284,15 @@ func (k *calibrator) experiment(seed uint64, iterations int64, slows []float64) 
 		Name: "calibration",
 		Base: baseName,
 		Design: experiment.Design{
-			Rounds: k.Rounds, Seed: seed, Stop: experiment.StopFixed, Margin: 0.02, Metric: compared, Control: controlName,
+			Rounds: k.Rounds, Seed: seed, Stop: experiment.StopFixed, Margin: 0.02, Metric: compared,
 		},
-		Variants: []experiment.Variant{k.variant(baseName, iterations, 0), k.variant(controlName, iterations, 0)},
+		Variants: []experiment.Variant{k.variant(baseName, iterations, 0)},
 	}
-	e.Variants[1].AliasOf = baseName
+	if k.wanted(AA) {
+		control := k.variant(controlName, iterations, 0)
+		control.AliasOf = baseName
+		e.Variants, e.Design.Control = append(e.Variants, control), controlName
+	}
 	for _, s := range slows {
 		e.Variants = append(e.Variants, k.variant(slowed(s), iterations, s))
 	}
@@ -330,10 +334,11 @@ func (k *calibrator) measure(ctx context.Context, e *experiment.Experiment, dir 
 	return &folder.Run, nil
 }
 
-// read takes the comparisons of interest out of a run.
+// read takes the comparisons with these slowdowns out of a run; that with 0 is the
+// control's.
 func read(run *rundir.Run, n int, slows []float64) []Comparison {
 	var found []Comparison
-	for _, want := range append([]float64{0}, slows...) {
+	for _, want := range slows {
 		name := controlName
 		if want > 0 {
 			name = slowed(want)
