@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"dyno/awake"
 	"dyno/observe"
 	"dyno/target"
 )
@@ -173,6 +174,19 @@ func (s *sheet) close() error {
 		return nil
 	}
 	return s.file.Close()
+}
+
+// keepAwake keeps the CPUs from halting, if that is wanted, until the returned
+// function is called.
+func (k *calibrator) keepAwake() (sleep func() error, err error) {
+	if !k.Awake {
+		return func() error { return nil }, nil
+	}
+	p, err := awake.Start(slices.Concat(k.server, k.load)...)
+	if err != nil {
+		return nil, err
+	}
+	return p.Stop, nil
 }
 
 // roomy gives Go's scheduler a processor for each thread that must not wait for

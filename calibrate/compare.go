@@ -281,8 +281,9 @@ func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []f
 // experiment plans one run: base, control and slowed variants, in rounds.
 func (k *calibrator) experiment(seed uint64, iterations int64, slows []float64) *experiment.Experiment {
 	e := &experiment.Experiment{
-		Name: "calibration",
-		Base: baseName,
+		Name:  "calibration",
+		Base:  baseName,
+		Awake: k.Awake,
 		Design: experiment.Design{
 			Rounds: k.Rounds, Seed: seed, Stop: experiment.StopFixed, Margin: 0.02, Metric: compared,
 		},

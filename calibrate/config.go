@@ -48,6 +48,8 @@ type Config struct {
 	// which a neighbour on the same machine disturbs less than system calls.
 	Work time.Duration
 
+	Awake bool // the CPUs are kept from halting: see package awake
+
 	FlagTrials int           // for each kind of trouble and loop
 	FlagWindow time.Duration // of each
 

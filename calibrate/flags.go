@@ -85,6 +85,11 @@ func (k *calibrator) flags(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	sleep, err := k.keepAwake()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sleep()) }()
 	limits, err := newGroup()
 	if err != nil {
 		k.note("starved generators are stopped and continued by signals, since no control group can be made: %v", err)

@@ -37,15 +37,17 @@ func (k *calibrator) oracles(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	defer roomy()()
-	for _, o := range k.delays() {
-		if err := s.add(o(ctx)); err != nil {
-			return err
-		}
+	// Its trials keep the CPUs awake themselves.
+	if err := s.add(k.search(ctx)); err != nil {
+		return err
 	}
-	for _, o := range []func(context.Context) ([]Reading, error){
-		k.freezes, k.queue, k.capacity, k.search, k.little, k.rate, k.sendLag, k.faults,
-	} {
+	sleep, err := k.keepAwake()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sleep()) }()
+	defer roomy()()
+	for _, o := range append(k.delays(), k.freezes, k.queue, k.capacity, k.little, k.rate, k.sendLag, k.faults) {
 		if err := s.add(o(ctx)); err != nil {
 			return err
 		}
@@ -417,6 +419,7 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 	expected := truth.Capacity(workers, service)
 	e := &experiment.Experiment{
 		Name:       "calibration",
+		Awake:      k.Awake,
 		Design:     experiment.Design{Rounds: rounds, Seed: 1},
 		Variants:   []experiment.Variant{v},
 		Capacity:   &experiment.Capacity{From: expected / 4, To: 4 * expected, Resolution: 0.01, Trials: 3, Tolerate: 0.34},

@@ -128,6 +128,11 @@ func (k *calibrator) peers(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	sleep, err := k.keepAwake()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sleep()) }()
 	defer roomy()()
 	k.step("peers: dyno")
 	own, err := k.freeze(ctx, peerRate)

@@ -125,6 +125,9 @@ func machine(r *Result) string {
 	if e.Virtualisation != "" {
 		text += ", virtual"
 	}
+	if r.Config.Awake {
+		text += ", CPUs kept from halting"
+	}
 	return text
 }
 

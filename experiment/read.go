@@ -154,6 +154,8 @@ func (r *reader) read(src []byte) *Experiment {
 	short := r.short()
 
 	plain.boolean(r.root.get("soak"), &e.Soak)
+	plain.boolean(r.root.get("awake"), &e.Awake)
+	plain.boolean(r.setting("awake", "awake"), &e.Awake)
 	r.soak = e.Soak
 	r.noLoad = r.root.get("load") == nil && !r.c.touched["load"]
 	e.Capacity = r.capacity(plain)
@@ -218,7 +220,7 @@ func (r *reader) setting(name, path string) *node {
 }
 
 func settable() []string {
-	return []string{"rounds", "seed", "stop", "margin", "metric", "warmup", "window"}
+	return []string{"rounds", "seed", "stop", "margin", "metric", "warmup", "window", "awake"}
 }
 
 // unknownSettings reports options that set nothing.

@@ -216,6 +216,8 @@ func table() *spec {
 			field{"trials", false, between(integer, 1, 100, "the most there are at one rate (default 5)")},
 			field{"tolerate", false, between(share, 0, 0.99, "the share of bad trials that a rate may have, the RFC's goal exceed ratio (default 50%)")})},
 		field{"soak", false, plain(boolean, "judge the trends of the target's memory and other gauges (default false)")},
+		field{"awake", false, plain(boolean, "keep the CPUs that target, services and load are placed on from halting, by threads of the lowest priority: "+
+			"for virtual machines, whose hosts take halted CPUs away (default false)")},
 		field{"thresholds", false, listOf(plain(text, ""), 100, `conditions on metrics, such as "response.p99 < 80ms"`)},
 		field{"claims", false, listOf(fields("",
 			field{"id", true, like(claimPattern, "")},

@@ -20,6 +20,7 @@ type Experiment struct {
 	Sweep    []Dimension // in the order of the file; nil without one
 	Capacity *Capacity   // nil: every trial is at the load's own rate
 	Soak     bool        // the trends of the target's memory and other gauges are judged
+	Awake    bool        // the CPUs in use are kept from halting
 
 	Thresholds []string
 	Claims     []Claim

@@ -56,6 +56,9 @@ func (p *page) environment() {
 	if !p.isProgram() {
 		placement("generator", e.GeneratorCPUs)
 	}
+	if len(e.AwakeCPUs) > 0 {
+		add("CPU %s kept from halting", cpus(e.AwakeCPUs))
+	}
 	p.section("environment")
 	p.line("%s", strings.Join(parts, ", "))
 }

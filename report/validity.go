@@ -159,7 +159,7 @@ func remedy(kind string) string {
 	case "achieved_rate", "drops", "connection_limit":
 		return "the target was too slow for this rate with these connections: a lower rate, or more (load.open.max_connections)"
 	case "steal":
-		return "other virtual machines took the CPUs: measure again at a quieter time, or on a machine of your own"
+		return "the host took the CPUs: keep them from halting (awake: true, or --awake), measure at a quieter time, or on a machine of your own"
 	case "late_wakeups":
 		return "the generator's CPUs woke threads late: keep other work off them (load.cpus), or measure on a quieter machine"
 	case "foreign_cpu":

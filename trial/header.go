@@ -128,6 +128,9 @@ func environment(e *experiment.Experiment) rundir.Environment {
 		env.GeneratorCPUs = union(env.GeneratorCPUs, e.Variants[i].Load.CPUs)
 		env.TargetCPUs = union(env.TargetCPUs, e.Variants[i].Target.CPUs)
 	}
+	if e.Awake {
+		env.AwakeCPUs = inUse(e, here.AllowedCPUs)
+	}
 	return env
 }
 
@@ -137,6 +140,32 @@ func hypervisor(hint string) string {
 		return "virtual machine"
 	}
 	return hint
+}
+
+// inUse returns the CPUs that a run uses: all it may, unless everything has its
+// place.
+func inUse(e *experiment.Experiment, allowed []int) []int {
+	var cpus []int
+	for i := range e.Variants {
+		v := &e.Variants[i]
+		places := [][]int{v.Load.CPUs}
+		if len(v.Target.Start) > 0 {
+			places = append(places, v.Target.CPUs)
+		}
+		if v.Target.Protocol == experiment.Program {
+			places = places[1:]
+		}
+		for s := range v.Services {
+			places = append(places, v.Services[s].CPUs)
+		}
+		for _, p := range places {
+			if len(p) == 0 {
+				return allowed
+			}
+			cpus = union(cpus, p)
+		}
+	}
+	return cpus
 }
 
 func union(a, b []int) []int {

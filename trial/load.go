@@ -40,7 +40,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		}
 		defer func() { _ = target.SetAffinity(before) }() // they were allowed a moment ago
 	}
-	w := newWatch(up, t.Purpose)
+	w := r.newWatch(up, t.Purpose)
 	if r.experiment.Soak {
 		w.pprof = up.variant.Target.Pprof
 	}

@@ -40,7 +40,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 		limit = programTimeout
 	}
 
-	w := newWatch(up, t.Purpose)
+	w := r.newWatch(up, t.Purpose)
 	t.StartedAt = time.Now()
 	p, err := target.Start(ctx, spec)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"io"
 	"time"
 
+	"dyno/awake"
 	"dyno/capacity"
 	"dyno/engine"
 	"dyno/experiment"
@@ -94,6 +95,7 @@ type runner struct {
 	// edges are where the searches of a variant ended so far: the geometric means of
 	// the brackets that have both ends.
 	edges map[string][]float64
+	awake *awake.Process // nil without
 }
 
 // Run measures every trial of the experiment and writes the run folder, which it
@@ -150,7 +152,13 @@ func (r *runner) finish(err error) error {
 }
 
 // carryThrough makes all trials that are not there yet.
-func (r *runner) carryThrough(ctx context.Context) error {
+func (r *runner) carryThrough(ctx context.Context) (err error) {
+	if cpus := r.run.Environment.AwakeCPUs; len(cpus) > 0 {
+		if r.awake, err = awake.Start(cpus...); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.awake.Stop()) }()
+	}
 	if !ruled(&r.experiment.Design) && r.experiment.Capacity == nil {
 		r.of = r.number + r.outstanding()
 	}

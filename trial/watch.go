@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/awake"
 	"dyno/engine"
 	"dyno/observe"
 	"dyno/rundir"
@@ -27,9 +28,10 @@ const (
 type watch struct {
 	target        *target.Process // nil when dyno did not start it
 	services      []running
-	targetCPUs    int    // how many it may use
-	generatorCPUs []int  // empty: wherever the kernel likes
-	pprof         string // URL of the target's profiles, to count goroutines; empty: they are not
+	awake         *awake.Process // nil without
+	targetCPUs    int            // how many it may use
+	generatorCPUs []int          // empty: wherever the kernel likes
+	pprof         string         // URL of the target's profiles, to count goroutines; empty: they are not
 	tick          time.Duration
 
 	recorder    *observe.Recorder
@@ -40,11 +42,12 @@ type watch struct {
 }
 
 // newWatch makes the watch of a variant that is up, for a trial of the purpose.
-func newWatch(up *stage, purpose string) *watch {
+func (r *runner) newWatch(up *stage, purpose string) *watch {
 	l := &up.variant.Load
 	w := &watch{
 		target:        up.target,
 		services:      up.services(),
+		awake:         r.awake,
 		targetCPUs:    len(up.variant.Target.CPUs),
 		generatorCPUs: l.CPUs,
 		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows are not the ticks'
@@ -81,6 +84,11 @@ func (w *watch) begin(origin time.Time, threads []int) {
 	// Services are not what is measured, but not foreign either.
 	for _, s := range w.services {
 		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Keeper()); w.available(err) {
+			observers, users = append(observers, tree), append(users, tree)
+		}
+	}
+	if w.awake != nil {
+		if tree, err := observe.NewTree("awake", w.awake.Pid()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}

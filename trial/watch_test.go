@@ -72,7 +72,7 @@ func TestTick(t *testing.T) {
 		{0, 30 * time.Second, rundir.PurposePilot},
 	} {
 		v := experiment.Variant{Load: experiment.Load{Warmup: c.warmup, Window: c.window}}
-		w := newWatch(&stage{variant: &v}, c.purpose)
+		w := new(runner).newWatch(&stage{variant: &v}, c.purpose)
 		rows := (c.warmup + c.window) / w.tick
 		if rows > mostRows || w.tick < fine || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {
 			t.Errorf("%v and %v: a row every %v, %d of them", c.warmup, c.window, w.tick, rows)

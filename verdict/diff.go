@@ -443,6 +443,7 @@ func disparities(older, newer *rundir.Run) []Disparity {
 	differ("CPU governor", a.Governor, b.Governor)
 	differ("target's CPUs", cpuList(a.TargetCPUs), cpuList(b.TargetCPUs))
 	differ("generator's CPUs", cpuList(a.GeneratorCPUs), cpuList(b.GeneratorCPUs))
+	differ("CPUs kept from halting", cpuList(a.AwakeCPUs), cpuList(b.AwakeCPUs))
 	differTexts(a.Sysctls, b.Sysctls, differ)
 	differ("dyno", older.DynoVersion, newer.DynoVersion)
 	differ("dyno's Go", a.GoVersion, b.GoVersion)

@@ -17,7 +17,7 @@ import (
 
 // A calibration is what doctor's flags say about one.
 type calibration struct {
-	wanted, long, strict, quiet bool
+	wanted, long, strict, quiet, awake bool
 
 	docs, raw   string
 	only, slow  []string
@@ -32,7 +32,7 @@ type calibration struct {
 
 // calibrationFlags lists those that need --calibrate.
 func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "window", "trial-window"}
+	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "window", "trial-window", "awake"}
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {
@@ -40,6 +40,7 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.long, "long", false, "the form that takes hours, and writes a document")
 	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
+	f.BoolVar(&c.awake, "awake", false, "keep the CPUs from halting, for virtual machines whose host takes halted ones away")
 	f.StringVar(&c.docs, "docs", "docs", "folder of calibration.md and calibration/*.csv, with --long")
 	f.StringVar(&c.raw, "raw", "", "folder for the raw CSV files (default with --long DOCS/calibration, else none)")
 	f.StringSliceVar(&c.only, "only", nil, "tables to make, of "+strings.Join(calibrate.Tables(), ","))
@@ -59,6 +60,7 @@ func (c *calibration) config() (calibrate.Config, error) {
 		k = calibrate.Long()
 		k.Raw = filepath.Join(c.docs, "calibration")
 	}
+	k.Awake = c.awake
 	var faults []error
 	duration := func(flag, text string, to *time.Duration) {
 		if text == "" {

@@ -147,6 +147,7 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 	e := &experiment.Experiment{
 		Name:       "compare",
 		Base:       "a",
+		Awake:      c.awake,
 		Design:     experiment.Design{Rounds: c.rounds, Seed: c.seed, Stop: c.stop, Metric: c.metric},
 		Variants:   variants,
 		Thresholds: c.thresholds,

@@ -29,6 +29,7 @@ type quickLoad struct {
 	cpus        string
 	unix        string
 	seed        uint64
+	awake       bool
 	thresholds  []string
 
 	method  string
@@ -65,6 +66,7 @@ func (q *quickLoad) flags(f *pflag.FlagSet) {
 	f.StringVar(&q.cpus, "cpus", "", "CPUs of the generator, such as 1 or 2-3")
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
 	f.Uint64Var(&q.seed, "seed", q.seed, "of everything random")
+	f.BoolVar(&q.awake, "awake", false, "keep the CPUs in use from halting, for virtual machines whose host takes halted ones away")
 	f.StringArrayVar(&q.thresholds, "threshold", nil, "a condition such as 'response.p99 < 80ms'; a broken one is exit code 99")
 	q.given = f.Changed
 }
@@ -247,6 +249,7 @@ func (q *quickLoad) load(l *experiment.Load) (faults []error) {
 func (q *quickLoad) experiment(name string, faults []error, variants ...experiment.Variant) (*experiment.Experiment, error) {
 	e := &experiment.Experiment{
 		Name:       name,
+		Awake:      q.awake,
 		Design:     experiment.Design{Rounds: 1, Seed: q.seed},
 		Variants:   variants,
 		Thresholds: q.thresholds,

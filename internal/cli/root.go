@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"dyno/awake"
 	"dyno/target"
 )
 
@@ -30,6 +31,9 @@ type app struct {
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if slices.Equal(args, target.KeeperArgs()) {
 		return target.RunKeeper(os.Stdin)
+	}
+	if awake.IsChild(args) {
+		return awake.Main(args)
 	}
 	ctx, stop := withSignals(ctx)
 	defer stop()
