@@ -149,8 +149,8 @@ func (x *examination) lag() {
 		x.unknown(FlagGeneratorLagTail, inSeconds, "fewer than 1,000 requests: too few for a p99.9")
 		return
 	}
-	x.compare(FlagGeneratorLagTail, inSeconds, *tail, TailLagShare**of, x.severity(),
-		"p99.9 of the generator's lag is %v, more than %s of the p99 reported, %v", short(*tail), percent(TailLagShare), short(*of))
+	x.compare(FlagGeneratorLagTail, inSeconds, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), x.severity(),
+		"p99.9 of the generator's lag is %v, more than %v and than %s of the p99 reported, %v", short(*tail), TailLagFloor, percent(TailLagShare), short(*of))
 }
 
 // lagBody judges the p99 of the generator's lag, and whether requests waited for

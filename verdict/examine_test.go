@@ -123,9 +123,13 @@ func TestChecks(t *testing.T) {
 			s.slow(tagResponse, 20, 500*µs)
 			s.slow(tagGeneratorLag, 20, 49*µs)
 		}, "", FlagGeneratorLag, measured{ok, 49e-6, 50e-6}},
-		{"lag tail below", open, func(s *subject) { s.slow(tagGeneratorLag, 2, 196*µs) }, "", FlagGeneratorLagTail, measured{ok, 196e-6, 200e-6}},
-		{"lag tail above", open, func(s *subject) { s.slow(tagGeneratorLag, 2, 250*µs) }, "generator_lag_tail!", FlagGeneratorLagTail, measured{invalid, 250e-6, 200e-6}},
-		{"lag tail in a closed loop", closed, func(s *subject) { s.slow(tagGeneratorLag, 2, 250*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 250e-6, 200e-6}},
+		{"lag tail below", open, func(s *subject) { s.slow(tagGeneratorLag, 2, 196*µs) }, "", FlagGeneratorLagTail, measured{ok, 196e-6, 500e-6}},
+		{"lag tail above", open, func(s *subject) { s.slow(tagGeneratorLag, 2, 600*µs) }, "generator_lag_tail!", FlagGeneratorLagTail, measured{invalid, 600e-6, 500e-6}},
+		{"lag tail of a slow target", open, func(s *subject) {
+			s.slow(tagGeneratorLag, 2, 600*µs)
+			s.slow(tagResponse, 20, 10*time.Millisecond)
+		}, "", FlagGeneratorLagTail, measured{ok, 600e-6, 1e-3}},
+		{"lag tail in a closed loop", closed, func(s *subject) { s.slow(tagGeneratorLag, 2, 600*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 600e-6, 500e-6}},
 		{"connections short", open, func(s *subject) { s.slow(tagSendLag, 20, time.Millisecond) }, "connection_limit", FlagConnectionLimit, measured{warning, 1e-3, 100e-6}},
 		{"late and short of connections", open, func(s *subject) {
 			s.slow(tagSendLag, 20, time.Millisecond)

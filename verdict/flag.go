@@ -57,7 +57,10 @@ const (
 	// are partly the generator's own.
 	LagFloor = 50 * time.Microsecond
 	LagShare = 0.05
-	// The p99.9 of the generator's lag may be TailLagShare of the reported p99.
+	// The p99.9 of the generator's lag may be TailLagFloor, or TailLagShare of the
+	// reported p99 if that is more. The floor is what a good generator reaches: without
+	// it, every trial of a fast target would be invalid.
+	TailLagFloor = 500 * time.Microsecond
 	TailLagShare = 0.10
 	// The rate achieved may differ from the rate wanted by RateTolerance.
 	RateTolerance = 0.01
@@ -105,7 +108,7 @@ const (
 	// most differences that are looked for.
 	ForeignWarn = 0.05
 	ForeignBad  = 0.15
-	// Sleeps of 1 ms that end more than 1 ms late, as a share of all. A thread that
+	// Sleeps of 5 ms that end more than 1 ms late, as a share of all. A thread that
 	// sleeps again and again meets what the generator meets: beyond LateWarn the
 	// p99.9 of what it wakes for is over 1 ms the machine's own, beyond LateBad the
 	// p99, which most reports go by.
