@@ -25,6 +25,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
@@ -113,6 +114,8 @@ func Main(args []string) int {
 }
 
 func keep(cpus []string, in io.Reader, out io.Writer) error {
+	// A terminal interrupts the whole session. Whoever started this process decides.
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	if err := lower(); err != nil {
 		return fmt.Errorf("the lowest priority (SCHED_IDLE): %w", err)
 	}

@@ -35,6 +35,10 @@ func TestAProcessOfTheLowestPriorityUsesTheCPU(t *testing.T) {
 	for used(t, p.Pid()) < 20*time.Millisecond { // whatever else the machine does
 		<-look.C
 	}
+	// What interrupts a terminal's programs leaves it to its starter.
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -85,11 +85,6 @@ func (k *calibrator) flags(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	sleep, err := k.keepAwake()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sleep()) }()
 	limits, err := newGroup()
 	if err != nil {
 		k.note("starved generators are stopped and continued by signals, since no control group can be made: %v", err)
@@ -242,6 +237,7 @@ func (k *calibrator) plan(loop string, n, seed int, starve bool, limits *group) 
 	}
 	return json.Marshal(map[string]any{
 		"name":   "flags",
+		"awake":  k.Awake && (!starve || limits == nil), // else it would use up the generator's quota
 		"target": map[string]any{"protocol": experiment.HTTP, "start": target, "ready": experiment.ReadyTCP, "cpus": strconv.Itoa(k.server[0])},
 		"load":   load,
 		"design": map[string]any{"rounds": n, "seed": seed + 1},

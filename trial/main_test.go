@@ -11,13 +11,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dyno/awake"
 	"dyno/target"
 	"dyno/truth"
 )
 
-// TestMain lets the test binary be what the tests start: the keeper, and a target.
+// TestMain lets the test binary be what the tests start: the keeper, what keeps CPUs
+// awake, and a target.
 func TestMain(m *testing.M) {
 	switch {
+	case awake.IsChild(os.Args[1:]):
+		os.Exit(awake.Main(os.Args[1:]))
 	case slices.Equal(os.Args[1:], target.KeeperArgs()):
 		os.Exit(target.RunKeeper(os.Stdin))
 	case len(os.Args) == 3 && os.Args[1] == "null":

@@ -153,11 +153,16 @@ func (r *runner) finish(err error) error {
 
 // carryThrough makes all trials that are not there yet.
 func (r *runner) carryThrough(ctx context.Context) (err error) {
-	if cpus := r.run.Environment.AwakeCPUs; len(cpus) > 0 {
-		if r.awake, err = awake.Start(cpus...); err != nil {
-			return err
+	if env := &r.run.Environment; len(env.AwakeCPUs) > 0 {
+		kept, failed := awake.Start(env.AwakeCPUs...)
+		if failed == nil {
+			r.awake = kept
+			defer func() { err = errors.Join(err, kept.Stop()) }()
+		} else {
+			// What is measured is true all the same, and the checks on the machine
+			// say what it is worth.
+			env.AwakeCPUs, env.Unavailable = nil, append(env.Unavailable, failed.Error())
 		}
-		defer func() { err = errors.Join(err, r.awake.Stop()) }()
 	}
 	if !ruled(&r.experiment.Design) && r.experiment.Capacity == nil {
 		r.of = r.number + r.outstanding()
