@@ -85,14 +85,14 @@ func parseStatm(b []byte) (resident uint64, err error) {
 	return f[1], nil
 }
 
-// parseSchedstat reads /proc/PID/task/TID/schedstat: nanoseconds on a CPU, and
-// runnable but waiting for one.
-func parseSchedstat(b []byte) (run, wait uint64, err error) {
-	var f [2]uint64
+// parseSchedstat reads /proc/PID/task/TID/schedstat: nanoseconds on a CPU,
+// nanoseconds runnable but waiting for one, and how often it was given one.
+func parseSchedstat(b []byte) (run, wait, slices uint64, err error) {
+	var f [3]uint64
 	if _, ok := numbers(b, f[:]); !ok {
-		return 0, 0, errFormat
+		return 0, 0, 0, errFormat
 	}
-	return f[0], f[1], nil
+	return f[0], f[1], f[2], nil
 }
 
 // parseSwitches reads the context switches of a thread's status file.

@@ -34,7 +34,7 @@ func TestParsers(t *testing.T) {
 	if n, err := parseStatm([]byte("1234 361 7 8 0 9 0\n")); err != nil || n != 361 {
 		t.Errorf("statm: %v, %v", n, err)
 	}
-	if run, wait, err := parseSchedstat([]byte("835148 116357 2\n")); err != nil || run != 835148 || wait != 116357 {
+	if run, wait, slices, err := parseSchedstat([]byte("835148 116357 2\n")); err != nil || run != 835148 || wait != 116357 || slices != 2 {
 		t.Errorf("schedstat: %v, %v, %v", run, wait, err)
 	}
 	if v, i, err := parseSwitches([]byte(statusText)); err != nil || v != 150 || i != 545 {
@@ -109,7 +109,7 @@ func FuzzParsers(f *testing.F) {
 			t.Error("a negative parent")
 		}
 		_, _ = parseStatm(b)
-		_, _, _ = parseSchedstat(b)
+		_, _, _, _ = parseSchedstat(b)
 		_, _, _ = parseSwitches(b)
 		_, _ = parseLastPID(b)
 		if c, err := parseCPUTimes(b); err == nil {

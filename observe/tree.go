@@ -245,7 +245,7 @@ func (t *Tree) readThread(th *thread) bool {
 	if vanished(err) {
 		return false
 	}
-	if _, wait, perr := parseSchedstat(b); err == nil && perr == nil {
+	if _, wait, _, perr := parseSchedstat(b); err == nil && perr == nil {
 		th.wait = float64(wait) / 1e9
 	} else {
 		th.wait = math.NaN()
@@ -537,13 +537,16 @@ func NewGenerator(workers ...int) (*Generator, error) {
 // Name returns "generator".
 func (g *Generator) Name() string { return g.tree.name }
 
-// Columns returns a tree's columns, and two for each worker.
+const workerColumns = 3
+
+// Columns returns a tree's columns, and workerColumns for each worker.
 func (g *Generator) Columns() []Column {
 	cols := g.tree.Columns()
 	for i := range g.workers {
 		cols = append(cols,
 			Column{fmt.Sprintf("worker%d_cpu_seconds", i), Counter, "CPU time of one worker thread"},
-			Column{fmt.Sprintf("worker%d_run_queue_wait_seconds", i), Counter, "time in which it was runnable but waited for a CPU"})
+			Column{fmt.Sprintf("worker%d_run_queue_wait_seconds", i), Counter, "time in which it was runnable but waited for a CPU"},
+			Column{fmt.Sprintf("worker%d_timeslices_total", i), Counter, "how often it was given a CPU"})
 	}
 	return cols
 }
@@ -555,8 +558,10 @@ func (g *Generator) CPUSeconds() float64 { return g.tree.CPUSeconds() }
 func (g *Generator) Observe(row []float64) error {
 	err := g.tree.Observe(row[:treeColumns])
 	for i, w := range g.workers {
-		cells := row[treeColumns+2*i:]
-		cells[0], cells[1] = math.NaN(), math.NaN()
+		cells := row[treeColumns+workerColumns*i:][:workerColumns]
+		for c := range cells {
+			cells[c] = math.NaN()
+		}
 		b, rerr := w.schedstat.read(g.buf[:])
 		if rerr != nil {
 			continue
@@ -566,8 +571,9 @@ func (g *Generator) Observe(row []float64) error {
 		if cpu, cerr := clockSeconds(threadClock(w.tid)); cerr == nil {
 			cells[0] = cpu
 		}
-		if _, wait, perr := parseSchedstat(b); perr == nil {
+		if _, wait, slices, perr := parseSchedstat(b); perr == nil {
 			cells[1] = float64(wait) / float64(time.Second)
+			cells[2] = float64(slices)
 		}
 	}
 	return err

@@ -251,7 +251,9 @@ type Generator struct {
 	UserShare            *float64 `json:"user_share,omitempty"`
 	RSSBytes             *int64   `json:"rss_bytes,omitempty"`
 	RunQueueWaitShare    *float64 `json:"run_queue_wait_share,omitempty"` // of the window: the worst worker was ready to run and had no CPU
-	Workers              int      `json:"workers,omitempty"`
+	// TimeslicesPerSecond is how often that worker was given a CPU.
+	TimeslicesPerSecond *float64 `json:"timeslices_per_second,omitempty"`
+	Workers             int      `json:"workers,omitempty"`
 }
 
 // Machine is what else went on during the window.

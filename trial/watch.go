@@ -192,13 +192,14 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 		t.Target.InvoluntarySwitchesPerRequest = known(window.Delta("target_involuntary_switches") / requests)
 	}
 	t.Generator.RSSBytes = largest(window, "generator_rss_bytes")
-	wait := math.NaN()
+	wait, slices := math.NaN(), math.NaN()
 	for i := range t.Generator.Workers {
 		if d := window.Delta(fmt.Sprintf("generator_worker%d_run_queue_wait_seconds", i)); !(d <= wait) {
-			wait = d
+			wait, slices = d, window.Delta(fmt.Sprintf("generator_worker%d_timeslices_total", i))
 		}
 	}
 	t.Generator.RunQueueWaitShare = known(wait / length)
+	t.Generator.TimeslicesPerSecond = known(slices / length)
 	w.recordMachine(t, window)
 }
 

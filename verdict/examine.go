@@ -251,8 +251,12 @@ func (x *examination) starved() {
 			"the generator was ready to run without a CPU for %s of the window, more than %s, and the target used only %s of its own: it was not the limit",
 			percent(*wait), percent(StarvedGenerator), percent(*target))
 	default:
-		x.compare(FlagRunQueue, asRatio, *wait, RunQueueLimit, x.severity(),
-			"the generator was ready to run without a CPU for %s of the window, more than %s", percent(*wait), percent(RunQueueLimit))
+		limit := RunQueueLimit
+		if n := x.trial.Generator.TimeslicesPerSecond; n != nil {
+			limit += *n * WakeupCost.Seconds()
+		}
+		x.compare(FlagRunQueue, asRatio, *wait, limit, x.severity(),
+			"the generator was ready to run without a CPU for %s of the window, more than %s", percent(*wait), percent(limit))
 	}
 }
 

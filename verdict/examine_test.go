@@ -174,6 +174,12 @@ func TestChecks(t *testing.T) {
 		{"busy generator", open, func(s *subject) { s.trial.Generator.CPUShare = ptr(0.76) }, "generator_cpu!", FlagGeneratorCPU, measured{invalid, 0.76, 0.75}},
 		{"run queue at the limit", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.01) }, "", FlagRunQueue, measured{ok, 0.01, 0.01}},
 		{"run queue", open, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.011) }, "run_queue_wait!", FlagRunQueue, measured{invalid, 0.011, 0.01}},
+		{"run queue of many wake-ups", open, func(s *subject) {
+			s.trial.Generator.RunQueueWaitShare, s.trial.Generator.TimeslicesPerSecond = ptr(0.03), ptr(2000.0)
+		}, "", FlagRunQueue, measured{ok, 0.03, 0.03}},
+		{"run queue beyond what wake-ups take", open, func(s *subject) {
+			s.trial.Generator.RunQueueWaitShare, s.trial.Generator.TimeslicesPerSecond = ptr(0.031), ptr(2000.0)
+		}, "run_queue_wait!", FlagRunQueue, measured{invalid, 0.031, 0.03}},
 		{"run queue in a closed loop", closed, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.05) }, "run_queue_wait", FlagRunQueue, measured{warning, 0.05, 0.01}},
 		{"starved in a closed loop", closed, func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.051) }, "run_queue_wait!", FlagRunQueue, measured{invalid, 0.051, 0.05}},
 		{"starved, but the target is saturated", closed, func(s *subject) {

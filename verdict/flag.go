@@ -67,9 +67,12 @@ const (
 	// The generator may use BusyGenerator of its CPUs in an open loop: a single
 	// server's queue grows with 1/(1-utilization), here fourfold.
 	BusyGenerator = 0.75
-	// A worker of the generator may be ready to run without a CPU for
-	// RunQueueLimit of the window.
+	// A worker of the generator may be ready to run without a CPU for RunQueueLimit
+	// of the window, and for WakeupCost each time it is given one: that much goes by
+	// on an idle CPU too, until the kernel has switched to the thread. It delays no
+	// request by more, and a thousand requests a second take 1 % of the window by it.
 	RunQueueLimit = 0.01
+	WakeupCost    = 10 * time.Microsecond
 )
 
 // A worker in a closed loop works, waits for a CPU, or has nothing to do until

@@ -204,6 +204,7 @@ func generator(trials []*rundir.Trial) rundir.Generator {
 		CPUShare:             of(func(g *rundir.Generator) *float64 { return g.CPUShare }),
 		UserShare:            of(func(g *rundir.Generator) *float64 { return g.UserShare }),
 		RunQueueWaitShare:    of(func(g *rundir.Generator) *float64 { return g.RunQueueWaitShare }),
+		TimeslicesPerSecond:  of(func(g *rundir.Generator) *float64 { return g.TimeslicesPerSecond }),
 		RSSBytes:             rounded(of(func(g *rundir.Generator) *float64 { return whole(g.RSSBytes) })),
 	}
 	for _, t := range trials {
