@@ -76,6 +76,10 @@ func (g Goal) Validate() error {
 type Trial struct {
 	Rate float64
 	Good bool // the thresholds held
+	// Spoilt is one that says nothing of the server, such as when the generator was
+	// the limit. It is repeated, but for a rate at which more are spoilt than the
+	// goal has trials: there each further one is bad.
+	Spoilt bool
 }
 
 // A State is where a search stands. Rates are in requests per second.
@@ -212,13 +216,16 @@ type found struct {
 // classify returns the rates that were tried, from the lowest. More trials than the
 // goal has for a rate count all the same.
 func (g Goal) classify(done []Trial) []found {
-	type count struct{ good, bad int }
+	type count struct{ good, bad, spoilt int }
 	counts := map[float64]count{}
 	for _, t := range done {
 		c := counts[t.Rate]
-		if t.Good {
+		switch {
+		case t.Spoilt && c.spoilt < g.Trials:
+			c.spoilt++
+		case t.Good && !t.Spoilt:
 			c.good++
-		} else {
+		default:
 			c.bad++
 		}
 		counts[t.Rate] = c
@@ -242,7 +249,8 @@ func (g Goal) classify(done []Trial) []found {
 
 // MaxTrials returns how many trials a search makes at most, with a hint or without:
 // about as many rates as the logarithm of the range over the resolution has digits
-// in base two, times the trials for each. The goal must be valid.
+// in base two, times the trials for each, and as many again that may be spoilt. The
+// goal must be valid.
 func (g Goal) MaxTrials() int {
 	span, width := math.Log(g.To/g.From), math.Log1p(g.Resolution)
 	// Without a hint: the range is doubled through, and what one doubling covers
@@ -254,7 +262,7 @@ func (g Goal) MaxTrials() int {
 		math.Ceil(span/doubling)+2+halvings(math.Ln2),
 		math.Ceil(math.Log2(span/(firstBracket*width)+1))+3+halvings(max(span, firstBracket*width)),
 	)
-	return int(rates) * g.Trials
+	return int(rates) * 2 * g.Trials
 }
 
 func (g Goal) checkTrials(done []Trial) error {

@@ -23,7 +23,7 @@ func search(t interface{ Fatalf(string, ...any) }, g Goal, hint float64, try fun
 		case len(done) >= g.MaxTrials():
 			t.Fatalf("%+v, hint %v: not done after %d trials: %+v", g, hint, len(done), done)
 		}
-		done = append(done, Trial{s.Next, try(s.Next)})
+		done = append(done, Trial{Rate: s.Next, Good: try(s.Next)})
 	}
 }
 
@@ -144,6 +144,31 @@ func TestOrderOfRates(t *testing.T) {
 	}
 }
 
+// A spoilt trial says nothing, unless there are too many of them at a rate: then the
+// rate cannot be had here.
+func TestSpoiltTrials(t *testing.T) {
+	g := Goal{From: 100, To: 1000, Resolution: 0.1, Trials: 3, Tolerate: 0.34}
+	trials := func(rate float64, spoilt, good int) (done []Trial) {
+		for i := range spoilt + good {
+			done = append(done, Trial{Rate: rate, Good: i >= spoilt, Spoilt: i < spoilt})
+		}
+		return done
+	}
+	for _, c := range []struct {
+		done []Trial
+		want State
+	}{
+		{trials(100, 3, 0), State{Next: 100, High: math.Inf(1)}},
+		{trials(100, 3, 2), State{Next: 200, Low: 100, High: math.Inf(1)}},
+		{trials(100, 4, 0), State{Next: 100, High: math.Inf(1)}},
+		{trials(100, 5, 0), State{Done: true, High: 100}},
+	} {
+		if got, err := g.Next(c.done, 0); err != nil || got != c.want {
+			t.Errorf("%+v: %+v, %v; want %+v", c.done, got, err, c.want)
+		}
+	}
+}
+
 // A rate is decided as soon as the trials left could change nothing.
 func TestClassification(t *testing.T) {
 	const good, bad = true, false
@@ -171,7 +196,7 @@ func TestClassification(t *testing.T) {
 		g := Goal{From: 1, To: 100, Resolution: 0.1, Trials: c.trials, Tolerate: c.tolerate}
 		var done []Trial
 		for _, ok := range c.results {
-			done = append(done, Trial{10, ok})
+			done = append(done, Trial{Rate: 10, Good: ok})
 		}
 		got := undecided
 		if found := g.classify(done); len(found) > 0 {
@@ -186,17 +211,17 @@ func TestClassification(t *testing.T) {
 // A good rate above a bad one is no lower bound that counts.
 func TestInversion(t *testing.T) {
 	g := Goal{From: 100, To: 1000, Resolution: 0.1, Trials: 1}
-	s, err := g.Next([]Trial{{200, true}, {400, false}, {500, true}, {800, false}}, 0)
+	s, err := g.Next([]Trial{{Rate: 200, Good: true}, {Rate: 400, Good: false}, {Rate: 500, Good: true}, {Rate: 800, Good: false}}, 0)
 	if err != nil || s.Low != 200 || s.High != 400 || s.Done || s.Next != 282 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	s, err = g.Next([]Trial{{400, false}, {500, true}}, 0)
+	s, err = g.Next([]Trial{{Rate: 400, Good: false}, {Rate: 500, Good: true}}, 0)
 	if err != nil || s.Low != 0 || s.High != 400 || s.Next != 200 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// What is undecided outside the bracket matters no more.
 	g.Trials = 2
-	s, err = g.Next([]Trial{{200, true}, {200, true}, {210, false}, {500, true}}, 0)
+	s, err = g.Next([]Trial{{Rate: 200, Good: true}, {Rate: 200, Good: true}, {Rate: 210, Good: false}, {Rate: 500, Good: true}}, 0)
 	if err != nil || s != (State{Done: true, Low: 200, High: 210}) {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -305,8 +330,8 @@ func TestFaults(t *testing.T) {
 	}{
 		{Goal{From: 0, To: 0, Resolution: 0, Trials: 0, Tolerate: 1}, nil, 0, []string{"from 0", "to 0", "resolution 0", "trials 0", "tolerate 1"}},
 		{Goal{From: nan, To: nan, Resolution: nan, Trials: 1001, Tolerate: nan}, nil, 0, []string{"from NaN", "to NaN", "resolution NaN", "trials 1001", "tolerate NaN"}},
-		{good, []Trial{{2, true}, {11, true}}, 0, []string{"trial 1 has rate 11: want 1 to 10"}},
-		{good, []Trial{{nan, true}}, 0, []string{"trial 0 has rate NaN"}},
+		{good, []Trial{{Rate: 2}, {Rate: 11}}, 0, []string{"trial 1 has rate 11: want 1 to 10"}},
+		{good, []Trial{{Rate: nan}}, 0, []string{"trial 0 has rate NaN"}},
 		{good, nil, -1, []string{"hint -1"}},
 		{good, nil, math.Inf(1), []string{"hint +Inf"}},
 	} {

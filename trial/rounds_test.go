@@ -35,7 +35,10 @@ func (r *referee) Enough(_ rundir.Plan, trials []rundir.Trial) (bool, string, er
 	return r.enough(trials)
 }
 
-func (r *referee) Good(_ rundir.Plan, probe *rundir.TrialFolder) (bool, error) { return r.good(probe) }
+func (r *referee) Probe(_ rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {
+	good, err := r.good(probe)
+	return capacity.Trial{Rate: *probe.Rate, Good: good}, err
+}
 
 // twoVariants is an experiment against a server that runs already.
 func twoVariants(t *testing.T, server *truth.Server, rounds int) *experiment.Experiment {

@@ -42,9 +42,9 @@ type Referee interface {
 	// Enough is asked after each whole round, with all trials of the run so far,
 	// pilots and incomplete ones included, by number.
 	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason string, err error)
-	// Good is asked after each probe, whose rate is in it. It must give the same
+	// Probe is asked after each probe, whose rate is in it. It must give the same
 	// answer again: a resumed run asks anew.
-	Good(plan rundir.Plan, probe *rundir.TrialFolder) (bool, error)
+	Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error)
 }
 
 // Planned is a trial that is about to begin.

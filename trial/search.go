@@ -66,11 +66,11 @@ func (r *runner) recordedProbes(round int, variant string) (probes []*rundir.Tri
 }
 
 func (r *runner) judge(probe *rundir.TrialFolder) (capacity.Trial, error) {
-	good, err := r.options.Referee.Good(r.run.Plan, probe)
+	t, err := r.options.Referee.Probe(r.run.Plan, probe)
 	if err != nil {
-		return capacity.Trial{}, fmt.Errorf("trial %d, variant %s: %w", probe.Number, probe.Variant, err)
+		return t, fmt.Errorf("trial %d, variant %s: %w", probe.Number, probe.Variant, err)
 	}
-	return capacity.Trial{Rate: *probe.Rate, Good: good}, nil
+	return t, nil
 }
 
 // geometricMean returns 0 of nothing.

@@ -31,32 +31,65 @@ func goal(p rundir.PlanCapacity) capacity.Goal {
 	return capacity.Goal{From: p.From, To: p.To, Resolution: p.Resolution, Trials: p.Trials, Tolerate: p.Tolerate}
 }
 
-// good decides whether a probe was good: it is complete and nothing was dropped,
-// no check says that its figures are unfit, and all thresholds hold by its
-// estimates. Why is the threshold or the kind of flag when it was not.
-func good(plan rundir.Plan, s *sample) (ok bool, why string) {
-	if !s.Complete {
-		return false, FlagIncomplete
+// judgeProbe decides whether a probe was good: it is complete and nothing was
+// dropped, and all thresholds hold by its estimates. A probe that a check says is
+// the generator's or the machine's doing is spoilt, whatever came of it.
+func judgeProbe(plan rundir.Plan, s *sample) {
+	s.probe = &capacity.Trial{}
+	if s.Rate != nil {
+		s.probe.Rate = *s.Rate
 	}
-	if s.Counts.Dropped > 0 {
-		return false, FlagDrops
+	s.why, s.probe.Spoilt = spoiler(s)
+	if s.why == "" {
+		s.why = broken(plan, s)
+	}
+	s.probe.Good = s.why == ""
+}
+
+// spoiler returns the kind of flag that makes a probe unfit, and whether that is
+// for another reason than the target.
+func spoiler(s *sample) (kind string, spoilt bool) {
+	switch {
+	case !s.Complete:
+		return FlagIncomplete, false
+	case s.Counts.Dropped > 0:
+		return FlagDrops, false
 	}
 	for _, f := range s.flags {
-		if f.Invalid {
-			return false, f.Kind
+		switch {
+		case !f.Invalid:
+		case spoils(f.Kind):
+			return f.Kind, true
+		case kind == "":
+			kind = f.Kind
 		}
 	}
+	return kind, false
+}
+
+// spoils tells whether a flag speaks of the generator or the machine, and not of
+// the target.
+func spoils(kind string) bool {
+	return slices.Contains([]string{
+		FlagGeneratorLag, FlagGeneratorLagTail, FlagGeneratorCPU, FlagRunQueue,
+		FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure,
+	}, kind)
+}
+
+// broken returns what keeps a probe from being good by its own figures: a threshold,
+// or the reason why one cannot be judged.
+func broken(plan rundir.Plan, s *sample) string {
 	alone := newScene(plan, nil)
 	one, err := withIntervals(s.figures, []*figures{s.figures}, alone.metrics())
 	if err != nil {
-		return false, err.Error()
+		return err.Error()
 	}
 	alone.whole[s.Variant] = one
-	ok, broken, err := keeps(plan.Thresholds, s.Variant, alone)
+	_, broken, err := keeps(plan.Thresholds, s.Variant, alone)
 	if err != nil {
-		return false, oneLine(err)
+		return oneLine(err)
 	}
-	return ok, broken
+	return broken
 }
 
 // search replays every search of a plan and puts its outcome into the scene.
@@ -104,7 +137,7 @@ func replay(g capacity.Goal, rounds map[int][]*sample) ([]*bracket, error) {
 		probes := rounds[round]
 		var done []capacity.Trial
 		for _, p := range probes {
-			done = append(done, capacity.Trial{Rate: *p.Rate, Good: *p.good})
+			done = append(done, *p.probe)
 		}
 		// Where earlier rounds found the edge says where to look, not what was found.
 		state, err := g.Next(done, 0)
@@ -197,18 +230,15 @@ func outside(c *rundir.Capacity, done []*bracket) {
 }
 
 // limits returns what the probes at the lowest bad rates broke most often, and
-// says how many bad probes broke no threshold but were spoilt.
+// says how many probes were spoilt.
 func limits(searches []*bracket) (limit, spoilt string) {
 	broke, kinds := map[string]int{}, map[string]int{}
 	for _, b := range searches {
 		for _, p := range b.probes {
-			if *p.good {
-				continue
-			}
-			if b.High != nil && *p.Rate == *b.High {
+			if b.High != nil && *p.Rate == *b.High && !p.probe.Good {
 				broke[p.why]++
 			}
-			if slices.ContainsFunc(p.flags, func(f rundir.Flag) bool { return f.Invalid && f.Kind == p.why }) {
+			if p.probe.Spoilt {
 				kinds[p.why]++
 			}
 		}
@@ -221,7 +251,7 @@ func limits(searches []*bracket) (limit, spoilt string) {
 		parts = append(parts, fmt.Sprintf("%s %d", kind, kinds[kind]))
 	}
 	if len(parts) > 0 {
-		spoilt = "probes that count as bad by a check and not by a threshold: " + strings.Join(parts, ", ")
+		spoilt = "probes that say nothing of the target, and were repeated: " + strings.Join(parts, ", ")
 	}
 	return limit, spoilt
 }

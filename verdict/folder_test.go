@@ -85,11 +85,11 @@ func TestRefereeReadsFolders(t *testing.T) {
 
 	var referee Referee
 	for i, want := range []bool{true, false} {
-		if got, err := referee.Good(b.run.Plan, folder.Trials[i]); err != nil || got != want {
-			t.Errorf("probe %d: good %v, %v; want %v", i+1, got, err, want)
+		if got, err := referee.Probe(b.run.Plan, folder.Trials[i]); err != nil || got.Good != want || got.Rate != *folder.Trials[i].Rate || got.Spoilt {
+			t.Errorf("probe %d: %+v, %v; want good %v", i+1, got, err, want)
 		}
 	}
-	if _, err := referee.Good(b.run.Plan, folder.Trials[2]); err == nil {
+	if _, err := referee.Probe(b.run.Plan, folder.Trials[2]); err == nil {
 		t.Error("a trial that is no probe")
 	}
 

@@ -100,12 +100,11 @@ func judge(run *rundir.Run, sources []source) error {
 	return nil
 }
 
-// judgeProbes decides which probes were good.
+// judgeProbes decides which probes were good, and which are spoilt.
 func judgeProbes(plan rundir.Plan, samples []*sample) {
 	for _, x := range samples {
 		if x.Purpose == rundir.PurposeProbe {
-			ok, why := good(plan, x)
-			x.good, x.why = &ok, why
+			judgeProbe(plan, x)
 		}
 	}
 }

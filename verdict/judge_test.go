@@ -1154,18 +1154,38 @@ func TestCapacityResumed(t *testing.T) {
 	}
 }
 
-// A probe that the generator spoilt is not good, and no fault of the run.
+// A probe that the generator spoilt is repeated, and no fault of the run. Where all are
+// spoilt, the rate is beyond what can be had, and the report says why.
 func TestSpoiltProbe(t *testing.T) {
 	b := capacityBench("a")
-	b.search(t, 1, "a", 5000, 0)
-	for i := range b.trials {
-		if *b.trials[i].Rate > 5000 {
-			b.trials[i].Generator.CPUShare = ptr(0.99)
+	g := goal(*b.run.Plan.Capacity)
+	var done []capacity.Trial
+	for {
+		state, err := g.Next(done, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if state.Done {
+			break
+		}
+		probe := capacity.Trial{Rate: state.Next, Good: true, Spoilt: state.Next > 5000}
+		if trial := b.probe(1, "a", probe.Rate, true); probe.Spoilt {
+			trial.Generator.CPUShare = ptr(0.99)
+		}
+		done = append(done, probe)
 	}
 	run := b.judge(t)
-	if c := run.Capacities[0]; c.Limit != FlagGeneratorCPU || !strings.Contains(c.Detail, FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
+	c := run.Capacities[0]
+	if c.Limit != FlagGeneratorCPU || !strings.Contains(c.Detail, "repeated: "+FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
 		t.Errorf("%+v, flags %s", c, kinds(run.Flags))
+	}
+	if low := c.Searches[0].Low; low == nil || *low > 5000 || *low < 4000 {
+		t.Errorf("%+v", c.Searches)
+	}
+	for _, x := range run.Trials {
+		if (x.Good == nil) != (*x.Rate > 5000) {
+			t.Errorf("%+v", x)
+		}
 	}
 
 	plan := b.run.Plan
@@ -1188,8 +1208,9 @@ func TestSpoiltProbe(t *testing.T) {
 			trial := *s.Trial
 			s.Trial = &trial
 			c.change(s)
-			if ok, why := good(plan, s); ok != (c.want == "") || why != c.want {
-				t.Errorf("good %v: %q, want %q", ok, why, c.want)
+			judgeProbe(plan, s)
+			if s.probe.Good != (c.want == "") || s.why != c.want || s.probe.Spoilt {
+				t.Errorf("%+v: %q, want %q", s.probe, s.why, c.want)
 			}
 		})
 	}

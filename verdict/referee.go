@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"dyno/capacity"
 	"dyno/hist"
 	"dyno/rundir"
 	"dyno/stat"
@@ -218,17 +219,18 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, string, er
 	return enough, reason, nil
 }
 
-// Good decides whether a probe was good: all thresholds hold by its estimates,
-// nothing was dropped, and no check says that its figures are unfit. Why it was
-// not stands in Run.Capacities once the run is judged.
-func (Referee) Good(plan rundir.Plan, probe *rundir.TrialFolder) (bool, error) {
-	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe {
-		return false, errors.New("not a probe of a search for capacity")
+// Probe decides whether a probe was good: all thresholds hold by its estimates
+// and nothing was dropped. It is spoilt when a check says that its figures are the
+// generator's or the machine's. Why it was not good stands in Run.Capacities once
+// the run is judged.
+func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {
+	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {
+		return capacity.Trial{}, errors.New("not a probe of a search for capacity")
 	}
 	s, err := take(plan, recorded(probe))
 	if err != nil {
-		return false, fmt.Errorf("probe %d: %w", probe.Number, err)
+		return capacity.Trial{}, fmt.Errorf("probe %d: %w", probe.Number, err)
 	}
-	ok, _ := good(plan, s)
-	return ok, nil
+	judgeProbe(plan, s)
+	return *s.probe, nil
 }

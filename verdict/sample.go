@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dyno/capacity"
 	"dyno/hist"
 	"dyno/rundir"
 )
@@ -31,8 +32,8 @@ type sample struct {
 	replaced   bool     // a later trial took its place
 	excluded   bool     // its round was left out for noise
 
-	good *bool  // of a probe
-	why  string // it is not good: the threshold or the kind of flag
+	probe *capacity.Trial // of a probe
+	why   string          // it is not good: the threshold or the kind of flag
 }
 
 // counts tells whether the sample is one of its variant's figures, unless its
@@ -49,8 +50,12 @@ func (s *sample) examined() rundir.Examined {
 	if checks == nil {
 		checks = []rundir.Check{}
 	}
+	var good *bool
+	if s.probe != nil && !s.probe.Spoilt {
+		good = &s.probe.Good
+	}
 	return rundir.Examined{
-		Number: s.Number, Round: s.Round, Variant: s.Variant, Purpose: s.Purpose, Rate: s.Rate, Good: s.good,
+		Number: s.Number, Round: s.Round, Variant: s.Variant, Purpose: s.Purpose, Rate: s.Rate, Good: good,
 		Replaced: s.replaced, Excluded: s.excluded, Valid: s.valid(), Checks: checks, Dependence: s.dependence,
 	}
 }
