@@ -221,6 +221,28 @@ func (v *view) process(n *node, p *Process) {
 			p.Env[k.name] = value
 		}
 	}
+	v.placement(n, p)
+}
+
+// placement reads where and with what the process runs.
+func (v *view) placement(n *node, p *Process) {
+	if limits := n.get("cgroup"); limits != nil {
+		p.Cgroup = &Cgroup{}
+		v.share(limits.get("cpu_max"), &p.Cgroup.CPUMax)
+		v.integer(limits.get("cpu_weight"), &p.Cgroup.CPUWeight)
+		v.size(limits.get("memory_max"), &p.Cgroup.MemoryMax)
+	}
+	v.integer(n.get("gomaxprocs"), &p.GOMAXPROCS)
+	v.optional(n.get("nice"), &p.Nice)
+	v.optional(n.get("numa"), &p.NUMA)
+}
+
+// optional reads an integer of which 0 is not the same as none.
+func (v *view) optional(n *node, into **int) {
+	if n != nil {
+		*into = new(int)
+		v.integer(n, *into)
+	}
 }
 
 func (v *view) ready(n *node, into *Ready) {

@@ -89,7 +89,7 @@ func (s *spec) plainSchema(templates bool) map[string]any {
 		return either(forms...)
 	case rate:
 		return either(bounded("number"), written(ratePattern))
-	case share:
+	case share, amount:
 		return either(bounded("number"), written(sharePattern))
 	case size:
 		return either(bounded("integer"), written(sizePattern))

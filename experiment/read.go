@@ -156,6 +156,14 @@ func (r *reader) read(src []byte) *Experiment {
 	plain.boolean(r.root.get("soak"), &e.Soak)
 	plain.boolean(r.root.get("awake"), &e.Awake)
 	plain.boolean(r.setting("awake", "awake"), &e.Awake)
+	if settings := r.root.get("sysctl"); settings != nil {
+		e.Sysctl = map[string]string{}
+		for _, k := range settings.keys {
+			var value string
+			plain.text(k.value, &value)
+			e.Sysctl[k.name] = value
+		}
+	}
 	r.soak = e.Soak
 	r.noLoad = r.root.get("load") == nil && !r.c.touched["load"]
 	e.Capacity = r.capacity(plain)

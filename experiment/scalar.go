@@ -38,6 +38,8 @@ func (k kind) String() string {
 		return "a rate"
 	case share:
 		return "a share"
+	case amount:
+		return "an amount of CPUs"
 	case boolean:
 		return "true or false"
 	case size:
@@ -64,6 +66,8 @@ func (k kind) example() string {
 		return "such as 5000/s, 300/min or 10/h; a bare number is per second"
 	case share:
 		return "such as 2% or 0.02"
+	case amount:
+		return "such as 0.5 or 50%"
 	case size:
 		return "such as 512, 512B, 1KiB or 1MiB"
 	case cpus:
@@ -291,7 +295,7 @@ func (s *spec) scalarFault(t string) (problem, hint string) {
 		v = d.Seconds()
 	case rate:
 		v, ok = parseRate(t)
-	case share:
+	case share, amount:
 		v, ok = parseShare(t)
 	case size:
 		var n int
@@ -334,6 +338,8 @@ func (s *spec) format(v float64) string {
 		return strconv.FormatFloat(math.Round(v*1e8)/1e6, 'f', -1, 64) + "%"
 	case s.kind == size:
 		return plain + " bytes"
+	case s.kind == amount:
+		return plain + " CPUs"
 	}
 	return plain
 }
@@ -360,6 +366,10 @@ func patternHint(pattern string) string {
 		return "a letter or _, then letters, digits, _ and -"
 	case envPattern:
 		return "letters, digits and _, as in PATH"
+	case sysctlPattern:
+		return "words with dots between, such as net.core.somaxconn"
+	case settingPattern:
+		return "printable ASCII, such as 65535 or 4096 131072 6291456"
 	case metricPattern:
 		return "such as throughput, response.p99 or target.cpu_per_request"
 	case tokenPattern:

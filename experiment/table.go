@@ -21,6 +21,7 @@ const (
 	rate                 // a number per s, min or h
 	size                 // bytes, with a unit or without
 	share                // a number or a percentage
+	amount               // of CPUs: a number or a percentage of one
 	cpus                 // a CPU list, such as 0-3,5
 	list                 // of items
 	mapping              // of fields, or of names to items
@@ -57,6 +58,8 @@ const (
 	servicePattern  = `^[A-Za-z_][A-Za-z0-9_-]{0,63}$`
 	envPattern      = `^[A-Za-z_][A-Za-z0-9_]*$`
 	tokenPattern    = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" // RFC 9110, section 5.6.2
+	sysctlPattern   = `^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$`
+	settingPattern  = `^[!-~]([ -~]{0,1000}[!-~])?$` // printable ASCII, no blank at the ends
 	metricPattern   = `^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`
 )
 
@@ -105,6 +108,13 @@ func table() *spec {
 		{"cpus", false, plain(cpus, "the CPUs it may run on, such as 0-3,5 (default: all)")},
 		{"env", false, named(envPattern, plain(word, ""), "environment variables, added to dyno's own")},
 		{"dir", false, plain(text, "working directory, relative to this file (default: dyno's own)")},
+		{"cgroup", false, fields("what it and all it starts may use together, by a control group of their own, version 1 or 2",
+			field{"cpu_max", false, between(amount, 0.01, maxCPU+1, "CPUs, such as 0.5 or 50%: so much time in each 100 ms")},
+			field{"cpu_weight", false, between(integer, 1, 10_000, "its share where CPUs are contended (the kernel's default is 100)")},
+			field{"memory_max", false, between(size, 1<<20, 1<<50, "bytes, such as 512MiB, page cache included and swap not; who needs more is killed")})},
+		{"gomaxprocs", false, between(integer, 1, 1<<20, "GOMAXPROCS in its environment: how many CPUs a Go program uses at once")},
+		{"nice", false, between(integer, -20, 19, "its priority, from -20, the highest, to 19 (default: dyno's own)")},
+		{"numa", false, between(integer, 0, maxCPU, "the NUMA node that its memory comes from; for its CPUs there is cpus (default: any)")},
 	}
 	target := fields("the service under load", append([]field{
 		{"protocol", true, oneOf("what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers", HTTP, TCP, Program)},
@@ -195,6 +205,12 @@ func table() *spec {
 		field{"exclude_noisy", false, plain(boolean, "leave out rounds in which the machine was too noisy, all variants at once; results are shown with them, too (default false)")},
 		field{"pilot", false, within(leastPilot, time.Hour, "with warmup auto: how long the pilot of each variant lasts (default 30s)")})
 
+	setting := plain(word, "")
+	setting.pattern = settingPattern
+	settings := named(sysctlPattern, setting, "kernel settings such as net.core.somaxconn: 65535, set before the first trial and put back after the last; "+
+		"they hold for the whole machine and for all variants")
+	settings.few = true
+
 	root := fields("An experiment for dyno: what to load, how, and what to compare.",
 		field{"name", true, like(namePattern, "a short name, fit for a folder")},
 		field{"question", false, plain(text, "what the experiment shall answer")},
@@ -218,6 +234,7 @@ func table() *spec {
 		field{"soak", false, plain(boolean, "judge the trends of the target's memory and other gauges (default false)")},
 		field{"awake", false, plain(boolean, "keep the CPUs that target, services and load are placed on from halting, by threads of the lowest priority: "+
 			"for virtual machines, whose hosts take halted CPUs away (default false)")},
+		field{"sysctl", false, settings},
 		field{"thresholds", false, listOf(plain(text, ""), 100, `conditions on metrics, such as "response.p99 < 80ms"`)},
 		field{"claims", false, listOf(fields("",
 			field{"id", true, like(claimPattern, "")},

@@ -22,6 +22,10 @@ type Experiment struct {
 	Soak     bool        // the trends of the target's memory and other gauges are judged
 	Awake    bool        // the CPUs in use are kept from halting
 
+	// Sysctl are kernel settings by name, such as net.core.somaxconn: for the whole
+	// run, whatever the variant, and put back after it.
+	Sysctl map[string]string
+
 	Thresholds []string
 	Claims     []Claim
 
@@ -122,6 +126,19 @@ type Process struct {
 	CPUs         []int         // sorted; empty: wherever the kernel likes
 	Env          map[string]string
 	Dir          string // working directory; empty: dyno's own
+
+	Cgroup     *Cgroup // what it and all it starts may use; nil: no limits
+	GOMAXPROCS int     // set in the environment; 0: not set
+	Nice       *int    // priority, from -20, the highest, to 19; nil: dyno's own
+	NUMA       *int    // the node its memory comes from; nil: any
+}
+
+// A Cgroup limits what all processes that a command starts use together. A field
+// that is zero limits nothing; not all are.
+type Cgroup struct {
+	CPUMax    float64 // CPUs, such as 0.5
+	CPUWeight int     // where CPUs are contended; the default is 100
+	MemoryMax int     // bytes, page cache included
 }
 
 // The ways to tell that a process is ready.

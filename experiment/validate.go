@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
@@ -116,6 +117,15 @@ func (i *inspector) plan(e *Experiment) {
 	for n, t := range e.Thresholds {
 		i.form(fmt.Sprintf("thresholds[%d]", n), t)
 	}
+	isSetting := matcher(sysctlPattern)
+	for _, name := range slices.Sorted(maps.Keys(e.Sysctl)) {
+		path := join("sysctl", name)
+		if !isSetting(name) {
+			i.fault(path, fmt.Sprintf("%q cannot be a name here", clip(name)), patternHint(sysctlPattern))
+		} else if problem, hint := i.table.at("sysctl").item.scalarFault(e.Sysctl[name]); problem != "" {
+			i.fault(path, problem, hint)
+		}
+	}
 	ids := map[string]bool{}
 	for n, c := range e.Claims {
 		path := fmt.Sprintf("claims[%d]", n)
@@ -165,7 +175,8 @@ func (i *inspector) target(t *Target) {
 	for _, f := range []struct {
 		name  string
 		given bool
-	}{{"cpus", len(t.CPUs) > 0}, {"env", len(t.Env) > 0}, {"dir", t.Dir != ""}} {
+	}{{"cpus", len(t.CPUs) > 0}, {"env", len(t.Env) > 0}, {"dir", t.Dir != ""}, {"cgroup", t.Cgroup != nil},
+		{"gomaxprocs", t.GOMAXPROCS != 0}, {"nice", t.Nice != nil}, {"numa", t.NUMA != nil}} {
 		if f.given {
 			i.fault("target."+f.name, "is only for a target that dyno starts", "add start, or remove it")
 		}
@@ -241,6 +252,7 @@ func (i *inspector) process(path string, p *Process) {
 			i.fault(path+".env", fmt.Sprintf("%q cannot be a name here", clip(name)), patternHint(envPattern))
 		}
 	}
+	i.placement(path, p)
 	at := path + ".ready"
 	switch p.Ready.Kind {
 	case ReadyNone, ReadyTCP:
@@ -255,6 +267,36 @@ func (i *inspector) process(path string, p *Process) {
 		}
 	default:
 		i.fault(at, fmt.Sprintf("%q is not possible", clip(p.Ready.Kind)), "tcp, none, http or line")
+	}
+}
+
+func (i *inspector) placement(path string, p *Process) {
+	if c := p.Cgroup; c != nil {
+		at := path + ".cgroup"
+		if *c == (Cgroup{}) {
+			i.fault(at, "it limits nothing", "such as {cpu_max: 0.5, memory_max: 512MiB}")
+		}
+		if c.CPUMax != 0 {
+			i.bound(at+".cpu_max", c.CPUMax)
+		}
+		if c.CPUWeight != 0 {
+			i.bound(at+".cpu_weight", float64(c.CPUWeight))
+		}
+		if c.MemoryMax != 0 {
+			i.bound(at+".memory_max", float64(c.MemoryMax))
+		}
+	}
+	if p.GOMAXPROCS != 0 {
+		i.bound(path+".gomaxprocs", float64(p.GOMAXPROCS))
+		if _, twice := p.Env["GOMAXPROCS"]; twice {
+			i.fault(path+".gomaxprocs", "env sets GOMAXPROCS too", "keep one of them")
+		}
+	}
+	if p.Nice != nil {
+		i.bound(path+".nice", float64(*p.Nice))
+	}
+	if p.NUMA != nil {
+		i.bound(path+".numa", float64(*p.NUMA))
 	}
 }
 

@@ -161,7 +161,8 @@ type Environment struct {
 	CPUModel        string            `json:"cpu_model,omitempty"`
 	CPUs            int               `json:"cpus"`
 	AllowedCPUs     []int             `json:"allowed_cpus,omitempty"` // on which dyno may run
-	Sysctls         map[string]string `json:"sysctls,omitempty"`
+	Sysctls         map[string]string `json:"sysctls,omitempty"`      // as they were found
+	SysctlsSet      map[string]string `json:"sysctls_set,omitempty"`  // by the run, and put back after it
 	MemoryBytes     *int64            `json:"memory_bytes,omitempty"`
 	Virtualization  string            `json:"virtualization,omitempty"`
 	CgroupVersion   int               `json:"cgroup_version,omitempty"`

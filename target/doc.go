@@ -20,8 +20,18 @@
 //
 // The keeper may be killed too. Then the kernel kills the started process
 // itself (PR_SET_PDEATHSIG), and dyno, while it lives, whatever else is left in
-// the keeper's session. Only a process which had called setsid survives that,
-// and only if it outlives its parent. A process that another program starts on
+// the keeper's session and control group. Only a process which had called setsid
+// survives that, and only if it outlives its parent and has no limits. A process that another program starts on
 // the target's behalf (a container by its daemon, a systemd unit) was never
 // below the keeper and is not covered.
+//
+// # Where it runs
+//
+// CPUs, memory node and priority are given to the thread that forks the target, and
+// inherited. For limits the keeper makes a control group, below dyno's own with
+// version 1 or where version 2 lets it, else beside it. The target is in it before
+// its program begins, and so is all that it starts; the keeper is not. The keeper
+// removes the group when nothing of the target is left, and dyno does when the keeper
+// was killed; if both are, an empty group named dyno-… remains. What cannot be had is
+// ErrPlacement, with the reason and the remedy: no limit is left out silently.
 package target

@@ -12,12 +12,13 @@ var (
 	ErrPortInUse = errors.New("address already in use")
 	ErrNotReady  = errors.New("not ready in time")
 	ErrExited    = errors.New("exited")
+	ErrPlacement = errors.New("cannot be placed as asked") // CPUs, cgroup, priority, NUMA node
 )
 
 // A Failure says why a target could not be started, or why it died.
 type Failure struct {
 	Target string   // its name
-	Reason error    // ErrNotFound, ErrPortInUse, ErrNotReady, ErrExited, or the system's error
+	Reason error    // ErrNotFound, ErrPortInUse, ErrNotReady, ErrExited, ErrPlacement, or the system's error
 	Detail string   // what exactly, such as "exit status 1" or "searched PATH …"
 	Tail   []string // its last lines of output, at most 20
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -40,15 +41,28 @@ type launch struct {
 	Args [][]byte
 	Env  [][]byte
 	Dir  []byte
-	CPUs []int
+
+	CPUs   []int
+	Cgroup *Cgroup
+	Nice   *int
+	NUMA   *int
 }
 
 type report struct {
-	Started int           `json:"started,omitempty"` // the target's process id
-	Failed  string        `json:"failed,omitempty"`  // why it could not be started
-	Errno   syscall.Errno `json:"errno,omitempty"`   // of execve, with Failed
-	Exited  *exit         `json:"exited,omitempty"`  // the started process, not yet its tree
-	Gone    *Usage        `json:"gone,omitempty"`    // nothing of the tree is left
+	Cgroup    *CgroupFolders `json:"cgroup,omitempty"`    // made; before the target is started
+	Started   int            `json:"started,omitempty"`   // the target's process id
+	Failed    string         `json:"failed,omitempty"`    // why it could not be started
+	Placement bool           `json:"placement,omitempty"` // with Failed: it could not be placed
+	Errno     syscall.Errno  `json:"errno,omitempty"`     // of execve, with Failed
+	Exited    *exit          `json:"exited,omitempty"`    // the started process, not yet its tree
+	Gone      *ending        `json:"gone,omitempty"`      // nothing of the tree is left
+}
+
+// An ending is what is known of a tree once it is gone.
+type ending struct {
+	Usage
+	OOMKills  int    // of its control group
+	Remaining string // why the control group could not be removed; empty: it was
 }
 
 // An exit is how the started process ended.
@@ -83,15 +97,12 @@ type keeper struct {
 	root       int          // the target's process id
 	reaped     bool         // root is waited for, so that its number may be another's
 	terminated map[int]bool // children that were sent SIGTERM
+	group      *group       // the target's control group; nil without
 }
 
 // RunKeeper is the main function of the keeper; control is its standard input. It
 // returns the exit status when nothing is left below it.
 func RunKeeper(control *os.File) int {
-	// The parent-death signal is tied to the thread that forks, and affinity is
-	// inherited from it: this goroutine keeps its thread to the end.
-	runtime.LockOSThread()
-
 	// Caught and dropped rather than ignored, because what is ignored stays
 	// ignored in the target. What to do on an interrupt is dyno's to decide.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
@@ -104,8 +115,16 @@ func RunKeeper(control *os.File) int {
 	if !ok || first.Start == nil {
 		return 0 // dyno died before it asked for anything
 	}
-	if err := k.start(first.Start); err != nil {
-		r := report{Failed: err.Error()}
+	tried := make(chan error)
+	go func() {
+		// The target inherits this thread's placement, which is not the keeper's.
+		// The parent-death signal is tied to the thread that forks: it stays.
+		runtime.LockOSThread()
+		tried <- k.start(first.Start)
+		select {}
+	}()
+	if err := <-tried; err != nil {
+		r := report{Failed: err.Error(), Placement: errors.Is(err, ErrPlacement)}
 		errors.As(err, &r.Errno)
 		k.report(r)
 		return 1
@@ -113,10 +132,17 @@ func RunKeeper(control *os.File) int {
 	k.report(report{Started: k.root})
 	k.keep(orders)
 
+	var end ending
+	if k.group != nil {
+		end.OOMKills = k.group.folders.oomKills()
+		if err := k.group.remove(); err != nil {
+			end.Remaining = err.Error()
+		}
+	}
 	var ru unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &ru); err == nil {
-		u := usage(ru)
-		k.report(report{Gone: &u})
+		end.Usage = usage(ru)
+		k.report(report{Gone: &end})
 	}
 	return 0
 }
@@ -142,14 +168,13 @@ func (k *keeper) report(r report) {
 	}
 }
 
-func (k *keeper) start(l *launch) error {
+// start starts the target from the calling thread, which is locked.
+func (k *keeper) start(l *launch) (err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl: become subreaper", err)
 	}
-	if len(l.CPUs) > 0 {
-		if err := setThreadAffinity(0, l.CPUs); err != nil {
-			return err
-		}
+	if err := l.place(); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlacement, err)
 	}
 	// Descriptors that dyno itself was started with have no close-on-exec flag.
 	if err := closeOnExec(3); err != nil {
@@ -160,15 +185,63 @@ func (k *keeper) start(l *launch) error {
 		return err
 	}
 	defer func() { _ = null.Close() }() // nothing was written
-	k.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), &syscall.ProcAttr{
+	attr := &syscall.ProcAttr{
 		Dir:   string(l.Dir),
 		Env:   texts(l.Env),
 		Files: []uintptr{null.Fd(), 1, 2},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL},
-	})
-	if err != nil {
+	}
+	if l.Cgroup == nil {
+		k.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), attr)
+	} else {
+		err = k.startInGroup(l, attr)
+	}
+	if err != nil && !errors.Is(err, ErrPlacement) {
 		return &os.PathError{Op: "execute", Path: string(l.Path), Err: err}
 	}
+	return err
+}
+
+// startInGroup makes the control group and starts the target in it: nothing of the
+// target ever runs outside, nothing of the keeper inside. On failure the group is
+// removed.
+func (k *keeper) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
+	unplaced := func(err error) error { return fmt.Errorf("%w: %w", ErrPlacement, withRemedy(err)) }
+	own, err := readMembership("self")
+	if err != nil {
+		return unplaced(err)
+	}
+	self, err := readProcess(os.Getpid())
+	if err != nil {
+		return unplaced(err)
+	}
+	name := fmt.Sprintf("dyno-%d-%d", self.pid, self.start) // of no other keeper since boot
+	g, err := makeGroup(*l.Cgroup, own, name, func(folder string) error { return os.Mkdir(folder, 0o755) })
+	if err != nil {
+		return unplaced(err)
+	}
+	// Before anything runs in it: if this keeper is killed, dyno cleans up.
+	k.report(report{Cgroup: &g.folders})
+	if err := g.enter(); err != nil {
+		return unplaced(errors.Join(err, g.leave(), g.remove()))
+	}
+	if g.v2 != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(g.v2.Fd())
+	}
+	k.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), attr)
+	left := g.leave()
+	switch {
+	case err != nil:
+		if rest := errors.Join(left, g.remove()); rest != nil {
+			return unplaced(errors.Join(err, rest))
+		}
+		return err
+	case left != nil:
+		_ = unix.Kill(k.root, unix.SIGKILL) // not waited for yet: the number is its own
+		_, _ = unix.Wait4(k.root, nil, 0, nil)
+		return unplaced(left)
+	}
+	k.group = g
 	return nil
 }
 

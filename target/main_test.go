@@ -23,7 +23,13 @@ func TestMain(m *testing.M) {
 		case KeeperArgs()[0]:
 			os.Exit(RunKeeper(os.Stdin))
 		case "host":
-			os.Exit(host(os.Args[2:]))
+			os.Exit(host(nil, os.Args[2:]))
+		case "limited-host":
+			os.Exit(host(&Cgroup{CPUMax: 0.5, MemoryMax: 256 << 20}, os.Args[2:]))
+		case "unprivileged":
+			os.Exit(unprivileged())
+		case "hog":
+			os.Exit(hog())
 		case "affinity":
 			os.Exit(printAffinity())
 		}
@@ -37,8 +43,8 @@ func TestMain(m *testing.M) {
 
 // host is a dyno: it starts a target, says which processes there are, and waits
 // to be killed.
-func host(args []string) int {
-	p, err := Start(context.Background(), Spec{Args: args, Ready: Probe{Output: "^up$"}})
+func host(limits *Cgroup, args []string) int {
+	p, err := Start(context.Background(), Spec{Args: args, Cgroup: limits, Ready: Probe{Output: "^up$"}})
 	if err != nil {
 		fmt.Println("error:", err)
 		return 1

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,12 +37,13 @@ type Process struct {
 	keeper  *exec.Cmd
 	control *os.File // dyno's end of the socket pair
 	out     *output
+	cgroup  CgroupFolders // empty without
 	done    chan struct{}
 
 	mu       sync.Mutex // guards writing to control and the fields below
 	stopping bool       // Stop was called before the process had died
 	exited   *exit      // of the started process
-	usage    *Usage     // of the tree, once it is gone
+	ending   *ending    // of the tree, once it is gone
 	err      error      // valid once done is closed
 }
 
@@ -107,19 +110,19 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 		return nil, fail(os.NewSyscallError("socketpair", err))
 	}
 	theirs := os.NewFile(uintptr(fds[1]), "keeper's orders")
-	defer func() { _ = theirs.Close() }()
 	// Non-blocking, so that closing it ends a read.
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		unix.Close(fds[0])
+		_ = theirs.Close()
 		return nil, fail(os.NewSyscallError("set nonblock", err))
 	}
 	control := os.NewFile(uintptr(fds[0]), "keeper")
 	r, w, err := os.Pipe()
 	if err != nil {
 		_ = control.Close()
+		_ = theirs.Close()
 		return nil, fail(err)
 	}
-	defer func() { _ = w.Close() }()
 
 	// By way of /proc, because a rebuilt binary may have taken the place of the
 	// one that runs.
@@ -135,7 +138,10 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	// A session of its own: no signal of dyno's terminal reaches it, and what it
 	// leaves behind can be told by the session.
 	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := keeper.Start(); err != nil {
+	err = keeper.Start()
+	// The keeper's ends are its alone: what reads the others must see it die.
+	_, _ = theirs.Close(), w.Close()
+	if err != nil {
 		_ = control.Close()
 		_ = r.Close()
 		return nil, fail(fmt.Errorf("start keeper: %w", err))
@@ -159,7 +165,11 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 		Args: blobs(spec.Args),
 		Env:  blobs(env),
 		Dir:  []byte(spec.Dir),
-		CPUs: spec.CPUs,
+
+		CPUs:   spec.CPUs,
+		Cgroup: spec.Cgroup,
+		Nice:   spec.Nice,
+		NUMA:   spec.NUMA,
 	})
 	p.pid = first.Started
 	go p.supervise(lines, r, drained)
@@ -179,19 +189,28 @@ func (p *Process) launch(lines *bufio.Scanner, l launch) (first report, err erro
 	if err := p.send(order{Start: &l}); err != nil {
 		return first, fmt.Errorf("keeper: %w", err)
 	}
-	if !lines.Scan() {
-		if err := lines.Err(); err != nil {
+	for first.Started == 0 && first.Failed == "" {
+		if !lines.Scan() {
+			if err := lines.Err(); err != nil {
+				return first, fmt.Errorf("keeper: %w", err)
+			}
+			return first, errors.New("the keeper ended at once: is this binary's main wired to RunKeeper?")
+		}
+		first = report{}
+		if err := json.Unmarshal(lines.Bytes(), &first); err != nil {
 			return first, fmt.Errorf("keeper: %w", err)
 		}
-		return first, errors.New("the keeper ended at once: is this binary's main wired to RunKeeper?")
+		if first.Cgroup == nil {
+			break
+		}
+		p.cgroup = *first.Cgroup
 	}
 	if err := p.control.SetDeadline(time.Time{}); err != nil {
 		return first, err
 	}
-	if err := json.Unmarshal(lines.Bytes(), &first); err != nil {
-		return first, fmt.Errorf("keeper: %w", err)
-	}
 	switch {
+	case first.Placement:
+		return first, fmt.Errorf("%w: %s", ErrPlacement, strings.TrimPrefix(first.Failed, ErrPlacement.Error()+": "))
 	case first.Errno != 0 && errors.Is(first.Errno, fs.ErrNotExist):
 		// The file is there: the interpreter its first line names is not.
 		return first, fmt.Errorf("%w: %s", ErrNotFound, first.Failed)
@@ -230,16 +249,23 @@ func (p *Process) supervise(lines *bufio.Scanner, r *os.File, drained <-chan str
 			died = died || rep.Exited.failed() && !p.stopping
 		}
 		if rep.Gone != nil {
-			p.usage = rep.Gone
+			p.ending = rep.Gone
 			died = died || !p.stopping
 		}
 		p.mu.Unlock()
 	}
 	p.mu.Lock()
-	orphaned := p.usage == nil && p.pid != 0
+	unkept := p.ending == nil
+	orphaned := unkept && p.pid != 0
 	p.mu.Unlock()
 	if orphaned {
 		killSession(p.keeper.Process.Pid) // not waited for yet, so the id is still its own
+	}
+	remaining := ""
+	if unkept {
+		if err := killGroups(p.cgroup.all()); err != nil {
+			remaining = err.Error()
+		}
 	}
 	_ = p.keeper.Wait() // its exit status says nothing that its reports do not
 	select {
@@ -252,15 +278,37 @@ func (p *Process) supervise(lines *bufio.Scanner, r *os.File, drained <-chan str
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ending != nil {
+		remaining = p.ending.Remaining
+	}
 	switch {
 	case orphaned:
 		p.err = p.failure(ErrExited, "its keeper was killed")
 	case died && p.exited != nil:
-		p.err = p.failure(ErrExited, p.exited.String())
+		p.err = p.failure(ErrExited, p.exited.String()+p.outOfMemory())
 	case died:
 		p.err = p.failure(ErrExited, "")
+	case remaining != "":
+		p.err = p.leftBehind(remaining)
 	}
 	close(p.done)
+}
+
+func (p *Process) leftBehind(why string) error {
+	return fmt.Errorf("target %s: its control group is left behind: %s", p.spec.Name, why)
+}
+
+// outOfMemory says that the kernel has killed processes of the target for want of
+// memory, if it has.
+func (p *Process) outOfMemory() string {
+	if p.ending == nil || p.ending.OOMKills == 0 {
+		return ""
+	}
+	limit := "which has no memory_max of its own"
+	if m := p.spec.Cgroup.MemoryMax; m > 0 {
+		limit = fmt.Sprintf("whose memory_max is %d bytes", m)
+	}
+	return fmt.Sprintf("; out of memory: the kernel killed %d of the processes of its control group (oom_kill), %s", p.ending.OOMKills, limit)
 }
 
 func (p *Process) failure(reason error, detail string) error {
@@ -339,6 +387,29 @@ func (p *Process) PID() int { return p.pid }
 // target, and uses no CPU while nothing happens.
 func (p *Process) Keeper() int { return p.keeper.Process.Pid }
 
+// Cgroup returns the folders of the target's own control groups: those that its limits
+// asked for, which go when the target does, and otherwise those in which it is without
+// dyno and which are no hierarchy's root.
+func (p *Process) Cgroup() CgroupFolders {
+	target, err := readMembership(strconv.Itoa(p.pid))
+	if err != nil {
+		return p.cgroup // a daemon's first process has gone
+	}
+	own, err := readMembership("self")
+	if err != nil {
+		return p.cgroup
+	}
+	f := target.apartFrom(own)
+	for _, c := range []struct{ made, found *string }{
+		{&p.cgroup.CPU, &f.CPU}, {&p.cgroup.CPUAcct, &f.CPUAcct}, {&p.cgroup.Memory, &f.Memory}, {&p.cgroup.Unified, &f.Unified},
+	} {
+		if *c.made != "" {
+			*c.found = *c.made
+		}
+	}
+	return f
+}
+
 // PIDs returns the live processes of the target, parents before children.
 func (p *Process) PIDs() ([]int, error) {
 	if isClosed(p.done) {
@@ -364,7 +435,8 @@ func (p *Process) PIDs() ([]int, error) {
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err tells, once Done is closed, why the target died: a *Failure that wraps
-// ErrExited, or nil when Stop ended it.
+// ErrExited, or nil when Stop ended it. It is another error when all went well but
+// the target's control group could not be removed.
 func (p *Process) Err() error {
 	if !isClosed(p.done) {
 		return nil
@@ -385,10 +457,14 @@ func (p *Process) Wait(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	p.mu.Lock()
-	succeeded := p.exited != nil && !p.exited.failed() && p.usage != nil
+	succeeded := p.exited != nil && !p.exited.failed() && p.ending != nil
+	remaining := succeeded && p.ending.Remaining != ""
 	p.mu.Unlock()
-	if !succeeded {
+	switch {
+	case !succeeded:
 		return p.Err()
+	case remaining:
+		return p.leftBehind(p.ending.Remaining)
 	}
 	if err := p.out.lostErr(); err != nil {
 		return fmt.Errorf("target %s: output lost: %w", p.spec.Name, err)
@@ -401,10 +477,10 @@ func (p *Process) Wait(ctx context.Context) error {
 func (p *Process) Usage() (u Usage, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.usage == nil {
+	if p.ending == nil {
 		return Usage{}, false
 	}
-	return *p.usage, true
+	return p.ending.Usage, true
 }
 
 // Stop ends the target: SIGTERM to its process group, and, after the spec's

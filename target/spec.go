@@ -31,6 +31,14 @@ type Spec struct {
 	// CPUs the process and all it starts may run on. Default: those dyno's own
 	// threads may run on when Start is called.
 	CPUs []int
+	// Cgroup limits it and all it starts, in a control group below dyno's own or
+	// beside it, which is removed when the last of them is gone. Nil: none.
+	Cgroup *Cgroup
+	// Nice is its priority, from -20, the highest, to 19, and that of its session
+	// (autogroup(7) in sched(7)). Nil: dyno's own.
+	Nice *int
+	// NUMA is the node that its memory comes from. Nil: any.
+	NUMA *int
 
 	Ready        Probe
 	ReadyTimeout time.Duration // from the program's start until ready; default 10 s
@@ -92,6 +100,15 @@ func (s Spec) Validate() error {
 		} else if slices.Index(s.CPUs, c) < i {
 			fault(fmt.Sprintf("cpus[%d]", i), "%d is listed twice", c)
 		}
+	}
+	if s.Cgroup != nil {
+		s.Cgroup.validate(fault)
+	}
+	if s.Nice != nil && (*s.Nice < -20 || *s.Nice > 19) {
+		fault("nice", "%d; want -20 to 19", *s.Nice)
+	}
+	if s.NUMA != nil && (*s.NUMA < 0 || *s.NUMA > maxNode) {
+		fault("numa", "%d; want 0 to %d", *s.NUMA, maxNode)
 	}
 	if s.ReadyTimeout < 0 {
 		fault("ready_timeout", "%v; want more than 0, or 0 for %v", s.ReadyTimeout, DefaultReadyTimeout)

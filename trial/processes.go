@@ -129,12 +129,22 @@ func (r *runner) start(ctx context.Context, s *stage, name string, p experiment.
 	if spec.Output, err = output(name); err != nil {
 		return nil, err
 	}
-	started, err := target.Start(ctx, spec)
+	started, err := begin(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	s.processes = append(s.processes, started)
 	return started, nil
+}
+
+// begin starts a process. That it cannot be placed as the experiment asks is the
+// plan's fault and not the process's.
+func begin(ctx context.Context, spec target.Spec) (*target.Process, error) {
+	started, err := target.Start(ctx, spec)
+	if errors.Is(err, target.ErrPlacement) {
+		return nil, &PlanError{err}
+	}
+	return started, err
 }
 
 // spec says how to start a process, with its run-time variables filled in.
@@ -144,6 +154,11 @@ func (r *runner) spec(name string, p experiment.Process, vars map[string]string,
 		CPUs:         p.CPUs,
 		ReadyTimeout: p.ReadyTimeout,
 		StopTimeout:  p.StopTimeout,
+		Nice:         p.Nice,
+		NUMA:         p.NUMA,
+	}
+	if c := p.Cgroup; c != nil {
+		spec.Cgroup = &target.Cgroup{CPUMax: c.CPUMax, CPUWeight: c.CPUWeight, MemoryMax: int64(c.MemoryMax)}
 	}
 	if name == targetName {
 		spec.Name = "" // that of the program: messages begin with "target" anyway
@@ -155,6 +170,9 @@ func (r *runner) spec(name string, p experiment.Process, vars map[string]string,
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		spec.Env = append(spec.Env, name+"="+x.expand(p.Env[name]))
+	}
+	if p.GOMAXPROCS > 0 {
+		spec.Env = append(spec.Env, "GOMAXPROCS="+strconv.Itoa(p.GOMAXPROCS))
 	}
 	spec.Ready = probe(p.Ready, address, x.expand)
 	if x.err != nil {

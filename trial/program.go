@@ -42,7 +42,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 
 	w := r.newWatch(up, t.Purpose)
 	t.StartedAt = time.Now()
-	p, err := target.Start(ctx, spec)
+	p, err := begin(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (w *watch) recordProgram(t *rundir.Trial, p *target.Process) {
 	if used, ok := p.Usage(); ok {
 		cpu := (used.User + used.System).Seconds()
 		t.Target.CPUSeconds = known(cpu)
-		t.Target.CPUShare = known(cpu / t.WindowSeconds / float64(w.targetCPUs))
+		t.Target.CPUShare = known(cpu / t.WindowSeconds / w.targetCPUs)
 		t.Target.UserShare = known(used.User.Seconds() / cpu)
 		t.Target.RSSBytes = &used.MaxRSS
 	}

@@ -153,6 +153,11 @@ func (r *runner) finish(err error) error {
 
 // carryThrough makes all trials that are not there yet.
 func (r *runner) carryThrough(ctx context.Context) (err error) {
+	restore, err := r.setSysctls()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, restore()) }()
 	if env := &r.run.Environment; len(env.AwakeCPUs) > 0 {
 		kept, failed := awake.Start(env.AwakeCPUs...)
 		if failed == nil {

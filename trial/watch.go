@@ -29,7 +29,7 @@ type watch struct {
 	target        *target.Process // nil when dyno did not start it
 	services      []running
 	awake         *awake.Process // nil without
-	targetCPUs    int            // how many it may use
+	targetCPUs    float64        // how many it may use; a limit may allow a part of one
 	generatorCPUs []int          // empty: wherever the kernel likes
 	pprof         string         // URL of the target's profiles, to count goroutines; empty: they are not
 	tick          time.Duration
@@ -48,12 +48,15 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 		target:        up.target,
 		services:      up.services(),
 		awake:         r.awake,
-		targetCPUs:    len(up.variant.Target.CPUs),
+		targetCPUs:    float64(len(up.variant.Target.CPUs)),
 		generatorCPUs: l.CPUs,
 		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows are not the ticks'
 	}
 	if w.targetCPUs == 0 {
-		w.targetCPUs = runtime.NumCPU()
+		w.targetCPUs = float64(runtime.NumCPU())
+	}
+	if c := up.variant.Target.Cgroup; c != nil && c.CPUMax > 0 {
+		w.targetCPUs = min(w.targetCPUs, c.CPUMax)
 	}
 	if purpose == rundir.PurposePilot {
 		w.tick = fine
@@ -182,7 +185,7 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 		cpu := window.Delta("target_cpu_seconds")
 		t.Target.CPUSeconds = known(cpu)
 		t.Target.CPUSecondsPerRequest = known(cpu / requests)
-		t.Target.CPUShare = known(cpu / length / float64(w.targetCPUs))
+		t.Target.CPUShare = known(cpu / length / w.targetCPUs)
 		user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
 		t.Target.UserShare = known(user / (user + system))
 		t.Target.RSSBytes = largest(window, "target_rss_bytes")

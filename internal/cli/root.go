@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/awake"
+	"dyno/sysctl"
 	"dyno/target"
 )
 
@@ -34,6 +35,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	if awake.IsChild(args) {
 		return awake.Main(args)
+	}
+	if sysctl.IsChild(args) {
+		return sysctl.Main()
 	}
 	ctx, stop := withSignals(ctx)
 	defer stop()

@@ -21,13 +21,14 @@ var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"internal/cli", []string{
 		"trial", "verdict", "report", "history", "calibrate", "services", "truth", "experiment", "engine", "target", "observe",
-		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "micro", "awake",
+		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "micro", "awake", "sysctl",
 	}, "the command line joins all stages"},
 	{"trial", []string{
 		"experiment", "engine", "target", "observe", "profile", "rundir",
 		"scenario", "pace", "hist", "wire", // to make what the engine runs
 		"capacity", // to know which rate to try next
 		"awake",    // beside the trials
+		"sysctl",   // before the first and after the last
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"calibrate", []string{
 		"trial", "verdict", "experiment", "engine", "truth", "target", "observe", "rundir", "stat", "pace", "hist", "wire", "awake",
@@ -52,6 +53,7 @@ var arrows = []arrow{
 	{"services/echo", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/relay", []string{"services/internal", "services/relay"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
+	{"sysctl", nil, "it outlives whoever wants settings changed, and knows nothing of why"},
 	{"awake", nil, "it runs beside a measurement and knows nothing of it"},
 	{"micro", nil, "a program that is measured takes nothing from what measures it"},
 	{"internal/rules", nil, "rules look at the code from outside"},
