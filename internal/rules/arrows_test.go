@@ -21,7 +21,7 @@ var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"internal/cli", []string{
 		"trial", "verdict", "report", "history", "calibrate", "services", "truth", "experiment", "engine", "target", "observe",
-		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "micro", "awake", "sysctl",
+		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "explain", "micro", "awake", "sysctl",
 	}, "the command line joins all stages"},
 	{"trial", []string{
 		"experiment", "engine", "target", "observe", "profile", "rundir",
@@ -31,15 +31,16 @@ var arrows = []arrow{
 		"sysctl",   // before the first and after the last
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"calibrate", []string{
-		"trial", "verdict", "experiment", "engine", "truth", "target", "observe", "rundir", "stat", "pace", "hist", "wire", "awake",
+		"trial", "verdict", "explain", "experiment", "engine", "truth", "target", "observe", "rundir", "stat", "pace", "hist", "wire", "awake",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"experiment", []string{"scenario", "pace", "wire"}, "a plan is data; nothing is started to read it"},
 	{"engine", []string{"scenario", "pace", "hist", "wire"}, "the engine knows no files, processes or reports"},
 	{"scenario", []string{"wire"}, "requests and assertions, without clocks or sockets"},
 	{"target", nil, "starting and stopping processes needs nothing of the lab"},
-	{"observe", nil, "observers watch any process, not only ours"},
-	{"profile", nil, "profiles are fetched from any process"},
-	{"report", []string{"verdict", "history", "rundir", "stat", "hist"}, "a report is made from a folder somebody sent, never by measuring"},
+	{"observe", []string{"observe"}, "observers watch any process, not only ours"},
+	{"profile", []string{"profile"}, "profiles are fetched from any process"},
+	{"explain", []string{"profile", "rundir", "stat"}, "an explanation is made from the run folder and the profiles in it"},
+	{"report", []string{"verdict", "explain", "history", "rundir", "stat", "hist"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"verdict", []string{"rundir", "stat", "hist", "wire", "capacity"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"history", []string{"rundir", "stat"}, "a history is of runs as they were judged; nothing is judged anew"},
 	{"rundir", []string{"hist"}, "the on-disk format is the contract between measuring and reporting"},

@@ -108,6 +108,8 @@ func TestMetricsPage(t *testing.T) {
 	b := bed{t, Epoll}
 	s := b.relay(b.echo(), func(c *Config) { c.Admin = "127.0.0.1:0" })
 	b.ping(b.dial(s), "hello")
+	// The client may have the answer before the relay has counted it.
+	b.eventually("counted", func() bool { return s.Stats().ToClient == 5 && s.Stats().Buffered == 0 })
 	resp, err := http.Get("http://" + s.AdminAddr().String() + "/metrics")
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,11 @@ type Host struct {
 	listener net.Listener // the admin's; nil when there is none
 }
 
+// runtimeMetrics are those of runtime/metrics that tell why a program is slow: what
+// the garbage collector and the scheduler take. They stop nothing to be read.
+var runtimeMetrics = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(
+	`^/(sched/latencies:seconds|sched/pauses/total/gc:seconds|cpu/classes/gc/total:cpu-seconds|gc/heap/live:bytes|gc/cycles/total:gc-cycles)$`)}
+
 // New returns a host whose registry already holds the process's and the Go
 // runtime's metrics.
 func New(cfg Config) (*Host, error) {
@@ -96,7 +102,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{cfg: cfg, log: cfg.Logger.With("service", cfg.Name), registry: prometheus.NewRegistry()}
 	h.registry.MustRegister(
-		collectors.NewGoCollector(),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(runtimeMetrics)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return h, nil

@@ -162,7 +162,7 @@ func TestLife(t *testing.T) {
 		code, _ = get("/readyz")
 	}
 	for path, want := range map[string]string{
-		"/debug/": "/metrics", "/": "/metrics", "/healthz": "ok", "/metrics": "go_goroutines",
+		"/debug/": "/metrics", "/": "/metrics", "/healthz": "ok", "/metrics": "go_sched_latencies_seconds_bucket",
 		"/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "serve",
 	} {
 		if code, body := get(path); code != http.StatusOK || !strings.Contains(body, want) {

@@ -1,0 +1,210 @@
+package goruntime
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"dyno/observe"
+	"dyno/observe/scrape"
+)
+
+// A column is one that a Runtime may have.
+type column struct {
+	observe.Column
+	later bool // it has a value from the second reading on
+}
+
+// A measure is a column of one source, and where its value comes from.
+type measure[From any] struct {
+	column
+	value func(From) float64
+}
+
+func gauge(name, help string) column {
+	return column{Column: observe.Column{Name: name, Kind: observe.Gauge, Help: help}}
+}
+
+func total(name, help string) column {
+	return column{Column: observe.Column{Name: name, Kind: observe.Counter, Help: help}}
+}
+
+// What each source may tell, in the order of columns.
+func goroutineCount() column {
+	return gauge("goroutines", "goroutines of a Go program, by its own answer")
+}
+func heapBytes() column {
+	return gauge("heap_bytes", "heap objects, reachable or not yet swept")
+}
+func heapObjects() column {
+	return gauge("heap_objects", "number of heap objects, reachable or not yet swept")
+}
+func gcCycles() column { return total("gc_cycles_total", "garbage collections that have ended") }
+func gcPause() column {
+	return total("gc_pause_seconds", "time in which the garbage collector stopped all goroutines")
+}
+func allocatedBytes() column {
+	return total("allocated_bytes_total", "bytes allocated on the heap, freed ones included")
+}
+func mallocs() column { return total("mallocs_total", "heap objects allocated, freed ones included") }
+
+// page is an answer in Prometheus' format.
+type page struct {
+	values    map[string]float64 // of series without labels
+	latencies scrape.Histogram   // of the scheduler, since the page before
+}
+
+// first returns the value of the first name that the page has.
+func first(names ...string) func(page) float64 {
+	return func(p page) float64 {
+		for _, n := range names {
+			if v, ok := p.values[n]; ok {
+				return v
+			}
+		}
+		return math.NaN()
+	}
+}
+
+// schedulerLatency is runtime/metrics' /sched/latencies:seconds.
+const schedulerLatency = "go_sched_latencies_seconds"
+
+// ofMetrics are the columns of client_golang's Go collector. The names in the second
+// places are those that it gives runtime/metrics.
+func ofMetrics() []measure[page] {
+	latency := func(q float64) func(page) float64 {
+		return func(p page) float64 { return p.latencies.Quantile(q) }
+	}
+	return []measure[page]{
+		{goroutineCount(), first("go_goroutines", "go_sched_goroutines_goroutines")},
+		{heapBytes(), first("go_memstats_heap_alloc_bytes", "go_memory_classes_heap_objects_bytes")},
+		{gauge("heap_live_bytes", "heap that the latest garbage collection found reachable"), first("go_gc_heap_live_bytes")},
+		{heapObjects(), first("go_memstats_heap_objects", "go_gc_heap_objects_objects")},
+		{gcCycles(), first("go_gc_cycles_total_gc_cycles_total", "go_gc_duration_seconds_count")},
+		{gcPause(), first("go_gc_duration_seconds_sum")},
+		{total("gc_cpu_seconds", "CPU time of the garbage collector, as estimated at the end of each collection"), first("go_cpu_classes_gc_total_cpu_seconds_total")},
+		{allocatedBytes(), first("go_memstats_alloc_bytes_total", "go_gc_heap_allocs_bytes_total")},
+		{mallocs(), first("go_memstats_mallocs_total")},
+		{gauge("runtime_threads", "operating-system threads that the runtime has made and not ended"), first("go_threads", "go_sched_threads_total_threads")},
+		{gauge("scheduler_latency_p50_seconds", "median time that goroutines were runnable before they ran, since the previous reading"), latency(0.5)},
+		{gauge("scheduler_latency_p99_seconds", "99th percentile of the time that goroutines were runnable before they ran, since the previous reading"), latency(0.99)},
+	}
+}
+
+// fromMetrics begins to read Prometheus' page.
+func fromMetrics(ctx context.Context, cfg Config) (*part, error) {
+	source, err := scrape.NewSource(cfg.Metrics, cfg.Remote)
+	if err != nil {
+		return nil, err
+	}
+	measures := ofMetrics()
+	var (
+		before    scrape.Histogram
+		latencies bool
+	)
+	get := func(ctx context.Context) ([]float64, error) {
+		text, err := source.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r, err := scrape.Prometheus(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", source.URL(), err)
+		}
+		p := page{values: make(map[string]float64, len(r.Samples))}
+		for _, s := range r.Samples {
+			if len(s.Labels) == 0 {
+				p.values[s.Name] = s.Value
+			}
+		}
+		if h, ok := r.Histograms[schedulerLatency]; ok {
+			latencies = true
+			p.latencies, _ = h.Since(before) // empty where that is not known
+			before = h
+		}
+		return evaluate(measures, p), nil
+	}
+	// A first look tells whether there are latencies, which only a second one can give.
+	look, cancel := context.WithTimeout(ctx, scrape.Timeout)
+	defer cancel()
+	if _, err := get(look); err != nil {
+		source.Close()
+		return nil, err
+	}
+	columns := columnsOf(measures)
+	for i := range columns[len(columns)-2:] {
+		columns[len(columns)-2+i].later = latencies
+	}
+	return begin(ctx, source, cfg.Every, "runtime_", columns, get)
+}
+
+func columnsOf[From any](measures []measure[From]) []column {
+	var columns []column
+	for _, m := range measures {
+		columns = append(columns, m.column)
+	}
+	return columns
+}
+
+func evaluate[From any](measures []measure[From], from From) []float64 {
+	values := make([]float64, len(measures))
+	for i, m := range measures {
+		values[i] = m.value(from)
+	}
+	return values
+}
+
+// ofMemStats are the columns of runtime.MemStats.
+func ofMemStats() []measure[memStats] {
+	return []measure[memStats]{
+		{heapBytes(), func(m memStats) float64 { return m.HeapAlloc }},
+		{heapObjects(), func(m memStats) float64 { return m.HeapObjects }},
+		{gcCycles(), func(m memStats) float64 { return m.NumGC }},
+		{gcPause(), func(m memStats) float64 { return m.PauseTotalNs / 1e9 }},
+		{gauge("gc_cpu_ratio", "share of the CPU time available that the garbage collector has used since the program began"), func(m memStats) float64 { return m.GCCPUFraction }},
+		{allocatedBytes(), func(m memStats) float64 { return m.TotalAlloc }},
+		{mallocs(), func(m memStats) float64 { return m.Mallocs }},
+	}
+}
+
+// fromVars begins to read expvar's page.
+func fromVars(ctx context.Context, cfg Config) (*part, error) {
+	source, err := scrape.NewSource(cfg.Vars, cfg.Remote)
+	if err != nil {
+		return nil, err
+	}
+	measures := ofMemStats()
+	return begin(ctx, source, cfg.Every, "memory_", columnsOf(measures), func(ctx context.Context) ([]float64, error) {
+		text, err := source.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m, err := parseVars(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", source.URL(), err)
+		}
+		return evaluate(measures, m), nil
+	})
+}
+
+// fromHeapProfile begins to read the heap profile's end.
+func fromHeapProfile(ctx context.Context, cfg Config) (*part, error) {
+	source, err := profile(cfg, "heap")
+	if err != nil {
+		return nil, err
+	}
+	measures := ofMemStats()
+	var pauses pauseSum
+	return begin(ctx, source, max(cfg.Every, HeapEvery), "memory_", columnsOf(measures), func(ctx context.Context) ([]float64, error) {
+		text, err := source.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m, recent, err := parseHeapProfile(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", source.URL(), err)
+		}
+		m.PauseTotalNs = pauses.add(m.NumGC, recent)
+		return evaluate(measures, m), nil
+	})
+}

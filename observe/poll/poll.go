@@ -1,0 +1,177 @@
+// Package poll reads what may be slow to read without holding up a recording. A
+// Poller reads on a goroutine of its own, one reading at a time, and an observer
+// shows the newest.
+//
+// A row of a recording then holds values that are older than the row. So a Poller
+// adds a column, read_at_seconds, which says when they were read: how fast a
+// counter grew is its difference over that column's, exactly, whatever the age.
+package poll
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/observe"
+)
+
+// A Read fills a row, which holds NaN when it is called. It gives up when ctx ends.
+// The error says why values are missing.
+type Read func(ctx context.Context, row []float64) error
+
+// errClosed is what asking a closed Poller for a reading returns.
+var errClosed = errors.New("closed")
+
+// A Poller is the part that observers of slow things have in common. Its methods
+// may be called by any number of goroutines.
+type Poller struct {
+	every   time.Duration
+	timeout time.Duration
+	read    Read
+	start   time.Time
+	cancel  context.CancelFunc
+	done    chan struct{}
+	asked   chan chan<- error
+
+	mu  sync.Mutex // guards the fields below
+	row []float64  // of the newest reading, and when that was
+	err error
+	cpu float64 // seconds that the readings have used, NaN if that cannot be known
+}
+
+// rest is how many times the CPU time of a reading must pass until the next one: so
+// readings use at most 1 % of a CPU, except when they are asked for.
+const rest = 100
+
+// Start reads columns values at once, and then every period, each time for at most
+// timeout. Readings that are expensive, or slow, become rarer than that, and none is
+// made up for. Close ends it.
+func Start(columns int, every, timeout time.Duration, read Read) *Poller {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Poller{
+		every: every, timeout: timeout, read: read, start: time.Now(), cancel: cancel,
+		done: make(chan struct{}), asked: make(chan chan<- error), row: unknown(columns + 1),
+	}
+	go p.run(ctx)
+	return p
+}
+
+// Column describes the value that a Poller adds at the end of a row. Its name is
+// read_at_seconds behind a prefix, which may be empty.
+func Column(prefix string) observe.Column {
+	return observe.Column{Name: prefix + "read_at_seconds", Kind: observe.Counter,
+		Help: "when the values beside it were read, since the observer began: rates are over its differences"}
+}
+
+func unknown(n int) []float64 {
+	row := make([]float64, n)
+	for i := range row {
+		row[i] = math.NaN()
+	}
+	return row
+}
+
+func (p *Poller) run(ctx context.Context) {
+	defer close(p.done)
+	// The thread's clock is only ours while we keep the thread, and a child of this
+	// thread that is to die with its parent lives no longer than the thread does.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	next := time.NewTimer(p.every)
+	defer next.Stop()
+	var answer chan<- error // nil: nobody waits for this reading
+	for {
+		began := time.Now()
+		cost, err := p.once(ctx)
+		if answer != nil {
+			answer <- err // it has room
+		}
+		next.Reset(time.Until(began.Add(max(p.every, rest*cost))))
+		answer = nil
+		select {
+		case <-ctx.Done():
+			return
+		case answer = <-p.asked:
+		case <-next.C:
+		}
+	}
+}
+
+// once takes one reading and returns the CPU time that it took; 0 when that cannot be
+// known.
+func (p *Poller) once(ctx context.Context) (cost time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	before, clockErr := threadTime()
+	row := unknown(len(p.row))
+	at := time.Since(p.start).Seconds()
+	row[len(row)-1] = at
+	err = p.read(ctx, row[:len(row)-1:len(row)-1])
+	after, clockErr2 := threadTime()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.row, p.err = row, err
+	if clockErr != nil || clockErr2 != nil {
+		p.cpu = math.NaN()
+		return 0, err
+	}
+	p.cpu += (after - before).Seconds()
+	return after - before, err
+}
+
+func threadTime() (time.Duration, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		return 0, err
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+// Observe copies the newest reading and its time. Before the first one has ended
+// nothing is known. It does not wait.
+func (p *Poller) Observe(row []float64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	copy(row, p.row)
+	return p.err
+}
+
+// Refresh takes a reading now, after the one under way if there is one, and waits
+// until it has ended or ctx has. It is for moments at which values should be fresh,
+// such as just before a measured window begins and just after it has ended.
+func (p *Poller) Refresh(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case p.asked <- answer:
+	case <-p.done:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// CPUSeconds returns the CPU time that the readings so far have used on their own
+// thread. What other goroutines do for them, as those of net/http, is not in it.
+func (p *Poller) CPUSeconds() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cpu
+}
+
+// Close ends the reading, also one under way, and waits for that.
+func (p *Poller) Close() error {
+	p.cancel()
+	<-p.done
+	return nil
+}

@@ -1,0 +1,103 @@
+package sockets
+
+import (
+	"bytes"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// The program for the connections of one address, byte by byte, on machines that
+// put the low byte first.
+func TestCompile(t *testing.T) {
+	if native(nil, 1)[0] != 1 {
+		t.Skip("the bytes below are those of a little-endian machine")
+	}
+	at := netip.MustParseAddrPort("127.0.0.1:8080")
+	for _, c := range []struct {
+		conditions []condition
+		want       string
+	}{
+		{nil, ""},
+		{[]condition{{opSource, at}}, "07 10 1400  02 20 0000 901f0000 7f000001"},
+		{[]condition{{opSource, at}, {opDest, at}},
+			"07 10 1400  02 20 0000 901f0000 7f000001" +
+				"01 04 1400" + // a jump of 20 bytes, which is the end
+				"08 10 1400  02 20 0000 901f0000 7f000001"},
+		{[]condition{{opDest, netip.MustParseAddrPort("[::1]:80")}},
+			"08 1c 2000  0a 80 0000 50000000 00000000000000000000000000000001"},
+		{[]condition{{opDest, netip.MustParseAddrPort("[::]:80")}}, "08 0c 1000  00 00 0000 50000000"},
+	} {
+		want, err := hex.DecodeString(strings.ReplaceAll(c.want, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := compile(c.conditions); !bytes.Equal(got, want) {
+			t.Errorf("%v:\n%x, want\n%x", c.conditions, got, want)
+		}
+	}
+}
+
+// run does what the kernel does with a program (inet_diag_bc_run), for conditions
+// that hold or not by their place in the program. It returns false for a program that
+// ends beyond its end.
+func run(program []byte, holds []bool) bool {
+	left, condition := len(program), 0
+	at := func(from int) int { return len(program) - from }
+	places := make(map[int]int)
+	for walk := left; walk > 0; walk -= int(program[at(walk)+1]) {
+		if program[at(walk)] != opJump {
+			places[walk] = condition
+			condition++
+		}
+	}
+	for left > 0 {
+		op := program[at(left):]
+		if op[0] != opJump && holds[places[left]] {
+			left -= int(op[1])
+		} else {
+			left -= int(uint16(op[2]) | uint16(op[3])<<8)
+		}
+	}
+	return left == 0
+}
+
+// A program reports a socket when any condition holds, however many there are, and
+// the kernel accepts it.
+func TestCompiledPrograms(t *testing.T) {
+	if native(nil, 1)[0] != 1 {
+		t.Skip("the interpreter is one for little-endian machines")
+	}
+	d, err := newDiag(0, dumpTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	rapid.Check(t, func(t *rapid.T) {
+		var conditions []condition
+		var holds []bool
+		any := false
+		for range rapid.IntRange(1, 2*mostAddresses).Draw(t, "n") {
+			a := rapid.SampledFrom([]string{"127.0.0.1", "::1", "0.0.0.0", "::"}).Draw(t, "address")
+			op := rapid.SampledFrom([]byte{opSource, opDest}).Draw(t, "op")
+			conditions = append(conditions, condition{op, netip.AddrPortFrom(netip.MustParseAddr(a), rapid.Uint16().Draw(t, "port"))})
+			h := rapid.Bool().Draw(t, "holds")
+			holds = append(holds, h)
+			any = any || h
+		}
+		program := compile(conditions)
+		if got := run(program, holds); got != any {
+			t.Fatalf("%v: reported is %v", holds, got)
+		}
+		if err := d.dump(t.Context(), request{family: unix.AF_INET, states: statesOpen, filter: program}, func(*socket) error { return nil }); err != nil {
+			t.Fatalf("the kernel refuses it: %v", err)
+		}
+	})
+	if err := d.dump(t.Context(), request{family: unix.AF_INET, states: statesOpen, filter: []byte{opJump, 4, 99, 0}}, nil); err == nil {
+		t.Error("the kernel accepts anything")
+	}
+}
