@@ -1,0 +1,232 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	pprof "github.com/google/pprof/profile"
+)
+
+// A Kind is one of the profiles that a Go program offers.
+type Kind string
+
+// The kinds.
+const (
+	CPU       Kind = "cpu"       // CPU time, during the duration
+	Heap      Kind = "heap"      // memory in use, as of the last collection before the call
+	Allocs    Kind = "allocs"    // memory allocated during the duration
+	Goroutine Kind = "goroutine" // stacks of all goroutines, at the call
+	Mutex     Kind = "mutex"     // contention of mutexes during the duration
+	Block     Kind = "block"     // waiting of goroutines during the duration
+)
+
+// Bounds of fetching.
+const (
+	maxProfileBytes = 64 << 20
+	answerTime      = 30 * time.Second // beyond the duration
+	maxDuration     = time.Hour
+	maxMessage      = 200 // bytes of a refusal that are shown
+)
+
+// A Source is where a Go program offers its profiles: the URL of net/http/pprof, such
+// as http://127.0.0.1:6060/debug/pprof.
+type Source struct {
+	URL string
+	// AnyHost lets profiles come from another machine. They say what a program
+	// does, and asking for one slows it down: by default only loopback addresses
+	// are asked, whatever a name resolves to.
+	AnyHost bool
+}
+
+// Fetch takes a profile from a program on this machine.
+func Fetch(ctx context.Context, base string, kind Kind, d time.Duration) (*pprof.Profile, error) {
+	return Source{URL: base}.Fetch(ctx, kind, d)
+}
+
+// Fetch takes a profile. CPU takes as long as the duration, in whole seconds; Allocs,
+// Mutex and Block are the difference of what the program had counted after the
+// duration and before; Heap and Goroutine are of the moment and need none.
+//
+// Differences are taken here and not by the endpoint (its parameter seconds), which
+// would decode two profiles inside the program that is measured.
+//
+// An *Unavailable says that the program has no such profile, or does not count
+// what it is about.
+func (s Source) Fetch(ctx context.Context, kind Kind, d time.Duration) (*pprof.Profile, error) {
+	if !slices.Contains([]Kind{CPU, Heap, Allocs, Goroutine, Mutex, Block}, kind) {
+		return nil, fmt.Errorf("profile: kind: %q: want cpu, heap, allocs, goroutine, mutex or block", kind)
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("profile %s: url: %q: want http://host:port/debug/pprof", kind, s.URL)
+	}
+	window := kind != Heap && kind != Goroutine
+	switch {
+	case d < 0 || d > maxDuration || !window && d != 0:
+		return nil, fmt.Errorf("profile %s: duration: %v: want 0 for heap and goroutine, else up to %v", kind, d, maxDuration)
+	case kind == CPU && (d < time.Second || d%time.Second != 0):
+		return nil, fmt.Errorf("profile cpu: duration: %v: want whole seconds", d)
+	case window && d == 0:
+		return nil, fmt.Errorf("profile %s: duration: 0: want the time to watch for", kind)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d+answerTime)
+	defer cancel()
+	f := fetcher{kind: kind, url: u, client: &http.Client{Transport: &http.Transport{
+		DialContext: dialer(s.AnyHost).DialContext, DisableKeepAlives: true,
+	}}}
+	p, err := f.fetch(ctx, d)
+	if err != nil {
+		var u *Unavailable
+		if errors.As(err, &u) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("profile %s: %w", kind, err)
+	}
+	return p, nil
+}
+
+func dialer(anyHost bool) *net.Dialer {
+	if anyHost {
+		return &net.Dialer{}
+	}
+	return &net.Dialer{Control: loopbackOnly}
+}
+
+// loopbackOnly refuses to connect to another machine.
+func loopbackOnly(_, address string, _ syscall.RawConn) error {
+	if a, err := netip.ParseAddrPort(address); err != nil || !a.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("%s is no loopback address", address)
+	}
+	return nil
+}
+
+type fetcher struct {
+	kind   Kind
+	url    *url.URL
+	client *http.Client
+}
+
+func (f *fetcher) fetch(ctx context.Context, d time.Duration) (*pprof.Profile, error) {
+	switch f.kind {
+	case CPU:
+		return f.profile(ctx, "profile", url.Values{"seconds": {strconv.Itoa(int(d / time.Second))}})
+	case Heap, Goroutine:
+		return f.profile(ctx, string(f.kind), nil)
+	}
+	before, err := f.profile(ctx, string(f.kind), nil)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(d):
+	}
+	after, err := f.profile(ctx, string(f.kind), nil)
+	if err != nil {
+		return nil, err
+	}
+	passed := time.Since(start)
+	if f.kind != Allocs && len(after.Sample) == 0 {
+		return nil, f.empty(ctx)
+	}
+	p, err := subtract(after, before)
+	if err != nil {
+		return nil, err
+	}
+	p.TimeNanos, p.DurationNanos = start.UnixNano(), passed.Nanoseconds()
+	return p, nil
+}
+
+// subtract returns what came between two snapshots. It changes before.
+func subtract(after, before *pprof.Profile) (*pprof.Profile, error) {
+	before.Scale(-1)
+	p, err := pprof.Merge([]*pprof.Profile{after, before})
+	if err != nil {
+		return nil, fmt.Errorf("difference of two snapshots: %w", err)
+	}
+	return p, nil
+}
+
+// empty says why a profile of contention holds nothing at all.
+func (f *fetcher) empty(ctx context.Context) error {
+	u := &Unavailable{Profile: string(f.kind)}
+	if f.kind == Block {
+		u.Reason = "the program has recorded nothing: its rate is 0, or no goroutine has ever waited"
+		u.Remedy = "call runtime.SetBlockProfileRate in the program"
+		return u
+	}
+	u.Reason = "the program has recorded nothing: its fraction is 0, or no mutex was ever contended"
+	u.Remedy = "call runtime.SetMutexProfileFraction in the program"
+	// The text form tells which.
+	text, err := f.get(ctx, "mutex", url.Values{"debug": {"1"}})
+	if err != nil {
+		return err
+	}
+	if _, rest, found := strings.Cut(string(text), "sampling period="); found {
+		period, _, _ := strings.Cut(rest, "\n")
+		if period == "0" {
+			u.Reason = "the program records nothing: its fraction is 0"
+		} else {
+			u.Reason, u.Remedy = "no mutex of the program was ever contended, as far as it samples (1 in "+period+")", ""
+		}
+	}
+	return u
+}
+
+func (f *fetcher) profile(ctx context.Context, name string, query url.Values) (*pprof.Profile, error) {
+	b, err := f.get(ctx, name, query)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pprof.ParseData(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.url.JoinPath(name), err)
+	}
+	return p, nil
+}
+
+func (f *fetcher) get(ctx context.Context, name string, query url.Values) ([]byte, error) {
+	u := f.url.JoinPath(name)
+	u.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := f.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }() // only read
+	switch {
+	case answer.StatusCode == http.StatusNotFound:
+		return nil, &Unavailable{
+			Profile: string(f.kind), Reason: fmt.Sprintf("%s: 404 Not Found: the program has no net/http/pprof there", u),
+			Remedy: `import _ "net/http/pprof" in the program, and name the address that it listens on for it`,
+		}
+	case answer.StatusCode != http.StatusOK:
+		b, _ := io.ReadAll(io.LimitReader(answer.Body, maxMessage)) // as much as there is
+		return nil, fmt.Errorf("%s: %s: %s", u, answer.Status, bytes.TrimSpace(b))
+	}
+	b, err := io.ReadAll(io.LimitReader(answer.Body, maxProfileBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", u, err)
+	case len(b) > maxProfileBytes:
+		return nil, fmt.Errorf("%s: more than %d MiB", u, maxProfileBytes>>20)
+	}
+	return b, nil
+}

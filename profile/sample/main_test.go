@@ -1,0 +1,290 @@
+package sample
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	profiles "github.com/google/pprof/profile"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// hangGuard bounds every wait of these tests. It is no expectation of speed.
+const hangGuard = 30 * time.Second
+
+// TestMain lets the test binary be the processes that the tests sample.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		roles := map[string]func(){"planted": planted, "calls": calls, "forks": forks, "fork": fork, "unprivileged": unprivileged}
+		if role, ok := roles[os.Args[1]]; ok {
+			role()
+			return
+		}
+	}
+	// The race detector's run time sleeps a second before it exits.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// cpuTime is what the calling thread has used.
+func cpuTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+//go:noinline
+func plantedHot(n int) (x uint64) {
+	for i := range n {
+		x = x*6364136223846793005 + inlinedMix(uint64(i))
+	}
+	return x
+}
+
+// inlinedMix is part of plantedHot, and has its own name.
+func inlinedMix(x uint64) uint64 { return (x ^ x>>31) * 0x9e3779b97f4a7c15 / (x | 1) }
+
+//go:noinline
+func plantedCold(n int) (x uint64) {
+	for i := range n {
+		x = x/3 + uint64(i)*uint64(i)
+	}
+	return x
+}
+
+var sink uint64
+
+// planted waits for a line, works for 0.7 s of CPU time, a share of it in
+// plantedHot by its own clock, prints that share and its CPU time, and waits for
+// the end of its input.
+func planted() {
+	runtime.LockOSThread()
+	in := bufio.NewReader(os.Stdin)
+	_, _ = in.ReadString('\n')
+	if len(os.Args) > 2 { // a profile by Go's own means, into a file
+		f, err := os.Create(os.Args[2])
+		if err != nil {
+			panic(err)
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			panic(err)
+		}
+	}
+	begin := cpuTime()
+	var hot time.Duration
+	for last := begin; last-begin < 700*time.Millisecond; {
+		sink += plantedHot(20_000)
+		now := cpuTime()
+		hot += now - last
+		for range 2 {
+			sink += plantedCold(20_000)
+		}
+		last = cpuTime()
+	}
+	all := cpuTime() - begin
+	pprof.StopCPUProfile()
+	fmt.Println(float64(hot)/float64(all), all.Seconds())
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// calls makes system calls for 0.4 s of CPU time.
+func calls() {
+	in := bufio.NewReader(os.Stdin)
+	_, _ = in.ReadString('\n')
+	runtime.LockOSThread()
+	f, err := os.Open("/dev/zero")
+	if err != nil {
+		panic(err)
+	}
+	b := make([]byte, 64<<10)
+	zero := f.Fd()
+	for begin := cpuTime(); cpuTime()-begin < 400*time.Millisecond; {
+		for range 100 {
+			// Nothing between, which the race detector would be.
+			_, _, _ = syscall.RawSyscall(syscall.SYS_READ, zero, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		}
+	}
+	fmt.Println("done", 0)
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// forks starts two generations of processes after it was told to.
+func forks() {
+	in := bufio.NewReader(os.Stdin)
+	_, _ = in.ReadString('\n')
+	for range 2 {
+		out, err := exec.Command("/proc/self/exe", "fork", "2").CombinedOutput()
+		if err != nil {
+			panic(fmt.Sprint(err, string(out)))
+		}
+	}
+	fmt.Println("done", 0)
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// fork burns 100 ms in every generation, in the last in plantedCold.
+func fork() {
+	runtime.LockOSThread()
+	work := plantedHot
+	if os.Args[2] == "1" {
+		work = plantedCold
+	}
+	for begin := cpuTime(); cpuTime()-begin < 100*time.Millisecond; {
+		sink += work(10_000)
+	}
+	if n, _ := strconv.Atoi(os.Args[2]); n > 1 {
+		if out, err := exec.Command("/proc/self/exe", "fork", strconv.Itoa(n-1)).CombinedOutput(); err != nil {
+			panic(fmt.Sprint(err, string(out)))
+		}
+	}
+}
+
+// unprivileged samples a child of its own, and prints what came of it.
+func unprivileged() {
+	err := func() error {
+		cmd, in, out, err := begin("planted")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = cmd.Wait() }()
+		defer in.Close()
+		s, err := Start(DefaultConfig(os.Getpid()))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(in); err != nil {
+			return err
+		}
+		if _, err := out.ReadString('\n'); err != nil {
+			return err
+		}
+		r, err := s.Stop()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("samples=%d kernel=%v percpu=%v hot=%.3f notes=%q\n", r.Samples, r.Kernel, r.PerCPU, share(r, "plantedHot"), r.Notes)
+		return nil
+	}()
+	if err != nil {
+		fmt.Println("error:", err)
+	}
+}
+
+// begin starts the test binary in a role.
+func begin(args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Reader, error) {
+	return beginCommand(exec.Command("/proc/self/exe", args...))
+}
+
+func beginCommand(cmd *exec.Cmd) (*exec.Cmd, io.WriteCloser, *bufio.Reader, error) {
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return cmd, in, bufio.NewReader(out), cmd.Start()
+}
+
+// sampled starts a process, samples it from when it is told to work until it says
+// that it is done, and returns what it said.
+func sampled(t *testing.T, c Config, cmd *exec.Cmd) (r *Result, first, second float64) {
+	t.Helper()
+	cmd, in, out, err := beginCommand(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := time.AfterFunc(hangGuard, func() { _ = cmd.Process.Kill() })
+	defer guard.Stop()
+	defer func() {
+		in.Close()
+		_ = cmd.Wait()
+	}()
+	s, err := Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(in); err != nil {
+		t.Error(err)
+	}
+	said, err := out.ReadString('\n')
+	if err != nil {
+		t.Errorf("the process said %q: %v", said, err)
+	}
+	r, err = s.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(said)
+	if len(words) == 2 {
+		first, _ = strconv.ParseFloat(words[0], 64)
+		second, _ = strconv.ParseFloat(words[1], 64)
+	}
+	return r, first, second
+}
+
+// share is what part of the time is in functions whose name holds part, or in what
+// they call.
+func share(r *Result, part string) float64 { return shareOf(r.Profile, part) }
+
+func shareOf(p *profiles.Profile, part string) float64 {
+	var in, all float64
+	for _, s := range p.Sample {
+		all += float64(s.Value[1])
+	samples:
+		for _, l := range s.Location {
+			for _, line := range l.Line {
+				if strings.Contains(line.Function.Name, part) {
+					in += float64(s.Value[1])
+					break samples
+				}
+			}
+		}
+	}
+	return in / math.Max(all, 1)
+}
+
+// privileged skips where samples of all CPUs may not be taken.
+func privileged(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may sample all CPUs and the kernel")
+	}
+}
+
+// written compiles C.
+func written(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("there is no gcc to compile the C program with")
+	}
+	out := t.TempDir() + "/program"
+	cmd := exec.Command(gcc, append(flags, "-o", out, source)...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("gcc: %v: %s", err, &said)
+	}
+	return out
+}

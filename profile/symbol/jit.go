@@ -1,0 +1,41 @@
+package symbol
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// A JIT knows the functions that a program has compiled at run time.
+type JIT struct{ functions spans }
+
+// ParseJIT reads the text that such programs write as /tmp/perf-PID.map: lines of
+// start and size, hexadecimal, and a name (tools/perf/Documentation/jit-interface.txt
+// of the kernel). Code is moved and replaced; of several functions at one place the
+// last line is right. Lines that cannot be read are passed over.
+func ParseJIT(r io.Reader) (*JIT, error) {
+	var s spans
+	lines := bufio.NewScanner(io.LimitReader(r, maxTextBytes))
+	for n := 0; lines.Scan() && n < maxTextLines; n++ {
+		start, rest, ok := bytes.Cut(lines.Bytes(), []byte(" "))
+		size, name, ok2 := bytes.Cut(rest, []byte(" "))
+		if !ok || !ok2 || len(name) == 0 {
+			continue
+		}
+		from, err1 := strconv.ParseUint(string(bytes.TrimPrefix(start, []byte("0x"))), 16, 64)
+		long, err2 := strconv.ParseUint(string(bytes.TrimPrefix(size, []byte("0x"))), 16, 64)
+		if err1 != nil || err2 != nil || long == 0 || from+long < from {
+			continue
+		}
+		s = append(s, span{from, from + long, string(name), -n})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("jit map: %w", err)
+	}
+	return &JIT{sortSpans(s)}, nil
+}
+
+// Lookup returns the function at an address of the process, or "".
+func (j *JIT) Lookup(address uint64) string { return Name(j.functions.find(address)) }

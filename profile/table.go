@@ -1,0 +1,189 @@
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	pprof "github.com/google/pprof/profile"
+)
+
+// Names of what has none, the same in every build.
+const (
+	Unknown = "[unknown]" // a function that no symbol tells
+	Kernel  = "[kernel]"  // the file of all kernel code, and a function of a kernel that hides its symbols
+)
+
+// A Function is what costs are given to.
+type Function struct {
+	Name string
+	// Mapping tells functions of the same name apart: "[kernel]", the name of a shared
+	// library such as libc.so.6, or "" for the program itself, whose file may have
+	// another name in every build.
+	Mapping string
+}
+
+func (f Function) String() string {
+	if f.Mapping == "" {
+		return f.Name
+	}
+	return f.Name + " (" + strings.Trim(f.Mapping, "[]") + ")"
+}
+
+// Library tells whether a file is a shared library, by its name.
+func Library(file string) bool {
+	base := path.Base(file)
+	return strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
+}
+
+// functionOf returns whose line it is.
+func functionOf(l *pprof.Location, line pprof.Line) Function {
+	f := Function{Name: Unknown}
+	if line.Function != nil && line.Function.Name != "" {
+		f.Name = line.Function.Name
+	}
+	if l.Mapping != nil {
+		switch file := strings.TrimSuffix(l.Mapping.File, " (deleted)"); {
+		case strings.HasPrefix(file, "["):
+			f.Mapping = file
+		case Library(file):
+			f.Mapping = path.Base(file)
+		}
+	}
+	return f
+}
+
+// frames returns the functions of a sample, the leaf first, inlined ones as their own.
+func frames(s *pprof.Sample) []Function {
+	var all []Function
+	for _, l := range s.Location {
+		if len(l.Line) == 0 {
+			all = append(all, functionOf(l, pprof.Line{}))
+		}
+		for _, line := range l.Line {
+			all = append(all, functionOf(l, line))
+		}
+	}
+	return all
+}
+
+// Costs are what functions cost.
+type Costs struct {
+	Value      string // such as cpu
+	Unit       string // such as nanoseconds
+	Total      float64
+	Flat       map[Function]float64 // in the function itself
+	Cumulative map[Function]float64 // in it and in what it called
+	Groups     map[Group]float64    // by group; they add up to Total
+}
+
+// Table adds up one value of a profile, such as cpu, samples, alloc_space or delay. What
+// idles on the target's behalf is left out.
+func Table(p *pprof.Profile, value string) (*Costs, error) {
+	c := &Costs{Flat: map[Function]float64{}, Cumulative: map[Function]float64{}, Groups: map[Group]float64{}}
+	var err error
+	if c.Value, c.Unit, err = eachStack(p, value, func(stack []Function, v float64) {
+		c.Total += v
+		c.Flat[stack[0]] += v
+		for i, f := range stack {
+			if !slices.Contains(stack[:i], f) { // recursion counts once
+				c.Cumulative[f] += v
+			}
+		}
+		c.Groups[Classify(stack)] += v
+	}); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// eachStack calls yield with every stack, the leaf first, and its value.
+func eachStack(p *pprof.Profile, value string, yield func(stack []Function, v float64)) (name, unit string, err error) {
+	i := slices.IndexFunc(p.SampleType, func(t *pprof.ValueType) bool { return t.Type == value })
+	if i < 0 {
+		var have []string
+		for _, t := range p.SampleType {
+			have = append(have, t.Type)
+		}
+		return "", "", fmt.Errorf("profile: no value %q: want one of %s", value, strings.Join(have, ", "))
+	}
+	for _, s := range p.Sample {
+		if i >= len(s.Value) || s.Value[i] == 0 {
+			continue
+		}
+		if stack := frames(s); len(stack) > 0 && !slices.ContainsFunc(stack, idles) {
+			yield(stack, float64(s.Value[i]))
+		}
+	}
+	return value, p.SampleType[i].Unit, nil
+}
+
+// PerRequest divides by requests.
+func (c *Costs) PerRequest(requests float64) (*Costs, error) {
+	if !(requests > 0) || math.IsInf(requests, 0) {
+		return nil, fmt.Errorf("per request: %v requests: want more than 0", requests)
+	}
+	return &Costs{
+		Value: c.Value, Unit: c.Unit, Total: c.Total / requests,
+		Flat: divide(c.Flat, requests), Cumulative: divide(c.Cumulative, requests), Groups: divide(c.Groups, requests),
+	}, nil
+}
+
+func divide[K comparable](m map[K]float64, by float64) map[K]float64 {
+	d := make(map[K]float64, len(m))
+	for k, v := range m {
+		d[k] = v / by
+	}
+	return d
+}
+
+// A Change is what one function, or one group, costs in A and in B.
+type Change[K comparable] struct {
+	Of   K
+	A, B float64
+	// The same with what it called; of groups the same as A and B.
+	CumulativeA, CumulativeB float64
+}
+
+// By returns how much more it is in B.
+func (c Change[K]) By() float64 { return c.B - c.A }
+
+// Difference lists the functions of both by how much their own cost changed, the
+// largest change first. Divide by requests before, or the one with more load
+// costs more. The changes add up to the difference of the totals.
+func Difference(a, b *Costs) []Change[Function] {
+	changes := difference(a.Flat, b.Flat)
+	for i := range changes {
+		c := &changes[i]
+		c.CumulativeA, c.CumulativeB = a.Cumulative[c.Of], b.Cumulative[c.Of]
+	}
+	slices.SortFunc(changes, func(x, y Change[Function]) int {
+		return cmp.Or(cmp.Compare(math.Abs(y.By()), math.Abs(x.By())), cmp.Compare(x.Of.Name, y.Of.Name), cmp.Compare(x.Of.Mapping, y.Of.Mapping))
+	})
+	return changes
+}
+
+// GroupDifference is Difference by group.
+func GroupDifference(a, b *Costs) []Change[Group] {
+	changes := difference(a.Groups, b.Groups)
+	slices.SortFunc(changes, func(x, y Change[Group]) int {
+		return cmp.Or(cmp.Compare(math.Abs(y.By()), math.Abs(x.By())), cmp.Compare(x.Of, y.Of))
+	})
+	return changes
+}
+
+func difference[K comparable](a, b map[K]float64) []Change[K] {
+	var changes []Change[K]
+	for k, v := range a {
+		changes = append(changes, Change[K]{k, v, b[k], v, b[k]})
+	}
+	for k, v := range b {
+		if _, both := a[k]; !both {
+			changes = append(changes, Change[K]{k, 0, v, 0, v})
+		}
+	}
+	return changes
+}

@@ -1,0 +1,65 @@
+package profile
+
+import (
+	"slices"
+	"strings"
+
+	pprof "github.com/google/pprof/profile"
+)
+
+// Waits adds up an off-CPU profile. Every thread that waits is in the scheduler, so
+// each wait counts for the function of the program that called the system call it
+// waits in, and its group names the system call.
+func Waits(p *pprof.Profile, value string) (*Costs, error) {
+	c := &Costs{Flat: map[Function]float64{}, Cumulative: map[Function]float64{}, Groups: map[Group]float64{}}
+	var err error
+	c.Value, c.Unit, err = eachStack(p, value, func(stack []Function, v float64) {
+		c.Total += v
+		c.Flat[waiter(stack)] += v
+		for i, f := range stack {
+			if !slices.Contains(stack[:i], f) {
+				c.Cumulative[f] += v
+			}
+		}
+		c.Groups[waitedIn(stack)] += v
+	})
+	return c, err
+}
+
+// waitedIn names the system call that a stack waits in: the kernel's functions for
+// them have the architecture before the name. Without one the wait is for a page or
+// an interrupt.
+func waitedIn(stack []Function) Group {
+	for _, f := range stack {
+		if f.Mapping != Kernel {
+			break
+		}
+		for _, prefix := range []string{"__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"} {
+			if name, ok := strings.CutPrefix(f.Name, prefix); ok {
+				return Group("waiting in " + name)
+			}
+		}
+	}
+	return "waiting otherwise"
+}
+
+// waiter is the first function outside of the kernel that is more than a stub for
+// system calls; where there is none, the first outside of the kernel, or the leaf.
+func waiter(stack []Function) Function {
+	var first Function
+	for _, f := range stack {
+		if f.Mapping == Kernel {
+			continue
+		}
+		if first == (Function{}) {
+			first = f
+		}
+		if g, _ := GroupOf(f.Name, f.Mapping); g != SystemCalls && g != "" && !libc(f.Mapping) {
+			return f
+		}
+	}
+	if first == (Function{}) {
+		return stack[0]
+	}
+	return first
+}
