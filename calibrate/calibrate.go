@@ -30,6 +30,7 @@ type Result struct {
 	Peers       []Reading
 	Comparisons []Comparison
 	Trials      []Trial // of the flags' table
+	Explained   []Explained
 
 	Notes []string // what was not possible, and why
 	Files []string // raw CSV files written, names within Config.Raw
@@ -53,6 +54,11 @@ func (r *Result) Missed() int {
 	}
 	for _, s := range r.FlagShares() {
 		if s.Outcome() == Missed {
+			n++
+		}
+	}
+	for _, j := range r.explanations() {
+		if j.outcome == Missed {
 			n++
 		}
 	}
@@ -106,6 +112,7 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 		{[]string{Peers}, k.peers},
 		{[]string{AA, Power}, k.compare},
 		{[]string{Flags}, k.flags},
+		{[]string{Explain}, k.explain},
 	} {
 		if !slices.ContainsFunc(table.names, k.wanted) {
 			continue

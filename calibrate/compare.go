@@ -302,6 +302,7 @@ func (k *calibrator) experiment(seed uint64, iterations int64, slows []float64) 
 
 func (k *calibrator) variant(name string, iterations int64, slow float64) experiment.Variant {
 	v := experiment.DefaultVariant(experiment.HTTP)
+	v.Observe = experiment.Observe{Kernel: experiment.KernelNone} // many short trials
 	v.Name = name
 	v.Target.Start = []string{
 		k.Program, TruthCommand, "work", "--listen", "127.0.0.1:{{port}}",
@@ -317,6 +318,15 @@ func (k *calibrator) variant(name string, iterations int64, slow float64) experi
 
 // measure runs an experiment and judges it.
 func (k *calibrator) measure(ctx context.Context, e *experiment.Experiment, dir string) (*rundir.Run, error) {
+	f, err := k.folder(ctx, e, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &f.Run, nil
+}
+
+// folder runs an experiment and judges its run folder.
+func (k *calibrator) folder(ctx context.Context, e *experiment.Experiment, dir string) (*rundir.Folder, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}
@@ -332,7 +342,7 @@ func (k *calibrator) measure(ctx context.Context, e *experiment.Experiment, dir 
 	if err := verdict.Judge(folder); err != nil {
 		return nil, err
 	}
-	return &folder.Run, nil
+	return folder, nil
 }
 
 // read takes the comparisons with these slowdowns out of a run; that with 0 is the

@@ -17,10 +17,11 @@ const (
 	AA      = "aa"
 	Power   = "power"
 	Flags   = "flags"
+	Explain = "explain"
 )
 
 // Tables lists all tables.
-func Tables() []string { return []string{Oracles, Peers, AA, Power, Flags} }
+func Tables() []string { return []string{Oracles, Peers, AA, Power, Flags, Explain} }
 
 // TruthCommand is the hidden command of dyno's program that starts servers of
 // package truth.
@@ -53,6 +54,10 @@ type Config struct {
 	FlagTrials int           // for each kind of trouble and loop
 	FlagWindow time.Duration // of each
 
+	Explained     int           // runs, each of which explains two differences
+	Hot           float64       // the planted function's share of the CPU time
+	ProfileWindow time.Duration // of a profiled trial
+
 	Progress io.Writer // a line for each step; nil: none
 }
 
@@ -63,6 +68,7 @@ func Quick() Config {
 		Comparisons: 10, Slow: []float64{0.05}, Rounds: 8, Warmup: 100 * time.Millisecond, Trial: 250 * time.Millisecond,
 		Connections: 16, Work: time.Millisecond,
 		FlagTrials: 5, FlagWindow: time.Second,
+		Explained: 3, Hot: 0.03, ProfileWindow: time.Second,
 	}
 }
 
@@ -71,7 +77,7 @@ func Long() Config {
 	c := Quick()
 	c.Window, c.Repeats, c.Periods = 20*time.Second, 20, 20
 	c.Comparisons, c.Slow = 200, []float64{0.01, 0.02, 0.05, 0.10}
-	c.FlagTrials = 100
+	c.FlagTrials, c.Explained = 100, 60
 	return c
 }
 
@@ -100,6 +106,7 @@ func (c Config) Validate() error {
 		{"window of a comparison", c.Trial, 100 * time.Millisecond, time.Hour},
 		{"work of a request", c.Work, time.Microsecond, 10 * time.Millisecond},
 		{"window of a flag's trial", c.FlagWindow, 100 * time.Millisecond, time.Hour},
+		{"window of a profiled trial", c.ProfileWindow, 100 * time.Millisecond, time.Hour},
 	} {
 		if d.value < d.min || d.value > d.max {
 			fault("%s: %v: want %v to %v", d.name, d.value, d.min, d.max)
@@ -116,6 +123,7 @@ func (c Config) Validate() error {
 		{"rounds", c.Rounds, 2, 1000},
 		{"connections", c.Connections, 1, 10_000},
 		{"trials for each flag", c.FlagTrials, 1, 100_000},
+		{"explained runs", c.Explained, 1, 100_000},
 	} {
 		if n.value < n.min || n.value > n.max {
 			fault("%s: %d: want %d to %d", n.name, n.value, n.min, n.max)
@@ -123,6 +131,9 @@ func (c Config) Validate() error {
 	}
 	if len(c.Slow) == 0 && slices.Contains(c.Only, Power) {
 		fault("slowdowns: want at least one")
+	}
+	if !(c.Hot > 0 && c.Hot <= 0.5) {
+		fault("hot function: %v: want more than 0 and at most 50 %%", c.Hot)
 	}
 	seen := map[float64]bool{}
 	for _, s := range c.Slow {

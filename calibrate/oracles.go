@@ -409,6 +409,7 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 	)
 	k.step("oracle: search for the capacity")
 	v := experiment.DefaultVariant(experiment.HTTP)
+	v.Observe = experiment.Observe{Kernel: experiment.KernelNone} // many short trials
 	v.Target.Start = []string{
 		k.Program, TruthCommand, "queue", "--listen", "127.0.0.1:{{port}}", "--spin", spin.String(),
 		"--workers", strconv.Itoa(workers), "--service", service.String(),

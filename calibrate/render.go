@@ -155,6 +155,7 @@ func (r *Result) tables() []table {
 		}, r.Peers),
 		r.comparisonTable(),
 		r.flagTable(),
+		r.explainTable(),
 	} {
 		if len(t.rows) > 0 {
 			list = append(list, t)
@@ -260,6 +261,21 @@ func (r *Result) flagTable() table {
 			kinds = append(kinds, fmt.Sprintf("%s %d", kind, f.Kinds[kind]))
 		}
 		t.rows = append(t.rows, []string{f.Trouble, f.Loop, strconv.Itoa(f.Invalid.Of), hits(f.Invalid), strings.Join(kinds, ", "), string(f.Outcome())})
+	}
+	return t
+}
+
+func (r *Result) explainTable() table {
+	t := table{
+		title: "Explained differences",
+		intro: []string{
+			fmt.Sprintf("Of %d rounds with profiled trials of %v: a server against itself, and against one in which a planted function takes %s of the CPU time.", r.Config.Rounds, r.Config.ProfileWindow, percent(r.Config.Hot)),
+			"Both should come out in 95 of 100.",
+		},
+		head: []string{"", "runs", "as it must be", ""},
+	}
+	for _, j := range r.explanations() {
+		t.rows = append(t.rows, []string{j.name, strconv.Itoa(j.share.Of), hits(j.share), string(j.outcome)})
 	}
 	return t
 }

@@ -174,6 +174,7 @@ func (r *reader) variant(choice variantChoice, short *node) Variant {
 		}
 	}
 	out.Services = v.startOrder(out.Services)
+	v.observe(r.root.get("observe"), &out.Observe)
 	switch load := r.root.get("load"); {
 	case protocol == Program:
 	case load != nil:
@@ -465,6 +466,7 @@ func DefaultVariant(protocol string) Variant {
 			Reconnect:      Reconnect{MaxBackoff: time.Second},
 		},
 	}
+	v.Observe = DefaultObserve()
 	v.Target.Ready.Kind = ReadyTCP
 	switch protocol {
 	case HTTP:
@@ -473,7 +475,7 @@ func DefaultVariant(protocol string) Variant {
 		v.Load.Payload, v.Load.Framing = 64, FramingEcho
 	case Program:
 		v.Target.Ready.Kind, v.Target.Timeout = ReadyNone, 5*time.Minute
-		v.Load = Load{}
+		v.Load, v.Observe = Load{}, Observe{}
 	}
 	return v
 }

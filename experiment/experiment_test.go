@@ -66,6 +66,7 @@ func TestCompare(t *testing.T) {
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
 				Reconnect: Reconnect{MaxBackoff: time.Second},
 			},
+			Observe: DefaultObserve(),
 		}
 	}
 	control := variant("pool", map[string]string{"model": "pool", "workers": "16"})

@@ -167,6 +167,7 @@ func (r *reader) read(src []byte) *Experiment {
 	r.soak = e.Soak
 	r.noLoad = r.root.get("load") == nil && !r.c.touched["load"]
 	e.Capacity = r.capacity(plain)
+	e.Profile = r.profile(plain)
 	choices := r.variants(e, short)
 	if len(choices) == 0 {
 		// Without variables only what holds no template can be judged.
@@ -177,6 +178,9 @@ func (r *reader) read(src []byte) *Experiment {
 		e.Variants = append(e.Variants, r.variant(choice, short))
 	}
 	r.design(e, plain, short)
+	if p := e.Profile; p != nil && p.Rounds == 0 {
+		p.Rounds = e.Design.Rounds
+	}
 	r.expressions(e, plain)
 	r.unknownSettings()
 	r.c.settle()
@@ -228,7 +232,7 @@ func (r *reader) setting(name, path string) *node {
 }
 
 func settable() []string {
-	return []string{"rounds", "seed", "stop", "margin", "metric", "warmup", "window", "awake"}
+	return []string{"rounds", "seed", "stop", "margin", "metric", "warmup", "window", "awake", profileSetting}
 }
 
 // unknownSettings reports options that set nothing.

@@ -60,6 +60,7 @@ const (
 	tokenPattern    = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" // RFC 9110, section 5.6.2
 	sysctlPattern   = `^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$`
 	settingPattern  = `^[!-~]([ -~]{0,1000}[!-~])?$` // printable ASCII, no blank at the ends
+	observerPattern = `^[a-z][a-z0-9_]{0,31}$`       // the beginning of a column's name
 	metricPattern   = `^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`
 )
 
@@ -72,7 +73,7 @@ const (
 
 // later are the sections of the file that a later version will know.
 func later() []string {
-	return []string{"observe", "profile", "network", "scenario"}
+	return []string{"network", "scenario"}
 }
 
 // table returns the spec of a whole file.
@@ -178,7 +179,24 @@ func table() *spec {
 
 	services := named(servicePattern, service, "other processes the target needs")
 	services.max = 32
-	target.template, services.template, load.template = true, true, true
+	observed := named(observerPattern, fields("",
+		field{"url", true, plain(text, "answers with numbers")},
+		field{"format", false, oneOf("default prometheus; expvar: JSON, whose numbers are named by their path", FormatPrometheus, FormatExpvar)},
+		field{"metrics", true, listOf(plain(text, ""), 64, "names, or regular expressions that match whole names")},
+		field{"every", false, within(100*time.Millisecond, time.Hour, "default 1s")}), "endpoints, by name")
+	observed.max = 16
+	commands := named(observerPattern, fields("",
+		field{"run", true, listOf(plain(word, ""), 1000, "the command and its arguments; it prints a JSON object of numbers, or lines of a name and a number")},
+		field{"every", false, within(100*time.Millisecond, time.Hour, "default 1s")}), "commands that print numbers, by name")
+	commands.max = 16
+	observe := fields("what is recorded beside the load; CPU, memory, threads and descriptors always are",
+		field{"kernel", false, oneOf("when the target's system calls, accepts and run-queue waits are counted, by eBPF, at 0.15 to 0.2 µs for each call: "+
+			"in a short stretch of load after the window, or in it, on its time line (default after)", KernelAfter, KernelWindow, KernelNone)},
+		field{"sockets", false, plain(boolean, "the kernel's figures on the connections of both ends (default true)")},
+		field{"runtime", false, plain(text, "URL of the target's Prometheus metrics, expvar or pprof, for its Go runtime (default: /metrics beside target.pprof, or target.pprof)")},
+		field{"endpoints", false, observed},
+		field{"commands", false, commands})
+	target.template, services.template, load.template, observe.template = true, true, true, true
 
 	values := listOf(plain(word, ""), maxVariants, "")
 	sweep := named(variablePattern, values, "a matrix of values: every combination is a variant, the first variable changes slowest")
@@ -235,6 +253,12 @@ func table() *spec {
 		field{"awake", false, plain(boolean, "keep the CPUs that target, services and load are placed on from halting, by threads of the lowest priority: "+
 			"for virtual machines, whose hosts take halted CPUs away (default false)")},
 		field{"sysctl", false, settings},
+		field{"observe", false, observe},
+		field{"profile", false, fields("what is profiled, in trials of their own: one for each variant after each round",
+			field{"kinds", false, listOf(oneOf("", ProfileKinds()...), 10, "default cpu")},
+			field{"by", false, oneOf("how CPU time is sampled: by the kernel, of any program, or by the program itself at target.pprof (default sampling)", BySampling, ByPprof)},
+			field{"rounds", false, between(integer, 1, 1000, "after how many of the rounds (default all)")},
+			field{"window", false, within(100*time.Millisecond, time.Hour, "default that of the load")})},
 		field{"thresholds", false, listOf(plain(text, ""), 100, `conditions on metrics, such as "response.p99 < 80ms"`)},
 		field{"claims", false, listOf(fields("",
 			field{"id", true, like(claimPattern, "")},

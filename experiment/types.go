@@ -21,6 +21,7 @@ type Experiment struct {
 	Capacity *Capacity   // nil: every trial is at the load's own rate
 	Soak     bool        // the trends of the target's memory and other gauges are judged
 	Awake    bool        // the CPUs in use are kept from halting
+	Profile  *Profile    // nil: no trials of their own take profiles
 
 	// Sysctl are kernel settings by name, such as net.core.somaxconn: for the whole
 	// run, whatever the variant, and put back after it.
@@ -87,6 +88,79 @@ type Variant struct {
 	Target   Target
 	Services []Service // in the order to start them: users after those they use, else by name
 	Load     Load
+	Observe  Observe
+}
+
+// An Observe says what is recorded beside the load, but for what always is: CPU,
+// memory, threads and descriptors of the target, the generator and the machine.
+// What cannot be had on a machine is left out, and named.
+type Observe struct {
+	Kernel    string     // what the kernel sees of the target, by eBPF: one of the Kernel constants
+	Sockets   bool       // the kernel's figures on the connections of both ends
+	Runtime   string     // URL of the target's metrics, variables or profiles, for its Go runtime; empty: beside target.pprof, if that is there
+	Endpoints []Endpoint // by name
+	Commands  []Command  // by name
+}
+
+// When the target's system calls, accepts and run-queue waits are counted. The hooks
+// cost every system call of the machine 0.15 to 0.2 µs, those of the generator too.
+const (
+	KernelAfter  = "after"  // in a short stretch of the same load after the window
+	KernelWindow = "window" // in the window, on its time line
+	KernelNone   = "none"
+)
+
+// The formats of an Endpoint.
+const (
+	FormatPrometheus = "prometheus"
+	FormatExpvar     = "expvar"
+)
+
+// An Endpoint is a URL that answers with numbers.
+type Endpoint struct {
+	Name    string
+	URL     string
+	Format  string   // one of the Format constants
+	Metrics []string // names or patterns of those that are recorded
+	Every   time.Duration
+}
+
+// A Command is a program that is run again and again and prints numbers.
+type Command struct {
+	Name  string
+	Run   []string
+	Every time.Duration
+}
+
+// A Profile says what is profiled, in trials of their own: one for each variant
+// after each round, with the same load.
+type Profile struct {
+	Kinds  []string      // of the Profile constants
+	By     string        // how CPU time is sampled: one of the By constants
+	Rounds int           // after how many of the rounds
+	Window time.Duration // 0: that of the load
+}
+
+// The kinds of profiles.
+const (
+	ProfileCPU       = "cpu"
+	ProfileOffCPU    = "off_cpu"
+	ProfileHeap      = "heap"
+	ProfileAllocs    = "allocs"
+	ProfileGoroutine = "goroutine"
+	ProfileMutex     = "mutex"
+	ProfileBlock     = "block"
+)
+
+// The ways to sample CPU time.
+const (
+	BySampling = "sampling" // by the kernel, of any program
+	ByPprof    = "pprof"    // by the program itself, at target.pprof
+)
+
+// ProfileKinds lists all kinds of profiles.
+func ProfileKinds() []string {
+	return []string{ProfileCPU, ProfileOffCPU, ProfileHeap, ProfileAllocs, ProfileGoroutine, ProfileMutex, ProfileBlock}
 }
 
 // Protocols a target may speak.

@@ -47,6 +47,8 @@ func inspect(e *Experiment, c *collector) {
 		if i.variant = v.Name; v.AliasOf != "" {
 			continue
 		}
+		i.profiled(e.Profile, v)
+		i.observed(&v.Observe)
 		if v.Target.Protocol == Program {
 			i.program(e, v)
 			i.services(v)
@@ -88,10 +90,15 @@ func (i *inspector) plan(e *Experiment) {
 	if e.Soak {
 		i.soak(e)
 	}
+	i.profile(e)
 	if e.Ladder != nil && e.known() {
 		i.ladder(e)
 	}
-	switch trials := e.Design.Rounds * len(e.Variants); {
+	trials := e.Design.Rounds * len(e.Variants)
+	if p := e.Profile; p != nil {
+		trials += min(p.Rounds, e.Design.Rounds) * len(e.Variants)
+	}
+	switch {
 	case len(e.Variants) == 0:
 		i.fault("", "there is no variant", "")
 	case len(e.Variants) > maxVariants:

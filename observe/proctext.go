@@ -171,14 +171,3 @@ func parsePSS(b []byte) (uint64, error) {
 	}
 	return kib << 10, nil
 }
-
-// parseGoroutines returns the number in the first line of a goroutine profile in
-// text (runtime/pprof, debug=1).
-func parseGoroutines(b []byte) (uint64, error) {
-	rest, found := bytes.CutPrefix(b, []byte("goroutine profile: total "))
-	n, rest, ok := number(rest)
-	if !found || !ok || len(bytes.TrimSpace(rest)) > 0 {
-		return 0, errFormat
-	}
-	return n, nil
-}

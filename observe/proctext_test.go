@@ -54,14 +54,6 @@ func TestParsers(t *testing.T) {
 	if n, err := parsePressure([]byte("some total=1\n"), "full"); err == nil {
 		t.Errorf("no full pressure: %v", n)
 	}
-	if n, err := parseGoroutines([]byte("goroutine profile: total 12\n")); err != nil || n != 12 {
-		t.Errorf("goroutines: %v, %v", n, err)
-	}
-	for _, bad := range []string{"", "goroutine profile: total \n", "goroutine profile: total 12 x\n", "<html>", "heap profile: total 12\n"} {
-		if n, err := parseGoroutines([]byte(bad)); err == nil {
-			t.Errorf("%q is %d goroutines", bad, n)
-		}
-	}
 	if n, err := parsePSS([]byte(rollupText)); err != nil || n != 276<<10 {
 		t.Errorf("smaps_rollup: %v, %v", n, err)
 	}
@@ -117,7 +109,6 @@ func FuzzParsers(f *testing.F) {
 		}
 		_, _ = parsePressure(b, "some")
 		_, _ = parsePressure(b, "full")
-		_, _ = parseGoroutines(b)
 		_, _ = parsePSS(b)
 		_ = cpuModel(b)
 		_ = isGuest(b)

@@ -40,13 +40,13 @@ func unitOf(metric string) unit {
 	switch {
 	case metric == "throughput" || metric == "capacity" || is("_per_second"):
 		return rates()
-	case is("_seconds") || is(".cpu_per_request"):
+	case is("_seconds") || is(".cpu_per_request") || is("_wait_per_request") || is("_pause_per_request"):
 		return times()
-	case is("_bytes") || is(".rss"):
+	case is("_bytes") || is(".rss") || is(".allocated_per_request"):
 		return sizes()
 	case strings.HasPrefix(metric, "program."):
 		return counts()
-	case is("_share") || metric == "errors.ratio":
+	case is("_share") || is("_ratio") || is(".ratio"):
 		return shares()
 	}
 	for _, clock := range []string{"response.", "service.", "send_lag.", "connect.", "first_byte."} {

@@ -43,12 +43,16 @@ func summary(v rundir.Variant, metric string) *float64 {
 		return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
 	}
 	return map[string]*float64{
-		"errors.ratio":              v.Errors.Ratio,
-		"target.cpu_per_request":    v.Target.CPUSecondsPerRequest,
-		"target.cpu_share":          v.Target.CPUShare,
-		"target.rss":                float(v.Target.RSSBytes),
-		"generator.cpu_per_request": v.Generator.CPUSecondsPerRequest,
-		"generator.cpu_share":       v.Generator.CPUShare,
+		"errors.ratio":                  v.Errors.Ratio,
+		"target.cpu_per_request":        v.Target.CPUSecondsPerRequest,
+		"target.cpu_share":              v.Target.CPUShare,
+		"target.rss":                    float(v.Target.RSSBytes),
+		"target.user_share":             v.Target.UserShare,
+		"target.connection_reuse_ratio": v.Target.ConnectionReuseRatio,
+		"target.syscalls_per_second":    v.Target.SyscallsPerSecond,
+		"target.syscalls_per_request":   v.Target.SyscallsPerRequest,
+		"generator.cpu_per_request":     v.Generator.CPUSecondsPerRequest,
+		"generator.cpu_share":           v.Generator.CPUShare,
 	}[metric]
 }
 
@@ -148,8 +152,38 @@ func (p *page) figures() {
 	default:
 		p.throughput(measured)
 		p.latencies(measured)
+		p.dimensions(measured)
 		p.costs(measured)
 	}
+}
+
+// dimensions writes what two servers of the same protocol are compared in, on one
+// line each. A figure that no trial could have is not a column.
+func (p *page) dimensions(variants []rundir.Variant) {
+	latency := "service"
+	if p.loop(variants[0].Name) == "open" {
+		latency = "response"
+	}
+	var heads, metrics []string
+	for _, d := range []struct{ head, metric string }{
+		{"throughput", "throughput"},
+		{latency + " p99", latency + ".p99"},
+		{"connection reuse", "target.connection_reuse_ratio"},
+		{"CPU in user mode", "target.user_share"},
+		{"resident memory", "target.rss"},
+		{"system calls", "target.syscalls_per_second"},
+		{"per request", "target.syscalls_per_request"},
+	} {
+		known := func(v rundir.Variant) bool { return p.estimate(v, d.metric).Estimate != nil }
+		if slices.ContainsFunc(variants, known) {
+			heads, metrics = append(heads, d.head), append(metrics, d.metric)
+		}
+	}
+	if len(metrics) <= 3 { // those stand in the tables above and below
+		return
+	}
+	p.section("six dimensions: throughput, tail, connection reuse, CPU, memory, system calls")
+	p.table(p.columns(variants, heads, metrics))
 }
 
 // mostValues is how many trials' values are listed.

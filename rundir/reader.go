@@ -264,7 +264,7 @@ func (t *Trial) check(folder string) error {
 		fault("number: %d, which is not that of the folder", t.Number)
 	}
 	switch t.Purpose {
-	case "", PurposeProbe:
+	case "", PurposeProbe, PurposeProfile:
 		if t.Round < 1 {
 			fault("round: %d, want at least 1", t.Round)
 		}
@@ -273,7 +273,7 @@ func (t *Trial) check(folder string) error {
 			fault("round: %d, want 0 for a pilot", t.Round)
 		}
 	default:
-		fault("purpose: %q, want %s, %s or none", t.Purpose, PurposePilot, PurposeProbe)
+		fault("purpose: %q, want %s, %s, %s or none", t.Purpose, PurposePilot, PurposeProbe, PurposeProfile)
 	}
 	if t.Purpose == PurposeProbe && (t.Rate == nil || !(*t.Rate > 0)) {
 		fault("rate_per_second: a probe wants one above 0")

@@ -13,6 +13,7 @@ const (
 	NoInterval        = "none claimed"
 	ByStudent         = "Student's t over trials"                       // on logarithms, where all values are above zero
 	ByPairedStudent   = "Student's t over the rounds' log ratios"       // paired
+	ByStudentPairs    = "Student's t over the rounds' differences"      // paired
 	ByHodgesLehmann   = "Hodges-Lehmann, signed ranks over rounds"      // paired
 	ByWoodruff        = "Woodruff over trials, of the merged histogram" // a quantile
 	ByWelch           = "Welch's t over trials, unpaired"               // of two runs
@@ -24,6 +25,9 @@ const (
 const (
 	PurposePilot = "pilot" // it found how long the warm-up must be; behind no figure
 	PurposeProbe = "probe" // it tried one rate in a search for capacity; behind no figure of its own
+	// PurposeProfile is of a trial in which the target was profiled, which costs it
+	// something; behind no figure but those of the profiles.
+	PurposeProfile = "profile"
 )
 
 // The roles of a comparison, in Comparison.Role. An ordinary one, of a variant
@@ -99,6 +103,7 @@ type Plan struct {
 	Sweep        []Dimension       `json:"sweep,omitempty"`
 	Capacity     *PlanCapacity     `json:"capacity,omitempty"`
 	Soak         bool              `json:"soak,omitempty"`
+	Profile      *PlanProfile      `json:"profile,omitempty"`
 	PilotSeconds float64           `json:"pilot_seconds,omitempty"` // how long each pilot lasts; none without
 	Thresholds   []string          `json:"thresholds,omitempty"`
 	Claims       []PlanClaim       `json:"claims,omitempty"`
@@ -113,6 +118,14 @@ type Plan struct {
 type PlanLadder struct {
 	Steps       []string          `json:"steps"`
 	WithoutStep map[string]string `json:"without_step,omitempty"` // variant → the step left out
+}
+
+// A PlanProfile says which trials of their own take profiles.
+type PlanProfile struct {
+	Kinds         []string `json:"kinds"`
+	By            string   `json:"by"` // how CPU time is sampled
+	Rounds        int      `json:"rounds"`
+	WindowSeconds float64  `json:"window_seconds,omitempty"`
 }
 
 // A Dimension is a variable of a sweep with its values.
@@ -239,9 +252,29 @@ type Target struct {
 	Descriptors                   *int64   `json:"descriptors,omitempty"`
 	VoluntarySwitchesPerRequest   *float64 `json:"voluntary_switches_per_request,omitempty"`
 	InvoluntarySwitchesPerRequest *float64 `json:"involuntary_switches_per_request,omitempty"`
-	SyscallsPerRequest            *float64 `json:"syscalls_per_request,omitempty"`
-	ConnectionReuseRatio          *float64 `json:"connection_reuse_ratio,omitempty"`
-	GCPauseSeconds                *float64 `json:"gc_pause_seconds,omitempty"`
+	// RunQueueWaitSecondsPerRequest is how long its threads were ready to run without
+	// a CPU.
+	RunQueueWaitSecondsPerRequest *float64 `json:"run_queue_wait_seconds_per_request,omitempty"`
+	// RunQueueWaitP99 is the 99th percentile of such waits, where system calls are counted.
+	RunQueueWaitP99 *float64 `json:"run_queue_wait_p99_seconds,omitempty"`
+	// System calls are counted in the window, or in a stretch of the same load after it;
+	// then the rate is that of the window's requests.
+	SyscallsPerSecond    *float64           `json:"syscalls_per_second,omitempty"`
+	SyscallsPerRequest   *float64           `json:"syscalls_per_request,omitempty"`
+	Syscalls             map[string]float64 `json:"syscalls_by_name_per_request,omitempty"`
+	ConnectionReuseRatio *float64           `json:"connection_reuse_ratio,omitempty"` // requests on a connection that had carried one before, of all
+	ConnectionsAccepted  *int64             `json:"connections_accepted,omitempty"`
+	Retransmits          *int64             `json:"retransmits,omitempty"`      // segments, on the target's connections
+	ListenOverflows      *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
+	ThrottledSeconds     *float64           `json:"throttled_seconds,omitempty"`
+	Goroutines           *int64             `json:"goroutines,omitempty"` // the most seen in the window
+	// DescriptorsLeft is how many more were open two seconds after the load than before
+	// it, at most; of profiled trials.
+	DescriptorsLeft          *int64   `json:"descriptors_left,omitempty"`
+	GCPauseSeconds           *float64 `json:"gc_pause_seconds,omitempty"`
+	GCPauseSecondsPerRequest *float64 `json:"gc_pause_seconds_per_request,omitempty"`
+	AllocatedBytesPerRequest *float64 `json:"allocated_bytes_per_request,omitempty"`
+	AllocationsPerRequest    *float64 `json:"allocations_per_request,omitempty"`
 }
 
 // Generator is what the load cost dyno.
@@ -514,11 +547,26 @@ type Trial struct {
 	Generator     Generator        `json:"generator"`
 	Machine       Machine          `json:"machine"`
 	ObserverCPU   *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
-	Unavailable   []string         `json:"unavailable,omitempty"`          // what could not be observed, and why
+	// Observed are the endpoints and commands that the plan names: by column, how much
+	// a counter grew in a second of the window, and the mean of a gauge.
+	Observed    map[string]float64 `json:"observed,omitempty"`
+	Profiles    []Profile          `json:"profiles,omitempty"`    // that were taken in the window
+	Unavailable []string           `json:"unavailable,omitempty"` // what could not be observed, and why
 	// Measures are what a program printed: figures by name, in the unit that the
 	// name ends in (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
+}
+
+// A Profile is a file of a trial of purpose profile, in pprof's format.
+type Profile struct {
+	Kind    string  `json:"kind"` // cpu, off_cpu, allocs, heap, goroutine, mutex or block
+	File    string  `json:"file"`
+	By      string  `json:"by"` // how it was taken: sampling or pprof
+	Seconds float64 `json:"seconds"`
+	Samples int64   `json:"samples"`
+	Lost    int64   `json:"lost,omitempty"` // samples that did not reach the file
+	Detail  string  `json:"detail,omitempty"`
 }
 
 // Counts are of the requests that were due in the window, however late they

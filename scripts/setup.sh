@@ -19,6 +19,9 @@ redis-tools      redis-cli    relay tests with a real protocol
 iperf3           iperf3       relay tests of bulk transfer
 apache2-utils    ab           bench/http1-vs-wrk.sh, one row
 nghttp2-client   h2load       bench/http1-vs-wrk.sh, one row
+linux-perf       perf         tests that hold counts of system calls against perf stat
+strace           strace       tests that hold counts of system calls against strace
+iproute2         ip           tests in network namespaces of their own
 '
 
 missing=() uses=()

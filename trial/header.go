@@ -33,7 +33,10 @@ func (r *runner) planned(rounds int) int {
 	if e.Capacity != nil {
 		return 0
 	}
-	n := rounds * len(e.Variants)
+	n := 0
+	for round := range rounds {
+		n += r.trialsOf(round + 1)
+	}
 	if e.Design.Pilot > 0 {
 		n += len(piloted(e))
 	}
@@ -69,6 +72,9 @@ func plan(e *experiment.Experiment) rundir.Plan {
 	if c := e.Capacity; c != nil {
 		search := rundir.PlanCapacity(*c)
 		p.Capacity = &search
+	}
+	if s := e.Profile; s != nil {
+		p.Profile = &rundir.PlanProfile{Kinds: s.Kinds, By: s.By, Rounds: s.Rounds, WindowSeconds: s.Window.Seconds()}
 	}
 	for _, c := range e.Claims {
 		p.Claims = append(p.Claims, rundir.PlanClaim(c))

@@ -41,13 +41,19 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		defer func() { _ = target.SetAffinity(before) }() // they were allowed a moment ago
 	}
 	w := r.newWatch(up, t.Purpose)
-	if r.experiment.Soak {
-		w.pprof = up.variant.Target.Pprof
-	}
+	w.open(ctx, up.variant)
 	if r.options.Watcher != nil {
 		c.OnInterval = r.options.Watcher.Interval
 	}
 	c.OnStart, c.OnPhase = w.start, w.phase
+	var p *profiler
+	if t.Purpose == rundir.PurposeProfile {
+		p = r.newProfiler(ctx, up)
+		c.OnPhase = func(phase engine.Phase) {
+			w.phase(phase)
+			p.phase(ctx, phase)
+		}
+	}
 	// A processor each for the workers and the sleeper, which keep theirs, and two
 	// for what goes on beside them, whatever the number of CPUs: with fewer, Go's
 	// scheduler would take turns between a worker and the rest, and wake threads to
@@ -61,6 +67,10 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
+	if p != nil {
+		p.end(ctx) // if the window ended early
+		p.settle(ctx, t)
+	}
 	w.stop()
 	if result == nil {
 		return err
@@ -70,8 +80,14 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	err = errors.Join(err,
 		save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }),
 		w.save(folder))
+	if p != nil {
+		err = errors.Join(err, p.save(t, folder))
+	}
 	if result.Interrupted {
-		err = errors.Join(err, context.Cause(ctx))
+		return errors.Join(err, context.Cause(ctx))
+	}
+	if err == nil && countsAfter(up, t.Purpose) {
+		countCalls(ctx, up, c, t)
 	}
 	return err
 }

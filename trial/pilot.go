@@ -77,3 +77,11 @@ func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
 		}
 	}
 }
+
+// profiledLoad makes a load one of a profiled trial: the same, for as long as the
+// profile asks. A window in stages keeps its own length.
+func profiledLoad(l *experiment.Load, p *experiment.Profile) {
+	if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) {
+		l.Window, l.Requests = p.Window, 0
+	}
+}

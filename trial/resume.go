@@ -132,17 +132,23 @@ func (r *runner) begun(round int) bool {
 // whole tells whether a round is there and need not be measured. Its trials must
 // have followed one another: those of two attempts may lie days apart.
 func (r *runner) whole(round int) bool {
-	last := map[string]int{}
+	type place struct{ variant, purpose string }
+	last := map[place]int{}
 	for _, t := range r.trials {
 		if t.Complete && t.Round == round {
-			last[t.Variant] = t.Number
+			last[place{t.Variant, t.Purpose}] = t.Number
 		}
 	}
 	if len(last) == 0 {
 		return false
 	}
 	numbers := slices.Sorted(maps.Values(last))
-	return len(numbers) == len(r.experiment.Variants) && numbers[len(numbers)-1]-numbers[0] == len(numbers)-1
+	return len(numbers) == r.trialsOf(round) && numbers[len(numbers)-1]-numbers[0] == len(numbers)-1
+}
+
+// trialsOf returns how many trials a round has.
+func (r *runner) trialsOf(round int) int {
+	return len(r.experiment.Variants) * len(r.purposes(round))
 }
 
 // outstanding returns how many trials of a plan without rules are still to be made.
@@ -156,7 +162,7 @@ func (r *runner) outstanding() (n int) {
 	}
 	for round := 1; round <= r.experiment.Design.Rounds; round++ {
 		if !r.whole(round) {
-			n += len(r.experiment.Variants)
+			n += r.trialsOf(round)
 		}
 	}
 	return n

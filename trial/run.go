@@ -19,6 +19,7 @@ import (
 	"dyno/capacity"
 	"dyno/engine"
 	"dyno/experiment"
+	"dyno/profile/symbol"
 	"dyno/rundir"
 	"dyno/target"
 )
@@ -54,7 +55,7 @@ type Planned struct {
 	Round   int // from 1; 0 for a pilot
 	Rounds  int // the most there may be
 	Variant string
-	Purpose string  // rundir.PurposePilot, rundir.PurposeProbe or none
+	Purpose string  // one of rundir's purposes, or none
 	Rate    float64 // of a probe, in requests per second
 	Width   int     // of the longest variant's name, for alignment
 }
@@ -96,6 +97,8 @@ type runner struct {
 	// the brackets that have both ends.
 	edges map[string][]float64
 	awake *awake.Process // nil without
+	// symbols are those of the programs that were profiled so far.
+	symbols symbol.Cache
 }
 
 // Run measures every trial of the experiment and writes the run folder, which it
@@ -217,12 +220,23 @@ func (r *runner) round(ctx context.Context, round int, variants []*experiment.Va
 	if r.whole(round) {
 		return nil
 	}
-	for _, v := range variants {
-		if _, err := r.measure(ctx, task{round: round, variant: v}); err != nil {
-			return err
+	for _, purpose := range r.purposes(round) {
+		for _, v := range variants {
+			if _, err := r.measure(ctx, task{round: round, variant: v, purpose: purpose}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// purposes are those of the trials that every variant has in a round, in their
+// order: the ordinary one, and one under a profiler where the plan has it.
+func (r *runner) purposes(round int) []string {
+	if p := r.experiment.Profile; p != nil && round <= p.Rounds {
+		return []string{"", rundir.PurposeProfile}
+	}
+	return []string{""}
 }
 
 // measured returns the trials so far.
@@ -355,6 +369,8 @@ func (r *runner) adapted(s task) experiment.Variant {
 		pilotLoad(l, r.experiment)
 	case rundir.PurposeProbe:
 		l.Open.Rate = s.rate
+	case rundir.PurposeProfile:
+		profiledLoad(l, r.experiment.Profile)
 	}
 	return v
 }

@@ -31,8 +31,13 @@ type watch struct {
 	awake         *awake.Process // nil without
 	targetCPUs    float64        // how many it may use; a limit may allow a part of one
 	generatorCPUs []int          // empty: wherever the kernel likes
-	pprof         string         // URL of the target's profiles, to count goroutines; empty: they are not
 	tick          time.Duration
+	// profiled trials have no hooks at system calls: they would be in the profile.
+	profiled bool
+
+	observers []observe.Observer // that were opened before the load
+	paid      []paid             // of them
+	named     []observe.Observer // of them, those that the plan names
 
 	recorder    *observe.Recorder
 	wakeup      *observe.Wakeup
@@ -61,6 +66,7 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 	if purpose == rundir.PurposePilot {
 		w.tick = fine
 	}
+	w.profiled = purpose == rundir.PurposeProfile
 	return w
 }
 
@@ -76,7 +82,7 @@ func (w *watch) start(s engine.Start) {
 // begin begins to record. Threads are the generator's workers.
 func (w *watch) begin(origin time.Time, threads []int) {
 	var (
-		observers []observe.Observer
+		observers = w.observers
 		users     []observe.CPUUser
 	)
 	if w.target != nil {
@@ -107,14 +113,9 @@ func (w *watch) begin(origin time.Time, threads []int) {
 	if w.wakeup != nil {
 		observers = append(observers, w.wakeup)
 	}
-	if w.pprof != "" {
-		if goroutines, err := observe.NewGoroutines("target", w.pprof); w.available(err) {
-			observers = append(observers, goroutines)
-		}
-	}
 	recorder, err := observe.NewRecorder(observe.Config{Origin: origin, Interval: w.tick, MaxRows: mostRows}, observers...)
 	if !w.available(err) {
-		for _, o := range observers {
+		for _, o := range observers[len(w.observers):] {
 			w.available(o.Close())
 		}
 		w.wakeup = nil
@@ -146,9 +147,14 @@ func (w *watch) mark() {
 	}
 }
 
-// stop ends the recording. A window that ended early ends here.
+// stop ends the recording. A window that ended early ends here. Nothing that was
+// opened stays open, whether there was a recording or not.
 func (w *watch) stop() {
 	if w.recorder == nil {
+		for _, o := range w.observers {
+			w.available(o.Close())
+		}
+		w.observers = nil
 		return
 	}
 	if w.marked == 1 {
@@ -193,7 +199,20 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 		t.Target.Descriptors = largest(window, "target_descriptors")
 		t.Target.VoluntarySwitchesPerRequest = known(window.Delta("target_voluntary_switches") / requests)
 		t.Target.InvoluntarySwitchesPerRequest = known(window.Delta("target_involuntary_switches") / requests)
+		t.Target.RunQueueWaitSecondsPerRequest = known(window.Delta("target_run_queue_wait_seconds") / requests)
+		t.Target.ThrottledSeconds = known(window.Delta(cgroupColumns + "_cpu_throttled_seconds"))
+		recordKernel(&t.Target, window, requests)
 	}
+	// A program tells of itself once a second, whatever the window's edges are: what it
+	// says is a rate.
+	perRequest := length / requests
+	t.Target.GCPauseSeconds = known(length * rate(window, "target_gc_pause_seconds"))
+	t.Target.GCPauseSecondsPerRequest = known(perRequest * rate(window, "target_gc_pause_seconds"))
+	t.Target.AllocatedBytesPerRequest = known(perRequest * rate(window, "target_allocated_bytes_total"))
+	t.Target.AllocationsPerRequest = known(perRequest * rate(window, "target_mallocs_total"))
+	t.Target.Goroutines = largest(window, "target_goroutines")
+	t.Target.ListenOverflows = grown(window, "network_listen_overflows_total")
+	w.recordNamed(t, window)
 	t.Generator.RSSBytes = largest(window, "generator_rss_bytes")
 	wait, slices := math.NaN(), math.NaN()
 	for i := range t.Generator.Workers {
@@ -221,7 +240,88 @@ func (w *watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	if w.wakeup != nil {
 		cost += w.wakeup.CPUSeconds()
 	}
+	for _, p := range w.paid {
+		cost += p.CPUSeconds()
+	}
 	t.ObserverCPU = known(cost)
+}
+
+// recordKernel sums up what the kernel saw of the target.
+func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
+	var (
+		columns []observe.Column
+		rows    [2][]float64
+	)
+	for _, s := range window.Columns {
+		if name, ok := strings.CutPrefix(s.Name, kernelColumns+"_"); ok {
+			column := s.Column
+			column.Name = name
+			columns = append(columns, column)
+			// Of a percentile, the worst that was seen.
+			last := s.Delta
+			if s.Kind != observe.Counter {
+				last = s.Max
+			}
+			rows[0], rows[1] = append(rows[0], 0), append(rows[1], last)
+		}
+	}
+	recordCalls(t, columns, rows, (window.To - window.From).Seconds(), requests)
+	if s, ok := window.Summary(kernelColumns + "_connections_established_total"); ok && !math.IsNaN(s.Last) {
+		n := int64(s.Last)
+		t.ConnectionsAccepted = &n
+	}
+	t.Retransmits = grown(window, kernelColumns+"_retransmits_total")
+}
+
+// recordNamed sums up what the plan names: of a counter its rate, of a gauge its
+// mean.
+func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
+	for _, o := range w.named {
+		for _, c := range o.Columns() {
+			name := o.Name() + "_" + c.Name
+			value := math.NaN()
+			if s, ok := window.Summary(name); ok && c.Kind == observe.Gauge {
+				value = s.Mean
+			} else if c.Name != readAt {
+				value = rate(window, name)
+			}
+			if v := known(value); v != nil {
+				if t.Observed == nil {
+					t.Observed = map[string]float64{}
+				}
+				t.Observed[name] = *v
+			}
+		}
+	}
+}
+
+// readAt is the column of an observer that reads on a schedule of its own.
+const readAt = "read_at_seconds"
+
+// rate returns how much a counter grew in a second, by the clock of its own readings:
+// the last column with one before the next observer's.
+func rate(window observe.Window, column string) float64 {
+	found := false
+	for _, c := range window.Columns {
+		if c.Name == column {
+			found = true
+		}
+		if found && strings.HasSuffix(c.Name, readAt) {
+			counter, _ := window.Summary(column)
+			return counter.Delta / c.Delta
+		}
+	}
+	return math.NaN()
+}
+
+// grown returns how much a counter of whole things grew.
+func grown(w observe.Window, column string) *int64 {
+	v := w.Delta(column)
+	if math.IsNaN(v) {
+		return nil
+	}
+	n := int64(v)
+	return &n
 }
 
 // known returns nil for a value that is not known.

@@ -14,47 +14,63 @@ import (
 )
 
 // A loaded trial has a sleeper beside the generator, and the pressure where the
-// kernel measures it; a soak also asks the target for its goroutines.
+// kernel measures it; it asks the target for its goroutines, and what the plan names
+// for numbers.
 func TestRunObserves(t *testing.T) {
 	var asked atomic.Int64
-	pprof := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		fmt.Fprintln(w, "goroutine profile: total 11")
+		switch r.URL.Path {
+		case "/debug/pprof/goroutine":
+			fmt.Fprintln(w, "goroutine profile: total 11")
+		case "/queue":
+			fmt.Fprintln(w, "# TYPE jobs gauge\njobs 7\n# TYPE done_total counter\ndone_total 3")
+		default:
+			http.NotFound(w, r)
+		}
 	}))
-	defer pprof.Close()
-	server := startNull(t)
-	for _, soak := range []bool{false, true} {
-		before := asked.Load()
-		e := parse(t, `name: observed
-target: {protocol: http, address: "`+server.Addr().String()+`"}
+	defer pages.Close()
+	e := parse(t, `name: observed
+target: {protocol: http, address: "`+startNull(t).Addr().String()+`", pprof: "`+pages.URL+`/debug/pprof"}
 load: {closed: {connections: 1}, warmup: 0, window: 400ms}
 design: {rounds: 1}
+observe:
+  endpoints:
+    app: {url: "`+pages.URL+`/queue", metrics: [jobs, done_total], every: 100ms}
+    gone: {url: "`+pages.URL+`/nothing", metrics: [jobs]}
+  commands:
+    echo: {run: [echo, "depth 3"], every: 100ms}
 `)
-		e.Variants[0].Target.Pprof, e.Soak = pprof.URL+"/debug/pprof", soak
-		o := options(t, &log{})
-		if err := Run(t.Context(), e, o); err != nil {
-			t.Fatal(err)
-		}
-		f := open(t, o.Dir)
-		trial := f.Trials[0]
-		m := trial.Machine
-		if m.LateWakeupShare == nil || *m.LateWakeupShare < 0 || *m.LateWakeupShare > 1 {
-			t.Errorf("soak %v: late wake-ups %v, %v", soak, m.LateWakeupShare, trial.Unavailable)
-		}
-		missing := strings.Join(trial.Unavailable, "\n")
-		if (m.MemoryStall == nil) != strings.Contains(missing, "pressure of memory") || (m.IOStall == nil) != strings.Contains(missing, "pressure of io") {
-			t.Errorf("soak %v: %v, %v, and unavailable is %q", soak, m.MemoryStall, m.IOStall, missing)
-		}
-		series, err := trial.Series()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cpu := series.Column("wakeup_cpu_seconds")
-		if len(cpu) == 0 || trial.ObserverCPU == nil || *trial.ObserverCPU < cpu[len(cpu)-1] {
-			t.Errorf("soak %v: observing cost %v, of that the sleeper %v", soak, trial.ObserverCPU, cpu)
-		}
-		if (series.Column("target_goroutines") != nil) != soak || (asked.Load() > before) != soak || f.Run.Plan.Soak != soak {
-			t.Errorf("soak %v: columns %v, the target was asked %d times", soak, series.Columns, asked.Load()-before)
+	o := options(t, &log{})
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	trial := open(t, o.Dir).Trials[0]
+	m := trial.Machine
+	if m.LateWakeupShare == nil || *m.LateWakeupShare < 0 || *m.LateWakeupShare > 1 {
+		t.Errorf("late wake-ups %v, %v", m.LateWakeupShare, trial.Unavailable)
+	}
+	missing := strings.Join(trial.Unavailable, "\n")
+	if (m.MemoryStall == nil) != strings.Contains(missing, "pressure of memory") || (m.IOStall == nil) != strings.Contains(missing, "pressure of io") {
+		t.Errorf("%v, %v, and unavailable is %q", m.MemoryStall, m.IOStall, missing)
+	}
+	if !strings.Contains(missing, "observer gone cannot work here") {
+		t.Errorf("an endpoint that is not there: unavailable is %q", missing)
+	}
+	series, err := trial.Series()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := series.Column("wakeup_cpu_seconds")
+	if len(cpu) == 0 || trial.ObserverCPU == nil || *trial.ObserverCPU < cpu[len(cpu)-1] {
+		t.Errorf("observing cost %v, of that the sleeper %v", trial.ObserverCPU, cpu)
+	}
+	if n := trial.Target.Goroutines; n == nil || *n != 11 || series.Column("target_goroutines") == nil || asked.Load() == 0 {
+		t.Errorf("goroutines %v, columns %v", n, series.Columns)
+	}
+	for name, want := range map[string]float64{"app_jobs": 7, "app_done_total": 0, "echo_depth": 3} {
+		if got, ok := trial.Observed[name]; !ok || got != want {
+			t.Errorf("%s: %v, want %v; observed %v", name, got, want, trial.Observed)
 		}
 	}
 }

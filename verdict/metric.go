@@ -29,6 +29,8 @@ type metric struct {
 	name string
 	dim  dimension
 	get  func(*figures) *float64
+	// Which way is better, where it is not as the dimension says: see good.
+	higher, lower bool
 
 	// What the figure of several trials is made of; at most one is set. With none
 	// it is the typical value of the trials.
@@ -52,7 +54,10 @@ func (m metric) ranked() bool { return m.quantile != nil || strings.HasSuffix(m.
 // same time; of what a program counted, more of it; of all else, such as time,
 // memory and errors, less.
 func (m metric) good() stat.Direction {
-	if m.dim == rate || m.isProgram() && m.dim == plain {
+	if m.lower {
+		return stat.LowerIsBetter
+	}
+	if m.higher || m.dim == rate || m.isProgram() && m.dim == plain {
 		return stat.HigherIsBetter
 	}
 	return stat.LowerIsBetter
@@ -159,6 +164,14 @@ func metrics() []metric {
 		metric{name: "target.rss", dim: size, get: func(f *figures) *float64 { return whole(f.Target.RSSBytes) }},
 		plainly("target.threads", func(f *figures) *float64 { return whole(f.Target.Threads) }),
 		plainly("target.descriptors", func(f *figures) *float64 { return whole(f.Target.Descriptors) }),
+		metric{name: "target.connection_reuse_ratio", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Target.ConnectionReuseRatio }},
+		metric{name: "target.syscalls_per_second", dim: rate, lower: true, get: func(f *figures) *float64 { return f.Target.SyscallsPerSecond }},
+		plainly("target.syscalls_per_request", func(f *figures) *float64 { return f.Target.SyscallsPerRequest }),
+		metric{name: "target.run_queue_wait_per_request", dim: duration, get: func(f *figures) *float64 { return f.Target.RunQueueWaitSecondsPerRequest }},
+		metric{name: "target.gc_pause_per_request", dim: duration, get: func(f *figures) *float64 { return f.Target.GCPauseSecondsPerRequest }},
+		metric{name: "target.allocated_per_request", dim: size, get: func(f *figures) *float64 { return f.Target.AllocatedBytesPerRequest }},
+		plainly("target.allocations_per_request", func(f *figures) *float64 { return f.Target.AllocationsPerRequest }),
+		plainly("target.goroutines", func(f *figures) *float64 { return whole(f.Target.Goroutines) }),
 		plainly("target.voluntary_switches_per_request", func(f *figures) *float64 { return f.Target.VoluntarySwitchesPerRequest }),
 		plainly("target.involuntary_switches_per_request", func(f *figures) *float64 { return f.Target.InvoluntarySwitchesPerRequest }),
 		metric{name: "generator.cpu_per_request", dim: duration, get: func(f *figures) *float64 { return f.Generator.CPUSecondsPerRequest }},

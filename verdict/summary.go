@@ -188,10 +188,45 @@ func target(trials []*rundir.Trial) rundir.Target {
 		Descriptors:                   ofWhole(func(t *rundir.Target) *int64 { return t.Descriptors }),
 		VoluntarySwitchesPerRequest:   of(func(t *rundir.Target) *float64 { return t.VoluntarySwitchesPerRequest }),
 		InvoluntarySwitchesPerRequest: of(func(t *rundir.Target) *float64 { return t.InvoluntarySwitchesPerRequest }),
+		RunQueueWaitSecondsPerRequest: of(func(t *rundir.Target) *float64 { return t.RunQueueWaitSecondsPerRequest }),
+		RunQueueWaitP99:               of(func(t *rundir.Target) *float64 { return t.RunQueueWaitP99 }),
+		SyscallsPerSecond:             of(func(t *rundir.Target) *float64 { return t.SyscallsPerSecond }),
 		SyscallsPerRequest:            of(func(t *rundir.Target) *float64 { return t.SyscallsPerRequest }),
+		Syscalls:                      syscalls(trials),
+		ConnectionsAccepted:           ofWhole(func(t *rundir.Target) *int64 { return t.ConnectionsAccepted }),
+		Retransmits:                   ofWhole(func(t *rundir.Target) *int64 { return t.Retransmits }),
+		ListenOverflows:               ofWhole(func(t *rundir.Target) *int64 { return t.ListenOverflows }),
+		ThrottledSeconds:              of(func(t *rundir.Target) *float64 { return t.ThrottledSeconds }),
+		Goroutines:                    ofWhole(func(t *rundir.Target) *int64 { return t.Goroutines }),
 		ConnectionReuseRatio:          of(func(t *rundir.Target) *float64 { return t.ConnectionReuseRatio }),
 		GCPauseSeconds:                of(func(t *rundir.Target) *float64 { return t.GCPauseSeconds }),
+		GCPauseSecondsPerRequest:      of(func(t *rundir.Target) *float64 { return t.GCPauseSecondsPerRequest }),
+		AllocatedBytesPerRequest:      of(func(t *rundir.Target) *float64 { return t.AllocatedBytesPerRequest }),
+		AllocationsPerRequest:         of(func(t *rundir.Target) *float64 { return t.AllocationsPerRequest }),
 	}
+}
+
+// syscalls are the means of what was made per request, by name. One that a trial
+// does not have was not made in it, unless none was counted at all.
+func syscalls(trials []*rundir.Trial) map[string]float64 {
+	counted := 0.0
+	sum := map[string]float64{}
+	for _, t := range trials {
+		if t.Target.Syscalls == nil {
+			continue
+		}
+		counted++
+		for name, n := range t.Target.Syscalls {
+			sum[name] += n
+		}
+	}
+	for name := range sum {
+		sum[name] /= counted
+	}
+	if counted == 0 {
+		return nil
+	}
+	return sum
 }
 
 func generator(trials []*rundir.Trial) rundir.Generator {

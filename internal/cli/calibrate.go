@@ -24,6 +24,7 @@ type calibration struct {
 	comparisons int
 	rounds      int
 	trials      int
+	explained   int
 	window      string
 	trial       string
 
@@ -32,7 +33,7 @@ type calibration struct {
 
 // calibrationFlags lists those that need --calibrate.
 func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "window", "trial-window", "awake"}
+	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake"}
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {
@@ -48,6 +49,7 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.IntVar(&c.comparisons, "comparisons", 0, "runs of the tables aa and power (default 10, long 200)")
 	f.IntVar(&c.rounds, "rounds", 0, "of each of them (default 8)")
 	f.IntVar(&c.trials, "flag-trials", 0, "trials of each kind in the table flags (default 5, long 100)")
+	f.IntVar(&c.explained, "explained", 0, "runs of the table explain (default 3, long 60)")
 	f.StringVar(&c.window, "window", "", "of an oracle (default 3s, long 20s)")
 	f.StringVar(&c.trial, "trial-window", "", "of a comparison's trial (default 250ms)")
 }
@@ -89,6 +91,9 @@ func (c *calibration) config() (calibrate.Config, error) {
 	}
 	if c.given("flag-trials") {
 		k.FlagTrials = c.trials
+	}
+	if c.given("explained") {
+		k.Explained = c.explained
 	}
 	if len(c.slow) > 0 {
 		k.Slow = nil

@@ -28,6 +28,8 @@ type contest struct {
 	metric     string
 	pilot      string
 	control    bool
+	profile    string
+	pprof      string
 }
 
 func (a *app) compareCommand() *cobra.Command {
@@ -87,6 +89,8 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 	f.StringVar(&c.pilot, "pilot", c.pilot, "how long the pilots last that find the warm-up, with --warmup auto")
 	f.BoolVar(&c.control, "control", c.control, "measure the base twice, to see that no difference is found where there is none")
 	f.BoolVar(&regression, "fail-on-regression", false, "exit code 5 when what is compared is worse than the base, and by more than the margin")
+	f.StringVar(&c.profile, "profile", "", profileHelp)
+	f.StringVar(&c.pprof, "pprof", "", "`URL` of the commands' /debug/pprof, for their Go runtime and for heap, allocs, goroutine, mutex and block; {{admin}} is a free port")
 	c.flags(f)
 	c.httpFlags(f)
 	c.tcpFlags(f)
@@ -99,12 +103,9 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 // file reads an experiment, with the flags that say how to compare in the place
 // of what the file says.
 func (c *contest) file(path string, o experiment.Options, given *pflag.FlagSet) (*experiment.Experiment, error) {
-	if o.Set == nil {
-		o.Set = map[string]string{}
-	}
-	for _, name := range []string{"rounds", "stop", "margin", "metric", "seed"} {
+	for _, name := range []string{"rounds", "stop", "margin", "metric", "seed", "profile"} {
 		if given.Changed(name) {
-			o.Set[name] = given.Lookup(name).Value.String()
+			o.Set = with(o.Set, name, given.Lookup(name).Value.String())
 		}
 	}
 	return experiment.ReadFile(path, o)
@@ -131,6 +132,7 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 		fault("target-cpus", err)
 		v.Target.CPUs = cpus
 	}
+	v.Target.Pprof = c.pprof
 	v.Target.Ready.Kind = c.ready
 	if strings.HasPrefix(c.ready, "/") {
 		v.Target.Ready = experiment.Ready{Kind: experiment.ReadyHTTP, URL: c.ready}
@@ -151,6 +153,10 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 		Design:     experiment.Design{Rounds: c.rounds, Seed: c.seed, Stop: c.stop, Metric: c.metric},
 		Variants:   variants,
 		Thresholds: c.thresholds,
+	}
+	if c.profile != "" {
+		e.Profile = experiment.DefaultProfile()
+		e.Profile.Kinds, e.Profile.Rounds = strings.Split(c.profile, ","), c.rounds
 	}
 	d := &e.Design
 	var err error

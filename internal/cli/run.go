@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +42,7 @@ func (a *app) runCommand() *cobra.Command {
 		o      = fileOptions()
 		quick  quickLoad
 		resume string
+		kinds  string
 	)
 	cmd := &cobra.Command{
 		Use:   "run FILE…",
@@ -64,6 +66,9 @@ func (a *app) runCommand() *cobra.Command {
 			}
 			if len(args) > 1 && out.json != "" && out.json != "-" {
 				return usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
+			}
+			if kinds != "" {
+				o.Set = with(o.Set, "profile", kinds)
 			}
 			if resume != "" {
 				return a.resume(cmd.Context(), resume, out)
@@ -103,10 +108,23 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	out.flags(f, "runs/NAME-TIME")
 	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
-	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its rounds, seed, stop, margin, metric, warmup or window, as `NAME=VALUE`")
+	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its rounds, seed, stop, margin, metric, warmup, window, awake or profile, as `NAME=VALUE`")
+	f.StringVar(&kinds, "profile", "", profileHelp)
 	f.StringVar(&resume, "resume", "", "go on with the interrupted run in this `DIR`: whole rounds stand, a broken one is measured anew")
 	quick.defaults()
 	return cmd
+}
+
+const profileHelp = "after each round, profile each variant in a trial of its own: `KINDS` such as cpu,off_cpu,allocs; dyno explain reads them"
+
+// with returns the settings with one more.
+func with(settings map[string]string, name, value string) map[string]string {
+	settings = maps.Clone(settings)
+	if settings == nil {
+		settings = map[string]string{}
+	}
+	settings[name] = value
+	return settings
 }
 
 // fileOptions returns the options with which every experiment file is read.

@@ -135,12 +135,16 @@ func (a *app) truthWork() *cobra.Command {
 		load   truth.Workload
 		work   time.Duration
 		slow   string
+		hot    string
 		server *truth.Work
 	)
 	cmd := a.serveTruth("work", "computes for each request", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
 		var err error
 		if load.Slow, err = calibrate.ParseShare(slow); err != nil {
 			return nil, fmt.Errorf("--slow: %w", err)
+		}
+		if load.Hot, err = calibrate.ParseShare(hot); err != nil {
+			return nil, fmt.Errorf("--hot: %w", err)
 		}
 		if load.Iterations == 0 {
 			load.Iterations = truth.WorkIterations(work)
@@ -163,6 +167,7 @@ func (a *app) truthWork() *cobra.Command {
 	f.DurationVar(&work, "work", 20*time.Microsecond, "CPU time of each request")
 	f.Int64Var(&load.Iterations, "iterations", 0, "the same, in iterations of the loop that is burnt")
 	f.StringVar(&slow, "slow", "0", "a planted slowdown, such as 5%")
+	f.StringVar(&hot, "hot", "0", "a planted function's share of the CPU time, such as 3%")
 	return cmd
 }
 

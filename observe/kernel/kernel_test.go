@@ -1,0 +1,737 @@
+package kernel
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/observe"
+)
+
+// A thread's calls are counted to the last, wherever it comes from.
+func TestCountsEveryCall(t *testing.T) {
+	t.Parallel()
+	c, _ := startBelow(t, "caller")
+	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
+	want := uint64(0)
+	for _, step := range []struct {
+		command string
+		calls   uint64
+	}{
+		{"calls 10007", 10007},
+		{"threads 5 1009", 5 * 1009},
+		{"forks 4 503", 4 * 503},
+		{"exec", 0},
+		{"calls 211", 211},
+		{"threads 3 101", 3 * 101},
+		{"readvs 1000", 0},
+	} {
+		before := look(t, o)
+		c.do(t, "%s", step.command)
+		after := look(t, o)
+		want += step.calls
+		if got := o.Syscalls()["getppid"]; got != want {
+			t.Errorf("after %s: %d calls; want %d", step.command, got, want)
+		}
+		for column, least := range map[string]float64{"syscalls_total": float64(step.calls), "syscall_other_total": float64(step.calls)} {
+			if d := after[column] - before[column]; !(d >= least) {
+				t.Errorf("after %s: %s: %v; want at least %v", step.command, column, d, least)
+			}
+		}
+		if d := after["syscall_readv_total"] - before["syscall_readv_total"]; step.command == "readvs 1000" && d != 1000 {
+			t.Errorf("%v calls of readv; want 1000", d)
+		}
+		sum := after["syscall_other_total"]
+		for _, g := range callGroups() {
+			sum += after["syscall_"+g.column+"_total"]
+		}
+		if sum != after["syscalls_total"] {
+			t.Errorf("the columns by name add up to %v; want %v", sum, after["syscalls_total"])
+		}
+		if after["missed_events_total"] != 0 {
+			t.Errorf("%v events missed", after["missed_events_total"])
+		}
+	}
+}
+
+// Who has exited is in the set no more: the number may become another's.
+func TestSetHoldsTheLiving(t *testing.T) {
+	t.Parallel()
+	c, _ := startBelow(t, "caller")
+	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
+	c.do(t, "threads 9 1")
+	c.do(t, "forks 3 1")
+	c.do(t, "exec")
+	c.do(t, "calls 1") // by the program that is executed
+	tracer := o.source.(*tracer)
+	set := make([]byte, mostIDs)
+	until(t, "the set is who lives", func() bool {
+		if _, err := tracer.set.ReadAt(set, 0); err != nil {
+			t.Fatal(err)
+		}
+		var living []int
+		if err := eachThread(c.Process.Pid, func(_, tid int) error {
+			living = append(living, tid)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		kept := 0
+		var id uint32
+		var w waited
+		for i := tracer.collection.Maps[threadsMap].Iterate(); i.Next(&id, &w); {
+			kept++
+		}
+		for _, tid := range living {
+			if set[tid] != 1 {
+				return false
+			}
+		}
+		return len(living) > 0 && bytes.Count(set, []byte{1}) == len(living) && kept == len(living)
+	})
+}
+
+// What the root itself does does not count; what it starts does.
+func TestRootIsNotCounted(t *testing.T) {
+	o := observing(t, DefaultConfig("kernel", os.Getpid()))
+	var threads sync.WaitGroup
+	for range 4 {
+		threads.Go(func() {
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+			getppid(1000)
+		})
+	}
+	threads.Wait()
+	if n := o.Syscalls()["getppid"]; n != 0 {
+		t.Errorf("%d calls of the root counted", n)
+	}
+	if err := exec.Command("/proc/self/exe", "caller", "2", "301").Run(); err != nil {
+		t.Fatal(err)
+	}
+	if n := o.Syscalls()["getppid"]; n != 602 {
+		t.Errorf("%d calls of processes that the root started; want 602", n)
+	}
+}
+
+// Not even a process beside the root's.
+func TestOthersAreNotCounted(t *testing.T) {
+	t.Parallel()
+	c, _ := startBelow(t, "caller")
+	other, _ := startBelow(t, "caller")
+	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
+	other.do(t, "calls 1000")
+	other.do(t, "forks 1 1000")
+	if n := o.Syscalls()["getppid"]; n != 0 {
+		t.Errorf("%d calls of another process counted", n)
+	}
+}
+
+// straceLine is a line of strace -c: share, seconds, each, calls, errors, name.
+var straceLine = regexp.MustCompile(`(?m)^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$`)
+
+// Another tool counts the same, call by call.
+func TestAgreesWithStrace(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("strace is not installed")
+	}
+	o := observing(t, DefaultConfig("kernel", os.Getpid()))
+	dd := []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=2000", "status=none"}
+	run := func(args ...string) {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+	}
+	run(dd...)
+	ours := o.Syscalls()
+	file := filepath.Join(t.TempDir(), "counts")
+	run(slices.Concat([]string{"strace", "-f", "-c", "-o", file}, dd)...)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, m := range straceLine.FindAllStringSubmatch(string(text), -1) {
+		n, name := uint64(number(m[1])), m[2]
+		// close, dup3, fcntl and the like also come before the program is executed,
+		// which strace does not see.
+		if slices.Contains([]string{"read", "write", "mmap", "openat", "mprotect", "brk", "lseek", "munmap"}, name) {
+			compared++
+			if ours[name] != n {
+				t.Errorf("%s: %d; strace counts %d", name, ours[name], n)
+			}
+		}
+	}
+	if compared < 5 || ours["write"] != 2000 {
+		t.Errorf("compared %d system calls, %d writes\n%s", compared, ours["write"], text)
+	}
+}
+
+// perf counts the same in the same window, but for what the program does while
+// perf starts and stops.
+func TestAgreesWithPerf(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("perf"); err != nil {
+		t.Skip("perf is not installed")
+	}
+	c, pid := startBelow(t, "caller")
+	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
+	control, perfControl := pipe(t)
+	perfAck, ack := pipe(t)
+	var out strings.Builder
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	perf := exec.CommandContext(ctx, "perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter",
+		"-p", strconv.Itoa(pid), "--delay", "-1", "--control", "fd:3,4")
+	perf.Stderr, perf.ExtraFiles = &out, []*os.File{control, ack}
+	if err := perf.Start(); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(perfAck)
+	order := func(what string) {
+		t.Helper()
+		if _, err := fmt.Fprintln(perfControl, what); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := answers.ReadString('\n'); err != nil || !strings.Contains(answer, "ack") {
+			t.Fatalf("perf: %q, %v, %s", answer, err, out.String())
+		}
+	}
+	order("enable")
+	before := look(t, o)["syscalls_total"]
+	c.do(t, "calls 100000")
+	c.do(t, "readvs 20000")
+	c.do(t, "threads 4 5000")
+	ours := look(t, o)["syscalls_total"] - before
+	order("disable")
+	ended := make(chan struct{})
+	go func() {
+		_ = perf.Wait() // interrupted: what it printed counts
+		close(ended)
+	}()
+	// It does not notice an interrupt that comes as it begins to wait.
+	until(t, "perf has ended", func() bool {
+		_ = perf.Process.Signal(os.Interrupt) // fails when it has ended
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	theirs := math.NaN()
+	if m := regexp.MustCompile(`(?m)^(\d+),`).FindStringSubmatch(out.String()); m != nil {
+		theirs = float64(number(m[1]))
+	}
+	if !(math.Abs(ours-theirs) <= 0.01*theirs) || theirs < 140000 {
+		t.Errorf("%v system calls; perf counts %v (%q)", ours, theirs, out.String())
+	}
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// serving starts a server and returns its two ports.
+func serving(t *testing.T) (c *child, first, second uint16) {
+	t.Helper()
+	c, _ = startBelow(t, "server")
+	ports := strings.Fields(c.line(t))
+	return c, uint16(number(ports[0])), uint16(number(ports[1]))
+}
+
+// visit makes n connections, each with one request, and closes them.
+func visit(t *testing.T, n int, port uint16, path string) {
+	t.Helper()
+	for range n {
+		transport := &http.Transport{}
+		client := http.Client{Transport: transport, Timeout: hangGuard}
+		answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		transport.CloseIdleConnections()
+	}
+}
+
+// Accepts and connections are those that the server itself counts.
+func TestCountsConnections(t *testing.T) {
+	t.Parallel()
+	c, port, other := serving(t)
+	o := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
+	visit(t, 17, port, "/")      // closed by us
+	visit(t, 13, port, "/close") // closed by the server
+	visit(t, 11, other, "/")     // not to the port that is observed
+	if n := c.tell(t, ""); n != "41" {
+		t.Fatalf("the server counts %s connections; want 41", n)
+	}
+	until(t, "all connections have ended", func() bool { return look(t, o)["connections_closed_total"] >= 30 })
+	have := look(t, o)
+	for column, want := range map[string]float64{
+		"accepts_total": 41, "connections_established_total": 30, "connections_closed_total": 30,
+		"retransmits_total": 0, "missed_events_total": 0,
+	} {
+		if have[column] != want {
+			t.Errorf("%s: %v; want %v", column, have[column], want)
+		}
+	}
+	// Go tries again after each, and is told that there is none.
+	if have["syscall_accept_total"] <= 41 {
+		t.Errorf("%v calls of accept; want more than 41", have["syscall_accept_total"])
+	}
+}
+
+// A connection that is still open has been established and has not ended.
+func TestOpenConnection(t *testing.T) {
+	t.Parallel()
+	c, port, _ := serving(t)
+	o := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	until(t, "accepted", func() bool { return look(t, o)["accepts_total"] == 1 })
+	if have := look(t, o); have["connections_established_total"] != 1 || have["connections_closed_total"] != 0 {
+		t.Errorf("open: %v established, %v closed", have["connections_established_total"], have["connections_closed_total"])
+	}
+	// Reset.
+	if err := errors.Join(conn.(*net.TCPConn).SetLinger(0), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "ended", func() bool { return look(t, o)["connections_closed_total"] == 1 })
+}
+
+// Segments that nobody acknowledges are sent again: as many as the socket says.
+func TestCountsRetransmits(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		port func(server, client net.Addr) int // that is observed
+	}{
+		{"by the target", func(sender, _ net.Addr) int { return sender.(*net.TCPAddr).Port }},
+		{"to the target", func(_, receiver net.Addr) int { return receiver.(*net.TCPAddr).Port }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			receiver, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer receiver.Close()
+			sender, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sender.Close()
+			o := observing(t, DefaultConfig("kernel", os.Getpid(), uint16(tt.port(sender.LocalAddr(), receiver.LocalAddr()))))
+			deafen(t, receiver.(*net.TCPConn))
+			if _, err := sender.Write([]byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "sent again twice", func() bool { return retransmitted(t, sender.(*net.TCPConn)) >= 2 })
+			until(t, "counts agree", func() bool {
+				before := retransmitted(t, sender.(*net.TCPConn))
+				n := look(t, o)["retransmits_total"]
+				return before == retransmitted(t, sender.(*net.TCPConn)) && n == float64(before)
+			})
+		})
+	}
+}
+
+// deafen has a socket drop whatever arrives.
+func deafen(t *testing.T, c *net.TCPConn) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
+	var serr error
+	err = raw.Control(func(fd uintptr) {
+		serr = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
+	})
+	if err := errors.Join(err, serr); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func retransmitted(t *testing.T, c *net.TCPConn) (n uint32) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serr error
+	err = raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if serr = err; err == nil {
+			n = info.Total_retrans
+		}
+	})
+	if err := errors.Join(err, serr); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// The scheduler's own account of each thread says the same, to the nanosecond.
+func TestRunQueueWaits(t *testing.T) {
+	o := observing(t, DefaultConfig("kernel", os.Getpid()))
+	if o.has&waitTimes == 0 {
+		t.Skip(o.Missing())
+	}
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !allowed.IsSet(cpu) {
+		cpu++
+	}
+	// Two threads on one CPU wait for each other.
+	a, b := start(t, "burner", strconv.Itoa(cpu)), start(t, "burner", strconv.Itoa(cpu))
+	for _, c := range []*child{a, b} {
+		if got := c.line(t); got != "done" {
+			t.Fatal(got)
+		}
+	}
+	var have map[string]float64
+	var wait, waits uint64
+	until(t, "the accounts agree", func() bool {
+		wait, waits = 0, 0
+		for _, c := range []*child{a, b} {
+			w, n := schedstat(t, c.Process.Pid)
+			wait, waits = wait+w, waits+n
+		}
+		have = look(t, o)
+		return have["run_queue_waits_total"] == float64(waits) && have["run_queue_wait_seconds"] == float64(wait)/1e9
+	})
+	if wait < 10e6 || waits < 10 {
+		t.Errorf("two busy threads on one CPU waited %d times, %d ns in all", waits, wait)
+	}
+	var binned uint64
+	for _, n := range o.now.Buckets {
+		binned += n
+	}
+	if binned != waits {
+		t.Errorf("%d waits in buckets; want %d", binned, waits)
+	}
+}
+
+// schedstat sums up /proc/PID/task/*/schedstat: waits in nanoseconds, and how many.
+func schedstat(t *testing.T, pid int) (wait, waits uint64) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cpu, w, n uint64
+		if _, err := fmt.Sscan(string(b), &cpu, &w, &n); err != nil {
+			t.Fatal(err)
+		}
+		wait, waits = wait+w, waits+n
+	}
+	return wait, waits
+}
+
+// Percentiles are of the waits since the previous reading.
+func TestPercentilesOfARow(t *testing.T) {
+	t.Parallel()
+	c, _ := startBelow(t, "caller")
+	o := observing(t, DefaultConfig("kernel", c.Process.Pid))
+	c.do(t, "threads 4 1")
+	look(t, o)
+	c.do(t, "threads 4 1")
+	have := look(t, o)
+	if !(have["run_queue_wait_p50_seconds"] >= 0 && have["run_queue_wait_p99_seconds"] >= have["run_queue_wait_p50_seconds"]) {
+		t.Errorf("p50 %v, p99 %v", have["run_queue_wait_p50_seconds"], have["run_queue_wait_p99_seconds"])
+	}
+	until(t, "a row without a wait", func() bool { return math.IsNaN(look(t, o)["run_queue_wait_p99_seconds"]) })
+}
+
+// What is switched off is not known, and costs no hook.
+func TestSwitches(t *testing.T) {
+	t.Parallel()
+	groups := map[string]func(column string) bool{
+		"calls":       func(c string) bool { return strings.HasPrefix(c, "syscall") },
+		"accepts":     func(c string) bool { return c == "accepts_total" },
+		"connections": func(c string) bool { return strings.HasPrefix(c, "conn") || strings.HasPrefix(c, "retr") },
+		"run queue":   func(c string) bool { return strings.HasPrefix(c, "run_queue") },
+	}
+	for _, tt := range []struct {
+		on    string
+		cfg   Config
+		links int
+	}{
+		{"calls", Config{Name: "k", Root: os.Getpid(), Ports: []uint16{80}, SystemCalls: true}, 4},
+		{"accepts", Config{Name: "k", Root: os.Getpid(), Ports: []uint16{80}, Accepts: true}, 5},
+		{"connections", Config{Name: "k", Root: os.Getpid(), Ports: []uint16{80}, Connections: true}, 5},
+		{"run queue", Config{Name: "k", Root: os.Getpid(), Ports: []uint16{80}, RunQueue: true}, 4},
+	} {
+		t.Run(tt.on, func(t *testing.T) {
+			o := observing(t, tt.cfg)
+			if err := exec.Command("true").Run(); err != nil { // so that somebody has waited
+				t.Fatal(err)
+			}
+			for column, v := range look(t, o) {
+				known := column == "missed_events_total" || groups[tt.on](column)
+				if known == math.IsNaN(v) {
+					t.Errorf("%s: %v", column, v)
+				}
+			}
+			if len(o.Missing()) != 0 {
+				t.Errorf("missing: %v", o.Missing())
+			}
+			if n := len(o.source.(*tracer).links); n != tt.links {
+				t.Errorf("%d hooks; want %d", n, tt.links)
+			}
+			if (o.Syscalls() != nil) != tt.cfg.SystemCalls {
+				t.Errorf("system calls: %v", o.Syscalls())
+			}
+		})
+	}
+}
+
+// Without ports there are no connections to count, and it says so.
+func TestWithoutPorts(t *testing.T) {
+	o := observing(t, DefaultConfig("kernel", os.Getpid()))
+	have := look(t, o)
+	if !math.IsNaN(have["connections_closed_total"]) || !math.IsNaN(have["retransmits_total"]) || have["accepts_total"] != 0 {
+		t.Errorf("%v", have)
+	}
+	for _, m := range o.Missing() {
+		var u *observe.Unavailable
+		if !errors.As(m, &u) || u.Observer != "kernel" || !strings.Contains(m.Error(), "ports") {
+			t.Errorf("missing: %v", m)
+		}
+	}
+	if len(o.Missing()) != 2 {
+		t.Errorf("missing: %v", o.Missing())
+	}
+}
+
+// When there are too many threads, their waits are not known, and nothing else.
+func TestCrowded(t *testing.T) {
+	t.Parallel()
+	o := observing(t, DefaultConfig("kernel", os.Getpid(), 80))
+	full := make([]counters, len(o.source.(*tracer).counted))
+	full[0].Crowded = 1
+	if err := o.source.(*tracer).collection.Maps[countsMap].Put(uint32(0), full); err != nil {
+		t.Fatal(err)
+	}
+	row := make([]float64, len(o.Columns()))
+	if err := o.Observe(row); !errors.Is(err, errCrowded) {
+		t.Errorf("error: %v", err)
+	}
+	for i, c := range o.Columns() {
+		if strings.HasPrefix(c.Name, "run_queue") != math.IsNaN(row[i]) {
+			t.Errorf("%s: %v", c.Name, row[i])
+		}
+	}
+}
+
+// perf events count what they can, to the last call as well.
+func TestPerfEvents(t *testing.T) {
+	t.Parallel()
+	privileged(t)
+	c, port, _ := serving(t)
+	caller, _ := startBelow(t, "caller")
+	o, err := NewCounts(DefaultConfig("kernel", c.Process.Pid, port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	if o.Method() != "perf" {
+		t.Errorf("method %s", o.Method())
+	}
+	// It must not take the events away.
+	beside := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
+	visit(t, 17, port, "/")
+	if n := c.tell(t, ""); n != "17" {
+		t.Fatalf("the server counts %s connections; want 17", n)
+	}
+	have := look(t, o)
+	if n := look(t, beside)["accepts_total"]; have["accepts_total"] != 17 || n != 17 {
+		t.Errorf("%v accepts by perf events, %v by eBPF; want 17", have["accepts_total"], n)
+	}
+	for column, v := range have {
+		known := strings.HasPrefix(column, "syscall") || column == "accepts_total"
+		if known == math.IsNaN(v) {
+			t.Errorf("%s: %v", column, v)
+		}
+	}
+
+	// Both ways of counting, beside each other.
+	byPerf, err := NewCounts(DefaultConfig("kernel", caller.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer byPerf.Close()
+	byEBPF := observing(t, DefaultConfig("kernel", caller.Process.Pid))
+	p, e := look(t, byPerf), look(t, byEBPF)
+	caller.do(t, "calls 50000")
+	caller.do(t, "readvs 1000")
+	caller.do(t, "threads 3 7000")
+	caller.do(t, "forks 2 3000")
+	p2, e2 := look(t, byPerf), look(t, byEBPF)
+	for way, d := range map[string]float64{
+		"perf events": p2["syscall_readv_total"] - p["syscall_readv_total"],
+		"eBPF":        e2["syscall_readv_total"] - e["syscall_readv_total"],
+	} {
+		if d != 1000 {
+			t.Errorf("%v calls of readv by %s; want 1000", d, way)
+		}
+	}
+	perf, ebpf := p2["syscalls_total"]-p["syscalls_total"], e2["syscalls_total"]-e["syscalls_total"]
+	if !(math.Abs(perf-ebpf) <= 0.01*ebpf) || ebpf < 78000 {
+		t.Errorf("%v system calls by perf events, %v by eBPF", perf, ebpf)
+	}
+}
+
+// Where eBPF cannot tell who is who, perf events can, and New takes them.
+func TestFallsBackToPerfEvents(t *testing.T) {
+	t.Parallel()
+	privileged(t)
+	c := exec.Command("/proc/self/exe", "contained")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(out), "perf 1000 [observer kernel cannot work here: eBPF: process ids here are not those of the kernel (") {
+		t.Errorf("%s", out)
+	}
+}
+
+func TestUnprivileged(t *testing.T) {
+	t.Parallel()
+	privileged(t)
+	c := start(t, "unprivileged")
+	for range 2 {
+		if got := c.line(t); !strings.HasPrefix(got, "*observe.Unavailable observer kernel cannot work here: ") ||
+			!strings.Contains(got, "perf events: ") || !strings.Contains(got, "run as root") {
+			t.Error(got)
+		}
+	}
+}
+
+func TestNoSuchProcess(t *testing.T) {
+	t.Parallel()
+	privileged(t)
+	gone := exec.CommandContext(context.Background(), "true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(DefaultConfig("kernel", gone.Process.Pid))
+	var u *observe.Unavailable
+	if !errors.As(err, &u) || !strings.Contains(err.Error(), strconv.Itoa(gone.Process.Pid)) {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// Close gives back all that it took, and so does a New that fails.
+func TestNothingIsLeft(t *testing.T) {
+	privileged(t)
+	c, _ := startBelow(t, "caller")
+	use := func() {
+		for _, observe := range []func(Config) (*Observer, error){New, NewCounts} {
+			cfg := DefaultConfig("kernel", c.Process.Pid, 80)
+			cfg.SystemCalls = false // the kernel takes a second to let go of them
+			o, err := observe(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			look(t, o)
+			if err := o.Close(); err != nil {
+				t.Fatal(err)
+			}
+			cfg.Root = 1 << 22
+			if _, err := observe(cfg); err == nil {
+				t.Fatal("observed a process that there cannot be")
+			}
+		}
+	}
+	use() // once, for what is opened for good, such as the network poller
+	before := descriptors(t)
+	use()
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors; before %d", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+func TestValidate(t *testing.T) {
+	if err := DefaultConfig("kernel", 1, 80, 443).Validate(); err != nil {
+		t.Error(err)
+	}
+	many := make([]uint16, mostPorts+1)
+	for i := range many {
+		many[i] = uint16(i + 1)
+	}
+	for _, tt := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Ports: []uint16{80, 0, 80}},
+			"name: empty: want the prefix of the columns\nroot: 0: want the id of a process\nports[1]: 0: want from 1 to 65535\n" +
+				"ports[2]: 80: named twice: want each once\nsystem calls, accepts, connections, run queue: all off: want at least one on"},
+		{DefaultConfig("k", 1, many...), "ports: 65 of them: want at most 64"},
+	} {
+		if err := tt.cfg.Validate(); err == nil || err.Error() != tt.want {
+			t.Errorf("%+v: %v", tt.cfg, err)
+		}
+		if _, err := New(tt.cfg); err == nil {
+			t.Error("New takes it")
+		}
+		if _, err := NewCounts(tt.cfg); err == nil {
+			t.Error("NewCounts takes it")
+		}
+	}
+}

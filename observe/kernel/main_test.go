@@ -1,0 +1,421 @@
+package kernel
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated files")
+
+// hangGuard bounds every wait of these tests. It is no expectation of speed.
+const hangGuard = 30 * time.Second
+
+// TestMain lets the test binary be the processes that the tests observe.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		roles := map[string]func(args []string) error{
+			"keeper":       keeper,
+			"caller":       caller,
+			"server":       server,
+			"burner":       burner,
+			"unprivileged": unprivileged,
+			"contained":    contained,
+		}
+		if role, ok := roles[os.Args[1]]; ok {
+			if err := role(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, os.Args[1:], err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	// The race detector's run time sleeps a second before it exits.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// keeper starts a role below itself, and says the role's process id first.
+func keeper(args []string) error {
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	fmt.Println(cmd.Process.Pid)
+	return cmd.Wait()
+}
+
+// caller makes system calls as it is told, line by line, and says when it has, and
+// how many nanoseconds of CPU time that took:
+//
+//	calls N        getppid, N times
+//	readvs N       of nothing
+//	switches N     between two threads on one CPU, there and back
+//	threads K N    getppid, N times on each of K new threads
+//	forks K N      getppid, N times in each of K new processes, one below the other
+//	exec           this program anew, by another thread than the first
+func caller(args []string) error {
+	if len(args) == 2 { // of forks
+		depth, n := number(args[0]), number(args[1])
+		getppid(n)
+		if depth > 1 {
+			return exec.Command("/proc/self/exe", "caller", strconv.Itoa(depth-1), args[1]).Run()
+		}
+		return nil
+	}
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		f := strings.Fields(in.Text())
+		before := cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)
+		switch f[0] {
+		case "calls":
+			getppid(number(f[1]))
+		case "readvs":
+			for range number(f[1]) {
+				_, _, _ = syscall.RawSyscall(syscall.SYS_READV, 0, 0, 0) // no buffers: reads nothing
+			}
+		case "switches":
+			if err := switches(number(f[1])); err != nil {
+				return err
+			}
+		case "threads":
+			var all sync.WaitGroup
+			for range number(f[1]) {
+				all.Go(func() {
+					runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+					getppid(number(f[2]))
+				})
+			}
+			all.Wait()
+		case "forks":
+			if err := exec.Command("/proc/self/exe", "caller", f[1], f[2]).Run(); err != nil {
+				return err
+			}
+		case "exec":
+			failed := make(chan error)
+			var other func()
+			other = func() {
+				runtime.LockOSThread()
+				if unix.Gettid() == os.Getpid() {
+					go other()
+					select {} // the first thread is taken
+				}
+				failed <- syscall.Exec("/proc/self/exe", []string{"caller", "caller"}, os.Environ())
+			}
+			fmt.Println("done", 0) // nobody else can
+			go other()
+			return <-failed
+		}
+		fmt.Println("done", cpuTime(unix.CLOCK_PROCESS_CPUTIME_ID)-before)
+	}
+	return in.Err() // told to end
+}
+
+// cpuTime returns the CPU time that has been used, in nanoseconds.
+func cpuTime(clock int32) int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(clock, &ts); err != nil {
+		panic(err)
+	}
+	return ts.Nano()
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// getppid makes a system call that neither Go nor anybody else makes by itself.
+func getppid(n int) {
+	for range n {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_GETPPID, 0, 0, 0) // cannot fail
+	}
+}
+
+// switches has two threads on one CPU pass a byte to and fro, n times.
+func switches(n int) error {
+	var there, back [2]int
+	if err := errors.Join(unix.Pipe2(there[:], unix.O_CLOEXEC), unix.Pipe2(back[:], unix.O_CLOEXEC)); err != nil {
+		return err
+	}
+	pass := func(from, to int) func() error {
+		return func() error {
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+			var allowed, one unix.CPUSet
+			if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
+				return err
+			}
+			for cpu := range 64 * len(allowed) {
+				if allowed.IsSet(cpu) {
+					one.Set(cpu)
+					break
+				}
+			}
+			if err := unix.SchedSetaffinity(0, &one); err != nil {
+				return err
+			}
+			b := []byte{0}
+			for range n {
+				if _, err := unix.Write(to, b); err != nil {
+					return err
+				}
+				if _, err := unix.Read(from, b); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	var both errgroup.Group
+	both.Go(pass(back[0], there[1]))
+	both.Go(pass(there[0], back[1]))
+	err := both.Wait()
+	for _, fd := range []int{there[0], there[1], back[0], back[1]} {
+		unix.Close(fd)
+	}
+	return err
+}
+
+// server serves HTTP on two ports, which it says. For every line it says how many
+// connections it has been given.
+func server([]string) error {
+	var connections atomic.Int64
+	s := http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/close" {
+				w.Header().Set("Connection", "close")
+			}
+			fmt.Fprintln(w, "hello")
+		}),
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				connections.Add(1)
+			}
+		},
+		ReadHeaderTimeout: hangGuard,
+	}
+	var ports []string
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+		go func() { _ = s.Serve(l) }() // until the process ends
+	}
+	fmt.Println(strings.Join(ports, " "))
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		fmt.Println(connections.Load())
+	}
+	return nil
+}
+
+// burner uses the CPU that it is told for 200 ms and waits for the end of its input.
+func burner(args []string) error {
+	runtime.LockOSThread()
+	var set unix.CPUSet
+	set.Set(number(args[0]))
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return err
+	}
+	for cpuTime(unix.CLOCK_THREAD_CPUTIME_ID) < 200e6 {
+	}
+	fmt.Println("done")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return nil
+}
+
+// unprivileged says why nobody in particular cannot observe process 1.
+func unprivileged([]string) error {
+	const nobody = 65534
+	err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))
+	if err != nil {
+		return err
+	}
+	_, err = New(DefaultConfig("kernel", 1, 80))
+	fmt.Printf("%T %v\n", err, err)
+	_, err = NewCounts(DefaultConfig("kernel", 1, 80))
+	fmt.Printf("%T %v\n", err, err)
+	return nil
+}
+
+// contained is process 1 of a container, and observes a caller.
+func contained([]string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return err
+	}
+	cmd := exec.Command("/proc/self/exe", "caller")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	o, err := New(DefaultConfig("kernel", os.Getpid(), 80))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(in, "readvs 1000")
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return err
+	}
+	fmt.Println(o.Method(), o.Syscalls()["readv"], o.Missing())
+	return errors.Join(o.Close(), in.Close(), cmd.Wait())
+}
+
+// A child is a process of a test.
+type child struct {
+	*exec.Cmd
+	stdin io.WriteCloser
+	out   *bufio.Reader
+	stuck *time.Timer // kills it
+}
+
+// start starts this test binary in one of its roles.
+func start(t testing.TB, args ...string) *child {
+	t.Helper()
+	c := &child{Cmd: exec.Command("/proc/self/exe", args...)}
+	c.Stderr = os.Stderr
+	var err error
+	if c.stdin, err = c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewReader(out)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.stuck = time.AfterFunc(hangGuard, func() { _ = c.Process.Kill() })
+	t.Cleanup(func() {
+		_ = c.stdin.Close()
+		_, _ = io.Copy(io.Discard, c.out)
+		_ = c.Wait()
+		c.stuck.Stop()
+	})
+	return c
+}
+
+// startBelow starts a role below a keeper, and returns the role's process id too.
+func startBelow(t testing.TB, args ...string) (c *child, pid int) {
+	t.Helper()
+	c = start(t, append([]string{"keeper"}, args...)...)
+	return c, number(c.line(t))
+}
+
+func (c *child) line(t testing.TB) string {
+	t.Helper()
+	c.stuck.Reset(hangGuard)
+	s, err := c.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("child: %v", err)
+	}
+	return strings.TrimSpace(s)
+}
+
+// tell sends a line and returns the answer.
+func (c *child) tell(t testing.TB, format string, args ...any) string {
+	t.Helper()
+	if _, err := fmt.Fprintf(c.stdin, format+"\n", args...); err != nil {
+		t.Fatal(err)
+	}
+	return c.line(t)
+}
+
+// do has a caller do something, and returns the nanoseconds of CPU time it took.
+func (c *child) do(t testing.TB, format string, args ...any) float64 {
+	t.Helper()
+	answer := c.tell(t, format, args...)
+	text, ok := strings.CutPrefix(answer, "done ")
+	if !ok {
+		t.Fatalf("caller: %s", answer)
+	}
+	return float64(number(text))
+}
+
+// until polls.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// privileged skips a test where eBPF is not for us.
+func privileged(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading eBPF programs needs root")
+	}
+}
+
+// observing observes as New does, and closes in the end.
+func observing(t *testing.T, cfg Config) *Observer {
+	t.Helper()
+	privileged(t)
+	o, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if o.Method() != "ebpf" {
+		t.Fatalf("method %s: %v", o.Method(), o.Missing())
+	}
+	return o
+}
+
+// look returns a reading by the names of columns.
+func look(t *testing.T, o *Observer) map[string]float64 {
+	t.Helper()
+	columns := o.Columns()
+	row := make([]float64, len(columns))
+	if err := o.Observe(row); err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for i, c := range columns {
+		all[c.Name] = row[i]
+	}
+	return all
+}

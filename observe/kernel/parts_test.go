@@ -1,0 +1,235 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
+	"pgregory.net/rapid"
+)
+
+// Every wait lies in its bucket, and a bucket is no wider than it says.
+func TestBuckets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ns := rapid.Uint64().Draw(t, "ns") >> rapid.IntRange(0, 63).Draw(t, "shift")
+		b := bucket(ns)
+		low, width := edges(b)
+		if b < 0 || b >= buckets || float64(ns) < low || float64(ns) > low+width {
+			t.Errorf("%d ns is in bucket %d: %v + %v", ns, b, low, width)
+		}
+		if width > 1 && width > low/subBuckets {
+			t.Errorf("bucket %d from %v is %v wide", b, low, width)
+		}
+		if ns < math.MaxUint64 && bucket(ns+1) < b {
+			t.Errorf("%d ns is in bucket %d, and one more in %d", ns, b, bucket(ns+1))
+		}
+	})
+	if b := bucket(math.MaxUint64); b != buckets-1 {
+		t.Errorf("the longest wait is in bucket %d of %d", b, buckets)
+	}
+}
+
+// The kernel's side sorts as ours does.
+func TestBucketsInTheKernel(t *testing.T) {
+	privileged(t)
+	values := []uint64{0, 1, 15, 16, 17, 31, 32, 33, 999, 1 << 32, 1<<32 - 1, math.MaxUint64, math.MaxInt64}
+	for e := range 64 {
+		values = append(values, 1<<e, 1<<e|1<<e>>1, 1<<e-1)
+	}
+	given, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer given.Close()
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SocketFilter, License: licence, Instructions: join(
+		asm.Instructions{
+			asm.LoadMapValue(asm.R1, given.FD(), 0),
+			asm.LoadMem(asm.R9, asm.R1, 0, asm.DWord),
+		},
+		bucketOf(asm.R9, out),
+		asm.Instructions{
+			asm.Mov.Reg(asm.R0, asm.R9),
+			asm.Return(),
+			asm.Mov.Imm(asm.R0, -1).WithSymbol(out),
+			asm.Return(),
+		})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, ns := range values {
+		if err := given.Put(uint32(0), ns); err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Run(&ebpf.RunOptions{Data: make([]byte, 64)})
+		if err != nil || int(got) != bucket(ns) {
+			t.Errorf("%d ns: bucket %d, %v; want %d", ns, got, err, bucket(ns))
+		}
+	}
+}
+
+// A percentile is within a bucket's width of the exact one.
+func TestQuantile(t *testing.T) {
+	if q := quantile(&[buckets]uint64{}, 0.5); !math.IsNaN(q) {
+		t.Errorf("of nothing: %v", q)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		waits := rapid.SliceOfN(rapid.Uint64Max(1<<40), 1, 100).Draw(t, "waits")
+		q := rapid.Float64Range(0, 1).Draw(t, "q")
+		var counts [buckets]uint64
+		for _, w := range waits {
+			counts[bucket(w)]++
+		}
+		slices.Sort(waits)
+		exact := float64(waits[max(1, int(math.Ceil(q*float64(len(waits)))))-1])
+		if got := quantile(&counts, q) * 1e9; math.Abs(got-exact) > 1.000001+exact/subBuckets {
+			t.Errorf("quantile %v of %v: %v; want %v", q, waits, got, exact)
+		}
+	})
+}
+
+const statLine = "17 (a) b (c) S 5 17 17 0 -1 4194564 1 2 3"
+
+func TestParseStat(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want process
+		err  string
+	}{
+		{text: statLine, want: process{pid: 17, parent: 5, exiting: true}},
+		{text: "1 (init) S 0 1 1 0 -1 4194560 1", want: process{pid: 1}},
+		{text: "", err: "no name"},
+		{text: ") 1 (", err: "no name"},
+		{text: "x (init) S 0 1 1 0 -1 4194560", err: "stat: pid"},
+		{text: "1 (init) S 0 1 1 0 -1", err: "6 fields"},
+		{text: "1 (init) S x 1 1 0 -1 4194560", err: "stat: parent"},
+		{text: "1 (init) S 0 1 1 0 -1 x", err: "stat: flags"},
+	} {
+		got, err := parseStat([]byte(tt.text))
+		if tt.err == "" && (err != nil || got != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%q: %+v, %v", tt.text, got, err)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte(statLine))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseStat(b)
+		if err != nil {
+			return
+		}
+		// Read again from what was understood.
+		flags := 0
+		if p.exiting {
+			flags = exitingFlag
+		}
+		again, err := parseStat(fmt.Appendf(nil, "%d (x) S %d 0 0 0 0 %d", p.pid, p.parent, flags))
+		if err != nil || again != p {
+			t.Errorf("%q: %+v, then %+v, %v", b, p, again, err)
+		}
+	})
+}
+
+func TestBelow(t *testing.T) {
+	p := func(pid, parent int) process { return process{pid: pid, parent: parent} }
+	for _, tt := range []struct {
+		name    string
+		all     []process
+		known   []int
+		found   []int
+		settled bool
+	}{
+		{"children and theirs", []process{p(1, 0), p(2, 1), p(10, 1), p(11, 10), p(12, 11), p(13, 2)}, nil, []int{11, 12}, true},
+		{"none", []process{p(1, 0), p(10, 1)}, nil, nil, true},
+		{"a parent that died while we looked", []process{p(1, 0), p(10, 1), p(12, 11)}, nil, nil, false},
+		{"a known parent that died", []process{p(1, 0), p(10, 1), p(12, 11)}, []int{11}, []int{12}, true},
+		{"known and elsewhere now", []process{p(1, 0), p(10, 1), p(12, 1), p(13, 12)}, []int{12}, []int{12, 13}, true},
+		{"a circle", []process{p(10, 11), p(11, 10)}, nil, []int{11}, true},
+	} {
+		known := make(map[int]bool)
+		for _, pid := range tt.known {
+			known[pid] = true
+		}
+		found, settled := below(tt.all, 10, known)
+		slices.Sort(found)
+		if !slices.Equal(found, tt.found) || settled != tt.settled {
+			t.Errorf("%s: %v, settled %v", tt.name, found, settled)
+		}
+	}
+}
+
+// What a kernel does not have is named.
+func TestLayoutFaults(t *testing.T) {
+	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
+		t.Skip("this kernel does not say its types: ", err)
+	}
+	types, err := btf.LoadKernelSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		size int
+		path []string
+		want string
+	}{
+		{4, []string{"task_struct", "pid", "nothing"}, "struct task_struct.pid.nothing: this kernel has no such member"},
+		{4, []string{"no_struct", "pid"}, "struct no_struct.pid: "},
+		{8, []string{"task_struct", "pid"}, "struct task_struct.pid: 4 bytes at "},
+		{1, []string{"task_struct", "in_execve"}, "struct task_struct.in_execve: a bit field in this kernel"},
+	} {
+		if _, err := offset(types, tt.size, tt.path...); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%v: %v; want %s", tt.path, err, tt.want)
+		}
+	}
+	f := finder{types: types}
+	f.firstTask("inet_sock_set_state")
+	f.tracepoint("no_tracepoint")
+	if err := f.fault(); err == nil || !strings.Contains(err.Error(), "tracepoint inet_sock_set_state: no argument is a thread") ||
+		!strings.Contains(err.Error(), "tracepoint no_tracepoint: ") {
+		t.Errorf("faults: %v", err)
+	}
+	if err := f.fault(); err != nil {
+		t.Errorf("faults are told twice: %v", err)
+	}
+}
+
+// A kernel that lacks something costs the columns of that, and says so.
+func TestPlan(t *testing.T) {
+	lacking := fmt.Errorf("not here")
+	l := layout{noWaits: lacking, noConnections: lacking, noRetransmits: lacking}
+	counting, missing := plan(DefaultConfig("kernel", 1, 80), l)
+	has := facility(0)
+	for _, c := range counting {
+		has |= c.gives
+	}
+	if has != callTotals|callNumbers|acceptCalls {
+		t.Errorf("counts %v", has)
+	}
+	if s := fmt.Sprint(missing); s != "[run-queue waits: not here connections: not here retransmits: not here]" {
+		t.Errorf("missing: %s", s)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	names := callNames()
+	seen := make(map[string]bool)
+	for _, c := range columns(&names) {
+		if seen[c.Name] {
+			t.Errorf("%s: twice", c.Name)
+		}
+		seen[c.Name] = true
+		if c.Help == "" || !strings.HasSuffix(c.Name, "_total") && !strings.HasSuffix(c.Name, "_seconds") || c.of == 0 {
+			t.Errorf("%+v", c.Column)
+		}
+	}
+	if len(seen) != 36 {
+		t.Errorf("%d columns", len(seen))
+	}
+}

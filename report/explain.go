@@ -1,0 +1,246 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"dyno/explain"
+	"dyno/rundir"
+)
+
+// Explanations writes what accounts for differences between variants: the sum
+// first, then the functions and groups that have changed, then what the target used.
+// Of each table at most top rows are written, ranked ones always.
+func Explanations(w io.Writer, list []*explain.Explanation, top int) error {
+	var b strings.Builder
+	for i, e := range list {
+		for j, s := range explanation(e, top) {
+			if i+j > 0 {
+				b.WriteByte('\n')
+			}
+			s.writeText(&b)
+		}
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("explanation as text: %w", err)
+	}
+	return nil
+}
+
+// ExplanationsMarkdown is Explanations as a document in Markdown.
+func ExplanationsMarkdown(w io.Writer, list []*explain.Explanation, top int) error {
+	var b strings.Builder
+	for _, e := range list {
+		for j, s := range explanation(e, top) {
+			s.writeMarkdown(&b, min(j+1, 2))
+		}
+	}
+	if _, err := io.WriteString(w, strings.TrimLeft(b.String(), "\n")); err != nil {
+		return fmt.Errorf("explanation as markdown: %w", err)
+	}
+	return nil
+}
+
+// explanation makes the parts of one explanation.
+func explanation(e *explain.Explanation, top int) []*part {
+	p := &page{run: &rundir.Run{}}
+	p.section(fmt.Sprintf("%s: why %s differs from %s", e.Run, e.Variant, e.Base))
+	p.parts[0].flush = true
+	p.account(e)
+	for _, t := range e.Tables {
+		p.explained("groups", t, t.Groups, top)
+		p.explained("functions", t, t.Functions, top)
+	}
+	p.resources(e.Resources)
+	p.leftover(e.Leftover)
+	notes := e.Notes
+	if len(e.Tables) > 0 {
+		notes = append([]string{"~: within chance, or a trifle; p-values are adjusted for all that were tested together (Holm)"}, notes...)
+	}
+	if len(notes) > 0 {
+		p.section("notes")
+		for _, n := range notes {
+			p.line("%s", n)
+		}
+	}
+	return p.parts
+}
+
+// account says what was measured, and how much of it the profiles account for.
+func (p *page) account(e *explain.Explanation) {
+	if !e.Valid {
+		p.line("The run is INVALID: its figures are not fit for conclusions (dyno report says why).")
+	}
+	if e.Control {
+		p.line("%s is %s measured twice: nothing may be ranked.", e.Variant, e.Base)
+	}
+	a := e.CPU
+	if a == nil {
+		return
+	}
+	p.line("%s takes %s of CPU time per request, %s takes %s: %s (%s).",
+		e.Base, Seconds(a.Base), e.Variant, Seconds(a.Variant), delta(times(), a.Measured), plural(a.Rounds, "round"))
+	p.line("In the profiled trials the difference is %s (%s).", delta(times(), a.Profiled), plural(a.ProfileRounds, "round"))
+	if a.Accounted == nil {
+		p.line("The measured difference is within chance: there is nothing to account for.")
+	} else {
+		p.line("The profiles account for %s of the measured difference; %s are left over.", percent(*a.Accounted), signedIn(times(), a.Leftover))
+	}
+	if n := ranked(e); n > 0 {
+		p.line("%s below have changed by more than chance, %s in sum.", plural(n, "function"), signedIn(times(), a.Ranked))
+	} else {
+		p.line("No function has changed by more than chance.")
+	}
+	for _, name := range []string{e.Base, e.Variant} {
+		if share, ok := a.Coverage[name]; ok {
+			p.line("The samples of %s saw %s of the CPU time that the kernel accounted to it.", name, percent(share))
+		}
+	}
+}
+
+func ranked(e *explain.Explanation) (n int) {
+	for _, t := range e.Tables {
+		if t.Kind != "cpu" {
+			continue
+		}
+		for _, f := range t.Functions {
+			if f.Ranked {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// explained writes a table of items, the ranked ones and, as far as there is room,
+// those that changed most without being certain.
+func (p *page) explained(what string, t explain.Table, items []explain.Item, top int) {
+	u := tableUnit(t.Unit)
+	p.section(fmt.Sprintf("%s, %s per request", what, kindOf(t)))
+	out := table{head: []string{"", "before", "after", "change", "p"}, left: []int{3}}
+	hasGroups := what == "functions"
+	if hasGroups {
+		out.head, out.left = append(out.head, "group"), append(out.left, 5)
+	}
+	shown := 0
+	for _, i := range items {
+		if shown >= top && !i.Ranked {
+			break
+		}
+		shown++
+		text := delta(u, i.Change)
+		if !i.Ranked && i.Change.Low != nil {
+			text = "~ " + text
+		}
+		row := []string{i.Name, u.write(i.Base), u.write(i.Variant), text, maybe(i.Adjusted, probability)}
+		if hasGroups {
+			row = append(row, i.Group)
+		}
+		out.add(row...)
+	}
+	p.table(out)
+	if rest := len(items) - shown; rest > 0 {
+		sum := 0.0
+		for _, i := range items[shown:] {
+			sum += *i.Change.Estimate
+		}
+		p.line("and %d more, %s in sum", rest, signedIn(u, sum))
+	}
+}
+
+// kindOf names what a table's figures are.
+func kindOf(t explain.Table) string {
+	switch t.Kind {
+	case "cpu":
+		return "CPU time"
+	case "off_cpu":
+		return "time off the CPU"
+	case "allocs":
+		return "bytes allocated"
+	case "mutex":
+		return "waiting for locks"
+	case "block":
+		return "blocked"
+	}
+	return t.Kind
+}
+
+func tableUnit(name string) unit {
+	switch name {
+	case "s":
+		return times()
+	case "B":
+		return sizes()
+	case "ratio":
+		return shares()
+	}
+	return counts()
+}
+
+// resources writes what the target used in the ordinary trials.
+func (p *page) resources(list []explain.Resource) {
+	if len(list) == 0 {
+		return
+	}
+	p.section("what the target used")
+	t := table{head: []string{"", "before", "after", "change", "p"}, left: []int{3}}
+	for _, r := range list {
+		if r.Base == 0 && r.Variant == 0 {
+			continue
+		}
+		u := tableUnit(r.Unit)
+		text := delta(u, r.Change)
+		if !r.Changed && r.Change.Low != nil {
+			text = "~ " + text
+		}
+		t.add(r.Name, u.write(r.Base), u.write(r.Variant), text, maybe(r.Adjusted, probability))
+	}
+	p.table(t)
+}
+
+// leftover writes what did not go away when the load stopped.
+func (p *page) leftover(list []explain.Leftover) {
+	if len(list) == 0 {
+		return
+	}
+	p.section("left over after the load had stopped")
+	t := table{head: []string{"", "", "more than before", "where"}, left: []int{1, 3}, prose: true}
+	for _, l := range list {
+		t.add(l.Variant, l.Kind, Count(l.Count), l.Where)
+	}
+	p.table(t)
+}
+
+// delta writes a difference in a unit with its interval.
+func delta(u unit, e rundir.Estimate) string {
+	if e.Estimate == nil {
+		return unknown
+	}
+	text := signedIn(u, *e.Estimate)
+	if e.Low == nil || e.High == nil {
+		return text
+	}
+	s := u.step(max(math.Abs(*e.Estimate), math.Abs(*e.Low), math.Abs(*e.High)))
+	end := func(v float64) string { return sign(v) + figure(math.Abs(v)/s.from) }
+	return sign(*e.Estimate) + figure(math.Abs(*e.Estimate)/s.from) + s.name + u.suffix + " (" + end(*e.Low) + " … " + end(*e.High) + ")"
+}
+
+// signedIn writes a difference in its own largest step.
+func signedIn(u unit, v float64) string {
+	if v == 0 {
+		return u.write(0)
+	}
+	return sign(v) + u.write(math.Abs(v))
+}
+
+func sign(v float64) string {
+	switch {
+	case v > 0:
+		return "+"
+	case v < 0:
+		return "−"
+	}
+	return ""
+}

@@ -1,0 +1,77 @@
+package trial
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	pprof "github.com/google/pprof/profile"
+
+	"dyno/rundir"
+)
+
+// Each round profiles every variant once more, after it has measured all of them. The
+// profile is of the target alone.
+func TestRunProfiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("sampling another program wants root, or kernel.perf_event_paranoid at 1 or below")
+	}
+	e := parse(t, `name: profiled
+target: {protocol: http, start: [dyno, "null", "127.0.0.1:{{port}}"]}
+load: {closed: {connections: 4}, warmup: 0, window: 150ms}
+design: {rounds: 3, control: false}
+compare: {base: a, variants: {a: {}, b: {}}}
+profile: {rounds: 2, window: 300ms}
+`)
+	o := options(t, &log{})
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, o.Dir)
+	var order []string
+	for _, x := range f.Trials {
+		order = append(order, x.Purpose)
+		if x.Purpose != rundir.PurposeProfile {
+			if len(x.Profiles) != 0 {
+				t.Errorf("trial %d has profiles", x.Number)
+			}
+			continue
+		}
+		if x.WindowSeconds < 0.29 {
+			t.Errorf("trial %d: the window was %v s", x.Number, x.WindowSeconds)
+		}
+		// A Go program may open some of its own while it runs, but none for each
+		// connection.
+		if left := x.Target.DescriptorsLeft; left == nil || *left >= 4 {
+			t.Errorf("trial %d: descriptors are left of a server whose connections are closed, or not counted: %v", x.Number, left)
+		}
+		i := slices.IndexFunc(x.Profiles, func(p rundir.Profile) bool { return p.Kind == "cpu" })
+		if i < 0 {
+			t.Fatalf("trial %d has no profile: %v", x.Number, x.Unavailable)
+		}
+		file, err := x.File(x.Profiles[i].File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := pprof.Parse(file)
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/truth.") })
+		generator := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/engine.") })
+		if !own || generator || x.Profiles[i].Samples == 0 {
+			t.Errorf("trial %d: %d samples; the target's functions are in it: %v; the generator's: %v", x.Number, x.Profiles[i].Samples, own, generator)
+		}
+	}
+	p := rundir.PurposeProfile
+	if want := []string{"", "", p, p, "", "", p, p, "", ""}; !slices.Equal(order, want) || f.Run.TrialsPlanned != len(want) || !f.Complete() {
+		t.Errorf("purposes %q, %d planned, incomplete: %v", order, f.Run.TrialsPlanned, f.Incomplete)
+	}
+	if plan := f.Run.Plan.Profile; plan == nil || plan.Rounds != 2 || plan.WindowSeconds != 0.3 || plan.By != "sampling" {
+		t.Errorf("%+v", plan)
+	}
+}
