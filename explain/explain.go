@@ -34,10 +34,11 @@ type Account struct {
 	Measured rundir.Estimate `json:"measured"` // variant − base, in the ordinary trials
 
 	ProfileRounds int             `json:"profile_rounds"`
-	Profiled      rundir.Estimate `json:"profiled"`            // variant − base, in the profiled trials: the sum of all functions' changes
-	Ranked        float64         `json:"ranked"`              // the sum of the ranked functions' changes
-	Leftover      float64         `json:"leftover"`            // measured − profiled
-	Accounted     *float64        `json:"accounted,omitempty"` // profiled over measured, where the measured change is no chance
+	Profiled      rundir.Estimate `json:"profiled"` // variant − base, in the profiled trials: the sum of all functions' changes
+	Ranked        float64         `json:"ranked"`   // the sum of the ranked functions' changes
+	// Leftover is measured − profiled, in pairs over the rounds that have both.
+	Leftover  rundir.Estimate `json:"leftover"`
+	Accounted *float64        `json:"accounted,omitempty"` // profiled over measured, where the measured change is no chance
 	// Coverage is how much of the CPU time that the kernel accounted to the target the
 	// samples saw, by variant. What they did not see is shared out like the rest.
 	Coverage map[string]float64 `json:"coverage,omitempty"`
@@ -164,6 +165,7 @@ func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*Account, error) {
 	a := &Account{Rounds: len(ordinary), ProfileRounds: len(profiled), Coverage: covered}
 	var changes []float64
+	measured := map[int]float64{} // by round
 	for _, p := range ordinary {
 		base, variant := p.base.Target.CPUSecondsPerRequest, p.variant.Target.CPUSecondsPerRequest
 		if base == nil || variant == nil {
@@ -172,6 +174,7 @@ func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*
 		a.Base += *base
 		a.Variant += *variant
 		changes = append(changes, *variant-*base)
+		measured[p.round] = *variant - *base
 	}
 	if len(changes) == 0 {
 		return nil, nil
@@ -194,7 +197,15 @@ func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*
 	if a.Profiled, err = summed(changes); err != nil {
 		return nil, err
 	}
-	a.Leftover = *a.Measured.Estimate - *a.Profiled.Estimate
+	var left []float64
+	for i, p := range profiled {
+		if m, ok := measured[p.round]; ok {
+			left = append(left, m-changes[i])
+		}
+	}
+	if a.Leftover, err = summed(left); err != nil {
+		return nil, err
+	}
 	if m := a.Measured; m.Low != nil && (*m.Low > 0 || *m.High < 0) {
 		share := *a.Profiled.Estimate / *m.Estimate
 		a.Accounted = &share

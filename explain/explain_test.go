@@ -114,7 +114,7 @@ func TestExplain(t *testing.T) {
 	}
 	a := e.CPU
 	if a == nil || a.Rounds != 8 || a.ProfileRounds != 8 || a.Accounted == nil || math.Abs(*a.Accounted-1) > 0.02 ||
-		math.Abs(*a.Measured.Estimate+4e-6) > 0.05e-6 || math.Abs(a.Leftover-(*a.Measured.Estimate-*a.Profiled.Estimate)) > 1e-15 {
+		math.Abs(*a.Measured.Estimate+4e-6) > 0.05e-6 || math.Abs(*a.Leftover.Estimate-(*a.Measured.Estimate-*a.Profiled.Estimate)) > 1e-15 {
 		t.Fatalf("%+v", a)
 	}
 	// A thousand samples of a millisecond, of 20.2 ms of CPU time.

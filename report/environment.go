@@ -12,7 +12,7 @@ import (
 // missing says what was not measured here, and why.
 func (p *page) missing() {
 	var lines []string
-	for _, u := range p.run.Environment.Unavailable {
+	for _, u := range p.unobserved() {
 		lines = append(lines, "not observed: "+u)
 	}
 	for _, c := range p.run.Claims {
@@ -27,6 +27,26 @@ func (p *page) missing() {
 	for _, l := range lines {
 		p.line("%s", l)
 	}
+}
+
+// mostUnobserved is how many texts of what could not be observed are listed.
+const mostUnobserved = 12
+
+// unobserved lists what could not be observed, and why: in the whole run, and then
+// in any of its trials.
+func (p *page) unobserved() []string {
+	list := slices.Clone(p.run.Environment.Unavailable)
+	for _, t := range p.folder.Trials {
+		for _, text := range t.Unavailable {
+			if !slices.Contains(list, text) {
+				list = append(list, text)
+			}
+		}
+	}
+	if more := len(list) - mostUnobserved; more > 1 {
+		list = append(list[:mostUnobserved], fmt.Sprintf("and %d more: see the trials' unavailable", more))
+	}
+	return list
 }
 
 func (p *page) environment() {

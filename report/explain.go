@@ -86,7 +86,11 @@ func (p *page) account(e *explain.Explanation) {
 	if a.Accounted == nil {
 		p.line("The measured difference is within chance: there is nothing to account for.")
 	} else {
-		p.line("The profiles account for %s of the measured difference; %s are left over.", percent(*a.Accounted), signedIn(times(), a.Leftover))
+		text := fmt.Sprintf("The profiles account for %s of the measured difference; %s are left over", percent(*a.Accounted), delta(times(), a.Leftover))
+		if l := a.Leftover; l.Low != nil && *l.Low <= 0 && *l.High >= 0 {
+			text += ", which is within chance"
+		}
+		p.line("%s.", text)
 	}
 	if n := ranked(e); n > 0 {
 		p.line("%s below have changed by more than chance, %s in sum.", plural(n, "function"), signedIn(times(), a.Ranked))
@@ -134,7 +138,7 @@ func (p *page) explained(what string, t explain.Table, items []explain.Item, top
 		if !i.Ranked && i.Change.Low != nil {
 			text = "~ " + text
 		}
-		row := []string{i.Name, u.write(i.Base), u.write(i.Variant), text, maybe(i.Adjusted, probability)}
+		row := []string{shortened(i.Name), u.write(i.Base), u.write(i.Variant), text, maybe(i.Adjusted, probability)}
 		if hasGroups {
 			row = append(row, i.Group)
 		}
@@ -148,6 +152,32 @@ func (p *page) explained(what string, t explain.Table, items []explain.Item, top
 		}
 		p.line("and %d more, %s in sum", rest, signedIn(u, sum))
 	}
+}
+
+// longestName is how much of a function's name is shown.
+const longestName = 40
+
+// shortened leaves type arguments out of a name, and the middle of a long one.
+func shortened(name string) string {
+	var b strings.Builder
+	depth := 0
+	for i, r := range name {
+		switch {
+		case r == '[' && (depth > 0 || i > 0):
+			if depth++; depth == 1 {
+				b.WriteString("[…]")
+			}
+		case r == ']' && depth > 0:
+			depth--
+		case depth == 0:
+			b.WriteRune(r)
+		}
+	}
+	text := []rune(b.String())
+	if len(text) <= longestName {
+		return string(text)
+	}
+	return string(text[:longestName/2-1]) + "…" + string(text[len(text)-longestName/2:])
 }
 
 // kindOf names what a table's figures are.

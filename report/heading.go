@@ -71,6 +71,9 @@ func (p *page) load() string {
 	if rounds := p.rounds(); rounds != "" {
 		parts = append(parts, rounds)
 	}
+	if s := plan.Profile; s != nil {
+		parts = append(parts, "profiled ("+strings.Join(s.Kinds, ", ")+"; see dyno explain)")
+	}
 	if plan.Short {
 		parts = append(parts, "short form")
 	}

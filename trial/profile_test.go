@@ -36,6 +36,7 @@ profile: {rounds: 2, window: 300ms}
 			if len(x.Profiles) != 0 {
 				t.Errorf("trial %d has profiles", x.Number)
 			}
+			countsCalls(t, x)
 			continue
 		}
 		if x.WindowSeconds < 0.29 {
@@ -73,5 +74,29 @@ profile: {rounds: 2, window: 300ms}
 	}
 	if plan := f.Run.Plan.Profile; plan == nil || plan.Rounds != 2 || plan.WindowSeconds != 0.3 || plan.By != "sampling" {
 		t.Errorf("%+v", plan)
+	}
+}
+
+// countsCalls checks that a trial has the system calls of its target, which were counted
+// after the window: a request is read once and answered once, on connections that
+// stay, and now and then read in vain.
+func countsCalls(t *testing.T, x *rundir.TrialFolder) {
+	t.Helper()
+	calls := x.Target.Syscalls
+	if in := calls["read"] + calls["recvfrom"]; in < 0.9 || in > 2.5 {
+		t.Errorf("trial %d: %v reads for a request: %v, %v", x.Number, in, calls, x.Unavailable)
+	}
+	if out := calls["write"] + calls["sendto"] + calls["writev"]; out < 0.9 || out > 1.1 {
+		t.Errorf("trial %d: %v writes for a request: %v", x.Number, out, calls)
+	}
+	all := 0.0
+	for _, n := range calls {
+		all += n
+	}
+	if each := x.Target.SyscallsPerRequest; each == nil || all < *each*0.999 || all > *each*1.001 {
+		t.Errorf("trial %d: %v system calls for a request, by name %v", x.Number, each, all)
+	}
+	if n := x.Target.ConnectionsAccepted; n == nil || *n != 4 {
+		t.Errorf("trial %d: %v connections accepted, want 4; %v", x.Number, n, x.Unavailable)
 	}
 }

@@ -270,7 +270,10 @@ func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
 		n := int64(s.Last)
 		t.ConnectionsAccepted = &n
 	}
-	t.Retransmits = grown(window, kernelColumns+"_retransmits_total")
+	if t.Retransmits = grown(window, kernelColumns+"_retransmits_total"); t.Retransmits == nil {
+		// As far as the sockets' own counts go, which end with them.
+		t.Retransmits = grown(window, socketColumns+"_target_retransmits_total")
+	}
 }
 
 // recordNamed sums up what the plan names: of a counter its rate, of a gauge its

@@ -39,6 +39,12 @@ func TestScript(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return os.Geteuid() == 0, nil
+		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
