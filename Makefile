@@ -38,6 +38,7 @@ bench: build ## the committed comparisons with other tools, and the Go benchmark
 	bench/http1-vs-wrk.sh
 	bench/relay-vs-haproxy.sh
 	bench/oracles.sh
+	bench/observers.sh
 	go test -run '^$$' -bench . -benchmem ./...
 
 fresh: ## generated files are what their generators make of them
