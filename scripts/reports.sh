@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Re-run report R1 in full and write docs/reports/R1.md from the run folders (below
-# $RUNS, by default runs/). Takes about half an hour on two CPUs, which should have
+# $RUNS, by default runs/), and docs/reports/R1-explain.md, which says why the relay's
+# models differ. Takes about half an hour on two CPUs, which should have
 # nothing else to do. A run that is complete already is not repeated; an interrupted
 # one is gone on with.
 set -euo pipefail
@@ -27,4 +28,6 @@ for name in "${names[@]}"; do
 done
 mkdir -p docs/reports
 ./bin/dyno report --format markdown "${folders[@]}" >docs/reports/R1.md
-echo "docs/reports/R1.md"
+run R1-explain experiments/reports/R1-explain.yaml
+./bin/dyno explain --format markdown --top 15 "$runs/R1-explain" >docs/reports/R1-explain.md
+echo "docs/reports/R1.md docs/reports/R1-explain.md"
