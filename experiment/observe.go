@@ -15,7 +15,7 @@ const (
 )
 
 // DefaultObserve returns what is recorded unless a file says otherwise.
-func DefaultObserve() Observe { return Observe{Kernel: KernelAfter, Sockets: true} }
+func DefaultObserve() Observe { return Observe{Kernel: KernelAfter} }
 
 // observe reads what is recorded beside a variant's load.
 func (v *view) observe(n *node, o *Observe) {

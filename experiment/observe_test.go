@@ -10,8 +10,8 @@ import (
 func TestObserveAndProfile(t *testing.T) {
 	e := mustParse(t, "testdata/good/observe.yaml", Options{})
 	want := Observe{
-		Kernel:  KernelWindow,
-		Sockets: true,
+		Kernel: KernelWindow,
+
 		Runtime: "http://127.0.0.1:{{admin}}/metrics",
 		Endpoints: []Endpoint{
 			{Name: "app", URL: "http://127.0.0.1:{{admin}}/metrics", Format: FormatPrometheus, Metrics: []string{"down", "app_.*"}, Every: 2 * time.Second},

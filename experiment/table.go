@@ -192,8 +192,9 @@ func table() *spec {
 	observe := fields("what is recorded beside the load; CPU, memory, threads and descriptors always are",
 		field{"kernel", false, oneOf("when the target's system calls, accepts and run-queue waits are counted, by eBPF, at 0.15 to 0.2 µs for each call: "+
 			"in a short stretch of load after the window, or in it, on its time line (default after)", KernelAfter, KernelWindow, KernelNone)},
-		field{"sockets", false, plain(boolean, "the kernel's figures on the connections of both ends (default true)")},
-		field{"runtime", false, plain(text, "URL of the target's Prometheus metrics, expvar or pprof, for its Go runtime (default: /metrics beside target.pprof, or target.pprof)")},
+		field{"sockets", false, plain(boolean, "the kernel's figures on the connections of both ends and the accept queue, read once and ten times a second: "+
+			"the tail of an open loop shows it (default false)")},
+		field{"runtime", false, plain(text, "URL of the target's Prometheus metrics, expvar or pprof, for its Go runtime (default: what is beside target.pprof, in a soak and in profiled trials)")},
 		field{"endpoints", false, observed},
 		field{"commands", false, commands})
 	target.template, services.template, load.template, observe.template = true, true, true, true

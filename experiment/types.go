@@ -95,9 +95,12 @@ type Variant struct {
 // memory, threads and descriptors of the target, the generator and the machine.
 // What cannot be had on a machine is left out, and named.
 type Observe struct {
-	Kernel    string     // what the kernel sees of the target, by eBPF: one of the Kernel constants
-	Sockets   bool       // the kernel's figures on the connections of both ends
-	Runtime   string     // URL of the target's metrics, variables or profiles, for its Go runtime; empty: beside target.pprof, if that is there
+	Kernel string // what the kernel sees of the target, by eBPF: one of the Kernel constants
+	// Sockets are the kernel's figures on the connections of both ends, and the accept
+	// queue. To read them takes the generator's CPU up to a hundredth of the time, in
+	// pieces of up to milliseconds, which the tail of an open loop shows.
+	Sockets   bool
+	Runtime   string     // URL of the target's metrics, variables or profiles, for its Go runtime; empty: beside target.pprof, but only in a soak and in profiled trials, because each answer takes the target about a millisecond
 	Endpoints []Endpoint // by name
 	Commands  []Command  // by name
 }

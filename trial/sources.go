@@ -47,7 +47,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 			}
 		}
 	}
-	if o.Sockets && v.Target.Protocol != experiment.Program && !strings.HasPrefix(v.Target.Address, "unix:") {
+	if o.Sockets && !strings.HasPrefix(v.Target.Address, "unix:") {
 		c := sockets.Config{Name: socketColumns, Address: v.Target.Address, PID: pid}
 		if s, err := sockets.NewConnections(ctx, c); w.available(err) {
 			w.add(s)
@@ -55,9 +55,9 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 				w.available(missing)
 			}
 		}
-		if n, err := sockets.NewCounters(networkColumns, pid); w.available(err) {
-			w.add(n)
-		}
+	}
+	if n, err := sockets.NewCounters(networkColumns, pid); w.available(err) {
+		w.add(n)
 	}
 	if w.target != nil {
 		// Most targets have no group of their own, which is nothing to say.
@@ -67,7 +67,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 			}
 		}
 	}
-	if v.Target.Pprof != "" || o.Runtime != "" {
+	if o.Runtime != "" || v.Target.Pprof != "" && w.unhurried {
 		if r, err := goruntime.New(ctx, runtimeAt(v)); w.available(err) {
 			w.add(r)
 		}

@@ -34,6 +34,9 @@ type watch struct {
 	tick          time.Duration
 	// profiled trials have no hooks at system calls: they would be in the profile.
 	profiled bool
+	// unhurried trials may ask the target about its runtime, though that takes it a
+	// moment each time.
+	unhurried bool
 
 	observers []observe.Observer // that were opened before the load
 	paid      []paid             // of them
@@ -67,6 +70,7 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 		w.tick = fine
 	}
 	w.profiled = purpose == rundir.PurposeProfile
+	w.unhurried = w.profiled || r.experiment != nil && r.experiment.Soak
 	return w
 }
 

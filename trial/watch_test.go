@@ -35,6 +35,7 @@ target: {protocol: http, address: "`+startNull(t).Addr().String()+`", pprof: "`+
 load: {closed: {connections: 1}, warmup: 0, window: 400ms}
 design: {rounds: 1}
 observe:
+  runtime: "`+pages.URL+`/debug/pprof"
   endpoints:
     app: {url: "`+pages.URL+`/queue", metrics: [jobs, done_total], every: 100ms}
     gone: {url: "`+pages.URL+`/nothing", metrics: [jobs]}
