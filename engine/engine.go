@@ -156,14 +156,23 @@ const lead = 20 * time.Millisecond
 
 func (e *engine) run(ctx context.Context) (*Result, error) {
 	var (
-		origin  int64
-		running sync.WaitGroup
-		ready   = make(chan error, len(e.workers))
-		begin   = make(chan struct{})
-		done    = make(chan struct{})
+		origin   int64
+		running  sync.WaitGroup // threads
+		loading  sync.WaitGroup // workers that are not done
+		ready    = make(chan error, len(e.workers))
+		begin    = make(chan struct{})
+		done     = make(chan struct{})
+		released = make(chan struct{})
 	)
+	// A worker's thread outlives its work until the last phase was announced: who is
+	// told reads what the threads have used, which ends with them.
+	defer running.Wait()
+	defer close(released)
+	loading.Add(len(e.workers))
 	for _, w := range e.workers {
 		running.Go(func() {
+			defer func() { <-released }()
+			defer loading.Done()
 			// Never unlocked: the thread ends with its placement and timer slack.
 			runtime.LockOSThread()
 			cpu := -1
@@ -200,7 +209,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	}
 	if failed != nil {
 		close(begin)
-		running.Wait()
+		loading.Wait()
 		return nil, failed
 	}
 
@@ -213,7 +222,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	result := &Result{Start: e.base.Add(time.Duration(origin)), WindowStart: e.config.Warmup}
 	close(begin)
 	go func() {
-		running.Wait()
+		loading.Wait()
 		close(done)
 	}()
 	if e.config.OnStart != nil {
@@ -250,7 +259,8 @@ func (e *engine) opened() (n uint64) {
 	return n
 }
 
-// tell announces the phases until done.
+// tell announces the phases until done. What has begun by then is announced also
+// when the work has ended in the meantime, as that of a closed loop does at once.
 func (e *engine) tell(origin int64, done <-chan struct{}) {
 	if e.config.OnPhase == nil {
 		return
@@ -274,7 +284,10 @@ func (e *engine) tell(origin int64, done <-chan struct{}) {
 			e.config.OnPhase(edge.phase)
 		case <-done:
 			timer.Stop()
-			return
+			if time.Now().Before(at) {
+				return
+			}
+			e.config.OnPhase(edge.phase)
 		}
 	}
 }
