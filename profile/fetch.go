@@ -6,17 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	pprof "github.com/google/pprof/profile"
+
+	"dyno/loopback"
 )
 
 // A Kind is one of the profiles that a Go program offers.
@@ -84,7 +83,7 @@ func (s Source) Fetch(ctx context.Context, kind Kind, d time.Duration) (*pprof.P
 	ctx, cancel := context.WithTimeout(ctx, d+answerTime)
 	defer cancel()
 	f := fetcher{kind: kind, url: u, client: &http.Client{Transport: &http.Transport{
-		DialContext: dialer(s.AnyHost).DialContext, DisableKeepAlives: true,
+		DialContext: loopback.Dialer(s.AnyHost).DialContext, DisableKeepAlives: true,
 	}}}
 	p, err := f.fetch(ctx, d)
 	if err != nil {
@@ -95,21 +94,6 @@ func (s Source) Fetch(ctx context.Context, kind Kind, d time.Duration) (*pprof.P
 		return nil, fmt.Errorf("profile %s: %w", kind, err)
 	}
 	return p, nil
-}
-
-func dialer(anyHost bool) *net.Dialer {
-	if anyHost {
-		return &net.Dialer{}
-	}
-	return &net.Dialer{Control: loopbackOnly}
-}
-
-// loopbackOnly refuses to connect to another machine.
-func loopbackOnly(_, address string, _ syscall.RawConn) error {
-	if a, err := netip.ParseAddrPort(address); err != nil || !a.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("%s is no loopback address", address)
-	}
-	return nil
 }
 
 type fetcher struct {

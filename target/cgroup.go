@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/proc"
 )
 
 // A Cgroup limits what all processes of a target use together, by a control group
@@ -507,7 +509,7 @@ func killGroups(folders []string) error {
 				if err != nil {
 					continue
 				}
-				if p, err := readProcess(pid); err == nil && p.state != 'Z' {
+				if p, err := proc.Read(pid); err == nil && p.State != 'Z' {
 					left = true
 					_ = kill(p)
 				}

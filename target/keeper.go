@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/proc"
 )
 
 // KeeperArgs returns the arguments with which Start executes dyno's own binary
@@ -211,11 +213,11 @@ func (k *keeper) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
 	if err != nil {
 		return unplaced(err)
 	}
-	self, err := readProcess(os.Getpid())
+	self, err := proc.Read(os.Getpid())
 	if err != nil {
 		return unplaced(err)
 	}
-	name := fmt.Sprintf("dyno-%d-%d", self.pid, self.start) // of no other keeper since boot
+	name := fmt.Sprintf("dyno-%d-%d", self.PID, self.Start) // of no other keeper since boot
 	g, err := makeGroup(*l.Cgroup, own, name, func(folder string) error { return os.Mkdir(folder, 0o755) })
 	if err != nil {
 		return unplaced(err)
@@ -343,15 +345,15 @@ func (k *keeper) terminate() {
 		k.terminated[k.root] = true
 		_ = unix.Kill(-k.root, unix.SIGTERM)
 	}
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return // the grace period ends in killAll
 	}
 	self := os.Getpid()
 	for _, p := range all {
-		if p.parent == self && p.pid != k.root && !k.terminated[p.pid] {
-			k.terminated[p.pid] = true
-			_ = unix.Kill(p.pid, unix.SIGTERM)
+		if p.Parent == self && p.PID != k.root && !k.terminated[p.PID] {
+			k.terminated[p.PID] = true
+			_ = unix.Kill(p.PID, unix.SIGTERM)
 		}
 	}
 }
@@ -363,12 +365,12 @@ func (k *keeper) killAll() (found bool) {
 	if !k.reaped {
 		_ = unix.Kill(-k.root, unix.SIGKILL)
 	}
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return false
 	}
-	for _, p := range below(all, os.Getpid()) {
-		if p.state != 'Z' && kill(p) == nil {
+	for _, p := range proc.Below(all, os.Getpid()) {
+		if p.State != 'Z' && kill(p) == nil {
 			found = true
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"dyno/proc"
 )
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
@@ -102,11 +104,11 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 // identities pins processes, so that a reused number is not taken for them.
-func identities(t *testing.T, pids []int) []process {
+func identities(t *testing.T, pids []int) []proc.Process {
 	t.Helper()
-	var ps []process
+	var ps []proc.Process
 	for _, pid := range pids {
-		p, err := readProcess(pid)
+		p, err := proc.Read(pid)
 		if err != nil {
 			t.Fatalf("process %d: %v", pid, err)
 		}
@@ -115,10 +117,10 @@ func identities(t *testing.T, pids []int) []process {
 	return ps
 }
 
-func alive(ps []process) (left []int) {
+func alive(ps []proc.Process) (left []int) {
 	for _, p := range ps {
-		if now, err := readProcess(p.pid); err == nil && now.start == p.start && now.state != 'Z' && now.state != 'X' {
-			left = append(left, p.pid)
+		if now, err := proc.Read(p.PID); err == nil && now.Start == p.Start && now.State != 'Z' && now.State != 'X' {
+			left = append(left, p.PID)
 		}
 	}
 	return left

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"dyno/proc"
 )
 
 // owner describes the process that listens on an address ("nginx, pid 4711"), or
@@ -32,20 +34,20 @@ func owner(network, addr string) string {
 	if len(inodes) == 0 {
 		return ""
 	}
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return ""
 	}
 	for _, p := range all {
-		dir := fmt.Sprintf("/proc/%d/fd/", p.pid)
+		dir := fmt.Sprintf("/proc/%d/fd/", p.PID)
 		fds, err := os.ReadDir(dir)
 		if err != nil {
 			continue
 		}
 		for _, fd := range fds {
 			if link, err := os.Readlink(dir + fd.Name()); err == nil && inodes[link] {
-				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid))
-				return fmt.Sprintf("%s, pid %d", bytes.TrimSpace(name), p.pid)
+				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+				return fmt.Sprintf("%s, pid %d", bytes.TrimSpace(name), p.PID)
 			}
 		}
 	}

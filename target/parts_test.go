@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"dyno/proc"
 )
 
 func TestValidateReportsEverything(t *testing.T) {
@@ -199,63 +201,21 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-const statText = "4711 (a) b (c) S 1 4711 4710 0 -1 4194560 1 0 0 0 3 4 5 6 20 0 7 0 81857 3133440 361 18446744073709551615\n"
-
-func TestParseProcess(t *testing.T) {
-	got, err := parseProcess([]byte(statText))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := process{pid: 4711, parent: 1, group: 4711, session: 4710, state: 'S', start: 81857}
-	if got != want {
-		t.Errorf("%+v; want %+v", got, want)
-	}
-}
-
-func FuzzParseProcess(f *testing.F) {
-	for _, s := range []string{statText, "", "1 () R", ")(", "1 (x) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 x"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if p, err := parseProcess(b); err == nil && p.state == 0 {
-			t.Errorf("%+v from %q", p, b)
-		}
-	})
-}
-
-func TestBelow(t *testing.T) {
-	// A cycle cannot be, but a snapshot that is not atomic must not hang.
-	all := []process{
-		{pid: 1, parent: 0}, {pid: 10, parent: 1}, {pid: 11, parent: 10}, {pid: 12, parent: 11},
-		{pid: 20, parent: 1}, {pid: 30, parent: 31}, {pid: 31, parent: 30}, {pid: 13, parent: 10},
-	}
-	var got []int
-	for _, p := range below(all, 10) {
-		got = append(got, p.pid)
-	}
-	if !slices.Equal(got, []int{11, 13, 12}) {
-		t.Errorf("%v", got)
-	}
-	if got := below(all, 30); len(got) > 2 {
-		t.Errorf("a cycle gives %v", got)
-	}
-}
-
 func TestKillIsForOneProcessOnly(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := readProcess(cmd.Process.Pid)
+	p, err := proc.Read(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := p
-	other.start--
+	other.Start--
 	if err := kill(other); err != nil {
 		t.Error(err)
 	}
-	if alive([]process{p}) == nil {
+	if alive([]proc.Process{p}) == nil {
 		t.Error("killed a process that started at another time")
 	}
 	if err := kill(p); err != nil {

@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"dyno/proc"
 )
 
 // Texts as Linux prints them, shortened: separate hierarchies with version 2 beside
@@ -464,7 +466,7 @@ func TestGroupIsRemovedWhenNothingStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, folder := range left { // of other tests, whose keepers live
-		if _, err := readProcess(atoi(t, strings.Split(filepath.Base(folder), "-")[1])); err != nil {
+		if _, err := proc.Read(atoi(t, strings.Split(filepath.Base(folder), "-")[1])); err != nil {
 			t.Errorf("%s is left", folder)
 		}
 	}

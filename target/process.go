@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/proc"
 )
 
 const (
@@ -319,13 +321,13 @@ func (p *Process) failure(reason error, detail string) error {
 // fork while this runs are found by the next pass; the passes are bounded.
 func killSession(session int) {
 	for range 100 {
-		all, err := processes()
+		all, err := proc.All()
 		if err != nil {
 			return
 		}
 		left := false
 		for _, q := range all {
-			if q.session == session && q.pid != session && q.state != 'Z' {
+			if q.Session == session && q.PID != session && q.State != 'Z' {
 				left = true
 				_ = kill(q)
 			}
@@ -415,14 +417,14 @@ func (p *Process) PIDs() ([]int, error) {
 	if isClosed(p.done) {
 		return nil, nil
 	}
-	all, err := processes()
+	all, err := proc.All()
 	if err != nil {
 		return nil, err
 	}
 	var pids []int
-	for _, q := range below(all, p.Keeper()) {
-		if q.state != 'Z' {
-			pids = append(pids, q.pid)
+	for _, q := range proc.Below(all, p.Keeper()) {
+		if q.State != 'Z' {
+			pids = append(pids, q.PID)
 		}
 	}
 	return pids, nil

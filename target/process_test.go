@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"dyno/proc"
 )
 
 func TestMissingProgram(t *testing.T) {
@@ -343,7 +345,7 @@ func TestDaemonIsNotDead(t *testing.T) {
 		Ready: Probe{TCP: addr},
 	})
 	until(t, "the first process has left", func() bool {
-		_, err := readProcess(p.PID())
+		_, err := proc.Read(p.PID())
 		return errors.Is(err, os.ErrNotExist)
 	})
 	var pids []int
@@ -400,23 +402,23 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	keeper := pids[0]
 	// Wait for the whole tree: sh, three sleeps and the shell of the new session
 	// (or two), nginx's master and two workers.
-	var all []process
+	var all []proc.Process
 	until(t, "a tree of eight", func() bool {
-		every, err := processes()
+		every, err := proc.All()
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = below(every, keeper)
+		all = proc.Below(every, keeper)
 		return len(all) >= 8
 	})
 	sessions := make(map[int]bool)
 	for _, p := range all {
-		sessions[p.session] = true
+		sessions[p.Session] = true
 	}
 	if len(sessions) < 4 {
 		t.Errorf("%d sessions; want the keeper's, two by setsid, and nginx's", len(sessions))
 	}
-	k, err := readProcess(keeper)
+	k, err := proc.Read(keeper)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,6 +79,7 @@ func countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial
 		return
 	}
 	if rows[1] == nil || result.Completed == 0 {
+		lack(errors.New("system calls: no request was answered in the stretch of load that they are counted in"))
 		return
 	}
 	// The readings are a little off the window's edges.

@@ -162,6 +162,9 @@ func (p *profiler) end(ctx context.Context) {
 // may take, and says what is still there that was not before.
 func (p *profiler) settle(ctx context.Context, t *rundir.Trial) {
 	p.fetching.Wait()
+	// A target that does not answer may take no longer either.
+	ctx, cancel := context.WithTimeout(ctx, 2*settling)
+	defer cancel()
 	deadline := time.After(settling)
 	for {
 		left := descriptors(p.root) - p.descriptors
@@ -186,7 +189,10 @@ func (p *profiler) settle(ctx context.Context, t *rundir.Trial) {
 		default:
 		}
 		if !over && (left > 0 || len(running) > 0) {
-			time.Sleep(settlingGap)
+			select {
+			case <-time.After(settlingGap):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		if !math.IsNaN(left) {

@@ -411,7 +411,7 @@ func retransmitted(t *testing.T, c *net.TCPConn) (n uint32) {
 func TestRunQueueWaits(t *testing.T) {
 	o := observing(t, DefaultConfig("kernel", os.Getpid()))
 	if o.has&waitTimes == 0 {
-		t.Skip(o.Missing())
+		t.Fatal(o.Missing())
 	}
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {

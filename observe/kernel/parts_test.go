@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"pgregory.net/rapid"
+
+	"dyno/proc"
 )
 
 // Every wait lies in its bucket, and a bucket is no wider than it says.
@@ -94,64 +96,21 @@ func TestQuantile(t *testing.T) {
 	})
 }
 
-const statLine = "17 (a) b (c) S 5 17 17 0 -1 4194564 1 2 3"
-
-func TestParseStat(t *testing.T) {
-	for _, tt := range []struct {
-		text string
-		want process
-		err  string
-	}{
-		{text: statLine, want: process{pid: 17, parent: 5, exiting: true}},
-		{text: "1 (init) S 0 1 1 0 -1 4194560 1", want: process{pid: 1}},
-		{text: "", err: "no name"},
-		{text: ") 1 (", err: "no name"},
-		{text: "x (init) S 0 1 1 0 -1 4194560", err: "stat: pid"},
-		{text: "1 (init) S 0 1 1 0 -1", err: "6 fields"},
-		{text: "1 (init) S x 1 1 0 -1 4194560", err: "stat: parent"},
-		{text: "1 (init) S 0 1 1 0 -1 x", err: "stat: flags"},
-	} {
-		got, err := parseStat([]byte(tt.text))
-		if tt.err == "" && (err != nil || got != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-			t.Errorf("%q: %+v, %v", tt.text, got, err)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte(statLine))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := parseStat(b)
-		if err != nil {
-			return
-		}
-		// Read again from what was understood.
-		flags := 0
-		if p.exiting {
-			flags = exitingFlag
-		}
-		again, err := parseStat(fmt.Appendf(nil, "%d (x) S %d 0 0 0 0 %d", p.pid, p.parent, flags))
-		if err != nil || again != p {
-			t.Errorf("%q: %+v, then %+v, %v", b, p, again, err)
-		}
-	})
-}
-
 func TestBelow(t *testing.T) {
-	p := func(pid, parent int) process { return process{pid: pid, parent: parent} }
+	p := func(pid, parent int) proc.Process { return proc.Process{PID: pid, Parent: parent} }
 	for _, tt := range []struct {
 		name    string
-		all     []process
+		all     []proc.Process
 		known   []int
 		found   []int
 		settled bool
 	}{
-		{"children and theirs", []process{p(1, 0), p(2, 1), p(10, 1), p(11, 10), p(12, 11), p(13, 2)}, nil, []int{11, 12}, true},
-		{"none", []process{p(1, 0), p(10, 1)}, nil, nil, true},
-		{"a parent that died while we looked", []process{p(1, 0), p(10, 1), p(12, 11)}, nil, nil, false},
-		{"a known parent that died", []process{p(1, 0), p(10, 1), p(12, 11)}, []int{11}, []int{12}, true},
-		{"known and elsewhere now", []process{p(1, 0), p(10, 1), p(12, 1), p(13, 12)}, []int{12}, []int{12, 13}, true},
-		{"a circle", []process{p(10, 11), p(11, 10)}, nil, []int{11}, true},
+		{"children and theirs", []proc.Process{p(1, 0), p(2, 1), p(10, 1), p(11, 10), p(12, 11), p(13, 2)}, nil, []int{11, 12}, true},
+		{"none", []proc.Process{p(1, 0), p(10, 1)}, nil, nil, true},
+		{"a parent that died while we looked", []proc.Process{p(1, 0), p(10, 1), p(12, 11)}, nil, nil, false},
+		{"a known parent that died", []proc.Process{p(1, 0), p(10, 1), p(12, 11)}, []int{11}, []int{12}, true},
+		{"known and elsewhere now", []proc.Process{p(1, 0), p(10, 1), p(12, 1), p(13, 12)}, []int{12}, []int{12, 13}, true},
+		{"a circle", []proc.Process{p(10, 11), p(11, 10)}, nil, []int{11}, true},
 	} {
 		known := make(map[int]bool)
 		for _, pid := range tt.known {

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"syscall"
+
+	"dyno/loopback"
 )
 
 // MaxBytes bounds an answer.
@@ -33,15 +32,11 @@ func NewSource(address string, remote bool) (*Source, error) {
 	if err := checkURL(address); err != nil {
 		return nil, err
 	}
-	dialer := net.Dialer{}
-	if !remote {
-		dialer.Control = loopbackOnly
-	}
 	return &Source{
 		url: address,
 		client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 1},
+			Transport:     &http.Transport{DialContext: loopback.Dialer(remote).DialContext, DisableCompression: true, MaxIdleConnsPerHost: 1},
 		},
 	}, nil
 }
@@ -53,14 +48,6 @@ func checkURL(address string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%q: %w", address, err)
-	}
-	return nil
-}
-
-// loopbackOnly refuses to connect to another machine.
-func loopbackOnly(_, address string, _ syscall.RawConn) error {
-	if a, err := netip.ParseAddrPort(address); err != nil || !a.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("%s is no loopback address", address)
 	}
 	return nil
 }

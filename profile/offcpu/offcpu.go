@@ -193,7 +193,7 @@ func (p *Profiler) detach() (err error) {
 // Stop ends watching, once, and makes the profile. The processes should still be there:
 // what they have mapped is read now.
 func (p *Profiler) Stop() (*Result, error) {
-	now := monotonic()
+	now := stack.Now()
 	duration := time.Since(p.began)
 	detached := p.detach()
 	r, err := p.result(now, duration)
@@ -305,15 +305,6 @@ func parseFormat(text []byte) format {
 		}
 	}
 	return f
-}
-
-// monotonic is the clock that eBPF programs read.
-func monotonic() uint64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // never: it is one of the system's clocks
-	}
-	return uint64(ts.Nano())
 }
 
 // addresses returns the stack in a value of the map of stacks.

@@ -40,7 +40,7 @@ func newFollower(root int, period int64, symbols *symbol.Cache) *follower {
 // scan reads the processes below the root.
 func (f *follower) scan() {
 	for _, pid := range stack.Below(f.root) {
-		at := monotonic()
+		at := stack.Now()
 		p, err := stack.ReadProcess(pid)
 		if err != nil { // it has gone, or is not ours to read: samples without names
 			p = stack.NewProcess(pid)

@@ -41,16 +41,16 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	pprof "github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
+
+	"dyno/proc"
 	"dyno/profile"
 	"dyno/profile/stack"
 	"dyno/profile/symbol"
-
-	pprof "github.com/google/pprof/profile"
-	"golang.org/x/sys/unix"
 )
 
 // Bounds of Config.
@@ -282,7 +282,11 @@ func (s *Sampler) openPerThread(kernel bool) error {
 	for fresh := true; fresh; {
 		fresh = false
 		for _, p := range append(stack.Below(s.config.Root), s.config.Root) {
-			for _, tid := range threads(p) {
+			tids, err := proc.Threads(p)
+			if err != nil {
+				continue // it is gone
+			}
+			for _, tid := range tids {
 				if seen[tid] {
 					continue
 				}
@@ -350,7 +354,7 @@ func (s *Sampler) run() {
 		case <-t.C:
 			// Records with a time before now are in the rings, bar those that a CPU is
 			// writing this moment.
-			horizon := monotonic() - uint64(settle)
+			horizon := stack.Now() - uint64(settle)
 			if err := s.read(); err != nil && failed == nil {
 				failed = err
 			}
@@ -440,27 +444,4 @@ func parseCPUs(list string) ([]int, error) {
 		}
 	}
 	return cpus, nil
-}
-
-// monotonic returns the time as the kernel stamps records.
-func monotonic() uint64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // never: it is one of the system's clocks
-	}
-	return uint64(ts.Nano())
-}
-
-// threads returns the threads of a process.
-func threads(pid int) (tids []int) {
-	names, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	if err != nil {
-		return nil
-	}
-	for _, n := range names {
-		if tid, err := strconv.Atoi(n.Name()); err == nil {
-			tids = append(tids, tid)
-		}
-	}
-	return tids
 }

@@ -1,45 +1,29 @@
 package stack
 
 import (
-	"os"
-	"strconv"
-	"strings"
+	"golang.org/x/sys/unix"
+
+	"dyno/proc"
 )
 
 // Below returns the processes below root, parents first, as far as /proc shows them.
-func Below(root int) []int {
-	names, err := os.ReadDir("/proc")
+func Below(root int) (pids []int) {
+	all, err := proc.All()
 	if err != nil {
 		return nil
 	}
-	children := map[int][]int{}
-	for _, n := range names {
-		pid, err := strconv.Atoi(n.Name())
-		if err != nil {
-			continue
-		}
-		if parent, ok := parentOf(pid); ok {
-			children[parent] = append(children[parent], pid)
-		}
+	for _, p := range proc.Below(all, root) {
+		pids = append(pids, p.PID)
 	}
-	found := children[root]
-	for i := 0; i < len(found); i++ { // found grows; a process has one parent, so it ends
-		found = append(found, children[found[i]]...)
-	}
-	return found
+	return pids
 }
 
-// parentOf reads the second field after the name, which is in parentheses and may
-// hold some itself (proc_pid_stat(5)).
-func parentOf(pid int) (int, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
+// Now returns the time, in nanoseconds, as the kernel stamps records and as eBPF
+// programs read it.
+func Now() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // never: it is one of the system's clocks
 	}
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 2 {
-		return 0, false
-	}
-	parent, err := strconv.Atoi(f[1])
-	return parent, err == nil
+	return uint64(ts.Nano())
 }
