@@ -34,7 +34,11 @@ type Config struct {
 	Think    pace.Think // closed loop only; default none
 	Seed     uint64     // of think times and of back-off jitter
 
-	Connections int    // closed loop: the number of users; open loop: the most there may be. Default 1
+	// Connections is the number of users of a closed loop, and the most there may be
+	// of an open loop. Default 1; with Subscribers and without a Schedule, none.
+	Connections int
+	// Subscribers receive events beside the requests. Default none.
+	Subscribers *Subscribers
 	Requests    uint64 // end after so many requests of the window; default no such limit
 
 	// MaxWaiting bounds the requests of an open loop that wait for a
@@ -94,7 +98,11 @@ func (c Config) withDefaults() Config {
 	if c.Network == "" {
 		c.Network = "tcp"
 	}
-	if c.Connections == 0 {
+	if c.Subscribers != nil {
+		s := c.Subscribers.withDefaults()
+		c.Subscribers = &s
+	}
+	if c.Connections == 0 && (c.Subscribers == nil || c.Schedule != nil) {
 		c.Connections = 1
 	}
 	if c.MaxWaiting == 0 {
@@ -109,6 +117,14 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxBackoff, time.Second)
 	def(&c.Interval, time.Second)
 	return c
+}
+
+// carried is how many connections there are to share among the workers.
+func (c Config) carried() int {
+	if c.Subscribers == nil {
+		return c.Connections
+	}
+	return max(c.Connections, c.Subscribers.Count)
 }
 
 // Validate reports every fault of the configuration at once.
@@ -130,17 +146,29 @@ func (c Config) Validate() error {
 	default:
 		fault("network %q: want tcp, tcp4, tcp6 or unix", c.Network)
 	}
-	if c.NewClients == nil {
+	fewest := 1
+	if c.Subscribers != nil && c.Schedule == nil {
+		fewest = 0
+	}
+	if c.NewClients == nil && c.Connections > 0 {
 		fault("clients: want a maker of clients")
 	}
-	if c.Connections < 1 || c.Connections > MaxConnections {
-		fault("connections %d: want 1 to %d", c.Connections, MaxConnections)
+	if c.Connections < fewest || c.Connections > MaxConnections {
+		fault("connections %d: want %d to %d", c.Connections, fewest, MaxConnections)
 	}
 	if c.Workers < 1 || c.Workers > MaxWorkers {
 		fault("workers %d: want 1 to %d", c.Workers, MaxWorkers)
 	}
-	if c.Workers > c.Connections {
-		fault("workers %d: want at most one per connection, of which there are %d", c.Workers, c.Connections)
+	if n := c.carried(); c.Workers > n {
+		fault("workers %d: want at most one per connection, of which there are %d", c.Workers, n)
+	}
+	if c.Subscribers != nil {
+		if err := c.Subscribers.validate(); err != nil {
+			faults = append(faults, err)
+		}
+		if c.Requests > 0 {
+			fault("requests %d: want none, as the window of subscribers is a length of time", c.Requests)
+		}
 	}
 	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
 		fault("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)

@@ -33,10 +33,27 @@ const (
 	// Connect is the time to open a connection. Connections belong to no
 	// request, so those of the warm-up are recorded too.
 	ConnectTime
+	// Opening runs from the beginning of a subscriber's connecting to the end of the
+	// response's head. Subscriptions are opened before the window too, so that all
+	// are recorded.
+	Opening
+	// FirstEvent runs from the write of a subscription to its first event. All are
+	// recorded.
+	FirstEvent
+	// EventGap runs from one event of a subscriber to the next, which arrived in the
+	// window.
+	EventGap
+	// Delivery runs from an event's stamp, which is when its publication was due,
+	// until its last byte was read. It holds the events that arrived in the window.
+	// Where the stamp is of another machine, it is off by the clocks' difference.
+	Delivery
 	Tags // the number of tags
 )
 
-var tagNames = [Tags]string{"response", "service", "send_lag", "generator_lag", "first_byte", "failed", "connect"}
+var tagNames = [Tags]string{
+	"response", "service", "send_lag", "generator_lag", "first_byte", "failed", "connect",
+	"opening", "first_event", "event_gap", "delivery",
+}
 
 // String returns the tag's name as it stands in latency.hlog.
 func (t Tag) String() string {
@@ -134,6 +151,7 @@ type Interval struct {
 	Start, Length time.Duration         // from the beginning of the warm-up
 	Completed     uint64                // good responses that ended in it, of the warm-up too
 	Failed        uint64                // requests that failed in it, of the warm-up too
+	Delivered     uint64                // events that arrived in it, of the warm-up too; slow subscribers' not
 	Latency       [Tags]*hist.Histogram // of the window's requests; nil where empty
 }
 
@@ -154,6 +172,7 @@ type Result struct {
 	Failures  map[string]uint64 // failures by text, the first 32 texts
 
 	Connections Connections
+	Streams     Streams       // the zero value without subscribers
 	Process     CPUTime       // this process, over the window
 	Workers     CPUTime       // its workers, over the window
 	Spun        time.Duration // the part of the workers' time that was spent polling before a start
@@ -165,4 +184,13 @@ func (r *Result) Throughput() float64 {
 		return 0
 	}
 	return float64(r.Completed) / r.Window.Seconds()
+}
+
+// Deliveries returns events per second of the window, over all subscribers that are
+// not slow.
+func (r *Result) Deliveries() float64 {
+	if r.Window <= 0 {
+		return 0
+	}
+	return float64(r.Streams.Delivered) / r.Window.Seconds()
 }

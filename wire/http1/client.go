@@ -130,6 +130,39 @@ func (c *Client) End() error {
 // at any place, the same bytes give the same outcome. Bytes that arrive while no
 // request is under way are refused with ErrUnsolicited.
 func (c *Client) Response(p []byte) (n int, done bool, err error) {
+	return c.advance(p, false)
+}
+
+// Content is Response for those who want the content: it stops before each stretch
+// of it. The first size bytes of p[n:] are content, which the caller uses up by Take
+// in one go or several before it calls Content again. Without content in p, size is 0
+// and n, done and err are as of Response.
+func (c *Client) Content(p []byte) (n, size int, done bool, err error) {
+	n, done, err = c.advance(p, true)
+	if !done && err == nil && n < len(p) {
+		size = int(min(int64(len(p)-n), c.left))
+	}
+	return n, size, done, err
+}
+
+// Take uses up n bytes of content that Content announced.
+func (c *Client) Take(n int) {
+	c.left -= int64(n)
+	c.body += int64(n)
+}
+
+// HasHead tells whether the final response's header is complete, so that Status and
+// EventStream speak of it.
+func (c *Client) HasHead() bool {
+	return c.head.status >= 200 && c.state != inStatus && c.state != inHeader
+}
+
+// EventStream tells whether the response's media type is text/event-stream.
+func (c *Client) EventStream() bool { return c.head.seen&sawEvents != 0 }
+
+// advance consumes the next bytes of the response, up to the next stretch of content
+// if asked to stop there.
+func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 	begin := -1 // where in p the current header block began; -1: earlier
 	for {
 		switch c.state {
@@ -212,6 +245,9 @@ func (c *Client) Response(p []byte) (n int, done bool, err error) {
 			c.enterBody()
 
 		case inBody:
+			if stop && c.left > 0 && n < len(p) {
+				return n, false, nil
+			}
 			n += c.take(p[n:])
 			if c.left > 0 {
 				return n, false, nil
@@ -219,6 +255,9 @@ func (c *Client) Response(p []byte) (n int, done bool, err error) {
 			return c.finish(n, len(p))
 
 		case inStream:
+			if stop && c.left > 0 && n < len(p) {
+				return n, false, nil
+			}
 			n += c.take(p[n:])
 			if n < len(p) {
 				return c.fail(n, ErrBodyTooLarge)
@@ -251,6 +290,9 @@ func (c *Client) Response(p []byte) (n int, done bool, err error) {
 			}
 
 		case inChunk:
+			if stop && c.left > 0 && n < len(p) {
+				return n, false, nil
+			}
 			n += c.take(p[n:])
 			if c.left > 0 {
 				return n, false, nil

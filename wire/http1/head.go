@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"bytes"
 	"math"
 
 	"dyno/wire"
@@ -37,6 +38,7 @@ const (
 	sawChunked                  // whose last coding so far is chunked
 	sawClose                    // Connection: close
 	sawKeep                     // Connection: keep-alive
+	sawEvents                   // Content-Type: text/event-stream
 )
 
 const versionPrefix = "HTTP/1."
@@ -116,12 +118,17 @@ func (h *head) field(line []byte) *wire.Error {
 	return h.meaning(name, value)
 }
 
-// meaning takes note of the three fields that frame.
+// meaning takes note of the three fields that frame, and of the media type that makes
+// a response a stream of events.
 func (h *head) meaning(name, value []byte) *wire.Error {
 	switch len(name) {
 	case len("connection"):
 		if equalFold(name, "Connection") {
 			h.seen |= connection(value)
+		}
+	case len("content-type"):
+		if equalFold(name, "Content-Type") && isEventStream(value) {
+			h.seen |= sawEvents
 		}
 	case len("content-length"):
 		if equalFold(name, "Content-Length") {
@@ -176,6 +183,13 @@ func connection(list []byte) (s seen) {
 		}
 	}
 	return s
+}
+
+// isEventStream tells whether a Content-Type's value has the media type of an event
+// stream, whatever its parameters (RFC 9110, section 8.3.1).
+func isEventStream(value []byte) bool {
+	essence, _, _ := bytes.Cut(value, []byte(";"))
+	return equalFold(trimSpace(essence), "text/event-stream")
 }
 
 // contentLength accepts the same number several times, as RFC 9110, section 8.6
