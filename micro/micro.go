@@ -1,7 +1,8 @@
 // Package micro holds small programs that show what a load test cannot: what a
 // hand-off between threads costs and one between goroutines, how much memory a
 // parked one takes and how many there can be, what locks cost under contention,
-// what pinning does, and how models of input and output rank.
+// what pinning does, how models of input and output rank, and what socket options
+// do.
 //
 // Each program is a plain configuration with Validate and Run. Run does one
 // measurement and returns its figures; repeating it, interleaved with others and

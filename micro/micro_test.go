@@ -377,3 +377,62 @@ func TestField(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The kernel doubles what it is asked for and bounds it.
+func TestBuffers(t *testing.T) {
+	names := []string{"asked_bytes", "send_bytes", "receive_bytes", "send_limit_bytes", "receive_limit_bytes", "send_ratio", "receive_ratio"}
+	small := measure(t, Buffers{Bytes: 64 << 10}, names...)
+	for _, side := range []string{"send", "receive"} {
+		if small[side+"_limit_bytes"] >= 64<<10 && small[side+"_ratio"] != 2 {
+			t.Errorf("%s: asked for 64 KiB, have %v", side, small[side+"_bytes"])
+		}
+	}
+	large := measure(t, Buffers{Bytes: 1 << 30}, names...)
+	for _, side := range []string{"send", "receive"} {
+		if limit := large[side+"_limit_bytes"]; limit < 1<<30 && large[side+"_bytes"] != 2*limit {
+			t.Errorf("%s: bounded by %v, have %v", side, limit, large[side+"_bytes"])
+		}
+	}
+}
+
+func TestNoDelay(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		r := measure(t, NoDelay{On: on, Parts: 2, Bytes: 10, Duration: moment}, "mean_seconds", "deviation_seconds?", "largest_seconds", "round_trips")
+		if r["largest_seconds"] < r["mean_seconds"] {
+			t.Errorf("no delay %v: %v", on, r)
+		}
+	}
+}
+
+// A peer that fell silent is noticed by the probes, whosever values they go by, and
+// by nothing else.
+func TestKeepAlive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the kernel's timers, which count in seconds")
+	}
+	const wait = 5 * time.Second
+	for _, c := range []struct {
+		name string
+		KeepAlive
+		detected float64
+	}{
+		{"of the socket", KeepAlive{On: true, Idle: 1, Interval: 1, Count: 1, Wait: wait}, 1},
+		{"of the kernel", KeepAlive{On: true, KernelIdle: 1, KernelInterval: 1, KernelCount: 1, Wait: wait}, 1},
+		{"of the kernel, off", KeepAlive{KernelIdle: 1, KernelInterval: 1, KernelCount: 1, Wait: wait}, 0},
+		{"as it is", KeepAlive{On: true, Wait: time.Second}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r, err := c.Run(t.Context())
+			if errors.Is(err, unix.EPERM) {
+				t.Skip("may not make a network namespace: " + err.Error())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r["detected"] != c.detected {
+				t.Errorf("%v, want %v", r, c.detected)
+			}
+		})
+	}
+}

@@ -13,7 +13,7 @@ import (
 func (a *app) microCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "micro",
-		Short: "Measure what a load test cannot: switches, stacks, locks, pinning, models of I/O",
+		Short: "Measure what a load test cannot: switches, stacks, locks, pinning, models of I/O, socket options",
 		Long: `Each program measures one thing once and prints its figures as one line of JSON.
 An experiment with "protocol: program" repeats and interleaves them.`,
 		Args: cobra.ArbitraryArgs,
@@ -59,6 +59,28 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.StringVar(&io.Model, "model", io.Model, "blocking, polling, multiplexing or asynchronous")
 	f.IntVar(&io.Connections, "connections", io.Connections, "how many, with one message outstanding on each")
 	f.DurationVar(&io.Duration, "duration", io.Duration, "how long to measure")
+
+	buffers := micro.Buffers{Bytes: 64 << 10}
+	f = a.program(cmd, "buffers", "The socket buffers that the kernel gives, of those asked for", func() micro.Program { return buffers })
+	f.IntVar(&buffers.Bytes, "bytes", buffers.Bytes, "how large a buffer to ask for, of each kind")
+
+	delay := micro.NoDelay{On: true, Parts: 2, Bytes: 50, Duration: second}
+	f = a.program(cmd, "nodelay", "Round trips of messages written in parts, with Nagle's algorithm or without", func() micro.Program { return delay })
+	f.BoolVar(&delay.On, "on", delay.On, "TCP_NODELAY")
+	f.IntVar(&delay.Parts, "parts", delay.Parts, "writes per message")
+	f.IntVar(&delay.Bytes, "bytes", delay.Bytes, "per part")
+	f.DurationVar(&delay.Duration, "duration", delay.Duration, "how long to measure")
+
+	alive := micro.KeepAlive{On: true, Wait: 5 * second}
+	f = a.program(cmd, "keepalive", "How long a connection takes to notice that its peer has fallen silent", func() micro.Program { return alive })
+	f.BoolVar(&alive.On, "on", alive.On, "SO_KEEPALIVE")
+	f.IntVar(&alive.Idle, "idle", alive.Idle, "TCP_KEEPIDLE, in seconds; 0 leaves it to the kernel's setting")
+	f.IntVar(&alive.Interval, "interval", alive.Interval, "TCP_KEEPINTVL, in seconds; 0 likewise")
+	f.IntVar(&alive.Count, "count", alive.Count, "TCP_KEEPCNT; 0 likewise")
+	f.IntVar(&alive.KernelIdle, "kernel-idle", alive.KernelIdle, "tcp_keepalive_time, in seconds, in a network namespace of its own; 0 leaves it")
+	f.IntVar(&alive.KernelInterval, "kernel-interval", alive.KernelInterval, "tcp_keepalive_intvl, likewise")
+	f.IntVar(&alive.KernelCount, "kernel-count", alive.KernelCount, "tcp_keepalive_probes, likewise")
+	f.DurationVar(&alive.Wait, "wait", alive.Wait, "how long the peer is silent")
 	return cmd
 }
 

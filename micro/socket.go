@@ -1,0 +1,392 @@
+package micro
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Buffers asks for socket buffers and reads back what the kernel gave. It bounds what
+// is asked by net.core.wmem_max and rmem_max and doubles it, for its own bookkeeping
+// (socket(7), SO_SNDBUF and SO_RCVBUF).
+//
+// Figures: asked_bytes; send_bytes and receive_bytes as read back; send_limit_bytes
+// and receive_limit_bytes, the kernel's bounds; send_ratio and receive_ratio, of what
+// was read back to what was asked.
+type Buffers struct {
+	Bytes int
+}
+
+// Validate reports all faults at once.
+func (b Buffers) Validate() error { return within("bytes", b.Bytes, 1, 1<<30) }
+
+// Run asks once.
+func (b Buffers) Run(ctx context.Context) (Result, error) {
+	if err := errors.Join(b.Validate(), interrupted(ctx)); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	defer unix.Close(fd)
+	r := Result{"asked_bytes": float64(b.Bytes)}
+	for _, side := range []struct {
+		name   string
+		option int
+		limit  string
+	}{
+		{"send", unix.SO_SNDBUF, "wmem_max"},
+		{"receive", unix.SO_RCVBUF, "rmem_max"},
+	} {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, side.option, b.Bytes); err != nil {
+			return nil, fmt.Errorf("ask for a %s buffer of %d bytes: %w", side.name, b.Bytes, err)
+		}
+		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, side.option)
+		if err != nil {
+			return nil, fmt.Errorf("read the %s buffer back: %w", side.name, err)
+		}
+		limit, err := readSetting("core/" + side.limit)
+		if err != nil {
+			return nil, err
+		}
+		r[side.name+"_bytes"] = float64(got)
+		r[side.name+"_limit_bytes"] = float64(limit)
+		r[side.name+"_ratio"] = float64(got) / float64(b.Bytes)
+	}
+	return r, nil
+}
+
+// settings is where the kernel shows what holds in the caller's network namespace.
+const settings = "/proc/sys/net/"
+
+func readSetting(name string) (int, error) {
+	text, err := os.ReadFile(settings + name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// NoDelay measures the round trip of a message that is written in parts, over
+// loopback, with Nagle's algorithm and without (RFC 896; TCP_NODELAY in tcp(7)). With
+// it, a second small part waits until the first is acknowledged, and the receiver
+// puts acknowledgements off.
+//
+// Figures: mean_seconds, deviation_seconds (the standard deviation) and
+// largest_seconds of a round trip; round_trips.
+type NoDelay struct {
+	On       bool // TCP_NODELAY
+	Parts    int  // writes per message
+	Bytes    int  // per part
+	Duration time.Duration
+}
+
+// Validate reports all faults at once.
+func (n NoDelay) Validate() error {
+	return errors.Join(within("parts", n.Parts, 1, 100), within("bytes", n.Bytes, 1, 64<<10), validDuration(n.Duration))
+}
+
+// Run sends messages for the duration, one after the other.
+func (n NoDelay) Run(ctx context.Context) (Result, error) {
+	if err := n.Validate(); err != nil {
+		return nil, err
+	}
+	near, far, err := pair(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer near.Close()
+	message := n.Parts * n.Bytes
+	echoed := make(chan error, 1)
+	go func() {
+		defer far.Close()
+		echoed <- answerWhole(far, message)
+	}()
+	if err := near.SetNoDelay(n.On); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(n.Duration)
+	// Whoever waits for an answer then has waited long enough for any of them.
+	_ = near.SetDeadline(deadline.Add(10 * time.Second))
+	part, answer := make([]byte, n.Bytes), make([]byte, message)
+	var count, sum, squares, largest float64
+	for time.Now().Before(deadline) && ctx.Err() == nil {
+		began := time.Now()
+		for range n.Parts {
+			if _, err := near.Write(part); err != nil {
+				return nil, fmt.Errorf("write: %w", err)
+			}
+		}
+		if err := readWhole(near, answer); err != nil {
+			return nil, fmt.Errorf("read: %w", err)
+		}
+		took := time.Since(began).Seconds()
+		count, sum, squares, largest = count+1, sum+took, squares+took*took, max(largest, took)
+	}
+	if err := interrupted(ctx); err != nil {
+		return nil, err
+	}
+	if err := near.CloseWrite(); err != nil {
+		return nil, err
+	}
+	if err := <-echoed; err != nil {
+		return nil, fmt.Errorf("echo: %w", err)
+	}
+	if count == 0 {
+		return nil, errNothing
+	}
+	mean := sum / count
+	return Result{
+		"mean_seconds":      mean,
+		"deviation_seconds": math.Sqrt(max(0, squares/count-mean*mean)),
+		"largest_seconds":   largest,
+		"round_trips":       count,
+	}, nil
+}
+
+// answerWhole answers each message with as many bytes in one write, until the peer
+// has no more to send.
+func answerWhole(c *net.TCPConn, message int) error {
+	b := make([]byte, message)
+	for {
+		err := readWhole(c, b)
+		if errors.Is(err, errEnded) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+}
+
+var errEnded = errors.New("the peer has no more to send")
+
+// readWhole fills b; errEnded before its first byte is the orderly end.
+func readWhole(c *net.TCPConn, b []byte) error {
+	for filled := 0; filled < len(b); {
+		n, err := c.Read(b[filled:])
+		filled += n
+		switch {
+		case err == nil:
+		case filled == 0 && n == 0 && errors.Is(err, io.EOF):
+			return errEnded
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// pair returns both ends of a TCP connection over loopback.
+func pair(ctx context.Context) (near, far *net.TCPConn, err error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp4", l.Addr().String())
+	if err != nil {
+		return nil, nil, err
+	}
+	peer, err := l.Accept()
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return c.(*net.TCPConn), peer.(*net.TCPConn), nil
+}
+
+// KeepAlive measures how long a connection takes to notice that its peer has fallen
+// silent: the peer's socket drops all that arrives, as a host does that has lost its
+// network. Probes begin after an idle time and go out at an interval, a number of
+// times; the socket's own values stand before the kernel's (tcp(7), TCP_KEEPIDLE,
+// TCP_KEEPINTVL and TCP_KEEPCNT; tcp_keepalive_time, _intvl and _probes).
+//
+// Kernel values are set in a network namespace of the program's own, which takes the
+// right to make one.
+//
+// Figures: detected, 1 or 0; detected_seconds, how long that took, or else Wait.
+type KeepAlive struct {
+	On                         bool // SO_KEEPALIVE
+	Idle, Interval, Count      int  // of the socket, the first two in seconds; 0: not set
+	KernelIdle, KernelInterval int  // of the kernel, in seconds; 0: as they are
+	KernelCount                int
+	Wait                       time.Duration // how long the peer is silent
+}
+
+// Validate reports all faults at once.
+func (k KeepAlive) Validate() error {
+	var errs []error
+	for _, v := range []struct {
+		field string
+		value int
+	}{
+		{"idle", k.Idle}, {"interval", k.Interval}, {"count", k.Count},
+		{"kernel idle", k.KernelIdle}, {"kernel interval", k.KernelInterval}, {"kernel count", k.KernelCount},
+	} {
+		errs = append(errs, within(v.field, v.value, 0, 127)) // TCP_KEEPCNT takes no more
+	}
+	if !k.On && (k.Idle > 0 || k.Interval > 0 || k.Count > 0) {
+		errs = append(errs, errors.New("idle, interval and count of the socket: want none while SO_KEEPALIVE is off"))
+	}
+	if err := validDuration(k.Wait); err != nil {
+		errs = append(errs, fmt.Errorf("wait: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// Run opens a connection, silences its peer and waits.
+func (k KeepAlive) Run(ctx context.Context) (Result, error) {
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
+	type outcome struct {
+		Result
+		error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		// Not unlocked: a thread in a namespace of its own must not run anything else.
+		runtime.LockOSThread()
+		r, err := k.wait(ctx)
+		done <- outcome{r, err}
+	}()
+	o := <-done
+	return o.Result, o.error
+}
+
+func (k KeepAlive) wait(ctx context.Context) (Result, error) {
+	if err := k.enterNamespace(); err != nil {
+		return nil, err
+	}
+	near, far, err := silentPair()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(near)
+	defer unix.Close(far)
+	set := func(level, option, value int) {
+		if err == nil && value > 0 {
+			err = os.NewSyscallError("setsockopt", unix.SetsockoptInt(near, level, option, value))
+		}
+	}
+	if k.On {
+		set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
+	}
+	set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, k.Idle)
+	set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, k.Interval)
+	set(unix.IPPROTO_TCP, unix.TCP_KEEPCNT, k.Count)
+	if err != nil {
+		return nil, err
+	}
+	// The peer is silent from here on.
+	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}
+	program := unix.SockFprog{Len: 1, Filter: &drop[0]}
+	if err := unix.SetsockoptSockFprog(far, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program); err != nil {
+		return nil, fmt.Errorf("silence the peer: %w", err)
+	}
+	began := time.Now()
+	for {
+		left := k.Wait - time.Since(began)
+		if left <= 0 || ctx.Err() != nil {
+			break
+		}
+		fds := []unix.PollFd{{Fd: int32(near)}} //nolint:gosec // a descriptor
+		n, err := unix.Poll(fds, int(min(left, 100*time.Millisecond).Milliseconds())+1)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return nil, fmt.Errorf("poll: %w", err)
+		}
+		if n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0 {
+			return Result{"detected": 1, "detected_seconds": time.Since(began).Seconds()}, interrupted(ctx)
+		}
+	}
+	return Result{"detected": 0, "detected_seconds": k.Wait.Seconds()}, interrupted(ctx)
+}
+
+// enterNamespace puts the calling thread into a network namespace with the kernel's
+// values as asked for; nowhere where none is.
+func (k KeepAlive) enterNamespace() error {
+	if k.KernelIdle == 0 && k.KernelInterval == 0 && k.KernelCount == 0 {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make a network namespace for the kernel's values: %w", err)
+	}
+	if err := raiseLoopback(); err != nil {
+		return fmt.Errorf("raise the namespace's loopback: %w", err)
+	}
+	for name, value := range map[string]int{
+		"tcp_keepalive_time": k.KernelIdle, "tcp_keepalive_intvl": k.KernelInterval, "tcp_keepalive_probes": k.KernelCount,
+	} {
+		if value == 0 {
+			continue
+		}
+		if err := os.WriteFile(settings+"ipv4/"+name, []byte(strconv.Itoa(value)), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func raiseLoopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, request); err != nil {
+		return err
+	}
+	request.SetUint16(request.Uint16() | unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}
+
+// silentPair returns both ends of a connection in the calling thread's namespace. Go's
+// own sockets could be made by another thread, in another.
+func silentPair() (near, far int, err error) {
+	near, far = -1, -1
+	listener, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return near, far, fmt.Errorf("socket: %w", err)
+	}
+	defer unix.Close(listener)
+	address := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+	if err := errors.Join(unix.Bind(listener, address), unix.Listen(listener, 1)); err != nil {
+		return near, far, fmt.Errorf("listen: %w", err)
+	}
+	at, err := unix.Getsockname(listener)
+	if err != nil {
+		return near, far, fmt.Errorf("listen: %w", err)
+	}
+	if near, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return near, far, fmt.Errorf("socket: %w", err)
+	}
+	if err = unix.Connect(near, at); err == nil {
+		far, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC)
+	}
+	if err != nil {
+		unix.Close(near)
+		return -1, -1, fmt.Errorf("connect: %w", err)
+	}
+	return near, far, nil
+}
