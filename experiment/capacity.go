@@ -54,6 +54,8 @@ func (i *inspector) capacity(e *Experiment) {
 // searched judges a load whose rate the search sets.
 func (i *inspector) searched(l *Load) {
 	switch {
+	case l.Subscribers != nil && l.Publish == nil:
+		i.fault("load.publish", "is missing: a search for capacity sets the rate of publishing", "such as publish: {path: /publish} with open: {}")
 	case l.Closed != nil:
 		i.fault("load.closed", "a search for capacity sets the rate of an open load", "open: {}")
 	case l.Open == nil: // reported as for any load

@@ -288,6 +288,7 @@ func (v *view) load(n, short *node, l *Load) {
 	}
 	v.size(n.get("payload"), &l.Payload)
 	v.text(n.get("framing"), &l.Framing)
+	v.streams(n, l)
 	if closed := n.get("closed"); closed != nil {
 		l.Closed = &Closed{Think: Think{Distribution: ThinkNone}}
 		v.integer(closed.get("connections"), &l.Closed.Connections)
@@ -303,6 +304,7 @@ func (v *view) load(n, short *node, l *Load) {
 	}
 	v.duration(n.get("timeout"), &l.Timeout)
 	v.duration(n.get("connect_timeout"), &l.ConnectTimeout)
+	v.duration(n.get("reconnect").get("min_backoff"), &l.Reconnect.MinBackoff)
 	v.duration(n.get("reconnect").get("max_backoff"), &l.Reconnect.MaxBackoff)
 	auto := false
 	for _, source := range []*node{n.get("warmup"), short.get("warmup"), v.setting("warmup", "load.warmup")} {
@@ -343,12 +345,49 @@ func (v *view) request(n *node, r *Request) {
 	v.text(n.get("path"), &r.Path)
 	v.text(n.get("body"), &r.Body)
 	v.file(n.get("body_file"), &r.BodyFile)
-	if headers := n.get("headers"); headers != nil {
-		for _, k := range headers.keys {
-			h := Header{Name: k.name}
-			v.text(k.value, &h.Value)
-			r.Headers = append(r.Headers, h)
+	r.Headers = v.headers(n.get("headers"), r.Headers)
+}
+
+func (v *view) headers(n *node, into []Header) []Header {
+	if n == nil {
+		return into
+	}
+	for _, k := range n.keys {
+		h := Header{Name: k.name}
+		v.text(k.value, &h.Value)
+		into = append(into, h)
+	}
+	return into
+}
+
+// streams reads the subscribers of a load and what is published to them.
+func (v *view) streams(n *node, l *Load) {
+	if subscribers := n.get("subscribers"); subscribers != nil {
+		if l.Subscribers == nil {
+			l.Subscribers = DefaultSubscribers()
 		}
+		s := l.Subscribers
+		v.integer(subscribers.get("connections"), &s.Connections)
+		v.rate(subscribers.get("ramp"), &s.Ramp)
+		v.integer(subscribers.get("topics"), &s.Topics)
+		v.boolean(subscribers.get("resume"), &s.Resume)
+		v.text(subscribers.get("gap_event"), &s.GapEvent)
+		v.size(subscribers.get("receive_buffer"), &s.ReceiveBuffer)
+		s.Headers = v.headers(subscribers.get("headers"), s.Headers)
+		if slow := subscribers.get("slow"); slow != nil {
+			s.Slow = &Slow{}
+			v.integer(slow.get("connections"), &s.Slow.Connections)
+			v.size(slow.get("rate"), &s.Slow.Rate)
+		}
+	}
+	if publish := n.get("publish"); publish != nil {
+		l.Publish = DefaultPublish()
+		p := l.Publish
+		v.text(publish.get("path"), &p.Path)
+		v.size(publish.get("size"), &p.Size)
+		v.text(publish.get("form"), &p.Form)
+		v.text(publish.get("topic"), &p.Topic)
+		p.Headers = v.headers(publish.get("headers"), p.Headers)
 	}
 }
 
@@ -473,6 +512,9 @@ func DefaultVariant(protocol string) Variant {
 		v.Load.Request = &Request{Method: "GET"}
 	case TCP:
 		v.Load.Payload, v.Load.Framing = 64, FramingEcho
+	case SSE:
+		v.Load.Subscribers = DefaultSubscribers()
+		v.Load.Reconnect = Reconnect{MinBackoff: time.Second, MaxBackoff: 64 * time.Second}
 	case Program:
 		v.Target.Ready.Kind, v.Target.Timeout = ReadyNone, 5*time.Minute
 		v.Load, v.Observe = Load{}, Observe{}
@@ -485,14 +527,25 @@ func DefaultOpen() *Open {
 	return &Open{Arrivals: ArrivalsConstant, MaxConnections: 500, MaxWaiting: 65_536}
 }
 
+// DefaultSubscribers returns subscribers that lack only their number.
+func DefaultSubscribers() *Subscribers {
+	return &Subscribers{Topics: 1, Resume: true, GapEvent: "gap"}
+}
+
+// DefaultPublish returns a publication that lacks only its path.
+func DefaultPublish() *Publish { return &Publish{Size: 100, Form: FormRaw} }
+
 func defaultProcess() Process {
 	return Process{ReadyTimeout: 10 * time.Second, StopTimeout: 5 * time.Second}
 }
 
+// overHTTP tells whether the target has a URL.
+func (t *Target) overHTTP() bool { return t.Protocol == HTTP || t.Protocol == SSE }
+
 // Complete fills in, but for a program, the address from the URL or the command, and the URL from
 // the address, where one is missing.
 func (t *Target) Complete() {
-	if t.Address == "" && t.Protocol == HTTP {
+	if t.Address == "" && t.overHTTP() {
 		if authority, ok := strings.CutPrefix(t.URL, "http://"); ok {
 			if end := strings.IndexAny(authority, "/?#"); end >= 0 {
 				authority = authority[:end]
@@ -506,7 +559,7 @@ func (t *Target) Complete() {
 	if t.Address == "" && t.Protocol != Program && len(t.Start) > 0 {
 		t.Address = "127.0.0.1:{{port}}"
 	}
-	if t.Protocol != HTTP || t.URL != "" || t.Address == "" {
+	if !t.overHTTP() || t.URL != "" || t.Address == "" {
 		return
 	}
 	t.URL = "http://" + t.Address + "/"

@@ -82,6 +82,8 @@ func (e *Experiment) defaultMetric() string {
 		return capacityMetric
 	case len(e.Variants) == 0 || e.Variants[0].Target.Protocol == Program:
 		return ""
+	case e.Variants[0].Load.Open != nil && e.Variants[0].Load.Subscribers != nil:
+		return "delivery.p99"
 	case e.Variants[0].Load.Open != nil:
 		return "response.p99"
 	}

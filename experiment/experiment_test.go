@@ -525,3 +525,27 @@ func TestExportedScalars(t *testing.T) {
 		}
 	}
 }
+
+func TestSubscribers(t *testing.T) {
+	e := mustParse(t, "testdata/good/sse.yaml", Options{})
+	if e.Design.Metric != "delivery.p99" {
+		t.Errorf("the metric is %s, want delivery.p99", e.Design.Metric)
+	}
+	v := e.Variants[1]
+	want := Load{
+		Subscribers: &Subscribers{
+			Connections: 1000, Ramp: 2000, Topics: 10, Headers: []Header{{"Authorization", "Bearer abc"}},
+			GapEvent: "missed", Slow: &Slow{Connections: 1, Rate: 1024}, ReceiveBuffer: 4096,
+		},
+		Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
+		Open:    &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
+		Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
+		Reconnect: Reconnect{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
+	}
+	if diff := cmp.Diff(want, v.Load); diff != "" {
+		t.Error(diff)
+	}
+	if want := "http://127.0.0.1:{{port}}/events?topic=t{topic}"; v.Target.URL != want || v.Target.Address != "127.0.0.1:{{port}}" {
+		t.Errorf("the target is %s, %s", v.Target.URL, v.Target.Address)
+	}
+}

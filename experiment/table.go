@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dyno/wire/sse"
 )
 
 // A kind is the form of a value in the file.
@@ -118,9 +120,9 @@ func table() *spec {
 		{"numa", false, between(integer, 0, maxCPU, "the NUMA node that its memory comes from; for its CPUs there is cpus (default: any)")},
 	}
 	target := fields("the service under load", append([]field{
-		{"protocol", true, oneOf("what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers", HTTP, TCP, Program)},
+		{"protocol", true, oneOf("what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers", HTTP, TCP, SSE, Program)},
 		{"address", false, plain(text, "host:port, [ipv6]:port or unix:/path (default, with start: 127.0.0.1:{{port}})")},
-		{"url", false, plain(text, "http only: the base URL (default: http://address/)")},
+		{"url", false, plain(text, "http and sse only: the base URL (default: http://address/); of sse, {topic} in it is the number of a subscriber's topic")},
 		{"pprof", false, plain(text, "URL of its /debug/pprof")},
 		{"timeout", false, within(time.Millisecond, 24*time.Hour, "program only: how long it may take (default 5m)")},
 	}, process...)...)
@@ -156,6 +158,23 @@ func table() *spec {
 		field{"payload", false, between(size, 1, 64<<20, "tcp only: bytes per exchange, such as 512 or 1KiB (default 64)")},
 		field{"framing", false, oneOf("tcp only: where a response ends (default echo: after as many bytes as were sent)",
 			FramingEcho, FramingLine, FramingLength)},
+		field{"subscribers", false, fields("sse only: the connections that ask for events and stay; without publish, the target has events of its own",
+			field{"connections", true, connections},
+			field{"ramp", false, between(rate, 1e-3, 1e7, "how many are opened per second (default: as fast as the target accepts them)")},
+			field{"topics", false, between(integer, 1, 1_000_000, "how many topics they are spread over, one each; its number, from 0, stands for {topic} in target.url (default 1)")},
+			field{"headers", false, named(tokenPattern, plain(word, ""), "field names and values")},
+			field{"resume", false, plain(boolean, "who comes back names the last event it has seen, by Last-Event-ID (default true)")},
+			field{"gap_event", false, plain(text, "the type of an event by which the target says that events are missing (default gap)")},
+			field{"receive_buffer", false, between(size, 1, 1<<30, "SO_RCVBUF (default: the kernel's)")},
+			field{"slow", false, fields("some of them read slowly; what they miss is counted apart",
+				field{"connections", true, connections},
+				field{"rate", false, between(size, 0, 1<<30, "bytes per second each (default 0: they read nothing)")})})},
+		field{"publish", false, fields("sse only: the request that publishes an event, repeated as closed or open says",
+			field{"path", true, plain(text, "path and query; {topic} is the number of a topic, of which each publisher takes one after the other")},
+			field{"size", false, between(size, float64(sse.StampBytes), sse.MaxSize, "bytes of an event's data, with who published it, its number and when it was due at the beginning (default 100)")},
+			field{"form", false, oneOf("default raw: the data is the content; mercure: form fields topic and data", FormRaw, FormMercure)},
+			field{"topic", false, plain(text, "mercure only: the topic's name, with {topic} for its number")},
+			field{"headers", false, named(tokenPattern, plain(word, ""), "field names and values")})},
 		field{"closed", false, fields("each connection sends its next request when the last one was answered",
 			field{"connections", true, connections},
 			field{"think", false, think})},
@@ -175,7 +194,8 @@ func table() *spec {
 		field{"warmup", false, warmup},
 		field{"window", false, window},
 		field{"reconnect", false, fields("how a lost connection is opened again",
-			field{"max_backoff", true, within(time.Millisecond, time.Hour, "the longest pause after failures in a row (default 1s)")})})
+			field{"min_backoff", false, within(time.Millisecond, time.Hour, "sse only: a subscriber's first pause, unless the target says another (default 1s)")},
+			field{"max_backoff", true, within(time.Millisecond, time.Hour, "the longest pause after failures in a row (default 1s, of sse 64s)")})})
 
 	services := named(servicePattern, service, "other processes the target needs")
 	services.max = 32
@@ -219,7 +239,7 @@ func table() *spec {
 			StopFixed, StopPrecision, StopLooks)},
 		field{"margin", false, between(share, 0.0001, 0.5, "the smallest difference that matters, such as 2% or 0.02 (default 2%)")},
 		field{"metric", false, like(metricPattern, "the one that verdicts and stop go by, such as throughput or target.cpu_per_request "+
-			"(default throughput of a closed load, response.p99 of an open one, capacity of a search; of a program, program.NAME, there is none)")},
+			"(default throughput of a closed load, response.p99 of an open one, of published events delivery.p99, capacity of a search; of a program, program.NAME, there is none)")},
 		field{"control", false, control},
 		field{"exclude_noisy", false, plain(boolean, "leave out rounds in which the machine was too noisy, all variants at once; results are shown with them, too (default false)")},
 		field{"pilot", false, within(leastPilot, time.Hour, "with warmup auto: how long the pilot of each variant lasts (default 30s)")})

@@ -170,6 +170,7 @@ func ProfileKinds() []string {
 const (
 	HTTP = "http"
 	TCP  = "tcp"
+	SSE  = "sse" // server-sent events, over HTTP/1.1
 	// Program is no protocol: the target is a program that is run to its end once a
 	// trial and prints, as the last line of its output, a JSON object of numbers. A
 	// name's end tells the unit: _seconds, _bytes or _per_second. There is no load.
@@ -178,9 +179,9 @@ const (
 
 // A Target is the service under load.
 type Target struct {
-	Protocol string // HTTP, TCP or Program
+	Protocol string // HTTP, TCP, SSE or Program
 	Address  string // host:port, [ipv6]:port or unix:/path; never empty; may hold {{port}}
-	URL      string // HTTP only: http://host:port/path, the base of the request; may hold {{port}}
+	URL      string // HTTP and SSE only: http://host:port/path, the base of the request; may hold {{port}}, of SSE {topic}
 	Pprof    string // URL of the target's /debug/pprof; empty when it has none
 	Process         // Start is empty when the target runs already
 
@@ -233,7 +234,8 @@ type Ready struct {
 	Line string // for ReadyLine: a regular expression (RE2)
 }
 
-// A Load is what the generator does. Exactly one of Closed and Open is set.
+// A Load is what the generator does. Exactly one of Closed and Open is set; with
+// Subscribers but without Publish, none is.
 type Load struct {
 	CPUs    []int // of the generator; empty: wherever the kernel likes
 	Workers int   // event loops; 0: one per CPU of the generator
@@ -241,6 +243,9 @@ type Load struct {
 	Request *Request // HTTP only, then never nil
 	Payload int      // TCP only: bytes sent and awaited per exchange
 	Framing string   // TCP only: one of the Framing constants
+
+	Subscribers *Subscribers // SSE only, then never nil
+	Publish     *Publish     // SSE only: what Closed or Open repeat; nil: the target has events of its own
 
 	Closed *Closed
 	Open   *Open
@@ -318,10 +323,49 @@ type Stage struct {
 }
 
 // Reconnect says how a lost connection is opened again: at once, and after
-// failures in a row with growing pauses.
+// failures in a row with growing pauses. A subscriber, whose connection its server
+// ended, pauses before the first attempt too.
 type Reconnect struct {
+	MinBackoff time.Duration // SSE only: the first pause, unless the server says another (its retry field)
 	MaxBackoff time.Duration // the longest pause
 }
+
+// Subscribers are connections that each ask for events and stay. All are opened before
+// the warm-up begins, as far as that goes.
+type Subscribers struct {
+	Connections int
+	Ramp        float64  // opened per second; 0: as fast as the target accepts them
+	Topics      int      // subscriber i asks for topic i mod Topics: its number stands for {topic} in the target's URL
+	Headers     []Header // of the request that subscribes
+	Resume      bool     // who comes back says which event it has seen last (Last-Event-ID)
+	GapEvent    string   // the type of an event by which the target says that events are missing
+	Slow        *Slow    // nil: all read as fast as events come
+	// ReceiveBuffer is SO_RCVBUF, in bytes; 0: the kernel's own.
+	ReceiveBuffer int
+}
+
+// Slow are some of the subscribers, the last of them, which read slowly.
+type Slow struct {
+	Connections int // how many
+	Rate        int // bytes per second each; 0: they read nothing at all
+}
+
+// A Publish is the request by which an event is published. The event's data begins with
+// who published it, its number and when it was due, by which subscribers know
+// how long it took and what is missing.
+type Publish struct {
+	Path    string // path and query on the target's address; {topic} stands for a topic's number
+	Size    int    // bytes of an event's data
+	Form    string // one of the Form constants
+	Topic   string // FormMercure only: the topic's name; {topic} stands for its number
+	Headers []Header
+}
+
+// How an event is written into the request that publishes it.
+const (
+	FormRaw     = "raw"     // the data is the request's content
+	FormMercure = "mercure" // form fields topic and data, as the Mercure protocol has them
+)
 
 // A Claim is a statement with an expression. Its outcome never fails a run.
 type Claim struct {

@@ -165,7 +165,7 @@ func (i *inspector) target(t *Target) {
 	switch {
 	case t.Protocol == TCP && t.URL != "":
 		i.fault("target.url", "a TCP target has no URL", "use address")
-	case t.Protocol == HTTP && (t.URL != "" || t.Address != ""):
+	case t.overHTTP() && (t.URL != "" || t.Address != ""):
 		i.url(t.URL)
 	}
 	if t.Timeout != 0 {
@@ -347,6 +347,15 @@ func (i *inspector) load(v *Variant, search bool) {
 	if l.Workers != 0 {
 		i.bound("load.workers", float64(l.Workers))
 	}
+	if v.Target.Protocol == SSE {
+		i.streams(l, len(v.Target.Start) > 0)
+	} else {
+		for path, given := range map[string]bool{"load.subscribers": l.Subscribers != nil, "load.publish": l.Publish != nil} {
+			if given {
+				i.fault(path, "is only for SSE targets", "say protocol: sse, or remove it")
+			}
+		}
+	}
 	switch v.Target.Protocol {
 	case HTTP:
 		i.request(l.Request, len(v.Target.Start) > 0)
@@ -364,17 +373,22 @@ func (i *inspector) load(v *Variant, search bool) {
 		}
 	}
 	connections := 0
+	if l.Subscribers != nil {
+		connections = l.Subscribers.Connections
+	}
 	switch {
+	case l.Subscribers != nil && l.Publish == nil:
+		// Nothing is sent that a loop could repeat: streams has looked.
 	case l.Closed != nil && l.Open != nil:
 		i.fault("load.open", "closed and open exclude each other", "keep one of them; stages are for an open load")
 	case l.Closed == nil && l.Open == nil:
 		i.fault("load", "says neither closed nor open", "such as closed: {connections: 100} or open: {rate: 5000/s}")
 	case l.Closed != nil:
-		connections = l.Closed.Connections
-		i.bound("load.closed.connections", float64(connections))
+		connections += l.Closed.Connections
+		i.bound("load.closed.connections", float64(l.Closed.Connections))
 		i.think(l.Closed.Think)
 	default:
-		connections = l.Open.MaxConnections
+		connections += l.Open.MaxConnections
 		i.open(l.Open, search)
 	}
 	if search {
@@ -393,6 +407,76 @@ func (i *inspector) load(v *Variant, search bool) {
 		i.duration("load.window", l.Window)
 	}
 	i.duration("load.reconnect.max_backoff", l.Reconnect.MaxBackoff)
+}
+
+// streams judges subscribers and what is published to them.
+func (i *inspector) streams(l *Load, started bool) {
+	for path, given := range map[string]bool{"load.request": l.Request != nil, "load.payload": l.Payload != 0, "load.framing": l.Framing != ""} {
+		if given {
+			i.fault(path, "SSE targets have no such thing", "there are load.subscribers and load.publish")
+		}
+	}
+	if s := l.Subscribers; s == nil || s.Connections == 0 {
+		i.fault("load.subscribers", "is missing", "such as subscribers: {connections: 1000}")
+	} else {
+		i.subscribers(s, started)
+	}
+	i.duration("load.reconnect.min_backoff", l.Reconnect.MinBackoff)
+	if l.Reconnect.MinBackoff > l.Reconnect.MaxBackoff {
+		i.fault("load.reconnect.min_backoff", fmt.Sprintf("%v is more than the longest, %v", l.Reconnect.MinBackoff, l.Reconnect.MaxBackoff), "lower it, or raise max_backoff")
+	}
+	if l.Publish != nil {
+		i.publish(l.Publish, started)
+		return
+	}
+	if l.Closed != nil || l.Open != nil {
+		i.fault("load.publish", "is missing", "what closed or open repeat, such as publish: {path: /publish}; without it, leave them out")
+	}
+	if l.Requests != 0 {
+		i.fault("load.requests", "there are no requests without publish", "remove it, and give a window")
+	}
+}
+
+func (i *inspector) subscribers(s *Subscribers, started bool) {
+	const path = "load.subscribers"
+	i.bound(path+".connections", float64(s.Connections))
+	i.bound(path+".topics", float64(s.Topics))
+	i.form(path+".gap_event", s.GapEvent)
+	if s.Ramp != 0 {
+		i.bound(path+".ramp", s.Ramp)
+	}
+	if s.ReceiveBuffer != 0 {
+		i.bound(path+".receive_buffer", float64(s.ReceiveBuffer))
+	}
+	i.headers(path, s.Headers, started)
+	if s.Slow != nil {
+		i.bound(path+".slow.connections", float64(s.Slow.Connections))
+		i.bound(path+".slow.rate", float64(s.Slow.Rate))
+		if s.Slow.Connections > s.Connections {
+			i.fault(path+".slow.connections", fmt.Sprintf("%d of %d subscribers", s.Slow.Connections, s.Connections), "at most all of them")
+		}
+	}
+}
+
+func (i *inspector) publish(p *Publish, started bool) {
+	const path = "load.publish"
+	if p.Path == "" || p.Path[0] != '/' || strings.ContainsFunc(placeholders(p.Path), notInTarget) {
+		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", clip(p.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
+	}
+	if !started {
+		i.ownPorts(path+".path", p.Path)
+	}
+	i.bound(path+".size", float64(p.Size))
+	i.form(path+".form", p.Form)
+	i.headers(path, p.Headers, started)
+	switch {
+	case p.Form == FormMercure && p.Topic == "":
+		i.fault(path+".topic", "is missing", "such as http://example.com/{topic}")
+	case p.Form == FormMercure && strings.Contains(p.Path, "{topic}"):
+		i.fault(path+".path", "{topic} is not replaced in it", "the form mercure names the topic in the content: see topic")
+	case p.Form != FormMercure && p.Topic != "":
+		i.fault(path+".topic", "is only for the form mercure", "a raw publication names its topic in the path")
+	}
 }
 
 func (i *inspector) think(t Think) {
@@ -454,8 +538,17 @@ func (i *inspector) request(r *Request, started bool) {
 	if r.Body != "" && r.BodyFile != "" {
 		i.fault(path+".body_file", "body and body_file exclude each other", "keep one of them")
 	}
+	i.headers(path, r.Headers, started)
+	if !started {
+		i.ownPorts(path+".path", r.Path)
+		i.ownPorts(path+".body", r.Body)
+	}
+}
+
+// headers judges the fields of a request that dyno completes.
+func (i *inspector) headers(path string, headers []Header, started bool) {
 	isToken := matcher(tokenPattern)
-	for _, h := range r.Headers {
+	for _, h := range headers {
 		at := join(path+".headers", h.Name)
 		switch name := strings.ToLower(h.Name); {
 		case !isToken(h.Name):
@@ -468,10 +561,6 @@ func (i *inspector) request(r *Request, started bool) {
 		if !started {
 			i.ownPorts(at, h.Value)
 		}
-	}
-	if !started {
-		i.ownPorts(path+".path", r.Path)
-		i.ownPorts(path+".body", r.Body)
 	}
 }
 

@@ -107,7 +107,7 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 	}
 	u := usage{functions: cost{}, groups: cost{}}
 	scale := 0.0
-	switch requests := float64(t.Counts.CompletedInWindow); {
+	switch requests := float64(t.Work()); {
 	case k.name == cpuKind:
 		// Shares of the time that the kernel accounted: so they add up to it.
 		perRequest, all := t.Target.CPUSecondsPerRequest, t.Target.CPUSeconds

@@ -46,7 +46,7 @@ func Benchmark(w io.Writer, f *rundir.Folder) error {
 			continue
 		}
 		var cells []string
-		for _, m := range benchmarks(&t.Trial, p.loop(t.Variant)) {
+		for _, m := range benchmarks(&t.Trial, p.run.Plan.Variant(t.Variant).Latency()) {
 			if m.value == nil || math.IsNaN(*m.value) || math.IsInf(*m.value, 0) {
 				continue
 			}
@@ -110,10 +110,13 @@ type benchmark struct {
 }
 
 // benchmarks are the figures of a trial.
-func benchmarks(t *rundir.Trial, loop string) []benchmark {
-	clock := t.Service
-	if loop == "open" {
+func benchmarks(t *rundir.Trial, latency string) []benchmark {
+	clock, work := t.Service, "req/s"
+	switch {
+	case latency == "response":
 		clock = t.Response
+	case latency == "delivery" && t.Streams != nil:
+		clock, work = t.Streams.Delivery, "events/s"
 	}
 	ns := func(seconds *float64) *float64 {
 		if seconds == nil {
@@ -124,7 +127,7 @@ func benchmarks(t *rundir.Trial, loop string) []benchmark {
 	}
 	list := []benchmark{
 		{"ns/op", ns(clock.Mean), ""},
-		{"req/s", t.Throughput, "higher"},
+		{work, t.Throughput, "higher"},
 		{"p50-ns", ns(clock.P50), "lower"},
 		{"p99-ns", ns(clock.P99), "lower"},
 		{"cpu-ns/op", ns(t.Target.CPUSecondsPerRequest), "lower"},

@@ -44,7 +44,21 @@ func (p *page) load() string {
 		parts = append(parts, plan.Protocol)
 	}
 	if !p.isProgram() {
-		common(func(v rundir.PlanVariant) string { return v.Loop + " loop" })
+		common(func(v rundir.PlanVariant) string {
+			if v.Subscribers == 0 {
+				return ""
+			}
+			return plural(v.Subscribers, "subscriber")
+		})
+		common(func(v rundir.PlanVariant) string {
+			switch {
+			case v.Loop == "stream":
+				return "events of the target's own"
+			case v.Subscribers > 0:
+				return v.Loop + " loop of publications"
+			}
+			return v.Loop + " loop"
+		})
 		common(func(v rundir.PlanVariant) string {
 			if v.Rate == nil {
 				return ""
@@ -55,7 +69,10 @@ func (p *page) load() string {
 			parts = append(parts, "a search from "+figure(c.From)+" to "+figure(c.To)+" requests/s")
 		}
 		common(func(v rundir.PlanVariant) string {
-			if v.Loop == "open" {
+			switch v.Loop {
+			case "stream":
+				return ""
+			case "open":
 				return "at most " + plural(v.Connections, "connection")
 			}
 			return plural(v.Connections, "connection")
@@ -95,12 +112,15 @@ func (p *page) rounds() string {
 // isProgram tells whether the target is a program that is run to its end.
 func (p *page) isProgram() bool { return p.run.Plan.Protocol == "program" }
 
-// loop is how a variant's load was made.
-func (p *page) loop(variant string) string {
+// latency is the name of the times that a variant is judged by.
+func (p *page) latency(variant string) string { return p.run.Plan.Variant(variant).Latency() }
+
+// unit is what the load consists of: the events that subscribers get, or requests.
+func (p *page) unit() string {
 	for _, v := range p.run.Plan.Variants {
-		if v.Name == variant {
-			return v.Loop
+		if v.Subscribers > 0 {
+			return "event"
 		}
 	}
-	return p.run.Plan.Loop
+	return "request"
 }

@@ -12,12 +12,19 @@ func (p *page) quick() {
 	trial := p.only(v.Name)
 	p.section("summary")
 	t := table{left: []int{1}}
-	t.add("throughput", maybe(v.Throughput.Estimate, func(x float64) string { return Count(x) + " good responses/s" }))
+	t.add("throughput", maybe(v.Throughput.Estimate, func(x float64) string {
+		if v.Streams != nil {
+			return Count(x) + " events/s, delivered"
+		}
+		return Count(x) + " good responses/s"
+	}))
 	if trial != nil {
 		t.add("window", Seconds(trial.WindowSeconds)+" after "+Seconds(trial.WarmupSeconds)+" of warm-up")
 	}
 	c := v.Counts
-	t.add("requests", whole(c.Sent)+" sent: "+whole(c.OK)+" ok, "+whole(c.Errors)+" errors, "+whole(c.Timeouts)+" timeouts, "+whole(c.Unfinished)+" unfinished")
+	if p.run.Plan.Variant(v.Name).Loop != "stream" {
+		t.add(p.sent(), whole(c.Sent)+" sent: "+whole(c.OK)+" ok, "+whole(c.Errors)+" errors, "+whole(c.Timeouts)+" timeouts, "+whole(c.Unfinished)+" unfinished")
+	}
 	if c.Dropped > 0 {
 		t.add("dropped", whole(c.Dropped)+" of "+whole(c.Scheduled)+" scheduled")
 	}
@@ -29,7 +36,7 @@ func (p *page) quick() {
 		{"generator CPU", v.Generator.CPUSecondsPerRequest, v.Generator.CPUShare},
 	} {
 		if cost.per != nil {
-			cell := Seconds(*cost.per) + " per request"
+			cell := Seconds(*cost.per) + " per " + p.unit()
 			if cost.share != nil {
 				cell += ", " + percent(*cost.share) + " of its CPUs"
 			}
@@ -41,7 +48,12 @@ func (p *page) quick() {
 	}
 	p.table(t)
 
-	p.distribution(v)
+	if v.Streams != nil {
+		p.streams([]rundir.Variant{*v})
+	}
+	if v.Counts.Sent > 0 || v.Streams == nil {
+		p.distribution(v)
+	}
 
 	if len(c.ByStatus) > 0 {
 		p.section("status codes")
@@ -60,7 +72,7 @@ func (p *page) quick() {
 		t.add(kind, whole(v.Errors.ByKind[kind]))
 	}
 	if v.Errors.Ratio != nil && v.Errors.Total > 0 {
-		t.add("all", whole(v.Errors.Total), percent(*v.Errors.Ratio)+" of the requests")
+		t.add("all", whole(v.Errors.Total), percent(*v.Errors.Ratio)+" of the "+p.sent())
 	}
 	p.table(t)
 	if trial != nil {
@@ -79,11 +91,23 @@ func (p *page) quick() {
 	}
 }
 
+// sent is what the load's requests are called.
+func (p *page) sent() string {
+	if p.unit() == "event" {
+		return "publications"
+	}
+	return "requests"
+}
+
 // distribution writes the three clocks side by side.
 func (p *page) distribution(v *rundir.Variant) {
-	p.section("latency")
+	if v.Streams != nil {
+		p.section("latency of publications")
+	} else {
+		p.section("latency")
+	}
 	service := "service"
-	if p.loop(v.Name) != "open" {
+	if p.run.Plan.Variant(v.Name).Loop != "open" {
 		service += " " + p.footnote(serviceOnly)
 	}
 	t := table{head: []string{"", "response", service, "send lag"}}

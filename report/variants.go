@@ -42,6 +42,13 @@ func summary(v rundir.Variant, metric string) *float64 {
 	if q, ok := quantiles[group]; ok {
 		return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
 	}
+	if s := v.Streams; s != nil {
+		if q, ok := map[string]rundir.Quantiles{
+			"opening": s.Opening, "first_event": s.FirstEvent, "event_gap": s.EventGap, "delivery": s.Delivery,
+		}[group]; ok {
+			return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
+		}
+	}
 	return map[string]*float64{
 		"errors.ratio":                  v.Errors.Ratio,
 		"target.cpu_per_request":        v.Target.CPUSecondsPerRequest,
@@ -160,10 +167,7 @@ func (p *page) figures() {
 // dimensions writes what two servers of the same protocol are compared in, on one
 // line each. A figure that no trial could have is not a column.
 func (p *page) dimensions(variants []rundir.Variant) {
-	latency := "service"
-	if p.loop(variants[0].Name) == "open" {
-		latency = "response"
-	}
+	latency := p.latency(variants[0].Name)
 	var heads, metrics []string
 	for _, d := range []struct{ head, metric string }{
 		{"throughput", "throughput"},
@@ -172,7 +176,7 @@ func (p *page) dimensions(variants []rundir.Variant) {
 		{"CPU in user mode", "target.user_share"},
 		{"resident memory", "target.rss"},
 		{"system calls", "target.syscalls_per_second"},
-		{"per request", "target.syscalls_per_request"},
+		{"per " + p.unit(), "target.syscalls_per_request"},
 	} {
 		known := func(v rundir.Variant) bool { return p.estimate(v, d.metric).Estimate != nil }
 		if slices.ContainsFunc(variants, known) {
@@ -190,7 +194,11 @@ func (p *page) dimensions(variants []rundir.Variant) {
 const mostValues = 12
 
 func (p *page) throughput(variants []rundir.Variant) {
-	p.section("throughput, good responses per second")
+	what := "good responses"
+	if p.unit() == "event" {
+		what = "events delivered"
+	}
+	p.section("throughput, " + what + " per second")
 	t := table{head: []string{"", "", "by round"}, left: []int{2}, prose: true}
 	for _, v := range variants {
 		t.add(v.Name, p.cell(v.Name, "throughput"), list(v.Throughput.Values, counts().write))
@@ -214,32 +222,96 @@ func list(values []float64, write func(float64) string) string {
 // the loop can know: the response time of an open loop, and the service time of
 // a closed one.
 func (p *page) latencies(variants []rundir.Variant) {
-	var open, closed []rundir.Variant
+	var open, closed, streams []rundir.Variant
 	for _, v := range variants {
-		if p.loop(v.Name) == "open" {
+		if v.Streams != nil {
+			streams = append(streams, v)
+		}
+		switch p.run.Plan.Variant(v.Name).Loop {
+		case "open":
 			open = append(open, v)
-		} else {
+		case "closed":
 			closed = append(closed, v)
 		}
 	}
+	if len(streams) > 0 {
+		p.streams(streams)
+	}
+	of := ""
+	if p.unit() == "event" {
+		of = " of publications"
+	}
 	if len(open) > 0 {
-		p.section("response time, from the intended start to the last byte")
-		p.latency(open, "response", "service")
+		p.section("response time" + of + ", from the intended start to the last byte")
+		p.clocks(open, "response", "service")
 	}
 	if len(closed) > 0 {
-		p.section("service time " + p.footnote(serviceOnly))
-		p.latency(closed, "service", "response")
+		p.section("service time" + of + " " + p.footnote(serviceOnly))
+		p.clocks(closed, "service", "response")
 	}
 }
 
-func (p *page) latency(variants []rundir.Variant, first, other string) {
+// streams writes what subscribers saw of time, and what became of events.
+func (p *page) streams(variants []rundir.Variant) {
+	p.section("delivery of events, from when they were due, or as the target stamped them, to the subscriber")
+	p.table(p.columns(variants,
+		[]string{"p50", "p99", "p99.9", "max", "gap p50", "gap p99", "first event p50", "p99", "opening p50", "p99"},
+		[]string{"delivery.p50", "delivery.p99", "delivery.p999", "delivery.max", "event_gap.p50", "event_gap.p99",
+			"first_event.p50", "first_event.p99", "opening.p50", "opening.p99"}))
+	p.section("events, by what became of them")
+	t := table{head: []string{""}}
+	counted := []struct {
+		head   string
+		of     func(*rundir.Streams) int64
+		always bool
+	}{
+		{"delivered", func(s *rundir.Streams) int64 { return s.AllDelivered }, true},
+		{"lost", func(s *rundir.Streams) int64 { return s.Lost }, true},
+		{"repeated", func(s *rundir.Streams) int64 { return s.Repeated }, true},
+		{"out of order", func(s *rundir.Streams) int64 { return s.Disordered }, true},
+		{"missing but announced", func(s *rundir.Streams) int64 { return s.Announced }, false},
+		{"gap events", func(s *rundir.Streams) int64 { return s.Gaps }, false},
+		{"perhaps not published", func(s *rundir.Streams) int64 { return s.Uncertain }, false},
+		{"still to come", func(s *rundir.Streams) int64 { return s.Pending }, false},
+		{"not numbered", func(s *rundir.Streams) int64 { return s.Unstamped + s.Untracked }, false},
+		{"reconnections", func(s *rundir.Streams) int64 { return s.Reconnects }, false},
+	}
+	for _, c := range counted {
+		some := func(v rundir.Variant) bool { return c.of(v.Streams) > 0 }
+		if !c.always && !slices.ContainsFunc(variants, some) {
+			continue
+		}
+		t.head = append(t.head, c.head)
+	}
+	for _, v := range variants {
+		row := []string{v.Name}
+		for _, c := range counted {
+			if slices.Contains(t.head, c.head) {
+				row = append(row, whole(c.of(v.Streams)))
+			}
+		}
+		t.add(row...)
+	}
+	p.table(t)
+	for _, v := range variants {
+		s := v.Streams
+		p.line("subscriptions of %s: %s asked for, %s at once, %s accepted, %s attempts failed, %s ended by the target",
+			v.Name, whole(s.Requested), whole(s.Peak), whole(s.Opened), whole(s.Failed), whole(s.Ended))
+		if slow := s.Slow; slow != nil {
+			p.line("slow subscribers of %s: %s events read, %s subscriptions ended by the target, %s gap events, %s events missing but announced, %s missing",
+				v.Name, whole(slow.Delivered), whole(slow.Ended), whole(slow.Gaps), whole(slow.Announced), whole(slow.Missing))
+		}
+	}
+}
+
+func (p *page) clocks(variants []rundir.Variant, first, other string) {
 	p.table(p.columns(variants,
 		[]string{"p50", "p99", "p99.9", "max", other + " p50", other + " p99", "send lag p50", "send lag p99"},
 		[]string{first + ".p50", first + ".p99", first + ".p999", first + ".max", other + ".p50", other + ".p99", "send_lag.p50", "send_lag.p99"}))
 }
 
 func (p *page) costs(variants []rundir.Variant) {
-	p.section("errors, and cost per request")
+	p.section("errors, and cost per " + p.unit())
 	t := p.columns(variants,
 		[]string{"target CPU", "target busy", "target RSS", "generator CPU", "generator busy"},
 		[]string{"target.cpu_per_request", "target.cpu_share", "target.rss", "generator.cpu_per_request", "generator.cpu_share"})

@@ -288,10 +288,15 @@ func (t *Trial) check(folder string) error {
 		fault("window_seconds: %v, want at least 0", t.WindowSeconds)
 	}
 	c := t.Counts
+	var s Streams
+	if t.Streams != nil {
+		s = *t.Streams
+	}
 	for _, count := range []struct {
 		name  string
 		value int64
 	}{
+		{"delivered of streams", s.Delivered}, {"lost of streams", s.Lost}, {"repeated of streams", s.Repeated},
 		{"scheduled", c.Scheduled}, {"sent", c.Sent}, {"dropped", c.Dropped}, {"ok", c.OK}, {"errors", c.Errors},
 		{"timeouts", c.Timeouts}, {"unfinished", c.Unfinished}, {"completed_in_window", c.CompletedInWindow},
 	} {

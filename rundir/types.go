@@ -158,11 +158,36 @@ type PlanVariant struct {
 	Name          string            `json:"name"`
 	AliasOf       string            `json:"alias_of,omitempty"` // the variant that this one is, measured again as a control
 	Variables     map[string]string `json:"variables,omitempty"`
-	Loop          string            `json:"loop"` // closed or open
+	Loop          string            `json:"loop"` // closed, open, or stream: subscribers to events that the target makes itself
 	Connections   int               `json:"connections"`
+	Subscribers   int               `json:"subscribers,omitempty"`
 	Rate          *float64          `json:"rate_per_second,omitempty"` // open loop without stages
 	WarmupSeconds float64           `json:"warmup_seconds"`
 	WindowSeconds float64           `json:"window_seconds"`
+}
+
+// Variant returns the plan of a variant; of one that is not in the plan, only its loop.
+func (p *Plan) Variant(name string) PlanVariant {
+	for _, v := range p.Variants {
+		if v.Name == name {
+			return v
+		}
+	}
+	return PlanVariant{Name: name, Loop: p.Loop}
+}
+
+// Latency is the name of the times that a variant is judged by. Of events that is how
+// long they took to their subscribers. Of requests it is the response time where
+// arrivals did not wait for responses, and else the service time: a closed loop did not
+// send what it was too slow to send.
+func (v PlanVariant) Latency() string {
+	switch {
+	case v.Subscribers > 0:
+		return "delivery"
+	case v.Loop == "open":
+		return "response"
+	}
+	return "service"
 }
 
 // An Environment is the machine and its settings.
@@ -203,6 +228,7 @@ type Variant struct {
 	Counts     Counts    `json:"counts"`
 	Target     Target    `json:"target"`
 	Generator  Generator `json:"generator"`
+	Streams    *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
 	// Measures are what a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
 	// Intervals are those of figures above, by the metric's name in expressions,
@@ -534,7 +560,7 @@ type Trial struct {
 	Error         string           `json:"error,omitempty"` // why the trial failed
 	Counts        Counts           `json:"counts"`
 	Conservation  Conservation     `json:"conservation"`
-	Throughput    *float64         `json:"throughput_per_second,omitempty"` // good responses in the window
+	Throughput    *float64         `json:"throughput_per_second,omitempty"` // good responses in the window; with Streams, events delivered
 	Response      Quantiles        `json:"response"`
 	Service       Quantiles        `json:"service"`
 	SendLag       Quantiles        `json:"send_lag"`
@@ -543,6 +569,7 @@ type Trial struct {
 	GeneratorLag  Quantiles        `json:"generator_lag"`      // the part of the send lag that the generator itself caused
 	Failures      map[string]int64 `json:"failures,omitempty"` // failed requests, by what was wrong
 	Connections   Connections      `json:"connections"`
+	Streams       *Streams         `json:"streams,omitempty"` // of subscribers; nil without
 	Target        Target           `json:"target"`
 	Generator     Generator        `json:"generator"`
 	Machine       Machine          `json:"machine"`
@@ -556,6 +583,15 @@ type Trial struct {
 	// name ends in (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
+}
+
+// Work is what was done in the window: events delivered where there are subscribers,
+// else good responses. What is per request in a trial is per unit of work.
+func (t *Trial) Work() int64 {
+	if t.Streams != nil {
+		return t.Streams.Delivered
+	}
+	return t.Counts.CompletedInWindow
 }
 
 // A Profile is a file of a trial of purpose profile, in pprof's format.
@@ -584,6 +620,48 @@ type Counts struct {
 	CompletedInWindow int64            `json:"completed_in_window"` // good responses
 	ByKind            map[string]int64 `json:"by_kind,omitempty"`   // failures, by the names of wire.Kind
 	ByStatus          map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code
+}
+
+// Streams are what subscribers to events saw. Counts are from the beginning of the
+// ramp to the end of the drain, but for what is said to be of the window. Slow
+// subscribers are in Slow and in the counts of connections, and in nothing else.
+type Streams struct {
+	Requested      int64     `json:"requested"` // subscribers
+	Opened         int64     `json:"opened"`    // subscriptions that the target accepted, those of who came back included
+	Failed         int64     `json:"failed"`    // attempts that it did not
+	Reconnects     int64     `json:"reconnects"`
+	Ended          int64     `json:"ended"`           // subscriptions that the target ended
+	Broken         int64     `json:"broken"`          // subscriptions in which it broke the protocol's rules
+	Closed         int64     `json:"closed"`          // subscribers that it asked not to come back
+	Peak           int64     `json:"peak"`            // subscriptions open at once
+	Delivered      int64     `json:"delivered"`       // events that arrived in the window
+	DeliveredBytes int64     `json:"delivered_bytes"` // theirs
+	AllDelivered   int64     `json:"all_delivered"`
+	Lost           int64     `json:"lost"`        // were published and never arrived, and nobody said so
+	Announced      int64     `json:"announced"`   // never arrived, and the target said so
+	Uncertain      int64     `json:"uncertain"`   // never arrived, and perhaps were not published: that failed after the request was sent
+	Pending        int64     `json:"pending"`     // had not arrived when the measurement ended, their subscriber being without a connection
+	Gaps           int64     `json:"gaps"`        // events by which the target said that others are missing
+	Repeated       int64     `json:"repeated"`    // arrived again
+	Disordered     int64     `json:"disordered"`  // arrived after a later one of their publisher
+	Unstamped      int64     `json:"unstamped"`   // without a publisher and a number: nobody knows whether others are missing
+	Untracked      int64     `json:"untracked"`   // of more publishers than are told apart: likewise
+	Opening        Quantiles `json:"opening"`     // from the beginning of connecting to the end of the response's header
+	FirstEvent     Quantiles `json:"first_event"` // from the request to the first event
+	EventGap       Quantiles `json:"event_gap"`   // between two events of a subscriber
+	Delivery       Quantiles `json:"delivery"`    // from when an event was due, or as its target stamped it, to its last byte
+
+	Slow *SlowStreams `json:"slow,omitempty"` // nil where none was
+}
+
+// SlowStreams are what became of subscribers that read slowly.
+type SlowStreams struct {
+	Opened    int64 `json:"opened"`
+	Ended     int64 `json:"ended"`     // subscriptions that the target ended
+	Delivered int64 `json:"delivered"` // events that were read
+	Gaps      int64 `json:"gaps"`
+	Announced int64 `json:"announced"` // events missing between others, and the target said so
+	Missing   int64 `json:"missing"`   // events missing between others, and nobody said so
 }
 
 // Conservation says whether the counts add up.

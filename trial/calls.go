@@ -78,13 +78,17 @@ func countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial
 		lack(fmt.Errorf("system calls: the load that they are counted in: %w", err))
 		return
 	}
-	if rows[1] == nil || result.Completed == 0 {
+	answered := result.Completed
+	if c.Subscribers != nil {
+		answered = result.Streams.Delivered
+	}
+	if rows[1] == nil || answered == 0 {
 		lack(errors.New("system calls: no request was answered in the stretch of load that they are counted in"))
 		return
 	}
 	// The readings are a little off the window's edges.
 	seconds := at[1].Sub(at[0]).Seconds()
-	recordCalls(&t.Target, k.Columns(), rows, seconds, float64(result.Completed)/result.Window.Seconds()*seconds)
+	recordCalls(&t.Target, k.Columns(), rows, seconds, float64(answered)/result.Window.Seconds()*seconds)
 	if t.Target.SyscallsPerRequest != nil && t.Throughput != nil {
 		// Of the window, at the window's throughput.
 		rate := *t.Target.SyscallsPerRequest * *t.Throughput

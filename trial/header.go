@@ -95,6 +95,9 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 		WarmupSeconds: v.Load.Warmup.Seconds(),
 		WindowSeconds: v.Load.Window.Seconds(),
 	}
+	if s := v.Load.Subscribers; s != nil {
+		p.Loop, p.Subscribers = "stream", s.Connections
+	}
 	switch l := &v.Load; {
 	case l.Closed != nil:
 		p.Loop, p.Connections = "closed", l.Closed.Connections

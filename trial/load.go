@@ -112,9 +112,6 @@ func engineConfig(v *experiment.Variant, design experiment.Design) (engine.Confi
 		c.Network, c.Address = "unix", path
 	}
 	var err error
-	if c.NewClients, err = clients(v, design.Seed); err != nil {
-		return c, err
-	}
 	switch {
 	case l.Closed != nil:
 		c.Connections = l.Closed.Connections
@@ -124,15 +121,30 @@ func engineConfig(v *experiment.Variant, design experiment.Design) (engine.Confi
 		c.MaxWaiting = l.Open.MaxWaiting
 		c.Schedule, err = schedule(l, design.Seed)
 	}
+	if err != nil {
+		return c, err
+	}
+	carried := c.Connections
+	if l.Subscribers != nil {
+		if c.Subscribers, err = subscribers(v); err != nil {
+			return c, err
+		}
+		carried = max(carried, l.Subscribers.Connections)
+	}
 	if c.Workers == 0 {
 		c.Workers = max(1, len(l.CPUs))
 	}
-	c.Workers = min(c.Workers, c.Connections)
+	c.Workers = min(c.Workers, carried)
+	if c.Connections > 0 {
+		if c.NewClients, err = clients(v, design.Seed, c.Workers); err != nil {
+			return c, err
+		}
+	}
 	c.Interval = interval(l)
 	if l.Open != nil && ownCPUs(v) {
 		c.Spin = spin
 	}
-	return c, err
+	return c, nil
 }
 
 // spin covers what a sleeping thread usually takes to wake up. It costs CPU time
@@ -192,9 +204,12 @@ func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
 
 // clients returns the maker of each worker's clients. What one worker's clients
 // share is made once per worker.
-func clients(v *experiment.Variant, seed uint64) (func(worker int) func() wire.Client, error) {
-	if v.Target.Protocol == experiment.HTTP {
+func clients(v *experiment.Variant, seed uint64, workers int) (func(worker int) func() wire.Client, error) {
+	switch v.Target.Protocol {
+	case experiment.HTTP:
 		return httpClients(v)
+	case experiment.SSE:
+		return publishers(v, workers)
 	}
 	switch size := v.Load.Payload; v.Load.Framing {
 	case experiment.FramingLine:
@@ -235,13 +250,7 @@ func httpClients(v *experiment.Variant) (func(int) func() wire.Client, error) {
 	if r.Path != "" {
 		request.Target = r.Path
 	}
-	for _, h := range r.Headers {
-		if strings.EqualFold(h.Name, "Host") {
-			request.Host = h.Value
-			continue
-		}
-		request.Header = append(request.Header, http1.Field{Name: h.Name, Value: h.Value})
-	}
+	addHeaders(&request, r.Headers)
 	if r.BodyFile != "" {
 		if request.Body, err = os.ReadFile(r.BodyFile); err != nil {
 			return nil, fmt.Errorf("load.request.body_file: %w", err)
@@ -253,6 +262,17 @@ func httpClients(v *experiment.Variant) (func(int) func() wire.Client, error) {
 	}
 	c := http1.Config{Request: encoded, Limits: http1.DefaultLimits()}
 	return perWorker(c, http1.NewTemplate, (*http1.Template).Client)
+}
+
+// addHeaders gives a request its fields. Host is one of its own.
+func addHeaders(r *http1.Request, headers []experiment.Header) {
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "Host") {
+			r.Host = h.Value
+			continue
+		}
+		r.Header = append(r.Header, http1.Field{Name: h.Name, Value: h.Value})
+	}
 }
 
 // interval returns how finely a load is recorded: 100 ms, or a second where that

@@ -218,6 +218,14 @@ func (x *expander) expand(s string) string {
 	return out
 }
 
+func (x *expander) headers(headers []experiment.Header) []experiment.Header {
+	headers = slices.Clone(headers)
+	for i := range headers {
+		headers[i].Value = x.expand(headers[i].Value)
+	}
+	return headers
+}
+
 // fill expands the run-time variables of the target's address and of the load.
 // Those of the processes are expanded when they are started.
 func fill(v *experiment.Variant, vars map[string]string) error {
@@ -229,11 +237,19 @@ func fill(v *experiment.Variant, vars map[string]string) error {
 		request := *v.Load.Request
 		request.Path = x.expand(request.Path)
 		request.Body = x.expand(request.Body)
-		request.Headers = slices.Clone(request.Headers)
-		for i := range request.Headers {
-			request.Headers[i].Value = x.expand(request.Headers[i].Value)
-		}
+		request.Headers = x.headers(request.Headers)
 		v.Load.Request = &request
+	}
+	if v.Load.Subscribers != nil {
+		subscribers := *v.Load.Subscribers
+		subscribers.Headers = x.headers(subscribers.Headers)
+		v.Load.Subscribers = &subscribers
+	}
+	if v.Load.Publish != nil {
+		publish := *v.Load.Publish
+		publish.Path, publish.Topic = x.expand(publish.Path), x.expand(publish.Topic)
+		publish.Headers = x.headers(publish.Headers)
+		v.Load.Publish = &publish
 	}
 	if x.err != nil {
 		return fmt.Errorf("variant %s: %w", v.Name, x.err)

@@ -38,7 +38,10 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 		Peak:           int64(r.Connections.Peak),
 	}
 	t.Failures = failures(r)
-	t.Generator = generator(r, workers)
+	if r.Streams.Requested > 0 {
+		recordStreams(t, r)
+	}
+	t.Generator = generator(r, workers, t.Work())
 	if exchanges := r.Connections.Exchanges; exchanges > 0 {
 		reuse := float64(r.Connections.Reused) / float64(exchanges)
 		t.Target.ConnectionReuseRatio = &reuse
@@ -86,13 +89,14 @@ func failures(r *engine.Result) map[string]int64 {
 	return m
 }
 
-func generator(r *engine.Result, workers int) rundir.Generator {
+// generator sums up what so much work cost dyno.
+func generator(r *engine.Result, workers int, work int64) rundir.Generator {
 	g := rundir.Generator{Workers: workers}
 	// Polling before a start is a choice, not a load: it would have been sleep.
 	busy := max(0, r.Process.Total()-r.Spun).Seconds()
 	g.CPUSeconds = &busy
-	if r.Completed > 0 {
-		per := busy / float64(r.Completed)
+	if work > 0 {
+		per := busy / float64(work)
 		g.CPUSecondsPerRequest = &per
 	}
 	if r.Window > 0 {

@@ -189,7 +189,7 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	length := (window.To - window.From).Seconds()
 	// The marks are a little off the window's edges, so that counts go by the
 	// requests of their own stretch of time.
-	requests := float64(r.Completed) * length / r.Window.Seconds()
+	requests := float64(t.Work()) * length / r.Window.Seconds()
 
 	if w.target != nil {
 		cpu := window.Delta("target_cpu_seconds")

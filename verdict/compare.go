@@ -48,7 +48,11 @@ func primaryMetric(plan rundir.Plan) string {
 	case plan.Capacity != nil:
 		return capacityMetric
 	case plan.Loop == "open":
-		return tagResponse + ".p99"
+		last := rundir.PlanVariant{Loop: plan.Loop}
+		if n := len(plan.Variants); n > 0 {
+			last = plan.Variants[n-1]
+		}
+		return last.Latency() + ".p99"
 	}
 	return throughputMetric
 }
@@ -56,12 +60,10 @@ func primaryMetric(plan rundir.Plan) string {
 // compared lists the metrics in which a pair is compared, the primary one among
 // them. A program's plain counts are not: which direction is good, nobody knows.
 func (s *scene) compared(p pair) []metric {
-	// The percentiles of a closed loop are service times: it did not send what it
-	// was too slow to send.
-	latency := tagResponse
+	var latency string // of two unlike loops, the one that both know
 	for _, v := range s.plan.Variants {
-		if (v.Name == p.variant || v.Name == p.base) && v.Loop != "open" {
-			latency = tagService
+		if (v.Name == p.variant || v.Name == p.base) && latency != tagService {
+			latency = v.Latency()
 		}
 	}
 	names := []string{throughputMetric, latency + ".p50", latency + ".p99", cpuMetric, capacityMetric, primaryMetric(s.plan)}

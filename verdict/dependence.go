@@ -47,11 +47,12 @@ func (x *examination) bins() []bin {
 	}
 	begin := x.trial.WarmupSeconds
 	end := begin + x.trial.WindowSeconds
+	counted := countedTag(x.plan)
 	var within []bin
 	for _, i := range x.log {
 		b := bin{start: i.Start.Seconds(), length: i.Length.Seconds(), count: float64(i.Hist.Count())}
 		slack := b.length / 20 // an interval ends when a worker gets to it
-		if i.Tag == tagResponse && b.length > 0 && b.start >= begin-slack && b.start+b.length <= end+slack {
+		if i.Tag == counted && b.length > 0 && b.start >= begin-slack && b.start+b.length <= end+slack {
 			within = append(within, b)
 		}
 	}

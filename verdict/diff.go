@@ -124,7 +124,7 @@ func Diff(older, newer *rundir.Run) (Difference, error) {
 	}
 	d := Difference{
 		Caveat: UnpairedCaveat, Old: summaryOf(older), New: summaryOf(newer),
-		Metric: primaryOf(newer.Plan), Margin: newer.Plan.Margin,
+		Metric: primaryMetric(newer.Plan), Margin: newer.Plan.Margin,
 		Disparities: disparities(older, newer), Comparisons: []UnpairedComparison{},
 	}
 	if d.Margin == 0 {
@@ -143,7 +143,7 @@ func Diff(older, newer *rundir.Run) (Difference, error) {
 		case before == nil:
 			d.OnlyNew = append(d.OnlyNew, v.Name)
 		default:
-			for _, metric := range comparedIn(before, &v, loopOf(newer.Plan, v.Name), d.Metric) {
+			for _, metric := range comparedIn(before, &v, newer.Plan.Variant(v.Name).Latency(), d.Metric) {
 				c := unpaired(before, &v, metric, metric == d.Metric)
 				if metric == "capacity" {
 					c.widen((bracketWidth(older, v.Name) + bracketWidth(newer, v.Name)) / 2)
@@ -333,13 +333,9 @@ func intervalOf(e rundir.Estimate) stat.Interval {
 	return i
 }
 
-// comparedIn lists the metrics in which a variant of two runs is compared: those that
+// comparedIn lists the metrics in which a variant of two runs, judged by such times, is compared: those that
 // either run has, and the primary one even if neither does.
-func comparedIn(older, newer *rundir.Variant, loop, primary string) []string {
-	times := "service"
-	if loop == "open" {
-		times = "response"
-	}
+func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 	known := func(metric string) bool {
 		_, before := older.Intervals[metric]
 		_, after := newer.Intervals[metric]
@@ -380,19 +376,6 @@ func goodWay(metric string) string {
 	return "lower"
 }
 
-// primaryOf returns the metric that a plan's verdict goes by.
-func primaryOf(plan rundir.Plan) string {
-	switch {
-	case plan.Metric != "":
-		return plan.Metric
-	case plan.Capacity != nil:
-		return "capacity"
-	case plan.Loop == "open":
-		return "response.p99"
-	}
-	return "throughput"
-}
-
 func variantOf(run *rundir.Run, name string) *rundir.Variant {
 	for i := range run.Variants {
 		if run.Variants[i].Name == name {
@@ -400,15 +383,6 @@ func variantOf(run *rundir.Run, name string) *rundir.Variant {
 		}
 	}
 	return nil
-}
-
-func loopOf(plan rundir.Plan, variant string) string {
-	for _, v := range plan.Variants {
-		if v.Name == variant {
-			return v.Loop
-		}
-	}
-	return plan.Loop
 }
 
 func summaryOf(run *rundir.Run) RunSummary {

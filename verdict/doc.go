@@ -34,10 +34,13 @@
 //
 // Thresholds and claims are written in one language, which Compile describes and
 // reads. Metrics are throughput and capacity; response, service, send_lag, connect
-// and first_byte, each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of
+// and first_byte, and of events opening, first_event, event_gap and delivery, each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of
 // the requests sent) and errors.total; target.cpu_per_request, cpu_share,
 // user_share, rss, threads, descriptors, voluntary_switches_per_request and
 // involuntary_switches_per_request; generator.cpu_per_request and cpu_share;
-// connections.requested, opened, failed and peak; and program.NAME, a number that a
-// program printed.
+// connections.requested, opened, failed and peak; streams.lost, announced, repeated,
+// disordered, gaps and reconnects; program.NAME, a number that a program printed; and
+// observed.NAME, of an endpoint or a command of the plan: of a counter how much it grew
+// in a second, of a gauge its mean. Throughput, and what is per request, is of events
+// where there are subscribers.
 package verdict

@@ -45,12 +45,19 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 	if !x.complete() {
 		return x.checks, x.flags, nil
 	}
-	x.lag()
+	if !x.streaming() {
+		x.lag()
+	}
 	if x.open() {
 		x.drops()
 		x.achieved()
 	}
-	x.unfinished()
+	if !x.streaming() {
+		x.unfinished()
+	}
+	if x.trial.Streams != nil {
+		x.subscribers()
+	}
 	x.generator()
 	x.machine()
 	bins := x.bins()
@@ -219,6 +226,15 @@ func (x *examination) unfinished() {
 	}
 	x.compare(FlagUnfinished, asRatio, float64(c.Unfinished)/float64(c.Sent), UnfinishedLimit, rundir.CheckWarning,
 		"%d of %d requests were unfinished at the end: the tail reported is only a lower bound", c.Unfinished, c.Sent)
+}
+
+// subscribers judges whether there were as many as planned: with fewer, each event cost
+// the target less. Those it asked to stay away are missing by its own will.
+func (x *examination) subscribers() {
+	s := x.trial.Streams
+	missing := s.Requested - s.Peak - s.Closed
+	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, rundir.CheckInvalid,
+		"at most %d of %d subscribers had a stream at once", s.Peak, s.Requested)
 }
 
 // generator judges whether the generator had the CPU that it needed.

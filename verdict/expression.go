@@ -592,7 +592,7 @@ func (c *compiler) metric(n ast.Node) (metric, bool) {
 }
 
 func unknownMetric(name string) string {
-	names := []string{"capacity", "program.NAME"}
+	names := []string{"capacity", "program.NAME", "observed.NAME"}
 	for i, m := range metrics() {
 		names = slices.Insert(names, i, m.name)
 	}

@@ -22,6 +22,7 @@ const (
 	FlagDrops            = "drops"              // open loops
 	FlagAchievedRate     = "achieved_rate"      // open loops
 	FlagUnfinished       = "unfinished"         // a warning
+	FlagSubscribers      = "subscribers"        // of events
 	FlagGeneratorCPU     = "generator_cpu"      // open loops
 	FlagRunQueue         = "run_queue_wait"     // in a closed loop a warning up to StarvedGenerator
 	FlagGeneratorLimit   = "generator_limit"    // closed loops
@@ -43,7 +44,7 @@ const (
 func ours(kind string) bool {
 	return slices.Contains([]string{
 		FlagConservation, FlagIncomplete, FlagGeneratorLag, FlagLagNotChecked, FlagConnectionLimit, FlagGeneratorLagTail,
-		FlagDrops, FlagAchievedRate, FlagUnfinished, FlagGeneratorCPU, FlagRunQueue, FlagGeneratorLimit,
+		FlagDrops, FlagAchievedRate, FlagUnfinished, FlagSubscribers, FlagGeneratorCPU, FlagRunQueue, FlagGeneratorLimit,
 		FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure, FlagNotSteady, FlagDependent,
 		FlagNoTrials, FlagPlateau, FlagControlDiffers, FlagPilotNotSteady,
 	}, kind)
@@ -156,6 +157,10 @@ type subject struct {
 
 // open tells whether the load came at times of its own. A probe's does.
 func (s *subject) open() bool { return s.plan.Loop == "open" || s.trial.Rate != nil }
+
+// streaming tells whether there were only subscribers: the load sent nothing that it
+// could have been late with.
+func (s *subject) streaming() bool { return s.plan.Loop == "stream" && s.trial.Rate == nil }
 
 // program tells whether the target itself was the load.
 func (s *subject) program() bool { return s.plan.Loop == "" && s.trial.Rate == nil }

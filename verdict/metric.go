@@ -13,6 +13,7 @@ type figures struct {
 	rundir.Variant
 	connections connections
 	measures    map[string]float64 // what a program printed; over trials, their typical value
+	observed    map[string]float64 // what endpoints and commands of the plan said, likewise
 	search      *bracket           // of one round's search for capacity
 	capacity    *float64           // requests per second
 	times       times              // nil where only trial.json was read
@@ -69,18 +70,33 @@ const (
 	capacityMetric   = "capacity"
 	cpuMetric        = "target.cpu_per_request"
 	programPrefix    = "program."
+	observedPrefix   = "observed."
 )
 
-// lookup returns the metric of a name. Any program.NAME is one.
+// lookup returns the metric of a name. Any program.NAME and observed.NAME is one.
 func lookup(name string) (metric, bool) {
 	if measure, ok := strings.CutPrefix(name, programPrefix); ok && measure != "" {
 		return programMetric(measure), true
+	}
+	if column, ok := strings.CutPrefix(name, observedPrefix); ok && column != "" {
+		return observedMetric(column), true
 	}
 	all := metrics()
 	if i := slices.IndexFunc(all, func(m metric) bool { return m.name == name }); i >= 0 {
 		return all[i], true
 	}
 	return metric{}, false
+}
+
+// observedMetric is what an endpoint or a command of the plan said: of a counter how
+// much it grew in a second, of a gauge its mean. Nobody knows its unit.
+func observedMetric(column string) metric {
+	return metric{name: observedPrefix + column, dim: plain, get: func(f *figures) *float64 {
+		if v, ok := f.observed[column]; ok {
+			return &v
+		}
+		return nil
+	}}
 }
 
 // programMetric is a number that a program printed. Its name's end says what it
@@ -122,6 +138,10 @@ func metrics() []metric {
 		{tagSendLag, func(f *figures) *rundir.Quantiles { return &f.SendLag }},
 		{tagConnect, func(f *figures) *rundir.Quantiles { return &f.Connect }},
 		{tagFirstByte, func(f *figures) *rundir.Quantiles { return &f.FirstByte }},
+		{tagOpening, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Opening })},
+		{tagFirstEvent, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.FirstEvent })},
+		{tagEventGap, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.EventGap })},
+		{tagDelivery, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Delivery })},
 	} {
 		for _, q := range []struct {
 			name string
@@ -144,6 +164,25 @@ func metrics() []metric {
 			metric{name: group.tag + ".mean", dim: duration, get: func(f *figures) *float64 { return group.of(f).Mean },
 				share: func(f *figures) (float64, float64) { return summed(group.of(f)) }},
 		)
+	}
+	for _, c := range []struct {
+		name string
+		of   func(*rundir.Streams) int64
+	}{
+		{"lost", func(s *rundir.Streams) int64 { return s.Lost }},
+		{"announced", func(s *rundir.Streams) int64 { return s.Announced }},
+		{"repeated", func(s *rundir.Streams) int64 { return s.Repeated }},
+		{"disordered", func(s *rundir.Streams) int64 { return s.Disordered }},
+		{"gaps", func(s *rundir.Streams) int64 { return s.Gaps }},
+		{"reconnects", func(s *rundir.Streams) int64 { return s.Reconnects }},
+	} {
+		all = append(all, metric{name: "streams." + c.name, dim: plain, fact: true, get: func(f *figures) *float64 {
+			if f.Streams == nil {
+				return nil
+			}
+			n := float64(c.of(f.Streams))
+			return &n
+		}})
 	}
 	plainly := func(name string, get func(*figures) *float64) metric {
 		return metric{name: name, dim: plain, get: get}
@@ -181,6 +220,17 @@ func metrics() []metric {
 		plainly("connections.failed", func(f *figures) *float64 { return f.connections.failed }),
 		plainly("connections.peak", func(f *figures) *float64 { return f.connections.peak }),
 	)
+}
+
+// streamed finds a figure of subscribers where there are some.
+func streamed(of func(*rundir.Streams) *rundir.Quantiles) func(*figures) *rundir.Quantiles {
+	none := rundir.QuantilesOf(nil)
+	return func(f *figures) *rundir.Quantiles {
+		if f.Streams == nil {
+			return &none
+		}
+		return of(f.Streams)
+	}
 }
 
 // summed returns the sum of all values of a histogram, and how many they are.

@@ -93,17 +93,14 @@ func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
 // latency and the CPU time of the one before: nothing says that they changed.
 func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed *rundir.Series) [][]float64 {
 	n := int(t.WindowSeconds/pilotBin + 0.01) // what does not fill the last bin is left out
-	latency := tagService
-	if v.Loop == "open" {
-		latency = tagResponse
-	}
+	latency := v.Latency()
 	responses, lengths, latencies := make([]float64, n), make([]float64, n), make([]*hist.Histogram, n)
 	for _, i := range log {
 		bin := int(((i.Start + i.Length/2).Seconds() - t.WarmupSeconds) / pilotBin)
 		if bin < 0 || bin >= n {
 			continue
 		}
-		if i.Tag == tagResponse {
+		if i.Tag == countedTag(v) {
 			responses[bin] += float64(i.Hist.Count())
 			lengths[bin] += i.Length.Seconds() // an interval ends when a worker gets to it
 		}

@@ -81,16 +81,22 @@ func (s *scene) inOrder(variant string) []*figures {
 // printed among them.
 func (s *scene) metrics() []metric {
 	all := metrics()
-	measures := map[string]bool{}
+	measures, observed := map[string]bool{}, map[string]bool{}
 	for _, rounds := range s.rounds {
 		for _, f := range rounds {
 			for name := range f.measures {
 				measures[name] = true
 			}
+			for name := range f.observed {
+				observed[name] = true
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(measures)) {
 		all = append(all, programMetric(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(observed)) {
+		all = append(all, observedMetric(name))
 	}
 	return all
 }

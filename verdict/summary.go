@@ -1,9 +1,6 @@
 package verdict
 
 import (
-	"maps"
-	"slices"
-
 	"dyno/hist"
 	"dyno/rundir"
 	"dyno/wire"
@@ -17,7 +14,20 @@ const (
 	tagGeneratorLag = "generator_lag"
 	tagConnect      = "connect"
 	tagFirstByte    = "first_byte"
+	tagOpening      = "opening"
+	tagFirstEvent   = "first_event"
+	tagEventGap     = "event_gap"
+	tagDelivery     = "delivery"
 )
+
+// countedTag is the tag by which a load's responses are counted: where it sends no
+// requests, by the events that came.
+func countedTag(v rundir.PlanVariant) string {
+	if v.Loop == "stream" {
+		return tagEventGap
+	}
+	return tagResponse
+}
 
 // times are merged histograms, by tag.
 type times map[string]*hist.Histogram
@@ -71,6 +81,7 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
+		f.Streams = t.Streams
 	}
 	return f
 }
@@ -87,6 +98,7 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 		Connect:   rundir.QuantilesOf(t[tagConnect]),
 		FirstByte: rundir.QuantilesOf(t[tagFirstByte]),
 		Counts:    counts(trials),
+		Streams:   streams(trials, t),
 		Target:    target(trials),
 		Generator: generator(trials),
 	}}
@@ -101,30 +113,32 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 		failed:    count(trials, func(t *rundir.Trial) int64 { return t.Connections.Failed }),
 		peak:      count(trials, func(t *rundir.Trial) int64 { return t.Connections.Peak }),
 	}
-	for _, name := range measureNames(trials) {
-		v := known(trials, func(t *rundir.Trial) *float64 {
-			if v, ok := t.Measures[name]; ok {
-				return &v
-			}
-			return nil
-		})
-		if f.measures == nil {
-			f.measures = map[string]float64{}
-		}
-		f.measures[name] = *v
-	}
+	f.measures = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Measures })
+	f.observed = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Observed })
 	return f
 }
 
-// measureNames lists what programs printed in any of the trials.
-func measureNames(trials []*rundir.Trial) []string {
-	names := map[string]bool{}
+// typicalByName are the typical values of figures that have names, each over the trials that
+// have it; nil where none has any.
+func typicalByName(trials []*rundir.Trial, of func(*rundir.Trial) map[string]float64) map[string]float64 {
+	var all map[string]float64
 	for _, t := range trials {
-		for name := range t.Measures {
-			names[name] = true
+		for name := range of(t) {
+			if _, done := all[name]; done {
+				continue
+			}
+			if all == nil {
+				all = map[string]float64{}
+			}
+			all[name] = *known(trials, func(t *rundir.Trial) *float64 {
+				if v, ok := of(t)[name]; ok {
+					return &v
+				}
+				return nil
+			})
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return all
 }
 
 func counts(trials []*rundir.Trial) rundir.Counts {
@@ -141,6 +155,57 @@ func counts(trials []*rundir.Trial) rundir.Counts {
 		sum.CompletedInWindow += c.CompletedInWindow
 		sum.ByKind = addCounts(sum.ByKind, c.ByKind)
 		sum.ByStatus = addCounts(sum.ByStatus, c.ByStatus)
+	}
+	return sum
+}
+
+// streams sums up what subscribers saw; nil where there were none.
+func streams(trials []*rundir.Trial, t times) *rundir.Streams {
+	var sum *rundir.Streams
+	for _, trial := range trials {
+		s := trial.Streams
+		if s == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Streams{
+				Opening:    rundir.QuantilesOf(t[tagOpening]),
+				FirstEvent: rundir.QuantilesOf(t[tagFirstEvent]),
+				EventGap:   rundir.QuantilesOf(t[tagEventGap]),
+				Delivery:   rundir.QuantilesOf(t[tagDelivery]),
+			}
+		}
+		sum.Requested = max(sum.Requested, s.Requested)
+		sum.Peak = max(sum.Peak, s.Peak)
+		sum.Opened += s.Opened
+		sum.Failed += s.Failed
+		sum.Reconnects += s.Reconnects
+		sum.Ended += s.Ended
+		sum.Closed += s.Closed
+		sum.Delivered += s.Delivered
+		sum.DeliveredBytes += s.DeliveredBytes
+		sum.AllDelivered += s.AllDelivered
+		sum.Lost += s.Lost
+		sum.Announced += s.Announced
+		sum.Gaps += s.Gaps
+		sum.Repeated += s.Repeated
+		sum.Disordered += s.Disordered
+		sum.Unstamped += s.Unstamped
+		sum.Untracked += s.Untracked
+		sum.Uncertain += s.Uncertain
+		sum.Pending += s.Pending
+		sum.Broken += s.Broken
+		if s.Slow != nil {
+			if sum.Slow == nil {
+				sum.Slow = &rundir.SlowStreams{}
+			}
+			sum.Slow.Opened += s.Slow.Opened
+			sum.Slow.Ended += s.Slow.Ended
+			sum.Slow.Delivered += s.Slow.Delivered
+			sum.Slow.Gaps += s.Slow.Gaps
+			sum.Slow.Announced += s.Slow.Announced
+			sum.Slow.Missing += s.Slow.Missing
+		}
 	}
 	return sum
 }

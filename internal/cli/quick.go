@@ -39,6 +39,14 @@ type quickLoad struct {
 	payload string
 	framing string
 
+	subscribers *experiment.Subscribers
+	slow        experiment.Slow
+	ramp        string
+	publish     *experiment.Publish
+	publishers  int
+	size        string
+	buffer      string
+
 	given func(flag string) bool // whether the user gave it
 }
 
@@ -49,6 +57,7 @@ const defaultDuration = "10s"
 func (q *quickLoad) defaults() {
 	q.connections, q.arrivals, q.duration, q.warmup, q.timeout = 50, experiment.ArrivalsConstant, defaultDuration, "0", "30"
 	q.method, q.payload, q.framing = "GET", "64", experiment.FramingEcho
+	q.subscribers, q.publish, q.publishers = experiment.DefaultSubscribers(), experiment.DefaultPublish(), 1
 	q.seed = 1
 	q.given = func(string) bool { return false }
 }
@@ -57,6 +66,11 @@ func (q *quickLoad) defaults() {
 func (q *quickLoad) flags(f *pflag.FlagSet) {
 	f.IntVarP(&q.connections, "connections", "c", q.connections, "closed loop: connections, each with one request under way; open loop: the most there may be")
 	f.Uint64VarP(&q.requests, "requests", "n", 0, "end after so many requests")
+	q.commonFlags(f)
+}
+
+// commonFlags registers the flags that every quick load has.
+func (q *quickLoad) commonFlags(f *pflag.FlagSet) {
 	f.StringVarP(&q.rate, "rate", "R", "", "open loop: requests in all, such as 5000, 5000/s or 300/min")
 	f.StringVar(&q.arrivals, "arrivals", q.arrivals, "open loop: constant or poisson")
 	f.StringVarP(&q.duration, "duration", "z", q.duration, "how long to measure; a bare number is seconds")
@@ -136,6 +150,123 @@ func (a *app) tcpCommand() *cobra.Command {
 	return cmd
 }
 
+// sseFlags registers what a load of subscribers has, in place of flags.
+func (q *quickLoad) sseFlags(f *pflag.FlagSet) {
+	s, p := q.subscribers, q.publish
+	f.IntVarP(&q.connections, "connections", "c", q.connections, "subscribers")
+	f.StringVar(&q.ramp, "ramp", "", "subscribers opened per second, such as 1000/s (default as fast as the server accepts them)")
+	f.IntVar(&s.Topics, "topics", s.Topics, "topics that subscribers are spread over: {topic} in the URL is a topic's number, from 0")
+	f.StringArrayVarP(&q.headers, "header", "H", nil, "header line `'Name: value'` of subscriptions and publications; may be repeated")
+	f.BoolVar(&s.Resume, "resume", s.Resume, "name the last event seen when coming back (Last-Event-ID)")
+	f.StringVar(&s.GapEvent, "gap-event", s.GapEvent, "type of the event by which the server says that events are missing")
+	f.IntVar(&q.slow.Connections, "slow", 0, "how many of the subscribers read slowly")
+	f.IntVar(&q.slow.Rate, "slow-rate", 0, "bytes per second that each of those reads; 0 is nothing at all")
+	f.StringVar(&q.buffer, "receive-buffer", "", "SO_RCVBUF of subscribers, such as 16KiB")
+	f.StringVar(&p.Path, "publish", "", "publish events too, by requests to this path, in which {topic} is a topic's number")
+	f.StringVar(&q.size, "size", "100", "bytes of an event that is published")
+	f.StringVar(&p.Form, "form", p.Form, "how it is published: raw, the data is the content; mercure, form fields topic and data")
+	f.StringVar(&p.Topic, "topic", "", "form mercure: the topic's name, with {topic} for its number")
+	f.IntVar(&q.publishers, "publishers", q.publishers, "closed loop: connections that publish; with --rate, the most there may be")
+	q.commonFlags(f)
+}
+
+func (a *app) sseCommand() *cobra.Command {
+	var (
+		q   quickLoad
+		out output
+	)
+	cmd := &cobra.Command{
+		Use:   "sse URL",
+		Short: "Load a server of server-sent events with subscribers, and publish to them",
+		Example: `  dyno sse -c 1000 http://127.0.0.1:8080/events
+  dyno sse -c 1000 --publish '/publish?topic=a' -R 50 'http://127.0.0.1:8080/events?topic=a'
+  dyno sse -c 1000 --topics 10 --publish '/publish?topic=t{topic}' --publishers 4 'http://127.0.0.1:8080/events?topic=t{topic}'`,
+		Args: exactArgs(1, "a URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, faults := q.sseVariant(args[0])
+			e, err := q.experiment("sse", faults, v)
+			return a.quick(cmd.Context(), e, err, out)
+		},
+	}
+	f := cmd.Flags()
+	q.defaults()
+	q.sseFlags(f)
+	out.flags(f, "none is kept")
+	return cmd
+}
+
+// sseVariant returns the plan of subscribers, and of publications where a path for
+// them is given.
+func (q *quickLoad) sseVariant(url string) (v experiment.Variant, faults []error) {
+	fault := func(flag string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	v = experiment.DefaultVariant(experiment.SSE)
+	v.Target.URL = url
+	if q.unix != "" {
+		v.Target.Address = "unix:" + q.unix
+	}
+	v.Target.Complete()
+	headers, bad := q.parseHeaders()
+	faults = append(faults, bad...)
+	v.Load.Subscribers = q.subscribers
+	s := v.Load.Subscribers
+	s.Connections, s.Headers = q.connections, headers
+	var err error
+	if q.ramp != "" {
+		s.Ramp, err = pace.ParseRate(q.ramp)
+		fault("ramp", err)
+	}
+	if q.buffer != "" {
+		s.ReceiveBuffer, err = experiment.ParseSize(q.buffer)
+		fault("receive-buffer", err)
+	}
+	if q.slow.Connections > 0 {
+		s.Slow = &q.slow
+	} else if q.given("slow-rate") {
+		fault("slow-rate", errors.New("there are no slow subscribers; say how many with --slow"))
+	}
+	publish := q.publish.Path != ""
+	for _, flag := range []string{"size", "form", "topic", "publishers", "rate", "arrivals"} {
+		if !publish && q.given(flag) {
+			fault(flag, errors.New("nothing is published; give the path with --publish"))
+		}
+	}
+	faults = append(faults, q.load(&v.Load)...)
+	if !publish {
+		v.Load.Closed, v.Load.Open = nil, nil
+		return v, faults
+	}
+	v.Load.Publish = q.publish
+	v.Load.Publish.Headers = headers
+	v.Load.Publish.Size, err = experiment.ParseSize(q.size)
+	fault("size", err)
+	switch {
+	case v.Load.Open == nil:
+		v.Load.Closed.Connections = q.publishers
+	case q.given("publishers"):
+		v.Load.Open.MaxConnections = q.publishers
+	default:
+		v.Load.Open.MaxConnections = experiment.DefaultOpen().MaxConnections
+	}
+	return v, faults
+}
+
+// parseHeaders reads the header lines that were given.
+func (q *quickLoad) parseHeaders() (headers []experiment.Header, faults []error) {
+	for _, h := range q.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			faults = append(faults, fmt.Errorf("--header %q: want 'Name: value'", h))
+			continue
+		}
+		headers = append(headers, experiment.Header{Name: name, Value: strings.TrimSpace(value)})
+	}
+	return headers, faults
+}
+
 func (a *app) quick(ctx context.Context, e *experiment.Experiment, err error, out output) error {
 	if err != nil {
 		return &failure{exitUsage, err, ""}
@@ -163,14 +294,7 @@ func (q *quickLoad) httpVariant(url string) (v experiment.Variant, faults []erro
 	}
 	r := v.Load.Request
 	r.Method = q.method
-	for _, h := range q.headers {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok {
-			faults = append(faults, fmt.Errorf("--header %q: want 'Name: value'", h))
-			continue
-		}
-		r.Headers = append(r.Headers, experiment.Header{Name: name, Value: strings.TrimSpace(value)})
-	}
+	r.Headers, faults = q.parseHeaders()
 	r.Body = q.body
 	if file, ok := strings.CutPrefix(q.body, "@"); ok {
 		body, err := os.ReadFile(file)

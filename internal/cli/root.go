@@ -71,7 +71,7 @@ what came out and how sure it is.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &failure{exitUsage, err, cmd.CommandPath() + " --help lists the flags"}
 	})
-	root.AddCommand(a.runCommand(), a.compareCommand(), a.httpCommand(), a.tcpCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
+	root.AddCommand(a.runCommand(), a.compareCommand(), a.httpCommand(), a.tcpCommand(), a.sseCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.truthCommand())
 	return root
 }
