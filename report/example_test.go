@@ -410,6 +410,42 @@ func exampleQuick() *rundir.Folder {
 	return f
 }
 
+// streamed gives a run subscribers, to whom events are published at a rate.
+func streamed(f *rundir.Folder) *rundir.Folder {
+	r := &f.Run
+	r.Plan.Protocol, r.Plan.Loop, r.Plan.Metric = "sse", "open", "delivery.p99"
+	for i := range r.Variants {
+		r.Plan.Variants[i].Loop, r.Plan.Variants[i].Rate, r.Plan.Variants[i].Subscribers = "open", ptr(50.), 1000
+		v := &r.Variants[i]
+		q := v.Service
+		v.Streams = &rundir.Streams{
+			Requested: 1000, Opened: 1003, Reconnects: 3, Ended: 3, Peak: 1000, Delivered: 250_000, DeliveredBytes: 25_000_000, AllDelivered: 350_000,
+			Lost: int64(i), Delivery: q, EventGap: q, FirstEvent: q, Opening: q,
+		}
+		if v.Intervals != nil {
+			v.Intervals["delivery.p50"], v.Intervals["delivery.p99"] = v.Intervals["service.p50"], v.Intervals["service.p99"]
+		}
+	}
+	for i := range f.Trials {
+		s := *r.Variants[0].Streams
+		f.Trials[i].Streams = &s
+	}
+	return f
+}
+
+func exampleStream() *rundir.Folder {
+	f := streamed(exampleQuick())
+	r := &f.Run
+	r.Name = "http://127.0.0.1:8080/events"
+	r.Plan.Loop, r.Plan.Variants[0].Loop, r.Plan.Variants[0].Rate, r.Plan.Variants[0].Connections = "stream", "stream", nil, 0
+	v := &r.Variants[0]
+	v.Counts, v.Errors, f.Trials[0].Failures = rundir.Counts{}, rundir.Errors{}, map[string]int64{"subscriber: reset: the peer reset the connection": 3}
+	v.Streams.Slow = &rundir.SlowStreams{Opened: 10, Delivered: 800, Ended: 4, Missing: 5}
+	v.Streams.Gaps, v.Streams.Announced = 2, 40
+	r.Command = []string{"dyno", "sse", "-c", "1000", "http://127.0.0.1:8080/events"}
+	return f
+}
+
 // examples are runs of every kind, by name.
 func examples() map[string]*rundir.Folder {
 	open := exampleQuick()
@@ -420,5 +456,6 @@ func examples() map[string]*rundir.Folder {
 		"compare": exampleCompare(), "short": exampleShort(), "ladder": exampleLadder(), "sweep": exampleSweep(),
 		"capacity": exampleCapacity(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
 		"incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
+		"streams": streamed(example("hub", "", 8, "one", "two")), "quick-stream": exampleStream(),
 	}
 }

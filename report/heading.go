@@ -63,10 +63,10 @@ func (p *page) load() string {
 			if v.Rate == nil {
 				return ""
 			}
-			return strconv.FormatFloat(*v.Rate, 'f', -1, 64) + " requests/s"
+			return strconv.FormatFloat(*v.Rate, 'f', -1, 64) + " " + p.sent() + "/s"
 		})
 		if c := plan.Capacity; c != nil {
-			parts = append(parts, "a search from "+figure(c.From)+" to "+figure(c.To)+" requests/s")
+			parts = append(parts, "a search from "+figure(c.From)+" to "+figure(c.To)+" "+p.sent()+"/s")
 		}
 		common(func(v rundir.PlanVariant) string {
 			switch v.Loop {

@@ -49,7 +49,7 @@ func unitOf(metric string) unit {
 	case is("_share") || is("_ratio") || is(".ratio"):
 		return shares()
 	}
-	for _, clock := range []string{"response.", "service.", "send_lag.", "connect.", "first_byte."} {
+	for _, clock := range []string{"response.", "service.", "send_lag.", "connect.", "first_byte.", "opening.", "first_event.", "event_gap.", "delivery."} {
 		if strings.HasPrefix(metric, clock) {
 			return times()
 		}

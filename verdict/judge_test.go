@@ -754,7 +754,10 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: higher is better: %v", name, higher)
 		}
 	}
-	for _, name := range []string{"", "program.", "response", "response.p95", "p99"} {
+	if m, ok := lookup("observed.hub_hits"); !ok || m.dim != plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
+		t.Error("observed.hub_hits is no metric")
+	}
+	for _, name := range []string{"", "program.", "observed.", "response", "response.p95", "p99"} {
 		if _, ok := lookup(name); ok {
 			t.Errorf("%q is a metric", name)
 		}
@@ -799,6 +802,7 @@ func TestPrimaryMetric(t *testing.T) {
 		"response.p99": {Loop: "open"},
 		"capacity":     {Loop: "open", Capacity: &rundir.PlanCapacity{}},
 		"service.p90":  {Loop: "open", Metric: "service.p90"},
+		"delivery.p99": {Loop: "open", Variants: []rundir.PlanVariant{{Loop: "open", Subscribers: 10}}},
 	} {
 		if got := primaryMetric(p); got != want {
 			t.Errorf("%+v: %s, want %s", p, got, want)
