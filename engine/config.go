@@ -150,7 +150,7 @@ func (c Config) Validate() error {
 	if c.Subscribers != nil && c.Schedule == nil {
 		fewest = 0
 	}
-	if c.NewClients == nil && c.Connections > 0 {
+	if c.NewClients == nil && c.Connections != 0 {
 		fault("clients: want a maker of clients")
 	}
 	if c.Connections < fewest || c.Connections > MaxConnections {

@@ -116,28 +116,43 @@ func (w *worker) openOneMore() {
 }
 
 func (w *worker) connect(i int32, s *slot, now int64) {
-	fd, err := w.socket()
+	fd, err := w.dial(i, s.generation+1, 0)
 	if err != nil {
 		w.refused(i, s, now, err)
 		return
 	}
-	err = unix.Connect(fd, w.endpoint.addr)
-	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
-		unix.Close(fd)
-		w.refused(i, s, now, err)
-		return
-	}
 	s.generation++
-	if err := w.poller.add(fd, i, s.generation); err != nil {
-		unix.Close(fd)
-		w.refused(i, s, now, err)
-		return
-	}
-	s.fd = int32(fd)
+	s.fd = fd
 	s.written = now
 	s.state = connecting
 	w.underway++
 	w.connecting.push(w.slots, i)
+}
+
+// dial begins to open a connection whose events bear the token and the generation.
+// With receive it asks for a receive buffer of so many bytes, which has to be before
+// the connection exists to bound its window.
+func (w *worker) dial(token int32, generation uint32, receive int) (int32, error) {
+	fd, err := w.socket()
+	if err != nil {
+		return none, err
+	}
+	if receive > 0 {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive)
+	}
+	if err == nil {
+		if err = unix.Connect(fd, w.endpoint.addr); errors.Is(err, unix.EINPROGRESS) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = w.poller.add(fd, token, generation)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return none, err
+	}
+	return int32(fd), nil
 }
 
 func (w *worker) socket() (int, error) {

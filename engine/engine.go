@@ -41,12 +41,15 @@ func (e *Unreachable) Error() string {
 func (e *Unreachable) Unwrap() error { return e.Err }
 
 // An engine is one Run's state. Its fields are set before the workers start,
-// except for the atomic one.
+// except for the atomic one and published.
 type engine struct {
 	config    Config
 	base      time.Time // zero of the engine's clock, on the monotonic clock
+	epoch     int64     // the same as Unix time in nanoseconds, as it was at the start
 	collector *collector
 	workers   []*worker
+	ours      map[uint32]struct{} // the sources that may publish from here
+	published publications
 	stop      atomic.Bool
 }
 
@@ -75,7 +78,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err != nil {
 		return nil, &Unreachable{Address: c.Address, Err: err}
 	}
-	e := &engine{config: c, base: time.Now().Add(-time.Second)}
+	e := newEngine(c)
 	e.collector = newCollector(c.Workers, c.Interval, c.OnInterval)
 	for n := range c.Workers {
 		w, err := e.newWorker(n, to.clone())
@@ -87,7 +90,19 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 		}
 		e.workers = append(e.workers, w)
 	}
+	if c.Subscribers != nil {
+		for _, w := range e.workers {
+			for _, s := range w.sources(true) {
+				e.ours[s.ID] = struct{}{}
+			}
+		}
+	}
 	return e.run(ctx)
+}
+
+func newEngine(c Config) *engine {
+	base := time.Now().Add(-time.Second)
+	return &engine{config: c, base: base, epoch: base.UnixNano(), ours: map[uint32]struct{}{}}
 }
 
 func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
@@ -107,6 +122,8 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		connecting: list{none, none},
 		buffer:     make([]byte, readSize),
 		remaining:  never,
+		due:        never,
+		audience:   e.newAudience(n),
 		sheet:      newSheet(n),
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
@@ -119,18 +136,24 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	for range sheets - 1 {
 		e.collector.free[n] <- newSheet(n)
 	}
-	if c.Schedule != nil {
-		w.cursor = c.Schedule.Split(n, c.Workers)
+	if publishing := min(c.Workers, c.Connections); c.Schedule != nil && n < publishing {
+		w.cursor = c.Schedule.Split(n, publishing)
 		w.idles = make([]int32, 0, len(w.slots))
 		w.vacant = make([]int32, 0, len(w.slots))
 	} else {
 		w.alarms = make(alarms, 0, len(w.slots))
+	}
+	if len(w.slots) == 0 {
+		return w, nil // with subscribers only
 	}
 	newClient := c.NewClients(n)
 	for i := range w.slots {
 		s := &w.slots[i]
 		s.fd, s.prev, s.next = none, none, none
 		s.client = newClient()
+		if _, ok := s.client.(wire.Stamper); ok {
+			w.stamps = true
+		}
 		if w.cursor != nil {
 			w.vacant = append(w.vacant, int32(len(w.slots)-1-i))
 		} else if c.Think != (pace.Think{}) {
@@ -204,7 +227,8 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 		failed = fmt.Errorf("engine: placing a worker: %w", failed)
 	case ctx.Err() != nil:
 		failed = ctx.Err()
-	case e.config.Schedule == nil && e.opened() == 0:
+	case e.config.Schedule == nil && e.config.Connections > 0 && e.opened() == 0,
+		e.config.Subscribers != nil && e.deserted():
 		failed = e.unreachable()
 	}
 	if failed != nil {
@@ -238,7 +262,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	collecting.Wait()
 	e.conclude(result, origin)
 	result.Interrupted = ctx.Err() != nil
-	if result.Connections.Opened == 0 {
+	if e.config.Connections > 0 && result.Connections.Opened == 0 {
 		return result, e.unreachable()
 	}
 	return result, nil
@@ -257,6 +281,17 @@ func (e *engine) opened() (n uint64) {
 		n += w.conns.Opened
 	}
 	return n
+}
+
+// deserted tells whether every subscriber has failed to subscribe. The workers must be
+// waiting.
+func (e *engine) deserted() bool {
+	for _, w := range e.workers {
+		if w.attended() {
+			return false
+		}
+	}
+	return true
 }
 
 // tell announces the phases until done. What has begun by then is announced also
@@ -325,6 +360,9 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 	}
 	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
+	if e.config.Subscribers != nil {
+		e.reckon(&r.Streams)
+	}
 	r.Intervals = e.collector.intervals
 	r.Latency = e.collector.latency
 	for t, h := range r.Latency {

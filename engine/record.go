@@ -12,6 +12,7 @@ type sheet struct {
 	worker            int
 	start, end        int64 // engine time
 	completed, failed uint64
+	delivered         uint64
 	latency           [Tags]*hist.Histogram
 }
 
@@ -29,7 +30,7 @@ func newSheet(worker int) *sheet {
 }
 
 func (s *sheet) reset() {
-	s.completed, s.failed = 0, 0
+	s.completed, s.failed, s.delivered = 0, 0, 0
 	for _, h := range s.latency {
 		h.Reset()
 	}
@@ -95,6 +96,7 @@ func (c *collector) take(s *sheet) {
 	p.Length = end - p.Start
 	p.Completed += s.completed
 	p.Failed += s.failed
+	p.Delivered += s.delivered
 	for t, h := range s.latency {
 		if h.Count() == 0 {
 			continue

@@ -13,6 +13,8 @@ import (
 const (
 	MaxSubscribers   = 1_000_000
 	MaxReceiveBuffer = 64 << 20
+
+	maxRamp = 24 * time.Hour
 )
 
 // Subscribers are connections on which events arrive without end, carried by the
@@ -59,6 +61,14 @@ func (s Subscribers) withDefaults() Subscribers {
 	return s
 }
 
+// ramp is how long it takes until the last has begun to connect.
+func (s Subscribers) ramp() time.Duration {
+	if s.Ramp == 0 {
+		return 0
+	}
+	return time.Duration(float64(s.Count) / s.Ramp * float64(time.Second))
+}
+
 func (s Subscribers) validate() error {
 	s = s.withDefaults()
 	var faults []error
@@ -73,6 +83,8 @@ func (s Subscribers) validate() error {
 	}
 	if !(s.Ramp >= 0) || math.IsInf(s.Ramp, 0) {
 		fault("ramp %v: want 0 connections per second or more", s.Ramp)
+	} else if s.Ramp > 0 && float64(s.Count)/s.Ramp > maxRamp.Seconds() {
+		fault("ramp %v: want at least %v per second, so that %d have begun within %v", s.Ramp, float64(s.Count)/maxRamp.Seconds(), s.Count, maxRamp)
 	}
 	if s.MinBackoff < time.Millisecond {
 		fault("shortest back-off %v: want at least 1ms", s.MinBackoff)

@@ -75,6 +75,9 @@ type worker struct {
 	alarms               alarms
 	buffer               []byte
 
+	audience audience
+	stamps   bool // there are clients that stamp what they publish
+
 	// The open loop's.
 	cursor  *pace.Cursor
 	due     int64        // the next intended start; never when there is none
@@ -119,24 +122,33 @@ type mark struct {
 
 func (w *worker) now() int64 { return int64(time.Since(w.engine.base)) }
 
-// connectAll opens every connection of a closed loop before the load begins, so
-// that the warm-up meets all of them. It returns when each has been tried.
+// connectAll opens every connection of a closed loop and of the subscribers before the
+// load begins, so that the warm-up meets all of them. It returns when each has been
+// tried.
 func (w *worker) connectAll() {
-	if w.cursor != nil {
-		return
-	}
-	for i := range w.slots {
-		w.turn(int32(i))
+	if w.cursor == nil {
+		for i := range w.slots {
+			w.turn(int32(i))
+		}
 	}
 	deadline := w.now() + int64(w.engine.config.ConnectTimeout)*2
+	if len(w.audience.members) > 0 {
+		deadline += int64(w.engine.config.Subscribers.ramp())
+		w.invite(w.now())
+	}
 	for {
 		now := w.now()
 		w.admit(now)
-		if (w.underway == 0 && w.turns.count == 0) || now >= deadline || w.engine.stopped() {
+		w.call(now)
+		if (w.underway == 0 && w.turns.count == 0 && w.audience.untried == 0) || now >= deadline || w.engine.stopped() {
 			return
 		}
 		w.expireConnecting(now)
-		w.handle(w.poller.wait(10 * time.Millisecond))
+		pause := 10 * time.Millisecond
+		if next := w.audience.next(); next != never {
+			pause = min(pause, time.Duration(next-w.now()))
+		}
+		w.handle(w.poller.wait(pause))
 	}
 }
 
@@ -186,6 +198,7 @@ func (w *worker) loop() {
 		w.fire(now)
 		w.expire(now)
 		w.admit(now)
+		w.call(now)
 
 		next := w.nextDue()
 		var events []unix.EpollEvent
@@ -209,7 +222,7 @@ func (w *worker) loop() {
 
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
-	next := min(w.due, w.rotate, w.phase(), w.drainEnd)
+	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.audience.next())
 	if len(w.alarms) > 0 {
 		next = min(next, w.alarms[0].at)
 	}
@@ -246,13 +259,16 @@ func (w *worker) ended(now int64) bool {
 	}
 	exhausted := w.cursor != nil && w.due == never
 	underway := w.inFlight.head != none || w.awaiting > 0 || w.waiting.count > 0
-	if (w.remaining == 0 || exhausted) && !underway && now < w.windowEnd {
+	if (w.remaining == 0 || exhausted) && !underway && now < w.windowEnd && w.engine.config.Subscribers == nil {
 		// The requests or the schedule ended before the time did: the window is
 		// as long as they took.
 		w.windowEnd = max(w.finished, w.windowStart)
 		w.drainEnd = w.windowEnd
 	}
 	if now < w.windowEnd || (underway && now < w.drainEnd) {
+		return false
+	}
+	if w.engine.config.Subscribers != nil && now < w.drainEnd && !w.served(now) {
 		return false
 	}
 	for w.marked < 2 {
@@ -282,11 +298,17 @@ func (w *worker) giveUp() {
 	for w.waiting.count > 0 {
 		w.drop(w.waiting.pop())
 	}
+	w.post()
 	w.sheet.end = now
 	w.engine.collector.full <- w.sheet
 }
 
 func (w *worker) closeAll() {
+	for i := range w.audience.members {
+		if m := &w.audience.members[i]; m.fd != none {
+			unix.Close(int(m.fd))
+		}
+	}
 	for i := range w.slots {
 		if s := &w.slots[i]; s.fd >= 0 {
 			unix.Close(int(s.fd))
@@ -313,7 +335,12 @@ func (w *worker) turnSheet(now int64) {
 func (w *worker) handle(events []unix.EpollEvent) {
 	for n := range events {
 		ev := &events[n]
-		if ev.Fd == wakeToken {
+		if ev.Fd <= wakeToken {
+			if ev.Fd < wakeToken {
+				if now := w.attend(ev); now >= w.due {
+					w.arrive(now)
+				}
+			}
 			continue
 		}
 		i := ev.Fd
@@ -530,6 +557,11 @@ func (w *worker) dispatch(i int32, s *slot, ready int64) {
 		w.conns.Reused++
 	}
 	s.used = true
+	if w.stamps {
+		if p, ok := s.client.(wire.Stamper); ok {
+			p.Stamp(w.engine.epoch + s.intended)
+		}
+	}
 	s.pending = s.client.Request()
 	s.written = w.now()
 	w.inFlight.push(w.slots, i)

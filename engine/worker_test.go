@@ -41,7 +41,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{config: c, base: time.Now().Add(-time.Second)}
+	e := newEngine(c)
 	e.collector = newCollector(1, c.Interval, nil)
 	w, err := e.newWorker(0, to)
 	if err != nil {
