@@ -39,7 +39,10 @@ type Config struct {
 	Connections int
 	// Subscribers receive events beside the requests. Default none.
 	Subscribers *Subscribers
-	Requests    uint64 // end after so many requests of the window; default no such limit
+	// Joint connects this engine to others that carry the rest of the same load. Default
+	// none: the load is this engine's alone.
+	Joint    Joint
+	Requests uint64 // end after so many requests of the window; default no such limit
 
 	// MaxWaiting bounds the requests of an open loop that wait for a
 	// connection. One more is counted as dropped. Default 65,536.

@@ -50,6 +50,8 @@ type engine struct {
 	workers   []*worker
 	ours      map[uint32]struct{} // the sources that may publish from here
 	published publications
+	settled   chan struct{} // closed when the others' publications are known, or never will be
+	unsettled error         // why they are not; set before settled is closed
 	stop      atomic.Bool
 }
 
@@ -102,7 +104,12 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
-	return &engine{config: c, base: base, epoch: base.UnixNano(), ours: map[uint32]struct{}{}}
+	e := &engine{config: c, base: base, epoch: base.UnixNano(), ours: map[uint32]struct{}{}, settled: make(chan struct{})}
+	e.published.expected = c.Workers
+	if c.Joint != nil {
+		e.published.expected++ // the others, together
+	}
+	return e
 }
 
 func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
@@ -231,6 +238,11 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 		e.config.Subscribers != nil && e.deserted():
 		failed = e.unreachable()
 	}
+	var first int64
+	var threads []int
+	if failed == nil {
+		first, threads, failed = e.meet(ctx)
+	}
 	if failed != nil {
 		close(begin)
 		loading.Wait()
@@ -241,7 +253,12 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	defer cancel()
 	var collecting sync.WaitGroup
 	collecting.Go(e.collector.run)
-	origin = int64(time.Since(e.base) + lead)
+	origin = first
+	e.published.finished = func() {
+		if e.config.Joint != nil {
+			go e.settle(ctx)
+		}
+	}
 	e.collector.origin = origin
 	result := &Result{Start: e.base.Add(time.Duration(origin)), WindowStart: e.config.Warmup}
 	close(begin)
@@ -250,22 +267,21 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 		close(done)
 	}()
 	if e.config.OnStart != nil {
-		start := Start{Time: result.Start}
-		for _, w := range e.workers {
-			start.Threads = append(start.Threads, w.thread)
-		}
-		e.config.OnStart(start)
+		e.config.OnStart(Start{Time: result.Start, Threads: threads})
 	}
 	e.tell(origin, done)
 	<-done
 	close(e.collector.full)
 	collecting.Wait()
+	if e.config.Joint != nil && e.config.Subscribers != nil {
+		<-e.settled
+	}
 	e.conclude(result, origin)
 	result.Interrupted = ctx.Err() != nil
 	if e.config.Connections > 0 && result.Connections.Opened == 0 {
 		return result, e.unreachable()
 	}
-	return result, nil
+	return result, e.unsettled
 }
 
 // interrupt ends the measurement early.

@@ -10,13 +10,16 @@ import (
 
 // publications are what the workers have published, as far as they have finished.
 type publications struct {
+	expected int    // how many will finish: the workers, and other engines together as one
+	finished func() // called once, when all workers have
+
 	mu      sync.Mutex       // guards what follows
 	workers int              // that have finished
 	sources map[int][]source // by topic
 }
 
-// add enters the publications of a worker that has finished.
-func (p *publications) add(sources []wire.Source) {
+// add enters the publications of one that has finished. It returns how many have.
+func (p *publications) add(sources []wire.Source) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.workers++
@@ -26,14 +29,27 @@ func (p *publications) add(sources []wire.Source) {
 	for _, s := range sources {
 		p.sources[s.Topic] = append(p.sources[s.Topic], source{s})
 	}
+	return p.workers
 }
 
-// all returns the sources by topic once n workers have finished; nothing changes them
-// afterwards.
-func (p *publications) all(n int) (sources map[int][]source, complete bool) {
+// all returns the sources by topic, complete once everybody has finished; nothing
+// changes them afterwards.
+func (p *publications) all() (sources map[int][]source, complete bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sources, p.workers == n
+	return p.sources, p.workers == p.expected
+}
+
+// list returns the sources so far.
+func (p *publications) list() (sources []wire.Source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.sources {
+		for _, s := range of {
+			sources = append(sources, s.Source)
+		}
+	}
+	return sources
 }
 
 // sources returns the sources of a worker's publishers: those that have published, or
@@ -57,7 +73,9 @@ func (w *worker) sources(planned bool) (sources []wire.Source) {
 func (w *worker) post() {
 	if a := &w.audience; !a.posted && w.engine.config.Subscribers != nil {
 		a.posted = true
-		w.engine.published.add(w.sources(false))
+		if p := &w.engine.published; p.add(w.sources(false)) == len(w.engine.workers) {
+			p.finished()
+		}
 	}
 }
 
@@ -70,7 +88,7 @@ func (w *worker) served(now int64) bool {
 		return false
 	}
 	a.look = now + lookAgain
-	sources, complete := w.engine.published.all(w.engine.config.Workers)
+	sources, complete := w.engine.published.all()
 	if !complete {
 		return false
 	}
@@ -215,7 +233,7 @@ func (w *worker) sum(r *Streams, sources map[uint32]source) {
 func (e *engine) reckon(r *Streams) {
 	r.Requested = e.config.Subscribers.Count
 	r.Failures = map[string]uint64{}
-	topics, _ := e.published.all(len(e.workers))
+	topics, _ := e.published.all()
 	sources := map[uint32]source{}
 	for _, of := range topics {
 		for _, s := range of {

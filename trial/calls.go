@@ -38,7 +38,7 @@ func countsAfter(up *stage, purpose string) bool {
 // counts its system calls meanwhile: the hooks for that slow down target and
 // generator, which no figure of the window should contain. What cannot be counted is
 // said and fails nothing.
-func countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
+func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
 	lack := func(err error) { t.Unavailable = append(t.Unavailable, err.Error()) }
 	k, err := kernel.New(kernel.Config{
 		Name: kernelColumns, Root: up.target.Keeper(), SystemCalls: true, RunQueue: true,
@@ -70,7 +70,7 @@ func countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial
 		}
 		at[i] = time.Now()
 	}
-	result, err := engine.Run(ctx, c)
+	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)
 	if closed := k.Close(); closed != nil {
 		lack(closed)
 	}

@@ -23,7 +23,7 @@ import (
 
 // load places the generator, drives the load and records it.
 func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) error {
-	c, err := engineConfig(up.variant, r.experiment.Design)
+	c, err := engineConfig(up.variant, r.experiment.Design.Seed)
 	if err != nil {
 		return &PlanError{err}
 	}
@@ -54,16 +54,12 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 			p.phase(ctx, phase)
 		}
 	}
-	// A processor each for the workers and the sleeper, which keep theirs, and two
-	// for what goes on beside them, whatever the number of CPUs: with fewer, Go's
-	// scheduler would take turns between a worker and the rest, and wake threads to
-	// do so.
 	procs := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(max(procs, c.Workers+3))
+	runtime.GOMAXPROCS(max(procs, c.Workers+processorsBeside))
 	defer runtime.GOMAXPROCS(procs)
 	// What the runtime would do now and then, it does before the window.
 	runtime.GC()
-	result, err := engine.Run(ctx, c)
+	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
@@ -87,17 +83,23 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return errors.Join(err, context.Cause(ctx))
 	}
 	if err == nil && countsAfter(up, t.Purpose) {
-		countCalls(ctx, up, c, t)
+		r.countCalls(ctx, up, c, t)
 	}
 	return err
 }
 
+// processorsBeside is how many of Go's processors there are beside one for each worker:
+// one for the sleeper, which keeps it, and two for what else goes on, whatever the number
+// of CPUs. With fewer, Go's scheduler would take turns between a worker and the rest, and
+// wake threads to do so.
+const processorsBeside = 3
+
 // engineConfig translates a variant's load, whose run-time variables are filled
 // in, for the engine.
-func engineConfig(v *experiment.Variant, design experiment.Design) (engine.Config, error) {
+func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 	l := &v.Load
 	c := engine.Config{
-		Seed:           design.Seed,
+		Seed:           seed,
 		Warmup:         l.Warmup,
 		Window:         l.Window,
 		Requests:       l.Requests,
@@ -119,7 +121,7 @@ func engineConfig(v *experiment.Variant, design experiment.Design) (engine.Confi
 	case l.Open != nil:
 		c.Connections = l.Open.MaxConnections
 		c.MaxWaiting = l.Open.MaxWaiting
-		c.Schedule, err = schedule(l, design.Seed)
+		c.Schedule, err = schedule(l, seed)
 	}
 	if err != nil {
 		return c, err
@@ -136,7 +138,7 @@ func engineConfig(v *experiment.Variant, design experiment.Design) (engine.Confi
 	}
 	c.Workers = min(c.Workers, carried)
 	if c.Connections > 0 {
-		if c.NewClients, err = clients(v, design.Seed, c.Workers); err != nil {
+		if c.NewClients, err = clients(v, seed, c.Workers); err != nil {
 			return c, err
 		}
 	}

@@ -78,7 +78,7 @@ func TestEngineConfig(t *testing.T) {
 		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)
-		got, err := engineConfig(v, experiment.Design{Seed: 7})
+		got, err := engineConfig(v, 7)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -104,7 +104,7 @@ func TestSchedule(t *testing.T) {
 			v.Load.Closed, v.Load.Open = nil, experiment.DefaultOpen()
 			change(&v.Load)
 		})
-		c, err := engineConfig(v, experiment.Design{Seed: 7})
+		c, err := engineConfig(v, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestSchedule(t *testing.T) {
 	v := httpVariant(func(v *experiment.Variant) {
 		v.Load.Closed, v.Load.Open = nil, &experiment.Open{Rate: 1, Arrivals: "sometimes"}
 	})
-	if _, err := engineConfig(v, experiment.Design{}); err == nil {
+	if _, err := engineConfig(v, 0); err == nil {
 		t.Error("an unknown arrival process was accepted")
 	}
 }
@@ -149,7 +149,7 @@ func TestSchedule(t *testing.T) {
 // request returns the bytes of a connection's first request.
 func request(t *testing.T, v *experiment.Variant) string {
 	t.Helper()
-	c, err := engineConfig(v, experiment.Design{Seed: 7})
+	c, err := engineConfig(v, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestHTTPRequests(t *testing.T) {
 		"method":    func(v *experiment.Variant) { v.Load.Request.Method = "G T" },
 		"scheme":    func(v *experiment.Variant) { v.Target.URL = "ftp://x/" },
 	} {
-		if _, err := engineConfig(httpVariant(change), experiment.Design{}); err == nil {
+		if _, err := engineConfig(httpVariant(change), 0); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -214,7 +214,7 @@ func TestTCPRequests(t *testing.T) {
 		t.Errorf("length-prefixed: %q", got)
 	}
 	v := tcpVariant(func(v *experiment.Variant) { v.Load.Payload = 0 })
-	if _, err := engineConfig(v, experiment.Design{}); err == nil {
+	if _, err := engineConfig(v, 0); err == nil {
 		t.Error("a payload of 0 bytes was accepted")
 	}
 }
@@ -245,7 +245,7 @@ func TestSpin(t *testing.T) {
 					v.Load.Open.Rate = 10
 				}
 			})
-			got, err := engineConfig(v, experiment.Design{})
+			got, err := engineConfig(v, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		os.Exit(sysctl.Main())
 	case slices.Equal(os.Args[1:], target.KeeperArgs()):
 		os.Exit(target.RunKeeper(os.Stdin))
+	case slices.Equal(os.Args[1:], PartArgs()):
+		os.Exit(RunPart(os.Stdin, os.Stdout))
 	case len(os.Args) == 3 && os.Args[1] == "null":
 		os.Exit(null(os.Args[2]))
 	case len(os.Args) == 4 && os.Args[1] == "killed":

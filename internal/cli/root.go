@@ -19,6 +19,7 @@ import (
 	"dyno/awake"
 	"dyno/sysctl"
 	"dyno/target"
+	"dyno/trial"
 )
 
 // An app is what the commands share.
@@ -32,6 +33,9 @@ type app struct {
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if slices.Equal(args, target.KeeperArgs()) {
 		return target.RunKeeper(os.Stdin)
+	}
+	if slices.Equal(args, trial.PartArgs()) {
+		return trial.RunPart(os.Stdin, os.Stdout)
 	}
 	if awake.IsChild(args) {
 		return awake.Main(args)
