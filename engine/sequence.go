@@ -40,7 +40,7 @@ func (q *sequence) see(n uint64, subscriber int32, l *ledger) {
 	if q.restarted {
 		q.finish(subscriber, l)
 		q.highest, q.seen, q.floor = n, 1, n-1
-		q.announced = 0
+		q.announced, q.last = 0, none // what was missing then stays missing
 		q.gapped, q.restarted = false, false
 		return
 	}

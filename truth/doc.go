@@ -7,6 +7,7 @@
 //	StartQueue   c workers behind one queue: M/M/1, or a capacity of c/s
 //	StartFreeze  stops altogether for H in every P
 //	StartFaulty  resets, cuts, stalls, misframes …, and counts exactly what it did
+//	StartStream  sends numbered events to its subscribers, with planned faults
 //	StartWork    computes for each request, and is slower by an exactly known share
 //
 // The pure functions beside them (FreezeQuantile, MM1Quantile, Capacity,

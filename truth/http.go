@@ -12,6 +12,8 @@ type head struct {
 	body  int64 // bytes that follow
 	noAns bool  // HEAD: the answer has no body
 	close bool  // the client wants the connection closed after the answer
+
+	lastEvent int // Last-Event-ID, if it is a number
 }
 
 var (
@@ -64,6 +66,10 @@ func parseHead(p []byte) (h head, ok bool, err error) {
 			h.body, seen = n, true
 		case asciiFold(name, "transfer-encoding"):
 			return head{}, false, errCoding
+		case asciiFold(name, "last-event-id"):
+			if n, err := strconv.Atoi(string(value)); err == nil && n < maxLastEvent {
+				h.lastEvent = n
+			}
 		case asciiFold(name, "connection"):
 			for token := range bytes.SplitSeq(value, []byte(",")) {
 				h.close = h.close || asciiFold(bytes.Trim(token, " \t"), "close")
@@ -101,6 +107,9 @@ func parseLength(p []byte) (n int64, ok bool) {
 	}
 	return n, len(p) > 0
 }
+
+// maxLastEvent bounds the numbers of events: a larger one was never sent.
+const maxLastEvent = 1 << 40
 
 // Answers that are the same in every server.
 const (

@@ -98,6 +98,7 @@ type conn struct {
 	deed    Deed   // Faulty: what is done with it,
 	slow    []byte // its slow answer,
 	sent    int    // and how much of that has been sent
+	feed    *feed  // Stream: what it is sent
 }
 
 // StartNull starts a server that answers at once: HTTP requests with the same
