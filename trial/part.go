@@ -89,14 +89,22 @@ const (
 // carry runs a load, in as many processes as its subscribers need.
 func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config) (*engine.Result, error) {
 	counts, err := split(c)
-	if err != nil || len(counts) == 1 {
-		return runEngine(ctx, c, err)
+	if err != nil {
+		return nil, err
+	}
+	return carryAs(ctx, v, seed, c, counts)
+}
+
+// carryAs runs a load whose subscribers are divided among processes.
+func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config, counts []int) (*engine.Result, error) {
+	if len(counts) == 1 {
+		return engine.Run(ctx, c)
 	}
 	var parts []*part
 	// Parts that are not awaited are killed.
 	defer func() {
 		for _, p := range parts {
-			p.kill()
+			_ = p.kill() // how it ended does not matter any more
 		}
 	}()
 	first := counts[0]
@@ -114,7 +122,7 @@ func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Con
 	own.Joint = &hub{parts: parts}
 	stop := context.AfterFunc(ctx, func() {
 		for _, p := range parts {
-			p.tell(partOrder{Stop: true}) // one that cannot be told is gone already
+			_ = p.tell(partOrder{Stop: true}) // one that cannot be told is gone already
 		}
 	})
 	defer stop()
@@ -133,13 +141,6 @@ func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Con
 		err = errors.Join(err, failed)
 	}
 	return result, err
-}
-
-func runEngine(ctx context.Context, c engine.Config, err error) (*engine.Result, error) {
-	if err != nil {
-		return nil, err
-	}
-	return engine.Run(ctx, c)
 }
 
 // split returns how many subscribers each process has: one entry where this process has
