@@ -365,10 +365,10 @@ func (w *worker) accepted(i int32, m *subscription, now int64) {
 	w.sheet.latency[Opening].Record(now - m.began)
 }
 
-// attended tells whether a member has a connection.
+// attended tells whether a member has a connection or has had a stream.
 func (w *worker) attended() bool {
 	for i := range w.audience.members {
-		if w.audience.members[i].fd != none {
+		if m := &w.audience.members[i]; m.fd != none || m.known {
 			return true
 		}
 	}

@@ -56,7 +56,7 @@ type StreamConfig struct {
 const StreamSource = 7
 
 // maxUnsent bounds what a subscriber leaves unread, beside what the kernel holds. Past
-// it, its connection is closed.
+// it, its connection is reset.
 const maxUnsent = 4 << 20
 
 const (
@@ -142,7 +142,7 @@ type StreamCounts struct {
 	Swapped       int64
 	Gaps          int64 // gap events sent
 	Ended         int64 // streams that the server ended
-	Overrun       int64 // connections closed because too much was left unread
+	Overrun       int64 // connections reset because too much was left unread
 }
 
 // A Stream server sends events without end to each subscriber, by the rules of
@@ -277,8 +277,10 @@ func (t *Stream) due(c *conn) {
 		t.finish(c)
 		t.hang(c)
 	case len(c.out) > maxUnsent:
+		// By a reset: an orderly end would wait behind what is not being read.
 		t.counts.Overrun++
-		t.lose(c)
+		t.traffic.Abandoned++
+		t.reset(c)
 	default:
 		t.plan(c)
 	}

@@ -133,11 +133,12 @@ type Stream struct {
 	http    *http1.Client
 	request []byte // with Last-Event-ID, until the stream is open
 	parser  Parser
-	bytes   int  // of the stream since the last event
-	opened  bool // the head was good
-	ended   bool // the response is complete
-	closed  bool // the server asked not to come back
-	resumes bool // the last request had a Last-Event-ID
+	bytes   int   // of the stream since the last event
+	opened  bool  // the head was good
+	ended   bool  // the response is complete
+	fault   error // found behind the head, before the head was reported
+	closed  bool  // the server asked not to come back
+	resumes bool  // the last request had a Last-Event-ID
 }
 
 var _ wire.Stream = (*Stream)(nil)
@@ -149,7 +150,7 @@ func (s *Stream) Reset() {
 	s.http.Reset()
 	s.parser.Reset()
 	s.bytes = 0
-	s.opened, s.ended, s.resumes = false, false, false
+	s.opened, s.ended, s.resumes, s.fault = false, false, false, nil
 }
 
 // Request asks for the events behind the last one that had an ID.
@@ -172,14 +173,18 @@ func (s *Stream) Resumes() bool { return s.resumes }
 
 // Next consumes up to one event, or the response's head; see wire.Stream.
 func (s *Stream) Next(p []byte) (n int, e wire.Event, err error) {
+	if s.fault != nil {
+		return 0, wire.Event{}, s.fault
+	}
 	for !s.ended {
 		used, size, done, err := s.http.Content(p[n:])
 		n += used
 		s.ended = done
 		if !s.opened && s.http.HasHead() {
-			if err := s.judge(); err != nil {
-				return n, wire.Event{}, err
+			if refusal := s.judge(); refusal != nil {
+				return n, wire.Event{}, refusal
 			}
+			s.fault = err
 			return n, wire.Event{Kind: wire.Opened}, nil
 		}
 		if err != nil {
