@@ -22,6 +22,10 @@ nghttp2-client   h2load       bench/http1-vs-wrk.sh, one row
 linux-perf       perf         tests that hold counts of system calls against perf stat
 strace           strace       tests that hold counts of system calls against strace
 iproute2         ip           tests in network namespaces of their own
+nodejs           node         tests of the event hub with the package eventsource
+npm              npm          the same
+python3-pip      pip3         tests of the event hub with the package httpx-sse
+chromium         chromium     tests of the event hub with a browser's EventSource
 '
 
 missing=() uses=()

@@ -20,6 +20,7 @@ step() {
 }
 
 step setup scripts/setup.sh
+step clients services/events/testdata/clients/install.sh
 step vet go vet ./...
 step build go build -trimpath -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
