@@ -1,0 +1,120 @@
+package journal
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
+
+// entryBytes is about what an Entry takes beside its frame: the struct, its
+// topics' headers, its place in the ring.
+const entryBytes = 240
+
+// size is about the memory that an entry takes.
+func (e *Entry) size() int64 {
+	n := entryBytes + len(e.Frame) + len(e.ID) + len(e.Type)
+	if bytes.ContainsAny(e.Data, "\r\n") {
+		n += len(e.Data)
+	}
+	for _, t := range e.Topics {
+		n += len(t)
+	}
+	return int64(n)
+}
+
+// encode makes the frame, and has Data refer to it where it can, so that the data
+// is not kept twice.
+func (e *Entry) encode() {
+	size := len("id: \nevent: \nretry: 9223372036854\ndata: \n\n") + len(e.ID) + len(e.Type) + len(e.Data)
+	frame := make([]byte, 0, size)
+	e.Frame = AppendFrame(frame, &e.Update)
+	if bytes.ContainsAny(e.Data, "\r\n") {
+		e.Data = bytes.Clone(e.Data)
+		return
+	}
+	end := len(e.Frame) - 2 // the ends of the last line and of the event
+	e.Data = e.Frame[end-len(e.Data) : end : end]
+}
+
+// AppendFrame appends u as an event of an event stream (HTML standard, section
+// 9.2) that has its ID, and its type and retry where it has them. The data is
+// split into lines at CR, LF and CRLF, which all arrive as LF. u must have passed
+// Check.
+func AppendFrame(dst []byte, u *Update) []byte {
+	dst = append(dst, "id: "...)
+	dst = append(dst, u.ID...)
+	if u.Type != "" {
+		dst = append(dst, "\nevent: "...)
+		dst = append(dst, u.Type...)
+	}
+	if u.Retry > 0 {
+		dst = append(dst, '\n')
+		dst = appendRetryField(dst, u.Retry)
+	}
+	for rest, more := u.Data, true; more; {
+		var line []byte
+		line, rest, more = cutLine(rest)
+		dst = append(dst, "\ndata: "...)
+		dst = append(dst, line...)
+	}
+	return append(dst, "\n\n"...)
+}
+
+// cutLine returns what precedes the first end of a line, and what follows it.
+func cutLine(text []byte) (line, rest []byte, more bool) {
+	i := bytes.IndexAny(text, "\r\n")
+	if i < 0 {
+		return text, nil, false
+	}
+	end := i + 1
+	if text[i] == '\r' && end < len(text) && text[end] == '\n' {
+		end++
+	}
+	return text[:i], text[end:], true
+}
+
+func appendRetryField(dst []byte, d time.Duration) []byte {
+	return strconv.AppendInt(append(dst, "retry: "...), d.Milliseconds(), 10)
+}
+
+// AppendRetry appends what tells a client how long to wait before it reconnects,
+// by itself: it is no event.
+func AppendRetry(dst []byte, d time.Duration) []byte {
+	return append(appendRetryField(dst, d), "\n\n"...)
+}
+
+// GapType is the type of an event that tells a subscriber that events are missing.
+const GapType = "gap"
+
+// A Gap is what a subscriber is told when it cannot have everything.
+type Gap struct {
+	// From and To are the sequence numbers of the first and last entry that it was
+	// not given; both are 0 when its last event is not known here.
+	From, To uint64
+	// Missed is how many of these were for this subscriber; below 0 when that is
+	// not known, because they are gone.
+	Missed int
+}
+
+// AppendGap appends g as an event: type "gap", a JSON object as data with the
+// numbers "from", "to" and "missed", each null when not known. It has no ID, so
+// that a client that reconnects still names the last event it was given.
+func AppendGap(dst []byte, g Gap) []byte {
+	number := func(name string, n uint64, known bool) {
+		dst = append(dst, name...)
+		if known {
+			dst = strconv.AppendUint(dst, n, 10)
+		} else {
+			dst = append(dst, "null"...)
+		}
+	}
+	dst = append(dst, "event: "+GapType+"\ndata: {"...)
+	number(`"from":`, g.From, g.From > 0)
+	number(`,"to":`, g.To, g.To > 0)
+	number(`,"missed":`, uint64(max(g.Missed, 0)), g.Missed >= 0)
+	return append(dst, "}\n\n"...)
+}
+
+// Heartbeat is a comment line, which clients ignore and proxies take for a sign
+// of life.
+const Heartbeat = ":\n\n"

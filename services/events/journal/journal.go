@@ -1,0 +1,360 @@
+// Package journal is the one ordered, bounded log behind an event hub. Every
+// subscriber, however it is served, is a cursor into it: a sequence number up to
+// which it has been given everything. History and live events are the same list,
+// so the step from one to the other cannot lose any, and a subscriber's queue is
+// the distance from its cursor to the head, so that no event is kept twice.
+//
+// A reader takes what follows its cursor with Since and waits for more with
+// Notify. What the bounds have removed before the reader came is never passed
+// over in silence: Since says which is the oldest entry there is.
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+// An Update is what a publisher sends.
+type Update struct {
+	// ID is the event's ID; the journal gives one when it is empty. It has no CR, LF
+	// or NUL, and does not begin with "#", as the Mercure protocol demands. Two
+	// updates should not share one: see Seek.
+	ID string
+	// Topics are what the update is about, one at least: the first is canonical, the
+	// others are alternates.
+	Topics []string
+	// Private updates are for subscribers that may read one of their topics.
+	Private bool
+	// Type is the event's type; "" is the default, "message". It has no CR or LF.
+	Type string
+	// Data is UTF-8; CR, LF and CRLF separate lines. The journal keeps no reference
+	// to it.
+	Data []byte
+	// Retry tells subscribers how long to wait before they reconnect, in whole
+	// milliseconds; 0 says nothing.
+	Retry time.Duration
+}
+
+// An Entry is an update in the journal. It never changes, so that any number of
+// readers share it.
+type Entry struct {
+	Update
+	Seq   uint64    // its place, from 1, without holes
+	At    time.Time // when it was appended
+	Frame []byte    // its event-stream encoding, made once
+	Total uint64    // bytes of all frames up to this one, its own included
+}
+
+// Config says what a journal holds. When a bound is passed, the oldest entries
+// are removed. Start from Defaults.
+type Config struct {
+	Events int           // entries
+	Bytes  int64         // of what the entries take in memory, about
+	Age    time.Duration // of an entry; 0 is no bound
+	// Epoch is part of every ID that the journal gives, and must be another one
+	// whenever sequence numbers begin again, so that an ID of another life of the
+	// journal is not taken for one of this. It has 1 to 32 letters and digits; ""
+	// makes a random one.
+	Epoch string
+	// Head is the last sequence number of an earlier life with the same epoch.
+	Head uint64
+}
+
+// Bounds of Config's numbers.
+const (
+	maxEvents = 1 << 24
+	maxEpoch  = 32
+)
+
+// Defaults returns the Config that every field starts from.
+func Defaults() Config {
+	return Config{Events: 10_000, Bytes: 64 << 20}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Events < 1 || c.Events > maxEvents {
+		errs = append(errs, fmt.Errorf("events: %d: must be from 1 to %d", c.Events, maxEvents))
+	}
+	if c.Bytes < 1 {
+		errs = append(errs, fmt.Errorf("bytes: %d: must be 1 or more", c.Bytes))
+	}
+	if c.Age < 0 {
+		errs = append(errs, fmt.Errorf("age: %v: must be 0 (no bound) or more", c.Age))
+	}
+	if len(c.Epoch) > maxEpoch || strings.ContainsFunc(c.Epoch, notAlphanumeric) {
+		errs = append(errs, fmt.Errorf("epoch: %q: must be up to %d letters and digits", c.Epoch, maxEpoch))
+	}
+	return errors.Join(errs...)
+}
+
+func notAlphanumeric(r rune) bool {
+	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+}
+
+// A Journal is safe for any number of readers and writers. Readers take no lock
+// and never wait for a writer.
+type Journal struct {
+	cfg    Config
+	prefix string // of the IDs it gives
+
+	// ring holds the entry with sequence number s in place s mod its length. What
+	// is not between oldest and head is nil or another entry: a reader checks Seq.
+	ring   []atomic.Pointer[Entry]
+	mask   uint64
+	head   atomic.Uint64 // the newest entry's number
+	oldest atomic.Uint64 // of the oldest entry there is; head+1 when there is none
+	total  atomic.Uint64 // bytes of all frames ever
+
+	mu       sync.Mutex        // guards what follows, and writing to the above
+	held     int64             // bytes of the entries there are
+	ids      map[string]uint64 // IDs that publishers gave, of entries there are
+	watchers []*watcher        // replaced as a whole, never changed in place
+}
+
+type watcher struct{ fn func() }
+
+// New returns an empty journal. The error lists every fault of c.
+func New(c Config) (*Journal, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	if c.Epoch == "" {
+		c.Epoch = strconv.FormatUint(rand.Uint64(), 36)
+	}
+	size := 1
+	for size < c.Events {
+		size <<= 1
+	}
+	j := &Journal{
+		cfg: c, prefix: Scheme + c.Epoch + "-", ids: map[string]uint64{},
+		ring: make([]atomic.Pointer[Entry], size), mask: uint64(size - 1),
+	}
+	j.head.Store(c.Head)
+	j.oldest.Store(c.Head + 1)
+	return j, nil
+}
+
+// Scheme begins every ID that a hub gives: the Mercure protocol wants an IRI.
+const Scheme = "dyno:"
+
+// Epoch is the part of IDs that tells this journal from others.
+func (j *Journal) Epoch() string { return j.cfg.Epoch }
+
+// ErrUpdate is what every error of Append wraps: the update itself is at fault.
+var ErrUpdate = errors.New("unusable update")
+
+// Check tells what is wrong with an update, whatever journal it is for.
+func (u *Update) Check() error {
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrUpdate, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case len(u.Topics) == 0:
+		return fault("topic: must be given")
+	case strings.ContainsAny(u.ID, "\r\n\x00"):
+		return fault("id: %q: must not contain CR, LF or NUL", u.ID)
+	case strings.HasPrefix(u.ID, "#"):
+		return fault("id: %q: must not begin with #", u.ID)
+	case strings.ContainsAny(u.Type, "\r\n"):
+		return fault("type: %q: must not contain CR or LF", u.Type)
+	case u.Retry < 0 || u.Retry%time.Millisecond != 0:
+		return fault("retry: %v: must be 0 or more, in whole milliseconds", u.Retry)
+	case !utf8.Valid(u.Data):
+		return fault("data: must be UTF-8")
+	case !utf8.ValidString(u.ID) || !utf8.ValidString(u.Type):
+		return fault("id and type: must be UTF-8")
+	}
+	for _, t := range u.Topics {
+		if t == "" || !utf8.ValidString(t) {
+			return fault("topic: %q: must be UTF-8 and not empty", t)
+		}
+	}
+	return nil
+}
+
+// Append adds u behind all entries, removes what the bounds do not allow any
+// more, and then calls those who asked to be notified. Every error wraps
+// ErrUpdate.
+func (j *Journal) Append(u Update) (*Entry, error) { return j.AppendAt(time.Now(), u) }
+
+// AppendAt is Append for an update that was first published at another time, such
+// as one read back from a file. Times must not go back.
+func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) {
+	if err := u.Check(); err != nil {
+		return nil, err
+	}
+	e := &Entry{Update: u, At: at}
+	j.mu.Lock()
+	e.Seq = j.head.Load() + 1
+	given := u.ID != ""
+	if !given {
+		e.ID = j.prefix + strconv.FormatUint(e.Seq, 10)
+	}
+	e.encode()
+	if size := e.size(); size > j.cfg.Bytes {
+		j.mu.Unlock()
+		return nil, fmt.Errorf("%w: it takes %d bytes, and the whole history %d at most", ErrUpdate, size, j.cfg.Bytes)
+	}
+	e.Total = j.total.Load() + uint64(len(e.Frame))
+	if _, known := j.ids[e.ID]; given && !known {
+		j.ids[e.ID] = e.Seq
+	}
+	j.held += e.size()
+	// Room first: a slot is overwritten only after oldest says that it is gone.
+	j.trim(e.Seq, at)
+	j.ring[e.Seq&j.mask].Store(e)
+	j.total.Store(e.Total)
+	j.head.Store(e.Seq)
+	watchers := j.watchers
+	j.mu.Unlock()
+	for _, w := range watchers {
+		w.fn()
+	}
+	return e, nil
+}
+
+// trim removes what the bounds do not allow, where newest is the entry that must
+// stay, whether it is in the ring yet or not. The caller holds mu.
+func (j *Journal) trim(newest uint64, now time.Time) {
+	for s := j.oldest.Load(); s < newest; s++ {
+		e := j.ring[s&j.mask].Load()
+		old := j.cfg.Age > 0 && now.Sub(e.At) > j.cfg.Age
+		if newest-s < uint64(j.cfg.Events) && j.held <= j.cfg.Bytes && !old {
+			return
+		}
+		j.remove(e)
+	}
+}
+
+// remove takes the oldest entry out. The caller holds mu.
+func (j *Journal) remove(e *Entry) {
+	j.oldest.Store(e.Seq + 1)
+	j.ring[e.Seq&j.mask].Store(nil)
+	j.held -= e.size()
+	if j.ids[e.ID] == e.Seq {
+		delete(j.ids, e.ID)
+	}
+}
+
+// Expire removes entries that are older than the configured age. Append does so
+// too; this is for times without any.
+func (j *Journal) Expire(now time.Time) {
+	if j.cfg.Age == 0 {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for s, head := j.oldest.Load(), j.head.Load(); s <= head; s++ {
+		e := j.ring[s&j.mask].Load()
+		if now.Sub(e.At) <= j.cfg.Age {
+			return
+		}
+		j.remove(e)
+	}
+}
+
+// Break says that updates were lost before they came here: it removes all entries
+// and leaves out a sequence number, so that every reader is told of a gap,
+// whatever its cursor. Those who asked are notified.
+func (j *Journal) Break() {
+	j.mu.Lock()
+	head := j.head.Load()
+	for s := j.oldest.Load(); s <= head; s++ {
+		j.remove(j.ring[s&j.mask].Load())
+	}
+	// Head last: a reader that sees it must also see that nothing is there.
+	j.oldest.Store(head + 2)
+	j.head.Store(head + 1)
+	watchers := j.watchers
+	j.mu.Unlock()
+	for _, w := range watchers {
+		w.fn()
+	}
+}
+
+// Since appends to dst up to limit entries that follow seq, in order and without
+// holes, and returns it. Where oldest is more than seq+1, the entries from seq+1 to
+// oldest-1 are gone for good, and those returned, if any, begin with oldest. A seq
+// beyond the head yields nothing. It allocates only what dst lacks.
+func (j *Journal) Since(seq uint64, dst []*Entry, limit int) (entries []*Entry, oldest uint64) {
+	for {
+		head := j.head.Load()
+		oldest = j.oldest.Load()
+		next := max(seq+1, oldest)
+		entries = dst
+		for ; next <= head && len(entries)-len(dst) < limit; next++ {
+			e := j.ring[next&j.mask].Load()
+			if e == nil || e.Seq != next {
+				break // removed since we looked
+			}
+			entries = append(entries, e)
+		}
+		if next > head || len(entries) > len(dst) || limit <= 0 {
+			return entries, oldest
+		}
+	}
+}
+
+// Seek returns the cursor of a reader whose last event had this ID, and whether
+// the ID is known. An ID that this journal gave is known although its entry is
+// gone: Since then says what is missing. An ID that a publisher gave is known as
+// long as its entry is there; of several entries with one ID the oldest is meant,
+// as it is better to repeat events than to lose them.
+func (j *Journal) Seek(id string) (seq uint64, found bool) {
+	j.mu.Lock()
+	seq, found = j.ids[id]
+	j.mu.Unlock()
+	if found {
+		return seq, true
+	}
+	digits, ours := strings.CutPrefix(id, j.prefix)
+	if !ours || strings.HasPrefix(digits, "0") {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || seq > j.head.Load() {
+		return 0, false
+	}
+	return seq, true
+}
+
+// Head is the newest entry's sequence number; 0 before the first.
+func (j *Journal) Head() uint64 { return j.head.Load() }
+
+// Oldest is the sequence number of the oldest entry there is; one more than Head
+// when there is none.
+func (j *Journal) Oldest() uint64 { return j.oldest.Load() }
+
+// Total is the bytes of all frames ever appended. What a reader has not been
+// given takes Total less its last entry's Total.
+func (j *Journal) Total() uint64 { return j.total.Load() }
+
+// Notify has fn called after every Append and Break, on the goroutine of the
+// writer and possibly on several at once. What was appended can be read by then.
+// fn must not block. After stop, fn is not called for what is appended later.
+func (j *Journal) Notify(fn func()) (stop func()) {
+	w := &watcher{fn}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.watchers = append(j.watchers[:len(j.watchers):len(j.watchers)], w)
+	return func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		var rest []*watcher
+		for _, other := range j.watchers {
+			if other != w {
+				rest = append(rest, other)
+			}
+		}
+		j.watchers = rest
+	}
+}
