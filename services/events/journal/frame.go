@@ -22,6 +22,22 @@ func (e *Entry) size() int64 {
 	return int64(n)
 }
 
+// maxFieldBytes is what a frame has beside the values of its fields, with an ID that
+// the journal gives and a line of data.
+const maxFieldBytes = 160
+
+// bound is at least the size of the entry that u becomes, whatever its number.
+func (u *Update) bound() int64 {
+	n := entryBytes + maxFieldBytes + 2*len(u.ID) + 2*len(u.Type) + len(u.Data)
+	if lines := bytes.Count(u.Data, []byte("\n")) + bytes.Count(u.Data, []byte("\r")); lines > 0 {
+		n += len(u.Data) + lines*len("\ndata: ")
+	}
+	for _, t := range u.Topics {
+		n += len(t)
+	}
+	return int64(n)
+}
+
 // encode makes the frame, and has Data refer to it where it can, so that the data
 // is not kept twice.
 func (e *Entry) encode() {

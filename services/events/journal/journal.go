@@ -181,6 +181,17 @@ func (u *Update) Check() error {
 	return nil
 }
 
+// Check tells what would make Append refuse u.
+func (j *Journal) Check(u *Update) error {
+	if err := u.Check(); err != nil {
+		return err
+	}
+	if n := u.bound(); n > j.cfg.Bytes {
+		return fmt.Errorf("%w: it may take %d bytes, and the whole history has %d", ErrUpdate, n, j.cfg.Bytes)
+	}
+	return nil
+}
+
 // Append adds u behind all entries, removes what the bounds do not allow any
 // more, and then calls those who asked to be notified. Every error wraps
 // ErrUpdate.
@@ -189,7 +200,7 @@ func (j *Journal) Append(u Update) (*Entry, error) { return j.AppendAt(time.Now(
 // AppendAt is Append for an update that was first published at another time, such
 // as one read back from a file. Times must not go back.
 func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) {
-	if err := u.Check(); err != nil {
+	if err := j.Check(&u); err != nil {
 		return nil, err
 	}
 	e := &Entry{Update: u, At: at}
@@ -200,10 +211,6 @@ func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) {
 		e.ID = j.prefix + strconv.FormatUint(e.Seq, 10)
 	}
 	e.encode()
-	if size := e.size(); size > j.cfg.Bytes {
-		j.mu.Unlock()
-		return nil, fmt.Errorf("%w: it takes %d bytes, and the whole history %d at most", ErrUpdate, size, j.cfg.Bytes)
-	}
 	e.Total = j.total.Load() + uint64(len(e.Frame))
 	if _, known := j.ids[e.ID]; given && !known {
 		j.ids[e.ID] = e.Seq

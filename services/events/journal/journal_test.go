@@ -170,7 +170,7 @@ func TestBounds(t *testing.T) {
 		c.Bytes = 2000
 		j := open(t, c)
 		for range 10 {
-			add(t, j, update(strings.Repeat("x", 500)))
+			add(t, j, update(strings.Repeat("x", 400)))
 		}
 		if n := j.Head() - j.Oldest() + 1; n != 2 {
 			t.Errorf("holds %d of 10", n)
@@ -243,6 +243,34 @@ func TestNotifyStops(t *testing.T) {
 	if a != 1 || b != 2 {
 		t.Errorf("told %d and %d times", a, b)
 	}
+}
+
+// TestCheckBounds: what Check lets pass fits, so that a log may write it elsewhere
+// before the journal has it.
+func TestCheckBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		u := Update{
+			Topics: rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,20}`), 1, 3).Draw(t, "topics"),
+			ID:     rapid.StringMatching(`[a-z]{0,20}`).Draw(t, "id"),
+			Type:   rapid.StringMatching(`[a-z]{0,20}`).Draw(t, "type"),
+			Data:   []byte(rapid.StringMatching(`[a\r\n]{0,100}`).Draw(t, "data")),
+			Retry:  time.Duration(rapid.Int64Range(0, maxRetryMillis).Draw(t, "retry")) * time.Millisecond,
+		}
+		c := Defaults()
+		c.Epoch = strings.Repeat("e", maxEpoch)
+		c.Head = rapid.Uint64Range(0, 1<<63).Draw(t, "head")
+		j, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := j.Append(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.size() > u.bound() {
+			t.Fatalf("takes %d, bound %d", e.size(), u.bound())
+		}
+	})
 }
 
 // TestModel holds a journal to a list that forgets nothing.

@@ -28,6 +28,9 @@ func (h *Host) handler() http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	for _, p := range h.cfg.Pages {
+		mux.Handle("GET "+p.Path, p.Handler)
+	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{Registry: h.registry}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -44,8 +47,14 @@ func (h *Host) home(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	name := html.EscapeString(h.cfg.Name)
 	_, _ = fmt.Fprintf(w, "<!doctype html><title>%s</title><h1>%s</h1><p>%s</p><ul>\n", name, name, state(h.state.Load()))
+	item := func(path, about string) {
+		_, _ = fmt.Fprintf(w, "<li><a href=%q>%s</a>: %s</li>\n", path, path, html.EscapeString(about))
+	}
+	for _, p := range h.cfg.Pages {
+		item(p.Path, p.About)
+	}
 	for _, p := range pages {
-		_, _ = fmt.Fprintf(w, "<li><a href=%q>%s</a>: %s</li>\n", p.path, p.path, p.about)
+		item(p.path, p.about)
 	}
 	_, _ = fmt.Fprintln(w, "</ul>")
 }

@@ -19,6 +19,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,14 @@ type Config struct {
 	AllowRemote  bool          // lets Admin be reachable from other machines
 	DrainTimeout time.Duration // how long Run lets open work finish; 0 means not at all
 	Logger       *slog.Logger  // nil discards
+	Pages        []Page        // of the service, on the admin listener
+}
+
+// A Page is one of the service's own on the admin listener.
+type Page struct {
+	Path    string // begins with a slash and has no wildcards
+	About   string // one line for the home page
+	Handler http.Handler
 }
 
 // Validate reports every fault at once.
@@ -47,6 +56,11 @@ func (c Config) Validate() error {
 	}
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain timeout: %v: must not be negative", c.DrainTimeout))
+	}
+	for _, p := range c.Pages {
+		if !strings.HasPrefix(p.Path, "/") || strings.ContainsAny(p.Path, "{} ") || p.Handler == nil {
+			errs = append(errs, fmt.Errorf("page: %q: must begin with a slash, have no wildcards, and have a handler", p.Path))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -95,8 +95,8 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	err := Config{Admin: ":1", DrainTimeout: -1}.Validate()
-	for _, want := range []string{"name: ", "admin: ", "drain timeout: -1ns"} {
+	err := Config{Admin: ":1", DrainTimeout: -1, Pages: []Page{{Path: "x"}}}.Validate()
+	for _, want := range []string{"name: ", "admin: ", "drain timeout: -1ns", `page: "x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
@@ -124,7 +124,8 @@ func part(name string, release <-chan struct{}) (Part, <-chan struct{}) {
 
 // TestLife goes through a service's life as its admin pages tell it.
 func TestLife(t *testing.T) {
-	h, err := New(Config{Name: "test", Admin: "127.0.0.1:0", DrainTimeout: time.Minute})
+	page := Page{"/own", "of the service", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "mine") })}
+	h, err := New(Config{Name: "test", Admin: "127.0.0.1:0", DrainTimeout: time.Minute, Pages: []Page{page}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +164,7 @@ func TestLife(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/debug/": "/metrics", "/": "/metrics", "/healthz": "ok", "/metrics": "go_sched_latencies_seconds_bucket",
+		"/debug": "of the service", "/own": "mine",
 		"/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "serve",
 	} {
 		if code, body := get(path); code != http.StatusOK || !strings.Contains(body, want) {

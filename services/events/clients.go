@@ -1,0 +1,74 @@
+package events
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A Client is a subscriber as the list of slow clients shows it.
+type Client struct {
+	ID      uint64    `json:"id"`
+	Address string    `json:"address"`
+	Topics  []string  `json:"topics"`
+	Since   time.Time `json:"since"`
+	// LagEvents and LagBytes (of frames) are what was published and the subscriber was
+	// not given, whether it is for it or not.
+	LagEvents uint64 `json:"lag_events"`
+	LagBytes  uint64 `json:"lag_bytes"`
+	Writing   bool   `json:"writing"` // its connection is taking, or not taking, an event
+}
+
+// Clients returns up to limit subscribers, those furthest behind first, and how many
+// there are in all.
+func (h *Hub) Clients(limit int) (list []Client, all int) {
+	h.mu.Lock()
+	active := make([]*subscriber, 0, len(h.active))
+	for _, s := range h.active {
+		active = append(active, s)
+	}
+	h.mu.Unlock()
+	head, total := h.journal.Head(), h.journal.Total()
+	type lagging struct {
+		*subscriber
+		events, bytes uint64
+	}
+	rows := make([]lagging, len(active))
+	for i, s := range active {
+		rows[i] = lagging{s, head - min(head, s.cursor.Load()), total - min(total, s.total.Load())}
+	}
+	slices.SortFunc(rows, func(a, b lagging) int {
+		return cmp.Or(cmp.Compare(b.events, a.events), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.id, b.id))
+	})
+	rows = rows[:min(limit, len(rows))]
+	list = make([]Client, len(rows))
+	for i, r := range rows {
+		list[i] = Client{
+			ID: r.id, Address: r.address, Topics: texts(r.filter.wanted), Since: r.since,
+			LagEvents: r.events, LagBytes: r.bytes, Writing: phase(r.phase.Load()) == writing,
+		}
+	}
+	return list, len(active)
+}
+
+// maxListed bounds the list that one request gets.
+const maxListed = 10_000
+
+// serveSubscribers is the admin's page of slow clients.
+func (h *Hub) serveSubscribers(w http.ResponseWriter, r *http.Request) {
+	limit := 100
+	if text := r.URL.Query().Get("slow"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > maxListed {
+			http.Error(w, "slow: must be a number from 0 to "+strconv.Itoa(maxListed), http.StatusBadRequest)
+			return
+		}
+		limit = n
+	}
+	list, all := h.Clients(limit)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"total": all, "subscribers": list}) // a client that has gone needs no answer
+}

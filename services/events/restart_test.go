@@ -1,0 +1,5 @@
+package events
+
+const victimFile = "DYNO_EVENTS_VICTIM"
+
+func runVictim(string) {}
