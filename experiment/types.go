@@ -344,7 +344,7 @@ type Subscribers struct {
 	ReceiveBuffer int
 }
 
-// Slow are some of the subscribers, the last of them, which read slowly.
+// Slow are some of the subscribers, those with the lowest numbers, which read slowly.
 type Slow struct {
 	Connections int // how many
 	Rate        int // bytes per second each; 0: they read nothing at all

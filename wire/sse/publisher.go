@@ -81,10 +81,12 @@ func (c PublisherConfig) Validate() error {
 	if len(c.Topics) > MaxTopics {
 		fault("%d topics: want at most %d", len(c.Topics), MaxTopics)
 	}
+	seen := make(map[string]bool, len(c.Topics))
 	for i, topic := range c.Topics {
-		if slices.Contains(c.Topics[:i], topic) {
+		if seen[topic] {
 			fault("topic %d %q: want each once", i+1, topic)
 		}
+		seen[topic] = true
 	}
 	if len(c.Topics) > 1 && !strings.Contains(c.Request.Target, topicMark) && !bytes.Contains(c.Request.Body, []byte(topicMark)) {
 		fault("%d topics: want %s in the target or in the body", len(c.Topics), topicMark)
