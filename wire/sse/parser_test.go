@@ -1,0 +1,346 @@
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A dispatched event, with what the source knows after it.
+type dispatched struct {
+	kind, data, id string
+	at             int // where in the stream it ended
+}
+
+// A reading is all that a stream said.
+type reading struct {
+	events []dispatched
+	id     string
+	retry  time.Duration
+	err    error
+}
+
+// fatalTB is what a testing.TB and a rapid.T have in common, as far as needed.
+type fatalTB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func newParser(tb fatalTB, l Limits) *Parser {
+	tb.Helper()
+	p, err := NewParser(l)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	return p
+}
+
+// read has a parser read a stream cut at the given places.
+func read(tb fatalTB, p *Parser, stream []byte, cuts ...int) (r reading) {
+	tb.Helper()
+	from, at := 0, 0
+	for _, to := range append(cuts, len(stream)) {
+		// A copy, as big as need be and gone afterwards, shows what is kept of it.
+		piece := bytes.Clone(stream[from:to])
+		from = to
+		for rest := piece; r.err == nil; {
+			n, m, found, err := p.Next(rest)
+			if n < 0 || n > len(rest) || (!found && err == nil && n != len(rest)) {
+				tb.Fatalf("used %d of %d bytes, found %v, %v", n, len(rest), found, err)
+			}
+			at += n
+			rest = rest[n:]
+			r.err = err
+			if !found {
+				break
+			}
+			r.events = append(r.events, dispatched{string(m.Type), string(m.Data), string(p.LastEventID()), at})
+		}
+		for i := range piece {
+			piece[i] = '!'
+		}
+	}
+	r.id, r.retry = string(p.LastEventID()), p.Retry()
+	return r
+}
+
+func (r reading) equal(o reading) bool {
+	return slices.Equal(r.events, o.events) && r.id == o.id && r.retry == o.retry && errors.Is(r.err, o.err)
+}
+
+// standard reads a stream as the standard's text goes, step by step, with all of it at
+// hand.
+func standard(stream string) (r reading) {
+	stream, at := strings.CutPrefix(stream, "\ufeff")
+	offset := 0
+	if at {
+		offset = len("\ufeff")
+	}
+	var data, kind, id string
+	for i := 0; ; {
+		end := strings.IndexAny(stream[i:], "\r\n")
+		if end < 0 {
+			return r // what is left is discarded
+		}
+		line := stream[i : i+end]
+		next := i + end + 1
+		ended := next
+		if stream[next-1] == '\r' && next < len(stream) && stream[next] == '\n' {
+			next++
+		}
+		i = next
+		if line == "" {
+			r.id = id
+			if data == "" {
+				kind = ""
+				continue
+			}
+			r.events = append(r.events, dispatched{kind, strings.TrimSuffix(data, "\n"), id, offset + ended})
+			data, kind = "", ""
+			continue
+		}
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "event":
+			kind = value
+		case "data":
+			data += value + "\n"
+		case "id":
+			if !strings.Contains(value, "\x00") {
+				id = value
+			}
+		case "retry":
+			if value != "" && strings.Trim(value, "0123456789") == "" {
+				ms, err := strconv.ParseUint(value, 10, 64)
+				if longest := uint64(MaxRetry.Milliseconds()); err != nil || ms > longest {
+					ms = longest
+				}
+				r.retry = time.Duration(ms) * time.Millisecond
+			}
+		}
+	}
+}
+
+// What the standard's examples and the web platform's tests of the format ask for.
+func TestParse(t *testing.T) {
+	event := func(kind, data, id string) dispatched { return dispatched{kind: kind, data: data, id: id} }
+	for _, tt := range []struct {
+		name, stream string
+		want         reading
+	}{
+		{"one", "data: a\n\n", reading{events: []dispatched{event("", "a", "")}}},
+		{"lines", "data: YHOO\ndata: +2\ndata: 10\n\n", reading{events: []dispatched{event("", "YHOO\n+2\n10", "")}}},
+		{"the standard's second example", ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n",
+			reading{events: []dispatched{event("", "first event", "1"), event("", "second event", "")}}},
+		{"the standard's third example", "data\n\ndata\ndata\n\ndata:\n", reading{events: []dispatched{event("", "", ""), event("", "\n", "")}}},
+		{"space after the colon", "data:test\n\ndata: test\n\ndata:  test\n\n",
+			reading{events: []dispatched{event("", "test", ""), event("", "test", ""), event("", " test", "")}}},
+		{"line ends", "data: a\r\rdata: b\n\ndata: c\r\n\r\ndata: d\n\r\ndata: e\r\n\ndata: f\r\r\n\n",
+			reading{events: []dispatched{event("", "a", ""), event("", "b", ""), event("", "c", ""), event("", "d", ""), event("", "e", ""), event("", "f", "")}}},
+		{"byte order mark", "\ufeffdata: a\n\n\ufeffdata: b\n\n", reading{events: []dispatched{event("", "a", "")}}},
+		{"two byte order marks", "\ufeff\ufeffdata: a\n\n", reading{}},
+		{"half a byte order mark", "\xef\xbbdata: a\n\ndata: b\n\n", reading{events: []dispatched{event("", "b", "")}}},
+		{"type and its end", "event: x\ndata: a\n\ndata: b\n\nevent: y\n\ndata: c\n\nevent\ndata: d\n\n",
+			reading{events: []dispatched{event("x", "a", ""), event("", "b", ""), event("", "c", ""), event("", "d", "")}}},
+		{"id without data", "id: 7\n\ndata: a\n\n", reading{events: []dispatched{event("", "a", "7")}, id: "7"}},
+		{"id with NUL", "id: 7\n\nid: 8\x00\ndata: a\n\n", reading{events: []dispatched{event("", "a", "7")}, id: "7"}},
+		{"id of an event that does not end", "id: 7\ndata: a\n\nid: 8\ndata: b\n", reading{events: []dispatched{event("", "a", "7")}, id: "7"}},
+		{"id is erased", "id: 7\n\nid\ndata: a\n\n", reading{events: []dispatched{event("", "a", "")}}},
+		{"retry", "retry: 1500\n", reading{retry: 1500 * time.Millisecond}},
+		{"retry of no digits", "retry: 1500\nretry: 1.5\nretry: -1\nretry\nretry: 1e3\nretry:  7\n", reading{retry: 1500 * time.Millisecond}},
+		{"retry beyond all bounds", "retry: 99999999999999999999999999\n", reading{retry: MaxRetry}},
+		{"fields of other names", "Data: a\ndata : b\n data: c\ndatas: d\n:data: e\n\n", reading{}},
+		{"control bytes", "data:\x00\t\x7f\xff\n\n", reading{events: []dispatched{event("", "\x00\t\x7f\xff", "")}}},
+		{"no end", "data: a", reading{}},
+		{"no empty line", "data: a\n", reading{}},
+		{"empty", "", reading{}},
+		{"only ends", "\n\r\n\r\r\n\n", reading{}},
+	} {
+		got := read(t, newParser(t, DefaultLimits()), []byte(tt.stream))
+		for i := range got.events {
+			got.events[i].at = 0
+		}
+		if tt.want.id == "" && len(tt.want.events) > 0 {
+			tt.want.id = tt.want.events[len(tt.want.events)-1].id
+		}
+		if !got.equal(tt.want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// drawStream draws bytes among which there are many events.
+func drawStream(t *rapid.T) []byte {
+	words := rapid.SampledFrom([]string{
+		"data", "data:", "data: ", "event:", "id: ", "id", "retry:", ":", " ", "1", "23", "abc", "\x00", "\ufeff", "\xef", "\xbb", "ü", "\xff",
+		"\n", "\n", "\n\n", "\r", "\r\n", "\r\n\r\n",
+	})
+	return []byte(strings.Join(rapid.SliceOfN(words, 0, 60).Draw(t, "words"), ""))
+}
+
+func drawCuts(t *rapid.T, n int) []int {
+	cuts := rapid.SliceOfN(rapid.IntRange(0, n), 0, 8).Draw(t, "cuts")
+	slices.Sort(cuts)
+	return cuts
+}
+
+// Whatever the stream and wherever it is cut, it says what the standard says it does.
+func TestAgreesWithTheStandard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stream := drawStream(t)
+		p := newParser(t, DefaultLimits())
+		got, want := read(t, p, stream, drawCuts(t, len(stream))...), standard(string(stream))
+		if !got.equal(want) {
+			t.Fatalf("%q:\n got %+v\nwant %+v", stream, got, want)
+		}
+		// At rest it holds no buffer, and after Reset neither; and none of what went
+		// before comes back but for the ID.
+		p.Reset()
+		if p.open != nil {
+			t.Fatalf("holds a buffer after Reset")
+		}
+		if m := read(t, p, []byte("data: x\n\n")); len(m.events) != 1 || m.events[0].data != "x" || m.events[0].kind != "" || m.id != want.id {
+			t.Fatalf("after Reset: %+v", m)
+		}
+		if p.open != nil {
+			t.Fatalf("holds a buffer at rest")
+		}
+	})
+}
+
+func FuzzParser(f *testing.F) {
+	for _, s := range []string{
+		"data: a\n\n", "\ufeffdata: a\r\rid: 1\x00\r\n\r\n", "event: x\ndata: a\ndata\n\nretry: 10\n", ": c\n\n\xef\xbb", "id\ndata:a\n\n",
+	} {
+		f.Add([]byte(s), uint8(3), uint8(5))
+	}
+	f.Fuzz(func(t *testing.T, stream []byte, first, second uint8) {
+		cuts := []int{min(int(first), len(stream)), min(int(first)+int(second), len(stream))}
+		got, want := read(t, newParser(t, Limits{LineBytes: 1 << 20, DataBytes: 1 << 20}), stream, cuts...), standard(string(stream))
+		if errors.Is(got.err, ErrID) {
+			return
+		}
+		if !got.equal(want) {
+			t.Errorf("%q cut at %v:\n got %+v\nwant %+v", stream, cuts, got, want)
+		}
+		// Within tight limits it either agrees or refuses.
+		got = read(t, newParser(t, Limits{LineBytes: minLimit, DataBytes: minLimit}), stream, cuts...)
+		if got.err == nil && !got.equal(want) {
+			t.Errorf("%q cut at %v, within limits:\n got %+v\nwant %+v", stream, cuts, got, want)
+		}
+	})
+}
+
+// A limit holds to the byte, wherever the stream is cut.
+func TestLimits(t *testing.T) {
+	l := Limits{LineBytes: 100, DataBytes: 150}
+	for _, tt := range []struct {
+		stream string
+		want   error
+	}{
+		{"data:" + strings.Repeat("x", 95) + "\n\n", nil},
+		{"data:" + strings.Repeat("x", 96) + "\n\n", ErrLine},
+		{":" + strings.Repeat("x", 99) + "\n\n", nil},
+		{":" + strings.Repeat("x", 100) + "\n\n", ErrLine},
+		{strings.Repeat("x", 101), ErrLine},
+		{"data:" + strings.Repeat("x", 75) + "\ndata:" + strings.Repeat("x", 74) + "\n\n", nil},
+		{"data:" + strings.Repeat("x", 75) + "\ndata:" + strings.Repeat("x", 75) + "\n\n", ErrEvent},
+		{strings.Repeat("data\n", 151) + "\n", nil},
+		{strings.Repeat("data\n", 152) + "\n", ErrEvent},
+	} {
+		for cut := range tt.stream {
+			if got := read(t, newParser(t, l), []byte(tt.stream), cut); !errors.Is(got.err, tt.want) {
+				t.Errorf("%.20q of %d bytes, cut at %d: %v, want %v", tt.stream, len(tt.stream), cut, got.err, tt.want)
+			}
+		}
+	}
+	long := strings.Repeat("7", maxID)
+	if got := read(t, newParser(t, DefaultLimits()), []byte("id:"+long+"\n\n")); got.err != nil || got.id != long {
+		t.Errorf("an ID of %d bytes: %v", maxID, got.err)
+	}
+	if got := read(t, newParser(t, DefaultLimits()), []byte("id:"+long+"7\n\n")); !errors.Is(got.err, ErrID) {
+		t.Errorf("an ID of %d bytes: %v", maxID+1, got.err)
+	}
+	if _, err := NewParser(Limits{LineBytes: 1, DataBytes: 1 << 40}); err == nil ||
+		err.Error() != "sse: line limit 1: want 64 to 1073741824 bytes\ndata limit 1099511627776: want 64 to 1073741824 bytes" {
+		t.Errorf("limits: %v", err)
+	}
+}
+
+// Buffers for large events are not kept, so that one of them does not cost memory for
+// ever after.
+func TestLargeBuffersAreNotKept(t *testing.T) {
+	p := newParser(t, DefaultLimits())
+	large := []byte("data: " + strings.Repeat("x", 2*maxSpare) + "\n\n")
+	if got := read(t, p, large, 10, 2*maxSpare); len(got.events) != 1 || len(got.events[0].data) != 2*maxSpare {
+		t.Fatalf("%d events, %v", len(got.events), got.err)
+	}
+	for _, e := range p.pool.spare {
+		for _, v := range []value{e.line, e.data, e.kind, e.id} {
+			if cap(v.buffer) > maxSpare {
+				t.Errorf("keeps %d bytes", cap(v.buffer))
+			}
+		}
+	}
+}
+
+// Lines that end in CR alone take time in proportion.
+func TestSearchIsBounded(t *testing.T) {
+	for _, end := range []string{"\r", "\n", "\r\n"} {
+		b := []byte(strings.Repeat("x", 700) + end)
+		if got := lineEnd(b); got != 700 {
+			t.Errorf("%q: %d", end, got)
+		}
+		if got := lineEnd(b[:700]); got >= 0 {
+			t.Errorf("%q: found one at %d", end, got)
+		}
+	}
+}
+
+func TestSizeAtRest(t *testing.T) {
+	if size := unsafe.Sizeof(Parser{}); size > 64 {
+		t.Errorf("a parser takes %d bytes", size)
+	}
+}
+
+func BenchmarkParser(b *testing.B) {
+	event := "id: 0e9d5c1c-000123456789\ndata: " + Stamp{Source: 7, Sequence: 123, Time: 1e18}.String() + strings.Repeat("x", 50) + "\n\n"
+	for _, bm := range []struct {
+		name   string
+		stream string
+		piece  int
+	}{
+		{"whole", event, 1 << 20},
+		{"batch", strings.Repeat(event, 16), 1 << 20},
+		{"cut", event, 70},
+		{"heartbeat", ":\n\n", 1 << 20},
+		{"crlf", strings.ReplaceAll(event, "\n", "\r\n"), 1 << 20},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			p := newParser(b, DefaultLimits())
+			stream := []byte(bm.stream)
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for rest := stream; len(rest) > 0; {
+					n, _, _, err := p.Next(rest[:min(bm.piece, len(rest))])
+					if err != nil {
+						b.Fatal(err)
+					}
+					rest = rest[n:]
+				}
+			}
+		})
+	}
+}
