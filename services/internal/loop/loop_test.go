@@ -68,6 +68,19 @@ func TestSlab(t *testing.T) {
 				if seen != len(live) || s.Len() != len(live) {
 					t.Fatalf("All gives %d, Len %d, want %d", seen, s.Len(), len(live))
 				}
+				parts := map[uint64]bool{}
+				const step = 7
+				for first := range step {
+					for key, v := range s.Stride(first, step) {
+						if live[key] != *v || parts[key] {
+							t.Fatalf("Stride gives %x: %d, want %d, once: %v", key, *v, live[key], !parts[key])
+						}
+						parts[key] = true
+					}
+				}
+				if len(parts) != len(live) {
+					t.Fatalf("Stride gives %d in %d parts, want %d", len(parts), step, len(live))
+				}
 				for _, key := range []uint64{KeyWake, KeyTick, KeyListener} {
 					if s.Get(key) != nil {
 						t.Fatalf("reserved key %x names something", key)

@@ -77,14 +77,17 @@ func (s *Slab[T]) Free(key uint64) {
 func (s *Slab[T]) Len() int { return s.live }
 
 // All goes through those in use. Freeing on the way is allowed.
-func (s *Slab[T]) All() iter.Seq2[uint64, *T] {
+func (s *Slab[T]) All() iter.Seq2[uint64, *T] { return s.Stride(0, 1) }
+
+// Stride goes through every step-th place, from the first-th on, and gives what
+// is in use there: step calls with different first < step make All. Freeing on the
+// way is allowed.
+func (s *Slab[T]) Stride(first, step int) iter.Seq2[uint64, *T] {
 	return func(yield func(uint64, *T) bool) {
-		for b := range s.blocks {
-			for i := range s.blocks[b] {
-				sl := &s.blocks[b][i]
-				if sl.generation%2 == 1 && !yield(key(uint32(b*blockSize+i), sl.generation), &sl.value) {
-					return
-				}
+		for i := first; i < len(s.blocks)*blockSize; i += step {
+			sl := &s.blocks[i/blockSize][i%blockSize]
+			if sl.generation%2 == 1 && !yield(key(uint32(i), sl.generation), &sl.value) {
+				return
 			}
 		}
 	}

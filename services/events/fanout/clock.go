@@ -1,0 +1,120 @@
+package fanout
+
+import (
+	"time"
+
+	"dyno/services/internal/loop"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	looks     = 4  // at each client in the shorter of the periods
+	fineness  = 64 // ticks in that period, where a tick's bounds allow
+	minTick   = time.Millisecond
+	maxTick   = time.Second
+	drainTick = 10 * time.Millisecond
+)
+
+// A clock says when clients are looked at: each has its own tick in every quarter
+// of the period, by its place in the slab, so that the work is spread whatever
+// they did together.
+type clock struct {
+	tick  time.Duration // 0 is never
+	every int           // ticks between looks at a client
+	beat  int           // ticks of silence that are too many; 0 is never
+	stall int           // ticks without progress that are too many; 0 is never
+}
+
+func newClock(c Config) clock {
+	period := c.Heartbeat
+	if period == 0 || c.WriteTimeout != 0 && c.WriteTimeout < period {
+		period = c.WriteTimeout
+	}
+	if period == 0 {
+		return clock{every: 1}
+	}
+	k := clock{tick: min(max(period/fineness, minTick), maxTick)}
+	k.every = int(period / k.tick / looks)
+	k.beat, k.stall = int(c.Heartbeat/k.tick), int(c.WriteTimeout/k.tick)
+	return k
+}
+
+// onTick looks at those whose tick it is.
+func (l *Loop) onTick() {
+	if l.leaving.on {
+		l.depart()
+		return
+	}
+	l.ticks++
+	for _, c := range l.clients.Stride(int(l.ticks)%l.clock.every, l.clock.every) {
+		l.check(c)
+	}
+}
+
+// check sends a heartbeat if the next look might be too late for it, and ends
+// what is stuck.
+func (l *Loop) check(c *client) {
+	quiet := int(l.ticks - c.wrote)
+	if w := c.late; w != nil {
+		if l.clock.stall > 0 && !w.writable && quiet >= l.clock.stall {
+			l.drop(c, Stalled)
+		}
+		return
+	}
+	// One more: the write may have been at the beginning of its tick.
+	if l.clock.beat == 0 || quiet+l.clock.every+1 <= l.clock.beat {
+		return
+	}
+	n, errno := loop.Send(int(c.fd), l.heartbeat)
+	if errno != 0 && errno != unix.EAGAIN {
+		l.drop(c, Gone)
+		return
+	}
+	l.sent(c, n)
+	if n == 0 {
+		return // what fills the socket is a sign of life, too
+	}
+	l.counts.heartbeats.Add(1)
+	if n < len(l.heartbeat) {
+		l.fallBehind(c, &late{cursor: l.seen, counted: l.seen, rest: l.heartbeat[n:]})
+	}
+}
+
+// leaving is how Drain is going.
+type leaving struct {
+	on    bool
+	until time.Time // when everyone shall have been disconnected
+}
+
+// leave begins to disconnect clients.
+func (l *Loop) leave(deadline time.Time) error {
+	now := time.Now()
+	// A tenth is left for what is late.
+	l.leaving = leaving{true, now.Add(deadline.Sub(now) * 9 / 10)}
+	if err := l.poll.Tick(drainTick); err != nil {
+		return err
+	}
+	l.depart()
+	return nil
+}
+
+// depart disconnects the share of one tick.
+func (l *Loop) depart() {
+	ticks := max(1, int(time.Until(l.leaving.until)/drainTick))
+	share := (l.clients.Len() + ticks - 1) / ticks
+	for _, c := range l.clients.All() {
+		if share == 0 {
+			return
+		}
+		if c.late != nil {
+			continue
+		}
+		if l.cfg.Farewell != nil {
+			// Whether it gets there is not worth waiting for.
+			_, _ = loop.Send(int(c.fd), l.cfg.Farewell())
+		}
+		l.drop(c, Drained)
+		share--
+	}
+}
