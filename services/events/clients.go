@@ -2,6 +2,7 @@ package events
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -16,7 +17,7 @@ type Client struct {
 	Topics  []string  `json:"topics"`
 	Since   time.Time `json:"since"`
 	// LagEvents and LagBytes (of frames) are what was published and the subscriber was
-	// not given, whether it is for it or not.
+	// not given; without the event loop, whether it is for it or not.
 	LagEvents uint64 `json:"lag_events"`
 	LagBytes  uint64 `json:"lag_bytes"`
 	Writing   bool   `json:"writing"` // its connection is taking, or not taking, an event
@@ -51,7 +52,24 @@ func (h *Hub) Clients(limit int) (list []Client, all int) {
 			LagEvents: r.events, LagBytes: r.bytes, Writing: phase(r.phase.Load()) == writing,
 		}
 	}
-	return list, len(active)
+	if h.loop == nil {
+		return list, len(active)
+	}
+	looped, err := h.loop.Clients(context.Background(), limit)
+	if err != nil {
+		return list, len(active) // it is closed, and has nobody any more
+	}
+	for _, c := range looped {
+		s := c.Owner.(*seat)
+		list = append(list, Client{
+			ID: s.id, Address: s.address, Topics: texts(s.filter.wanted), Since: s.since,
+			LagEvents: uint64(c.LagEvents), LagBytes: uint64(c.LagBytes), Writing: c.Late,
+		})
+	}
+	slices.SortStableFunc(list, func(a, b Client) int {
+		return cmp.Or(cmp.Compare(b.LagEvents, a.LagEvents), cmp.Compare(b.LagBytes, a.LagBytes))
+	})
+	return list[:min(limit, len(list))], len(active) + int(h.loop.Stats().Subscribers)
 }
 
 // maxListed bounds the list that one request gets.

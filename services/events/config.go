@@ -147,6 +147,14 @@ type Config struct {
 	// events straight to the connection, which ends with the stream: no chunks, no
 	// buffer. Subscribers by HTTP/2 share a connection and are served as without.
 	Hijack bool
+	// EventLoop has one event loop write to all connections that are hijacked, without
+	// a goroutine or a buffer for each: events that came since its last turn go out
+	// together. Where a connection is none of the system's, such as one of TLS, and by
+	// HTTP/2, subscribers are served as without.
+	EventLoop bool
+	// BatchDelay is how long the event loop waits for more to send along; 0 is not at
+	// all. It adds to the delay of every event.
+	BatchDelay time.Duration
 	// NoDelay sets TCP_NODELAY on or off; nil leaves it as Go sets it, which is on.
 	NoDelay *bool
 	// SendBuffer and ReceiveBuffer are SO_SNDBUF and SO_RCVBUF in bytes; 0 leaves them
@@ -204,6 +212,7 @@ func Defaults() Config {
 		EncodeOnce:         true,
 		SingleWrite:        true,
 		Hijack:             true,
+		EventLoop:          true,
 	}
 }
 
@@ -290,6 +299,11 @@ func (c Config) Validate() error {
 	check(c.DrainTimeout >= 0, "drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")
 
 	check(!c.Hijack || c.SingleWrite, "hijack", c.Hijack, "needs single write: line by line, every line would be a packet of its own")
+	check(!c.EventLoop || c.Hijack, "event loop", c.EventLoop, "needs hijack: it writes to connections of its own")
+	check(!c.EventLoop || c.EncodeOnce, "event loop", c.EventLoop, "needs encode once: it sends all subscribers the same bytes")
+	check(!c.EventLoop || !c.MeasureFlush, "measure flush", c.MeasureFlush, "the event loop flushes nothing: measure without it")
+	check(c.BatchDelay == 0 || c.EventLoop, "batch delay", c.BatchDelay, "must be 0 without the event loop")
+	check(c.BatchDelay >= 0 && c.BatchDelay <= 10*time.Second, "batch delay", c.BatchDelay, "must be from 0 to 10s")
 	between("send buffer", int64(c.SendBuffer), 0, maxSocketBuffer)
 	between("receive buffer", int64(c.ReceiveBuffer), 0, maxSocketBuffer)
 	check(c.Listen != "" || c.Hijack || !c.socketOptions(), "socket options", "set", "need an address to listen on, or hijack: else the connection is the HTTP server's")

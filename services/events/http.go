@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"dyno/services/events/journal"
@@ -212,10 +213,10 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := &subscriber{
-		address: host(r.RemoteAddr), since: time.Now(), until: until,
+		seat:  seat{address: host(r.RemoteAddr), since: time.Now(), until: until},
 		ended: make(chan struct{}), gone: make(chan struct{}),
 	}
-	if refused := h.reserve(s); refused != nil {
+	if refused := h.reserve(&s.seat); refused != nil {
 		h.answer(w, refused)
 		return
 	}
@@ -224,7 +225,7 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-cache")
 	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	if r.Method == http.MethodHead {
-		h.release(s)
+		h.release(&s.seat)
 		return
 	}
 	s.filter = filter{h.selectors.acquire(topics), h.selectors.acquire(unique(rights))}
@@ -305,12 +306,17 @@ func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin
 		c, _, err := control.Hijack()
 		if err == nil {
 			h.setSocket(c)
-			h.startHijacked(c, s, append(head(w.Header()), begin...))
+			begin = append(head(w.Header()), begin...)
+			if socket, ok := c.(syscall.Conn); ok && h.loop != nil {
+				h.handOver(r.Context(), c, socket, s, begin)
+				return
+			}
+			h.startHijacked(c, s, begin)
 			return
 		}
 		if !errors.Is(err, http.ErrNotSupported) {
 			h.log.Debug("hijack", "error", err)
-			h.forget(s)
+			h.forget(&s.seat)
 			return
 		}
 	}
@@ -321,7 +327,7 @@ func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin
 	}
 	s.out = out
 	if refused := h.enter(s); refused != nil {
-		h.forget(s)
+		h.forget(&s.seat)
 		h.answer(w, refused)
 		return
 	}
@@ -351,7 +357,7 @@ func (h *Hub) startHijacked(c net.Conn, s *subscriber, begin []byte) {
 	}
 	s.out = out
 	if refused := h.enter(s); refused != nil {
-		h.forget(s)
+		h.forget(&s.seat)
 		h.stats.refused(refused.status)
 		h.stats.hijacked.Add(1)
 		c.Close()
@@ -402,7 +408,7 @@ func (h *Hub) setSocket(c net.Conn) {
 }
 
 // reserve takes a place for a subscriber, if there is one.
-func (h *Hub) reserve(s *subscriber) *refusal {
+func (h *Hub) reserve(s *seat) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	after := max(h.cfg.Retry, time.Second)
@@ -419,13 +425,19 @@ func (h *Hub) reserve(s *subscriber) *refusal {
 	h.lastID++
 	s.id = h.lastID
 	if h.cfg.Retry > 0 {
-		s.retry = h.cfg.Retry + time.Duration(h.random.Int64N(int64(h.cfg.Retry)+1)).Truncate(time.Millisecond)
+		s.retry = h.jittered()
 	}
 	return nil
 }
 
+// jittered returns what one client is told to wait before it reconnects. The caller
+// holds mu.
+func (h *Hub) jittered() time.Duration {
+	return h.cfg.Retry + time.Duration(h.random.Int64N(int64(h.cfg.Retry)+1)).Truncate(time.Millisecond)
+}
+
 // release gives the place back.
-func (h *Hub) release(s *subscriber) {
+func (h *Hub) release(s *seat) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.places--
@@ -435,7 +447,7 @@ func (h *Hub) release(s *subscriber) {
 }
 
 // forget gives back what a subscriber has that was never entered, or has left.
-func (h *Hub) forget(s *subscriber) {
+func (h *Hub) forget(s *seat) {
 	h.release(s)
 	h.selectors.release(s.filter.wanted)
 	h.selectors.release(s.filter.rights)
@@ -463,7 +475,7 @@ func (h *Hub) leave(s *subscriber, why end) {
 	h.mu.Unlock()
 	h.stats.ends[why].Add(1)
 	h.log.Debug("subscriber ended", "id", s.id, "address", s.address, "reason", why.String(), "topics", strings.Join(texts(s.filter.wanted), " "))
-	h.forget(s)
+	h.forget(&s.seat)
 	close(s.gone)
 	h.departed.wake()
 }

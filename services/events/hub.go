@@ -41,6 +41,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/services/events/fanout"
 	"dyno/services/events/filelog"
 	"dyno/services/events/journal"
 	"dyno/services/events/redislog"
@@ -90,6 +91,7 @@ type Hub struct {
 	log     *slog.Logger
 	journal *journal.Journal
 	history history
+	loop    *fanout.Loop // nil unless configured
 	handler http.Handler
 	stats   *stats
 	buffers bufferPool
@@ -169,6 +171,9 @@ func New(cfg Config) (*Hub, error) {
 	if err := h.openHistory(); err != nil {
 		return nil, err
 	}
+	if h.loop, err = h.newLoop(); err != nil {
+		return nil, errors.Join(err, h.history.Close())
+	}
 	h.handler = h.routes()
 	h.host.Registry().MustRegister(newCollector(h), h.stats.publish, h.stats.flush)
 	ctx, stop := context.WithCancel(context.Background())
@@ -178,6 +183,13 @@ func New(cfg Config) (*Hub, error) {
 		defer unsubscribe()
 		h.watch(ctx)
 	})
+	if h.loop != nil {
+		h.background.Go(func() {
+			if err := h.loop.Run(); err != nil {
+				h.log.Error("subscribers were cut", "error", err)
+			}
+		})
+	}
 	return h, nil
 }
 
@@ -226,7 +238,7 @@ func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
 		return "", err
 	}
 	if h.cfg.Outcome == Block {
-		if err := h.awaitRoom(ctx); err != nil {
+		if err := errors.Join(h.awaitRoom(ctx), h.awaitLoop(ctx)); err != nil {
 			return "", err
 		}
 	}
@@ -327,6 +339,14 @@ func (h *Hub) drain(ctx context.Context) (cut int) {
 		_ = h.server.Shutdown(ctx) // its only error is ctx's, which cut tells
 	}()
 	list := h.startDrain()
+	looped := make(chan int, 1)
+	go func() {
+		n := 0
+		if h.loop != nil {
+			n = h.loop.Drain(ctx)
+		}
+		looped <- n
+	}()
 	start := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -351,7 +371,7 @@ func (h *Hub) drain(ctx context.Context) (cut int) {
 		}
 		break
 	}
-	cut = h.cutAll()
+	cut = h.cutAll() + <-looped
 	h.streams.Wait()
 	_ = h.server.Close() // a response that is still being written is cut
 	<-finished
@@ -392,6 +412,9 @@ func (h *Hub) cutAll() int {
 func (h *Hub) Close() error {
 	h.closed.Do(func() {
 		h.cutAll()
+		if h.loop != nil {
+			h.loop.Close()
+		}
 		var errs []error
 		if h.listener != nil {
 			_ = h.server.Close() // of connections that nobody needs any more

@@ -84,6 +84,15 @@ func (h *Hub) Stats() Stats {
 		r.Refused[status.(int)] = n.(*atomic.Uint64).Load()
 		return true
 	})
+	if h.loop != nil {
+		l := h.loop.Stats()
+		r.Subscribers += int(l.Subscribers)
+		r.Deliveries += uint64(l.Deliveries)
+		r.Bytes += uint64(l.Bytes)
+		r.Gaps += uint64(l.Gaps)
+		r.Missed += uint64(l.Dropped + l.Coalesced)
+		r.Heartbeats += uint64(l.Heartbeats)
+	}
 	misses := h.buffers.misses.Load() // before gets: never more than these
 	r.BufferGets = h.buffers.gets.Load()
 	r.BufferHits = r.BufferGets - misses
@@ -137,6 +146,10 @@ func (h *Hub) phases() (waits, writes int) {
 		} else {
 			waits++
 		}
+	}
+	if h.loop != nil {
+		l := h.loop.Stats()
+		waits, writes = waits+int(l.Subscribers-l.Late), writes+int(l.Late)
 	}
 	return waits, writes
 }

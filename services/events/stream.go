@@ -39,15 +39,21 @@ const (
 	writing
 )
 
-// A subscriber is one stream: a cursor into the journal, and where to write what
-// follows it. It is written to by one goroutine.
-type subscriber struct {
+// A seat is what the hub knows of a subscriber, however it is served.
+type seat struct {
 	id      uint64
 	address string
 	since   time.Time
 	until   time.Time // when its token expires; zero is never
 	filter  filter
 	retry   time.Duration
+}
+
+// A subscriber is one stream: a cursor into the journal, and where to write what
+// follows it. It is written to by one goroutine, unless the event loop has taken it
+// over, which needs its seat only.
+type subscriber struct {
+	seat
 
 	// What was in the journal when it came is history that it asked for, and does not
 	// count as its queue.

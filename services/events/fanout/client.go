@@ -15,8 +15,10 @@ type client struct {
 	key     uint64
 	group   *group
 	late    *late
+	owner   any
 	address string
 	since   int64 // Unix nanoseconds
+	until   int64 // likewise; 0 is without end
 	events  int64
 	bytes   int64
 	fd      int32
@@ -90,8 +92,11 @@ func (l *Loop) adopt(a arrival) {
 		l.order = append(l.order, g)
 	}
 	*c = client{
-		key: key, group: g, address: a.s.Address, since: time.Now().UnixNano(),
+		key: key, group: g, owner: a.s.Owner, address: a.s.Address, since: time.Now().UnixNano(),
 		fd: int32(a.fd), place: uint32(len(g.members)), wrote: l.ticks,
+	}
+	if !a.s.Until.IsZero() {
+		c.until = a.s.Until.UnixNano()
 	}
 	g.members = append(g.members, c)
 	l.counts.subscribers.Add(1)
@@ -126,9 +131,18 @@ func (l *Loop) drop(c *client, why End) {
 	} else {
 		loop.Reset(int(c.fd))
 	}
+	owner := c.owner
 	l.clients.Free(c.key)
 	l.counts.subscribers.Add(-1)
+	l.ended(owner, why)
+}
+
+// ended counts a subscriber that has ended, and tells its owner.
+func (l *Loop) ended(owner any, why End) {
 	l.counts.ended[why].Add(1)
+	if l.cfg.Ended != nil {
+		l.cfg.Ended(owner, why)
+	}
 }
 
 func (l *Loop) fallBehind(c *client, w *late) {

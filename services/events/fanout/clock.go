@@ -47,7 +47,12 @@ func (l *Loop) onTick() {
 		return
 	}
 	l.ticks++
+	now := time.Now().UnixNano()
 	for _, c := range l.clients.Stride(int(l.ticks)%l.clock.every, l.clock.every) {
+		if c.until != 0 && now >= c.until {
+			l.drop(c, Expired)
+			continue
+		}
 		l.check(c)
 	}
 }

@@ -81,6 +81,10 @@ type Config struct {
 	// ReadBytes is how much a subscriber may send, which nobody reads, before its
 	// connection is reset.
 	ReadBytes int
+	// Ended, if not nil, is told of every subscriber that the loop has taken over, when
+	// its connection has ended. It is called on the loop's goroutine, or by Close, and
+	// must not block.
+	Ended func(owner any, why End)
 	// Farewell, if not nil, makes the last bytes for a subscriber that Drain
 	// disconnects, such as a retry field of its own. It is called on the loop's
 	// goroutine and must not block.
@@ -144,6 +148,12 @@ func (c Config) Validate() error {
 // A Subscriber is who gets what. The loop keeps it by reference where it can:
 // nothing in it may change after Add.
 type Subscriber struct {
+	// Owner is who Config.Ended and the list of clients name; the loop only keeps it.
+	Owner any
+	// Until is when the connection is ended whatever comes, such as the expiry of a
+	// token; zero is never. It is noticed up to a quarter of the heartbeat's period
+	// later, or of the write timeout if that is shorter.
+	Until time.Time
 	// Address is the peer's, for the list of clients.
 	Address string
 	// Group is equal for subscribers whose Match gives the same answers; the loop
@@ -173,6 +183,7 @@ const (
 	Drained              // Drain ended it in order, up to date
 	Cut                  // Close, or the end of Drain's time, reset it
 	Refused              // the kernel would not watch its socket
+	Expired              // its time was up
 	ends
 )
 
@@ -181,7 +192,7 @@ func (e End) String() string {
 	if e < 0 || e >= ends {
 		return fmt.Sprintf("end %d", int(e))
 	}
-	return [...]string{"gone", "slow", "stalled", "talkative", "drained", "cut", "refused"}[e]
+	return [...]string{"gone", "slow", "stalled", "talkative", "drained", "cut", "refused", "expired"}[e]
 }
 
 // Ends are all there are.
@@ -213,6 +224,7 @@ type Stats struct {
 // A Client is a subscriber as the list of slow clients shows it.
 type Client struct {
 	ID      uint64 // of the connection, as long as the loop lives
+	Owner   any    // Subscriber.Owner
 	Address string
 	Topics  []string
 	Since   time.Time

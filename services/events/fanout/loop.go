@@ -65,6 +65,7 @@ type Loop struct {
 	mu       sync.Mutex
 	arrivals []arrival
 	asked    []question
+	shed     bool          // Shed was called
 	drain    time.Time     // when Drain must be done; zero if it was not called
 	kill     bool          // Close was called, or Drain's time is over
 	closed   bool          // no arrivals and questions are taken
@@ -189,7 +190,7 @@ func (l *Loop) end() {
 	}
 	for _, a := range arrivals {
 		loop.Reset(a.fd)
-		l.counts.ended[Cut].Add(1)
+		l.ended(a.s.Owner, Cut)
 		<-l.places
 	}
 	for _, c := range l.clients.All() {
@@ -274,6 +275,24 @@ func (l *Loop) Admit(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Shed disconnects, if the outcome is Block, those who make Admit wait.
+func (l *Loop) Shed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.gone {
+		l.shed = true
+		l.poll.Wake()
+	}
+}
+
+func (l *Loop) shedFull() {
+	for _, c := range l.clients.All() {
+		if c.late != nil && c.late.crowds {
+			l.drop(c, Slow)
+		}
+	}
 }
 
 func (l *Loop) full() bool {
@@ -373,12 +392,16 @@ func (l *Loop) obey() (done bool, err error) {
 	l.more = len(l.arrivals) > 0
 	asked := l.asked
 	l.asked = nil
-	drain, kill := l.drain, l.kill
+	drain, kill, shed := l.drain, l.kill, l.shed
+	l.shed = false
 	l.mu.Unlock()
+	if shed {
+		l.shedFull()
+	}
 	if kill {
 		for _, a := range arrivals {
 			loop.Reset(a.fd)
-			l.counts.ended[Cut].Add(1)
+			l.ended(a.s.Owner, Cut)
 			<-l.places
 		}
 	}
@@ -417,7 +440,7 @@ func (l *Loop) list(limit int) []Client {
 	for _, e := range all[:cap(list)] {
 		c := e.c
 		row := Client{
-			ID: c.key, Address: c.address, Topics: c.group.topics, Since: time.Unix(0, c.since),
+			ID: c.key, Owner: c.owner, Address: c.address, Topics: c.group.topics, Since: time.Unix(0, c.since),
 			Cursor: l.seen, Events: c.events, Bytes: c.bytes,
 		}
 		if w := c.late; w != nil {

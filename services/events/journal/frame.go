@@ -94,9 +94,10 @@ func appendRetryField(dst []byte, d time.Duration) []byte {
 }
 
 // AppendRetry appends what tells a client how long to wait before it reconnects,
-// by itself: it is no event.
+// by itself: it is no event, and a field that takes effect at the end of its line. No
+// empty line follows, for which some clients would report an event without data.
 func AppendRetry(dst []byte, d time.Duration) []byte {
-	return append(appendRetryField(dst, d), "\n\n"...)
+	return append(appendRetryField(dst, d), '\n')
 }
 
 // GapType is the type of an event that tells a subscriber that events are missing.
@@ -132,5 +133,5 @@ func AppendGap(dst []byte, g Gap) []byte {
 }
 
 // Heartbeat is a comment line, which clients ignore and proxies take for a sign
-// of life.
-const Heartbeat = ":\n\n"
+// of life. No empty line follows, as none follows a retry field.
+const Heartbeat = ":\n"
