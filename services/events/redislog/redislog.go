@@ -65,10 +65,10 @@ type Log struct {
 	sequence uint64 // of last; only the reader uses it
 }
 
-// add is the script that publishes: it numbers an update and adds it at once.
+// addScript publishes: it numbers an update and adds it at once.
 //
 //	KEYS: the stream, the counter. ARGV: about how many to hold, the update.
-const add = `local n = redis.call('INCR', KEYS[2])
+const addScript = `local n = redis.call('INCR', KEYS[2])
 return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'n', n, 'u', ARGV[2])`
 
 // Open connects to Redis and reads the stream into a journal. c.Journal's epoch and
@@ -135,7 +135,7 @@ func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	added, err := l.client.Eval(ctx, add, []string{l.cfg.Stream, l.cfg.Stream + ":sequence"}, l.cfg.Events, text).Text()
+	added, err := l.client.Eval(ctx, addScript, []string{l.cfg.Stream, l.cfg.Stream + ":sequence"}, l.cfg.Events, text).Text()
 	if err != nil {
 		return "", fmt.Errorf("redis: %w", err)
 	}

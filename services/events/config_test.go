@@ -1,0 +1,191 @@
+package events
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidate(t *testing.T) {
+	if err := Defaults().Validate(); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+	for _, c := range []struct {
+		change func(*Config)
+		want   []string
+	}{
+		{func(c *Config) { c.Listen = "0.0.0.0:80" }, []string{`listen: "0.0.0.0:80" can be reached`, "publisher key: none: nobody could publish"}},
+		{func(c *Config) { c.Listen, c.AllowRemote, c.Admin = ":80", true, "nonsense" }, []string{"publisher key: none", `admin: "nonsense"`}},
+		{func(c *Config) { c.History = "paper" }, []string{`history: "paper": must be memory, file or redis`}},
+		{func(c *Config) { c.History = HistoryFile }, []string{`file: "": goes with history file`}},
+		{func(c *Config) { c.File = "x" }, []string{`file: "x": goes with history file`}},
+		{func(c *Config) { c.History, c.Redis = HistoryRedis, Redis{} }, []string{`redis address: ""`, "redis stream: ", "redis events: 0: must be from 1"}},
+		{func(c *Config) { c.HistoryEvents, c.HistoryBytes, c.HistoryAge = 0, 0, -1 }, []string{"history: events: 0", "bytes: 0", "age: -1ns"}},
+		{func(c *Config) { c.PublisherKey = &Key{"HS256", []byte("short")} }, []string{"publisher key: a secret of 5 bytes: HS256 needs 32"}},
+		{func(c *Config) { c.SubscriberKey = &Key{"RS256", []byte("x")} }, []string{"subscriber key: want an RSA public key in PEM"}},
+		{func(c *Config) { c.SubscriberKey = &Key{"none", nil} }, []string{`subscriber key: method: "none": must be HS256, RS256 or ES256`}},
+		{func(c *Config) { c.AnonymousSubscribe = false }, []string{"subscriber key: none: nobody could subscribe"}},
+		{func(c *Config) { c.AllowOrigins = []string{"*", "https://a/"} }, []string{`allow origins 1: "*"`, `allow origins 2: "https://a/"`}},
+		{func(c *Config) { c.PublishOrigins = []string{"*"} }, []string{`publish origins 1: "*"`}},
+		{func(c *Config) { c.MaxSubscribers, c.MaxPerAddress, c.MaxUpdateBytes, c.MaxTopics = 0, 0, 0, 0 },
+			[]string{"max subscribers: 0", "max per address: 0", "max update bytes: 0", "max topics: 0"}},
+		{func(c *Config) { c.QueueEvents, c.QueueBytes, c.Outcome = c.HistoryEvents+1, 0, "" }, []string{"queue events: 10001: must be from 1 to 10000", "queue bytes: 0", `outcome: ""`}},
+		{func(c *Config) { c.History, c.Redis.Address, c.Outcome = HistoryRedis, "127.0.0.1:1", Block }, []string{"outcome: block: cannot hold up publishers at other hubs"}},
+		{func(c *Config) { c.BlockTimeout, c.WriteTimeout, c.DrainTimeout = 0, 0, -1 }, []string{"block timeout: 0s", "write timeout: 0s", "drain timeout: -1ns"}},
+		{func(c *Config) { c.ClientBackoff = time.Second }, []string{"heartbeat: 40s: must be 0 when it follows"}},
+		{func(c *Config) { c.Heartbeat, c.ClientBackoff, c.Retry = -1, -1, time.Microsecond }, []string{"heartbeat: -1ns", "client backoff: -1ns", "retry: 1µs"}},
+		{func(c *Config) { c.SingleWrite = false }, []string{"hijack: true: needs single write"}},
+		{func(c *Config) { c.Hijack, c.SendBuffer, c.ReceiveBuffer = false, -1, 4096 }, []string{"send buffer: -1", "socket options: set: need an address"}},
+		{func(c *Config) { c.KeepAlive = KeepAlive{Idle: time.Millisecond, Count: 128} }, []string{"keepalive idle: 1ms", "keepalive interval: 0s", "keepalive count: 128"}},
+	} {
+		config := Defaults()
+		c.change(&config)
+		_, err := New(config)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("not reported: %s in %v", want, err)
+			}
+		}
+	}
+}
+
+func TestSelector(t *testing.T) {
+	for _, c := range []struct {
+		selector, topic string
+		want            bool
+	}{
+		{"*", "anything", true}, {"a", "a", true}, {"a", "ab", false}, {"", "a", false},
+		{"/users/{id}", "/users/1", true}, {"/users/{id}", "/users/1/x", false}, {"/users/{id}", "x/users/1", false},
+		{"/users/{id}", "/users/{id}", true}, {"/f{?x,y}", "/f?x=1&y=2", true}, {"/f{/p*}", "/f/a/b", true},
+		{"{", "{", true}, {"{", "x", false}, {"a.c", "abc", false}, {"/{a}.c", "/xbc", false},
+		{"/{+path}", "/a/b", true}, {"https://x/{a}/{b}", "https://x/1/2", true},
+	} {
+		s := newSelector(c.selector)
+		for range 2 { // the second time from memory
+			if got := s.match(c.topic); got != c.want {
+				t.Errorf("%q and %q: %v", c.selector, c.topic, got)
+			}
+		}
+		if s.match("something else") != (c.selector == "*") {
+			t.Errorf("%q remembers the wrong topic", c.selector)
+		}
+	}
+	// What the library cannot turn into an expression means itself.
+	large := "/{" + strings.Repeat("x,", 1200) + "x}"
+	if s := newSelector(large[:maxTemplate-1] + "}"); s.template == nil {
+		t.Error("a large template is none")
+	}
+	if s := compile(large); s != nil {
+		t.Error("a template of 1201 variables makes an expression")
+	}
+	if !newSelector(large).match(large) {
+		t.Error("does not match itself")
+	}
+}
+
+// TestSelectorsAreForgotten: they are shared, and gone with the last subscriber.
+func TestSelectorsAreForgotten(t *testing.T) {
+	s := selectors{used: map[string]*selector{}}
+	one, two := s.acquire([]string{"a", "b"}), s.acquire([]string{"b"})
+	if one[1] != two[0] {
+		t.Error("not shared")
+	}
+	s.release(one)
+	if len(s.used) != 1 {
+		t.Errorf("%d are left", len(s.used))
+	}
+	s.release(two)
+	if len(s.used) != 0 {
+		t.Errorf("%d are left", len(s.used))
+	}
+}
+
+func FuzzSelector(f *testing.F) {
+	for _, s := range []string{"*", "/users/{id}", "{+x}{#y}{.z*}{/a,b}{;c:3}{?d}{&e}", "{", "{a", "/{x:9999}"} {
+		f.Add(s, "/users/1")
+	}
+	f.Fuzz(func(t *testing.T, text, topic string) {
+		s := newSelector(text)
+		if !s.match(text) {
+			t.Errorf("%q does not match itself", text)
+		}
+		if s.match(topic) != s.match(topic) {
+			t.Errorf("%q changes its mind about %q", text, topic)
+		}
+	})
+}
+
+// FuzzForm publishes any form: it is refused, or it is one event.
+func FuzzForm(f *testing.F) {
+	for _, s := range []string{"topic=t&data=x", "topic=a&topic=b&private=on&id=1&type=x&retry=5&data=a%0Ab", "topic=t&type=a%0Ad", "topic=%zz", "a;b", "topic=t&retry=-1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		form, err := url.ParseQuery(body)
+		if err != nil {
+			return
+		}
+		u, err := parseUpdate(form)
+		if err != nil {
+			return
+		}
+		if u.Retry < 0 || u.Retry > maxRetry || u.Private != form.Has("private") {
+			t.Errorf("%q became %+v", body, u)
+		}
+		if u.Check() == nil && (len(u.Topics) == 0 || strings.ContainsAny(u.ID+u.Type, "\r\n")) {
+			t.Errorf("%q passes as %+v", body, u)
+		}
+	})
+}
+
+// TestAdmin reads the list of slow clients and the metrics as an operator does.
+func TestAdmin(t *testing.T) {
+	b := serving(t, func(c *Config) { c.Admin = "127.0.0.1:0" })
+	s := b.subscribe("topic=b&topic=a").begun()
+	b.say("a", "x")
+	s.want(event{Data: "x"})
+	get := func(path string) (int, string) {
+		resp, err := http.Get("http://" + b.AdminAddr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	status, body := get("/subscribers?slow=5")
+	var list struct {
+		Total       int
+		Subscribers []Client
+	}
+	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK || list.Total != 1 || len(list.Subscribers) != 1 {
+		t.Fatalf("%d %s %v", status, body, err)
+	}
+	if c := list.Subscribers[0]; c.ID != 1 || c.Address != "127.0.0.1" || strings.Join(c.Topics, " ") != "a b" || c.Since.IsZero() {
+		t.Errorf("%+v", c)
+	}
+	if status, _ := get("/subscribers?slow=-1"); status != http.StatusBadRequest {
+		t.Errorf("slow=-1: %d", status)
+	}
+	if _, body := get("/subscribers?slow=0"); !strings.Contains(body, `"subscribers":[]`) {
+		t.Errorf("slow=0: %s", body)
+	}
+	_, body = get("/metrics")
+	for _, line := range []string{
+		"events_subscribers 1", "events_published_total 1", "events_history_updates 1",
+		`events_connections{state="waiting"}`, `events_connections{state="writing"}`, `events_connections{state="idle"}`, `events_connections{state="reading"} 0`,
+		`events_subscriber_ends_total{reason="queue_full"} 0`, "events_publish_seconds_count 1", `events_flush_seconds_bucket{le="5e-06"}`, `events_flush_seconds_bucket{le="5e-05"}`,
+	} {
+		if !strings.Contains(body, line) {
+			t.Errorf("no %s in the metrics", line)
+		}
+	}
+}
