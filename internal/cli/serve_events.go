@@ -41,6 +41,9 @@ With --admin, /subscribers lists those that are furthest behind.`,
 			if flags.Changed("no-delay") {
 				c.NoDelay = &noDelay
 			}
+			if !flags.Changed("event-loop") && !(c.Hijack && c.EncodeOnce) || c.MeasureFlush {
+				c.EventLoop = false // it needs both, and flushes nothing
+			}
 			if c.ClientBackoff > 0 && !flags.Changed("heartbeat") {
 				c.Heartbeat = 0 // it follows
 			}
@@ -103,6 +106,8 @@ With --admin, /subscribers lists those that are furthest behind.`,
 	f.BoolVar(&c.EncodeOnce, "encode-once", c.EncodeOnce, "encode an event once for all subscribers")
 	f.BoolVar(&c.SingleWrite, "single-write", c.SingleWrite, "write an event at once instead of line by line")
 	f.BoolVar(&c.Hijack, "hijack", c.Hijack, "write straight to HTTP/1.1 connections, with a minimal head")
+	f.BoolVar(&c.EventLoop, "event-loop", c.EventLoop, "write to all these connections from one event loop, events that came together at once")
+	f.DurationVar(&c.BatchDelay, "batch-delay", c.BatchDelay, "how long the event loop waits for more events to send along")
 	f.BoolVar(&noDelay, "no-delay", true, "TCP_NODELAY (default as Go sets it: on)")
 	f.IntVar(&c.SendBuffer, "send-buffer", c.SendBuffer, "SO_SNDBUF in bytes; 0 leaves it to the kernel")
 	f.IntVar(&c.ReceiveBuffer, "receive-buffer", c.ReceiveBuffer, "SO_RCVBUF in bytes; 0 leaves it to the kernel")

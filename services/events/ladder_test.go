@@ -91,6 +91,7 @@ func TestLadder(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c := Defaults()
+				c.EventLoop = false
 				step.set(&c)
 				h, err := New(c)
 				if err != nil {

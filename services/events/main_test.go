@@ -84,6 +84,7 @@ func piped(t testing.TB, change func(*Config)) *bed {
 	c := Defaults()
 	c.Listen = "127.0.0.1:0"
 	c.HTTP2 = false
+	c.EventLoop = false // it waits for the kernel, and pipes are not the kernel's
 	c.DrainTimeout = 0
 	if change != nil {
 		change(&c)
@@ -182,7 +183,7 @@ func (b *bed) subscribe(query string, header ...string) *stream {
 	return &stream{t: b.t, conn: conn, resp: resp, body: bufio.NewReader(resp.Body)}
 }
 
-// next reads a block: an event, a retry or a comment. It returns false at the end of
+// next reads an event, or a retry field or a comment by itself. It returns false at the end of
 // the stream.
 func (s *stream) next() (e event, ok bool) {
 	s.t.Helper()
@@ -204,7 +205,7 @@ func (s *stream) next() (e event, ok bool) {
 		value = strings.TrimPrefix(value, " ")
 		switch name {
 		case "":
-			e.Comment = "heartbeat" + value
+			return event{Comment: "heartbeat" + value}, true
 		case "id":
 			e.ID = value
 		case "event":
@@ -212,7 +213,9 @@ func (s *stream) next() (e event, ok bool) {
 		case "data":
 			data = append(data, value)
 		case "retry":
-			e.Retry = value
+			if e.Retry = value; e.ID == "" {
+				return e, true // not of an event, whose ID comes first
+			}
 		default:
 			s.t.Errorf("unknown field in %q", line)
 		}

@@ -17,7 +17,7 @@ import (
 
 // hijackModes are the two kinds of connection.
 var hijackModes = map[string]func(*Config){
-	"behind net/http": func(c *Config) { c.Hijack = false },
+	"behind net/http": func(c *Config) { c.Hijack, c.EventLoop = false, false },
 	"hijacked":        func(c *Config) { c.Hijack = true },
 }
 
