@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"dyno/engine"
@@ -25,8 +24,6 @@ import (
 	"dyno/wire/http1"
 	"dyno/wire/tcp"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // get makes clients that GET / of host.
 func get(t testing.TB, host string) func(int) func() wire.Client {

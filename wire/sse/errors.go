@@ -9,7 +9,6 @@ var (
 	ErrLine      = protocol("line longer than the limit")
 	ErrEvent     = protocol("event's data longer than the limit")
 	ErrID        = protocol("event ID longer than 4096 bytes")
-	ErrBytes     = protocol("bytes after the end of the response")
 )
 
 func protocol(text string) *wire.Error { return &wire.Error{Kind: wire.Protocol, Text: text} }

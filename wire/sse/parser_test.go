@@ -226,6 +226,9 @@ func FuzzParser(f *testing.F) {
 		f.Add([]byte(s), uint8(3), uint8(5))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, first, second uint8) {
+		if len(stream) > 16<<10 {
+			t.Skip("what is compared with takes time that grows with the square of the stream")
+		}
 		cuts := []int{min(int(first), len(stream)), min(int(first)+int(second), len(stream))}
 		got, want := read(t, newParser(t, Limits{LineBytes: 1 << 20, DataBytes: 1 << 20}), stream, cuts...), standard(string(stream))
 		if errors.Is(got.err, ErrID) {

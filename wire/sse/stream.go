@@ -204,9 +204,6 @@ func (s *Stream) Next(p []byte) (n int, e wire.Event, err error) {
 			return n, s.event(m), nil
 		}
 	}
-	if n < len(p) {
-		return n, wire.Event{}, ErrBytes
-	}
 	return n, wire.Event{Kind: wire.Exhausted}, nil
 }
 
