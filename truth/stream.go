@@ -125,7 +125,7 @@ func (c StreamConfig) Validate() error {
 		fault("status", c.Status, "must be between 200 and 599")
 	}
 	if strings.ContainsAny(c.MediaType, "\r\n") {
-		fault("media type", c.MediaType, "must be one line")
+		fault("media type", strconv.Quote(c.MediaType), "must be one line")
 	}
 	return errors.Join(faults...)
 }
@@ -217,11 +217,15 @@ func (t *Stream) request(c *conn) {
 	}
 	t.scratch = fmt.Appendf(t.scratch[:0], "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nCache-Control: no-cache\r\n%s\r\n",
 		t.stream.Status, http.StatusText(t.stream.Status), t.stream.MediaType, coding)
-	if ms := t.stream.Retry.Milliseconds(); ms > 0 {
+	if ms := t.stream.Retry.Milliseconds(); ms > 0 && !c.head.noAns {
 		t.event = fmt.Appendf(t.event[:0], "retry: %d\n\n", ms)
 		t.scratch = t.chunk(t.scratch)
 	}
 	t.send(c, t.scratch)
+	if c.head.noAns {
+		t.finish(c)
+		return
+	}
 	t.plan(c)
 }
 
