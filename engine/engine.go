@@ -198,6 +198,8 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	// told reads what the threads have used, which ends with them.
 	defer running.Wait()
 	defer close(released)
+	cancel := context.AfterFunc(ctx, e.interrupt)
+	defer cancel()
 	loading.Add(len(e.workers))
 	for _, w := range e.workers {
 		running.Go(func() {
@@ -249,8 +251,6 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 		return nil, failed
 	}
 
-	cancel := context.AfterFunc(ctx, e.interrupt)
-	defer cancel()
 	var collecting sync.WaitGroup
 	collecting.Go(e.collector.run)
 	origin = first

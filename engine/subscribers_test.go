@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,9 @@ import (
 	"dyno/wire/http1"
 	"dyno/wire/sse"
 )
+
+// hang is how long a test waits for what must happen at once.
+const hang = 30 * time.Second
 
 // subscribe makes streams as configured.
 func subscribe(t testing.TB, c sse.StreamConfig) func(int) func(int) wire.Stream {
@@ -91,12 +95,22 @@ func TestStreamFaults(t *testing.T) {
 				const count = 6
 				tt.plan.Events, tt.plan.Rate = each, rate
 				s := events(t, truth.Config{}, tt.plan)
+				// The measurement ends when everything has come.
+				ctx, cancel := context.WithTimeout(t.Context(), hang)
+				defer cancel()
 				var streamed uint64
-				r := run(t, engine.Config{
-					Address: s.Addr().String(), Workers: workers, Window: 700 * time.Millisecond, Interval: 100 * time.Millisecond,
+				r, err := engine.Run(ctx, engine.Config{
+					Address: s.Addr().String(), Workers: workers, Window: 2 * hang, Interval: 20 * time.Millisecond,
 					Subscribers: &engine.Subscribers{Count: count, NewStreams: subscribe(t, sse.StreamConfig{})},
-					OnInterval:  func(i engine.Interval) { streamed += i.Delivered },
+					OnInterval: func(i engine.Interval) {
+						if streamed += i.Delivered; streamed >= count*tt.want.AllDelivered {
+							cancel()
+						}
+					},
 				})
+				if err != nil {
+					t.Fatal(err)
+				}
 				got, did := r.Streams, s.Counts()
 				if got.Requested != count || got.Opened != count || got.Peak != count || got.Failed+got.Ended+got.Broken+got.Closed+got.Reconnects > 0 {
 					t.Errorf("connections: %+v", got)
@@ -110,7 +124,7 @@ func TestStreamFaults(t *testing.T) {
 				if counted != want {
 					t.Errorf("counted %+v, want %+v", counted, want)
 				}
-				if uint64(did.Events) != got.AllDelivered || streamed+uint64(r.Latency[engine.FirstEvent].Count()) < got.AllDelivered {
+				if uint64(did.Events) != got.AllDelivered || streamed != got.AllDelivered {
 					t.Errorf("the server sent %d, intervals %d, counted %d", did.Events, streamed, got.AllDelivered)
 				}
 				if got.Unstamped+got.Untracked+got.Uncertain+got.Pending+got.Unlisted > 0 {
@@ -151,7 +165,7 @@ func TestDelivery(t *testing.T) {
 		t.Errorf("opening %d, first events %d, the first after %v", l[engine.Opening].Count(), l[engine.FirstEvent].Count(), time.Duration(l[engine.FirstEvent].Min()))
 	}
 	// Every event of the window follows another, but for each subscriber's first.
-	if gaps := l[engine.EventGap].Count(); gaps != delivered {
+	if gaps := l[engine.EventGap].Count(); gaps > delivered || gaps < delivered-5 {
 		t.Errorf("%d gaps between %d events", gaps, delivered)
 	}
 	if per := r.Streams.DeliveredBytes / r.Streams.Delivered; per < 100+len64("id: 1\ndata: \n\n") || per > 130 {
@@ -237,7 +251,7 @@ func TestReconnectJitter(t *testing.T) {
 	}))
 	defer server.Close()
 	r := run(t, engine.Config{
-		Address: server.Listener.Addr().String(), Window: 500 * time.Millisecond,
+		Address: server.Listener.Addr().String(), Window: time.Second,
 		OnPhase: func(p engine.Phase) {
 			if p == engine.Measuring {
 				mu.Lock()
@@ -266,7 +280,7 @@ func TestReconnectJitter(t *testing.T) {
 func TestNoContent(t *testing.T) {
 	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, End: 10, Take: 3, Retry: time.Millisecond})
 	r := run(t, engine.Config{
-		Address: s.Addr().String(), Window: 200 * time.Millisecond,
+		Address: s.Addr().String(), Window: 500 * time.Millisecond,
 		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{})},
 	})
 	if got := r.Streams; got.Opened != 3 || got.Ended != 3 || got.Closed != 3 || got.Failed > 0 || s.Counts().Refused != 3 {
@@ -337,7 +351,7 @@ func TestBrokenStreams(t *testing.T) {
 		}
 	}()
 	r := run(t, engine.Config{
-		Address: l.Addr().String(), Window: 500 * time.Millisecond,
+		Address: l.Addr().String(), Window: time.Second,
 		Subscribers: &engine.Subscribers{
 			Count: 1, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
 		},
@@ -444,7 +458,7 @@ func TestPublishers(t *testing.T) {
 				}
 				r := run(t, engine.Config{
 					Address: server.Listener.Addr().String(), Workers: workers, Schedule: schedule, Connections: connections,
-					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: 500 * time.Millisecond,
+					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: 1500 * time.Millisecond,
 					Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
 						return func(n int) wire.Stream {
 							topic := n % topics
@@ -495,7 +509,7 @@ func TestSlowSubscribers(t *testing.T) {
 		if got.Opened != 3 || got.Slow.Opened != 2 || got.Peak != 5 || got.Lost+got.Repeated+got.Failed > 0 {
 			t.Errorf("rate %d: %+v", tt.rate, got)
 		}
-		if got.AllDelivered < 3*400 {
+		if got.AllDelivered < 3*250 {
 			t.Errorf("rate %d: %d delivered to those that read", tt.rate, got.AllDelivered)
 		}
 		// 20,000 bytes in the second, a little over in the ramp, and a little at once.
@@ -510,10 +524,10 @@ func TestSlowSubscribers(t *testing.T) {
 func TestSlowSubscriberCutOff(t *testing.T) {
 	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 200, Size: 100_000})
 	r := run(t, engine.Config{
-		Address: s.Addr().String(), Window: time.Second,
-		Subscribers: &engine.Subscribers{Count: 2, Slow: 1, NewStreams: subscribe(t, sse.StreamConfig{})},
+		Address: s.Addr().String(), Window: 2 * time.Second,
+		Subscribers: &engine.Subscribers{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: subscribe(t, sse.StreamConfig{})},
 	})
-	if got, did := r.Streams, s.Counts(); got.Slow.Ended == 0 || got.Slow.Ended != uint64(did.Overrun) || got.Ended > 0 || got.Lost > 0 {
+	if got, did := r.Streams, s.Counts(); got.Slow.Ended != 1 || did.Overrun != 1 || got.Ended > 0 || got.Lost > 0 {
 		t.Errorf("%+v, the server: %+v", got, did)
 	}
 }
@@ -530,6 +544,28 @@ func TestRamp(t *testing.T) {
 	})
 	if took := start.Sub(begun); took < 200*time.Millisecond {
 		t.Errorf("the load began after %v", took)
+	}
+}
+
+// A ramp can be interrupted.
+func TestRampInterrupted(t *testing.T) {
+	s := events(t, truth.Config{}, truth.StreamConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan struct{})
+	streams := subscribe(t, sse.StreamConfig{})
+	go func() {
+		<-begun
+		cancel()
+	}()
+	_, err := engine.Run(ctx, engine.Config{
+		Address: s.Addr().String(), Window: time.Second,
+		Subscribers: &engine.Subscribers{Count: 1000, Ramp: 0.1, NewStreams: func(worker int) func(int) wire.Stream {
+			close(begun)
+			return streams(worker)
+		}},
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package wire is the contract between the engine and the protocols it
 // speaks. A protocol is a Client: bytes in, bytes out, no sockets, no clock, no
-// goroutine. The packages below this one (http1, tcp) implement it; the engine
-// carries the bytes and keeps the time.
+// goroutine. Where one request is answered by events without end, it is a Stream. The
+// packages below this one (http1, tcp, sse) implement them; the engine carries the
+// bytes and keeps the time.
 package wire
 
 import "errors"
