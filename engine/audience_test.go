@@ -106,6 +106,40 @@ func TestHearDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// The times of events are of the window, to the nanosecond: from the stamp on the wall
+// clock, from the subscription, and from one to the next.
+func TestEventTimes(t *testing.T) {
+	w := newAudienceWorker(t, 2)
+	w.engine.epoch = 1_000_000
+	w.windowStart, w.windowEnd = 500, 900
+	m := &w.audience.members[0]
+	m.written = 100
+	at := func(now, stamp int64, n uint64) {
+		s := sse.Stamp{Source: 1, Sequence: n, Time: 1_000_000 + stamp}
+		w.hear(0, m, fmt.Appendf(nil, "data: %v\n\n", s), now)
+	}
+	at(300, 290, 1)
+	at(600, 570, 2) // the first of the window
+	at(600, 580, 3) // in the same read
+	at(899, 893, 4)
+	at(900, 899, 5) // too late
+	w.hear(0, m, []byte("data: no stamp\n\n"), 901)
+	for _, tt := range []struct {
+		tag  Tag
+		want []int64
+	}{
+		{FirstEvent, []int64{200}}, {EventGap, []int64{0, 299, 300}}, {Delivery, []int64{6, 20, 30}},
+	} {
+		h := w.sheet.latency[tt.tag]
+		if h.Count() != int64(len(tt.want)) || h.Min() != tt.want[0] || h.Max() != tt.want[len(tt.want)-1] {
+			t.Errorf("%v: %d values from %d to %d, want %v", tt.tag, h.Count(), h.Min(), h.Max(), tt.want)
+		}
+	}
+	if s := w.audience.streams; s.Delivered != 3 || s.AllDelivered != 6 || s.Unstamped != 1 || s.DeliveredBytes != 3*uint64(sse.StampBytes+8) {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A subscriber tells so many sources apart and counts the events of others.
 func TestSourcesAreBounded(t *testing.T) {
 	w := newAudienceWorker(t, 1)

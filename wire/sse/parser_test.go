@@ -167,15 +167,24 @@ func TestParse(t *testing.T) {
 		{"empty", "", reading{}},
 		{"only ends", "\n\r\n\r\r\n\n", reading{}},
 	} {
-		got := read(t, newParser(t, DefaultLimits()), []byte(tt.stream))
-		for i := range got.events {
-			got.events[i].at = 0
-		}
 		if tt.want.id == "" && len(tt.want.events) > 0 {
 			tt.want.id = tt.want.events[len(tt.want.events)-1].id
 		}
-		if !got.equal(tt.want) {
-			t.Errorf("%s:\n got %+v\nwant %+v", tt.name, got, tt.want)
+		// Cut nowhere, everywhere, and at each place.
+		every := make([]int, len(tt.stream))
+		cuts := [][]int{nil, every}
+		for i := range every {
+			every[i] = i
+			cuts = append(cuts, []int{i})
+		}
+		for _, cuts := range cuts {
+			got := read(t, newParser(t, DefaultLimits()), []byte(tt.stream), cuts...)
+			for i := range got.events {
+				got.events[i].at = 0
+			}
+			if !got.equal(tt.want) {
+				t.Fatalf("%s, cut at %v:\n got %+v\nwant %+v", tt.name, cuts, got, tt.want)
+			}
 		}
 	}
 }
