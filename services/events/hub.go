@@ -321,7 +321,7 @@ func (h *Hub) Serve(ctx context.Context) error {
 			}
 			return nil
 		},
-		Drain: h.drain,
+		Drain: h.Drain,
 	})
 	return errors.Join(err, h.Close())
 }
@@ -330,13 +330,17 @@ func (h *Hub) Serve(ctx context.Context) error {
 // is for the last of them to take what is on its way.
 const drainShare = 0.8
 
-// drain refuses new subscribers and ends those there are, in random order and
-// spread over the time there is. It returns how many did not end by then.
-func (h *Hub) drain(ctx context.Context) (cut int) {
+// Drain refuses new subscribers and ends those there are, in random order and spread
+// over Config.DrainTimeout, after each has been given what there is. It returns when
+// all have ended, or ctx has: then it cuts the rest, and returns how many these were.
+// It is for those who use the Handler, before Close; Serve does it by itself.
+func (h *Hub) Drain(ctx context.Context) (cut int) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		_ = h.server.Shutdown(ctx) // its only error is ctx's, which cut tells
+		if h.server != nil {
+			_ = h.server.Shutdown(ctx) // its only error is ctx's, which cut tells
+		}
 	}()
 	list := h.startDrain()
 	looped := make(chan int, 1)
@@ -373,7 +377,9 @@ func (h *Hub) drain(ctx context.Context) (cut int) {
 	}
 	cut = h.cutAll() + <-looped
 	h.streams.Wait()
-	_ = h.server.Close() // a response that is still being written is cut
+	if h.server != nil {
+		_ = h.server.Close() // a response that is still being written is cut
+	}
 	<-finished
 	return cut
 }
@@ -418,7 +424,7 @@ func (h *Hub) Close() error {
 		var errs []error
 		if h.listener != nil {
 			_ = h.server.Close() // of connections that nobody needs any more
-			h.listener.Close()
+			h.listener.Close()   // which the server does not know unless it was served
 		}
 		// The admin listener has been closed when Serve ran: closing it again fails.
 		_ = h.host.Close()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -384,6 +385,38 @@ func TestDrain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDrainOfHandler drains a hub that is somebody else's handler.
+func TestDrainOfHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := Defaults()
+		c.Hijack, c.DrainTimeout = false, time.Minute
+		h, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served sync.WaitGroup
+		for range 3 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://hub/events?topic=t", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			served.Go(func() { h.Handler().ServeHTTP(newRecorder(), req) })
+		}
+		synctest.Wait()
+		start := time.Now()
+		if cut := h.Drain(t.Context()); cut != 0 {
+			t.Errorf("%d were cut", cut)
+		}
+		served.Wait()
+		if d := time.Since(start); d != 32*time.Second { // two thirds of 0.8 of a minute
+			t.Errorf("took %v", d)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestDrainRefuses: who asks on a connection that is there is told to come back.
