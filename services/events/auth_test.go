@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -172,7 +173,7 @@ func TestAnonymous(t *testing.T) {
 func TestTokenExpires(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
 					step.set(c)
 					c.SubscriberKey = hs256()

@@ -89,7 +89,7 @@ func TestLadder(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				c := Defaults()
 				c.EventLoop = false
 				step.set(&c)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -293,9 +292,6 @@ func (b *bed) until(ok func(Stats) bool) {
 		<-departed
 	}
 }
-
-// bubble runs fn where time is not the machine's.
-func bubble(t *testing.T, fn func(t *testing.T)) { t.Helper(); synctest.Test(t, fn) }
 
 // steps are the ways of delivering, as configurations.
 var steps = []struct {

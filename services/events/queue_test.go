@@ -45,7 +45,7 @@ func (s *stream) ends() {
 func TestStopsReading(t *testing.T) {
 	for name, set := range hijackModes {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
 					set(c)
 					c.QueueEvents, c.Heartbeat, c.WriteTimeout = 5, 0, time.Hour
@@ -91,7 +91,7 @@ func TestStopsReading(t *testing.T) {
 
 // TestQueueBytes: the other bound.
 func TestQueueBytes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := piped(t, func(c *Config) { c.QueueBytes, c.Heartbeat, c.WriteTimeout = 1000, 0, time.Hour })
 		b.subscribe("topic=t").begun()
 		b.say("t", strings.Repeat("x", 900))
@@ -109,7 +109,7 @@ func TestQueueBytes(t *testing.T) {
 // is given it, however slowly it reads.
 func TestHistoryIsNoQueue(t *testing.T) {
 	for _, outcome := range []Outcome{Disconnect, DropOldest, Coalesce} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			b := piped(t, func(c *Config) { c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 2, outcome, 0, time.Hour })
 			for i := range 20 {
 				b.say("t", fmt.Sprint(i))
@@ -129,7 +129,7 @@ func TestHistoryIsNoQueue(t *testing.T) {
 func TestDropOldest(t *testing.T) {
 	for name, set := range hijackModes {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
 					set(c)
 					c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 4, DropOldest, 0, time.Hour
@@ -158,7 +158,7 @@ func TestDropOldest(t *testing.T) {
 
 // TestCoalesce: it is given the latest of each topic.
 func TestCoalesce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := piped(t, func(c *Config) {
 			c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 6, Coalesce, 0, time.Hour
 		})
@@ -180,7 +180,7 @@ func TestCoalesce(t *testing.T) {
 
 // TestGapAfterTrim: what the history has dropped under a slow subscriber is told.
 func TestGapAfterTrim(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		b := piped(t, func(c *Config) {
 			c.HistoryEvents, c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 3, 3, DropOldest, 0, time.Hour
 		})
@@ -209,7 +209,7 @@ func TestGapAfterTrim(t *testing.T) {
 func TestBlock(t *testing.T) {
 	for name, set := range hijackModes {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
 					set(c)
 					c.QueueEvents, c.Outcome, c.BlockTimeout, c.Heartbeat, c.WriteTimeout = 3, Block, time.Minute, 0, time.Hour
@@ -262,7 +262,7 @@ func TestBlock(t *testing.T) {
 func TestWriteTimeout(t *testing.T) {
 	for name, set := range hijackModes {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
 					set(c)
 					c.Outcome, c.Heartbeat, c.WriteTimeout = DropOldest, 0, 7*time.Second
@@ -294,7 +294,7 @@ func TestHeartbeat(t *testing.T) {
 			51200 * time.Millisecond: func(c *Config) { c.Heartbeat, c.ClientBackoff = 0, 64*time.Second },
 		} {
 			t.Run(fmt.Sprint(name, " ", period), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					b := piped(t, func(c *Config) { set(c); rule(c) })
 					s := b.subscribe("topic=t").begun()
 					start := time.Now()
@@ -327,7 +327,7 @@ func TestHeartbeat(t *testing.T) {
 func TestDrain(t *testing.T) {
 	for name, set := range hijackModes {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
 					set(c)
 					c.DrainTimeout, c.Retry, c.Heartbeat, c.WriteTimeout = 10*time.Second, 3*time.Second, 0, time.Hour
@@ -389,7 +389,7 @@ func TestDrain(t *testing.T) {
 
 // TestDrainOfHandler drains a hub that is somebody else's handler.
 func TestDrainOfHandler(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c := Defaults()
 		c.Hijack, c.DrainTimeout = false, time.Minute
 		h, err := New(c)
