@@ -4,7 +4,7 @@
 # skipped, and succeed: every test that needs one of them skips without it.
 set -euo pipefail
 
-# package  command      what uses it
+# package  command (or a file's path)  what uses it
 needs='
 gcc              gcc          the race detector in all tests (they run without it)
 libc6-dev        -            the race detector in all tests (they run without it)
@@ -13,6 +13,7 @@ jq               jq           bench/*.sh
 util-linux       taskset      placement on CPUs: bench/*.sh
 wrk              wrk          bench/http1-vs-wrk.sh
 nginx-light      nginx        bench/http1-vs-wrk.sh, tests against a real HTTP server
+libnginx-mod-nchan /usr/lib/nginx/modules/ngx_nchan_module.so bench/events-vs-nchan.sh
 haproxy          haproxy      bench/relay-vs-haproxy.sh, PROXY protocol tests
 redis-server     redis-server relay tests with a real protocol
 redis-tools      redis-cli    relay tests with a real protocol
@@ -25,7 +26,7 @@ iproute2         ip           tests in network namespaces of their own
 nodejs           node         tests of the event hub with the package eventsource
 npm              npm          the same
 python3-pip      pip3         tests of the event hub with the package httpx-sse
-chromium         chromium     tests of the event hub with a browser's EventSource
+chromium         chromium     tests of the event hub with the EventSource of a browser
 '
 
 missing=() uses=()
@@ -33,6 +34,8 @@ while read -r package command use; do
 	[ -n "$package" ] || continue
 	if [ "$command" = - ]; then
 		[ -e /usr/include/stdlib.h ] && continue
+	elif [[ "$command" == /* ]]; then
+		[ -e "$command" ] && continue
 	elif PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null; then
 		continue
 	fi

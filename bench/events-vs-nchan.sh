@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# How much CPU time of the server an event takes that is delivered to one of 1,000
+# subscribers: the hub's event loop against nchan, a module of nginx. Server on one
+# CPU, subscribers and publisher on another, the same rate of events for both.
+#
+#   bench/events-vs-nchan.sh | tee bench/events-vs-nchan.txt
+#
+# Over loopback the kernel does the subscriber's share of TCP in the server's send
+# call and charges the server for it, which is half of what both then seem to
+# take. So the benchmark has a network namespace of its own, in which receive
+# packet steering puts that share on the subscribers' CPU, as a network would put it
+# on their machine. STEER=no leaves it where it is.
+#
+# Settings, by environment:
+#   ROUNDS=8 WINDOW=4s SUBSCRIBERS=1000 SIZE=100 RATES="50 100" STEER=yes
+#   CONTROL=true (false: nchan is not measured twice)  SERVER_CPU=0 LOAD_CPU=1
+#   HUB="…"  the hub's command; {{port}} stands for the port that it shall listen on
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PATH=$PATH:/usr/sbin:/sbin
+dyno=${DYNO:-$PWD/bin/dyno}
+hub=${HUB:-"$dyno serve events --event-loop --listen 127.0.0.1:{{port}}"}
+module=/usr/lib/nginx/modules/ngx_nchan_module.so
+for needed in nginx unshare ip "$dyno" "$module"; do
+	command -v "$needed" >/dev/null || [ -e "$needed" ] || {
+		echo "events-vs-nchan: $needed is missing: try make setup build" >&2
+		exit 1
+	}
+done
+
+# The namespaces end with this process. Who is not root is root in one of its own.
+if [ -z "${EVENTS_INSIDE-}" ]; then
+	root=()
+	[ "$(id -u)" -eq 0 ] || root=(--map-root-user)
+	EVENTS_INSIDE=1 exec unshare --net --mount ${root[@]+"${root[@]}"} "$0" "$@"
+fi
+dir=$(mktemp -d)
+trap 'umount "$dir/sys" 2>/dev/null || true; rm -rf "$dir"' EXIT
+ip link set lo up
+load_cpu=${LOAD_CPU:-1}
+if [ "${STEER:-yes}" = yes ]; then
+	mkdir "$dir/sys"
+	mount -t sysfs sysfs "$dir/sys" # this namespace's view
+	printf '%x' $((1 << load_cpu)) >"$dir/sys/class/net/lo/queues/rx-0/rps_cpus"
+fi
+
+mkdir "$dir/tmp"
+cat >"$dir/nginx.conf" <<CONF
+load_module $module;
+daemon off;
+master_process off;  # one process, one thread: what serves is what was started
+pid $dir/nginx.pid;
+error_log stderr crit;
+events { worker_connections 4096; }
+http {
+	access_log off;
+	keepalive_requests 1000000000;
+	client_body_temp_path $dir/tmp/body;
+	proxy_temp_path $dir/tmp/proxy;
+	fastcgi_temp_path $dir/tmp/fastcgi;
+	uwsgi_temp_path $dir/tmp/uwsgi;
+	scgi_temp_path $dir/tmp/scgi;
+	server {
+		listen 127.0.0.1:PORT backlog=4096;
+		nchan_channel_id \$arg_topic;
+		nchan_message_buffer_length 1000;
+		location = /events { nchan_subscriber eventsource; }
+		location = /publish { nchan_publisher; }
+	}
+}
+CONF
+nchan="sed s/PORT/{{port}}/ $dir/nginx.conf >$dir/nginx-{{port}}.conf; exec nginx -c $dir/nginx-{{port}}.conf"
+
+for rate in ${RATES:-50 100}; do
+	cat >"$dir/plan.yaml" <<PLAN
+name: events-vs-nchan
+question: At $rate events/s, how much CPU time does the server take to deliver one?
+awake: true
+target:
+  protocol: sse
+  start: [sh, -c, "{{command}}"]
+  ready: tcp
+  url: http://127.0.0.1:{{port}}/events?topic=t{topic}
+  cpus: "${SERVER_CPU:-0}"
+load:
+  cpus: "$load_cpu"
+  subscribers: {connections: ${SUBSCRIBERS:-1000}}
+  publish: {path: "/publish?topic=t{topic}", size: ${SIZE:-100}}
+  open: {rate: $rate/s, max_connections: 4}
+  warmup: 1s
+  window: ${WINDOW:-4s}
+design: {rounds: ${ROUNDS:-8}, seed: 1, metric: target.cpu_per_request, control: ${CONTROL:-true}}
+observe: {kernel: none}
+compare:
+  base: nchan
+  variants:
+    nchan: {command: "$nchan"}
+    hub: {command: "exec $hub"}
+claims:
+  - id: events/cpu
+    says: the hub makes 1.3 times as many deliveries of a CPU-second as nchan
+    holds: ratio(nchan, hub, target.cpu_per_request) >= 1.3
+    direction: ratio(nchan, hub, target.cpu_per_request) > 1
+PLAN
+	code=0
+	"$dyno" run -q -o "$dir/run-$rate" "$dir/plan.yaml" || code=$?
+	# 4: the machine was too busy, or the generator near its limit. The report says
+	# so, and has the figures all the same.
+	[ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
+	echo
+done
