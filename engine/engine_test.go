@@ -156,6 +156,9 @@ func testIntervals(t *testing.T, workers int) {
 		if i.Length <= 0 || i.Start > last || (workers == 1 && i.Start != last) {
 			t.Errorf("interval at %v of %v after %v", i.Start, i.Length, last)
 		}
+		if i.Connections != 4 {
+			t.Errorf("interval at %v: %d connections, want all 4", i.Start, i.Connections)
+		}
 		last = i.Start + i.Length
 	}
 	if r.Window != 400*time.Millisecond {

@@ -13,6 +13,7 @@ type sheet struct {
 	start, end        int64 // engine time
 	completed, failed uint64
 	delivered         uint64
+	open              int // connections, at the end
 	latency           [Tags]*hist.Histogram
 }
 
@@ -51,6 +52,7 @@ type collector struct {
 	pending map[int64]*Interval // by number
 	next    int64               // the first interval not reported yet
 	seen    []int64             // per worker: the end of its last sheet
+	open    []int               // per worker: connections at that end
 }
 
 func newCollector(workers int, interval time.Duration, report func(Interval)) *collector {
@@ -61,6 +63,7 @@ func newCollector(workers int, interval time.Duration, report func(Interval)) *c
 		report:   report,
 		pending:  map[int64]*Interval{},
 		seen:     make([]int64, workers),
+		open:     make([]int, workers),
 	}
 	for range workers {
 		c.free = append(c.free, make(chan *sheet, sheets))
@@ -97,6 +100,11 @@ func (c *collector) take(s *sheet) {
 	p.Completed += s.completed
 	p.Failed += s.failed
 	p.Delivered += s.delivered
+	c.open[s.worker] = s.open
+	p.Connections = 0
+	for _, n := range c.open {
+		p.Connections += n
+	}
 	for t, h := range s.latency {
 		if h.Count() == 0 {
 			continue

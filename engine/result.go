@@ -152,6 +152,7 @@ type Interval struct {
 	Completed     uint64                // good responses that ended in it, of the warm-up too
 	Failed        uint64                // requests that failed in it, of the warm-up too
 	Delivered     uint64                // events that arrived in it, of the warm-up too; slow subscribers' not
+	Connections   int                   // open at its end, subscriptions included, as each worker last counted its own
 	Latency       [Tags]*hist.Histogram // of the window's requests; nil where empty
 }
 

@@ -299,7 +299,7 @@ func (w *worker) giveUp() {
 		w.drop(w.waiting.pop())
 	}
 	w.post()
-	w.sheet.end = now
+	w.sheet.end, w.sheet.open = now, w.connections()
 	w.engine.collector.full <- w.sheet
 }
 
@@ -317,13 +317,16 @@ func (w *worker) closeAll() {
 	w.poller.close()
 }
 
+// connections is how many are open now, subscriptions included.
+func (w *worker) connections() int { return w.open + w.audience.open }
+
 // turnSheet hands the written sheet to the collector and takes a clean one.
 func (w *worker) turnSheet(now int64) {
 	interval := int64(w.engine.config.Interval)
 	w.rotate = now - (now-w.origin)%interval + interval
 	select {
 	case clean := <-w.engine.collector.free[w.number]:
-		w.sheet.end = now
+		w.sheet.end, w.sheet.open = now, w.connections()
 		w.engine.collector.full <- w.sheet
 		clean.start = now
 		w.sheet = clean

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -107,6 +108,23 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 	}
 	r.columns = append(r.columns, Column{"recorder_cpu_seconds", Counter, "CPU time that the readings before this one have cost"})
 	return r, nil
+}
+
+// Last returns the latest reading of columns, by their full names: NaN where there is
+// none yet, and for a name that is not a column's. It waits for a reading that is
+// being taken.
+func (r *Recorder) Last(names ...string) []float64 {
+	values := make([]float64, len(names))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, name := range names {
+		values[i] = math.NaN()
+		at := slices.IndexFunc(r.columns, func(c Column) bool { return c.Name == name })
+		if at >= 0 && len(r.cells) > 0 {
+			values[i] = r.cells[len(r.cells)-len(r.columns)+at]
+		}
+	}
+	return values
 }
 
 // Columns returns all columns, with full names: the time first.

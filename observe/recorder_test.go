@@ -199,6 +199,34 @@ func TestIntervalDoublesWithTheTable(t *testing.T) {
 	})
 }
 
+func TestLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec, err := NewRecorder(Config{Interval: time.Second}, counting("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect := func(when string, want ...float64) {
+			t.Helper()
+			got := rec.Last("a_level", "a_worst_seconds", "b_level", "a_n_total")
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		nan := math.NaN()
+		expect("before the start", nan, nan, nan, nan)
+		rec.Start()
+		expect("at the start", 1, nan, nan, 1)
+		time.Sleep(1500 * time.Millisecond)
+		expect("later", 2, 2, nan, 2)
+		rec.Mark()
+		expect("after a mark", 3, nan, nan, 3)
+		if err := rec.Stop(); err != nil {
+			t.Error(err)
+		}
+		expect("at the end", 4, nan, nan, 4)
+	})
+}
+
 func TestRecorderMistakes(t *testing.T) {
 	err := Config{Interval: time.Microsecond, MaxRows: 1}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "interval: ") || !strings.Contains(err.Error(), "max_rows: ") {

@@ -42,8 +42,14 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	w := r.newWatch(up, t.Purpose)
 	w.open(ctx, up.variant)
-	if r.options.Watcher != nil {
-		c.OnInterval = r.options.Watcher.Interval
+	if watcher := r.options.Watcher; watcher != nil {
+		c.OnInterval = watcher.Interval
+		if reader, ok := watcher.(ReadingWatcher); ok {
+			c.OnInterval = func(i engine.Interval) {
+				reader.Reading(w.reading())
+				watcher.Interval(i)
+			}
+		}
 	}
 	c.OnStart, c.OnPhase = w.start, w.phase
 	var p *profiler

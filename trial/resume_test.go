@@ -34,7 +34,7 @@ func (k *killer) Interval(engine.Interval) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 }
-func (k *killer) End(*rundir.Trial) {}
+func (k *killer) End(*rundir.Trial, []rundir.Flag) {}
 
 // A run that was killed in the middle of a round goes on with that round, whole.
 func TestResumeAfterKill(t *testing.T) {

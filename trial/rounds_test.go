@@ -40,6 +40,10 @@ func (r *referee) Probe(_ rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 	return capacity.Trial{Rate: *probe.Rate, Good: good}, err
 }
 
+func (r *referee) Examine(_ rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
+	return []rundir.Flag{{Kind: "examined", Trial: t.Number}}, nil
+}
+
 // twoVariants is an experiment against a server that runs already.
 func twoVariants(t *testing.T, server *truth.Server, rounds int) *experiment.Experiment {
 	t.Helper()
@@ -96,6 +100,9 @@ func TestRunStops(t *testing.T) {
 		}
 		if want := []int{2, 4, 6, 8}[:c.rounds]; !slices.Equal(ref.looks, want) {
 			t.Errorf("%s: asked at %v trials, want %v", c.name, ref.looks, want)
+		}
+		if len(l.flags) != len(f.Trials) || l.flags[1].Kind != "examined" || l.flags[1].Trial != 2 {
+			t.Errorf("%s: the watcher got flags %+v, want what the referee said of each trial", c.name, l.flags)
 		}
 		if p := l.planned[2]; p.Of != 0 || p.Round != 2 || p.Rounds != 4 {
 			t.Errorf("%s: planned %+v", c.name, p)

@@ -46,6 +46,8 @@ type Referee interface {
 	// Probe is asked after each probe, whose rate is in it. It must give the same
 	// answer again: a resumed run asks anew.
 	Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error)
+	// Examine is asked after each trial, for the Watcher: what is wrong with it.
+	Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error)
 }
 
 // Planned is a trial that is about to begin.
@@ -61,11 +63,27 @@ type Planned struct {
 }
 
 // A Watcher is told how the run goes. Interval is called from another goroutine
-// than the rest, between Begin and End.
+// than the rest, between Begin and End, and must return at once: it holds up the
+// recording. End is given the flags that the Referee, if there is one, raised about
+// the trial.
 type Watcher interface {
 	Begin(Planned)
 	Interval(engine.Interval)
-	End(*rundir.Trial)
+	End(*rundir.Trial, []rundir.Flag)
+}
+
+// A ReadingWatcher is a Watcher that is also told, before each Interval and by the
+// same goroutine, what was read last of the target.
+type ReadingWatcher interface {
+	Watcher
+	Reading(Reading)
+}
+
+// A Reading is what the target had used when it was last looked at; NaN is not known,
+// as of a target that dyno did not start.
+type Reading struct {
+	CPUSeconds float64 // since its start, of all its processes
+	RSSBytes   float64 // of all its processes together
 }
 
 // A FolderError says that the run folder could not be made, or not be opened to go
@@ -297,13 +315,17 @@ func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, erro
 	}
 	t.Complete = failed == nil
 	err = errors.Join(failed, folder.Finish(t))
+	written, unread := folder.Folder()
 	if w := r.options.Watcher; w != nil {
-		w.End(t)
+		var flags []rundir.Flag
+		if r.options.Referee != nil && unread == nil {
+			flags, unread = r.options.Referee.Examine(r.run.Plan, written)
+		}
+		w.End(t, flags)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil { // a folder that could not be finished cannot be read either
+		err = unread
 	}
-	written, err := folder.Folder()
 	if err != nil {
 		return nil, err
 	}

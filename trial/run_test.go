@@ -24,7 +24,10 @@ type log struct {
 	mu        sync.Mutex // guards what follows
 	planned   []Planned
 	ended     []rundir.Trial
-	completed uint64 // good responses of all intervals
+	flags     []rundir.Flag
+	completed uint64  // good responses of all intervals
+	read      Reading // the last one
+	peak      int     // connections
 	begun     func(Planned)
 }
 
@@ -41,12 +44,20 @@ func (l *log) Interval(i engine.Interval) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.completed += i.Completed
+	l.peak = max(l.peak, i.Connections)
 }
 
-func (l *log) End(t *rundir.Trial) {
+func (l *log) Reading(r Reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read = r
+}
+
+func (l *log) End(t *rundir.Trial, flags []rundir.Flag) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = append(l.ended, *t)
+	l.flags = append(l.flags, flags...)
 }
 
 func parse(t *testing.T, text string) *experiment.Experiment {
@@ -232,6 +243,9 @@ design: {rounds: 1}
 		if text := content(t, trial, name); text != "serving\n" {
 			t.Errorf("%s: %q", name, text)
 		}
+	}
+	if !(l.read.CPUSeconds >= 0) || !(l.read.RSSBytes > 0) || l.peak < 1 || l.peak > 3 {
+		t.Errorf("the watcher read %+v of the target, and %d connections at most", l.read, l.peak)
 	}
 	if x := trial.Target; x.CPUSeconds == nil || x.RSSBytes == nil || *x.RSSBytes <= 0 || x.Threads == nil || x.Descriptors == nil {
 		t.Errorf("what the target used is not known: %+v, %v", x, trial.Unavailable)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"dyno/awake"
@@ -43,6 +44,7 @@ type watch struct {
 	named     []observe.Observer // of them, those that the plan names
 
 	recorder    *observe.Recorder
+	recording   atomic.Pointer[observe.Recorder] // the same one, for other goroutines
 	wakeup      *observe.Wakeup
 	marks       [2]observe.Mark
 	marked      int
@@ -127,6 +129,17 @@ func (w *watch) begin(origin time.Time, threads []int) {
 	}
 	w.recorder = recorder
 	recorder.Start()
+	w.recording.Store(recorder)
+}
+
+// reading returns what was read last of the target. It may be called by any goroutine.
+func (w *watch) reading() Reading {
+	r := Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()}
+	if recorder := w.recording.Load(); recorder != nil {
+		last := recorder.Last("target_cpu_seconds", "target_rss_bytes")
+		r.CPUSeconds, r.RSSBytes = last[0], last[1]
+	}
+	return r
 }
 
 func (w *watch) available(err error) bool {

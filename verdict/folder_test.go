@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,36 @@ func TestJudgeFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Judge(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a log: %v", err)
+	}
+}
+
+// What is said of a trial as soon as it ends is what the verdict says of it.
+func TestRefereeExamines(t *testing.T) {
+	b := abc()
+	b.trials = b.trials[:4]
+	b.trials[1].Conservation = rundir.Conservation{Detail: "one is missing"}
+	folder := b.write(t)
+	var each []rundir.Flag
+	for _, trial := range folder.Trials {
+		flags, err := Referee{}.Examine(folder.Run.Plan, trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each = append(each, flags...)
+	}
+	if len(each) == 0 || each[0].Kind != FlagConservation || each[0].Trial != 2 || !each[0].Invalid {
+		t.Errorf("%+v, want what is wrong with trial 2", each)
+	}
+	for _, f := range b.judge(t).Flags {
+		if f.Trial != 0 && !slices.Contains(each, f) {
+			t.Errorf("the verdict has %+v, which was not said", f)
+		}
+	}
+	if err := os.Remove(filepath.Join(folder.Dir, folder.Trials[0].Name, rundir.LatencyFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Referee{}).Examine(folder.Run.Plan, folder.Trials[0]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a log: %v", err)
 	}
 }

@@ -231,3 +231,12 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 	judgeProbe(plan, s)
 	return *s.probe, nil
 }
+
+// Examine returns the flags that Judge will raise about one trial, by itself.
+func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
+	s, err := take(plan, recorded(t))
+	if err != nil {
+		return nil, fmt.Errorf("trial %d: %w", t.Number, err)
+	}
+	return s.flags, nil
+}
