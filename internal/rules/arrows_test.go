@@ -22,6 +22,7 @@ var arrows = []arrow{
 	{"internal/cli", []string{
 		"trial", "verdict", "report", "history", "calibrate", "services", "truth", "experiment", "engine", "target", "observe",
 		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "explain", "micro", "awake", "sysctl",
+		"push",
 	}, "the command line joins all stages"},
 	{"trial", []string{
 		"experiment", "engine", "target", "observe", "profile", "rundir",
@@ -44,6 +45,7 @@ var arrows = []arrow{
 	{"verdict", []string{"rundir", "stat", "hist", "wire", "capacity"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"history", []string{"rundir", "stat"}, "a history is of runs as they were judged; nothing is judged anew"},
 	{"rundir", []string{"hist"}, "the on-disk format is the contract between measuring and reporting"},
+	{"push", []string{"engine", "hist"}, "live figures are what the engine records anyway, sent without holding it up"},
 	{"pace", nil, "schedules are pure"},
 	{"hist", nil, "recording is pure"},
 	{"stat", nil, "statistics are pure"},

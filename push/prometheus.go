@@ -1,0 +1,98 @@
+package push
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/snappy"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The fields of remote write's messages, version 1.0 of the protocol
+// (https://prometheus.io/docs/specs/remote_write_spec).
+const (
+	writeRequestTimeseries = 1
+	timeSeriesLabels       = 1
+	timeSeriesSamples      = 2
+	labelName              = 1
+	labelValue             = 2
+	sampleValue            = 1
+	sampleTimestamp        = 2
+)
+
+// staleMarker are the bits of the value that ends a series, by the same document.
+const staleMarker = 0x7ff0000000000002
+
+// remoteWrite encodes samples as a WriteRequest in Snappy's block format: each series
+// once, its values in the order of time, its labels in the order of their names.
+func remoteWrite(samples []Sample) []byte {
+	type series struct {
+		labels []Label
+		values []byte // encoded samples
+	}
+	var all []*series
+	known := map[string]*series{}
+	for _, s := range samples {
+		for _, p := range s.Points {
+			bits := math.Float64bits(p.Value)
+			switch {
+			case p.Ended:
+				bits = staleMarker
+			case !finite(p.Value):
+				continue
+			}
+			labels := slices.Concat([]Label{{"__name__", p.Metric.Name}}, s.Labels, p.Labels)
+			slices.SortFunc(labels, func(a, b Label) int { return cmp.Compare(a.Name, b.Name) })
+			key := key(labels)
+			of := known[key]
+			if of == nil {
+				of = &series{labels: labels}
+				known[key] = of
+				all = append(all, of)
+			}
+			var sample []byte
+			sample = protowire.AppendTag(sample, sampleValue, protowire.Fixed64Type)
+			sample = protowire.AppendFixed64(sample, bits)
+			sample = protowire.AppendTag(sample, sampleTimestamp, protowire.VarintType)
+			sample = protowire.AppendVarint(sample, uint64(s.Time.UnixMilli())) //nolint:gosec // as protobuf has int64
+			of.values = appendMessage(of.values, timeSeriesSamples, sample)
+		}
+	}
+	var request []byte
+	for _, s := range all {
+		var message []byte
+		for _, l := range s.labels {
+			// An empty value is the same as no label, and must not be sent.
+			if value := strings.ToValidUTF8(l.Value, "\uFFFD"); value != "" {
+				var label []byte
+				label = appendMessage(label, labelName, []byte(l.Name))
+				label = appendMessage(label, labelValue, []byte(value))
+				message = appendMessage(message, timeSeriesLabels, label)
+			}
+		}
+		request = appendMessage(request, writeRequestTimeseries, append(message, s.values...))
+	}
+	return snappy.Encode(nil, request)
+}
+
+// appendMessage appends a field of bytes: a message or a string.
+func appendMessage(b []byte, number protowire.Number, value []byte) []byte {
+	b = protowire.AppendTag(b, number, protowire.BytesType)
+	return protowire.AppendBytes(b, value)
+}
+
+// key tells series apart by their labels.
+func key(labels []Label) string {
+	var b strings.Builder
+	for _, l := range labels {
+		b.WriteString(l.Name)
+		b.WriteByte(0)
+		b.WriteString(strings.ReplaceAll(l.Value, "\x00", "\x00\x01"))
+		b.WriteString("\x00\x00")
+	}
+	return b.String()
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
