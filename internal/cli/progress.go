@@ -18,12 +18,15 @@ import (
 )
 
 // A progress shows a run while it goes on, one row a second, from the intervals
-// that the engine records anyway. On a terminal a row replaces the one before
-// it. It implements trial.Watcher; its methods may be called by any goroutine.
+// that the engine records anyway. On a terminal a row replaces the one before it,
+// ends in a sparkline of the latest p99s, and is cut to the terminal's width. It
+// implements trial.Watcher; its methods may be called by any goroutine.
 type progress struct {
 	mu       sync.Mutex // guards the fields below
 	w        io.Writer
 	repaint  bool
+	colour   bool       // only where it repaints
+	columns  func() int // of the terminal, now; 0 is not known
 	quiet    bool
 	planned  trial.Planned
 	since    time.Duration
@@ -31,17 +34,36 @@ type progress struct {
 	bad      uint64
 	length   time.Duration
 	response *hist.Histogram
-	width    int // of the row that stands
+	p99s     []int64 // of the trial's latest seconds in ns, sparkSeconds at most; 0: nothing to tell
+	width    int     // of the row that stands
 }
+
+// sparkSeconds is how many seconds a sparkline goes back.
+const sparkSeconds = 30
 
 var _ trial.Watcher = (*progress)(nil)
 
-func newProgress(w io.Writer, quiet bool) *progress {
-	p := &progress{w: w, quiet: quiet, response: hist.New()}
-	if f, ok := w.(*os.File); ok {
-		p.repaint = term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
+// newProgress shows a run on a writer. Colour needs a terminal.
+func newProgress(w io.Writer, quiet, noColour bool) *progress {
+	p := &progress{w: w, quiet: quiet, response: hist.New(), columns: func() int { return 0 }}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor is small
+		p.repaint = true
+		p.colour = coloured(noColour, os.Getenv)
+		p.columns = func() int {
+			columns, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // a descriptor is small
+			if err != nil {
+				return 0
+			}
+			return columns
+		}
 	}
 	return p
+}
+
+// coloured tells whether a terminal is to have colours: it must have some, and nobody
+// may have said that they are unwanted, by a flag or by NO_COLOR (https://no-color.org).
+func coloured(no bool, getenv func(string) string) bool {
+	return !no && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
 
 // Begin says which trial comes next.
@@ -49,6 +71,7 @@ func (p *progress) Begin(next trial.Planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.planned = next
+	p.p99s = p.p99s[:0]
 	p.clear()
 }
 
@@ -68,46 +91,80 @@ func (p *progress) Interval(i engine.Interval) {
 	if p.length < time.Second {
 		return
 	}
-	row := fmt.Sprintf("%s  %5.1fs  %s/s", p.name(), (p.since + p.length).Seconds(),
+	text := fmt.Sprintf("%s  %5.1fs  %s/s", p.name(), (p.since + p.length).Seconds(),
 		report.Count(float64(p.good)/p.length.Seconds()))
+	p99 := int64(0)
 	if p.response.Count() > 0 {
-		row += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(p.response.Quantile(0.5)),
-			report.Duration(p.response.Quantile(0.99)), report.Duration(p.response.Max()))
+		p99 = p.response.Quantile(0.99)
+		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", report.Duration(p.response.Quantile(0.5)),
+			report.Duration(p99), report.Duration(p.response.Max()))
 	} else {
-		row += "  warming up"
+		text += "  warming up"
 	}
+	r := row{{text, plain}}
 	if p.bad > 0 {
-		row += fmt.Sprintf("  failed %d", p.bad)
+		r = append(r, span{fmt.Sprintf("  failed %d", p.bad), red})
 	}
-	p.show(row, false)
+	if len(p.p99s) == sparkSeconds {
+		p.p99s = append(p.p99s[:0], p.p99s[1:]...)
+	}
+	p.p99s = append(p.p99s, p99)
+	if p.repaint {
+		r = r.with(span{"  " + sparkline(p.p99s), plain}, p.columns())
+	}
+	p.show(r, false)
 	p.reset()
 }
 
-// End shows what came out of a trial.
-func (p *progress) End(t *rundir.Trial) {
+// End shows what came out of a trial, and on a terminal what is wrong with it.
+func (p *progress) End(t *rundir.Trial, flags []rundir.Flag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	row := p.name() + "  "
+	text := p.name() + "  "
+	var r row
 	switch {
 	case t.Error != "":
 		first, _, _ := strings.Cut(t.Error, "\n")
-		row += "failed: " + report.Printable(first)
+		r = row{{text, plain}, {"failed: " + report.Printable(first), red}}
 	case t.Throughput != nil:
-		row += report.Count(*t.Throughput) + "/s"
+		text += report.Count(*t.Throughput) + "/s"
 		if t.Response.P50 != nil {
-			row += "  p50 " + report.Seconds(*t.Response.P50)
+			text += "  p50 " + report.Seconds(*t.Response.P50)
 		}
 		if t.Response.P99 != nil {
-			row += "  p99 " + report.Seconds(*t.Response.P99)
+			text += "  p99 " + report.Seconds(*t.Response.P99)
 		}
+		r = row{{text, plain}}
 		if failed := t.Counts.Sent - t.Counts.OK; failed > 0 {
-			row += fmt.Sprintf("  failed %d", failed)
+			r = append(r, span{fmt.Sprintf("  failed %d", failed), red})
 		}
 	case len(t.Measures) > 0: // a program
-		row += report.Seconds(t.WindowSeconds)
+		r = row{{text + report.Seconds(t.WindowSeconds), plain}}
+	default:
+		r = row{{text, plain}}
 	}
-	p.show(row, true)
+	if p.repaint && t.Error == "" {
+		r = append(r, marks(flags)...)
+	}
+	p.show(r, true)
 	p.reset()
+}
+
+// marks names each kind of flag once.
+func marks(flags []rundir.Flag) (r row) {
+	seen := map[string]bool{}
+	for _, f := range flags {
+		if seen[f.Kind] {
+			continue
+		}
+		seen[f.Kind] = true
+		s := span{"  " + report.Printable(f.Kind), yellow}
+		if f.Invalid {
+			s.style = red
+		}
+		r = append(r, s)
+	}
+	return r
 }
 
 func (p *progress) name() string {
@@ -133,16 +190,21 @@ func (p *progress) name() string {
 }
 
 // show writes a row; a final one stays on the terminal.
-func (p *progress) show(row string, final bool) {
+func (p *progress) show(r row, final bool) {
 	if p.quiet {
 		return
 	}
 	if !p.repaint {
-		fmt.Fprintln(p.w, row)
+		fmt.Fprintln(p.w, r.text())
 		return
 	}
-	width := len([]rune(row))
-	fmt.Fprintf(p.w, "\r%s%s", row, strings.Repeat(" ", max(0, p.width-width)))
+	// The last column stays free: a terminal may go to the next line behind it.
+	columns := p.columns()
+	if columns > 0 && !final {
+		r = r.cut(columns - 1)
+	}
+	width := r.width()
+	fmt.Fprintf(p.w, "\r%s%s", r.paint(p.colour), strings.Repeat(" ", max(0, p.width-width)))
 	p.width = width
 	if final {
 		fmt.Fprintln(p.w)

@@ -36,14 +36,14 @@ func play(p *progress) {
 	p.End(&rundir.Trial{
 		Throughput: &throughput, Response: rundir.Quantiles{P50: &p50},
 		Counts: rundir.Counts{Sent: 765, OK: 750},
-	})
+	}, []rundir.Flag{{Kind: "steal"}, {Kind: "drops", Invalid: true}, {Kind: "steal"}})
 	p.Begin(trial.Planned{Number: 3, Of: 12, Variant: "goroutine", Width: 9})
-	p.End(&rundir.Trial{Error: "it\x1b[31m died\nwith a tail"})
+	p.End(&rundir.Trial{Error: "it\x1b[31m died\nwith a tail"}, []rundir.Flag{{Kind: "incomplete", Invalid: true}})
 }
 
 func TestProgressRows(t *testing.T) {
 	var b bytes.Buffer
-	play(newProgress(&b, false))
+	play(newProgress(&b, false, false))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	want := []string{
 		" 2/12  pool         1.0s  70.0/s  warming up",
@@ -78,9 +78,9 @@ func TestProgressNames(t *testing.T) {
 		{trial.Planned{Number: 17, Round: 2, Rounds: 5, Variant: "pool", Width: 4, Purpose: rundir.PurposeProbe, Rate: 1500}, "  17  round 2  pool  at 1.50k/s  1.50 s"},
 	} {
 		var b bytes.Buffer
-		p := newProgress(&b, false)
+		p := newProgress(&b, false, false)
 		p.Begin(c.next)
-		p.End(&rundir.Trial{WindowSeconds: 1.5, Measures: map[string]float64{"x": 1}})
+		p.End(&rundir.Trial{WindowSeconds: 1.5, Measures: map[string]float64{"x": 1}}, nil)
 		if got := strings.TrimSuffix(b.String(), "\n"); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
@@ -89,12 +89,15 @@ func TestProgressNames(t *testing.T) {
 
 func TestProgressRepaints(t *testing.T) {
 	var b bytes.Buffer
-	p := newProgress(&b, false)
-	p.repaint = true
+	p := newProgress(&b, false, false)
+	p.repaint, p.columns = true, func() int { return 120 }
 	play(p)
 	text := b.String()
 	if strings.Count(text, "\n") != 2 {
 		t.Errorf("want a line for each trial that has ended: %q", text)
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("colour that nobody asked for: %q", text)
 	}
 	// A shorter row covers the longer one before it.
 	rows := strings.Split(strings.Split(text, "\n")[0], "\r")
@@ -103,11 +106,104 @@ func TestProgressRepaints(t *testing.T) {
 			t.Errorf("row %q does not cover %q", rows[n], rows[n-1])
 		}
 	}
+	// The warm-up has no latency, the second after it has one.
+	if !strings.Contains(rows[2], "failed 10   ▁") {
+		t.Errorf("no sparkline of two seconds in %q", rows[2])
+	}
+	for _, want := range []string{"failed 15  steal  drops", "failed: it<U+001B>[31m died"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in %q", want, text)
+		}
+	}
+	if strings.Contains(text, "incomplete") {
+		t.Errorf("a trial that failed has said so: %q", text)
+	}
+}
+
+func TestProgressColours(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b, false, false)
+	p.repaint, p.colour = true, true
+	play(p)
+	for _, want := range []string{
+		"\x1b[31m  failed 10\x1b[0m", "\x1b[31m  failed 15\x1b[0m\x1b[33m  steal\x1b[0m\x1b[31m  drops\x1b[0m",
+		"\x1b[31mfailed: it<U+001B>[31m died\x1b[0m\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("want %q in %q", want, b.String())
+		}
+	}
+}
+
+func TestColoured(t *testing.T) {
+	for _, c := range []struct {
+		no          bool
+		environment map[string]string
+		want        bool
+	}{
+		{false, map[string]string{"TERM": "xterm"}, true},
+		{false, map[string]string{"NO_COLOR": ""}, true},
+		{true, nil, false},
+		{false, map[string]string{"NO_COLOR": "0"}, false},
+		{false, map[string]string{"TERM": "dumb"}, false},
+	} {
+		if got := coloured(c.no, func(name string) string { return c.environment[name] }); got != c.want {
+			t.Errorf("--no-color %v, environment %v: %v", c.no, c.environment, got)
+		}
+	}
+}
+
+// On a narrow terminal a row is cut, so that the next one can take its place. What
+// came out of a trial stands whole.
+func TestProgressNarrow(t *testing.T) {
+	for _, columns := range []int{1, 20, 60, 80} {
+		var b bytes.Buffer
+		p := newProgress(&b, false, false)
+		p.repaint, p.columns = true, func() int { return columns }
+		play(p)
+		for _, line := range strings.SplitAfter(b.String(), "\n") {
+			rows := strings.Split(line, "\r")
+			last := rows[len(rows)-1]
+			for _, r := range rows[:len(rows)-1] {
+				if n := (row{{strings.TrimRight(r, " "), plain}}).width(); n > columns-1 {
+					t.Errorf("%d columns in %d: %q", n, columns, r)
+				}
+			}
+			if strings.HasSuffix(line, "\n") && !strings.Contains(last, "failed") {
+				t.Errorf("%d columns: the end is cut: %q", columns, last)
+			}
+		}
+	}
+}
+
+// The sparkline is of one trial, and no longer than half a minute.
+func TestProgressSparkline(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b, false, false)
+	p.repaint = true
+	p.Begin(trial.Planned{Number: 1, Of: 2, Variant: "pool"})
+	for n := range 40 {
+		for range 10 {
+			p.Interval(tenth(time.Duration(n)*time.Second, 5, 0))
+		}
+	}
+	rows := strings.Split(b.String(), "\r")
+	if got := strings.Count(rows[len(rows)-1], "▁"); got != sparkSeconds {
+		t.Errorf("%d seconds in %q, want %d", got, rows[len(rows)-1], sparkSeconds)
+	}
+	p.Begin(trial.Planned{Number: 2, Of: 2, Variant: "pool"})
+	for range 10 {
+		p.Interval(tenth(0, 5, 0))
+	}
+	rows = strings.Split(b.String(), "\r")
+	if got := strings.Count(rows[len(rows)-1], "▁"); got != 1 {
+		t.Errorf("%d seconds in %q, want those of the trial", got, rows[len(rows)-1])
+	}
 }
 
 func TestProgressQuiet(t *testing.T) {
 	var b bytes.Buffer
-	play(newProgress(&b, true))
+	play(newProgress(&b, true, false))
 	if b.Len() > 0 {
 		t.Errorf("%q", b.String())
 	}

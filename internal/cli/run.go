@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/experiment"
+	"dyno/push"
 	"dyno/report"
 	"dyno/rundir"
 	"dyno/trial"
@@ -27,13 +28,15 @@ type output struct {
 	json    string
 	quiet   bool
 	noColor bool
+	push    pushing
 }
 
 func (o *output) flags(f *pflag.FlagSet, dir string) {
 	f.StringVarP(&o.dir, "out", "o", "", "the run folder to create (default "+dir+")")
 	f.StringVar(&o.json, "json", "", "write the results as JSON to `FILE`, or - for standard output")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
-	f.BoolVar(&o.noColor, "no-color", false, "no colour (there is none in this version)")
+	f.BoolVar(&o.noColor, "no-color", false, "no colour on the terminal, as with NO_COLOR in the environment")
+	o.push.flags(f)
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -173,6 +176,10 @@ type job struct {
 // all there is of what was measured.
 func (a *app) measure(ctx context.Context, j job) (err error) {
 	e, out := j.experiment, j.output
+	receivers, err := out.push.configs(os.LookupEnv)
+	if err != nil {
+		return &failure{exitUsage, err, ""}
+	}
 	// Opened now: a file that cannot be written should not cost the time of a run.
 	var asJSON *os.File
 	if out.json != "" && out.json != "-" {
@@ -197,6 +204,19 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	case dir == "":
 		dir = filepath.Join("runs", e.Name+"-"+time.Now().Format("20060102-150405"))
 	}
+	var watcher trial.Watcher = newProgress(a.stderr, out.quiet, out.noColor)
+	if len(receivers) > 0 {
+		name := filepath.Base(dir)
+		if !keep {
+			name = e.Name + "-" + time.Now().Format("20060102-150405")
+		}
+		p, err := newPusher(push.Run{Name: name, Experiment: e.Name}, receivers)
+		if err != nil {
+			return err
+		}
+		defer p.close(a.stderr)
+		watcher = watchers{watcher, p}
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -206,7 +226,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		Program: program,
 		Command: append([]string{"dyno"}, a.args...),
 		Version: version(),
-		Watcher: newProgress(a.stderr, out.quiet),
+		Watcher: watcher,
 		Referee: verdict.Referee{},
 	}
 	var ran error

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"dyno/engine"
+	"dyno/push"
+	"dyno/rundir"
+	"dyno/trial"
+)
+
+// closePush bounds what a run waits at its end for receivers to take the last samples.
+const closePush = 5 * time.Second
+
+// A pushing says where live figures go, as flags have it.
+type pushing struct {
+	receivers []string
+	headers   []string
+}
+
+func (p *pushing) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&p.receivers, "push", nil, "send live figures every second to `PROTOCOL=URL`: prometheus (remote write), otlp or influx; may be repeated")
+	f.StringArrayVar(&p.headers, "push-header", nil, "header line of those requests, its value from the environment: `'Name: $VARIABLE'`, or 'PROTOCOL=Name: $VARIABLE' with several receivers")
+}
+
+// configs reads the flags, with the environment as lookup has it. Its errors show no
+// value of a variable.
+func (p *pushing) configs(lookup func(string) (string, bool)) (configs []push.Config, err error) {
+	var faults []error
+	for _, r := range p.receivers {
+		protocol, url, ok := strings.Cut(r, "=")
+		c := push.Defaults()
+		c.Protocol, c.URL, c.Header = push.Protocol(protocol), url, http.Header{}
+		if !ok {
+			faults = append(faults, fmt.Errorf("--push: want PROTOCOL=URL with one of %q", push.Protocols()))
+			continue
+		}
+		if err := c.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("--push %s: %w", protocol, err))
+		}
+		configs = append(configs, c)
+	}
+	for _, h := range p.headers {
+		if err := addPushHeader(configs, h, lookup); err != nil {
+			faults = append(faults, fmt.Errorf("--push-header: %w", err))
+		}
+	}
+	return configs, errors.Join(faults...)
+}
+
+// addPushHeader gives the header to the receivers that it is for. A value that stands
+// in the command line itself would stand in the run folder too.
+func addPushHeader(configs []push.Config, h string, lookup func(string) (string, bool)) error {
+	name, value, ok := strings.Cut(h, ":")
+	protocol, rest, chosen := strings.Cut(name, "=")
+	if chosen {
+		name = rest
+	}
+	if !ok || !isToken(name) {
+		return errors.New("want 'Name: $VARIABLE', or 'PROTOCOL=Name: $VARIABLE'")
+	}
+	var missing []string
+	used := false
+	value = os.Expand(strings.TrimSpace(value), func(variable string) string {
+		v, found := lookup(variable)
+		if used = true; !found {
+			missing = append(missing, variable)
+		}
+		return v
+	})
+	of := func(c push.Config) bool { return !chosen || string(c.Protocol) == protocol }
+	switch {
+	case !used:
+		return fmt.Errorf("%s: want its value from the environment, as in '%s: $VARIABLE' in single quotes: the command line is kept in the run folder", name, name)
+	case len(missing) > 0:
+		return fmt.Errorf("%s: the environment has no %s", name, strings.Join(missing, ", "))
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return fmt.Errorf("%s: the value holds a control character", name)
+	case !chosen && len(configs) > 1:
+		return fmt.Errorf("%s: for which of the receivers? Want 'PROTOCOL=%s: $VARIABLE'", name, name)
+	case !slices.ContainsFunc(configs, of):
+		return fmt.Errorf("%s: there is no receiver that it is for; give one with --push", name)
+	}
+	for _, c := range configs {
+		if of(c) {
+			c.Header.Add(name, value)
+		}
+	}
+	return nil
+}
+
+// isToken tells whether text is a token of RFC 9110, section 5.6.2, as names of fields are.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// A pusher sends live figures of a run to receivers. It implements
+// trial.ReadingWatcher.
+type pusher struct {
+	meter   *push.Meter
+	senders []*push.Sender
+	names   []string // of the receivers
+}
+
+var _ trial.ReadingWatcher = (*pusher)(nil)
+
+// newPusher starts a sender for each receiver.
+func newPusher(run push.Run, configs []push.Config) (*pusher, error) {
+	p := &pusher{}
+	for _, c := range configs {
+		s, err := push.Start(c)
+		if err != nil {
+			p.close(io.Discard)
+			return nil, err
+		}
+		p.senders, p.names = append(p.senders, s), append(p.names, c.Receiver())
+	}
+	p.meter = push.NewMeter(run, p.put)
+	return p, nil
+}
+
+func (p *pusher) put(s push.Sample) {
+	for _, to := range p.senders {
+		to.Put(s)
+	}
+}
+
+// Begin implements trial.Watcher.
+func (p *pusher) Begin(next trial.Planned) {
+	p.meter.Begin(push.Trial{Variant: next.Variant, Number: next.Number, Round: next.Round})
+}
+
+// Interval implements trial.Watcher.
+func (p *pusher) Interval(i engine.Interval) { p.meter.Interval(i) }
+
+// Reading implements trial.ReadingWatcher.
+func (p *pusher) Reading(r trial.Reading) { p.meter.Reading(r.CPUSeconds, r.RSSBytes) }
+
+// End implements trial.Watcher.
+func (p *pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
+	found := make([]push.Flag, len(flags))
+	for i, f := range flags {
+		found[i] = push.Flag{Kind: f.Kind, Invalid: f.Invalid}
+	}
+	p.meter.End(found)
+}
+
+// close sends what is left, all receivers at the same time, and warns of what was
+// lost. That never fails a run.
+func (p *pusher) close(stderr io.Writer) {
+	if p.meter != nil {
+		p.meter.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closePush)
+	defer cancel()
+	outcomes := make([]chan push.Outcome, len(p.senders))
+	for i, s := range p.senders {
+		outcomes[i] = make(chan push.Outcome, 1)
+		go func() { outcomes[i] <- s.Close(ctx) }()
+	}
+	for i := range p.senders {
+		o := <-outcomes[i]
+		if o.Lost() == 0 && o.Err == nil {
+			continue
+		}
+		text := fmt.Sprintf("warning: push to %s: %d of %d samples lost", p.names[i], o.Lost(), o.Sent+o.Lost())
+		for _, of := range []struct {
+			n    uint64
+			what string
+		}{{o.Dropped, "dropped from a full queue"}, {o.Refused, "refused"}, {o.GivenUp, "given up"}} {
+			if of.n > 0 {
+				text += fmt.Sprintf(", %d %s", of.n, of.what)
+			}
+		}
+		if o.Err != nil {
+			text += ": " + o.Err.Error()
+		}
+		fmt.Fprintln(stderr, text)
+	}
+}
+
+// watchers are told one after another.
+type watchers []trial.Watcher
+
+var _ trial.ReadingWatcher = watchers(nil)
+
+// Begin implements trial.Watcher.
+func (w watchers) Begin(next trial.Planned) {
+	for _, of := range w {
+		of.Begin(next)
+	}
+}
+
+// Interval implements trial.Watcher.
+func (w watchers) Interval(i engine.Interval) {
+	for _, of := range w {
+		of.Interval(i)
+	}
+}
+
+// Reading implements trial.ReadingWatcher, for those that do.
+func (w watchers) Reading(r trial.Reading) {
+	for _, of := range w {
+		if reader, ok := of.(trial.ReadingWatcher); ok {
+			reader.Reading(r)
+		}
+	}
+}
+
+// End implements trial.Watcher.
+func (w watchers) End(t *rundir.Trial, flags []rundir.Flag) {
+	for _, of := range w {
+		of.End(t, flags)
+	}
+}
