@@ -22,6 +22,16 @@ type unit struct {
 	suffix string
 }
 
+// base is the unit that figures are kept in.
+func (u unit) base() string {
+	for _, s := range u.steps {
+		if name := strings.TrimSpace(s.name); s.from == 1 && name != "" {
+			return name
+		}
+	}
+	return "1" + u.suffix
+}
+
 func times() unit {
 	return unit{steps: []step{{1e-9, " ns"}, {1e-6, " µs"}, {1e-3, " ms"}, {1, " s"}}, zero: "0 s"}
 }

@@ -21,10 +21,12 @@ func (a *app) reportCommand() *cobra.Command {
 		rejudge              bool
 	)
 	formats := map[string]func(w io.Writer, f *rundir.Folder) error{
-		"text":  report.Text,
-		"json":  func(w io.Writer, f *rundir.Folder) error { return report.JSON(w, &f.Run) },
-		"junit": func(w io.Writer, f *rundir.Folder) error { return report.JUnit(w, &f.Run) },
-		"bench": report.Benchmark,
+		"text":       report.Text,
+		"json":       func(w io.Writer, f *rundir.Folder) error { return report.JSON(w, &f.Run) },
+		"junit":      func(w io.Writer, f *rundir.Folder) error { return report.JUnit(w, &f.Run) },
+		"bench":      report.Benchmark,
+		"csv":        report.CSV,
+		"csv-trials": report.TrialsCSV,
 		"hgrm": func(w io.Writer, f *rundir.Folder) error {
 			if err := report.Hgrm(w, f, variant, tag); err != nil {
 				return &failure{exitUsage, err, ""}
@@ -72,7 +74,7 @@ func (a *app) reportCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&format, "format", "text", "text, markdown, json, junit, bench (Go benchmark format, for benchstat) or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
+	f.StringVar(&format, "format", "text", "text, markdown, json, junit, csv (a row for each variant and metric), csv-trials (a row for each trial), bench (Go benchmark format, for benchstat) or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
 	f.StringVar(&tag, "tag", "response", "hgrm: response, service, send_lag, generator_lag, first_byte, failed or connect")
 	f.BoolVar(&rejudge, "judge", false, "judge the run anew, by this version's rules, and keep that verdict in the folder")

@@ -1,0 +1,209 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/rundir"
+)
+
+// CSV writes a run's figures for a spreadsheet (RFC 4180): a row for each variant and
+// metric that has one, with both ends of its interval where it has them. Metrics are
+// named as in expressions, units as in the run folder: s, B, 1/s, and 1 for what is
+// counted or a share. Figures are written in full. A cell that a spreadsheet would take
+// for a formula begins with an apostrophe.
+func CSV(w io.Writer, f *rundir.Folder) error {
+	p := newPage(f)
+	rows := [][]string{{"run", "valid", "variant", "trials", "metric", "unit", "estimate", "low", "high", "confidence", "interval"}}
+	for _, v := range f.Run.Variants {
+		for _, m := range figuresOf(v) {
+			e := p.estimate(v, m)
+			if e.Estimate == nil {
+				continue
+			}
+			row := []string{inert(p.title()), strconv.FormatBool(f.Run.Valid), inert(v.Name), strconv.Itoa(v.Trials), inert(m), unitOf(m).base(),
+				full(e.Estimate), full(e.Low), full(e.High), "", ""}
+			if bounded(e) {
+				row[9], row[10] = full(&e.Confidence), inert(e.Interval)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return writeCSV(w, rows)
+}
+
+// figuresOf names the metrics that a variant may have a figure in, each once.
+func figuresOf(v rundir.Variant) []string {
+	names := []string{"throughput", "capacity"}
+	for _, clock := range []string{"response", "service", "send_lag", "connect", "first_byte", "opening", "first_event", "event_gap", "delivery"} {
+		for _, q := range []string{"p50", "p90", "p99", "p999", "max", "mean"} {
+			names = append(names, clock+"."+q)
+		}
+	}
+	names = append(names, "errors.ratio", "target.cpu_per_request", "target.cpu_share", "target.rss", "target.user_share",
+		"target.connection_reuse_ratio", "target.syscalls_per_second", "target.syscalls_per_request", "generator.cpu_per_request",
+		"generator.cpu_share")
+	for _, name := range slices.Sorted(maps.Keys(v.Intervals)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Measures)) {
+		names = append(names, "program."+name)
+	}
+	return names
+}
+
+// TrialsCSV writes a run's trials for a spreadsheet, a row for each, pilots, probes and
+// incomplete ones included; counted says which are behind the run's figures. What is not
+// known is empty. What programs printed and what the plan names to be observed are the
+// last columns.
+func TrialsCSV(w io.Writer, f *rundir.Folder) error {
+	p := newPage(f)
+	counted := map[int]bool{}
+	for _, t := range measured(f) {
+		counted[t.Number] = !p.examined(t.Number).Excluded
+	}
+	columns := trialColumns()
+	head := []string{"run"}
+	for _, c := range columns {
+		head = append(head, c.name)
+	}
+	head = append(head, "counted", "error")
+	programs, observed := map[string]bool{}, map[string]bool{}
+	for _, t := range f.Trials {
+		for name := range t.Measures {
+			programs[name] = true
+		}
+		for name := range t.Observed {
+			observed[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		head = append(head, inert("program."+name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(observed)) {
+		head = append(head, inert("observed."+name))
+	}
+	rows := [][]string{head}
+	for _, t := range f.Trials {
+		row := []string{inert(p.title())}
+		for _, c := range columns {
+			row = append(row, c.of(&t.Trial))
+		}
+		failed, _, _ := strings.Cut(t.Error, "\n")
+		row = append(row, strconv.FormatBool(counted[t.Number]), inert(failed))
+		for _, of := range []struct {
+			names  map[string]bool
+			values map[string]float64
+		}{{programs, t.Measures}, {observed, t.Observed}} {
+			for _, name := range slices.Sorted(maps.Keys(of.names)) {
+				cell := ""
+				if v, ok := of.values[name]; ok {
+					cell = full(&v)
+				}
+				row = append(row, cell)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return writeCSV(w, rows)
+}
+
+// A trialColumn is one cell of every trial. Names are those of trial.json.
+type trialColumn struct {
+	name string
+	of   func(*rundir.Trial) string
+}
+
+func trialColumns() []trialColumn {
+	whole := func(name string, of func(*rundir.Trial) int64) trialColumn {
+		return trialColumn{name, func(t *rundir.Trial) string { return strconv.FormatInt(of(t), 10) }}
+	}
+	real := func(name string, of func(*rundir.Trial) *float64) trialColumn {
+		return trialColumn{name, func(t *rundir.Trial) string { return full(of(t)) }}
+	}
+	columns := []trialColumn{
+		whole("number", func(t *rundir.Trial) int64 { return int64(t.Number) }),
+		whole("round", func(t *rundir.Trial) int64 { return int64(t.Round) }),
+		{"variant", func(t *rundir.Trial) string { return inert(t.Variant) }},
+		{"purpose", func(t *rundir.Trial) string { return inert(t.Purpose) }},
+		real("rate_per_second", func(t *rundir.Trial) *float64 { return t.Rate }),
+		{"started_at", func(t *rundir.Trial) string { return t.StartedAt.UTC().Format(time.RFC3339Nano) }},
+		real("window_seconds", func(t *rundir.Trial) *float64 { return &t.WindowSeconds }),
+		{"complete", func(t *rundir.Trial) string { return strconv.FormatBool(t.Complete) }},
+		whole("scheduled", func(t *rundir.Trial) int64 { return t.Counts.Scheduled }),
+		whole("sent", func(t *rundir.Trial) int64 { return t.Counts.Sent }),
+		whole("ok", func(t *rundir.Trial) int64 { return t.Counts.OK }),
+		real("throughput_per_second", func(t *rundir.Trial) *float64 { return t.Throughput }),
+	}
+	none := rundir.Streams{}
+	streams := func(t *rundir.Trial) *rundir.Streams {
+		if t.Streams != nil {
+			return t.Streams
+		}
+		return &none
+	}
+	for _, clock := range []struct {
+		name string
+		of   func(*rundir.Trial) *rundir.Quantiles
+	}{
+		{"response", func(t *rundir.Trial) *rundir.Quantiles { return &t.Response }},
+		{"service", func(t *rundir.Trial) *rundir.Quantiles { return &t.Service }},
+		{"send_lag", func(t *rundir.Trial) *rundir.Quantiles { return &t.SendLag }},
+		{"delivery", func(t *rundir.Trial) *rundir.Quantiles { return &streams(t).Delivery }},
+	} {
+		for _, q := range []struct {
+			name string
+			of   func(*rundir.Quantiles) *float64
+		}{
+			{"p50", func(q *rundir.Quantiles) *float64 { return q.P50 }},
+			{"p90", func(q *rundir.Quantiles) *float64 { return q.P90 }},
+			{"p99", func(q *rundir.Quantiles) *float64 { return q.P99 }},
+			{"p999", func(q *rundir.Quantiles) *float64 { return q.P999 }},
+			{"max", func(q *rundir.Quantiles) *float64 { return q.Max }},
+		} {
+			columns = append(columns, real(clock.name+"_"+q.name+"_seconds", func(t *rundir.Trial) *float64 { return q.of(clock.of(t)) }))
+		}
+	}
+	return append(columns,
+		real("target_cpu_seconds_per_request", func(t *rundir.Trial) *float64 { return t.Target.CPUSecondsPerRequest }),
+		real("target_cpu_share", func(t *rundir.Trial) *float64 { return t.Target.CPUShare }),
+		real("target_rss_bytes", func(t *rundir.Trial) *float64 { return float(t.Target.RSSBytes) }),
+		real("generator_cpu_share", func(t *rundir.Trial) *float64 { return t.Generator.CPUShare }),
+		real("machine_steal_share", func(t *rundir.Trial) *float64 { return t.Machine.StealShare }),
+	)
+}
+
+// inert makes text fit for a cell: one line, nothing that drives a terminal, and no
+// formula. Spreadsheets take a cell for one that begins as listed, and run it.
+func inert(s string) string {
+	s = Printable(s)
+	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+// full writes a figure so that it reads back as it was; nothing where it is not known.
+func full(v *float64) string {
+	if v == nil || !finite(*v) {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'g', -1, 64)
+}
+
+func writeCSV(w io.Writer, rows [][]string) error {
+	c := csv.NewWriter(w)
+	c.UseCRLF = true
+	if err := c.WriteAll(rows); err != nil {
+		return fmt.Errorf("report as csv: %w", err)
+	}
+	return nil
+}
