@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Run every generator (go:generate) and fail if a file changed. What changed
-# stays changed: look at it and commit it.
+# Run every generator (go:generate, and the build of the report's page) and fail if a
+# file changed. What changed stays changed: look at it and commit it. Without Node.js
+# the page is left alone, and that is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,9 +13,14 @@ before=$(mktemp) after=$(mktemp)
 trap 'rm -f "$before" "$after"' EXIT
 snapshot >"$before"
 go generate ./...
+if command -v npm >/dev/null; then
+	scripts/web.sh
+else
+	echo "fresh: report/assets was not built anew: there is no npm"
+fi
 snapshot >"$after"
 if ! changed=$(diff "$before" "$after"); then
-	echo "fresh: go generate changed these files; look at them and commit them:"
+	echo "fresh: generating changed these files; look at them and commit them:"
 	awk '/^[<>]/ { print "  " $3 }' <<<"$changed" | sort -u
 	exit 1
 fi

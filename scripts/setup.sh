@@ -26,7 +26,7 @@ iproute2         ip           tests in network namespaces of their own
 nodejs           node         tests of the event hub with the package eventsource
 npm              npm          the same
 python3-pip      pip3         tests of the event hub with the package httpx-sse
-chromium         chromium     tests of the event hub with the EventSource of a browser
+chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource
 '
 
 missing=() uses=()

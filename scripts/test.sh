@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Everything that must hold: set-up, vet, build, format, lint, all tests (fuzz
 # seeds and repository rules among them) with the race detector and in random
-# order, fresh generated files, known vulnerabilities. Runs every step even
-# when one fails, and ends with the failed steps or "all passed".
+# order, fresh generated files, the report in a browser, known vulnerabilities.
+# Runs every step even when one fails, and ends with the failed steps or "all
+# passed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,6 +27,7 @@ step build go build -trimpath -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
 step lint scripts/lint.sh
 step fresh scripts/fresh.sh
+step browser scripts/browser.sh
 step vulnerabilities scripts/vuln.sh
 step tests scripts/gotest.sh
 

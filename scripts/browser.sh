@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Drive the HTML report in Debian's Chromium: languages, zoom, search, keyboard,
+# accessibility, and that it asks nobody for anything. Skips, with the reason, where
+# there is no Chromium, no Node.js or nothing installed by scripts/web.sh.
+# With SHOTS=DIR and RUN=FOLDER it takes pictures of that run's report instead.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+chromium=${CHROMIUM:-/usr/bin/chromium}
+skip() {
+	echo "browser: skipped: $1"
+	exit 0
+}
+[ -x "$chromium" ] || skip "there is no $chromium (apt-get install chromium)"
+command -v node >/dev/null || skip "there is no node"
+[ -d web/node_modules/playwright-core ] || skip "web/node_modules is missing (scripts/web.sh)"
+
+pages=$(mktemp -d)
+trap 'rm -rf "$pages"' EXIT
+export CHROMIUM=$chromium PAGES=$pages
+if [ -n "${SHOTS:-}" ]; then
+	mkdir -p "$SHOTS"
+	go run ./cmd/dyno report --format html -o "$pages/run.html" "$RUN"
+	SHOTS=$(realpath "$SHOTS") node web/browser/shots.mjs
+	exit
+fi
+go test ./report/html -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
+node --test --test-reporter=spec web/browser/report.test.mjs

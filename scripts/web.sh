@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Check, test and build the report's page from web/ into report/assets, which is
+# committed: who builds dyno needs no Node.js. Needs node and npm, and npm's registry
+# once for what web/package-lock.json names.
+set -euo pipefail
+cd "$(dirname "$0")/../web"
+command -v npm >/dev/null || { echo "web: there is no npm"; exit 1; }
+node -e 'process.exit(process.versions.node.split(".")[0] >= 20 ? 0 : 1)' || { echo "web: want Node.js 20 or later, this is $(node --version)"; exit 1; }
+# What was installed by this lock file need not be installed again.
+stamp=node_modules/.installed
+sum=$(sha256sum package.json package-lock.json | sha256sum)
+if [ "$(cat $stamp 2>/dev/null)" != "$sum" ]; then
+	npm ci --no-fund --no-audit
+	echo "$sum" >$stamp
+fi
+npm run --silent check
+npm run --silent test
+npm run --silent build
+size=$(gzip -9c ../report/assets/report.js ../report/assets/report.css | wc -c)
+echo "web: $size bytes compressed"
+[ "$size" -le $((300 * 1024)) ] || { echo "web: want at most 300 KiB"; exit 1; }

@@ -1,0 +1,232 @@
+// What a reader does with the report, in a real browser. scripts/browser.sh makes the
+// pages: one with everything in it and texts that would be HTML, and one of an hour.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { launch, open } from "./chromium.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const everything = join(process.env.PAGES, "everything.html");
+const hour = join(process.env.PAGES, "hour.html");
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+/** Nothing was asked for but the page itself, nothing was logged, nothing ran. */
+async function quiet({ page, seen }) {
+  assert.deepEqual(seen.requests.filter((u) => !u.startsWith("file://") && !u.startsWith("data:")), []);
+  assert.equal(seen.requests.filter((u) => u.startsWith("file://")).length, 1);
+  assert.deepEqual(seen.console, []);
+  assert.deepEqual(seen.errors, []);
+  assert.deepEqual(seen.dialogs, []);
+  assert.equal(await page.evaluate(() => window.hit), undefined);
+}
+
+for (const [name, file] of [["everything", everything], ["an hour", hour]]) {
+  for (const colorScheme of ["light", "dark"]) {
+    test(`${name}, ${colorScheme}: opens, asks nobody, says nothing on the console`, async () => {
+      const opened = await open(browser, file, { locale: "en-US", colorScheme });
+      await opened.page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+      await quiet(opened);
+      await opened.context.close();
+    });
+    test(`${name}, ${colorScheme}: axe-core finds nothing serious`, async () => {
+      const { page, context } = await open(browser, file, { locale: "zh-CN", colorScheme });
+      await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+      await page.evaluate(axe);
+      const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      const serious = result.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+      assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" | ")}`), []);
+      await context.close();
+    });
+  }
+}
+
+test("hostile texts are shown as text", async () => {
+  const opened = await open(browser, everything, { locale: "en-US" });
+  const { page } = opened;
+  assert.equal(await page.locator("#report img, #report script, #report iframe, #report object").count(), 0);
+  assert.match(await page.locator(".question").innerText(), /<\/script><script>window\.hit=1<\/script><img src=x onerror="window\.hit=2"><!--/);
+  assert.deepEqual(await page.locator("a[href]").evaluateAll((list) => list.map((a) => a.getAttribute("href")).filter((u) => !u.startsWith("#"))), []);
+  await quiet(opened);
+  await opened.context.close();
+});
+
+test("the policy refuses what somebody might put in", async () => {
+  const { page, context, seen } = await open(browser, everything);
+  const refused = await page.evaluate(() => new Promise((done) => {
+    document.addEventListener("securitypolicyviolation", (e) => done(e.effectiveDirective));
+    const s = document.createElement("script");
+    s.textContent = "window.hit = 3";
+    document.body.append(s);
+  }));
+  assert.match(refused, /^script-src/);
+  assert.equal(await page.evaluate(() => window.hit), undefined);
+  assert.equal(await page.evaluate(() => fetch("http://127.0.0.1:9/").then(() => "answered", () => "refused")), "refused");
+  assert.deepEqual(seen.requests.filter((u) => u.startsWith("http")), []);
+  await context.close();
+});
+
+test("the verdict comes first and largest, and what may be trusted before any table", async () => {
+  const { page, context } = await open(browser, everything, { locale: "en-US" });
+  assert.match(await page.locator("h1").innerText(), /^one-write has 2\.43× the throughput of baseline/);
+  const sizes = await page.evaluate(() => [...document.querySelectorAll("h1, h2, h3, p, td")].map((e) => [e.tagName, Number.parseFloat(getComputedStyle(e).fontSize)]));
+  const h1 = sizes.find(([tag]) => tag === "H1")[1];
+  assert.ok(sizes.every(([tag, size]) => tag === "H1" || size < h1));
+  const order = await page.locator("section").evaluateAll((list) => list.map((s) => s.id));
+  assert.deepEqual(order, ["validity", "comparison", "ladder", "figures", "latency", "time", "sweep", "dimensions", "why", "flames", "trends", "thresholds", "claims", "missing", "environment", "reproduce", "notes"]);
+  await context.close();
+});
+
+test("empty sections are absent", async () => {
+  const { page, context } = await open(browser, hour, { locale: "en-US" });
+  assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["figures", "latency", "time", "environment"]);
+  await context.close();
+});
+
+test("a run that has only begun is a page, too", async () => {
+  const opened = await open(browser, join(process.env.PAGES, "begun.html"), { locale: "en-US" });
+  assert.equal(await opened.page.locator("h1").innerText(), "begun");
+  await quiet(opened);
+  await opened.context.close();
+});
+
+test("speaks the browser's language, and the other when asked", async () => {
+  const opened = await open(browser, everything, { locale: "zh-CN" });
+  const { page } = opened;
+  assert.equal(await page.locator("#latency h2").innerText(), "延迟分位数");
+  assert.equal(await page.evaluate(() => document.documentElement.lang), "zh-CN");
+  await page.getByLabel("语言").selectOption("en");
+  await page.waitForSelector('#report[data-state="drawn"]');
+  assert.equal(await page.locator("#latency h2").innerText(), "Latency by percentile");
+  assert.equal(await page.evaluate(() => document.documentElement.lang), "en");
+  await page.getByLabel("Language").selectOption("zh");
+  await page.waitForSelector('#report[data-state="drawn"]');
+  assert.equal(await page.locator("h1").innerText().then((s) => s.split("\n")[0].trim()), "one-write 的吞吐量是 baseline 的 2.43× ▲ 更好");
+  await quiet(opened);
+  await opened.context.close();
+});
+
+test("colours can be chosen", async () => {
+  const { page, context } = await open(browser, hour, { locale: "en-US", colorScheme: "light" });
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await background();
+  await page.getByLabel("Colours").selectOption("dark");
+  await page.waitForSelector('#report[data-state="drawn"]');
+  assert.notEqual(await background(), light);
+  await context.close();
+});
+
+test("flame graph: search, zoom by click, back by keyboard", async () => {
+  const opened = await open(browser, everything, { locale: "en-US" });
+  const { page } = opened;
+  const flames = page.locator("#flames");
+  await flames.scrollIntoViewIfNeeded();
+  await flames.getByLabel("Search functions").fill("ENCODE");
+  assert.match(await flames.locator(".found").innerText(), /^one box matches, [\d.]+ µs \([\d.]+%\)$/);
+  await flames.getByLabel("Search functions").fill("nothing like that");
+  assert.equal(await flames.locator(".found").innerText(), "nothing matches");
+  await flames.getByLabel("Search functions").fill("");
+
+  const canvas = flames.locator("canvas.flame");
+  const pixels = () => canvas.evaluate((c) => c.toDataURL());
+  const whole = await pixels();
+  const box = await canvas.boundingBox();
+  const rowHeight = 20;
+  await canvas.click({ position: { x: box.width * 0.4, y: 3 * rowHeight + 8 } });
+  assert.match(await flames.locator(".readout").innerText(), /^main\.encode/);
+  assert.notEqual(await pixels(), whole);
+  await canvas.press("Escape");
+  await canvas.press("Escape");
+  await canvas.press("Escape");
+  assert.match(await flames.locator(".readout").innerText(), /^all/);
+  await canvas.press("ArrowDown");
+  assert.match(await flames.locator(".readout").innerText(), /^main\.main/);
+  await canvas.press("ArrowDown");
+  await canvas.press("Enter");
+  assert.notEqual(await pixels(), whole);
+  await flames.getByRole("button", { name: "Show all" }).click();
+  assert.match(await flames.locator(".readout").innerText(), /^all/);
+
+  await flames.getByText("Functions as a table").click();
+  assert.match(await flames.locator("tbody").innerText(), /main\.encode/);
+  await flames.locator(".choice label", { hasText: /^baseline$/ }).click();
+  assert.match(await canvas.getAttribute("aria-label"), /^Flame graph of baseline:/);
+  await quiet(opened);
+  await opened.context.close();
+});
+
+test("time lines: zoom on one cursor, by mouse and by keyboard, with a table beside them", async () => {
+  const opened = await open(browser, hour, { locale: "en-US" });
+  const { page } = opened;
+  const time = page.locator("#time");
+  const first = time.locator(".panel .u-over").first();
+  await first.scrollIntoViewIfNeeded();
+  const picture = (n) => time.locator(".panel canvas").nth(n).evaluate((c) => c.toDataURL());
+  const before0 = await picture(0), before5 = await picture(5);
+  const box = await first.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+  assert.match(await time.locator(".panel .values").first().innerText(), /variant-1 [\d.]+k\/s/);
+  assert.match(await time.locator(".panel .values").nth(1).innerText(), /variant-1 [\d.]+ ms/, "one cursor for all panels");
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 40, { steps: 5 });
+  await page.mouse.up();
+  assert.notEqual(await picture(0), before0);
+  assert.notEqual(await picture(5), before5, "all panels zoom");
+  await time.getByRole("button", { name: "Show all" }).press("Enter");
+  await page.mouse.move(0, 0);
+  assert.equal(await picture(5), before5);
+  await time.getByRole("button", { name: "Zoom in" }).press("Enter");
+  assert.notEqual(await picture(5), before5);
+
+  await time.getByText("Heat map as a table").click();
+  assert.equal(await time.locator("details[open] tbody tr").count(), 12);
+  await time.getByRole("checkbox", { name: "variant-8" }).uncheck();
+  assert.doesNotMatch(await time.locator(".panel .values").first().innerText(), /variant-8/);
+  await quiet(opened);
+  await opened.context.close();
+});
+
+test("percentiles are read by keyboard", async () => {
+  const { page, context } = await open(browser, hour, { locale: "en-US" });
+  const chart = page.locator("#latency .interactive");
+  await chart.focus();
+  await chart.press("PageUp");
+  assert.match(await page.locator("#latency .readout").innerText(), /p99\.9\b[\s\S]*variant-1/);
+  await page.locator("#latency .choice label", { hasText: "send lag" }).click();
+  assert.match(await page.locator("#latency .hint").innerText(), /^Send lag counts/);
+  await context.close();
+});
+
+test("is usable on a narrow screen, and printable", async () => {
+  const { page, context } = await open(browser, everything, { locale: "en-US", viewport: { width: 390, height: 800 } });
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page does not scroll sideways");
+  await page.emulateMedia({ media: "print", colorScheme: "dark" });
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+  assert.equal(await page.locator("nav").isVisible(), false);
+  const painted = await page.locator("canvas").evaluateAll((list) => list.map((c) => new Set(c.getContext("2d").getImageData(0, 0, c.width, c.height).data).size > 8));
+  assert.ok(painted.length > 10 && painted.every(Boolean), `canvases are painted: ${painted}`);
+  const pdf = await page.pdf({ format: "A4" });
+  assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
+  await context.close();
+});
+
+test("is there without scripts, too", async () => {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await page.goto(`file://${everything}`);
+  assert.match(await page.locator("noscript, pre").first().innerText(), /verdict/);
+  await context.close();
+});
+
+test("an hour is painted soon", async (t) => {
+  const { page, context } = await open(browser, hour, { locale: "en-US" });
+  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
+  t.diagnostic(`first contentful paint after ${paint.toFixed(0)} ms`);
+  assert.ok(paint > 0);
+  await context.close();
+});

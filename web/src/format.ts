@@ -1,0 +1,189 @@
+// How figures are written: as report/unit.go does, with three significant digits and
+// their interval.
+
+import type { Estimate } from "./document";
+
+export const unknown = "–";
+
+interface Step {
+  from: number;
+  name: string;
+}
+
+export interface Unit {
+  steps: Step[];
+  zero: string;
+  suffix: string;
+}
+
+const time: Step[] = [{ from: 1e-9, name: " ns" }, { from: 1e-6, name: " µs" }, { from: 1e-3, name: " ms" }, { from: 1, name: " s" }];
+const size: Step[] = [{ from: 1, name: " B" }, { from: 1024, name: " KiB" }, { from: 1048576, name: " MiB" }, { from: 1073741824, name: " GiB" }];
+const count: Step[] = [{ from: 1, name: "" }, { from: 1e3, name: "k" }, { from: 1e6, name: "M" }];
+
+export const times: Unit = { steps: time, zero: "0 s", suffix: "" };
+export const sizes: Unit = { steps: size, zero: "0 B", suffix: "" };
+export const sizeRates: Unit = { steps: size, zero: "0 B", suffix: "/s" };
+export const counts: Unit = { steps: count, zero: "0", suffix: "" };
+export const rates: Unit = { steps: count, zero: "0", suffix: "/s" };
+export const shares: Unit = { steps: [{ from: 0.01, name: "%" }], zero: "0%", suffix: "" };
+export const plain: Unit = { steps: [{ from: 1, name: "" }], zero: "0", suffix: "" };
+export const processors: Unit = { steps: [{ from: 1, name: " CPU" }], zero: "0 CPU", suffix: "" };
+
+/** The unit of a line or of a profile, by its name in the document. */
+export function unitNamed(name: string): Unit {
+  const units: Record<string, Unit> = { s: times, B: sizes, "/s": rates, "B/s": sizeRates, cpu: processors, ratio: shares };
+  return Object.hasOwn(units, name) ? units[name]! : counts;
+}
+
+/** The unit of a metric by its name in expressions. */
+export function unitOf(metric: string): Unit {
+  const is = (end: string) => metric.endsWith(end);
+  if (metric === "throughput" || metric === "capacity" || is("_per_second")) return rates;
+  if (is("_seconds") || is(".cpu_per_request") || is("_wait_per_request") || is("_pause_per_request")) return times;
+  if (is("_bytes") || is(".rss") || is(".allocated_per_request")) return sizes;
+  if (metric.startsWith("program.")) return counts;
+  if (is("_share") || is("_ratio") || is(".ratio")) return shares;
+  return /^(response|service|send_lag|connect|first_byte)\./.test(metric) ? times : counts;
+}
+
+/** Three significant digits, without an exponent from 0.001 to 10 million. */
+export function figure(v: number): string {
+  if (v === 0) return "0";
+  const rounded = Number(v.toExponential(2));
+  const magnitude = Math.floor(Math.log10(Math.abs(rounded)) + 1e-9);
+  if (magnitude < -3 || magnitude > 7) return minus(v.toExponential(2).replace(/\.?0+e/, "e"));
+  return minus(rounded.toFixed(Math.max(0, 2 - magnitude)));
+}
+
+function minus(text: string): string {
+  return text.replace("-", "−");
+}
+
+function stepOf(u: Unit, v: number): Step {
+  let best = u.steps[0]!;
+  for (const s of u.steps) if (Math.abs(v) >= s.from * (1 - 0.0005)) best = s;
+  return best;
+}
+
+export function write(u: Unit, v: number | null | undefined): string {
+  if (v === null || v === undefined || !Number.isFinite(v)) return unknown;
+  if (v === 0) return u.zero + u.suffix;
+  const s = stepOf(u, v);
+  return figure(v / s.from) + s.name + u.suffix;
+}
+
+/** For axes: without digits that say nothing. */
+export function tick(u: Unit, v: number): string {
+  if (v === 0) return "0";
+  const s = stepOf(u, v);
+  return minus(String(Number((v / s.from).toPrecision(3)))) + s.name + u.suffix;
+}
+
+export function bounded(e: Estimate): boolean {
+  return e.low !== undefined || e.high !== undefined || (e.interval !== undefined && e.interval !== "" && e.interval !== "none claimed");
+}
+
+/** A figure with its interval: 1.23k ±2%, or with both ends where they are not even. */
+export function estimate(u: Unit, e: Estimate | undefined): string {
+  if (e?.estimate === undefined) return unknown;
+  const v = e.estimate;
+  if (!bounded(e)) return write(u, v);
+  if (e.low === v && e.high === v) return `${write(u, v)} ±0%`;
+  if (e.low !== undefined && e.high !== undefined && v > 0) {
+    const down = 1 - e.low / v, up = e.high / v - 1, wide = Math.max(down, up);
+    if (wide < 0.5 && Math.abs(up - down) <= Math.max(0.25 * wide, 0.001)) return `${write(u, v)} ±${margin(wide)}`;
+  }
+  return `${write(u, v)} ${ends(u, e)}`;
+}
+
+/** The ends of an interval, in the unit of its estimate. */
+export function ends(u: Unit, e: Estimate): string {
+  const v = e.estimate ?? 0;
+  const s = stepOf(u, v === 0 ? (e.high ?? 0) : v);
+  const end = (x: number | undefined, none: string) => (x === undefined ? none : figure(x / s.from));
+  return `(${end(e.low, "−∞")} … ${end(e.high, "∞")})${v === 0 ? s.name + u.suffix : ""}`;
+}
+
+/** A share with two significant digits. */
+export function margin(share: number): string {
+  const p = 100 * Math.abs(share);
+  if (p >= 9.95) return `${p.toFixed(0)}%`;
+  if (p >= 0.995) return `${p.toFixed(1).replace(/\.0$/, "")}%`;
+  return p === 0 ? "0%" : `${Number(p.toPrecision(2))}%`;
+}
+
+function signed(v: number, decimals: number): string {
+  const text = Math.abs(v).toFixed(decimals);
+  if (Number(text) === 0) return text;
+  return (v < 0 ? "−" : "+") + text;
+}
+
+function decimalsOf(e: Estimate): number {
+  if (e.low === undefined || e.high === undefined) return 1;
+  const half = 50 * (e.high - e.low);
+  return half < 0.2 ? 2 : half >= 20 ? 0 : 1;
+}
+
+/** The interval of a ratio as relative changes in percent. */
+export function spread(e: Estimate): string {
+  const decimals = decimalsOf(e);
+  const end = (v: number | undefined, none: string) => (v === undefined ? none : signed(100 * (v - 1), decimals));
+  return `(${end(e.low, "−∞")} … ${end(e.high, "+∞")})`;
+}
+
+export function isFactor(ratio: number): boolean {
+  return ratio >= 2 || ratio <= 0.5;
+}
+
+/** A ratio as the change that it is, or as a factor from 2 on, with its interval. */
+export function change(e: Estimate | undefined): string {
+  if (e?.estimate === undefined) return unknown;
+  if (isFactor(e.estimate)) return factor(e.estimate) + (bounded(e) ? ` (${factors(e)})` : "");
+  return signed(100 * (e.estimate - 1), decimalsOf(e)) + "%" + (bounded(e) ? ` ${spread(e)}` : "");
+}
+
+function bare(v: number): string {
+  return Math.abs(v - 1) < 0.2 ? v.toFixed(3) : figure(v);
+}
+
+export function factor(v: number): string {
+  return `${bare(v)}×`;
+}
+
+export function factors(e: Estimate): string {
+  return `${e.low === undefined ? "0" : bare(e.low)} … ${e.high === undefined ? "∞" : bare(e.high)}`;
+}
+
+export function probability(p: number | undefined): string {
+  if (p === undefined) return unknown;
+  if (p < 0.0001) return "<0.0001";
+  if (p < 0.001) return p.toFixed(4);
+  return p < 0.1 ? p.toFixed(3) : p.toFixed(2);
+}
+
+/** A difference with its interval, always with a sign. */
+export function delta(u: Unit, e: Estimate): string {
+  if (e.estimate === undefined) return unknown;
+  const sign = (v: number) => (v > 0 ? "+" : v < 0 ? "−" : "");
+  if (e.low === undefined || e.high === undefined) return sign(e.estimate) + write(u, Math.abs(e.estimate));
+  const s = stepOf(u, Math.max(Math.abs(e.estimate), Math.abs(e.low), Math.abs(e.high)));
+  const end = (v: number) => sign(v) + figure(Math.abs(v) / s.from);
+  return `${end(e.estimate)}${s.name}${u.suffix} (${end(e.low)} … ${end(e.high)})`;
+}
+
+/** A command as one would type it in a shell. */
+export function command(args: string[]): string {
+  return args.map((a) => (/^[\w@%+=:,./-]+$/.test(a) ? a : `'${a.replaceAll("'", `'\\''`)}'`)).join(" ");
+}
+
+/** A list of CPUs as ranges. */
+export function ranges(list: number[]): string {
+  const parts: string[] = [];
+  for (let i = 0; i < list.length; ) {
+    let j = i;
+    while (j + 1 < list.length && list[j + 1] === list[j]! + 1) j++;
+    parts.push(j > i ? `${list[i]}-${list[j]}` : `${list[i]}`);
+    i = j + 1;
+  }
+  return parts.join(",");
+}

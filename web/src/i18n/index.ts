@@ -1,0 +1,57 @@
+import { en, type Key } from "./en";
+import { zh } from "./zh";
+
+export type { Key };
+export type Language = "en" | "zh";
+
+export const languages: [Language, string][] = [["en", "English"], ["zh", "简体中文"]];
+
+const texts: Record<Language, Record<Key, string>> = { en, zh };
+
+/** The first language of a reader's list that there are texts in. */
+export function preferred(list: readonly string[]): Language {
+  for (const tag of list) {
+    const primary = tag.toLowerCase().split("-")[0];
+    if (primary === "zh" || primary === "en") return primary;
+  }
+  return "en";
+}
+
+export type Values = Record<string, string | number>;
+
+/** Writes texts in one language. */
+export interface Texts {
+  (key: Key, values?: Values): string;
+  language: Language;
+  /** The text for a count, {n}. */
+  plural(key: Key, n: number, values?: Values): string;
+  /** The text of a key made at run time, or what stands in for it. */
+  maybe(key: string, otherwise: string): string;
+  /** What a metric is called. */
+  metric(name: string): string;
+}
+
+/** Puts values in for {names}. A value that looks like a {name} is left alone. */
+export function fill(text: string, values: Values = {}): string {
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => (Object.hasOwn(values, name) ? String(values[name]) : whole));
+}
+
+export function textsIn(language: Language): Texts {
+  const own = texts[language];
+  const has = (key: string): key is Key => Object.hasOwn(own, key);
+  const t = ((key, values) => fill(own[key], values)) as Texts;
+  t.language = language;
+  t.plural = (key, n, values) => {
+    const one = `${key}.one`;
+    return fill(n === 1 && has(one) ? own[one] : own[key], { n: n.toLocaleString("en"), ...values });
+  };
+  t.maybe = (key, otherwise) => (has(key) ? own[key] : otherwise);
+  t.metric = (name) => {
+    const key = `metric.${name}`;
+    if (has(key)) return own[key];
+    const dot = name.indexOf(".");
+    const clock = `clock.${name.slice(0, dot)}`;
+    return has(clock) ? fill(own["metric.clock"], { clock: own[clock], quantile: name.slice(dot + 1).replace("p999", "p99.9") }) : name;
+  };
+  return t;
+}

@@ -1,0 +1,97 @@
+import { fitted, h, table, type Child, type Title } from "../dom";
+import type { Comparison, Estimate } from "../document";
+import { bounded, change, estimate, margin, probability, spread, unitOf } from "../format";
+import { ratioAxis, ratioInterval, ratioScale } from "../charts/intervals";
+import { waterfall } from "../charts/waterfall";
+import { figureOf, pOf, type Context } from "./context";
+
+const drawn = 240;
+
+/** All comparisons: a table for each base, in which each metric is a group. */
+export function comparisons(c: Context): Child[] {
+  const { t } = c;
+  const families = new Map<string, { title: string; base: string; list: Comparison[] }>();
+  for (const x of c.doc.run.comparisons ?? []) {
+    const common = !x.role || x.role === "control";
+    const id = common ? `with ${x.base}` : x.role!;
+    const title = common ? t("comparison.with", { base: x.base }) : t(x.role === "step" ? "comparison.steps" : "comparison.leftOut");
+    const f = families.get(id) ?? { title, base: common ? x.base : "", list: [] };
+    f.list.push(x);
+    families.set(id, f);
+  }
+  if (families.size === 0) return [];
+  const within = c.doc.run.plan.margin ?? 0;
+  const notes: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(within) }), " ", t("comparison.detects"))];
+  const adjusted = (c.doc.run.comparisons ?? []).find((x) => x.adjusted_p !== undefined);
+  if (adjusted) notes.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: adjusted.adjustment || "–" })));
+  return [...[...families.values()].map((f) => [h("h3", {}, f.title), family(c, f.list, f.base)]), notes];
+}
+
+function family(c: Context, list: Comparison[], base: string): HTMLElement {
+  const { t } = c;
+  const within = c.doc.run.plan.margin ?? 0;
+  const metrics = [...new Set([...list.filter((x) => x.primary), ...list].map((x) => x.metric))];
+  const rows: (Child[] | Title)[] = [];
+  for (const m of metrics) {
+    const own = list.filter((x) => x.metric === m);
+    const scale = ratioScale(own.map((x) => x.ratio), within, drawn);
+    rows.push({ title: [h("span", { title: m }, t.metric(m)), "", ratioAxis(scale, drawn), "", "", "", ""] });
+    if (base) rows.push([base, estimate(unitOf(m), figureOf(c, base, m)), "", t("base"), "", "", ""]);
+    for (const x of own) {
+      rows.push([
+        base ? x.variant : `${x.variant} / ${x.base}`,
+        estimate(unitOf(m), figureOf(c, x.variant, m)),
+        ratioInterval(x.ratio, scale, within, drawn, t("comparison.drawn", { variant: x.variant, change: change(x.ratio) }), x.verdict ?? ""),
+        shown(x.ratio, x.verdict ?? "", x.equivalence, within),
+        probability(pOf(x)),
+        verdict(c, x.verdict || "inconclusive", x.role === "control" && bounded(x.ratio)),
+        x.detectable === undefined ? "–" : `±${margin(x.detectable)}`,
+      ]);
+    }
+  }
+  return table(t("section.comparison"), [
+    { head: t("col.variant") }, { head: t("col.figure") }, { head: t("col.drawn"), left: true }, { head: t("col.change"), left: true, whole: true },
+    { head: t("col.p") }, { head: t("col.verdict"), left: true }, { head: t("col.detects") },
+  ], rows);
+}
+
+/** A change as its verdict lets it be said: ~ where no difference is shown, = where it
+ * is shown that there is none that matters. */
+export function shown(e: Estimate, verdict: string, equivalence: Estimate | undefined, within: number): string {
+  if (verdict === "equivalent") return `= ±${margin(within)} ${spread(equivalence ?? e)}`;
+  if (verdict === "inconclusive" || verdict === "") {
+    return e.low === undefined && e.high === undefined ? "~" : `~ ${change(e)}`;
+  }
+  return change(e);
+}
+
+export function verdict(c: Context, name: string, isControl = false): HTMLElement {
+  const found = isControl && name === "inconclusive" ? "none found" : name;
+  const mark: Record<string, string> = { better: "▲ ", worse: "▼ ", equivalent: "= " };
+  const text = found === "invalid" ? c.t("flags.invalid") : c.t.maybe(found, found);
+  return h("span", { class: `verdict ${found.replace(" ", "-")}` }, mark[found] ?? "", text);
+}
+
+/** The ladder as a waterfall, and as a table. */
+export function ladder(c: Context): Child[] {
+  const { t } = c;
+  const steps = c.doc.run.ladder ?? [];
+  if (steps.length === 0) return [];
+  const metric = c.doc.run.plan.metric || "throughput";
+  const within = c.doc.run.plan.margin ?? 0;
+  const leftOut = steps.some((s) => s.left_out);
+  const cell = (e: Estimate | undefined, v: string | undefined) => (e ? [shown(e, v ?? "", undefined, within), " ", verdict(c, v || "inconclusive")] : "");
+  const label = t("ladder.label", { metric: t.metric(metric) });
+  return [
+    h("p", {}, label),
+    fitted((width) => waterfall(steps, width, label)),
+    h("p", { class: "hint" }, t("ladder.hint")),
+    table(t("section.ladder"), [
+      { head: t("ladder.step") }, { head: t.metric(metric) }, { head: t("ladder.marginal"), left: true, whole: true }, { head: t("ladder.total"), left: true, whole: true },
+      ...(leftOut ? [{ head: t("ladder.leftOut"), left: true, whole: true }] : []),
+    ], steps.map((s) => [
+      s.variant, estimate(unitOf(metric), figureOf(c, s.variant, metric)), cell(s.marginal, s.verdict), cell(s.total, s.total_verdict),
+      ...(leftOut ? [s.left_out ? change(s.left_out) : ""] : []),
+    ])),
+  ];
+}

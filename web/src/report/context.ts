@@ -1,0 +1,68 @@
+import type { Comparison, Estimate, PlanVariant, Report, Variant } from "../document";
+import type { Language, Texts } from "../i18n";
+import type { View } from "../charts/flametree";
+
+/** What a reader has chosen. It stays when the page is drawn anew. */
+export interface Choices {
+  language: Language;
+  theme: "auto" | "light" | "dark";
+  clock?: string;
+  round?: number;
+  heat?: string;
+  hidden: Set<string>; // variants
+  flame?: string; // kind
+  pair?: string;
+  view?: View;
+  search: string;
+}
+
+/** What every section is made from. */
+export interface Context {
+  doc: Report;
+  t: Texts;
+  chosen: Choices;
+  redraws: (() => void)[]; // of what is painted in colours that a theme changes
+  ends: (() => void)[]; // what must be ended when the page is drawn anew
+}
+
+export function planned(c: Context): PlanVariant[] {
+  return c.doc.run.plan.variants ?? [];
+}
+
+/** The place of a variant in the plan, which is its colour too. */
+export function orderOf(c: Context, variant: string): number {
+  return Math.max(0, planned(c).findIndex((v) => v.name === variant));
+}
+
+export function isProgram(c: Context): boolean {
+  return c.doc.run.plan.protocol === "program";
+}
+
+export function isOpen(c: Context): boolean {
+  return planned(c)[0]?.loop === "open" || c.doc.run.plan.loop === "open";
+}
+
+/** The clock that a load's latency goes by. */
+export function mainClock(c: Context): string {
+  return isOpen(c) ? "response" : "service";
+}
+
+/** A variant's figure in a metric with its interval. */
+export function figureOf(c: Context, variant: string, metric: string): Estimate | undefined {
+  const v = (c.doc.run.variants ?? []).find((x) => x.name === variant);
+  return v && estimateOf(c, v, metric);
+}
+
+export function estimateOf(c: Context, v: Variant, metric: string): Estimate | undefined {
+  if (metric === "throughput") return v.throughput.estimate === undefined ? undefined : v.throughput;
+  if (metric === "capacity") return c.doc.run.capacities?.find((x) => x.variant === v.name)?.rate_per_second;
+  if (metric.startsWith("program.")) return v.measures?.[metric.slice(8)];
+  if (v.intervals && Object.hasOwn(v.intervals, metric)) return v.intervals[metric];
+  if (metric === "errors.ratio" && v.errors.ratio !== undefined) return { estimate: v.errors.ratio };
+  return undefined;
+}
+
+/** The p that decides: within its family where there is one. */
+export function pOf(x: Comparison): number | undefined {
+  return x.adjusted_p ?? x.p;
+}

@@ -1,0 +1,80 @@
+import { h, table, type Child } from "../dom";
+import type { Estimate } from "../document";
+import { bar, figureInterval } from "../charts/intervals";
+import { estimate, unitOf } from "../format";
+import { estimateOf, isProgram, mainClock, planned, type Context } from "./context";
+
+const dots = 150;
+
+/** What was measured of each variant, with the values of its trials. */
+export function figures(c: Context): Child[] {
+  const { t } = c;
+  const variants = c.doc.run.variants ?? [];
+  const clock = mainClock(c);
+  const metrics = isProgram(c) ? [] : ["throughput", `${clock}.p50`, `${clock}.p99`, `${clock}.p999`, `${clock}.max`, "errors.ratio", "target.cpu_per_request", "capacity"];
+  const there = metrics.filter((m) => variants.some((v) => estimateOf(c, v, m)?.estimate !== undefined));
+  const parts: Child[] = [];
+  if (there.length > 0) {
+    const main = there[0]!;
+    const most = highest(variants.map((v) => estimateOf(c, v, main)));
+    parts.push(table(t("section.figures"), [
+      { head: t("col.variant") }, { head: t("col.trials") },
+      ...there.flatMap((m) => [{ head: h("span", { title: m }, t.metric(m)) }, ...(m === main ? [{ head: t("figures.dots"), left: true }] : [])]),
+    ], variants.map((v) => [
+      v.name, v.trials,
+      ...there.flatMap((m) => {
+        const e = estimateOf(c, v, m);
+        const text = estimate(unitOf(m), e);
+        return [text, ...(m === main ? [e ? figureInterval(e, most, dots, `${v.name}: ${text}`) : ""] : [])];
+      }),
+    ])));
+  }
+  parts.push(programs(c));
+  return parts;
+}
+
+function highest(list: (Estimate | undefined)[]): number {
+  return Math.max(1e-12, ...list.flatMap((e) => (e ? [e.estimate ?? 0, ...(e.values ?? []), Math.min(e.high ?? 0, 3 * (e.estimate ?? 0))] : [])));
+}
+
+/** What programs printed, a group for each figure. */
+function programs(c: Context): Child {
+  const { t } = c;
+  const variants = c.doc.run.variants ?? [];
+  const names = [...new Set(variants.flatMap((v) => Object.keys(v.measures ?? {})))].sort();
+  if (names.length === 0) return null;
+  const rows: Child[][] = [];
+  for (const name of names) {
+    const metric = `program.${name}`;
+    const most = highest(variants.map((v) => estimateOf(c, v, metric)));
+    rows.push([name]);
+    for (const v of variants) {
+      const e = estimateOf(c, v, metric);
+      const text = estimate(unitOf(metric), e);
+      rows.push([v.name, text, e ? figureInterval(e, most, dots, `${v.name}: ${text}`) : ""]);
+    }
+  }
+  return [h("h3", {}, t("figures.program")), table(t("figures.program"), [{ head: t("col.variant") }, { head: t("col.figure") }, { head: t("figures.dots"), left: true }], rows)];
+}
+
+/** Six dimensions side by side: throughput, tail, reuse, CPU, memory, system calls. */
+export function dimensions(c: Context): Child[] {
+  const { t } = c;
+  const clock = mainClock(c);
+  const variants = (c.doc.run.variants ?? []).filter((v) => planned(c).some((p) => p.name === v.name));
+  const known = [
+    { metric: "throughput", head: t("dimension.throughput") },
+    { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.maybe(`clock.${clock}`, clock) }) },
+    { metric: "target.connection_reuse_ratio", head: t("dimension.reuse") },
+    { metric: "target.user_share", head: t("dimension.user") },
+    { metric: "target.rss", head: t("dimension.memory") },
+    { metric: "target.syscalls_per_second", head: t("dimension.syscalls") },
+    { metric: "target.syscalls_per_request", head: t.metric("target.syscalls_per_request") },
+  ].filter(({ metric }) => variants.some((v) => estimateOf(c, v, metric)?.estimate !== undefined));
+  if (known.length < 4) return []; // the other tables have them
+  return [table(t("section.dimensions"), [{ head: t("col.variant") }, ...known.map((d) => ({ head: h("span", { title: d.metric }, d.head) }))],
+    variants.map((v) => [v.name, ...known.map(({ metric }) => {
+      const e = estimateOf(c, v, metric);
+      return e?.estimate === undefined ? "–" : h("span", { class: "stack" }, estimate(unitOf(metric), e), bar(e, highest(variants.map((x) => estimateOf(c, x, metric))), 120));
+    })]))];
+}

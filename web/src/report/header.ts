@@ -1,0 +1,54 @@
+import { h, select, type Child } from "../dom";
+import { tick, times } from "../format";
+import { languages } from "../i18n";
+import { sentences } from "./verdict";
+import { verdict } from "./comparison";
+import { isProgram, planned, type Choices, type Context } from "./context";
+
+const mostSentences = 3;
+
+/** The question, whether the answer can be trusted, and the answer. */
+export function header(c: Context, again: () => void): HTMLElement {
+  const { t } = c;
+  const { run } = c.doc;
+  const all = sentences(c);
+  const flags = run.flags ?? [];
+  const state = !run.valid
+    ? h("p", { class: "state bad" }, h("b", {}, t("invalid")), ` – ${t("invalid.why")}`)
+    : flags.length > 0
+      ? h("p", { class: "state warn" }, h("b", {}, t.plural("valid.warnings", new Set(flags.map((f) => f.kind)).size)))
+      : h("p", { class: "state good" }, h("b", {}, t("valid")), ` – ${t("valid.none")}`);
+  return h("header", {},
+    h("div", { class: "top" }, h("p", { class: "name" }, "dyno", h("span", {}, run.name)),
+      h("div", { class: "switches" },
+        select(t("language"), languages, c.chosen.language, (l) => { c.chosen.language = l; again(); }),
+        select<Choices["theme"]>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], c.chosen.theme, (v) => { c.chosen.theme = v; again(); }))),
+    run.question && h("p", { class: "question" }, run.question),
+    state,
+    h("h1", {}, all.length === 0 ? run.name : all.slice(0, mostSentences).map((s) => h("span", { class: "sentence" }, s.text,
+      s.verdict === "better" || s.verdict === "worse" ? [" ", verdict(c, s.verdict)] : null, s.behind && h("small", {}, s.behind)))),
+    all.length > mostSentences && h("p", { class: "hint" }, t("n.more", { n: all.length - mostSentences })),
+    h("p", { class: "load" }, load(c)));
+}
+
+/** How the load was made, where all variants agree on it, and how often. */
+function load(c: Context): Child {
+  const { t } = c;
+  const { plan } = c.doc.run;
+  const parts: string[] = [plan.protocol];
+  const common = (of: (v: ReturnType<typeof planned>[number]) => string) => {
+    const values = new Set(planned(c).map(of));
+    const [first] = values;
+    if (values.size === 1 && first) parts.push(first);
+  };
+  if (!isProgram(c)) {
+    common((v) => t(v.loop === "open" ? "loop.open" : "loop.closed"));
+    common((v) => (v.rate_per_second === undefined ? "" : t("load.rate", { rate: v.rate_per_second })));
+    common((v) => t.plural("n.connections", v.connections));
+    common((v) => (v.window_seconds > 0 ? t("load.window", { time: tick(times, v.window_seconds) }) : ""));
+    common((v) => t("load.warmup", { time: tick(times, v.warmup_seconds) }));
+  }
+  parts.push(t.plural("n.rounds", c.doc.run.rounds), t("load.seed", { seed: plan.seed }));
+  if (plan.short) parts.push(t("load.short"));
+  return parts.filter(Boolean).join(" · ");
+}

@@ -1,0 +1,115 @@
+import "uplot/dist/uPlot.min.css";
+import "../style.css";
+import { h, settle, type Child } from "../dom";
+import { version, type Report } from "../document";
+import { preferred, textsIn, type Key } from "../i18n";
+import { comparisons, ladder } from "./comparison";
+import type { Choices, Context } from "./context";
+import { dimensions, figures } from "./figures";
+import { header } from "./header";
+import { latency } from "./latency";
+import { claims, environment, missing, notes, reproduce, thresholds, trends } from "./outcomes";
+import { sweeps } from "./sweep";
+import { time } from "./time";
+import { validity } from "./validity";
+import { flames, why } from "./why";
+
+// The order is that of trust: whether figures may be believed comes before any.
+const sections: [string, Key, (c: Context) => Child[]][] = [
+  ["validity", "section.validity", validity],
+  ["comparison", "section.comparison", comparisons],
+  ["ladder", "section.ladder", ladder],
+  ["figures", "section.figures", figures],
+  ["latency", "section.latency", latency],
+  ["time", "section.time", time],
+  ["sweep", "section.sweep", sweeps],
+  ["dimensions", "section.dimensions", dimensions],
+  ["why", "section.why", why],
+  ["flames", "section.flames", flames],
+  ["trends", "section.trends", trends],
+  ["thresholds", "section.thresholds", thresholds],
+  ["claims", "section.claims", claims],
+  ["missing", "section.missing", missing],
+  ["environment", "section.environment", environment],
+  ["reproduce", "section.reproduce", reproduce],
+  ["notes", "section.notes", notes],
+];
+
+async function read(): Promise<Report> {
+  const text = document.getElementById("document")?.textContent ?? "";
+  const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text()) as Report;
+}
+
+let drawn = 0;
+
+/** Draws the page: what is seen first at once, the rest piece by piece behind it. */
+function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
+  const current = ++drawn;
+  for (const end of ends) end();
+  const t = textsIn(chosen.language);
+  const c: Context = { doc, t, chosen, redraws: [], ends: [] };
+  const again = () => draw(doc, chosen, c.ends);
+  document.documentElement.lang = chosen.language === "zh" ? "zh-CN" : "en";
+  if (chosen.theme === "auto") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = chosen.theme;
+
+  const links = h("ul");
+  const main = h("main", { id: "main" }, header(c, again));
+  const host = document.getElementById("report")!;
+  const scrolled = scrollY;
+  host.replaceChildren(h("a", { class: "skip", href: "#main" }, t("skip")), h("nav", { "aria-label": t("contents") }, links), main);
+  host.dataset["state"] = "drawing";
+
+  const rest = sections.values();
+  const step = () => {
+    if (current !== drawn) return; // a newer drawing has begun
+    const next = rest.next();
+    if (next.done) {
+      host.dataset["state"] = "drawn";
+      return;
+    }
+    const [id, title, make] = next.value;
+    const content = make(c);
+    const section = h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, t(title), !doc.run.valid && id !== "validity" && figured.has(id) && h("small", { class: "doubt" }, t("ofInvalid"))), content);
+    if (section.childNodes.length > 1) {
+      main.append(section);
+      links.append(h("li", {}, h("a", { href: `#${id}` }, t(title))));
+    }
+    if (id === "validity") scrollTo(0, Math.min(scrolled, document.body.scrollHeight));
+    setTimeout(step);
+  };
+  step();
+
+  const repaint = () => {
+    c.redraws.forEach((f) => f());
+    settle();
+  };
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const media = matchMedia("print");
+  scheme.addEventListener("change", repaint);
+  media.addEventListener("change", repaint);
+  c.ends.push(() => {
+    scheme.removeEventListener("change", repaint);
+    media.removeEventListener("change", repaint);
+  });
+}
+
+/** Sections whose figures an invalid run makes doubtful. */
+const figured = new Set(["comparison", "ladder", "figures", "sweep", "dimensions", "thresholds", "claims"]);
+
+async function start(): Promise<void> {
+  const chosen: Choices = { language: preferred(navigator.languages), theme: "auto", hidden: new Set(), search: "" };
+  const t = textsIn(chosen.language);
+  try {
+    const doc = await read();
+    if (doc.version !== version) throw new Error(t("broken.version", { have: String(doc.version), want: version }));
+    draw(doc, chosen, []);
+  } catch (error) {
+    document.getElementById("report")!.replaceChildren(h("p", { role: "alert" }, t("broken", { reason: error instanceof Error ? error.message : String(error) })));
+    throw error;
+  }
+}
+
+void start();

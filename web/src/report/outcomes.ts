@@ -1,0 +1,153 @@
+import { details, h, table, type Child } from "../dom";
+import type { Threshold } from "../document";
+import { command, delta, figure, plain, ranges, shares, sizes, times, rates, write, type Unit } from "../format";
+import type { Context } from "./context";
+
+// Which unit a measured value of an expression has: that of the metric it asks for,
+// unless it is a ratio of two.
+const metricIn = /\b(throughput|capacity|(?:response|service|send_lag|connect|first_byte)\.\w+|\w+\.(?:cpu_per_request|rss|allocated_per_request|\w*_share|\w*ratio)|program\.\w+)/;
+
+export function unitOfExpression(text: string): Unit {
+  if (/\b(ratio|abs|slope)\s*\(/.test(text)) return plain;
+  const metric = metricIn.exec(text)?.[1] ?? "";
+  if (metric === "throughput" || metric === "capacity" || metric.endsWith("_per_second")) return rates;
+  if (/^(response|service|send_lag|connect|first_byte)\./.test(metric) || metric.endsWith("cpu_per_request") || metric.endsWith("_seconds")) return times;
+  if (metric.endsWith("rss") || metric.endsWith("_bytes") || metric.endsWith("allocated_per_request")) return sizes;
+  return metric.endsWith("ratio") || metric.endsWith("_share") ? shares : plain;
+}
+
+function measured(text: string, x: { measured?: number; low?: number; high?: number }): string {
+  if (x.measured === undefined) return "–";
+  const u = unitOfExpression(text);
+  const exact = (x.low === undefined && x.high === undefined) || (x.low === x.measured && x.high === x.measured);
+  return exact ? write(u, x.measured) : `${write(u, x.measured)} (${x.low === undefined ? "−∞" : write(u, x.low)} … ${x.high === undefined ? "∞" : write(u, x.high)})`;
+}
+
+function outcome(c: Context, name: string): HTMLElement {
+  const kind: Record<string, string> = { ok: "good", holds: "good", broken: "bad", "does not hold": "bad", inconclusive: "warn", "holds in direction only": "warn" };
+  return h("span", { class: `badge ${kind[name] ?? ""}` }, c.t.maybe(`outcome.${name}`, name));
+}
+
+export function thresholds(c: Context): Child[] {
+  const { t } = c;
+  const list = c.doc.run.thresholds ?? [];
+  if (list.length === 0) return [];
+  const rows: Child[][] = [];
+  const texts = [...new Set(list.map((x) => x.text))];
+  for (const text of texts) {
+    const same = list.filter((x) => x.text === text);
+    if (same.length > 3 && same.every((x) => x.ok)) rows.push([h("code", {}, text), t("allVariants", { n: same.length }), span(same), outcome(c, "ok"), ""]);
+    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(text, x), outcome(c, x.outcome), h("span", { lang: "en" }, x.detail ?? "")]);
+  }
+  return [table(t("section.thresholds"), [{ head: t("threshold") }, { head: t("col.variant"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }, { head: "", left: true }], rows)];
+}
+
+function span(list: Threshold[]): string {
+  const sorted = [...list].sort((a, b) => (a.measured ?? 0) - (b.measured ?? 0));
+  const first = measured(sorted[0]!.text, sorted[0]!), last = measured(sorted.at(-1)!.text, sorted.at(-1)!);
+  return first === last ? first : `${first} … ${last}`;
+}
+
+export function claims(c: Context): Child[] {
+  const { t } = c;
+  const list = c.doc.run.claims ?? [];
+  if (list.length === 0) return [];
+  return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }],
+    list.map((x) => [x.id, h("span", { lang: "en" }, x.says, x.holds && h("code", { class: "below" }, x.holds), x.detail && h("small", { class: "below" }, x.detail)), measured(x.holds ?? "", x), outcome(c, x.outcome)]))];
+}
+
+/** How gauges of the target grew during a soak. */
+export function trends(c: Context): Child[] {
+  const { t } = c;
+  const list = c.doc.run.trends ?? [];
+  if (list.length === 0) return [];
+  const half = (v: number | undefined) => (v === undefined ? {} : v * 1800);
+  return [table(t("section.trends"), [{ head: t("col.variant") }, { head: t("col.metric"), left: true }, { head: t("trend.slope") }, { head: t("col.p") }], list.map((x) => {
+    const e = x.slope_per_second;
+    const scaled: Record<string, number> = {};
+    for (const k of ["estimate", "low", "high"] as const) {
+      const v = half(e[k]);
+      if (typeof v === "number") scaled[k] = v;
+    }
+    return [x.variant, x.metric, delta(shares, scaled), x.p === undefined ? "–" : figure(x.p)];
+  }))];
+}
+
+/** What was not measured, and why. */
+export function missing(c: Context): Child[] {
+  const { t } = c;
+  const unobserved = [...new Set([...(c.doc.run.environment.unavailable ?? []), ...(c.doc.unavailable ?? [])])];
+  const lines = [
+    ...unobserved.map((what) => t("missing.observed", { what })),
+    ...(c.doc.run.claims ?? []).filter((x) => x.outcome === "not testable here").map((x) => t("missing.claim", { id: x.id, why: x.detail ?? "" })),
+    ...(c.doc.unreadable ?? []).map((what) => t("missing.file", { what })),
+  ];
+  if (lines.length === 0) return [];
+  const items = lines.map((l) => h("li", {}, l));
+  return [h("ul", {}, items.slice(0, 12)), items.length > 12 && details(t("n.more", { n: items.length - 12 }), h("ul", {}, items.slice(12)))];
+}
+
+function terms(rows: [string, Child][]): HTMLElement {
+  return h("dl", {}, rows.filter(([, v]) => v !== "" && v !== undefined && v !== null).map(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
+}
+
+export function environment(c: Context): Child[] {
+  const { t } = c;
+  const { run } = c.doc;
+  const e = run.environment;
+  const on = (list: number[] | undefined) => (list?.length ? t("env.onCpu", { list: ranges(list) }) : t("env.notPlaced"));
+  const started = new Date(run.started_at), finished = run.finished_at ? new Date(run.finished_at) : undefined;
+  const locale = t.language === "zh" ? "zh-CN" : "en-GB";
+  const shown = (d: Date) => (Number.isNaN(d.getTime()) ? "" : `${d.toLocaleString(locale, { timeZone: "UTC", dateStyle: "medium", timeStyle: "medium" })} UTC`);
+  return [terms([
+    [t("env.system"), [e.os, e.kernel, e.arch].filter(Boolean).join(" ")],
+    [t("env.cpu"), `${e.cpu_model ? `${e.cpu_model}, ` : ""}${t.plural("n.cpus", e.cpus)}`],
+    [t("env.memory"), e.memory_bytes === undefined ? "" : write(sizes, e.memory_bytes)],
+    [t("env.machine"), e.virtualization ?? ""],
+    [t("env.clock"), e.clock_source ?? ""],
+    [t("env.governor"), e.cpu_governor ?? ""],
+    [t("env.target"), on(e.target_cpus)],
+    [t("env.generator"), run.plan.protocol === "program" ? "" : on(e.generator_cpus)],
+    [t("env.awake"), e.awake_cpus?.length ? t("env.onCpu", { list: ranges(e.awake_cpus) }) : ""],
+    [t("env.settings"), Object.entries(e.sysctls_set ?? {}).map(([k, v]) => `${k}=${v}`).join(", ")],
+    [t("env.version"), [run.dyno_version, e.go_version].filter(Boolean).join(", ")],
+    [t("env.started"), shown(started)],
+    [t("env.lasted"), finished && !Number.isNaN(finished.getTime()) ? duration(Number(finished) - Number(started)) : ""],
+  ])];
+}
+
+function duration(ms: number): string {
+  const s = Math.max(0, Math.round(ms / 1000));
+  const parts = [Math.floor(s / 3600), Math.floor(s / 60) % 60, s % 60];
+  return parts.map((v) => String(v).padStart(2, "0")).join(":");
+}
+
+export function reproduce(c: Context): Child[] {
+  const { t } = c;
+  const { run } = c.doc;
+  if (!run.command_line?.length) return [];
+  return [
+    h("pre", { tabindex: 0, "aria-label": t("repro.command") }, h("code", {}, command(run.command_line))),
+    terms([
+      [t("repro.seed"), String(run.plan.seed)], [t("repro.file"), run.plan.file ?? ""],
+      [t("repro.set"), Object.entries(run.plan.set ?? {}).map(([k, v]) => `${k}=${v}`).join(", ")],
+    ]),
+    run.plan.source && details(t("repro.text"), h("pre", { tabindex: 0, "aria-label": t("repro.text") }, h("code", {}, run.plan.source))),
+  ];
+}
+
+/** What the intervals are, and what else a reader should know. */
+export function notes(c: Context): Child[] {
+  const { t } = c;
+  const { run } = c.doc;
+  const methods = new Map<number, Set<string>>();
+  const used = [...(run.comparisons ?? []).map((x) => x.ratio), ...(run.variants ?? []).map((v) => v.throughput), ...(run.capacities ?? []).map((x) => x.rate_per_second)];
+  for (const e of used) {
+    if (!e.interval || e.interval === "none claimed" || !e.confidence) continue;
+    const percent = Number((100 * e.confidence).toPrecision(3));
+    methods.set(percent, (methods.get(percent) ?? new Set()).add(e.interval));
+  }
+  const lines: Child[] = [...methods].map(([confidence, names]) => h("li", {}, t("notes.intervals", { confidence, methods: [...names].join("; ") })));
+  for (const n of [run.stopped, ...(run.notes ?? [])]) if (n) lines.push(h("li", { lang: "en" }, n));
+  return lines.length === 0 ? [] : [h("ul", {}, lines)];
+}

@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import { fill, languages, preferred, textsIn } from "../src/i18n";
+import { en } from "../src/i18n/en";
+import { zh } from "../src/i18n/zh";
+import { remedies } from "../src/report/validity";
+
+const keys = Object.keys(en) as (keyof typeof en)[];
+
+describe("texts", () => {
+  test("both languages have the same", () => expect(Object.keys(zh).sort()).toEqual([...keys].sort()));
+  test.each(keys)("%s is there, with the same values to put in", (key) => {
+    const names = (text: string) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]))].sort();
+    expect(zh[key]).not.toBe("");
+    expect(names(zh[key]).filter((n) => n !== "n")).toEqual(names(en[key]).filter((n) => n !== "n"));
+  });
+  test("Chinese has Chinese punctuation", () => {
+    for (const key of keys) expect(zh[key], key).not.toMatch(/[一-鿿][,;:()]|[,;()][一-鿿]/);
+  });
+  test("Chinese is Chinese", () => {
+    const same = keys.filter((k) => zh[k] === en[k]);
+    expect(same.sort()).toEqual(["env.onCpu", "env.version", "flame.pairOf", "latency.read", "metric.clock"].sort());
+  });
+  test("every remedy and every flag has one", () => {
+    for (const [kind, key] of Object.entries(remedies)) {
+      expect(en).toHaveProperty([key]);
+      expect(en).toHaveProperty([`check.${kind}`]);
+    }
+  });
+});
+
+describe("choice of language", () => {
+  test.each([[["zh-CN", "en"], "zh"], [["zh-Hans"], "zh"], [["de", "zh-TW"], "zh"], [["en-GB", "zh"], "en"], [["fr"], "en"], [[], "en"]])("%o is %s", (list, want) => expect(preferred(list)).toBe(want));
+  test("each can be switched to", () => expect(languages.map(([l]) => l)).toEqual(["en", "zh"]));
+});
+
+describe("filling in", () => {
+  test("values are not looked into", () => expect(fill("{a} and {b}", { a: "{b}", b: "x" })).toBe("{b} and x"));
+  test("what is missing stays", () => expect(fill("{a} {toString}", {})).toBe("{a} {toString}"));
+  test("plurals", () => {
+    const t = textsIn("en");
+    expect([t.plural("n.rounds", 1), t.plural("n.rounds", 1200)]).toEqual(["1 round", "1,200 rounds"]);
+    expect(textsIn("zh").plural("n.rounds", 8)).toBe("8 轮");
+  });
+  test("metrics", () => {
+    expect(textsIn("en").metric("service.p999")).toBe("service time p99.9");
+    expect(textsIn("zh").metric("throughput")).toBe("吞吐量");
+    expect(textsIn("en").metric("program.ops_per_second")).toBe("program.ops_per_second");
+    expect(textsIn("en").metric("constructor")).toBe("constructor");
+  });
+});
+
+describe("no text is left over", () => {
+  const sources = Object.values(import.meta.glob("../src/**/*.ts", { query: "?raw", import: "default", eager: true }) as Record<string, string>)
+    .filter((s) => !s.startsWith("// Texts in"))
+    .join("\n");
+  const made = /^(line|kind|clock|metric|check|outcome|latency)\.|^(better|worse|equivalent|inconclusive|none found)$/; // at run time, from what a run holds
+  test.each(keys.filter((k) => !made.test(k)))("%s is used", (key) => expect(sources.includes(`"${key.replace(/\.one$/, "")}"`)).toBe(true));
+});
