@@ -1,0 +1,279 @@
+package html
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	pprof "github.com/google/pprof/profile"
+	"go.uber.org/goleak"
+
+	"dyno/hist"
+	"dyno/rundir"
+)
+
+func TestMain(m *testing.M) {
+	// The race detector's run time sleeps a second before it exits.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// A recipe says what a synthetic trial looks like.
+type recipe struct {
+	round    int
+	variant  string
+	purpose  string
+	seconds  int           // of the window
+	interval time.Duration // of latency.hlog
+	p50      float64       // seconds
+	rate     float64       // a second
+	columns  int           // of series.csv, beyond the time
+	profile  *pprof.Profile
+	probe    float64 // its rate
+}
+
+// must ends a test by an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// columnsOf are the columns of a synthetic series.
+var columnsOf = []string{
+	"target_cpu_seconds", "target_rss_bytes", "target_voluntary_switches", "target_involuntary_switches", "runtime_heap_bytes",
+	"runtime_gc_pause_seconds", "kernel_syscalls_total", "generator_cpu_seconds", "target_threads", "target_descriptors", "app_queue_length",
+}
+
+// folder writes a run folder and reads it back.
+func folder(t testing.TB, run *rundir.Run, recipes []recipe) *rundir.Folder {
+	t.Helper()
+	dir := t.TempDir() + "/run"
+	run.SchemaVersion = rundir.SchemaVersion
+	w, err := rundir.Create(dir, run)
+	must(t, err)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i, r := range recipes {
+		number := i + 1
+		tw, err := w.Trial(number, r.variant)
+		must(t, err)
+		trial := &rundir.Trial{
+			Number: number, Round: r.round, Variant: r.variant, Purpose: r.purpose, Complete: true, WarmupSeconds: 2, WindowSeconds: float64(r.seconds),
+			Throughput: &r.rate, Counts: rundir.Counts{CompletedInWindow: int64(r.rate) * int64(r.seconds)},
+			Target: rundir.Target{CPUSecondsPerRequest: ptr(20e-6), CPUSeconds: ptr(20e-6 * r.rate * float64(r.seconds))},
+		}
+		if r.probe > 0 {
+			trial.Rate = &r.probe
+		}
+		if r.interval > 0 {
+			record(t, tw, r, random)
+		}
+		if r.profile != nil {
+			f, err := tw.Create("cpu.pb.gz")
+			must(t, err)
+			must(t, r.profile.Write(f))
+			trial.Profiles = []rundir.Profile{{Kind: "cpu", File: "cpu.pb.gz", By: "sampling", Seconds: float64(r.seconds)}}
+		}
+		must(t, tw.Finish(trial))
+	}
+	must(t, w.Finish(run))
+	f, err := rundir.Open(dir)
+	must(t, err)
+	return f
+}
+
+// record writes a trial's latency.hlog and series.csv.
+func record(t testing.TB, tw *rundir.TrialWriter, r recipe, random *rand.Rand) {
+	t.Helper()
+	f, err := tw.Create(rundir.LatencyFile)
+	must(t, err)
+	log, err := hist.NewLogWriter(f, time.Unix(1_790_000_000, 0))
+	must(t, err)
+	for at := 2 * time.Second; at < time.Duration(2+r.seconds)*time.Second; at += r.interval {
+		h := hist.New()
+		slow := 1 + 0.3*math.Sin(at.Seconds()/20)
+		for range 400 {
+			ns := int64(r.p50 * slow * 1e9 * math.Exp(0.5*random.NormFloat64()))
+			if random.IntN(500) == 0 {
+				ns *= 8
+			}
+			h.RecordN(ns, max(1, int64(r.rate*r.interval.Seconds()/400)))
+		}
+		lag := hist.New()
+		lag.RecordN(900, h.Count())
+		for _, tag := range []string{"response", "service", "first_byte"} {
+			must(t, log.Write(hist.Interval{Tag: tag, Start: at, Length: r.interval, Hist: h}))
+		}
+		must(t, log.Write(hist.Interval{Tag: "send_lag", Start: at, Length: r.interval, Hist: lag}))
+		must(t, log.Write(hist.Interval{Tag: "generator_lag", Start: at, Length: r.interval, Hist: lag}))
+	}
+	s, err := tw.Create(rundir.SeriesFile)
+	must(t, err)
+	names := columnsOf[:r.columns]
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s,%s\n", rundir.TimeColumn, strings.Join(names, ","))
+	for sec := range r.seconds + 3 {
+		x := float64(sec)
+		values := []float64{0.8 * x, 20e6 + 1e5*x, 900 * x, 12 * x, 9e6 + 3e6*math.Mod(x, 7), 0.002 * x, 4000 * x, 0.4 * x, 8, 120, 5 + 4*math.Sin(x/9)}
+		fmt.Fprintf(&b, "%d", sec)
+		for _, v := range values[:r.columns] {
+			fmt.Fprintf(&b, ",%g", v*(1+0.001*random.Float64()))
+		}
+		b.WriteByte('\n')
+	}
+	_, err = io.WriteString(s, b.String())
+	must(t, err)
+}
+
+// stacks makes a profile of CPU time; a stack is written with its root first.
+func stacks(samples map[string]int64) *pprof.Profile {
+	p := &pprof.Profile{
+		SampleType: []*pprof.ValueType{{Type: "samples", Unit: "count"}, {Type: "cpu", Unit: "nanoseconds"}},
+		PeriodType: &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 1e6,
+	}
+	functions := map[string]*pprof.Location{}
+	for stack, n := range samples {
+		s := &pprof.Sample{Value: []int64{n, n * 1e6}}
+		for name := range strings.SplitSeq(stack, ";") {
+			if functions[name] == nil {
+				id := uint64(len(functions) + 1)
+				f := &pprof.Function{ID: id, Name: name, SystemName: name}
+				p.Function = append(p.Function, f)
+				functions[name] = &pprof.Location{ID: id, Line: []pprof.Line{{Function: f}}}
+				p.Location = append(p.Location, functions[name])
+			}
+			s.Location = append([]*pprof.Location{functions[name]}, s.Location...)
+		}
+		p.Sample = append(p.Sample, s)
+	}
+	return p
+}
+
+// hour is a run of an hour: eight variants, ten series each.
+func hour(t testing.TB) *rundir.Folder {
+	t.Helper()
+	run := &rundir.Run{
+		Name: "an hour", Question: "Does it hold for an hour?", StartedAt: time.Unix(1_790_000_000, 0).UTC(), FinishedAt: ptr(time.Unix(1_790_003_600, 0).UTC()),
+		Complete: true, Valid: true, TrialsPlanned: 8, Rounds: 1, Plan: rundir.Plan{Rounds: 1, Protocol: "tcp", Loop: "closed", Metric: "throughput"},
+	}
+	var recipes []recipe
+	for i := range 8 {
+		name := fmt.Sprintf("variant-%d", i+1)
+		rate := 20_000 + 3000*float64(i)
+		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: "closed", Connections: 100, WarmupSeconds: 2, WindowSeconds: 450})
+		run.Variants = append(run.Variants, rundir.Variant{Name: name, Trials: 1, Throughput: rundir.Estimate{Estimate: &rate, Values: []float64{rate}}})
+		recipes = append(recipes, recipe{round: 1, variant: name, seconds: 450, interval: time.Second, p50: 1e-3 + 2e-4*float64(i), rate: rate, columns: 10})
+	}
+	return folder(t, run, recipes)
+}
+
+// hostile is text that would do something if it were taken for HTML.
+const hostile = `</script><script>window.hit=1</script><img src=x onerror="window.hit=2"><!--`
+
+// everything is a run with something in every section, whose texts are hostile.
+func everything(t testing.TB) *rundir.Folder {
+	t.Helper()
+	e := func(v, wide float64) rundir.Estimate {
+		return rundir.Estimate{Estimate: &v, Low: ptr(v / (1 + wide)), High: ptr(v * (1 + wide)), Confidence: 0.95, Values: []float64{v * 0.98, v * 1.01, v}, Interval: rundir.ByStudent}
+	}
+	names := []string{"baseline", "baseline.control", "pooled", "encode " + hostile, "one-write"}
+	run := &rundir.Run{
+		Name: "ladder " + hostile, Question: "What does each step add? " + hostile, StartedAt: time.Unix(1_790_000_000, 0).UTC(), FinishedAt: ptr(time.Unix(1_790_000_600, 0).UTC()),
+		Complete: true, Valid: true, TrialsPlanned: 30, Rounds: 2, Stopped: "the interval is narrow enough " + hostile,
+		Plan: rundir.Plan{
+			File: "javascript:alert(1)", Source: "name: x\n" + hostile, Rounds: 2, Seed: 7, Margin: 0.02, Metric: "throughput", Base: "baseline", Control: "baseline.control", Protocol: "http", Loop: "open",
+			Set: map[string]string{"a": hostile}, Ladder: &rundir.PlanLadder{Steps: []string{names[0], names[2], names[3], names[4]}}, Profile: &rundir.PlanProfile{Kinds: []string{"cpu"}, By: "sampling", Rounds: 1},
+		},
+		Environment: rundir.Environment{
+			Hostname: "secret-host", OS: "linux", Arch: "amd64", Kernel: "6.1.0", CPUModel: hostile, CPUs: 2, MemoryBytes: ptr(int64(8 << 30)), GoVersion: "go1.26",
+			GeneratorCPUs: []int{1}, TargetCPUs: []int{0}, Unavailable: []string{"system calls: " + hostile},
+		},
+		Flags: []rundir.Flag{
+			{Kind: "late_wakeups", Trial: 1, Variant: "baseline", Detail: "0.2 % of sleeps " + hostile}, {Kind: "late_wakeups", Trial: 3, Variant: names[3], Detail: "again"},
+			{Kind: hostile, Detail: hostile},
+		},
+		Claims: []rundir.Claim{
+			{ID: "R4.1", Says: "pooling helps " + hostile, Holds: `ratio("pooled", "baseline", throughput) > 1.02`, Outcome: rundir.Holds, Measured: ptr(1.04), Low: ptr(1.03), High: ptr(1.05)},
+			{ID: "R4.2", Says: "below 4 ms", Holds: `value("pooled", response.p99) < 4ms`, Outcome: rundir.Inconclusive, Measured: ptr(3.9e-3), Low: ptr(3.5e-3), High: ptr(4.4e-3), Detail: hostile},
+			{ID: "R4.3", Says: "twice as much", Outcome: rundir.DoesNotHold, Measured: ptr(1.1)},
+			{ID: "R4.4", Says: "256 cores", Outcome: rundir.NotTestable, Detail: "this needs 256 cores"},
+		},
+		Notes: []string{hostile}, Command: []string{"dyno", "run", hostile}, DynoVersion: "0.9 " + hostile,
+		Trends: []rundir.Trend{{Variant: "baseline", Trial: 1, Metric: "rss", Slope: e(1e-5, 0.2), P: ptr(0.01)}},
+		Capacities: []rundir.Capacity{{Variant: "baseline", Rate: e(5200, 0.04), Limit: "response.p99 < 4ms", Searches: []rundir.Bracket{
+			{Round: 1, Low: ptr(5000.), High: ptr(5300.), Trials: 6}, {Round: 2, Low: ptr(5100.), Trials: 5},
+		}}},
+	}
+	throughputs := []float64{4230, 4236, 4400, 9800, 10300}
+	for i, n := range names {
+		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20})
+		cpu, p99 := e(20e-6-2e-6*float64(i), 0.02), e(3e-3, 0.1)
+		run.Variants = append(run.Variants, rundir.Variant{Name: n, Trials: 2, Throughput: e(throughputs[i], 0.012), Intervals: map[string]rundir.Estimate{
+			"response.p50": e(1e-3, 0.02), "response.p99": p99, "response.p999": {Estimate: ptr(6e-3), Low: ptr(5e-3), Interval: rundir.ByWoodruff}, "target.cpu_per_request": cpu,
+			"target.rss": e(9<<20, 0.03), "target.user_share": e(0.2, 0.03), "target.connection_reuse_ratio": e(0.99, 0.001), "target.syscalls_per_second": e(2e5, 0.02), "errors.ratio": {Estimate: ptr(0.)},
+		}})
+		run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "errors.ratio < 0.1%", Variant: n, OK: true, Outcome: rundir.Kept, Measured: ptr(0.)})
+	}
+	run.Variants[0].Measures = map[string]rundir.Estimate{"x_seconds": e(1e-6, 0.1), hostile: e(3, 0.2)}
+	run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "response.p99 < 2ms", Variant: "baseline", Outcome: rundir.Broken, Measured: ptr(3e-3), Low: ptr(2.7e-3), High: ptr(3.3e-3), Detail: hostile})
+	compare := func(base, variant, role, verdict, metric string, ratio, wide float64) {
+		run.Comparisons = append(run.Comparisons, rundir.Comparison{
+			Base: base, Variant: variant, Metric: metric, Role: role, Primary: metric == "throughput", Good: "higher", Rounds: 12, Ratio: e(ratio, wide), P: ptr(0.003), AdjustedP: ptr(0.01), Adjustment: "Holm", Detectable: ptr(0.02), Verdict: verdict,
+		})
+	}
+	compare(names[0], names[1], rundir.RoleControl, rundir.Inconclusive, "throughput", 1.001, 0.008)
+	compare(names[0], names[2], rundir.RoleStep, rundir.Better, "throughput", 1.04, 0.01)
+	compare(names[2], names[3], rundir.RoleStep, rundir.Better, "throughput", 2.23, 0.03)
+	compare(names[3], names[4], rundir.RoleStep, rundir.Inconclusive, "throughput", 1.05, 0.06)
+	compare(names[0], names[2], "", rundir.Better, "throughput", 1.04, 0.01)
+	compare(names[0], names[3], "", rundir.Better, "throughput", 2.32, 0.03)
+	compare(names[0], names[4], "", rundir.Better, "throughput", 2.43, 0.03)
+	compare(names[0], names[4], "", rundir.Worse, "response.p99", 1.3, 0.05)
+	compare(names[0], names[2], "", rundir.Equivalent, "response.p99", 1.003, 0.01)
+	run.Ladder = []rundir.Step{
+		{Variant: names[0]},
+		{Variant: names[2], Marginal: ptr(e(1.04, 0.01)), Verdict: rundir.Better, Total: ptr(e(1.04, 0.01)), TotalVerdict: rundir.Better, LeftOut: ptr(e(1.01, 0.02))},
+		{Variant: names[3], Marginal: ptr(e(2.23, 0.03)), Verdict: rundir.Better, Total: ptr(e(2.32, 0.03)), TotalVerdict: rundir.Better},
+		{Variant: names[4], Marginal: ptr(e(1.05, 0.06)), Verdict: rundir.Inconclusive, Total: ptr(e(2.43, 0.04)), TotalVerdict: rundir.Better},
+	}
+	sweep := rundir.Sweep{Variable: "connections " + hostile, Metric: "throughput", Knee: ptr(200.), Detail: hostile, Scalability: &rundir.Scalability{
+		Lambda: e(60, 0.1), Sigma: e(0.01, 0.2), Kappa: e(1e-5, 0.3), PeakLevel: ptr(e(310, 0.2)), Extrapolated: true, Misfit: 0.03,
+	}}
+	for i, n := range names {
+		sweep.Levels = append(sweep.Levels, rundir.Level{Value: 100 * math.Pow(2, float64(i)), Variant: n, Figure: e(throughputs[i], 0.03)})
+	}
+	run.Sweeps = []rundir.Sweep{sweep}
+	var recipes []recipe
+	for round := 1; round <= 2; round++ {
+		for i, n := range names {
+			recipes = append(recipes, recipe{round: round, variant: n, seconds: 20, interval: 100 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11})
+		}
+		for i, n := range names {
+			recipes = append(recipes, recipe{round: round, variant: n, purpose: rundir.PurposeProfile, seconds: 5, rate: 1000, profile: stacks(map[string]int64{
+				"main.main;main.serve;main.encode": 300 - 40*int64(i), "main.main;main.serve;syscall.write": 200, "main.main;main.serve;runtime.mallocgc;runtime.gcStart": 90 - 10*int64(i),
+				"main.main;main.serve;" + hostile: 60,
+			})})
+		}
+		for _, rate := range []float64{4000, 6000, 5000, 5500, 5250} {
+			recipes = append(recipes, recipe{round: round, variant: names[0], purpose: rundir.PurposeProbe, seconds: 1, probe: rate, rate: rate})
+			run.Trials = append(run.Trials, rundir.Examined{Number: len(recipes), Round: round, Variant: names[0], Purpose: rundir.PurposeProbe, Rate: ptr(rate), Good: ptr(rate < 5200), Valid: true})
+		}
+	}
+	for i := range 5 {
+		run.Trials = append(run.Trials, rundir.Examined{Number: i + 1, Round: 1, Variant: names[i], Valid: true, Checks: []rundir.Check{
+			{Kind: "steal", Measured: ptr(0.001 * float64(i)), Limit: ptr(0.01), Unit: "ratio", Outcome: rundir.CheckOK},
+			{Kind: hostile, Outcome: rundir.CheckUnknown, Detail: hostile},
+		}})
+	}
+	return folder(t, run, recipes)
+}

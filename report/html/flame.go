@@ -1,0 +1,262 @@
+package html
+
+import (
+	"fmt"
+	"slices"
+
+	pprof "github.com/google/pprof/profile"
+
+	"dyno/explain"
+	"dyno/profile"
+	"dyno/rundir"
+)
+
+// A kind is a profile that is drawn as a flame graph of what a request takes.
+type kind struct {
+	name, value, unit string
+	scale             float64 // from the profile's unit to the graph's
+}
+
+func kinds() []kind {
+	return []kind{
+		{"cpu", "cpu", "s", 1e-9},
+		{"off_cpu", "off_cpu", "s", 1e-9},
+		{"allocs", "alloc_space", "B", 1},
+		{"mutex", "delay", "s", 1e-9},
+		{"block", "delay", "s", 1e-9},
+	}
+}
+
+const (
+	leastShare = 0.001 // of the whole: what is smaller is drawn as one box
+	mostNodes  = 60_000
+	mostPairs  = 8
+	mostItems  = 20 // of an explanation's tables; ranked ones beyond
+)
+
+// pairs are the variants that are compared with each other: each with the base, and each
+// step of a ladder with the one before.
+func pairs(run *rundir.Run) [][2]string {
+	var list [][2]string
+	add := func(base, variant string) {
+		if p := [2]string{base, variant}; base != "" && base != variant && !slices.Contains(list, p) && len(list) < mostPairs {
+			list = append(list, p)
+		}
+	}
+	for _, role := range []string{"", rundir.RoleStep, rundir.RoleControl} {
+		for _, c := range run.Comparisons {
+			if c.Role == role {
+				add(c.Base, c.Variant)
+			}
+		}
+	}
+	return list
+}
+
+// explain adds what accounts for differences, where there are profiles.
+func (d *Document) explain(f *rundir.Folder) {
+	if f.Run.Plan.Profile == nil {
+		return
+	}
+	for _, p := range pairs(&f.Run) {
+		e, err := explain.Explain(f, p[0], p[1])
+		if err != nil {
+			d.Unreadable = append(d.Unreadable, fmt.Sprintf("explanation of %s and %s: %v", p[0], p[1], err))
+			continue
+		}
+		e.Resources = nil // the page shows them as dimensions
+		for i := range e.Tables {
+			t := &e.Tables[i]
+			t.Functions, t.Groups = trimmed(t.Functions), trimmed(t.Groups)
+		}
+		d.Explanations = append(d.Explanations, *e)
+	}
+}
+
+// trimmed keeps the items that matter, without their values by round.
+func trimmed(items []explain.Item) []explain.Item {
+	var kept []explain.Item
+	for i, item := range items {
+		if i < mostItems || item.Ranked && i < 5*mostItems {
+			item.Change.Values = nil
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
+
+// A sum is the profiles of one kind of one variant, added up, with the requests that
+// they are divided by.
+type sum struct {
+	profile  *pprof.Profile
+	requests float64
+}
+
+// flames adds the flame graphs: of each pair one with both, and of a run that compares
+// nothing one of each variant.
+func (d *Document) flames(f *rundir.Folder) {
+	if f.Run.Plan.Profile == nil {
+		return
+	}
+	list := pairs(&f.Run)
+	if len(list) == 0 {
+		for i, v := range f.Run.Plan.Variants {
+			if i < mostPairs {
+				list = append(list, [2]string{"", v.Name})
+			}
+		}
+	}
+	index := newIndex()
+	for _, k := range kinds() {
+		sums := map[string]*sum{}
+		for _, p := range list {
+			for _, name := range p {
+				if _, done := sums[name]; !done && name != "" {
+					sums[name] = d.sum(f, k, name)
+				}
+			}
+			base, variant := sums[p[0]], sums[p[1]]
+			if variant == nil || p[0] != "" && base == nil {
+				continue
+			}
+			root, err := graph(k, base, variant)
+			if err != nil {
+				d.Unreadable = append(d.Unreadable, fmt.Sprintf("flame graph of %s, %s: %v", p[1], k.name, err))
+				continue
+			}
+			index.add(Flame{Kind: k.name, Unit: k.unit, Base: p[0], Variant: p[1]}, root)
+		}
+	}
+	if len(index.flames.Graphs) > 0 {
+		d.Flames = &index.flames
+	}
+}
+
+func graph(k kind, base, variant *sum) (*profile.Node, error) {
+	if base == nil {
+		base = &sum{profile: &pprof.Profile{SampleType: variant.profile.SampleType}, requests: 1}
+	}
+	return profile.FlameDifference(base.profile, variant.profile, k.value, base.requests, variant.requests, leastShare)
+}
+
+// sum adds a variant's profiles up; nil when there are none. In those of CPU time the
+// samples share out what the kernel accounted, as in explanations.
+func (d *Document) sum(f *rundir.Folder, k kind, variant string) *sum {
+	var list []*pprof.Profile
+	var requests, accounted, trials float64
+	for _, t := range f.Trials {
+		if t.Purpose != rundir.PurposeProfile || !t.Complete || t.Variant != variant {
+			continue
+		}
+		i := slices.IndexFunc(t.Profiles, func(p rundir.Profile) bool { return p.Kind == k.name })
+		if i < 0 || t.WindowSeconds <= 0 {
+			continue
+		}
+		p, err := parse(t, t.Profiles[i].File)
+		if err != nil {
+			d.Unreadable = append(d.Unreadable, fmt.Sprintf("trial %d: %v", t.Number, err))
+			continue
+		}
+		list = append(list, p)
+		requests += float64(t.Counts.CompletedInWindow) * t.Profiles[i].Seconds / t.WindowSeconds
+		if v := t.Target.CPUSecondsPerRequest; v != nil {
+			accounted += *v
+			trials++
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	all, err := profile.Merge(list)
+	if err != nil {
+		d.Unreadable = append(d.Unreadable, fmt.Sprintf("profiles of %s: %v", variant, err))
+		return nil
+	}
+	s := &sum{all, requests / k.scale}
+	if k.name == "cpu" {
+		costs, err := profile.Table(all, k.value)
+		if err != nil || accounted <= 0 || costs.Total <= 0 {
+			return nil
+		}
+		s.requests = costs.Total / (accounted / trials)
+	}
+	if s.requests <= 0 {
+		return nil
+	}
+	return s
+}
+
+func parse(t *rundir.TrialFolder, name string) (*pprof.Profile, error) {
+	file, err := t.File(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	p, err := pprof.Parse(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+// An index gives functions and groups their numbers.
+type index struct {
+	flames    Flames
+	functions map[profile.Function]int
+	groups    map[string]int
+	nodes     int // of all graphs
+}
+
+func newIndex() *index {
+	return &index{functions: map[profile.Function]int{}, groups: map[string]int{}}
+}
+
+// add writes a graph's nodes down, unless the page holds too many already.
+func (x *index) add(f Flame, root *profile.Node) {
+	if len(root.Children) == 0 || x.nodes >= mostNodes {
+		return
+	}
+	var visit func(n *profile.Node, stack []profile.Function)
+	visit = func(n *profile.Node, stack []profile.Function) {
+		number := -1
+		if n != root {
+			stack = append(stack, n.Function)
+			number = x.function(n.Function, stack)
+		}
+		f.Functions, f.Children = append(f.Functions, number), append(f.Children, len(n.Children))
+		f.Self = append(f.Self, n.Self)
+		if f.Base != "" {
+			f.BaseSelf = append(f.BaseSelf, n.BaseSelf)
+		}
+		for _, c := range n.Children {
+			visit(c, stack)
+		}
+	}
+	visit(root, nil)
+	x.nodes += len(f.Functions)
+	x.flames.Graphs = append(x.flames.Graphs, f)
+}
+
+// function returns a function's number. Its group is that of the stack in which it is
+// met first.
+func (x *index) function(f profile.Function, stack []profile.Function) int {
+	if n, known := x.functions[f]; known {
+		return n
+	}
+	leafFirst := slices.Clone(stack)
+	slices.Reverse(leafFirst)
+	group := string(profile.Classify(leafFirst))
+	if f.Name == profile.Rest {
+		group = ""
+	}
+	g, known := x.groups[group]
+	if !known {
+		g = len(x.flames.Groups)
+		x.groups[group] = g
+		x.flames.Groups = append(x.flames.Groups, group)
+	}
+	n := len(x.flames.Functions)
+	x.functions[f] = n
+	x.flames.Functions = append(x.flames.Functions, Function{Name: f.Name, Mapping: f.Mapping, Group: g})
+	return n
+}

@@ -1,0 +1,283 @@
+package html
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"dyno/hist"
+	"dyno/rundir"
+)
+
+// Make condenses a judged run folder. Files that are missing or cannot be read are
+// left out, and Unreadable says which.
+func Make(f *rundir.Folder) *Document {
+	d := &Document{Version: Version, Run: f.Run, Incomplete: f.Incomplete}
+	d.Run.Trials = nil
+	d.Run.Environment.Hostname = "" // nobody's business who the report is mailed to
+	examined := map[int]rundir.Examined{}
+	for _, e := range f.Run.Trials {
+		examined[e.Number] = e
+	}
+	d.Checks = checks(f.Run.Trials)
+	counted := counted(f.Trials, examined)
+	for _, t := range f.Trials {
+		e, known := examined[t.Number]
+		d.Trials = append(d.Trials, Trial{
+			Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Counted: counted[t.Number],
+			Valid: e.Valid || !known, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
+		})
+		for _, text := range t.Unavailable {
+			if !slices.Contains(d.Unavailable, text) {
+				d.Unavailable = append(d.Unavailable, text)
+			}
+		}
+	}
+	if f.Run.Plan.Protocol != "program" {
+		d.measure(f, counted)
+	}
+	d.explain(f)
+	d.flames(f)
+	return d
+}
+
+// counted returns the trials behind the figures: complete ordinary ones, the last of
+// each variant and round, in rounds that were not left out for noise.
+func counted(trials []*rundir.TrialFolder, examined map[int]rundir.Examined) map[int]bool {
+	type place struct {
+		round   int
+		variant string
+	}
+	last := map[place]int{}
+	for _, t := range trials {
+		if t.Complete && t.Purpose == "" && !examined[t.Number].Excluded && !examined[t.Number].Replaced {
+			at := place{t.Round, t.Variant}
+			last[at] = max(last[at], t.Number)
+		}
+	}
+	numbers := map[int]bool{}
+	for _, n := range last {
+		numbers[n] = true
+	}
+	return numbers
+}
+
+// checks sums up by kind what was checked in each trial that is not replaced.
+func checks(trials []rundir.Examined) []Check {
+	var list []Check
+	at := map[string]int{}
+	for _, t := range trials {
+		if t.Replaced || t.Purpose != "" {
+			continue
+		}
+		for _, c := range t.Checks {
+			i, known := at[c.Kind]
+			if !known {
+				i = len(list)
+				at[c.Kind] = i
+				list = append(list, Check{Kind: c.Kind, Unit: c.Unit, Limit: c.Limit})
+			}
+			sum := &list[i]
+			switch c.Outcome {
+			case rundir.CheckOK:
+				sum.OK++
+			case rundir.CheckWarning:
+				sum.Warning++
+			case rundir.CheckInvalid:
+				sum.Invalid++
+			default:
+				sum.Unknown++
+			}
+			if c.Measured != nil && (sum.Worst == nil || worse(c, *sum.Worst)) {
+				sum.Worst, sum.Limit = c.Measured, c.Limit
+			}
+		}
+	}
+	return list
+}
+
+// worse tells whether a check's figure is farther towards its limit than another, or
+// farther beyond. Limits of ratios that should be near 1 are met from below.
+func worse(c rundir.Check, than float64) bool {
+	if c.Limit != nil && *c.Limit > *c.Measured && c.Outcome == rundir.CheckInvalid || c.Kind == "achieved_rate" {
+		return *c.Measured < than
+	}
+	return math.Abs(*c.Measured) > math.Abs(than)
+}
+
+// clocks are those whose percentiles are drawn.
+var clocks = [...]string{"response", "service", "send_lag"}
+
+// A reading is what one trial's files gave.
+type reading struct {
+	curves   []Curve
+	merged   map[string]*hist.Histogram // by clock
+	timeline *Timeline
+	faults   []string
+}
+
+// measure reads the trials behind the figures, as many at once as there are processors.
+func (d *Document) measure(f *rundir.Folder, counted map[int]bool) {
+	var trials []*rundir.TrialFolder
+	for _, t := range f.Trials {
+		if counted[t.Number] {
+			trials = append(trials, t)
+		}
+	}
+	room := d.divide(trials)
+	readings := make([]reading, len(trials))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(runtime.GOMAXPROCS(0), len(trials)) {
+		wg.Go(func() {
+			for i := range next {
+				readings[i] = read(trials[i], loop(&f.Run.Plan, trials[i].Variant), room[i])
+			}
+		})
+	}
+	for i := range trials {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+
+	merged := map[string]map[string]*hist.Histogram{} // by variant, then clock
+	for i, t := range trials {
+		r := &readings[i]
+		d.Unreadable = append(d.Unreadable, r.faults...)
+		d.Curves = append(d.Curves, r.curves...)
+		if r.timeline != nil {
+			d.Timelines = append(d.Timelines, *r.timeline)
+		}
+		if merged[t.Variant] == nil {
+			merged[t.Variant] = map[string]*hist.Histogram{}
+		}
+		for clock, h := range r.merged {
+			if merged[t.Variant][clock] == nil {
+				merged[t.Variant][clock] = hist.New()
+			}
+			merged[t.Variant][clock].Merge(h)
+		}
+	}
+	for _, v := range f.Run.Plan.Variants {
+		for _, clock := range clocks {
+			if h := merged[v.Name][clock]; h != nil && h.Count() > 0 {
+				d.Curves = append(d.Curves, curve(v.Name, clock, 0, h))
+			}
+		}
+	}
+	if most := 200 * len(clocks); len(d.Curves) > most { // merged ones come last
+		d.Curves = d.Curves[len(d.Curves)-most:]
+	}
+}
+
+// loop is how a variant's load was made.
+func loop(plan *rundir.Plan, variant string) string {
+	for _, v := range plan.Variants {
+		if v.Name == variant {
+			return v.Loop
+		}
+	}
+	return plan.Loop
+}
+
+// Bounds of what all time lines hold together.
+const (
+	mostPoints  = 600
+	leastPoints = 60
+	mostLines   = 14                // of one trial
+	allNumbers  = 400_000           // of all trials' lines
+	ofAPoint    = 3 * mostLines / 2 // numbers; not every line is there, nor has ends
+)
+
+// divide returns how many points each trial's lines may have: of later rounds none,
+// when there is no room for all.
+func (d *Document) divide(trials []*rundir.TrialFolder) []int {
+	byRound := map[int]int{}
+	for _, t := range trials {
+		byRound[t.Round]++
+	}
+	rounds := make([]int, 0, len(byRound))
+	for r := range byRound {
+		rounds = append(rounds, r)
+	}
+	slices.Sort(rounds)
+	within, n := map[int]bool{}, 0
+	for _, r := range rounds {
+		if n+byRound[r] > allNumbers/ofAPoint/leastPoints && n > 0 {
+			break
+		}
+		within[r] = true
+		n += byRound[r]
+	}
+	d.LinesLeftOut = len(rounds) - len(within)
+	points := min(mostPoints, allNumbers/ofAPoint/max(n, 1))
+	room := make([]int, len(trials))
+	for i, t := range trials {
+		if within[t.Round] {
+			room[i] = points
+		}
+	}
+	return room
+}
+
+// read reads one trial's files. Without room it has no time line.
+func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
+	r.merged = map[string]*hist.Histogram{}
+	fault := func(err error) { r.faults = append(r.faults, fmt.Sprintf("trial %d: %v", t.Number, err)) }
+	_, intervals, err := t.Intervals()
+	if err != nil {
+		fault(err) // what comes before the fault is there
+	}
+	for _, i := range intervals {
+		if !slices.Contains(clocks[:], i.Tag) {
+			continue
+		}
+		if r.merged[i.Tag] == nil {
+			r.merged[i.Tag] = hist.New()
+		}
+		r.merged[i.Tag].Merge(i.Hist)
+	}
+	for _, clock := range clocks {
+		if h := r.merged[clock]; h != nil && h.Count() > 0 {
+			r.curves = append(r.curves, curve(t.Variant, clock, t.Number, h))
+		}
+	}
+	if room == 0 {
+		return r
+	}
+	clock := "service"
+	if loop == "open" {
+		clock = "response"
+	}
+	line := &Timeline{Trial: t.Number, Load: load(intervals, clock, room), Heat: heat(intervals, clock, min(room, mostColumns))}
+	series, err := t.Series()
+	if err != nil {
+		fault(err)
+	}
+	if series != nil {
+		line.Observed = observed(series, room)
+	}
+	if line.Load != nil || line.Observed != nil {
+		r.timeline = line
+	}
+	return r
+}
+
+// curve makes the percentiles of a histogram.
+func curve(variant, clock string, trial int, h *hist.Histogram) Curve {
+	c := Curve{Variant: variant, Clock: clock, Trial: trial, Count: h.Count()}
+	for i := 0; ; i++ {
+		beyond := math.Pow(10, -float64(i)/PerDecade)
+		if beyond*float64(h.Count()) < 1 {
+			break
+		}
+		c.Values = append(c.Values, float64(h.Quantile(1-beyond))/1e9)
+		if beyond*float64(h.Count()) >= 10 {
+			c.Firm++
+		}
+	}
+	return c
+}
