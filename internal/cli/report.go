@@ -5,23 +5,27 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"dyno/report"
+	"dyno/report/html"
 	"dyno/rundir"
 	"dyno/verdict"
 )
 
 func (a *app) reportCommand() *cobra.Command {
 	var (
-		format, variant, tag string
-		rejudge              bool
+		format, variant, tag, out string
+		rejudge                   bool
 	)
 	formats := map[string]func(w io.Writer, f *rundir.Folder) error{
 		"text":       report.Text,
+		"html":       html.Write,
 		"json":       func(w io.Writer, f *rundir.Folder) error { return report.JSON(w, &f.Run) },
 		"junit":      func(w io.Writer, f *rundir.Folder) error { return report.JUnit(w, &f.Run) },
 		"bench":      report.Benchmark,
@@ -39,6 +43,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report RUN…",
 		Short: "Print the results of a run folder; as Markdown, of several",
 		Example: `  dyno report runs/relay-models-20260101-120000
+  dyno report --format html -o relay.html runs/relay-models-20260101-120000
   dyno report --format markdown runs/r1-models runs/r1-mechanisms
   dyno report --format bench runs/relay-models-20260101-120000 | benchstat /dev/stdin
   dyno report --format hgrm --variant epoll-100 --tag service runs/relay-models-20260101-120000`,
@@ -67,16 +72,41 @@ func (a *app) reportCommand() *cobra.Command {
 				}
 				folders = append(folders, folder)
 			}
-			if write == nil {
-				return report.Markdown(a.stdout, folders...)
+			all := func(w io.Writer) error {
+				if write == nil {
+					return report.Markdown(w, folders...)
+				}
+				return write(w, folders[0])
 			}
-			return write(a.stdout, folders[0])
+			if out == "" || out == "-" {
+				return all(a.stdout)
+			}
+			return replace(out, all)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&format, "format", "text", "text, markdown, json, junit, csv (a row for each variant and metric), csv-trials (a row for each trial), bench (Go benchmark format, for benchstat) or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
+	f.StringVar(&format, "format", "text", "text, html (one file that can be mailed), markdown, json, junit, csv (a row for each variant and metric), csv-trials (a row for each trial), bench (Go benchmark format, for benchstat) or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
+	f.StringVarP(&out, "out", "o", "", "write to this `FILE`, not to standard output")
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
 	f.StringVar(&tag, "tag", "response", "hgrm: response, service, send_lag, generator_lag, first_byte, failed or connect")
 	f.BoolVar(&rejudge, "judge", false, "judge the run anew, by this version's rules, and keep that verdict in the folder")
 	return cmd
+}
+
+// replace writes a file in one step: whoever reads it meanwhile has the old one, and
+// so does whoever looks after a write that failed.
+func replace(name string, write func(io.Writer) error) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp.Name()))
+		}
+	}()
+	if err := errors.Join(write(temp), temp.Chmod(0o644), temp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), name)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"dyno/experiment"
 	"dyno/push"
 	"dyno/report"
+	"dyno/report/html"
 	"dyno/rundir"
 	"dyno/trial"
 	"dyno/verdict"
@@ -250,6 +252,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	rewritten := folder.Rewrite()
 	if ran != nil && !keep {
 		keep = slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool { return t.Counts.Sent > 0 })
+	}
+	if keep {
+		rewritten = errors.Join(rewritten, replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))
 	}
 	if keep && (!out.quiet || out.dir == "" && j.quick) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
