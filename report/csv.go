@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,7 @@ func CSV(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
 	rows := [][]string{{"run", "valid", "variant", "trials", "metric", "unit", "estimate", "low", "high", "confidence", "interval"}}
 	for _, v := range f.Run.Variants {
-		for _, m := range figuresOf(v) {
+		for _, m := range metricsOf(v) {
 			e := p.estimate(v, m)
 			if e.Estimate == nil {
 				continue
@@ -38,8 +39,8 @@ func CSV(w io.Writer, f *rundir.Folder) error {
 	return writeCSV(w, rows)
 }
 
-// figuresOf names the metrics that a variant may have a figure in, each once.
-func figuresOf(v rundir.Variant) []string {
+// metricsOf names the metrics that a variant may have a figure in, each once.
+func metricsOf(v rundir.Variant) []string {
 	names := []string{"throughput", "capacity"}
 	for _, clock := range []string{"response", "service", "send_lag", "connect", "first_byte", "opening", "first_event", "event_gap", "delivery"} {
 		for _, q := range []string{"p50", "p90", "p99", "p999", "max", "mean"} {
@@ -143,6 +144,23 @@ func trialColumns() []trialColumn {
 		whole("ok", func(t *rundir.Trial) int64 { return t.Counts.OK }),
 		real("throughput_per_second", func(t *rundir.Trial) *float64 { return t.Throughput }),
 	}
+	for _, c := range []struct {
+		name string
+		of   func(*rundir.Streams) int64
+	}{
+		{"delivered", func(s *rundir.Streams) int64 { return s.Delivered }},
+		{"lost", func(s *rundir.Streams) int64 { return s.Lost }},
+		{"announced", func(s *rundir.Streams) int64 { return s.Announced }},
+		{"repeated", func(s *rundir.Streams) int64 { return s.Repeated }},
+		{"disordered", func(s *rundir.Streams) int64 { return s.Disordered }},
+	} {
+		columns = append(columns, trialColumn{c.name, func(t *rundir.Trial) string {
+			if t.Streams == nil {
+				return ""
+			}
+			return strconv.FormatInt(c.of(t.Streams), 10)
+		}})
+	}
 	none := rundir.Streams{}
 	streams := func(t *rundir.Trial) *rundir.Streams {
 		if t.Streams != nil {
@@ -196,8 +214,10 @@ func full(v *float64) string {
 	if v == nil || !finite(*v) {
 		return ""
 	}
-	return strconv.FormatFloat(*v, 'g', -1, 64)
+	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func writeCSV(w io.Writer, rows [][]string) error {
 	c := csv.NewWriter(w)

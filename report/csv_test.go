@@ -136,7 +136,7 @@ func TestBaseUnits(t *testing.T) {
 			t.Errorf("%s is in %q, want %q", metric, got, want)
 		}
 	}
-	if !slices.Contains(figuresOf(rundir.Variant{Intervals: map[string]rundir.Estimate{"target.goroutines": {}}}), "target.goroutines") {
+	if !slices.Contains(metricsOf(rundir.Variant{Intervals: map[string]rundir.Estimate{"target.goroutines": {}}}), "target.goroutines") {
 		t.Error("a metric that only has an interval is left out")
 	}
 }
