@@ -23,6 +23,8 @@ nghttp2-client   h2load       bench/http1-vs-wrk.sh, one row
 linux-perf       perf         tests that hold counts of system calls against perf stat
 strace           strace       tests that hold counts of system calls against strace
 iproute2         ip           tests in network namespaces of their own
+prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
+influxdb         influxd      tests of live figures with a real receiver of line protocol
 nodejs           node         tests of the event hub with the package eventsource
 npm              npm          the same
 python3-pip      pip3         tests of the event hub with the package httpx-sse

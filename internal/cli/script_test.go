@@ -4,11 +4,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +36,8 @@ const hangGuard = 30 * time.Second
 //	exits CODE program args…   run a program and compare its exit code; 0|4 is either
 //	port NAME…                 put free ports into environment variables
 //	await ADDRESS…             wait until somebody accepts: host:port or a path
+//	answers URL TEXT PATTERN   ask until the answer matches; TEXT is the query's parameter
+//	                           q or query, or empty
 func TestScript(t *testing.T) {
 	var ports target.Ports
 	testscript.Run(t, testscript.Params{
@@ -47,7 +53,9 @@ func TestScript(t *testing.T) {
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", os.Getenv("GORACE"))
-			return nil
+			deploy, err := filepath.Abs("../../deploy")
+			e.Setenv("DEPLOY", deploy)
+			return err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
@@ -72,6 +80,12 @@ func TestScript(t *testing.T) {
 					ts.Check(err)
 					ts.Setenv(name, strconv.Itoa(port))
 				}
+			},
+			"answers": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 3 {
+					ts.Fatalf("usage: answers URL TEXT PATTERN")
+				}
+				ts.Check(awaitAnswer(args[0], args[1], regexp.MustCompile(args[2])))
 			},
 			"await": func(ts *testscript.TestScript, _ bool, args []string) {
 				for _, address := range args {
@@ -113,6 +127,28 @@ func awaitListener(ts *testscript.TestScript, address string) error {
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("nobody listens: %w", err)
+		}
+	}
+}
+
+// awaitAnswer asks until the answer to GET matches. A server that is starting may
+// refuse, and one that evaluates once a second may not know yet.
+func awaitAnswer(address, text string, pattern *regexp.Regexp) error {
+	if text != "" {
+		address += "&" + url.Values{"q": {text}, "query": {text}}.Encode()
+	}
+	for end := time.Now().Add(hangGuard); ; time.Sleep(50 * time.Millisecond) {
+		var body []byte
+		r, err := http.Get(address) //nolint:gosec // the script's own server
+		if err == nil {
+			body, err = io.ReadAll(r.Body)
+			err = errors.Join(err, r.Body.Close())
+		}
+		if err == nil && pattern.Match(body) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: no answer like %s: %w; the last one was %s", address, pattern, err, body)
 		}
 	}
 }

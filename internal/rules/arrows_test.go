@@ -62,6 +62,7 @@ var arrows = []arrow{
 	{"awake", nil, "it runs beside a measurement and knows nothing of it"},
 	{"micro", nil, "a program that is measured takes nothing from what measures it"},
 	{"internal/rules", nil, "rules look at the code from outside"},
+	{"deploy", []string{"push", "services"}, "its tests hold dashboards and rules to what is really exported"},
 	{"bench", nil, "a referee between dyno and others uses neither"},
 	{"scripts", nil, "development tools stand alone"},
 }

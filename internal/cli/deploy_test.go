@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-shellwords"
+)
+
+// Commands that are deployed and documented are commands that there are: with flags of
+// these names, whose values can be read.
+func TestDeployedCommands(t *testing.T) {
+	for file, least := range map[string]int{"../../deploy/ci/github-actions.yml": 4, "../../deploy/README.md": 2, "../../deploy/prometheus/prometheus.yml": 2} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		joined := strings.ReplaceAll(strings.ReplaceAll(string(text), "\\\n", " "), "\n#", "\n")
+		for line := range strings.Lines(joined) {
+			line = strings.TrimPrefix(strings.TrimSpace(line), "bin/")
+			command, ok := strings.CutPrefix(line, "dyno ")
+			if !ok {
+				continue
+			}
+			for _, end := range []string{" || ", " | ", " >"} { // what a shell does with its end
+				command, _, _ = strings.Cut(command, end)
+			}
+			words, err := shellwords.Parse(command)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", file, line, err)
+			}
+			a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+			cmd, rest, err := a.root().Find(words)
+			if err == nil {
+				err = cmd.ParseFlags(rest)
+			}
+			if err != nil || !cmd.Runnable() || cmd == cmd.Root() {
+				t.Errorf("%s: %s: %v", file, line, err)
+			}
+			found++
+		}
+		if found < least {
+			t.Errorf("%s: %d commands, want at least %d", file, found, least)
+		}
+	}
+}
