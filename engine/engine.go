@@ -1,6 +1,7 @@
 // Package engine drives load over a protocol and keeps the time. It starts
 // requests when a schedule says so (open loop) or when their users are ready
-// (closed loop), never slows down silently, and accounts for every request.
+// (closed loop), never slows down silently, and accounts for every request. Beside them
+// it carries subscribers, and accounts for every event that is due to each.
 //
 // A worker is one locked operating-system thread with one epoll instance: no
 // goroutine per connection, no channel, lock or allocation per request. Three

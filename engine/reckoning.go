@@ -102,7 +102,7 @@ func (w *worker) served(now int64) bool {
 				continue
 			}
 			for _, s := range of {
-				if _, due := m.tail(s); due {
+				if tail, due := m.tail(s); due && s.uncertain(tail) < tail.Last-tail.First+1 {
 					return false
 				}
 			}
@@ -125,7 +125,7 @@ func (m *subscription) tail(s source) (missing wire.Span, due bool) {
 		return wire.Span{}, false
 	}
 	missing = wire.Span{First: seen + 1, Last: s.Published}
-	return missing, seen < s.Published && s.uncertain(missing) < s.Published-seen
+	return missing, seen < s.Published
 }
 
 // reckon closes the accounts of a worker's members. It is called when all workers have

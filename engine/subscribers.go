@@ -18,7 +18,8 @@ const (
 )
 
 // Subscribers are connections on which events arrive without end, carried by the
-// same threads as the requests. The requests may be the events' publishers; where
+// same threads as the requests. ConnectTimeout bounds their connecting, and Timeout how
+// long the response's head may take. The requests may be the events' publishers; where
 // they are wire.Stampers, delivery is timed and every event accounted for. The zero
 // value of a field takes the default named beside it.
 type Subscribers struct {
