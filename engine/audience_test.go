@@ -34,7 +34,7 @@ func newAudienceWorker(tb testing.TB, count int) *worker {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(w.closeAll)
+	tb.Cleanup(w.poller.close)
 	m := &w.audience.members[0]
 	m.stream.Reset()
 	m.stream.Request()

@@ -199,8 +199,20 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	// told reads what the threads have used, which ends with them.
 	defer running.Wait()
 	defer close(released)
-	cancel := context.AfterFunc(ctx, e.interrupt)
-	defer cancel()
+	woken := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		e.interrupt()
+	})
+	defer func() {
+		// Whoever interrupts writes to the pollers: they are closed behind that.
+		if !cancel() {
+			<-woken
+		}
+		for _, w := range e.workers {
+			w.poller.close()
+		}
+	}()
 	loading.Add(len(e.workers))
 	for _, w := range e.workers {
 		running.Go(func() {

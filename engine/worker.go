@@ -303,6 +303,7 @@ func (w *worker) giveUp() {
 	w.engine.collector.full <- w.sheet
 }
 
+// closeAll closes the connections.
 func (w *worker) closeAll() {
 	for i := range w.audience.members {
 		if m := &w.audience.members[i]; m.fd != none {
@@ -314,7 +315,6 @@ func (w *worker) closeAll() {
 			unix.Close(int(s.fd))
 		}
 	}
-	w.poller.close()
 }
 
 // connections is how many are open now, subscriptions included.

@@ -59,6 +59,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	w.loop()
 	w.giveUp()
 	w.closeAll()
+	w.poller.close()
 	close(e.collector.full)
 	<-collected
 
