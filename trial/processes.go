@@ -226,7 +226,8 @@ func (x *expander) headers(headers []experiment.Header) []experiment.Header {
 	return headers
 }
 
-// fill expands the run-time variables of the target's address and of the load.
+// fill expands the run-time variables of the target's address, of the load and of what
+// is observed.
 // Those of the processes are expanded when they are started.
 func fill(v *experiment.Variant, vars map[string]string) error {
 	x := expander{vars: vars}
@@ -250,6 +251,20 @@ func fill(v *experiment.Variant, vars map[string]string) error {
 		publish.Path, publish.Topic = x.expand(publish.Path), x.expand(publish.Topic)
 		publish.Headers = x.headers(publish.Headers)
 		v.Load.Publish = &publish
+	}
+	o := &v.Observe
+	o.Runtime = x.expand(o.Runtime)
+	o.Endpoints = slices.Clone(o.Endpoints)
+	for i := range o.Endpoints {
+		o.Endpoints[i].URL = x.expand(o.Endpoints[i].URL)
+	}
+	o.Commands = slices.Clone(o.Commands)
+	for i := range o.Commands {
+		run := slices.Clone(o.Commands[i].Run)
+		for k := range run {
+			run[k] = x.expand(run[k])
+		}
+		o.Commands[i].Run = run
 	}
 	if x.err != nil {
 		return fmt.Errorf("variant %s: %w", v.Name, x.err)

@@ -49,6 +49,10 @@ func TestFill(t *testing.T) {
 	v.Target.Address, v.Target.URL, v.Target.Pprof = "127.0.0.1:{{port}}", "http://127.0.0.1:{{port}}/", "http://127.0.0.1:{{admin}}/p"
 	v.Load.Request.Path, v.Load.Request.Body = "/{{echo.port}}", "{{port}}"
 	v.Load.Request.Headers = []experiment.Header{{Name: "X", Value: "{{echo.addr}}"}}
+	v.Observe = experiment.Observe{
+		Runtime: "http://127.0.0.1:{{admin}}/metrics", Endpoints: []experiment.Endpoint{{URL: "http://{{echo.addr}}/"}},
+		Commands: []experiment.Command{{Run: []string{"ask", "{{port}}"}}},
+	}
 	original := *v.Load.Request
 	filled := v
 	err := fill(&filled, map[string]string{"port": "80", "admin": "81", "echo.port": "82", "echo.addr": "127.0.0.1:82"})
@@ -61,6 +65,12 @@ func TestFill(t *testing.T) {
 	}
 	if filled.Target.Address != "127.0.0.1:80" || filled.Target.URL != "http://127.0.0.1:80/" || filled.Target.Pprof != "http://127.0.0.1:81/p" {
 		t.Errorf("%+v", filled.Target)
+	}
+	if o := filled.Observe; o.Runtime != "http://127.0.0.1:81/metrics" || o.Endpoints[0].URL != "http://127.0.0.1:82/" || o.Commands[0].Run[1] != "80" {
+		t.Errorf("%+v", o)
+	}
+	if o := v.Observe; o.Endpoints[0].URL != "http://{{echo.addr}}/" || o.Commands[0].Run[1] != "{{port}}" {
+		t.Errorf("the plan was changed: %+v", o)
 	}
 	// The plan is used again in the next round, with other ports.
 	if v.Load.Request.Path != original.Path || v.Load.Request.Headers[0].Value != "{{echo.addr}}" {

@@ -42,6 +42,9 @@ func TestPrometheus(t *testing.T) {
 	want := []string{
 		`a_x_1_y_two_words_and_a_quote_total a_total{x="1",y="two words, and a \"quote\""} counter`,
 		`g g gauge`,
+		`h_seconds_bucket_le_Inf h_seconds_bucket{le="+Inf"} counter`,
+		`h_seconds_bucket_le_1 h_seconds_bucket{le="1"} counter`,
+		`h_seconds_bucket_le_2 h_seconds_bucket{le="2"} counter`,
 		`h_seconds_count h_seconds_count counter`,
 		`h_seconds_sum h_seconds_sum counter`,
 		`s_count s_count counter`,
@@ -267,4 +270,21 @@ func FuzzSelector(f *testing.F) {
 			_ = s.matches(Sample{Name: text, Family: "a", Labels: []Label{{"b", "c"}}})
 		}
 	})
+}
+
+// A histogram's buckets are for who names them: an expression for all of a program's
+// metrics does not mean hundreds of them.
+func TestBucketsAreNamed(t *testing.T) {
+	bucket := Sample{Name: "h_seconds_bucket", Family: "h_seconds_bucket", Labels: []Label{{"le", "1"}}}
+	for text, want := range map[string]bool{
+		"h_seconds_bucket": true, `h_seconds_bucket{le="1"}`: true, `h_seconds_bucket{le="2"}`: false, "h_seconds": false, "h_.*": false, ".*": false,
+	} {
+		s, err := parseSelector(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.matches(bucket); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
 }

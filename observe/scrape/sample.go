@@ -111,6 +111,10 @@ func Prometheus(text []byte) (Reading, error) {
 			case dto.MetricType_HISTOGRAM, dto.MetricType_GAUGE_HISTOGRAM:
 				h := histogram(m.GetHistogram())
 				pair(h.Sum, float64(m.GetHistogram().GetSampleCount()))
+				for i, upper := range h.Upper {
+					bound := Label{"le", strconv.FormatFloat(upper, 'g', -1, 64)}
+					r.add(Sample{name + bucketSuffix, name + bucketSuffix, append(slices.Clone(labels), bound), observe.Counter, h.Counts[i]})
+				}
 				if h.valid() {
 					r.Histograms[series(name, labels)] = h
 				}

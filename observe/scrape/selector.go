@@ -17,9 +17,10 @@ import (
 //	go_gc_.*
 //	memstats.HeapAlloc
 type selector struct {
-	text   string
-	name   *regexp.Regexp
-	labels []labelCondition
+	text    string
+	name    *regexp.Regexp
+	labels  []labelCondition
+	buckets bool // of histograms are meant as well
 }
 
 type labelCondition struct {
@@ -52,8 +53,13 @@ func parseSelector(text string) (selector, error) {
 	if s.name, err = whole(pattern); err != nil {
 		return selector{}, fmt.Errorf("%q: %w", text, err)
 	}
+	s.buckets = strings.Contains(pattern, bucketSuffix)
 	return s, nil
 }
+
+// bucketSuffix is how Prometheus ends the name of a histogram's bucket. There are so many
+// that only who names them gets them.
+const bucketSuffix = "_bucket"
 
 // whole compiles an expression that matches whole texts.
 func whole(pattern string) (*regexp.Regexp, error) {
@@ -116,6 +122,9 @@ func parseLabels(text string) (conditions []labelCondition, err error) {
 // matches tells whether the selector picks a sample, by its own name or by that of
 // the metric which it is part of. A label that is not there is empty.
 func (s selector) matches(m Sample) bool {
+	if strings.HasSuffix(m.Name, bucketSuffix) && !s.buckets {
+		return false
+	}
 	return (s.name.MatchString(m.Name) || s.name.MatchString(m.Family)) && s.fits(m.Labels)
 }
 
