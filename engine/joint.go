@@ -111,6 +111,7 @@ func (r *Result) Join(o *Result) error {
 // joined merges intervals of two engines that began together: those that begin within
 // the same one of the longer list, which is as wide as the widest.
 func joined(a, b []Interval) []Interval {
+	open := map[int]int{} // connections of b that an interval of a has: the latest of those that belong to it
 	for _, i := range b {
 		at, _ := slices.BinarySearchFunc(a, i.Start+i.Length/2, func(x Interval, t time.Duration) int {
 			if x.Start+x.Length <= t {
@@ -120,12 +121,15 @@ func joined(a, b []Interval) []Interval {
 		})
 		if at == len(a) {
 			a = append(a, i)
+			open[at] = i.Connections
 			continue
 		}
 		x := &a[at]
 		x.Completed += i.Completed
 		x.Failed += i.Failed
 		x.Delivered += i.Delivered
+		x.Connections += i.Connections - open[at]
+		open[at] = i.Connections
 		for tag, h := range i.Latency {
 			switch {
 			case h == nil:
