@@ -141,3 +141,34 @@ func TestMeterBeginsAnew(t *testing.T) {
 		t.Errorf("%+v", samples)
 	}
 }
+
+// BenchmarkMeter is what a second of ten intervals costs, which is time of the engine's
+// collector, not of its workers.
+func BenchmarkMeter(b *testing.B) {
+	h := hist.New()
+	for n := range 5000 {
+		h.Record(int64(1_000_000 + n*n))
+	}
+	i := engine.Interval{Length: 100 * time.Millisecond, Completed: 5000}
+	i.Latency[engine.Response], i.Latency[engine.Service], i.Latency[engine.SendLag] = h, h, h
+	m := NewMeter(Run{"r", "e"}, func(Sample) {})
+	m.Begin(Trial{"v", 1, 1})
+	for b.Loop() {
+		for range 10 {
+			m.Interval(i)
+		}
+	}
+}
+
+// BenchmarkEncode is what a sample costs to encode for remote write.
+func BenchmarkEncode(b *testing.B) {
+	var sample Sample
+	m := NewMeter(Run{"r", "e"}, func(s Sample) { sample = s })
+	m.Begin(Trial{"v", 1, 1})
+	i := tenth(50)
+	i.Length = time.Second
+	m.Interval(i)
+	for b.Loop() {
+		_ = remoteWrite([]Sample{sample})
+	}
+}

@@ -283,6 +283,15 @@ func TestEncodings(t *testing.T) {
 	golden(t, "remote_write.hex", fmt.Sprintf("%x\n", plain))
 }
 
+// The end of a series is these very bits: another not-a-number is a value
+// (https://prometheus.io/docs/specs/remote_write_spec, section Stale Markers).
+func TestStaleMarker(t *testing.T) {
+	values := readRemoteWrite(t, remoteWrite(twoSamples()[2:]))
+	if len(values) != 3 || values[0].bits != 0x7ff0000000000002 {
+		t.Errorf("%x, want 7ff0000000000002", values)
+	}
+}
+
 // anySamples draws samples of one trial, whose names may hold anything, in order of
 // time.
 func anySamples(t *rapid.T) []Sample {

@@ -199,6 +199,23 @@ func TestSenderRetryAfter(t *testing.T) {
 	})
 }
 
+// Credentials go to the receiver that was named, and nowhere it points to.
+func TestSenderIsNotRedirected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{answer: func(n int, _ *http.Request) (*http.Response, error) {
+			if n == 0 {
+				return status(307, "Location", "http://elsewhere/")
+			}
+			return status(204)
+		}}
+		s := start(t, r, func(c *Config) { c.Header = http.Header{"Authorization": {"Bearer x"}} })
+		s.Put(numbered(1))
+		if o := within(s, time.Second); o.Refused != 1 || len(r.requests) != 1 {
+			t.Errorf("%+v after %d requests, want one that was refused", o, len(r.requests))
+		}
+	})
+}
+
 // Points that are refused in a response of 200 are told.
 func TestSenderPartialSuccess(t *testing.T) {
 	body, err := proto.Marshal(&collector.ExportMetricsServiceResponse{
