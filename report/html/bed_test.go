@@ -102,12 +102,12 @@ func record(t testing.TB, tw *rundir.TrialWriter, r recipe, random *rand.Rand) {
 	for at := 2 * time.Second; at < time.Duration(2+r.seconds)*time.Second; at += r.interval {
 		h := hist.New()
 		slow := 1 + 0.3*math.Sin(at.Seconds()/20)
-		for range 400 {
+		for range 150 {
 			ns := int64(r.p50 * slow * 1e9 * math.Exp(0.5*random.NormFloat64()))
 			if random.IntN(500) == 0 {
 				ns *= 8
 			}
-			h.RecordN(ns, max(1, int64(r.rate*r.interval.Seconds()/400)))
+			h.RecordN(ns, max(1, int64(r.rate*r.interval.Seconds()/150)))
 		}
 		lag := hist.New()
 		lag.RecordN(900, h.Count())
@@ -159,12 +159,30 @@ func stacks(samples map[string]int64) *pprof.Profile {
 	return p
 }
 
-// hour is a run of an hour: eight variants, ten series each.
+// many are stacks of a program as large as a server: 15,000 samples, 24 deep, of which
+// some thousands differ.
+func many(seed uint64) map[string]int64 {
+	random := rand.New(rand.NewPCG(seed, 3))
+	samples := map[string]int64{}
+	for range 15_000 {
+		var b strings.Builder
+		b.WriteString("runtime.goexit")
+		at := 0
+		for depth := range 23 {
+			at = 3*at + int(3*math.Pow(random.Float64(), 12))
+			fmt.Fprintf(&b, ";service/package%d.function%d", depth, at%400)
+		}
+		samples[b.String()]++
+	}
+	return samples
+}
+
+// hour is a run of an hour: eight variants, ten series each, and a profile of each.
 func hour(t testing.TB) *rundir.Folder {
 	t.Helper()
 	run := &rundir.Run{
 		Name: "an hour", Question: "Does it hold for an hour?", StartedAt: time.Unix(1_790_000_000, 0).UTC(), FinishedAt: ptr(time.Unix(1_790_003_600, 0).UTC()),
-		Complete: true, Valid: true, TrialsPlanned: 8, Rounds: 1, Plan: rundir.Plan{Rounds: 1, Protocol: "tcp", Loop: "closed", Metric: "throughput"},
+		Complete: true, Valid: true, TrialsPlanned: 8, Rounds: 1, Plan: rundir.Plan{Rounds: 1, Protocol: "tcp", Loop: "closed", Metric: "throughput", Profile: &rundir.PlanProfile{Kinds: []string{"cpu"}}},
 	}
 	var recipes []recipe
 	for i := range 8 {
@@ -173,6 +191,13 @@ func hour(t testing.TB) *rundir.Folder {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: "closed", Connections: 100, WarmupSeconds: 2, WindowSeconds: 450})
 		run.Variants = append(run.Variants, rundir.Variant{Name: name, Trials: 1, Throughput: rundir.Estimate{Estimate: &rate, Values: []float64{rate}}})
 		recipes = append(recipes, recipe{round: 1, variant: name, seconds: 450, interval: time.Second, p50: 1e-3 + 2e-4*float64(i), rate: rate, columns: 10})
+		if i > 0 {
+			ratio := rundir.Estimate{Estimate: ptr(rate / 20_000)}
+			run.Comparisons = append(run.Comparisons, rundir.Comparison{Base: "variant-1", Variant: name, Metric: "throughput", Primary: true, Good: "higher", Rounds: 1, Ratio: ratio, Verdict: rundir.Inconclusive})
+		}
+	}
+	for i := range 8 {
+		recipes = append(recipes, recipe{round: 1, variant: run.Plan.Variants[i].Name, purpose: rundir.PurposeProfile, seconds: 30, rate: 20_000, profile: stacks(many(uint64(i)))})
 	}
 	return folder(t, run, recipes)
 }

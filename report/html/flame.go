@@ -2,7 +2,9 @@ package html
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 
 	pprof "github.com/google/pprof/profile"
 
@@ -53,20 +55,23 @@ func pairs(run *rundir.Run) [][2]string {
 	return list
 }
 
-// explain adds what accounts for differences, where there are profiles.
+// explain adds what accounts for differences, where there are profiles. Pairs are
+// explained side by side: most of the time goes into reading profiles.
 func (d *Document) explain(f *rundir.Folder) {
 	if f.Run.Plan.Profile == nil {
 		return
 	}
-	for _, p := range pairs(&f.Run) {
-		e, err := explain.Explain(f, p[0], p[1])
-		if err != nil {
-			d.Unreadable = append(d.Unreadable, fmt.Sprintf("explanation of %s and %s: %v", p[0], p[1], err))
+	list := pairs(&f.Run)
+	found, faults := make([]*explain.Explanation, len(list)), make([]error, len(list))
+	sideBySide(len(list), func(i int) { found[i], faults[i] = explain.Explain(f, list[i][0], list[i][1]) })
+	for i, e := range found {
+		if faults[i] != nil {
+			d.Unreadable = append(d.Unreadable, fmt.Sprintf("explanation of %s and %s: %v", list[i][0], list[i][1], faults[i]))
 			continue
 		}
 		e.Resources = nil // the page shows them as dimensions
-		for i := range e.Tables {
-			t := &e.Tables[i]
+		for j := range e.Tables {
+			t := &e.Tables[j]
 			t.Functions, t.Groups = trimmed(t.Functions), trimmed(t.Groups)
 		}
 		d.Explanations = append(d.Explanations, *e)
@@ -106,30 +111,65 @@ func (d *Document) flames(f *rundir.Folder) {
 			}
 		}
 	}
+	var names []string
+	for _, p := range list {
+		for _, name := range p {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
 	index := newIndex()
 	for _, k := range kinds() {
-		sums := map[string]*sum{}
-		for _, p := range list {
-			for _, name := range p {
-				if _, done := sums[name]; !done && name != "" {
-					sums[name] = d.sum(f, k, name)
-				}
-			}
-			base, variant := sums[p[0]], sums[p[1]]
-			if variant == nil || p[0] != "" && base == nil {
-				continue
-			}
-			root, err := graph(k, base, variant)
-			if err != nil {
-				d.Unreadable = append(d.Unreadable, fmt.Sprintf("flame graph of %s, %s: %v", p[1], k.name, err))
-				continue
-			}
-			index.add(Flame{Kind: k.name, Unit: k.unit, Base: p[0], Variant: p[1]}, root)
+		if !slices.Contains(f.Run.Plan.Profile.Kinds, k.name) {
+			continue
 		}
+		sums, faults := map[string]*sum{}, make([][]string, len(names)+len(list))
+		all := make([]*sum, len(names))
+		sideBySide(len(names), func(i int) { all[i], faults[i] = add(f, k, names[i]) })
+		for i, name := range names {
+			sums[name] = all[i]
+		}
+		roots := make([]*profile.Node, len(list))
+		sideBySide(len(list), func(i int) {
+			base, variant := sums[list[i][0]], sums[list[i][1]]
+			if variant == nil || list[i][0] != "" && base == nil {
+				return
+			}
+			var err error
+			if roots[i], err = graph(k, base, variant); err != nil {
+				faults[len(names)+i] = []string{fmt.Sprintf("flame graph of %s, %s: %v", list[i][1], k.name, err)}
+			}
+		})
+		for i, p := range list {
+			if roots[i] != nil {
+				index.add(Flame{Kind: k.name, Unit: k.unit, Base: p[0], Variant: p[1]}, roots[i])
+			}
+		}
+		d.Unreadable = append(d.Unreadable, slices.Concat(faults...)...)
 	}
 	if len(index.flames.Graphs) > 0 {
 		d.Flames = &index.flames
 	}
+}
+
+// sideBySide calls f with every number below n, as many at once as there are processors,
+// and returns when all have returned.
+func sideBySide(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wg.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
 }
 
 func graph(k kind, base, variant *sum) (*profile.Node, error) {
@@ -139,9 +179,9 @@ func graph(k kind, base, variant *sum) (*profile.Node, error) {
 	return profile.FlameDifference(base.profile, variant.profile, k.value, base.requests, variant.requests, leastShare)
 }
 
-// sum adds a variant's profiles up; nil when there are none. In those of CPU time the
+// add adds a variant's profiles up; nil when there are none. In those of CPU time the
 // samples share out what the kernel accounted, as in explanations.
-func (d *Document) sum(f *rundir.Folder, k kind, variant string) *sum {
+func add(f *rundir.Folder, k kind, variant string) (s *sum, faults []string) {
 	var list []*pprof.Profile
 	var requests, accounted, trials float64
 	for _, t := range f.Trials {
@@ -154,7 +194,7 @@ func (d *Document) sum(f *rundir.Folder, k kind, variant string) *sum {
 		}
 		p, err := parse(t, t.Profiles[i].File)
 		if err != nil {
-			d.Unreadable = append(d.Unreadable, fmt.Sprintf("trial %d: %v", t.Number, err))
+			faults = append(faults, fmt.Sprintf("trial %d: %v", t.Number, err))
 			continue
 		}
 		list = append(list, p)
@@ -165,25 +205,25 @@ func (d *Document) sum(f *rundir.Folder, k kind, variant string) *sum {
 		}
 	}
 	if len(list) == 0 {
-		return nil
+		return nil, faults
 	}
 	all, err := profile.Merge(list)
 	if err != nil {
-		d.Unreadable = append(d.Unreadable, fmt.Sprintf("profiles of %s: %v", variant, err))
-		return nil
+		faults = append(faults, fmt.Sprintf("profiles of %s: %v", variant, err))
+		return nil, faults
 	}
-	s := &sum{all, requests / k.scale}
+	s = &sum{all, requests / k.scale}
 	if k.name == "cpu" {
 		costs, err := profile.Table(all, k.value)
 		if err != nil || accounted <= 0 || costs.Total <= 0 {
-			return nil
+			return nil, faults
 		}
 		s.requests = costs.Total / (accounted / trials)
 	}
 	if s.requests <= 0 {
-		return nil
+		return nil, faults
 	}
-	return s
+	return s, faults
 }
 
 func parse(t *rundir.TrialFolder, name string) (*pprof.Profile, error) {

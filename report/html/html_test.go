@@ -141,12 +141,13 @@ func TestAssets(t *testing.T) {
 
 // An hour with eight variants and ten series fits into a mail.
 func TestHourIsSmall(t *testing.T) {
-	f := hour(t)
-	p := page(t, f)
+	p := page(t, hour(t))
 	if len(p) > 3_000_000 {
 		t.Errorf("%d bytes, want at most 3 MB", len(p))
 	}
-	d := Make(f)
+	text, _ := unpacked(t, p)
+	var d Document
+	must(t, json.Unmarshal([]byte(text), &d))
 	if len(d.Timelines) != 8 || len(d.Unreadable) != 0 {
 		t.Fatalf("%d time lines, %v", len(d.Timelines), d.Unreadable)
 	}

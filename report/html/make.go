@@ -3,9 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 
 	"dyno/hist"
 	"dyno/rundir"
@@ -110,6 +108,9 @@ func worse(c rundir.Check, than float64) bool {
 // clocks are those whose percentiles are drawn.
 var clocks = [...]string{"response", "service", "send_lag"}
 
+// mostCurves bounds what a page draws; more are no longer told apart.
+const mostCurves = 600
+
 // A reading is what one trial's files gave.
 type reading struct {
 	curves   []Curve
@@ -128,20 +129,7 @@ func (d *Document) measure(f *rundir.Folder, counted map[int]bool) {
 	}
 	room := d.divide(trials)
 	readings := make([]reading, len(trials))
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), len(trials)) {
-		wg.Go(func() {
-			for i := range next {
-				readings[i] = read(trials[i], loop(&f.Run.Plan, trials[i].Variant), room[i])
-			}
-		})
-	}
-	for i := range trials {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	sideBySide(len(trials), func(i int) { readings[i] = read(trials[i], loop(&f.Run.Plan, trials[i].Variant), room[i]) })
 
 	merged := map[string]map[string]*hist.Histogram{} // by variant, then clock
 	for i, t := range trials {
@@ -168,9 +156,8 @@ func (d *Document) measure(f *rundir.Folder, counted map[int]bool) {
 			}
 		}
 	}
-	if most := 200 * len(clocks); len(d.Curves) > most { // merged ones come last
-		d.Curves = d.Curves[len(d.Curves)-most:]
-	}
+	// Of too many, single trials go first: merged ones come last.
+	d.Curves = d.Curves[max(0, len(d.Curves)-mostCurves):]
 }
 
 // loop is how a variant's load was made.

@@ -27,6 +27,10 @@ describe("the verdict", () => {
     expect(sentence(context(), x).text).toBe(en);
     expect(sentence(context({}, "zh"), x).text).toBe(zh);
   });
+  test("in Chinese keeps names in Latin letters apart", () => {
+    expect(sentence(context({}, "zh"), { ...worse, metric: "program.ops" }).text).toBe("goroutine 的 ops 比 pool 低 5.6%");
+    expect(sentence(context({}, "zh"), { ...worse, metric: "service.p99" }).text).toBe("goroutine 的服务时间 p99 比 pool 低 5.6%");
+  });
   test("has its interval, p and rounds behind it", () => {
     expect(sentence(context(), worse).behind).toBe("95% interval −7.1 … −4.0%, p 0.0003, 8 rounds");
     expect(sentence(context(), { ...worse, p: 0.9, adjusted_p: 0.00001 }).behind).toContain("p < 0.0001");

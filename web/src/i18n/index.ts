@@ -51,7 +51,7 @@ export function textsIn(language: Language): Texts {
     if (has(key)) return own[key];
     const dot = name.indexOf(".");
     const clock = `clock.${name.slice(0, dot)}`;
-    return has(clock) ? fill(own["metric.clock"], { clock: own[clock], quantile: name.slice(dot + 1).replace("p999", "p99.9") }) : name;
+    return has(clock) ? fill(own["metric.clock"], { clock: own[clock], quantile: name.slice(dot + 1).replace("p999", "p99.9") }) : name.replace(/^program\.(?=.)/, "");
   };
   return t;
 }

@@ -4,7 +4,7 @@ import { bar, figureInterval } from "../charts/intervals";
 import { estimate, unitOf } from "../format";
 import { estimateOf, isProgram, mainClock, planned, type Context } from "./context";
 
-const dots = 150;
+const dots = 116;
 
 /** What was measured of each variant, with the values of its trials. */
 export function figures(c: Context): Child[] {

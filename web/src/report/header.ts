@@ -25,7 +25,7 @@ export function header(c: Context, again: () => void): HTMLElement {
         select<Choices["theme"]>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], c.chosen.theme, (v) => { c.chosen.theme = v; again(); }))),
     run.question && h("p", { class: "question" }, run.question),
     state,
-    h("h1", {}, all.length === 0 ? run.name : all.slice(0, mostSentences).map((s) => h("span", { class: "sentence" }, s.text,
+    h("h1", { class: all.length > 1 ? "many" : undefined }, all.length === 0 ? run.name : all.slice(0, mostSentences).map((s) => h("span", { class: "sentence" }, s.text,
       s.verdict === "better" || s.verdict === "worse" ? [" ", verdict(c, s.verdict)] : null, s.behind && h("small", {}, s.behind)))),
     all.length > mostSentences && h("p", { class: "hint" }, t("n.more", { n: all.length - mostSentences })),
     h("p", { class: "load" }, load(c)));

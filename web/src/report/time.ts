@@ -1,5 +1,5 @@
 import { details, fitted, h, select, table, type Child } from "../dom";
-import type { Grid, Heat, Timeline } from "../document";
+import type { Grid, Heat, Timeline, Trial } from "../document";
 import { Group, heatMap, heatQuantile, lines, type Panel, type Strand } from "../charts/lines";
 import { key } from "../charts/percentiles";
 import { figure, times, unitNamed, write } from "../format";
@@ -26,7 +26,7 @@ export function time(c: Context): Child[] {
     const shown = own.filter((x) => !c.chosen.hidden.has(x.trial.variant));
     const hot = own.find((x) => x.trial.variant === c.chosen.heat && x.line.heat) ?? own.find((x) => x.line.heat);
     const panels = panelsOf(c, shown.map((x) => ({ variant: x.trial.variant, line: x.line })));
-    const range = extent(own.map((x) => x.line));
+    const range = extent(own);
     const label = (name: string, body: HTMLElement, readout?: HTMLElement) => h("figure", { class: "panel" }, h("figcaption", {}, h("b", {}, name), readout ?? null), body);
     host.replaceChildren(fitted((width) => {
       group?.destroy();
@@ -65,9 +65,10 @@ function heatName(c: Context, heat: Heat, variant: string): string {
   return c.t("time.heat", { clock: c.t.maybe(`clock.${heat.clock}`, heat.clock), variant });
 }
 
-function extent(list: Timeline[]): [number, number] {
-  const all = list.flatMap((l) => [l.load?.time ?? [], l.observed?.time ?? []]).flat().filter((v): v is number => v !== null);
-  return [Math.min(0, ...all), Math.max(1e-3, ...all)];
+/** From the first request to the end of the window, or of what was read. */
+function extent(list: { line: Timeline; trial: Trial }[]): [number, number] {
+  const read = list.flatMap(({ line }) => [...(line.load?.time ?? []), ...(line.observed?.time ?? [])]).filter((v): v is number => v !== null);
+  return [Math.min(0, ...read), Math.max(1e-3, ...read, ...list.map(({ trial }) => trial.warmup_seconds + trial.window_seconds))];
 }
 
 /** One panel for each line that any trial has, latency first. */

@@ -37,7 +37,7 @@ export function sentences(c: Context): Sentence[] {
 export function sentence(c: Context, x: Comparison): Sentence {
   const { t } = c;
   const r = x.ratio;
-  const names = { variant: x.variant, base: x.base, metric: t.metric(x.metric) };
+  const names = { variant: x.variant, base: x.base, metric: spaced(c, t.metric(x.metric)) };
   const behind: string[] = [];
   if (r.low !== undefined || r.high !== undefined) {
     const e = r.estimate ?? 1;
@@ -66,5 +66,10 @@ export function sentence(c: Context, x: Comparison): Sentence {
       text = t("verdict.inconclusive", names);
       if (x.further_rounds !== undefined) behind.push(t.plural("verdict.further", x.further_rounds));
   }
-  return { text, verdict, behind: behind.join(", ") };
+  return { text, verdict, behind: behind.join(c.t.language === "zh" ? "，" : ", ") };
+}
+
+/** In Chinese, a name in Latin letters stands apart from the words around it. */
+function spaced(c: Context, name: string): string {
+  return c.t.language === "zh" ? name.replace(/^(?=[\x21-\x7e])/, " ").replace(/(?<=[\x21-\x7e])$/, " ") : name;
 }
