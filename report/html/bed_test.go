@@ -265,6 +265,8 @@ func everything(t testing.TB) *rundir.Folder {
 	compare(names[0], names[4], "", rundir.Better, "throughput", 2.43, 0.03)
 	compare(names[0], names[4], "", rundir.Worse, "response.p99", 1.3, 0.05)
 	compare(names[0], names[2], "", rundir.Equivalent, "response.p99", 1.003, 0.01)
+	run.Comparisons[4].AllRounds = ptr(e(1.02, 0.05))
+	run.Pilot = &rundir.Pilot{WarmupSeconds: 2}
 	run.Ladder = []rundir.Step{
 		{Variant: names[0]},
 		{Variant: names[2], Marginal: ptr(e(1.04, 0.01)), Verdict: rundir.Better, Total: ptr(e(1.04, 0.01)), TotalVerdict: rundir.Better, LeftOut: ptr(e(1.01, 0.02))},

@@ -82,6 +82,14 @@ test("the verdict comes first and largest, and what may be trusted before any ta
   await context.close();
 });
 
+test("what was left out is said", async () => {
+  const { page, context } = await open(browser, everything, { locale: "en-US" });
+  assert.match(await page.locator("#comparison").innerText(), /With all rounds, throughput of pooled against baseline: \+2\.0% \(/);
+  assert.match(await page.locator("#validity").innerText(), /warm-up: 2\.00 s/);
+  assert.match(await page.locator("#missing").innerText(), /not observed: system calls[\s\S]*not testable: R4\.4: this needs 256 cores/);
+  await context.close();
+});
+
 test("empty sections are absent", async () => {
   const { page, context } = await open(browser, hour, { locale: "en-US" });
   assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["validity", "comparison", "figures", "latency", "time", "why", "flames", "environment"]);

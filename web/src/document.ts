@@ -139,6 +139,7 @@ export interface Comparison {
   equivalence?: Estimate;
   detectable?: number;
   further_rounds?: number;
+  all_rounds?: Estimate; // with those left out for noise
   verdict?: string;
 }
 

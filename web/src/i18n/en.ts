@@ -94,6 +94,7 @@ export const en = {
   "checks.warning": "{n} with a warning",
   "checks.invalid": "{n} invalid",
   "checks.unknown": "{n} not known",
+  "pilot": "Pilots found the warm-up: {time} for all variants.",
   "control.ok": "{base} against itself ({variant}): {metric} {change}, {rounds}. No difference found, as it must be.",
   "control.differs": "{base} against itself ({variant}): {metric} {change}, {rounds}. It differs, though it is the same: do not rely on small differences here.",
   "control.unknown": "{base} against itself ({variant}): too few rounds to tell.",
@@ -115,6 +116,7 @@ export const en = {
   "comparison.hint": "The line is the interval, the dot the estimate; the grey band is ±{margin}, the difference that matters. Ratios are drawn on a log axis.",
   "comparison.detects": "detects: the smallest change that so many rounds of this spread find in four comparisons of five.",
   "comparison.adjusted": "p is adjusted ({method}) for the number of comparisons.",
+  "comparison.allRounds": "Rounds in which the machine was too noisy are left out. With all rounds, {metric} of {variant} against {base}: {change}.",
   "base": "base",
 
   "ladder.label": "Marginal effect of each step on {metric}",

@@ -95,6 +95,7 @@ export const zh: Record<Key, string> = {
   "checks.warning": "{n} 次警告",
   "checks.invalid": "{n} 次无效",
   "checks.unknown": "{n} 次未知",
+  "pilot": "预热时间由预试验确定：所有变体均为 {time}。",
   "control.ok": "{base} 与自身（{variant}）相比：{metric} {change}，{rounds}。未发现差异，符合预期。",
   "control.differs": "{base} 与自身（{variant}）相比：{metric} {change}，{rounds}。两者本应相同却出现差异：不要依赖本报告中的微小差异。",
   "control.unknown": "{base} 与自身（{variant}）相比：轮数太少，无法判断。",
@@ -116,6 +117,7 @@ export const zh: Record<Key, string> = {
   "comparison.hint": "横线为区间，圆点为估计值；灰色带为 ±{margin}，即有实际意义的差异。比值采用对数坐标。",
   "comparison.detects": "可检出：以当前轮数和离散程度，五次比较中有四次能够发现的最小变化。",
   "comparison.adjusted": "p 值已按比较次数校正（{method}）。",
+  "comparison.allRounds": "机器噪声过大的轮次已被剔除。若计入全部轮次，{variant} 与 {base} 相比，{metric}变化 {change}。",
   "base": "基准",
 
   "ladder.label": "每一级对{metric}的边际效应",

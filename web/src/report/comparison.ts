@@ -24,6 +24,9 @@ export function comparisons(c: Context): Child[] {
   const notes: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(within) }), " ", t("comparison.detects"))];
   const adjusted = (c.doc.run.comparisons ?? []).find((x) => x.adjusted_p !== undefined);
   if (adjusted) notes.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: adjusted.adjustment || "–" })));
+  for (const x of c.doc.run.comparisons ?? []) {
+    if (x.all_rounds) notes.push(h("p", { class: "hint" }, t("comparison.allRounds", { metric: t.metric(x.metric), variant: x.variant, base: x.base, change: change(x.all_rounds) })));
+  }
   return [...[...families.values()].map((f) => [h("h3", {}, f.title), family(c, f.list, f.base)]), notes];
 }
 

@@ -15,7 +15,8 @@ export const remedies: Record<string, Key> = {
 
 /** Whether the figures may be trusted: flags, checks, and what the A/A control found. */
 export function validity(c: Context): Child[] {
-  return [flags(c), control(c), checks(c)];
+  const { pilot } = c.doc.run;
+  return [flags(c), pilot && h("p", {}, c.t("pilot", { time: write(times, pilot.warmup_seconds) })), control(c), checks(c)];
 }
 
 interface Kind {
