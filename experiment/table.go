@@ -167,7 +167,7 @@ func table() *spec {
 			field{"gap_event", false, plain(text, "the type of an event by which the target says that events are missing (default gap)")},
 			field{"receive_buffer", false, between(size, 1, 1<<30, "SO_RCVBUF (default: the kernel's)")},
 			field{"slow", false, fields("some of them read slowly; what they miss is counted apart",
-				field{"connections", true, connections},
+				field{"connections", true, between(integer, 0, 1_000_000, "how many")},
 				field{"rate", false, between(size, 0, 1<<30, "bytes per second each (default 0: they read nothing)")})})},
 		field{"publish", false, fields("sse only: the request that publishes an event, repeated as closed or open says",
 			field{"path", true, plain(text, "path and query; {topic} is the number of a topic, of which each publisher takes one after the other")},

@@ -54,7 +54,7 @@ var (
 )
 
 // columnName makes a column's name of a series: labels go before the unit, and what
-// a name cannot hold becomes a line below.
+// a name cannot hold becomes a line below, or is made small or shorter.
 //
 //	http_request_duration_seconds_sum{code="200"} → http_request_duration_code_200_seconds_sum
 func columnName(s Sample) string {
@@ -65,8 +65,16 @@ func columnName(s Sample) string {
 		b.WriteString("_" + l.Name + "_" + l.Value)
 	}
 	b.WriteString(s.Name[at:])
-	return strings.Trim(foreign.ReplaceAllString(b.String(), "_"), "_")
+	name := strings.ToLower(strings.Trim(foreign.ReplaceAllString(b.String(), "_"), "_"))
+	if len(name) > maxName {
+		name = name[:maxName]
+	}
+	return name
 }
+
+// maxName bounds a column's name, so that it stays one with what is put before and
+// behind it.
+const maxName = 60
 
 // choose returns the samples that any of the selectors picks. Of more than most, the
 // error says which selector picks how many.

@@ -35,7 +35,7 @@ func TestRegistry(t *testing.T) {
 		`http_requests_total{code!="500"}`, "connections_open", "http_request_duration_.*", "body_bytes", "go_goroutines",
 	}})
 	want := map[string]observe.Kind{
-		"http_requests_code_200_method_GET_total": observe.Counter,
+		"http_requests_code_200_method_get_total": observe.Counter,
 		"connections_open":                        observe.Gauge,
 		"http_request_duration_seconds_sum":       observe.Counter,
 		"http_request_duration_seconds_count":     observe.Counter,
@@ -48,7 +48,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("columns\n%v, want\n%v", got, want)
 	}
 	v := values(t, e)
-	if v["http_requests_code_200_method_GET_total"] != 5 || v["connections_open"] != 0 || !(v["go_goroutines"] >= 1) {
+	if v["http_requests_code_200_method_get_total"] != 5 || v["connections_open"] != 0 || !(v["go_goroutines"] >= 1) {
 		t.Errorf("%v", v)
 	}
 	before, ok := e.Histogram("http_request_duration_seconds")
@@ -64,7 +64,7 @@ func TestRegistry(t *testing.T) {
 		took.Observe(0.3)
 	}
 	v = values(t, e)
-	if v["http_requests_code_200_method_GET_total"] != 6 || v["connections_open"] != -2.5 || v["body_bytes_sum"] != 100 || v["body_bytes_count"] != 1 || v["http_request_duration_seconds_count"] != 20 {
+	if v["http_requests_code_200_method_get_total"] != 6 || v["connections_open"] != -2.5 || v["body_bytes_sum"] != 100 || v["body_bytes_count"] != 1 || v["http_request_duration_seconds_count"] != 20 {
 		t.Errorf("%v", v)
 	}
 	after, _ := e.Histogram("http_request_duration_seconds")
@@ -76,8 +76,8 @@ func TestRegistry(t *testing.T) {
 		t.Error("a histogram of nothing")
 	}
 	requests.Reset()
-	if v := values(t, e); !math.IsNaN(v["http_requests_code_200_method_GET_total"]) {
-		t.Errorf("what disappeared is %v", v["http_requests_code_200_method_GET_total"])
+	if v := values(t, e); !math.IsNaN(v["http_requests_code_200_method_get_total"]) {
+		t.Errorf("what disappeared is %v", v["http_requests_code_200_method_get_total"])
 	}
 }
 
@@ -95,12 +95,12 @@ func TestExpvar(t *testing.T) {
 	e := endpoint(t, Config{Name: "app", URL: server.URL, Format: Expvar})
 	want := map[string]observe.Kind{
 		"worker_queue": observe.Gauge, "worker_jobs_total": observe.Counter,
-		"memstats_NumGC": observe.Counter, "memstats_HeapAlloc": observe.Gauge, "read_at_seconds": observe.Counter,
+		"memstats_numgc": observe.Counter, "memstats_heapalloc": observe.Gauge, "read_at_seconds": observe.Counter,
 	}
 	if got := kinds(e); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("columns %v, want %v", got, want)
 	}
-	if v := values(t, e); v["worker_queue"] != 2.5 || v["worker_jobs_total"] != 7 || v["memstats_NumGC"] != 3 || v["memstats_HeapAlloc"] != 4096 {
+	if v := values(t, e); v["worker_queue"] != 2.5 || v["worker_jobs_total"] != 7 || v["memstats_numgc"] != 3 || v["memstats_heapalloc"] != 4096 {
 		t.Errorf("%v", v)
 	}
 	one := endpoint(t, Config{Name: "app", URL: server.URL, Format: Expvar, Metrics: []string{"worker.queue"}})

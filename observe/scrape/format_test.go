@@ -42,7 +42,7 @@ func TestPrometheus(t *testing.T) {
 	want := []string{
 		`a_x_1_y_two_words_and_a_quote_total a_total{x="1",y="two words, and a \"quote\""} counter`,
 		`g g gauge`,
-		`h_seconds_bucket_le_Inf h_seconds_bucket{le="+Inf"} counter`,
+		`h_seconds_bucket_le_inf h_seconds_bucket{le="+Inf"} counter`,
 		`h_seconds_bucket_le_1 h_seconds_bucket{le="1"} counter`,
 		`h_seconds_bucket_le_2 h_seconds_bucket{le="2"} counter`,
 		`h_seconds_count h_seconds_count counter`,
@@ -96,7 +96,7 @@ func TestColumnName(t *testing.T) {
 		{Sample{Name: "duration_seconds_sum", Labels: code}, "duration_code_200_seconds_sum"},
 		{Sample{Name: "cpu_seconds_total", Labels: []Label{{"path", "/a,b"}}}, "cpu_path_a_b_seconds_total"},
 		{Sample{Name: "total"}, "total"},
-		{Sample{Name: "memstats.HeapAlloc"}, "memstats_HeapAlloc"},
+		{Sample{Name: "memstats.HeapAlloc"}, "memstats_heapalloc"},
 		{Sample{Name: "\"ü\""}, ""},
 	} {
 		if got := columnName(c.s); got != c.want {
