@@ -78,6 +78,9 @@ func (p *page) quick() {
 	if trial != nil {
 		p.causes(trial.Failures)
 		k := trial.Connections
+		if k.Requested == 0 && v.Streams != nil {
+			return // they are subscriptions
+		}
 		p.section("connections")
 		t := table{}
 		t.add("requested", whole(k.Requested))
