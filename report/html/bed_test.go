@@ -159,12 +159,12 @@ func stacks(samples map[string]int64) *pprof.Profile {
 	return p
 }
 
-// many are stacks of a program as large as a server: 15,000 samples, 24 deep, of which
+// many are stacks of a program as large as a server: 6,000 samples, 24 deep, of which
 // some thousands differ.
 func many(seed uint64) map[string]int64 {
 	random := rand.New(rand.NewPCG(seed, 3))
 	samples := map[string]int64{}
-	for range 15_000 {
+	for range 6_000 {
 		var b strings.Builder
 		b.WriteString("runtime.goexit")
 		at := 0
@@ -283,7 +283,7 @@ func everything(t testing.TB) *rundir.Folder {
 	var recipes []recipe
 	for round := 1; round <= 2; round++ {
 		for i, n := range names {
-			recipes = append(recipes, recipe{round: round, variant: n, seconds: 20, interval: 100 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11})
+			recipes = append(recipes, recipe{round: round, variant: n, seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11})
 		}
 		for i, n := range names {
 			recipes = append(recipes, recipe{round: round, variant: n, purpose: rundir.PurposeProfile, seconds: 5, rate: 1000, profile: stacks(map[string]int64{
