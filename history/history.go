@@ -154,6 +154,11 @@ func open(dir string) Run {
 	if err != nil {
 		return Run{Dir: dir, Problem: err.Error()}
 	}
+	return Of(dir, run)
+}
+
+// Of returns what Trace needs to know of a run, which lies in the folder dir.
+func Of(dir string, run *rundir.Run) Run {
 	r := Run{
 		Dir: dir, Name: run.Name, StartedAt: run.StartedAt, Complete: run.Complete, Valid: run.Valid, Rounds: run.Rounds,
 		DynoVersion: run.DynoVersion, Machine: machine(run.Environment), Plan: fingerprint(run.Plan), Metric: run.Plan.Metric,

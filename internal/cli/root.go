@@ -27,6 +27,7 @@ type app struct {
 	args           []string // as given, to show how a run can be repeated
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	feed           *feed // to whom it tells what a run does; nil to nobody
 }
 
 // Main runs dyno and returns its exit code.
@@ -45,7 +46,16 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	ctx, stop := withSignals(ctx)
 	defer stop()
-	a := &app{args: args, stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	if followed(args) {
+		args = args[1:]
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		a.feed = newFeed(os.NewFile(feedDescriptor, "feed"), cancel)
+		defer a.feed.close()
+	}
+	a.args = args
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -76,7 +86,7 @@ what came out and how sure it is.`,
 		return &failure{exitUsage, err, cmd.CommandPath() + " --help lists the flags"}
 	})
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.httpCommand(), a.tcpCommand(), a.sseCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.truthCommand())
+		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.truthCommand())
 	return root
 }
 

@@ -206,7 +206,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	case dir == "":
 		dir = filepath.Join("runs", e.Name+"-"+time.Now().Format("20060102-150405"))
 	}
-	var watcher trial.Watcher = newProgress(a.stderr, out.quiet, out.noColor)
+	watcher := a.watcher(out)
 	if len(receivers) > 0 {
 		name := filepath.Base(dir)
 		if !keep {

@@ -22,7 +22,7 @@ var arrows = []arrow{
 	{"internal/cli", []string{
 		"trial", "verdict", "report", "history", "calibrate", "services", "truth", "experiment", "engine", "target", "observe",
 		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "explain", "micro", "awake", "sysctl",
-		"push",
+		"push", "ui",
 	}, "the command line joins all stages"},
 	{"trial", []string{
 		"experiment", "engine", "target", "observe", "profile", "rundir",
@@ -44,6 +44,7 @@ var arrows = []arrow{
 	{"report", []string{"verdict", "explain", "history", "rundir", "stat", "hist"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"report/html", []string{"report", "verdict", "explain", "history", "profile", "rundir", "stat", "hist"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
+	{"ui", []string{"experiment", "rundir", "verdict", "history", "services/events"}, "what shows runs measures none: they are processes of their own"},
 	{"verdict", []string{"rundir", "stat", "hist", "wire", "capacity"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"history", []string{"rundir", "stat"}, "a history is of runs as they were judged; nothing is judged anew"},
 	{"rundir", []string{"hist"}, "the on-disk format is the contract between measuring and reporting"},

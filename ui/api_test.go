@@ -1,0 +1,307 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/history"
+	"dyno/rundir"
+	"dyno/verdict"
+)
+
+type rundirRun = rundir.Run
+
+func pathEscape(s string) string  { return url.PathEscape(s) }
+func queryEscape(s string) string { return url.QueryEscape(s) }
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// serve calls the handler without a connection.
+func serve(b *bed, method, path, body string) (int, string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = strings.TrimPrefix(b.url, "http://")
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	b.server.server.Handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func ids(l RunList) (list []string) {
+	for _, r := range l.Runs {
+		list = append(list, r.ID)
+	}
+	return list
+}
+
+func TestList(t *testing.T) {
+	b := newBed(t, nil)
+	day := func(n int) time.Time { return time.Date(2026, 1, n, 12, 0, 0, 0, time.Local) }
+	b.addRun("a", func(r *rundir.Run) { r.StartedAt, r.Question = day(1), "Why?" })
+	b.addRun("nightly/b", func(r *rundir.Run) {
+		r.StartedAt, r.Name, r.Valid = day(2), "relay <b>", false
+		r.Flags = []rundir.Flag{{Kind: "steal", Detail: "x", Invalid: true}}
+	})
+	b.addRun("c", func(r *rundir.Run) {
+		ratio := 1.2
+		r.StartedAt, r.Complete, r.Reason = day(3), false, "interrupted by SIGINT"
+		r.Plan.Variants = append(r.Plan.Variants, rundir.PlanVariant{Name: "Epoll"}, rundir.PlanVariant{Name: "pool.control", AliasOf: "pool"})
+		r.Comparisons = []rundir.Comparison{
+			{Base: "pool", Variant: "pool.control", Role: rundir.RoleControl, Primary: true},
+			{Base: "pool", Variant: "Epoll", Primary: true, Ratio: rundir.Estimate{Estimate: &ratio, Values: []float64{1}}, Verdict: rundir.Better},
+			{Base: "pool", Variant: "Epoll", Metric: "other"},
+		}
+		r.Thresholds = []rundir.Threshold{{Outcome: rundir.Broken}, {Outcome: "ok"}}
+	})
+	write(t, b.path("runs", "d", rundir.RunFile), "{")
+	write(t, b.path("runs", "e", rundir.RunFile), `{"schema_version": 999}`)
+	write(t, b.path("runs", "1", "2", "3", "4", "5", rundir.RunFile), "too deep")
+	write(t, b.path("runs", "a", "inner", rundir.RunFile), "within a run")
+	write(t, b.path("runs", "file"), "no folder")
+
+	for query, want := range map[string]string{
+		"": "c nightly/b a d e", "query=b": "nightly/b", "query=EPOLL+tame": "c", "query=why%3F": "a", "query=epoll+why": "", "experiment=tame": "c a", "experiment=tam": "",
+		"state=valid": "a", "state=invalid": "nightly/b", "state=incomplete": "c", "state=broken": "d e", "state=running": "",
+		"from=2026-01-02": "c nightly/b", "to=2026-01-02": "nightly/b a d e", "from=2026-01-02&to=2026-01-02": "nightly/b",
+		"from=" + day(3).UTC().Format(time.RFC3339): "c", "limit=2": "c nightly/b", "limit=2&offset=4": "e", "offset=9": "", "limit=0": "",
+	} {
+		l := get[RunList](b, "/api/runs?"+query)
+		if got := strings.Join(ids(l), " "); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+		if l.Total != 5 || l.Pending != 0 || !slices.Equal(l.Experiments, []string{"relay <b>", "tame"}) {
+			t.Errorf("%s: %+v", query, l)
+		}
+	}
+	for query, want := range map[string]string{
+		"state=odd": "state: ", "from=tomorrow": "from: ", "to=1": "to: ", "limit=501": "limit: ", "offset=-1": "offset: ", "limit=x": "limit: ",
+		"query=" + strings.Repeat("a+", 21): "query: ", "query=%zz": "invalid URL escape",
+	} {
+		if status, text := b.do(b.request("GET", "/api/runs?"+query, "")); status != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+	all := get[RunList](b, "/api/runs").Runs
+	if c := all[0]; c.Reason != "interrupted by SIGINT" || c.Broken != 1 || len(c.Results) != 1 || c.Results[0].Variant != "Epoll" || c.Results[0].Ratio.Values != nil ||
+		!slices.Equal(c.Variants, []string{"pool", "Epoll"}) || len(c.Figures) != 0 {
+		t.Errorf("%+v", c)
+	}
+	if r := all[1]; r.Flags != 1 || len(r.Figures) != 1 || r.Figures[0].Variant != "pool" || *r.Figures[0].Figure.Estimate != 1000 {
+		t.Errorf("%+v", r)
+	}
+	if r := all[3]; r.Reason != "run folder: d/run.json: byte 1: unexpected end of JSON input" {
+		t.Errorf("%q", r.Reason)
+	}
+	if r := all[4]; !strings.Contains(r.Reason, "schema_version: 999") {
+		t.Errorf("%q", r.Reason)
+	}
+}
+
+// What has not changed is not read again; what has changed is, and what has gone is gone.
+func TestIndexFollowsTheFolder(t *testing.T) {
+	b := newBed(t, nil)
+	for i := range 5 {
+		b.addRun(fmt.Sprint("run", i), nil)
+	}
+	get[RunList](b, "/api/runs")
+	entryOf := func(id string) *entry {
+		b.server.runs.mu.Lock()
+		defer b.server.runs.mu.Unlock()
+		return b.server.runs.entries[id]
+	}
+	same, changed := entryOf("run0"), entryOf("run1")
+	b.addRun("run1", func(r *rundir.Run) { r.Question = "changed" })
+	check(t, os.RemoveAll(b.path("runs", "run2")))
+	b.addRun("run9", nil)
+	b.fresh()
+	if l := get[RunList](b, "/api/runs"); l.Total != 5 || !slices.Contains(ids(l), "run9") || slices.Contains(ids(l), "run2") {
+		t.Errorf("%v", ids(l))
+	}
+	if entryOf("run0") != same {
+		t.Error("a run.json was read again though it is the same")
+	}
+	if e := entryOf("run1"); e == changed || e.run.Question != "changed" {
+		t.Error("a run.json that has changed was not read")
+	}
+}
+
+func TestRun(t *testing.T) {
+	b := newBed(t, nil)
+	b.addRun("nightly/one", func(r *rundir.Run) { r.Question = "<img src=x onerror=alert(1)>" })
+	if run := get[rundir.Run](b, "/api/runs/nightly%2Fone"); run.Name != "tame" || run.Question != "<img src=x onerror=alert(1)>" {
+		t.Errorf("%+v", run)
+	}
+	if _, text := b.do(b.request("GET", "/api/runs/nightly%2Fone", "")); strings.Contains(text, "<") {
+		t.Error("HTML in JSON is not escaped")
+	}
+	if status, text := b.do(b.request("GET", "/api/runs/none", "")); status != 404 {
+		t.Errorf("%d %s", status, text)
+	}
+	write(t, b.path("runs", "broken", rundir.RunFile), "[]")
+	b.fresh()
+	if status, text := b.do(b.request("GET", "/api/runs/broken", "")); status != 422 || strings.Contains(text, "/proc/") || !strings.Contains(text, "broken/run.json") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	b := newBed(t, nil)
+	b.addRun("old", nil)
+	b.addRun("new", func(r *rundir.Run) { r.Variants = []rundir.Variant{figured("pool", 2000)} })
+	b.addRun("other", func(r *rundir.Run) {
+		r.Variants, r.Plan.Variants = []rundir.Variant{figured("epoll", 1)}, []rundir.PlanVariant{{Name: "epoll"}}
+	})
+	d := get[verdict.Difference](b, "/api/diff?a=old&b=new")
+	if len(d.Comparisons) != 1 || *d.Comparisons[0].Ratio.Estimate < 1.99 || d.Comparisons[0].Verdict != rundir.Better {
+		t.Errorf("%+v", d)
+	}
+	for query, want := range map[string]int{"a=old": 404, "a=old&b=none": 404, "a=old&b=other": 422} {
+		if status, text := b.do(b.request("GET", "/api/diff?"+query, "")); status != want {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
+
+func TestHistory(t *testing.T) {
+	b := newBed(t, nil)
+	for i := range 12 {
+		b.addRun(fmt.Sprintf("%02d", i), func(r *rundir.Run) {
+			throughput := 1000.0 + float64(i%3)
+			if i >= 6 {
+				throughput += 200
+			}
+			r.StartedAt, r.Variants = r.StartedAt.AddDate(0, 0, i), []rundir.Variant{figured("pool", throughput)}
+		})
+	}
+	b.addRun("other", func(r *rundir.Run) { r.Name = "other" })
+	write(t, b.path("runs", "broken", rundir.RunFile), "{")
+	h := get[history.History](b, "/api/history?experiment=tame")
+	if len(h.Experiments) != 1 || len(h.Experiments[0].Runs) != 12 || len(h.Unreadable) != 1 || h.Unreadable[0].Dir != "broken" {
+		t.Fatalf("%+v", h)
+	}
+	e := h.Experiments[0]
+	if e.Runs[3].Dir != "03" || len(e.Series) != 1 || len(e.Series[0].Changes) != 1 || e.Series[0].Changes[0].Run != 6 {
+		t.Errorf("%+v", e.Series)
+	}
+	for query, want := range map[string]int{"": 400, "experiment=none": 404, "experiment=tame&metric=none": 404, "experiment=tame&variant=pool&metric=throughput": 200} {
+		if status, text := b.do(b.request("GET", "/api/history?"+query, "")); status != want {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+}
+
+func TestExperiments(t *testing.T) {
+	b := newBed(t, nil)
+	write(t, b.path("experiments", "more", "faulty.yml"), "name: faulty\nlaod: 1\n")
+	write(t, b.path("experiments", ".hidden", "x.yaml"), experimentFile)
+	write(t, b.path("experiments", "large.yaml"), strings.Repeat("#", maxFileBytes+1))
+	write(t, b.path("experiments", "notes.txt"), "no experiment")
+	check(t, os.Mkdir(b.path("experiments", "folder.yaml"), 0o755))
+	l := get[ExperimentList](b, "/api/experiments")
+	if len(l.Experiments) != 3 || !l.Startable {
+		t.Fatalf("%+v", l)
+	}
+	large, faulty, tame := l.Experiments[0], l.Experiments[1], l.Experiments[2]
+	if large.ID != "large.yaml" || len(large.Faults) != 1 || !strings.Contains(large.Faults[0].Problem, "larger than 1 MiB") {
+		t.Errorf("%+v", large)
+	}
+	at := slices.IndexFunc(faulty.Faults, func(f Fault) bool { return f.Field == "laod" && f.Line == 2 && f.Hint != "" })
+	if faulty.ID != "more/faulty.yml" || at < 0 {
+		t.Errorf("%+v", faulty)
+	}
+	if tame.Name != "tame" || tame.Question != "Is it?" || !slices.Equal(tame.Variants, []string{"small", "large"}) || tame.Rounds != 8 || tame.Seconds != 72 ||
+		tame.Short == nil || tame.Short.Rounds != 2 || tame.Variables["size"] != "" || len(tame.Faults) != 0 {
+		t.Errorf("%+v", tame)
+	}
+	write(t, b.path("experiments", "tame.yaml"), strings.Replace(experimentFile, "Is it?", "It is.", 1))
+	if l := get[ExperimentList](b, "/api/experiments"); l.Experiments[2].Question != "It is." {
+		t.Error("a file that has changed was not read")
+	}
+	none := newBed(t, func(c *Config) { c.Experiments = "" })
+	if l := get[ExperimentList](none, "/api/experiments"); l.Startable || len(l.Experiments) != 0 {
+		t.Errorf("%+v", l)
+	}
+	if status, _ := none.do(none.request("POST", "/api/runs", `{"experiment":"tame.yaml"}`)); status != 403 {
+		t.Errorf("%d", status)
+	}
+}
+
+// What a run is started with is what was asked for, checked beforehand.
+func TestStart(t *testing.T) {
+	b := newBed(t, nil)
+	for body, want := range map[string]int{
+		"": 415, "{": 400, "[]": 400, `{"experiment":"tame.yaml","shrot":true}`: 400, `{"experiment":"tame.yaml"} {}`: 400,
+		`{"experiment":"tame.yaml","set":{"a=b":"1"}}`: 400, `{"experiment":"tame.yaml","set":{"size":"\""}}`: 400, `{"experiment":"tame.yaml","set":{"size":"1\n2"}}`: 400,
+		`{"experiment":"tame.yaml","set":{"":"1"}}`: 400, `{"experiment":"` + strings.Repeat("x", maxBody) + `"}`: 413,
+		`{"experiment":"none.yaml"}`: 404, `{"experiment":"tame.yaml","set":{"sise":"1"}}`: 422,
+	} {
+		if status, text := b.do(b.request("POST", "/api/runs", body)); status != want || !strings.HasPrefix(text, `{"error":`) {
+			t.Errorf("%.80s: %d %s", body, status, text)
+		}
+	}
+	r := b.request("POST", "/api/runs", `{"experiment":"tame.yaml"}`)
+	r.Header.Set("Content-Type", "text/plain")
+	if status, _ := b.do(r); status != 415 {
+		t.Errorf("a form's body: %d", status)
+	}
+	b.runner.refuse = errTest
+	if status, text := b.do(b.request("POST", "/api/runs", `{"experiment":"tame.yaml"}`)); status != 500 || !strings.Contains(text, errTest.Error()) {
+		t.Errorf("%d %s", status, text)
+	}
+	b.runner.refuse = nil
+	if n := b.runner.count(); n != 0 {
+		t.Fatalf("%d runs started", n)
+	}
+	status, text := b.do(b.request("POST", "/api/runs", `{"experiment":"tame.yaml","short":true,"set":{"size":"3,4=5","rounds":"2"}}`))
+	if status != 202 {
+		t.Fatalf("%d %s", status, text)
+	}
+	x := b.runner.latest()
+	l := x.launch
+	if l.File != b.path("experiments", "tame.yaml") || !strings.HasPrefix(l.Dir, b.path("runs", "tame-2")) || !l.Short || l.Set["size"] != "3,4=5" || l.Set["rounds"] != "2" {
+		t.Errorf("%+v", l)
+	}
+	if status, text := b.do(b.request("POST", "/api/runs", `{"experiment":"tame.yaml"}`)); status != 409 || !strings.Contains(text, "one at a time") {
+		t.Errorf("a second one: %d %s", status, text)
+	}
+	x.end(Outcome{})
+}
+
+func BenchmarkList(b *testing.B) {
+	bed := newBed(b, nil)
+	bed.addRun("first", nil)
+	text, err := os.ReadFile(bed.path("runs", "first", rundir.RunFile))
+	check(b, err)
+	for i := range 10_000 {
+		write(b, bed.path("runs", fmt.Sprintf("run-%05d", i), rundir.RunFile), string(text))
+	}
+	for bed.fresh(); ; bed.fresh() {
+		if l := get[RunList](bed, "/api/runs"); l.Total == 10_001 && l.Pending == 0 {
+			break
+		}
+	}
+	b.Run("known", func(b *testing.B) {
+		for b.Loop() {
+			serve(bed, "GET", "/api/runs?query=run+tame", "")
+		}
+	})
+	b.Run("looked-at-anew", func(b *testing.B) {
+		for b.Loop() {
+			bed.fresh()
+			serve(bed, "GET", "/api/runs?query=run+tame", "")
+		}
+	})
+}

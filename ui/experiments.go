@@ -1,0 +1,230 @@
+package ui
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"dyno/experiment"
+	"dyno/verdict"
+)
+
+// Bounds of what is looked at in the folder of experiments.
+const (
+	maxFiles     = 1000
+	maxFileBytes = 1 << 20 // as experiment has it
+)
+
+// An ExperimentList is what there is to start.
+type ExperimentList struct {
+	Experiments []Experiment `json:"experiments"`
+	Truncated   bool         `json:"truncated,omitempty"` // there are more files than are looked at
+	Startable   bool         `json:"startable"`           // a folder was named
+}
+
+// An Experiment is a file in the folder of experiments.
+type Experiment struct {
+	ID       string   `json:"id"` // its path below the folder
+	Name     string   `json:"name,omitempty"`
+	Question string   `json:"question,omitempty"`
+	Variants []string `json:"variants"`
+	// Variables are the names that can be set, with the value that all variants share or "".
+	Variables map[string]string `json:"variables,omitempty"`
+	Rounds    int               `json:"rounds"`
+	Seconds   float64           `json:"load_seconds"` // of load in all rounds, without starts and stops; 0 is not known
+	// Short is the short form; nil when there is none.
+	Short    *Extent `json:"short,omitempty"`
+	Warnings []Fault `json:"warnings"`
+	Faults   []Fault `json:"faults"` // it cannot be started when there is any
+}
+
+// An Extent is how long a form of an experiment takes.
+type Extent struct {
+	Rounds  int     `json:"rounds"`
+	Seconds float64 `json:"load_seconds"`
+}
+
+// A Fault is one thing wrong with an experiment.
+type Fault struct {
+	Line    int    `json:"line,omitempty"` // from 1; 0: in no line of the file
+	Column  int    `json:"column,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Problem string `json:"problem"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// A library is the experiments below one folder. A file is read again when it has
+// changed.
+type library struct {
+	root *os.Root // nil: there is no folder
+	dir  string   // its name
+
+	mu   sync.Mutex // guards what follows
+	read map[string]shelved
+}
+
+type shelved struct {
+	stamp
+	experiment Experiment
+}
+
+// list reads what has changed.
+func (l *library) list() (ExperimentList, error) {
+	all := ExperimentList{Experiments: []Experiment{}, Startable: l.root != nil}
+	if l.root == nil {
+		return all, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, truncated, err := findFiles(l.root)
+	if err != nil {
+		return all, err
+	}
+	all.Truncated = truncated
+	read := map[string]shelved{}
+	for id, s := range found {
+		known, ok := l.read[id]
+		if !ok || known.stamp != s {
+			known = shelved{s, l.open(id)}
+		}
+		read[id] = known
+		all.Experiments = append(all.Experiments, known.experiment)
+	}
+	l.read = read
+	slices.SortFunc(all.Experiments, func(a, b Experiment) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// findFiles returns the YAML files below the folder. Symbolic links are not followed.
+func findFiles(root *os.Root) (found map[string]stamp, truncated bool, err error) {
+	found = map[string]stamp{}
+	seen := 0
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if name == "." {
+				return err
+			}
+			return nil // a folder that cannot be read holds nothing to start
+		}
+		if seen++; seen > maxFolders || len(found) == maxFiles {
+			truncated = true
+			return fs.SkipAll
+		}
+		if d.IsDir() {
+			if strings.Count(name, "/") >= maxDepth || name != "." && strings.HasPrefix(d.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" || !d.Type().IsRegular() {
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil {
+			found[name] = stampOf(info)
+		}
+		return nil // one that has gone is not there
+	})
+	return found, truncated, err
+}
+
+// source reads a file; its name must be one that findFiles gives.
+func (l *library) source(id string) ([]byte, error) {
+	f, err := l.root.OpenFile(id, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(errors.New("not a regular file"), err)
+	}
+	// One byte more than there may be tells Parse that the file is too large.
+	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+}
+
+// options are those with which the command line reads a file.
+func options(short bool, set map[string]string) experiment.Options {
+	return experiment.Options{
+		Short: short, Set: set,
+		CheckThreshold: verdict.CheckThreshold, CheckClaim: verdict.CheckClaim, CheckMetric: verdict.CheckMetric,
+	}
+}
+
+// open describes a file.
+func (l *library) open(id string) Experiment {
+	x := Experiment{ID: id, Variants: []string{}, Warnings: []Fault{}, Faults: []Fault{}}
+	src, err := l.source(id)
+	if err != nil {
+		x.Faults = faultsOf(err)
+		return x
+	}
+	e, err := experiment.Parse(id, src, options(false, nil))
+	if err != nil {
+		x.Faults = faultsOf(err)
+		return x
+	}
+	x.Name, x.Question, x.Rounds, x.Seconds = e.Name, e.Question, e.Design.Rounds, seconds(e)
+	for i := range e.Variants {
+		v := &e.Variants[i]
+		if v.AliasOf != "" {
+			continue
+		}
+		x.Variants = append(x.Variants, v.Name)
+		for name, value := range v.Vars {
+			if x.Variables == nil {
+				x.Variables = map[string]string{}
+			}
+			if first, ok := x.Variables[name]; ok && first != value {
+				value = ""
+			}
+			x.Variables[name] = value
+		}
+	}
+	for _, w := range e.Warnings {
+		x.Warnings = append(x.Warnings, faultOf(w))
+	}
+	if short, err := experiment.Parse(id, src, options(true, nil)); err == nil {
+		x.Short = &Extent{short.Design.Rounds, seconds(short)}
+	}
+	return x
+}
+
+// seconds is how long an experiment loads its targets; 0 where what is measured decides.
+func seconds(e *experiment.Experiment) float64 {
+	if e.Capacity != nil || e.Design.Stop != "" && e.Design.Stop != experiment.StopFixed {
+		return 0
+	}
+	var sum time.Duration
+	for i := range e.Variants {
+		l := &e.Variants[i].Load
+		if l.Window == 0 {
+			return 0
+		}
+		sum += l.Warmup + l.Window
+	}
+	return (sum * time.Duration(e.Design.Rounds)).Seconds()
+}
+
+// faultsOf says what is wrong, one by one where an error has several parts.
+func faultsOf(err error) []Fault {
+	var list *experiment.Faults
+	if !errors.As(err, &list) {
+		return []Fault{{Problem: err.Error()}}
+	}
+	faults := make([]Fault, len(list.Faults))
+	for i, f := range list.Faults {
+		faults[i] = faultOf(f)
+	}
+	return faults
+}
+
+func faultOf(f experiment.Fault) Fault {
+	return Fault{Line: f.Line, Column: f.Column, Field: f.Field, Problem: f.Problem, Hint: f.Hint}
+}

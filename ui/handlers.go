@@ -1,0 +1,392 @@
+package ui
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/experiment"
+	"dyno/history"
+	"dyno/rundir"
+	"dyno/verdict"
+)
+
+// Bounds of what is asked for.
+const (
+	mostListed  = 500
+	usualListed = 50
+	mostWords   = 20
+	mostHistory = 1000 // runs of an experiment, the latest
+	mostSet     = 50
+	maxSetValue = 1000 // bytes
+)
+
+// number reads a number of a query that may be missing.
+func number(q url.Values, name string, otherwise, most int) (int, error) {
+	text := q.Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("%s: %q: must be a number from 0 to %d", name, text, most)
+	}
+	return n, nil
+}
+
+// instant reads a day or a time of a query that may be missing. A day means its beginning,
+// in this machine's zone, or its end.
+func instant(q url.Values, name string, end bool) (time.Time, error) {
+	text := q.Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		if end {
+			t = t.AddDate(0, 0, 1)
+		}
+		return t, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %q: must be a day such as 2026-01-31, or a time such as 2026-01-31T08:00:00Z", name, text)
+	}
+	return t, nil
+}
+
+func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		answer(w, http.StatusBadRequest, err)
+		return
+	}
+	f := filter{words: strings.Fields(strings.ToLower(q.Get("query"))), experiment: q.Get("experiment"), state: State(q.Get("state"))}
+	var errs []error
+	if len(f.words) > mostWords {
+		errs = append(errs, fmt.Errorf("query: %d words: must be %d at most", len(f.words), mostWords))
+	}
+	switch f.state {
+	case "", Valid, Invalid, Incomplete, Broken, Running:
+	default:
+		errs = append(errs, fmt.Errorf("state: %q: must be valid, invalid, incomplete, broken or running", f.state))
+	}
+	fault := func(err error) { errs = append(errs, err) }
+	f.from, err = instant(q, "from", false)
+	fault(err)
+	f.to, err = instant(q, "to", true)
+	fault(err)
+	offset, err := number(q, "offset", 0, maxRuns)
+	fault(err)
+	limit, err := number(q, "limit", usualListed, mostListed)
+	fault(err)
+	if err := errors.Join(errs...); err != nil {
+		answer(w, http.StatusBadRequest, err)
+		return
+	}
+	list := s.runs.list(r.Context(), f, s.stage.running(), offset, limit)
+	for i := range list.Runs {
+		if run := &list.Runs[i]; s.cfg.Report != nil && run.State != Broken {
+			run.Report = "/api/runs/" + url.PathEscape(run.ID) + "/report.html?key=" + s.guard.key(run.ID)
+		}
+	}
+	reply(w, http.StatusOK, list)
+}
+
+// alone has requests that take memory and time wait for each other. It tells whether the
+// client is still there.
+func (s *Server) alone(r *http.Request) (release func(), ok bool) {
+	select {
+	case s.heavy <- struct{}{}:
+		return func() { <-s.heavy }, true
+	case <-r.Context().Done():
+		return nil, false
+	}
+}
+
+// known refuses IDs that are no run's: whatever else they may be, it is not opened.
+func (s *Server) known(w http.ResponseWriter, r *http.Request, id string) bool {
+	if s.runs.has(r.Context(), id) {
+		return true
+	}
+	answer(w, http.StatusNotFound, fmt.Errorf("there is no run %q", id))
+	return false
+}
+
+// unread answers for a run that cannot be read.
+func unread(w http.ResponseWriter, err error) {
+	status := http.StatusUnprocessableEntity
+	if gone(err) {
+		status = http.StatusNotFound
+	}
+	answer(w, status, err)
+}
+
+func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	release, ok := s.alone(r)
+	if !ok {
+		return
+	}
+	defer release()
+	if !s.known(w, r, id) {
+		return
+	}
+	run, err := readRun(s.runs.root, id)
+	if err != nil {
+		unread(w, err)
+		return
+	}
+	reply(w, http.StatusOK, run)
+}
+
+// serveReport makes the report anew: the file in the folder may be by somebody else.
+func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if s.cfg.Report == nil {
+		answer(w, http.StatusNotFound, errors.New("there are no reports"))
+		return
+	}
+	if !s.guard.opens(r.URL.Query().Get("key"), id) && !s.guard.knows(r) {
+		answer(w, http.StatusUnauthorized, errors.New("the link is of an earlier start: open the report from the list of runs"))
+		return
+	}
+	release, ok := s.alone(r)
+	if !ok {
+		return
+	}
+	defer release()
+	if !s.known(w, r, id) {
+		return
+	}
+	var page bytes.Buffer
+	err := held(s.runs.root, id, func(dir string) error {
+		folder, err := rundir.Open(dir)
+		if err != nil {
+			return err
+		}
+		folder.Dir = inFolder(s.cfg.Runs, id)
+		return s.cfg.Report(&page, folder)
+	})
+	if err != nil {
+		unread(w, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", reportPolicy)
+	h.Del("Cross-Origin-Opener-Policy") // a sandboxed page cannot have one
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = page.WriteTo(w) // a client that has gone needs no answer
+}
+
+func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
+	release, ok := s.alone(r)
+	if !ok {
+		return
+	}
+	defer release()
+	var runs [2]*rundir.Run
+	for i, name := range []string{"a", "b"} {
+		id := r.URL.Query().Get(name)
+		if !s.known(w, r, id) {
+			return
+		}
+		run, err := readRun(s.runs.root, id)
+		if err != nil {
+			unread(w, err)
+			return
+		}
+		runs[i] = run
+	}
+	d, err := verdict.Diff(runs[0], runs[1])
+	if err != nil {
+		answer(w, http.StatusUnprocessableEntity, err)
+		return
+	}
+	reply(w, http.StatusOK, d)
+}
+
+func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
+	release, ok := s.alone(r)
+	if !ok {
+		return
+	}
+	defer release()
+	q := r.URL.Query()
+	query := history.Query{Name: q.Get("experiment"), Metric: q.Get("metric"), Variant: q.Get("variant")}
+	if query.Name == "" {
+		answer(w, http.StatusBadRequest, errors.New("experiment: must be given"))
+		return
+	}
+	ids, broken := s.runs.of(r.Context(), query.Name, mostHistory)
+	var runs []history.Run
+	for _, id := range broken {
+		runs = append(runs, history.Run{Dir: id, Problem: "broken"})
+	}
+	for _, id := range ids {
+		if r.Context().Err() != nil {
+			return
+		}
+		run, err := readRun(s.runs.root, id)
+		if err != nil {
+			runs = append(runs, history.Run{Dir: id, Problem: err.Error()})
+			continue
+		}
+		runs = append(runs, history.Of(id, run))
+	}
+	h, err := history.Trace(runs, query)
+	if err != nil {
+		answer(w, http.StatusNotFound, err)
+		return
+	}
+	reply(w, http.StatusOK, h)
+}
+
+func (s *Server) serveExperiments(w http.ResponseWriter, r *http.Request) {
+	release, ok := s.alone(r)
+	if !ok {
+		return
+	}
+	defer release()
+	list, err := s.library.list()
+	if err != nil {
+		answer(w, http.StatusInternalServerError, err)
+		return
+	}
+	reply(w, http.StatusOK, list)
+}
+
+// An Order asks for a run.
+type Order struct {
+	Experiment string            `json:"experiment"` // its ID
+	Short      bool              `json:"short"`
+	Set        map[string]string `json:"set"` // as dyno run --set
+}
+
+// readOrder reads a request's body, which must be JSON: a form of another page could
+// not send that.
+func readOrder(r *http.Request) (Order, int, error) {
+	var o Order
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return o, http.StatusUnsupportedMediaType, errors.New("content-type: must be application/json")
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		var long *http.MaxBytesError
+		if errors.As(err, &long) {
+			return o, http.StatusRequestEntityTooLarge, fmt.Errorf("body: more than %d bytes", long.Limit)
+		}
+		return o, http.StatusBadRequest, fmt.Errorf("body: %w", err)
+	}
+	if d.More() {
+		return o, http.StatusBadRequest, errors.New("body: more than one value")
+	}
+	if len(o.Set) > mostSet {
+		return o, http.StatusBadRequest, fmt.Errorf("set: %d values: must be %d at most", len(o.Set), mostSet)
+	}
+	for name, value := range o.Set {
+		odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' }
+		if name == "" || strings.ContainsAny(name, "=,") || strings.ContainsFunc(name+value, odd) || len(name)+len(value) > maxSetValue {
+			return o, http.StatusBadRequest, fmt.Errorf("set: %q=%q: must be a name and a value without quotes and control characters, %d bytes at most", name, value, maxSetValue)
+		}
+	}
+	return o, 0, nil
+}
+
+func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
+	o, status, err := readOrder(r)
+	if err != nil {
+		answer(w, status, err)
+		return
+	}
+	if s.library.root == nil {
+		reply(w, http.StatusForbidden, refusal{Error: "no folder of experiments was named", Hint: "dyno ui --experiments DIR"})
+		return
+	}
+	list, err := s.library.list()
+	if err != nil {
+		answer(w, http.StatusInternalServerError, err)
+		return
+	}
+	if !list.has(o.Experiment) {
+		answer(w, http.StatusNotFound, fmt.Errorf("there is no experiment %q", o.Experiment))
+		return
+	}
+	src, err := s.library.source(o.Experiment)
+	if err != nil {
+		answer(w, http.StatusUnprocessableEntity, err)
+		return
+	}
+	e, err := experiment.Parse(o.Experiment, src, options(o.Short, o.Set))
+	if err != nil {
+		reply(w, http.StatusUnprocessableEntity, refusal{Error: "the experiment has faults", Faults: faultsOf(err)})
+		return
+	}
+	id, err := s.newID(e.Name)
+	if err != nil {
+		answer(w, http.StatusInternalServerError, err)
+		return
+	}
+	err = s.stage.start(Live{ID: id, Name: e.Name, Experiment: o.Experiment, Short: o.Short, Set: o.Set},
+		Launch{File: inFolder(s.library.dir, o.Experiment), Dir: inFolder(s.cfg.Runs, id), Short: o.Short, Set: o.Set})
+	switch {
+	case errors.Is(err, errBusy):
+		reply(w, http.StatusConflict, refusal{Error: err.Error(), Hint: cmp.Or(s.stage.running(), "the server is ending")})
+	case err != nil:
+		answer(w, http.StatusInternalServerError, err)
+	default:
+		reply(w, http.StatusAccepted, struct {
+			ID string `json:"id"`
+		}{id})
+	}
+}
+
+func (l *ExperimentList) has(id string) bool {
+	for _, e := range l.Experiments {
+		if e.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// newID names a run as dyno run does: by the experiment and the time. It must be free.
+func (s *Server) newID(name string) (string, error) {
+	base := name + "-" + time.Now().Format("20060102-150405")
+	for n := 1; n < 100; n++ {
+		id := base
+		if n > 1 {
+			id += "-" + strconv.Itoa(n)
+		}
+		if _, err := s.runs.root.Lstat(filepath.Clean(id)); errors.Is(err, os.ErrNotExist) {
+			return id, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%s: all names are taken", base)
+}
+
+func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	switch err := s.stage.stop(id); {
+	case errors.Is(err, errIdle):
+		answer(w, http.StatusConflict, err)
+	case err != nil:
+		answer(w, http.StatusInternalServerError, err)
+	default:
+		reply(w, http.StatusAccepted, struct {
+			ID string `json:"id"`
+		}{id})
+	}
+}

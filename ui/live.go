@@ -1,0 +1,288 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"dyno/services/events"
+	"dyno/services/events/journal"
+)
+
+// Bounds of what is kept of the run under way; what is older is left out and counted.
+const (
+	keptSeconds = 1800
+	keptTrials  = 1000
+)
+
+// Bounds of the stream.
+const (
+	historyEvents = 2000
+	historyBytes  = 8 << 20
+	queueEvents   = 1000
+	queueBytes    = 4 << 20
+	maxStreams    = 64 // beyond, clients are refused with 503 and come back
+)
+
+// A Live is the run under way, or the last one.
+type Live struct {
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	Experiment string            `json:"experiment"` // its ID
+	Short      bool              `json:"short"`
+	Set        map[string]string `json:"set,omitempty"`
+	StartedAt  time.Time         `json:"started_at"`
+	EndedAt    *time.Time        `json:"ended_at,omitempty"`
+	Stopping   bool              `json:"stopping,omitempty"`
+	Outcome    *Outcome          `json:"outcome,omitempty"` // when it has ended
+	Trial      *Begin            `json:"trial,omitempty"`   // under way
+	Seconds    []Second          `json:"seconds"`           // the latest
+	Trials     []TrialEnd        `json:"trials"`            // the latest
+	Omitted    int               `json:"omitted,omitempty"` // trials before these
+}
+
+// errBusy tells that a run is under way, and errIdle that it is not.
+var (
+	errBusy = errors.New("a run is under way: one at a time, so that they do not measure each other")
+	errIdle = errors.New("this run is not under way")
+)
+
+// A stage is where runs go on, one at a time, watched by any number of clients. What
+// happens changes the state and is published in one step, so that a client that is
+// given the state and the ID of the last event misses nothing.
+type stage struct {
+	hub    *events.Hub
+	runner Runner
+	log    *slog.Logger
+	now    func() time.Time
+	// changed is called when a run has begun or ended.
+	changed func()
+
+	mu        sync.Mutex // guards what follows
+	run       *Live      // nil before the first
+	execution Execution
+	gone      chan struct{} // closed when the run has ended; nil before the first
+	last      string        // the ID of the last event
+	closed    bool
+}
+
+// topic is the hub's only one.
+const topic = "live"
+
+func newStage(runner Runner, log *slog.Logger, changed func()) (*stage, error) {
+	c := events.Defaults()
+	c.Hijack = false // the connection stays the server's, which closes it at the end
+	c.HistoryEvents, c.HistoryBytes = historyEvents, historyBytes
+	c.QueueEvents, c.QueueBytes = queueEvents, queueBytes
+	c.MaxSubscribers, c.MaxPerAddress = maxStreams, maxStreams
+	c.Heartbeat = 15 * time.Second
+	c.Logger = log
+	hub, err := events.New(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{hub: hub, runner: runner, log: log, now: time.Now, changed: changed}
+	// The first event is nobody's: it gives the state an ID from which to go on.
+	s.publish("idle", struct{}{})
+	return s, nil
+}
+
+// publish tells clients. Of a single process a hub with its history in memory refuses
+// nothing that can be encoded.
+func (s *stage) publish(kind string, value any) {
+	data, err := json.Marshal(value)
+	if err == nil {
+		var id string
+		if id, err = s.hub.Publish(context.Background(), events.Update{Topics: []string{topic}, Type: kind, Data: data}); err == nil {
+			s.last = id
+			return
+		}
+	}
+	s.log.Error("event not published", "type", kind, "error", err)
+}
+
+// outline is the run without what has events of its own.
+func (l *Live) outline() Live {
+	o := *l
+	o.Seconds, o.Trials = []Second{}, []TrialEnd{}
+	return o
+}
+
+// start begins a run. It fails with errBusy, or as the Runner does.
+func (s *stage) start(run Live, launch Launch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.run != nil && s.run.Outcome == nil {
+		return errBusy
+	}
+	gone := make(chan struct{})
+	execution, err := s.runner.Start(launch, s.tell)
+	if err != nil {
+		return err
+	}
+	run.StartedAt, run.Seconds, run.Trials = s.now(), []Second{}, []TrialEnd{}
+	s.run, s.execution, s.gone = &run, execution, gone
+	s.changed()
+	s.publish("run", s.run.outline())
+	go func() {
+		outcome := execution.Wait()
+		s.changed()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		ended := s.now()
+		s.run.Outcome, s.run.EndedAt, s.run.Trial = &outcome, &ended, nil
+		s.publish("ended", s.run.outline())
+		close(gone)
+	}()
+	return nil
+}
+
+// tell takes what the run says.
+func (s *stage) tell(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.Begin != nil:
+		s.run.Trial = e.Begin
+		s.publish("begin", e.Begin)
+	case e.Second != nil:
+		if len(s.run.Seconds) == keptSeconds {
+			s.run.Seconds = slices.Delete(s.run.Seconds, 0, 1)
+		}
+		s.run.Seconds = append(s.run.Seconds, *e.Second)
+		s.publish("second", e.Second)
+	case e.End != nil:
+		if len(s.run.Trials) == keptTrials {
+			s.run.Trials = slices.Delete(s.run.Trials, 0, 1)
+			s.run.Omitted++
+		}
+		s.run.Trial = nil
+		s.run.Trials = append(s.run.Trials, *e.End)
+		s.publish("end", e.End)
+	}
+}
+
+// stop ends the run with this ID. It fails with errIdle when that is not under way.
+func (s *stage) stop(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil || s.run.ID != id || s.run.Outcome != nil {
+		return errIdle
+	}
+	if err := s.execution.Stop(); err != nil {
+		return err
+	}
+	if !s.run.Stopping {
+		s.run.Stopping = true
+		s.publish("stopping", s.run.outline())
+	}
+	return nil
+}
+
+// running returns the ID of the run under way, "" for none.
+func (s *stage) running() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil || s.run.Outcome != nil {
+		return ""
+	}
+	return s.run.ID
+}
+
+// close ends the run under way, in order if that takes no longer than patience, and
+// lets no other begin.
+func (s *stage) close(patience time.Duration) {
+	s.mu.Lock()
+	s.closed = true
+	gone, id := s.gone, ""
+	if s.run != nil && s.run.Outcome == nil {
+		id = s.run.ID
+	}
+	s.mu.Unlock()
+	if id == "" {
+		return
+	}
+	s.end(id)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-gone:
+		return
+	case <-timer.C:
+	}
+	s.end(id)
+	<-gone
+}
+
+// end stops a run that may have ended meanwhile.
+func (s *stage) end(id string) {
+	if err := s.stop(id); err != nil && !errors.Is(err, errIdle) {
+		s.log.Error("run not stopped", "run", id, "error", err)
+	}
+}
+
+// present returns the state as an event, and the ID after which the stream goes on.
+func (s *stage) present() (frame []byte, last string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data, err := json.Marshal(struct {
+		Run *Live `json:"run"`
+	}{s.run})
+	if err != nil {
+		return nil, "", err
+	}
+	return journal.AppendFrame(nil, &events.Update{ID: s.last, Type: "state", Data: data}), s.last, nil
+}
+
+// serve streams: first the state, unless the client has it, then what follows.
+func (s *stage) serve(w http.ResponseWriter, r *http.Request) {
+	last := r.Header.Get("Last-Event-ID")
+	if last == "" {
+		frame, id, err := s.present()
+		if err != nil {
+			s.log.Error("state", "error", err)
+			answer(w, http.StatusInternalServerError, err)
+			return
+		}
+		w, last = &preceded{ResponseWriter: w, first: frame}, id
+	}
+	inner := r.Clone(r.Context())
+	inner.URL = &url.URL{Path: "/events", RawQuery: "topic=" + topic}
+	inner.Header = http.Header{"Last-Event-Id": {last}}
+	s.hub.Handler().ServeHTTP(w, inner)
+}
+
+// A preceded response has something before its body, unless it is a refusal.
+type preceded struct {
+	http.ResponseWriter
+	first []byte
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *preceded) WriteHeader(status int) {
+	if status != http.StatusOK {
+		p.first = nil
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (p *preceded) Write(b []byte) (int, error) {
+	if p.first != nil {
+		first := p.first
+		p.first = nil
+		if _, err := p.ResponseWriter.Write(first); err != nil {
+			return 0, err
+		}
+	}
+	return p.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController flush.
+func (p *preceded) Unwrap() http.ResponseWriter { return p.ResponseWriter }

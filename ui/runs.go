@@ -1,0 +1,465 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dyno/rundir"
+)
+
+// Bounds of what is found below a folder. What is beyond is not shown, and the list says
+// so.
+const (
+	maxDepth   = 4 // folders below the one named
+	maxFolders = 40_000
+	maxRuns    = 20_000
+)
+
+// freshFor is how long a look at the folders is good for.
+const freshFor = time.Second
+
+// patience is how long a request waits for a look: then it is answered with what is known.
+const patience = 500 * time.Millisecond
+
+// A State is what can be said of a run in a word.
+type State string
+
+// The states.
+const (
+	Valid      State = "valid"
+	Invalid    State = "invalid"
+	Incomplete State = "incomplete" // also of one that another process is making
+	Broken     State = "broken"
+	Running    State = "running" // started from here
+)
+
+// A Run is a run as lists show it.
+type Run struct {
+	ID         string     `json:"id"`
+	Name       string     `json:"name,omitempty"`
+	Question   string     `json:"question,omitempty"`
+	StartedAt  time.Time  `json:"started_at,omitzero"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	State      State      `json:"state"`
+	Reason     string     `json:"reason,omitempty"` // why it is broken or incomplete
+	Short      bool       `json:"short,omitempty"`
+	Rounds     int        `json:"rounds"`
+	Metric     string     `json:"metric,omitempty"`
+	Variants   []string   `json:"variants"`
+	Flags      int        `json:"flags"`
+	Broken     int        `json:"thresholds_broken"`
+	// Results are the comparisons in the primary metric, without controls; without any,
+	// Figures has the metric of each variant.
+	Results []Result `json:"results"`
+	Figures []Figure `json:"figures"`
+	Report  string   `json:"report,omitempty"` // where its report is
+}
+
+// A Result is a comparison's verdict.
+type Result struct {
+	Base    string          `json:"base"`
+	Variant string          `json:"variant"`
+	Ratio   rundir.Estimate `json:"ratio"`
+	Verdict string          `json:"verdict"`
+}
+
+// A Figure is a variant's estimate of the primary metric.
+type Figure struct {
+	Variant string          `json:"variant"`
+	Figure  rundir.Estimate `json:"figure"`
+}
+
+// shown is how many results or figures a list shows of a run.
+const shown = 4
+
+// A RunList is a part of the runs.
+type RunList struct {
+	Runs        []Run    `json:"runs"`
+	Matched     int      `json:"matched"` // how many there are of what was asked for
+	Total       int      `json:"total"`
+	Pending     int      `json:"pending"`             // folders that are still to be read
+	Truncated   bool     `json:"truncated,omitempty"` // there are more folders than are looked at
+	Experiments []string `json:"experiments"`         // the names, in order
+}
+
+// A filter says which runs are asked for. What is empty asks for all.
+type filter struct {
+	words      []string // in lower case
+	experiment string
+	state      State
+	from, to   time.Time // to is exclusive
+}
+
+func (f *filter) match(e *entry, running string) bool {
+	r := &e.run
+	if f.experiment != "" && r.Name != f.experiment || f.state != "" && stateOf(r, running) != f.state {
+		return false
+	}
+	if !f.from.IsZero() && r.StartedAt.Before(f.from) || !f.to.IsZero() && !r.StartedAt.Before(f.to) {
+		return false
+	}
+	return !slices.ContainsFunc(f.words, func(w string) bool { return !strings.Contains(e.text, w) })
+}
+
+func stateOf(r *Run, running string) State {
+	if r.ID == running {
+		return Running
+	}
+	return r.State
+}
+
+// An entry is a run in the index. It never changes.
+type entry struct {
+	run  Run
+	text string // in lower case, to search
+	stamp
+}
+
+// A stamp tells whether a file is the one that was read.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+func stampOf(i fs.FileInfo) stamp { return stamp{i.ModTime(), i.Size()} }
+
+// An index knows the run folders below one folder. It reads a run.json only when it has
+// changed, and looks for changes when it is asked, once a second at most.
+type index struct {
+	root *os.Root
+	log  *slog.Logger
+
+	mu        sync.Mutex // guards what follows
+	entries   map[string]*entry
+	sorted    []*entry // latest first; nil when it must be made anew
+	looking   chan struct{}
+	looked    time.Time
+	changed   bool // while a look was under way
+	pending   int
+	truncated bool
+	closed    bool
+	looks     sync.WaitGroup
+}
+
+func newIndex(root *os.Root, log *slog.Logger) *index {
+	return &index{root: root, log: log, entries: map[string]*entry{}}
+}
+
+// close waits for a look under way, which ends early.
+func (x *index) close() {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	x.looks.Wait()
+}
+
+// refresh looks at the folders, unless that was done just now. It returns when that is
+// done or has taken too long for whoever waits; the look then goes on.
+func (x *index) refresh(ctx context.Context) {
+	x.mu.Lock()
+	if x.looking == nil {
+		if x.closed || time.Since(x.looked) < freshFor {
+			x.mu.Unlock()
+			return
+		}
+		x.looking = make(chan struct{})
+		x.looks.Go(x.look)
+	}
+	done := x.looking
+	x.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// stale says that something has changed: the next refresh looks again, however soon, and
+// so does a look that has begun before.
+func (x *index) stale() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.looked, x.changed = time.Time{}, true
+}
+
+// look brings the entries up to date.
+func (x *index) look() {
+	for again := true; again; {
+		x.mu.Lock()
+		x.changed = false
+		x.mu.Unlock()
+		x.lookOnce()
+		x.mu.Lock()
+		if again = x.changed && !x.closed; !again {
+			x.looked = time.Now()
+			close(x.looking)
+			x.looking = nil
+		}
+		x.mu.Unlock()
+	}
+}
+
+func (x *index) lookOnce() {
+	found, truncated, err := findRuns(x.root)
+	if err != nil {
+		x.log.Warn("folder of runs", "error", err)
+	}
+	x.mu.Lock()
+	var changed []string
+	for id, s := range found {
+		if e := x.entries[id]; e == nil || e.stamp != s {
+			changed = append(changed, id)
+		}
+	}
+	for id := range x.entries {
+		if _, there := found[id]; !there {
+			delete(x.entries, id)
+			x.sorted = nil
+		}
+	}
+	x.pending, x.truncated = len(changed), truncated
+	x.mu.Unlock()
+	// Names end in times as a rule: the latest first.
+	slices.SortFunc(changed, func(a, b string) int { return strings.Compare(b, a) })
+	for _, id := range changed {
+		e := newEntry(x.root, id)
+		e.stamp = found[id]
+		x.mu.Lock()
+		x.entries[id], x.sorted = e, nil
+		x.pending--
+		closed := x.closed
+		x.mu.Unlock()
+		if closed {
+			return
+		}
+	}
+}
+
+// latestFirst returns all entries. The caller holds mu.
+func (x *index) latestFirst() []*entry {
+	if x.sorted == nil {
+		x.sorted = make([]*entry, 0, len(x.entries))
+		for _, e := range x.entries {
+			x.sorted = append(x.sorted, e)
+		}
+		slices.SortFunc(x.sorted, func(a, b *entry) int {
+			return cmp.Or(b.run.StartedAt.Compare(a.run.StartedAt), strings.Compare(a.run.ID, b.run.ID))
+		})
+	}
+	return x.sorted
+}
+
+// list returns a page of the runs that are asked for.
+func (x *index) list(ctx context.Context, f filter, running string, offset, limit int) RunList {
+	x.refresh(ctx)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := RunList{Runs: []Run{}, Total: len(x.entries), Pending: x.pending, Truncated: x.truncated, Experiments: []string{}}
+	names := map[string]bool{}
+	for _, e := range x.latestFirst() {
+		if e.run.Name != "" && !names[e.run.Name] {
+			names[e.run.Name] = true
+			l.Experiments = append(l.Experiments, e.run.Name)
+		}
+		if !f.match(e, running) {
+			continue
+		}
+		if l.Matched++; l.Matched > offset && len(l.Runs) < limit {
+			r := e.run
+			r.State = stateOf(&r, running)
+			l.Runs = append(l.Runs, r)
+		}
+	}
+	slices.Sort(l.Experiments)
+	return l
+}
+
+// of returns the IDs of an experiment's latest runs, by time, and of all broken ones.
+func (x *index) of(ctx context.Context, experiment string, most int) (ids, broken []string) {
+	x.refresh(ctx)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.latestFirst() {
+		switch {
+		case e.run.State == Broken:
+			broken = append(broken, e.run.ID)
+		case e.run.Name == experiment && len(ids) < most:
+			ids = append(ids, e.run.ID)
+		}
+	}
+	slices.Reverse(ids)
+	return ids, broken
+}
+
+// has tells whether there is a run of this ID.
+func (x *index) has(ctx context.Context, id string) bool {
+	x.mu.Lock()
+	known := x.entries[id] != nil
+	x.mu.Unlock()
+	if known {
+		return true
+	}
+	x.refresh(ctx)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.entries[id] != nil
+}
+
+// findRuns returns the folders that hold a run.json. What lies within one is not looked
+// at, and symbolic links are not followed.
+func findRuns(root *os.Root) (found map[string]stamp, truncated bool, err error) {
+	found = map[string]stamp{}
+	folders := 0
+	var errs []error
+	var below func(dir string, depth int)
+	below = func(dir string, depth int) {
+		names, err := folderNames(root, dir)
+		if err != nil {
+			errs = append(errs, err)
+			return
+		}
+		for _, name := range names {
+			if folders++; folders > maxFolders || len(found) == maxRuns {
+				truncated = true
+				return
+			}
+			id := path.Join(dir, name)
+			if info, err := root.Lstat(path.Join(id, rundir.RunFile)); err == nil {
+				found[id] = stampOf(info)
+			} else if depth < maxDepth {
+				below(id, depth+1)
+			}
+		}
+	}
+	below(".", 1)
+	return found, truncated, errors.Join(errs...)
+}
+
+// folderNames returns the folders in one.
+func folderNames(root *os.Root, dir string) (names []string, err error) {
+	d, err := root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	entries, err := d.ReadDir(maxFolders)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// hold opens a folder in the root and returns a path that means this folder, whatever
+// becomes of its name, until it is released.
+func hold(root *os.Root, id string) (dir string, release func(), err error) {
+	f, err := root.Open(id)
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", f.Fd()), func() { _ = f.Close() }, nil
+}
+
+// held calls a function with a path to a run folder. The function's error names the
+// folder by its ID.
+func held(root *os.Root, id string, fn func(dir string) error) error {
+	dir, release, err := hold(root, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := fn(dir); err != nil {
+		return &renamed{err, dir, id}
+	}
+	return nil
+}
+
+// A renamed error speaks of a path by another name.
+type renamed struct {
+	err      error
+	from, to string
+}
+
+func (r *renamed) Error() string { return strings.ReplaceAll(r.err.Error(), r.from, r.to) }
+func (r *renamed) Unwrap() error { return r.err }
+
+// readRun reads the run.json of a run.
+func readRun(root *os.Root, id string) (run *rundir.Run, err error) {
+	err = held(root, id, func(dir string) error {
+		run, err = rundir.ReadRun(dir)
+		return err
+	})
+	return run, err
+}
+
+// newEntry reads a run for the index.
+func newEntry(root *os.Root, id string) *entry {
+	e := &entry{run: Run{ID: id, State: Broken, Variants: []string{}, Results: []Result{}, Figures: []Figure{}}}
+	run, err := readRun(root, id)
+	if err != nil {
+		e.run.Reason = err.Error()
+	} else {
+		e.run.fill(run)
+	}
+	e.text = strings.ToLower(strings.Join(append([]string{id, e.run.Name, e.run.Question}, e.run.Variants...), "\n"))
+	return e
+}
+
+// fill takes over what lists show.
+func (r *Run) fill(run *rundir.Run) {
+	r.Name, r.Question, r.StartedAt, r.FinishedAt = run.Name, run.Question, run.StartedAt, run.FinishedAt
+	r.Short, r.Rounds, r.Flags = run.Plan.Short, run.Rounds, len(run.Flags)
+	r.Metric = cmp.Or(run.Plan.Metric, "throughput")
+	switch {
+	case !run.Complete:
+		r.State, r.Reason = Incomplete, cmp.Or(run.Reason, "the run did not finish")
+	case !run.Valid:
+		r.State = Invalid
+	default:
+		r.State = Valid
+	}
+	for _, v := range run.Plan.Variants {
+		if v.AliasOf == "" {
+			r.Variants = append(r.Variants, v.Name)
+		}
+	}
+	for _, t := range run.Thresholds {
+		if t.Outcome == rundir.Broken {
+			r.Broken++
+		}
+	}
+	for _, c := range run.Comparisons {
+		if c.Primary && c.Role != rundir.RoleControl && len(r.Results) < shown {
+			r.Results = append(r.Results, Result{c.Base, c.Variant, bare(c.Ratio), c.Verdict})
+		}
+	}
+	for _, v := range run.Variants {
+		if e := v.Intervals[r.Metric]; e.Estimate != nil && slices.Contains(r.Variants, v.Name) && len(r.Results) == 0 && len(r.Figures) < shown {
+			r.Figures = append(r.Figures, Figure{v.Name, bare(e)})
+		}
+	}
+}
+
+// bare is an estimate without the trials' values: there may be thousands of runs.
+func bare(e rundir.Estimate) rundir.Estimate {
+	e.Values = nil
+	return e
+}

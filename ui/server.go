@@ -1,0 +1,238 @@
+package ui
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// Bounds of requests.
+const (
+	headerTimeout = 5 * time.Second
+	bodyTimeout   = 10 * time.Second
+	answerTimeout = time.Minute // of an answer but a stream, from the request on
+	maxHeader     = 16 << 10
+	maxBody       = 64 << 10
+	// heavy is how many requests that read whole runs are answered at once; others wait.
+	heavy = 2
+)
+
+// A Server shows runs. Its methods may be called from any goroutine, Listen and Serve
+// once each.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	guard   *guard
+	runs    *index
+	library *library
+	stage   *stage
+	heavy   chan struct{} // holds one for each that is answered
+
+	listener net.Listener
+	server   *http.Server
+}
+
+// New checks cfg, opens the folders and returns a server that is not listening. The error
+// lists every fault of cfg, or says which folder cannot be opened. Who does not call Serve
+// calls Close.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: cfg, log: cfg.Logger, guard: newGuard(), library: &library{dir: cfg.Experiments}, heavy: make(chan struct{}, heavy)}
+	root, err := openRoot("runs", cfg.Runs)
+	if err != nil {
+		return nil, err
+	}
+	s.runs = newIndex(root, s.log)
+	if cfg.Experiments != "" {
+		s.library.root, err = openRoot("experiments", cfg.Experiments)
+	}
+	if err == nil {
+		s.stage, err = newStage(cfg.Runner, s.log, s.runs.stale)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	handler, err := s.routes()
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.server = &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// Listen opens the listener; then URL is known.
+func (s *Server) Listen() error {
+	at, err := parseListen(s.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	l, err := net.Listen("tcp", at.String())
+	if err != nil {
+		return err
+	}
+	bound, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil || !bound.Addr().IsLoopback() {
+		return errors.Join(fmt.Errorf("listen: %s is no loopback address", l.Addr()), err, l.Close())
+	}
+	s.listener = l
+	s.guard.listening(bound)
+	return nil
+}
+
+// URL is where the page is, with the token: for the eyes of the user only. "" before
+// Listen.
+func (s *Server) URL() string {
+	if s.listener == nil {
+		return ""
+	}
+	return "http://" + s.listener.Addr().String() + "/#token=" + string(s.guard.token)
+}
+
+// Serve answers until ctx ends. It calls Listen unless that has been done. At the end it
+// ends the run under way and Close is called.
+func (s *Server) Serve(ctx context.Context) error {
+	if s.listener == nil {
+		if err := s.Listen(); err != nil {
+			return errors.Join(err, s.Close())
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Serve(s.listener) }()
+	// The first look takes a while where there are many runs.
+	go s.runs.refresh(ctx)
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+	}
+	// Whoever follows the run sees how it ends.
+	s.stage.close(s.cfg.StopTimeout)
+	err = errors.Join(err, s.Close())
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Close ends everything at once, and frees what New and Listen opened.
+func (s *Server) Close() error {
+	var errs []error
+	if s.stage != nil {
+		s.stage.close(0)
+		errs = append(errs, s.stage.hub.Close())
+	}
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
+	}
+	if s.listener != nil {
+		s.listener.Close()
+	}
+	s.runs.close()
+	errs = append(errs, s.runs.root.Close())
+	if s.library.root != nil {
+		errs = append(errs, s.library.root.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// routes are all paths there are. What is below /api wants the token, but for reports,
+// which want their key.
+func (s *Server) routes() (http.Handler, error) {
+	files, err := fs.Sub(assets, "assets")
+	if err != nil {
+		return nil, err
+	}
+	api := http.NewServeMux()
+	api.HandleFunc("GET /api/runs", s.serveRuns)
+	api.HandleFunc("POST /api/runs", s.serveStart)
+	api.HandleFunc("GET /api/runs/{id}", s.serveRun)
+	api.HandleFunc("POST /api/runs/{id}/stop", s.serveStop)
+	api.HandleFunc("GET /api/diff", s.serveDiff)
+	api.HandleFunc("GET /api/history", s.serveHistory)
+	api.HandleFunc("GET /api/experiments", s.serveExperiments)
+	api.HandleFunc("GET /api/live", s.stage.serve)
+	api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusNotFound, errors.New("there is nothing here"))
+	})
+
+	mux := http.NewServeMux()
+	for _, name := range []string{"ui.js", "ui.css"} {
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, name) })
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, "page.html") })
+	mux.HandleFunc("GET /api/runs/{id}/report.html", s.serveReport)
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		if !s.guard.knows(r) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			answer(w, http.StatusUnauthorized, errors.New("the token is missing, or of an earlier start"))
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		headers(w.Header())
+		if err := s.guard.refuses(r); err != nil {
+			answer(w, http.StatusForbidden, err)
+			return
+		}
+		if r.URL.Path != "/api/live" { // the hub sets deadlines of its own
+			control := http.NewResponseController(w)
+			_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // of a connection that is gone
+			_ = control.SetWriteDeadline(time.Now().Add(answerTimeout))
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		mux.ServeHTTP(w, r)
+	}), nil
+}
+
+// A refusal is an answer that is an error.
+type refusal struct {
+	Error  string  `json:"error"`
+	Hint   string  `json:"hint,omitempty"`
+	Faults []Fault `json:"faults,omitempty"`
+}
+
+func answer(w http.ResponseWriter, status int, err error) {
+	reply(w, status, refusal{Error: err.Error()})
+}
+
+// reply answers with JSON. A client that has gone needs none.
+func reply(w http.ResponseWriter, status int, value any) {
+	b, err := json.Marshal(value)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}
+
+// inFolder is a path of this process for an ID, which is a path below a folder.
+func inFolder(folder, id string) string { return filepath.Join(folder, filepath.FromSlash(id)) }
+
+// gone tells whether an error is that of what is not there.
+func gone(err error) bool { return errors.Is(err, os.ErrNotExist) }
