@@ -36,16 +36,19 @@ The URL that it prints holds a token: whoever has it may start programs here.`,
   dyno ui --runs nightly --experiments experiments --listen 127.0.0.1:7071`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("runs") { // a folder that was named should be there
-				if err := os.MkdirAll(c.Runs, 0o755); err != nil {
-					return err
-				}
-			}
 			program, err := os.Executable()
 			if err != nil {
 				return err
 			}
 			c.Runner = launcher{program}
+			if err := c.Validate(); err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			if !cmd.Flags().Changed("runs") { // a folder that was named should be there
+				if err := os.MkdirAll(c.Runs, 0o755); err != nil {
+					return err
+				}
+			}
 			c.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
 			s, err := ui.New(c)
 			if err != nil {
