@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/report/html"
 	"dyno/ui"
 )
 
@@ -40,7 +41,7 @@ The URL that it prints holds a token: whoever has it may start programs here.`,
 			if err != nil {
 				return err
 			}
-			c.Runner = launcher{program}
+			c.Runner, c.Report = launcher{program}, html.Write
 			if err := c.Validate(); err != nil {
 				return &failure{exitUsage, err, ""}
 			}

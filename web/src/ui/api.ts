@@ -1,0 +1,216 @@
+// The server's API, as package ui documents it. The token comes with the address that
+// dyno ui prints, and stays in this tab.
+
+import type { Estimate, Flag, Quantiles, Run as Document } from "../document";
+
+export type { Document };
+
+export type State = "valid" | "invalid" | "incomplete" | "broken" | "running";
+export const states: State[] = ["valid", "invalid", "incomplete", "broken", "running"];
+
+export interface Run {
+  id: string;
+  name?: string;
+  question?: string;
+  started_at?: string;
+  finished_at?: string;
+  state: State;
+  reason?: string;
+  short?: boolean;
+  rounds: number;
+  metric?: string;
+  variants: string[];
+  flags: number;
+  thresholds_broken: number;
+  results: { base: string; variant: string; ratio: Estimate; verdict: string }[];
+  figures: { variant: string; figure: Estimate }[];
+  report?: string;
+}
+
+export interface RunList {
+  runs: Run[];
+  matched: number;
+  total: number;
+  pending: number;
+  truncated?: boolean;
+  experiments: string[];
+}
+
+export interface Fault {
+  line?: number;
+  column?: number;
+  field?: string;
+  problem: string;
+  hint?: string;
+}
+
+export interface Experiment {
+  id: string;
+  name?: string;
+  question?: string;
+  variants: string[];
+  variables?: Record<string, string>;
+  rounds: number;
+  load_seconds: number;
+  short?: { rounds: number; load_seconds: number };
+  warnings: Fault[];
+  faults: Fault[];
+}
+
+export interface ExperimentList {
+  experiments: Experiment[];
+  truncated?: boolean;
+  startable: boolean;
+}
+
+export interface Summary {
+  name: string;
+  started_at: string;
+  dyno_version?: string;
+  complete: boolean;
+  valid: boolean;
+  rounds: number;
+}
+
+export interface Difference {
+  caveat: string;
+  old: Summary;
+  new: Summary;
+  metric: string;
+  margin: number;
+  only_old?: string[];
+  only_new?: string[];
+  disparities: { where: string; variant?: string; what: string; old: string; new: string }[] | null;
+  comparisons: {
+    variant: string;
+    metric: string;
+    primary?: boolean;
+    old: Estimate;
+    new: Estimate;
+    ratio: Estimate;
+    p?: number;
+    adjusted_p?: number;
+    equivalence?: Estimate;
+    detectable?: number;
+    verdict: string;
+    detail?: string;
+  }[];
+  notes?: string[];
+}
+
+export interface Series {
+  variant: string;
+  points: { run: number; figure: Estimate; left_out?: string }[];
+  compared: number;
+  changes: { run: number; before: number; after: number; relative?: number; p: number; new_machine?: boolean; new_dyno?: boolean }[];
+  detail?: string;
+}
+
+export interface Past {
+  experiments: { name: string; plan: string; metric: string; runs: { dir: string; started_at: string; rounds: number; dyno_version?: string; machine?: string }[]; series: Series[] }[];
+  unreadable?: { dir: string; problem: string }[];
+}
+
+export interface Begin {
+  number: number;
+  of?: number;
+  round: number;
+  rounds: number;
+  variant: string;
+  purpose?: string;
+  rate_per_second?: number;
+}
+
+export interface Latency {
+  p50_seconds: number;
+  p90_seconds?: number;
+  p99_seconds?: number;
+  p999_seconds?: number;
+  max_seconds: number;
+}
+
+export interface Second {
+  at: string;
+  trial: number;
+  trial_seconds: number;
+  length_seconds: number;
+  throughput_per_second: number;
+  failed: number;
+  latency?: Record<string, Latency>;
+}
+
+export interface TrialEnd {
+  number: number;
+  round: number;
+  variant: string;
+  purpose?: string;
+  complete: boolean;
+  error?: string;
+  throughput_per_second?: number;
+  failed: number;
+  latency: Quantiles;
+  clock: string;
+  flags: Flag[] | null;
+}
+
+export interface Live {
+  id: string;
+  name: string;
+  experiment: string;
+  short: boolean;
+  set?: Record<string, string>;
+  started_at: string;
+  ended_at?: string;
+  stopping?: boolean;
+  outcome?: { code: number; message?: string };
+  trial?: Begin;
+  seconds: Second[];
+  trials: TrialEnd[];
+  omitted?: number;
+}
+
+/** An answer that is an error. */
+export class Refused extends Error {
+  constructor(readonly status: number, message: string, readonly hint = "", readonly faults: Fault[] = []) {
+    super(message);
+  }
+}
+
+const kept = "dyno.token";
+
+/** Takes the token out of the address, where it would be seen and kept. */
+export function takeToken(): void {
+  const found = /^#token=([\w-]+)$/.exec(location.hash);
+  if (!found) return;
+  sessionStorage.setItem(kept, found[1]!);
+  history.replaceState(null, "", location.pathname);
+}
+
+export function setToken(token: string): void {
+  sessionStorage.setItem(kept, token);
+}
+
+export function authorization(): Record<string, string> {
+  return { Authorization: `Bearer ${sessionStorage.getItem(kept) ?? ""}` };
+}
+
+export async function call<T>(method: "GET" | "POST", path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const options: RequestInit = { method, headers: { ...authorization(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) } };
+  if (body !== undefined) options.body = JSON.stringify(body);
+  if (signal) options.signal = signal;
+  const response = await fetch(path, options);
+  const text = await response.text();
+  if (response.ok) return JSON.parse(text) as T;
+  throw refused(response.status, text);
+}
+
+export function refused(status: number, text: string): Refused {
+  try {
+    const { error, hint, faults } = JSON.parse(text) as { error: string; hint?: string; faults?: Fault[] };
+    return new Refused(status, error, hint, faults);
+  } catch {
+    return new Refused(status, text.trim() || String(status));
+  }
+}
+
+export const pathOf = (id: string) => `/api/runs/${encodeURIComponent(id)}`;

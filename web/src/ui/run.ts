@@ -1,0 +1,52 @@
+import { h, type Child } from "../dom";
+import type { Key } from "../i18n";
+import { comparisons, ladder, verdict } from "../report/comparison";
+import type { Context } from "../report/context";
+import { figures } from "../report/figures";
+import { claims, environment, notes, reproduce, thresholds } from "../report/outcomes";
+import { validity } from "../report/validity";
+import { sentences } from "../report/verdict";
+import { call, pathOf, type Document, type RunList } from "./api";
+import { historyPage, link, type App, type Page } from "./app";
+import { state } from "./runs";
+
+const mostSentences = 3;
+
+/** A run as run.json has it; curves, time lines and profiles are in its report. */
+export async function run(app: App, id: string): Promise<Page> {
+  const { t } = app;
+  const [doc, list] = await Promise.all([
+    call<Document>("GET", pathOf(id), undefined, app.signal),
+    call<RunList>("GET", `/api/runs?limit=500&query=${encodeURIComponent(id)}`, undefined, app.signal),
+  ]);
+  const entry = list.runs.find((r) => r.id === id);
+  const c: Context = {
+    doc: { version: 1, run: doc }, t: t.report, redraws: [], ends: [],
+    chosen: { language: t.language, theme: "auto", hidden: new Set(), search: "" },
+  };
+  app.left(() => c.ends.forEach((end) => end()));
+  const section = (key: Key, make: (c: Context) => Child[]): Child => {
+    const box = h("section", {}, h("h2", {}, t.report(key)), make(c));
+    return box.childNodes.length > 1 ? box : null;
+  };
+  const said = sentences(c);
+  return { title: id, content: [
+    doc.question && h("p", { class: "question" }, doc.question),
+    h("p", {}, entry && state(app, entry), " ", t.instant(doc.started_at)),
+    said.slice(0, mostSentences).map((s) => h("p", { class: "sentence" }, s.text, " ", (s.verdict === "better" || s.verdict === "worse") && verdict(c, s.verdict), s.behind && h("span", { class: "hint" }, ` (${s.behind})`))),
+    h("p", { class: "actions" },
+      entry?.report && h("a", { href: entry.report, target: "_blank", rel: "noopener", class: "action" }, t("run.report")),
+      entry?.state === "running" && link("#/live", t("run.follow")),
+      link(historyPage(doc.name), t("run.history"))),
+    !doc.complete && doc.reason && h("p", { class: "alarm" }, t("run.incomplete", { reason: doc.reason })),
+    section("section.validity", validity),
+    section("section.comparison", comparisons),
+    section("section.ladder", ladder),
+    section("section.figures", figures),
+    section("section.thresholds", thresholds),
+    section("section.claims", claims),
+    section("section.environment", environment),
+    section("section.reproduce", reproduce),
+    section("section.notes", notes),
+  ] };
+}
