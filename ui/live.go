@@ -77,7 +77,9 @@ const topic = "live"
 
 func newStage(runner Runner, log *slog.Logger, changed func()) (*stage, error) {
 	c := events.Defaults()
-	c.Hijack = false // the connection stays the server's, which closes it at the end
+	// The connection stays the server's, which writes the state to it and closes it at the
+	// end.
+	c.Hijack, c.EventLoop = false, false
 	c.HistoryEvents, c.HistoryBytes = historyEvents, historyBytes
 	c.QueueEvents, c.QueueBytes = queueEvents, queueBytes
 	c.MaxSubscribers, c.MaxPerAddress = maxStreams, maxStreams

@@ -153,9 +153,10 @@ func (b *bed) do(r *http.Request) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// get reads an answer that must be good.
+// get reads an answer that must be good, of the folders as they are now.
 func get[T any](b *bed, path string) (value T) {
 	b.t.Helper()
+	b.fresh()
 	status, text := b.do(b.request("GET", path, ""))
 	if status != http.StatusOK {
 		b.t.Fatalf("%s: %d %s", path, status, text)

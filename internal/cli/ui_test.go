@@ -224,14 +224,14 @@ func fed(t *testing.T, play func(*feed)) (events []ui.Event) {
 }
 
 func TestFeed(t *testing.T) {
-	trial3 := &rundir.Trial{Number: 3, Round: 1, Variant: "v", Complete: true, Counts: rundir.Counts{Sent: 9, OK: 7}, Flags: []rundir.Flag{{Kind: "steal", Detail: "<b>"}}}
+	trial3 := &rundir.Trial{Number: 3, Round: 1, Variant: "v", Complete: true, Counts: rundir.Counts{Sent: 9, OK: 7}}
 	half := 500 * time.Millisecond
 	events := fed(t, func(f *feed) {
 		f.Begin(trial.Planned{Number: 3, Of: 4, Round: 1, Rounds: 2, Variant: "v", Purpose: rundir.PurposeProbe, Rate: 50, Width: 1})
 		f.Interval(engine.Interval{Length: half, Completed: 10})
 		f.Interval(intervalOf(half, half, 20, 1, 200))
 		f.Interval(intervalOf(2*half, half/2, 5, 0, 5))
-		f.End(trial3)
+		f.End(trial3, []rundir.Flag{{Kind: "steal", Detail: "<b>"}})
 	})
 	if len(events) != 4 {
 		t.Fatalf("%+v", events)
@@ -252,7 +252,7 @@ func TestFeed(t *testing.T) {
 	if e := events[3].End; e == nil || e.Failed != 2 || len(e.Flags) != 1 || e.Flags[0].Detail != "<b>" || e.Clock != "response" {
 		t.Errorf("%+v", e)
 	}
-	if events := fed(t, func(f *feed) { f.End(&rundir.Trial{Streams: &rundir.Streams{Delivery: rundir.Quantiles{Count: 4}}}) }); events[0].End.Clock != "delivery" || events[0].End.Latency.Count != 4 {
+	if events := fed(t, func(f *feed) { f.End(&rundir.Trial{Streams: &rundir.Streams{Delivery: rundir.Quantiles{Count: 4}}}, nil) }); events[0].End.Clock != "delivery" || events[0].End.Latency.Count != 4 {
 		t.Errorf("%+v", events[0].End)
 	}
 }
