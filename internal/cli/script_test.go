@@ -148,7 +148,7 @@ func awaitAnswer(address, text string, pattern *regexp.Regexp) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s: no answer like %s; the last one was %s, %v", address, pattern, body, err)
+			return errors.Join(fmt.Errorf("%s: no answer like %s; the last one was %s", address, pattern, body), err)
 		}
 	}
 }
