@@ -258,17 +258,14 @@ func (p *part) hear() (partReport, error) {
 	return r, nil
 }
 
-// fault returns why a part failed, if it says so at once.
+// fault returns why a part failed, if it has said so. It has no more to do.
 func (p *part) fault() error {
-	if err := p.input.Close(); err != nil {
-		return nil // it is gone, and has said why, or cannot any more
-	}
+	_ = p.input.Close() // if it fails, the part is gone already, and may have said why
 	for {
-		r, err := p.hear()
-		if r.Failed != "" {
+		switch r, err := p.hear(); {
+		case r.Failed != "":
 			return err
-		}
-		if err != nil || r.Result != nil {
+		case err != nil, r.Result != nil:
 			return nil
 		}
 	}
