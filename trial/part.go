@@ -249,26 +249,28 @@ func (p *part) hear() (partReport, error) {
 	if err == nil {
 		err = json.Unmarshal(line, &r)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return r, fmt.Errorf("a process that carries a part of the load: %w", err)
-	case r.Failed != "":
-		return r, fmt.Errorf("a process that carries a part of the load: %s", r.Failed)
 	}
-	return r, nil
+	return r, r.failure()
+}
+
+// failure is what a part says has gone wrong, or nil.
+func (r *partReport) failure() error {
+	if r.Failed == "" {
+		return nil
+	}
+	return fmt.Errorf("a process that carries a part of the load: %s", r.Failed)
 }
 
 // fault returns why a part failed, if it has said so. It has no more to do.
 func (p *part) fault() error {
 	_ = p.input.Close() // if it fails, the part is gone already, and may have said why
-	for {
-		switch r, err := p.hear(); {
-		case r.Failed != "":
-			return err
-		case err != nil, r.Result != nil:
-			return nil
-		}
+	r, err := p.hear()
+	for err == nil && r.Result == nil {
+		r, err = p.hear()
 	}
+	return r.failure()
 }
 
 // result waits for what the part saw, and for its end.
