@@ -275,6 +275,15 @@ func TestLoadShowsStalls(t *testing.T) {
 	}
 }
 
+// A load's time lines go by the clock of its loop.
+func TestMainClock(t *testing.T) {
+	for loop, want := range map[string]string{"open": "response", "closed": "service", "stream": "delivery"} {
+		if got := mainClock(loop); got != want || !slices.Contains(clocks[:], got) {
+			t.Errorf("%s: %s, want %s, and a clock that is drawn", loop, got, want)
+		}
+	}
+}
+
 func near(a, b Numbers) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*math.Max(1, math.Abs(y)) })
 }

@@ -106,7 +106,7 @@ func worse(c rundir.Check, than float64) bool {
 }
 
 // clocks are those whose percentiles are drawn.
-var clocks = [...]string{"response", "service", "send_lag"}
+var clocks = [...]string{"response", "service", "send_lag", "delivery", "event_gap"}
 
 // mostCurves bounds what a page draws; more are no longer told apart.
 const mostCurves = 600
@@ -235,10 +235,7 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 	if room == 0 {
 		return r
 	}
-	clock := "service"
-	if loop == "open" {
-		clock = "response"
-	}
+	clock := mainClock(loop)
 	line := &Timeline{Trial: t.Number, Load: load(intervals, clock, room), Heat: heat(intervals, clock, min(room, mostColumns))}
 	series, err := t.Series()
 	if err != nil {
@@ -251,6 +248,17 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 		r.timeline = line
 	}
 	return r
+}
+
+// mainClock is the one that a load's latency goes by: of a stream, that of its events.
+func mainClock(loop string) string {
+	switch loop {
+	case "open":
+		return "response"
+	case "stream":
+		return "delivery"
+	}
+	return "service"
 }
 
 // curve makes the percentiles of a histogram.

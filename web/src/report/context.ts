@@ -38,13 +38,10 @@ export function isProgram(c: Context): boolean {
   return c.doc.run.plan.protocol === "program";
 }
 
-export function isOpen(c: Context): boolean {
-  return planned(c)[0]?.loop === "open" || c.doc.run.plan.loop === "open";
-}
-
-/** The clock that a load's latency goes by. */
+/** The clock that a load's latency goes by: of a stream, that of its events. */
 export function mainClock(c: Context): string {
-  return isOpen(c) ? "response" : "service";
+  const loop = planned(c)[0]?.loop || c.doc.run.plan.loop;
+  return loop === "open" ? "response" : loop === "stream" ? "delivery" : "service";
 }
 
 /** A variant's figure in a metric with its interval. */

@@ -42,7 +42,7 @@ function load(c: Context): Child {
     if (values.size === 1 && first) parts.push(first);
   };
   if (!isProgram(c)) {
-    common((v) => t(v.loop === "open" ? "loop.open" : "loop.closed"));
+    common((v) => t.maybe(`loop.${v.loop}`, v.loop));
     common((v) => (v.rate_per_second === undefined ? "" : t("load.rate", { rate: v.rate_per_second })));
     common((v) => t.plural("n.connections", v.connections));
     common((v) => (v.window_seconds > 0 ? t("load.window", { time: tick(times, v.window_seconds) }) : ""));
