@@ -277,9 +277,14 @@ func TestLoadShowsStalls(t *testing.T) {
 
 // A load's time lines go by the clock of its loop.
 func TestMainClock(t *testing.T) {
-	for loop, want := range map[string]string{"open": "response", "closed": "service", "stream": "delivery"} {
-		if got := mainClock(loop); got != want || !slices.Contains(clocks[:], got) {
-			t.Errorf("%s: %s, want %s, and a clock that is drawn", loop, got, want)
+	published := []hist.Interval{{Tag: "response"}, {Tag: "delivery"}}
+	for _, c := range []struct {
+		loop      string
+		intervals []hist.Interval
+		want      string
+	}{{"open", published[:1], "response"}, {"closed", published[:1], "service"}, {"stream", published[1:], "delivery"}, {"open", published, "delivery"}} {
+		if got := mainClock(c.loop, c.intervals); got != c.want || !slices.Contains(clocks[:], got) {
+			t.Errorf("%s: %s, want %s, and a clock that is drawn", c.loop, got, c.want)
 		}
 	}
 }

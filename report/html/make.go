@@ -235,7 +235,7 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 	if room == 0 {
 		return r
 	}
-	clock := mainClock(loop)
+	clock := mainClock(loop, intervals)
 	line := &Timeline{Trial: t.Number, Load: load(intervals, clock, room), Heat: heat(intervals, clock, min(room, mostColumns))}
 	series, err := t.Series()
 	if err != nil {
@@ -250,13 +250,14 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 	return r
 }
 
-// mainClock is the one that a load's latency goes by: of a stream, that of its events.
-func mainClock(loop string) string {
-	switch loop {
-	case "open":
-		return "response"
-	case "stream":
+// mainClock is the one that a load's latency goes by: where there are subscribers, that
+// of their events, whatever publishes them.
+func mainClock(loop string, intervals []hist.Interval) string {
+	switch {
+	case slices.ContainsFunc(intervals, func(i hist.Interval) bool { return i.Tag == "delivery" }):
 		return "delivery"
+	case loop == "open":
+		return "response"
 	}
 	return "service"
 }

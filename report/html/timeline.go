@@ -55,7 +55,12 @@ func load(intervals []hist.Interval, clock string, room int) *Grid {
 		p50.Mean = append(p50.Mean, quantile(h, 0.5, 2))
 		p99.Mean = append(p99.Mean, quantile(h, 0.99, 100))
 	}
-	g.Lines = append(g.Lines, rate.tidy(), p50, p99)
+	g.Lines = append(g.Lines, rate.tidy())
+	for _, l := range []Line{p50, p99} {
+		if slices.ContainsFunc(l.Mean, func(v float64) bool { return !math.IsNaN(v) }) { // else too few values for it
+			g.Lines = append(g.Lines, l)
+		}
+	}
 	if fails {
 		g.Lines = append(g.Lines, failures)
 	}

@@ -38,10 +38,11 @@ export function isProgram(c: Context): boolean {
   return c.doc.run.plan.protocol === "program";
 }
 
-/** The clock that a load's latency goes by: of a stream, that of its events. */
+/** The clock that a load's latency goes by: where there are subscribers, that of their
+ * events, whatever publishes them. */
 export function mainClock(c: Context): string {
-  const loop = planned(c)[0]?.loop || c.doc.run.plan.loop;
-  return loop === "open" ? "response" : loop === "stream" ? "delivery" : "service";
+  if ((c.doc.curves ?? []).some((x) => x.clock === "delivery")) return "delivery";
+  return (planned(c)[0]?.loop || c.doc.run.plan.loop) === "open" ? "response" : "service";
 }
 
 /** A variant's figure in a metric with its interval. */
