@@ -31,6 +31,11 @@ python3-pip      pip3         tests of the event hub with the package httpx-sse
 chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource
 '
 
+# What observes the kernel needs its tracing files, which not every machine has mounted.
+if [ "$(id -u)" -eq 0 ] && [ -d /sys/kernel/tracing ] && [ ! -e /sys/kernel/tracing/events ]; then
+	mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null || echo "setup: tracefs cannot be mounted: tests of accepts and perf events are skipped or fail"
+fi
+
 missing=() uses=()
 while read -r package command use; do
 	[ -n "$package" ] || continue
