@@ -1,33 +1,63 @@
 #!/usr/bin/env bash
-# Re-run report R1 in full and write docs/reports/R1.md from the run folders (below
-# $RUNS, by default runs/), and docs/reports/R1-explain.md, which says why the relay's
-# models differ. Takes about half an hour on two CPUs, which should have
-# nothing else to do. A run that is complete already is not repeated; an interrupted
-# one is gone on with.
+# Re-run published reports in full, by default all, and write for each docs/reports/NAME.md
+# from the run folders (below $RUNS, by default runs/), and docs/reports/NAME-explain.md,
+# which says why variants differ:
+#
+#   scripts/reports.sh [R1] [R4]
+#
+# Each takes about half an hour on two CPUs, which should have nothing else to do. A run
+# that is complete already is not repeated; an interrupted one is gone on with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-runs}
 go build -trimpath -o bin/dyno ./cmd/dyno
 
-# run NAME FILE: exit code 4 says that the machine was too busy; the report says so too.
+# run NAME: exit code 4 says that the machine was too busy; the report says so too.
 run() {
 	local folder=$runs/$1 code=0
 	if [ ! -e "$folder/run.json" ]; then
-		./bin/dyno run -o "$folder" "$2" || code=$?
+		./bin/dyno run -o "$folder" "experiments/reports/$1.yaml" || code=$?
 	elif ! grep -q '"complete": true' "$folder/run.json"; then
 		./bin/dyno run --resume "$folder" || code=$?
 	fi
 	[ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
 }
 
-names=(R1-concurrency-models R1-switch R1-stack R1-units R1-pinning R1-locks R1-io)
-folders=()
-for name in "${names[@]}"; do
-	run "$name" "experiments/reports/$name.yaml"
-	folders+=("$runs/$name")
+# report NAME EXPERIMENT...: the experiments' reports in one document.
+report() {
+	local name=$1 folders=()
+	shift
+	for experiment in "$@"; do
+		run "$experiment"
+		folders+=("$runs/$experiment")
+	done
+	mkdir -p docs/reports
+	./bin/dyno report --format markdown "${folders[@]}" >"docs/reports/$name.md"
+	echo "docs/reports/$name.md"
+}
+
+# explain NAME EXPERIMENT
+explain() {
+	run "$2"
+	./bin/dyno explain --format markdown --top 15 "$runs/$2" >"docs/reports/$1-explain.md"
+	echo "docs/reports/$1-explain.md"
+}
+
+for name in "${@:-R1 R4}"; do
+	for one in $name; do
+		case $one in
+		R1)
+			report R1 R1-concurrency-models R1-switch R1-stack R1-units R1-pinning R1-locks R1-io
+			explain R1 R1-explain
+			;;
+		R4)
+			report R4 R4-sse-ladder R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive
+			explain R4 R4-sse-ladder
+			;;
+		*)
+			echo "reports: there is no report $one: want R1 or R4" >&2
+			exit 2
+			;;
+		esac
+	done
 done
-mkdir -p docs/reports
-./bin/dyno report --format markdown "${folders[@]}" >docs/reports/R1.md
-run R1-explain experiments/reports/R1-explain.yaml
-./bin/dyno explain --format markdown --top 15 "$runs/R1-explain" >docs/reports/R1-explain.md
-echo "docs/reports/R1.md docs/reports/R1-explain.md"
