@@ -51,7 +51,7 @@ for name in "${@:-R1 R4}"; do
 			explain R1 R1-explain
 			;;
 		R4)
-			report R4 R4-sse-ladder R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive
+			report R4 R4-sse-ladder R4-publishers R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive
 			explain R4 R4-sse-ladder
 			;;
 		*)
