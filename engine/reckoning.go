@@ -176,26 +176,7 @@ func (w *worker) reckon(sources map[int][]source, interrupted bool) {
 // sum adds the accounts of a worker's members, which are closed, to the result's.
 func (w *worker) sum(r *Streams, sources map[uint32]source) {
 	a := &w.audience
-	o := &a.streams
-	r.Opened += o.Opened
-	r.Failed += o.Failed
-	r.Reconnects += o.Reconnects
-	r.Ended += o.Ended
-	r.Broken += o.Broken
-	r.Closed += o.Closed
-	r.Peak += o.Peak
-	r.Delivered += o.Delivered
-	r.DeliveredBytes += o.DeliveredBytes
-	r.AllDelivered += o.AllDelivered
-	r.Gaps += o.Gaps
-	r.Unstamped += o.Unstamped
-	r.Untracked += o.Untracked
-	r.Uncertain += o.Uncertain
-	r.Pending += o.Pending
-	r.Slow.Opened += o.Slow.Opened
-	r.Slow.Ended += o.Slow.Ended
-	r.Slow.Delivered += o.Slow.Delivered
-	r.Slow.Gaps += o.Slow.Gaps
+	r.add(&a.streams)
 	r.Slow.Announced += a.slow.announced
 	r.Slow.Missing += a.slow.lost
 	for err, n := range a.failures {
