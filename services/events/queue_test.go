@@ -115,7 +115,10 @@ func TestHistoryIsNoQueue(t *testing.T) {
 				b.say("t", fmt.Sprint(i))
 			}
 			s := b.subscribe("topic=t&lastEventID=earliest").begun()
-			for i := range 20 {
+			b.say("t", "20")
+			b.say("t", "21") // and its queue is full, but not too full
+			b.say("other", "")
+			for i := range 22 {
 				time.Sleep(time.Second)
 				s.want(event{Data: fmt.Sprint(i)})
 			}
@@ -465,6 +468,19 @@ func TestLimits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestForgotten: nothing is left of subscribers that have gone.
+func TestForgotten(t *testing.T) {
+	b := serving(t, func(c *Config) { c.SubscriberKey = hs256() })
+	for range 3 {
+		b.subscribe("topic=a&topic=/{x}", "Authorization: Bearer "+grant(t, "subscribe", "b")).begun()
+	}
+	b.subscribe("") // refused
+	b.end()
+	if b.places != 0 || len(b.addresses) != 0 || len(b.active) != 0 || len(b.Hub.selectors.used) != 0 {
+		t.Errorf("left: %d places, %v, %v, %v", b.places, b.addresses, b.active, b.Hub.selectors.used)
 	}
 }
 

@@ -56,7 +56,6 @@ var (
 	bucketEntries = []byte("entries")
 	bucketState   = []byte("state")
 	keyEpoch      = []byte("epoch")
-	keyHead       = []byte("head")
 	keyFormat     = []byte("format")
 )
 
@@ -98,9 +97,8 @@ func (l *Log) load(c journal.Config) error {
 			return fmt.Errorf("has format %q, want %q", found, format)
 		}
 		c.Epoch, c.Head = string(state.Get(keyEpoch)), 0
-		if head := state.Get(keyHead); len(head) == 8 {
-			c.Head = binary.BigEndian.Uint64(head)
-		}
+		// There is a first entry if there ever was one: entries leave the file only with
+		// a batch of new ones.
 		first, _ := entries.Cursor().First()
 		if len(first) == 8 {
 			c.Head = binary.BigEndian.Uint64(first) - 1
@@ -216,7 +214,7 @@ func (l *Log) commit(batch []*request) {
 	seq := l.journal.Head()
 	oldest := l.journal.Oldest()
 	err := l.db.Update(func(tx *bbolt.Tx) error {
-		entries, state := tx.Bucket(bucketEntries), tx.Bucket(bucketState)
+		entries := tx.Bucket(bucketEntries)
 		entries.FillPercent = 1 // keys only grow: pages need no room for more
 		for gone := l.oldest; gone < oldest; gone++ {
 			if err := entries.Delete(key(gone)); err != nil {
@@ -232,7 +230,7 @@ func (l *Log) commit(batch []*request) {
 				return err
 			}
 		}
-		return state.Put(keyHead, key(seq+uint64(len(batch))))
+		return nil
 	})
 	if err != nil {
 		err = fmt.Errorf("history file: %w", err)

@@ -325,7 +325,7 @@ func TestModel(t *testing.T) {
 // given every entry once and in order, or is told which are gone.
 func TestReaders(t *testing.T) {
 	const writers, each, readers = 4, 2000, 8
-	j := open(t, bounded(64))
+	j := open(t, bounded(2)) // so small that writers overtake readers in the middle of a read
 	var work, reading sync.WaitGroup
 	var gaps atomic.Int64
 	for r := range readers {
