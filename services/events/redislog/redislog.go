@@ -145,20 +145,22 @@ func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err erro
 	return journal.Scheme + added, nil
 }
 
-// CatchUp asks what the stream's last update is and waits until the journal has it.
+// CatchUp asks what the stream's last update is and waits until the journal has it, as
+// long as requestTimeout: Redis may be restarting.
 func (l *Log) CatchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	messages, err := l.client.XRevRangeN(ctx, l.cfg.Stream, "+", "-", 1).Result()
-	if err != nil {
-		return fmt.Errorf("redis: %w", err)
-	}
-	if len(messages) == 0 {
-		return nil
-	}
-	want, err := parseStreamID(messages[0].ID)
-	if err != nil {
-		return fmt.Errorf("redis: %w", err)
+	var want streamID
+	for {
+		var err error
+		if want, err = l.newest(ctx); err == nil {
+			break
+		}
+		select {
+		case <-time.After(minPause):
+		case <-ctx.Done():
+			return fmt.Errorf("redis: %w", err)
+		}
 	}
 	for {
 		l.mu.Lock()
@@ -173,6 +175,15 @@ func (l *Log) CatchUp(ctx context.Context) error {
 			return fmt.Errorf("redis: read up to %v of %v: %w", last, want, context.Cause(ctx))
 		}
 	}
+}
+
+// newest returns the ID of the stream's last update, zero if there is none.
+func (l *Log) newest(ctx context.Context) (streamID, error) {
+	messages, err := l.client.XRevRangeN(ctx, l.cfg.Stream, "+", "-", 1).Result()
+	if err != nil || len(messages) == 0 {
+		return streamID{}, err
+	}
+	return parseStreamID(messages[0].ID)
 }
 
 // Close stops following the stream.
