@@ -41,8 +41,8 @@ With --admin, /subscribers lists those that are furthest behind.`,
 			if flags.Changed("no-delay") {
 				c.NoDelay = &noDelay
 			}
-			if !flags.Changed("event-loop") && !(c.Hijack && c.EncodeOnce) || c.MeasureFlush {
-				c.EventLoop = false // it needs both, and flushes nothing
+			if !flags.Changed("event-loop") {
+				c.EventLoop = c.Hijack && c.EncodeOnce && !c.MeasureFlush // it needs both, and flushes nothing
 			}
 			if c.ClientBackoff > 0 && !flags.Changed("heartbeat") {
 				c.Heartbeat = 0 // it follows

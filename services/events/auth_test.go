@@ -171,7 +171,7 @@ func TestAnonymous(t *testing.T) {
 
 // TestTokenExpires ends a stream when its token does.
 func TestTokenExpires(t *testing.T) {
-	for _, step := range steps {
+	for _, step := range goroutineSteps {
 		t.Run(step.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {

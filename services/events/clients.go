@@ -69,7 +69,7 @@ func (h *Hub) Clients(limit int) (list []Client, all int) {
 	slices.SortStableFunc(list, func(a, b Client) int {
 		return cmp.Or(cmp.Compare(b.LagEvents, a.LagEvents), cmp.Compare(b.LagBytes, a.LagBytes))
 	})
-	return list[:min(limit, len(list))], len(active) + int(h.loop.Stats().Subscribers)
+	return list[:min(limit, len(list))], len(active) + int(h.stats.looped.Load())
 }
 
 // maxListed bounds the list that one request gets.

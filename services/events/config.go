@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"dyno/services/events/fanout"
 	"dyno/services/events/journal"
 	"dyno/services/internal/serve"
 )
@@ -119,14 +120,16 @@ type Config struct {
 	Outcome     Outcome
 	// BlockTimeout bounds how long Outcome Block holds up one publish.
 	BlockTimeout time.Duration
-	// WriteTimeout bounds writing one event: a connection that takes nothing for so
-	// long is ended, whatever the Outcome.
+	// WriteTimeout bounds writing one event, from 16ms to 24h: a connection that takes
+	// nothing for so long is ended, whatever the Outcome; by the event loop up to two
+	// seconds later.
 	WriteTimeout time.Duration
 
-	// Heartbeat is after how long without an event a comment is sent; 0 is never.
+	// Heartbeat is after how long without an event a comment is sent, from 16ms to 24h;
+	// 0 is never. By the event loop it is up to two seconds earlier.
 	Heartbeat time.Duration
-	// ClientBackoff is the longest that clients wait before they reconnect. Where it
-	// is not 0, the heartbeat is 0.8 times that, and Heartbeat must be 0.
+	// ClientBackoff is the longest that clients wait before they reconnect, from 20ms to
+	// 24h. Where it is not 0, the heartbeat is 0.8 times that, and Heartbeat must be 0.
 	ClientBackoff time.Duration
 	// Retry tells clients how long to wait before they reconnect: each another time
 	// from Retry to twice that, so that they do not all come back at once; 0 tells
@@ -291,9 +294,13 @@ func (c Config) Validate() error {
 	check(c.BlockTimeout > 0, "block timeout", c.BlockTimeout, "must be more than 0")
 	check(c.Outcome != Block || c.History != HistoryRedis, "outcome", c.Outcome,
 		"cannot hold up publishers at other hubs of the stream: use disconnect, drop_oldest or coalesce")
-	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
-	check(c.Heartbeat >= 0, "heartbeat", c.Heartbeat, "must be 0 (never) or more")
-	check(c.ClientBackoff >= 0, "client backoff", c.ClientBackoff, "must be 0 (not known) or more")
+	period := func(field string, d, low, high time.Duration, zero string) {
+		check(d == 0 && zero != "" || low <= d && d <= high, field, d, fmt.Sprintf("must be %sfrom %v to %v", zero, low, high))
+	}
+	period("write timeout", c.WriteTimeout, fanout.MinPeriod, fanout.MaxPeriod, "")
+	period("heartbeat", c.Heartbeat, fanout.MinPeriod, fanout.MaxPeriod, "0 (never) or ")
+	// Of the heartbeat that follows from it.
+	period("client backoff", c.ClientBackoff, fanout.MinPeriod*10/8, fanout.MaxPeriod, "0 (not known) or ")
 	check(c.ClientBackoff == 0 || c.Heartbeat == 0, "heartbeat", c.Heartbeat, "must be 0 when it follows from the client backoff")
 	check(c.Retry >= 0 && c.Retry <= maxRetry && c.Retry%time.Millisecond == 0, "retry", c.Retry, "must be from 0 (says nothing) to 24h, in whole milliseconds")
 	check(c.DrainTimeout >= 0, "drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")

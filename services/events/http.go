@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"dyno/services/events/journal"
@@ -90,13 +90,31 @@ func servePreflight(w http.ResponseWriter, r *http.Request) {
 // answer tells a client why it is not served.
 func (h *Hub) answer(w http.ResponseWriter, r *refusal) {
 	if r.after > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(int64((r.after+time.Second-1)/time.Second), 10))
+		w.Header().Set("Retry-After", retryAfter(r.after))
 	}
 	if r.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	h.stats.refused(r.status)
 	http.Error(w, r.text, r.status)
+}
+
+// answerHijacked is answer for a connection that net/http does not serve any more. It
+// does not wait for the client: nothing has been written to it yet.
+func (h *Hub) answerHijacked(c net.Conn, r *refusal) {
+	h.stats.refused(r.status)
+	c.SetWriteDeadline(time.Now().Add(h.cfg.WriteTimeout))
+	_ = (&http.Response{ // a client that has gone needs none
+		StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, Close: true,
+		Header:        http.Header{"Retry-After": {retryAfter(r.after)}, "Content-Type": {"text/plain; charset=utf-8"}},
+		Body:          io.NopCloser(strings.NewReader(r.text + "\n")),
+		ContentLength: int64(len(r.text)) + 1,
+	}).Write(c)
+}
+
+// retryAfter is d as a header field has it: whole seconds, rounded up.
+func retryAfter(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 // servePublishForm takes an update as the Mercure protocol has it: a form.
@@ -302,13 +320,19 @@ func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool
 func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin []byte) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	control := http.NewResponseController(w)
+	// Before the connection is taken: now an answer is what net/http makes of it.
+	if h.isDraining() {
+		h.forget(&s.seat)
+		h.answer(w, h.stopping())
+		return
+	}
 	if h.cfg.Hijack && r.ProtoMajor == 1 {
 		c, _, err := control.Hijack()
 		if err == nil {
 			h.setSocket(c)
 			begin = append(head(w.Header()), begin...)
-			if socket, ok := c.(syscall.Conn); ok && h.loop != nil {
-				h.handOver(r.Context(), c, socket, s, begin)
+			if own, ok := h.looped(c); ok {
+				h.handOver(r.Context(), own, s, begin)
 				return
 			}
 			h.startHijacked(c, s, begin)
@@ -358,8 +382,8 @@ func (h *Hub) startHijacked(c net.Conn, s *subscriber, begin []byte) {
 	s.out = out
 	if refused := h.enter(s); refused != nil {
 		h.forget(&s.seat)
-		h.stats.refused(refused.status)
 		h.stats.hijacked.Add(1)
+		h.answerHijacked(c, refused)
 		c.Close()
 		return
 	}
@@ -407,6 +431,17 @@ func (h *Hub) setSocket(c net.Conn) {
 	}
 }
 
+// stopping is what new subscribers are told while the hub drains, and afterwards.
+func (h *Hub) stopping() *refusal {
+	return &refusal{http.StatusServiceUnavailable, "the hub is stopping", max(h.cfg.Retry, time.Second)}
+}
+
+func (h *Hub) isDraining() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.draining
+}
+
 // reserve takes a place for a subscriber, if there is one.
 func (h *Hub) reserve(s *seat) *refusal {
 	h.mu.Lock()
@@ -414,7 +449,7 @@ func (h *Hub) reserve(s *seat) *refusal {
 	after := max(h.cfg.Retry, time.Second)
 	switch {
 	case h.draining:
-		return &refusal{http.StatusServiceUnavailable, "the hub is stopping", after}
+		return h.stopping()
 	case h.places >= h.cfg.MaxSubscribers:
 		return &refusal{http.StatusServiceUnavailable, "there are as many subscribers as there may be", after}
 	case h.addresses[s.address] >= h.cfg.MaxPerAddress:
@@ -458,7 +493,7 @@ func (h *Hub) enter(s *subscriber) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {
-		return &refusal{http.StatusServiceUnavailable, "the hub is stopping", max(h.cfg.Retry, time.Second)}
+		return h.stopping()
 	}
 	h.active[s.id] = s
 	h.stats.entered.Add(1)
@@ -470,12 +505,19 @@ func (h *Hub) leave(s *subscriber, why end) {
 	s.mu.Lock()
 	s.out = nil
 	s.mu.Unlock()
+	h.farewell(&s.seat, why)
 	h.mu.Lock()
-	delete(h.active, s.id)
+	delete(h.active, s.id) // not before its place is free: who sees that it has gone may come
 	h.mu.Unlock()
-	h.stats.ends[why].Add(1)
-	h.log.Debug("subscriber ended", "id", s.id, "address", s.address, "reason", why.String(), "topics", strings.Join(texts(s.filter.wanted), " "))
-	h.forget(&s.seat)
 	close(s.gone)
 	h.departed.wake()
+}
+
+// farewell counts a subscriber that has ended, and gives back what it had.
+func (h *Hub) farewell(s *seat, why end) {
+	if h.log.Enabled(context.Background(), slog.LevelDebug) {
+		h.log.Debug("subscriber ended", "id", s.id, "address", s.address, "reason", why.String(), "topics", strings.Join(texts(s.filter.wanted), " "))
+	}
+	h.forget(s)
+	h.stats.ends[why].Add(1)
 }

@@ -20,11 +20,12 @@
 //     after the other, so that they do not all come back at once.
 //
 // The ways of delivering are switches, from the most wasteful on, so that what each
-// is worth can be measured: PooledBuffers, EncodeOnce, SingleWrite, Hijack, and the
-// socket options.
+// is worth can be measured: PooledBuffers, EncodeOnce, SingleWrite, Hijack, the
+// socket options, and EventLoop.
 //
 // To read the source: config.go, hub.go, http.go for requests, stream.go for the
-// life of a subscriber, queue.go for those that fall behind.
+// life of a subscriber, queue.go for those that fall behind; loop.go for those that
+// the event loop of package fanout serves instead.
 package events
 
 import (
@@ -91,10 +92,13 @@ type Hub struct {
 	log     *slog.Logger
 	journal *journal.Journal
 	history history
-	loop    *fanout.Loop // nil unless configured
 	handler http.Handler
 	stats   *stats
 	buffers bufferPool
+
+	loop     *fanout.Loop  // nil unless configured
+	loopDone chan struct{} // closed when it has ended
+	loopErr  error         // what it failed of; to be read after that
 
 	publishers, subscribers *verifier // nil without a key
 	crossOrigin             *http.CrossOriginProtection
@@ -142,6 +146,7 @@ func New(cfg Config) (*Hub, error) {
 		origins:     newOrigins(cfg.AllowOrigins),
 		crossOrigin: http.NewCrossOriginProtection(),
 		conns:       connections{states: map[net.Conn]http.ConnState{}},
+		loopDone:    make(chan struct{}),
 	}
 	seed := cfg.Seed
 	if seed == 0 {
@@ -184,11 +189,7 @@ func New(cfg Config) (*Hub, error) {
 		h.watch(ctx)
 	})
 	if h.loop != nil {
-		h.background.Go(func() {
-			if err := h.loop.Run(); err != nil {
-				h.log.Error("subscribers were cut", "error", err)
-			}
-		})
+		h.background.Go(h.runLoop)
 	}
 	return h, nil
 }
@@ -238,7 +239,7 @@ func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
 		return "", err
 	}
 	if h.cfg.Outcome == Block {
-		if err := errors.Join(h.awaitRoom(ctx), h.awaitLoop(ctx)); err != nil {
+		if err := h.awaitSubscribers(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -313,7 +314,7 @@ func (h *Hub) Serve(ctx context.Context) error {
 		}
 	}
 	h.log.Info("listening", "address", h.Addr().String(), "history", h.cfg.History, "outcome", h.cfg.Outcome)
-	err := h.host.Run(ctx, serve.Part{
+	parts := []serve.Part{{
 		Name: "hub",
 		Serve: func() error {
 			if err := h.server.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -322,7 +323,11 @@ func (h *Hub) Serve(ctx context.Context) error {
 			return nil
 		},
 		Drain: h.Drain,
-	})
+	}}
+	if h.loop != nil {
+		parts = append(parts, serve.Part{Name: "event loop", Serve: h.serveLoop, Drain: func(context.Context) int { return 0 }}) // the hub drains it
+	}
+	err := h.host.Run(ctx, parts...)
 	return errors.Join(err, h.Close())
 }
 
@@ -347,7 +352,7 @@ func (h *Hub) Drain(ctx context.Context) (cut int) {
 	go func() {
 		n := 0
 		if h.loop != nil {
-			n = h.loop.Drain(ctx)
+			n = h.loop.Drain(ctx, time.Duration(drainShare*float64(h.cfg.DrainTimeout)))
 		}
 		looped <- n
 	}()

@@ -87,11 +87,10 @@ func TestLadder(t *testing.T) {
 		"hijacked":       {1, 0, 0, 0, true},
 		"socket options": {1, 0, 0, 0, true},
 	}
-	for _, step := range steps {
+	for _, step := range goroutineSteps {
 		t.Run(step.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := Defaults()
-				c.EventLoop = false
 				step.set(&c)
 				h, err := New(c)
 				if err != nil {
@@ -140,7 +139,7 @@ func TestLadder(t *testing.T) {
 
 // TestMeasureFlush: flushes are in the histogram, if they are measured.
 func TestMeasureFlush(t *testing.T) {
-	for _, step := range steps {
+	for _, step := range goroutineSteps {
 		for _, on := range []bool{false, true} {
 			b := serving(t, func(c *Config) { step.set(c); c.MeasureFlush = on })
 			s := b.subscribe("topic=t")
@@ -173,10 +172,10 @@ func samples(t *testing.T, h *Hub, name string) uint64 {
 
 // TestSocketOptions reads back what the kernel made of what was asked.
 func TestSocketOptions(t *testing.T) {
-	for _, hijack := range []bool{false, true} {
+	for _, mode := range modes {
 		b := serving(t, func(c *Config) {
-			steps[5].set(c)
-			c.Hijack = hijack
+			c.ladder(6)
+			mode.set(c)
 			c.ReceiveBuffer = 32 << 10
 		})
 		b.subscribe("topic=t")
@@ -193,7 +192,7 @@ func TestSocketOptions(t *testing.T) {
 			"SO_KEEPALIVE": 1, "TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3,
 		} {
 			if got[name] != want {
-				t.Errorf("hijacked %v: %s is %d, want %d", hijack, name, got[name], want)
+				t.Errorf("%s: %s is %d, want %d", mode.name, name, got[name], want)
 			}
 		}
 	}

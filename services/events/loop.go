@@ -37,50 +37,102 @@ func (h *Hub) newLoop() (*fanout.Loop, error) {
 	return fanout.New(c, h.journal)
 }
 
+// runLoop runs the event loop, and refuses subscribers when it has ended by itself.
+func (h *Hub) runLoop() {
+	defer close(h.loopDone)
+	if err := h.loop.Run(); err != nil && !errors.Is(err, fanout.ErrClosed) {
+		h.log.Error("subscribers were cut", "error", err)
+		h.loopErr = err
+	}
+	h.startDrain()
+}
+
+// serveLoop returns when the event loop has ended, and what it failed of.
+func (h *Hub) serveLoop() error {
+	<-h.loopDone
+	return h.loopErr
+}
+
 // arrivalTimeout bounds how long a connection waits until the loop takes it over.
 const arrivalTimeout = 10 * time.Second
 
+// A socket is a connection that the event loop can take over.
+type socket interface {
+	net.Conn
+	syscall.Conn
+}
+
+// looped returns c as a socket, if there is an event loop and c is one of the system's,
+// and not something around it that does more.
+func (h *Hub) looped(c net.Conn) (s socket, ok bool) {
+	if h.loop == nil {
+		return nil, false
+	}
+	switch c := c.(type) {
+	case *net.TCPConn:
+		return c, true
+	case *net.UnixConn:
+		return c, true
+	}
+	return nil, false
+}
+
 // handOver gives a connection to the event loop, and closes what Go's runtime and
 // net/http hold of it.
-func (h *Hub) handOver(ctx context.Context, c net.Conn, socket syscall.Conn, s *subscriber, preamble []byte) {
-	fd, err := duplicate(socket)
-	c.Close()     // the duplicate lives on
+func (h *Hub) handOver(ctx context.Context, c socket, s *subscriber, preamble []byte) {
 	own := s.seat // the rest is not needed any more
-	if err == nil {
-		h.stats.entered.Add(1)
-		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), arrivalTimeout)
-		err = h.loop.Add(wait, fd, fanout.Subscriber{
-			Owner: &own, Until: own.until, Address: own.address,
-			Group: own.filter.key(), Topics: texts(own.filter.wanted), Match: own.filter.match,
-			Cursor: s.cursor.Load(), Preamble: preamble,
-		})
-		cancel()
-		if err == nil {
-			return
+	err := h.adopt(ctx, c, &own, s.cursor.Load(), preamble)
+	if err != nil {
+		h.stats.hijacked.Add(1)
+		h.forget(&own)
+		if !errors.Is(err, fanout.ErrClosed) {
+			h.log.Warn("subscriber not taken over", "error", err)
 		}
-		unix.Close(fd)
-		h.stats.ends[endCut].Add(1)
+		h.answerHijacked(c, h.stopping())
 	}
-	if !errors.Is(err, fanout.ErrClosed) {
-		h.log.Warn("subscriber not taken over", "error", err)
+	c.Close() // the loop has a descriptor of its own
+}
+
+// adopt has the event loop take over another descriptor of a connection.
+func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, preamble []byte) error {
+	fd, err := duplicate(c)
+	if err != nil {
+		return err
 	}
-	h.stats.hijacked.Add(1)
-	h.forget(&own)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), arrivalTimeout)
+	defer cancel()
+	h.stats.looped.Add(1) // first: it may end at once
+	if err := h.loop.Add(ctx, fd, fanout.Subscriber{
+		Owner: own, Until: own.until, Address: own.address,
+		Group: own.filter.key(), Topics: texts(own.filter.wanted), Match: own.filter.match,
+		Cursor: cursor, Preamble: preamble,
+	}); err != nil {
+		h.stats.looped.Add(-1)
+		return errors.Join(err, unix.Close(fd))
+	}
+	h.stats.entered.Add(1)
+	return nil
 }
 
 // loopEnded is told of a subscriber of the event loop that has ended.
 func (h *Hub) loopEnded(owner any, why fanout.End) {
-	s := owner.(*seat)
-	reason := map[fanout.End]end{
-		fanout.Slow: endQueueFull, fanout.Stalled: endWriteTimeout, fanout.Drained: endDrained, fanout.Cut: endCut, fanout.Expired: endExpired,
-	}[why]
-	if reason == endNone {
-		reason = endClient
+	reason := endClient
+	switch why {
+	case fanout.Slow:
+		reason = endQueueFull
+	case fanout.Stalled:
+		reason = endWriteTimeout
+	case fanout.Drained:
+		reason = endDrained
+	case fanout.Cut, fanout.Refused:
+		reason = endCut
+	case fanout.Expired:
+		reason = endExpired
 	}
-	h.stats.ends[reason].Add(1)
 	h.stats.hijacked.Add(1)
-	h.log.Debug("subscriber ended", "id", s.id, "address", s.address, "reason", why.String(), "topics", strings.Join(texts(s.filter.wanted), " "))
-	h.forget(s)
+	h.farewell(owner.(*seat), reason)
+	h.stats.looped.Add(-1)
+	h.departed.wake()
 }
 
 // duplicate returns another descriptor of a socket. It does not block, since Go's
@@ -113,18 +165,15 @@ func (f *filter) key() string {
 	return b.String()
 }
 
-// awaitLoop waits until no subscriber of the event loop has a full queue, and ends those
-// whose queue still is after BlockTimeout.
-func (h *Hub) awaitLoop(ctx context.Context) error {
+// awaitLoop is awaitRoom for the subscribers of the event loop.
+func (h *Hub) awaitLoop(ctx, wait context.Context) error {
 	if h.loop == nil {
 		return nil
 	}
-	wait, cancel := context.WithTimeout(ctx, h.cfg.BlockTimeout)
-	defer cancel()
 	err := h.loop.Admit(wait)
-	if err != nil && ctx.Err() == nil && wait.Err() != nil {
-		h.loop.Shed()
-		return nil
+	if err == nil || ctx.Err() != nil || wait.Err() == nil {
+		return err
 	}
-	return err
+	h.loop.Shed() // time is over, though not the publisher's
+	return nil
 }

@@ -53,6 +53,7 @@ type bed struct {
 	t      testing.TB
 	dial   func() (net.Conn, error)
 	client *http.Client
+	url    string // where another server has the handler
 	stop   context.CancelFunc
 	ended  chan struct{}
 }
@@ -73,7 +74,7 @@ func serving(t testing.TB, change func(*Config)) *bed {
 	if err := h.Listen(); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, h, func() (net.Conn, error) { return net.Dial("tcp", h.Addr().String()) })
+	return start(t, h, func() (net.Conn, error) { return net.Dial(h.Addr().Network(), h.Addr().String()) })
 }
 
 // piped runs a hub whose connections are pipes, which have no buffer: what a client
@@ -191,7 +192,7 @@ func (s *stream) next() (e event, ok bool) {
 		line, err := s.body.ReadString('\n')
 		if err != nil {
 			if line != "" {
-				s.t.Logf("cut after %q", line)
+				s.t.Logf("cut after %.50q", line)
 			}
 			return event{}, false
 		}
@@ -293,22 +294,48 @@ func (b *bed) until(ok func(Stats) bool) {
 	}
 }
 
-// steps are the ways of delivering, as configurations.
-var steps = []struct {
-	name string
-	set  func(*Config)
-}{
-	{"baseline", func(c *Config) {
-		c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack = false, false, false, false
-	}},
-	{"pooled", func(c *Config) { c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack = true, false, false, false }},
-	{"encoded once", func(c *Config) { c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack = true, true, false, false }},
-	{"single write", func(c *Config) { c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack = true, true, true, false }},
-	{"hijacked", func(c *Config) { c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack = true, true, true, true }},
-	{"socket options", func(c *Config) {
-		c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack = true, true, true, true
+// ladder sets how far up a hub is, from the baseline on.
+func (c *Config) ladder(step int) {
+	c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack, c.EventLoop = step > 0, step > 1, step > 2, step > 3, step > 5
+	if step > 4 {
 		on := true
 		c.NoDelay, c.SendBuffer = &on, 64<<10
 		c.KeepAlive = KeepAlive{time.Minute, 10 * time.Second, 3}
-	}},
+	}
+}
+
+// A step is a way of delivering, as a configuration.
+type step struct {
+	name string
+	set  func(*Config)
+}
+
+// steps are all of them, goroutineSteps those that need no connection of the system's.
+var (
+	goroutineSteps = []step{
+		{"baseline", func(c *Config) { c.ladder(0) }},
+		{"pooled", func(c *Config) { c.ladder(1) }},
+		{"encoded once", func(c *Config) { c.ladder(2) }},
+		{"single write", func(c *Config) { c.ladder(3) }},
+		{"hijacked", func(c *Config) { c.ladder(4) }},
+		{"socket options", func(c *Config) { c.ladder(5) }},
+	}
+	steps = append(goroutineSteps, step{"event loop", func(c *Config) { c.ladder(6) }})
+)
+
+// pipeModes are the two kinds of connection that a goroutine serves, modes all three.
+var (
+	pipeModes = []step{
+		{"behind net/http", func(c *Config) { c.Hijack, c.EventLoop = false, false }},
+		{"hijacked", func(c *Config) { c.EventLoop = false }},
+	}
+	modes = append(pipeModes, step{"event loop", func(*Config) {}})
+)
+
+// inModes runs a test in each mode, on real sockets.
+func inModes(t *testing.T, test func(t *testing.T, set func(*Config))) {
+	t.Helper()
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) { test(t, mode.set) })
+	}
 }

@@ -16,6 +16,7 @@ type stats struct {
 	entered    atomic.Uint64
 	ends       [ends]atomic.Uint64
 	responses  atomic.Int64  // subscribers behind net/http
+	looped     atomic.Int64  // subscribers of the event loop, those included that it has still to take over
 	hijacked   atomic.Uint64 // connections of subscribers that have ended and were the hub's own
 	published  atomic.Uint64
 	deliveries atomic.Uint64
@@ -61,7 +62,7 @@ type Stats struct {
 	Refused     map[int]uint64    // requests by status
 	Published   uint64            // updates accepted here
 	Deliveries  uint64            // events written, for each subscriber
-	Bytes       uint64            // of these events
+	Bytes       uint64            // of these events; by the event loop of all that it writes
 	Gaps        uint64            // gap events written
 	Missed      uint64            // events that these say are missing, as far as known
 	Heartbeats  uint64            // comments written
@@ -73,7 +74,7 @@ type Stats struct {
 func (h *Hub) Stats() Stats {
 	s := h.stats
 	r := Stats{
-		Subscribers: h.count(), Entered: s.entered.Load(), Ends: map[string]uint64{}, Refused: map[int]uint64{},
+		Subscribers: h.count() + int(s.looped.Load()), Entered: s.entered.Load(), Ends: map[string]uint64{}, Refused: map[int]uint64{},
 		Published: s.published.Load(), Deliveries: s.deliveries.Load(), Bytes: s.bytes.Load(),
 		Gaps: s.gaps.Load(), Missed: s.missed.Load(), Heartbeats: s.heartbeats.Load(),
 	}
@@ -86,7 +87,6 @@ func (h *Hub) Stats() Stats {
 	})
 	if h.loop != nil {
 		l := h.loop.Stats()
-		r.Subscribers += int(l.Subscribers)
 		r.Deliveries += uint64(l.Deliveries)
 		r.Bytes += uint64(l.Bytes)
 		r.Gaps += uint64(l.Gaps)

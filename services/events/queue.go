@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"slices"
-	"time"
 
 	"dyno/services/events/journal"
 )
@@ -166,14 +165,23 @@ func lastLeftOut(queue, kept []*journal.Entry) uint64 {
 	return 0
 }
 
-// awaitRoom waits until no subscriber's queue is full, and ends those whose queue
-// still is after BlockTimeout. Publishers that wait at the same time go on at the
+// awaitSubscribers waits until no subscriber's queue is full, and ends those whose
+// queue still is after BlockTimeout. Publishers that wait at the same time go on at the
 // same time, so that queues may hold as many events more.
-func (h *Hub) awaitRoom(ctx context.Context) error {
+func (h *Hub) awaitSubscribers(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, h.cfg.BlockTimeout)
+	defer cancel()
+	if err := h.awaitRoom(ctx, wait); err != nil {
+		return err
+	}
+	return h.awaitLoop(ctx, wait)
+}
+
+// awaitRoom is awaitSubscribers for those that have a goroutine. wait is what is left
+// of BlockTimeout, ctx the publisher's patience.
+func (h *Hub) awaitRoom(ctx, wait context.Context) error {
 	h.held.Add(1)
 	defer h.held.Add(-1)
-	timer := time.NewTimer(h.cfg.BlockTimeout)
-	defer timer.Stop()
 	for {
 		advanced, departed := h.advanced.wait(), h.departed.wait()
 		behind := h.behind()
@@ -182,15 +190,18 @@ func (h *Hub) awaitRoom(ctx context.Context) error {
 		}
 		select {
 		case <-advanced:
+			continue
 		case <-departed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-timer.C:
-			for _, s := range behind {
-				s.kick(endQueueFull)
-			}
-			return nil
+			continue
+		case <-wait.Done():
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, s := range behind {
+			s.kick(endQueueFull)
+		}
+		return nil
 	}
 }
 

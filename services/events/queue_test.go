@@ -16,12 +16,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hijackModes are the two kinds of connection.
-var hijackModes = map[string]func(*Config){
-	"behind net/http": func(c *Config) { c.Hijack, c.EventLoop = false, false },
-	"hijacked":        func(c *Config) { c.Hijack = true },
-}
-
 // begun reads what a stream begins with, so that it is known to stand by.
 func (s *stream) begun() *stream {
 	s.t.Helper()
@@ -43,11 +37,11 @@ func (s *stream) ends() {
 // TestStopsReading: a subscriber that stops reading is ended when its queue is full,
 // and costs the others nothing.
 func TestStopsReading(t *testing.T) {
-	for name, set := range hijackModes {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range pipeModes {
+		t.Run(mode.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
-					set(c)
+					mode.set(c)
 					c.QueueEvents, c.Heartbeat, c.WriteTimeout = 5, 0, time.Hour
 				})
 				stuck, good := b.subscribe("topic=t").begun(), b.subscribe("topic=t").begun()
@@ -130,11 +124,11 @@ func TestHistoryIsNoQueue(t *testing.T) {
 // TestDropOldest: a subscriber that falls behind is told what it will not get, and
 // given the newest.
 func TestDropOldest(t *testing.T) {
-	for name, set := range hijackModes {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range pipeModes {
+		t.Run(mode.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
-					set(c)
+					mode.set(c)
 					c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 4, DropOldest, 0, time.Hour
 				})
 				s := b.subscribe("topic=t").begun()
@@ -210,11 +204,11 @@ func TestGapAfterTrim(t *testing.T) {
 
 // TestBlock: publishers wait for the slowest, and no longer than they are told to.
 func TestBlock(t *testing.T) {
-	for name, set := range hijackModes {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range pipeModes {
+		t.Run(mode.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
-					set(c)
+					mode.set(c)
 					c.QueueEvents, c.Outcome, c.BlockTimeout, c.Heartbeat, c.WriteTimeout = 3, Block, time.Minute, 0, time.Hour
 				})
 				s := b.subscribe("topic=t").begun()
@@ -263,11 +257,11 @@ func TestBlock(t *testing.T) {
 // TestWriteTimeout: a connection that takes nothing ends in time, whatever the
 // outcome.
 func TestWriteTimeout(t *testing.T) {
-	for name, set := range hijackModes {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range pipeModes {
+		t.Run(mode.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
-					set(c)
+					mode.set(c)
 					c.Outcome, c.Heartbeat, c.WriteTimeout = DropOldest, 0, 7*time.Second
 				})
 				s := b.subscribe("topic=t").begun()
@@ -291,14 +285,14 @@ func TestWriteTimeout(t *testing.T) {
 
 // TestHeartbeat: a comment after a period without events, however it is given.
 func TestHeartbeat(t *testing.T) {
-	for name, set := range hijackModes {
+	for _, mode := range pipeModes {
 		for period, rule := range map[time.Duration]func(*Config){
 			10 * time.Second:         func(c *Config) { c.Heartbeat = 10 * time.Second },
 			51200 * time.Millisecond: func(c *Config) { c.Heartbeat, c.ClientBackoff = 0, 64*time.Second },
 		} {
-			t.Run(fmt.Sprint(name, " ", period), func(t *testing.T) {
+			t.Run(fmt.Sprint(mode.name, " ", period), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b := piped(t, func(c *Config) { set(c); rule(c) })
+					b := piped(t, func(c *Config) { mode.set(c); rule(c) })
 					s := b.subscribe("topic=t").begun()
 					start := time.Now()
 					for range 3 {
@@ -328,11 +322,11 @@ func TestHeartbeat(t *testing.T) {
 // TestDrain: subscribers are told and ended one by one, and those that hang are cut
 // at the end.
 func TestDrain(t *testing.T) {
-	for name, set := range hijackModes {
-		t.Run(name, func(t *testing.T) {
+	for _, mode := range pipeModes {
+		t.Run(mode.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := piped(t, func(c *Config) {
-					set(c)
+					mode.set(c)
 					c.DrainTimeout, c.Retry, c.Heartbeat, c.WriteTimeout = 10*time.Second, 3*time.Second, 0, time.Hour
 				})
 				const n = 8
@@ -394,7 +388,7 @@ func TestDrain(t *testing.T) {
 func TestDrainOfHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Defaults()
-		c.Hijack, c.DrainTimeout = false, time.Minute
+		c.Hijack, c.EventLoop, c.DrainTimeout = false, false, time.Minute
 		h, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -443,54 +437,73 @@ func TestDrainRefuses(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	for name, set := range hijackModes {
-		t.Run(name, func(t *testing.T) {
-			for status, limit := range map[int]func(*Config){
-				http.StatusServiceUnavailable: func(c *Config) { c.MaxSubscribers = 2 },
-				http.StatusTooManyRequests:    func(c *Config) { c.MaxPerAddress = 2 },
-			} {
-				b := serving(t, func(c *Config) { set(c); limit(c); c.Retry = 1500 * time.Millisecond })
-				first := b.subscribe("topic=t").begun()
-				b.subscribe("topic=t").begun()
-				for range 3 { // refusals take no place
-					s := b.subscribe("topic=t")
-					if s.resp.StatusCode != status || s.resp.Header.Get("Retry-After") != "2" {
-						t.Fatalf("%s, Retry-After %q; want %d, 2", s.resp.Status, s.resp.Header.Get("Retry-After"), status)
-					}
-				}
-				first.conn.Close()
-				b.until(func(s Stats) bool { return s.Subscribers == 1 })
-				if s := b.subscribe("topic=t"); s.resp.StatusCode != http.StatusOK {
-					t.Errorf("a place became free: %s", s.resp.Status)
-				}
-				if n := b.Stats().Refused[status]; n != 3 {
-					t.Errorf("%d refusals counted", n)
+	inModes(t, func(t *testing.T, set func(*Config)) {
+		for status, limit := range map[int]func(*Config){
+			http.StatusServiceUnavailable: func(c *Config) { c.MaxSubscribers = 2 },
+			http.StatusTooManyRequests:    func(c *Config) { c.MaxPerAddress = 2 },
+		} {
+			b := serving(t, func(c *Config) { set(c); limit(c); c.Retry = 1500 * time.Millisecond })
+			first := b.subscribe("topic=t").begun()
+			b.subscribe("topic=t").begun()
+			for range 3 { // refusals take no place
+				s := b.subscribe("topic=t")
+				if s.resp.StatusCode != status || s.resp.Header.Get("Retry-After") != "2" {
+					t.Fatalf("%s, Retry-After %q; want %d, 2", s.resp.Status, s.resp.Header.Get("Retry-After"), status)
 				}
 			}
-		})
-	}
+			first.conn.Close()
+			b.until(func(s Stats) bool { return s.Subscribers == 1 })
+			if s := b.subscribe("topic=t"); s.resp.StatusCode != http.StatusOK {
+				t.Errorf("a place became free: %s", s.resp.Status)
+			}
+			if n := b.Stats().Refused[status]; n != 3 {
+				t.Errorf("%d refusals counted", n)
+			}
+		}
+	})
 }
 
 // TestForgotten: nothing is left of subscribers that have gone.
 func TestForgotten(t *testing.T) {
-	b := serving(t, func(c *Config) { c.SubscriberKey = hs256() })
-	for range 3 {
-		b.subscribe("topic=a&topic=/{x}", "Authorization: Bearer "+grant(t, "subscribe", "b")).begun()
+	inModes(t, func(t *testing.T, set func(*Config)) {
+		b := serving(t, func(c *Config) { set(c); c.SubscriberKey = hs256() })
+		for range 3 {
+			b.subscribe("topic=a&topic=/{x}", "Authorization: Bearer "+grant(t, "subscribe", "b")).begun()
+		}
+		b.subscribe("") // refused
+		b.end()
+		b.until(func(s Stats) bool { return s.Subscribers == 0 }) // net/http does not wait for its handlers
+		st := b.Stats()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.places != 0 || len(b.addresses) != 0 || len(b.active) != 0 || len(b.selectors.used) != 0 {
+			t.Errorf("left: %d places, %v, %v, %v", b.places, b.addresses, b.active, b.selectors.used)
+		}
+		if st.Entered != 3 || endings(st) != 3 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// endings is how many have ended, for whatever reason.
+func endings(s Stats) (n uint64) {
+	for _, k := range s.Ends {
+		n += k
 	}
-	b.subscribe("") // refused
-	b.end()
-	if b.places != 0 || len(b.addresses) != 0 || len(b.active) != 0 || len(b.Hub.selectors.used) != 0 {
-		t.Errorf("left: %d places, %v, %v, %v", b.places, b.addresses, b.active, b.Hub.selectors.used)
-	}
+	return n
 }
 
 // TestTalkative: a subscriber that keeps sending is ended.
 func TestTalkative(t *testing.T) {
-	b := serving(t, func(c *Config) { c.Hijack = true })
-	s := b.subscribe("topic=t").begun()
-	_, _ = s.conn.Write(make([]byte, 2*inputBytes)) // it may be cut before all is sent
-	s.ends()
-	b.until(func(s Stats) bool { return s.Ends["client"] == 1 })
+	for _, mode := range modes[1:] { // net/http has bounds of its own
+		t.Run(mode.name, func(t *testing.T) {
+			b := serving(t, mode.set)
+			s := b.subscribe("topic=t").begun()
+			_, _ = s.conn.Write(make([]byte, 2*inputBytes)) // it may be cut before all is sent
+			s.ends()
+			b.until(func(s Stats) bool { return s.Ends["client"] == 1 })
+		})
+	}
 }
 
 // TestRetryJitter: each client is told another time, within bounds, repeatably.

@@ -54,10 +54,12 @@ func redisServer(t *testing.T) (address string, restart func()) {
 
 // TestRedis moves subscribers between two hubs of one stream while both publish and
 // Redis is restarted: each sees every update once, in the same order.
-func TestRedis(t *testing.T) {
+func TestRedis(t *testing.T) { inModes(t, throughRedis) }
+
+func throughRedis(t *testing.T, set func(*Config)) {
 	address, restart := redisServer(t)
 	hub := func() *bed {
-		return serving(t, func(c *Config) { c.History, c.Redis.Address = HistoryRedis, address })
+		return serving(t, func(c *Config) { set(c); c.History, c.Redis.Address = HistoryRedis, address })
 	}
 	hubs := []*bed{hub(), hub()}
 	const updates, clients = 200, 4

@@ -8,17 +8,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// victimFile tells the test's own program, run again, to be a hub with that history.
-const victimFile = "DYNO_EVENTS_VICTIM"
+// victimFile tells the test's own program, run again, to be a hub with that history,
+// and victimMode the number of its mode.
+const (
+	victimFile = "DYNO_EVENTS_VICTIM"
+	victimMode = "DYNO_EVENTS_MODE"
+)
 
 // runVictim serves until it is killed, and says where.
 func runVictim(path string) {
 	c := Defaults()
 	c.Listen, c.History, c.File = "127.0.0.1:0", HistoryFile, path
+	mode, err := strconv.Atoi(os.Getenv(victimMode))
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	modes[mode].set(&c)
 	h, err := New(c)
 	if err == nil {
 		err = h.Listen()
@@ -32,10 +43,10 @@ func runVictim(path string) {
 }
 
 // victim runs a hub in a process of its own.
-func victim(t *testing.T, path string) (address string, kill func()) {
+func victim(t *testing.T, path string, mode int) (address string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimFile+"="+path)
+	cmd.Env = append(os.Environ(), victimFile+"="+path, victimMode+"="+strconv.Itoa(mode))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -63,13 +74,19 @@ func victim(t *testing.T, path string) (address string, kill func()) {
 // that was acknowledged is there afterwards, once and in order, and a subscriber goes
 // on where it was.
 func TestKilled(t *testing.T) {
+	for i, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) { killed(t, i) })
+	}
+}
+
+func killed(t *testing.T, mode int) {
 	path := filepath.Join(t.TempDir(), "history")
 	var acknowledged []string // IDs
 	var seen []event
 	last := earliest
 	const lives, enoughUpdates = 5, 100
 	for life := range lives {
-		address, kill := victim(t, path)
+		address, kill := victim(t, path, mode)
 		client := &http.Client{Transport: &http.Transport{}}
 		resp, err := client.Get("http://" + address + "/events?topic=t&lastEventID=" + last)
 		if err != nil {

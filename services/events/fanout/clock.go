@@ -9,32 +9,31 @@ import (
 )
 
 const (
-	looks     = 4  // at each client in the shorter of the periods
-	fineness  = 64 // ticks in that period, where a tick's bounds allow
-	minTick   = time.Millisecond
-	maxTick   = time.Second
-	drainTick = 10 * time.Millisecond
+	looks      = 4  // at each client in the shortest of the periods
+	fineness   = 64 // ticks in that period, where a tick's bounds allow
+	minTick    = time.Millisecond
+	drainTick  = 10 * time.Millisecond
+	longPeriod = 8 * time.Second // is never exceeded, since Subscriber.Until must be noticed
 )
 
 // A clock says when clients are looked at: each has its own tick in every quarter
 // of the period, by its place in the slab, so that the work is spread whatever
 // they did together.
 type clock struct {
-	tick  time.Duration // 0 is never
-	every int           // ticks between looks at a client
-	beat  int           // ticks of silence that are too many; 0 is never
-	stall int           // ticks without progress that are too many; 0 is never
+	tick  time.Duration
+	every int // ticks between looks at a client
+	beat  int // ticks of silence that are too many; 0 is never
+	stall int // ticks without progress that are too many; 0 is never
 }
 
 func newClock(c Config) clock {
-	period := c.Heartbeat
-	if period == 0 || c.WriteTimeout != 0 && c.WriteTimeout < period {
-		period = c.WriteTimeout
+	period := longPeriod
+	for _, p := range []time.Duration{c.Heartbeat, c.WriteTimeout} {
+		if p != 0 {
+			period = min(period, p)
+		}
 	}
-	if period == 0 {
-		return clock{every: 1}
-	}
-	k := clock{tick: min(max(period/fineness, minTick), maxTick)}
+	k := clock{tick: max(period/fineness, minTick)}
 	k.every = int(period / k.tick / looks)
 	k.beat, k.stall = int(c.Heartbeat/k.tick), int(c.WriteTimeout/k.tick)
 	return k
@@ -44,7 +43,10 @@ func newClock(c Config) clock {
 func (l *Loop) onTick() {
 	if l.leaving.on {
 		l.depart()
-		return
+		if l.leaving.since += l.leaving.tick; l.leaving.since < l.clock.tick {
+			return
+		}
+		l.leaving.since -= l.clock.tick
 	}
 	l.ticks++
 	now := time.Now().UnixNano()
@@ -89,24 +91,27 @@ func (l *Loop) check(c *client) {
 // leaving is how Drain is going.
 type leaving struct {
 	on    bool
-	until time.Time // when everyone shall have been disconnected
+	until time.Time     // when everyone shall have been disconnected
+	tick  time.Duration // no longer than the clock's
+	since time.Duration // the clock's last tick
 }
 
 // leave begins to disconnect clients.
-func (l *Loop) leave(deadline time.Time) error {
-	now := time.Now()
-	// A tenth is left for what is late.
-	l.leaving = leaving{true, now.Add(deadline.Sub(now) * 9 / 10)}
-	if err := l.poll.Tick(drainTick); err != nil {
+func (l *Loop) leave(until time.Time) error {
+	l.leaving = leaving{on: true, until: until, tick: min(drainTick, l.clock.tick)}
+	if err := l.poll.Tick(l.leaving.tick); err != nil {
 		return err
 	}
 	l.depart()
 	return nil
 }
 
-// depart disconnects the share of one tick.
+// depart disconnects the share of one tick, after all that is in the journal.
 func (l *Loop) depart() {
-	ticks := max(1, int(time.Until(l.leaving.until)/drainTick))
+	for head := l.source.Head(); l.seen < head; {
+		l.turn()
+	}
+	ticks := max(1, int(time.Until(l.leaving.until)/l.leaving.tick))
 	share := (l.clients.Len() + ticks - 1) / ticks
 	for _, c := range l.clients.All() {
 		if share == 0 {

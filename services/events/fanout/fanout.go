@@ -96,9 +96,13 @@ const (
 	maxQueueEvents = 1 << 26
 	maxArrivals    = 1 << 20
 	maxReadBytes   = 1 << 30
-	minPeriod      = 4 * looks * time.Millisecond
-	maxPeriod      = 24 * time.Hour
 	maxBatchDelay  = 10 * time.Second
+)
+
+// Bounds of Config's Heartbeat and WriteTimeout.
+const (
+	MinPeriod = 4 * looks * minTick
+	MaxPeriod = 24 * time.Hour
 )
 
 // Defaults returns the Config that every field starts from.
@@ -129,8 +133,8 @@ func (c Config) Validate() error {
 		name  string
 		value time.Duration
 	}{{"heartbeat", c.Heartbeat}, {"write timeout", c.WriteTimeout}} {
-		if p.value != 0 && (p.value < minPeriod || p.value > maxPeriod) {
-			fault("%s: %v: must be 0 (none) or from %v to %v", p.name, p.value, minPeriod, maxPeriod)
+		if p.value != 0 && (p.value < MinPeriod || p.value > MaxPeriod) {
+			fault("%s: %v: must be 0 (none) or from %v to %v", p.name, p.value, MinPeriod, MaxPeriod)
 		}
 	}
 	if c.BatchDelay < 0 || c.BatchDelay > maxBatchDelay {
@@ -151,8 +155,8 @@ type Subscriber struct {
 	// Owner is who Config.Ended and the list of clients name; the loop only keeps it.
 	Owner any
 	// Until is when the connection is ended whatever comes, such as the expiry of a
-	// token; zero is never. It is noticed up to a quarter of the heartbeat's period
-	// later, or of the write timeout if that is shorter.
+	// token; zero is never. It is noticed up to two seconds later, or a quarter of the
+	// heartbeat's period or of the write timeout if one of these is shorter.
 	Until time.Time
 	// Address is the peer's, for the list of clients.
 	Address string

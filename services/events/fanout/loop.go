@@ -21,7 +21,7 @@ const (
 	turnArrive  = 256      // new subscribers
 )
 
-// ErrClosed is what Add, Admit and Clients give once the loop takes no one any
+// ErrClosed is what Add, Admit, Clients and Run give once the loop takes no one any
 // more.
 var ErrClosed = errors.New("the event loop is closed")
 
@@ -66,7 +66,7 @@ type Loop struct {
 	arrivals []arrival
 	asked    []question
 	shed     bool          // Shed was called
-	drain    time.Time     // when Drain must be done; zero if it was not called
+	drain    time.Time     // when everyone shall have been disconnected; zero if Drain was not called
 	kill     bool          // Close was called, or Drain's time is over
 	closed   bool          // no arrivals and questions are taken
 	gone     bool          // the poller is closed: do not wake it
@@ -115,13 +115,17 @@ func New(c Config, source Source) (*Loop, error) {
 }
 
 // Run delivers until Close, or until Drain has done its work; then it returns nil.
-// On any other error the connections are reset. It is called once.
+// It returns ErrClosed if Close came first. On any other error the connections are
+// reset. It is called once.
 func (l *Loop) Run() error {
 	l.mu.Lock()
-	twice := l.running
+	twice, late := l.running, l.kill
 	l.running = true
 	l.mu.Unlock()
-	if twice {
+	switch {
+	case late && twice:
+		return ErrClosed
+	case twice:
 		return errors.New("event loop: run twice")
 	}
 	defer close(l.stopped)
@@ -315,15 +319,11 @@ func (l *Loop) open() {
 }
 
 // Drain takes no new subscribers and disconnects those there are, one after the
-// other until ctx's deadline, so that they do not all come back at once; without
-// a deadline, at once. Late ones may catch up until then and are reset when ctx
-// ends: cut is how many. There are no heartbeats while it runs.
-func (l *Loop) Drain(ctx context.Context) (cut int) {
+// other over so long, so that they do not all come back at once. Late ones may catch
+// up, and are reset when ctx ends: cut is how many. It is called once.
+func (l *Loop) Drain(ctx context.Context, over time.Duration) (cut int) {
 	l.mu.Lock()
-	l.drain = time.Now()
-	if deadline, ok := ctx.Deadline(); ok {
-		l.drain = deadline
-	}
+	l.drain = time.Now().Add(over)
 	if !l.gone {
 		l.poll.Wake()
 	}

@@ -497,7 +497,7 @@ func TestHeartbeats(t *testing.T) {
 // TestHeartbeatsArrive, by the real clock.
 func TestHeartbeatsArrive(t *testing.T) {
 	c := Defaults()
-	c.Heartbeat = minPeriod
+	c.Heartbeat = MinPeriod
 	j := newJournal(t, 10)
 	l := runs(t, c, j)
 	s := subscribe(t, l, Subscriber{}, false)
@@ -605,10 +605,10 @@ func TestDrain(t *testing.T) {
 	until(t, l, "arrival", func(s Stats) bool { return s.Subscribers == 20 && s.Late == 0 })
 	add(t, j, "a", 0)
 	until(t, l, "delivery", func(s Stats) bool { return s.Deliveries == 20 })
-	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	began := make(chan int)
-	go func() { began <- l.Drain(ctx) }()
+	go func() { began <- l.Drain(ctx, 250*time.Millisecond) }()
 	first := streams[0]
 	first.expect(t, 1, 99)
 	first.end(t, false)
@@ -655,6 +655,93 @@ func TestDrainStaggers(t *testing.T) {
 	}
 }
 
+// TestDrainDelivers: what came before the end is delivered, and who was late may catch
+// up after the others have left.
+func TestDrainDelivers(t *testing.T) {
+	c := Defaults()
+	c.Outcome = DropOldest
+	j := newJournal(t, 1000)
+	l := newLoop(t, c, j)
+	slow := subscribe(t, l, Subscriber{}, true)
+	steps(t, l, 2)
+	n := uint64(0)
+	for l.Stats().Short == 0 {
+		n++
+		add(t, j, "a", 5000)
+		l.turn()
+	}
+	quick := subscribe(t, l, Subscriber{Cursor: n}, false)
+	steps(t, l, 3)
+	add(t, j, "a", 0) // which the loop does not know yet
+	if err := l.leave(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	quick.expect(t, n+1)
+	quick.end(t, false)
+	if s := l.Stats(); s.Ended[Drained] != 1 || s.Subscribers != 1 {
+		t.Errorf("%+v", s)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	slow.expect(t, numbers(1, n+1)...)
+	slow.end(t, false)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if s := l.Stats(); s.Ended[Drained] != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestDrainStalls: who takes nothing is given up while the loop drains, too.
+func TestDrainStalls(t *testing.T) {
+	c := Defaults()
+	c.Outcome, c.WriteTimeout = DropOldest, 100*time.Millisecond
+	j := newJournal(t, 1000)
+	l := newLoop(t, c, j)
+	stuck := subscribe(t, l, Subscriber{}, true)
+	defer stuck.conn.Close()
+	steps(t, l, 2)
+	for l.Stats().Short == 0 {
+		add(t, j, "a", 5000)
+		l.turn()
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	if cut := l.Drain(t.Context(), 0); cut != 0 {
+		t.Errorf("%d cut", cut)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if s := l.Stats(); s.Ended[Stalled] != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestUntil: whoever may stay until some time is ended then, without a period in
+// which that would be noticed by the way.
+func TestUntil(t *testing.T) {
+	c := Defaults()
+	c.Heartbeat, c.WriteTimeout = 0, 0
+	l := newLoop(t, c, newJournal(t, 10))
+	defer l.Close()
+	if longest := l.clock.tick * time.Duration(l.clock.every); longest > 2*time.Second {
+		t.Errorf("noticed after %v", longest)
+	}
+	past := subscribe(t, l, Subscriber{Until: time.Now()}, false)
+	future := subscribe(t, l, Subscriber{Until: time.Now().Add(time.Hour)}, false)
+	defer future.conn.Close()
+	steps(t, l, 3)
+	for range l.clock.every {
+		l.onTick()
+	}
+	past.end(t, true)
+	if s := l.Stats(); s.Ended[Expired] != 1 || s.Subscribers != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestDrainCuts: who is late when time is over is reset.
 func TestDrainCuts(t *testing.T) {
 	c := Defaults()
@@ -670,7 +757,7 @@ func TestDrainCuts(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
-	if cut := l.Drain(ctx); cut != 1 {
+	if cut := l.Drain(ctx, 0); cut != 1 {
 		t.Errorf("%d cut", cut)
 	}
 	stuck.rest(t)
@@ -687,8 +774,8 @@ func TestClose(t *testing.T) {
 	l.Close()
 	l.Close()
 	waiting.end(t, true)
-	if err := l.Run(); err == nil {
-		t.Error("Run after Close")
+	if err := l.Run(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Run after Close: %v", err)
 	}
 	if _, err := l.Clients(t.Context(), 1); !errors.Is(err, ErrClosed) {
 		t.Errorf("Clients: %v", err)
@@ -699,7 +786,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("Add: %v", err)
 	}
 	_ = unix.Close(fd)
-	if cut := l.Drain(t.Context()); cut != 1 {
+	if cut := l.Drain(t.Context(), 0); cut != 1 {
 		t.Errorf("%d cut", cut)
 	}
 }
