@@ -320,12 +320,6 @@ func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool
 func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin []byte) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	control := http.NewResponseController(w)
-	// Before the connection is taken: now an answer is what net/http makes of it.
-	if h.isDraining() {
-		h.forget(&s.seat)
-		h.answer(w, h.stopping())
-		return
-	}
 	if h.cfg.Hijack && r.ProtoMajor == 1 {
 		c, _, err := control.Hijack()
 		if err == nil {
@@ -434,12 +428,6 @@ func (h *Hub) setSocket(c net.Conn) {
 // stopping is what new subscribers are told while the hub drains, and afterwards.
 func (h *Hub) stopping() *refusal {
 	return &refusal{http.StatusServiceUnavailable, "the hub is stopping", max(h.cfg.Retry, time.Second)}
-}
-
-func (h *Hub) isDraining() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.draining
 }
 
 // reserve takes a place for a subscriber, if there is one.

@@ -256,6 +256,7 @@ func TestDrainOnSockets(t *testing.T) {
 			b.say("stuck", large(i))
 		}
 		b.say("t", "last")
+		start := time.Now()
 		b.stop()
 		for _, s := range streams {
 			s.want(event{Data: "last"})
@@ -265,6 +266,9 @@ func TestDrainOnSockets(t *testing.T) {
 			if line, err := s.body.ReadString('\n'); line != "" || err != io.EOF {
 				t.Errorf("after the end: %q, %v", line, err)
 			}
+		}
+		if d := time.Since(start); d < 500*time.Millisecond {
+			t.Errorf("all were ended within %v: not one by one over 800ms", d)
 		}
 		<-b.ended
 		b.until(func(s Stats) bool { return s.Subscribers == 0 }) // net/http does not wait for its handlers
@@ -453,9 +457,10 @@ func TestTogether(t *testing.T) {
 func TestFilterKey(t *testing.T) {
 	filters := [][2][]string{
 		{{"a"}, nil}, {{"a", "b"}, nil}, {{"a b"}, nil}, {{"a"}, {"b"}}, {nil, {"a", "b"}}, {{`a" "b`}, nil}, {{"a;0"}, nil},
+		{{"a b", "c"}, nil}, {{"a", "b c"}, nil},
 	}
 	seen := map[string]bool{}
-	var s = selectors{used: map[string]*selector{}}
+	s := selectors{used: map[string]*selector{}}
 	for _, f := range filters {
 		filter := filter{s.acquire(f[0]), s.acquire(f[1])}
 		key := filter.key()

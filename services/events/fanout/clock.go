@@ -91,6 +91,8 @@ func (l *Loop) check(c *client) {
 // leaving is how Drain is going.
 type leaving struct {
 	on    bool
+	all   int           // who was there
+	over  time.Duration // the whole of it
 	until time.Time     // when everyone shall have been disconnected
 	tick  time.Duration // no longer than the clock's
 	since time.Duration // the clock's last tick
@@ -98,7 +100,9 @@ type leaving struct {
 
 // leave begins to disconnect clients.
 func (l *Loop) leave(until time.Time) error {
-	l.leaving = leaving{on: true, until: until, tick: min(drainTick, l.clock.tick)}
+	l.leaving = leaving{
+		on: true, all: l.clients.Len(), over: max(time.Until(until), 1), until: until, tick: min(drainTick, l.clock.tick),
+	}
 	if err := l.poll.Tick(l.leaving.tick); err != nil {
 		return err
 	}
@@ -106,15 +110,16 @@ func (l *Loop) leave(until time.Time) error {
 	return nil
 }
 
-// depart disconnects the share of one tick, after all that is in the journal.
+// depart disconnects the share of the time that has passed, after sending all that is
+// in the journal.
 func (l *Loop) depart() {
 	for head := l.source.Head(); l.seen < head; {
 		l.turn()
 	}
-	ticks := max(1, int(time.Until(l.leaving.until)/l.leaving.tick))
-	share := (l.clients.Len() + ticks - 1) / ticks
+	left := max(time.Until(l.leaving.until), 0)
+	keep := int(float64(l.leaving.all) * float64(left) / float64(l.leaving.over))
 	for _, c := range l.clients.All() {
-		if share == 0 {
+		if l.clients.Len() <= keep {
 			return
 		}
 		if c.late != nil {
@@ -125,6 +130,5 @@ func (l *Loop) depart() {
 			_, _ = loop.Send(int(c.fd), l.cfg.Farewell())
 		}
 		l.drop(c, Drained)
-		share--
 	}
 }

@@ -633,7 +633,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainStaggers: a tick's share is what is left over the ticks that are left.
+// TestDrainStaggers: as many have left as time has passed.
 func TestDrainStaggers(t *testing.T) {
 	l := newLoop(t, Defaults(), newJournal(t, 10))
 	defer l.Close()
@@ -647,6 +647,11 @@ func TestDrainStaggers(t *testing.T) {
 	}
 	if n := l.Stats().Ended[Drained]; n != 1 {
 		t.Errorf("%d left at once, with an hour for 50", n)
+	}
+	l.leaving.until = time.Now().Add(time.Hour / 2)
+	l.depart()
+	if n := l.Stats().Ended[Drained]; n != 26 {
+		t.Errorf("%d of 50 left after half the time", n)
 	}
 	l.leaving.until = time.Now()
 	l.depart()
