@@ -258,7 +258,16 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 	if last == "" {
 		last = query.Get("Last-Event-ID")
 	}
-	found := h.place(r.Context(), s, last)
+	found, err := h.place(r.Context(), s, last)
+	if err != nil {
+		// It may be that nothing is missing. A stream that ends is one that clients come
+		// back for, with the same Last-Event-ID; after an error they would not.
+		h.log.Debug("history not complete", "error", err)
+		h.stats.postponed.Add(1)
+		h.forget(&s.seat)
+		_, _ = w.Write(begin) // a client that has gone comes back all the same
+		return
+	}
 	switch {
 	case last == "":
 	case found:
@@ -285,8 +294,8 @@ func host(address string) string {
 
 // place sets the cursor of a subscriber whose last event had that ID, and tells
 // whether it is known. If not, the subscriber is given the whole history: better too
-// much than too little.
-func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool) {
+// much than too little. The error says that it cannot be told at the moment.
+func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool, err error) {
 	s.backlogTotal, s.backlog = h.journal.Total(), h.journal.Head()
 	cursor := s.backlog
 	switch last {
@@ -297,7 +306,7 @@ func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool
 	default:
 		if cursor, found = h.journal.Seek(last); !found {
 			if err := h.history.CatchUp(ctx); err != nil {
-				h.log.Warn("history not complete", "error", err)
+				return false, err
 			}
 			if cursor, found = h.journal.Seek(last); !found {
 				cursor = h.journal.Oldest() - 1
@@ -311,7 +320,7 @@ func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool
 	}
 	s.own = h.cfg.newAllowance(s.backlog, s.backlogTotal)
 	s.watched = s.own
-	return found
+	return found, nil
 }
 
 // start streams on the connection itself if that is configured and possible, and
@@ -484,6 +493,7 @@ func (h *Hub) enter(s *subscriber) *refusal {
 		return h.stopping()
 	}
 	h.active[s.id] = s
+	h.streams.Add(1) // before draining is set, after which Close waits
 	h.stats.entered.Add(1)
 	return nil
 }
@@ -499,6 +509,7 @@ func (h *Hub) leave(s *subscriber, why end) {
 	h.mu.Unlock()
 	close(s.gone)
 	h.departed.wake()
+	h.streams.Done()
 }
 
 // farewell counts a subscriber that has ended, and gives back what it had.

@@ -124,7 +124,7 @@ type Hub struct {
 	server   *http.Server
 	conns    connections
 
-	streams    sync.WaitGroup // subscribers whose connection is the hub's own
+	streams    sync.WaitGroup // of subscribers
 	background sync.WaitGroup
 	stop       context.CancelFunc
 	closed     sync.Once
@@ -418,8 +418,8 @@ func (h *Hub) cutAll() int {
 	return len(list)
 }
 
-// Close ends all subscribers at once, refuses new ones, and frees what New and
-// Listen opened.
+// Close ends all subscribers at once, refuses new ones, waits until their handlers
+// have returned, and frees what New and Listen opened.
 func (h *Hub) Close() error {
 	h.closed.Do(func() {
 		h.cutAll()

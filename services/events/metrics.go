@@ -24,6 +24,7 @@ type stats struct {
 	gaps       atomic.Uint64
 	missed     atomic.Uint64
 	heartbeats atomic.Uint64
+	postponed  atomic.Uint64
 	refusals   sync.Map // status → *atomic.Uint64: a handful
 
 	publish prometheus.Histogram
@@ -60,6 +61,7 @@ type Stats struct {
 	Entered     uint64            // subscribers ever
 	Ends        map[string]uint64 // ended subscribers by reason
 	Refused     map[int]uint64    // requests by status
+	Postponed   uint64            // subscribers asked to come back, as the history could not be read
 	Published   uint64            // updates accepted here
 	Deliveries  uint64            // events written, for each subscriber
 	Bytes       uint64            // of these events; by the event loop of all that it writes
@@ -75,7 +77,7 @@ func (h *Hub) Stats() Stats {
 	s := h.stats
 	r := Stats{
 		Subscribers: h.count() + int(s.looped.Load()), Entered: s.entered.Load(), Ends: map[string]uint64{}, Refused: map[int]uint64{},
-		Published: s.published.Load(), Deliveries: s.deliveries.Load(), Bytes: s.bytes.Load(),
+		Postponed: s.postponed.Load(), Published: s.published.Load(), Deliveries: s.deliveries.Load(), Bytes: s.bytes.Load(),
 		Gaps: s.gaps.Load(), Missed: s.missed.Load(), Heartbeats: s.heartbeats.Load(),
 	}
 	for e := endNone + 1; e < ends; e++ {
@@ -158,7 +160,7 @@ func (h *Hub) phases() (waits, writes int) {
 type collector struct {
 	hub *Hub
 
-	subscribers, entered, ends, refused, published, deliveries, bytes, gaps, missed, heartbeats,
+	subscribers, entered, ends, refused, postponed, published, deliveries, bytes, gaps, missed, heartbeats,
 	gets, hits, states, closed, history, head, options *prometheus.Desc
 }
 
@@ -172,6 +174,7 @@ func newCollector(h *Hub) *collector {
 		entered:     desc("subscribers_total", "Subscribers there have been."),
 		ends:        desc("subscriber_ends_total", "Ended subscribers by reason.", "reason"),
 		refused:     desc("refused_total", "Requests refused, by status.", "status"),
+		postponed:   desc("postponed_total", "Subscribers asked to come back because the history could not be read."),
 		published:   desc("published_total", "Updates published here."),
 		deliveries:  desc("deliveries_total", "Events written, for each subscriber."),
 		bytes:       desc("delivered_bytes_total", "Bytes of the events written."),
@@ -207,6 +210,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for status, n := range s.Refused {
 		counter(c.refused, n, strconv.Itoa(status))
 	}
+	counter(c.postponed, s.Postponed)
 	counter(c.published, s.Published)
 	counter(c.deliveries, s.Deliveries)
 	counter(c.bytes, s.Bytes)
