@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Drive the HTML report in Debian's Chromium: languages, zoom, search, keyboard,
-# accessibility, and that it asks nobody for anything. Skips, with the reason, where
+# Drive the HTML report and the pages of dyno ui in Debian's Chromium: languages, zoom,
+# search, keyboard, live runs, accessibility, and that they ask nobody for anything. Skips, with the reason, where
 # there is no Chromium, no Node.js or nothing installed by scripts/web.sh.
 # With SHOTS=DIR and RUN=FOLDER it takes pictures of that run's report instead.
 set -euo pipefail
@@ -24,4 +24,7 @@ if [ -n "${SHOTS:-}" ]; then
 	exit
 fi
 go test ./report/html -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
+# Apart, or browsers would take the CPU from the runs of the other.
 node --test --test-reporter=spec web/browser/report.test.mjs
+go build -trimpath -o "$pages/dyno" ./cmd/dyno
+DYNO=$pages/dyno node --test --test-reporter=spec web/browser/ui.test.mjs

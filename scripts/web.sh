@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Check, test and build the report's page from web/ into report/assets, which is
-# committed: who builds dyno needs no Node.js. Needs node and npm, and npm's registry
+# Check, test and build the report's page and those of dyno ui from web/ into
+# report/assets and ui/assets, which are committed: who builds dyno needs no Node.js. Needs node and npm, and npm's registry
 # once for what web/package-lock.json names.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
@@ -16,6 +16,8 @@ fi
 npm run --silent check
 npm run --silent test
 npm run --silent build
-size=$(gzip -9c ../report/assets/report.js ../report/assets/report.css | wc -c)
-echo "web: $size bytes compressed"
-[ "$size" -le $((300 * 1024)) ] || { echo "web: want at most 300 KiB"; exit 1; }
+for page in report ui; do
+	size=$(gzip -9c ../$page/assets/$page.js ../$page/assets/$page.css | wc -c)
+	echo "web: $page has $size bytes compressed"
+	[ "$size" -le $((300 * 1024)) ] || { echo "web: want at most 300 KiB"; exit 1; }
+done

@@ -252,7 +252,9 @@ func TestFeed(t *testing.T) {
 	if e := events[3].End; e == nil || e.Failed != 2 || len(e.Flags) != 1 || e.Flags[0].Detail != "<b>" || e.Clock != "response" {
 		t.Errorf("%+v", e)
 	}
-	if events := fed(t, func(f *feed) { f.End(&rundir.Trial{Streams: &rundir.Streams{Delivery: rundir.Quantiles{Count: 4}}}, nil) }); events[0].End.Clock != "delivery" || events[0].End.Latency.Count != 4 {
+	if events := fed(t, func(f *feed) {
+		f.End(&rundir.Trial{Streams: &rundir.Streams{Delivery: rundir.Quantiles{Count: 4}}}, nil)
+	}); events[0].End.Clock != "delivery" || events[0].End.Latency.Count != 4 {
 		t.Errorf("%+v", events[0].End)
 	}
 }
@@ -307,13 +309,12 @@ func TestRunArgs(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(args, want) {
 		t.Errorf("%q, %v", args, err)
 	}
-	set := map[string]string{}
 	a := &app{}
 	cmd := a.runCommand()
 	if err := cmd.ParseFlags(args[1:]); err != nil {
 		t.Fatal(err)
 	}
-	if set, err = cmd.Flags().GetStringToString("set"); err != nil || set["a"] != "p=q,r=s" || set["b"] != "1,2" || len(set) != 2 {
+	if set, err := cmd.Flags().GetStringToString("set"); err != nil || set["a"] != "p=q,r=s" || set["b"] != "1,2" || len(set) != 2 {
 		t.Errorf("%q, %v", set, err)
 	}
 }

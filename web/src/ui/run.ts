@@ -43,6 +43,7 @@ export async function run(app: App, id: string): Promise<Page> {
     section("section.comparison", comparisons),
     section("section.ladder", ladder),
     section("section.figures", figures),
+    h("p", { class: "hint" }, t("run.interval")),
     section("section.thresholds", thresholds),
     section("section.claims", claims),
     section("section.environment", environment),

@@ -63,6 +63,8 @@ export function runs(app: App, query: URLSearchParams): Page {
     return h("label", { class: "select" }, h("span", {}, text), box);
   };
   app.left(() => { clearTimeout(typing); clearTimeout(timer); });
+  // Others make runs too: who comes back to the page sees them.
+  addEventListener("focus", () => void load(), { signal: app.signal });
   app.follow((kind) => { if (kind === "run" || kind === "ended") void load(); });
   void load();
   return { title: t("nav.runs"), content: [

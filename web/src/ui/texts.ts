@@ -53,7 +53,7 @@ export const en = {
   "run.history": "History of this experiment",
   "run.follow": "Follow it live",
   "run.incomplete": "The run is not complete: {reason}",
-  "run.interval": "Intervals and curves are in the report.",
+  "run.interval": "Percentile curves, time lines and flame graphs are in the report.",
 
   "compare.title": "Two runs side by side",
   "compare.swap": "Swap",
@@ -197,7 +197,7 @@ export const zh: Record<UIKey, string> = {
   "run.history": "该实验的历史",
   "run.follow": "实时查看",
   "run.incomplete": "运行未完成：{reason}",
-  "run.interval": "置信区间与曲线见报告。",
+  "run.interval": "百分位曲线、时间线与火焰图见报告。",
 
   "compare.title": "两次运行对比",
   "compare.swap": "对调",
