@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Check, test and build the report's page and those of dyno ui from web/ into
-# report/assets and ui/assets, which are committed: who builds dyno needs no Node.js. Needs node and npm, and npm's registry
-# once for what web/package-lock.json names.
+# report/assets and ui/assets, which are committed: who builds dyno needs no Node.js.
+# Needs node and npm, and npm's registry once for what web/package-lock.json names.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 command -v npm >/dev/null || { echo "web: there is no npm"; exit 1; }

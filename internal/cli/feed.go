@@ -160,7 +160,8 @@ func latencyOf(h *hist.Histogram) ui.Latency {
 func (f *feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.second.Seconds > 0 {
+	// What is left is a part of a second, or the wait for what nobody counts any more.
+	if f.good > 0 || f.second.Failed > 0 {
 		f.flush()
 	}
 	e := ui.TrialEnd{

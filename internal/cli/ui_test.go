@@ -232,8 +232,10 @@ func TestFeed(t *testing.T) {
 		f.Interval(intervalOf(half, half, 20, 1, 200))
 		f.Interval(intervalOf(2*half, half/2, 5, 0, 5))
 		f.End(trial3, []rundir.Flag{{Kind: "steal", Detail: "<b>"}})
+		f.Interval(engine.Interval{Length: half})
+		f.End(trial3, nil)
 	})
-	if len(events) != 4 {
+	if len(events) != 5 || events[4].End == nil {
 		t.Fatalf("%+v", events)
 	}
 	if b := events[0].Begin; b == nil || *b.Rate != 50 || b.Number != 3 || b.Of != 4 || b.Variant != "v" {

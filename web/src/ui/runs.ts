@@ -90,7 +90,7 @@ function rows(app: App, list: Run[], picked: Run[], changed: () => void): HTMLEl
     } });
     return [
       [r.state === "broken" ? h("span", {}, r.id) : link(r.state === "running" ? "#/live" : runPage(r.id), r.id), r.question && h("span", { class: "below" }, r.question)],
-      t.instant(r.started_at), state(app, r), result(app, r), r.flags || "", r.state !== "broken" && box,
+      h("span", { class: "line" }, t.instant(r.started_at)), state(app, r), result(app, r), r.flags || "", r.state !== "broken" && box,
     ];
   }));
 }

@@ -36,8 +36,8 @@ class View {
   private readonly clockBox = h("span");
   private readonly plots = h("div");
   private readonly flags = h("div");
-  private readonly trials = h("div");
-  private readonly seconds = h("div");
+  private readonly trials = h("div", { class: "trials" });
+  private readonly seconds = h("div", { class: "trials" });
   private readonly log = h("div");
   private readonly more: HTMLDetailsElement;
   private throughput: GrowingPlot | undefined;
