@@ -186,8 +186,8 @@ func (b *bed) outsiders() {
 	write(b.t, b.path("outside", "secret.yaml"), strings.Replace(experimentFile, "Is it?", secret, 1))
 	write(b.t, b.path("outside", "secret"), secret)
 	for name, to := range map[string]string{
-		"runs/link": b.path("outside", "run"), "runs/up": "..", "runs/root": "/",
-		"experiments/link.yaml": b.path("outside", "secret.yaml"), "experiments/folder": b.path("outside"), "experiments/up": "../outside",
+		"runs/link": b.path("outside", "run"), "runs/up": "..", "runs/root": "/", "runs/alias": "real",
+		"experiments/link.yaml": b.path("outside", "secret.yaml"), "experiments/folder": b.path("outside"), "experiments/up": "../outside", "experiments/alias.yaml": "tame.yaml",
 	} {
 		check(b.t, os.Symlink(to, b.path(name)))
 	}

@@ -39,6 +39,7 @@ type recipe struct {
 	columns  int           // of series.csv, beyond the time
 	profile  *pprof.Profile
 	probe    float64 // its rate
+	events   bool    // subscribers were there, too
 }
 
 // must ends a test by an error.
@@ -113,6 +114,10 @@ func record(t testing.TB, tw *rundir.TrialWriter, r recipe, random *rand.Rand) {
 		lag.RecordN(900, h.Count())
 		for _, tag := range []string{"response", "service", "first_byte"} {
 			must(t, log.Write(hist.Interval{Tag: tag, Start: at, Length: r.interval, Hist: h}))
+		}
+		if r.events {
+			must(t, log.Write(hist.Interval{Tag: "delivery", Start: at, Length: r.interval, Hist: h}))
+			must(t, log.Write(hist.Interval{Tag: "event_gap", Start: at, Length: r.interval, Hist: h}))
 		}
 		must(t, log.Write(hist.Interval{Tag: "send_lag", Start: at, Length: r.interval, Hist: lag}))
 		must(t, log.Write(hist.Interval{Tag: "generator_lag", Start: at, Length: r.interval, Hist: lag}))
@@ -199,6 +204,45 @@ func hour(t testing.TB) *rundir.Folder {
 	for i := range 8 {
 		recipes = append(recipes, recipe{round: 1, variant: run.Plan.Variants[i].Name, purpose: rundir.PurposeProfile, seconds: 30, rate: 20_000, profile: stacks(many(uint64(i)))})
 	}
+	return folder(t, run, recipes)
+}
+
+// audience is a sweep with subscribers whose base is compared with its control alone,
+// in rounds too few for anything: the ends of the intervals are far out.
+func audience(t testing.TB) *rundir.Folder {
+	t.Helper()
+	e := func(v float64) rundir.Estimate {
+		return rundir.Estimate{Estimate: &v, Low: ptr(0.9 * v), High: ptr(1.1 * v), Confidence: 0.95, Interval: rundir.ByWoodruff}
+	}
+	run := &rundir.Run{
+		Name: "audience", Question: "What does one more publisher cost?", StartedAt: time.Unix(1_790_000_000, 0).UTC(), FinishedAt: ptr(time.Unix(1_790_000_060, 0).UTC()),
+		Complete: true, Valid: true, TrialsPlanned: 8, Rounds: 2,
+		Plan: rundir.Plan{Rounds: 2, Protocol: "sse", Loop: "closed", Metric: "throughput", Control: "one.control", Profile: &rundir.PlanProfile{Kinds: []string{"cpu"}}},
+		Comparisons: []rundir.Comparison{{
+			Base: "one", Variant: "one.control", Metric: "throughput", Role: rundir.RoleControl, Primary: true, Good: "higher", Rounds: 2, Detectable: ptr(69.7), Verdict: rundir.Inconclusive,
+			Ratio: rundir.Estimate{Estimate: ptr(1.58), Low: ptr(8.76e-6), High: ptr(285293.), Confidence: 0.95, Interval: rundir.ByStudent},
+		}},
+	}
+	var recipes []recipe
+	for i, n := range []string{"one", "one.control", "four"} {
+		rate := 20_000 + 3000*float64(i)
+		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "closed", Connections: 1, Subscribers: 1000, WarmupSeconds: 2, WindowSeconds: 10})
+		run.Variants = append(run.Variants, rundir.Variant{
+			Name: n, Trials: 2, Throughput: e(rate),
+			Streams: &rundir.Streams{Requested: 1000, Opened: 2000, Peak: 1000, AllDelivered: 400_000},
+			Intervals: map[string]rundir.Estimate{
+				"delivery.p50": e(1e-3), "delivery.p99": e(5e-3), "event_gap.p50": e(2e-3), "event_gap.p99": e(9e-3), "first_event.p50": e(0.1), "opening.p50": e(0.03),
+				"opening.p99": {Estimate: ptr(0.05)}, "target.cpu_per_request": e(9e-6),
+			},
+		})
+		for round := range 2 {
+			recipes = append(recipes, recipe{round: round + 1, variant: n, seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3, rate: rate, columns: 8, events: true})
+		}
+		recipes = append(recipes, recipe{round: 1, variant: n, purpose: rundir.PurposeProfile, seconds: 5, rate: 1000, profile: stacks(map[string]int64{"main.main;main.fanout": 300, "main.main;syscall.write": 200})})
+	}
+	last := run.Variants[2].Streams
+	last.Lost, last.Gaps, last.Reconnects, last.Unstamped, last.Untracked = 3, 17, 40, 4, 5
+	last.Slow = &rundir.SlowStreams{Opened: 10, Delivered: 1234, Missing: 6, Ended: 2}
 	return folder(t, run, recipes)
 }
 

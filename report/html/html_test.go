@@ -58,7 +58,7 @@ func TestPages(t *testing.T) {
 	if *pages == "" {
 		t.Skip("without -pages there is nobody to write pages for")
 	}
-	for name, f := range map[string]*rundir.Folder{"everything": everything(t), "hour": hour(t), "begun": folder(t, &rundir.Run{Name: "begun"}, nil)} {
+	for name, f := range map[string]*rundir.Folder{"everything": everything(t), "audience": audience(t), "hour": hour(t), "begun": folder(t, &rundir.Run{Name: "begun"}, nil)} {
 		must(t, os.WriteFile(filepath.Join(*pages, name+".html"), []byte(page(t, f)), 0o644))
 	}
 }

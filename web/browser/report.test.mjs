@@ -1,5 +1,6 @@
 // What a reader does with the report, in a real browser. scripts/browser.sh makes the
-// pages: one with everything in it and texts that would be HTML, and one of an hour.
+// pages: one with everything in it and texts that would be HTML, one with subscribers to
+// events, and one of an hour.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -10,6 +11,7 @@ import { launch, open } from "./chromium.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const everything = join(process.env.PAGES, "everything.html");
+const audience = join(process.env.PAGES, "audience.html");
 const hour = join(process.env.PAGES, "hour.html");
 
 let browser;
@@ -26,7 +28,7 @@ async function quiet({ page, seen }) {
   assert.equal(await page.evaluate(() => window.hit), undefined);
 }
 
-for (const [name, file] of [["everything", everything], ["an hour", hour]]) {
+for (const [name, file] of [["everything", everything], ["subscribers", audience], ["an hour", hour]]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name}, ${colorScheme}: opens, asks nobody, says nothing on the console`, async () => {
       const opened = await open(browser, file, { locale: "en-US", colorScheme });
@@ -94,6 +96,83 @@ test("empty sections are absent", async () => {
   const { page, context } = await open(browser, hour, { locale: "en-US" });
   assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["validity", "comparison", "figures", "latency", "time", "why", "flames", "environment"]);
   await context.close();
+});
+
+/** A table's cells by its name, the heads first. */
+const cells = (page, name) => page.getByRole("region", { name, exact: true }).locator("tr").evaluateAll((rows) => rows.map((r) => [...r.cells].map((x) => x.innerText.trim())));
+
+test("subscribers: times with their intervals, and what became of events", async () => {
+  const { page, context } = await open(browser, audience, { locale: "en-US" });
+  assert.deepEqual(await page.locator("section").evaluateAll((list) => list.map((s) => s.id)), ["validity", "figures", "streams", "latency", "time", "why", "flames", "environment", "notes"]);
+  const times = await cells(page, "Times, as subscribers saw them");
+  assert.deepEqual(times[0], ["variant", "delivery delay p50", "delivery delay p99", "time to first event p50", "gap between events p50", "gap between events p99", "time to open p50", "time to open p99"]);
+  assert.deepEqual(times[1], ["one", "1.00 ms ±10%", "5.00 ms ±10%", "100 ms ±10%", "2.00 ms ±10%", "9.00 ms ±10%", "30.0 ms ±10%", "50.0 ms"]);
+  const events = await cells(page, "Events, by what became of them");
+  assert.deepEqual(events[0], ["variant", "delivered", "lost", "repeated", "out of order", "gap events", "not numbered"]);
+  assert.deepEqual(events.slice(1), [["one", "400,000", "0", "0", "0", "0", "0"], ["one.control", "400,000", "0", "0", "0", "0", "0"], ["four", "400,000", "3", "0", "0", "17", "9"]]);
+  assert.equal(await page.locator("#streams .badge.bad").count(), 2, "what should be zero and is not stands out");
+  assert.deepEqual((await cells(page, "Subscriptions")).filter((_, i) => i !== 1 && i !== 2), [["variant", "asked for", "at once", "accepted", "reconnections"], ["four", "1,000", "1,000", "2,000", "40"]]);
+  assert.deepEqual(await cells(page, "Subscribers that read slowly"), [["variant", "accepted", "events read", "missing", "ended by the target"], ["one", "–", "–", "–", "–"], ["one.control", "–", "–", "–", "–"], ["four", "10", "1,234", "6", "2"]]);
+  await page.getByLabel("Language").selectOption("zh");
+  await page.waitForSelector('#report[data-state="drawn"]');
+  assert.deepEqual((await cells(page, "事件的去向"))[0], ["变体", "已投递", "丢失", "重复", "乱序", "缺口事件", "无序号"]);
+  await context.close();
+});
+
+test("figures are per event where there are subscribers, and per request elsewhere", async () => {
+  for (const [file, locale, want, never] of [
+    [audience, "en-US", /CPU time per event/, /per request|requests\/s/i], [audience, "zh-CN", /单事件 CPU 时间/, /每个请求|单请求|请求\/秒/],
+    [everything, "en-US", /CPU time per request/, /per event/i], [everything, "zh-CN", /单请求 CPU 时间/, /每个事件|单事件/],
+  ]) {
+    const { page, context } = await open(browser, file, { locale });
+    await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+    const text = await page.evaluate(() => document.querySelector("main").innerText + [...document.querySelectorAll("[aria-label]")].map((e) => e.getAttribute("aria-label")).join("\n"));
+    assert.match(text, want);
+    assert.doesNotMatch(text, never);
+    await context.close();
+  }
+});
+
+test("a control that nothing else is compared beside stands with the A/A section", async () => {
+  const { page, context } = await open(browser, audience, { locale: "en-US" });
+  assert.equal(await page.locator("#comparison").count(), 0);
+  const validity = await page.locator("#validity").innerText();
+  assert.match(validity, /one against itself \(one\.control\): throughput 1\.58× \(8\.76e−6 … 285000\), 2 rounds/);
+  const rows = await cells(page, "A/A control");
+  assert.equal(rows.at(-1)[3], "~ 1.58× (8.76e−6 … 285000)");
+  assert.equal(rows.at(-1)[6], "> 300%");
+  assert.doesNotMatch(validity, /\d{4,}%/);
+  await context.close();
+  const other = await open(browser, everything, { locale: "en-US" });
+  assert.equal(await other.page.locator("#validity .axis").count(), 0);
+  assert.match(await other.page.locator("#comparison").innerText(), /baseline\.control/);
+  await other.context.close();
+});
+
+test("labels of an axis do not touch, wide or narrow", async () => {
+  for (const file of [everything, audience, hour]) {
+    for (const width of [390, 700, 1400]) {
+      const { page, context } = await open(browser, file, { locale: "en-US", viewport: { width, height: 900 } });
+      const [seen, touching] = await page.evaluate(() => {
+        let seen = 0;
+        const touching = [];
+        for (const picture of document.querySelectorAll("svg.picture")) {
+          const labels = [...picture.querySelectorAll('text[text-anchor="middle"]')].filter((e) => picture.classList.contains("axis") || e.classList.contains("tick"));
+          for (const [i, a] of labels.entries()) {
+            seen++;
+            for (const b of labels.slice(0, i)) {
+              const p = a.getBoundingClientRect(), q = b.getBoundingClientRect();
+              if (a.getAttribute("y") === b.getAttribute("y") && p.left < q.right && q.left < p.right) touching.push(`${a.textContent} and ${b.textContent} of ${picture.getAttribute("aria-label")}`);
+            }
+          }
+        }
+        return [seen, touching];
+      });
+      assert.ok(seen > 5, `${seen} labels`);
+      assert.deepEqual(touching, [], `in ${width}`);
+      await context.close();
+    }
+  }
 });
 
 test("a run that has only begun is a page, too", async () => {

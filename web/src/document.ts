@@ -79,6 +79,7 @@ export interface PlanVariant {
   variables?: Record<string, string>;
   loop: string;
   connections: number;
+  subscribers?: number;
   rate_per_second?: number;
   warmup_seconds: number;
   window_seconds: number;
@@ -120,8 +121,40 @@ export interface Variant {
   service: Quantiles;
   send_lag: Quantiles;
   errors: { total: number; ratio?: number; by_kind?: Record<string, number> };
+  streams?: Streams;
   measures?: Record<string, Estimate>;
   intervals?: Record<string, Estimate>;
+}
+
+export interface Streams {
+  requested: number;
+  opened: number;
+  failed: number;
+  reconnects: number;
+  ended: number;
+  broken: number;
+  closed: number;
+  peak: number;
+  all_delivered: number;
+  lost: number;
+  announced: number;
+  uncertain: number;
+  pending: number;
+  gaps: number;
+  repeated: number;
+  disordered: number;
+  unstamped: number;
+  untracked: number;
+  slow?: SlowStreams;
+}
+
+export interface SlowStreams {
+  opened: number;
+  ended: number;
+  delivered: number;
+  gaps: number;
+  announced: number;
+  missing: number;
 }
 
 export interface Comparison {

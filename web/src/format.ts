@@ -131,14 +131,20 @@ export function spread(e: Estimate): string {
   return `(${end(e.low, "−∞")} … ${end(e.high, "+∞")})`;
 }
 
-export function isFactor(ratio: number): boolean {
-  return ratio >= 2 || ratio <= 0.5;
+/** The change from which on percentages are hard to read: it is 4 times as much. */
+const mostPercent = 3;
+
+/** Whether a ratio is written as a factor: from 2 on, and where its interval reaches
+ * beyond what percentages say well. */
+export function isFactor(e: Estimate): boolean {
+  const v = e.estimate ?? 1;
+  return v >= 2 || v <= 0.5 || (e.high ?? 1) > 1 + mostPercent;
 }
 
-/** A ratio as the change that it is, or as a factor from 2 on, with its interval. */
+/** A ratio as the change that it is, or as a factor, with its interval. */
 export function change(e: Estimate | undefined): string {
   if (e?.estimate === undefined) return unknown;
-  if (isFactor(e.estimate)) return factor(e.estimate) + (bounded(e) ? ` (${factors(e)})` : "");
+  if (isFactor(e)) return factor(e.estimate) + (bounded(e) ? ` (${factors(e)})` : "");
   return signed(100 * (e.estimate - 1), decimalsOf(e)) + "%" + (bounded(e) ? ` ${spread(e)}` : "");
 }
 
@@ -152,6 +158,12 @@ export function factor(v: number): string {
 
 export function factors(e: Estimate): string {
   return `${e.low === undefined ? "0" : bare(e.low)} … ${e.high === undefined ? "∞" : bare(e.high)}`;
+}
+
+/** The smallest change that a comparison finds. */
+export function detectable(share: number | undefined): string {
+  if (share === undefined) return unknown;
+  return share > mostPercent ? `> ${100 * mostPercent}%` : `±${margin(share)}`;
 }
 
 export function probability(p: number | undefined): string {

@@ -2,8 +2,9 @@ import { describe, expect, test } from "vitest";
 import { costs, layout, search, tree, weight } from "../src/charts/flametree";
 import { tint } from "../src/charts/flame";
 import { heatQuantile, nearest } from "../src/charts/lines";
+import { ratioScale } from "../src/charts/intervals";
 import { percentileAt } from "../src/charts/percentiles";
-import { linear, logarithmic, logTicks, ratioTicks, ticks } from "../src/charts/scale";
+import { fitting, labelWidth, linear, linearSeries, logarithmic, logSeries, logTicks, ratioSeries, ticks } from "../src/charts/scale";
 import { rungs } from "../src/charts/waterfall";
 import type { Flame, Flames } from "../src/document";
 
@@ -27,8 +28,44 @@ describe("scales", () => {
     expect(ticks(3, 3, 5)).toEqual([3]);
     expect(logTicks(0.4e-3, 22e-3)).toEqual([5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2]);
     expect(logTicks(1e-9, 1)).toHaveLength(10);
-    expect(ratioTicks(0.2, 5)).toEqual([0.2, 0.5, 1, 2, 5]);
-    expect(ratioTicks(0.9, 1.11)).toContain(1);
+    expect(ratioSeries(0.2, 5)[0]).toEqual([0.2, 0.5, 1, 2, 5]);
+    expect(ratioSeries(0.9, 1.11)[0]).toContain(1);
+  });
+});
+
+describe("ticks are chosen by the room that there is", () => {
+  const label = (v: number) => `${v}×`;
+  const apart = (list: number[], place: (v: number) => number) => list.every((v, i) => i === 0 || place(v) - labelWidth(label(v)) / 2 >= place(list[i - 1]!) + labelWidth(label(list[i - 1]!)) / 2);
+  test.each([1.5, 2, 3, 5, 12, 100, 1e4, 1e7])("ratios up to %d times", (far) => {
+    for (const width of [90, 150, 240, 600]) {
+      const place = logarithmic(1 / far, far, 8, width - 8);
+      const list = fitting(ratioSeries(1 / far, far), place, label);
+      expect(list, `in ${width}`).toContain(1);
+      expect(apart(list, place), `${list} in ${width}`).toBe(true);
+    }
+  });
+  test("more room has more of them", () => {
+    const of = (width: number) => fitting(ratioSeries(0.01, 100), logarithmic(0.01, 100, 8, width - 8), label);
+    expect(of(240)).toEqual([0.01, 0.1, 1, 10, 100]);
+    expect(of(150)).toEqual([0.01, 1, 100]);
+    expect(of(900).length).toBe(13);
+  });
+  test("of other axes", () => {
+    for (const width of [60, 200, 700]) {
+      const line = linear(0, 900_000, 0, width), log = logarithmic(1e-5, 1e5, 0, width);
+      expect(apart(fitting(linearSeries(0, 900_000, 6), line, label), line)).toBe(true);
+      expect(apart(fitting(logSeries(1e-5, 1e5), log, label), log)).toBe(true);
+    }
+    expect(fitting([[1, 2]], () => 0, label)).toEqual([]);
+  });
+});
+
+describe("the scale of intervals", () => {
+  test("has all estimates on it, however wide an interval is", () => {
+    const s = ratioScale([{ estimate: 1.1, low: 1e-6, high: 1e6 }, { estimate: 0.5, low: 0.4, high: 0.6 }], 0.02, 240);
+    expect([s.high > 100, s.high < 110]).toEqual([true, true]);
+    expect(ratioScale([{ estimate: 5000 }], 0, 240).high).toBeGreaterThan(5000);
+    expect(ratioScale([{ estimate: 1.01, low: 1, high: 1.02 }], 0.02, 240).high).toBeLessThan(1.1);
   });
 });
 

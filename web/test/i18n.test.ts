@@ -20,6 +20,15 @@ describe("texts", () => {
     const same = keys.filter((k) => zh[k] === en[k]);
     expect(same.sort()).toEqual(["env.onCpu", "env.version", "flame.pairOf", "latency.read", "metric.clock"].sort());
   });
+  test("nothing of events is per request", () => {
+    for (const language of ["en", "zh"] as const) {
+      const t = textsIn(language, "event");
+      for (const key of keys.filter((k) => !k.endsWith(".event"))) expect(t(key), key).not.toMatch(/per request|每个请求|单请求|requests\/s|请求\/秒/);
+    }
+  });
+  test("a form for events is that of a text", () => {
+    for (const key of keys.filter((k) => k.endsWith(".event"))) expect(en).toHaveProperty([key.replace(/\.event$/, "")]);
+  });
   test("every remedy and every flag has one", () => {
     for (const [kind, key] of Object.entries(remedies)) {
       expect(en).toHaveProperty([key]);
@@ -45,6 +54,11 @@ describe("filling in", () => {
     expect(textsIn("en").metric("service.p999")).toBe("service time p99.9");
     expect(textsIn("zh").metric("throughput")).toBe("吞吐量");
     expect(textsIn("en").metric("program.ops_per_second")).toBe("ops_per_second");
+    expect(textsIn("en").metric("target.cpu_per_request")).toBe("CPU time per request");
+    expect(textsIn("en", "event").metric("target.cpu_per_request")).toBe("CPU time per event");
+    expect(textsIn("zh", "event").metric("target.cpu_per_request")).toBe("单事件 CPU 时间");
+    expect(textsIn("en", "event").metric("response.p99")).toBe("response time of publications p99");
+    expect(textsIn("en", "event").plural("n.connections", 1)).toBe("1 connection of a publisher");
     expect(textsIn("en").metric("constructor")).toBe("constructor");
   });
 });
@@ -54,5 +68,5 @@ describe("no text is left over", () => {
     .filter((s) => !s.startsWith("// Texts in"))
     .join("\n");
   const made = /^(line|kind|clock|metric|check|outcome|latency|loop)\.|^(better|worse|equivalent|inconclusive|none found)$/; // at run time, from what a run holds
-  test.each(keys.filter((k) => !made.test(k)))("%s is used", (key) => expect(sources.includes(`"${key.replace(/\.one$/, "")}"`)).toBe(true));
+  test.each(keys.filter((k) => !made.test(k)))("%s is used", (key) => expect(sources.includes(`"${key.replace(/(\.one)?(\.event)?$/, "")}"`)).toBe(true));
 });

@@ -3,7 +3,7 @@ import type { Comparison, Report } from "../src/document";
 import { textsIn } from "../src/i18n";
 import { plain, rates, sizes, times } from "../src/format";
 import { shown } from "../src/report/comparison";
-import type { Context } from "../src/report/context";
+import { workOf, type Context } from "../src/report/context";
 import { unitOfExpression } from "../src/report/outcomes";
 import { kinds } from "../src/report/validity";
 import { sentence, sentences } from "../src/report/verdict";
@@ -44,6 +44,17 @@ describe("the verdict", () => {
     expect(sentences(context({ capacities: [{ variant: "v", rate_per_second: { estimate: 5200, low: 5000, high: 5400, interval: "x" }, searches: [] }] }))[0]?.text).toBe("v keeps all thresholds up to 5.20k/s ±4%".replace("4%", "3.8%"));
     expect(sentences(context({ claims: [{ outcome: "holds" }, { outcome: "does not hold" }, { outcome: "not testable here" }] }))[0]?.text).toBe("1 of 2 claims hold");
   });
+});
+
+test("a verdict with a wide interval is a factor", () => {
+  const wide = { ...worse, ratio: { estimate: 1.6, low: 1.1, high: 5.2 }, verdict: "better" };
+  expect(sentence(context(), wide).text).toBe("goroutine has 1.60× the throughput of pool");
+  expect(sentence(context(), wide).behind).toContain("interval 1.100 … 5.20,");
+});
+
+test("figures are per event where there are subscribers", () => {
+  const variants = (n: number) => ({ ...context().doc.run, plan: { ...context().doc.run.plan, variants: [{ name: "a", subscribers: 0 }, { name: "b", subscribers: n }] } } as never);
+  expect([workOf(variants(0)), workOf(variants(100)), workOf(context().doc.run)]).toEqual(["request", "event", "request"]);
 });
 
 test("a change is said as its verdict lets it be", () => {

@@ -1,44 +1,46 @@
 import { svg, picture } from "../dom";
 import type { Estimate } from "../document";
 import { tick, type Unit } from "../format";
-import { linear, logarithmic, ratioTicks, type Scale } from "./scale";
+import { fitting, labelWidth, linear, logarithmic, ratioSeries, type Scale } from "./scale";
 
 const height = 22;
 
-/** The scale that intervals of ratios share: around 1, on a log axis. */
+/** How far intervals are drawn, so that a very wide one leaves the others their places. */
+const farthest = 100;
+
+/** The scale that intervals of ratios share: around 1, on a log axis. All estimates are
+ * on it. */
 export function ratioScale(list: Estimate[], margin: number, width: number): Scale {
-  let far = 1 + Math.max(margin * 1.5, 0.02);
-  for (const e of list) {
-    for (const v of [e.estimate, e.low, e.high]) {
-      if (v !== undefined && v > 0) far = Math.max(far, v, 1 / v);
-    }
-  }
-  far = Math.min(far * 1.03, 1000);
+  const distance = (values: (number | undefined)[]) => Math.max(1, ...values.flatMap((v) => (v !== undefined && v > 0 ? [v, 1 / v] : [])));
+  const ends = Math.min(distance(list.flatMap((e) => [e.low, e.high])), farthest);
+  const far = 1.03 * Math.max(1 + Math.max(margin * 1.5, 0.02), distance(list.map((e) => e.estimate)), ends);
   return logarithmic(1 / far, far, 8, width - 8);
 }
 
-/** A ratio with its interval, and the band of differences that do not matter. */
+/** A ratio with its interval, and the band of differences that do not matter. An end
+ * beyond the scale is not closed. */
 export function ratioInterval(e: Estimate, scale: Scale, margin: number, width: number, label: string, verdict: string): SVGSVGElement {
   const y = height / 2;
   const band = margin > 0 && svg("rect", { x: scale(1 / (1 + margin)), width: scale(1 + margin) - scale(1 / (1 + margin)), y: 0, height, class: "band" });
   const from = e.low === undefined ? 2 : Math.max(2, scale(e.low));
   const to = e.high === undefined ? width - 2 : Math.min(width - 2, scale(e.high));
   const bounds = e.low !== undefined || e.high !== undefined;
+  const end = (v: number | undefined) => v !== undefined && v >= scale.low && v <= scale.high
+    && svg("line", { x1: scale(v), x2: scale(v), y1: y - 4, y2: y + 4, class: `whisker ${verdict}` });
   return picture(width, height, label,
     band || null,
     svg("line", { x1: scale(1), x2: scale(1), y1: 0, y2: height, class: "one" }),
     bounds && svg("line", { x1: from, x2: to, y1: y, y2: y, class: `whisker ${verdict}` }),
-    bounds && e.low !== undefined && svg("line", { x1: from, x2: from, y1: y - 4, y2: y + 4, class: `whisker ${verdict}` }),
-    bounds && e.high !== undefined && svg("line", { x1: to, x2: to, y1: y - 4, y2: y + 4, class: `whisker ${verdict}` }),
+    end(e.low), end(e.high),
     e.estimate !== undefined && svg("circle", { cx: scale(e.estimate), cy: y, r: 4, class: `dot ${verdict}` }));
 }
 
 /** The axis that stands above intervals of ratios. */
 export function ratioAxis(scale: Scale, width: number): SVGSVGElement {
-  const marks = ratioTicks(scale.low, scale.high);
+  const label = (v: number) => (v === 1 ? "1" : scale.high > 2.2 ? `${v}×` : `${v > 1 ? "+" : "−"}${Math.abs(Math.round(1000 * (v - 1)) / 10)}%`);
+  const within = (v: number) => Math.min(width - labelWidth(label(v)) / 2, Math.max(labelWidth(label(v)) / 2, scale(v)));
   return svg("svg", { viewBox: `0 0 ${width} 16`, width, height: 16, class: "picture axis", "aria-hidden": "true" },
-    marks.map((v) => svg("text", { x: Math.min(width - 14, Math.max(14, scale(v))), y: 12, "text-anchor": "middle" },
-      v === 1 ? "1" : scale.high > 2.2 ? `${v}×` : `${v > 1 ? "+" : "−"}${Math.abs(Math.round(1000 * (v - 1)) / 10)}%`)));
+    fitting(ratioSeries(scale.low, scale.high), within, label).map((v) => svg("text", { x: within(v), y: 12, "text-anchor": "middle" }, label(v))));
 }
 
 /** A figure with its interval beside those of others, from zero, and its trials as dots. */

@@ -2,7 +2,7 @@ import { h, svg, picture } from "../dom";
 import { perDecade, type Curve, type Numbers } from "../document";
 import { tick, times, write } from "../format";
 import { colourOf, dashOf } from "./colours";
-import { linear, logarithmic, logTicks } from "./scale";
+import { apart, linear, logarithmic, logTicks } from "./scale";
 
 /** How a point of a curve is called: 0, 50, 99.9. */
 export function percentileAt(i: number): string {
@@ -42,6 +42,9 @@ export function percentiles(c: Curves, width: number): HTMLElement {
   const nines: number[] = [];
   for (let i = 0; i < longest; i += perDecade) nines.push(i);
   const half = perDecade * Math.log10(2); // the median's place
+  const places = [...nines, half].sort((a, b) => a - b);
+  const called = (i: number) => (i === half ? "50" : i === 0 ? "0" : percentileAt(i));
+  const named = apart(places, x, called);
   const cross = svg("line", { y1: top, y2: height - foot, class: "cross", visibility: "hidden" });
   const readout = h("output", { class: "readout", "aria-live": "polite" }, c.keys);
   const image = picture(width, height, c.label,
@@ -49,9 +52,9 @@ export function percentiles(c: Curves, width: number): HTMLElement {
       svg("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }),
       svg("text", { x: left - 8, y: y(v) + 4, "text-anchor": "end", class: "tick" }, tick(times, v)),
     ]),
-    [...nines, half].map((i) => [
+    places.map((i) => [
       svg("line", { x1: x(i), x2: x(i), y1: top, y2: height - foot, class: "grid" }),
-      svg("text", { x: x(i), y: height - foot + 16, "text-anchor": "middle", class: "tick" }, i === half ? "50" : i === 0 ? "0" : percentileAt(i)),
+      named.includes(i) && svg("text", { x: x(i), y: height - foot + 16, "text-anchor": "middle", class: "tick" }, called(i)),
     ]),
     svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle", class: "axis" }, c.axis),
     lines, cross);

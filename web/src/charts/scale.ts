@@ -34,27 +34,70 @@ export function ticks(low: number, high: number, about: number): number[] {
   return list;
 }
 
-/** Powers of ten between low and high; with 2 and 5 where that makes at most ten. */
-export function logTicks(low: number, high: number): number[] {
-  const of = (digits: number[]) => {
-    const list: number[] = [];
-    for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
-      for (const d of digits) {
-        const v = Number((d * 10 ** e).toPrecision(3));
-        if (v >= low * 0.999 && v <= high * 1.001) list.push(v);
-      }
+/** The values of these first digits between low and high, of every so many powers of ten. */
+function powers(low: number, high: number, digits: number[], every = 1): number[] {
+  const list: number[] = [];
+  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
+    if (e % every !== 0) continue;
+    for (const d of digits) {
+      const v = Number((d * 10 ** e).toPrecision(3));
+      if (v >= low * 0.999 && v <= high * 1.001) list.push(v);
     }
-    return list;
-  };
-  const fine = of([1, 2, 5]);
-  return fine.length <= 10 ? fine : of([1]);
+  }
+  return list;
 }
 
-/** Ratios that are round to a reader, around 1. */
-export function ratioTicks(low: number, high: number): number[] {
-  const spread = Math.max(high, 1 / low);
-  if (spread > 2.2) {
-    return [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100].filter((v) => v >= low && v <= high);
-  }
-  return ticks(low, high, 4);
+/** Powers of ten between low and high; with 2 and 5 where that makes at most ten. */
+export function logTicks(low: number, high: number): number[] {
+  const fine = powers(low, high, [1, 2, 5]);
+  return fine.length <= 10 ? fine : powers(low, high, [1]);
+}
+
+/** Ticks of a log axis, from fine to coarse. */
+export function logSeries(low: number, high: number): number[][] {
+  return [powers(low, high, [1, 2, 5]), ...[1, 2, 3, 4, 6].map((every) => powers(low, high, [1], every))];
+}
+
+/** Ticks of a linear axis, from fine to coarse. */
+export function linearSeries(low: number, high: number, about: number): number[][] {
+  const series: number[][] = [];
+  for (let n = about; n >= 1; n--) series.push(ticks(low, high, n));
+  return series;
+}
+
+/** Ratios that are round to a reader, around 1, from fine to coarse. */
+export function ratioSeries(low: number, high: number): number[][] {
+  return [...(Math.max(high, 1 / low) > 2.2 ? logSeries(low, high) : linearSeries(low, high, 4)), [1]];
+}
+
+/** How wide a label is, at most, in the type that axes are written in. */
+export function labelWidth(text: string): number {
+  return 7 * text.length;
+}
+
+const between = 6; // two labels, at least
+
+/** Of ticks in the order of their places, those whose labels have room behind the one
+ * before. */
+export function apart(list: number[], place: (v: number) => number, label: (v: number) => string): number[] {
+  let free = -Infinity;
+  return list.filter((v) => {
+    const half = labelWidth(label(v)) / 2;
+    if (place(v) - half < free) return false;
+    free = place(v) + half + between;
+    return true;
+  });
+}
+
+/** The finest ticks whose labels, centred on their places, do not touch; none, where
+ * not even the coarsest have room. */
+export function fitting(series: number[][], place: (v: number) => number, label: (v: number) => string): number[] {
+  return series.find((list) => {
+    let free = -Infinity;
+    return list.length > 0 && list.every((v) => {
+      const half = labelWidth(label(v)) / 2, fits = place(v) - half >= free;
+      free = place(v) + half + between;
+      return fits;
+    });
+  }) ?? [];
 }

@@ -2,7 +2,7 @@ import { svg, picture } from "../dom";
 import type { Estimate } from "../document";
 import { tick, type Unit } from "../format";
 import { colourOf, dashOf } from "./colours";
-import { linear, logarithmic, ticks, type Scale } from "./scale";
+import { fitting, linear, linearSeries, logarithmic, ticks, type Scale } from "./scale";
 
 export interface Point {
   x: Estimate;
@@ -32,7 +32,8 @@ export function scatter(p: Plot, width: number): SVGSVGElement {
     ? logarithmic(Math.min(...xs) / 1.15, Math.max(...xs) * 1.15, left, width - right)
     : linear(0, Math.max(...xs, 0) * 1.05 || 1, left, width - right);
   const y = linear(0, most * 1.08 || 1, height - foot, top);
-  const marksX = p.x.log ? [...new Set(points.map((q) => q.x.estimate ?? 0))] : ticks(x.low, x.high, 6);
+  const levels = [...new Set(points.map((q) => q.x.estimate ?? 0))].sort((a, b) => a - b);
+  const marksX = fitting(p.x.log ? [1, 2, 3, 5, 10].map((every) => levels.filter((_, i) => i % every === 0)) : linearSeries(x.low, x.high, 6), x, (v) => tick(p.x.unit, v));
   return picture(width, height, p.label,
     ticks(y.low, y.high, 5).map((v) => [
       svg("line", { x1: left, x2: width - right, y1: y(v), y2: y(v), class: "grid" }),

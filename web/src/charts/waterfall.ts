@@ -1,7 +1,7 @@
 import { svg, picture } from "../dom";
 import type { Step } from "../document";
 import { change, factor } from "../format";
-import { linear, logarithmic, logTicks, ticks } from "./scale";
+import { fitting, linear, linearSeries, logarithmic, logSeries } from "./scale";
 
 export interface Rung {
   name: string;
@@ -27,23 +27,31 @@ export function rungs(steps: Step[]): Rung[] {
 
 const row = 34, top = 8, foot = 26;
 
+/** How far beyond the bars an interval is drawn, so that a very wide one leaves them
+ * their widths. */
+const beyond = 3;
+
 /** Steps from top to bottom, ratios from left to right. */
 export function waterfall(steps: Step[], width: number, label: string): SVGSVGElement {
   const list = rungs(steps);
   const names = Math.min(220, 14 + 7.2 * Math.max(...list.map((r) => r.name.length)));
   const texts = width > 560 ? 170 : 0;
-  const all = list.flatMap((r) => [r.from, r.to, r.low ?? r.to, r.high ?? r.to]).filter((v) => v > 0);
-  const low = Math.min(...all), high = Math.max(...all);
+  const bars = list.flatMap((r) => [r.from, r.to]).filter((v) => v > 0);
+  const least = Math.min(...bars), most = Math.max(...bars);
+  const low = Math.max(least / beyond, Math.min(least, ...list.map((r) => r.low ?? r.to)));
+  const high = Math.min(most * beyond, Math.max(most, ...list.map((r) => r.high ?? r.to)));
   const log = high / low > 3;
   const right = width - texts - 12;
   const span = high - low || 0.1;
   const x = log ? logarithmic(low / 1.15, high * 1.15, names, right) : linear(Math.max(0, low - 0.12 * span), high + 0.12 * span, names, right);
   const height = top + row * list.length + foot;
-  const marks = log ? logTicks(x.low, x.high) : ticks(x.low, x.high, 5);
+  const tick = (v: number) => `${Number(v.toPrecision(4))}×`;
+  const marks = fitting(log ? logSeries(x.low, x.high) : linearSeries(x.low, x.high, 5), x, tick);
+  const within = (v: number) => x(Math.min(x.high, Math.max(x.low, v)));
   return picture(width, height, label,
     marks.map((v) => [
       svg("line", { x1: x(v), x2: x(v), y1: top, y2: height - foot, class: v === 1 ? "one" : "grid" }),
-      svg("text", { x: x(v), y: height - 8, "text-anchor": "middle", class: "tick" }, `${Number(v.toPrecision(4))}×`),
+      svg("text", { x: x(v), y: height - 8, "text-anchor": "middle", class: "tick" }, tick(v)),
     ]),
     list.map((r, i) => {
       const y = top + row * i, middle = y + row / 2;
@@ -52,7 +60,7 @@ export function waterfall(steps: Step[], width: number, label: string): SVGSVGEl
       return [
         svg("text", { x: 0, y: middle + 4, class: "name" }, r.name.length > 28 ? `${r.name.slice(0, 27)}…` : r.name),
         svg("rect", { x: i === 0 ? x(1) - 2 : a, y: y + 7, width: i === 0 ? 4 : Math.max(2, b - a), height: row - 14, class: `step ${i === 0 ? "first" : r.verdict}` }),
-        r.low !== undefined && r.high !== undefined && svg("line", { x1: x(r.low), x2: x(r.high), y1: middle, y2: middle, class: "whisker" }),
+        r.low !== undefined && r.high !== undefined && svg("line", { x1: within(r.low), x2: within(r.high), y1: middle, y2: middle, class: "whisker" }),
         next && svg("line", { x1: x(r.to), x2: x(r.to), y1: y + row - 7, y2: y + row + 7, class: "link" }),
         texts > 0 && svg("text", { x: width - texts, y: middle + 4, class: `value ${r.verdict}` }, i === 0 ? factor(1) : change(steps[i]?.marginal)),
       ];

@@ -36,22 +36,30 @@ export function fill(text: string, values: Values = {}): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => (Object.hasOwn(values, name) ? String(values[name]) : whole));
 }
 
-export function textsIn(language: Language): Texts {
+/** What a run's figures are per: requests, or events where there are subscribers. */
+export type Work = "request" | "event";
+
+/** The texts of a language. Of events, KEY.event is the form of a text that has one. */
+export function textsIn(language: Language, work: Work = "request"): Texts {
   const own = texts[language];
   const has = (key: string): key is Key => Object.hasOwn(own, key);
-  const t = ((key, values) => fill(own[key], values)) as Texts;
+  const text = (key: Key) => {
+    const ofEvents = `${key}.event`;
+    return work === "event" && has(ofEvents) ? own[ofEvents] : own[key];
+  };
+  const t = ((key, values) => fill(text(key), values)) as Texts;
   t.language = language;
   t.plural = (key, n, values) => {
     const one = `${key}.one`;
-    return fill(n === 1 && has(one) ? own[one] : own[key], { n: n.toLocaleString("en"), ...values });
+    return fill(text(n === 1 && has(one) ? one : key), { n: n.toLocaleString("en"), ...values });
   };
-  t.maybe = (key, otherwise) => (has(key) ? own[key] : otherwise);
+  t.maybe = (key, otherwise) => (has(key) ? text(key) : otherwise);
   t.metric = (name) => {
     const key = `metric.${name}`;
-    if (has(key)) return own[key];
+    if (has(key)) return text(key);
     const dot = name.indexOf(".");
     const clock = `clock.${name.slice(0, dot)}`;
-    return has(clock) ? fill(own["metric.clock"], { clock: own[clock], quantile: name.slice(dot + 1).replace("p999", "p99.9") }) : name.replace(/^program\.(?=.)/, "");
+    return has(clock) ? fill(own["metric.clock"], { clock: text(clock), quantile: name.slice(dot + 1).replace("p999", "p99.9") }) : name.replace(/^program\.(?=.)/, "");
   };
   return t;
 }

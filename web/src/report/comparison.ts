@@ -1,36 +1,60 @@
 import { fitted, h, table, type Child, type Title } from "../dom";
 import type { Comparison, Estimate } from "../document";
-import { bounded, change, estimate, margin, probability, spread, unitOf } from "../format";
+import { bounded, change, detectable, estimate, margin, probability, spread, unitOf } from "../format";
 import { ratioAxis, ratioInterval, ratioScale } from "../charts/intervals";
 import { waterfall } from "../charts/waterfall";
 import { figureOf, pOf, type Context } from "./context";
 
 const drawn = 240;
 
-/** All comparisons: a table for each base, in which each metric is a group. */
-export function comparisons(c: Context): Child[] {
+interface Family {
+  title: string;
+  base: string; // empty: each has its own
+  list: Comparison[];
+}
+
+/** The comparisons by what they are with. A control stands beside those with its base. */
+function families(c: Context): Family[] {
   const { t } = c;
-  const families = new Map<string, { title: string; base: string; list: Comparison[] }>();
+  const all = new Map<string, Family>();
   for (const x of c.doc.run.comparisons ?? []) {
     const common = !x.role || x.role === "control";
     const id = common ? `with ${x.base}` : x.role!;
     const title = common ? t("comparison.with", { base: x.base }) : t(x.role === "step" ? "comparison.steps" : "comparison.leftOut");
-    const f = families.get(id) ?? { title, base: common ? x.base : "", list: [] };
+    const f = all.get(id) ?? { title, base: common ? x.base : "", list: [] };
     f.list.push(x);
-    families.set(id, f);
+    all.set(id, f);
   }
-  if (families.size === 0) return [];
-  const within = c.doc.run.plan.margin ?? 0;
-  const notes: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(within) }), " ", t("comparison.detects"))];
-  const adjusted = (c.doc.run.comparisons ?? []).find((x) => x.adjusted_p !== undefined);
-  if (adjusted) notes.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: adjusted.adjustment || "–" })));
-  for (const x of c.doc.run.comparisons ?? []) {
-    if (x.all_rounds) notes.push(h("p", { class: "hint" }, t("comparison.allRounds", { metric: t.metric(x.metric), variant: x.variant, base: x.base, change: change(x.all_rounds) })));
-  }
-  return [...[...families.values()].map((f) => [h("h3", {}, f.title), family(c, f.list, f.base)]), notes];
+  return [...all.values()];
 }
 
-function family(c: Context, list: Comparison[], base: string): HTMLElement {
+const controlAlone = (f: Family) => f.list.every((x) => x.role === "control");
+
+/** All comparisons: a table for each base, in which each metric is a group. What is only
+ * a variant with itself is no comparison, but part of what the control found. */
+export function comparisons(c: Context): Child[] {
+  const shown = families(c).filter((f) => !controlAlone(f));
+  return shown.length === 0 ? [] : [...shown.map((f) => [h("h3", {}, f.title), family(c, f, c.t("section.comparison"))]), notes(c, shown.flatMap((f) => f.list))];
+}
+
+/** The tables of controls whose base is compared with nothing else. */
+export function controls(c: Context): Child[] {
+  const alone = families(c).filter(controlAlone);
+  return alone.length === 0 ? [] : [...alone.map((f) => family(c, f, c.t("section.control"))), notes(c, alone.flatMap((f) => f.list))];
+}
+
+function notes(c: Context, list: Comparison[]): Child[] {
+  const { t } = c;
+  const lines: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(c.doc.run.plan.margin ?? 0) }), " ", t("comparison.detects"))];
+  const adjusted = list.find((x) => x.adjusted_p !== undefined);
+  if (adjusted) lines.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: adjusted.adjustment || "–" })));
+  for (const x of list) {
+    if (x.all_rounds) lines.push(h("p", { class: "hint" }, t("comparison.allRounds", { metric: t.metric(x.metric), variant: x.variant, base: x.base, change: change(x.all_rounds) })));
+  }
+  return lines;
+}
+
+function family(c: Context, { list, base }: Family, label: string): HTMLElement {
   const { t } = c;
   const within = c.doc.run.plan.margin ?? 0;
   const metrics = [...new Set([...list.filter((x) => x.primary), ...list].map((x) => x.metric))];
@@ -48,11 +72,11 @@ function family(c: Context, list: Comparison[], base: string): HTMLElement {
         shown(x.ratio, x.verdict ?? "", x.equivalence, within),
         probability(pOf(x)),
         verdict(c, x.verdict || "inconclusive", x.role === "control" && bounded(x.ratio)),
-        x.detectable === undefined ? "–" : `±${margin(x.detectable)}`,
+        detectable(x.detectable),
       ]);
     }
   }
-  return table(t("section.comparison"), [
+  return table(label, [
     { head: t("col.variant") }, { head: t("col.figure") }, { head: t("col.drawn"), left: true }, { head: t("col.change"), left: true, whole: true },
     { head: t("col.p") }, { head: t("col.verdict"), left: true }, { head: t("col.detects") },
   ], rows);

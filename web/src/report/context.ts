@@ -1,5 +1,5 @@
-import type { Comparison, Estimate, PlanVariant, Report, Variant } from "../document";
-import type { Language, Texts } from "../i18n";
+import type { Comparison, Estimate, PlanVariant, Report, Run, Variant } from "../document";
+import type { Language, Texts, Work } from "../i18n";
 import type { View } from "../charts/flametree";
 
 /** What a reader has chosen. It stays when the page is drawn anew. */
@@ -36,6 +36,11 @@ export function orderOf(c: Context, variant: string): number {
 
 export function isProgram(c: Context): boolean {
   return c.doc.run.plan.protocol === "program";
+}
+
+/** What a run's figures are per. */
+export function workOf(run: Run): Work {
+  return (run.plan.variants ?? []).some((v) => (v.subscribers ?? 0) > 0) ? "event" : "request";
 }
 
 /** The clock that a load's latency goes by: where there are subscribers, that of their

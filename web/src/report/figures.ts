@@ -1,7 +1,7 @@
 import { h, table, type Child } from "../dom";
-import type { Estimate } from "../document";
+import type { Estimate, Variant } from "../document";
 import { bar, figureInterval } from "../charts/intervals";
-import { estimate, unitOf } from "../format";
+import { estimate, unitOf, unknown } from "../format";
 import { estimateOf, isProgram, mainClock, planned, type Context } from "./context";
 
 const dots = 116;
@@ -72,9 +72,14 @@ export function dimensions(c: Context): Child[] {
     { metric: "target.syscalls_per_request", head: t.metric("target.syscalls_per_request") },
   ].filter(({ metric }) => variants.some((v) => estimateOf(c, v, metric)?.estimate !== undefined));
   if (known.length < 4) return []; // the other tables have them
-  return [table(t("section.dimensions"), [{ head: t("col.variant") }, ...known.map((d) => ({ head: h("span", { title: d.metric }, d.head) }))],
-    variants.map((v) => [v.name, ...known.map(({ metric }) => {
+  return [bars(c, t("section.dimensions"), variants, known, 120)];
+}
+
+/** Variants by metrics, each column compared by eye. */
+export function bars(c: Context, label: string, variants: Variant[], columns: { metric: string; head: string }[], width: number): HTMLElement {
+  return table(label, [{ head: c.t("col.variant") }, ...columns.map((d) => ({ head: h("span", { title: d.metric }, d.head) }))],
+    variants.map((v) => [v.name, ...columns.map(({ metric }) => {
       const e = estimateOf(c, v, metric);
-      return e?.estimate === undefined ? "–" : h("span", { class: "stack" }, estimate(unitOf(metric), e), bar(e, highest(variants.map((x) => estimateOf(c, x, metric))), 120));
-    })]))];
+      return e?.estimate === undefined ? unknown : h("span", { class: "stack" }, estimate(unitOf(metric), e), bar(e, highest(variants.map((x) => estimateOf(c, x, metric))), width));
+    })]));
 }

@@ -44,7 +44,8 @@ function load(c: Context): Child {
   if (!isProgram(c)) {
     common((v) => t.maybe(`loop.${v.loop}`, v.loop));
     common((v) => (v.rate_per_second === undefined ? "" : t("load.rate", { rate: v.rate_per_second })));
-    common((v) => t.plural("n.connections", v.connections));
+    common((v) => (v.subscribers ? t.plural("n.subscribers", v.subscribers) : ""));
+    common((v) => (v.connections > 0 ? t.plural("n.connections", v.connections) : ""));
     common((v) => (v.window_seconds > 0 ? t("load.window", { time: tick(times, v.window_seconds) }) : ""));
     common((v) => t("load.warmup", { time: tick(times, v.warmup_seconds) }));
   }

@@ -4,11 +4,12 @@ import { h, settle, type Child } from "../dom";
 import { version, type Report } from "../document";
 import { preferred, textsIn, type Key } from "../i18n";
 import { comparisons, ladder } from "./comparison";
-import type { Choices, Context } from "./context";
+import { workOf, type Choices, type Context } from "./context";
 import { dimensions, figures } from "./figures";
 import { header } from "./header";
 import { latency } from "./latency";
 import { claims, environment, missing, notes, reproduce, thresholds, trends } from "./outcomes";
+import { streams } from "./streams";
 import { sweeps } from "./sweep";
 import { time } from "./time";
 import { validity } from "./validity";
@@ -20,6 +21,7 @@ const sections: [string, Key, (c: Context) => Child[]][] = [
   ["comparison", "section.comparison", comparisons],
   ["ladder", "section.ladder", ladder],
   ["figures", "section.figures", figures],
+  ["streams", "section.streams", streams],
   ["latency", "section.latency", latency],
   ["time", "section.time", time],
   ["sweep", "section.sweep", sweeps],
@@ -48,7 +50,7 @@ let drawn = 0;
 function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
   const current = ++drawn;
   for (const end of ends) end();
-  const t = textsIn(chosen.language);
+  const t = textsIn(chosen.language, workOf(doc.run));
   const c: Context = { doc, t, chosen, redraws: [], ends: [] };
   const again = () => draw(doc, chosen, c.ends);
   document.documentElement.lang = chosen.language === "zh" ? "zh-CN" : "en";
@@ -97,7 +99,7 @@ function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
 }
 
 /** Sections whose figures an invalid run makes doubtful. */
-const figured = new Set(["comparison", "ladder", "figures", "sweep", "dimensions", "thresholds", "claims"]);
+const figured = new Set(["comparison", "ladder", "figures", "streams", "sweep", "dimensions", "thresholds", "claims"]);
 
 async function start(): Promise<void> {
   const chosen: Choices = { language: preferred(navigator.languages), theme: "auto", hidden: new Set(), search: "" };

@@ -2,7 +2,7 @@ import { fitted, h, picture, svg, table, type Child } from "../dom";
 import type { Capacity, Sweep } from "../document";
 import { key } from "../charts/percentiles";
 import { scatter, type Plot } from "../charts/scatter";
-import { linear, ticks } from "../charts/scale";
+import { fitting, linear, linearSeries } from "../charts/scale";
 import { counts, estimate, margin, plain, rates, tick, times, unitOf, write } from "../format";
 import { figureOf, mainClock, orderOf, type Context } from "./context";
 
@@ -91,7 +91,7 @@ function edge(c: Context, list: Capacity[], width: number): SVGSVGElement {
   const height = top + row * list.length + foot;
   const x = linear(0, Math.max(...all) * 1.05, names, width - 14);
   return picture(width, height, c.t("capacity.label"),
-    ticks(x.low, x.high, 6).map((v) => [
+    fitting(linearSeries(x.low, x.high, 6), x, (v) => tick(rates, v)).map((v) => [
       svg("line", { x1: x(v), x2: x(v), y1: top, y2: height - foot, class: "grid" }),
       svg("text", { x: x(v), y: height - 8, "text-anchor": "middle", class: "tick" }, tick(rates, v)),
     ]),

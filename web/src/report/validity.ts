@@ -2,6 +2,7 @@ import { details, h, table, type Child } from "../dom";
 import type { Flag } from "../document";
 import { change, counts, probability, shares, times, write } from "../format";
 import type { Key } from "../i18n";
+import { controls } from "./comparison";
 import { pOf, type Context } from "./context";
 
 export const remedies: Record<string, Key> = {
@@ -70,7 +71,7 @@ function control(c: Context): Child {
     const values = { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: change(x.ratio) + (p === undefined ? "" : `, p ${probability(p)}`), rounds: t.plural("n.rounds", x.rounds) };
     return h("p", { class: known && apart ? "alarm" : "" }, t(!known ? "control.unknown" : apart ? "control.differs" : "control.ok", values));
   });
-  return [h("h3", {}, t("section.control")), lines.length > 0 ? lines : h("p", {}, t("control.none"))];
+  return [h("h3", {}, t("section.control")), lines.length > 0 ? lines : h("p", {}, t("control.none")), controls(c)];
 }
 
 function checks(c: Context): Child {

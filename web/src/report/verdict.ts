@@ -40,8 +40,7 @@ export function sentence(c: Context, x: Comparison): Sentence {
   const names = { variant: x.variant, base: x.base, metric: spaced(c, t.metric(x.metric)) };
   const behind: string[] = [];
   if (r.low !== undefined || r.high !== undefined) {
-    const e = r.estimate ?? 1;
-    behind.push(`${t("interval", { confidence: Number((100 * (r.confidence ?? 0.95)).toPrecision(3)) })} ${isFactor(e) ? factors(r) : spread(r).slice(1, -1) + "%"}`);
+    behind.push(`${t("interval", { confidence: Number((100 * (r.confidence ?? 0.95)).toPrecision(3)) })} ${isFactor(r) ? factors(r) : spread(r).slice(1, -1) + "%"}`);
   }
   const p = pOf(x);
   if (p !== undefined) behind.push(`p ${probability(p).replace("<", "< ")}`);
@@ -52,8 +51,8 @@ export function sentence(c: Context, x: Comparison): Sentence {
     case "better":
     case "worse": {
       const e = r.estimate ?? 1;
-      const size = isFactor(e) ? factor(e) : change({ estimate: e, ...(r.low === undefined ? {} : { low: r.low }), ...(r.high === undefined ? {} : { high: r.high }) }).split(" ")[0]!.slice(1);
-      text = t(isFactor(e) ? "verdict.factor" : e > 1 ? "verdict.higher" : "verdict.lower", { ...names, change: size });
+      const size = isFactor(r) ? factor(e) : change({ estimate: e, ...(r.low === undefined ? {} : { low: r.low }), ...(r.high === undefined ? {} : { high: r.high }) }).split(" ")[0]!.slice(1);
+      text = t(isFactor(r) ? "verdict.factor" : e > 1 ? "verdict.higher" : "verdict.lower", { ...names, change: size });
       break;
     }
     case "equivalent":

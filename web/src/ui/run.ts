@@ -1,7 +1,7 @@
 import { h, type Child } from "../dom";
-import type { Key } from "../i18n";
+import { textsIn, type Key } from "../i18n";
 import { comparisons, ladder, verdict } from "../report/comparison";
-import type { Context } from "../report/context";
+import { workOf, type Context } from "../report/context";
 import { figures } from "../report/figures";
 import { claims, environment, notes, reproduce, thresholds } from "../report/outcomes";
 import { validity } from "../report/validity";
@@ -21,12 +21,12 @@ export async function run(app: App, id: string): Promise<Page> {
   ]);
   const entry = list.runs.find((r) => r.id === id);
   const c: Context = {
-    doc: { version: 1, run: doc }, t: t.report, redraws: [], ends: [],
+    doc: { version: 1, run: doc }, t: textsIn(t.language, workOf(doc)), redraws: [], ends: [],
     chosen: { language: t.language, theme: "auto", hidden: new Set(), search: "" },
   };
   app.left(() => c.ends.forEach((end) => end()));
   const section = (key: Key, make: (c: Context) => Child[]): Child => {
-    const box = h("section", {}, h("h2", {}, t.report(key)), make(c));
+    const box = h("section", {}, h("h2", {}, c.t(key)), make(c));
     return box.childNodes.length > 1 ? box : null;
   };
   const said = sentences(c);
