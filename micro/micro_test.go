@@ -407,9 +407,6 @@ func TestNoDelay(t *testing.T) {
 // A peer that fell silent is noticed by the probes, whosever values they go by, and
 // by nothing else.
 func TestKeepAlive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the kernel's timers, which count in seconds")
-	}
 	const wait = 5 * time.Second
 	for _, c := range []struct {
 		name string
