@@ -264,7 +264,7 @@ func (k *calibrator) trials(dir string, run *rundir.Run, trouble, loop string, b
 				continue
 			}
 			kinds := &t.Warnings
-			if f.Invalid {
+			if f.Spoils {
 				t.Valid, kinds = false, &t.Invalid
 			}
 			if !slices.Contains(*kinds, f.Kind) {

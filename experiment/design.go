@@ -58,6 +58,16 @@ func (e *Experiment) Complete() {
 	}
 }
 
+// Remeasure is how many spoilt rounds are measured again at most: half as many as are
+// planned. A search for capacity repeats single probes instead, and nothing is known
+// to spoil a program.
+func (e *Experiment) Remeasure() int {
+	if e.Design.KeepSpoilt || e.Capacity != nil || e.Variants[0].Target.Protocol == Program {
+		return 0
+	}
+	return e.Design.Rounds / 2
+}
+
 func (e *Experiment) defaultRounds() int {
 	switch {
 	case e.Design.Stop == StopPrecision:
@@ -137,7 +147,9 @@ func (r *reader) design(e *Experiment, v *view, short *node) {
 	v.share(r.setting("margin", "design.margin"), &d.Margin)
 	r.metric(v, section.get("metric"), &d.Metric)
 	r.metric(v, r.setting("metric", "design.metric"), &d.Metric)
-	v.boolean(section.get("exclude_noisy"), &d.ExcludeNoisy)
+	remeasure := true
+	v.boolean(section.get("remeasure"), &remeasure)
+	d.KeepSpoilt = !remeasure
 	d.Pilot = r.pilot(v, section.get("pilot"), e)
 	e.Design = d
 	if e.Variants[0].Name != "" { // else they are not known

@@ -23,21 +23,21 @@ func parseDesign(src string) (*Experiment, error) {
 func TestDesignFaults(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{`forms of the design`, `load: {closed: {connections: 1}}
-design: {stop: never, margin: 60%, metric: P99, control: [a], exclude_noisy: 1, pilot: 5s}
+design: {stop: never, margin: 60%, metric: P99, control: [a], remeasure: 1, pilot: 5s}
 `, `x.yaml:4:16: design.stop: "never" is not possible; one of fixed, precision, looks
 x.yaml:4:31: design.margin: 60% is too much; from 0.01% to 50%
 x.yaml:4:44: design.metric: "P99" does not fit; such as throughput, response.p99 or target.cpu_per_request
 x.yaml:4:58: design.control: want text, have a list
-x.yaml:4:78: design.exclude_noisy: want true or false, have the number 1
-x.yaml:4:88: design.pilot: 5s is too little; from 10s to 1h`},
+x.yaml:4:74: design.remeasure: want true or false, have the number 1
+x.yaml:4:84: design.pilot: 5s is too little; from 10s to 1h`},
 		{`without a base`, `load: {closed: {connections: 1}}
-design: {stop: precision, margin: 0, metric: program.x, control: true, exclude_noisy: "yes", pilot: 30s}
+design: {stop: precision, margin: 0, metric: program.x, control: true, remeasure: "yes", pilot: 30s}
 `, `x.yaml:4:16: design.stop: there is no base to compare with, and so nothing to stop by; fixed, or a compare or ladder
 x.yaml:4:35: design.margin: 0% is too little; from 0.01% to 50%
 x.yaml:4:46: design.metric: only a program prints numbers; target.protocol: program, or another metric
 x.yaml:4:66: design.control: there is no base that could have a control; name a variant, such as control: "default"
-x.yaml:4:87: design.exclude_noisy: want true or false, have the text "yes"
-x.yaml:4:101: design.pilot: the length of the warm-up is given, so that no pilot is made; load.warmup: auto, or remove it`},
+x.yaml:4:83: design.remeasure: want true or false, have the text "yes"
+x.yaml:4:97: design.pilot: the length of the warm-up is given, so that no pilot is made; load.warmup: auto, or remove it`},
 		{`few for precision, no such control`, `load: {closed: {connections: 1}}
 design: {stop: precision, rounds: 7, control: c, metric: capacity, margin: 5 %}
 compare: {base: a, variants: {a: {}, b: {}}}
@@ -394,7 +394,7 @@ func TestLadder(t *testing.T) {
 	e := mustParse(t, path, Options{})
 	wantDesign := Design{
 		Rounds: 24, Seed: 1, Stop: StopLooks, Margin: 0.01, Metric: "target.cpu_per_request",
-		Control: "cache.control", ExcludeNoisy: true, Pilot: 20 * time.Second,
+		Control: "cache.control", KeepSpoilt: true, Pilot: 20 * time.Second,
 	}
 	if diff := cmp.Diff(wantDesign, e.Design); diff != "" {
 		t.Error(diff)

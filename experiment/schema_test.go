@@ -192,7 +192,7 @@ func TestReaderRefusesWhatTheSchemaRefuses(t *testing.T) {
 		{"name: x", "name: x\ndesign: {control: a b}", true},
 		{"name: x", "name: x\ndesign: {control: [a]}", true},
 		{"name: x", "name: x\ndesign: {control: true}", false},
-		{"name: x", "name: x\ndesign: {exclude_noisy: 1}", true},
+		{"name: x", "name: x\ndesign: {remeasure: 1}", true},
 		{"name: x", "name: x\ndesign: {pilot: 5}", true},
 		{"name: x", "name: x\ndesign: {pilot: 5s}", false},
 		{"name: x", "name: x\nladder: {steps: {}}", true},

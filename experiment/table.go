@@ -241,7 +241,7 @@ func table() *spec {
 		field{"metric", false, like(metricPattern, "the one that verdicts and stop go by, such as throughput or target.cpu_per_request "+
 			"(default throughput of a closed load, response.p99 of an open one, of published events delivery.p99, capacity of a search; of a program, program.NAME, there is none)")},
 		field{"control", false, control},
-		field{"exclude_noisy", false, plain(boolean, "leave out rounds in which the machine was too noisy, all variants at once; results are shown with them, too (default false)")},
+		field{"remeasure", false, plain(boolean, "measure rounds that the machine or the generator spoilt again, all variants at once, up to half as many as are planned; results are shown with them, too (default true)")},
 		field{"pilot", false, within(leastPilot, time.Hour, "with warmup auto: how long the pilot of each variant lasts (default 30s)")})
 
 	setting := plain(word, "")

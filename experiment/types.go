@@ -43,9 +43,9 @@ type Design struct {
 	Metric string  // the one that verdicts and Stop go by, such as throughput; never empty
 	// Control is the name of the variant that is another's alias; empty: there is none.
 	Control string
-	// ExcludeNoisy leaves out the rounds in which the machine was too noisy, all
-	// members at once.
-	ExcludeNoisy bool
+	// KeepSpoilt has no round measured again because the machine or the generator
+	// spoilt it.
+	KeepSpoilt bool
 	// Pilot is how long a pilot of each variant lasts, which finds the warm-up for
 	// all; 0: the load says how long the warm-up is.
 	Pilot time.Duration

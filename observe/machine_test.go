@@ -106,11 +106,11 @@ func TestOvershoots(t *testing.T) {
 }
 
 func TestWakeup(t *testing.T) {
-	if _, err := NewWakeup(1000); err == nil {
+	if _, err := NewWakeup("wakeup", 1000); err == nil {
 		t.Error("placed on a CPU that is not there")
 	}
 	cpu := ReadEnvironment().AllowedCPUs[0]
-	w, err := NewWakeup(cpu)
+	w, err := NewWakeup("wakeup", cpu)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +134,8 @@ func TestWakeup(t *testing.T) {
 	if p := first["overshoot_p999_seconds"]; !(p > 0 && p <= first["overshoot_max_seconds"]) {
 		t.Errorf("%v", first)
 	}
-	w.record(2 * time.Second)
-	w.record(-time.Second) // a clock that was set
+	w.record(time.Now(), 2*time.Second)
+	w.record(time.Now(), -time.Second) // a clock that was set
 	got := reading(t, w)
 	if got["late_total"] < first["late_total"]+1 || got["overshoot_max_seconds"] < 2 {
 		t.Errorf("%v; want a late one of 2 s", got)

@@ -136,8 +136,33 @@ type cpuTimes struct {
 // parseCPUTimes reads /proc/stat. Guest time is already part of user time.
 func parseCPUTimes(b []byte) (cpuTimes, error) {
 	rest, found := bytes.CutPrefix(b, []byte("cpu "))
+	if !found {
+		return cpuTimes{}, errFormat
+	}
+	return parseTimes(rest)
+}
+
+// parseOneCPU reads the line of one CPU in /proc/stat.
+func parseOneCPU(b []byte, cpu int) (cpuTimes, error) {
+	for len(b) > 0 {
+		line := b
+		if end := bytes.IndexByte(b, '\n'); end >= 0 {
+			line, b = b[:end], b[end+1:]
+		} else {
+			b = nil
+		}
+		if rest, found := bytes.CutPrefix(line, []byte("cpu")); found {
+			if n, rest, ok := number(rest); ok && n == uint64(cpu) && line[3] != ' ' { //nolint:gosec // a CPU's number is not negative
+				return parseTimes(rest)
+			}
+		}
+	}
+	return cpuTimes{}, errFormat
+}
+
+func parseTimes(b []byte) (cpuTimes, error) {
 	var f [8]uint64
-	if _, ok := numbers(rest, f[:]); !found || !ok {
+	if _, ok := numbers(b, f[:]); !ok {
 		return cpuTimes{}, errFormat
 	}
 	return cpuTimes{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]}, nil

@@ -277,7 +277,7 @@ func TestRecorderForReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wake, err := NewWakeup()
+	wake, err := NewWakeup("wakeup")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func Look() Survey {
 			observer("process", func() (Observer, error) { return NewTree("process", os.Getpid()) }),
 			observer("generator", func() (Observer, error) { return NewGenerator(os.Getpid()) }),
 			observer("machine", func() (Observer, error) { return NewMachine() }),
-			observer("wakeup", func() (Observer, error) { return NewWakeup() }),
+			observer("wakeup", func() (Observer, error) { return NewWakeup("wakeup") }),
 			pressure(),
 			pss(),
 			cgroup1(),

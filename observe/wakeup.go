@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -17,16 +18,28 @@ import (
 // wake-ups a second cost less than 1 % of a CPU, where a thousand cost 1.5 to 4 %
 // in a virtual machine.
 type Wakeup struct {
+	name   string
 	stop   chan struct{}
 	done   chan struct{}
 	thread int // its id
 
-	mu    sync.Mutex // guards the fields below
-	since overshoots // since the last reading
-	total float64    // sleeps since the start
-	late  float64    // of them, longer than lateBy too long
-	cpu   float64    // seconds, by the last reading
+	mu     sync.Mutex // guards the fields below
+	since  overshoots // since the last reading
+	total  float64    // sleeps since the start
+	late   float64    // of them, longer than lateBy too long
+	cpu    float64    // seconds, by the last reading
+	stalls []Stall
 }
+
+// A Stall is a stretch in which a CPU did not wake a thread that was due.
+type Stall struct {
+	Due  time.Time
+	Late time.Duration
+}
+
+// maxStalls bounds the stalls that are kept of a sleeper: three minutes in which
+// every sleep ends late. Of more, the later ones stand in the counts alone.
+const maxStalls = 1 << 15
 
 const (
 	sleepFor = 5 * time.Millisecond
@@ -34,17 +47,21 @@ const (
 	// lateBy is the overshoot that makes a machine noisy when one sleep in a
 	// thousand has it.
 	lateBy = time.Millisecond
+	// stalledBy is the overshoot from which a stall is kept with its time. An idle
+	// CPU of a virtual machine takes 50 to 150 µs to wake.
+	stalledBy = 250 * time.Microsecond
 )
 
-// NewWakeup starts the sleeper on the CPUs given, wherever the kernel likes without
-// any. To feel what a load generator feels, it must share the generator's CPUs:
-// the others may be idle while these are taken away. Close ends it.
+// NewWakeup starts a sleeper on the CPUs given, wherever the kernel likes without
+// any. The name begins its columns. To feel what a load generator feels, it must
+// share the generator's CPUs: the others may be idle while these are taken away.
+// Close ends it.
 //
 // The sleeper keeps one of the runtime's processors (GOMAXPROCS) while it sleeps. If
 // it gave it back, the runtime's monitor thread would wake every 20 µs to see to it,
 // on the CPU that is to be watched.
-func NewWakeup(cpus ...int) (*Wakeup, error) {
-	w := &Wakeup{stop: make(chan struct{}), done: make(chan struct{})}
+func NewWakeup(name string, cpus ...int) (*Wakeup, error) {
+	w := &Wakeup{name: name, stop: make(chan struct{}), done: make(chan struct{})}
 	placed := make(chan error)
 	go w.run(cpus, placed)
 	if err := <-placed; err != nil {
@@ -95,13 +112,16 @@ func (w *Wakeup) run(cpus []int, placed chan<- error) {
 		if errno != 0 {
 			continue // a signal: not a full sleep
 		}
-		w.record(time.Since(start) - sleepFor)
+		w.record(start.Add(sleepFor), time.Since(start)-sleepFor)
 	}
 }
 
-func (w *Wakeup) record(over time.Duration) {
+func (w *Wakeup) record(due time.Time, over time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if over > stalledBy && len(w.stalls) < maxStalls {
+		w.stalls = append(w.stalls, Stall{due, over})
+	}
 	w.since.add(max(over, 0))
 	w.total++
 	if over > lateBy {
@@ -109,8 +129,15 @@ func (w *Wakeup) record(over time.Duration) {
 	}
 }
 
-// Name returns "wakeup".
-func (w *Wakeup) Name() string { return "wakeup" }
+// Stalls returns the sleeps that ended more than 250 µs late, in their order.
+func (w *Wakeup) Stalls() []Stall {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.stalls)
+}
+
+// Name returns the name that the sleeper was given.
+func (w *Wakeup) Name() string { return w.name }
 
 // Columns returns the columns. late_total over sleeps_total, over any window, above
 // 0.001 is the same as a p99.9 above 1 ms.
@@ -145,7 +172,7 @@ func (w *Wakeup) Observe(row []float64) error {
 	cpu, err := clockSeconds(threadClock(w.thread))
 	if err != nil {
 		row[4] = math.NaN()
-		return fmt.Errorf("wakeup: its thread's clock: %w", err)
+		return fmt.Errorf("%s: its thread's clock: %w", w.name, err)
 	}
 	w.cpu, row[4] = cpu, cpu
 	return nil

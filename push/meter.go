@@ -26,7 +26,7 @@ type Trial struct {
 // A Flag is what is wrong with a trial.
 type Flag struct {
 	Kind    string
-	Invalid bool // the trial's figures are not fit for conclusions
+	Spoils bool // it is beyond a limit fixed beforehand
 }
 
 // clocks are the times of which quantiles are sent.
@@ -172,8 +172,8 @@ func (m *Meter) End(flags []Flag) {
 		}
 		seen[f] = true
 		severity := "warning"
-		if f.Invalid {
-			severity = "invalid"
+		if f.Spoils {
+			severity = "spoilt"
 		}
 		points = append(points, Point{Metric: &m.metrics.flag, Value: 1, Labels: []Label{{LabelKind, f.Kind}, {LabelSeverity, severity}}})
 	}

@@ -366,6 +366,6 @@ func (p *page) excludedRounds() {
 		return
 	}
 	slices.Sort(out)
-	p.section(fmt.Sprintf("%s left out, in which the machine was too noisy (design.exclude_noisy): %s", plural(len(out), "round"), cpus(out)))
+	p.section(fmt.Sprintf("%s left out, which the machine spoilt and others were measured in place of: %s", plural(len(out), "round"), cpus(out)))
 	p.table(t)
 }

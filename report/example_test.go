@@ -62,7 +62,7 @@ func example(name, question string, rounds int, variants ...string) *rundir.Fold
 				Connections: rundir.Connections{Requested: 100, Opened: 102, Failed: 1, Peak: 100},
 			}
 			f.Trials = append(f.Trials, &rundir.TrialFolder{Trial: t, Name: fmt.Sprintf("trials/%04d-%s", number, v)})
-			f.Run.Trials = append(f.Run.Trials, rundir.Examined{Number: number, Round: round + 1, Variant: v, Valid: true})
+			f.Run.Trials = append(f.Run.Trials, rundir.Examined{Number: number, Round: round + 1, Variant: v})
 		}
 	}
 	return f
@@ -142,7 +142,7 @@ func exampleCompare() *rundir.Folder {
 		{Text: `ratio(goroutine, pool, throughput) > 0.9`, OK: true, Outcome: rundir.Kept, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
 	}
 	r.Claims = []rundir.Claim{
-		{ID: "R1.1", Says: "the goroutine model has 1.36 times the pool's throughput", Holds: "ratio(goroutine, pool, throughput) >= 1.36", Outcome: rundir.DoesNotHold, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
+		{ID: "R1.1", Says: "the goroutine model has 1.36 times the pool's throughput", Holds: "ratio(goroutine, pool, throughput) >= 1.36", Outcome: rundir.Refuted, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
 		{ID: "R1.2", Says: "p50 below 2 ms", Holds: "value(goroutine, service.p50) < 2ms", Outcome: rundir.Holds, Measured: ptr(1.31e-3), Low: ptr(1.297e-3), High: ptr(1.323e-3)},
 		{ID: "R1.10", Says: "the tail is below 4 ms", Holds: "value(goroutine, service.p99) < 4ms", Outcome: rundir.Inconclusive, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: "its interval holds the limit"},
 		{ID: "R1.3", Says: "256 cores are enough", Outcome: rundir.NotTestable, Detail: "this needs 256 cores"},
@@ -365,12 +365,12 @@ func exampleInvalid() *rundir.Folder {
 	r.Comparisons[4].AllRounds = ptr(between(0.91, 0.82, 1.01, rundir.ByPairedStudent))
 	r.Flags = []rundir.Flag{{Kind: "control_differs", Variant: "pool.control", Detail: "pool.control has 1.031 times the throughput of pool, though they are the same"}}
 	for i := 1; i <= 9; i++ {
-		r.Flags = append(r.Flags, rundir.Flag{Kind: "generator_limit", Trial: i, Variant: "pool", Invalid: true, Detail: "the generator was busy or waiting for a CPU in 99 % of the window, and the target in 71 %"})
+		r.Flags = append(r.Flags, rundir.Flag{Kind: "generator_limit", Trial: i, Variant: "pool", Spoils: true, Detail: "the generator was busy or waiting for a CPU in 99 % of the window, and the target in 71 %"})
 	}
 	for _, kind := range []string{"foreign_cpu", "memory_pressure", "io_pressure", "unfinished", "dependent", "steal"} {
 		r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Trial: 10, Variant: "pool.control", Detail: "more than is allowed"})
 	}
-	r.Flags = append(r.Flags, rundir.Flag{Kind: "plateau", Detail: "throughput stands still over the last three levels", Invalid: true})
+	r.Flags = append(r.Flags, rundir.Flag{Kind: "plateau", Detail: "throughput stands still over the last three levels", Spoils: true})
 	for i := 6; i < 12; i++ {
 		r.Trials[i].Excluded = true
 	}
@@ -387,8 +387,8 @@ func exampleIncomplete() *rundir.Folder {
 	f.Incomplete = []string{"interrupted", "trials/0002-goroutine: the target ended with exit code 1\npanic: oh", "14 of 16 planned trials are missing"}
 	r.Variants = []rundir.Variant{figuresOf("pool", 1, 4230, 1.2e-3), {Name: "goroutine", Throughput: rundir.Estimate{Interval: rundir.NoInterval}}}
 	r.Flags = []rundir.Flag{
-		{Kind: "no_complete_trial", Variant: "goroutine", Detail: "no trial of goroutine was completed", Invalid: true},
-		{Kind: "incomplete", Trial: 2, Variant: "goroutine", Detail: "the target ended with exit code 1", Invalid: true},
+		{Kind: "no_complete_trial", Variant: "goroutine", Detail: "no trial of goroutine was completed", Spoils: true},
+		{Kind: "incomplete", Trial: 2, Variant: "goroutine", Detail: "the target ended with exit code 1", Spoils: true},
 	}
 	r.Thresholds = []rundir.Threshold{
 		{Text: "service.p99 < 5ms", Variant: "pool", OK: true, Outcome: rundir.Kept, Measured: ptr(3.6e-3), Detail: "one trial: no interval"},

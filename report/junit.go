@@ -139,10 +139,7 @@ func (p *page) junitValidity() junitCase {
 	c := p.junitCase("run", "complete and valid")
 	var flags []string
 	for _, f := range p.run.Flags {
-		severity := "warning"
-		if f.Invalid {
-			severity = "invalid"
-		}
+		severity := severity(f)
 		of := "run"
 		if f.Trial != 0 {
 			of = where(f, []string{fmt.Sprint(f.Trial)})
@@ -154,7 +151,7 @@ func (p *page) junitValidity() junitCase {
 	case !p.run.Complete:
 		c.Error = &junitProblem{Message: Printable("incomplete: " + p.run.Reason), Type: "incomplete", Text: text}
 	case !p.run.Valid:
-		c.Failure = &junitProblem{Message: "the figures are not fit for conclusions", Type: "invalid", Text: text}
+		c.Failure = &junitProblem{Message: Printable(p.run.Reason), Type: "invalid", Text: text}
 	default:
 		c.SystemOut = text
 	}

@@ -19,7 +19,7 @@ func (p *page) validity() {
 	p.incomplete()
 	switch {
 	case !p.run.Valid:
-		p.section("INVALID: the figures below are not fit for conclusions")
+		p.section("INVALID: " + p.run.Reason)
 	case len(p.run.Flags) > 0:
 		p.section("valid, with warnings")
 	default:
@@ -92,7 +92,7 @@ func (p *page) flags() {
 	var groups []*group
 	for _, f := range p.run.Flags {
 		i := slices.IndexFunc(groups, func(g *group) bool {
-			return g.first.Kind == f.Kind && g.first.Invalid == f.Invalid && f.Trial != 0 && g.first.Trial != 0
+			return g.first.Kind == f.Kind && g.first.Spoils == f.Spoils && f.Trial != 0 && g.first.Trial != 0
 		})
 		if i < 0 {
 			i = len(groups)
@@ -105,10 +105,7 @@ func (p *page) flags() {
 	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(rank(a.first), rank(b.first)) })
 	t := table{left: []int{1, 2, 3}, prose: true}
 	for _, g := range groups {
-		severity := "warning"
-		if g.first.Invalid {
-			severity = "invalid"
-		}
+		severity := severity(g.first)
 		kind := g.first.Kind
 		if r := remedy(kind); r != "" && kind != controlDiffers { // the control's own lines say it
 			kind += " " + p.footnote(r)
@@ -122,12 +119,20 @@ func (p *page) flags() {
 	p.table(t)
 }
 
+// severity says how much a flag weighs.
+func severity(f rundir.Flag) string {
+	if f.Spoils {
+		return "spoilt"
+	}
+	return "warning"
+}
+
 // rank orders flags: that the control differs comes before anything else.
 func rank(f rundir.Flag) int {
 	switch {
 	case f.Kind == controlDiffers:
 		return 0
-	case f.Invalid:
+	case f.Spoils:
 		return 1
 	}
 	return 2
@@ -163,7 +168,7 @@ func remedy(kind string) string {
 	case "late_wakeups":
 		return "the generator's CPUs woke threads late: keep other work off them (load.cpus), or measure on a quieter machine"
 	case "foreign_cpu":
-		return "other programs of this machine took CPU time: stop them, or let design.exclude_noisy leave such rounds out"
+		return "other programs of this machine took CPU time: stop them"
 	case "memory_pressure":
 		return "the machine was short of memory: stop other programs, or load less at once"
 	case "io_pressure":

@@ -7,6 +7,7 @@
 //	  trial.json                one trial's counts and figures
 //	  latency.hlog              HdrHistogram log, tags response, service, lag …
 //	  series.csv                observers, one row per tick
+//	  stalls.csv                when a CPU did not wake a thread that was due
 //	  *.log, *.pb.gz            output of the processes, profiles
 //
 // run.json is there from the start and says complete: false until the end, and so

@@ -2,10 +2,10 @@ package rundir
 
 import "dyno/hist"
 
-// beyond is how many values must lie beyond a quantile for it to be known: with
+// Beyond is how many values must lie beyond a quantile for it to be known: with
 // fewer, the next value to come could move it anywhere. So a p99 needs 1,000
 // values and a p99.9 needs 10,000.
-const beyond = 10
+const Beyond = 10
 
 // QuantilesOf sums a histogram of nanoseconds up; nil is an empty one.
 func QuantilesOf(h *hist.Histogram) Quantiles {
@@ -13,7 +13,7 @@ func QuantilesOf(h *hist.Histogram) Quantiles {
 		return Quantiles{}
 	}
 	quantile := func(oneIn int64) *float64 {
-		if h.Count() < oneIn*beyond {
+		if h.Count() < oneIn*Beyond {
 			return nil
 		}
 		return seconds(float64(h.Quantile(1 - 1/float64(oneIn))))

@@ -41,9 +41,31 @@ const (
 // The outcomes of a check.
 const (
 	CheckOK      = "ok"
-	CheckWarning = "warning"
-	CheckInvalid = "invalid"
+	CheckWarning = "warning" // worth a word
+	CheckSpoilt  = "spoilt"  // beyond the limit fixed beforehand
 	CheckUnknown = "unknown" // it could not be made
+)
+
+// The states of a figure: what may be said of it.
+const (
+	// StateOK: what was disturbed cannot move the figure by more than half its
+	// interval, or a quarter of the margin.
+	StateOK = "ok"
+	// StateBounded: the truth lies within the bounds, whatever happened in the
+	// disturbed stretches.
+	StateBounded = "bounded"
+	// StateRelative: the value itself is biased, alike for all variants. Ratios stand.
+	StateRelative = "relative_only"
+	// StateNotIdentified: nothing can be said.
+	StateNotIdentified = "not_identified"
+)
+
+// What a check or a flag is about.
+const (
+	AboutTarget    = "target"    // a finding about what is measured
+	AboutGenerator = "generator" // dyno, or the CPUs that it was given
+	AboutMachine   = "machine"   // what else went on
+	AboutPlan      = "plan"      // the load or the design
 )
 
 // The outcomes of a threshold.
@@ -63,7 +85,7 @@ type Run struct {
 	FinishedAt    *time.Time   `json:"finished_at,omitempty"`
 	Complete      bool         `json:"complete"`          // every planned trial was measured
 	Reason        string       `json:"reason,omitempty"`  // why the run is not complete or not valid
-	Valid         bool         `json:"valid"`             // no flag makes the figures unfit for conclusions
+	Valid         bool         `json:"valid"`             // everything that was asked for is identified
 	TrialsPlanned int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
 	Plan          Plan         `json:"plan"`              // what was to be measured
 	Environment   Environment  `json:"environment"`       // where
@@ -78,6 +100,7 @@ type Run struct {
 	Trends        []Trend      `json:"trends,omitempty"` // of a soak
 	Thresholds    []Threshold  `json:"thresholds"`
 	Claims        []Claim      `json:"claims"`
+	Validity      []Validity   `json:"validity"` // of each figure
 	Flags         []Flag       `json:"flags"`
 	Trials        []Examined   `json:"trials,omitempty"`       // by number
 	Notes         []string     `json:"notes,omitempty"`        // what a reader should know beside the figures
@@ -96,9 +119,9 @@ type Plan struct {
 	Margin       float64           `json:"margin,omitempty"` // the difference that matters, a share
 	Metric       string            `json:"metric,omitempty"` // the one that the stopping rule and the verdict go by
 	Base         string            `json:"base,omitempty"`
-	Control      string            `json:"control,omitempty"`       // the variant that is another under an alias
-	Exclude      bool              `json:"exclude_noisy,omitempty"` // rounds in which the machine was too noisy are left out
-	Set          map[string]string `json:"set,omitempty"`           // what replaced the file's values
+	Control      string            `json:"control,omitempty"`   // the variant that is another under an alias
+	Remeasure    int               `json:"remeasure,omitempty"` // how many spoilt rounds may be measured again
+	Set          map[string]string `json:"set,omitempty"`       // what replaced the file's values
 	Ladder       *PlanLadder       `json:"ladder,omitempty"`
 	Sweep        []Dimension       `json:"sweep,omitempty"`
 	Capacity     *PlanCapacity     `json:"capacity,omitempty"`
@@ -293,7 +316,11 @@ type Target struct {
 	Retransmits          *int64             `json:"retransmits,omitempty"`      // segments, on the target's connections
 	ListenOverflows      *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
 	ThrottledSeconds     *float64           `json:"throttled_seconds,omitempty"`
-	Goroutines           *int64             `json:"goroutines,omitempty"` // the most seen in the window
+	StealShare           *float64           `json:"steal_share,omitempty"` // of its CPUs' time, where they are its own: taken by the hypervisor
+	// ForeignShare is the CPU time of other programs, were all of it taken from the CPUs
+	// that the target may use: the most that it can have lost to them.
+	ForeignShare *float64 `json:"foreign_share,omitempty"`
+	Goroutines   *int64   `json:"goroutines,omitempty"` // the most seen in the window
 	// DescriptorsLeft is how many more were open two seconds after the load than before
 	// it, at most; of profiled trials.
 	DescriptorsLeft          *int64   `json:"descriptors_left,omitempty"`
@@ -313,6 +340,7 @@ type Generator struct {
 	RunQueueWaitShare    *float64 `json:"run_queue_wait_share,omitempty"` // of the window: the worst worker was ready to run and had no CPU
 	// TimeslicesPerSecond is how often that worker was given a CPU.
 	TimeslicesPerSecond *float64 `json:"timeslices_per_second,omitempty"`
+	StealShare          *float64 `json:"steal_share,omitempty"` // of its CPUs' time, where it has CPUs of its own: taken by the hypervisor
 	Workers             int      `json:"workers,omitempty"`
 }
 
@@ -324,6 +352,8 @@ type Machine struct {
 	// generator's CPUs overslept by more than 1 ms. Above 0.001 the p99.9 of the
 	// overshoot is above 1 ms.
 	LateWakeupShare *float64 `json:"late_wakeup_share,omitempty"`
+	// TargetLateWakeupShare is the same on the target's CPUs, where they are its own.
+	TargetLateWakeupShare *float64 `json:"target_late_wakeup_share,omitempty"`
 	// MemoryStall and IOStall are the shares of the window in which all tasks that
 	// were not idle waited for memory or for input and output (pressure stall
 	// information, "full").
@@ -357,7 +387,7 @@ type Comparison struct {
 	// FurtherRounds is how many more would settle an inconclusive comparison, if
 	// the spread stays as it is.
 	FurtherRounds *int `json:"further_rounds,omitempty"`
-	// AllRounds is the ratio with the rounds that were left out for noise.
+	// AllRounds is the ratio with the spoilt rounds in whose place others were measured.
 	AllRounds *Estimate `json:"all_rounds,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"` // better, worse, equivalent, inconclusive or invalid
 }
@@ -367,8 +397,9 @@ const (
 	Better     = "better"
 	Worse      = "worse"
 	Equivalent = "equivalent"
-	Invalid    = "invalid" // the run is
-	// Inconclusive, shared with claims, is the fifth.
+	Invalid    = "invalid" // the ratio is not identified
+
+	Inconclusive = "inconclusive"
 )
 
 // A Step is one of a ladder, in the primary metric. Comparisons holds the same
@@ -474,8 +505,9 @@ type Examined struct {
 	Rate       *float64    `json:"rate_per_second,omitempty"` // of a probe
 	Good       *bool       `json:"good,omitempty"`            // of a probe: it kept the thresholds
 	Replaced   bool        `json:"replaced,omitempty"`        // a later trial took its place; behind no figure
-	Excluded   bool        `json:"excluded,omitempty"`        // its round was left out for noise
-	Valid      bool        `json:"valid"`
+	Excluded   bool        `json:"excluded,omitempty"`        // its round was spoilt, and another measured in its place
+	Spoilt     bool        `json:"spoilt,omitempty"`          // the machine or the generator disturbed it beyond a limit fixed beforehand
+	Disturbed  *float64    `json:"disturbed_share,omitempty"` // of the window: stretches with a sign of disturbance, and what follows them
 	Checks     []Check     `json:"checks"`
 	Dependence *Dependence `json:"dependence,omitempty"`
 }
@@ -487,7 +519,8 @@ type Check struct {
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
 	Unit     string   `json:"unit,omitempty"` // s, ratio or count
-	Outcome  string   `json:"outcome"`        // see the Check constants
+	About    string   `json:"about,omitempty"`
+	Outcome  string   `json:"outcome"` // see the Check constants
 	Detail   string   `json:"detail,omitempty"`
 }
 
@@ -513,15 +546,18 @@ type Threshold struct {
 	Low      *float64 `json:"low,omitempty"`      // of Measured
 	High     *float64 `json:"high,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // why it could not be decided
+	// NotIdentified says which figure it could not be decided by, and why nothing can be
+	// said of that.
+	NotIdentified string `json:"not_identified,omitempty"`
 }
 
 // The outcomes of a claim.
 const (
 	Holds         = "holds"
-	DirectionOnly = "holds in direction only"
-	DoesNotHold   = "does not hold"
+	DirectionOnly = "direction only" // the sign is right, the size is not
+	Refuted       = "refuted"
+	NotSettled    = "not settled"
 	NotTestable   = "not testable here"
-	Inconclusive  = "inconclusive"
 )
 
 // A Claim is a statement with what came out of it.
@@ -534,15 +570,39 @@ type Claim struct {
 	Low      *float64 `json:"low,omitempty"` // of Measured
 	High     *float64 `json:"high,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // the reason, where the outcome needs one
+	// NotIdentified is as a threshold's.
+	NotIdentified string `json:"not_identified,omitempty"`
 }
 
 // A Flag is a doubt about a trial, or about the run when Trial is 0.
 type Flag struct {
 	Kind    string `json:"kind"`
+	About   string `json:"about,omitempty"` // see the About constants
 	Trial   int    `json:"trial,omitempty"`
 	Variant string `json:"variant,omitempty"`
 	Detail  string `json:"detail"`
-	Invalid bool   `json:"invalid"` // it makes the trial's figures unfit for conclusions
+	// Biases are the figures that it can move, by the beginnings of their names in
+	// expressions, such as throughput or response. How far is in Run.Validity.
+	Biases []string `json:"biases,omitempty"`
+	Spoils bool     `json:"spoils"` // it is beyond a limit fixed beforehand, not only worth a word
+}
+
+// A Validity says what may be said of one figure of a variant, or of the ratio of
+// two. How the bounds come about is in package verdict.
+type Validity struct {
+	Figure  string `json:"figure"` // the metric's name in expressions, such as response.p99
+	Variant string `json:"variant"`
+	Base    string `json:"base,omitempty"` // the figure is Variant's over Base's
+	State   string `json:"state"`          // see the State constants
+	// Low and High are what bounds the truth, sampling included, in the metric's own
+	// unit. Of a figure that is not identified, one may be known.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	Why  string   `json:"why,omitempty"`
+	// Causes are the kinds of checks behind it, the heaviest first.
+	Causes []string `json:"causes,omitempty"`
+	// Asked tells that the plan's metric, a threshold, a claim or a search goes by it.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // A Trial is trial.json: one measured window of one variant.

@@ -20,6 +20,7 @@ const (
 	TrialFile   = "trial.json"
 	LatencyFile = "latency.hlog"
 	SeriesFile  = "series.csv"
+	StallsFile  = "stalls.csv"
 
 	trialsDir = "trials"
 	lockFile  = ".lock"

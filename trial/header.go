@@ -20,7 +20,7 @@ func (r *runner) header() *rundir.Run {
 		Question:      e.Question,
 		StartedAt:     time.Now(),
 		TrialsPlanned: r.planned(e.Design.Rounds),
-		Plan:          plan(e),
+		Plan:          plan(e, r.remeasure()),
 		Environment:   environment(e),
 		Command:       r.options.Command,
 		DynoVersion:   r.options.Version,
@@ -44,7 +44,7 @@ func (r *runner) planned(rounds int) int {
 }
 
 // plan is what the experiment sets out to do, for the record.
-func plan(e *experiment.Experiment) rundir.Plan {
+func plan(e *experiment.Experiment, remeasure int) rundir.Plan {
 	d := &e.Design
 	p := rundir.Plan{
 		File:         e.File,
@@ -57,7 +57,7 @@ func plan(e *experiment.Experiment) rundir.Plan {
 		Metric:       d.Metric,
 		Base:         e.Base,
 		Control:      d.Control,
-		Exclude:      d.ExcludeNoisy,
+		Remeasure:    remeasure,
 		Set:          e.Set,
 		Soak:         e.Soak,
 		PilotSeconds: d.Pilot.Seconds(),

@@ -95,10 +95,10 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 }
 
 // processorsBeside is how many of Go's processors there are beside one for each worker:
-// one for the sleeper, which keeps it, and two for what else goes on, whatever the number
+// one for each sleeper, which keeps it, and two for what else goes on, whatever the number
 // of CPUs. With fewer, Go's scheduler would take turns between a worker and the rest, and
 // wake threads to do so.
-const processorsBeside = 3
+const processorsBeside = 4
 
 // engineConfig translates a variant's load, whose run-time variables are filled
 // in, for the engine.

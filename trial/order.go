@@ -6,14 +6,14 @@ import (
 	"dyno/experiment"
 )
 
-// order lays out the rounds: each holds every variant once, in a random order of
+// order lays out so many rounds: each holds every variant once, in a random order of
 // its own from the seed, so that a drift of the machine meets all variants alike
 // (randomised multiple interleaved trials: Abedi and Brecht, "Conducting
 // Repeatable Experiments in Highly Variable Cloud Computing Environments", ICPE
 // 2017).
-func order(e *experiment.Experiment) [][]*experiment.Variant {
+func order(e *experiment.Experiment, count int) [][]*experiment.Variant {
 	rng := rand.New(rand.NewPCG(e.Design.Seed, 0x0d1a)) //nolint:gosec // an order, not a secret
-	rounds := make([][]*experiment.Variant, e.Design.Rounds)
+	rounds := make([][]*experiment.Variant, count)
 	for i := range rounds {
 		for _, v := range rng.Perm(len(e.Variants)) {
 			rounds[i] = append(rounds[i], &e.Variants[v])

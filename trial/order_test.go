@@ -32,7 +32,7 @@ func TestOrder(t *testing.T) {
 		variants := rapid.IntRange(1, 12).Draw(t, "variants")
 		rounds := rapid.IntRange(1, 12).Draw(t, "rounds")
 		seed := rapid.Uint64().Draw(t, "seed")
-		laid, longer := order(planOf(variants, rounds, seed)), order(planOf(variants, rounds+1, seed))
+		laid, longer := order(planOf(variants, rounds, seed), rounds), order(planOf(variants, rounds+1, seed), rounds+1)
 		if len(laid) != rounds {
 			t.Fatalf("%d rounds", len(laid))
 		}
@@ -53,7 +53,7 @@ func TestOrder(t *testing.T) {
 func TestOrderDiffers(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(5) {
-		for _, round := range order(planOf(8, 2, seed)) {
+		for _, round := range order(planOf(8, 2, seed), 2) {
 			seen[fmt.Sprint(names(round))] = true
 		}
 	}

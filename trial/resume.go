@@ -30,7 +30,7 @@ func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 	if err != nil {
 		return &FolderError{err}
 	}
-	r := &runner{experiment: e, options: o, folder: folder, trials: old.Trials, edges: map[string][]float64{}}
+	r := &runner{experiment: e, options: o, folder: folder, trials: old.Trials, edges: map[string][]float64{}, spoilt: map[int]bool{}}
 	r.run = r.header()
 	if err := same(&old.Run, r.run); err != nil {
 		return &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}

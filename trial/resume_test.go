@@ -110,7 +110,7 @@ func TestResumeAfterKill(t *testing.T) {
 	if p := l.planned[0]; p.Number != 7 || p.Of != 10 || p.Round != 3 {
 		t.Errorf("planned %+v", p)
 	}
-	laid := order(e)
+	laid := order(e, e.Design.Rounds)
 	for i, v := range slices.Concat(laid[2], laid[3]) {
 		if f.Trials[6+i].Variant != v.Name {
 			t.Errorf("trial %d is of %s, want %s", 7+i, f.Trials[6+i].Variant, v.Name)

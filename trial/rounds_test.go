@@ -20,6 +20,7 @@ type referee struct {
 	warmup func([]*rundir.TrialFolder) (*rundir.Pilot, error)
 	enough func([]rundir.Trial) (bool, string, error)
 	good   func(*rundir.TrialFolder) (bool, error)
+	spoilt func(round []*rundir.TrialFolder) (bool, error) // nil: none is
 
 	warmups int
 	looks   []int // how many trials there were
@@ -28,6 +29,13 @@ type referee struct {
 func (r *referee) Warmup(_ rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error) {
 	r.warmups++
 	return r.warmup(pilots)
+}
+
+func (r *referee) Spoilt(_ rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
+	if r.spoilt == nil {
+		return false, nil
+	}
+	return r.spoilt(round)
 }
 
 func (r *referee) Enough(_ rundir.Plan, trials []rundir.Trial) (bool, string, error) {
@@ -268,7 +276,7 @@ compare: {base: few, variants: {few: {connections: 2}, several: {connections: 4}
 func replayed(t *testing.T, e *experiment.Experiment, f *rundir.Folder, ref *referee) (found []capacity.State) {
 	t.Helper()
 	edges := map[string][]float64{}
-	for i, variants := range order(e) {
+	for i, variants := range order(e, e.Design.Rounds) {
 		for _, v := range variants {
 			var done []capacity.Trial
 			hint, last := geometricMean(edges[v.Name]), 0
@@ -378,7 +386,7 @@ func TestResumeSearch(t *testing.T) {
 	if f := open(t, o.Dir); len(f.Trials) != 2 || f.Run.Pilot != nil {
 		t.Fatalf("%d trials, pilot %+v", len(f.Trials), f.Run.Pilot)
 	}
-	second := order(e)[0][1].Name
+	second := order(e, e.Design.Rounds)[0][1].Name
 	interrupt(resume, o, second, rundir.PurposeProbe, 3)
 	if f := open(t, o.Dir); f.Trials[2].Variant != "several" || f.Trials[2].Purpose != rundir.PurposePilot || f.Trials[3].Purpose != rundir.PurposeProbe {
 		t.Fatalf("the second attempt began with %+v, %+v", f.Trials[2].Trial, f.Trials[3].Trial)

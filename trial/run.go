@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"dyno/awake"
@@ -31,7 +33,7 @@ type Options struct {
 	Command []string // how dyno was called, for the record
 	Version string   // dyno's
 	Watcher Watcher  // may be nil
-	Referee Referee  // nil only where nothing depends on what was measured: no pilots, no search, a fixed number of rounds
+	Referee Referee  // nil only where nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
 }
 
 // A Referee says, from what was measured so far, how a run goes on. It is asked
@@ -40,8 +42,13 @@ type Referee interface {
 	// Warmup is asked once, when there is a complete pilot of every variant that is
 	// not another's alias. The result's WarmupSeconds holds for all variants.
 	Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error)
-	// Enough is asked after each whole round, with all trials of the run so far,
-	// pilots and incomplete ones included, by number.
+	// Spoilt is asked after each whole round, where spoilt ones are measured again: did
+	// the machine or the generator disturb one of its ordinary trials, which it is given,
+	// beyond a limit fixed beforehand? It must not go by what the trials measured of the
+	// target, and must give the same answer again: a resumed run asks anew.
+	Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error)
+	// Enough is asked after each whole round, with all trials of the run so far, pilots
+	// and incomplete ones included, by number, but for those of spoilt rounds.
 	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason string, err error)
 	// Probe is asked after each probe, whose rate is in it. It must give the same
 	// answer again: a resumed run asks anew.
@@ -109,6 +116,7 @@ type runner struct {
 	ports      target.Ports
 
 	trials []*rundir.TrialFolder // all of the run so far, by number
+	spoilt map[int]bool          // rounds
 	number int                   // the highest in use
 	of     int                   // the last trial's; 0: nobody knows
 	// edges are where the searches of a variant ended so far: the geometric means of
@@ -127,7 +135,7 @@ func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
 	if err := check(e, o); err != nil {
 		return &PlanError{err}
 	}
-	r := &runner{experiment: e, options: o, edges: map[string][]float64{}}
+	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, spoilt: map[int]bool{}}
 	r.run = r.header()
 	if r.folder, err = rundir.Create(o.Dir, r.run); err != nil {
 		return &FolderError{err}
@@ -199,12 +207,18 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		}
 	}
 	most := r.experiment.Design.Rounds
-	for i, variants := range order(r.experiment) {
+	for i, variants := range order(r.experiment, most+r.remeasure()) {
 		round := i + 1
+		if round > most+len(r.spoilt) {
+			break
+		}
 		if err := r.round(ctx, round, variants); err != nil {
 			return err
 		}
 		r.run.Rounds = round
+		if err := r.lookBack(round); err != nil {
+			return err
+		}
 		if !ruled(&r.experiment.Design) || r.begun(round+1) {
 			continue // nobody asks, or somebody did when the round ended
 		}
@@ -216,11 +230,45 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			r.run.Stopped = reason
 			break
 		}
-		if round == most {
+		if round >= most+len(r.spoilt) {
 			r.run.Stopped = fmt.Sprintf("the plan allows no more than %d rounds", most)
 		}
 	}
 	r.run.TrialsPlanned = r.planned(r.run.Rounds)
+	return nil
+}
+
+// remeasure is how many spoilt rounds are measured again at most.
+func (r *runner) remeasure() int {
+	if r.options.Referee == nil {
+		return 0
+	}
+	return r.experiment.Remeasure()
+}
+
+// lookBack settles whether a round was spoilt, so that another is measured in its
+// place. Of more rounds than may be measured again nobody asks.
+func (r *runner) lookBack(round int) error {
+	if len(r.spoilt) >= r.remeasure() {
+		return nil
+	}
+	last := map[string]*rundir.TrialFolder{} // a resumed run may have begun the round twice
+	for _, t := range r.trials {
+		if t.Round == round && t.Purpose == "" && t.Complete {
+			last[t.Variant] = t
+		}
+	}
+	trials := slices.Collect(maps.Values(last))
+	spoilt, err := r.options.Referee.Spoilt(r.run.Plan, trials)
+	if err != nil {
+		return fmt.Errorf("round %d: %w", round, err)
+	}
+	if spoilt {
+		r.spoilt[round] = true
+		if r.of > 0 && !r.begun(r.experiment.Design.Rounds+len(r.spoilt)) {
+			r.of += r.trialsOf(r.experiment.Design.Rounds + len(r.spoilt))
+		}
+	}
 	return nil
 }
 
@@ -257,11 +305,13 @@ func (r *runner) purposes(round int) []string {
 	return []string{""}
 }
 
-// measured returns the trials so far.
+// measured returns the trials so far, but for those of spoilt rounds.
 func (r *runner) measured() []rundir.Trial {
-	trials := make([]rundir.Trial, len(r.trials))
-	for i, t := range r.trials {
-		trials[i] = t.Trial
+	trials := make([]rundir.Trial, 0, len(r.trials))
+	for _, t := range r.trials {
+		if !r.spoilt[t.Round] {
+			trials = append(trials, t.Trial)
+		}
 	}
 	return trials
 }

@@ -167,7 +167,7 @@ claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
 	if !f.Complete() || len(f.Trials) != 6 {
 		t.Fatalf("%d trials, incomplete: %v", len(f.Trials), f.Incomplete)
 	}
-	laid := slices.Concat(order(e)...)
+	laid := slices.Concat(order(e, e.Design.Rounds)...)
 	var sent int64
 	for i, trial := range f.Trials {
 		if trial.Number != i+1 || trial.Round != i/2+1 || trial.Variant != laid[i].Name {

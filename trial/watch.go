@@ -1,10 +1,13 @@
 package trial
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,6 +34,7 @@ type watch struct {
 	services      []running
 	awake         *awake.Process // nil without
 	targetCPUs    float64        // how many it may use; a limit may allow a part of one
+	targetOn      []int          // its CPUs, where the plan gives it some that are not the generator's
 	generatorCPUs []int          // empty: wherever the kernel likes
 	tick          time.Duration
 	// profiled trials have no hooks at system calls: they would be in the profile.
@@ -45,7 +49,8 @@ type watch struct {
 
 	recorder    *observe.Recorder
 	recording   atomic.Pointer[observe.Recorder] // the same one, for other goroutines
-	wakeup      *observe.Wakeup
+	sleepers    [2]*observe.Wakeup               // on the generator's CPUs, and on the target's; nil without
+	origin      time.Time
 	marks       [2]observe.Mark
 	marked      int
 	unavailable []string
@@ -64,6 +69,8 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 	}
 	if w.targetCPUs == 0 {
 		w.targetCPUs = float64(runtime.NumCPU())
+	} else if !slices.ContainsFunc(up.variant.Target.CPUs, func(cpu int) bool { return slices.Contains(l.CPUs, cpu) }) {
+		w.targetOn = up.variant.Target.CPUs
 	}
 	if c := up.variant.Target.Cgroup; c != nil && c.CPUMax > 0 {
 		w.targetCPUs = min(w.targetCPUs, c.CPUMax)
@@ -77,10 +84,19 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 }
 
 // start begins to record beside a load, on the engine's time line. A sleeper on the
-// generator's CPUs feels what the generator feels.
+// generator's CPUs feels what the generator feels, and one on the target's what the
+// target feels, but for the target's own load.
 func (w *watch) start(s engine.Start) {
-	if wakeup, err := observe.NewWakeup(w.generatorCPUs...); w.available(err) {
-		w.wakeup = wakeup
+	for i, on := range [...]struct {
+		name string
+		cpus []int
+	}{{"wakeup", w.generatorCPUs}, {"target_wakeup", w.targetOn}} {
+		if i > 0 && len(on.cpus) == 0 {
+			continue
+		}
+		if sleeper, err := observe.NewWakeup(on.name, on.cpus...); w.available(err) {
+			w.sleepers[i] = sleeper
+		}
 	}
 	w.begin(s.Time, s.Threads)
 }
@@ -116,18 +132,31 @@ func (w *watch) begin(origin time.Time, threads []int) {
 			w.available(missing)
 		}
 	}
-	if w.wakeup != nil {
-		observers = append(observers, w.wakeup)
+	for _, group := range [...]struct {
+		name string
+		cpus []int
+	}{{"generator_cpus", w.generatorCPUs}, {"target_cpus", w.targetOn}} {
+		if len(group.cpus) == 0 {
+			continue
+		}
+		if c, err := observe.NewCPUs(group.name, group.cpus...); w.available(err) {
+			observers = append(observers, c)
+		}
+	}
+	for _, s := range w.sleepers {
+		if s != nil {
+			observers = append(observers, s)
+		}
 	}
 	recorder, err := observe.NewRecorder(observe.Config{Origin: origin, Interval: w.tick, MaxRows: mostRows}, observers...)
 	if !w.available(err) {
 		for _, o := range observers[len(w.observers):] {
 			w.available(o.Close())
 		}
-		w.wakeup = nil
+		w.sleepers = [2]*observe.Wakeup{}
 		return
 	}
-	w.recorder = recorder
+	w.recorder, w.origin = recorder, origin
 	recorder.Start()
 	w.recording.Store(recorder)
 }
@@ -189,7 +218,29 @@ func (w *watch) save(folder *rundir.TrialWriter) error {
 	if w.recorder == nil {
 		return nil
 	}
-	return save(folder, rundir.SeriesFile, w.recorder.WriteCSV)
+	if err := save(folder, rundir.SeriesFile, w.recorder.WriteCSV); err != nil {
+		return err
+	}
+	if w.sleepers[0] == nil {
+		return nil
+	}
+	return save(folder, rundir.StallsFile, func(f io.Writer) error { return rundir.WriteStalls(f, w.stalls()) })
+}
+
+// stalls are the stretches in which a CPU did not wake a sleeper that was due, on the
+// trial's time line.
+func (w *watch) stalls() []rundir.Stall {
+	var all []rundir.Stall
+	for i, s := range w.sleepers {
+		if s == nil {
+			continue
+		}
+		for _, stall := range s.Stalls() {
+			all = append(all, rundir.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: i > 0})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b rundir.Stall) int { return cmp.Compare(a.Due, b.Due) })
+	return all
 }
 
 // record sums the window of a load up.
@@ -211,6 +262,7 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 		t.Target.CPUShare = known(cpu / length / w.targetCPUs)
 		user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
 		t.Target.UserShare = known(user / (user + system))
+		t.Target.ForeignShare = known(max(0, window.Delta("machine_cpu_foreign_seconds")) / length / w.targetCPUs)
 		t.Target.RSSBytes = largest(window, "target_rss_bytes")
 		t.Target.Threads = largest(window, "target_threads")
 		t.Target.Descriptors = largest(window, "target_descriptors")
@@ -247,15 +299,20 @@ func (w *watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	length := (window.To - window.From).Seconds()
 	all := window.Delta("machine_cpu_seconds")
 	t.Machine = rundir.Machine{
-		StealShare:      known(window.Delta("machine_cpu_steal_seconds") / all),
-		ForeignShare:    known(window.Delta("machine_cpu_foreign_seconds") / all),
-		LateWakeupShare: known(window.Delta("wakeup_late_total") / window.Delta("wakeup_sleeps_total")),
-		MemoryStall:     known(window.Delta("machine_memory_stall_seconds") / length),
-		IOStall:         known(window.Delta("machine_io_stall_seconds") / length),
+		StealShare:            known(window.Delta("machine_cpu_steal_seconds") / all),
+		ForeignShare:          known(window.Delta("machine_cpu_foreign_seconds") / all),
+		LateWakeupShare:       known(window.Delta("wakeup_late_total") / window.Delta("wakeup_sleeps_total")),
+		TargetLateWakeupShare: known(window.Delta("target_wakeup_late_total") / window.Delta("target_wakeup_sleeps_total")),
+		MemoryStall:           known(window.Delta("machine_memory_stall_seconds") / length),
+		IOStall:               known(window.Delta("machine_io_stall_seconds") / length),
 	}
+	t.Generator.StealShare = known(window.Delta("generator_cpus_cpu_steal_seconds") / window.Delta("generator_cpus_cpu_seconds"))
+	t.Target.StealShare = known(window.Delta("target_cpus_cpu_steal_seconds") / window.Delta("target_cpus_cpu_seconds"))
 	cost := w.recorder.Cost().Seconds()
-	if w.wakeup != nil {
-		cost += w.wakeup.CPUSeconds()
+	for _, s := range w.sleepers {
+		if s != nil {
+			cost += s.CPUSeconds()
+		}
 	}
 	for _, p := range w.paid {
 		cost += p.CPUSeconds()

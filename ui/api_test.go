@@ -53,7 +53,7 @@ func TestList(t *testing.T) {
 	b.addRun("a", func(r *rundir.Run) { r.StartedAt, r.Question = day(1), "Why?" })
 	b.addRun("nightly/b", func(r *rundir.Run) {
 		r.StartedAt, r.Name, r.Valid = day(2), "relay <b>", false
-		r.Flags = []rundir.Flag{{Kind: "steal", Detail: "x", Invalid: true}}
+		r.Flags = []rundir.Flag{{Kind: "steal", Detail: "x", Spoils: true}}
 	})
 	b.addRun("c", func(r *rundir.Run) {
 		ratio := 1.2

@@ -32,8 +32,9 @@ func goal(p rundir.PlanCapacity) capacity.Goal {
 }
 
 // judgeProbe decides whether a probe was good: it is complete and nothing was
-// dropped, and all thresholds hold by its estimates. A probe that a check says is
-// the generator's or the machine's doing is spoilt, whatever came of it.
+// dropped, and all thresholds hold by its estimates. What a disturbance can only have
+// made worse, and is good all the same, is good. A probe is spoilt when the generator was
+// the limit, and when thresholds are undecided because something disturbed it.
 func judgeProbe(plan rundir.Plan, s *sample) {
 	s.probe = &capacity.Trial{}
 	if s.Rate != nil {
@@ -41,7 +42,7 @@ func judgeProbe(plan rundir.Plan, s *sample) {
 	}
 	s.why, s.probe.Spoilt = spoiler(s)
 	if s.why == "" {
-		s.why = broken(plan, s)
+		s.why, s.probe.Spoilt = broken(plan, s)
 	}
 	s.probe.Good = s.why == ""
 }
@@ -57,39 +58,36 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 	}
 	for _, f := range s.flags {
 		switch {
-		case !f.Invalid:
-		case spoils(f.Kind):
+		case !f.Spoils:
+		case f.About == rundir.AboutGenerator:
 			return f.Kind, true
-		case kind == "":
+		case f.About != rundir.AboutMachine && kind == "":
 			kind = f.Kind
 		}
 	}
 	return kind, false
 }
 
-// spoils tells whether a flag speaks of the generator or the machine, and not of
-// the target.
-func spoils(kind string) bool {
-	return slices.Contains([]string{
-		FlagGeneratorLag, FlagGeneratorLagTail, FlagGeneratorCPU, FlagRunQueue,
-		FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure,
-	}, kind)
-}
-
 // broken returns what keeps a probe from being good by its own figures: a threshold,
-// or the reason why one cannot be judged.
-func broken(plan rundir.Plan, s *sample) string {
+// or the reason why one cannot be judged; and whether that is something that disturbed
+// the probe.
+func broken(plan rundir.Plan, s *sample) (why string, spoilt bool) {
 	alone := newScene(plan, nil)
+	alone.rounds[s.Variant][s.Round] = s.figures
 	one, err := withIntervals(s.figures, []*figures{s.figures}, alone.metrics())
 	if err != nil {
-		return err.Error()
+		return err.Error(), false
 	}
 	alone.whole[s.Variant] = one
-	_, broken, err := keeps(plan.Thresholds, s.Variant, alone)
-	if err != nil {
-		return oneLine(err)
+	alone.trust(alone.own(s.Variant))
+	_, broken, err := keeps(plan.Thresholds, s.Variant, alone, func(at place) bool { return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified })
+	if err == nil {
+		return broken, false
 	}
-	return broken
+	if causes := s.disturbed.causes(); len(causes) > 0 {
+		return causes[0], true
+	}
+	return oneLine(err), false
 }
 
 // search replays every search of a plan and puts its outcome into the scene.

@@ -27,6 +27,9 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 		on := &evaluation{evidence: ev, variant: variant, byEstimate: true}
 		r := e.holds(on)
 		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Detail: once(r.why...)}
+		if r.is == undecided {
+			t.NotIdentified = ev.unidentified(e.places(on))
+		}
 		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
 		t.Measured, t.Low, t.High = e.measured(on)
 		decided = append(decided, t)
@@ -35,10 +38,11 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 }
 
 // keeps tells whether one trial alone keeps the thresholds, and if not, the first
-// one that it breaks. Estimates alone decide: a trial has no spread. The error
-// says what could not be decided where nothing is broken.
-func keeps(texts []string, variant string, ev evidence) (ok bool, broken string, err error) {
-	on := &evaluation{evidence: estimates{ev}, variant: variant}
+// one that it breaks. A trial has no spread: estimates decide, but for the figures that
+// are bounded because something disturbed the trial. The error says what could not be
+// decided where nothing is broken.
+func keeps(texts []string, variant string, ev evidence, bounded func(place) bool) (ok bool, broken string, err error) {
+	on := &evaluation{evidence: estimates{ev, bounded}, variant: variant}
 	var faults []error
 	for _, text := range texts {
 		e, err := Compile(text, ForThreshold, []string{variant})
@@ -56,21 +60,27 @@ func keeps(texts []string, variant string, ev evidence) (ok bool, broken string,
 	return len(faults) == 0, "", errors.Join(faults...)
 }
 
-// estimates is evidence with its estimates taken for exact.
-type estimates struct{ of evidence }
+// estimates is evidence with its estimates taken for exact, unless they are bounded.
+type estimates struct {
+	evidence
+	bounded func(place) bool
+}
 
 func (e estimates) value(variant string, m metric) (figure, error) {
-	f, err := e.of.value(variant, m)
-	return exactly(f.estimate), err
+	f, err := e.evidence.value(variant, m)
+	if err != nil || e.bounded(place{m.name, variant, ""}) {
+		return f, err
+	}
+	return exactly(f.estimate), nil
 }
 
 func (e estimates) ratio(variant, base string, m metric) (figure, error) {
-	f, err := e.of.ratio(variant, base, m)
+	f, err := e.evidence.ratio(variant, base, m)
 	return exactly(f.estimate), err
 }
 
 func (e estimates) slope(variant, gauge string) (figure, error) {
-	f, err := e.of.slope(variant, gauge)
+	f, err := e.evidence.slope(variant, gauge)
 	return exactly(f.estimate), err
 }
 
@@ -79,12 +89,12 @@ func (e estimates) slope(variant, gauge string) (figure, error) {
 //
 //	holds      direction        outcome
 //	yes        any              holds
-//	no         yes              holds in direction only
-//	no         undecided        does not hold; the detail says that the direction may
-//	no         no, or none      does not hold
-//	undecided  yes              inconclusive: the direction is shown, the size is not
-//	undecided  undecided, none  inconclusive
-//	undecided  no               inconclusive; the detail says that not even the direction holds
+//	no         yes              direction only
+//	no         undecided        refuted; the detail says that the direction may hold
+//	no         no, or none      refuted
+//	undecided  yes              not settled: the direction is shown, the size is not
+//	undecided  undecided, none  not settled
+//	undecided  no               not settled; the detail says that not even the direction holds
 //
 // In the last row a direction that is truly weaker would settle the claim, but
 // nothing makes sure that it is. A condition is undecided when its interval
@@ -98,10 +108,11 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 	}
 	on := &evaluation{evidence: ev}
 	holds := ruling{undecided, nil}
+	var looked []place
 	if e, err := Compile(c.Holds, ForClaim, names); err != nil {
 		holds.why = []string{"holds: " + oneLine(err)}
 	} else {
-		holds = e.holds(on)
+		holds, looked = e.holds(on), e.places(on)
 		r.Measured, r.Low, r.High = e.measured(on)
 	}
 	direction := ruling{no, nil}
@@ -109,7 +120,7 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 		if e, err := Compile(c.Direction, ForClaim, names); err != nil {
 			direction = ruling{undecided, []string{"direction: " + oneLine(err)}}
 		} else {
-			direction = e.holds(on)
+			direction, looked = e.holds(on), append(looked, e.places(on)...)
 		}
 	}
 	switch {
@@ -118,19 +129,22 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 	case holds.is == no && direction.is == yes:
 		r.Outcome = rundir.DirectionOnly
 	case holds.is == no && direction.is == undecided:
-		r.Outcome = rundir.DoesNotHold
+		r.Outcome = rundir.Refuted
 		r.Detail = "its direction is not settled: " + once(direction.why...)
 	case holds.is == no:
-		r.Outcome = rundir.DoesNotHold
+		r.Outcome = rundir.Refuted
 	case direction.is == yes:
-		r.Outcome = rundir.Inconclusive
+		r.Outcome = rundir.NotSettled
 		r.Detail = "the direction is shown, the size is not settled: " + once(holds.why...)
 	case direction.is == no && c.Direction != "":
-		r.Outcome = rundir.Inconclusive
+		r.Outcome = rundir.NotSettled
 		r.Detail = "not even the direction holds, yet the size is not settled: " + once(holds.why...)
 	default:
-		r.Outcome = rundir.Inconclusive
+		r.Outcome = rundir.NotSettled
 		r.Detail = once(append(holds.why, direction.why...)...)
+	}
+	if r.Outcome == rundir.NotSettled {
+		r.NotIdentified = ev.unidentified(looked)
 	}
 	return r
 }

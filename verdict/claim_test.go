@@ -81,13 +81,13 @@ func TestClaims(t *testing.T) {
 		{yes, no, false, rundir.Holds, ""},
 		{yes, no, true, rundir.Holds, ""},
 		{no, yes, false, rundir.DirectionOnly, ""},
-		{no, undecided, false, rundir.DoesNotHold, "its direction is not settled: " + directionStraddles},
-		{no, no, false, rundir.DoesNotHold, ""},
-		{no, no, true, rundir.DoesNotHold, ""},
-		{undecided, yes, false, rundir.Inconclusive, "the direction is shown, the size is not settled: " + straddles},
-		{undecided, undecided, false, rundir.Inconclusive, straddles + "; " + directionStraddles},
-		{undecided, no, false, rundir.Inconclusive, "not even the direction holds, yet the size is not settled: " + straddles},
-		{undecided, no, true, rundir.Inconclusive, straddles},
+		{no, undecided, false, rundir.Refuted, "its direction is not settled: " + directionStraddles},
+		{no, no, false, rundir.Refuted, ""},
+		{no, no, true, rundir.Refuted, ""},
+		{undecided, yes, false, rundir.NotSettled, "the direction is shown, the size is not settled: " + straddles},
+		{undecided, undecided, false, rundir.NotSettled, straddles + "; " + directionStraddles},
+		{undecided, no, false, rundir.NotSettled, "not even the direction holds, yet the size is not settled: " + straddles},
+		{undecided, no, true, rundir.NotSettled, straddles},
 	} {
 		plan := rundir.PlanClaim{ID: "X.1", Says: "more", Holds: size, Direction: direction}
 		if c.without {
@@ -111,19 +111,19 @@ func TestClaimsThatCannotBeDecided(t *testing.T) {
 	}{
 		{"not testable", rundir.PlanClaim{NotTestable: "no such machine", Holds: "1 < 2"}, nil, rundir.NotTestable, "no such machine"},
 		{"a single trial", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": single(2)},
-			rundir.Inconclusive, "the estimate has no interval: it takes more rounds"},
+			rundir.NotSettled, "the estimate has no interval: it takes more rounds"},
 		{"a single trial of one side", rundir.PlanClaim{Holds: "value(b, throughput) > value(a, throughput)"}, facts{"a throughput": single(2), "b throughput": between(3, 4, 5)},
-			rundir.Inconclusive, "the estimate has no interval: it takes more rounds"},
+			rundir.NotSettled, "the estimate has no interval: it takes more rounds"},
 		{"a single trial that does not matter", rundir.PlanClaim{Holds: "value(b, throughput) > 1/s or value(a, throughput) > 1/s"}, facts{"a throughput": single(2), "b throughput": between(3, 4, 5)},
 			rundir.Holds, ""},
 		{"too few rounds", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": between(-inf, 2, inf)},
-			rundir.Inconclusive, "-∞ to ∞ straddles 1"},
+			rundir.NotSettled, "-∞ to ∞ straddles 1"},
 		{"missing", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1", Direction: "ratio(b, a, throughput) > 0"}, nil,
-			rundir.Inconclusive, "b/a throughput is missing"},
+			rundir.NotSettled, "b/a throughput is missing"},
 		{"no expression", rundir.PlanClaim{Holds: "throughput", Direction: "1 < 2"}, nil,
-			rundir.Inconclusive, "the direction is shown, the size is not settled: holds: column 1: \"throughput\" is not a condition"},
+			rundir.NotSettled, "the direction is shown, the size is not settled: holds: column 1: \"throughput\" is not a condition"},
 		{"no direction", rundir.PlanClaim{Holds: "2 < 1", Direction: "1"}, nil,
-			rundir.DoesNotHold, "its direction is not settled: direction: column 1: a number is not a condition"},
+			rundir.Refuted, "its direction is not settled: direction: column 1: a number is not a condition"},
 		{"no direction needed", rundir.PlanClaim{Holds: "1 < 2", Direction: "1"}, nil, rundir.Holds, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestKeeps(t *testing.T) {
 		{"about another variant", []string{"value(w, response.p99) < 80ms"}, false, "", `column 7: unknown variant "w"; want one of v`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ok, broken, err := keeps(c.texts, "v", of)
+			ok, broken, err := keeps(c.texts, "v", of, func(place) bool { return false })
 			if ok != c.ok || broken != c.broken || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
 				t.Errorf("%v, %q, %v; want %v, %q, %s", ok, broken, err, c.ok, c.broken, c.err)
 			}
@@ -168,7 +168,7 @@ func TestNoNumber(t *testing.T) {
 		if got := decideThreshold("throughput > 1/s", []string{"v"}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
 			t.Errorf("%v: %+v", v, got)
 		}
-		if ok, _, err := keeps([]string{"throughput > 1/s"}, "v", of); ok || err == nil {
+		if ok, _, err := keeps([]string{"throughput > 1/s"}, "v", of, func(place) bool { return false }); ok || err == nil {
 			t.Errorf("%v: %v, %v", v, ok, err)
 		}
 	}

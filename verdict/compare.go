@@ -115,6 +115,7 @@ func (s *scene) compare() (list []rundir.Comparison, notes []string, err error) 
 
 // comparison compares a pair in one metric, but for the verdict.
 func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Comparison, error) {
+	m = s.masked(p, m, s.rounds)
 	e, err := s.effect(p, m, s.rounds, confidence)
 	if err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Compar
 		c.Good = "higher"
 	}
 	if s.excluded {
-		all, err := s.effect(p, m, s.all, confidence)
+		all, err := s.effect(p, s.masked(p, m, s.all), s.all, confidence)
 		if err != nil && !errors.As(err, new(*noRatio)) {
 			return nil, err
 		}

@@ -115,7 +115,8 @@ func (d *Difference) Regressions() []UnpairedComparison {
 // CPU per request, capacity, what programs printed, and the primary metric. The values
 // of the trials are compared by Welch's t on logarithms at 95 %, and a verdict of better
 // or worse must hold after Holm's adjustment over all of it. Controls are left out:
-// they are their base once more. Of an invalid run every verdict is invalid.
+// they are their base once more. Where a figure is not identified in one of the runs, the
+// verdict is invalid.
 //
 // It fails when one of the runs is not judged, or when they have no variant in common.
 func Diff(older, newer *rundir.Run) (Difference, error) {
@@ -164,6 +165,7 @@ func Diff(older, newer *rundir.Run) (Difference, error) {
 	if err := d.judge(); err != nil {
 		return Difference{}, fmt.Errorf("diff: %w", err)
 	}
+	d.distrust(older, newer)
 	d.note(older, newer)
 	return d, nil
 }
@@ -200,12 +202,22 @@ func (d *Difference) judge() error {
 		}
 		c.Verdict = stat.Judge(ratio, intervalOf(*c.Equivalence), d.Margin, directionOf(c.Metric)).String()
 	}
-	if !d.Old.Valid || !d.New.Valid {
-		for i := range d.Comparisons {
-			d.Comparisons[i].Verdict = rundir.Invalid
+	return nil
+}
+
+// distrust takes the verdicts back that rest on a figure of which nothing can be said in
+// one of the runs: two runs do not share what disturbs them.
+func (d *Difference) distrust(runs ...*rundir.Run) {
+	for i := range d.Comparisons {
+		c := &d.Comparisons[i]
+		for _, run := range runs {
+			for _, v := range run.Validity {
+				if v.Base == "" && v.Variant == c.Variant && v.Figure == c.Metric && (v.State == rundir.StateNotIdentified || v.State == rundir.StateRelative) {
+					c.Verdict = rundir.Invalid
+				}
+			}
 		}
 	}
-	return nil
 }
 
 // note says what a reader should know beside the figures.
@@ -225,7 +237,7 @@ func (d *Difference) note(older, newer *rundir.Run) {
 			add("the %s run is not complete: its figures are of the trials that were measured", run.which)
 		}
 		if !run.Valid {
-			add("the %s run is invalid: its figures are not fit for conclusions", run.which)
+			add("the %s run is invalid: %s", run.which, run.Reason)
 		}
 	}
 	on := func(where string) bool {

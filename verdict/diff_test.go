@@ -218,9 +218,23 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 			t.Errorf("notes %q: want %q", d.Notes, says)
 		}
 	}
+}
+
+// Two runs do not share what disturbs them: where nothing can be said of a figure in one,
+// there is no verdict on it.
+func TestDiffOfFiguresNotIdentified(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	older, newer := nightly(r, time.Unix(1, 0), 4, 1), nightly(r, time.Unix(2, 0), 4, 2)
+	older.Validity = []rundir.Validity{{Figure: "throughput", Variant: "pool", State: rundir.StateRelative}, {Figure: "service.p50", Variant: "pool", State: rundir.StateBounded}}
+	newer.Validity = []rundir.Validity{{Figure: "service.p99", Variant: "pool", State: rundir.StateNotIdentified}, {Figure: "target.cpu_per_request", Variant: "other", State: rundir.StateNotIdentified}}
+	d, err := Diff(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range d.Comparisons {
-		if c.Verdict != rundir.Invalid || c.Ratio.Estimate == nil {
-			t.Errorf("%+v", c)
+		want := c.Variant == "pool" && (c.Metric == "throughput" || c.Metric == "service.p99")
+		if got := c.Verdict == rundir.Invalid; got != want {
+			t.Errorf("%s of %s: %s", c.Metric, c.Variant, c.Verdict)
 		}
 	}
 }

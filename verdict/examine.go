@@ -3,7 +3,6 @@ package verdict
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -69,20 +68,22 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 
 // add records a check, and raises a flag unless there is nothing to say.
 func (x *examination) add(c rundir.Check) {
+	c.About = kindsOfFlags[c.Kind].about
 	x.checks = append(x.checks, c)
-	if c.Outcome == rundir.CheckWarning || c.Outcome == rundir.CheckInvalid {
-		x.raise(c.Kind, c.Outcome == rundir.CheckInvalid, c.Detail)
+	if c.Outcome == rundir.CheckWarning || c.Outcome == rundir.CheckSpoilt {
+		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Detail)
 	}
 }
 
-func (x *examination) raise(kind string, invalid bool, detail string) {
-	x.flags = append(x.flags, rundir.Flag{
-		Kind:    kind,
-		Trial:   x.trial.Number,
-		Variant: x.trial.Variant,
-		Detail:  detail,
-		Invalid: invalid,
-	})
+func (x *examination) raise(kind string, spoils bool, detail string) {
+	x.flags = append(x.flags, newFlag(kind, x.trial.Variant, spoils, detail))
+	x.flags[len(x.flags)-1].Trial = x.trial.Number
+}
+
+// newFlag makes a flag of one of Judge's kinds.
+func newFlag(kind, variant string, spoils bool, detail string) rundir.Flag {
+	k := kindsOfFlags[kind]
+	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: detail, Biases: k.biases, Spoils: spoils}
 }
 
 // unknown records a check that could not be made.
@@ -100,19 +101,10 @@ func (x *examination) compare(kind, unit string, measured, limit float64, bad, f
 	x.add(c)
 }
 
-// severity is the outcome of what spoils response times in an open loop. In a
-// closed one it only costs throughput.
-func (x *examination) severity() string {
-	if x.open() {
-		return rundir.CheckInvalid
-	}
-	return rundir.CheckWarning
-}
-
 func (x *examination) conserved() {
 	c := rundir.Check{Kind: FlagConservation, Outcome: rundir.CheckOK}
 	if !x.trial.Conservation.OK {
-		c.Outcome, c.Detail = rundir.CheckInvalid, x.trial.Conservation.Detail
+		c.Outcome, c.Detail = rundir.CheckSpoilt, x.trial.Conservation.Detail
 		if c.Detail == "" {
 			c.Detail = "requests are not all accounted for"
 		}
@@ -127,7 +119,7 @@ func (x *examination) complete() bool {
 		if reason == "" {
 			reason = "the trial did not end"
 		}
-		c.Outcome = rundir.CheckInvalid
+		c.Outcome = rundir.CheckSpoilt
 		c.Detail, _, _ = strings.Cut(reason, "\n")
 	}
 	x.add(c)
@@ -156,7 +148,7 @@ func (x *examination) lag() {
 		x.unknown(FlagGeneratorLagTail, inSeconds, "fewer than 1,000 requests: too few for a p99.9")
 		return
 	}
-	x.compare(FlagGeneratorLagTail, inSeconds, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), x.severity(),
+	x.compare(FlagGeneratorLagTail, inSeconds, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), rundir.CheckWarning,
 		"p99.9 of the generator's lag is %v, more than %v and than %s of the p99 reported, %v", short(*tail), TailLagFloor, percent(TailLagShare), short(*of))
 }
 
@@ -172,7 +164,7 @@ func (x *examination) lagBody(generator string) {
 		return
 	}
 	limit := max(LagFloor.Seconds(), LagShare**p50)
-	x.compare(FlagGeneratorLag, inSeconds, *p99, limit, rundir.CheckInvalid,
+	x.compare(FlagGeneratorLag, inSeconds, *p99, limit, rundir.CheckWarning,
 		"p99 of the generator's lag is %v, more than %v: max(%v, %s of the median response time)",
 		short(*p99), short(limit), LagFloor, percent(LagShare))
 	switch send := x.times.quantile(tagSendLag, 100); {
@@ -188,7 +180,7 @@ func (x *examination) lagBody(generator string) {
 
 func (x *examination) drops() {
 	c := x.trial.Counts
-	x.compare(FlagDrops, asCount, float64(c.Dropped), 0, rundir.CheckInvalid,
+	x.compare(FlagDrops, asCount, float64(c.Dropped), 0, rundir.CheckWarning,
 		"%d of %d requests were dropped: none of the connections became free", c.Dropped, c.Scheduled)
 }
 
@@ -198,13 +190,13 @@ func (x *examination) achieved() {
 	sent, due := float64(x.trial.Counts.Sent), float64(x.trial.Counts.Scheduled)
 	rate, window := x.rate(), x.trial.WindowSeconds
 	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
-		x.compare(FlagAchievedRate, asRatio, off, RateTolerance, rundir.CheckInvalid,
+		x.compare(FlagAchievedRate, asRatio, off, RateTolerance, rundir.CheckSpoilt,
 			"%.0f requests were sent and %.0f were due: %s off", sent, due, percent(off))
 		return
 	}
 	wanted := *rate * window
 	off := differ(sent, wanted)
-	x.compare(FlagAchievedRate, asRatio, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckInvalid,
+	x.compare(FlagAchievedRate, asRatio, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,
 		"%.4g requests a second were sent and %.4g wanted: %s off", sent/window, *rate, percent(off))
 }
 
@@ -233,7 +225,7 @@ func (x *examination) unfinished() {
 func (x *examination) subscribers() {
 	s := x.trial.Streams
 	missing := s.Requested - s.Peak - s.Closed
-	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, rundir.CheckInvalid,
+	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, rundir.CheckSpoilt,
 		"at most %d of %d subscribers had a stream at once", s.Peak, s.Requested)
 }
 
@@ -244,7 +236,7 @@ func (x *examination) generator() {
 		if g.CPUShare == nil {
 			x.unknown(FlagGeneratorCPU, asRatio, notObserved)
 		} else {
-			x.compare(FlagGeneratorCPU, asRatio, *g.CPUShare, BusyGenerator, rundir.CheckInvalid,
+			x.compare(FlagGeneratorCPU, asRatio, *g.CPUShare, BusyGenerator, rundir.CheckSpoilt,
 				"the generator used %s of its CPUs, more than %s", percent(*g.CPUShare), percent(BusyGenerator))
 		}
 	}
@@ -263,15 +255,18 @@ func (x *examination) starved() {
 	case wait == nil:
 		x.unknown(FlagRunQueue, asRatio, notObserved)
 	case !x.open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
-		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckInvalid,
+		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
 			"the generator was ready to run without a CPU for %s of the window, more than %s, and the target used only %s of its own: it was not the limit",
 			percent(*wait), percent(StarvedGenerator), percent(*target))
+	case x.open() && *wait > StarvedGenerator:
+		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
+			"the generator was ready to run without a CPU for %s of the window, more than %s", percent(*wait), percent(StarvedGenerator))
 	default:
 		limit := RunQueueLimit
 		if n := x.trial.Generator.TimeslicesPerSecond; n != nil {
 			limit += *n * WakeupCost.Seconds()
 		}
-		x.compare(FlagRunQueue, asRatio, *wait, limit, x.severity(),
+		x.compare(FlagRunQueue, asRatio, *wait, limit, rundir.CheckWarning,
 			"the generator was ready to run without a CPU for %s of the window, more than %s", percent(*wait), percent(limit))
 	}
 }
@@ -295,7 +290,7 @@ func (x *examination) exhausted() {
 		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckWarning,
 			"the generator was busy or waiting for a CPU for %s of the window: it may have been the limit; how busy the target was is not known", percent(occupied))
 	case *target < SaturatedTarget:
-		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckInvalid,
+		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckSpoilt,
 			"the generator was busy or waiting for a CPU for %s of the window, and the target used only %s of its CPUs: the generator was the limit", percent(occupied), percent(*target))
 	default:
 		x.add(rundir.Check{Kind: FlagGeneratorLimit, Unit: asRatio, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
@@ -312,12 +307,12 @@ func (x *examination) machine() {
 	} else {
 		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad, "other programs used %s of all CPUs' time")
 	}
-	// A handful of sleeps must not decide by one that was late.
-	bad := LateBad
-	if n := x.sleeps(); n > 0 {
-		bad += chance * math.Sqrt(LateBad/n)
+	if m.LateWakeupShare == nil {
+		x.unknown(FlagLateWakeups, asRatio, notObserved)
+	} else {
+		x.compare(FlagLateWakeups, asRatio, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,
+			"%s of short sleeps on the generator's CPUs ended more than 1 ms late", percent(*m.LateWakeupShare))
 	}
-	x.noise(FlagLateWakeups, m.LateWakeupShare, LateWarn, bad, "%s of short sleeps on the generator's CPUs ended more than 1 ms late")
 	x.noise(FlagMemoryPressure, m.MemoryStall, StallWarn, StallBad, "for %s of the window, all that had work to do waited for memory")
 	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad, "for %s of the window, all that had work to do waited for input and output")
 }
@@ -329,42 +324,33 @@ func (x *examination) noise(kind string, share *float64, warn, bad float64, said
 	case share == nil:
 		x.unknown(kind, asRatio, notObserved)
 	case *share > bad:
-		x.compare(kind, asRatio, *share, bad, rundir.CheckInvalid, said, percent(*share))
+		x.compare(kind, asRatio, *share, bad, rundir.CheckSpoilt, said, percent(*share))
 	default:
 		x.compare(kind, asRatio, *share, warn, rundir.CheckWarning, said, percent(*share))
 	}
 }
 
-// sleeps is how many sleeps are behind the share of late ones: as recorded, or
-// else as many of 1 ms as the window holds.
-func (x *examination) sleeps() float64 {
-	if x.series != nil {
-		total := x.series.Column("wakeup_sleeps_total")
-		first, last := math.NaN(), math.NaN()
-		for i, at := range x.series.Column(rundir.TimeColumn) {
-			if total == nil || !x.within(at) || math.IsNaN(total[i]) {
-				continue
-			}
-			if math.IsNaN(first) {
-				first = total[i]
-			}
-			last = total[i]
-		}
-		if n := last - first; n > 0 {
-			return n
-		}
+// judgeDisturbed records how much of the window was disturbed, once that is known.
+func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
+	if isProgram(plan) {
+		return
 	}
-	return x.trial.WindowSeconds / time.Millisecond.Seconds()
+	x := examination{subject: subject{trial: s.Trial, plan: plan}}
+	if !s.disturbed.known {
+		x.unknown(FlagDisturbed, asRatio, notObserved)
+	} else {
+		x.compare(FlagDisturbed, asRatio, s.disturbed.share, DisturbedBad, rundir.CheckSpoilt,
+			"%s of the window was disturbed: %s", percent(s.disturbed.share), strings.Join(s.disturbed.causes(), ", "))
+	}
+	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
 }
 
-// noisy tells whether the machine spoilt a trial, whatever else is wrong with it:
-// a check of the environment is at its bad level. It goes by nothing that the
-// variants themselves decide, such as throughput or response times.
-func noisy(checks []rundir.Check) bool {
-	environment := []string{FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure}
-	return slices.ContainsFunc(checks, func(c rundir.Check) bool {
-		return c.Outcome == rundir.CheckInvalid && slices.Contains(environment, c.Kind)
-	})
+// disturbedShare is what run.json says of it; nil where nobody felt for it.
+func (s *sample) disturbedShare() *float64 {
+	if s.disturbed == nil || !s.disturbed.known {
+		return nil
+	}
+	return &s.disturbed.share
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }

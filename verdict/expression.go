@@ -36,6 +36,21 @@ type Expression struct {
 	holds      condition
 	left       typed // of the comparison that is the whole expression; or nothing
 	perVariant bool  // a metric or a gauge stands without a variant
+	uses       []use
+}
+
+// A use is a figure that an expression looks at: of a variant, or of its ratio to a base.
+type use struct {
+	variant      func(*evaluation) string
+	base, metric string
+}
+
+// places are where the figures stand that an expression looks at.
+func (e *Expression) places(on *evaluation) (all []place) {
+	for _, u := range e.uses {
+		all = append(all, place{u.metric, u.variant(on), u.base})
+	}
+	return all
 }
 
 // Text returns the expression as it was written.
@@ -132,7 +147,7 @@ func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 	c := compiler{kind: kind, variants: variants, units: units}
 	e := &Expression{text: text}
 	e.holds, e.left = c.top(tree.Node)
-	e.perVariant = c.perVariant
+	e.perVariant, e.uses = c.perVariant, c.uses
 	if len(c.faults) > 0 {
 		slices.SortFunc(c.faults, func(a, b *Error) int {
 			return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
@@ -187,6 +202,7 @@ type compiler struct {
 	variants   []string
 	units      map[int]unit
 	perVariant bool
+	uses       []use
 	faults     []*Error
 }
 
@@ -356,6 +372,7 @@ func (c *compiler) bare(n ast.Node, m metric) typed {
 	if !ok {
 		return typed{}
 	}
+	c.uses = append(c.uses, use{variant: variant, metric: m.name})
 	return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant(e), m)) }, m.dim}
 }
 
@@ -500,6 +517,7 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		if !variantOK || !baseOK || !metricOK {
 			return typed{}
 		}
+		c.uses = append(c.uses, use{named(variant), base, m.name})
 		return typed{func(e *evaluation) (figure, error) { return sound(e.ratio(variant, base, m)) }, plain}
 	case "value":
 		if len(n.Arguments) != 2 {
@@ -511,6 +529,7 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		if !variantOK || !metricOK {
 			return typed{}
 		}
+		c.uses = append(c.uses, use{variant: named(variant), metric: m.name})
 		return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant, m)) }, m.dim}
 	case "slope":
 		return c.slope(n)

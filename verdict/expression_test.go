@@ -37,6 +37,15 @@ func (f facts) slope(variant, gauge string) (figure, error) {
 	return f.get("slope " + variant + " " + gauge)
 }
 
+func (f facts) unidentified(places []place) string {
+	for _, at := range places {
+		if _, ok := f["unidentified "+at.figure]; ok {
+			return at.figure + " is not identified"
+		}
+	}
+	return ""
+}
+
 func between(low, estimate, high float64) figure { return figure{estimate, low, high, true} }
 
 // single is a figure of one trial.

@@ -11,47 +11,102 @@ import (
 // The kinds of flags that Judge raises. Those of a trial, up to FlagDependent, are
 // also the kinds of its checks, in the order in which they are made; but
 // FlagLagNotChecked is what a check of FlagGeneratorLag raises that cannot be
-// made. Where it does not say otherwise, a flag makes the trial invalid.
+// made.
 const (
 	FlagConservation     = "conservation"
 	FlagIncomplete       = "incomplete"
 	FlagGeneratorLag     = "generator_lag"      // open loops
-	FlagLagNotChecked    = "lag_not_checked"    // a warning
-	FlagConnectionLimit  = "connection_limit"   // open loops; a warning: connections were the limit
-	FlagGeneratorLagTail = "generator_lag_tail" // in a closed loop a warning
+	FlagLagNotChecked    = "lag_not_checked"    // open loops
+	FlagConnectionLimit  = "connection_limit"   // open loops: connections were the limit
+	FlagGeneratorLagTail = "generator_lag_tail" // loops that send
 	FlagDrops            = "drops"              // open loops
 	FlagAchievedRate     = "achieved_rate"      // open loops
-	FlagUnfinished       = "unfinished"         // a warning
-	FlagSubscribers      = "subscribers"        // of events
-	FlagGeneratorCPU     = "generator_cpu"      // open loops
-	FlagRunQueue         = "run_queue_wait"     // in a closed loop a warning up to StarvedGenerator
-	FlagGeneratorLimit   = "generator_limit"    // closed loops
-	FlagSteal            = "steal"              // up to StealBad a warning
-	FlagForeignCPU       = "foreign_cpu"        // up to ForeignBad a warning
-	FlagLateWakeups      = "late_wakeups"       // up to LateBad a warning
-	FlagMemoryPressure   = "memory_pressure"    // up to StallBad a warning
-	FlagIOPressure       = "io_pressure"        // up to StallBad a warning
-	FlagNotSteady        = "not_steady"         // a warning
-	FlagDependent        = "dependent"          // a warning
+	FlagUnfinished       = "unfinished"
+	FlagSubscribers      = "subscribers"     // of events
+	FlagGeneratorCPU     = "generator_cpu"   // open loops
+	FlagRunQueue         = "run_queue_wait"  // spoils a closed loop beyond StarvedGenerator
+	FlagGeneratorLimit   = "generator_limit" // closed loops
+	FlagSteal            = "steal"           // up to StealBad a warning
+	FlagForeignCPU       = "foreign_cpu"     // up to ForeignBad a warning
+	FlagLateWakeups      = "late_wakeups"    // a warning
+	FlagMemoryPressure   = "memory_pressure" // up to StallBad a warning
+	FlagIOPressure       = "io_pressure"     // up to StallBad a warning
+	FlagDisturbed        = "disturbed"       // beyond DisturbedBad of the window
+	FlagNotSteady        = "not_steady"
+	FlagDependent        = "dependent"
 
 	FlagNoTrials       = "no_complete_trial" // of the run, about a variant
 	FlagPlateau        = "plateau"           // of the run, about a sweep
-	FlagControlDiffers = "control_differs"   // of the run; a warning
-	FlagPilotNotSteady = "pilot_not_steady"  // of the run; a warning
+	FlagControlDiffers = "control_differs"   // of the run
+	FlagPilotNotSteady = "pilot_not_steady"  // of the run
 )
+
+// What a flag can bias: the beginnings of metrics' names.
+const (
+	biasAll        = "all"
+	biasThroughput = throughputMetric
+	biasCPU        = cpuMetric
+	biasLatency    = "latency" // stands for the names of all that is timed
+)
+
+// A kindOfFlag says what flags of a kind are about and what they can bias.
+type kindOfFlag struct {
+	about  string
+	biases []string
+}
+
+// kindsOfFlags has all kinds that Judge raises.
+var kindsOfFlags = map[string]kindOfFlag{
+	FlagConservation:     {rundir.AboutGenerator, []string{biasAll}},
+	FlagIncomplete:       {rundir.AboutTarget, nil},
+	FlagGeneratorLag:     {rundir.AboutGenerator, []string{tagResponse}},
+	FlagLagNotChecked:    {rundir.AboutPlan, []string{tagResponse}},
+	FlagConnectionLimit:  {rundir.AboutTarget, nil},
+	FlagGeneratorLagTail: {rundir.AboutGenerator, []string{tagResponse}},
+	FlagDrops:            {rundir.AboutTarget, nil},
+	FlagAchievedRate:     {rundir.AboutGenerator, []string{biasThroughput}},
+	FlagUnfinished:       {rundir.AboutTarget, []string{biasLatency}},
+	FlagSubscribers:      {rundir.AboutTarget, []string{biasThroughput, biasCPU, biasLatency}},
+	FlagGeneratorCPU:     {rundir.AboutGenerator, []string{biasThroughput}},
+	FlagRunQueue:         {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
+	FlagGeneratorLimit:   {rundir.AboutGenerator, []string{biasThroughput, biasLatency}},
+	FlagSteal:            {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
+	FlagForeignCPU:       {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
+	FlagLateWakeups:      {rundir.AboutMachine, []string{biasLatency}},
+	FlagMemoryPressure:   {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
+	FlagIOPressure:       {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
+	FlagDisturbed:        {rundir.AboutMachine, []string{biasLatency}},
+	FlagNotSteady:        {rundir.AboutPlan, nil},
+	FlagDependent:        {rundir.AboutPlan, nil},
+	FlagNoTrials:         {rundir.AboutTarget, []string{biasAll}},
+	FlagPlateau:          {rundir.AboutGenerator, []string{biasThroughput}},
+	FlagControlDiffers:   {rundir.AboutPlan, nil},
+	FlagPilotNotSteady:   {rundir.AboutPlan, nil},
+}
 
 // ours tells whether a flag is of a kind that Judge raises.
 func ours(kind string) bool {
-	return slices.Contains([]string{
-		FlagConservation, FlagIncomplete, FlagGeneratorLag, FlagLagNotChecked, FlagConnectionLimit, FlagGeneratorLagTail,
-		FlagDrops, FlagAchievedRate, FlagUnfinished, FlagSubscribers, FlagGeneratorCPU, FlagRunQueue, FlagGeneratorLimit,
-		FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure, FlagNotSteady, FlagDependent,
-		FlagNoTrials, FlagPlateau, FlagControlDiffers, FlagPilotNotSteady,
-	}, kind)
+	_, ok := kindsOfFlags[kind]
+	return ok
 }
 
-// The limits on the generator. By dyno's method a run is invalid, not corrected,
-// when the generator was the limit.
+// spoilsRound tells whether a flag that spoils is reason to measure the round again: it is
+// about what went on beside the measurement, and the next round may be spared.
+func spoilsRound(kind string) bool { return kindsOfFlags[kind].about == rundir.AboutMachine }
+
+// limitsGenerator tells whether a flag that spoils says that the generator could not do
+// more: nothing bounds what the target could.
+func limitsGenerator(kind string) bool {
+	return slices.Contains([]string{FlagGeneratorCPU, FlagGeneratorLimit, FlagAchievedRate, FlagPlateau}, kind)
+}
+
+// disturbsWhole tells whether a flag that spoils leaves no stretch of the trial clean. Those
+// that have stretches of their own do not.
+func disturbsWhole(kind string) bool {
+	return slices.Contains([]string{FlagRunQueue, FlagGeneratorLimit, FlagForeignCPU, FlagSubscribers}, kind)
+}
+
+// The limits on the generator.
 const (
 	// The p99 of the generator's lag may be LagFloor, or LagShare of the median
 	// response time if that is more. Beyond it, response times in an open loop
@@ -105,7 +160,7 @@ const (
 const (
 	// Steal time, as a share of all CPUs' time.
 	StealWarn = 0.01
-	StealBad  = 0.03
+	StealBad  = 0.10
 	// Foreign CPU time, as a share of all CPUs' time. What a scheduler spreads
 	// evenly takes as much from a target that needs all of its CPUs. ForeignWarn is
 	// more than twice the 2 % that count as a difference; ForeignBad is as large as
@@ -113,16 +168,14 @@ const (
 	ForeignWarn = 0.05
 	ForeignBad  = 0.15
 	// Sleeps of 5 ms that end more than 1 ms late, as a share of all. A thread that
-	// sleeps again and again meets what the generator meets: beyond LateWarn the
-	// p99.9 of what it wakes for is over 1 ms the machine's own, beyond LateBad the
-	// p99, which most reports go by.
-	//
-	// A generator held to a fifth of its CPU, by a quota or by stopping it, in
-	// periods of 0.1 s runs 20 ms and is late once: one sleep in 20. It stays
-	// beyond LateBad up to periods of 0.4 s. Shared machines that were healthy
-	// showed 0.0003 to 0.005.
+	// sleeps again and again meets what the generator meets: beyond LateWarn the p99.9 of
+	// what it wakes for is over 1 ms the machine's own. How far figures can be trusted is
+	// settled by stretches, see DisturbedBad. Shared machines that were healthy showed
+	// 0.0003 to 0.005.
 	LateWarn = 0.001
-	LateBad  = 0.01
+	// DisturbedBad is the share of the window in disturbed stretches beyond which a round
+	// is measured again. With less, the clean half bounds the figures.
+	DisturbedBad = 0.5
 	// The share of the window in which every task that had something to do waited
 	// for memory, or for input and output. As much throughput is lost: StallWarn is
 	// what not steady goes by, and at StallBad the trial measured the swap or the
@@ -153,6 +206,9 @@ type subject struct {
 	times  times           // merged, of the log
 	log    []hist.Interval // of all tags
 	series *rundir.Series  // what observers recorded; nil: nothing
+
+	stalls      []rundir.Stall
+	stallsKnown bool // somebody felt for them
 }
 
 // open tells whether the load came at times of its own. A probe's does.

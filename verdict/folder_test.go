@@ -83,11 +83,11 @@ func TestRefereeExamines(t *testing.T) {
 		}
 		each = append(each, flags...)
 	}
-	if len(each) == 0 || each[0].Kind != FlagConservation || each[0].Trial != 2 || !each[0].Invalid {
+	if len(each) == 0 || each[0].Kind != FlagConservation || each[0].Trial != 2 || !each[0].Spoils {
 		t.Errorf("%+v, want what is wrong with trial 2", each)
 	}
 	for _, f := range b.judge(t).Flags {
-		if f.Trial != 0 && !slices.Contains(each, f) {
+		if f.Trial != 0 && !slices.ContainsFunc(each, func(e rundir.Flag) bool { return cmp.Equal(e, f) }) {
 			t.Errorf("the verdict has %+v, which was not said", f)
 		}
 	}

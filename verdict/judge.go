@@ -46,6 +46,7 @@ func recorded(t *rundir.TrialFolder) source {
 			}
 			return s, err
 		},
+		stalls: t.Stalls,
 	}
 }
 
@@ -57,7 +58,7 @@ func judge(run *rundir.Run, sources []source) error {
 	if err != nil {
 		return err
 	}
-	noise := exclude(plan, samples)
+	exclude(plan, samples)
 	judgeProbes(plan, samples)
 
 	s := newScene(plan, samples)
@@ -85,17 +86,20 @@ func judge(run *rundir.Run, sources []source) error {
 	}
 	judged.Notes = withNotes(run.Notes, notes)
 
-	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), noise, flagsOfTrials(samples), s.missing(),
-		unsteadyPilots(run.Pilot), plateaus(&judged))
-	judged.Valid = !slices.ContainsFunc(judged.Flags, func(f rundir.Flag) bool { return f.Invalid })
-	if !judged.Valid {
-		for i := range comparisons {
-			comparisons[i].Verdict = rundir.Invalid
+	flat, spent := plateaus(&judged)
+	s.spent = spent
+	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), flagsOfTrials(samples), s.missing(), unsteadyPilots(run.Pilot), flat)
+	judged.Validity = s.validities(comparisons)
+	s.trust(judged.Validity)
+	for i := range comparisons {
+		if c := &comparisons[i]; !s.identified(c.Metric, c.Variant, c.Base) {
+			c.Verdict = rundir.Invalid
 		}
 	}
 	judged.Ladder = climb(plan.Ladder, comparisons)
 	judged.Thresholds = s.thresholds()
 	judged.Claims = s.claims()
+	judged.Valid, judged.Reason = s.answered(&judged)
 	*run = judged
 	return nil
 }
@@ -127,8 +131,7 @@ func (s *scene) missing() []rundir.Flag {
 			what = "search"
 		}
 		if len(s.rounds[v.Name]) == 0 {
-			flags = append(flags, rundir.Flag{Kind: FlagNoTrials, Variant: v.Name, Invalid: true,
-				Detail: fmt.Sprintf("no %s of %s was completed", what, v.Name)})
+			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, fmt.Sprintf("no %s of %s was completed", what, v.Name)))
 		}
 	}
 	return flags
@@ -141,9 +144,9 @@ func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
 		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || ends(c.Ratio).Contains(1) {
 			continue
 		}
-		return []rundir.Flag{{Kind: FlagControlDiffers, Variant: c.Variant, Detail: fmt.Sprintf(
+		return []rundir.Flag{newFlag(FlagControlDiffers, c.Variant, false, fmt.Sprintf(
 			"%s is %s measured twice, and yet its %s differs, by a ratio of %.4g: the run finds a difference where there is none, as one in twenty does by chance",
-			c.Variant, c.Base, c.Metric, *c.Ratio.Estimate)}}
+			c.Variant, c.Base, c.Metric, *c.Ratio.Estimate))}
 	}
 	return nil
 }
@@ -162,8 +165,8 @@ func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 		if series == "" {
 			series = "it"
 		}
-		flags = append(flags, rundir.Flag{Kind: FlagPilotNotSteady, Variant: v.Variant, Detail: fmt.Sprintf(
-			"%s was still changing in the second half of the pilot of %s: the warm-up of %.3g s may be too short", series, v.Variant, p.WarmupSeconds)})
+		flags = append(flags, newFlag(FlagPilotNotSteady, v.Variant, false, fmt.Sprintf(
+			"%s was still changing in the second half of the pilot of %s: the warm-up of %.3g s may be too short", series, v.Variant, p.WarmupSeconds)))
 	}
 	return flags
 }
@@ -171,7 +174,7 @@ func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 // kept returns the run's own flags that judging does not make anew.
 func kept(flags []rundir.Flag) []rundir.Flag {
 	return slices.DeleteFunc(slices.Clone(flags), func(f rundir.Flag) bool {
-		return f.Trial != 0 || ours(f.Kind) || f.Kind == FlagNothingExcluded
+		return f.Trial != 0 || ours(f.Kind)
 	})
 }
 

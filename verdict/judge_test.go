@@ -32,6 +32,7 @@ type bench struct {
 	trials []rundir.Trial
 	logs   map[int][]hist.Interval
 	series map[int]*rundir.Series
+	stalls map[int][]rundir.Stall // nil: nobody felt for them
 }
 
 // newBench is a closed-loop plan of variants, the first being the base of the
@@ -86,6 +87,7 @@ func (b *bench) sources() []source {
 			trial:  &b.trials[i],
 			log:    func() ([]hist.Interval, error) { return b.logs[n], nil },
 			series: func() (*rundir.Series, error) { return b.series[n], nil },
+			stalls: func() ([]rundir.Stall, bool, error) { return b.stalls[n], b.stalls != nil, nil },
 		})
 	}
 	return all
@@ -121,7 +123,7 @@ func kinds(flags []rundir.Flag) string {
 	var all []string
 	for _, f := range flags {
 		kind := f.Kind
-		if f.Invalid {
+		if f.Spoils {
 			kind += "!"
 		}
 		all = append(all, kind)
@@ -433,7 +435,7 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-func TestNoisyRoundsAreLeftOut(t *testing.T) {
+func TestSpoiltRoundsAreLeftOut(t *testing.T) {
 	b := abc()
 	noise := func(rounds ...int) {
 		for i := range b.trials {
@@ -445,14 +447,14 @@ func TestNoisyRoundsAreLeftOut(t *testing.T) {
 	}
 	noise(2, 5)
 	run := b.judge(t)
-	if run.Valid || kinds(run.Flags) != "steal! steal!" || run.Comparisons[0].Verdict != rundir.Invalid || run.Comparisons[0].AllRounds != nil {
-		t.Errorf("not left out: valid %v, flags %s, %+v", run.Valid, kinds(run.Flags), run.Comparisons[0])
+	if kinds(run.Flags) != "steal! steal!" || run.Comparisons[0].AllRounds != nil {
+		t.Errorf("not left out: flags %s, %+v", kinds(run.Flags), run.Comparisons[0])
 	}
 	all := *comparison(t, run, "b", "a", "throughput").Ratio.Estimate
 
-	b.run.Plan.Exclude = true
+	b.run.Plan.Rounds, b.run.Plan.Remeasure = 6, 3
 	run = b.judge(t)
-	if !run.Valid || kinds(run.Flags) != "steal steal" || run.Rounds != 8 {
+	if !run.Valid || kinds(run.Flags) != "" || run.Rounds != 8 {
 		t.Errorf("left out: valid %v, flags %s, %d rounds", run.Valid, kinds(run.Flags), run.Rounds)
 	}
 	c := comparison(t, run, "b", "a", "throughput")
@@ -463,15 +465,15 @@ func TestNoisyRoundsAreLeftOut(t *testing.T) {
 		t.Errorf("%d trials behind a.control, want all members of a round left out", run.Variants[1].Trials)
 	}
 	for _, x := range run.Trials {
-		if x.Excluded != (x.Round == 2 || x.Round == 5) || x.Valid == (x.Excluded && x.Variant == "c") {
+		if x.Excluded != (x.Round == 2 || x.Round == 5) || x.Spoilt != (x.Excluded && x.Variant == "c") {
 			t.Errorf("%+v", x)
 		}
 	}
 
 	noise(1, 2, 3, 4, 5, 6, 7)
 	run = b.judge(t)
-	if run.Valid || run.Flags[0].Kind != FlagNothingExcluded || run.Flags[0].Invalid || run.Variants[0].Trials != 8 {
-		t.Errorf("hardly a round left: valid %v, flags %s", run.Valid, kinds(run.Flags))
+	if run.Variants[0].Trials != 8 || comparison(t, run, "b", "a", "throughput").Rounds != 8 {
+		t.Errorf("hardly a round left, and still left out: flags %s", kinds(run.Flags))
 	}
 	flags := kinds(run.Flags)
 	if err := judge(run, b.sources()); err != nil || kinds(run.Flags) != flags {
@@ -483,7 +485,7 @@ func TestNoisyRoundsAreLeftOut(t *testing.T) {
 // level holds whichever are.
 func TestLevelOfALookWithRoundsLeftOut(t *testing.T) {
 	b := newBench(24, "a", "b")
-	b.run.Plan.Stop, b.run.Plan.Exclude = "looks", true
+	b.run.Plan.Stop, b.run.Plan.Remeasure = "looks", 12
 	r := rand.New(rand.NewPCG(13, 14))
 	for round := 1; round <= 8; round++ {
 		b.measure(round, "a", 1000*math.Exp(0.005*r.NormFloat64()))
@@ -570,7 +572,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: "shared CPU"}}
 	b.run.Pilot = &rundir.Pilot{WarmupSeconds: 7.5, Variants: []rundir.PilotVariant{{Variant: "a", Steady: true}, {Variant: "b", Series: "p50"}}}
 	b.run.Notes = []string{"no interval is claimed by this version: throughputs are medians", "measured by night"}
-	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: "no counters"}, {Kind: FlagDrops, Invalid: true}}
+	b.trials[3].Flags = []rundir.Flag{{Kind: "observer", Detail: "no counters"}, {Kind: FlagDrops, Spoils: true}}
 	b.measure(0, "a", 1).Purpose = rundir.PurposePilot
 	b.trials[len(b.trials)-1].Machine.StealShare = ptr(0.5)
 	run := b.judge(t)
@@ -583,7 +585,7 @@ func TestFlagsOfTheRun(t *testing.T) {
 	if diff := cmp.Diff([]string{"measured by night"}, run.Notes); diff != "" {
 		t.Error(diff)
 	}
-	if last := run.Trials[len(run.Trials)-1]; last.Purpose != rundir.PurposePilot || last.Valid || run.Variants[0].Trials != 8 {
+	if last := run.Trials[len(run.Trials)-1]; last.Purpose != rundir.PurposePilot || !last.Spoilt || run.Variants[0].Trials != 8 {
 		t.Errorf("the pilot: %+v", last)
 	}
 }
@@ -592,7 +594,7 @@ func TestOrderDoesNotMatterAndJudgingTwiceNeither(t *testing.T) {
 	b := abc()
 	b.trials[9].Complete = false
 	b.trials[4].Machine.StealShare = ptr(0.3)
-	b.run.Plan.Exclude = true
+	b.run.Plan.Remeasure = 4
 	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: "shared CPU"}}
 	*b.trials[3].Throughput = 0
 	want := b.judge(t)
@@ -675,7 +677,7 @@ func TestThresholdsAndClaims(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"a ok", "a.control ok", "b ok", "c ok", " broken",
 		"a inconclusive", "a.control inconclusive", "b inconclusive", "c inconclusive",
-		"C1 holds", "C2 does not hold", "C3 not testable here",
+		"C1 holds", "C2 refuted", "C3 not testable here",
 	}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -1336,6 +1338,7 @@ func pilot(seconds, settled float64, observed bool) source {
 	return source{trial: trial,
 		log:    func() ([]hist.Interval, error) { return log, nil },
 		series: func() (*rundir.Series, error) { return series, nil },
+		stalls: func() ([]rundir.Stall, bool, error) { return nil, false, nil },
 	}
 }
 

@@ -17,6 +17,8 @@ type figures struct {
 	search      *bracket           // of one round's search for capacity
 	capacity    *float64           // requests per second
 	times       times              // nil where only trial.json was read
+	disturbed   *disturbance       // of one trial; nil where only trial.json was read
+	flags       []rundir.Flag      // of one trial
 }
 
 // connections are typical of a trial.

@@ -13,9 +13,9 @@ import (
 // plateaus flags sweeps in which throughput stopped growing because the generator
 // had no more to give: along a variable that adds load, the last PlateauLevels
 // levels are flat, the generator was busy at each of them and the target was not.
-// A trial alone cannot show that. Sweeps and variants must be filled in.
-func plateaus(run *rundir.Run) []rundir.Flag {
-	var flags []rundir.Flag
+// A trial alone cannot show that. Sweeps and variants must be filled in. With the
+// flags come the variants at the levels that are flat.
+func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 	for _, s := range run.Sweeps {
 		if s.Metric != "throughput" || len(s.Levels) < PlateauLevels {
 			continue
@@ -41,13 +41,14 @@ func plateaus(run *rundir.Run) []rundir.Flag {
 		if !known || most-least > PlateauTolerance*most || idleTarget >= SaturatedTarget || busyGenerator <= PlateauGenerator {
 			continue
 		}
-		flags = append(flags, rundir.Flag{
-			Kind: FlagPlateau, Variant: levels[len(levels)-1].Variant, Invalid: true,
-			Detail: fmt.Sprintf("from %s %g to %g%s throughput stays within %s, the generator used at least %s of its CPUs and the target at most %s: the generator was the limit",
-				s.Variable, levels[0].Value, levels[len(levels)-1].Value, fixed(s.Fixed), percent((most-least)/most), percent(busyGenerator), percent(idleTarget)),
-		})
+		flags = append(flags, newFlag(FlagPlateau, levels[len(levels)-1].Variant, true,
+			fmt.Sprintf("from %s %g to %g%s throughput stays within %s, the generator used at least %s of its CPUs and the target at most %s: the generator was the limit",
+				s.Variable, levels[0].Value, levels[len(levels)-1].Value, fixed(s.Fixed), percent((most-least)/most), percent(busyGenerator), percent(idleTarget))))
+		for _, l := range levels {
+			spent = append(spent, l.Variant)
+		}
 	}
-	return flags
+	return flags, spent
 }
 
 // addsLoad tells whether each level has more connections, or a higher rate, than

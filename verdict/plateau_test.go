@@ -52,12 +52,12 @@ func TestPlateaus(t *testing.T) {
 			}
 		}, true},
 	} {
-		flags := plateaus(sweep(c.change))
+		flags, _ := plateaus(sweep(c.change))
 		if got := len(flags) == 1; got != c.want || len(flags) > 1 {
 			t.Errorf("%s: flags %+v", c.name, flags)
 		}
 		for _, f := range flags {
-			if f.Kind != FlagPlateau || !f.Invalid || f.Trial != 0 || !ours(f.Kind) || !strings.Contains(f.Detail, "at kind echo, size 1KB,") {
+			if f.Kind != FlagPlateau || !f.Spoils || f.Trial != 0 || !ours(f.Kind) || !strings.Contains(f.Detail, "at kind echo, size 1KB,") {
 				t.Errorf("%s: flag %+v", c.name, f)
 			}
 		}

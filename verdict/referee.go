@@ -173,6 +173,21 @@ func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, 
 	return used, true
 }
 
+// Spoilt tells whether the machine or the generator disturbed one of a round's trials
+// beyond a limit fixed beforehand.
+func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
+	for _, t := range round {
+		s, err := take(plan, recorded(t))
+		if err != nil {
+			return false, fmt.Errorf("trial %d: %w", t.Number, err)
+		}
+		if s.spoilt() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Enough decides after a whole round whether to make another, by the plan's rule
 // on the primary metric of every comparison but the control's: all of them must
 // have enough. It reads what trial.json holds and nothing else, so the primary
@@ -217,8 +232,8 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, string, er
 }
 
 // Probe decides whether a probe was good: all thresholds hold by its estimates
-// and nothing was dropped. It is spoilt when a check says that its figures are the
-// generator's or the machine's. Why it was not good stands in Run.Capacities once
+// and nothing was dropped. It is spoilt when the generator was the limit, or something
+// disturbed it so that nothing can be said. Why it was not good stands in Run.Capacities once
 // the run is judged.
 func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {
 	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {

@@ -10,15 +10,12 @@ import (
 	"dyno/rundir"
 )
 
-// FlagNothingExcluded is of the run: noisy rounds were to be left out, and are not.
-// A warning; the trials have flags of their own.
-const FlagNothingExcluded = "nothing_excluded"
-
 // A source is a trial with what was recorded beside it.
 type source struct {
 	trial  *rundir.Trial
 	log    func() ([]hist.Interval, error) // the latency log, all tags; starts are from the beginning of the warm-up
 	series func() (*rundir.Series, error)  // nil without an error: there is none
+	stalls func() (stalls []rundir.Stall, known bool, err error)
 }
 
 // A sample is a trial as it is judged.
@@ -28,9 +25,10 @@ type sample struct {
 	flags      []rundir.Flag // what was found, and what the trial itself raised
 	dependence *rundir.Dependence
 	trends     []rundir.Trend
-	figures    *figures // nil of a trial that is not complete
-	replaced   bool     // a later trial took its place
-	excluded   bool     // its round was left out for noise
+	disturbed  *disturbance // nil of a trial that is not complete
+	figures    *figures     // nil of a trial that is not complete
+	replaced   bool         // a later trial took its place
+	excluded   bool         // its round was spoilt, and another measured in its place
 
 	probe *capacity.Trial // of a probe
 	why   string          // it is not good: the threshold or the kind of flag
@@ -40,8 +38,10 @@ type sample struct {
 // round is excluded.
 func (s *sample) counts() bool { return s.Purpose == "" && s.Complete && !s.replaced }
 
-func (s *sample) valid() bool {
-	return !slices.ContainsFunc(s.flags, func(f rundir.Flag) bool { return f.Invalid })
+// spoilt tells whether the machine or the generator disturbed the trial beyond a limit
+// fixed beforehand. It goes by nothing that the target decides.
+func (s *sample) spoilt() bool {
+	return slices.ContainsFunc(s.flags, func(f rundir.Flag) bool { return f.Spoils && spoilsRound(f.Kind) })
 }
 
 // examined is what run.json says of the trial.
@@ -56,7 +56,7 @@ func (s *sample) examined() rundir.Examined {
 	}
 	return rundir.Examined{
 		Number: s.Number, Round: s.Round, Variant: s.Variant, Purpose: s.Purpose, Rate: s.Rate, Good: good,
-		Replaced: s.replaced, Excluded: s.excluded, Valid: s.valid(), Checks: checks, Dependence: s.dependence,
+		Replaced: s.replaced, Excluded: s.excluded, Spoilt: s.spoilt(), Disturbed: s.disturbedShare(), Checks: checks, Dependence: s.dependence,
 	}
 }
 
@@ -93,6 +93,9 @@ func take(plan rundir.Plan, from source) (*sample, error) {
 		if x.series, err = from.series(); err != nil {
 			return nil, fmt.Errorf("series: %w", err)
 		}
+		if x.stalls, x.stallsKnown, err = from.stalls(); err != nil {
+			return nil, fmt.Errorf("stalls: %w", err)
+		}
 		x.times = merged(x.log)
 	}
 	s := &sample{Trial: t}
@@ -104,8 +107,11 @@ func take(plan rundir.Plan, from source) (*sample, error) {
 		}
 	}
 	if t.Complete {
+		s.disturbed = disturb(x, s.flags)
+		s.judgeDisturbed(x.plan)
 		x.times.pack()
 		s.figures = ofTrial(t, x.times)
+		s.figures.disturbed, s.figures.flags = s.disturbed, s.flags
 		if wantsTrends(plan) && t.Purpose == "" {
 			s.trends = trends(x)
 		}
@@ -138,51 +144,46 @@ func markReplaced(samples []*sample) {
 	}
 }
 
-// exclude marks the trials of the rounds in which the machine was too noisy, if
-// the plan says so, and makes warnings of their flags, for they are behind no
-// figure. With fewer than two rounds left it marks none and returns a flag.
-func exclude(plan rundir.Plan, samples []*sample) []rundir.Flag {
-	if !plan.Exclude {
-		return nil
+// fewestRounds is how many rounds an interval by ranks needs, at 95 %.
+const fewestRounds = 6
+
+// exclude marks the trials of spoilt rounds in whose place others were measured: all of
+// them, when as many rounds are left as intervals need and half of the planned.
+func exclude(plan rundir.Plan, samples []*sample) {
+	if plan.Remeasure == 0 {
+		return
 	}
-	rounds, noise := map[int]bool{}, map[int]bool{}
+	spoilt, left := map[int]bool{}, 0
 	for _, s := range samples {
 		if s.counts() {
-			rounds[s.Round] = true
-			noise[s.Round] = noise[s.Round] || noisy(s.checks)
+			spoilt[s.Round] = spoilt[s.Round] || s.spoilt()
 		}
 	}
-	left := 0
-	for round := range rounds {
-		if !noise[round] {
+	for _, is := range spoilt {
+		if !is {
 			left++
 		}
 	}
-	if left == len(rounds) {
-		return nil
-	}
-	if left < 2 {
-		return []rundir.Flag{{Kind: FlagNothingExcluded, Detail: fmt.Sprintf(
-			"the machine was too noisy in all but %d of %d rounds: none is left out, as too few would remain", left, len(rounds))}}
+	planned := min(plan.Rounds, len(spoilt)) // a rule may have ended the run before
+	if left < min(planned, max(fewestRounds, (planned+1)/2)) {
+		return
 	}
 	for _, s := range samples {
-		s.excluded = s.counts() && noise[s.Round]
+		s.excluded = s.counts() && spoilt[s.Round]
 	}
-	return nil
 }
 
 // flagsOfTrials returns the flags of trials that are the run's. Those of pilots, of
-// probes, and of trials that were replaced are not: they are behind no figure,
-// and in Run.Trials.
+// probes, of trials that were replaced and of spoilt rounds are not: they are behind no
+// figure, and in Run.Trials.
 func flagsOfTrials(samples []*sample) []rundir.Flag {
 	var flags []rundir.Flag
 	for _, s := range samples {
 		if s.Purpose != "" || s.replaced {
 			continue
 		}
-		for _, f := range s.flags {
-			f.Invalid = f.Invalid && !s.excluded
-			flags = append(flags, f)
+		if !s.excluded {
+			flags = append(flags, s.flags...)
 		}
 	}
 	return flags

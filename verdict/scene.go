@@ -18,8 +18,14 @@ type scene struct {
 	all      map[string]map[int]*figures // with them
 	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
 	trends   []rundir.Trend
-	excluded bool // there are rounds that were left out
+	excluded bool     // there are rounds that were left out
+	spent    []string // variants whose throughput was the generator's limit
+	// trusted is what may be said of figures: of a variant's, or of its ratio to a base.
+	trusted map[place]rundir.Validity
 }
+
+// A place is where a figure stands. The base is empty of a variant's own.
+type place struct{ figure, variant, base string }
 
 var _ evidence = (*scene)(nil)
 
@@ -148,6 +154,15 @@ func (s *scene) value(variant string, m metric) (figure, error) {
 	case ok && e.Estimate != nil:
 		f := figureOf(e)
 		f.bounded = f.bounded || m.fact // there is nothing to be unsure of
+		if v, ok := s.trusted[place{m.name, variant, ""}]; ok && v.State != rundir.StateOK {
+			f.low, f.high, f.bounded = math.Inf(-1), math.Inf(1), true
+			if v.Low != nil {
+				f.low = *v.Low
+			}
+			if v.High != nil {
+				f.high = *v.High
+			}
+		}
 		return f, nil
 	case m.name == capacityMetric:
 		return figure{}, fmt.Errorf("the capacity of %s is not known: no search found both ends", variant)
@@ -161,7 +176,10 @@ func (s *scene) value(variant string, m metric) (figure, error) {
 // neighbours in a round ran close together, so that drift cancels.
 func (s *scene) ratio(variant, base string, m metric) (figure, error) {
 	p := pair{variant: variant, base: base}
-	e, err := s.effect(p, m, s.rounds, s.confidence(p))
+	if v := s.ratioValidity(p, m); v.State == rundir.StateNotIdentified {
+		return figure{}, fmt.Errorf("%s of %s over %s is not identified: %s", m.name, variant, base, v.Why)
+	}
+	e, err := s.effect(p, s.masked(p, m, s.rounds), s.rounds, s.confidence(p))
 	if err != nil {
 		return figure{}, err
 	}

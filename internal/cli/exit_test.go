@@ -63,7 +63,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// An invalid run says so before its thresholds do.
+// What is shown about the target comes before what could not be shown.
 func TestJudged(t *testing.T) {
 	broken := []rundir.Threshold{{Text: "a < 1", OK: true, Outcome: rundir.Kept}, {Text: "b < 1", Outcome: rundir.Broken}}
 	for _, c := range []struct {
@@ -72,7 +72,8 @@ func TestJudged(t *testing.T) {
 	}{
 		{rundir.Run{Valid: true}, exitDone},
 		{rundir.Run{Valid: true, Thresholds: broken}, exitThreshold},
-		{rundir.Run{Thresholds: broken}, exitInvalid},
+		{rundir.Run{Thresholds: broken}, exitThreshold},
+		{rundir.Run{Thresholds: broken[:1]}, exitInvalid},
 	} {
 		err := judged(&c.run, false)
 		if got := exitCode(t.Context(), err, new(strings.Builder)); got != c.want {

@@ -159,7 +159,7 @@ func marks(flags []rundir.Flag) (r row) {
 		}
 		seen[f.Kind] = true
 		s := span{"  " + report.Printable(f.Kind), yellow}
-		if f.Invalid {
+		if f.Spoils {
 			s.style = red
 		}
 		r = append(r, s)

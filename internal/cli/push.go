@@ -152,7 +152,7 @@ func (p *pusher) Reading(r trial.Reading) { p.meter.Reading(r.CPUSeconds, r.RSSB
 func (p *pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
 	found := make([]push.Flag, len(flags))
 	for i, f := range flags {
-		found[i] = push.Flag{Kind: f.Kind, Invalid: f.Invalid}
+		found[i] = push.Flag{Kind: f.Kind, Spoils: f.Spoils}
 	}
 	p.meter.End(found)
 }

@@ -282,12 +282,9 @@ func (a *app) print(folder *rundir.Folder, json string, file *os.File) error {
 	return err
 }
 
-// judged turns a verdict into the command's error.
+// judged turns a verdict into the command's error. What is shown about the target comes
+// before what could not be shown.
 func judged(run *rundir.Run, regression bool) error {
-	if !run.Valid {
-		return &failure{exitInvalid, errors.New("the run is invalid: its figures say more about the generator or the machine than about the target"),
-			"the flags above say why, and what would help"}
-	}
 	if regression {
 		var worse []string
 		for _, c := range verdict.Regressions(run) {
@@ -309,6 +306,8 @@ func judged(run *rundir.Run, regression bool) error {
 	switch {
 	case len(broken) > 0:
 		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(slices.Compact(broken), "; ")), ""}
+	case !run.Valid:
+		return &failure{exitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason), "the report says what would help"}
 	case len(open) > 0:
 		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(slices.Compact(open), "; ")),
 			"the interval reaches over the limit, or a figure is missing: more rounds or a longer window would tell"}

@@ -274,7 +274,7 @@ func everything(t testing.TB) *rundir.Folder {
 		Claims: []rundir.Claim{
 			{ID: "R4.1", Says: "pooling helps " + hostile, Holds: `ratio("pooled", "baseline", throughput) > 1.02`, Outcome: rundir.Holds, Measured: ptr(1.04), Low: ptr(1.03), High: ptr(1.05)},
 			{ID: "R4.2", Says: "below 4 ms", Holds: `value("pooled", response.p99) < 4ms`, Outcome: rundir.Inconclusive, Measured: ptr(3.9e-3), Low: ptr(3.5e-3), High: ptr(4.4e-3), Detail: hostile},
-			{ID: "R4.3", Says: "twice as much", Outcome: rundir.DoesNotHold, Measured: ptr(1.1)},
+			{ID: "R4.3", Says: "twice as much", Outcome: rundir.Refuted, Measured: ptr(1.1)},
 			{ID: "R4.4", Says: "256 cores", Outcome: rundir.NotTestable, Detail: "this needs 256 cores"},
 		},
 		Notes: []string{hostile}, Command: []string{"dyno", "run", hostile}, DynoVersion: "0.9 " + hostile,
@@ -337,11 +337,11 @@ func everything(t testing.TB) *rundir.Folder {
 		}
 		for _, rate := range []float64{4000, 6000, 5000, 5500, 5250} {
 			recipes = append(recipes, recipe{round: round, variant: names[0], purpose: rundir.PurposeProbe, seconds: 1, probe: rate, rate: rate})
-			run.Trials = append(run.Trials, rundir.Examined{Number: len(recipes), Round: round, Variant: names[0], Purpose: rundir.PurposeProbe, Rate: ptr(rate), Good: ptr(rate < 5200), Valid: true})
+			run.Trials = append(run.Trials, rundir.Examined{Number: len(recipes), Round: round, Variant: names[0], Purpose: rundir.PurposeProbe, Rate: ptr(rate), Good: ptr(rate < 5200)})
 		}
 	}
 	for i := range 5 {
-		run.Trials = append(run.Trials, rundir.Examined{Number: i + 1, Round: 1, Variant: names[i], Valid: true, Checks: []rundir.Check{
+		run.Trials = append(run.Trials, rundir.Examined{Number: i + 1, Round: 1, Variant: names[i], Checks: []rundir.Check{
 			{Kind: "steal", Measured: ptr(0.001 * float64(i)), Limit: ptr(0.01), Unit: "ratio", Outcome: rundir.CheckOK},
 			{Kind: hostile, Outcome: rundir.CheckUnknown, Detail: hostile},
 		}})

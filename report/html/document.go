@@ -37,7 +37,7 @@ type Trial struct {
 	Variant string  `json:"variant"`
 	Purpose string  `json:"purpose,omitempty"`
 	Counted bool    `json:"counted,omitempty"` // it is behind the figures
-	Valid   bool    `json:"valid"`
+	Spoilt  bool    `json:"spoilt"`
 	Warmup  float64 `json:"warmup_seconds"`
 	Window  float64 `json:"window_seconds"`
 	// Rate and Good are of a probe in a search for capacity.
@@ -53,7 +53,7 @@ type Check struct {
 	Worst   *float64 `json:"worst,omitempty"` // the figure farthest towards the limit, or beyond
 	OK      int      `json:"ok"`
 	Warning int      `json:"warning"`
-	Invalid int      `json:"invalid"`
+	Spoilt  int      `json:"spoilt"`
 	Unknown int      `json:"unknown"`
 }
 

@@ -22,10 +22,10 @@ func Make(f *rundir.Folder) *Document {
 	d.Checks = checks(f.Run.Trials)
 	counted := counted(f.Trials, examined)
 	for _, t := range f.Trials {
-		e, known := examined[t.Number]
+		e := examined[t.Number]
 		d.Trials = append(d.Trials, Trial{
 			Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Counted: counted[t.Number],
-			Valid: e.Valid || !known, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
+			Spoilt: e.Spoilt, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
 		})
 		for _, text := range t.Unavailable {
 			if !slices.Contains(d.Unavailable, text) {
@@ -83,8 +83,8 @@ func checks(trials []rundir.Examined) []Check {
 				sum.OK++
 			case rundir.CheckWarning:
 				sum.Warning++
-			case rundir.CheckInvalid:
-				sum.Invalid++
+			case rundir.CheckSpoilt:
+				sum.Spoilt++
 			default:
 				sum.Unknown++
 			}
@@ -99,7 +99,7 @@ func checks(trials []rundir.Examined) []Check {
 // worse tells whether a check's figure is farther towards its limit than another, or
 // farther beyond. Limits of ratios that should be near 1 are met from below.
 func worse(c rundir.Check, than float64) bool {
-	if c.Limit != nil && *c.Limit > *c.Measured && c.Outcome == rundir.CheckInvalid || c.Kind == "achieved_rate" {
+	if c.Limit != nil && *c.Limit > *c.Measured && c.Outcome == rundir.CheckSpoilt || c.Kind == "achieved_rate" {
 		return *c.Measured < than
 	}
 	return math.Abs(*c.Measured) > math.Abs(than)

@@ -239,7 +239,9 @@ export interface Flag {
   trial?: number;
   variant?: string;
   detail: string;
-  invalid: boolean;
+  about?: string;
+  biases?: string[];
+  spoils: boolean;
 }
 
 export interface Trial {
@@ -248,7 +250,7 @@ export interface Trial {
   variant: string;
   purpose?: string;
   counted?: boolean;
-  valid: boolean;
+  spoilt: boolean;
   warmup_seconds: number;
   window_seconds: number;
   rate_per_second?: number;
@@ -262,7 +264,7 @@ export interface Check {
   worst?: number;
   ok: number;
   warning: number;
-  invalid: number;
+  spoilt: number;
   unknown: number;
 }
 

@@ -95,7 +95,7 @@ export function shown(e: Estimate, verdict: string, equivalence: Estimate | unde
 export function verdict(c: Context, name: string, isControl = false): HTMLElement {
   const found = isControl && name === "inconclusive" ? "none found" : name;
   const mark: Record<string, string> = { better: "▲ ", worse: "▼ ", equivalent: "= " };
-  const text = found === "invalid" ? c.t("flags.invalid") : c.t.maybe(found, found);
+  const text = found === "invalid" ? c.t("verdict.none") : c.t.maybe(found, found);
   return h("span", { class: `verdict ${found.replace(" ", "-")}` }, mark[found] ?? "", text);
 }
 

@@ -24,7 +24,7 @@ function measured(text: string, x: { measured?: number; low?: number; high?: num
 }
 
 function outcome(c: Context, name: string): HTMLElement {
-  const kind: Record<string, string> = { ok: "good", holds: "good", broken: "bad", "does not hold": "bad", inconclusive: "warn", "holds in direction only": "warn" };
+  const kind: Record<string, string> = { ok: "good", holds: "good", broken: "bad", refuted: "bad", inconclusive: "warn", "not settled": "warn", "direction only": "warn" };
   return h("span", { class: `badge ${kind[name] ?? ""}` }, c.t.maybe(`outcome.${name}`, name));
 }
 

@@ -25,15 +25,15 @@ interface Kind {
   trials: number[];
 }
 
-/** One for each kind, however many trials have it; what makes the run invalid first. */
+/** One for each kind, however many trials have it; what spoils first. */
 export function kinds(list: Flag[]): Kind[] {
   const all: Kind[] = [];
   for (const f of list) {
-    let k = all.find((x) => x.first.kind === f.kind && x.first.invalid === f.invalid && f.trial && x.first.trial);
+    let k = all.find((x) => x.first.kind === f.kind && x.first.spoils === f.spoils && f.trial && x.first.trial);
     if (!k) all.push((k = { first: f, trials: [] }));
     if (f.trial) k.trials.push(f.trial);
   }
-  const rank = (k: Kind) => (k.first.kind === "control_differs" ? 0 : k.first.invalid ? 1 : 2);
+  const rank = (k: Kind) => (k.first.kind === "control_differs" ? 0 : k.first.spoils ? 1 : 2);
   return all.sort((a, b) => rank(a) - rank(b));
 }
 
@@ -51,7 +51,7 @@ function flags(c: Context): Child {
       : first.trial ? t("flags.trial", { trial: first.trial, variant: first.variant ?? "" }) : t("flags.run");
     const remedy = remedies[first.kind];
     return [
-      h("span", { class: `badge ${first.invalid ? "bad" : "warn"}` }, t(first.invalid ? "flags.invalid" : "flags.warning")),
+      h("span", { class: `badge ${first.spoils ? "bad" : "warn"}` }, t(first.spoils ? "flags.spoilt" : "flags.warning")),
       t.maybe(`check.${first.kind}`, first.kind), where, h("span", { lang: "en" }, first.detail), remedy ? t(remedy) : "",
     ];
   })));
@@ -84,7 +84,7 @@ function checks(c: Context): Child {
   ], list.map((x) => [
     t.maybe(`check.${x.kind}`, x.kind), write(unit(x.unit), x.worst), write(unit(x.unit), x.limit),
     [
-      x.invalid > 0 && h("span", { class: "badge bad" }, t("checks.invalid", { n: x.invalid })), " ",
+      x.spoilt > 0 && h("span", { class: "badge bad" }, t("checks.spoilt", { n: x.spoilt })), " ",
       x.warning > 0 && h("span", { class: "badge warn" }, t("checks.warning", { n: x.warning })), " ",
       x.ok > 0 && t("checks.ok", { n: x.ok }), " ", x.unknown > 0 && t("checks.unknown", { n: x.unknown }),
     ],

@@ -200,7 +200,7 @@ class View {
     this.flags.replaceChildren(list.length === 0 ? h("p", { class: "hint" }, t("live.noFlags")) : table(t("live.flags"), [
       { head: r("flags.severity") }, { head: r("flags.kind"), left: true }, { head: t("live.trials"), left: true }, { head: r("flags.detail"), left: true }, { head: r("flags.remedy"), left: true },
     ], list.map(({ first, trials }) => [
-      h("span", { class: `badge ${first.invalid ? "bad" : "warn"}` }, r(first.invalid ? "flags.invalid" : "flags.warning")), r.maybe(`check.${first.kind}`, first.kind),
+      h("span", { class: `badge ${first.spoils ? "bad" : "warn"}` }, r(first.spoils ? "flags.spoilt" : "flags.warning")), r.maybe(`check.${first.kind}`, first.kind),
       trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), h("span", { lang: "en" }, first.detail), remedies[first.kind] ? r(remedies[first.kind]!) : "",
     ])));
   }

@@ -1,0 +1,84 @@
+package rundir
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"strconv"
+	"time"
+)
+
+// The columns of stalls.csv beside the time, which is when a thread was due to wake.
+const (
+	generatorLateColumn = "generator_late_seconds"
+	targetLateColumn    = "target_late_seconds"
+)
+
+// A Stall is a stretch in which a CPU did not wake a thread that was due: a sign that
+// something else had the CPU, whatever the load did.
+type Stall struct {
+	Due    time.Duration // on the trial's time line, from the beginning of the warm-up
+	Late   time.Duration
+	Target bool // on the target's CPUs; else on the generator's
+}
+
+// WriteStalls writes stalls.csv: a line for each stall, in the order given.
+func WriteStalls(w io.Writer, stalls []Stall) error {
+	b := bufio.NewWriter(w)
+	_, _ = fmt.Fprintf(b, "%s,%s,%s\n", TimeColumn, generatorLateColumn, targetLateColumn) // a bufio.Writer keeps its first error for Flush
+	var line []byte
+	for _, s := range stalls {
+		line = strconv.AppendFloat(line[:0], s.Due.Seconds(), 'f', 6, 64)
+		line = append(line, ',')
+		if s.Target {
+			line = append(line, ',')
+		}
+		line = strconv.AppendFloat(line, s.Late.Seconds(), 'f', 6, 64)
+		if !s.Target {
+			line = append(line, ',')
+		}
+		_, _ = b.Write(append(line, '\n'))
+	}
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write stalls: %w", err)
+	}
+	return nil
+}
+
+// Stalls reads stalls.csv. Without the file, as of a trial beside which no sleeper
+// could be had, known is false.
+func (t *TrialFolder) Stalls() (stalls []Stall, known bool, err error) {
+	f, err := t.open(StallsFile, maxDataBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	s, err := ReadSeries(io.LimitReader(f, maxDataBytes))
+	if err != nil {
+		return nil, false, t.located(StallsFile, err)
+	}
+	for _, column := range []string{generatorLateColumn, targetLateColumn} {
+		late := s.Column(column)
+		if late == nil {
+			return nil, false, t.located(StallsFile, fmt.Errorf("there is no column %s", column))
+		}
+		for i, due := range s.Column(TimeColumn) {
+			if !math.IsNaN(late[i]) {
+				stalls = append(stalls, Stall{Due: inTime(due), Late: inTime(late[i]), Target: column == targetLateColumn})
+			}
+		}
+	}
+	return stalls, true, nil
+}
+
+// inTime converts seconds, which a file may have made up.
+func inTime(seconds float64) time.Duration {
+	const most = 1e9 // some thirty years
+	return time.Duration(min(max(seconds, -most), most) * float64(time.Second))
+}

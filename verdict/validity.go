@@ -1,0 +1,538 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/rundir"
+	"dyno/stat"
+)
+
+const (
+	// A figure is as it is printed when what was disturbed cannot move it by more than
+	// withinInterval of its interval's half-width, or withinMargin of the plan's margin.
+	withinInterval = 0.5
+	withinMargin   = 0.25
+	// unlikeLevel and unlikeLeast say when one variant was disturbed more than another:
+	// by a paired test at this level, and by this share of the window at least.
+	unlikeLevel = 0.01
+	unlikeLeast = 0.05
+	// cleanEnough is the share of its requests that every trial of a comparison must have
+	// in clean stretches, for the others to be left out of both sides.
+	cleanEnough = 0.5
+)
+
+// A bounds is where the truth of a figure lies, whatever happened in the disturbed
+// stretches. An infinite end is open.
+type bounds struct {
+	low, high float64
+	why       string
+	causes    []string
+}
+
+// exact is a figure that nothing disturbed.
+func exact(v float64) bounds { return bounds{low: v, high: v} }
+
+// validities says of each variant's figures, and of each comparison, what may be said.
+func (s *scene) validities(comparisons []rundir.Comparison) []rundir.Validity {
+	list := []rundir.Validity{}
+	for _, v := range s.plan.Variants {
+		list = append(list, s.own(v.Name)...)
+	}
+	for _, c := range comparisons {
+		if m, ok := lookup(c.Metric); ok {
+			list = append(list, s.ratioValidity(pair{variant: c.Variant, base: c.Base, role: c.Role}, m))
+		}
+	}
+	return list
+}
+
+// own says what may be said of a variant's figures.
+func (s *scene) own(variant string) (list []rundir.Validity) {
+	for _, m := range s.metrics() {
+		if s.judged(m) && s.whole[variant].Intervals[m.name].Estimate != nil {
+			list = append(list, s.validity(variant, m))
+		}
+	}
+	return list
+}
+
+// judged tells whether a metric can be disturbed at all: what took time, and what was
+// done in a time.
+func (s *scene) judged(m metric) bool {
+	return m.name == throughputMetric || m.name == cpuMetric || latencyTag(m) != "" || m.name == "errors.ratio"
+}
+
+// latencyTag is the tag of a latency that the target is judged by; empty of all else. Send
+// lag is the generator's own, and true.
+func latencyTag(m metric) string {
+	tag, _, ok := strings.Cut(m.name, ".")
+	if ok && slices.Contains([]string{tagResponse, tagService, tagFirstByte, tagConnect, tagOpening, tagFirstEvent, tagEventGap, tagDelivery}, tag) {
+		return tag
+	}
+	return ""
+}
+
+// validity says what may be said of a figure of one variant.
+func (s *scene) validity(variant string, m metric) rundir.Validity {
+	f := s.whole[variant]
+	e := f.Intervals[m.name]
+	v := rundir.Validity{Figure: m.name, Variant: variant, State: rundir.StateOK}
+	if e.Estimate == nil {
+		return v
+	}
+	b := s.bounds(variant, m)
+	return s.state(v, e, b)
+}
+
+// state decides what may be said of an estimate with its bounds.
+func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Validity {
+	estimate := *e.Estimate
+	v.Causes = b.causes
+	low, high := widened(e, b)
+	if !math.IsInf(low, 0) {
+		v.Low = &low
+	}
+	if !math.IsInf(high, 0) {
+		v.High = &high
+	}
+	if v.Low == nil || v.High == nil {
+		v.State, v.Why = rundir.StateNotIdentified, b.why
+		return v
+	}
+	margin := s.plan.Margin
+	if !(margin > 0) {
+		margin = 0.02
+	}
+	allowed := withinMargin * margin * math.Abs(estimate)
+	if w := ends(e); e.Interval != rundir.NoInterval && !math.IsInf(w.High-w.Low, 0) {
+		allowed = max(allowed, withinInterval*(w.High-w.Low)/2)
+	}
+	if max(b.high-estimate, estimate-b.low) <= allowed {
+		v.Low, v.High, v.Causes = nil, nil, nil
+		return v
+	}
+	v.State, v.Why = rundir.StateBounded, b.why
+	return v
+}
+
+// widened adds to the bounds what sampling does: at either end the estimate's own
+// interval, in proportion.
+func widened(e rundir.Estimate, b bounds) (low, high float64) {
+	low, high = b.low, b.high
+	if w := ends(e); e.Interval != rundir.NoInterval && *e.Estimate != 0 {
+		if !math.IsInf(w.Low, 0) {
+			low = min(low, low*w.Low / *e.Estimate)
+		}
+		if !math.IsInf(w.High, 0) {
+			high = max(high, high*w.High / *e.Estimate)
+		}
+	}
+	return low, high
+}
+
+// bounds returns where the truth of a variant's figure lies.
+func (s *scene) bounds(variant string, m metric) bounds {
+	f, trials := s.whole[variant], s.inOrder(variant)
+	estimate := *f.Intervals[m.name].Estimate
+	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bounds{math.Inf(-1), math.Inf(1), "the counts do not add up", kinds}
+	}
+	switch tag := latencyTag(m); {
+	case tag != "":
+		return s.latencyBounds(variant, m, tag)
+	case m.name == throughputMetric:
+		return s.throughputBounds(variant, estimate)
+	case m.name == cpuMetric:
+		return s.cpuBounds(variant, estimate)
+	}
+	return exact(estimate)
+}
+
+// spoiling lists the kinds of flags beyond their limits that bias a figure of all or of
+// one trial.
+func spoiling(trials []*figures, bias string) (kinds []string) {
+	for _, t := range trials {
+		for _, f := range t.flags {
+			if f.Spoils && slices.Contains(f.Biases, bias) && !slices.Contains(kinds, f.Kind) {
+				kinds = append(kinds, f.Kind)
+			}
+		}
+	}
+	return kinds
+}
+
+// latencyBounds bounds a latency. What disturbs makes responses late, so that the
+// recorded figure is the upper end; but for a closed loop, in which a late generator
+// leaves the target less to do. The lower end is that of the clean stretches, nothing
+// being assumed of the others.
+func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
+	f, trials := s.whole[variant], s.inOrder(variant)
+	estimate := *f.Intervals[m.name].Estimate
+	all := f.times[tag]
+	if all == nil || all.Count() == 0 {
+		return exact(estimate)
+	}
+	closed := s.plan.Variant(variant).Loop == "closed"
+	clean, bad, of, shortened := times{}, 0.0, 0.0, 0.0
+	causes := map[string]int{}
+	for _, t := range trials {
+		h := t.times[tag]
+		if t.disturbed == nil || h == nil {
+			continue
+		}
+		d, n := t.disturbed.disturbed(tag, h, closed)
+		bad, of = bad+d, of+n
+		if c := t.disturbed.clean[tag]; c != nil {
+			clean.add(tag, c)
+		}
+		if closed {
+			shortened += min(t.disturbed.shortened, d)
+			if slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
+				shortened += n
+			}
+		}
+		for _, kind := range t.disturbed.causes() {
+			causes[kind]++
+		}
+	}
+	if of == 0 || bad == 0 {
+		return exact(estimate)
+	}
+	share := bad / of
+	b := bounds{low: math.Inf(-1), high: estimate, causes: mostFirst(causes),
+		why: fmt.Sprintf("%s of the requests were in stretches that something else disturbed", percent(share))}
+	h := clean[tag]
+	switch {
+	case m.quantile != nil:
+		if low, _ := stat.CleanLevels(m.quantile.q, share); low > 0 && h != nil {
+			b.low = min(seconds(float64(h.Quantile(low))), estimate)
+		}
+		if up := m.quantile.q + shortened/of; shortened > 0 && up < 1 {
+			b.high = max(seconds(float64(all.Quantile(up))), estimate)
+		} else if shortened > 0 {
+			b.high = math.Inf(1)
+		}
+	case strings.HasSuffix(m.name, ".max"):
+		if h != nil {
+			b.low = seconds(float64(h.Max()))
+		}
+	default: // the mean: the disturbed ones may have taken no time at all
+		if h != nil {
+			b.low = min((1-share)*seconds(h.Mean()), estimate)
+		}
+		if shortened > 0 {
+			b.high = math.Inf(1)
+			if s := shortened / of; s < 1 {
+				// Each of them took no longer than the longest.
+				b.high = estimate + s*seconds(float64(all.Max()))
+			}
+		}
+	}
+	return b
+}
+
+// throughputBounds bounds how much was done in a time. In a closed loop, time in which the
+// generator or the target had no CPU is lost, and a target at its own limit loses none
+// of the generator's. In an open loop the rate is given.
+func (s *scene) throughputBounds(variant string, estimate float64) bounds {
+	trials := s.inOrder(variant)
+	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
+		return bounds{estimate, math.Inf(1), "the generator was the limit, not the target: the target does at least this", kinds}
+	}
+	if slices.Contains(s.spent, variant) {
+		return bounds{estimate, math.Inf(1), "the generator was the limit, not the target: the target does at least this", []string{FlagPlateau}}
+	}
+	if s.plan.Variant(variant).Loop != "closed" {
+		return exact(estimate)
+	}
+	sum, n := 0.0, 0
+	lostOf := lostTime{}
+	for _, t := range trials {
+		if t.disturbed == nil {
+			continue
+		}
+		l := t.disturbed.lost
+		if saturated(t) {
+			l.generator = 0
+		}
+		sum -= math.Log1p(-min(l.generator+l.target, 0.99))
+		lostOf.generator, lostOf.target = max(lostOf.generator, l.generator), max(lostOf.target, l.target)
+		n++
+	}
+	if n == 0 {
+		return exact(estimate)
+	}
+	b := bounds{low: estimate, high: estimate * math.Exp(sum/float64(n))}
+	b.why = fmt.Sprintf("up to %s of a window the generator, and up to %s of one the target, could have worked and had no CPU",
+		percent(lostOf.generator), percent(lostOf.target))
+	if lostOf.target > 0 {
+		b.causes = append(b.causes, FlagSteal, FlagForeignCPU)
+	}
+	if lostOf.generator > 0 {
+		b.causes = append(b.causes, FlagRunQueue)
+	}
+	return b
+}
+
+// saturated tells whether the target used all that it had, what the hypervisor took
+// included.
+func saturated(f *figures) bool {
+	t := f.Target
+	return t.CPUShare != nil && *t.CPUShare+known0(t.StealShare) >= SaturatedTarget
+}
+
+func known0(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// cpuBounds bounds the CPU time of a request. Stolen time is left out of a process's
+// account only approximately. What else ran beside it shares its caches.
+func (s *scene) cpuBounds(variant string, estimate float64) bounds {
+	trials := s.inOrder(variant)
+	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
+		return bounds{math.Inf(-1), estimate, "other programs shared the target's CPUs and caches", kinds}
+	}
+	stolen, busy := 0.0, 0.0
+	for _, t := range trials {
+		if t.Target.CPUShare != nil && t.Target.StealShare != nil {
+			stolen, busy = stolen+*t.Target.StealShare, busy+*t.Target.CPUShare
+		}
+	}
+	if !(busy > 0) || stolen == 0 {
+		return exact(estimate)
+	}
+	return bounds{estimate * max(0, 1-stolen/busy), estimate,
+		fmt.Sprintf("the hypervisor took up to %s as much time as the target used, and some of it may be in the account", percent(stolen/busy)),
+		[]string{FlagSteal}}
+}
+
+// ratioValidity says what may be said of a comparison: what disturbs all alike is in its
+// interval already; what disturbs one variant more makes it meaningless, and so does a
+// generator that was the limit of either.
+func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
+	v := rundir.Validity{Figure: m.name, Variant: p.variant, Base: p.base, State: rundir.StateOK}
+	bad := func(why string, causes ...string) rundir.Validity {
+		v.State, v.Why, v.Causes = rundir.StateNotIdentified, why, causes
+		return v
+	}
+	trials := slices.Concat(s.inOrder(p.variant), s.inOrder(p.base))
+	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bad("the counts do not add up", kinds...)
+	}
+	if m.name == throughputMetric {
+		kinds := slices.DeleteFunc(spoiling(trials, biasThroughput), func(k string) bool { return !limitsGenerator(k) })
+		if slices.Contains(s.spent, p.variant) || slices.Contains(s.spent, p.base) {
+			kinds = append(kinds, FlagPlateau)
+		}
+		if len(kinds) > 0 {
+			return bad("the generator was the limit, so that the two look more alike than they are", kinds...)
+		}
+	}
+	if latencyTag(m) != "" {
+		for _, t := range trials {
+			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
+				return bad("the generator was the limit, so that the two look more alike than they are", t.disturbed.whole...)
+			}
+		}
+	}
+	measure := func(d *disturbance) float64 { return d.share }
+	least := unlikeLeast
+	if m.name == throughputMetric {
+		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }
+		least = max(withinMargin*s.plan.Margin, 0.005)
+	}
+	if !s.judged(m) || m.name == cpuMetric || m.name == "errors.ratio" {
+		return v
+	}
+	if unlike := s.unlike(p, measure); math.Abs(unlike) > least {
+		more, less := p.variant, p.base
+		if unlike < 0 {
+			more, less = less, more
+		}
+		causes := map[string]int{}
+		for _, t := range s.inOrder(more) {
+			if t.disturbed != nil {
+				for _, kind := range t.disturbed.causes() {
+					causes[kind]++
+				}
+			}
+		}
+		return bad(fmt.Sprintf("%s was disturbed in %s of its time more than %s", more, percent(math.Abs(unlike)), less), mostFirst(causes)...)
+	}
+	return v
+}
+
+// unlike is by how much more a measure of disturbance is of the variant than of its base,
+// where the rounds show that this is no chance; 0 elsewhere.
+func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
+	var differences []float64
+	for round, f := range s.rounds[p.variant] {
+		b := s.rounds[p.base][round]
+		if b != nil && f.disturbed != nil && b.disturbed != nil {
+			differences = append(differences, measure(f.disturbed)-measure(b.disturbed))
+		}
+	}
+	if len(differences) < 3 || allEqual(differences) {
+		return 0
+	}
+	slices.SortFunc(differences, cmp.Compare[float64])
+	m, err := stat.PairedMean(differences, 1-unlikeLevel)
+	if err != nil || m.P > unlikeLevel {
+		return 0
+	}
+	return m.Estimate
+}
+
+// masked tells whether a pair's quantiles are compared by the clean stretches of both,
+// and then returns a metric that reads those.
+func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) metric {
+	tag := latencyTag(m)
+	if m.quantile == nil || tag == "" {
+		return m
+	}
+	for _, variant := range []string{p.variant, p.base} {
+		for _, f := range rounds[variant] {
+			if f.disturbed == nil || f.times[tag] == nil {
+				return m
+			}
+			if bad, of := f.disturbed.disturbed(tag, f.times[tag], false); bad > (1-cleanEnough)*of {
+				return m
+			}
+			if f.disturbed.quantile(tag, m.quantile.q) == nil && m.get(f) != nil {
+				return m
+			}
+		}
+	}
+	q := m.quantile.q
+	m.get = func(f *figures) *float64 { return f.disturbed.quantile(tag, q) }
+	return m
+}
+
+// settleValidities makes of absolute figures that are not identified relative ones, where
+// their ratios stand.
+func settleValidities(list []rundir.Validity) {
+	stands := map[[2]string]bool{}
+	for _, v := range list {
+		if v.Base != "" && v.State == rundir.StateOK {
+			stands[[2]string{v.Figure, v.Variant}], stands[[2]string{v.Figure, v.Base}] = true, true
+		}
+	}
+	for i := range list {
+		if v := &list[i]; v.Base == "" && v.State == rundir.StateNotIdentified && stands[[2]string{v.Figure, v.Variant}] {
+			v.State = rundir.StateRelative
+		}
+	}
+}
+
+// trust keeps what may be said of figures, for the expressions that look at them.
+func (s *scene) trust(list []rundir.Validity) {
+	settleValidities(list)
+	s.trusted = map[place]rundir.Validity{}
+	for _, v := range list {
+		s.trusted[place{v.Figure, v.Variant, v.Base}] = v
+	}
+}
+
+// identified tells whether something can be said of a figure.
+func (s *scene) identified(figure, variant, base string) bool {
+	return s.unidentified([]place{{figure, variant, base}}) == ""
+}
+
+// unidentified says why the first figure of some is not identified; empty when all are.
+func (s *scene) unidentified(places []place) string {
+	for _, at := range places {
+		v, ok := s.trusted[at]
+		if !ok && at.base != "" {
+			if m, known := lookup(at.figure); known {
+				v = s.ratioValidity(pair{variant: at.variant, base: at.base}, m)
+			}
+		}
+		if v.State == rundir.StateNotIdentified || v.State == rundir.StateRelative {
+			if at.base != "" {
+				return fmt.Sprintf("%s of %s over %s: %s", at.figure, at.variant, at.base, v.Why)
+			}
+			return fmt.Sprintf("%s of %s: %s", at.figure, at.variant, v.Why)
+		}
+	}
+	return ""
+}
+
+// answered tells whether everything that was asked for is identified, and if not, what
+// is missing. It marks the figures that were asked for.
+func (s *scene) answered(run *rundir.Run) (valid bool, reason string) {
+	var missing []string
+	asked := s.asked(run)
+	for i := range run.Validity {
+		v := &run.Validity[i]
+		v.Asked = slices.Contains(asked, place{v.Figure, v.Variant, v.Base})
+	}
+	for _, at := range s.primaries(run) {
+		if why := s.unidentified([]place{at}); why != "" {
+			missing = append(missing, why)
+		}
+	}
+	for _, t := range run.Thresholds {
+		if t.NotIdentified != "" {
+			missing = append(missing, "threshold "+t.Text+": "+t.NotIdentified)
+		}
+	}
+	for _, c := range run.Claims {
+		if c.NotIdentified != "" {
+			missing = append(missing, "claim "+c.ID+": "+c.NotIdentified)
+		}
+	}
+	for _, f := range run.Flags {
+		if f.Spoils && (f.Kind == FlagNoTrials || !ours(f.Kind)) {
+			missing = append(missing, f.Detail)
+		}
+	}
+	if len(missing) == 0 {
+		return true, run.Reason
+	}
+	return false, cmp.Or(run.Reason, "not identified: "+once(missing...))
+}
+
+// primaries are the figures that the plan itself asks for: the primary metric of each
+// comparison, or of each variant where nothing is compared.
+func (s *scene) primaries(run *rundir.Run) (all []place) {
+	for _, c := range run.Comparisons {
+		if c.Primary && c.Role != rundir.RoleControl {
+			all = append(all, place{c.Metric, c.Variant, c.Base})
+		}
+	}
+	if len(all) > 0 || s.plan.Capacity != nil {
+		return all
+	}
+	for _, v := range s.plan.Variants {
+		all = append(all, place{primaryMetric(s.plan), v.Name, ""})
+	}
+	return all
+}
+
+// asked are the figures that the plan, its thresholds and its claims look at.
+func (s *scene) asked(run *rundir.Run) []place {
+	all := s.primaries(run)
+	names := s.names()
+	for _, text := range s.plan.Thresholds {
+		if e, err := Compile(text, ForThreshold, names); err == nil {
+			for _, name := range names {
+				all = append(all, e.places(&evaluation{variant: name})...)
+			}
+		}
+	}
+	for _, c := range s.plan.Claims {
+		for _, text := range []string{c.Holds, c.Direction} {
+			if e, err := Compile(text, ForClaim, names); err == nil {
+				all = append(all, e.places(&evaluation{})...)
+			}
+		}
+	}
+	return all
+}
