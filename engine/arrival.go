@@ -27,9 +27,9 @@ type Clock uint8
 // The clocks.
 const (
 	// ClockAuto is by arrival in an open loop and with subscribers. In a closed loop
-	// each worker decides by three quarters of the warm-up: by arrival if it had no use
-	// for a quarter of its CPU's time, and else, as without a warm-up, by reading, which
-	// costs less.
+	// each worker reads for the first three quarters of the warm-up, or of the window for
+	// 100 ms if there is no warm-up. If it had no use for a quarter of its CPU's time, it
+	// goes on by arrival, and else by reading, which costs less.
 	ClockAuto Clock = iota
 	ClockArrival
 	ClockRead
@@ -48,6 +48,9 @@ func (c Clock) String() string {
 // idleEnough is the share of its CPU's time that a worker of a closed loop may use in
 // the warm-up and still take stamps: above it, what they cost is in the throughput.
 const idleEnough = 0.75
+
+// trialRun is how long a worker reads before it decides, without a warm-up.
+const trialRun = int64(100 * time.Millisecond)
 
 // Ends says how the good responses, and the events, of the window ended.
 type Ends struct {
@@ -317,14 +320,13 @@ func askForStamps(fd int) error {
 		unix.SOF_TIMESTAMPING_RX_SOFTWARE|unix.SOF_TIMESTAMPING_SOFTWARE)
 }
 
-// chooseClock decides what the configuration leaves open. In a closed loop that is when
-// the warm-up has shown how busy this worker is.
+// chooseClock decides what the configuration leaves open, in a closed loop not yet.
 func (w *worker) chooseClock() {
 	c := &w.engine.config
 	switch {
 	case c.Clock == ClockArrival, c.Clock == ClockAuto && (c.Schedule != nil || c.Subscribers != nil):
 		w.stampArrivals()
-	case c.Clock == ClockAuto && c.Warmup > 0:
+	case c.Clock == ClockAuto:
 		w.undecided = true
 	}
 }

@@ -53,7 +53,7 @@ const (
 	// of the window that ended by arrival: how far behind the generator was.
 	ReadDelay
 	// ServiceRead runs from the write until the last byte was read, of the same requests
-	// as Service. Empty where reading ends the responses anyway: then it is Service.
+	// as Service. Where reading ends all responses, it is the same.
 	ServiceRead
 	// SharedStamp holds, of each event of the window that was followed by more in the
 	// same read, by how much its arrival may be too late: its stamp is that of what came

@@ -176,6 +176,9 @@ func (w *worker) start(origin int64) {
 	}
 	w.cpuAtStart = threadCPU().Total()
 	w.decision = origin + int64(c.Warmup)*3/4
+	if c.Warmup == 0 {
+		w.decision += trialRun
+	}
 	w.sheet.start = origin
 	w.rotate = origin + int64(c.Interval)
 	if w.cursor != nil {
@@ -772,9 +775,7 @@ func (w *worker) times(s *slot, r reading) {
 	l := &w.sheet.latency
 	l[Response].Record(r.arrived - s.intended)
 	l[Service].Record(r.arrived - s.written)
-	if w.stamping {
-		l[ServiceRead].Record(r.read - s.written)
-	}
+	l[ServiceRead].Record(r.read - s.written)
 	l[SendLag].Record(s.written - s.intended)
 	l[GeneratorLag].Record(s.written - max(s.intended, s.ready))
 	if s.first != 0 {

@@ -114,6 +114,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		MaxBackoff:     l.Reconnect.MaxBackoff,
 		Workers:        l.Workers,
 		CPUs:           l.CPUs,
+		Clock:          clock(l.Clock),
 	}
 	c.Network, c.Address = "tcp", v.Target.Address
 	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
@@ -153,6 +154,17 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		c.Spin = spin
 	}
 	return c, nil
+}
+
+// clock translates what ends a response.
+func clock(name string) engine.Clock {
+	switch name {
+	case experiment.ClockArrival:
+		return engine.ClockArrival
+	case experiment.ClockRead:
+		return engine.ClockRead
+	}
+	return engine.ClockAuto
 }
 
 // spin covers what a sleeping thread usually takes to wake up. It costs CPU time
