@@ -72,7 +72,17 @@ type Ends struct {
 	Fault       string        // why no stamps could be asked for, where they should have been
 }
 
-func (a *Ends) add(o *Ends) {
+// endings is how what this worker saw of the window ended.
+func (w *worker) endings() Ends {
+	e := w.ends
+	e.Steps, e.Uncertainty = w.offset.steps, time.Duration(w.offset.worst)
+	if w.stamping && e.ByArrival == 0 && e.ByRead > 0 && e.Late+e.Early+e.Stale == 0 {
+		e.Fault = "the kernel stamped nothing that arrived"
+	}
+	return e
+}
+
+func (a *Ends) add(o Ends) {
 	a.ByArrival += o.ByArrival
 	a.ByRead += o.ByRead
 	a.Late += o.Late

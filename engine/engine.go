@@ -371,8 +371,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		r.Counts.add(&w.counts[1])
 		r.Completed += w.completed
 		r.Connections.add(&w.conns)
-		w.ends.Steps, w.ends.Uncertainty = w.offset.steps, time.Duration(w.offset.worst)
-		r.Ends.add(&w.ends)
+		r.Ends.add(w.endings())
 		for code, count := range w.status {
 			if count > 0 {
 				r.Status[code] += count

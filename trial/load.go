@@ -79,6 +79,9 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	record(t, result, c.Workers)
 	w.record(t, result)
+	if fault := result.Ends.Fault; fault != "" {
+		t.Unavailable = append(t.Unavailable, "arrival stamps: "+fault+"; responses end when they are read")
+	}
 	err = errors.Join(err,
 		save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }),
 		w.save(folder))
