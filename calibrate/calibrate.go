@@ -109,6 +109,7 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 		make  func(context.Context) error
 	}{
 		{[]string{Oracles}, k.oracles},
+		{[]string{Stalls}, k.stalls},
 		{[]string{Peers}, k.peers},
 		{[]string{AA, Power}, k.compare},
 		{[]string{Flags}, k.flags},

@@ -13,6 +13,7 @@ import (
 // The tables, in the order in which they are made.
 const (
 	Oracles = "oracles"
+	Stalls  = "stalls"
 	Peers   = "peers"
 	AA      = "aa"
 	Power   = "power"
@@ -21,7 +22,7 @@ const (
 )
 
 // Tables lists all tables.
-func Tables() []string { return []string{Oracles, Peers, AA, Power, Flags, Explain} }
+func Tables() []string { return []string{Oracles, Stalls, Peers, AA, Power, Flags, Explain} }
 
 // TruthCommand is the hidden command of dyno's program that starts servers of
 // package truth.

@@ -3,6 +3,7 @@
 //
 //	oracles  servers with a known answer (package truth), and the kernel's own
 //	         time stamps where they may be read
+//	stalls   the same while the generator's CPU is taken away, 5 ms at a time
 //	peers    what other load generators say of a server that freezes
 //	aa       comparisons of a server with itself: how often is a difference
 //	         found that is not there

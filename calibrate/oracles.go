@@ -116,7 +116,6 @@ func share(r *engine.Result) float64 {
 // delays returns the oracles of servers that say how long they took for each
 // request.
 func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
-	const rate = 2000
 	percentiles := agreement()
 	// At p99, a share of 1 % slow ones begins: which side of the step is read is
 	// chance. p95 and p99.9 are on either side.
@@ -136,39 +135,50 @@ func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
 	} {
 		oracles = append(oracles, func(ctx context.Context) ([]Reading, error) {
 			k.step("oracle: %s", o.name)
-			server, err := truth.StartDelay(ctx, k.serverConfig(), o.delay, 1)
+			r, kernel, injected, err := k.delay(ctx, o.name, o.delay, k.Window)
 			if err != nil {
 				return nil, err
 			}
-			defer server.Close() //nolint:errcheck // what ended it early, the load has met
-			tap, err := truth.StartTap(netip.MustParseAddrPort(server.Addr().String()), k.server)
-			if err != nil {
-				k.once("no comparison with the kernel's time stamps: %v", err)
-				tap = nil
-			}
-			schedule, err := pace.New(pace.Steady(rate, 0), pace.Poisson, 1)
-			if err != nil {
-				return nil, err
-			}
-			r, err := k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: k.Window})
-			var exchanges []truth.Exchange
-			if tap != nil {
-				var lost error
-				if exchanges, lost = tap.Stop(); lost != nil {
-					k.note("%s: no comparison with the kernel's time stamps: %v", o.name, lost)
-					exchanges = nil
-				}
-			}
-			if err != nil {
-				return nil, err
-			}
-			kernel := passed(exchanges, r)
-			injected := injectedIn(server.Log(), server.Clock(), r)
 			return agree(fmt.Sprintf("%s, Poisson, 2,000/s", o.name), r, kernel, injected, o.percentiles), nil
 		})
 	}
 	return oracles
 }
+
+// delay loads a server that says how long it took for each request, in Poisson arrivals
+// of delayRate. It returns what the engine saw, the kernel, and the server.
+func (k *calibrator) delay(ctx context.Context, name string, of truth.Distribution, window time.Duration) (r *engine.Result, kernel, injected times, err error) {
+	server, err := truth.StartDelay(ctx, k.serverConfig(), of, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer server.Close() //nolint:errcheck // what ended it early, the load has met
+	tap, err := truth.StartTap(netip.MustParseAddrPort(server.Addr().String()), k.server)
+	if err != nil {
+		k.once("no comparison with the kernel's time stamps: %v", err)
+		tap = nil
+	}
+	schedule, err := pace.New(pace.Steady(delayRate, 0), pace.Poisson, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r, err = k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: window})
+	var exchanges []truth.Exchange
+	if tap != nil {
+		var lost error
+		if exchanges, lost = tap.Stop(); lost != nil {
+			k.note("%s: no comparison with the kernel's time stamps: %v", name, lost)
+			exchanges = nil
+		}
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return r, passed(exchanges, r), injectedIn(server.Log(), server.Clock(), r), nil
+}
+
+// delayRate is in requests per second.
+const delayRate = 2000
 
 // once keeps a note unless it is there already.
 func (k *calibrator) once(format string, args ...any) {

@@ -148,7 +148,8 @@ func (r *Result) tables() []table {
 	for _, t := range []table{
 		readingTable("Servers with a known answer", []string{
 			"The kernel's clock is that of its own time stamps on the packets, the referee. The server's leaves out",
-			"the way there and back and both wake-ups, and is not judged.",
+			"the way there and back and both wake-ups, and is not judged. Stalls are of the generator's CPU: what it",
+			"then reads late ends when it arrived.",
 		}, r.Oracles),
 		readingTable("Other load generators at a server that freezes", []string{
 			"It stands still for 100 ms in every second. Expected is what happens to 2,000 requests/s that come evenly.",

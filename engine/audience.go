@@ -39,6 +39,7 @@ type subscription struct {
 	began    int64 // when connecting began
 	written  int64 // when the request was written
 	latest   int64 // when the latest event came; 0 before
+	emptied  int64 // when a read last left the socket empty
 
 	fd         int32 // none without a connection
 	generation uint32
@@ -46,6 +47,7 @@ type subscription struct {
 	state      stage
 	failures   uint8 // in a row
 	slow       bool
+	stamping   bool // its socket stamps what arrives
 	hungUp     bool // the peer has said that it will send no more
 	first      bool // the next event is the connection's first
 	known      bool // has had a stream before
@@ -152,7 +154,7 @@ func (w *worker) call(now int64) {
 		case asking:
 			w.declined(i, m, now, errTimeout)
 		case streaming:
-			w.receive(i, m)
+			w.receive(i, m, 0) // what is there was there before
 		}
 	}
 	for a.turns.count > 0 && a.underway < maxConnecting {
@@ -174,7 +176,7 @@ func (w *worker) join(i int32, m *subscription, now int64) {
 		w.declined(i, m, now, w.connectError(err))
 		return
 	}
-	m.fd = fd
+	m.fd, m.stamping = fd, w.stamping
 	m.generation++
 	m.hungUp = false
 	a.agenda.set(a.members, i, now+int64(c.ConnectTimeout))
@@ -205,7 +207,7 @@ func (w *worker) attend(ev *unix.EpollEvent) int64 {
 	m.hungUp = m.hungUp || ev.Events&hangUp != 0
 	switch {
 	case !m.slow || m.state == asking:
-		return w.receive(i, m)
+		return w.receive(i, m, w.emptied)
 	case m.hungUp:
 		// It would come to the end, or to the reset, at its own pace or never.
 		now := w.now()
@@ -253,8 +255,9 @@ func (w *worker) ask(i int32, m *subscription) {
 	}
 }
 
-// receive reads what has arrived for a member, and returns the time after it.
-func (w *worker) receive(i int32, m *subscription) int64 {
+// receive reads what has arrived for a member, and returns the time after it. The
+// socket was known to be empty at the time given.
+func (w *worker) receive(i int32, m *subscription, empty int64) int64 {
 	a := &w.audience
 	generation := m.generation
 	for range maxReads {
@@ -265,12 +268,13 @@ func (w *worker) receive(i int32, m *subscription) int64 {
 		case m.slow:
 			buffer = buffer[:slowHead]
 		}
-		n, errno := rawRead(m.fd, buffer)
-		now := w.now()
+		n, r, errno := w.take(m.fd, buffer, m.stamping, empty)
+		now := r.read
 		switch {
 		case errno == unix.EINTR:
 			continue
 		case errno == unix.EAGAIN:
+			m.emptied = now
 			w.pace(i, m, now)
 			return now
 		case errno != 0:
@@ -280,7 +284,10 @@ func (w *worker) receive(i int32, m *subscription) int64 {
 			w.dismissed(i, m, now, m.stream.End())
 			return now
 		}
-		w.hear(i, m, buffer[:n], now)
+		w.hear(i, m, buffer[:n], r)
+		if n < len(buffer) {
+			m.emptied = now
+		}
 		switch {
 		case m.generation != generation:
 			return now
@@ -310,7 +317,9 @@ func (w *worker) pace(i int32, m *subscription, now int64) {
 }
 
 // hear takes in the bytes that have arrived for a member.
-func (w *worker) hear(i int32, m *subscription, p []byte, now int64) {
+func (w *worker) hear(i int32, m *subscription, p []byte, r reading) {
+	now := r.read
+	r = r.after(m.written)
 	for {
 		n, e, err := m.stream.Next(p)
 		if err != nil {
@@ -322,9 +331,9 @@ func (w *worker) hear(i int32, m *subscription, p []byte, now int64) {
 		case wire.Nothing:
 			return
 		case wire.Opened:
-			w.accepted(i, m, now)
+			w.accepted(i, m, r)
 		case wire.Message:
-			w.message(i, m, &e, now)
+			w.message(i, m, &e, r, len(p) > maxTrailer)
 		case wire.Gap:
 			w.gap(m)
 		case wire.Exhausted:
@@ -335,8 +344,8 @@ func (w *worker) hear(i int32, m *subscription, p []byte, now int64) {
 }
 
 // accepted takes note of a subscription that the server has accepted.
-func (w *worker) accepted(i int32, m *subscription, now int64) {
-	a := &w.audience
+func (w *worker) accepted(i int32, m *subscription, r reading) {
+	a, now := &w.audience, r.read
 	a.tried(m)
 	again := m.known
 	resumes := m.stream.Resumes()
@@ -362,7 +371,7 @@ func (w *worker) accepted(i int32, m *subscription, now int64) {
 		return
 	}
 	a.streams.Opened++
-	w.sheet.latency[Opening].Record(now - m.began)
+	w.sheet.latency[Opening].Record(r.arrived - m.began)
 }
 
 // attended tells whether a member has a connection or has had a stream.
@@ -382,9 +391,12 @@ func (a *audience) tried(m *subscription) {
 	}
 }
 
-// message takes note of an event.
-func (w *worker) message(i int32, m *subscription, e *wire.Event, now int64) {
-	a := &w.audience
+// maxTrailer is how much of an event may follow it: the end of its chunk.
+const maxTrailer = len("\r\n")
+
+// message takes note of an event, which may have been followed by more in its reading.
+func (w *worker) message(i int32, m *subscription, e *wire.Event, r reading, followed bool) {
+	a, now := &w.audience, r.arrived
 	if m.slow {
 		a.streams.Slow.Delivered++
 		if e.Stamped {
@@ -402,11 +414,21 @@ func (w *worker) message(i int32, m *subscription, e *wire.Event, now int64) {
 	if measured {
 		a.streams.Delivered++
 		a.streams.DeliveredBytes += uint64(e.Bytes) //nolint:gosec // not negative
+		w.ends.count(r)
+		if r.stamp == stamped {
+			w.sheet.latency[ReadDelay].Record(r.read - r.arrived)
+			if followed {
+				w.ends.Shared++
+				w.sheet.latency[SharedStamp].Record(max(0, r.arrived-max(m.emptied, m.written)))
+			}
+		}
 		if m.latest != 0 {
-			w.sheet.latency[EventGap].Record(now - m.latest)
+			// One whose stamp was refused ended when it was read: the next may have
+			// arrived before that.
+			w.sheet.latency[EventGap].Record(max(0, now-m.latest))
 		}
 	}
-	m.latest = now
+	m.latest = max(m.latest, now)
 	if !e.Stamped {
 		a.streams.Unstamped++
 		return

@@ -39,7 +39,7 @@ func newAudienceWorker(tb testing.TB, count int) *worker {
 	m.stream.Reset()
 	m.stream.Request()
 	m.state = asking
-	w.hear(0, m, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), w.now())
+	w.hear(0, m, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), readAt(w.now()))
 	if m.state != streaming {
 		tb.Fatalf("%+v", w.audience.streams)
 	}
@@ -70,7 +70,7 @@ func BenchmarkHear(b *testing.B) {
 				now := w.now()
 				for rest := stream[n%events]; len(rest) > 0; {
 					p := rest[:min(piece, len(rest))]
-					w.hear(0, m, p, now)
+					w.hear(0, m, p, readAt(now))
 					rest = rest[len(p):]
 				}
 				n++
@@ -92,8 +92,8 @@ func TestHearDoesNotAllocate(t *testing.T) {
 		events[i] = eventBytes(1, uint64(i+1))
 	}
 	hear := func() {
-		w.hear(0, m, events[n][:70], 1)
-		w.hear(0, m, events[n][70:], 1)
+		w.hear(0, m, events[n][:70], readAt(1))
+		w.hear(0, m, events[n][70:], readAt(1))
 		n += 2 // so that some are missing
 	}
 	w.audience.main.limit = 0
@@ -116,14 +116,14 @@ func TestEventTimes(t *testing.T) {
 	m.written = 100
 	at := func(now, stamp int64, n uint64) {
 		s := sse.Stamp{Source: 1, Sequence: n, Time: 1_000_000 + stamp}
-		w.hear(0, m, fmt.Appendf(nil, "data: %v\n\n", s), now)
+		w.hear(0, m, fmt.Appendf(nil, "data: %v\n\n", s), readAt(now))
 	}
 	at(300, 290, 1)
 	at(600, 570, 2) // the first of the window
 	at(600, 580, 3) // in the same read
 	at(899, 893, 4)
 	at(900, 899, 5) // too late
-	w.hear(0, m, []byte("data: no stamp\n\n"), 901)
+	w.hear(0, m, []byte("data: no stamp\n\n"), readAt(901))
 	for _, tt := range []struct {
 		tag  Tag
 		want []int64
@@ -145,7 +145,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	w := newAudienceWorker(t, 1)
 	m := &w.audience.members[0]
 	for source := range uint32(MaxSources + 10) {
-		w.hear(0, m, eventBytes(source*7919%(MaxSources+10), 1), 1)
+		w.hear(0, m, eventBytes(source*7919%(MaxSources+10), 1), readAt(1))
 	}
 	if len(m.sequences) != MaxSources || w.audience.streams.Untracked != 10 || w.audience.streams.AllDelivered != MaxSources+10 {
 		t.Errorf("%d sources, %d events untracked", len(m.sequences), w.audience.streams.Untracked)
@@ -176,7 +176,7 @@ func TestAway(t *testing.T) {
 		{"60000", 0, 10 * time.Second, 15 * time.Second},
 	} {
 		if tt.retry != "" {
-			w.hear(0, m, []byte("retry: "+tt.retry+"\n\n"), 1)
+			w.hear(0, m, []byte("retry: "+tt.retry+"\n\n"), readAt(1))
 		}
 		m.failures = tt.failures
 		lowest, highest := time.Duration(never), time.Duration(0)

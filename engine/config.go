@@ -64,6 +64,9 @@ type Config struct {
 	// generator's own. Default 0.
 	Spin time.Duration
 
+	// Clock says what ends a response. Default ClockAuto.
+	Clock Clock
+
 	Interval time.Duration // the length of a recording interval; default 1 s
 
 	// OnInterval receives each interval once it is complete, in order, from a
@@ -194,6 +197,9 @@ func (c Config) Validate() error {
 		if d.value < 0 {
 			fault("%s %v: want no negative duration", d.name, d.value)
 		}
+	}
+	if c.Clock > ClockRead {
+		fault("clock %d: want auto, arrival or read", c.Clock)
 	}
 	if c.Interval < time.Millisecond {
 		fault("interval %v: want at least 1ms", c.Interval)

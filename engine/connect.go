@@ -122,7 +122,7 @@ func (w *worker) connect(i int32, s *slot, now int64) {
 		return
 	}
 	s.generation++
-	s.fd = fd
+	s.fd, s.stamping = fd, w.stamping
 	s.written = now
 	s.state = connecting
 	w.underway++
@@ -163,7 +163,11 @@ func (w *worker) socket() (int, error) {
 	if w.endpoint.family == unix.AF_UNIX {
 		return fd, nil
 	}
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+	err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	if err == nil && w.stamping {
+		err = askForStamps(fd)
+	}
+	if err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

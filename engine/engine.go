@@ -132,6 +132,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		remaining:  never,
 		due:        never,
 		audience:   e.newAudience(n),
+		holder:     none,
 		sheet:      newSheet(n),
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
@@ -227,6 +228,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 			w.thread = unix.Gettid()
 			err := placeThread(cpu)
 			if err == nil {
+				w.chooseClock()
 				w.connectAll()
 			}
 			ready <- err
@@ -369,6 +371,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		r.Counts.add(&w.counts[1])
 		r.Completed += w.completed
 		r.Connections.add(&w.conns)
+		r.Ends.add(w.endings())
 		for code, count := range w.status {
 			if count > 0 {
 				r.Status[code] += count

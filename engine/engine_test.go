@@ -191,9 +191,14 @@ func TestNetworks(t *testing.T) {
 			go echoServer(l)
 			r := run(t, engine.Config{
 				Network: network, Address: l.Addr().String(), NewClients: echo(100_000), Connections: 3, Requests: 50,
+				Clock: engine.ClockArrival,
 			})
 			if r.Counts.OK != 50 {
 				t.Errorf("counts %+v, failures %v", r.Counts, r.Failures)
+			}
+			// Where there are no stamps, the result says so and goes by reading.
+			if e := r.Ends; e.ByArrival+e.ByRead != 50 || (network == "unix") != (e.Fault != "") || network == "unix" && e.ByRead != 50 {
+				t.Errorf("ends %+v", e)
 			}
 		})
 	}
@@ -516,9 +521,12 @@ func TestValidate(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	s := null(t, truth.Config{})
 	for outcome, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
-		few, many := mallocs(t, s.Addr().String(), clients, 1000), mallocs(t, s.Addr().String(), clients, 21_000)
-		if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.01 {
-			t.Errorf("%.4f allocations per request that %s", per, outcome)
+		for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
+			c := engine.Config{Address: s.Addr().String(), NewClients: clients, Clock: clock}
+			few, many := mallocs(t, c, 1000), mallocs(t, c, 21_000)
+			if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.01 {
+				t.Errorf("%.4f allocations per request that %s, clock %v", per, outcome, clock)
+			}
 		}
 	}
 }
@@ -542,12 +550,13 @@ func refuse(t testing.TB) func(int) func() wire.Client {
 }
 
 // mallocs returns how many allocations it takes to send so many requests.
-func mallocs(t *testing.T, address string, clients func(int) func() wire.Client, requests uint64) uint64 {
+func mallocs(t *testing.T, c engine.Config, requests uint64) uint64 {
 	t.Helper()
+	c.Connections, c.Requests, c.Interval = 8, requests, time.Hour
 	measure := func() uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r := run(t, engine.Config{Address: address, NewClients: clients, Connections: 8, Requests: requests, Interval: time.Hour})
+		r := run(t, c)
 		runtime.ReadMemStats(&after)
 		if r.Counts.Sent != requests || r.Status[200] != requests {
 			t.Fatalf("counts %+v, status %v", r.Counts, r.Status)
@@ -560,12 +569,17 @@ func mallocs(t *testing.T, address string, clients func(int) func() wire.Client,
 
 func BenchmarkExchange(b *testing.B) {
 	s := null(b, truth.Config{})
-	b.ReportAllocs()
-	r, err := engine.Run(b.Context(), engine.Config{
-		Address: s.Addr().String(), NewClients: get(b, "h"), Connections: 16, Requests: uint64(max(b.N, 16)), Interval: time.Hour,
-	})
-	if err != nil {
-		b.Fatal(err)
+	for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
+		b.Run(clock.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			r, err := engine.Run(b.Context(), engine.Config{
+				Address: s.Addr().String(), NewClients: get(b, "h"), Connections: 16, Requests: uint64(max(b.N, 16)), Interval: time.Hour,
+				Clock: clock,
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(r.Workers.Total())/float64(r.Counts.OK), "cpu-ns/op")
+		})
 	}
-	b.ReportMetric(float64(r.Workers.Total())/float64(r.Counts.OK), "cpu-ns/op")
 }

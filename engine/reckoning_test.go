@@ -13,10 +13,10 @@ func TestReckoning(t *testing.T) {
 	published := wire.Source{ID: 1, Published: 10, Uncertain: []wire.Span{{First: 3, Last: 4}}}
 	see := func(w *worker, numbers ...uint64) {
 		for _, n := range numbers {
-			w.hear(0, &w.audience.members[0], eventBytes(1, n), 1)
+			w.hear(0, &w.audience.members[0], eventBytes(1, n), readAt(1))
 		}
 	}
-	gap := func(w *worker) { w.hear(0, &w.audience.members[0], []byte("event: gap\ndata: {}\n\n"), 1) }
+	gap := func(w *worker) { w.hear(0, &w.audience.members[0], []byte("event: gap\ndata: {}\n\n"), readAt(1)) }
 	type found struct{ lost, announced, uncertain, pending, slowMissing, slowAnnounced uint64 }
 	for _, tt := range []struct {
 		name        string
@@ -80,7 +80,7 @@ func TestMissingIsBounded(t *testing.T) {
 	w := newAudienceWorker(t, 1)
 	m := &w.audience.members[0]
 	for n := uint64(1); n < 3*MaxMissing; n += 2 {
-		w.hear(0, m, eventBytes(1, n), 1)
+		w.hear(0, m, eventBytes(1, n), readAt(1))
 	}
 	w.reckon(nil, false)
 	r := Streams{Failures: map[string]uint64{}}

@@ -14,18 +14,20 @@ type Tag uint8
 
 // What is recorded, each for the requests of the window.
 const (
-	// Response runs from the intended start to the last byte. It holds the good
+	// Response runs from the intended start to the last byte's arrival, or its being
+	// read where that is not known (see Clock). It holds the good
 	// responses and, at the time they had taken when they were given up, the
 	// requests that timed out or were unfinished: they took at least that long.
 	Response Tag = iota
-	// Service runs from the write to the last byte, of the same requests.
+	// Service runs from the write to the last byte's arrival, of the same requests.
 	Service
 	// SendLag runs from the intended start to the write.
 	SendLag
 	// GeneratorLag is the part of the send lag that the generator itself caused:
 	// from when the request was due and a connection was at hand to the write.
 	GeneratorLag
-	// FirstByte runs from the write to the first byte of the response.
+	// FirstByte runs from the write to the arrival of the segment that the first read of
+	// the response ended with.
 	FirstByte
 	// Failed is the response time of requests that failed at once: errors of
 	// every kind but timeouts and unfinished ones.
@@ -44,15 +46,26 @@ const (
 	// window.
 	EventGap
 	// Delivery runs from an event's stamp, which is when its publication was due,
-	// until its last byte was read. It holds the events that arrived in the window.
+	// until its last byte arrived. It holds the events that arrived in the window.
 	// Where the stamp is of another machine, it is off by the clocks' difference.
 	Delivery
+	// ReadDelay runs from a response's or an event's arrival until it was read, of those
+	// of the window that ended by arrival: how far behind the generator was.
+	ReadDelay
+	// ServiceRead runs from the write until the last byte was read, of the same requests
+	// as Service. Where reading ends all responses, it is the same.
+	ServiceRead
+	// SharedStamp holds, of each event of the window that was followed by more in the
+	// same read, by how much its arrival may be too late: its stamp is that of what came
+	// last, and it came after the socket had last been empty.
+	SharedStamp
 	Tags // the number of tags
 )
 
 var tagNames = [Tags]string{
 	"response", "service", "send_lag", "generator_lag", "first_byte", "failed", "connect",
 	"opening", "first_event", "event_gap", "delivery",
+	"read_delay", "service_read", "shared_stamp",
 }
 
 // String returns the tag's name as it stands in latency.hlog.
@@ -172,6 +185,7 @@ type Result struct {
 	Status    map[int]uint64    // responses by status code, for protocols that have one
 	Failures  map[string]uint64 // failures by text, the first 32 texts
 
+	Ends        Ends
 	Connections Connections
 	Streams     Streams       // the zero value without subscribers
 	Process     CPUTime       // this process, over the window

@@ -43,6 +43,7 @@ type slot struct {
 	window     uint8 // 1 if the request belongs to the window
 	used       bool  // the connection has carried an exchange
 	hungUp     bool  // the peer has said that it will send no more
+	stamping   bool  // its socket stamps what arrives
 	failures   uint8 // in a row
 }
 
@@ -77,6 +78,17 @@ type worker struct {
 
 	audience audience
 	stamps   bool // there are clients that stamp what they publish
+
+	// The arrival clock's.
+	stamping   bool // reads ask for stamps
+	undecided  bool // whether they do is seen in the warm-up
+	holder     int32
+	decision   int64         // when it is due
+	cpuAtStart time.Duration // of this thread
+	receiver   receiver
+	offset     offset
+	emptied    int64 // when all sockets with anything to read had last been told
+	ends       Ends
 
 	// The open loop's.
 	cursor  *pace.Cursor
@@ -162,6 +174,11 @@ func (w *worker) start(origin int64) {
 		w.windowEnd = w.windowStart + int64(c.Window)
 		w.drainEnd = w.windowEnd + int64(c.Drain)
 	}
+	w.cpuAtStart = threadCPU().Total()
+	w.decision = origin + int64(c.Warmup)*3/4
+	if c.Warmup == 0 {
+		w.decision += trialRun
+	}
 	w.sheet.start = origin
 	w.rotate = origin + int64(c.Interval)
 	if w.cursor != nil {
@@ -188,6 +205,9 @@ func (w *worker) loop() {
 		}
 		if now >= w.rotate {
 			w.turnSheet(now)
+		}
+		if w.undecided && now >= w.decision {
+			w.decideClock(now)
 		}
 		// Before the end is judged: what was due in the window belongs to it, even
 		// when the worker was held up until after its end.
@@ -217,6 +237,10 @@ func (w *worker) loop() {
 			eager = len(events) > 0
 		}
 		w.handle(events)
+		if len(events) < cap(w.poller.events) {
+			// What came later makes an event of the next turn, or of a later one.
+			w.emptied = now
+		}
 	}
 }
 
@@ -315,6 +339,9 @@ func (w *worker) closeAll() {
 			unix.Close(int(s.fd))
 		}
 	}
+	if w.holder != none {
+		unix.Close(int(w.holder))
+	}
 }
 
 // connections is how many are open now, subscriptions included.
@@ -380,8 +407,8 @@ func (w *worker) handle(events []unix.EpollEvent) {
 func (w *worker) read(i int32, s *slot) int64 {
 	generation := s.generation
 	for {
-		n, errno := rawRead(s.fd, w.buffer)
-		now := w.now()
+		n, r, errno := w.take(s.fd, w.buffer, s.stamping, w.emptied)
+		now := r.read
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -394,22 +421,25 @@ func (w *worker) read(i int32, s *slot) int64 {
 			w.peerEnded(i, s, now)
 			return now
 		}
-		w.consume(i, s, w.buffer[:n], now)
+		w.consume(i, s, w.buffer[:n], r)
 		if s.generation != generation || (n < len(w.buffer) && !s.hungUp) {
 			return now
 		}
 	}
 }
 
-func (w *worker) consume(i int32, s *slot, p []byte, now int64) {
+// consume takes in the bytes of one reading.
+func (w *worker) consume(i int32, s *slot, p []byte, r reading) {
+	now := r.read
 	if s.state != inFlight {
 		w.conns.Unsolicited++
 		w.disconnect(i, s)
 		w.vacate(i, s, now)
 		return
 	}
+	r = r.after(s.written)
 	if s.first == 0 {
-		s.first = now
+		s.first = r.arrived
 	}
 	n, done, err := s.client.Response(p)
 	switch {
@@ -420,7 +450,7 @@ func (w *worker) consume(i int32, s *slot, p []byte, now int64) {
 	case !done:
 		w.failed(i, s, now, err)
 	default:
-		w.done(i, s, now, err)
+		w.done(i, s, r, err)
 	}
 }
 
@@ -428,11 +458,12 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 
 // done ends an exchange whose response is complete, and uses the connection
 // for what is due next.
-func (w *worker) done(i int32, s *slot, now int64, err error) {
+func (w *worker) done(i int32, s *slot, r reading, err error) {
+	now := r.read
 	if err != nil {
-		w.fail(s, now, err)
+		w.fail(s, r.arrived, err)
 	} else {
-		w.succeed(s, now)
+		w.succeed(s, r)
 	}
 	w.inFlight.remove(w.slots, i)
 	s.state, s.failures = idle, 0
@@ -481,7 +512,7 @@ func (w *worker) peerEnded(i int32, s *slot, now int64) {
 		w.failed(i, s, now, err)
 		return
 	}
-	w.succeed(s, now)
+	w.succeed(s, readAt(now)) // the end of a connection bears no stamp
 	w.inFlight.remove(w.slots, i)
 	s.failures = 0
 	w.disconnect(i, s)
@@ -564,6 +595,9 @@ func (w *worker) dispatch(i int32, s *slot, ready int64) {
 		if p, ok := s.client.(wire.Stamper); ok {
 			p.Stamp(w.engine.epoch + s.intended)
 		}
+	}
+	if w.stamping && !s.stamping {
+		s.stamping = askForStamps(int(s.fd)) == nil // the connection is older than the decision
 	}
 	s.pending = s.client.Request()
 	s.written = w.now()
@@ -686,17 +720,22 @@ func (w *worker) advance() {
 }
 
 // succeed records a good response.
-func (w *worker) succeed(s *slot, now int64) {
+func (w *worker) succeed(s *slot, r reading) {
 	w.sheet.completed++
-	if now >= w.windowStart && now < w.windowEnd {
+	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
 		w.completed++
 	}
 	c := &w.counts[s.window]
 	c.OK++
 	w.code(s)
-	if s.window == 1 {
-		w.finished = now
-		w.times(s, now)
+	if s.window == 0 {
+		return
+	}
+	w.finished = max(w.finished, r.arrived)
+	w.times(s, r)
+	w.ends.count(r)
+	if r.stamp == stamped {
+		w.sheet.latency[ReadDelay].Record(r.read - r.arrived)
 	}
 }
 
@@ -723,19 +762,20 @@ func (w *worker) fail(s *slot, now int64, err error) {
 	if s.window == 0 {
 		return
 	}
-	w.finished = now
+	w.finished = max(w.finished, now)
 	if kind == wire.Timeout || kind == wire.Unfinished {
-		w.times(s, now)
+		w.times(s, readAt(now))
 		return
 	}
 	w.sheet.latency[Failed].Record(now - s.intended)
 }
 
-// times records a request that ended, or was given up, now.
-func (w *worker) times(s *slot, now int64) {
+// times records a request that ended, or was given up.
+func (w *worker) times(s *slot, r reading) {
 	l := &w.sheet.latency
-	l[Response].Record(now - s.intended)
-	l[Service].Record(now - s.written)
+	l[Response].Record(r.arrived - s.intended)
+	l[Service].Record(r.arrived - s.written)
+	l[ServiceRead].Record(r.read - s.written)
 	l[SendLag].Record(s.written - s.intended)
 	l[GeneratorLag].Record(s.written - max(s.intended, s.ready))
 	if s.first != 0 {

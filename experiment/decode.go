@@ -280,6 +280,7 @@ func (v *view) ready(n *node, into *Ready) {
 func (v *view) load(n, short *node, l *Load) {
 	v.cpuList(n.get("cpus"), &l.CPUs)
 	v.integer(n.get("workers"), &l.Workers)
+	v.text(n.get("clock"), &l.Clock)
 	if request := n.get("request"); request != nil {
 		if l.Request == nil {
 			l.Request = &Request{Method: "GET"}
@@ -498,6 +499,7 @@ func DefaultVariant(protocol string) Variant {
 		Vars:   map[string]string{},
 		Target: Target{Protocol: protocol, Process: defaultProcess()},
 		Load: Load{
+			Clock:          ClockAuto,
 			Timeout:        30 * time.Second,
 			ConnectTimeout: 5 * time.Second,
 			Warmup:         2 * time.Second,

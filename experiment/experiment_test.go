@@ -62,7 +62,7 @@ func TestCompare(t *testing.T) {
 			Load: Load{
 				CPUs: []int{1}, Payload: 1024, Framing: FramingEcho,
 				Closed:  &Closed{Connections: 100, Think: Think{Distribution: ThinkNone}},
-				Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
+				Clock: ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
 				Reconnect: Reconnect{MaxBackoff: time.Second},
 			},
@@ -157,7 +157,7 @@ func TestStages(t *testing.T) {
 			Arrivals: ArrivalsPoisson, MaxConnections: 200, MaxWaiting: 1000,
 			Stages: []Stage{{30 * time.Second, 0, 5}, {time.Minute, 5, 5}, {10 * time.Second, 20, 0}},
 		},
-		Timeout: 2 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second,
+		Clock: ClockAuto, Timeout: 2 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second,
 		Window: 100 * time.Second, Reconnect: Reconnect{MaxBackoff: 2 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {
@@ -539,7 +539,7 @@ func TestSubscribers(t *testing.T) {
 		},
 		Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
 		Open:    &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
-		Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
+		Clock: ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
 		Reconnect: Reconnect{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {

@@ -149,6 +149,9 @@ func table() *spec {
 	load := fields("what the generator does; needed but for programs, which have none",
 		field{"cpus", false, plain(cpus, "the generator's CPUs, such as 1 or 4-7 (default: all)")},
 		field{"workers", false, between(integer, 1, 1024, "event loops (default: one per CPU of the generator)")},
+		field{"clock", false, oneOf("what ends a response or an event (default auto): arrival, its last byte reached this machine, by the kernel's time stamp; "+
+			"read, the generator has read it; auto, arrival unless a closed loop leaves the generator no time",
+			ClockAuto, ClockArrival, ClockRead)},
 		field{"request", false, fields("http only: the request that is repeated",
 			field{"method", false, like(tokenPattern, "default GET")},
 			field{"path", false, plain(text, "path and query (default: those of target.url)")},

@@ -240,6 +240,8 @@ type Load struct {
 	CPUs    []int // of the generator; empty: wherever the kernel likes
 	Workers int   // event loops; 0: one per CPU of the generator
 
+	Clock string // what ends a response: one of the Clock constants
+
 	Request *Request // HTTP only, then never nil
 	Payload int      // TCP only: bytes sent and awaited per exchange
 	Framing string   // TCP only: one of the Framing constants
@@ -269,6 +271,13 @@ type Request struct {
 
 // A Header is one field line.
 type Header struct{ Name, Value string }
+
+// What ends a response or an event.
+const (
+	ClockAuto    = "auto"    // arrival, but for closed loops that leave the generator no time
+	ClockArrival = "arrival" // its last byte reached this machine, by the kernel's time stamp
+	ClockRead    = "read"    // the generator has read its last byte
+)
 
 // The framings of a TCP exchange.
 const (

@@ -347,6 +347,7 @@ func (i *inspector) load(v *Variant, search bool) {
 	if l.Workers != 0 {
 		i.bound("load.workers", float64(l.Workers))
 	}
+	i.form("load.clock", l.Clock)
 	if v.Target.Protocol == SSE {
 		i.streams(l, len(v.Target.Start) > 0)
 	} else {

@@ -133,6 +133,7 @@ func (p *page) distribution(v *rundir.Variant) {
 		t.add(row...)
 	}
 	p.table(t)
+	p.ends([]rundir.Variant{*v})
 }
 
 // known writes a figure, and explains one that is missing.

@@ -38,6 +38,7 @@ func summary(v rundir.Variant, metric string) *float64 {
 	group, name, _ := strings.Cut(metric, ".")
 	quantiles := map[string]rundir.Quantiles{
 		"response": v.Response, "service": v.Service, "send_lag": v.SendLag, "connect": v.Connect, "first_byte": v.FirstByte,
+		"read_delay": v.ReadDelay, "service_read": v.ServiceRead,
 	}
 	if q, ok := quantiles[group]; ok {
 		return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
@@ -249,6 +250,58 @@ func (p *page) latencies(variants []rundir.Variant) {
 		p.section("service time" + of + " " + p.footnote(serviceOnly))
 		p.clocks(closed, "service", "response")
 	}
+	p.ends(variants)
+}
+
+// ends says in a line what ended responses and events, and how far behind the generator
+// was; of several variants it gives the extremes.
+func (p *page) ends(variants []rundir.Variant) {
+	var share, p50, p99 []float64
+	var clock bool
+	for _, v := range variants {
+		if v.Ends == nil || v.Ends.ArrivalShare == nil {
+			continue
+		}
+		share = append(share, *v.Ends.ArrivalShare)
+		clock = clock || v.Ends.ByArrival > 0
+		if q := v.ReadDelay; q.P50 != nil {
+			p50 = append(p50, *q.P50)
+		}
+		if q := v.ReadDelay; q.P99 != nil {
+			p99 = append(p99, *q.P99)
+		}
+	}
+	switch {
+	case len(share) == 0:
+	case !clock:
+		p.line("responses end when they were read: delays of the generator are in them")
+	default:
+		line := "responses end on arrival, by the kernel's time stamp (" + extremes(share, arrived) + " of them)"
+		if len(p50) > 0 {
+			line += "; read delay p50 " + extremes(p50, Seconds)
+		}
+		if len(p99) > 0 {
+			line += ", p99 " + extremes(p99, Seconds)
+		}
+		p.line("%s", line)
+	}
+}
+
+// arrived writes the share of responses that ended by arrival: 100 % is all of them.
+func arrived(share float64) string {
+	if share < 1 && share > 0.9995 {
+		return "> 99.9%"
+	}
+	return percent(share)
+}
+
+// extremes writes the least and the most of some figures.
+func extremes(figures []float64, write func(float64) string) string {
+	low, high := write(slices.Min(figures)), write(slices.Max(figures))
+	if low == high {
+		return low
+	}
+	return low + " to " + high
 }
 
 // streams writes what subscribers saw of time, and what became of events.

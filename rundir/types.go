@@ -247,11 +247,16 @@ type Variant struct {
 	SendLag    Quantiles `json:"send_lag"`
 	Connect    Quantiles `json:"connect"`
 	FirstByte  Quantiles `json:"first_byte"`
-	Errors     Errors    `json:"errors"`
-	Counts     Counts    `json:"counts"`
-	Target     Target    `json:"target"`
-	Generator  Generator `json:"generator"`
-	Streams    *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	// ReadDelay is how long after its arrival a response or an event was read, of those
+	// that ended by arrival. ServiceRead is the service time until the read.
+	ReadDelay   Quantiles `json:"read_delay,omitzero"`
+	ServiceRead Quantiles `json:"service_read,omitzero"`
+	Ends        *Ends     `json:"ends,omitempty"`
+	Errors      Errors    `json:"errors"`
+	Counts      Counts    `json:"counts"`
+	Target      Target    `json:"target"`
+	Generator   Generator `json:"generator"`
+	Streams     *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
 	// Measures are what a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
 	// Intervals are those of figures above, by the metric's name in expressions,
@@ -281,6 +286,50 @@ type Quantiles struct {
 	P99   *float64 `json:"p99_seconds,omitempty"`
 	P999  *float64 `json:"p999_seconds,omitempty"`
 	Max   *float64 `json:"max_seconds,omitempty"`
+}
+
+// Ends says what ended the good responses, and the events, of the window: the arrival
+// of their last segment at this machine, by the kernel's time stamp, or the generator's
+// reading it. Response, service, first byte and what is timed of events end so.
+type Ends struct {
+	Clock        string   `json:"clock"` // arrival, if any ended so, or read
+	ByArrival    int64    `json:"by_arrival"`
+	ByRead       int64    `json:"by_read"`
+	ArrivalShare *float64 `json:"by_arrival_share,omitempty"`
+
+	// Of those by reading, these had a stamp that could not be believed: later than the
+	// read; earlier than the write; or of a segment that the kernel held back, for one
+	// that was lost before it.
+	Late  int64 `json:"refused_late,omitempty"`
+	Early int64 `json:"refused_early,omitempty"`
+	Stale int64 `json:"refused_stale,omitempty"`
+
+	// Shared are events by arrival that were followed by more in the same read, and have
+	// its stamp. They arrived no earlier than SharedBy before it.
+	Shared   int64     `json:"shared,omitempty"`
+	SharedBy Quantiles `json:"shared_by,omitzero"`
+
+	Steps              int64   `json:"clock_steps,omitempty"`         // of the real-time clock, which stamps are of
+	UncertaintySeconds float64 `json:"uncertainty_seconds,omitempty"` // of the clocks' difference, at most
+}
+
+// The clocks that Ends names.
+const (
+	EndsByArrival = "arrival"
+	EndsByRead    = "read"
+)
+
+// Complete sets what follows from the counts.
+func (e *Ends) Complete() {
+	e.Clock = EndsByRead
+	if e.ByArrival > 0 {
+		e.Clock = EndsByArrival
+	}
+	e.ArrivalShare = nil
+	if all := e.ByArrival + e.ByRead; all > 0 {
+		share := float64(e.ByArrival) / float64(all)
+		e.ArrivalShare = &share
+	}
 }
 
 // Errors are failed requests: those with a wire kind other than unfinished.
@@ -626,8 +675,11 @@ type Trial struct {
 	SendLag       Quantiles        `json:"send_lag"`
 	Connect       Quantiles        `json:"connect"`
 	FirstByte     Quantiles        `json:"first_byte"`
-	GeneratorLag  Quantiles        `json:"generator_lag"`      // the part of the send lag that the generator itself caused
-	Failures      map[string]int64 `json:"failures,omitempty"` // failed requests, by what was wrong
+	GeneratorLag  Quantiles        `json:"generator_lag"`         // the part of the send lag that the generator itself caused
+	ReadDelay     Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
+	ServiceRead   Quantiles        `json:"service_read,omitzero"` // the service time until the read
+	Ends          *Ends            `json:"ends,omitempty"`        // nil of a program, and where nothing came
+	Failures      map[string]int64 `json:"failures,omitempty"`    // failed requests, by what was wrong
 	Connections   Connections      `json:"connections"`
 	Streams       *Streams         `json:"streams,omitempty"` // of subscribers; nil without
 	Target        Target           `json:"target"`

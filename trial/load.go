@@ -79,6 +79,9 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	record(t, result, c.Workers)
 	w.record(t, result)
+	if fault := result.Ends.Fault; fault != "" {
+		t.Unavailable = append(t.Unavailable, "arrival stamps: "+fault+"; responses end when they are read")
+	}
 	err = errors.Join(err,
 		save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }),
 		w.save(folder))
@@ -114,6 +117,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		MaxBackoff:     l.Reconnect.MaxBackoff,
 		Workers:        l.Workers,
 		CPUs:           l.CPUs,
+		Clock:          clock(l.Clock),
 	}
 	c.Network, c.Address = "tcp", v.Target.Address
 	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
@@ -153,6 +157,17 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		c.Spin = spin
 	}
 	return c, nil
+}
+
+// clock translates what ends a response.
+func clock(name string) engine.Clock {
+	switch name {
+	case experiment.ClockArrival:
+		return engine.ClockArrival
+	case experiment.ClockRead:
+		return engine.ClockRead
+	}
+	return engine.ClockAuto
 }
 
 // spin covers what a sleeping thread usually takes to wake up. It costs CPU time

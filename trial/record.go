@@ -28,6 +28,9 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.GeneratorLag = rundir.QuantilesOf(r.Latency[engine.GeneratorLag])
 	t.FirstByte = rundir.QuantilesOf(r.Latency[engine.FirstByte])
 	t.Connect = rundir.QuantilesOf(r.Latency[engine.ConnectTime])
+	t.ReadDelay = rundir.QuantilesOf(r.Latency[engine.ReadDelay])
+	t.ServiceRead = rundir.QuantilesOf(r.Latency[engine.ServiceRead])
+	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
 		Requested:      int64(r.Connections.Requested),
 		Opened:         signed(r.Connections.Opened),
@@ -70,6 +73,22 @@ func counts(r *engine.Result) rundir.Counts {
 		c.ByStatus[strconv.Itoa(status)] = signed(n)
 	}
 	return c
+}
+
+// ends says what ended responses and events; nil where there were none.
+func ends(r *engine.Result) *rundir.Ends {
+	e := &r.Ends
+	if e.ByArrival+e.ByRead == 0 {
+		return nil
+	}
+	to := &rundir.Ends{
+		ByArrival: signed(e.ByArrival), ByRead: signed(e.ByRead),
+		Late: signed(e.Late), Early: signed(e.Early), Stale: signed(e.Stale),
+		Shared: signed(e.Shared), SharedBy: rundir.QuantilesOf(r.Latency[engine.SharedStamp]),
+		Steps: signed(e.Steps), UncertaintySeconds: e.Uncertainty.Seconds(),
+	}
+	to.Complete()
+	return to
 }
 
 // conservation checks the window's requests, and all of them.

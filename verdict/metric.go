@@ -140,6 +140,8 @@ func metrics() []metric {
 		{tagSendLag, func(f *figures) *rundir.Quantiles { return &f.SendLag }},
 		{tagConnect, func(f *figures) *rundir.Quantiles { return &f.Connect }},
 		{tagFirstByte, func(f *figures) *rundir.Quantiles { return &f.FirstByte }},
+		{tagReadDelay, func(f *figures) *rundir.Quantiles { return &f.ReadDelay }},
+		{tagServiceRead, func(f *figures) *rundir.Quantiles { return &f.ServiceRead }},
 		{tagOpening, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Opening })},
 		{tagFirstEvent, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.FirstEvent })},
 		{tagEventGap, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.EventGap })},

@@ -18,6 +18,9 @@ const (
 	tagFirstEvent   = "first_event"
 	tagEventGap     = "event_gap"
 	tagDelivery     = "delivery"
+	tagReadDelay    = "read_delay"
+	tagServiceRead  = "service_read"
+	tagSharedStamp  = "shared_stamp"
 )
 
 // countedTag is the tag by which a load's responses are counted: where it sends no
@@ -81,6 +84,7 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
+		f.ReadDelay, f.ServiceRead, f.Ends = t.ReadDelay, t.ServiceRead, t.Ends
 		f.Streams = t.Streams
 	}
 	return f
@@ -90,17 +94,20 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 // without intervals.
 func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	f := &figures{times: t, Variant: rundir.Variant{
-		Name:      name,
-		Trials:    len(trials),
-		Response:  rundir.QuantilesOf(t[tagResponse]),
-		Service:   rundir.QuantilesOf(t[tagService]),
-		SendLag:   rundir.QuantilesOf(t[tagSendLag]),
-		Connect:   rundir.QuantilesOf(t[tagConnect]),
-		FirstByte: rundir.QuantilesOf(t[tagFirstByte]),
-		Counts:    counts(trials),
-		Streams:   streams(trials, t),
-		Target:    target(trials),
-		Generator: generator(trials),
+		Name:        name,
+		Trials:      len(trials),
+		Response:    rundir.QuantilesOf(t[tagResponse]),
+		Service:     rundir.QuantilesOf(t[tagService]),
+		SendLag:     rundir.QuantilesOf(t[tagSendLag]),
+		Connect:     rundir.QuantilesOf(t[tagConnect]),
+		FirstByte:   rundir.QuantilesOf(t[tagFirstByte]),
+		ReadDelay:   rundir.QuantilesOf(t[tagReadDelay]),
+		ServiceRead: rundir.QuantilesOf(t[tagServiceRead]),
+		Ends:        endings(trials, t),
+		Counts:      counts(trials),
+		Streams:     streams(trials, t),
+		Target:      target(trials),
+		Generator:   generator(trials),
 	}}
 	f.Throughput = rundir.Estimate{
 		Estimate: known(trials, func(t *rundir.Trial) *float64 { return t.Throughput }),
@@ -155,6 +162,32 @@ func counts(trials []*rundir.Trial) rundir.Counts {
 		sum.CompletedInWindow += c.CompletedInWindow
 		sum.ByKind = addCounts(sum.ByKind, c.ByKind)
 		sum.ByStatus = addCounts(sum.ByStatus, c.ByStatus)
+	}
+	return sum
+}
+
+// endings sums up what ended responses and events; nil where there were none.
+func endings(trials []*rundir.Trial, t times) *rundir.Ends {
+	var sum *rundir.Ends
+	for _, trial := range trials {
+		e := trial.Ends
+		if e == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Ends{SharedBy: rundir.QuantilesOf(t[tagSharedStamp])}
+		}
+		sum.ByArrival += e.ByArrival
+		sum.ByRead += e.ByRead
+		sum.Late += e.Late
+		sum.Early += e.Early
+		sum.Stale += e.Stale
+		sum.Shared += e.Shared
+		sum.Steps += e.Steps
+		sum.UncertaintySeconds = max(sum.UncertaintySeconds, e.UncertaintySeconds)
+	}
+	if sum != nil {
+		sum.Complete()
 	}
 	return sum
 }

@@ -27,6 +27,7 @@ type quickLoad struct {
 	timeout     string
 	workers     int
 	cpus        string
+	clock       string
 	unix        string
 	seed        uint64
 	awake       bool
@@ -57,6 +58,7 @@ const defaultDuration = "10s"
 func (q *quickLoad) defaults() {
 	q.connections, q.arrivals, q.duration, q.warmup, q.timeout = 50, experiment.ArrivalsConstant, defaultDuration, "0", "30"
 	q.method, q.payload, q.framing = "GET", "64", experiment.FramingEcho
+	q.clock = experiment.ClockAuto
 	q.subscribers, q.publish, q.publishers = experiment.DefaultSubscribers(), experiment.DefaultPublish(), 1
 	q.seed = 1
 	q.given = func(string) bool { return false }
@@ -78,6 +80,7 @@ func (q *quickLoad) commonFlags(f *pflag.FlagSet) {
 	f.StringVar(&q.timeout, "timeout", q.timeout, "of a response, from the write")
 	f.IntVar(&q.workers, "workers", 0, "event loops, each a thread (default one per CPU of --cpus, else 1)")
 	f.StringVar(&q.cpus, "cpus", "", "CPUs of the generator, such as 1 or 2-3")
+	f.StringVar(&q.clock, "clock", q.clock, "what ends a response: arrival, by the kernel's time stamp; read, by the generator; auto, arrival unless a closed loop leaves it no time")
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
 	f.Uint64Var(&q.seed, "seed", q.seed, "of everything random")
 	f.BoolVar(&q.awake, "awake", false, "keep the CPUs in use from halting, for virtual machines whose host takes halted ones away")
@@ -349,6 +352,7 @@ func (q *quickLoad) load(l *experiment.Load) (faults []error) {
 		l.Window = 0
 	}
 	l.Workers = q.workers
+	l.Clock = q.clock
 	if q.cpus != "" {
 		var err error
 		l.CPUs, err = experiment.ParseCPUs(q.cpus)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/awake"
+	"dyno/disturb"
 	"dyno/sysctl"
 	"dyno/target"
 	"dyno/trial"
@@ -40,6 +41,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	if awake.IsChild(args) {
 		return awake.Main(args)
+	}
+	if disturb.IsChild(args) {
+		return disturb.Main(args)
 	}
 	if sysctl.IsChild(args) {
 		return sysctl.Main()

@@ -22,7 +22,7 @@ var arrows = []arrow{
 	{"internal/cli", []string{
 		"trial", "verdict", "report", "history", "calibrate", "services", "truth", "experiment", "engine", "target", "observe",
 		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "explain", "micro", "awake", "sysctl",
-		"push", "ui",
+		"push", "ui", "disturb",
 	}, "the command line joins all stages"},
 	{"trial", []string{
 		"experiment", "engine", "target", "observe", "profile", "rundir",
@@ -32,7 +32,7 @@ var arrows = []arrow{
 		"sysctl",   // before the first and after the last
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"calibrate", []string{
-		"trial", "verdict", "explain", "experiment", "engine", "truth", "target", "observe", "rundir", "stat", "pace", "hist", "wire", "awake",
+		"trial", "verdict", "explain", "experiment", "engine", "truth", "target", "observe", "rundir", "stat", "pace", "hist", "wire", "awake", "disturb",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"experiment", []string{"scenario", "pace", "wire"}, "a plan is data; nothing is started to read it"},
 	{"engine", []string{"scenario", "pace", "hist", "wire"}, "the engine knows no files, processes or reports"},
@@ -64,6 +64,7 @@ var arrows = []arrow{
 	{"proc", nil, "it reads what the kernel shows, for whoever wants to know"},
 	{"loopback", nil, "one rule for every client that asks a program about itself"},
 	{"awake", nil, "it runs beside a measurement and knows nothing of it"},
+	{"disturb", nil, "it takes CPUs away and knows nothing of who had them"},
 	{"micro", nil, "a program that is measured takes nothing from what measures it"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"deploy", []string{"push", "services"}, "its tests hold dashboards and rules to what is really exported"},
