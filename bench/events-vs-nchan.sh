@@ -110,7 +110,7 @@ PLAN
 	[ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
 	echo
 	# Deliveries per CPU-second.
-	jq -rL bench --arg at "$([ "${STEER:-yes}" = yes ] && echo steered || echo unsteered).$rate" 'include "result";
+	jq -r -L bench --arg at "$([ "${STEER:-yes}" = yes ] && echo steered || echo unsteered).$rate" 'include "result";
 		(.variants[] | select(.name == "hub" or .name == "nchan") | "result: \($at).\(.name) \(1 / .target.cpu_seconds_per_request)"),
 		"result: \($at).ratio \(of("nchan"; "hub"; "target.cpu_per_request") | inverse | interval)"' "$dir/run-$rate/run.json"
 	echo
