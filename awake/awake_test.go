@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"dyno/internal/leak"
 )
 
 // TestMain lets the test binary be the process that Start makes, and one that
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) {
 	if IsChild(os.Args[1:]) {
 		os.Exit(Main(os.Args[1:]))
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 func TestAProcessOfTheLowestPriorityUsesTheCPU(t *testing.T) {

@@ -22,6 +22,10 @@ load() {
 }
 
 echo "nproc $(nproc), kernel $(uname -r), $(./bin/dyno --version)"
+least() { printf '%s\n' "$@" | sort -n | head -n 1; }
+greatest() { printf '%s\n' "$@" | sort -n | tail -n 1; }
+
+hub_each=() dyno_each=()
 printf '%s\t%s\t%s\n' subscribers "hub, bytes each" "dyno, bytes each"
 for _ in $(seq "${ROUNDS:-3}"); do
 	taskset -c "${HUB_CPU:-0}" ./bin/dyno serve events --listen "127.0.0.1:$port" --heartbeat 0 >/dev/null 2>&1 &
@@ -42,7 +46,10 @@ for _ in $(seq "${ROUNDS:-3}"); do
 	read -r own had <"${TMPDIR:-/tmp}/events-idle.$$"
 	rm -f "${TMPDIR:-/tmp}/events-idle.$$"
 	printf '%s\t%s (most %s)\t%s\n' "$had" $(((last - before) / n)) $(((most - before) / n)) $(((own - base) / n))
+	hub_each+=($(((last - before) / n))) dyno_each+=($(((own - base) / n)))
 	kill "$hub"
 	wait "$hub" 2>/dev/null || true
 	hub=
 done
+echo "result: hub $(least "${hub_each[@]}")–$(greatest "${hub_each[@]}") B"
+echo "result: dyno $(least "${dyno_each[@]}")–$(greatest "${dyno_each[@]}") B"

@@ -43,6 +43,8 @@ scene() {
 	wait "$client" || true # exit code 4 where the machine was too busy for timings
 	jq -r --arg history "$1" '.variants[0] | [$history, .streams.peak, .streams.reconnects, .counts.ok, .errors.total,
 		.streams.all_delivered, .streams.lost, .streams.repeated, .streams.disordered, .streams.gaps, .streams.announced, .streams.uncertain, .streams.pending] | @tsv' "$dir/run.json"
+	results+=("$(jq -r --arg history "$1" '.variants[0].streams |
+		"result: \($history).delivered \(.all_delivered)", "result: \($history).lost \(.lost)", "result: \($history).repeated \(.repeated)"' "$dir/run.json")")
 	kill -9 "$hub"
 	wait "$hub" 2>/dev/null || true
 	hub=
@@ -50,5 +52,7 @@ scene() {
 
 echo "nproc $(nproc), kernel $(uname -r), $(./bin/dyno --version), $restarts restarts"
 printf 'history\tsubscribers\treturns\tpublished\tfailed\tdelivered\tlost\trepeated\tout of order\tgap events\tannounced\tperhaps published\tto come\n'
+results=("result: restarts $restarts")
 scene 10000
 scene 20
+printf '%s\n' "${results[@]}"

@@ -24,6 +24,7 @@ now() { date +%s%N; }
 await() { until [ "$(subscribers)" -ge "$n" ]; do sleep 0.05; done; }
 
 echo "nproc $(nproc), kernel $(uname -r), $(./bin/dyno --version)"
+times=() turned_away=0
 printf 'subscribers\tall back after, s\tpublications meanwhile\trefused\n'
 for _ in $(seq "${ROUNDS:-3}"); do
 	rm -f "$dir/history.db"
@@ -44,7 +45,12 @@ for _ in $(seq "${ROUNDS:-3}"); do
 	done
 	took=$((($(now) - began) / 1000000))
 	printf '%s\t%d.%03d\t%s\t%s\n' "$(subscribers)" $((took / 1000)) $((took % 1000)) "$sent" "$refused"
+	times+=("$(printf '%d.%03d' $((took / 1000)) $((took % 1000)))")
+	turned_away=$((turned_away + refused))
 	kill -9 "$client" "$hub"
 	wait "$client" "$hub" 2>/dev/null || true
 	hub= client=
 done
+echo "result: subscribers $n"
+echo "result: back $(printf '%s\n' "${times[@]}" | sort -n | head -n 1)–$(printf '%s\n' "${times[@]}" | sort -n | tail -n 1) s"
+echo "result: refused $turned_away"

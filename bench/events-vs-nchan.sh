@@ -22,7 +22,7 @@ PATH=$PATH:/usr/sbin:/sbin
 dyno=${DYNO:-$PWD/bin/dyno}
 hub=${HUB:-"$dyno serve events --event-loop --listen 127.0.0.1:{{port}}"}
 module=/usr/lib/nginx/modules/ngx_nchan_module.so
-for needed in nginx unshare ip "$dyno" "$module"; do
+for needed in nginx unshare ip jq "$dyno" "$module"; do
 	command -v "$needed" >/dev/null || [ -e "$needed" ] || {
 		echo "events-vs-nchan: $needed is missing: try make setup build" >&2
 		exit 1
@@ -108,5 +108,10 @@ PLAN
 	# 4: the machine was too busy, or the generator near its limit. The report says
 	# so, and has the figures all the same.
 	[ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
+	echo
+	# Deliveries per CPU-second.
+	jq -r -L bench --arg at "$([ "${STEER:-yes}" = yes ] && echo steered || echo unsteered).$rate" 'include "result";
+		(.variants[] | select(.name == "hub" or .name == "nchan") | "result: \($at).\(.name) \(1 / .target.cpu_seconds_per_request)"),
+		"result: \($at).ratio \(of("nchan"; "hub"; "target.cpu_per_request") | inverse | interval)"' "$dir/run-$rate/run.json"
 	echo
 done

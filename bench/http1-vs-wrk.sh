@@ -83,6 +83,7 @@ fi
 printf '%s\n' "${subjects[@]}" | jq -s --argjson rounds "$rounds" --arg conf "$dir/nginx.conf" --arg dir "$dir" \
 	--arg cpus "$server_cpu" --arg ready "127.0.0.1:$port" --arg connections "$connections" '{
 	title: "HTTP/1.1, \($connections) connections, closed loop, nginx on CPU \($cpus): requests per CPU-second of the generator",
+	key: $connections,
 	unit: "requests", $rounds, base: "wrk",
 	services: [{run: ["nginx", "-p", $dir, "-e", "stderr", "-c", $conf], $cpus, $ready}],
 	subjects: .}' >"$dir/plan.json"

@@ -11,3 +11,6 @@ code=0
 "$dyno" run -q -o "$dir/run" bench/observers.yaml 2>/dev/null || code=$?
 # 4: the machine was too busy. The report says so, and has the figures all the same.
 [ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
+jq -r -L bench 'include "result";
+	"result: default \(of("none"; "default"; "throughput") | change)",
+	"result: window \(of("none"; "window"; "throughput") | change)"' "$dir/run/run.json"

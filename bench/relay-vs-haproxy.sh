@@ -70,6 +70,7 @@ for connections in ${CONNECTIONS:-64 100}; do
 	printf '%s\n' "${subjects[@]}" | jq -s --argjson rounds "$rounds" --arg dyno "$dyno" --arg cpus "$load_cpu" \
 		--arg relay_cpu "$relay_cpu" --arg ready "$echo_addr" --arg c "$connections" '{
 		title: "TCP relay on CPU \($relay_cpu), \($c) connections, 1 KiB there and back: exchanges per CPU-second of the relay",
+		key: $c,
 		unit: "exchanges", $rounds, base: "haproxy",
 		services: [{run: [$dyno, "serve", "echo", "--tcp", $ready], $cpus, $ready}],
 		subjects: .}' >"$dir/plan.json"

@@ -21,14 +21,14 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"go.uber.org/goleak"
 
+	"dyno/internal/leak"
 	"dyno/push"
 	"dyno/services/events"
 	"dyno/services/relay"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // A service is one of the reference services.
 type service interface {

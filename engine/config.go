@@ -74,6 +74,8 @@ type Config struct {
 	OnInterval func(Interval)
 	// OnStart is called once, shortly before the warm-up begins, and OnPhase as
 	// each phase begins; both from Run's goroutine. The workers do not wait for them.
+	// Whoever is told of Measuring is told of Draining, while the workers' threads are
+	// still there.
 	OnStart func(Start)
 	OnPhase func(Phase)
 }
@@ -92,7 +94,7 @@ type Phase uint8
 const (
 	WarmingUp Phase = iota
 	Measuring
-	Draining // not announced when the number of requests ends the window
+	Draining // the window has ended: by the clock, by its last request, or by an interruption
 )
 
 func (c Config) withDefaults() Config {

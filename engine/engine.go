@@ -331,30 +331,32 @@ func (e *engine) tell(origin int64, done <-chan struct{}) {
 	if e.config.OnPhase == nil {
 		return
 	}
-	edges := []struct {
+	for _, edge := range []struct {
 		phase Phase
 		at    time.Duration
 	}{
 		{WarmingUp, 0},
 		{Measuring, e.config.Warmup},
 		{Draining, e.config.Warmup + e.config.Window},
-	}
-	if e.config.Window == 0 {
-		edges = edges[:2] // nobody knows when it will end
-	}
-	for _, edge := range edges {
+	} {
 		at := e.base.Add(time.Duration(origin) + edge.at)
 		timer := time.NewTimer(time.Until(at))
+		due := timer.C
+		if edge.phase == Draining && e.config.Window == 0 {
+			due = nil // nobody knows when that will be
+		}
 		select {
-		case <-timer.C:
-			e.config.OnPhase(edge.phase)
+		case <-due:
 		case <-done:
-			timer.Stop()
-			if time.Now().Before(at) {
+			// The end of the work is that of the window, however short that made it:
+			// the last request of an open loop may be answered before the clock says so.
+			if edge.phase != Draining && time.Now().Before(at) {
+				timer.Stop()
 				return
 			}
-			e.config.OnPhase(edge.phase)
 		}
+		timer.Stop()
+		e.config.OnPhase(edge.phase)
 	}
 }
 

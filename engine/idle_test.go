@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"dyno/engine"
+	"dyno/internal/leak"
 	"dyno/truth"
 	"dyno/wire/sse"
 )
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // serveSilence takes subscribers, sends one event to each and then nothing, until its

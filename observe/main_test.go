@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"dyno/internal/leak"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // burn uses CPU time in both modes, says how much the kernel counted, and waits

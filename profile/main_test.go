@@ -8,7 +8,8 @@ import (
 	"testing"
 
 	pprof "github.com/google/pprof/profile"
-	"go.uber.org/goleak"
+
+	"dyno/internal/leak"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // recorded reads one of the profiles that testdata/record.go took.

@@ -17,15 +17,16 @@ import (
 	"github.com/klauspost/compress/snappy"
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	otlp "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // epoch is when the samples of tests are.
 func epoch() time.Time { return time.Unix(1_700_000_000, 250_000_000) }

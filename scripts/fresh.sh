@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Run every generator (go:generate, and the build of the report's page) and fail if a
-# file changed. What changed stays changed: look at it and commit it. Without Node.js
+# Run every generator (go:generate, the figures in the READMEs, and the build of the
+# report's page) and fail if a file changed. What changed stays changed: look at it and commit it. Without Node.js
 # the page is left alone, and that is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,6 +13,7 @@ before=$(mktemp) after=$(mktemp)
 trap 'rm -f "$before" "$after"' EXIT
 snapshot >"$before"
 go generate ./...
+go run ./scripts/figures README.md README.zh-CN.md
 if command -v npm >/dev/null; then
 	scripts/web.sh
 else

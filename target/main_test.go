@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"dyno/internal/leak"
 	"dyno/proc"
 )
 
@@ -40,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // host is a dyno: it starts a target, says which processes there are, and waits

@@ -70,7 +70,6 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		err = context.Cause(ctx)
 	}
 	if p != nil {
-		p.end(ctx) // if the window ended early
 		p.settle(ctx, t)
 	}
 	w.stop()

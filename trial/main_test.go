@@ -9,9 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"dyno/awake"
+	"dyno/internal/leak"
 	"dyno/sysctl"
 	"dyno/target"
 	"dyno/truth"
@@ -38,7 +37,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // null serves HTTP until it is told to stop.

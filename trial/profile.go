@@ -42,7 +42,6 @@ type profiler struct {
 
 	sampler     *sample.Sampler
 	waits       *offcpu.Profiler
-	ended       bool
 	descriptors float64 // before the load
 	goroutines  *pprof.Profile
 
@@ -121,13 +120,8 @@ func (p *profiler) begin(ctx context.Context) {
 	}
 }
 
-// end ends what was taken over the window, while the target still runs. Only the
-// first call does anything.
+// end ends what was taken over the window, while the target still runs.
 func (p *profiler) end(ctx context.Context) {
-	if p.ended {
-		return
-	}
-	p.ended = true
 	if p.sampler != nil {
 		r, err := p.sampler.Stop()
 		p.sampler = nil

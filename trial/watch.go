@@ -193,8 +193,8 @@ func (w *watch) mark() {
 	}
 }
 
-// stop ends the recording. A window that ended early ends here. Nothing that was
-// opened stays open, whether there was a recording or not.
+// stop ends the recording. Nothing that was opened stays open, whether there was a
+// recording or not.
 func (w *watch) stop() {
 	if w.recorder == nil {
 		for _, o := range w.observers {
@@ -202,9 +202,6 @@ func (w *watch) stop() {
 		}
 		w.observers = nil
 		return
-	}
-	if w.marked == 1 {
-		w.mark()
 	}
 	err := w.recorder.Stop()
 	for _, f := range w.recorder.Faults() {

@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"dyno/internal/leak"
 	"dyno/rundir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = 30 * time.Second

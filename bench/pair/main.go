@@ -2,9 +2,10 @@
 // in turns, A B A B, so that a machine that grows slower in the meantime does so
 // for all of them, and compares within each round.
 //
-// It reads a plan, in JSON, from standard input and prints a table:
+// It reads a plan, in JSON, from standard input and prints a table, and result lines for
+// scripts/figures:
 //
-//	{"title": "requests per generator CPU-second",
+//	{"title": "requests per generator CPU-second", "key": "64",
 //	 "unit": "requests", "rounds": 5, "base": "wrk",
 //	 "services": [{"run": ["nginx", "-c", "…"], "cpus": "0", "ready": "127.0.0.1:8080"}],
 //	 "subjects": [
@@ -45,6 +46,7 @@ import (
 // A plan says what to compare.
 type plan struct {
 	Title    string    `json:"title"`
+	Key      string    `json:"key"`  // begins the names of the result lines
 	Unit     string    `json:"unit"` // of what is counted
 	Rounds   int       `json:"rounds"`
 	Base     string    `json:"base"` // the subject that others are compared with
@@ -80,6 +82,9 @@ func (r result) perCPU() float64 { return r.count / r.cpu.Seconds() }
 // validate returns every fault of the plan.
 func (p plan) validate() error {
 	var faults []error
+	if p.Key == "" || strings.ContainsAny(p.Key, " \n") {
+		faults = append(faults, fmt.Errorf("key: %q: must be a word", p.Key))
+	}
 	if p.Rounds < 1 {
 		faults = append(faults, fmt.Errorf("rounds: %d: must be at least 1", p.Rounds))
 	}
@@ -292,6 +297,7 @@ func (p plan) print(w io.Writer, results map[string][]result) error {
 		p.Title, machine(), p.Rounds, p.Unit, p.Base)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "\t%s/CPU-s\tratio\tlowest\thighest\t%s/s\tCPU\teach round, /CPU-s\t\n", p.Unit, p.Unit)
+	var lines strings.Builder
 	for _, s := range p.Subjects {
 		var per, rate, cpu, ratio []float64
 		var each []string
@@ -304,8 +310,16 @@ func (p plan) print(w io.Writer, results map[string][]result) error {
 		}
 		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.3f\t%.3f\t%.0f\t%.0f %%\t%s\t\n", s.Name,
 			median(per), median(ratio), slices.Min(ratio), slices.Max(ratio), median(rate), median(cpu), strings.Join(each, " "))
+		fmt.Fprintf(&lines, "result: %s.%s %.0f\n", p.Key, s.Name, median(per))
+		if s.Name != p.Base {
+			fmt.Fprintf(&lines, "result: %s.%s.ratio %.3f (%.3f … %.3f)\n", p.Key, s.Name, median(ratio), slices.Min(ratio), slices.Max(ratio))
+		}
 	}
-	return t.Flush()
+	err := t.Flush()
+	if err == nil {
+		_, err = fmt.Fprintf(w, "\n%s", &lines)
+	}
+	return err
 }
 
 // median returns the middle value, or the mean of the middle two; NaN of none.

@@ -32,14 +32,14 @@ func TestRun(t *testing.T) {
 	subject := func(name, accept string) string {
 		return fmt.Sprintf(`{"name": %q, "run": [%q], "count": "sed -n 's/done: //p'", "accept": [%s]}`, name, exe, accept)
 	}
-	plan := `{"title": "T", "unit": "things", "rounds": 2, "base": "a", "subjects": [%s, %s]}`
+	plan := `{"title": "T", "key": "k", "unit": "things", "rounds": 2, "base": "a", "subjects": [%s, %s]}`
 
 	var out, log strings.Builder
 	in := fmt.Sprintf(plan, subject("a", "3"), subject("b", "3"))
 	if err := run(context.Background(), strings.NewReader(in), &out, &log); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"T\n", "things/CPU-s", "  a", "  b", "1.000"} {
+	for _, want := range []string{"T\n", "things/CPU-s", "  a", "  b", "1.000", "\nresult: k.a ", "\nresult: k.b ", "\nresult: k.b.ratio "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &out)
 		}
@@ -61,11 +61,11 @@ func TestRun(t *testing.T) {
 func TestFaultyPlans(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"rouns": 1}`: `unknown field "rouns"`,
-		`{}`:           "rounds: 0: must be at least 1\nbase: \"\"",
+		`{}`:           "key: \"\": must be a word\nrounds: 0: must be at least 1\nbase: \"\"",
 		`{"rounds": 1, "base": "a", "subjects": [{"name": "a"}]}`:                                                  `subject "a": needs`,
 		`{"rounds": 1, "base": "a", "services": [{}], "subjects": [{"name":"a","run":["true"],"count":"echo 1"}]}`: "needs run and ready",
-		`{"rounds": 1, "base": "a", "subjects": [{"name":"a","run":["true"],"count":"echo nothing"}]}`:             `count "nothing"`,
-		`{"rounds": 1, "base": "a", "services": [{"run":["true"],"ready":"127.0.0.1:1"}],
+		`{"key": "k", "rounds": 1, "base": "a", "subjects": [{"name":"a","run":["true"],"count":"echo nothing"}]}`: `count "nothing"`,
+		`{"key": "k", "rounds": 1, "base": "a", "services": [{"run":["true"],"ready":"127.0.0.1:1"}],
 		  "subjects": [{"name":"a","run":["true"],"count":"echo 1"}]}`: "true: ended before it was ready",
 	} {
 		if err := run(t.Context(), strings.NewReader(in), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {

@@ -25,6 +25,7 @@ const (
 	exitRegression  = 5
 	exitThreshold   = 99
 	exitInterrupted = 130
+	exitUnread      = 141 // nobody reads the output any more: 128 and SIGPIPE
 	exitTerminated  = 143
 )
 
@@ -44,8 +45,11 @@ func usage(hint, format string, args ...any) error {
 }
 
 // exitCode returns the code for an error, and prints the error. Everything that
-// went wrong passes through here exactly once.
+// went wrong passes through here exactly once. Of a closed pipe nothing is said.
 func exitCode(ctx context.Context, err error, stderr io.Writer) int {
+	if signalOf(ctx) == syscall.SIGPIPE {
+		return exitUnread
+	}
 	if err == nil {
 		return exitDone
 	}

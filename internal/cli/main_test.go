@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"go.uber.org/goleak"
+
+	"dyno/internal/leak"
 )
 
 // TestMain lets the test binary be the programs that the tests run: dyno itself,
@@ -28,14 +28,4 @@ func TestMain(m *testing.M) {
 // leakChecked fails when a goroutine outlives the tests.
 type leakChecked struct{ m *testing.M }
 
-func (l leakChecked) Run() int {
-	code := l.m.Run()
-	if code != 0 {
-		return code
-	}
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
+func (l leakChecked) Run() int { return leak.Checked(l.m) }

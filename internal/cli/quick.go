@@ -207,7 +207,7 @@ func (q *quickLoad) sseVariant(url string) (v experiment.Variant, faults []error
 		}
 	}
 	v = experiment.DefaultVariant(experiment.SSE)
-	v.Target.URL = url
+	v.Target.URL = withScheme(url)
 	if q.unix != "" {
 		v.Target.Address = "unix:" + q.unix
 	}
@@ -291,7 +291,7 @@ func (q *quickLoad) tcp(address string) (*experiment.Experiment, error) {
 
 func (q *quickLoad) httpVariant(url string) (v experiment.Variant, faults []error) {
 	v = experiment.DefaultVariant(experiment.HTTP)
-	v.Target.URL = url
+	v.Target.URL = withScheme(url)
 	if q.unix != "" {
 		v.Target.Address = "unix:" + q.unix
 	}

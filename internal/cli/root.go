@@ -4,8 +4,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -50,6 +52,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	ctx, stop := withSignals(ctx)
 	defer stop()
+	surviveBrokenPipes()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	gone := func() { end(signalled{syscall.SIGPIPE}) }
+	stdout, stderr = piped(stdout, gone), piped(stderr, gone)
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	if followed(args) {
 		args = args[1:]
@@ -81,24 +88,48 @@ what came out and how sure it is.`,
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("dyno --help lists the commands", "unknown command %q", args[0])
+				return unknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &failure{exitUsage, err, cmd.CommandPath() + " --help lists the flags"}
+		return &failure{exitUsage, err, flagHint(cmd, err)}
+	})
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Say what a command does",
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return unknownCommand(about, rest[0])
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
 	})
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.httpCommand(), a.tcpCommand(), a.sseCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.truthCommand())
 	return root
 }
 
+// unknownCommand is the error of a name that no command below this one has.
+func unknownCommand(parent *cobra.Command, name string) error {
+	what := "command"
+	if parent.Name() == "serve" {
+		what = "service"
+	}
+	return usage(commandHint(parent, name, fmt.Sprintf("%s --help lists the %ss", parent.CommandPath(), what)), "unknown %s %q", what, name)
+}
+
 // exactArgs demands n arguments, which what describes.
 func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+			return usage(cmp.Or(rateInQuiet(cmd, args), "as in: "+cmd.UseLine()), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
 		}
 		return nil
 	}

@@ -48,17 +48,21 @@ func (a *app) runCommand() *cobra.Command {
 		quick  quickLoad
 		resume string
 		kinds  string
+		loads  = pflag.NewFlagSet("", pflag.ContinueOnError) // the flags of a quick load
 	)
 	cmd := &cobra.Command{
-		Use:   "run FILE…",
+		Use:   "run FILE…|URL…",
 		Short: "Run experiments; a URL instead of a file is a quick load",
 		Example: `  dyno run experiments/reports/R1-concurrency-models.yaml
   dyno run --short --set seed=7 relay.yaml
   dyno run --resume runs/relay-models-20260101-120000
-  dyno run http://127.0.0.1:8080/`,
+  dyno run -c 64 -z 10s http://127.0.0.1:8080/`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && resume == "" {
 				return usage("as in: dyno run experiment.yaml", "dyno run: want at least one file")
+			}
+			if hint := rateInQuiet(cmd, args); hint != "" {
+				return usage(hint, "dyno run: want files or URLs, got a number")
 			}
 			if len(args) > 0 && resume != "" {
 				return usage("the run folder holds its experiment; leave the file away", "--resume goes on with one run, and there is %q too", args[0])
@@ -87,9 +91,9 @@ func (a *app) runCommand() *cobra.Command {
 					e   *experiment.Experiment
 					err error
 				)
-				if strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://") {
+				if isURL(arg) || isAddress(arg) {
 					e, err = quick.http(arg)
-				} else {
+				} else if err = onlyForURLs(loads, arg); err == nil {
 					e, err = experiment.ReadFile(arg, o)
 				}
 				faults = append(faults, err)
@@ -117,7 +121,28 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&kinds, "profile", "", profileHelp)
 	f.StringVar(&resume, "resume", "", "go on with the interrupted run in this `DIR`: whole rounds stand, a broken one is measured anew")
 	quick.defaults()
+	quick.flags(loads)
+	quick.httpFlags(loads)
+	f.AddFlagSet(loads)
 	return cmd
+}
+
+// onlyForURLs refuses the flags of a quick load where there is a file, and says where
+// they belong.
+func onlyForURLs(loads *pflag.FlagSet, file string) error {
+	settings := map[string]string{"seed": "seed", "warmup": "warmup", "duration": "window", "awake": "awake"}
+	var faults []error
+	loads.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed {
+			return
+		}
+		remedy := "write it into the file"
+		if name, ok := settings[f.Name]; ok {
+			remedy = fmt.Sprintf("use --set %s=%s", name, f.Value)
+		}
+		faults = append(faults, fmt.Errorf("--%s is for a URL, and %s is a file: %s", f.Name, file, remedy))
+	})
+	return errors.Join(faults...)
 }
 
 const profileHelp = "after each round, profile each variant in a trial of its own: `KINDS` such as cpu,off_cpu,allocs; dyno explain reads them"

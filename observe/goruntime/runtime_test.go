@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.uber.org/goleak"
 
+	"dyno/internal/leak"
 	"dyno/observe"
 )
 
@@ -32,7 +32,7 @@ var (
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = 30 * time.Second
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // program serves some pages of this process: a Go program like any other.
 func program(t testing.TB, pages ...string) string {

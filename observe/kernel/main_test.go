@@ -19,9 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"dyno/internal/leak"
 )
 
 var update = flag.Bool("update", false, "rewrite the generated files")
@@ -52,7 +53,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // keeper starts a role below itself, and says the role's process id first.

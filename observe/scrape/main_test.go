@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"dyno/internal/leak"
 	"dyno/observe"
 )
 
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("hanging 1")
 		select {}
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // A refresher is what the observers of this package have in common.

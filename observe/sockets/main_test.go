@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"dyno/internal/leak"
 )
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 		unprivileged(os.Args[2])
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // unprivileged observes an address and prints what it sees.

@@ -14,11 +14,11 @@ import (
 	"time"
 	"unsafe"
 
+	"dyno/internal/leak"
 	"dyno/profile"
 	"dyno/profile/symbol"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 )
 
 const hangGuard = 30 * time.Second
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 const (

@@ -18,8 +18,9 @@ import (
 	"unsafe"
 
 	profiles "github.com/google/pprof/profile"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"dyno/internal/leak"
 )
 
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // cpuTime is what the calling thread has used.

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/leak"
 	"dyno/profile"
 	"dyno/profile/symbol"
 
 	"github.com/google/go-cmp/cmp"
 	pprof "github.com/google/pprof/profile"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )
 
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 func TestParseMaps(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	pprof "github.com/google/pprof/profile"
-	"go.uber.org/goleak"
 
 	"dyno/hist"
+	"dyno/internal/leak"
 	"dyno/rundir"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -15,13 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"dyno/internal/leak"
 )
 
-func TestMain(m *testing.M) {
-	// After refusing a body net/http lingers for half a second, also when shut down.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // hang is how long anything may take before a test calls it hung.
 const hang = 20 * time.Second

@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"go.uber.org/goleak"
+
+	"dyno/internal/leak"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		runVictim(path)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // secret is the key of all tokens in these tests.

@@ -10,11 +10,12 @@ import (
 	"time"
 	"unsafe"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // A dispatched event, with what the source knows after it.
 type dispatched struct {

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/leak"
 	"dyno/services/events/journal"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		crowd(address)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // fatal is what rapid's and testing's tests have in common.

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/leak"
 	"dyno/services/events/journal"
 
 	"go.etcd.io/bbolt"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func open(t *testing.T, path string, c journal.Config) *Log {
 	t.Helper()

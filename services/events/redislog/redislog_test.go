@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/leak"
 	"dyno/services/events/journal"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // A server is a redis-server of this test's own, on a port that stays the same.
 type server struct {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"go.uber.org/goleak"
+	"dyno/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // TestSlab checks a slab against a map: keys name what they were given for,
 // until it is freed, and never anything else.

@@ -10,11 +10,12 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func record(seq, source uint64, payload string) Record {
 	r := Record{Source: source, Payload: []byte(payload)}

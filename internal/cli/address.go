@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// isURL tells whether an argument is the URL of an HTTP server, and no file.
+func isURL(arg string) bool {
+	return strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://")
+}
+
+// isAddress tells whether an argument can only be a host and a port, a path behind them
+// or not: nothing has that name here.
+func isAddress(arg string) bool {
+	authority, _, _ := strings.Cut(arg, "/")
+	host, port, err := net.SplitHostPort(authority)
+	if err != nil || host == "" {
+		return false
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return false
+	}
+	_, err = os.Stat(arg)
+	return err != nil
+}
+
+// withScheme completes a URL that begins with the host, as curl does.
+func withScheme(url string) string {
+	if url == "" || strings.Contains(url, "://") || strings.HasPrefix(url, "/") {
+		return url
+	}
+	return "http://" + url
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A habit is a flag that users of other load generators type, and what to type here.
+type habit struct {
+	flag   string // as there, without dashes
+	tools  string // that have it
+	means  string // what it is there
+	ours   string // the flag that does it here, without dashes
+	remark string // where none does: what to do instead
+}
+
+// habits are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz and vegeta that dyno's
+// quick loads have under another name, or do not need. The likeliest meaning of a flag
+// comes first.
+func habits() []habit {
+	return []habit{
+		{flag: "d", tools: "wrk and k6", means: "the time", ours: "duration"},
+		{flag: "d", tools: "hey, oha and ghz", means: "the body", ours: "body"},
+		{flag: "t", tools: "wrk and h2load", means: "threads", ours: "workers"},
+		{flag: "t", tools: "hey, oha and ghz", means: "the wait for a response", ours: "timeout"},
+		{flag: "t", tools: "ab", means: "the time", ours: "duration"},
+		{flag: "m", tools: "hey, oha and ab", means: "the method", ours: "method"},
+		{flag: "r", tools: "ghz", means: "requests a second", ours: "rate"},
+		{flag: "u", tools: "k6", means: "virtual users", ours: "connections"},
+		{flag: "i", tools: "k6", means: "iterations", ours: "requests"},
+		{flag: "s", tools: "ab", means: "the wait for a response", ours: "timeout"},
+		{flag: "s", tools: "wrk", means: "a script", remark: "scripts are not read: an experiment file says what to send, see dyno run --help"},
+		{flag: "p", tools: "ab", means: "a file with the body, as @FILE", ours: "body"},
+		{flag: "D", tools: "hey and oha", means: "a file with the body, as @FILE", ours: "body"},
+		{flag: "D", tools: "h2load", means: "the time", ours: "duration"},
+		{flag: "T", tools: "hey, oha and ab", means: "the content type, as 'Content-Type: …'", ours: "header"},
+		{flag: "A", tools: "hey and oha", means: "what is accepted, as 'Accept: …'", ours: "header"},
+		{flag: "a", tools: "hey and oha", means: "basic authentication, as 'Authorization: Basic …'", ours: "header"},
+		{flag: "x", tools: "ghz", means: "the time", ours: "duration"},
+		{flag: "x", tools: "hey, oha and ab", means: "a proxy", remark: "dyno connects to the target itself, never through a proxy"},
+		{flag: "k", tools: "ab", means: "keep-alive", remark: "connections are kept alive by themselves; and curl's -k is for https, which is not spoken yet"},
+		{flag: "L", tools: "wrk2", means: "latencies", remark: "percentiles are printed by themselves"},
+
+		{flag: "concurrency", tools: "ghz", means: "requests under way", ours: "connections"},
+		{flag: "vus", tools: "k6", means: "virtual users", ours: "connections"},
+		{flag: "users", tools: "locust", means: "users", ours: "connections"},
+		{flag: "clients", tools: "h2load", means: "clients", ours: "connections"},
+		{flag: "max-workers", tools: "vegeta", means: "requests under way", ours: "connections"},
+		{flag: "threads", tools: "wrk and h2load", means: "threads", ours: "workers"},
+		{flag: "rps", tools: "k6 and ghz", means: "requests a second", ours: "rate"},
+		{flag: "qps", tools: "fortio", means: "requests a second", ours: "rate"},
+		{flag: "iterations", tools: "k6", means: "iterations", ours: "requests"},
+		{flag: "total", tools: "ghz", means: "requests in all", ours: "requests"},
+		{flag: "time", tools: "others", means: "the time", ours: "duration"},
+		{flag: "max-duration", tools: "ghz", means: "the time", ours: "duration"},
+		{flag: "data", tools: "ghz and curl", means: "the body", ours: "body"},
+		{flag: "request", tools: "curl", means: "the method", ours: "method"},
+		{flag: "host", tools: "hey and oha", means: "the host's name, as 'Host: …'", ours: "header"},
+		{flag: "unix-socket", tools: "oha", means: "a Unix socket", ours: "unix"},
+		{flag: "no-tui", tools: "oha", means: "no display", ours: "quiet"},
+		{flag: "output", tools: "oha and vegeta", means: "where results go", ours: "out"},
+		{flag: "script", tools: "wrk", means: "a script", remark: "scripts are not read: an experiment file says what to send, see dyno run --help"},
+		{flag: "stage", tools: "k6", means: "a stage", remark: "stages are for an experiment file: load.open.stages, see dyno run --help"},
+		{flag: "latency", tools: "wrk", means: "latencies", remark: "percentiles are printed by themselves"},
+		{flag: "latency-correction", tools: "oha", means: "correction", remark: "with --rate, response times run from the intended start; there is nothing to correct"},
+		{flag: "insecure", tools: "oha and ghz", means: "no certificates", remark: "https is not spoken yet"},
+		{flag: "http2", tools: "oha", means: "HTTP/2", remark: "HTTP/2 is not spoken yet"},
+		{flag: "h2", tools: "hey", means: "HTTP/2", remark: "HTTP/2 is not spoken yet"},
+		{flag: "redirect", tools: "oha", means: "redirects", remark: "redirects are not followed: each answer counts as it is"},
+		{flag: "disable-redirects", tools: "hey", means: "redirects", remark: "redirects are not followed: each answer counts as it is"},
+		{flag: "disable-keepalive", tools: "hey and oha", means: "no keep-alive", remark: "connections are kept alive; -H 'Connection: close' asks the server to close them"},
+		{flag: "disable-compression", tools: "hey and oha", means: "no compression", remark: "compression is not asked for, unless by -H 'Accept-Encoding: …'"},
+	}
+}
+
+// flagHint says which flag of a command is meant by one that it does not have, or by a
+// value that may have been the rest of a flag's name.
+func flagHint(cmd *cobra.Command, err error) string {
+	fallback := cmd.CommandPath() + " --help lists the flags"
+	if !cmd.HasParent() {
+		fallback = "flags follow a command, as in: dyno http -c 64 -z 10s http://127.0.0.1:8080/"
+	}
+	var (
+		unknown *pflag.NotExistError
+		invalid *pflag.InvalidValueError
+		typed   string // without dashes
+		single  bool   // behind one dash
+	)
+	switch {
+	case errors.As(err, &unknown):
+		typed = unknown.GetSpecifiedName()
+		if group := unknown.GetSpecifiedShortnames(); group != "" {
+			single = true
+			// Go's own flags, as hey's and vegeta's are, have one dash before a long name.
+			name, _, _ := strings.Cut(group, "=")
+			if len(name) > 1 && (cmd.Flags().Lookup(name) != nil || slices.ContainsFunc(habits(), func(h habit) bool { return h.flag == name })) {
+				typed = name
+			}
+		}
+	case errors.As(err, &invalid):
+		if f := invalid.GetFlag(); f.Shorthand != "" {
+			typed, single = f.Shorthand+invalid.GetValue(), true
+		}
+		if cmd.Flags().Lookup(typed) == nil {
+			return fallback
+		}
+	}
+	if typed == "" {
+		return fallback
+	}
+	if single && len(typed) > 1 && cmd.Flags().Lookup(typed) != nil {
+		return "did you mean --" + typed + "?"
+	}
+	if hint := habitual(cmd, typed); hint != "" {
+		return hint
+	}
+	if near := nearest(cmd, typed); near != "" && !single {
+		return fmt.Sprintf("did you mean --%s? %s", near, fallback)
+	}
+	return fallback
+}
+
+// habitual says what users of other tools mean by a flag; "" when that is not known, or
+// the command loads nothing.
+func habitual(cmd *cobra.Command, typed string) string {
+	if cmd.Flags().Lookup("connections") == nil {
+		return ""
+	}
+	var meant, remarks []string
+	for _, h := range habits() {
+		if h.flag != typed {
+			continue
+		}
+		if h.ours == "" {
+			remarks = append(remarks, h.remark)
+		} else if f := cmd.Flags().Lookup(h.ours); f != nil {
+			meant = append(meant, fmt.Sprintf("%s for %s, as in %s", spelled(f), h.means, h.tools))
+		}
+	}
+	if len(meant) > 0 {
+		remarks = append([]string{"did you mean " + strings.Join(meant, "; or ") + "?"}, remarks...)
+	}
+	return strings.Join(remarks, " ")
+}
+
+// spelled is a flag in its long and its short form.
+func spelled(f *pflag.Flag) string {
+	if f.Shorthand == "" {
+		return "--" + f.Name
+	}
+	return fmt.Sprintf("--%s (-%s)", f.Name, f.Shorthand)
+}
+
+// nearest returns the command's flag that is at most two letters away; "" for none.
+func nearest(cmd *cobra.Command, typed string) (near string) {
+	best := min(3, (len(typed)+1)/2)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := distance(typed, f.Name); d < best && !f.Hidden {
+			best, near = d, f.Name
+		}
+	})
+	return near
+}
+
+// distance is how many letters must be put in, left out or changed to make b of a
+// (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for i := range row {
+		row[i] = i
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for k := range len(b) {
+			changed := diagonal
+			if a[i] != b[k] {
+				changed++
+			}
+			diagonal = row[k+1]
+			row[k+1] = min(changed, row[k]+1, row[k+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// rateInQuiet is the hint where somebody may have meant a rate by -q, which takes no
+// value here, so that the number stands among the arguments; "" where not.
+func rateInQuiet(cmd *cobra.Command, args []string) string {
+	quiet := cmd.Flags().Lookup("quiet")
+	if quiet == nil || !quiet.Changed || cmd.Flags().Lookup("rate") == nil {
+		return ""
+	}
+	for _, arg := range args {
+		if arg != "" && strings.Trim(arg, "0123456789.") == "" {
+			return fmt.Sprintf("did you mean --rate %s (-R)? hey and oha have -q for requests a second; here it is for no progress", arg)
+		}
+	}
+	return ""
+}
+
+// commandHint says which command is meant by one that is not there.
+func commandHint(parent *cobra.Command, typed, fallback string) string {
+	if address, ok := strings.CutPrefix(typed, "tcp://"); ok {
+		return "as in: dyno tcp " + address
+	}
+	if parent.HasParent() {
+		return near(parent, typed, fallback)
+	}
+	if isURL(typed) || isAddress(typed) {
+		return "as in: dyno http " + typed
+	}
+	return near(parent, typed, fallback)
+}
+
+func near(parent *cobra.Command, typed, fallback string) string {
+	parent.SuggestionsMinimumDistance = 2
+	found := parent.SuggestionsFor(typed)
+	if len(found) == 0 {
+		return fallback
+	}
+	for i, name := range found {
+		found[i] = strings.TrimPrefix(parent.CommandPath()+" "+name, " ")
+	}
+	return fmt.Sprintf("did you mean %s? %s", strings.Join(found, " or "), fallback)
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// commandNamed returns a command of dyno's.
+func commandNamed(t *testing.T, name string) *cobra.Command {
+	t.Helper()
+	cmd, _, err := new(app).root().Find([]string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// What a habit points to exists, and what it starts from does not: else nobody would
+// ever see it.
+func TestHabits(t *testing.T) {
+	flags := commandNamed(t, "http").Flags()
+	for _, h := range habits() {
+		if h.tools == "" || h.means == "" || (h.ours == "") == (h.remark == "") {
+			t.Errorf("%+v: want tools, a meaning, and either a flag of ours or a remark", h)
+		}
+		if h.ours != "" && flags.Lookup(h.ours) == nil {
+			t.Errorf("-%s: dyno http has no --%s", h.flag, h.ours)
+		}
+		if flags.Lookup(h.flag) != nil || len(h.flag) == 1 && flags.ShorthandLookup(h.flag) != nil {
+			t.Errorf("dyno http has a flag %s of its own", h.flag)
+		}
+	}
+}
+
+func TestFlagHint(t *testing.T) {
+	for _, c := range []struct {
+		command string
+		args    string
+		want    string // in the hint
+	}{
+		{"http", "-d 5s", "did you mean --duration (-z) for the time, as in wrk and k6; or --body for the body, as in hey, oha and ghz?"},
+		{"tcp", "-d 5s", "did you mean --duration (-z) for the time, as in wrk and k6?"},
+		{"http", "-t 2", "--workers for threads, as in wrk and h2load; or --timeout "},
+		{"sse", "-u 10", "--connections (-c) for virtual users, as in k6?"},
+		{"http", "-m POST", "--method (-X)"},
+		{"tcp", "-m POST", "dyno tcp --help lists the flags"},
+		{"compare", "-r 100", "--rate (-R)"},
+		{"run", "--vus 3", "--connections (-c)"},
+		{"http", "-k", "connections are kept alive by themselves"},
+		{"http", "-s x", "--timeout for the wait for a response, as in ab? scripts are not read"},
+		{"http", "--qps 5", "--rate (-R)"},
+		{"http", "-rps=5", "--rate (-R)"},
+		{"http", "-rate=50", "did you mean --rate?"},
+		{"http", "-duration 5s", "did you mean --duration?"},
+		{"http", "-connections 5", "did you mean --connections?"},
+		{"http", "-c many", "dyno http --help lists the flags"},
+		{"http", "--timeuot 5", "did you mean --timeout? dyno http --help"},
+		{"http", "--nothing-like-it", "dyno http --help lists the flags"},
+		{"report", "-d 5s", "dyno report --help lists the flags"},
+		{"report", "--qps 5", "dyno report --help lists the flags"},
+	} {
+		cmd := commandNamed(t, c.command)
+		err := cmd.ParseFlags(strings.Fields(c.args))
+		if err == nil {
+			t.Errorf("%s %s: no error", c.command, c.args)
+			continue
+		}
+		if hint := flagHint(cmd, err); !strings.Contains(hint, c.want) {
+			t.Errorf("%s %s: hint %q, want %q", c.command, c.args, hint, c.want)
+		}
+	}
+	root := new(app).root()
+	if hint := flagHint(root, errors.New("unknown")); !strings.Contains(hint, "dyno http -c 64") {
+		t.Errorf("without a command: hint %q", hint)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"rate", "rate", 0}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for arg, want := range map[string]bool{
+		"127.0.0.1:8080": true, "localhost:80/path?q": true, "[::1]:80": true,
+		"relay.yaml": false, "http://127.0.0.1:8080/": false, "a:b": false, ":80": false, "": false, "runs/x:1/y": false,
+	} {
+		if got := isAddress(arg); got != want {
+			t.Errorf("%q: %v, want %v", arg, got, want)
+		}
+	}
+	for url, want := range map[string]string{
+		"127.0.0.1:80": "http://127.0.0.1:80", "localhost:80/a": "http://localhost:80/a", "example.org": "http://example.org",
+		"https://x": "https://x", "/path": "/path", "": "",
+	} {
+		if got := withScheme(url); got != want {
+			t.Errorf("%q: %q, want %q", url, got, want)
+		}
+	}
+}

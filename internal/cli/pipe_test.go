@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/truth"
+)
+
+// broken returns the end to write to of a pipe that nobody reads.
+func broken(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// end waits for a program that was started, and returns its exit code, -1 for a signal.
+func end(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	guard := time.AfterFunc(hangGuard, func() { _ = cmd.Process.Kill() })
+	defer guard.Stop()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// When nobody reads the results, as behind head, dyno says nothing and leaves nothing.
+func TestUnreadResults(t *testing.T) {
+	t.Parallel()
+	server, err := truth.StartNull(t.Context(), truth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for name, args := range map[string][]string{
+		"a load": {"http", "-q", "-c", "1", "-n", "50", server.Addr().String()},
+		"help":   {"--help"},
+	} {
+		temp := t.TempDir()
+		cmd := exec.Command("dyno", args...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = broken(t), &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if code := end(t, cmd); code != exitUnread || stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d and no word: %s", name, code, exitUnread, &stderr)
+		}
+		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+			t.Errorf("%s: left behind: %v, %v", name, left, err)
+		}
+	}
+}
+
+// When nobody reads the progress any more, the run ends as by a signal: in order.
+func TestUnreadProgress(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "long.yaml"), long)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("dyno", "run", "-o", "out", "long.yaml")
+	var stdout bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	for lines := bufio.NewReader(r); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("ended before it measured: %v", err)
+		}
+		if strings.Contains(line, " p50 ") {
+			break
+		}
+	}
+	tree := below(t, cmd.Process.Pid)
+	r.Close()
+	if code := end(t, cmd); code != exitUnread {
+		t.Errorf("exit code %d, want %d", code, exitUnread)
+	}
+	if len(tree) < 3 || anyAlive(tree) {
+		t.Errorf("of %v something still runs", tree)
+	}
+	if !strings.Contains(stdout.String(), "INCOMPLETE: 0 of 2 planned trials measured") {
+		t.Errorf("the results do not say that they are incomplete:\n%s", &stdout)
+	}
+	if f := open(t, filepath.Join(dir, "out")); f.Complete() || len(f.Trials) != 1 || f.Trials[0].Counts.OK == 0 {
+		t.Errorf("%v: what was measured is not kept", f.Incomplete)
+	}
+}

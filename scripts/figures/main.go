@@ -1,0 +1,215 @@
+// Figures puts into documents the figures that measurements have left in files, so that
+// no document can say something else than what was measured. In place of TEXT, in
+//
+//	<!-- figure FILE · KEY -->TEXT<!-- / -->
+//
+// it writes what FILE has for KEY, with numbers to three significant digits. In a file
+// that ends in .md, KEY is a cell of a table: the leading cells of its row and the head of
+// its column, with " · " between them; a first cell that is empty repeats the one above.
+// In any other file it is the name behind "result: " at the beginning of a line, whose rest
+// is the figure.
+//
+// Between <!-- figures --> and <!-- /figures --> every number of a table, from its third
+// column on, must be such a figure: the first two say what was measured, and how.
+//
+//	figures DOCUMENT…          from the repository's root; it rewrites documents
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func main() {
+	if err := run(".", os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "figures:", err)
+		os.Exit(1)
+	}
+}
+
+// run brings documents up to date. Each is written only if all its figures are found.
+func run(root string, documents []string) error {
+	var faults []error
+	for _, name := range documents {
+		path := filepath.Join(root, name)
+		before, err := os.ReadFile(path)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		after, err := render(root, string(before))
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		if after != string(before) {
+			faults = append(faults, os.WriteFile(path, []byte(after), 0o644)) //nolint:gosec // a document of the repository
+		}
+	}
+	return errors.Join(faults...)
+}
+
+var (
+	marker = regexp.MustCompile(`(<!-- figure ([^>]+?) -->)(.*?)(<!-- / -->)`)
+	region = regexp.MustCompile(`(?s)<!-- figures -->(.*?)<!-- /figures -->`)
+	number = regexp.MustCompile(`\b[0-9][0-9,]*(?:\.[0-9]+)?`) // not within a name, such as p99
+)
+
+// between separates the parts of what a marker names.
+const between = " · "
+
+// render returns a document with the figures of today. The error names every marker
+// without a figure and every number without a marker.
+func render(root, text string) (string, error) {
+	var faults []error
+	for _, m := range region.FindAllStringSubmatch(text, -1) {
+		faults = append(faults, unmarked(m[1])...)
+	}
+	text = marker.ReplaceAllStringFunc(text, func(m string) string {
+		parts := marker.FindStringSubmatch(m)
+		found, err := look(root, parts[2])
+		if err != nil {
+			faults = append(faults, err)
+			return m
+		}
+		return parts[1] + tidy(found) + parts[4]
+	})
+	return text, errors.Join(faults...)
+}
+
+// unmarked returns a fault for each number of a table, from the third column on, that no
+// marker has put there.
+func unmarked(text string) (faults []error) {
+	for line := range strings.Lines(text) {
+		cells := row(line)
+		if len(cells) < 3 {
+			continue
+		}
+		for _, cell := range cells[2:] {
+			if n := number.FindString(marker.ReplaceAllString(cell, "")); n != "" {
+				faults = append(faults, fmt.Errorf("%q, of %q: the number has no source: put it into a marker, or leave it out", n, strings.TrimSpace(cell)))
+			}
+		}
+	}
+	return faults
+}
+
+// row returns the cells of a table's line; nil of any other line.
+func row(line string) []string {
+	line = strings.TrimSpace(line)
+	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
+		return nil
+	}
+	cells := strings.Split(line[1:len(line)-1], "|")
+	for i, c := range cells {
+		cells[i] = html.UnescapeString(strings.TrimSpace(c))
+	}
+	return cells
+}
+
+// look finds what a marker names.
+func look(root, name string) (string, error) {
+	file, key, ok := strings.Cut(name, between)
+	if !ok {
+		return "", fmt.Errorf("%q: want FILE%sKEY", name, between)
+	}
+	content, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		return "", err
+	}
+	found, err := "", error(nil)
+	if filepath.Ext(file) == ".md" {
+		found, err = cell(content, strings.Split(key, between))
+	} else {
+		found, err = result(content, key)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return found, nil
+}
+
+// result finds a result line. A name that is there twice is nobody's.
+func result(content []byte, key string) (found string, err error) {
+	for line := range bytes.Lines(content) {
+		rest, ok := strings.CutPrefix(string(line), "result: "+key+" ")
+		if !ok {
+			continue
+		}
+		if found != "" {
+			return "", fmt.Errorf("there are two lines for %q", key)
+		}
+		found = strings.TrimSpace(rest)
+	}
+	if found == "" {
+		return "", fmt.Errorf("there is no line %q", "result: "+key)
+	}
+	return found, nil
+}
+
+// cell finds a cell of a table by its row's leading cells and its column's head. The first
+// table that has it counts.
+func cell(content []byte, key []string) (string, error) {
+	labels, column := key[:len(key)-1], key[len(key)-1]
+	var head []string
+	first := ""
+	for line := range strings.Lines(string(content)) {
+		cells := row(line)
+		switch {
+		case cells == nil:
+			head = nil
+			continue
+		case head == nil:
+			head, first = cells, ""
+			continue
+		}
+		if cells[0] == "" {
+			cells[0] = first
+		}
+		first = cells[0]
+		at := slices.Index(head, column)
+		if at < len(labels) || len(cells) <= at || !slices.Equal(cells[:len(labels)], labels) {
+			continue
+		}
+		if cells[at] == "" || cells[at] == "–" {
+			break
+		}
+		return cells[at], nil
+	}
+	return "", fmt.Errorf("no table has a figure for %q in a column %q", labels, column)
+}
+
+// tidy writes every number of a figure with three significant digits at most, and commas
+// between thousands.
+func tidy(figure string) string {
+	return number.ReplaceAllStringFunc(figure, func(text string) string {
+		plain := strings.ReplaceAll(text, ",", "")
+		digits := len(strings.TrimLeft(strings.ReplaceAll(plain, ".", ""), "0"))
+		x, err := strconv.ParseFloat(plain, 64)
+		if err != nil {
+			return text // no number after all, such as a date's parts
+		}
+		if digits > 3 {
+			decimals := 2 - int(math.Floor(math.Log10(x)))
+			scale := math.Pow(10, float64(decimals))
+			plain = strconv.FormatFloat(math.Round(x*scale)/scale, 'f', max(0, decimals), 64)
+		}
+		whole, fraction, _ := strings.Cut(plain, ".")
+		for i := len(whole) - 3; i > 0; i -= 3 {
+			whole = whole[:i] + "," + whole[i:]
+		}
+		if fraction != "" {
+			whole += "." + fraction
+		}
+		return whole
+	})
+}
