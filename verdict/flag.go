@@ -11,28 +11,33 @@ import (
 // The kinds of flags that Judge raises. Those of a trial, up to FlagDependent, are
 // also the kinds of its checks, in the order in which they are made; but
 // FlagLagNotChecked is what a check of FlagGeneratorLag raises that cannot be
-// made. Where it does not say otherwise, a flag makes the trial invalid.
+// made. Where it does not say otherwise, a flag makes the trial invalid. One that breaks
+// does not: its figures are right, and say that the target did not do what was asked.
 const (
-	FlagConservation     = "conservation"
-	FlagIncomplete       = "incomplete"
-	FlagGeneratorLag     = "generator_lag"      // open loops
-	FlagLagNotChecked    = "lag_not_checked"    // a warning
-	FlagConnectionLimit  = "connection_limit"   // open loops; a warning: connections were the limit
-	FlagGeneratorLagTail = "generator_lag_tail" // in a closed loop a warning
-	FlagDrops            = "drops"              // open loops
-	FlagAchievedRate     = "achieved_rate"      // open loops
-	FlagUnfinished       = "unfinished"         // a warning
-	FlagSubscribers      = "subscribers"        // of events
-	FlagGeneratorCPU     = "generator_cpu"      // open loops
-	FlagRunQueue         = "run_queue_wait"     // in a closed loop a warning up to StarvedGenerator
-	FlagGeneratorLimit   = "generator_limit"    // closed loops
-	FlagSteal            = "steal"              // up to StealBad a warning
-	FlagForeignCPU       = "foreign_cpu"        // up to ForeignBad a warning
-	FlagLateWakeups      = "late_wakeups"       // up to LateBad a warning
-	FlagMemoryPressure   = "memory_pressure"    // up to StallBad a warning
-	FlagIOPressure       = "io_pressure"        // up to StallBad a warning
-	FlagNotSteady        = "not_steady"         // a warning
-	FlagDependent        = "dependent"          // a warning
+	FlagConservation       = "conservation"
+	FlagIncomplete         = "incomplete"
+	FlagGeneratorResources = "generator_resources"
+	FlagNoAnswers          = "no_answers"         // it breaks
+	FlagStalled            = "stalled"            // it breaks
+	FlagConnections        = "connections"        // it breaks
+	FlagGeneratorLag       = "generator_lag"      // open loops
+	FlagLagNotChecked      = "lag_not_checked"    // a warning
+	FlagConnectionLimit    = "connection_limit"   // open loops; a warning: connections were the limit
+	FlagGeneratorLagTail   = "generator_lag_tail" // in a closed loop a warning
+	FlagDrops              = "drops"              // open loops; it breaks
+	FlagAchievedRate       = "achieved_rate"      // open loops
+	FlagUnfinished         = "unfinished"         // a warning
+	FlagSubscribers        = "subscribers"        // of events; it breaks, unless dyno lacked descriptors
+	FlagGeneratorCPU       = "generator_cpu"      // open loops
+	FlagRunQueue           = "run_queue_wait"     // in a closed loop a warning up to StarvedGenerator
+	FlagGeneratorLimit     = "generator_limit"    // closed loops
+	FlagSteal              = "steal"              // up to StealBad a warning
+	FlagForeignCPU         = "foreign_cpu"        // up to ForeignBad a warning
+	FlagLateWakeups        = "late_wakeups"       // up to LateBad a warning
+	FlagMemoryPressure     = "memory_pressure"    // up to StallBad a warning
+	FlagIOPressure         = "io_pressure"        // up to StallBad a warning
+	FlagNotSteady          = "not_steady"         // a warning
+	FlagDependent          = "dependent"          // a warning
 
 	FlagNoTrials       = "no_complete_trial" // of the run, about a variant
 	FlagPlateau        = "plateau"           // of the run, about a sweep
@@ -43,7 +48,7 @@ const (
 // ours tells whether a flag is of a kind that Judge raises.
 func ours(kind string) bool {
 	return slices.Contains([]string{
-		FlagConservation, FlagIncomplete, FlagGeneratorLag, FlagLagNotChecked, FlagConnectionLimit, FlagGeneratorLagTail,
+		FlagConservation, FlagIncomplete, FlagGeneratorResources, FlagNoAnswers, FlagStalled, FlagConnections, FlagGeneratorLag, FlagLagNotChecked, FlagConnectionLimit, FlagGeneratorLagTail,
 		FlagDrops, FlagAchievedRate, FlagUnfinished, FlagSubscribers, FlagGeneratorCPU, FlagRunQueue, FlagGeneratorLimit,
 		FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure, FlagNotSteady, FlagDependent,
 		FlagNoTrials, FlagPlateau, FlagControlDiffers, FlagPilotNotSteady,

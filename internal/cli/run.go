@@ -284,31 +284,29 @@ func (a *app) print(folder *rundir.Folder, json string, file *os.File) error {
 
 // judged turns a verdict into the command's error.
 func judged(run *rundir.Run, regression bool) error {
+	// What the target did not do is said first: noise neither makes nor excuses it.
+	if err := unanswered(run, regression); err != nil {
+		return err
+	}
 	if !run.Valid {
 		return &failure{exitInvalid, errors.New("the run is invalid: its figures say more about the generator or the machine than about the target"),
 			"the flags above say why, and what would help"}
 	}
 	if regression {
-		var worse []string
-		for _, c := range verdict.Regressions(run) {
-			worse = append(worse, fmt.Sprintf("%s of %s is %.3g times that of %s", c.Metric, c.Variant, *c.Ratio.Estimate, c.Base))
-		}
-		if err := regressed(worse); err != nil {
+		if err := regressed(worse(run)); err != nil {
 			return err
 		}
 	}
-	var broken, open []string
+	broken := brokenThresholds(run)
+	var open []string
 	for _, t := range run.Thresholds {
-		switch t.Outcome {
-		case rundir.Broken:
-			broken = append(broken, t.Text)
-		case rundir.Undecided:
+		if t.Outcome == rundir.Undecided {
 			open = append(open, t.Text)
 		}
 	}
 	switch {
 	case len(broken) > 0:
-		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(slices.Compact(broken), "; ")), ""}
+		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), ""}
 	case len(open) > 0:
 		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(slices.Compact(open), "; ")),
 			"the interval reaches over the limit, or a figure is missing: more rounds or a longer window would tell"}
