@@ -25,6 +25,8 @@ type audience struct {
 	slow     ledger
 	failures map[error]uint64
 
+	hushes hushes
+
 	posted bool  // what this worker published is known to all
 	look   int64 // when to see again whether all has arrived
 }
@@ -40,6 +42,7 @@ type subscription struct {
 	written  int64 // when the request was written
 	latest   int64 // when the latest event came; 0 before
 	emptied  int64 // when a read last left the socket empty
+	since    int64 // when the stream was accepted
 
 	fd         int32 // none without a connection
 	generation uint32
@@ -52,6 +55,7 @@ type subscription struct {
 	first      bool // the next event is the connection's first
 	known      bool // has had a stream before
 	whole      bool // everything published here is expected
+	heard      bool // something came in the window
 	gapped     bool // of sources not seen yet, what is missing was announced
 }
 
@@ -90,6 +94,7 @@ func (e *engine) newAudience(n int) audience {
 	a := audience{
 		members:  make([]subscription, share(c.Count, n, e.config.Workers)),
 		main:     ledger{limit: maxStretches},
+		hushes:   newHushes(e.config.Window),
 		failures: map[error]uint64{},
 	}
 	a.turns.limit = len(a.members)
@@ -320,6 +325,9 @@ func (w *worker) pace(i int32, m *subscription, now int64) {
 func (w *worker) hear(i int32, m *subscription, p []byte, r reading) {
 	now := r.read
 	r = r.after(m.written)
+	if m.state == streaming {
+		w.heard(m, now) // be it a part of an event, or a comment that keeps the stream alive
+	}
 	for {
 		n, e, err := m.stream.Next(p)
 		if err != nil {
@@ -350,7 +358,7 @@ func (w *worker) accepted(i int32, m *subscription, r reading) {
 	again := m.known
 	resumes := m.stream.Resumes()
 	m.known, m.first, m.failures = true, true, 0
-	m.state = streaming
+	m.state, m.since = streaming, now
 	// Before the load has begun nothing can be missed.
 	m.whole = w.origin == 0 || (m.whole && resumes)
 	if again && !resumes {
@@ -372,6 +380,61 @@ func (w *worker) accepted(i int32, m *subscription, r reading) {
 	}
 	a.streams.Opened++
 	w.sheet.latency[Opening].Record(r.arrived - m.began)
+}
+
+// heard notes that something reached a member.
+func (w *worker) heard(m *subscription, now int64) {
+	if m.slow {
+		return
+	}
+	w.audience.hushes.answered(now, w.windowStart, w.windowEnd, true)
+	if now >= w.windowStart && now < w.windowEnd {
+		m.heard = true
+	}
+}
+
+// begin sets the beginning of the load. All members are to hear something from then on.
+func (a *audience) begin(origin int64) {
+	a.hushes.begin(origin)
+	a.hushes.due(origin)
+}
+
+// close notes what the members have when the window ends.
+func (a *audience) close(from, to int64) {
+	if len(a.members) == 0 {
+		return
+	}
+	a.hushes.note(to, from, to)
+	for i := range a.members {
+		if m := &a.members[i]; !m.slow && m.state != streaming && m.state != over && (m.failures > 0 || !m.known) {
+			a.streams.Away++
+		}
+	}
+}
+
+// subscribed adds the time for which a member had a stream, as far as it lies in the
+// window.
+func (a *audience) subscribed(m *subscription, until, from, to int64) {
+	if !m.slow {
+		a.streams.Subscribed += time.Duration(max(0, min(until, to)-max(m.since, from)))
+	}
+}
+
+// countServed sums up, at the end, which members were served.
+func (a *audience) countServed(from, to int64) {
+	for i := range a.members {
+		m := &a.members[i]
+		if m.state == streaming {
+			a.subscribed(m, to, from, to)
+		}
+		switch {
+		case m.slow:
+		case m.heard:
+			a.streams.Served++
+		case m.known:
+			a.streams.Silent++
+		}
+	}
 }
 
 // attended tells whether a member has a connection or has had a stream.
@@ -405,6 +468,7 @@ func (w *worker) message(i int32, m *subscription, e *wire.Event, r reading, fol
 		return
 	}
 	measured := now >= w.windowStart && now < w.windowEnd
+	w.heard(m, now)
 	a.streams.AllDelivered++
 	w.sheet.delivered++
 	if m.first {
@@ -482,6 +546,9 @@ func (w *worker) declined(i int32, m *subscription, now int64, err error) {
 		a.streams.Closed++
 	default:
 		a.streams.Failed++
+		if wire.KindOf(err) == wire.Generator {
+			a.streams.Generator++
+		}
 		w.refusal = err
 	}
 	w.part(i, m, now, true)
@@ -527,6 +594,7 @@ func (w *worker) part(i int32, m *subscription, now int64, failed bool) {
 		a.underway--
 	case streaming:
 		a.open--
+		a.subscribed(m, now, w.windowStart, w.windowEnd)
 	}
 	if m.fd != none {
 		unix.Close(int(m.fd))

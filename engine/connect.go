@@ -131,28 +131,52 @@ func (w *worker) connect(i int32, s *slot, now int64) {
 
 // dial begins to open a connection whose events bear the token and the generation.
 // With receive it asks for a receive buffer of so many bytes, which has to be before
-// the connection exists to bound its window.
+// the connection exists to bound its window. What the generator itself lacks is an error of
+// kind Generator; all else the system said of the peer.
 func (w *worker) dial(token int32, generation uint32, receive int) (int32, error) {
 	fd, err := w.socket()
 	if err != nil {
-		return none, err
+		return none, w.own(err)
 	}
 	if receive > 0 {
-		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive)
+		err = w.own(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive))
 	}
 	if err == nil {
 		if err = unix.Connect(fd, w.endpoint.addr); errors.Is(err, unix.EINPROGRESS) {
 			err = nil
 		}
+		if w.endpoint.family != unix.AF_UNIX && errors.Is(err, unix.EAGAIN) {
+			err = w.own(err) // no local port; of a Unix socket it means a full accept queue
+		}
 	}
 	if err == nil {
-		err = w.poller.add(fd, token, generation)
+		err = w.own(w.poller.add(fd, token, generation))
 	}
 	if err != nil {
 		unix.Close(fd)
 		return none, err
 	}
 	return int32(fd), nil
+}
+
+// own makes a system error one of the generator's own.
+func (w *worker) own(err error) error {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return w.errnoError(wire.Generator, errno)
+	}
+	return err
+}
+
+// kindOf returns the kind of a system error of a connection: otherwise, unless it says that
+// the generator lacked descriptors, ports or memory, or that this machine forbids the
+// connection.
+func kindOf(errno unix.Errno, otherwise wire.Kind) wire.Kind {
+	switch errno {
+	case unix.EMFILE, unix.ENFILE, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM, unix.EPERM:
+		return wire.Generator
+	}
+	return otherwise
 }
 
 func (w *worker) socket() (int, error) {
@@ -189,6 +213,7 @@ func (w *worker) connected(i int32, s *slot) {
 		return
 	}
 	w.conns.Opened++
+	w.starved = false
 	w.open++
 	w.conns.Peak = max(w.conns.Peak, w.open)
 	w.sheet.latency[ConnectTime].Record(now - s.written)
@@ -229,7 +254,11 @@ func (w *worker) expireConnecting(now int64) {
 // it was for has failed.
 func (w *worker) refused(i int32, s *slot, now int64, err error) {
 	w.conns.Failed++
+	failure := w.connectError(err)
 	w.refusal = err
+	if w.starved = failure.Kind == wire.Generator; w.starved {
+		w.conns.Generator++
+	}
 	s.state = closed
 	if s.failures < math.MaxUint8 {
 		s.failures++
@@ -240,14 +269,14 @@ func (w *worker) refused(i int32, s *slot, now int64, err error) {
 		w.awaiting--
 		w.begin(s)
 		s.ready, s.written = now, now
-		w.fail(s, now, w.connectError(err))
+		w.fail(s, now, failure)
 	case w.cursor != nil && w.waiting.count > 0:
 		// The oldest request that waits has used up its attempt.
 		s.intended = w.waiting.pop()
 		s.window = w.belongs(s.intended)
 		w.begin(s)
 		s.ready, s.written = now, now
-		w.fail(s, now, w.connectError(err))
+		w.fail(s, now, failure)
 	}
 	w.vacate(i, s, now)
 }
@@ -297,9 +326,15 @@ func (w *worker) vacate(i int32, s *slot, now int64) {
 // connectError returns the failure of a request whose connection could not be
 // opened.
 func (w *worker) connectError(err error) *wire.Error {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return w.errnoError(wire.Connect, errno)
+	var (
+		known *wire.Error
+		errno unix.Errno
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &errno):
+		return w.errnoError(kindOf(errno, wire.Connect), errno)
 	}
 	return &wire.Error{Kind: wire.Connect, Text: err.Error()}
 }

@@ -41,6 +41,19 @@ func (e *Unreachable) Error() string {
 
 func (e *Unreachable) Unwrap() error { return e.Err }
 
+// An Exhausted error says that no connection could be opened because this machine lacks
+// descriptors, ports or memory: the target was not even asked.
+type Exhausted struct {
+	Address string
+	Err     error
+}
+
+func (e *Exhausted) Error() string {
+	return fmt.Sprintf("no connection to %s could be opened from here: %v", e.Address, e.Err)
+}
+
+func (e *Exhausted) Unwrap() error { return e.Err }
+
 // An engine is one Run's state. Its fields are set before the workers start,
 // except for the atomic one and published.
 type engine struct {
@@ -64,6 +77,9 @@ func (e *engine) unreachable() error {
 	u := &Unreachable{Address: e.config.Address}
 	for _, w := range e.workers {
 		u.Err = cmp.Or(u.Err, w.refusal)
+	}
+	if wire.KindOf(u.Err) == wire.Generator {
+		return &Exhausted{Address: u.Address, Err: u.Err}
 	}
 	return u
 }
@@ -134,6 +150,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		audience:   e.newAudience(n),
 		holder:     none,
 		sheet:      newSheet(n),
+		hushes:     newHushes(c.Window),
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 	}
@@ -365,12 +382,21 @@ func (e *engine) conclude(r *Result, origin int64) {
 	r.Connections.Requested = e.config.Connections
 	r.Status = map[int]uint64{}
 	r.Failures = map[string]uint64{}
-	var end int64
+	var end, concluded int64
+	var requests, events []*hushes
 	for n, w := range e.workers {
 		for window := range w.counts {
 			r.AllCounts.add(&w.counts[window])
 		}
-		r.Counts.add(&w.counts[1])
+		r.Counts.add(&w.counts[inside])
+		r.Carried.add(&w.counts[carried])
+		if len(w.slots) > 0 {
+			requests = append(requests, &w.hushes)
+		}
+		if len(w.audience.members) > 0 {
+			events = append(events, &w.audience.hushes)
+		}
+		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
 		r.Connections.add(&w.conns)
 		r.Ends.add(w.endings())
@@ -394,8 +420,10 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 	}
 	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
+	r.Silence = silenceOf(requests, origin, concluded)
 	if e.config.Subscribers != nil {
 		e.reckon(&r.Streams)
+		r.Streams.Silence = silenceOf(events, origin, min(concluded, end))
 	}
 	r.Intervals = e.collector.intervals
 	r.Latency = e.collector.latency

@@ -87,6 +87,7 @@ func (r *Result) Join(o *Result) error {
 	}
 	r.Interrupted = r.Interrupted || o.Interrupted
 	r.Counts.add(&o.Counts)
+	r.Carried.add(&o.Carried)
 	r.AllCounts.add(&o.AllCounts)
 	r.Completed += o.Completed
 	r.Connections.add(&o.Connections)
@@ -157,6 +158,12 @@ func (s *Streams) add(o *Streams) {
 	s.Broken += o.Broken
 	s.Closed += o.Closed
 	s.Peak += o.Peak
+	s.Generator += o.Generator
+	s.Served += o.Served
+	s.Silent += o.Silent
+	s.Away += o.Away
+	s.Subscribed += o.Subscribed
+	s.Silence.join(&o.Silence)
 	s.Delivered += o.Delivered
 	s.DeliveredBytes += o.DeliveredBytes
 	s.AllDelivered += o.AllDelivered
@@ -181,6 +188,7 @@ func (s *Streams) add(o *Streams) {
 }
 
 func (s *SlowStreams) add(o *SlowStreams) {
+	s.Requested += o.Requested
 	s.Opened += o.Opened
 	s.Ended += o.Ended
 	s.Delivered += o.Delivered

@@ -27,6 +27,9 @@ func (q *queue[T]) pop() T {
 	return v
 }
 
+// at returns the item that i others are before.
+func (q *queue[T]) at(i int) T { return q.items[(q.head+i)%len(q.items)] }
+
 func (q *queue[T]) grow() {
 	items := make([]T, min(max(64, 2*len(q.items)), q.limit))
 	n := copy(items, q.items[q.head:])

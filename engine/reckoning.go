@@ -213,6 +213,7 @@ func (w *worker) sum(r *Streams, sources map[uint32]source) {
 // reckon closes the accounts of all subscribers.
 func (e *engine) reckon(r *Streams) {
 	r.Requested = e.config.Subscribers.Count
+	r.Slow.Requested = e.config.Subscribers.Slow
 	r.Failures = map[string]uint64{}
 	topics, _ := e.published.all()
 	sources := map[uint32]source{}

@@ -81,8 +81,10 @@ type Counts struct {
 	Scheduled  uint64 // were due
 	Sent       uint64 // were given to a connection, or to the attempt to open one
 	Dropped    uint64 // never got a connection: too many waited, or the end came first
+	Unsent     uint64 // of Dropped: those that the generator could open no connection for, for want of descriptors, ports or memory
 	OK         uint64
-	Errors     uint64 // failed, but for timeouts and unfinished ones
+	Errors     uint64 // failed, but for those below
+	Generator  uint64 // failed for want of descriptors, ports or memory of the generator's own
 	Timeouts   uint64
 	Unfinished uint64             // were under way when the measurement ended
 	ByKind     [wire.Kinds]uint64 // of everything that was sent and is not OK
@@ -92,6 +94,8 @@ func (c *Counts) add(o *Counts) {
 	c.Scheduled += o.Scheduled
 	c.Sent += o.Sent
 	c.Dropped += o.Dropped
+	c.Unsent += o.Unsent
+	c.Generator += o.Generator
 	c.OK += o.OK
 	c.Errors += o.Errors
 	c.Timeouts += o.Timeouts
@@ -102,23 +106,26 @@ func (c *Counts) add(o *Counts) {
 }
 
 // Conserved reports whether every request is accounted for exactly once:
-// scheduled = sent + dropped, and sent = ok + errors + timeouts + unfinished.
+// scheduled = sent + dropped, and sent = ok + errors + generator + timeouts + unfinished.
 func (c *Counts) Conserved() error {
 	var faults []error
 	if c.Scheduled != c.Sent+c.Dropped {
 		faults = append(faults, fmt.Errorf("scheduled %d ≠ sent %d + dropped %d", c.Scheduled, c.Sent, c.Dropped))
 	}
-	if c.Sent != c.OK+c.Errors+c.Timeouts+c.Unfinished {
-		faults = append(faults, fmt.Errorf("sent %d ≠ ok %d + errors %d + timeouts %d + unfinished %d",
-			c.Sent, c.OK, c.Errors, c.Timeouts, c.Unfinished))
+	if c.Sent != c.OK+c.Errors+c.Generator+c.Timeouts+c.Unfinished {
+		faults = append(faults, fmt.Errorf("sent %d ≠ ok %d + errors %d + generator %d + timeouts %d + unfinished %d",
+			c.Sent, c.OK, c.Errors, c.Generator, c.Timeouts, c.Unfinished))
+	}
+	if c.Unsent > c.Dropped {
+		faults = append(faults, fmt.Errorf("unsent %d of dropped %d", c.Unsent, c.Dropped))
 	}
 	var kinds uint64
 	for _, n := range c.ByKind {
 		kinds += n
 	}
-	if kinds != c.Errors+c.Timeouts+c.Unfinished {
-		faults = append(faults, fmt.Errorf("failures by kind %d ≠ errors %d + timeouts %d + unfinished %d",
-			kinds, c.Errors, c.Timeouts, c.Unfinished))
+	if kinds != c.Errors+c.Generator+c.Timeouts+c.Unfinished {
+		faults = append(faults, fmt.Errorf("failures by kind %d ≠ errors %d + generator %d + timeouts %d + unfinished %d",
+			kinds, c.Errors, c.Generator, c.Timeouts, c.Unfinished))
 	}
 	return errors.Join(faults...)
 }
@@ -128,6 +135,9 @@ type Connections struct {
 	Requested   int    // as configured
 	Opened      uint64 // were established
 	Failed      uint64 // were not
+	Generator   uint64 // of Failed: for want of descriptors, ports or memory of the generator's own
+	Served      int    // places for a connection with a good response to a request of the window or carried into it
+	Unanswered  int    // places with such requests, none of which was answered at all, well or badly
 	PeerClosed  uint64 // were closed by the peer while no exchange was under way
 	Unsolicited uint64 // were closed here because bytes came that nobody asked for
 	Peak        int    // the most that were open at once, summed over the workers
@@ -138,6 +148,9 @@ type Connections struct {
 func (c *Connections) add(o *Connections) {
 	c.Opened += o.Opened
 	c.Failed += o.Failed
+	c.Generator += o.Generator
+	c.Served += o.Served
+	c.Unanswered += o.Unanswered
 	c.PeerClosed += o.PeerClosed
 	c.Unsolicited += o.Unsolicited
 	c.Peak += o.Peak
@@ -177,6 +190,7 @@ type Result struct {
 	Interrupted bool          // the context ended the measurement before its time
 
 	Counts    Counts // of the requests of the window: those due in it
+	Carried   Counts // of those due before it that were unanswered when it began
 	AllCounts Counts // of all requests, the warm-up's too
 	Completed uint64 // good responses that ended inside the window
 
@@ -187,6 +201,7 @@ type Result struct {
 
 	Ends        Ends
 	Connections Connections
+	Silence     Silence       // of the requests
 	Streams     Streams       // the zero value without subscribers
 	Process     CPUTime       // this process, over the window
 	Workers     CPUTime       // its workers, over the window

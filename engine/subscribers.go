@@ -117,6 +117,13 @@ type Streams struct {
 	Broken     uint64 // subscriptions ended here, because the peer broke the protocol's rules
 	Closed     uint64 // subscribers that the server asked not to come back
 	Peak       int    // the most subscriptions that were open at once, summed over the workers
+	Generator  uint64 // of Failed: for want of descriptors, ports or memory of the generator's own
+
+	Served     int           // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
+	Silent     int           // subscribers who have had a stream, and whom nothing reached in the window
+	Away       int           // subscribers without a stream when the window ended, whose last attempt at one had failed
+	Subscribed time.Duration // how long the subscribers had a stream in the window, summed
+	Silence    Silence       // of all subscribers together
 
 	Delivered      uint64 // events that arrived in the window
 	DeliveredBytes uint64 // of the stream, framing of HTTP not counted
@@ -150,6 +157,7 @@ type Streams struct {
 
 // SlowStreams is what became of the subscribers that read slowly.
 type SlowStreams struct {
+	Requested int    // as configured
 	Opened    uint64 // subscriptions that the server accepted
 	Ended     uint64 // subscriptions that it ended
 	Delivered uint64 // events that were read

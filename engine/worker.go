@@ -40,12 +40,23 @@ type slot struct {
 	idleAt     int32 // place among the idle, of an open loop
 	state      state
 	requested  bool  // a request of a closed loop waits for this connection
-	window     uint8 // 1 if the request belongs to the window
+	window     uint8 // what the request belongs to: outside, inside or carried
+	asked      bool  // has had a request of the window, or carried into it
+	answered   bool  // one of those was answered, well or badly
+	served     bool  // one of those was answered well
 	used       bool  // the connection has carried an exchange
 	hungUp     bool  // the peer has said that it will send no more
 	stamping   bool  // its socket stamps what arrives
 	failures   uint8 // in a row
 }
+
+// What a request belongs to.
+const (
+	outside uint8 = iota // the warm-up
+	inside               // the window, in which it was due
+	carried              // the window, when which began it was due and unanswered
+	parts
+)
 
 type state uint8
 
@@ -101,13 +112,15 @@ type worker struct {
 	origin, windowStart, windowEnd, drainEnd int64
 	remaining                                uint64 // requests of the window still to begin
 	finished                                 int64  // when the last of them ended
+	concluded                                int64  // when the worker was done
 	marks                                    [2]mark
 	marked                                   int
 
 	sheet  *sheet
 	rotate int64 // when the sheet is due
 
-	counts    [2]Counts // of the requests outside and inside the window
+	counts    [parts]Counts // of the requests outside and inside the window, and carried into it
+	hushes    hushes
 	completed uint64
 	conns     Connections
 	open      int
@@ -115,6 +128,7 @@ type worker struct {
 	failures  map[error]uint64 // by value: codecs return the same one each time
 	errnos    map[errnoKind]*wire.Error
 	refusal   error // the last
+	starved   bool  // the last connection could not be opened for want of descriptors, ports or memory
 	spun      int64
 	awaiting  int // requests of the closed loop that wait for their connection to open
 }
@@ -168,6 +182,8 @@ func (w *worker) connectAll() {
 func (w *worker) start(origin int64) {
 	c := &w.engine.config
 	w.origin = origin
+	w.hushes.begin(origin)
+	w.audience.begin(origin)
 	w.windowStart = origin + int64(c.Warmup)
 	w.windowEnd, w.drainEnd = never, never
 	if c.Window > 0 {
@@ -271,6 +287,13 @@ func (w *worker) phase() int64 {
 }
 
 func (w *worker) mark(now int64) {
+	switch {
+	case w.marked == 0 && now >= w.windowStart:
+		w.carry()
+	case w.marked == 1:
+		w.hushes.note(w.windowEnd, w.windowStart, w.windowEnd)
+		w.audience.close(w.windowStart, w.windowEnd)
+	}
 	w.marks[w.marked] = mark{at: now, thread: threadCPU(), process: processCPU(), spun: w.spun}
 	w.marked++
 }
@@ -323,6 +346,9 @@ func (w *worker) giveUp() {
 		w.drop(w.waiting.pop())
 	}
 	w.post()
+	w.countServed()
+	w.audience.countServed(w.windowStart, w.windowEnd)
+	w.concluded = now
 	w.sheet.end, w.sheet.open = now, w.connections()
 	w.engine.collector.full <- w.sheet
 }
@@ -527,7 +553,7 @@ func (w *worker) broken(i int32, s *slot, now int64, errno unix.Errno) {
 		w.vacate(i, s, now)
 		return
 	}
-	w.failed(i, s, now, w.errnoError(wire.Reset, errno))
+	w.failed(i, s, now, w.errnoError(kindOf(errno, wire.Reset), errno))
 }
 
 // use sends a user's next request, due at intended, on the connection there is,
@@ -546,9 +572,9 @@ func (w *worker) use(i int32, s *slot, intended, now int64) {
 		return
 	}
 	s.intended = intended
+	w.claim(s)
 	s.requested = true
 	w.awaiting++
-	w.claim(s)
 	w.turn(i)
 }
 
@@ -556,20 +582,72 @@ func (w *worker) use(i int32, s *slot, intended, now int64) {
 func (w *worker) claim(s *slot) {
 	s.window = w.belongs(s.intended)
 	w.counts[s.window].Scheduled++
-	if s.window == 1 && w.remaining != never && w.cursor == nil {
+	w.hushes.due(s.intended)
+	if s.window == inside && w.remaining != never && w.cursor == nil {
 		w.remaining--
 	}
 }
 
 func (w *worker) belongs(intended int64) uint8 {
-	if intended >= w.windowStart && intended < w.windowEnd {
-		return 1
+	switch {
+	case intended >= w.windowStart && intended < w.windowEnd:
+		return inside
+	case intended < w.windowStart && w.marked > 0:
+		return carried
 	}
-	return 0
+	return outside
+}
+
+// carry finds the requests that are carried into the window, which begins: those that are
+// under way, or wait for a connection.
+func (w *worker) carry() {
+	from, to := &w.counts[outside], &w.counts[carried]
+	for i := range w.slots {
+		s := &w.slots[i]
+		if s.state != inFlight && !s.requested || s.window != outside {
+			continue
+		}
+		s.window = carried
+		from.Scheduled--
+		to.Scheduled++
+		if s.state == inFlight {
+			from.Sent--
+			to.Sent++
+			s.asked = true
+		}
+	}
+	for i := range w.waiting.count {
+		if w.waiting.at(i) < w.windowStart { // the others are the window's own
+			from.Scheduled--
+			to.Scheduled++
+		}
+	}
+}
+
+// othersWait tells whether requests are unanswered beside the one that has just ended and is
+// still in its list.
+func (w *worker) othersWait() bool {
+	return w.inFlight.head != w.inFlight.tail || w.awaiting > 0 || w.waiting.count > 0
+}
+
+// countServed counts the places whose requests were answered. All requests have ended.
+func (w *worker) countServed() {
+	for i := range w.slots {
+		s := &w.slots[i]
+		if s.served {
+			w.conns.Served++
+		}
+		if s.asked && !s.answered {
+			w.conns.Unanswered++
+		}
+	}
 }
 
 // begin counts a request as sent.
-func (w *worker) begin(s *slot) { w.counts[s.window].Sent++ }
+func (w *worker) begin(s *slot) {
+	w.counts[s.window].Sent++
+	s.asked = s.asked || s.window != outside
+}
 
 // send writes a request. Ready is when the connection was at hand.
 func (w *worker) send(i int32, s *slot, intended, ready int64) {
@@ -683,14 +761,15 @@ func (w *worker) arrive(now int64) {
 	for now >= w.due {
 		intended := w.due
 		window := w.belongs(intended)
-		if intended >= w.windowEnd || (window == 1 && w.remaining == 0) {
+		if intended >= w.windowEnd || (window == inside && w.remaining == 0) {
 			w.due = never
 			return
 		}
-		if window == 1 && w.remaining != never {
+		if window == inside && w.remaining != never {
 			w.remaining--
 		}
 		w.counts[window].Scheduled++
+		w.hushes.due(intended)
 		w.advance()
 		if n := len(w.idles); n > 0 {
 			i := w.idles[n-1]
@@ -708,7 +787,13 @@ func (w *worker) arrive(now int64) {
 	}
 }
 
-func (w *worker) drop(intended int64) { w.counts[w.belongs(intended)].Dropped++ }
+func (w *worker) drop(intended int64) {
+	c := &w.counts[w.belongs(intended)]
+	c.Dropped++
+	if w.starved {
+		c.Unsent++
+	}
+}
 
 // advance reads the next intended start from the schedule.
 func (w *worker) advance() {
@@ -728,7 +813,11 @@ func (w *worker) succeed(s *slot, r reading) {
 	c := &w.counts[s.window]
 	c.OK++
 	w.code(s)
-	if s.window == 0 {
+	w.hushes.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
+	if s.window != outside {
+		s.answered, s.served = true, true
+	}
+	if s.window != inside {
 		return
 	}
 	w.finished = max(w.finished, r.arrived)
@@ -743,6 +832,7 @@ func (w *worker) succeed(s *slot, r reading) {
 func (w *worker) fail(s *slot, now int64, err error) {
 	kind := wire.KindOf(err)
 	w.sheet.failed++
+	w.hushes.failing++
 	c := &w.counts[s.window]
 	c.ByKind[kind]++
 	if n, ok := w.failures[err]; ok || len(w.failures) < failureTexts {
@@ -753,13 +843,16 @@ func (w *worker) fail(s *slot, now int64, err error) {
 		c.Timeouts++
 	case wire.Unfinished:
 		c.Unfinished++
+	case wire.Generator:
+		c.Generator++
 	default:
 		c.Errors++
 		if kind == wire.Status || kind == wire.Assertion {
 			w.code(s)
+			s.answered = s.answered || s.window != outside
 		}
 	}
-	if s.window == 0 {
+	if s.window != inside {
 		return
 	}
 	w.finished = max(w.finished, now)

@@ -121,7 +121,10 @@ func (p *page) flags() {
 
 // severity says how much a flag weighs.
 func severity(f rundir.Flag) string {
-	if f.Spoils {
+	switch {
+	case f.Breaks:
+		return "broken"
+	case f.Spoils:
 		return "spoilt"
 	}
 	return "warning"
@@ -132,10 +135,12 @@ func rank(f rundir.Flag) int {
 	switch {
 	case f.Kind == controlDiffers:
 		return 0
-	case f.Spoils:
+	case f.Breaks:
 		return 1
+	case f.Spoils:
+		return 2
 	}
-	return 2
+	return 3
 }
 
 // where names the trials of a flag, the first ones when there are many.
@@ -163,6 +168,10 @@ func remedy(kind string) string {
 		return "the generator, not the target, was the limit: more CPUs for it (load.cpus), fewer for the target (target.cpus), or an open load below the limit"
 	case "achieved_rate", "drops", "connection_limit":
 		return "the target was too slow for this rate with these connections: a lower rate, or more (load.open.max_connections)"
+	case "no_answers", "stalled", "connections", "subscribers":
+		return "the target did not answer: see its log, in the trial's folder if dyno started it; a lower load, if it answers then"
+	case "generator_resources":
+		return "dyno itself had too little: raise the limit on descriptors (ulimit -n) or the range of local ports (net.ipv4.ip_local_port_range), or ask for fewer connections"
 	case "steal":
 		return "the host took the CPUs: keep them from halting (awake: true, or --awake), measure at a quieter time, or on a machine of your own"
 	case "late_wakeups":

@@ -101,13 +101,13 @@ func replaced(trials []*TrialFolder) map[int]bool {
 	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose} }
 	last := map[place]int{}
 	for _, t := range trials {
-		if t.Complete {
+		if t.Stands() {
 			last[of(t)] = max(last[of(t)], t.Number)
 		}
 	}
 	old := map[int]bool{}
 	for _, t := range trials {
-		stands := t.Complete && t.Purpose == PurposeProbe
+		stands := t.Stands() && t.Purpose == PurposeProbe
 		old[t.Number] = !stands && t.Number < last[of(t)]
 	}
 	return old

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -64,10 +65,10 @@ func (t *TrialFolder) Stalls() (stalls []Stall, known bool, err error) {
 		return nil, false, t.located(StallsFile, err)
 	}
 	for _, column := range []string{generatorLateColumn, targetLateColumn} {
-		late := s.Column(column)
-		if late == nil {
+		if !slices.Contains(s.Columns, column) {
 			return nil, false, t.located(StallsFile, fmt.Errorf("there is no column %s", column))
 		}
+		late := s.Column(column)
 		for i, due := range s.Column(TimeColumn) {
 			if !math.IsNaN(late[i]) {
 				stalls = append(stalls, Stall{Due: inTime(due), Late: inTime(late[i]), Target: column == targetLateColumn})

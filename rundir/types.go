@@ -43,6 +43,9 @@ const (
 	CheckOK      = "ok"
 	CheckWarning = "warning" // worth a word
 	CheckSpoilt  = "spoilt"  // beyond the limit fixed beforehand
+	// CheckBroken says that the target did not do what was asked of it. The figures are
+	// right, and the run is not a success.
+	CheckBroken  = "broken"
 	CheckUnknown = "unknown" // it could not be made
 )
 
@@ -253,10 +256,13 @@ type Variant struct {
 	ServiceRead Quantiles `json:"service_read,omitzero"`
 	Ends        *Ends     `json:"ends,omitempty"`
 	Errors      Errors    `json:"errors"`
-	Counts      Counts    `json:"counts"`
-	Target      Target    `json:"target"`
-	Generator   Generator `json:"generator"`
-	Streams     *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	// Availability is the share of what was due that was answered well; of subscribers,
+	// at most the share of their time in which they were served.
+	Availability *float64  `json:"availability,omitempty"`
+	Counts       Counts    `json:"counts"`
+	Target       Target    `json:"target"`
+	Generator    Generator `json:"generator"`
+	Streams      *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
 	// Measures are what a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
 	// Intervals are those of figures above, by the metric's name in expressions,
@@ -332,11 +338,14 @@ func (e *Ends) Complete() {
 	}
 }
 
-// Errors are failed requests: those with a wire kind other than unfinished.
+// Errors are the requests that were due and not answered well: failed, timed out, dropped,
+// unfinished, carried into the window and missed ones included. What dyno itself could not
+// send is not among them.
 type Errors struct {
 	Total  int64            `json:"total"`
-	Ratio  *float64         `json:"ratio,omitempty"` // of the requests sent
-	ByKind map[string]int64 `json:"by_kind,omitempty"`
+	Due    int64            `json:"due"`
+	Ratio  *float64         `json:"ratio,omitempty"`   // of what was due
+	ByKind map[string]int64 `json:"by_kind,omitempty"` // of those that were sent
 }
 
 // Target is what the load cost the target.
@@ -557,6 +566,7 @@ type Examined struct {
 	Excluded   bool        `json:"excluded,omitempty"`        // its round was spoilt, and another measured in its place
 	Spoilt     bool        `json:"spoilt,omitempty"`          // the machine or the generator disturbed it beyond a limit fixed beforehand
 	Disturbed  *float64    `json:"disturbed_share,omitempty"` // of the window: stretches with a sign of disturbance, and what follows them
+	Lost       bool        `json:"lost,omitempty"`            // its target ended by itself, or answered nothing
 	Checks     []Check     `json:"checks"`
 	Dependence *Dependence `json:"dependence,omitempty"`
 }
@@ -567,9 +577,9 @@ type Check struct {
 	Kind     string   `json:"kind"`
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
-	Unit     string   `json:"unit,omitempty"` // s, ratio or count
-	About    string   `json:"about,omitempty"`
-	Outcome  string   `json:"outcome"` // see the Check constants
+	Unit     string   `json:"unit,omitempty"`  // s, ratio or count
+	Outcome  string   `json:"outcome"`         // see the Check constants
+	About    string   `json:"about,omitempty"` // whose doing it is when it is not ok: see the About constants
 	Detail   string   `json:"detail,omitempty"`
 }
 
@@ -634,6 +644,9 @@ type Flag struct {
 	// expressions, such as throughput or response. How far is in Run.Validity.
 	Biases []string `json:"biases,omitempty"`
 	Spoils bool     `json:"spoils"` // it is beyond a limit fixed beforehand, not only worth a word
+	// Breaks says that the target did not do what was asked of it. The figures are right, and
+	// the run is not a success.
+	Breaks bool `json:"breaks,omitempty"`
 }
 
 // A Validity says what may be said of one figure of a variant, or of the ratio of
@@ -656,36 +669,39 @@ type Validity struct {
 
 // A Trial is trial.json: one measured window of one variant.
 type Trial struct {
-	SchemaVersion int              `json:"schema_version"`
-	Number        int              `json:"number"` // from 1, in the order measured
-	Round         int              `json:"round"`  // from 1; 0 for a pilot
-	Variant       string           `json:"variant"`
-	Purpose       string           `json:"purpose,omitempty"`         // pilot or probe; an ordinary trial has none
-	Rate          *float64         `json:"rate_per_second,omitempty"` // of a probe
-	StartedAt     time.Time        `json:"started_at"`
-	WarmupSeconds float64          `json:"warmup_seconds"`
-	WindowSeconds float64          `json:"window_seconds"` // as measured
-	Complete      bool             `json:"complete"`
-	Error         string           `json:"error,omitempty"` // why the trial failed
-	Counts        Counts           `json:"counts"`
-	Conservation  Conservation     `json:"conservation"`
-	Throughput    *float64         `json:"throughput_per_second,omitempty"` // good responses in the window; with Streams, events delivered
-	Response      Quantiles        `json:"response"`
-	Service       Quantiles        `json:"service"`
-	SendLag       Quantiles        `json:"send_lag"`
-	Connect       Quantiles        `json:"connect"`
-	FirstByte     Quantiles        `json:"first_byte"`
-	GeneratorLag  Quantiles        `json:"generator_lag"`         // the part of the send lag that the generator itself caused
-	ReadDelay     Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
-	ServiceRead   Quantiles        `json:"service_read,omitzero"` // the service time until the read
-	Ends          *Ends            `json:"ends,omitempty"`        // nil of a program, and where nothing came
-	Failures      map[string]int64 `json:"failures,omitempty"`    // failed requests, by what was wrong
-	Connections   Connections      `json:"connections"`
-	Streams       *Streams         `json:"streams,omitempty"` // of subscribers; nil without
-	Target        Target           `json:"target"`
-	Generator     Generator        `json:"generator"`
-	Machine       Machine          `json:"machine"`
-	ObserverCPU   *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
+	SchemaVersion  int              `json:"schema_version"`
+	Number         int              `json:"number"` // from 1, in the order measured
+	Round          int              `json:"round"`  // from 1; 0 for a pilot
+	Variant        string           `json:"variant"`
+	Purpose        string           `json:"purpose,omitempty"`         // pilot or probe; an ordinary trial has none
+	Rate           *float64         `json:"rate_per_second,omitempty"` // of a probe
+	StartedAt      time.Time        `json:"started_at"`
+	WarmupSeconds  float64          `json:"warmup_seconds"`
+	WindowSeconds  float64          `json:"window_seconds"`                   // as measured
+	PlannedSeconds float64          `json:"planned_window_seconds,omitempty"` // of a trial with a Fault: the window that was to be
+	Complete       bool             `json:"complete"`
+	Error          string           `json:"error,omitempty"` // why the trial failed
+	Fault          string           `json:"fault,omitempty"` // whose doing that was, where the trial stands all the same: see FaultTarget
+	Counts         Counts           `json:"counts"`
+	Conservation   Conservation     `json:"conservation"`
+	Throughput     *float64         `json:"throughput_per_second,omitempty"` // good responses in the window; with Streams, events delivered
+	Response       Quantiles        `json:"response"`
+	Service        Quantiles        `json:"service"`
+	SendLag        Quantiles        `json:"send_lag"`
+	Connect        Quantiles        `json:"connect"`
+	FirstByte      Quantiles        `json:"first_byte"`
+	GeneratorLag   Quantiles        `json:"generator_lag"`         // the part of the send lag that the generator itself caused
+	ReadDelay      Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
+	ServiceRead    Quantiles        `json:"service_read,omitzero"` // the service time until the read
+	Ends           *Ends            `json:"ends,omitempty"`        // nil of a program, and where nothing came
+	Failures       map[string]int64 `json:"failures,omitempty"`    // failed requests, by what was wrong
+	Connections    Connections      `json:"connections"`
+	Silence        Silence          `json:"silence"`           // of requests
+	Streams        *Streams         `json:"streams,omitempty"` // of subscribers; nil without
+	Target         Target           `json:"target"`
+	Generator      Generator        `json:"generator"`
+	Machine        Machine          `json:"machine"`
+	ObserverCPU    *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
 	// Observed are the endpoints and commands that the plan names: by column, how much
 	// a counter grew in a second of the window, and the mean of a gauge.
 	Observed    map[string]float64 `json:"observed,omitempty"`
@@ -696,6 +712,15 @@ type Trial struct {
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
 }
+
+// FaultTarget, in Trial.Fault, is of a trial that is not complete because the target could
+// not be reached, or ended by itself. Such a trial stands: it says that the target did
+// nothing for the rest of it, and its throughput is over the window as it was planned.
+const FaultTarget = "target"
+
+// Stands tells whether a trial counts: it is complete, or it is the target's fault that it
+// is not.
+func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
 
 // Work is what was done in the window: events delivered where there are subscribers,
 // else good responses. What is per request in a trial is per unit of work.
@@ -720,18 +745,65 @@ type Profile struct {
 // Counts are of the requests that were due in the window, however late they
 // ended, but for CompletedInWindow: the good responses that ended in the window,
 // whenever they were due.
-// scheduled = sent + dropped; sent = ok + errors + timeouts + unfinished.
+// scheduled = sent + dropped; sent = ok + errors + generator + timeouts + unfinished.
 type Counts struct {
-	Scheduled         int64            `json:"scheduled"`
-	Sent              int64            `json:"sent"`
-	Dropped           int64            `json:"dropped"`
-	OK                int64            `json:"ok"`
-	Errors            int64            `json:"errors"` // timeouts not included
-	Timeouts          int64            `json:"timeouts"`
-	Unfinished        int64            `json:"unfinished"`
-	CompletedInWindow int64            `json:"completed_in_window"` // good responses
-	ByKind            map[string]int64 `json:"by_kind,omitempty"`   // failures, by the names of wire.Kind
-	ByStatus          map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code
+	Scheduled         int64   `json:"scheduled"`
+	Sent              int64   `json:"sent"`
+	Dropped           int64   `json:"dropped"`
+	OK                int64   `json:"ok"`
+	Errors            int64   `json:"errors"` // timeouts not included
+	Timeouts          int64   `json:"timeouts"`
+	Unfinished        int64   `json:"unfinished"`
+	Generator         int64   `json:"generator,omitempty"` // failed for want of descriptors, ports or memory of dyno's own; not among the errors
+	Unsent            int64   `json:"unsent,omitempty"`    // of the dropped: for the same want, no connection was opened for them
+	CompletedInWindow int64   `json:"completed_in_window"` // good responses
+	Carried           Carried `json:"carried,omitzero"`
+	// Missed are requests that would have been due, at the pace until then, in what was
+	// left of the window when the target's process ended.
+	Missed   int64            `json:"missed,omitempty"`
+	ByKind   map[string]int64 `json:"by_kind,omitempty"`   // failures, by the names of wire.Kind
+	ByStatus map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code
+}
+
+// Carried are the requests that were due before the window and unanswered when it began, and
+// what became of them. They are in none of the other counts.
+// scheduled = ok + errors + generator + timeouts + dropped + unfinished.
+type Carried struct {
+	Scheduled  int64 `json:"scheduled"`
+	OK         int64 `json:"ok"`
+	Errors     int64 `json:"errors"`
+	Timeouts   int64 `json:"timeouts"`
+	Dropped    int64 `json:"dropped"`
+	Unfinished int64 `json:"unfinished"`
+	Generator  int64 `json:"generator,omitempty"`
+	Unsent     int64 `json:"unsent,omitempty"`
+}
+
+// Due is how many requests the target owed an answer: those of the window, those carried
+// into it, and those it missed by ending. What dyno itself could not send is not among
+// them.
+func (c *Counts) Due() int64 {
+	return c.Scheduled - c.Generator - c.Unsent + c.Carried.Scheduled - c.Carried.Generator - c.Carried.Unsent + c.Missed
+}
+
+// Answered is how many of those were answered well.
+func (c *Counts) Answered() int64 { return c.OK + c.Carried.OK }
+
+// Unanswered counts those that failed, timed out, were dropped, unfinished or missed.
+func (c *Counts) Unanswered() int64 {
+	return c.Errors + c.Timeouts + c.Dropped - c.Unsent + c.Unfinished + c.Missed +
+		c.Carried.Errors + c.Carried.Timeouts + c.Carried.Dropped - c.Carried.Unsent + c.Carried.Unfinished
+}
+
+// A Silence is how long the target answered nothing while load was live: requests were due
+// and unanswered, or had failed since the last good response. Of subscribers, whatever
+// reached one of them is an answer. Times are from the beginning of the warm-up.
+type Silence struct {
+	Longest float64  `json:"longest_seconds"`                // in the window
+	From    float64  `json:"longest_from_seconds,omitempty"` // when that began
+	Last    *float64 `json:"last_answer_seconds,omitempty"`  // when the last answer came, the drain included
+	Ending  float64  `json:"ending_seconds"`                 // how long it lasted when the measurement ended, the drain included
+	Failing int64    `json:"failing"`                        // requests that had failed since the last answer
 }
 
 // Streams are what subscribers to events saw. Counts are from the beginning of the
@@ -742,12 +814,18 @@ type Streams struct {
 	Opened         int64     `json:"opened"`    // subscriptions that the target accepted, those of who came back included
 	Failed         int64     `json:"failed"`    // attempts that it did not
 	Reconnects     int64     `json:"reconnects"`
-	Ended          int64     `json:"ended"`           // subscriptions that the target ended
-	Broken         int64     `json:"broken"`          // subscriptions in which it broke the protocol's rules
-	Closed         int64     `json:"closed"`          // subscribers that it asked not to come back
-	Peak           int64     `json:"peak"`            // subscriptions open at once
-	Delivered      int64     `json:"delivered"`       // events that arrived in the window
-	DeliveredBytes int64     `json:"delivered_bytes"` // theirs
+	Ended          int64     `json:"ended"`               // subscriptions that the target ended
+	Broken         int64     `json:"broken"`              // subscriptions in which it broke the protocol's rules
+	Closed         int64     `json:"closed"`              // subscribers that it asked not to come back
+	Peak           int64     `json:"peak"`                // subscriptions open at once
+	Generator      int64     `json:"generator,omitempty"` // of the failed: for want of descriptors, ports or memory of dyno's own
+	Served         int64     `json:"served"`              // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
+	Silent         int64     `json:"silent"`              // subscribers with a stream whom nothing reached in the window
+	Away           int64     `json:"away"`                // subscribers without a stream when the window ended, whose last attempt at one had failed
+	Subscribed     float64   `json:"subscribed_seconds"`  // how long subscribers had a stream in the window, summed
+	Silence        Silence   `json:"silence"`             // of all subscribers together
+	Delivered      int64     `json:"delivered"`           // events that arrived in the window
+	DeliveredBytes int64     `json:"delivered_bytes"`     // theirs
 	AllDelivered   int64     `json:"all_delivered"`
 	Lost           int64     `json:"lost"`        // were published and never arrived, and nobody said so
 	Announced      int64     `json:"announced"`   // never arrived, and the target said so
@@ -768,6 +846,7 @@ type Streams struct {
 
 // SlowStreams are what became of subscribers that read slowly.
 type SlowStreams struct {
+	Requested int64 `json:"requested"`
 	Opened    int64 `json:"opened"`
 	Ended     int64 `json:"ended"`     // subscriptions that the target ended
 	Delivered int64 `json:"delivered"` // events that were read
@@ -787,8 +866,11 @@ type Connections struct {
 	Requested      int64 `json:"requested"`
 	Opened         int64 `json:"opened"`
 	Failed         int64 `json:"failed"`
-	PeerClosed     int64 `json:"peer_closed"`     // closed by the peer while idle
-	Unsolicited    int64 `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for
-	ReusedRequests int64 `json:"reused_requests"` // sent on a connection that had carried one before
-	Peak           int64 `json:"peak"`            // open at once
+	Generator      int64 `json:"generator,omitempty"` // of the failed: for want of descriptors, ports or memory of dyno's own
+	Served         int64 `json:"served"`              // places for a connection on which a request of the window, or carried into it, was answered well
+	Unanswered     int64 `json:"unanswered"`          // places on which there were such requests, and none was answered at all
+	PeerClosed     int64 `json:"peer_closed"`         // closed by the peer while idle
+	Unsolicited    int64 `json:"unsolicited"`         // closed by dyno because of bytes that nobody asked for
+	ReusedRequests int64 `json:"reused_requests"`     // sent on a connection that had carried one before
+	Peak           int64 `json:"peak"`                // open at once
 }

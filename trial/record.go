@@ -40,6 +40,9 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 		ReusedRequests: signed(r.Connections.Reused),
 		Peak:           int64(r.Connections.Peak),
 	}
+	t.Connections.Generator = signed(r.Connections.Generator)
+	t.Connections.Served, t.Connections.Unanswered = int64(r.Connections.Served), int64(r.Connections.Unanswered)
+	t.Silence = silence(&r.Silence)
 	t.Failures = failures(r)
 	if r.Streams.Requested > 0 {
 		recordStreams(t, r)
@@ -53,13 +56,25 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 
 func counts(r *engine.Result) rundir.Counts {
 	c := rundir.Counts{
-		Scheduled:         signed(r.Counts.Scheduled),
-		Sent:              signed(r.Counts.Sent),
-		Dropped:           signed(r.Counts.Dropped),
-		OK:                signed(r.Counts.OK),
-		Errors:            signed(r.Counts.Errors),
-		Timeouts:          signed(r.Counts.Timeouts),
-		Unfinished:        signed(r.Counts.Unfinished),
+		Scheduled:  signed(r.Counts.Scheduled),
+		Sent:       signed(r.Counts.Sent),
+		Dropped:    signed(r.Counts.Dropped),
+		OK:         signed(r.Counts.OK),
+		Errors:     signed(r.Counts.Errors),
+		Timeouts:   signed(r.Counts.Timeouts),
+		Unfinished: signed(r.Counts.Unfinished),
+		Generator:  signed(r.Counts.Generator),
+		Unsent:     signed(r.Counts.Unsent),
+		Carried: rundir.Carried{
+			Scheduled:  signed(r.Carried.Scheduled),
+			OK:         signed(r.Carried.OK),
+			Errors:     signed(r.Carried.Errors),
+			Timeouts:   signed(r.Carried.Timeouts),
+			Dropped:    signed(r.Carried.Dropped),
+			Unfinished: signed(r.Carried.Unfinished),
+			Generator:  signed(r.Carried.Generator),
+			Unsent:     signed(r.Carried.Unsent),
+		},
 		CompletedInWindow: signed(r.Completed),
 		ByKind:            map[string]int64{},
 		ByStatus:          map[string]int64{},
@@ -91,9 +106,20 @@ func ends(r *engine.Result) *rundir.Ends {
 	return to
 }
 
-// conservation checks the window's requests, and all of them.
+func silence(s *engine.Silence) rundir.Silence {
+	r := rundir.Silence{
+		Longest: s.Longest.Seconds(), From: s.From.Seconds(), Ending: s.Ending.Seconds(), Failing: signed(s.Failing),
+	}
+	if s.Answered {
+		last := s.Last.Seconds()
+		r.Last = &last
+	}
+	return r
+}
+
+// conservation checks the window's requests, those carried into it, and all of them.
 func conservation(r *engine.Result) rundir.Conservation {
-	err := errors.Join(r.Counts.Conserved(), r.AllCounts.Conserved())
+	err := errors.Join(r.Counts.Conserved(), r.Carried.Conserved(), r.AllCounts.Conserved())
 	if err != nil {
 		return rundir.Conservation{Detail: err.Error()}
 	}
@@ -129,16 +155,25 @@ func generator(r *engine.Result, workers int, work int64) rundir.Generator {
 	return g
 }
 
-// writeLatency writes the log of all intervals, those of each tag in order.
+// writeLatency writes the log of all intervals, those of each tag in order. What the load is
+// counted by is there in each interval: one in which nothing ended is a value, and none
+// that is missing.
 func writeLatency(w io.Writer, r *engine.Result) error {
 	log, err := hist.NewLogWriter(w, r.Start)
 	if err != nil {
 		return err
 	}
+	counted, nothing := engine.Response, hist.New()
+	if r.AllCounts.Scheduled == 0 && r.Streams.Requested > 0 {
+		counted = engine.EventGap
+	}
 	for _, i := range r.Intervals {
 		for tag, h := range i.Latency {
 			if h == nil {
-				continue
+				if engine.Tag(tag) != counted {
+					continue
+				}
+				h = nothing
 			}
 			err := log.Write(hist.Interval{Tag: engine.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
 			if err != nil {

@@ -107,6 +107,12 @@ func recordStreams(t *rundir.Trial, r *engine.Result) {
 		Broken:         signed(s.Broken),
 		Closed:         signed(s.Closed),
 		Peak:           int64(s.Peak),
+		Generator:      signed(s.Generator),
+		Served:         int64(s.Served),
+		Silent:         int64(s.Silent),
+		Away:           int64(s.Away),
+		Subscribed:     s.Subscribed.Seconds(),
+		Silence:        silence(&s.Silence),
 		Delivered:      signed(s.Delivered),
 		DeliveredBytes: signed(s.DeliveredBytes),
 		AllDelivered:   signed(s.AllDelivered),
@@ -130,7 +136,7 @@ func recordStreams(t *rundir.Trial, r *engine.Result) {
 	}
 	if slow := s.Slow; slow != (engine.SlowStreams{}) {
 		t.Streams.Slow = &rundir.SlowStreams{
-			Opened: signed(slow.Opened), Ended: signed(slow.Ended), Delivered: signed(slow.Delivered),
+			Requested: int64(slow.Requested), Opened: signed(slow.Opened), Ended: signed(slow.Ended), Delivered: signed(slow.Delivered),
 			Gaps: signed(slow.Gaps), Announced: signed(slow.Announced), Missing: signed(slow.Missing),
 		}
 	}

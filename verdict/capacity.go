@@ -56,6 +56,12 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 	case s.Counts.Dropped > 0:
 		return FlagDrops, false
 	}
+	// Whatever else went on, a target that answered nothing was not up to the rate.
+	for _, f := range s.flags {
+		if f.Breaks {
+			return f.Kind, false
+		}
+	}
 	for _, f := range s.flags {
 		switch {
 		case !f.Spoils:
@@ -80,7 +86,9 @@ func broken(plan rundir.Plan, s *sample) (why string, spoilt bool) {
 	}
 	alone.whole[s.Variant] = one
 	alone.trust(alone.own(s.Variant))
-	_, broken, err := keeps(plan.Thresholds, s.Variant, alone, func(at place) bool { return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified })
+	_, broken, err := keeps(plan.Thresholds, s.Variant, alone, func(at place) bool {
+		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
+	})
 	if err == nil {
 		return broken, false
 	}
@@ -99,7 +107,7 @@ func (s *scene) search(samples []*sample) error {
 	probes := map[string]map[int][]*sample{}
 	for _, x := range samples {
 		// One that is not complete belongs to a search that was interrupted.
-		if x.Purpose != rundir.PurposeProbe || !x.Complete || x.Rate == nil {
+		if x.Purpose != rundir.PurposeProbe || !x.Stands() || x.Rate == nil {
 			continue
 		}
 		if probes[x.Variant] == nil {

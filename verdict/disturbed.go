@@ -55,7 +55,7 @@ type span struct {
 
 // disturb finds a trial's disturbed stretches.
 func disturb(s subject, flags []rundir.Flag) *disturbance {
-	d := &disturbance{known: s.stallsKnown, clean: times{}, signs: map[string]float64{}, lost: lost(s)}
+	d := &disturbance{known: s.stallsKnown, clean: times{}, signs: map[string]float64{}, lost: lostBy(s)}
 	for _, f := range flags {
 		if f.Spoils && disturbsWhole(f.Kind) && !slices.Contains(d.whole, f.Kind) {
 			d.whole = append(d.whole, f.Kind)
@@ -203,8 +203,8 @@ func (s *subject) shorten(stalls int) float64 {
 	return float64(stalls) * float64(max(s.plan.Connections, 1))
 }
 
-// lost is the time in which somebody who could have worked had no CPU.
-func lost(s subject) (l lostTime) {
+// lostBy is the time in which somebody who could have worked had no CPU.
+func lostBy(s subject) (l lostTime) {
 	g, t := s.trial.Generator, s.trial.Target
 	if g.RunQueueWaitShare != nil {
 		usual := 0.0

@@ -44,6 +44,7 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 	if !x.complete() {
 		return x.checks, x.flags, nil
 	}
+	x.dead()
 	if !x.streaming() {
 		x.lag()
 	}
@@ -68,10 +69,15 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 
 // add records a check, and raises a flag unless there is nothing to say.
 func (x *examination) add(c rundir.Check) {
-	c.About = kindsOfFlags[c.Kind].about
+	if c.About == "" {
+		c.About = kindsOfFlags[c.Kind].about
+	}
 	x.checks = append(x.checks, c)
-	if c.Outcome == rundir.CheckWarning || c.Outcome == rundir.CheckSpoilt {
+	switch c.Outcome {
+	case rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckBroken:
 		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Detail)
+		raised := &x.flags[len(x.flags)-1]
+		raised.About, raised.Breaks = c.About, c.Outcome == rundir.CheckBroken
 	}
 }
 
@@ -120,6 +126,9 @@ func (x *examination) complete() bool {
 			reason = "the trial did not end"
 		}
 		c.Outcome = rundir.CheckSpoilt
+		if x.trial.Fault == rundir.FaultTarget {
+			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
+		}
 		c.Detail, _, _ = strings.Cut(reason, "\n")
 	}
 	x.add(c)
@@ -180,14 +189,17 @@ func (x *examination) lagBody(generator string) {
 
 func (x *examination) drops() {
 	c := x.trial.Counts
-	x.compare(FlagDrops, asCount, float64(c.Dropped), 0, rundir.CheckWarning,
-		"%d of %d requests were dropped: none of the connections became free", c.Dropped, c.Scheduled)
+	dropped := c.Dropped - c.Unsent // those are the generator's own
+	x.compare(FlagDrops, asCount, float64(dropped), 0, rundir.CheckBroken,
+		"%d of %d requests were dropped: none of the connections became free", dropped, c.Scheduled)
 }
 
 // achieved judges whether the load was the one wanted: whether all that was due
 // was sent, and whether as much was due as the rate asks for, by more than chance.
 func (x *examination) achieved() {
-	sent, due := float64(x.trial.Counts.Sent), float64(x.trial.Counts.Scheduled)
+	// What was dropped because the target left no connection free was offered to it.
+	c := x.trial.Counts
+	sent, due := float64(c.Sent+c.Dropped-c.Unsent), float64(c.Scheduled)
 	rate, window := x.rate(), x.trial.WindowSeconds
 	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
 		x.compare(FlagAchievedRate, asRatio, off, RateTolerance, rundir.CheckSpoilt,
@@ -225,7 +237,11 @@ func (x *examination) unfinished() {
 func (x *examination) subscribers() {
 	s := x.trial.Streams
 	missing := s.Requested - s.Peak - s.Closed
-	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, rundir.CheckSpoilt,
+	outcome := rundir.CheckBroken
+	if s.Generator > 0 {
+		outcome = rundir.CheckWarning // what dyno lacked is judged by itself
+	}
+	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, outcome,
 		"at most %d of %d subscribers had a stream at once", s.Peak, s.Requested)
 }
 

@@ -98,7 +98,7 @@ type measured struct {
 }
 
 func TestChecks(t *testing.T) {
-	const ok, warning, invalid, unknown = rundir.CheckOK, rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckUnknown
+	const ok, warning, invalid, unknown, broken = rundir.CheckOK, rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckUnknown, rundir.CheckBroken
 	nan := math.NaN()
 	open, closed := soundOpen, soundClosed
 	for _, c := range []struct {
@@ -153,8 +153,8 @@ func TestChecks(t *testing.T) {
 			}
 		}, "generator_lag", FlagGeneratorLagTail, measured{unknown, nan, nan}},
 
-		{"drops", open, func(s *subject) { s.trial.Counts.Sent, s.trial.Counts.Dropped = 9950, 50 }, "drops", FlagDrops, measured{warning, 50, 0}},
-		{"many drops", open, func(s *subject) { s.trial.Counts.Sent, s.trial.Counts.Dropped = 9890, 110 }, "drops achieved_rate!", FlagAchievedRate, measured{invalid, 0.011, 0.01}},
+		{"drops", open, func(s *subject) { s.trial.Counts.Sent, s.trial.Counts.Dropped = 9950, 50 }, "drops", FlagDrops, measured{broken, 50, 0}},
+		{"many drops", open, func(s *subject) { s.trial.Counts.Sent, s.trial.Counts.Dropped = 9890, 110 }, "drops", FlagAchievedRate, measured{ok, 0, 0.03}},
 		{"unsent at the limit", open, func(s *subject) { s.trial.Counts.Sent = 9900 }, "", FlagAchievedRate, measured{ok, 0.01, 0.03}},
 		{"too slow, but within chance", open, func(s *subject) { s.trial.Counts.Scheduled, s.trial.Counts.Sent = 9710, 9710 }, "", FlagAchievedRate, measured{ok, 0.029, 0.03}},
 		{"too slow", open, func(s *subject) { s.trial.Counts.Scheduled, s.trial.Counts.Sent = 9690, 9690 }, "achieved_rate!", FlagAchievedRate, measured{invalid, 0.031, 0.03}},
@@ -291,7 +291,8 @@ func TestOrderOfChecks(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	const machine = " steal foreign_cpu late_wakeups memory_pressure io_pressure not_steady dependent"
-	const inOpen = "conservation incomplete generator_lag connection_limit generator_lag_tail drops achieved_rate unfinished generator_cpu run_queue_wait" + machine
+	const dead = "conservation incomplete generator_resources no_answers stalled connections "
+	const inOpen = dead + "generator_lag connection_limit generator_lag_tail drops achieved_rate unfinished generator_cpu run_queue_wait" + machine
 	empty := soundOpen()
 	empty.log, empty.trial.Generator, empty.trial.Machine, empty.trial.Target = nil, rundir.Generator{}, rundir.Machine{}, rundir.Target{}
 	probe := soundOpen()
@@ -308,7 +309,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"open", soundOpen(), inOpen},
 		{"nothing known", empty, inOpen},
 		{"probe", probe, inOpen},
-		{"closed", soundClosed(), "conservation incomplete generator_lag_tail unfinished run_queue_wait generator_limit" + machine},
+		{"closed", soundClosed(), dead + "generator_lag_tail unfinished run_queue_wait generator_limit" + machine},
 		{"incomplete", incomplete, "conservation incomplete"},
 		{"program", program, "incomplete"},
 	} {

@@ -11,29 +11,34 @@ import (
 // The kinds of flags that Judge raises. Those of a trial, up to FlagDependent, are
 // also the kinds of its checks, in the order in which they are made; but
 // FlagLagNotChecked is what a check of FlagGeneratorLag raises that cannot be
-// made.
+// made. One that breaks says that the target did not do what was asked; its figures are
+// right.
 const (
-	FlagConservation     = "conservation"
-	FlagIncomplete       = "incomplete"
-	FlagGeneratorLag     = "generator_lag"      // open loops
-	FlagLagNotChecked    = "lag_not_checked"    // open loops
-	FlagConnectionLimit  = "connection_limit"   // open loops: connections were the limit
-	FlagGeneratorLagTail = "generator_lag_tail" // loops that send
-	FlagDrops            = "drops"              // open loops
-	FlagAchievedRate     = "achieved_rate"      // open loops
-	FlagUnfinished       = "unfinished"
-	FlagSubscribers      = "subscribers"     // of events
-	FlagGeneratorCPU     = "generator_cpu"   // open loops
-	FlagRunQueue         = "run_queue_wait"  // spoils a closed loop beyond StarvedGenerator
-	FlagGeneratorLimit   = "generator_limit" // closed loops
-	FlagSteal            = "steal"           // up to StealBad a warning
-	FlagForeignCPU       = "foreign_cpu"     // up to ForeignBad a warning
-	FlagLateWakeups      = "late_wakeups"    // a warning
-	FlagMemoryPressure   = "memory_pressure" // up to StallBad a warning
-	FlagIOPressure       = "io_pressure"     // up to StallBad a warning
-	FlagDisturbed        = "disturbed"       // beyond DisturbedBad of the window
-	FlagNotSteady        = "not_steady"
-	FlagDependent        = "dependent"
+	FlagConservation       = "conservation"
+	FlagIncomplete         = "incomplete"
+	FlagGeneratorResources = "generator_resources"
+	FlagNoAnswers          = "no_answers"         // it breaks
+	FlagStalled            = "stalled"            // it breaks
+	FlagConnections        = "connections"        // it breaks
+	FlagGeneratorLag       = "generator_lag"      // open loops
+	FlagLagNotChecked      = "lag_not_checked"    // open loops
+	FlagConnectionLimit    = "connection_limit"   // open loops: connections were the limit
+	FlagGeneratorLagTail   = "generator_lag_tail" // loops that send
+	FlagDrops              = "drops"              // open loops; it breaks
+	FlagAchievedRate       = "achieved_rate"      // open loops
+	FlagUnfinished         = "unfinished"
+	FlagSubscribers        = "subscribers"     // of events; it breaks, unless dyno lacked descriptors
+	FlagGeneratorCPU       = "generator_cpu"   // open loops
+	FlagRunQueue           = "run_queue_wait"  // spoils a closed loop beyond StarvedGenerator
+	FlagGeneratorLimit     = "generator_limit" // closed loops
+	FlagSteal              = "steal"           // up to StealBad a warning
+	FlagForeignCPU         = "foreign_cpu"     // up to ForeignBad a warning
+	FlagLateWakeups        = "late_wakeups"    // a warning
+	FlagMemoryPressure     = "memory_pressure" // up to StallBad a warning
+	FlagIOPressure         = "io_pressure"     // up to StallBad a warning
+	FlagDisturbed          = "disturbed"       // beyond DisturbedBad of the window
+	FlagNotSteady          = "not_steady"
+	FlagDependent          = "dependent"
 
 	FlagNoTrials       = "no_complete_trial" // of the run, about a variant
 	FlagPlateau        = "plateau"           // of the run, about a sweep
@@ -57,31 +62,35 @@ type kindOfFlag struct {
 
 // kindsOfFlags has all kinds that Judge raises.
 var kindsOfFlags = map[string]kindOfFlag{
-	FlagConservation:     {rundir.AboutGenerator, []string{biasAll}},
-	FlagIncomplete:       {rundir.AboutTarget, nil},
-	FlagGeneratorLag:     {rundir.AboutGenerator, []string{tagResponse}},
-	FlagLagNotChecked:    {rundir.AboutPlan, []string{tagResponse}},
-	FlagConnectionLimit:  {rundir.AboutTarget, nil},
-	FlagGeneratorLagTail: {rundir.AboutGenerator, []string{tagResponse}},
-	FlagDrops:            {rundir.AboutTarget, nil},
-	FlagAchievedRate:     {rundir.AboutGenerator, []string{biasThroughput}},
-	FlagUnfinished:       {rundir.AboutTarget, []string{biasLatency}},
-	FlagSubscribers:      {rundir.AboutTarget, []string{biasThroughput, biasCPU, biasLatency}},
-	FlagGeneratorCPU:     {rundir.AboutGenerator, []string{biasThroughput}},
-	FlagRunQueue:         {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
-	FlagGeneratorLimit:   {rundir.AboutGenerator, []string{biasThroughput, biasLatency}},
-	FlagSteal:            {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
-	FlagForeignCPU:       {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
-	FlagLateWakeups:      {rundir.AboutMachine, []string{biasLatency}},
-	FlagMemoryPressure:   {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
-	FlagIOPressure:       {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
-	FlagDisturbed:        {rundir.AboutMachine, []string{biasLatency}},
-	FlagNotSteady:        {rundir.AboutPlan, nil},
-	FlagDependent:        {rundir.AboutPlan, nil},
-	FlagNoTrials:         {rundir.AboutTarget, []string{biasAll}},
-	FlagPlateau:          {rundir.AboutGenerator, []string{biasThroughput}},
-	FlagControlDiffers:   {rundir.AboutPlan, nil},
-	FlagPilotNotSteady:   {rundir.AboutPlan, nil},
+	FlagConservation:       {rundir.AboutGenerator, []string{biasAll}},
+	FlagIncomplete:         {rundir.AboutPlan, nil},
+	FlagGeneratorResources: {rundir.AboutGenerator, []string{biasAll}},
+	FlagNoAnswers:          {rundir.AboutTarget, nil},
+	FlagStalled:            {rundir.AboutTarget, nil},
+	FlagConnections:        {rundir.AboutTarget, nil},
+	FlagGeneratorLag:       {rundir.AboutGenerator, []string{tagResponse}},
+	FlagLagNotChecked:      {rundir.AboutPlan, []string{tagResponse}},
+	FlagConnectionLimit:    {rundir.AboutTarget, nil},
+	FlagGeneratorLagTail:   {rundir.AboutGenerator, []string{tagResponse}},
+	FlagDrops:              {rundir.AboutTarget, nil},
+	FlagAchievedRate:       {rundir.AboutGenerator, []string{biasThroughput}},
+	FlagUnfinished:         {rundir.AboutTarget, []string{biasLatency}},
+	FlagSubscribers:        {rundir.AboutTarget, nil},
+	FlagGeneratorCPU:       {rundir.AboutGenerator, []string{biasThroughput}},
+	FlagRunQueue:           {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
+	FlagGeneratorLimit:     {rundir.AboutGenerator, []string{biasThroughput, biasLatency}},
+	FlagSteal:              {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
+	FlagForeignCPU:         {rundir.AboutMachine, []string{biasThroughput, biasLatency, biasCPU}},
+	FlagLateWakeups:        {rundir.AboutMachine, []string{biasLatency}},
+	FlagMemoryPressure:     {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
+	FlagIOPressure:         {rundir.AboutMachine, []string{biasThroughput, biasLatency}},
+	FlagDisturbed:          {rundir.AboutMachine, []string{biasLatency}},
+	FlagNotSteady:          {rundir.AboutPlan, nil},
+	FlagDependent:          {rundir.AboutPlan, nil},
+	FlagNoTrials:           {rundir.AboutTarget, []string{biasAll}},
+	FlagPlateau:            {rundir.AboutGenerator, []string{biasThroughput}},
+	FlagControlDiffers:     {rundir.AboutPlan, nil},
+	FlagPilotNotSteady:     {rundir.AboutPlan, nil},
 }
 
 // ours tells whether a flag is of a kind that Judge raises.
@@ -103,7 +112,7 @@ func limitsGenerator(kind string) bool {
 // disturbsWhole tells whether a flag that spoils leaves no stretch of the trial clean. Those
 // that have stretches of their own do not.
 func disturbsWhole(kind string) bool {
-	return slices.Contains([]string{FlagRunQueue, FlagGeneratorLimit, FlagForeignCPU, FlagSubscribers}, kind)
+	return slices.Contains([]string{FlagRunQueue, FlagGeneratorLimit, FlagForeignCPU}, kind)
 }
 
 // The limits on the generator.

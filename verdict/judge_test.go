@@ -294,7 +294,7 @@ func TestShares(t *testing.T) {
 	if math.Abs(*e.Estimate-want.Estimate) > 1e-12 || math.Abs(*e.Low-want.Interval.Low) > 1e-12 || math.Abs(*e.High-want.Interval.High) > 1e-12 {
 		t.Errorf("%v, %v to %v; want %+v", *e.Estimate, *e.Low, *e.High, want)
 	}
-	if diff := cmp.Diff(map[string]int64{"reset": 24}, run.Variants[0].Errors.ByKind); diff != "" || run.Variants[0].Errors.Total != 24 {
+	if diff := cmp.Diff(map[string]int64{"reset": 24, "unfinished": 8}, run.Variants[0].Errors.ByKind); diff != "" || run.Variants[0].Errors.Total != 24 {
 		t.Errorf("errors: %s", diff)
 	}
 }

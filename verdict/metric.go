@@ -19,11 +19,12 @@ type figures struct {
 	times       times              // nil where only trial.json was read
 	disturbed   *disturbance       // of one trial; nil where only trial.json was read
 	flags       []rundir.Flag      // of one trial
+	lost        bool               // of one trial: its target ended, or answered nothing
 }
 
 // connections are typical of a trial.
 type connections struct {
-	requested, opened, failed, peak *float64
+	requested, opened, failed, peak, served, unanswered *float64
 }
 
 // A metric is a figure that expressions name. get returns nil for a figure that
@@ -193,7 +194,8 @@ func metrics() []metric {
 	}
 	return append(all,
 		metric{name: "errors.ratio", dim: plain, get: func(f *figures) *float64 { return f.Errors.Ratio },
-			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Counts.Sent) }},
+			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }},
+		metric{name: "availability", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Availability }},
 		metric{name: "errors.total", dim: plain, fact: true, get: func(f *figures) *float64 {
 			if f.Trials == 0 {
 				return nil
@@ -223,6 +225,8 @@ func metrics() []metric {
 		plainly("connections.opened", func(f *figures) *float64 { return f.connections.opened }),
 		plainly("connections.failed", func(f *figures) *float64 { return f.connections.failed }),
 		plainly("connections.peak", func(f *figures) *float64 { return f.connections.peak }),
+		plainly("connections.served", func(f *figures) *float64 { return f.connections.served }),
+		plainly("connections.unanswered", func(f *figures) *float64 { return f.connections.unanswered }),
 	)
 }
 

@@ -197,7 +197,7 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, string, er
 	var samples []*sample
 	for i := range trials {
 		s := &sample{Trial: &trials[i]}
-		if s.Complete {
+		if s.Stands() {
 			s.figures = ofTrial(s.Trial, nil)
 		}
 		samples = append(samples, s)

@@ -2,7 +2,9 @@ package verdict
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"dyno/capacity"
@@ -36,7 +38,7 @@ type sample struct {
 
 // counts tells whether the sample is one of its variant's figures, unless its
 // round is excluded.
-func (s *sample) counts() bool { return s.Purpose == "" && s.Complete && !s.replaced }
+func (s *sample) counts() bool { return s.Purpose == "" && s.Stands() && !s.replaced }
 
 // spoilt tells whether the machine or the generator disturbed the trial beyond a limit
 // fixed beforehand. It goes by nothing that the target decides.
@@ -56,7 +58,7 @@ func (s *sample) examined() rundir.Examined {
 	}
 	return rundir.Examined{
 		Number: s.Number, Round: s.Round, Variant: s.Variant, Purpose: s.Purpose, Rate: s.Rate, Good: good,
-		Replaced: s.replaced, Excluded: s.excluded, Spoilt: s.spoilt(), Disturbed: s.disturbedShare(), Checks: checks, Dependence: s.dependence,
+		Replaced: s.replaced, Lost: lost(s.Trial), Excluded: s.excluded, Spoilt: s.spoilt(), Disturbed: s.disturbedShare(), Checks: checks, Dependence: s.dependence,
 	}
 }
 
@@ -83,10 +85,11 @@ func take(plan rundir.Plan, from source) (*sample, error) {
 		return nil, fmt.Errorf("variant %q is not in the plan", t.Variant)
 	}
 	x := subject{trial: t, plan: plan.Variants[at]}
-	if t.Complete {
+	if t.Stands() {
 		var err error
 		if !isProgram(x.plan) {
-			if x.log, err = from.log(); err != nil {
+			x.log, err = from.log()
+			if err != nil && (t.Complete || !errors.Is(err, fs.ErrNotExist)) { // with nothing reached there is none
 				return nil, fmt.Errorf("latency log: %w", err)
 			}
 		}
@@ -106,7 +109,7 @@ func take(plan rundir.Plan, from source) (*sample, error) {
 			s.flags = append(s.flags, f)
 		}
 	}
-	if t.Complete {
+	if t.Stands() {
 		s.disturbed = disturb(x, s.flags)
 		s.judgeDisturbed(x.plan)
 		x.times.pack()
@@ -134,12 +137,12 @@ func markReplaced(samples []*sample) {
 	of := func(s *sample) place { return place{s.Purpose, s.Variant, s.Round} }
 	last := map[place]int{}
 	for _, s := range samples {
-		if s.Complete {
+		if s.Stands() {
 			last[of(s)] = s.Number
 		}
 	}
 	for _, s := range samples {
-		stands := s.Complete && s.Purpose == rundir.PurposeProbe
+		stands := s.Stands() && s.Purpose == rundir.PurposeProbe
 		s.replaced = !stands && s.Number < last[of(s)]
 	}
 }

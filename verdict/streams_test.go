@@ -77,7 +77,7 @@ func TestSubscribersAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		peak, closed int64
 		outcome      string
-	}{{100, 0, rundir.CheckOK}, {99, 0, rundir.CheckSpoilt}, {99, 1, rundir.CheckOK}} {
+	}{{100, 0, rundir.CheckOK}, {99, 0, rundir.CheckBroken}, {99, 1, rundir.CheckOK}} {
 		b := streamBench()
 		b.trials[0].Streams.Peak, b.trials[0].Streams.Closed = c.peak, c.closed
 		run := b.judge(t)

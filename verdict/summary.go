@@ -114,11 +114,15 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 		Interval: rundir.NoInterval,
 	}
 	f.Errors = failures(f.Counts)
+	f.Availability = known(trials, availability)
+	f.lost = len(trials) == 1 && lost(trials[0])
 	f.connections = connections{
-		requested: count(trials, func(t *rundir.Trial) int64 { return t.Connections.Requested }),
-		opened:    count(trials, func(t *rundir.Trial) int64 { return t.Connections.Opened }),
-		failed:    count(trials, func(t *rundir.Trial) int64 { return t.Connections.Failed }),
-		peak:      count(trials, func(t *rundir.Trial) int64 { return t.Connections.Peak }),
+		requested:  count(trials, func(t *rundir.Trial) int64 { return t.Connections.Requested }),
+		opened:     count(trials, func(t *rundir.Trial) int64 { return t.Connections.Opened }),
+		failed:     count(trials, func(t *rundir.Trial) int64 { return t.Connections.Failed }),
+		peak:       count(trials, func(t *rundir.Trial) int64 { return t.Connections.Peak }),
+		served:     count(trials, func(t *rundir.Trial) int64 { return t.Connections.Served }),
+		unanswered: count(trials, func(t *rundir.Trial) int64 { return t.Connections.Unanswered }),
 	}
 	f.measures = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Measures })
 	f.observed = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Observed })
@@ -159,6 +163,17 @@ func counts(trials []*rundir.Trial) rundir.Counts {
 		sum.Errors += c.Errors
 		sum.Timeouts += c.Timeouts
 		sum.Unfinished += c.Unfinished
+		sum.Generator += c.Generator
+		sum.Unsent += c.Unsent
+		sum.Missed += c.Missed
+		sum.Carried.Scheduled += c.Carried.Scheduled
+		sum.Carried.OK += c.Carried.OK
+		sum.Carried.Errors += c.Carried.Errors
+		sum.Carried.Timeouts += c.Carried.Timeouts
+		sum.Carried.Dropped += c.Carried.Dropped
+		sum.Carried.Unfinished += c.Carried.Unfinished
+		sum.Carried.Generator += c.Carried.Generator
+		sum.Carried.Unsent += c.Carried.Unsent
 		sum.CompletedInWindow += c.CompletedInWindow
 		sum.ByKind = addCounts(sum.ByKind, c.ByKind)
 		sum.ByStatus = addCounts(sum.ByStatus, c.ByStatus)
@@ -228,10 +243,16 @@ func streams(trials []*rundir.Trial, t times) *rundir.Streams {
 		sum.Uncertain += s.Uncertain
 		sum.Pending += s.Pending
 		sum.Broken += s.Broken
+		sum.Generator += s.Generator
+		sum.Served += s.Served
+		sum.Silent += s.Silent
+		sum.Away += s.Away
+		sum.Subscribed += s.Subscribed
 		if s.Slow != nil {
 			if sum.Slow == nil {
 				sum.Slow = &rundir.SlowStreams{}
 			}
+			sum.Slow.Requested = max(sum.Slow.Requested, s.Slow.Requested)
 			sum.Slow.Opened += s.Slow.Opened
 			sum.Slow.Ended += s.Slow.Ended
 			sum.Slow.Delivered += s.Slow.Delivered
@@ -253,16 +274,16 @@ func addCounts(to, from map[string]int64) map[string]int64 {
 	return to
 }
 
-// failures are the requests that failed. Unfinished ones did not: their outcome
-// is not known.
+// failures are the requests that were due and not answered well. What dyno could not send
+// for want of its own is not among them.
 func failures(c rundir.Counts) rundir.Errors {
-	e := rundir.Errors{Total: c.Errors + c.Timeouts}
-	if c.Sent > 0 {
-		ratio := float64(e.Total) / float64(c.Sent)
+	e := rundir.Errors{Total: c.Unanswered(), Due: c.Due()}
+	if e.Due > 0 {
+		ratio := float64(e.Total) / float64(e.Due)
 		e.Ratio = &ratio
 	}
 	for kind, n := range c.ByKind {
-		if kind != wire.Unfinished.String() && n > 0 {
+		if kind != wire.Generator.String() && n > 0 {
 			e.ByKind = addCounts(e.ByKind, map[string]int64{kind: n})
 		}
 	}

@@ -124,10 +124,10 @@ func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Val
 func widened(e rundir.Estimate, b bounds) (low, high float64) {
 	low, high = b.low, b.high
 	if w := ends(e); e.Interval != rundir.NoInterval && *e.Estimate != 0 {
-		if !math.IsInf(w.Low, 0) {
+		if !math.IsInf(low, 0) && !math.IsInf(w.Low, 0) {
 			low = min(low, low*w.Low / *e.Estimate)
 		}
-		if !math.IsInf(w.High, 0) {
+		if !math.IsInf(high, 0) && !math.IsInf(w.High, 0) {
 			high = max(high, high*w.High / *e.Estimate)
 		}
 	}
@@ -138,8 +138,8 @@ func widened(e rundir.Estimate, b bounds) (low, high float64) {
 func (s *scene) bounds(variant string, m metric) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
-	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
-		return bounds{math.Inf(-1), math.Inf(1), "the counts do not add up", kinds}
+	if kinds, why := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bounds{math.Inf(-1), math.Inf(1), why, kinds}
 	}
 	switch tag := latencyTag(m); {
 	case tag != "":
@@ -152,17 +152,17 @@ func (s *scene) bounds(variant string, m metric) bounds {
 	return exact(estimate)
 }
 
-// spoiling lists the kinds of flags beyond their limits that bias a figure of all or of
-// one trial.
-func spoiling(trials []*figures, bias string) (kinds []string) {
+// spoiling lists the kinds of flags beyond their limits that bias a figure of one of the
+// trials, and says what the first of them found.
+func spoiling(trials []*figures, bias string) (kinds []string, why string) {
 	for _, t := range trials {
 		for _, f := range t.flags {
 			if f.Spoils && slices.Contains(f.Biases, bias) && !slices.Contains(kinds, f.Kind) {
-				kinds = append(kinds, f.Kind)
+				kinds, why = append(kinds, f.Kind), cmp.Or(why, f.Detail)
 			}
 		}
 	}
-	return kinds
+	return kinds, why
 }
 
 // latencyBounds bounds a latency. What disturbs makes responses late, so that the
@@ -240,7 +240,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 // of the generator's. In an open loop the rate is given.
 func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
-	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
+	if kinds, _ := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
 		return bounds{estimate, math.Inf(1), "the generator was the limit, not the target: the target does at least this", kinds}
 	}
 	if slices.Contains(s.spent, variant) {
@@ -296,7 +296,7 @@ func known0(v *float64) float64 {
 // account only approximately. What else ran beside it shares its caches.
 func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
-	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
+	if kinds, _ := spoiling(trials, biasCPU); len(kinds) > 0 {
 		return bounds{math.Inf(-1), estimate, "other programs shared the target's CPUs and caches", kinds}
 	}
 	stolen, busy := 0.0, 0.0
@@ -323,11 +323,12 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 		return v
 	}
 	trials := slices.Concat(s.inOrder(p.variant), s.inOrder(p.base))
-	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
-		return bad("the counts do not add up", kinds...)
+	if kinds, why := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bad(why, kinds...)
 	}
 	if m.name == throughputMetric {
-		kinds := slices.DeleteFunc(spoiling(trials, biasThroughput), func(k string) bool { return !limitsGenerator(k) })
+		kinds, _ := spoiling(trials, biasThroughput)
+		kinds = slices.DeleteFunc(kinds, func(k string) bool { return !limitsGenerator(k) })
 		if slices.Contains(s.spent, p.variant) || slices.Contains(s.spent, p.base) {
 			kinds = append(kinds, FlagPlateau)
 		}

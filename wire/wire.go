@@ -49,6 +49,7 @@ type Kind uint8
 // The kinds, in the order in which a request meets them.
 const (
 	None       Kind = iota
+	Generator       // whoever sends lacked a descriptor, a port or memory: not the peer's doing
 	Connect         // the connection could not be opened
 	TLS             // the handshake failed
 	Timeout         // no complete response in time
@@ -61,7 +62,7 @@ const (
 )
 
 var kindNames = [Kinds]string{
-	"none", "connect", "tls", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
+	"none", "generator", "connect", "tls", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
 }
 
 // String returns the kind's name as it stands in run.json.

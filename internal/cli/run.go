@@ -310,27 +310,25 @@ func (a *app) print(folder *rundir.Folder, json string, file *os.File) error {
 // judged turns a verdict into the command's error. What is shown about the target comes
 // before what could not be shown.
 func judged(run *rundir.Run, regression bool) error {
+	// What the target did not do is said first: noise neither makes nor excuses it.
+	if err := unanswered(run, regression); err != nil {
+		return err
+	}
 	if regression {
-		var worse []string
-		for _, c := range verdict.Regressions(run) {
-			worse = append(worse, fmt.Sprintf("%s of %s is %.3g times that of %s", c.Metric, c.Variant, *c.Ratio.Estimate, c.Base))
-		}
-		if err := regressed(worse); err != nil {
+		if err := regressed(worse(run)); err != nil {
 			return err
 		}
 	}
-	var broken, open []string
+	broken := brokenThresholds(run)
+	var open []string
 	for _, t := range run.Thresholds {
-		switch t.Outcome {
-		case rundir.Broken:
-			broken = append(broken, t.Text)
-		case rundir.Undecided:
+		if t.Outcome == rundir.Undecided {
 			open = append(open, t.Text)
 		}
 	}
 	switch {
 	case len(broken) > 0:
-		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(slices.Compact(broken), "; ")), ""}
+		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), ""}
 	case !run.Valid:
 		return &failure{exitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason), "the report says what would help"}
 	case len(open) > 0:

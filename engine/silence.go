@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Silence is how long the target said nothing while load was live: requests were due and
+// unanswered, or had failed since the last good response. It is of all workers together. With
+// subscribers, whatever reached one of them counts as a response, and subscribers
+// that have a stream as live load.
+type Silence struct {
+	// Longest is the longest stretch of it that lies within the window, and From when that
+	// began, on the time line. Shorter ones than Resolution are not told from none.
+	Longest    time.Duration
+	From       time.Duration
+	Resolution time.Duration
+
+	// Last is when the last good response came, the drain included, on the time line. It means
+	// nothing unless Answered.
+	Last     time.Duration
+	Answered bool
+	// Ending is how long the target had been silent when the measurement ended, the
+	// drain included; 0 without live load. It may have begun before the window.
+	Ending time.Duration
+	// Failing counts the requests that had failed since each worker's last good response.
+	Failing uint64
+}
+
+// A hush is a stretch in which one worker had no good response. Within it load was live
+// from a time on.
+type hush struct{ from, live, to int64 }
+
+// What a worker remembers. When there is no room, the shorter stretches are forgotten, and
+// no such short one is noted again. At the beginning those count that last for the
+// window's leastHush-th part: without a floor, every response would be noted.
+const (
+	maxHushes = 512
+	leastHush = 2048
+)
+
+// hushes are a worker's stretches without a good response. Noting one allocates nothing.
+type hushes struct {
+	last    int64 // the last good response; never before the beginning of the load
+	live    int64 // since when load has been live behind it; never without
+	failing uint64
+	any     bool  // there was a good response
+	least   int64 // shorter stretches are not noted
+	noted   []hush
+}
+
+func newHushes(window time.Duration) hushes {
+	least := max(window/leastHush, time.Millisecond)
+	return hushes{live: never, least: int64(least), noted: make([]hush, 0, maxHushes)}
+}
+
+// begin sets the beginning of the load.
+func (h *hushes) begin(now int64) { h.last = now }
+
+// due notes that a request is due, where none else was unanswered.
+func (h *hushes) due(now int64) {
+	if h.live == never {
+		h.live = now
+	}
+}
+
+// answered notes a good response. It ends a stretch, which is noted as far as it lies
+// between two times; others says that requests are still unanswered.
+func (h *hushes) answered(now, from, to int64, others bool) {
+	if now-h.last >= h.least {
+		h.note(now, from, to)
+	}
+	h.last, h.any, h.failing = now, true, 0
+	h.live = never
+	if others {
+		h.live = now
+	}
+}
+
+// note notes the stretch from the last good response until now, as far as it lies between
+// two times.
+func (h *hushes) note(now, from, to int64) {
+	s := hush{from: max(h.last, from), live: max(h.live, from), to: min(now, to)}
+	if s.to-s.from < h.least || s.to <= s.from {
+		return
+	}
+	if len(h.noted) == cap(h.noted) {
+		h.forget()
+		if s.to-s.from < h.least {
+			return
+		}
+	}
+	h.noted = append(h.noted, s)
+}
+
+// forget makes room: the longer half of what was noted stays.
+func (h *hushes) forget() {
+	byTime := func(a, b hush) int { return cmp.Compare(a.from, b.from) }
+	slices.SortFunc(h.noted, func(a, b hush) int { return cmp.Compare(b.to-b.from, a.to-a.from) })
+	half := len(h.noted) / 2
+	h.least = h.noted[half].to - h.noted[half].from + 1
+	for half > 0 && h.noted[half-1].to-h.noted[half-1].from < h.least {
+		half-- // as long as one that is forgotten
+	}
+	h.noted = h.noted[:half]
+	slices.SortFunc(h.noted, byTime)
+}
+
+// silenceOf joins what workers noted: the target was silent where all of them had no good
+// response and one had live load. The end is when the measurement ended, on the
+// engine's clock, the origin the zero of the time line.
+func silenceOf(all []*hushes, origin, end int64) Silence {
+	var s Silence
+	if len(all) == 0 {
+		return s
+	}
+	common := all[0].noted
+	last, live := all[0].last, int64(never)
+	for _, h := range all[1:] {
+		common = overlaps(common, h.noted)
+	}
+	for _, h := range all {
+		last, live = max(last, h.last), min(live, h.live)
+		s.Answered = s.Answered || h.any
+		s.Failing += h.failing
+		s.Resolution = max(s.Resolution, time.Duration(h.least))
+	}
+	for _, c := range common {
+		if begun := max(c.from, c.live); c.live != never && time.Duration(c.to-begun) > s.Longest {
+			s.Longest, s.From = time.Duration(c.to-begun), time.Duration(begun-origin)
+		}
+	}
+	s.Last = time.Duration(last - origin)
+	if live != never {
+		s.Ending = max(0, time.Duration(end-max(last, live)))
+	}
+	return s
+}
+
+// overlaps returns the stretches in which both were silent, each in the order of time. Load
+// was live as soon as one had some.
+func overlaps(a, b []hush) []hush {
+	var both []hush
+	for len(a) > 0 && len(b) > 0 {
+		x, y := a[0], b[0]
+		o := hush{from: max(x.from, y.from), live: min(x.live, y.live), to: min(x.to, y.to)}
+		if o.from < o.to {
+			both = append(both, o)
+		}
+		if x.to < y.to {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return both
+}
+
+// join makes the silence of two engines' subscribers of each one's: at most as long as
+// either.
+func (s *Silence) join(o *Silence) {
+	if o.Longest < s.Longest {
+		s.Longest, s.From = o.Longest, o.From
+	}
+	s.Resolution = max(s.Resolution, o.Resolution)
+	s.Last = max(s.Last, o.Last)
+	s.Answered = s.Answered || o.Answered
+	s.Ending = min(s.Ending, o.Ending)
+	s.Failing += o.Failing
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dyno/rundir"
+	"dyno/verdict"
+)
+
+// mostSeen bounds how many findings one sentence joins.
+const mostSeen = 3
+
+// unanswered returns the error of a run in which a target did not do what was asked of it:
+// it could not be reached, ended, or answered nothing, or not all. A regression that
+// was asked about comes first, and a threshold that it broke; nil of a run without such
+// a finding.
+func unanswered(run *rundir.Run, regression bool) error {
+	findings := verdict.Breaking(run)
+	if len(findings) == 0 {
+		return nil
+	}
+	if regression {
+		if err := regressed(slices.Concat(worse(run), verdict.LostRounds(run))); err != nil {
+			return err
+		}
+	}
+	if broken := brokenThresholds(run); len(broken) > 0 {
+		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s; %s", strings.Join(broken, "; "), seen(findings)), ""}
+	}
+	return &failure{exitTarget, errors.New(seen(findings)), "the log of a target that dyno started is in the trial's folder"}
+}
+
+// seen says in one sentence what was found, by the first trial that has a finding.
+func seen(findings []rundir.Flag) string {
+	first := findings[0]
+	var said []string
+	trials := map[int]bool{}
+	for _, f := range findings {
+		trials[f.Trial] = true
+		if f.Trial == first.Trial && len(said) < mostSeen {
+			said = append(said, f.Detail)
+		}
+	}
+	text := strings.Join(said, ": ")
+	if others := len(trials) - 1; others > 0 {
+		text = fmt.Sprintf("trial %d, variant %s: %s; and %d more trials", first.Trial, first.Variant, text, others)
+	}
+	return text
+}
+
+// worse says which comparisons are a regression.
+func worse(run *rundir.Run) []string {
+	var found []string
+	for _, c := range verdict.Regressions(run) {
+		found = append(found, fmt.Sprintf("%s of %s is %.3g times that of %s", c.Metric, c.Variant, *c.Ratio.Estimate, c.Base))
+	}
+	return found
+}
+
+// brokenThresholds are those that do not hold.
+func brokenThresholds(run *rundir.Run) []string {
+	var broken []string
+	for _, t := range run.Thresholds {
+		if t.Outcome == rundir.Broken {
+			broken = append(broken, t.Text)
+		}
+	}
+	return slices.Compact(broken)
+}

@@ -1,0 +1,343 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"dyno/rundir"
+)
+
+// Silence is the worst result, not a missing one. What follows looks for targets that did
+// not answer, in whole or in part. None of it makes a figure wrong: a window without
+// answers has a throughput of zero. So these checks do not make a trial invalid. They
+// break: they say that the target did not do what was asked of it.
+
+// The limits on silence.
+const (
+	// A target has stalled that answered nothing under live load for StallFloor, or for
+	// StallFactor times the p99 of its answers or StallArrivals times the mean time
+	// between two requests, if that is more.
+	StallFloor    = 1.0 // seconds
+	StallFactor   = 100
+	StallArrivals = 10
+	// A target has ended that answered nothing any more when the measurement did: at least
+	// FailingRow requests in a row failed, for FailingFloor or FailingFactor times the
+	// p99 of its answers.
+	FailingRow    = 10
+	FailingFloor  = 0.1 // seconds
+	FailingFactor = 10
+	// Subscribers heard nothing any more when the window ended: for QuietFloor, or for
+	// QuietFactor times the longest time between two events before.
+	QuietFloor  = 0.25 // seconds
+	QuietFactor = 3
+	// A subscriber to events that the target makes itself is found silent when others
+	// received QuietEvents of them each.
+	QuietEvents = 10
+)
+
+// dead looks for a target that did not answer.
+func (x *examination) dead() {
+	x.resources()
+	if !x.streaming() {
+		x.answers()
+		x.stalled()
+		x.served()
+	}
+	if x.trial.Streams != nil {
+		x.events()
+		x.quiet()
+		x.subscribed()
+	}
+}
+
+// breaks records a finding about the target, or that there is none.
+func (x *examination) breaks(kind, unit string, measured, limit float64, found bool, format string, args ...any) {
+	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
+	if found {
+		c.Outcome, c.Detail = rundir.CheckBroken, fmt.Sprintf(format, args...)
+	}
+	x.add(c)
+}
+
+// lacking counts what dyno could not do for want of descriptors, ports or memory.
+func lacking(t *rundir.Trial) int64 {
+	n := t.Counts.Generator + t.Counts.Unsent + t.Counts.Carried.Generator + t.Counts.Carried.Unsent + t.Connections.Generator
+	if t.Streams != nil {
+		n += t.Streams.Generator
+	}
+	return n
+}
+
+// resources judges whether the generator had the descriptors, ports and memory that it
+// needed. What it could not send for want of them is none of the target's errors.
+func (x *examination) resources() {
+	var why []string
+	for text := range x.trial.Failures {
+		if kind, what, ok := strings.Cut(text, ": "); ok && strings.TrimPrefix(kind, "subscriber: ") == "generator" {
+			why = append(why, what)
+		}
+	}
+	detail := ""
+	if len(why) > 0 {
+		detail = ": " + once(why...)
+	}
+	x.compare(FlagGeneratorResources, asCount, float64(lacking(x.trial)), 0, rundir.CheckSpoilt,
+		"dyno itself lacked descriptors, ports or memory for %d connections or requests%s", lacking(x.trial), detail)
+}
+
+// answers judges whether there was a good response in the window at all.
+func (x *examination) answers() {
+	c := &x.trial.Counts
+	if c.Due() <= 0 && c.CompletedInWindow == 0 {
+		x.unknown(FlagNoAnswers, asCount, "no request was due")
+		return
+	}
+	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.trial.Silence.Longest > x.patience())
+	before := ""
+	if last := x.trial.Silence.Last; none && last != nil && *last < x.trial.WarmupSeconds {
+		before = fmt.Sprintf("; its last good response came %v before", short(x.trial.WarmupSeconds-*last))
+	}
+	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none,
+		"the target answered nothing in the window of %v: %d requests were due%s", short(x.trial.WindowSeconds), c.Due(), before)
+}
+
+// goodP99 is the p99, in seconds, of the times of good responses, 0 where there are none.
+// What timed out or was unfinished is recorded with them at what it had taken, and is
+// taken to be the longest.
+func (x *examination) goodP99() float64 {
+	tag := tagService
+	if x.open() {
+		tag = tagResponse
+	}
+	h, good := x.times[tag], x.trial.Counts.OK
+	if h == nil || h.Count() == 0 || good <= 0 {
+		return 0
+	}
+	return seconds(float64(h.Quantile(0.99 * min(1, float64(good)/float64(h.Count())))))
+}
+
+// patience is for how long, in seconds, a target may answer nothing under live load.
+func (x *examination) patience() float64 {
+	limit := max(StallFloor, StallFactor*x.goodP99())
+	if due := x.trial.Counts.Due(); due > 0 {
+		limit = max(limit, StallArrivals*x.trial.WindowSeconds/float64(due))
+	}
+	return limit
+}
+
+// stalled judges the longest time without a good response, and how the measurement ended.
+func (x *examination) stalled() {
+	s, limit := x.trial.Silence, x.patience()
+	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
+	failing := max(FailingFloor, FailingFactor*x.goodP99())
+	switch {
+	case s.Ending > limit && s.Last != nil && *s.Last < end:
+		begun := max(x.trial.WarmupSeconds, *s.Last)
+		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true,
+			"the target answered nothing for the last %v of the window%s", short(end-begun), x.longer(s.Ending-(end-begun)))
+	case s.Ending > limit:
+		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, "the target answered nothing for the last %v", short(s.Ending))
+	case s.Failing >= FailingRow && s.Ending > failing:
+		x.breaks(FlagStalled, inSeconds, s.Ending, failing, true,
+			"the target answered nothing for the last %v of the window: %d requests in a row failed", short(s.Ending), s.Failing)
+	default:
+		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit,
+			"the target answered nothing for %v, from %v into the window on", short(s.Longest), short(max(0, s.From-x.trial.WarmupSeconds)))
+	}
+}
+
+// longer says that a silence lasted on behind the window.
+func (x *examination) longer(behind float64) string {
+	if behind < FailingFloor {
+		return ""
+	}
+	return fmt.Sprintf(", and for %v behind it", short(behind))
+}
+
+// served judges whether each connection that was asked something was answered.
+func (x *examination) served() {
+	c := x.trial.Connections
+	asked := c.Peak
+	if !x.open() {
+		asked = c.Requested
+	}
+	opened := min(c.Opened, asked)
+	detail := ""
+	if opened < asked {
+		detail = fmt.Sprintf("; %d were opened", opened)
+	}
+	x.breaks(FlagConnections, asCount, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0,
+		"%d of %d connections never answered%s", c.Unanswered, max(asked, c.Served+c.Unanswered), detail)
+}
+
+// events judges whether anything reached the subscribers in the window.
+func (x *examination) events() {
+	s := x.trial.Streams
+	published := x.trial.Counts.OK
+	switch {
+	case !x.streaming():
+		x.breaks(FlagNoAnswers, asCount, float64(s.Delivered), 1, s.Delivered == 0 && published > 0,
+			"no event reached any of %d subscribers in the window: %d were published", s.Requested, published)
+	case s.Served == 0 && s.Silence.Last == nil:
+		x.unknown(FlagNoAnswers, asCount, "nothing was sent to any subscriber: a target without events looks like a dead one")
+	default:
+		x.breaks(FlagNoAnswers, asCount, float64(s.Served), 1, s.Served == 0,
+			"nothing reached any of %d subscribers in the window of %v", s.Requested, short(x.trial.WindowSeconds))
+	}
+}
+
+// quiet judges whether events went on to the window's end.
+func (x *examination) quiet() {
+	s, longest := &x.trial.Streams.Silence, 0.0
+	if h := x.times[tagEventGap]; h != nil && h.Count() > 0 {
+		longest = seconds(float64(h.Max()))
+	}
+	limit := max(QuietFloor, QuietFactor*longest)
+	if longest == 0 {
+		limit = math.Inf(1) // how often there are events is not known
+	}
+	if !x.streaming() {
+		limit = max(limit, x.patience()) // there is an event when one is published
+	}
+	if math.IsInf(limit, 1) {
+		x.unknown(FlagStalled, inSeconds, "no subscriber received two events in the window")
+		return
+	}
+	x.breaks(FlagStalled, inSeconds, s.Ending, limit, s.Ending > limit,
+		"nothing reached any subscriber for the last %v of the window", short(s.Ending))
+}
+
+// subscribed judges whether each subscriber was served.
+func (x *examination) subscribed() {
+	s := x.trial.Streams
+	missing := s.Away
+	if n := silent(x.trial); n > 0 {
+		missing += n
+	}
+	x.breaks(FlagConnections, asCount, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
+		"of %d subscribers, nothing reached %d in the window, and %d had no stream and could not open one when it ended", s.Requested, silent(x.trial), s.Away)
+}
+
+// silent counts the subscribers who should have received something in the window and did
+// not.
+func silent(t *rundir.Trial) int64 {
+	s := t.Streams
+	if s.Delivered > 0 && (t.Counts.OK > 0 || s.Delivered >= QuietEvents*s.Served) {
+		return s.Silent
+	}
+	return 0
+}
+
+// availability is the share of what was due that was answered well: of requests those that
+// were, of all that were due. Of subscribers it is the least of three: the share of their
+// time in which they had a stream on which something came; of the events due to them the
+// share that arrived; and of the publications the share that was accepted.
+func availability(t *rundir.Trial) *float64 {
+	var shares []float64
+	if due := t.Counts.Due(); due > 0 {
+		shares = append(shares, float64(t.Counts.Answered())/float64(due))
+	}
+	if s := t.Streams; s != nil {
+		shares = append(shares, subscribedShare(t))
+		if due := s.AllDelivered + s.Lost + s.Announced + s.Pending; due > 0 {
+			shares = append(shares, float64(s.AllDelivered)/float64(due))
+		}
+	}
+	if len(shares) == 0 {
+		if t.Fault != rundir.FaultTarget {
+			return nil
+		}
+		shares = append(shares, 0)
+	}
+	least := shares[0]
+	for _, s := range shares[1:] {
+		least = min(least, s)
+	}
+	least = min(max(least, 0), 1)
+	return &least
+}
+
+// subscribedShare is the share of the subscribers' time in which they had a stream on which
+// something came.
+func subscribedShare(t *rundir.Trial) float64 {
+	s, window := t.Streams, max(t.WindowSeconds, t.PlannedSeconds)
+	asked := s.Requested - s.Closed
+	if s.Slow != nil {
+		asked -= s.Slow.Requested
+	}
+	if asked <= 0 || window <= 0 {
+		return 0
+	}
+	served := s.Subscribed - float64(silent(t))*t.WindowSeconds
+	limit := QuietFloor
+	if longest := s.EventGap.Max; longest != nil {
+		limit = max(limit, QuietFactor**longest)
+	}
+	if t.WindowSeconds > 0 && s.Silence.Ending > limit {
+		// Nobody was served then, though the streams may have been there.
+		served *= 1 - min(1, s.Silence.Ending/t.WindowSeconds)
+	}
+	return served / (float64(asked) * window)
+}
+
+// lost tells whether a trial of a variant is one that its target lost, whatever its figures
+// say: it ended by itself, or answered nothing.
+func lost(t *rundir.Trial) bool {
+	if t.Fault == rundir.FaultTarget {
+		return true
+	}
+	if t.Streams != nil && t.Streams.Delivered > 0 {
+		return false
+	}
+	return t.Complete && t.Counts.CompletedInWindow == 0 && t.Counts.Due() > 0
+}
+
+// Breaking returns the flags of a judged run that say that a target did not do what was
+// asked of it: it could not be reached, ended, or answered nothing, or not all.
+func Breaking(run *rundir.Run) []rundir.Flag {
+	var found []rundir.Flag
+	for _, f := range run.Flags {
+		if f.Breaks {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// LostRounds says of each variant that is compared with another how many rounds its target
+// lost, where that of the other did not: it ended by itself, or answered nothing.
+func LostRounds(run *rundir.Run) []string {
+	byTarget := map[string]map[int]bool{} // the rounds lost, by variant
+	for _, t := range run.Trials {
+		if t.Purpose != "" || t.Replaced || !t.Lost {
+			continue
+		}
+		if byTarget[t.Variant] == nil {
+			byTarget[t.Variant] = map[int]bool{}
+		}
+		byTarget[t.Variant][t.Round] = true
+	}
+	var found []string
+	for _, f := range families(run.Plan) {
+		for _, p := range f {
+			n := 0
+			for round := range byTarget[p.variant] {
+				if !byTarget[p.base][round] {
+					n++
+				}
+			}
+			if n > 0 && p.role != rundir.RoleControl {
+				found = append(found, fmt.Sprintf("%s answered nothing, or ended, in %s in which %s answered", p.variant, roundsOf(n), p.base))
+			}
+		}
+	}
+	return found
+}
+
+func roundsOf(n int) string {
+	if n == 1 {
+		return "one round"
+	}
+	return fmt.Sprintf("%d rounds", n)
+}
