@@ -40,6 +40,7 @@ const (
 	FlagDependent          = "dependent"          // a warning
 
 	FlagNoTrials       = "no_complete_trial" // of the run, about a variant
+	FlagBelowRange     = "below_range"       // of the run, about a variant's capacity; it breaks
 	FlagPlateau        = "plateau"           // of the run, about a sweep
 	FlagControlDiffers = "control_differs"   // of the run; a warning
 	FlagPilotNotSteady = "pilot_not_steady"  // of the run; a warning
@@ -51,7 +52,7 @@ func ours(kind string) bool {
 		FlagConservation, FlagIncomplete, FlagGeneratorResources, FlagNoAnswers, FlagStalled, FlagConnections, FlagGeneratorLag, FlagLagNotChecked, FlagConnectionLimit, FlagGeneratorLagTail,
 		FlagDrops, FlagAchievedRate, FlagUnfinished, FlagSubscribers, FlagGeneratorCPU, FlagRunQueue, FlagGeneratorLimit,
 		FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure, FlagNotSteady, FlagDependent,
-		FlagNoTrials, FlagPlateau, FlagControlDiffers, FlagPilotNotSteady,
+		FlagNoTrials, FlagBelowRange, FlagPlateau, FlagControlDiffers, FlagPilotNotSteady,
 	}, kind)
 }
 

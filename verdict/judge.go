@@ -86,7 +86,7 @@ func judge(run *rundir.Run, sources []source) error {
 	judged.Notes = withNotes(run.Notes, notes)
 
 	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), noise, flagsOfTrials(samples), s.missing(),
-		unsteadyPilots(run.Pilot), plateaus(&judged))
+		unsteadyPilots(run.Pilot), plateaus(&judged), belowRange(&judged))
 	judged.Valid = !slices.ContainsFunc(judged.Flags, func(f rundir.Flag) bool { return f.Invalid })
 	if !judged.Valid {
 		for i := range comparisons {

@@ -18,6 +18,7 @@ type figures struct {
 	capacity    *float64           // requests per second
 	times       times              // nil where only trial.json was read
 	lost        bool               // of one trial: its target ended, or answered nothing
+	waited      float64            // of one trial: the window, in seconds, as it was planned
 }
 
 // connections are typical of a trial.
