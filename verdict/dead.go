@@ -116,7 +116,7 @@ func (x *examination) answers() {
 		before = fmt.Sprintf("; its last good response came %v before", short(x.trial.WarmupSeconds-*last))
 	}
 	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none,
-		"the target %s in the window of %v: %d requests were due%s", x.nothing(), short(x.trial.WindowSeconds), c.Due(), before)
+		"the target %s in the window of %v, in which requests were due: %d%s", x.nothing(), short(x.trial.WindowSeconds), c.Due(), before)
 }
 
 // nothing says what a target did that gave no good response.

@@ -33,7 +33,7 @@ func TestDeadTargets(t *testing.T) {
 	}{
 		{"sound", soundClosed, func(*subject) {}, "", 0, 1, ""},
 		{"dead before the window", soundClosed, dead, "no_answers stalled connections", 1, 0,
-			"the target answered nothing in the window of 10s: 16 requests were due; its last good response came 1s before"},
+			"the target answered nothing in the window of 10s, in which requests were due: 16; its last good response came 1s before"},
 		{"silent in the end", soundClosed, func(s *subject) {
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Unfinished = 10_016, 10_016, 16
 			s.trial.Silence = rundir.Silence{Longest: 2.1, From: 9.9, Last: ptr(9.9), Ending: 4.1}

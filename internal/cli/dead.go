@@ -48,7 +48,9 @@ func seen(findings []rundir.Flag) string {
 	trials := map[int]bool{}
 	for _, f := range findings {
 		trials[f.Trial] = true
-		if f.Trial == first.Trial && len(said) < mostSeen {
+		// A window without answers says it all.
+		again := f.Kind == verdict.FlagStalled && first.Kind == verdict.FlagNoAnswers
+		if f.Trial == first.Trial && len(said) < mostSeen && !again {
 			said = append(said, f.Detail)
 		}
 	}
