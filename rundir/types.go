@@ -16,9 +16,11 @@ const (
 	ByStudentPairs    = "Student's t over the rounds' differences"      // paired
 	ByHodgesLehmann   = "Hodges-Lehmann, signed ranks over rounds"      // paired
 	ByWoodruff        = "Woodruff over trials, of the merged histogram" // a quantile
-	ByWelch           = "Welch's t over trials, unpaired"               // of two runs
-	ByTheilSen        = "Theil-Sen, widened for dependence"             // a slope
-	ByResampledRounds = "bootstrap over rounds"                         // of a fitted curve
+	ByLostRounds      = "every round was lost: nothing was answered"    // nothing is estimated
+	ByStudentWithZero = "Student's t over trials, not on logarithms: a trial has a zero"
+	ByWelch           = "Welch's t over trials, unpaired"   // of two runs
+	ByTheilSen        = "Theil-Sen, widened for dependence" // a slope
+	ByResampledRounds = "bootstrap over rounds"             // of a fitted curve
 )
 
 // The purposes of a trial, in Trial.Purpose. An ordinary one has none.
@@ -721,6 +723,18 @@ const FaultTarget = "target"
 // Stands tells whether a trial counts: it is complete, or it is the target's fault that it
 // is not.
 func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
+
+// Lost tells whether the target lost the trial, whatever its figures say: it could not be
+// reached, ended by itself, or answered nothing.
+func (t *Trial) Lost() bool {
+	if t.Fault == FaultTarget {
+		return true
+	}
+	if t.Streams != nil && t.Streams.Delivered > 0 {
+		return false
+	}
+	return t.Complete && t.Counts.CompletedInWindow == 0 && t.Counts.Due() > 0
+}
 
 // Work is what was done in the window: events delivered where there are subscribers,
 // else good responses. What is per request in a trial is per unit of work.

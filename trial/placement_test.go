@@ -147,8 +147,8 @@ func TestRunSetsSysctls(t *testing.T) {
 	}
 
 	// The run fails: put back all the same.
-	e.Variants[1].Target.Start = []string{"sh", "-c", "exit 9"}
-	if err := Run(t.Context(), e, options(t, new(log))); !errors.Is(err, target.ErrExited) {
+	e.Variants[1].Target.Start = []string{"no-such-program"}
+	if err := Run(t.Context(), e, options(t, new(log))); !errors.Is(err, target.ErrNotFound) {
 		t.Errorf("%v; want that the target failed", err)
 	}
 	if after := somaxconn(t); after != before {

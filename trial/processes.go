@@ -102,7 +102,7 @@ func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name
 	s.variables = known
 	if len(v.Target.Start) > 0 && v.Target.Protocol != experiment.Program {
 		if s.target, err = r.start(ctx, s, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
-			return nil, err
+			return nil, startFault(err)
 		}
 	}
 	return s, nil

@@ -44,7 +44,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	t.StartedAt = time.Now()
 	p, err := begin(ctx, spec)
 	if err != nil {
-		return err
+		return startFault(err)
 	}
 	w.target = p
 	w.begin(t.StartedAt, nil)
@@ -60,6 +60,9 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 		if stopped := p.Stop(context.WithoutCancel(ctx)); !errors.Is(stopped, target.ErrExited) {
 			err = errors.Join(err, stopped)
 		}
+	}
+	if err != nil && context.Cause(ctx) == nil {
+		err = &Fault{err}
 	}
 	w.stop()
 	w.recordProgram(t, p)

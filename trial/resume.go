@@ -135,7 +135,7 @@ func (r *runner) whole(round int) bool {
 	type place struct{ variant, purpose string }
 	last := map[place]int{}
 	for _, t := range r.trials {
-		if t.Complete && t.Round == round {
+		if t.Stands() && t.Round == round {
 			last[place{t.Variant, t.Purpose}] = t.Number
 		}
 	}

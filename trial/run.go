@@ -219,6 +219,10 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		if err := r.lookBack(round); err != nil {
 			return err
 		}
+		if reason := r.hopeless(round); reason != "" && round < most {
+			r.run.Stopped = reason
+			break
+		}
 		if !ruled(&r.experiment.Design) || r.begun(round+1) {
 			continue // nobody asks, or somebody did when the round ended
 		}
@@ -324,7 +328,8 @@ type task struct {
 	rate    float64 // of a probe
 }
 
-// measure carries out one trial and writes its folder, whatever came of it.
+// measure carries out one trial and writes its folder, whatever came of it. One that its
+// target ended is no error, as long as there is more to measure.
 func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -364,6 +369,12 @@ func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, erro
 		t.Error = failed.Error()
 	}
 	t.Complete = failed == nil
+	if blames(ctx, s, failed) {
+		lose(t, &s.variant.Load, s.variant.Target.Protocol == experiment.Program)
+		if r.goesOn(t) {
+			failed = nil
+		}
+	}
 	err = errors.Join(failed, folder.Finish(t))
 	written, unread := folder.Folder()
 	if w := r.options.Watcher; w != nil {
@@ -415,7 +426,11 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	go func() {
 		select {
 		case p := <-died:
-			cancel(p.Err())
+			if p == up.target {
+				cancel(&Fault{p.Err()})
+			} else {
+				cancel(p.Err())
+			}
 		case <-loaded:
 		}
 	}()

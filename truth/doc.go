@@ -8,6 +8,7 @@
 //	StartFreeze  stops altogether for H in every P
 //	StartFaulty  resets, cuts, stalls, misframes …, and counts exactly what it did
 //	StartStream  sends numbered events to its subscribers, with planned faults
+//	StartBreaking relays to a healthy server, and breaks at a set time: hangs, refuses …
 //	StartWork    computes for each request, and is slower by an exactly known share
 //
 // The pure functions beside them (FreezeQuantile, MM1Quantile, Capacity,

@@ -156,7 +156,7 @@ func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Compar
 	equivalence := same.ratio()
 	equivalence.Values = nil
 	c.Equivalence = &equivalence
-	if d := math.Expm1(stat.DetectableEffect(e.stdDev, n, confidence, 0.8) + e.width); !math.IsInf(e.interval.Low, 0) && !math.IsInf(d, 0) {
+	if d := math.Expm1(stat.DetectableEffect(e.stdDev, n, confidence, 0.8) + e.width); !e.lost && !math.IsInf(e.interval.Low, 0) && !math.IsInf(d, 0) {
 		c.Detectable = &d
 	}
 	return c, nil
@@ -173,6 +173,7 @@ type effect struct {
 	p          float64 // two-sided, for no effect
 	method     string
 	width      float64 // to either side: how far off each round's ratio may be by itself
+	lost       bool    // there are rounds that one of the two lost
 }
 
 // A noRatio says why a pair has no ratio.
@@ -189,9 +190,21 @@ func (e *noRatio) Error() string { return e.reason }
 func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, confidence float64) (effect, error) {
 	e := effect{confidence: confidence, method: rundir.NoInterval}
 	var widths float64
+	lostByVariant := 0
 	for _, round := range slices.Sorted(maps.Keys(rounds[p.variant])) {
 		f, b := rounds[p.variant][round], rounds[p.base][round]
-		if b == nil || m.get(f) == nil || m.get(b) == nil {
+		if b == nil {
+			continue
+		}
+		if l, lost := m.lostLog(f, b); lost {
+			e.lost = true
+			e.logs = append(e.logs, l)
+			if !m.lostBy(b) {
+				lostByVariant++
+			}
+			continue
+		}
+		if m.get(f) == nil || m.get(b) == nil {
 			continue
 		}
 		over, under := *m.get(f), *m.get(b)
@@ -207,9 +220,12 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 		return effect{}, &noRatio{fmt.Sprintf("%s is known of both %s and %s in no round: not observed, or too few values",
 			m.name, p.variant, p.base), false}
 	}
+	if lostByVariant == n {
+		return e.allLost(m)
+	}
 	if n == 1 {
 		e.estimate = e.logs[0]
-		return e, nil
+		return e, e.finite(p, m)
 	}
 	e.width = widths / float64(n) / 2
 	mean, err := stat.PairedMean(e.logs, confidence)
@@ -217,7 +233,7 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 		return effect{}, err
 	}
 	e.estimate, e.stdDev, e.interval, e.p, e.method = mean.Estimate, mean.StdDev, mean.Interval, mean.P, rundir.ByPairedStudent
-	if m.ranked() && n <= stat.MaxSignedRank {
+	if (m.ranked() || e.lost) && n <= stat.MaxSignedRank {
 		at, err := stat.HodgesLehmann(e.logs, confidence)
 		if err != nil {
 			return effect{}, err
@@ -231,7 +247,7 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 	// No number of rounds says where in a bracket the edge lies.
 	e.interval.Low = min(e.interval.Low, e.estimate-e.width)
 	e.interval.High = max(e.interval.High, e.estimate+e.width)
-	return e, nil
+	return e, e.finite(p, m)
 }
 
 // ratio returns the effect as a ratio.
@@ -239,7 +255,7 @@ func (e effect) ratio() rundir.Estimate {
 	estimate := math.Exp(e.estimate)
 	r := rundir.Estimate{Estimate: &estimate, Interval: e.method}
 	for _, l := range e.logs {
-		r.Values = append(r.Values, math.Exp(l))
+		r.Values = append(r.Values, min(math.Exp(l), math.MaxFloat64))
 	}
 	if e.method != rundir.NoInterval {
 		low, high := e.interval.Low, e.interval.High
@@ -310,7 +326,7 @@ func settle(family []*rundir.Comparison, margin float64) error {
 	}
 	for _, c := range family {
 		c.Verdict = outcome(c, margin).String()
-		if c.Verdict != rundir.Inconclusive || c.Rounds < 2 || !(margin > 0) || c.Metric == capacityMetric {
+		if c.Verdict != rundir.Inconclusive || c.Rounds < 2 || slices.ContainsFunc(c.Ratio.Values, isLost) || !(margin > 0) || c.Metric == capacityMetric {
 			continue
 		}
 		further, err := furtherRounds(c, margin, len(family))
@@ -347,6 +363,9 @@ func holm(family []*rundir.Comparison) error {
 // outcome is what may be said of a comparison. A difference needs the interval,
 // and in a family the adjusted p-value too.
 func outcome(c *rundir.Comparison, margin float64) stat.Outcome {
+	if c.Ratio.Interval == rundir.ByLostRounds {
+		return stat.Worse
+	}
 	if c.Equivalence == nil { // one round
 		return stat.Inconclusive
 	}

@@ -3,9 +3,11 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"dyno/rundir"
+	"dyno/wire"
 )
 
 // Silence is the worst result, not a missing one. What follows looks for targets that did
@@ -99,7 +101,16 @@ func (x *examination) answers() {
 		before = fmt.Sprintf("; its last good response came %v before", short(x.trial.WarmupSeconds-*last))
 	}
 	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none,
-		"the target answered nothing in the window of %v: %d requests were due%s", short(x.trial.WindowSeconds), c.Due(), before)
+		"the target %s in the window of %v, in which requests were due: %d%s", x.nothing(), short(x.trial.WindowSeconds), c.Due(), before)
+}
+
+// nothing says what a target did that gave no good response.
+func (x *examination) nothing() string {
+	k := x.trial.Counts.ByKind
+	if k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
+		return "answered nothing well"
+	}
+	return "answered nothing"
 }
 
 // goodP99 is the p99, in seconds, of the times of good responses, 0 where there are none.
@@ -135,15 +146,15 @@ func (x *examination) stalled() {
 	case s.Ending > limit && s.Last != nil && *s.Last < end:
 		begun := max(x.trial.WarmupSeconds, *s.Last)
 		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true,
-			"the target answered nothing for the last %v of the window%s", short(end-begun), x.longer(s.Ending-(end-begun)))
+			"the target %s for the last %v of the window%s", x.nothing(), short(end-begun), x.longer(s.Ending-(end-begun)))
 	case s.Ending > limit:
-		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, "the target answered nothing for the last %v", short(s.Ending))
+		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, "the target %s for the last %v", x.nothing(), short(s.Ending))
 	case s.Failing >= FailingRow && s.Ending > failing:
 		x.breaks(FlagStalled, inSeconds, s.Ending, failing, true,
-			"the target answered nothing for the last %v of the window: %d requests in a row failed", short(s.Ending), s.Failing)
+			"the target %s for the last %v of the window: %d requests in a row failed", x.nothing(), short(s.Ending), s.Failing)
 	default:
 		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit,
-			"the target answered nothing for %v, from %v into the window on", short(s.Longest), short(max(0, s.From-x.trial.WarmupSeconds)))
+			"the target %s for %v, from %v into the window on", x.nothing(), short(s.Longest), short(max(0, s.From-x.trial.WarmupSeconds)))
 	}
 }
 
@@ -223,7 +234,10 @@ func (x *examination) subscribed() {
 // not.
 func silent(t *rundir.Trial) int64 {
 	s := t.Streams
-	if s.Delivered > 0 && (t.Counts.OK > 0 || s.Delivered >= QuietEvents*s.Served) {
+	published := t.Counts.OK > 0
+	switch {
+	case s.Served == 0 && (published || s.Silence.Last != nil), // all of them, who received something before or should have
+		s.Delivered > 0 && (published || s.Delivered >= QuietEvents*s.Served):
 		return s.Silent
 	}
 	return 0
@@ -239,7 +253,9 @@ func availability(t *rundir.Trial) *float64 {
 		shares = append(shares, float64(t.Counts.Answered())/float64(due))
 	}
 	if s := t.Streams; s != nil {
-		shares = append(shares, subscribedShare(t))
+		if s.Subscribed > 0 || s.AllDelivered == 0 { // else it was recorded before subscribers' time was
+			shares = append(shares, subscribedShare(t))
+		}
 		if due := s.AllDelivered + s.Lost + s.Announced + s.Pending; due > 0 {
 			shares = append(shares, float64(s.AllDelivered)/float64(due))
 		}
@@ -279,18 +295,6 @@ func subscribedShare(t *rundir.Trial) float64 {
 		served *= 1 - min(1, s.Silence.Ending/t.WindowSeconds)
 	}
 	return served / (float64(asked) * window)
-}
-
-// lost tells whether a trial of a variant is one that its target lost, whatever its figures
-// say: it ended by itself, or answered nothing.
-func lost(t *rundir.Trial) bool {
-	if t.Fault == rundir.FaultTarget {
-		return true
-	}
-	if t.Streams != nil && t.Streams.Delivered > 0 {
-		return false
-	}
-	return t.Complete && t.Counts.CompletedInWindow == 0 && t.Counts.Due() > 0
 }
 
 // Breaking returns the flags of a judged run that say that a target did not do what was
@@ -340,4 +344,20 @@ func roundsOf(n int) string {
 		return "one round"
 	}
 	return fmt.Sprintf("%d rounds", n)
+}
+
+// belowRange flags the variants that were up to no rate of the range that was searched. For a
+// search, capacities must be filled in.
+func belowRange(run *rundir.Run) []rundir.Flag {
+	var flags []rundir.Flag
+	for _, c := range run.Capacities {
+		if len(c.Searches) == 0 || slices.ContainsFunc(c.Searches, func(b rundir.Bracket) bool { return b.Low != nil }) {
+			continue
+		}
+		flags = append(flags, rundir.Flag{
+			Kind: FlagBelowRange, Variant: c.Variant, About: rundir.AboutTarget, Breaks: true,
+			Detail: fmt.Sprintf("%s was not up to %g requests a second, the lowest rate of the range: %s", c.Variant, run.Plan.Capacity.From, c.Limit),
+		})
+	}
+	return flags
 }

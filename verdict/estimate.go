@@ -105,7 +105,11 @@ func byStudent(e *rundir.Estimate) error {
 	if slices.Min(e.Values) >= 0 {
 		low = max(0, low) // what is never negative is not so on average
 	}
-	bound(e, low, back(m.Interval.High), confidence, rundir.ByStudent)
+	method := rundir.ByStudent
+	if slices.Contains(e.Values, 0) && !allEqual(e.Values) {
+		method = rundir.ByStudentWithZero
+	}
+	bound(e, low, back(m.Interval.High), confidence, method)
 	return nil
 }
 

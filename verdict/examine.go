@@ -130,6 +130,7 @@ func (x *examination) complete() bool {
 			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
 		}
 		c.Detail, _, _ = strings.Cut(reason, "\n")
+		c.Detail = strings.TrimSuffix(c.Detail, "; last output:") // which is on the lines below
 	}
 	x.add(c)
 	return x.trial.Complete

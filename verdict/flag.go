@@ -41,6 +41,7 @@ const (
 	FlagDependent          = "dependent"
 
 	FlagNoTrials       = "no_complete_trial" // of the run, about a variant
+	FlagBelowRange     = "below_range"       // of the run, about a variant's capacity; it breaks
 	FlagPlateau        = "plateau"           // of the run, about a sweep
 	FlagControlDiffers = "control_differs"   // of the run
 	FlagPilotNotSteady = "pilot_not_steady"  // of the run
@@ -88,6 +89,7 @@ var kindsOfFlags = map[string]kindOfFlag{
 	FlagNotSteady:          {rundir.AboutPlan, nil},
 	FlagDependent:          {rundir.AboutPlan, nil},
 	FlagNoTrials:           {rundir.AboutTarget, []string{biasAll}},
+	FlagBelowRange:         {rundir.AboutTarget, nil},
 	FlagPlateau:            {rundir.AboutGenerator, []string{biasThroughput}},
 	FlagControlDiffers:     {rundir.AboutPlan, nil},
 	FlagPilotNotSteady:     {rundir.AboutPlan, nil},

@@ -598,9 +598,6 @@ func TestOrderDoesNotMatterAndJudgingTwiceNeither(t *testing.T) {
 	b.run.Flags = []rundir.Flag{{Kind: "placement", Detail: "shared CPU"}}
 	*b.trials[3].Throughput = 0
 	want := b.judge(t)
-	if len(want.Notes) == 0 {
-		t.Error("no note of a throughput of zero")
-	}
 	before := slices.Clone(b.trials)
 	again := *want
 	for range 2 {

@@ -20,6 +20,7 @@ type figures struct {
 	disturbed   *disturbance       // of one trial; nil where only trial.json was read
 	flags       []rundir.Flag      // of one trial
 	lost        bool               // of one trial: its target ended, or answered nothing
+	waited      float64            // of one trial: the window, in seconds, as it was planned
 }
 
 // connections are typical of a trial.

@@ -115,7 +115,9 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	}
 	f.Errors = failures(f.Counts)
 	f.Availability = known(trials, availability)
-	f.lost = len(trials) == 1 && lost(trials[0])
+	if len(trials) == 1 {
+		f.lost, f.waited = trials[0].Lost(), max(trials[0].WindowSeconds, trials[0].PlannedSeconds)
+	}
 	f.connections = connections{
 		requested:  count(trials, func(t *rundir.Trial) int64 { return t.Connections.Requested }),
 		opened:     count(trials, func(t *rundir.Trial) int64 { return t.Connections.Opened }),

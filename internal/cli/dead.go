@@ -27,7 +27,15 @@ func unanswered(run *rundir.Run, regression bool) error {
 			return err
 		}
 	}
-	if broken := brokenThresholds(run); len(broken) > 0 {
+	broken := brokenThresholds(run)
+	// In a search, thresholds are what a rate is judged by.
+	for _, c := range run.Capacities {
+		if slices.ContainsFunc(findings, func(f rundir.Flag) bool { return f.Kind == verdict.FlagBelowRange && f.Variant == c.Variant }) &&
+			slices.Contains(run.Plan.Thresholds, c.Limit) {
+			broken = append(broken, c.Limit)
+		}
+	}
+	if len(broken) > 0 {
 		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s; %s", strings.Join(broken, "; "), seen(findings)), ""}
 	}
 	return &failure{exitTarget, errors.New(seen(findings)), "the log of a target that dyno started is in the trial's folder"}
@@ -40,13 +48,18 @@ func seen(findings []rundir.Flag) string {
 	trials := map[int]bool{}
 	for _, f := range findings {
 		trials[f.Trial] = true
-		if f.Trial == first.Trial && len(said) < mostSeen {
+		// A window without answers says it all.
+		again := f.Kind == verdict.FlagStalled && first.Kind == verdict.FlagNoAnswers
+		if f.Trial == first.Trial && len(said) < mostSeen && !again {
 			said = append(said, f.Detail)
 		}
 	}
 	text := strings.Join(said, ": ")
-	if others := len(trials) - 1; others > 0 {
-		text = fmt.Sprintf("trial %d, variant %s: %s; and %d more trials", first.Trial, first.Variant, text, others)
+	switch others := len(trials) - 1; {
+	case others > 1:
+		text = fmt.Sprintf("%s; and %d more trials", text, others)
+	case others == 1:
+		text += "; and one more trial"
 	}
 	return text
 }

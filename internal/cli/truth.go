@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func (a *app) truthCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(a.truthNull(), a.truthDelay(), a.truthQueue(), a.truthFreeze(), a.truthWork(), a.truthBurn())
+	cmd.AddCommand(a.truthNull(), a.truthDelay(), a.truthQueue(), a.truthFreeze(), a.truthWork(), a.truthBreaking(), a.truthBurn())
 	return cmd
 }
 
@@ -170,6 +171,43 @@ func (a *app) truthWork() *cobra.Command {
 	f.StringVar(&hot, "hot", "0", "a planted function's share of the CPU time, such as 3%")
 	return cmd
 }
+
+// truthBreaking relays to a healthy server until it breaks.
+func (a *app) truthBreaking() *cobra.Command {
+	var (
+		c     truth.BreakingConfig
+		fault string
+	)
+	cmd := &cobra.Command{
+		Use:   "breaking",
+		Short: "relays to a healthy server, and breaks at a set time",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Break, err = truth.ParseBreak(fault); err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			c.Crash = func() { os.Exit(crashed) }
+			server, err := truth.StartBreaking(cmd.Context(), c)
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			fmt.Fprintf(a.stderr, "breaking on %s\n", server.Addr())
+			<-cmd.Context().Done()
+			return server.Close()
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Addr, "listen", "127.0.0.1:0", "loopback address to listen on")
+	f.StringVar(&c.To, "to", "", "the healthy server")
+	f.StringVar(&fault, "fault", truth.Hangs.String(), "hangs, crashes, half-hang, never-reads, refuses, resets or slows")
+	f.DurationVar(&c.After, "after", 0, "when it breaks, from the first byte that it received on; 0 is from the start")
+	f.DurationVar(&c.Delay, "delay", 0, "of slows (default 100ms)")
+	return cmd
+}
+
+// crashed is the exit code of a server that crashes as it was told.
+const crashed = 7
 
 // truthBurn is no server but a noisy neighbour.
 func (a *app) truthBurn() *cobra.Command {

@@ -1,0 +1,122 @@
+package truth
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// oneByte sends a byte and waits for it to come back, as long as the limit.
+func oneByte(c net.Conn, limit time.Duration) error {
+	if _, err := c.Write([]byte{7}); err != nil {
+		return err
+	}
+	if err := c.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err
+}
+
+// Each server is healthy until it breaks, and then breaks as it says, on connections there
+// are and on new ones.
+func TestBreaking(t *testing.T) {
+	const soon, long = 50 * time.Millisecond, 10 * time.Second
+	for _, c := range []struct {
+		is        Break
+		old, next func(error) bool // of the exchange on a connection there was, and on a new one
+	}{
+		{Hangs, late, late},
+		{Crashes, fine, fine}, // as Crash does nothing here
+		{HalfHang, fine, late},
+		{NeverReads, late, late},
+		{Refuses, ended, refused},
+		{Resets, ended, wasReset},
+		{Slows, late, late},
+	} {
+		t.Run(c.is.String(), func(t *testing.T) {
+			origin, err := StartNull(t.Context(), Config{Protocol: TCP})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer origin.Close()
+			crashed := make(chan struct{})
+			// Long enough that the first exchange is over, and too long for the test to wait: it
+			// breaks the server itself.
+			b, err := StartBreaking(t.Context(), BreakingConfig{
+				Addr: "127.0.0.1:0", To: origin.Addr().String(), Break: c.is, After: time.Hour, Delay: time.Second, Crash: func() { close(crashed) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			old, err := net.Dial("tcp", b.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer old.Close()
+			if err := oneByte(old, long); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			b.breakNow()
+			if c.is == Crashes {
+				<-crashed
+			}
+			if err := oneByte(old, soon); !c.old(err) {
+				t.Errorf("on a connection there was: %v", err)
+			}
+			fresh, err := net.Dial("tcp", b.Addr().String())
+			if err == nil {
+				defer fresh.Close()
+				err = oneByte(fresh, soon)
+			}
+			if !c.next(err) {
+				t.Errorf("on a new connection: %v", err)
+			}
+		})
+	}
+}
+
+func fine(err error) bool     { return err == nil }
+func late(err error) bool     { return errors.Is(err, os.ErrDeadlineExceeded) }
+func refused(err error) bool  { return errors.Is(err, syscall.ECONNREFUSED) }
+func wasReset(err error) bool { return errors.Is(err, syscall.ECONNRESET) }
+func ended(err error) bool    { return err != nil && !late(err) }
+
+func TestBreakingIsBrokenFromTheStart(t *testing.T) {
+	b, err := StartBreaking(t.Context(), BreakingConfig{Addr: "127.0.0.1:1", Break: Refuses})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := net.Dial("tcp", b.Addr().String()); !refused(err) {
+		t.Errorf("%v, want that nobody is there", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []BreakingConfig{
+		{Addr: "127.0.0.1:0", Break: Breaks},
+		{Addr: "127.0.0.1:0", Break: Crashes},
+		{Addr: "0.0.0.0:0"},
+		{Addr: "127.0.0.1:0", After: -1},
+	} {
+		if _, err := StartBreaking(t.Context(), c); err == nil {
+			t.Errorf("%+v: no error", c)
+		}
+	}
+}
+
+func TestBreakNames(t *testing.T) {
+	for is := range Breaks {
+		if got, err := ParseBreak(is.String()); err != nil || got != is {
+			t.Errorf("%v: %v, %v", is, got, err)
+		}
+	}
+	if _, err := ParseBreak("sulks"); err == nil {
+		t.Error("no error")
+	}
+}
