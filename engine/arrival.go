@@ -58,9 +58,9 @@ type Ends struct {
 	ByRead    uint64 // when they were read: no stamp was asked for, or none came
 
 	// Those of ByRead whose stamp was refused. Late ones were after the read, early ones
-	// before the request's write; both are the real-time clock's doing. Of stale ones
-	// the worker has found the socket empty since: the kernel held the segment back, for
-	// one that was lost before it.
+	// before the request's write; both are the real-time clock's doing. Stale ones are of
+	// segments that the kernel held back for one that was lost or overtaken: the worker
+	// has found the socket empty since, and segments had come out of order.
 	Late, Early, Stale uint64
 
 	// Shared are those of ByArrival that were followed by more in the same read. Their
@@ -146,13 +146,14 @@ func (r reading) after(t int64) reading {
 	return r
 }
 
-// held is how long the kernel may take from the stamp until the bytes can be read. A
-// segment that follows a lost one waits for that to be sent again, at least for a round
-// trip, and its stamp says nothing of when the response was whole.
-const held = int64(200 * time.Microsecond)
+// held is how long the kernel may take from the stamp until the bytes can be read, without
+// a second look. A segment that follows a lost one waits for that to be sent again, and
+// its stamp says nothing of when the response was whole. One that waited because the
+// kernel was busy has arrived all the same.
+const held = int64(50 * time.Microsecond)
 
 // take reads what has arrived on a socket. The socket was known to be empty at the time
-// given, which is no time if that is not known.
+// given, which is 0 if that is not known.
 func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (int, reading, unix.Errno) {
 	if !stamps {
 		n, errno := rawRead(fd, p)
@@ -168,7 +169,7 @@ func (w *worker) take(fd int32, p []byte, stamps bool, empty int64) (int, readin
 	switch {
 	case r.arrived > r.read:
 		r = r.refused(late)
-	case r.arrived < empty-held:
+	case r.arrived < empty-held && w.receiver.disordered(fd):
 		r = r.refused(stale)
 	}
 	return n, r, errno
@@ -180,6 +181,7 @@ type receiver struct {
 	header  unix.Msghdr
 	vector  unix.Iovec
 	control [controlSize]byte
+	info    unix.TCPInfo
 }
 
 const (
@@ -204,6 +206,16 @@ func (r *receiver) read(fd int32, p []byte) (n int, real int64, errno unix.Errno
 		return int(got), 0, errno
 	}
 	return int(got), arrivalStamp(r.control[:min(r.header.Controllen, controlSize)]), 0
+}
+
+// disordered tells whether segments of the socket's connection have come out of order,
+// or that cannot be known.
+func (r *receiver) disordered(fd int32) bool {
+	r.info.Rcv_ooopack = 1 // unless the kernel says otherwise: before Linux 5.4 it does not
+	size := uint32(unix.SizeofTCPInfo)
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+		uintptr(unsafe.Pointer(&r.info)), uintptr(unsafe.Pointer(&size)), 0)
+	return errno != 0 || r.info.Rcv_ooopack > 0
 }
 
 // arrivalStamp returns the software time stamp among control messages (cmsg(3)), in

@@ -307,7 +307,7 @@ type Ends struct {
 
 	// Of those by reading, these had a stamp that could not be believed: later than the
 	// read; earlier than the write; or of a segment that the kernel held back, for one
-	// that was lost before it.
+	// that was lost or overtaken.
 	Late  int64 `json:"refused_late,omitempty"`
 	Early int64 `json:"refused_early,omitempty"`
 	Stale int64 `json:"refused_stale,omitempty"`

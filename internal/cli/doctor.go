@@ -42,6 +42,10 @@ type selfTest struct {
 	SendLagP99          float64  `json:"send_lag_p99_seconds"`
 	SendLagP999         float64  `json:"send_lag_p999_seconds"`
 	GeneratorCPUPerTest float64  `json:"send_lag_cpu_share"`
+	ArrivalShare        float64  `json:"arrival_stamp_share"` // of the responses at that rate
+	ReadDelayP50        float64  `json:"read_delay_p50_seconds"`
+	ReadDelayP99        float64  `json:"read_delay_p99_seconds"`
+	ReadDelayP999       float64  `json:"read_delay_p999_seconds"`
 	Warnings            []string `json:"warnings,omitempty"`
 }
 
@@ -167,6 +171,14 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 	t.SendLagP99 = time.Duration(lag.Quantile(0.99)).Seconds()
 	t.SendLagP999 = time.Duration(lag.Quantile(0.999)).Seconds()
 	t.GeneratorCPUPerTest = r.Workers.Total().Seconds() / r.Window.Seconds()
+	t.ArrivalShare = float64(r.Ends.ByArrival) / float64(max(r.Ends.ByArrival+r.Ends.ByRead, 1))
+	delay := r.Latency[engine.ReadDelay]
+	t.ReadDelayP50 = time.Duration(delay.Quantile(0.5)).Seconds()
+	t.ReadDelayP99 = time.Duration(delay.Quantile(0.99)).Seconds()
+	t.ReadDelayP999 = time.Duration(delay.Quantile(0.999)).Seconds()
+	if fault := r.Ends.Fault; fault != "" {
+		t.Warnings = append(t.Warnings, fault+": responses end when they are read, and delays of the generator are in them")
+	}
 	for _, f := range []struct {
 		name      string
 		got, want float64
@@ -215,6 +227,10 @@ func printDiagnosis(w io.Writer, d *diagnosis) error {
 	fmt.Fprintf(&b, "  ceiling   %s requests/s, %.0f requests per generator CPU-second\n", report.Count(t.Throughput), t.RequestsPerCPU)
 	fmt.Fprintf(&b, "  send lag  p50 %s  p99 %s  p99.9 %s at %s/s, generator CPU %.0f %%\n", report.Seconds(t.SendLagP50),
 		report.Seconds(t.SendLagP99), report.Seconds(t.SendLagP999), report.Count(t.SendLagRate), 100*t.GeneratorCPUPerTest)
+	if t.ArrivalShare > 0 {
+		fmt.Fprintf(&b, "  arrival   %.4g %% of responses stamped by the kernel; read p50 %s  p99 %s  p99.9 %s later\n", 100*t.ArrivalShare,
+			report.Seconds(t.ReadDelayP50), report.Seconds(t.ReadDelayP99), report.Seconds(t.ReadDelayP999))
+	}
 	for _, warning := range t.Warnings {
 		fmt.Fprintf(&b, "  warning: %s\n", warning)
 	}

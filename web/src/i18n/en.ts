@@ -368,6 +368,8 @@ export const en = {
   "metric.clock": "{clock} {quantile}",
   "clock.connect": "connect time",
   "clock.first_byte": "time to first byte",
+  "clock.read_delay": "read delay",
+  "clock.service_read": "service time until the read",
   "clock.delivery": "delivery delay",
   "clock.event_gap": "gap between events",
   "clock.first_event": "time to first event",

@@ -369,6 +369,8 @@ export const zh: Record<Key, string> = {
   "metric.clock": "{clock} {quantile}",
   "clock.connect": "建连时间",
   "clock.first_byte": "首字节时间",
+  "clock.read_delay": "读取延迟",
+  "clock.service_read": "读取为止的服务时间",
   "clock.delivery": "投递延迟",
   "clock.event_gap": "事件间隔",
   "clock.first_event": "首个事件时间",
