@@ -124,7 +124,7 @@ func awaitStamps() error {
 	if err != nil {
 		return fmt.Errorf("time stamps: %w", err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // of what was only a probe
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("time stamps: %w", err)
