@@ -26,5 +26,5 @@ fi
 go test ./report/html -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
 # Apart, or browsers would take the CPU from the runs of the other.
 node --test --test-reporter=spec web/browser/report.test.mjs
-go build -trimpath -o "$pages/dyno" ./cmd/dyno
+go build -o "$pages/dyno" ./cmd/dyno
 DYNO=$pages/dyno node --test --test-reporter=spec web/browser/ui.test.mjs

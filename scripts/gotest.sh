@@ -2,7 +2,8 @@
 # Run all Go tests in random order, with the race detector where there is a C
 # compiler to link it. Two packages at a time: several use both CPUs of a small
 # machine. Prints a line per package, failures in full, skips with their reason,
-# and last "N passed, N failed, N skipped". Arguments go to go test.
+# and last "N passed, N failed, N skipped". Arguments go to go test. go vet is a step of
+# its own in scripts/test.sh: here it would be done again, with the race detector's flags.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,4 +14,4 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
 fi
 packages=("$@")
 [ ${#packages[@]} -gt 0 ] || packages=(./...)
-go test -json -shuffle=on -p 2 -timeout 10m ${race[@]+"${race[@]}"} "${packages[@]}" | go run ./scripts/testcount
+go test -json -vet=off -shuffle=on -p 2 -timeout 10m ${race[@]+"${race[@]}"} "${packages[@]}" | go run ./scripts/testcount

@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-runs}
-go build -trimpath -o bin/dyno ./cmd/dyno
+go build -o bin/dyno ./cmd/dyno
 
 # run NAME: exit code 4 says that the machine was too busy; the report says so too.
 run() {

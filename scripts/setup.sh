@@ -8,6 +8,7 @@ set -euo pipefail
 needs='
 gcc              gcc          the race detector in all tests (they run without it)
 libc6-dev        -            the race detector in all tests (they run without it)
+ca-certificates  /etc/ssl/certs/ca-certificates.crt Go modules, npm and pip
 curl             curl         tests of the HTTP services with a real client
 jq               jq           bench/*.sh
 util-linux       taskset      placement on CPUs: bench/*.sh

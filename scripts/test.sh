@@ -20,11 +20,26 @@ step() {
 	fi
 }
 
+# What waits for the network runs beside what needs the CPU.
+go mod download 2>/dev/null & # a step that lacks a module says so itself
+modules=$!
 step setup scripts/setup.sh
-step clients services/events/testdata/clients/install.sh
+wait "$modules"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+services/events/testdata/clients/install.sh >"$log" 2>&1 &
+installing=$!
+clients() {
+	local code=0
+	wait "$installing" || code=$?
+	cat "$log"
+	return $code
+}
 step vet go vet ./...
-step build go build -trimpath -o bin/ ./cmd/...
+# With the same flags as vet, lint and tests have, or all would be compiled once more.
+step build go build -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
+step clients clients
 step lint scripts/lint.sh
 step fresh scripts/fresh.sh
 step browser scripts/browser.sh

@@ -19,6 +19,7 @@ const (
 	tapBuffer      = 64 << 20
 	tapPause       = 5 * time.Millisecond // between looks at what has come in
 	tapHead        = 128                  // bytes kept of a packet: all its headers
+	stampPatience  = 10 * time.Second     // for the kernel to begin to stamp packets
 	packetOutgoing = 4                    // PACKET_OUTGOING of if_packet.h
 )
 
@@ -84,6 +85,9 @@ func StartTap(address netip.AddrPort, cpus []int) (_ *Tap, err error) {
 	if err := unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
 		return nil, fmt.Errorf("time stamps: %w", err)
 	}
+	if err := awaitStamps(); err != nil {
+		return nil, err
+	}
 	if err := unix.Bind(t.fd, &unix.SockaddrLinklayer{Protocol: bigEndian(unix.ETH_P_ALL), Ifindex: lo.Index}); err != nil {
 		return nil, fmt.Errorf("bind to lo: %w", err)
 	}
@@ -110,6 +114,48 @@ func (t *Tap) Stop() ([]Exchange, error) {
 		return nil, fmt.Errorf("truth: tap: %d of %d packets were dropped", stats.Drops, stats.Packets)
 	}
 	return t.follower.exchanges()
+}
+
+// awaitStamps returns when the kernel stamps packets as they arrive. It begins to in a
+// work queue of its own, some time after the first socket has asked for it; until then
+// a packet is stamped when it is read, and its reader would see no time pass.
+func awaitStamps() error {
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return fmt.Errorf("time stamps: %w", err)
+	}
+	defer func() { _ = c.Close() }() // of what was only a probe
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("time stamps: %w", err)
+	}
+	var set error
+	if err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) }); err != nil || set != nil {
+		return fmt.Errorf("time stamps: %w", errors.Join(err, set))
+	}
+	deadline := time.Now().Add(stampPatience)
+	if err := c.SetDeadline(deadline); err != nil {
+		return fmt.Errorf("time stamps: %w", err)
+	}
+	packet, control := make([]byte, 1), make([]byte, 128)
+	for {
+		if _, err := c.WriteTo(packet, c.LocalAddr()); err != nil {
+			return fmt.Errorf("time stamps: %w", err)
+		}
+		sent := time.Now()
+		time.Sleep(time.Millisecond) // a stamp of the reading is later than sent
+		_, n, _, _, err := c.ReadMsgUDP(packet, control)
+		if err != nil {
+			return fmt.Errorf("time stamps: not of packets' arrival within %v: %w", stampPatience, err)
+		}
+		at, err := stamp(control[:n])
+		if err != nil {
+			return err
+		}
+		if at <= sent.UnixNano() {
+			return nil
+		}
+	}
 }
 
 func (t *Tap) close() {

@@ -358,10 +358,20 @@ func TestFreeze(t *testing.T) {
 	var wg sync.WaitGroup
 	type span struct{ start, end time.Time }
 	seen := make([][]span, 4)
+	// How many freezes met requests is up to the clients, who may have no CPU in one.
+	met := func(log []Freezing) (n int) {
+		for _, f := range log {
+			if f.Drained && f.Backlog > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	const enough, most = 3, 200
 	for i := range seen {
 		c := dial(t, s.Server)
 		wg.Go(func() {
-			for len(s.Log()) < 4 {
+			for log := s.Log(); met(log) < enough && len(log) < most; log = s.Log() {
 				start := time.Now()
 				if _, _, err := c.get(plain); err != nil {
 					t.Error(err)
@@ -375,9 +385,12 @@ func TestFreeze(t *testing.T) {
 	log := s.Log()
 	var last time.Time
 	caught := 0
-	for i, f := range log[:3] { // the last may still be draining
-		if f.Length < hold || !f.Drained || f.Backlog < 1 {
-			t.Errorf("freeze %d: %+v; want at least %v long, drained, and the clients' backlog", i, f, hold)
+	if n := met(log); n < enough {
+		t.Errorf("%d of %d freezes drained a backlog, want %d", n, len(log), enough)
+	}
+	for i, f := range log {
+		if f.Length < hold {
+			t.Errorf("freeze %d: %+v; want at least %v long", i, f, hold)
 		}
 		if f.Start.Sub(s.start) < time.Duration(i+1)*period || f.Start.Before(last) {
 			t.Errorf("freeze %d began %v after the start", i, f.Start.Sub(s.start))
