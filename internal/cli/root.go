@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"dyno/awake"
 	"dyno/sysctl"
 	"dyno/target"
 	"dyno/trial"
@@ -37,9 +36,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	if slices.Equal(args, trial.PartArgs()) {
 		return trial.RunPart(os.Stdin, os.Stdout)
-	}
-	if awake.IsChild(args) {
-		return awake.Main(args)
 	}
 	if sysctl.IsChild(args) {
 		return sysctl.Main()
