@@ -92,11 +92,11 @@ func measure(processes int, beside string) (err error) {
 			return err
 		}
 	case "polling":
-		latency, err := os.OpenFile("/dev/cpu_dma_latency", os.O_WRONLY, 0)
-		if err != nil {
+		var latency *os.File
+		if latency, err = os.OpenFile("/dev/cpu_dma_latency", os.O_WRONLY, 0); err != nil {
 			return err
 		}
-		defer latency.Close()
+		defer func() { err = errors.Join(err, latency.Close()) }()
 		if _, err := latency.Write(make([]byte, 4)); err != nil {
 			return err
 		}
