@@ -16,8 +16,8 @@
 // (sched_autogroup, cgroups), and kernel threads are outside of them: to these, a group
 // with nothing to run but one thread of SCHED_IDLE is a group like any other. While it
 // was such threads that kept the CPUs awake, the kernel's rcu_preempt and ksoftirqd
-// waited for a CPU for up to a second on end, behind a thread that was to give way to
-// everybody, and whoever waited for them hung: a server that opened its 257th, 513th or
+// waited for half a second and more while a thread ran that was to give way to everybody,
+// and whoever waited for them hung: a server that opened its 257th, 513th or
 // 1,025th connection, since the kernel enlarges a shared descriptor table only when RCU
 // lets it. The idle loop is in no group, and gives way to all.
 package awake
