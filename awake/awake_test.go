@@ -1,8 +1,9 @@
 package awake
 
 import (
+	"fmt"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,62 +14,50 @@ import (
 	"dyno/internal/leak"
 )
 
-// TestMain lets the test binary be the process that Start makes, and one that
-// starts it and dies.
-func TestMain(m *testing.M) {
-	if IsChild(os.Args[1:]) {
-		os.Exit(Main(os.Args[1:]))
-	}
-	leak.Main(m)
-}
+func TestMain(m *testing.M) { leak.Main(m) }
 
-func TestAProcessOfTheLowestPriorityUsesTheCPU(t *testing.T) {
-	p, err := Start(allowed(t)...)
+// While it is held the CPUs poll, and this process has no thread more for it, nor a
+// child: nothing takes part in the scheduling that could hold up others.
+func TestCPUsPollAndNoThreadDoes(t *testing.T) {
+	cpus := allowed(t)
+	before := polled(t, cpus)
+	l, err := Start(cpus...)
 	if err != nil {
-		t.Fatal(err)
-	}
-	attr, err := unix.SchedGetAttr(p.Pid(), 0)
-	if err != nil || attr.Policy != schedIdle {
-		t.Errorf("policy %+v, %v: want SCHED_IDLE", attr, err)
+		t.Skip("not on this machine: ", err)
 	}
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for used(t, p.Pid()) < 20*time.Millisecond { // whatever else the machine does
+	for polled(t, cpus) == before { // whatever else the machine does
 		<-look.C
 	}
-	// What interrupts a terminal's programs leaves it to its starter.
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+	for _, task := range tasks(t) {
+		attr, err := unix.SchedGetAttr(task, 0)
+		if err == nil && attr.Policy != unix.SCHED_NORMAL {
+			t.Errorf("thread %d has policy %d: want none but ordinary threads", task, attr.Policy)
+		}
+		children, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", task))
+		if err == nil && len(children) > 0 {
+			t.Errorf("thread %d has children: %s", task, children)
+		}
+	}
+	if n := holders(t); n != 1 {
+		t.Errorf("%d descriptors of %s while the CPUs are awake: want 1", n, requests)
+	}
+	if err := l.Stop(); err != nil {
 		t.Error(err)
 	}
-	if err := p.Stop(); err != nil {
-		t.Error(err)
+	if n := holders(t); n != 0 {
+		t.Errorf("%d descriptors of %s after the end: want none", n, requests)
 	}
 }
 
-// It ends with the one who started it, of whom no more is left than a closed pipe.
-func TestItEndsWithItsStarter(t *testing.T) {
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+func TestStartNamesACPUThatCannotPoll(t *testing.T) {
+	_, err := Start(100_000)
+	if err == nil || !strings.HasPrefix(err.Error(), "awake: CPU 100000: ") || !strings.Contains(err.Error(), "cpuidle-haltpoll") {
+		t.Errorf("%v: want CPU 100000 named, and the remedy", err)
 	}
-	defer in.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], argument, strconv.Itoa(allowed(t)[0]))
-	cmd.Stdin = in
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestStartNamesACPUThatIsNotThere(t *testing.T) {
-	_, err := Start(append(allowed(t), 1000)...)
-	if err == nil || !strings.HasPrefix(err.Error(), "awake: CPU 1000: ") {
-		t.Errorf("%v: want CPU 1000 named", err)
+	if n := holders(t); n != 0 {
+		t.Errorf("%d descriptors of %s after a failure: want none", n, requests)
 	}
 }
 
@@ -88,13 +77,57 @@ func allowed(t *testing.T) []int {
 	return cpus
 }
 
-// used returns the CPU time of a process.
-func used(t *testing.T, pid int) time.Duration {
+// polled returns how long the CPUs have polled in all since they were started; 0
+// where they cannot.
+func polled(t *testing.T, cpus []int) time.Duration {
 	t.Helper()
-	var ts unix.Timespec
-	// The clock of a process, as clock_getcpuclockid(3) makes it.
-	if err := unix.ClockGettime(int32(^pid)<<3|2, &ts); err != nil {
+	var sum time.Duration
+	for _, c := range cpus {
+		if polls(c) != nil {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(fmt.Sprintf(idle, c)), "time"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		us, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += time.Duration(us) * time.Microsecond
+	}
+	return sum
+}
+
+// tasks returns the threads of this process.
+func tasks(t *testing.T) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/task")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return time.Duration(ts.Nano())
+	var ids []int
+	for _, e := range entries {
+		id, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// holders returns how many descriptors of this process ask for latency.
+func holders(t *testing.T) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && to == requests {
+			n++
+		}
+	}
+	return n
 }

@@ -237,7 +237,7 @@ func (k *calibrator) plan(loop string, n, seed int, starve bool, limits *group) 
 	}
 	return json.Marshal(map[string]any{
 		"name":   "flags",
-		"awake":  k.Awake && (!starve || limits == nil), // else it would use up the generator's quota
+		"awake":  k.Awake,
 		"target": map[string]any{"protocol": experiment.HTTP, "start": target, "ready": experiment.ReadyTCP, "cpus": strconv.Itoa(k.server[0])},
 		"load":   load,
 		"design": map[string]any{"rounds": n, "seed": seed + 1},

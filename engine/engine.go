@@ -97,6 +97,9 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err != nil {
 		return nil, &Unreachable{Address: c.Address, Err: err}
 	}
+	if err := enlargeDescriptorTable(c.carried()); err != nil {
+		return nil, err
+	}
 	e := newEngine(c)
 	e.collector = newCollector(c.Workers, c.Interval, c.OnInterval)
 	for n := range c.Workers {

@@ -61,8 +61,8 @@ func TestCompare(t *testing.T) {
 			Services: []Service{{Name: "echo", Process: process("dyno", "serve", "echo", "--tcp", "127.0.0.1:{{port}}")}},
 			Load: Load{
 				CPUs: []int{1}, Payload: 1024, Framing: FramingEcho,
-				Closed:  &Closed{Connections: 100, Think: Think{Distribution: ThinkNone}},
-				Clock: ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
+				Closed: &Closed{Connections: 100, Think: Think{Distribution: ThinkNone}},
+				Clock:  ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
 				Reconnect: Reconnect{MaxBackoff: time.Second},
 			},
@@ -539,7 +539,7 @@ func TestSubscribers(t *testing.T) {
 		},
 		Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
 		Open:    &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
-		Clock: ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
+		Clock:   ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
 		Reconnect: Reconnect{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {

@@ -274,8 +274,8 @@ func table() *spec {
 			field{"trials", false, between(integer, 1, 100, "the most there are at one rate (default 5)")},
 			field{"tolerate", false, between(share, 0, 0.99, "the share of bad trials that a rate may have, the RFC's goal exceed ratio (default 50%)")})},
 		field{"soak", false, plain(boolean, "judge the trends of the target's memory and other gauges (default false)")},
-		field{"awake", false, plain(boolean, "keep the CPUs that target, services and load are placed on from halting, by threads of the lowest priority: "+
-			"for virtual machines, whose hosts take halted CPUs away (default false)")},
+		field{"awake", false, plain(boolean, "keep CPUs from halting, by asking the kernel to poll for work when it has none: "+
+			"for virtual machines, whose hosts take halted CPUs away; needs root and a driver of cpuidle that polls (default false)")},
 		field{"sysctl", false, settings},
 		field{"observe", false, observe},
 		field{"profile", false, fields("what is profiled, in trials of their own: one for each variant after each round",

@@ -161,10 +161,5 @@ func match(pattern, s string) bool {
 }
 
 // idles tells that whoever is in this function does nothing: the kernel's idle task,
-// and the process that keeps CPUs awake for a measurement.
-func idles(f Function) bool {
-	if f.Mapping != Kernel {
-		return f.Name == "dyno/awake.spin"
-	}
-	return anyMatch(idleFunctions, f.Name)
-}
+// which polls where CPUs are kept awake for a measurement.
+func idles(f Function) bool { return f.Mapping == Kernel && anyMatch(idleFunctions, f.Name) }

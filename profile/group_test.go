@@ -166,7 +166,7 @@ func table(c *Costs) []byte {
 }
 
 func TestIdlingIsNobodysTime(t *testing.T) {
-	p := made("cpu", map[string]int64{"main.f": 3, "k:pv_native_safe_halt k:default_idle k:do_idle": 100, "dyno/awake.spin": 50})
+	p := made("cpu", map[string]int64{"main.f": 3, "k:pv_native_safe_halt k:default_idle k:do_idle": 100, "k:poll_idle k:cpuidle_enter_state k:do_idle": 50})
 	c, err := Table(p, "cpu")
 	if err != nil {
 		t.Fatal(err)

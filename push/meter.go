@@ -25,7 +25,7 @@ type Trial struct {
 
 // A Flag is what is wrong with a trial.
 type Flag struct {
-	Kind    string
+	Kind   string
 	Spoils bool // it is beyond a limit fixed beforehand
 }
 

@@ -238,7 +238,7 @@ type Environment struct {
 	GoVersion       string            `json:"go_version"`
 	GeneratorCPUs   []int             `json:"generator_cpus,omitempty"`
 	TargetCPUs      []int             `json:"target_cpus,omitempty"`
-	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // that were kept from halting
+	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // in use, and kept from halting
 	Unavailable     []string          `json:"unavailable,omitempty"` // what could not be observed here, and why
 }
 

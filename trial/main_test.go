@@ -9,19 +9,16 @@ import (
 	"syscall"
 	"testing"
 
-	"dyno/awake"
 	"dyno/internal/leak"
 	"dyno/sysctl"
 	"dyno/target"
 	"dyno/truth"
 )
 
-// TestMain lets the test binary be what the tests start: the keeper, what keeps CPUs
-// awake and kernel settings set, and a target.
+// TestMain lets the test binary be what the tests start: the keeper, what keeps
+// kernel settings set, and a target.
 func TestMain(m *testing.M) {
 	switch {
-	case awake.IsChild(os.Args[1:]):
-		os.Exit(awake.Main(os.Args[1:]))
 	case sysctl.IsChild(os.Args[1:]):
 		os.Exit(sysctl.Main())
 	case slices.Equal(os.Args[1:], target.KeeperArgs()):

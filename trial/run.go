@@ -122,7 +122,6 @@ type runner struct {
 	// edges are where the searches of a variant ended so far: the geometric means of
 	// the brackets that have both ends.
 	edges map[string][]float64
-	awake *awake.Process // nil without
 	// symbols are those of the programs that were profiled so far.
 	symbols symbol.Cache
 }
@@ -190,7 +189,6 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 	if env := &r.run.Environment; len(env.AwakeCPUs) > 0 {
 		kept, failed := awake.Start(env.AwakeCPUs...)
 		if failed == nil {
-			r.awake = kept
 			defer func() { err = errors.Join(err, kept.Stop()) }()
 		} else {
 			// What is measured is true all the same, and the checks on the machine

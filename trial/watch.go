@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dyno/awake"
 	"dyno/engine"
 	"dyno/observe"
 	"dyno/rundir"
@@ -32,10 +31,9 @@ const (
 type watch struct {
 	target        *target.Process // nil when dyno did not start it
 	services      []running
-	awake         *awake.Process // nil without
-	targetCPUs    float64        // how many it may use; a limit may allow a part of one
-	targetOn      []int          // its CPUs, where the plan gives it some that are not the generator's
-	generatorCPUs []int          // empty: wherever the kernel likes
+	targetCPUs    float64 // how many it may use; a limit may allow a part of one
+	targetOn      []int   // its CPUs, where the plan gives it some that are not the generator's
+	generatorCPUs []int   // empty: wherever the kernel likes
 	tick          time.Duration
 	// profiled trials have no hooks at system calls: they would be in the profile.
 	profiled bool
@@ -62,7 +60,6 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 	w := &watch{
 		target:        up.target,
 		services:      up.services(),
-		awake:         r.awake,
 		targetCPUs:    float64(len(up.variant.Target.CPUs)),
 		generatorCPUs: l.CPUs,
 		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows are not the ticks'
@@ -115,11 +112,6 @@ func (w *watch) begin(origin time.Time, threads []int) {
 	// Services are not what is measured, but not foreign either.
 	for _, s := range w.services {
 		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Keeper()); w.available(err) {
-			observers, users = append(observers, tree), append(users, tree)
-		}
-	}
-	if w.awake != nil {
-		if tree, err := observe.NewTree("awake", w.awake.Pid()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}

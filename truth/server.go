@@ -148,6 +148,9 @@ func listen(config Config) (_ *Server, err error) {
 			err = fmt.Errorf("truth: listen on %s: %w", s.config.Addr, err)
 		}
 	}()
+	if err = enlargeDescriptorTable(); err != nil {
+		return nil, err
+	}
 	s.buf = make([]byte, max(64<<10, s.config.Size))
 	s.body = bytes.Repeat([]byte("x"), s.config.Body)
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {

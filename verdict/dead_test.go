@@ -79,7 +79,7 @@ func TestDeadTargets(t *testing.T) {
 		for _, f := range flags {
 			if f.Breaks {
 				breaks, said = append(breaks, f.Kind), append(said, f.Detail)
-				if f.Invalid || f.About != rundir.AboutTarget {
+				if f.Spoils || f.About != rundir.AboutTarget {
 					t.Errorf("%s: %+v", c.name, f)
 				}
 			}
@@ -91,7 +91,7 @@ func TestDeadTargets(t *testing.T) {
 			t.Errorf("%s: %q says nothing of %q", c.name, text, c.says)
 		}
 		own := slices.ContainsFunc(flags, func(f rundir.Flag) bool {
-			return f.Kind == FlagGeneratorResources && f.Invalid && f.About == rundir.AboutGenerator && strings.Contains(f.Detail, "too many open files")
+			return f.Kind == FlagGeneratorResources && f.Spoils && f.About == rundir.AboutGenerator && strings.Contains(f.Detail, "too many open files")
 		})
 		if own != (lacking(s.trial) > 0) {
 			t.Errorf("%s: checks %+v", c.name, checks)

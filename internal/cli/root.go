@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"dyno/awake"
 	"dyno/disturb"
 	"dyno/sysctl"
 	"dyno/target"
@@ -40,9 +39,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	if slices.Equal(args, trial.PartArgs()) {
 		return trial.RunPart(os.Stdin, os.Stdout)
-	}
-	if awake.IsChild(args) {
-		return awake.Main(args)
 	}
 	if disturb.IsChild(args) {
 		return disturb.Main(args)

@@ -235,7 +235,7 @@ func columns() []column {
 
 // known are the prefixes of dyno's own columns, of which columns picks what is drawn.
 // Others are of endpoints and commands that the experiment names, and are drawn all.
-var known = [...]string{"kernel_", "network_", "target_", "service_", "awake_", "generator_", "machine_", "wakeup_", "recorder_", "sockets_", "runtime_"}
+var known = [...]string{"kernel_", "network_", "target_", "service_", "generator_", "machine_", "wakeup_", "recorder_", "sockets_", "runtime_"}
 
 // observed makes the lines of what observers read.
 func observed(s *rundir.Series, room int) *Grid {

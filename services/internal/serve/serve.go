@@ -106,9 +106,12 @@ var runtimeMetrics = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile
 	`^/(sched/latencies:seconds|sched/pauses/total/gc:seconds|cpu/classes/gc/total:cpu-seconds|gc/heap/live:bytes|gc/cycles/total:gc-cycles)$`)}
 
 // New returns a host whose registry already holds the process's and the Go
-// runtime's metrics.
+// runtime's metrics. The process has room for its descriptors then.
 func New(cfg Config) (*Host, error) {
 	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := enlargeDescriptorTable(); err != nil {
 		return nil, err
 	}
 	if cfg.Logger == nil {
