@@ -149,6 +149,7 @@ func (r *reader) design(e *Experiment, v *view, short *node) {
 	r.metric(v, r.setting("metric", "design.metric"), &d.Metric)
 	remeasure := true
 	v.boolean(section.get("remeasure"), &remeasure)
+	v.boolean(r.setting("remeasure", "design.remeasure"), &remeasure)
 	d.KeepSpoilt = !remeasure
 	d.Pilot = r.pilot(v, section.get("pilot"), e)
 	e.Design = d

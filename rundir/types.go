@@ -607,8 +607,7 @@ type Threshold struct {
 	Low      *float64 `json:"low,omitempty"`      // of Measured
 	High     *float64 `json:"high,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // why it could not be decided
-	// NotIdentified says which figure it could not be decided by, and why nothing can be
-	// said of that.
+	// NotIdentified says which figure it could not be decided by, and what disturbed that.
 	NotIdentified string `json:"not_identified,omitempty"`
 }
 

@@ -28,7 +28,7 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 		r := e.holds(on)
 		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Detail: once(r.why...)}
 		if r.is == undecided {
-			t.NotIdentified = ev.unidentified(e.places(on))
+			t.NotIdentified = ev.doubtful(e.places(on))
 		}
 		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
 		t.Measured, t.Low, t.High = e.measured(on)
@@ -144,7 +144,7 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 		r.Detail = once(append(holds.why, direction.why...)...)
 	}
 	if r.Outcome == rundir.NotSettled {
-		r.NotIdentified = ev.unidentified(looked)
+		r.NotIdentified = ev.doubtful(looked)
 	}
 	return r
 }

@@ -37,7 +37,7 @@ func (f facts) slope(variant, gauge string) (figure, error) {
 	return f.get("slope " + variant + " " + gauge)
 }
 
-func (f facts) unidentified(places []place) string {
+func (f facts) doubtful(places []place) string {
 	for _, at := range places {
 		if _, ok := f["unidentified "+at.figure]; ok {
 			return at.figure + " is not identified"

@@ -21,7 +21,7 @@ type evidence interface {
 	// goroutines) over the window, per second and relative to its level when the
 	// window began; of several trials, that of the one that grew most.
 	slope(variant, gauge string) (figure, error)
-	// unidentified says why nothing can be said of the first figure that is not
-	// identified; empty when something can be said of all.
-	unidentified(places []place) string
+	// doubtful says what disturbed the first figure that is not as it is printed; empty
+	// when nothing did.
+	doubtful(places []place) string
 }

@@ -203,7 +203,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	share := bad / of
-	b := bounds{low: math.Inf(-1), high: estimate, causes: mostFirst(causes),
+	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is less than none
 		why: fmt.Sprintf("%s of the requests were in stretches that something else disturbed", percent(share))}
 	h := clean[tag]
 	switch {
@@ -448,6 +448,17 @@ func (s *scene) identified(figure, variant, base string) bool {
 
 // unidentified says why the first figure of some is not identified; empty when all are.
 func (s *scene) unidentified(places []place) string {
+	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
+}
+
+// doubtful says what disturbed the first figure of some that is not as it is printed;
+// empty when nothing did.
+func (s *scene) doubtful(places []place) string {
+	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
+}
+
+// lacking says why the first figure of some is in one of the states.
+func (s *scene) lacking(places []place, states ...string) string {
 	for _, at := range places {
 		v, ok := s.trusted[at]
 		if !ok && at.base != "" {
@@ -455,7 +466,7 @@ func (s *scene) unidentified(places []place) string {
 				v = s.ratioValidity(pair{variant: at.variant, base: at.base}, m)
 			}
 		}
-		if v.State == rundir.StateNotIdentified || v.State == rundir.StateRelative {
+		if slices.Contains(states, v.State) {
 			if at.base != "" {
 				return fmt.Sprintf("%s of %s over %s: %s", at.figure, at.variant, at.base, v.Why)
 			}
