@@ -62,7 +62,7 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 			switch {
 			case commands:
 				e, err = c.experiment(args[0])
-			case strings.Contains(args[0], "://"):
+			case strings.Contains(args[0], "://") || isAddress(args[0]):
 				return usage("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
 			default:
 				if e, err = c.file(args[0], o, cmd.Flags()); err == nil && e.Base == "" {
