@@ -424,6 +424,10 @@ func (e *engine) conclude(r *Result, origin int64) {
 	}
 	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
 	r.Silence = silenceOf(requests, origin, concluded)
+	if s := &r.Silence; e.config.Schedule == nil && s.Answered && s.Failing >= failingRow {
+		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
+		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(e.config.Connections))
+	}
 	if e.config.Subscribers != nil {
 		e.reckon(&r.Streams)
 		r.Streams.Silence = silenceOf(events, origin, min(concluded, end))

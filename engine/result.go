@@ -132,12 +132,18 @@ func (c *Counts) Conserved() error {
 
 // Connections counts connections from the beginning to the end, warm-up included.
 type Connections struct {
-	Requested   int    // as configured
-	Opened      uint64 // were established
-	Failed      uint64 // were not
-	Generator   uint64 // of Failed: for want of descriptors, ports or memory of the generator's own
-	Served      int    // places for a connection with a good response to a request of the window or carried into it
-	Unanswered  int    // places with such requests, none of which was answered at all, well or badly
+	Requested  int           // as configured
+	Opened     uint64        // were established
+	Failed     uint64        // were not
+	Generator  uint64        // of Failed: for want of descriptors, ports or memory of the generator's own
+	Served     int           // places for a connection with a good response to a request of the window or carried into it
+	Unanswered int           // places with such requests, none of which was answered at all, well or badly
+	Hung       int           // places whose last such request had waited for an answer for hangTime or more when the measurement ended
+	HungFor    time.Duration // how long those had waited, summed
+	// Omitted is how long users of a closed loop waited in vain within the window, summed: on a
+	// place that hung, or for a target that answered nothing any more. What they would
+	// have sent is in no count of requests.
+	Omitted     time.Duration
 	PeerClosed  uint64 // were closed by the peer while no exchange was under way
 	Unsolicited uint64 // were closed here because bytes came that nobody asked for
 	Peak        int    // the most that were open at once, summed over the workers
@@ -151,6 +157,9 @@ func (c *Connections) add(o *Connections) {
 	c.Generator += o.Generator
 	c.Served += o.Served
 	c.Unanswered += o.Unanswered
+	c.Hung += o.Hung
+	c.HungFor += o.HungFor
+	c.Omitted += o.Omitted
 	c.PeerClosed += o.PeerClosed
 	c.Unsolicited += o.Unsolicited
 	c.Peak += o.Peak

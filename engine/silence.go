@@ -32,6 +32,10 @@ type Silence struct {
 // from a time on.
 type hush struct{ from, live, to int64 }
 
+// failingRow is how many requests in a row must have failed that a target may be said to
+// answer nothing any more.
+const failingRow = 10
+
 // What a worker remembers. When there is no room, the shorter stretches are forgotten, and
 // no such short one is noted again. At the beginning those count that last for the
 // window's leastHush-th part: without a floor, every response would be noted.

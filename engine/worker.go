@@ -324,6 +324,10 @@ func (w *worker) ended(now int64) bool {
 	return true
 }
 
+// hangTime is for how long a request must have waited that the connection may be said to
+// hang. Whether that is long for the target, its other answers tell.
+const hangTime = time.Second
+
 // giveUp accounts for what is under way at the end: sent requests are
 // unfinished, waiting ones were never sent.
 func (w *worker) giveUp() {
@@ -331,6 +335,13 @@ func (w *worker) giveUp() {
 	for i := w.inFlight.head; i != none; {
 		s := &w.slots[i]
 		next := s.next
+		if waited := now - s.written; s.window != outside && waited >= int64(hangTime) {
+			w.conns.Hung++
+			w.conns.HungFor += time.Duration(waited)
+			if w.cursor == nil {
+				w.conns.Omitted += time.Duration(max(0, min(now, w.windowEnd)-max(s.written, w.windowStart)))
+			}
+		}
 		w.fail(s, now, errUnfinished)
 		i = next
 	}

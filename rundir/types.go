@@ -16,7 +16,8 @@ const (
 	ByStudentPairs    = "Student's t over the rounds' differences"      // paired
 	ByHodgesLehmann   = "Hodges-Lehmann, signed ranks over rounds"      // paired
 	ByWoodruff        = "Woodruff over trials, of the merged histogram" // a quantile
-	ByLostRounds      = "every round was lost: nothing was answered"    // nothing is estimated
+	ByOmission        = "what users who waited in vain did not send: from none of it to as much as the others sent"
+	ByLostRounds      = "every round was lost: nothing was answered" // nothing is estimated
 	ByStudentWithZero = "Student's t over trials, not on logarithms: a trial has a zero"
 	ByWelch           = "Welch's t over trials, unpaired"   // of two runs
 	ByTheilSen        = "Theil-Sen, widened for dependence" // a slope
@@ -260,11 +261,14 @@ type Variant struct {
 	Errors      Errors    `json:"errors"`
 	// Availability is the share of what was due that was answered well; of subscribers,
 	// at most the share of their time in which they were served.
-	Availability *float64  `json:"availability,omitempty"`
-	Counts       Counts    `json:"counts"`
-	Target       Target    `json:"target"`
-	Generator    Generator `json:"generator"`
-	Streams      *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	Availability *float64 `json:"availability,omitempty"`
+	// Omitted is the share of a closed loop's time in which users waited in vain, and so did
+	// not send what was to come.
+	Omitted   float64   `json:"omitted_share,omitempty"`
+	Counts    Counts    `json:"counts"`
+	Target    Target    `json:"target"`
+	Generator Generator `json:"generator"`
+	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
 	// Measures are what a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
 	// Intervals are those of figures above, by the metric's name in expressions,
@@ -876,14 +880,19 @@ type Conservation struct {
 
 // Connections are what was asked for and what was opened.
 type Connections struct {
-	Requested      int64 `json:"requested"`
-	Opened         int64 `json:"opened"`
-	Failed         int64 `json:"failed"`
-	Generator      int64 `json:"generator,omitempty"` // of the failed: for want of descriptors, ports or memory of dyno's own
-	Served         int64 `json:"served"`              // places for a connection on which a request of the window, or carried into it, was answered well
-	Unanswered     int64 `json:"unanswered"`          // places on which there were such requests, and none was answered at all
-	PeerClosed     int64 `json:"peer_closed"`         // closed by the peer while idle
-	Unsolicited    int64 `json:"unsolicited"`         // closed by dyno because of bytes that nobody asked for
-	ReusedRequests int64 `json:"reused_requests"`     // sent on a connection that had carried one before
-	Peak           int64 `json:"peak"`                // open at once
+	Requested   int64   `json:"requested"`
+	Opened      int64   `json:"opened"`
+	Failed      int64   `json:"failed"`
+	Generator   int64   `json:"generator,omitempty"`    // of the failed: for want of descriptors, ports or memory of dyno's own
+	Served      int64   `json:"served"`                 // places for a connection on which a request of the window, or carried into it, was answered well
+	Unanswered  int64   `json:"unanswered"`             // places on which there were such requests, and none was answered at all
+	Hung        int64   `json:"hung"`                   // places whose last such request had waited for a second or more when the measurement ended
+	HungSeconds float64 `json:"hung_seconds,omitempty"` // how long those had waited, summed
+	// Omitted is how long users of a closed loop waited in vain within the window, summed. What
+	// they would have sent is in no count of requests (coordinated omission).
+	Omitted        float64 `json:"omitted_seconds,omitempty"`
+	PeerClosed     int64   `json:"peer_closed"`     // closed by the peer while idle
+	Unsolicited    int64   `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for
+	ReusedRequests int64   `json:"reused_requests"` // sent on a connection that had carried one before
+	Peak           int64   `json:"peak"`            // open at once
 }

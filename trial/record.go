@@ -42,6 +42,8 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	}
 	t.Connections.Generator = signed(r.Connections.Generator)
 	t.Connections.Served, t.Connections.Unanswered = int64(r.Connections.Served), int64(r.Connections.Unanswered)
+	t.Connections.Hung, t.Connections.HungSeconds = int64(r.Connections.Hung), r.Connections.HungFor.Seconds()
+	t.Connections.Omitted = r.Connections.Omitted.Seconds()
 	t.Silence = silence(&r.Silence)
 	t.Failures = failures(r)
 	if r.Streams.Requested > 0 {

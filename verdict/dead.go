@@ -143,7 +143,11 @@ func (x *examination) stalled() {
 	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
 	failing := max(FailingFloor, FailingFactor*x.goodP99())
 	switch {
-	case s.Ending > limit && s.Last != nil && *s.Last < end:
+	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
+		// Who waits behind the window, when no more is sent, is judged by connections.
+		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, "the target %s for %v, from %v into the window on",
+			x.nothing(), short(s.Longest), short(max(0, s.From-x.trial.WarmupSeconds)))
+	case s.Ending > limit && s.Last != nil:
 		begun := max(x.trial.WarmupSeconds, *s.Last)
 		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true,
 			"the target %s for the last %v of the window%s", x.nothing(), short(end-begun), x.longer(s.Ending-(end-begun)))
@@ -178,8 +182,33 @@ func (x *examination) served() {
 	if opened < asked {
 		detail = fmt.Sprintf("; %d were opened", opened)
 	}
+	asked = max(asked, c.Served+c.Unanswered)
+	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.patience() {
+		x.breaks(FlagConnections, asCount, float64(c.Hung), 0, lacking(x.trial) == 0,
+			"%d of %d connections did not answer any more", c.Hung, asked)
+		return
+	}
 	x.breaks(FlagConnections, asCount, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0,
-		"%d of %d connections never answered%s", c.Unanswered, max(asked, c.Served+c.Unanswered), detail)
+		"%d of %d connections never answered%s", c.Unanswered, asked, detail)
+}
+
+// omitted is the share of a closed loop's time in which users waited in vain. What they would
+// have sent is in no count of requests (coordinated omission).
+func omitted(t *rundir.Trial) float64 {
+	users := float64(t.Connections.Requested) * t.WindowSeconds
+	if users <= 0 {
+		return 0
+	}
+	return min(max(t.Connections.Omitted/users, 0), 1)
+}
+
+// upToOmitted is the most that errors.ratio can be: as if users who waited in vain had sent
+// as much as the others, in vain.
+func upToOmitted(f *figures) (high float64, ok bool) {
+	if f.Errors.Ratio == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
+		return 0, false
+	}
+	return 1 - (1-*f.Errors.Ratio)*(1-f.Omitted), true
 }
 
 // events judges whether anything reached the subscribers in the window.
@@ -244,13 +273,14 @@ func silent(t *rundir.Trial) int64 {
 }
 
 // availability is the share of what was due that was answered well: of requests those that
-// were, of all that were due. Of subscribers it is the least of three: the share of their
+// were, of all that were due; of a closed loop's users, who send nothing while they wait, that
+// times the share of the time in which they did not wait in vain. Of subscribers it is the least of three: the share of their
 // time in which they had a stream on which something came; of the events due to them the
 // share that arrived; and of the publications the share that was accepted.
 func availability(t *rundir.Trial) *float64 {
 	var shares []float64
 	if due := t.Counts.Due(); due > 0 {
-		shares = append(shares, float64(t.Counts.Answered())/float64(due))
+		shares = append(shares, float64(t.Counts.Answered())/float64(due)*(1-omitted(t)))
 	}
 	if s := t.Streams; s != nil {
 		if s.Subscribed > 0 || s.AllDelivered == 0 { // else it was recorded before subscribers' time was

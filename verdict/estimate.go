@@ -88,6 +88,9 @@ func (m metric) estimate(whole *figures, trials []*figures) (rundir.Estimate, er
 			m.widen(&e, trials)
 		}
 	}
+	if m.upTo != nil && err == nil {
+		m.raise(&e, whole)
+	}
 	return e, err
 }
 

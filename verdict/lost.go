@@ -102,5 +102,21 @@ func (e effect) finite(p pair, m metric) error {
 		m.name, p.variant, p.base, p.base, len(e.logs)), true}
 }
 
+// raise makes an interval reach to the most that a figure can be.
+func (m metric) raise(e *rundir.Estimate, whole *figures) {
+	high, ok := m.upTo(whole)
+	if !ok {
+		return
+	}
+	low := *e.Estimate
+	if e.Low != nil {
+		low = *e.Low
+	}
+	if e.High != nil {
+		high = max(high, *e.High)
+	}
+	bound(e, low, high, e.Confidence, rundir.ByOmission)
+}
+
 // isLost tells whether a round's ratio is that of a lost round.
 func isLost(ratio float64) bool { return ratio == 0 || ratio == math.MaxFloat64 }

@@ -43,6 +43,7 @@ type metric struct {
 	share    func(*figures) (part, whole float64)        // the sum of the parts over that of the wholes
 	fact     bool                                        // a count or an extreme of this run: nothing is estimated
 	width    func(*figures) (low, high float64, ok bool) // each value is itself known only to lie between these
+	upTo     func(*figures) (high float64, ok bool)      // the figure is known only to lie between itself and this
 }
 
 // A quantileOf is the q-quantile of what a log has under a tag.
@@ -195,7 +196,7 @@ func metrics() []metric {
 	}
 	return append(all,
 		metric{name: "errors.ratio", dim: plain, get: func(f *figures) *float64 { return f.Errors.Ratio },
-			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }},
+			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted},
 		metric{name: "availability", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Availability }},
 		metric{name: "errors.total", dim: plain, fact: true, get: func(f *figures) *float64 {
 			if f.Trials == 0 {

@@ -115,6 +115,9 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	}
 	f.Errors = failures(f.Counts)
 	f.Availability = known(trials, availability)
+	if share := known(trials, func(t *rundir.Trial) *float64 { v := omitted(t); return &v }); share != nil {
+		f.Omitted = *share
+	}
 	if len(trials) == 1 {
 		f.lost, f.waited = trials[0].Lost(), max(trials[0].WindowSeconds, trials[0].PlannedSeconds)
 	}

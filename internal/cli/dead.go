@@ -35,6 +35,9 @@ func unanswered(run *rundir.Run, regression bool) error {
 			broken = append(broken, c.Limit)
 		}
 	}
+	if open := openThresholds(run); len(broken) == 0 && len(open) > 0 {
+		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s; %s", strings.Join(open, "; "), seen(findings)), ""}
+	}
 	if len(broken) > 0 {
 		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s; %s", strings.Join(broken, "; "), seen(findings)), ""}
 	}
@@ -71,6 +74,17 @@ func worse(run *rundir.Run) []string {
 		found = append(found, fmt.Sprintf("%s of %s is %.3g times that of %s", c.Metric, c.Variant, *c.Ratio.Estimate, c.Base))
 	}
 	return found
+}
+
+// openThresholds are those that are neither shown to hold nor shown to be broken.
+func openThresholds(run *rundir.Run) []string {
+	var open []string
+	for _, t := range run.Thresholds {
+		if t.Outcome == rundir.Undecided {
+			open = append(open, t.Text)
+		}
+	}
+	return slices.Compact(open)
 }
 
 // brokenThresholds are those that do not hold.

@@ -319,20 +319,14 @@ func judged(run *rundir.Run, regression bool) error {
 			return err
 		}
 	}
-	broken := brokenThresholds(run)
-	var open []string
-	for _, t := range run.Thresholds {
-		if t.Outcome == rundir.Undecided {
-			open = append(open, t.Text)
-		}
-	}
+	broken, open := brokenThresholds(run), openThresholds(run)
 	switch {
 	case len(broken) > 0:
 		return &failure{exitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), ""}
 	case !run.Valid:
 		return &failure{exitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason), "the report says what would help"}
 	case len(open) > 0:
-		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(slices.Compact(open), "; ")),
+		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(open, "; ")),
 			"the interval reaches over the limit, or a figure is missing: more rounds or a longer window would tell"}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (a *app) truthCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(a.truthNull(), a.truthDelay(), a.truthQueue(), a.truthFreeze(), a.truthWork(), a.truthBreaking(), a.truthBurn())
+	cmd.AddCommand(a.truthNull(), a.truthDelay(), a.truthQueue(), a.truthFreeze(), a.truthWork(), a.truthStream(), a.truthBreaking(), a.truthBurn())
 	return cmd
 }
 
@@ -169,6 +169,19 @@ func (a *app) truthWork() *cobra.Command {
 	f.Int64Var(&load.Iterations, "iterations", 0, "the same, in iterations of the loop that is burnt")
 	f.StringVar(&slow, "slow", "0", "a planted slowdown, such as 5%")
 	f.StringVar(&hot, "hot", "0", "a planted function's share of the CPU time, such as 3%")
+	return cmd
+}
+
+func (a *app) truthStream() *cobra.Command {
+	var rate float64
+	cmd := a.serveTruth("stream", "sends numbered events to its subscribers", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
+		s, err := truth.StartStream(ctx, c, truth.StreamConfig{Rate: rate})
+		if err != nil {
+			return nil, err
+		}
+		return s.Server, nil
+	}, nil)
+	cmd.Flags().Float64Var(&rate, "rate", 100, "events per second, to each")
 	return cmd
 }
 
