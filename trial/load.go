@@ -297,11 +297,22 @@ func addHeaders(r *http1.Request, headers []experiment.Header) {
 	}
 }
 
-// interval returns how finely a load is recorded: 100 ms, or a second where that
-// would make a long log.
+// Bounds of a trial's log: how many intervals it may have, and how many requests may be
+// recorded finely, where they end the window and nobody knows how long they take.
+const (
+	mostIntervals  = 4096
+	finelyRecorded = 1_000_000
+)
+
+// interval returns how finely a load is recorded. What something else disturbed is left
+// out by whole intervals, so that they are as short as the log allows: 100 ms up to seven
+// minutes, and not quite a second for an hour.
 func interval(l *experiment.Load) time.Duration {
-	if l.Warmup+l.Window > time.Minute || l.Requests > 0 {
+	switch {
+	case l.Requests > finelyRecorded:
 		return time.Second
+	case l.Requests > 0:
+		return fine
 	}
-	return fine
+	return max(fine, ((l.Warmup + l.Window) / mostIntervals).Round(time.Millisecond))
 }

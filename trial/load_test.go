@@ -69,9 +69,13 @@ func TestEngineConfig(t *testing.T) {
 			v.Load.Closed.Think = experiment.Think{Distribution: experiment.ThinkExponential, Mean: 5}
 		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Exponential, Mean: 5} }},
 		{"a number of requests", func(v *experiment.Variant) { v.Load.Requests, v.Load.Window = 1000, 0 },
-			func(c *engine.Config) { c.Requests, c.Window, c.Interval = 1000, 0, time.Second }},
+			func(c *engine.Config) { c.Requests, c.Window = 1000, 0 }},
 		{"a long window", func(v *experiment.Variant) { v.Load.Window = time.Minute },
-			func(c *engine.Config) { c.Window, c.Interval = time.Minute, time.Second }},
+			func(c *engine.Config) { c.Window = time.Minute }},
+		{"a very long one", func(v *experiment.Variant) { v.Load.Warmup, v.Load.Window = 0, time.Hour },
+			func(c *engine.Config) { c.Warmup, c.Window, c.Interval = 0, time.Hour, 879*time.Millisecond }},
+		{"very many requests", func(v *experiment.Variant) { v.Load.Requests, v.Load.Window = 2_000_000, 0 },
+			func(c *engine.Config) { c.Requests, c.Window, c.Interval = 2_000_000, 0, time.Second }},
 		{"open", func(v *experiment.Variant) {
 			v.Load.Closed = nil
 			v.Load.Open = &experiment.Open{Rate: 50, Arrivals: experiment.ArrivalsConstant, MaxConnections: 20, MaxWaiting: 30}
