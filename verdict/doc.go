@@ -27,8 +27,18 @@
 // rule leaves. In a family of several, better and worse need the p-value adjusted
 // by Holm's method as well: all variants against the base, or a ladder's
 // neighbours together with its steps against the first. The control, the base
-// measured twice, is apart and comes first. In a run that is not valid every
-// verdict is invalid; the figures stay.
+// measured twice, is apart and comes first. A ratio that is not identified has no
+// verdict.
+//
+// # What a figure is worth
+//
+// Each trial is examined by checks with limits fixed beforehand, and its stretches are
+// marked in which the machine or the generator disturbed it: by late sleepers, late
+// sends, stolen time and pressure, never by a latency. A figure is ok when that can
+// have moved it by little, bounded when the truth lies between two values whatever
+// happened in those stretches, relative only when its ratios stand and its value does
+// not, and else not identified. A run is valid when the plan's metric is identified and
+// no threshold or claim is left undecided by a disturbance.
 //
 // # Conditions
 //
