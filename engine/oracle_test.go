@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,6 +139,55 @@ func BenchmarkDeliveries(b *testing.B) {
 				for _, q := range []float64{0.5, 0.99} {
 					b.ReportMetric(float64(r.Latency[engine.Delivery].Quantile(q))/1e3, fmt.Sprintf("p%v-µs", 100*q))
 				}
+			}
+		})
+	}
+}
+
+// BenchmarkArrivalClock says what taking time stamps costs: the generator's CPU time per
+// request with them over that without, in pairs of short runs, each order as often as the
+// other. It reports the median of the pairs, and the ends of its interval of 95 %.
+func BenchmarkArrivalClock(b *testing.B) {
+	const pairs = 60
+	for _, tt := range []struct {
+		name string
+		c    engine.Config
+	}{
+		{"closed", engine.Config{Connections: 64}},
+		{"open", engine.Config{Connections: 64, Schedule: poisson(b, 10_000)}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			s := null(b, truth.Config{CPUs: []int{serverCPU}})
+			cost := func(clock engine.Clock) float64 {
+				c := tt.c
+				c.Address, c.NewClients, c.CPUs, c.Clock = s.Addr().String(), get(b, "h"), []int{engineCPU}, clock
+				c.Warmup, c.Window = 50*time.Millisecond, 200*time.Millisecond
+				r := run(b, c)
+				return float64(r.Workers.Total()) / float64(r.Completed)
+			}
+			for b.Loop() {
+				var with, without, ratios []float64
+				for n := range pairs {
+					var on, off float64
+					if n%2 == 0 {
+						off = cost(engine.ClockRead)
+						on = cost(engine.ClockArrival)
+					} else {
+						on = cost(engine.ClockArrival)
+						off = cost(engine.ClockRead)
+					}
+					with, without, ratios = append(with, on), append(without, off), append(ratios, 100*(on/off-1))
+				}
+				for _, x := range [][]float64{with, without, ratios} {
+					slices.Sort(x)
+				}
+				b.ReportMetric(without[pairs/2], "read-cpu-ns/req")
+				b.ReportMetric(with[pairs/2], "arrival-cpu-ns/req")
+				b.ReportMetric(ratios[pairs/2], "cost-%")
+				// Ranks of a binomial's normal approximation (sign test).
+				half := int(0.98 * math.Sqrt(pairs))
+				b.ReportMetric(ratios[pairs/2-half], "cost-low-%")
+				b.ReportMetric(ratios[pairs/2+half], "cost-high-%")
 			}
 		})
 	}
