@@ -23,14 +23,17 @@ const (
 	// mostCounted.
 	fewRequests = 1000
 	mostCounted = 5 * time.Second
+	// countedRounds is in how many rounds they are counted. What a request takes of them
+	// hardly varies, and each time costs a second.
+	countedRounds = 3
 )
 
 // countsAfter tells whether a trial's system calls are counted after its window. A
 // load of so many requests must not send more of them, and one in stages has no
 // rate that could be gone on with.
-func countsAfter(up *stage, purpose string) bool {
+func countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
-	return up.target != nil && up.variant.Observe.Kernel == experiment.KernelAfter && purpose == "" &&
+	return up.target != nil && up.variant.Observe.Kernel == experiment.KernelAfter && purpose == "" && round <= countedRounds &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0)
 }
 

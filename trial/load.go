@@ -90,7 +90,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if result.Interrupted {
 		return errors.Join(err, context.Cause(ctx))
 	}
-	if err == nil && countsAfter(up, t.Purpose) {
+	if err == nil && countsAfter(up, t.Purpose, t.Round) {
 		r.countCalls(ctx, up, c, t)
 	}
 	return err

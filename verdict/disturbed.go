@@ -28,10 +28,13 @@ const (
 // A disturbance is what is known of a trial's disturbed stretches. A stretch is an
 // interval of the trial's log.
 type disturbance struct {
-	known bool  // there was somebody to feel it
-	clean times // what was recorded in the other stretches
-	// share is of the window, in disturbed stretches.
+	known bool // there was somebody to feel it
+	// share is of the window: what was disturbed, and the guards that follow.
 	share float64
+	clean times // what was recorded in stretches without any of that
+	// touched is the share of the window in the other stretches. Short disturbances touch
+	// many.
+	touched float64
 	// shortened is how many requests a late generator may have made look faster than
 	// they would have been, at most: see shorten.
 	shortened float64
@@ -63,6 +66,18 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 	}
 	spans, stalls := s.disturbedSpans()
 	d.shortened = s.shorten(stalls)
+	begin, end := s.trial.WarmupSeconds, s.trial.WarmupSeconds+s.trial.WindowSeconds
+	for _, at := range spans {
+		if length := min(at.to, end) - max(at.from, begin); length > 0 && s.trial.WindowSeconds > 0 {
+			d.share += length / s.trial.WindowSeconds
+			d.signs[at.sign] += length / s.trial.WindowSeconds
+		}
+	}
+	late, spans := s.lateSends(spans)
+	if late > 0 {
+		d.share += late
+		d.signs[FlagGeneratorLag] += late
+	}
 	stretches := map[span]string{} // of the window's intervals: by what they are disturbed
 	for _, i := range s.log {
 		at := span{from: i.Start.Seconds(), to: (i.Start + i.Length).Seconds()}
@@ -73,19 +88,14 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 			d.clean.add(i.Tag, i.Hist)
 		}
 	}
-	begin, end := s.trial.WarmupSeconds, s.trial.WarmupSeconds+s.trial.WindowSeconds
 	for at, sign := range stretches {
-		length := min(at.to, end) - max(at.from, begin)
-		if sign == "" || !(length > 0) || !(s.trial.WindowSeconds > 0) {
-			continue
+		if length := min(at.to, end) - max(at.from, begin); sign != "" && length > 0 && s.trial.WindowSeconds > 0 {
+			d.touched += length / s.trial.WindowSeconds
 		}
-		part := length / s.trial.WindowSeconds
-		d.share += part
-		d.signs[sign] += part
 	}
-	d.share = min(d.share, 1)
+	d.share, d.touched = min(d.share, 1), min(d.touched, 1)
 	if len(d.whole) > 0 {
-		d.share = 1
+		d.share, d.touched = 1, 1
 	}
 	d.clean.pack()
 	return d
@@ -128,16 +138,6 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 		}
 		spans = append(spans, span{stall.Due.Seconds(), stall.Due.Seconds() + late + s.guard(late), FlagLateWakeups})
 	}
-	if s.open() {
-		for _, i := range s.log {
-			if i.Tag != tagGeneratorLag || i.Hist.Count() == 0 {
-				continue
-			}
-			if late := seconds(float64(i.Hist.Max())); late > epsilon {
-				spans = append(spans, span{i.Start.Seconds(), (i.Start + i.Length).Seconds() + s.guard(late), FlagGeneratorLag})
-			}
-		}
-	}
 	spans = append(spans, s.readings(FlagSteal, stolenStretch, "generator_cpus_cpu_steal_seconds", "generator_cpus_cpu_seconds")...)
 	spans = append(spans, s.readings(FlagSteal, stolenStretch, "target_cpus_cpu_steal_seconds", "target_cpus_cpu_seconds")...)
 	if s.series != nil && s.series.Column("generator_cpus_cpu_seconds") == nil {
@@ -146,6 +146,29 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 	spans = append(spans, s.readings(FlagMemoryPressure, pressedStretch, "machine_memory_stall_seconds", rundir.TimeColumn)...)
 	spans = append(spans, s.readings(FlagIOPressure, pressedStretch, "machine_io_stall_seconds", rundir.TimeColumn)...)
 	return apart(spans), stalls
+}
+
+// lateSends returns the share of the requests of an open loop that the generator sent so
+// late that it is noticed, or that met what those had gathered; and the spans with the
+// stretches in which it did.
+func (s *subject) lateSends(spans []span) (share float64, with []span) {
+	all := s.times[tagGeneratorLag]
+	if !s.open() || all == nil || all.Count() == 0 {
+		return 0, spans
+	}
+	epsilon := s.noticed()
+	for _, i := range s.log {
+		if i.Tag != tagGeneratorLag || i.Hist.Count() == 0 {
+			continue
+		}
+		if late := seconds(float64(i.Hist.Max())); late > epsilon {
+			spans = append(spans, span{i.Start.Seconds(), (i.Start + i.Length).Seconds() + s.guard(late), FlagGeneratorLag})
+		}
+	}
+	// Late ones come together, and those that arrive in the busy period which they open wait
+	// for them.
+	share = 1 - float64(all.CountAtOrBelow(int64(epsilon*1e9)))/float64(all.Count())
+	return min(1, share/(1-s.utilization())), apart(spans)
 }
 
 // noticed is the delay, in seconds, that the trial's figures notice.
@@ -161,15 +184,20 @@ func (s *subject) noticed() float64 {
 // gathered is served, beside what goes on arriving, and recorded. The busy period that
 // a delay opens in a queue of utilization ρ is as long as the delay times ρ/(1−ρ).
 func (s *subject) guard(late float64) float64 {
-	utilization := 0.5 // where it is not known
-	if share := s.trial.Target.CPUShare; share != nil {
-		utilization = min(max(*share, 0), 0.99)
-	}
-	drained := min(late*utilization/(1-utilization), longestGuard.Seconds())
-	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
-		drained += *p90
+	u := s.utilization()
+	drained := min(late*u/(1-u), longestGuard.Seconds())
+	if h := s.times[s.plan.Latency()]; h != nil && h.Count() > 0 {
+		drained += seconds(h.Mean()) // of what was under way when it began, or begins as it ends
 	}
 	return drained
+}
+
+// utilization is the share of its CPUs that the target used.
+func (s *subject) utilization() float64 {
+	if share := s.trial.Target.CPUShare; share != nil {
+		return min(max(*share, 0), 0.99)
+	}
+	return 0.5 // where it is not known
 }
 
 // readings returns the spans between two readings in which a counter grew by more than a
@@ -253,8 +281,8 @@ func (d *disturbance) causes() []string {
 	return append(slices.Clone(d.whole), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(d.whole, k) })...)
 }
 
-// disturbed is the share of the values of a tag that were recorded in disturbed
-// stretches. In a closed loop a stretch in which little was sent counts as much as one
+// disturbed is how many values of a tag were recorded in disturbed stretches, of how
+// many. In a closed loop a stretch in which little was sent counts as much as one
 // like the others: without the disturbance, as much would have been sent.
 func (d *disturbance) disturbed(tag string, all *hist.Histogram, closed bool) (bad, of float64) {
 	of = float64(all.Count())
@@ -263,8 +291,8 @@ func (d *disturbance) disturbed(tag string, all *hist.Histogram, closed bool) (b
 		clean = float64(h.Count())
 	}
 	bad = of - clean
-	if closed && d.share < 1 {
-		bad = max(bad, clean*d.share/(1-d.share))
+	if closed && d.touched < 1 {
+		bad = max(bad, clean*d.touched/(1-d.touched))
 	}
 	return bad, clean + bad
 }

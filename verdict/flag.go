@@ -184,9 +184,10 @@ const (
 	// settled by stretches, see DisturbedBad. Shared machines that were healthy showed
 	// 0.0003 to 0.005.
 	LateWarn = 0.001
-	// DisturbedBad is the share of the window in disturbed stretches beyond which a round
-	// is measured again. With less, the clean half bounds the figures.
-	DisturbedBad = 0.5
+	// DisturbedBad is the share of the window that was disturbed, guards included, beyond
+	// which a round is measured again: the median of such a trial may be its first
+	// quartile.
+	DisturbedBad = 0.25
 	// The share of the window in which every task that had something to do waited
 	// for memory, or for input and output. As much throughput is lost: StallWarn is
 	// what not steady goes by, and at StallBad the trial measured the swap or the

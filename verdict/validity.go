@@ -177,7 +177,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	closed := s.plan.Variant(variant).Loop == "closed"
-	clean, bad, of, shortened := times{}, 0.0, 0.0, 0.0
+	clean, bad, of, shortened, touched := times{}, 0.0, 0.0, 0.0, 0.0
 	causes := map[string]int{}
 	for _, t := range trials {
 		h := t.times[tag]
@@ -186,6 +186,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		}
 		d, n := t.disturbed.disturbed(tag, h, closed)
 		bad, of = bad+d, of+n
+		touched += t.disturbed.share * n
 		if c := t.disturbed.clean[tag]; c != nil {
 			clean.add(tag, c)
 		}
@@ -203,13 +204,18 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	share := bad / of
+	touched = min(touched/of, 1)
 	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is less than none
-		why: fmt.Sprintf("%s of the requests were in stretches that something else disturbed", percent(share))}
+		why: fmt.Sprintf("%s of the time something else disturbed the trials", percent(touched))}
 	h := clean[tag]
 	switch {
 	case m.quantile != nil:
 		if low, _ := stat.CleanLevels(m.quantile.q, share); low > 0 && h != nil {
 			b.low = min(seconds(float64(h.Quantile(low))), estimate)
+		}
+		// Whichever the disturbed ones are: all of them may have been faster.
+		if low := m.quantile.q - touched; low > 0 {
+			b.low = max(b.low, min(seconds(float64(all.Quantile(low))), estimate))
 		}
 		if up := m.quantile.q + shortened/of; shortened > 0 && up < 1 {
 			b.high = max(seconds(float64(all.Quantile(up))), estimate)
