@@ -30,7 +30,7 @@ var (
 
 const (
 	matrixTable  = "../../docs/faults.md"
-	matrixAtOnce = 4 // cells that run at the same time: they are mostly idle
+	matrixAtOnce = 8 // cells that run at the same time: they are mostly idle
 	matrixTries  = 4 // of a cell that the machine spoilt
 	healthy      = "50m"
 )
