@@ -110,6 +110,15 @@ func echoes(t *testing.T) func(int) func() wire.Client {
 	}
 }
 
+func evenly(t *testing.T, rate float64) *pace.Schedule {
+	t.Helper()
+	s, err := pace.New(pace.Steady(rate, 0), pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // What was due in the warm-up and is unanswered when the window begins is carried into it,
 // and what became of it is known. In a closed loop nothing else is due.
 func TestCarried(t *testing.T) {
@@ -157,12 +166,8 @@ func TestCarried(t *testing.T) {
 
 // In an open loop that waits for connections, requests that wait are carried too.
 func TestCarriedWaiting(t *testing.T) {
-	schedule, err := pace.New(pace.Steady(100, 0), pace.Constant, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r, err := Run(t.Context(), Config{
-		Address: mute(t), NewClients: echoes(t), Connections: 2, Schedule: schedule, Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
+		Address: mute(t), NewClients: echoes(t), Connections: 2, Schedule: evenly(t, 100), Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
 		Drain: time.Millisecond, Interval: 20 * time.Millisecond,
 	})
 	if err != nil {

@@ -10,7 +10,8 @@
 // # Figures
 //
 // A throughput is the geometric mean of the trials', with Student's t on their
-// logarithms; so are all figures that each trial has one of, unless one is zero.
+// logarithms; so are all figures that each trial has one of. Where a trial has a zero it
+// is the plain mean, and the interval's name says so.
 // Quantiles come from merged histograms, never from averages of quantiles, and
 // have Woodruff's interval with the trials as clusters; one that too few values
 // support is left out. A mean latency and a share of errors are sums over sums,
@@ -22,7 +23,8 @@
 //
 // Variants are compared by the ratios of their rounds: throughput, CPU time and
 // the like by Student's t on log ratios, quantiles by Hodges and Lehmann's
-// estimate with the interval of the signed-rank test. Verdicts are those of
+// estimate with the interval of the signed-rank test. So is throughput where a target
+// lost a round: see lost.go. Verdicts are those of
 // stat.Judge with the plan's margin, at the confidence that the plan's stopping
 // rule leaves. In a family of several, better and worse need the p-value adjusted
 // by Holm's method as well: all variants against the base, or a ladder's

@@ -73,6 +73,7 @@ func classify(err error) (code int, hint string) {
 		faults      *experiment.Faults
 		unreachable *engine.Unreachable
 		exhausted   *engine.Exhausted
+		fault       *trial.Fault
 		failed      *target.Failure
 		folder      *trial.FolderError
 		plan        *trial.PlanError
@@ -93,6 +94,8 @@ func classify(err error) (code int, hint string) {
 	case errors.As(err, &plan):
 		return exitUsage, ""
 	case errors.As(err, &failed): // before a refused connection, which is what a dead target leaves
+		return exitTarget, ""
+	case errors.As(err, &fault):
 		return exitTarget, ""
 	case errors.As(err, &exhausted):
 		return exitInvalid, "the generator lacks descriptors (ulimit -n), local ports (net.ipv4.ip_local_port_range) or memory"

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+
+	"dyno/engine"
+	"dyno/rundir"
+	"dyno/target"
+	"dyno/trial"
+	"dyno/verdict"
+)
+
+// What a target did not do is said before all else, but for a regression that was asked about
+// and a threshold.
+func TestUnansweredComesFirst(t *testing.T) {
+	dead := rundir.Flag{Kind: verdict.FlagNoAnswers, Trial: 2, Variant: "b", About: rundir.AboutTarget, Breaks: true, Detail: "nothing came"}
+	noise := rundir.Flag{Kind: verdict.FlagSteal, Trial: 1, About: rundir.AboutMachine}
+	plan := rundir.Plan{Base: "a", Variants: []rundir.PlanVariant{{Name: "a"}, {Name: "b"}}}
+	for _, c := range []struct {
+		name       string
+		run        rundir.Run
+		regression bool
+		code       int
+	}{
+		{"nothing found", rundir.Run{Valid: true, Plan: plan}, true, exitDone},
+		{"dead", rundir.Run{Valid: true, Plan: plan, Flags: []rundir.Flag{dead}}, false, exitTarget},
+		{"dead on a noisy machine", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise, dead}}, false, exitTarget},
+		{"noisy only", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise}}, false, exitInvalid},
+		{"a threshold broken by it", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Broken}}}, false, exitThreshold},
+		{"a threshold not shown to hold", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Undecided}}}, false, exitThreshold},
+		{"a threshold kept", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Kept, OK: true}}}, false, exitTarget},
+		{"a round lost", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Trials: []rundir.Examined{
+			{Round: 1, Variant: "a"}, {Round: 1, Variant: "b", Lost: true},
+		}}, true, exitRegression},
+		{"a round lost by both", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Trials: []rundir.Examined{
+			{Round: 1, Variant: "a", Lost: true}, {Round: 1, Variant: "b", Lost: true},
+		}}, true, exitTarget},
+		{"no rate of the range is good, by a threshold", rundir.Run{
+			Plan:  rundir.Plan{Thresholds: []string{"response.p99 < 1s"}, Capacity: &rundir.PlanCapacity{}},
+			Flags: []rundir.Flag{{Kind: verdict.FlagBelowRange, Variant: "a", Breaks: true}}, Capacities: []rundir.Capacity{{Variant: "a", Limit: "response.p99 < 1s"}},
+		}, false, exitThreshold},
+	} {
+		code := exitDone
+		if err := judged(&c.run, c.regression); err != nil {
+			code, _ = classify(err)
+		}
+		if code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
+		}
+	}
+}
+
+func TestWhoseFaultItIs(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{&trial.Fault{Err: errors.New("has not ended")}, exitTarget},
+		{&trial.Fault{Err: &target.Failure{Reason: target.ErrExited}}, exitTarget},
+		{&engine.Exhausted{Err: errors.New("too many open files")}, exitInvalid},
+	} {
+		if code, _ := classify(c.err); code != c.code {
+			t.Errorf("%v: exit code %d, want %d", c.err, code, c.code)
+		}
+	}
+}
