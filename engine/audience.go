@@ -13,11 +13,12 @@ import (
 // An audience is a worker's share of the subscribers. Its members are told from the
 // slots of requests by the tokens of their events.
 type audience struct {
-	members  []subscription
-	turns    queue[int32] // members in state queued; never more than there are
-	agenda   agenda       // of the others, whose time it will be
-	underway int          // in state connecting
-	untried  int          // members whose first attempt has not ended
+	longestGap int64 // between two events of a member, in the window
+	members    []subscription
+	turns      queue[int32] // members in state queued; never more than there are
+	agenda     agenda       // of the others, whose time it will be
+	underway   int          // in state connecting
+	untried    int          // members whose first attempt has not ended
 
 	streams  Streams
 	open     int
@@ -50,13 +51,14 @@ type subscription struct {
 	state      stage
 	failures   uint8 // in a row
 	slow       bool
-	stamping   bool // its socket stamps what arrives
-	hungUp     bool // the peer has said that it will send no more
-	first      bool // the next event is the connection's first
-	known      bool // has had a stream before
-	whole      bool // everything published here is expected
-	heard      bool // something came in the window
-	gapped     bool // of sources not seen yet, what is missing was announced
+	stamping   bool  // its socket stamps what arrives
+	hungUp     bool  // the peer has said that it will send no more
+	first      bool  // the next event is the connection's first
+	known      bool  // has had a stream before
+	whole      bool  // everything published here is expected
+	heard      bool  // something came in the window
+	last       int64 // when something last did
+	gapped     bool  // of sources not seen yet, what is missing was announced
 }
 
 // A stage is where a subscription stands.
@@ -389,7 +391,7 @@ func (w *worker) heard(m *subscription, now int64) {
 	}
 	w.audience.hushes.answered(now, w.windowStart, w.windowEnd, true)
 	if now >= w.windowStart && now < w.windowEnd {
-		m.heard = true
+		m.heard, m.last = true, now
 	}
 }
 
@@ -420,6 +422,14 @@ func (a *audience) subscribed(m *subscription, until, from, to int64) {
 	}
 }
 
+// A member hears nothing any more when the window ends if that has lasted for quietFloor,
+// or for quietFactor times the longest time between two events of any member of the
+// worker, if that is more.
+const (
+	quietFloor  = int64(250 * time.Millisecond)
+	quietFactor = 3
+)
+
 // countServed sums up, at the end, which members were served.
 func (a *audience) countServed(from, to int64) {
 	for i := range a.members {
@@ -431,6 +441,9 @@ func (a *audience) countServed(from, to int64) {
 		case m.slow:
 		case m.heard:
 			a.streams.Served++
+			if m.state == streaming && a.longestGap > 0 && to-m.last > max(quietFloor, quietFactor*a.longestGap) {
+				a.streams.Quiet++
+			}
 		case m.known:
 			a.streams.Silent++
 		}
@@ -490,6 +503,7 @@ func (w *worker) message(i int32, m *subscription, e *wire.Event, r reading, fol
 			// One whose stamp was refused ended when it was read: the next may have
 			// arrived before that.
 			w.sheet.latency[EventGap].Record(max(0, now-m.latest))
+			a.longestGap = max(a.longestGap, now-m.latest)
 		}
 	}
 	m.latest = max(m.latest, now)

@@ -161,6 +161,7 @@ func (s *Streams) add(o *Streams) {
 	s.Generator += o.Generator
 	s.Served += o.Served
 	s.Silent += o.Silent
+	s.Quiet += o.Quiet
 	s.Away += o.Away
 	s.Subscribed += o.Subscribed
 	s.Silence.join(&o.Silence)

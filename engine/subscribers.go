@@ -121,6 +121,7 @@ type Streams struct {
 
 	Served     int           // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
 	Silent     int           // subscribers who have had a stream, and whom nothing reached in the window
+	Quiet      int           // of those served, subscribers with a stream on which nothing came any more when the window ended
 	Away       int           // subscribers without a stream when the window ended, whose last attempt at one had failed
 	Subscribed time.Duration // how long the subscribers had a stream in the window, summed
 	Silence    Silence       // of all subscribers together

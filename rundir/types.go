@@ -838,6 +838,7 @@ type Streams struct {
 	Generator      int64     `json:"generator,omitempty"` // of the failed: for want of descriptors, ports or memory of dyno's own
 	Served         int64     `json:"served"`              // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
 	Silent         int64     `json:"silent"`              // subscribers with a stream whom nothing reached in the window
+	Quiet          int64     `json:"quiet"`               // subscribers whom something reached in the window, and nothing any more when it ended
 	Away           int64     `json:"away"`                // subscribers without a stream when the window ended, whose last attempt at one had failed
 	Subscribed     float64   `json:"subscribed_seconds"`  // how long subscribers had a stream in the window, summed
 	Silence        Silence   `json:"silence"`             // of all subscribers together

@@ -110,6 +110,7 @@ func recordStreams(t *rundir.Trial, r *engine.Result) {
 		Generator:      signed(s.Generator),
 		Served:         int64(s.Served),
 		Silent:         int64(s.Silent),
+		Quiet:          int64(s.Quiet),
 		Away:           int64(s.Away),
 		Subscribed:     s.Subscribed.Seconds(),
 		Silence:        silence(&s.Silence),

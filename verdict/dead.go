@@ -25,7 +25,7 @@ const (
 	StallArrivals = 10
 	// A target has ended that answered nothing any more when the measurement did: at least
 	// FailingRow requests in a row failed, for FailingFloor or FailingFactor times the
-	// p99 of its answers.
+	// median of its answers.
 	FailingRow    = 10
 	FailingFloor  = 0.1 // seconds
 	FailingFactor = 10
@@ -113,10 +113,10 @@ func (x *examination) nothing() string {
 	return "answered nothing"
 }
 
-// goodP99 is the p99, in seconds, of the times of good responses, 0 where there are none.
-// What timed out or was unfinished is recorded with them at what it had taken, and is
-// taken to be the longest.
-func (x *examination) goodP99() float64 {
+// goodQuantile is a quantile, in seconds, of the times of good responses, 0 where there are
+// none. What timed out or was unfinished is recorded with them at what it had taken, and
+// is taken to be the longest.
+func (x *examination) goodQuantile(q float64) float64 {
 	tag := tagService
 	if x.open() {
 		tag = tagResponse
@@ -125,23 +125,37 @@ func (x *examination) goodP99() float64 {
 	if h == nil || h.Count() == 0 || good <= 0 {
 		return 0
 	}
-	return seconds(float64(h.Quantile(0.99 * min(1, float64(good)/float64(h.Count())))))
+	return seconds(float64(h.Quantile(q * min(1, float64(good)/float64(h.Count())))))
 }
 
 // patience is for how long, in seconds, a target may answer nothing under live load.
 func (x *examination) patience() float64 {
-	limit := max(StallFloor, StallFactor*x.goodP99())
+	limit := max(StallFloor, StallFactor*x.goodQuantile(0.99))
 	if due := x.trial.Counts.Due(); due > 0 {
 		limit = max(limit, StallArrivals*x.trial.WindowSeconds/float64(due))
 	}
 	return limit
 }
 
+// unanswered counts the requests that timed out, or were unfinished at the end, after more
+// than a target may be silent for; the age is the least of theirs.
+func (x *examination) unanswered() (age float64, n int64) {
+	tag := tagService
+	if x.open() {
+		tag = tagResponse
+	}
+	h, limit, given := x.times[tag], x.patience(), x.trial.Counts.Timeouts+x.trial.Counts.Unfinished
+	if h == nil || given == 0 {
+		return 0, 0
+	}
+	return limit, min(given, h.Count()-h.CountAtOrBelow(int64(min(limit, 3600)*1e9)))
+}
+
 // stalled judges the longest time without a good response, and how the measurement ended.
 func (x *examination) stalled() {
 	s, limit := x.trial.Silence, x.patience()
 	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
-	failing := max(FailingFloor, FailingFactor*x.goodP99())
+	failing := max(FailingFloor, FailingFactor*x.goodQuantile(0.5))
 	switch {
 	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
 		// Who waits behind the window, when no more is sent, is judged by connections.
@@ -254,6 +268,12 @@ func (x *examination) subscribed() {
 	missing := s.Away
 	if n := silent(x.trial); n > 0 {
 		missing += n
+	}
+	// Where nobody hears anything any more, the target has stalled.
+	if missing == 0 && s.Quiet > 0 && s.Quiet < s.Served {
+		x.breaks(FlagConnections, asCount, float64(s.Quiet), 0, true,
+			"nothing reached %d of %d subscribers any more when the window ended, and the others it did", s.Quiet, s.Requested)
+		return
 	}
 	x.breaks(FlagConnections, asCount, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
 		"of %d subscribers, nothing reached %d in the window, and %d had no stream and could not open one when it ended", s.Requested, silent(x.trial), s.Away)

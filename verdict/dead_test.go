@@ -130,6 +130,7 @@ func TestDeadStreams(t *testing.T) {
 		}, "", 1},
 		{"quiet in the end", true, func(x *rundir.Streams) { x.Silence.Ending = 5 }, "stalled", 0.5},
 		{"half of them silent", true, func(x *rundir.Streams) { x.Served, x.Silent = 5, 5 }, "connections", 0.5},
+		{"half of them quiet in the end", true, func(x *rundir.Streams) { x.Quiet = 5 }, "connections", 1},
 		{"gone and refused", true, func(x *rundir.Streams) { x.Away, x.Subscribed = 4, 80 }, "connections", 0.8},
 		{"never there", true, func(x *rundir.Streams) { x.Peak, x.Subscribed = 9, 90 }, "subscribers", 0.9},
 		{"lost events", false, func(x *rundir.Streams) { x.Lost = 400 }, "", 0.75},

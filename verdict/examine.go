@@ -229,6 +229,11 @@ func (x *examination) unfinished() {
 		x.unknown(FlagUnfinished, asRatio, "no request was sent")
 		return
 	}
+	if age, n := x.unanswered(); n > 0 {
+		x.breaks(FlagUnfinished, asCount, float64(n), 0, true,
+			"%d of %d requests were never answered, though %v and more was waited for each", n, c.Sent, short(age))
+		return
+	}
 	x.compare(FlagUnfinished, asRatio, float64(c.Unfinished)/float64(c.Sent), UnfinishedLimit, rundir.CheckWarning,
 		"%d of %d requests were unfinished at the end: the tail reported is only a lower bound", c.Unfinished, c.Sent)
 }

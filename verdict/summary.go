@@ -251,6 +251,7 @@ func streams(trials []*rundir.Trial, t times) *rundir.Streams {
 		sum.Generator += s.Generator
 		sum.Served += s.Served
 		sum.Silent += s.Silent
+		sum.Quiet += s.Quiet
 		sum.Away += s.Away
 		sum.Subscribed += s.Subscribed
 		if s.Slow != nil {

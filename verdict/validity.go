@@ -226,6 +226,9 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		if h != nil {
 			b.low = seconds(float64(h.Max()))
 		}
+		if touched < 1 {
+			b.low = max(b.low, min(seconds(float64(all.Quantile(1-touched))), estimate))
+		}
 	default: // the mean: the disturbed ones may have taken no time at all
 		if h != nil {
 			b.low = min((1-share)*seconds(h.Mean()), estimate)
