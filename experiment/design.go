@@ -150,6 +150,8 @@ func (r *reader) design(e *Experiment, v *view, short *node) {
 	remeasure := true
 	v.boolean(section.get("remeasure"), &remeasure)
 	d.KeepSpoilt = !remeasure
+	v.boolean(section.get("duet"), &d.Duet)
+	v.boolean(r.setting("duet", "design.duet"), &d.Duet)
 	d.Pilot = r.pilot(v, section.get("pilot"), e)
 	e.Design = d
 	if e.Variants[0].Name != "" { // else they are not known
@@ -249,6 +251,7 @@ func (i *inspector) design(e *Experiment) {
 	}
 	i.metric(e)
 	i.control(e)
+	i.duet(e)
 	if d.Pilot == 0 {
 		return
 	}

@@ -30,7 +30,8 @@ const (
 // rate that could be gone on with.
 func countsAfter(up *stage, purpose string) bool {
 	l := &up.variant.Load
-	return up.target != nil && up.variant.Observe.Kernel == experiment.KernelAfter && purpose == "" &&
+	// What hooks cost the other half of a duet, nobody could tell.
+	return up.target != nil && up.half == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter && purpose == "" &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0)
 }
 
