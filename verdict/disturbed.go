@@ -119,6 +119,9 @@ func apart(spans []span) (joined []span) {
 func (s *subject) disturbedSpans() (spans []span, stalls int) {
 	epsilon := s.noticed()
 	for _, stall := range s.stalls {
+		if s.shared() {
+			break // its own target's work keeps a sleeper waiting
+		}
 		late := stall.Late.Seconds()
 		if late <= epsilon || !s.within(stall.Due.Seconds()) && !s.within(stall.Due.Seconds()+late) {
 			continue
@@ -128,7 +131,7 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 		}
 		spans = append(spans, span{stall.Due.Seconds(), stall.Due.Seconds() + late + s.guard(late), FlagLateWakeups})
 	}
-	if s.open() {
+	if s.open() && !s.shared() {
 		for _, i := range s.log {
 			if i.Tag != tagGeneratorLag || i.Hist.Count() == 0 {
 				continue
@@ -206,7 +209,7 @@ func (s *subject) shorten(stalls int) float64 {
 // lostBy is the time in which somebody who could have worked had no CPU.
 func lostBy(s subject) (l lostTime) {
 	g, t := s.trial.Generator, s.trial.Target
-	if g.RunQueueWaitShare != nil {
+	if g.RunQueueWaitShare != nil && !s.shared() {
 		usual := 0.0
 		if g.TimeslicesPerSecond != nil {
 			usual = *g.TimeslicesPerSecond * WakeupCost.Seconds()
