@@ -66,7 +66,7 @@ type Planned struct {
 	Variant string
 	Purpose string  // one of rundir's purposes, or none
 	Rate    float64 // of a probe, in requests per second
-	Beside  string  // the other variant of a duet; of the two, this is the one whose intervals are told
+	Beside  string  // the other variant of a duet: of the two, intervals are told of the first; empty without
 	Width   int     // of the longest variant's name, for alignment
 }
 

@@ -163,9 +163,10 @@ func (s *scene) idleFault(p pair) string {
 	case len(logs) == 0:
 		return ""
 	}
-	if by := math.Exp(math.Abs(mean(logs))); by >= neighbourLimit {
-		return fmt.Sprintf("the load of %s changes %s of %s by a factor of %.2g, and %.2g is what two get on one CPU: they disturb each other too much",
-			p.variant, m.name, p.base, by, 2.)
+	// Each of the looks must show it: one may have met a disturbance.
+	if by := math.Exp(max(slices.Min(logs), -slices.Max(logs))); by >= neighbourLimit {
+		return fmt.Sprintf("the load of %s changes %s of %s by a factor of %.2g or more, and two on one CPU by 2: they disturb each other too much",
+			p.variant, m.name, p.base, by)
 	}
 	return ""
 }
