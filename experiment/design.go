@@ -151,6 +151,8 @@ func (r *reader) design(e *Experiment, v *view, short *node) {
 	v.boolean(section.get("remeasure"), &remeasure)
 	v.boolean(r.setting("remeasure", "design.remeasure"), &remeasure)
 	d.KeepSpoilt = !remeasure
+	v.boolean(section.get("duet"), &d.Duet)
+	v.boolean(r.setting("duet", "design.duet"), &d.Duet)
 	d.Pilot = r.pilot(v, section.get("pilot"), e)
 	e.Design = d
 	if e.Variants[0].Name != "" { // else they are not known
@@ -250,6 +252,7 @@ func (i *inspector) design(e *Experiment) {
 	}
 	i.metric(e)
 	i.control(e)
+	i.duet(e)
 	if d.Pilot == 0 {
 		return
 	}

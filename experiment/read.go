@@ -232,7 +232,7 @@ func (r *reader) setting(name, path string) *node {
 }
 
 func settable() []string {
-	return []string{"rounds", "seed", "stop", "margin", "metric", "remeasure", "warmup", "window", "awake", profileSetting}
+	return []string{"rounds", "seed", "stop", "margin", "metric", "remeasure", "warmup", "window", "awake", "duet", profileSetting}
 }
 
 // unknownSettings reports options that set nothing.

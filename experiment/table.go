@@ -245,6 +245,8 @@ func table() *spec {
 			"(default throughput of a closed load, response.p99 of an open one, of published events delivery.p99, capacity of a search; of a program, program.NAME, there is none)")},
 		field{"control", false, control},
 		field{"remeasure", false, plain(boolean, "measure rounds that the machine or the generator spoilt again, all variants at once, up to half as many as are planned; results are shown with them, too (default true)")},
+		field{"duet", false, plain(boolean, "measure each variant beside the base, both at once with the same arrivals, on CPUs of their own that change hands from round to round: "+
+			"for machines whose noise hits both; only ratios come of it, and they need a control (default false)")},
 		field{"pilot", false, within(leastPilot, time.Hour, "with warmup auto: how long the pilot of each variant lasts (default 30s)")})
 
 	setting := plain(word, "")

@@ -46,6 +46,9 @@ type Design struct {
 	// KeepSpoilt has no round measured again because the machine or the generator
 	// spoilt it.
 	KeepSpoilt bool
+	// Duet measures each variant beside the base, both at once, on CPUs of their own that
+	// change hands from round to round.
+	Duet bool
 	// Pilot is how long a pilot of each variant lasts, which finds the warm-up for
 	// all; 0: the load says how long the warm-up is.
 	Pilot time.Duration

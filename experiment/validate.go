@@ -95,6 +95,9 @@ func (i *inspector) plan(e *Experiment) {
 		i.ladder(e)
 	}
 	trials := e.Design.Rounds * len(e.Variants)
+	if e.Design.Duet { // each but the base has the base beside it
+		trials = 2 * (e.Design.Rounds + 1) * (len(e.Variants) - 1) // with those beside an idle variant
+	}
 	if p := e.Profile; p != nil {
 		trials += min(p.Rounds, e.Design.Rounds) * len(e.Variants)
 	}

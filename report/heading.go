@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,6 +89,9 @@ func (p *page) load() string {
 	if rounds := p.rounds(); rounds != "" {
 		parts = append(parts, rounds)
 	}
+	if d := plan.Duet; d != nil {
+		parts = append(parts, duet(d, plan.Base))
+	}
 	if s := plan.Profile; s != nil {
 		parts = append(parts, "profiled ("+strings.Join(s.Kinds, ", ")+"; see dyno explain)")
 	}
@@ -95,6 +99,18 @@ func (p *page) load() string {
 		parts = append(parts, "short form")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// duet says who is measured at once, and where.
+func duet(d *rundir.PlanDuet, base string) string {
+	place := func(s rundir.Seat) string {
+		if s.Shared() {
+			return "CPU " + cpus(s.TargetCPUs)
+		}
+		return "CPU " + cpus(s.TargetCPUs) + " (generator " + cpus(s.LoadCPUs) + ")"
+	}
+	return fmt.Sprintf("duet: %s and another at once, on %s and %s, exchanged every round; only ratios are known",
+		Printable(base), place(d.Seats[0]), place(d.Seats[1]))
 }
 
 func (p *page) rounds() string {

@@ -95,10 +95,10 @@ func (f *Folder) Rewrite() error {
 // search stands for itself, so that only one that is not complete can be replaced.
 func replaced(trials []*TrialFolder) map[int]bool {
 	type place struct {
-		round            int
-		variant, purpose string
+		round                    int
+		variant, purpose, beside string
 	}
-	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose} }
+	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose, t.Beside()} }
 	last := map[place]int{}
 	for _, t := range trials {
 		if t.Stands() {
@@ -264,7 +264,7 @@ func (t *Trial) check(folder string) error {
 		fault("number: %d, which is not that of the folder", t.Number)
 	}
 	switch t.Purpose {
-	case "", PurposeProbe, PurposeProfile:
+	case "", PurposeProbe, PurposeProfile, PurposeIdle:
 		if t.Round < 1 {
 			fault("round: %d, want at least 1", t.Round)
 		}
@@ -273,10 +273,13 @@ func (t *Trial) check(folder string) error {
 			fault("round: %d, want 0 for a pilot", t.Round)
 		}
 	default:
-		fault("purpose: %q, want %s, %s, %s or none", t.Purpose, PurposePilot, PurposeProbe, PurposeProfile)
+		fault("purpose: %q, want %s, %s, %s, %s or none", t.Purpose, PurposePilot, PurposeProbe, PurposeProfile, PurposeIdle)
 	}
 	if t.Purpose == PurposeProbe && (t.Rate == nil || !(*t.Rate > 0)) {
 		fault("rate_per_second: a probe wants one above 0")
+	}
+	if d := t.Duet; d != nil && (d.With == "" || d.Seat < 0 || d.Seat > 1) {
+		fault("duet: seat %d beside %q, want seat 0 or 1 beside a variant", d.Seat, d.With)
 	}
 	if t.Variant == "" {
 		fault("variant: is empty")

@@ -1,6 +1,9 @@
 package rundir
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SchemaVersion is the version of run.json and trial.json written here.
 // Readers refuse any other.
@@ -31,6 +34,9 @@ const (
 	// PurposeProfile is of a trial in which the target was profiled, which costs it
 	// something; behind no figure but those of the profiles.
 	PurposeProfile = "profile"
+	// PurposeIdle is of the base alone, beside a variant of a duet that is up and has no
+	// load; behind no figure, and what the idle-neighbour check goes by.
+	PurposeIdle = "idle_neighbour"
 )
 
 // The roles of a comparison, in Comparison.Role. An ordinary one, of a variant
@@ -127,6 +133,7 @@ type Plan struct {
 	Base         string            `json:"base,omitempty"`
 	Control      string            `json:"control,omitempty"`   // the variant that is another under an alias
 	Remeasure    int               `json:"remeasure,omitempty"` // how many spoilt rounds may be measured again
+	Duet         *PlanDuet         `json:"duet,omitempty"`      // nil: one variant at a time
 	Set          map[string]string `json:"set,omitempty"`       // what replaced the file's values
 	Ladder       *PlanLadder       `json:"ladder,omitempty"`
 	Sweep        []Dimension       `json:"sweep,omitempty"`
@@ -139,6 +146,38 @@ type Plan struct {
 	Protocol     string            `json:"protocol"`
 	Loop         string            `json:"loop"` // closed or open
 	Variants     []PlanVariant     `json:"variants"`
+}
+
+// A PlanDuet says where the two variants are that are measured at once. Each of them has
+// a seat, and the other one in the next round.
+type PlanDuet struct {
+	Seats [2]Seat `json:"seats"`
+}
+
+// A Seat is the CPUs of one of two variants that are measured at once: of the generator of
+// its load, and of its target and services. They may be the same.
+type Seat struct {
+	LoadCPUs   []int `json:"load_cpus"`
+	TargetCPUs []int `json:"target_cpus"`
+}
+
+// Shared tells whether the generator is on its target's own CPUs.
+func (s Seat) Shared() bool { return slices.Equal(s.LoadCPUs, s.TargetCPUs) }
+
+// A Duet says of a trial who was beside it, and where it was itself.
+type Duet struct {
+	With   string `json:"with"`             // the variant
+	Trial  int    `json:"trial,omitempty"`  // its number; 0 where that was up without load
+	Seat   int    `json:"seat"`             // of Plan.Duet.Seats: 0 or 1
+	Shared bool   `json:"shared,omitempty"` // the generator is on its target's own CPUs
+}
+
+// Beside is the variant that the trial had beside it; empty of a trial that was alone.
+func (t *Trial) Beside() string {
+	if t.Duet == nil {
+		return ""
+	}
+	return t.Duet.With
 }
 
 // A PlanLadder names the variants that are steps, in their order: each has the
@@ -678,8 +717,9 @@ type Trial struct {
 	Number         int              `json:"number"` // from 1, in the order measured
 	Round          int              `json:"round"`  // from 1; 0 for a pilot
 	Variant        string           `json:"variant"`
-	Purpose        string           `json:"purpose,omitempty"`         // pilot or probe; an ordinary trial has none
+	Purpose        string           `json:"purpose,omitempty"`         // see the Purpose constants; an ordinary trial has none
 	Rate           *float64         `json:"rate_per_second,omitempty"` // of a probe
+	Duet           *Duet            `json:"duet,omitempty"`            // nil of a trial that was alone
 	StartedAt      time.Time        `json:"started_at"`
 	WarmupSeconds  float64          `json:"warmup_seconds"`
 	WindowSeconds  float64          `json:"window_seconds"`                   // as measured

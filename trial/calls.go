@@ -33,7 +33,9 @@ const (
 // rate that could be gone on with.
 func countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
-	return up.target != nil && up.variant.Observe.Kernel == experiment.KernelAfter && purpose == "" && round <= countedRounds &&
+	// What hooks cost the other half of a duet, nobody could tell.
+	return up.target != nil && up.half == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter &&
+		purpose == "" && round <= countedRounds &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0)
 }
 

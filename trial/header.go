@@ -12,19 +12,25 @@ import (
 )
 
 // header is what run.json says before anything has been measured.
-func (r *runner) header() *rundir.Run {
+func (r *runner) header() (*rundir.Run, error) {
 	e := r.experiment
-	return &rundir.Run{
+	duet, err := planDuet(e)
+	if err != nil {
+		return nil, err
+	}
+	run := &rundir.Run{
 		SchemaVersion: rundir.SchemaVersion,
 		Name:          e.Name,
 		Question:      e.Question,
 		StartedAt:     time.Now(),
 		TrialsPlanned: r.planned(e.Design.Rounds),
 		Plan:          plan(e, r.remeasure()),
-		Environment:   environment(e),
+		Environment:   environment(e, duet),
 		Command:       r.options.Command,
 		DynoVersion:   r.options.Version,
 	}
+	run.Plan.Duet = duet
+	return run, nil
 }
 
 // planned returns how many trials so many rounds have, 0 for searches.
@@ -110,7 +116,7 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 	return p
 }
 
-func environment(e *experiment.Experiment) rundir.Environment {
+func environment(e *experiment.Experiment, duet *rundir.PlanDuet) rundir.Environment {
 	here := observe.ReadEnvironment()
 	memory, descriptors := signed(here.MemoryBytes), signed(here.Limits.Descriptors)
 	host, err := os.Hostname()
@@ -137,8 +143,14 @@ func environment(e *experiment.Experiment) rundir.Environment {
 		env.GeneratorCPUs = union(env.GeneratorCPUs, e.Variants[i].Load.CPUs)
 		env.TargetCPUs = union(env.TargetCPUs, e.Variants[i].Target.CPUs)
 	}
+	used := inUse(e, here.AllowedCPUs)
+	if duet != nil {
+		s := duet.Seats
+		env.GeneratorCPUs, env.TargetCPUs = union(s[0].LoadCPUs, s[1].LoadCPUs), union(s[0].TargetCPUs, s[1].TargetCPUs)
+		used = union(env.GeneratorCPUs, env.TargetCPUs)
+	}
 	if e.Awake {
-		env.AwakeCPUs = inUse(e, here.AllowedCPUs)
+		env.AwakeCPUs = used
 	}
 	return env
 }

@@ -30,7 +30,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if t.Purpose == rundir.PurposePilot {
 		c.Interval = fine
 	}
-	if cpus := up.variant.Load.CPUs; len(cpus) > 0 {
+	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.half == nil { // else both are placed already
 		before, err := target.AllowedCPUs()
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	w := r.newWatch(up, t.Purpose)
 	w.open(ctx, up.variant)
-	if watcher := r.options.Watcher; watcher != nil {
+	if watcher := r.options.Watcher; watcher != nil && (up.half == nil || up.half.number == 0) {
 		c.OnInterval = watcher.Interval
 		if reader, ok := watcher.(ReadingWatcher); ok {
 			c.OnInterval = func(i engine.Interval) {
@@ -60,9 +60,13 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 			p.phase(ctx, phase)
 		}
 	}
-	procs := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(max(procs, c.Workers+processorsBeside))
-	defer runtime.GOMAXPROCS(procs)
+	if up.half == nil {
+		procs := runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(max(procs, c.Workers+processorsBeside))
+		defer runtime.GOMAXPROCS(procs)
+	} else {
+		c.Joint = up.half
+	}
 	// What the runtime would do now and then, it does before the window.
 	runtime.GC()
 	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)

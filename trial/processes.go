@@ -25,6 +25,21 @@ type stage struct {
 	variables map[string]string   // what they are, those of the target included
 	target    *target.Process     // nil when the target runs already, or is a program
 	processes []*target.Process   // in the order they were started
+
+	half *half  // of a duet; nil: there is no load beside this one's
+	idle *stage // what is up beside it without load
+}
+
+// neighbours are what else of dyno's is up meanwhile: the other half of a duet.
+func (s *stage) neighbours() (all []*target.Process) {
+	beside := s.idle
+	if s.half != nil {
+		beside = s.half.partners.other(s.half.number)
+	}
+	if beside != nil {
+		all = beside.processes
+	}
+	return all
 }
 
 // A running service is one of the experiment's.

@@ -49,7 +49,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	if r.Streams.Requested > 0 {
 		recordStreams(t, r)
 	}
-	t.Generator = generator(r, workers, t.Work())
+	t.Generator = generator(r, workers, t.Work(), t.Duet != nil)
 	if exchanges := r.Connections.Exchanges; exchanges > 0 {
 		reuse := float64(r.Connections.Reused) / float64(exchanges)
 		t.Target.ConnectionReuseRatio = &reuse
@@ -136,11 +136,16 @@ func failures(r *engine.Result) map[string]int64 {
 	return m
 }
 
-// generator sums up what so much work cost dyno.
-func generator(r *engine.Result, workers int, work int64) rundir.Generator {
+// generator sums up what so much work cost dyno. In a duet its process has two loads, and
+// what counts is what the workers of the one have used.
+func generator(r *engine.Result, workers int, work int64, duet bool) rundir.Generator {
 	g := rundir.Generator{Workers: workers}
+	used := r.Process
+	if duet {
+		used = r.Workers
+	}
 	// Polling before a start is a choice, not a load: it would have been sleep.
-	busy := max(0, r.Process.Total()-r.Spun).Seconds()
+	busy := max(0, used.Total()-r.Spun).Seconds()
 	g.CPUSeconds = &busy
 	if work > 0 {
 		per := busy / float64(work)
@@ -150,8 +155,8 @@ func generator(r *engine.Result, workers int, work int64) rundir.Generator {
 		share := max(0, r.Workers.Total()-r.Spun).Seconds() / r.Window.Seconds() / float64(workers)
 		g.CPUShare = &share
 	}
-	if total := r.Process.Total(); total > 0 {
-		user := float64(r.Process.User) / float64(total)
+	if total := used.Total(); total > 0 {
+		user := float64(used.User) / float64(total)
 		g.UserShare = &user
 	}
 	return g

@@ -31,7 +31,9 @@ func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 		return &FolderError{err}
 	}
 	r := &runner{experiment: e, options: o, folder: folder, trials: old.Trials, edges: map[string][]float64{}, spoilt: map[int]bool{}}
-	r.run = r.header()
+	if r.run, err = r.header(); err != nil {
+		return &PlanError{errors.Join(err, folder.Close())}
+	}
 	if err := same(&old.Run, r.run); err != nil {
 		return &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}
 	}
@@ -132,11 +134,11 @@ func (r *runner) begun(round int) bool {
 // whole tells whether a round is there and need not be measured. Its trials must
 // have followed one another: those of two attempts may lie days apart.
 func (r *runner) whole(round int) bool {
-	type place struct{ variant, purpose string }
+	type place struct{ variant, purpose, beside string }
 	last := map[place]int{}
 	for _, t := range r.trials {
 		if t.Stands() && t.Round == round {
-			last[place{t.Variant, t.Purpose}] = t.Number
+			last[place{t.Variant, t.Purpose, t.Beside()}] = t.Number
 		}
 	}
 	if len(last) == 0 {
@@ -148,6 +150,13 @@ func (r *runner) whole(round int) bool {
 
 // trialsOf returns how many trials a round has.
 func (r *runner) trialsOf(round int) int {
+	if r.experiment.Design.Duet {
+		n := 2 * (len(r.experiment.Variants) - 1)
+		if round <= idleRounds {
+			n += len(r.experiment.Variants) - 2 // not beside the control, which is the base
+		}
+		return n
+	}
 	return len(r.experiment.Variants) * len(r.purposes(round))
 }
 

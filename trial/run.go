@@ -66,6 +66,7 @@ type Planned struct {
 	Variant string
 	Purpose string  // one of rundir's purposes, or none
 	Rate    float64 // of a probe, in requests per second
+	Beside  string  // the other variant of a duet: of the two, intervals are told of the first; empty without
 	Width   int     // of the longest variant's name, for alignment
 }
 
@@ -135,7 +136,9 @@ func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
 		return &PlanError{err}
 	}
 	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, spoilt: map[int]bool{}}
-	r.run = r.header()
+	if r.run, err = r.header(); err != nil {
+		return &PlanError{err}
+	}
 	if r.folder, err = rundir.Create(o.Dir, r.run); err != nil {
 		return &FolderError{err}
 	}
@@ -205,12 +208,13 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		}
 	}
 	most := r.experiment.Design.Rounds
-	for i, variants := range order(r.experiment, most+r.remeasure()) {
+	rounds := r.rounds(most + r.remeasure())
+	for i, measure := range rounds {
 		round := i + 1
 		if round > most+len(r.spoilt) {
 			break
 		}
-		if err := r.round(ctx, round, variants); err != nil {
+		if err := measure(ctx, round); err != nil {
 			return err
 		}
 		r.run.Rounds = round
@@ -254,10 +258,11 @@ func (r *runner) lookBack(round int) error {
 	if len(r.spoilt) >= r.remeasure() {
 		return nil
 	}
-	last := map[string]*rundir.TrialFolder{} // a resumed run may have begun the round twice
+	type place struct{ variant, beside string }
+	last := map[place]*rundir.TrialFolder{} // a resumed run may have begun the round twice
 	for _, t := range r.trials {
 		if t.Round == round && t.Purpose == "" && t.Complete {
-			last[t.Variant] = t
+			last[place{t.Variant, t.Beside()}] = t
 		}
 	}
 	trials := slices.Collect(maps.Values(last))
@@ -272,6 +277,20 @@ func (r *runner) lookBack(round int) error {
 		}
 	}
 	return nil
+}
+
+// rounds lays out so many rounds: what measures each of them.
+func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int) error) {
+	if r.experiment.Design.Duet {
+		for _, c := range couples(r.experiment, count) {
+			rounds = append(rounds, func(ctx context.Context, round int) error { return r.duetRound(ctx, round, c) })
+		}
+		return rounds
+	}
+	for _, variants := range order(r.experiment, count) {
+		rounds = append(rounds, func(ctx context.Context, round int) error { return r.round(ctx, round, variants) })
+	}
+	return rounds
 }
 
 // round measures every variant once, or searches for its capacity. What stands in
@@ -324,6 +343,16 @@ type task struct {
 	variant *experiment.Variant
 	purpose string
 	rate    float64 // of a probe
+
+	seat   int                 // of a duet
+	beside *experiment.Variant // the other one of a duet; without half, it is up and has no load
+	half   *half               // nil: there is no load beside this one's
+}
+
+// A begun trial is one that has its number and its folder.
+type begun struct {
+	trial  *rundir.Trial
+	folder *rundir.TrialWriter
 }
 
 // measure carries out one trial and writes its folder, whatever came of it. One that its
@@ -332,6 +361,16 @@ func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, erro
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	b, err := r.begin(s)
+	if err != nil {
+		return nil, err
+	}
+	r.announce(s, b)
+	return r.end(ctx, s, b, r.carryOut(ctx, s, b.trial, b.folder))
+}
+
+// begin gives a trial its number and its folder.
+func (r *runner) begin(s task) (*begun, error) {
 	r.number++
 	t := &rundir.Trial{
 		SchemaVersion: rundir.SchemaVersion,
@@ -346,35 +385,50 @@ func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, erro
 	if s.purpose == rundir.PurposeProbe {
 		t.Rate = &s.rate
 	}
-	if w := r.options.Watcher; w != nil {
-		next := Planned{Number: r.number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
-			Variant: s.variant.Name, Purpose: s.purpose, Rate: s.rate}
-		for i := range r.experiment.Variants {
-			next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
-		}
-		w.Begin(next)
+	if s.beside != nil {
+		t.Duet = &rundir.Duet{With: s.beside.Name, Seat: s.seat, Shared: r.run.Plan.Duet.Seats[s.seat].Shared()}
 	}
 	folder, err := r.folder.Trial(t.Number, t.Variant)
 	if err != nil {
 		return nil, err
 	}
-	if err := folder.Begin(t); err != nil {
-		return nil, err
+	return &begun{t, folder}, folder.Begin(t)
+}
+
+// announce tells the watcher of a trial that is about to be measured.
+func (r *runner) announce(s task, b *begun) {
+	w := r.options.Watcher
+	if w == nil {
+		return
 	}
-	failed := r.carryOut(ctx, s, t, folder)
+	next := Planned{Number: b.trial.Number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
+		Variant: s.variant.Name, Purpose: s.purpose, Rate: s.rate, Beside: b.trial.Beside()}
+	for i := range r.experiment.Variants {
+		next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
+	}
+	w.Begin(next)
+}
+
+// end writes what came of a trial, and of why it failed.
+func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rundir.TrialFolder, error) {
+	t := b.trial
 	if failed != nil {
 		failed = fmt.Errorf("trial %d, variant %s: %w", t.Number, t.Variant, failed)
 		t.Error = failed.Error()
 	}
 	t.Complete = failed == nil
-	if blames(ctx, s, failed) {
+	switch {
+	case !blames(ctx, s, failed):
+	case s.purpose == rundir.PurposeIdle: // one of the two loses its ordinary trials by that, not the base this one
+		t.Fault, failed = rundir.FaultTarget, nil
+	default:
 		lose(t, &s.variant.Load, s.variant.Target.Protocol == experiment.Program)
 		if r.goesOn(t) {
 			failed = nil
 		}
 	}
-	err = errors.Join(failed, folder.Finish(t))
-	written, unread := folder.Folder()
+	err := errors.Join(failed, b.folder.Finish(t))
+	written, unread := b.folder.Folder()
 	if w := r.options.Watcher; w != nil {
 		var flags []rundir.Flag
 		if r.options.Referee != nil && unread == nil {
@@ -408,10 +462,21 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 		}
 		return f, err
 	}
+	var idle *stage
+	if s.beside != nil && s.half == nil {
+		v := *s.beside
+		if idle, err = r.set(ctx, seated(v, r.run.Plan.Duet.Seats[1-s.seat]), func(name string) (io.Writer, error) {
+			return output("neighbour-" + name)
+		}); err != nil {
+			return fmt.Errorf("%s, without load: %w", v.Name, err)
+		}
+		defer func() { err = errors.Join(err, idle.stop(context.WithoutCancel(ctx), err)) }()
+	}
 	up, err := r.set(ctx, r.adapted(s), output)
 	if err != nil {
 		return err
 	}
+	up.half, up.idle = s.half, idle
 	died := up.died()
 	defer func() { err = errors.Join(err, up.stop(context.WithoutCancel(ctx), err)) }()
 
@@ -435,12 +500,20 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	if up.variant.Target.Protocol == experiment.Program {
 		return r.program(ctx, up, t, folder, output)
 	}
+	if h := up.half; h != nil {
+		if err := h.partners.ready(ctx, h.number, up); err != nil {
+			return err
+		}
+	}
 	return r.load(ctx, up, t, folder)
 }
 
 // adapted returns the variant with the load that the task is to put on it.
 func (r *runner) adapted(s task) experiment.Variant {
 	v := *s.variant
+	if d := r.run.Plan.Duet; d != nil {
+		v = seated(v, d.Seats[s.seat])
+	}
 	l := &v.Load
 	if p := r.run.Pilot; p != nil {
 		l.Warmup = time.Duration(p.WarmupSeconds * float64(time.Second))

@@ -32,7 +32,7 @@ func (r *runner) search(ctx context.Context, round int, v *experiment.Variant) e
 	}
 	for err == nil && !state.Done {
 		var probe *rundir.TrialFolder
-		if probe, err = r.measure(ctx, task{round, v, rundir.PurposeProbe, state.Next}); err != nil {
+		if probe, err = r.measure(ctx, task{round: round, variant: v, purpose: rundir.PurposeProbe, rate: state.Next}); err != nil {
 			return err
 		}
 		var t capacity.Trial

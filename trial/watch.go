@@ -31,9 +31,10 @@ const (
 type watch struct {
 	target        *target.Process // nil when dyno did not start it
 	services      []running
-	targetCPUs    float64 // how many it may use; a limit may allow a part of one
-	targetOn      []int   // its CPUs, where the plan gives it some that are not the generator's
-	generatorCPUs []int   // empty: wherever the kernel likes
+	neighbours    func() []*target.Process // what is up beside, once the load begins; nil: nothing
+	targetCPUs    float64                  // how many it may use; a limit may allow a part of one
+	targetOn      []int                    // its CPUs, where the plan gives it some that are not the generator's
+	generatorCPUs []int                    // empty: wherever the kernel likes
 	tick          time.Duration
 	// profiled trials have no hooks at system calls: they would be in the profile.
 	profiled bool
@@ -60,6 +61,7 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 	w := &watch{
 		target:        up.target,
 		services:      up.services(),
+		neighbours:    up.neighbours,
 		targetCPUs:    float64(len(up.variant.Target.CPUs)),
 		generatorCPUs: l.CPUs,
 		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows are not the ticks'
@@ -113,6 +115,14 @@ func (w *watch) begin(origin time.Time, threads []int) {
 	for _, s := range w.services {
 		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Keeper()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
+		}
+	}
+	// The other half of a duet is no foreigner.
+	if w.neighbours != nil {
+		for i, p := range w.neighbours() {
+			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Keeper()); w.available(err) {
+				observers, users = append(observers, tree), append(users, tree)
+			}
 		}
 	}
 	if generator, err := observe.NewGenerator(threads...); w.available(err) {

@@ -191,9 +191,10 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 	e := effect{confidence: confidence, method: rundir.NoInterval}
 	var widths float64
 	lostByVariant := 0
-	for _, round := range slices.Sorted(maps.Keys(rounds[p.variant])) {
-		f, b := rounds[p.variant][round], rounds[p.base][round]
-		if b == nil {
+	var second []bool // of a duet: the variant had the second seat
+	for _, round := range s.facingRounds(p, rounds) {
+		f, b := s.facing(p, rounds, round)
+		if f == nil || b == nil {
 			continue
 		}
 		if l, lost := m.lostLog(f, b); lost {
@@ -212,7 +213,7 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 			return effect{}, &noRatio{fmt.Sprintf("%s of %s and %s has no ratio: it is %.4g and %.4g in round %d",
 				m.name, p.variant, p.base, over, under, round), true}
 		}
-		e.logs = append(e.logs, math.Log(over)-math.Log(under))
+		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.seat == 1)
 		widths += m.logWidth(f) + m.logWidth(b)
 	}
 	n := len(e.logs)
@@ -231,6 +232,13 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 	mean, err := stat.PairedMean(e.logs, confidence)
 	if err != nil {
 		return effect{}, err
+	}
+	if s.plan.Duet != nil && !e.lost {
+		x, err := stat.Exchanged(e.logs, second, confidence)
+		if err != nil {
+			return effect{}, err
+		}
+		mean, e.logs = x.Mean, x.Values
 	}
 	e.estimate, e.stdDev, e.interval, e.p, e.method = mean.Estimate, mean.StdDev, mean.Interval, mean.P, rundir.ByPairedStudent
 	if (m.ranked() || e.lost) && n <= stat.MaxSignedRank {

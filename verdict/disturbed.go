@@ -129,6 +129,9 @@ func apart(spans []span) (joined []span) {
 func (s *subject) disturbedSpans() (spans []span, stalls int) {
 	epsilon := s.noticed()
 	for _, stall := range s.stalls {
+		if s.shared() {
+			break // its own target's work keeps a sleeper waiting
+		}
 		late := stall.Late.Seconds()
 		if late <= epsilon || !s.within(stall.Due.Seconds()) && !s.within(stall.Due.Seconds()+late) {
 			continue
@@ -153,7 +156,7 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 // stretches in which it did.
 func (s *subject) lateSends(spans []span) (share float64, with []span) {
 	all := s.times[tagGeneratorLag]
-	if !s.open() || all == nil || all.Count() == 0 {
+	if !s.open() || s.shared() || all == nil || all.Count() == 0 {
 		return 0, spans
 	}
 	epsilon := s.noticed()
@@ -234,7 +237,7 @@ func (s *subject) shorten(stalls int) float64 {
 // lostBy is the time in which somebody who could have worked had no CPU.
 func lostBy(s subject) (l lostTime) {
 	g, t := s.trial.Generator, s.trial.Target
-	if g.RunQueueWaitShare != nil {
+	if g.RunQueueWaitShare != nil && !s.shared() {
 		usual := 0.0
 		if g.TimeslicesPerSecond != nil {
 			usual = *g.TimeslicesPerSecond * WakeupCost.Seconds()

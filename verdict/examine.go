@@ -45,7 +45,7 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 		return x.checks, x.flags, nil
 	}
 	x.dead()
-	if !x.streaming() {
+	if !x.streaming() && !x.shared() {
 		x.lag()
 	}
 	if x.open() {
@@ -58,7 +58,9 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 	if x.trial.Streams != nil {
 		x.subscribers()
 	}
-	x.generator()
+	if !x.shared() {
+		x.generator()
+	}
 	x.machine()
 	bins := x.bins()
 	x.steady(bins)
@@ -329,7 +331,9 @@ func (x *examination) machine() {
 	} else {
 		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad, "other programs used %s of all CPUs' time")
 	}
-	if m.LateWakeupShare == nil {
+	if x.shared() {
+		x.unknown(FlagLateWakeups, asRatio, "the generator shares its CPUs with its target")
+	} else if m.LateWakeupShare == nil {
 		x.unknown(FlagLateWakeups, asRatio, notObserved)
 	} else {
 		x.compare(FlagLateWakeups, asRatio, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,

@@ -233,6 +233,10 @@ func (s *subject) streaming() bool { return s.plan.Loop == "stream" && s.trial.R
 // program tells whether the target itself was the load.
 func (s *subject) program() bool { return s.plan.Loop == "" && s.trial.Rate == nil }
 
+// shared tells whether the generator was on its target's own CPUs by design, as in a duet
+// on two CPUs: that it waits for its target there says nothing of the machine.
+func (s *subject) shared() bool { return s.trial.Duet != nil && s.trial.Duet.Shared }
+
 // rate is how many requests a second were wanted; nil in a closed loop and of
 // stages, whose rate is meant to change.
 func (s *subject) rate() *float64 {

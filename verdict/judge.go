@@ -130,7 +130,7 @@ func (s *scene) missing() []rundir.Flag {
 		if s.plan.Capacity != nil {
 			what = "search"
 		}
-		if len(s.rounds[v.Name]) == 0 {
+		if len(s.inOrder(v.Name)) == 0 {
 			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, fmt.Sprintf("no %s of %s was completed", what, v.Name)))
 		}
 	}

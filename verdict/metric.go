@@ -21,6 +21,7 @@ type figures struct {
 	flags       []rundir.Flag      // of one trial
 	lost        bool               // of one trial: its target ended, or answered nothing
 	waited      float64            // of one trial: the window, in seconds, as it was planned
+	seat        int                // of one trial of a duet
 }
 
 // connections are typical of a trial.

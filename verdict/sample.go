@@ -131,10 +131,10 @@ func isProgram(v rundir.PlanVariant) bool { return v.Loop == "" }
 // Every complete probe of a search stands for itself.
 func markReplaced(samples []*sample) {
 	type place struct {
-		purpose, variant string
-		round            int
+		purpose, variant, beside string
+		round                    int
 	}
-	of := func(s *sample) place { return place{s.Purpose, s.Variant, s.Round} }
+	of := func(s *sample) place { return place{s.Purpose, s.Variant, s.Beside(), s.Round} }
 	last := map[place]int{}
 	for _, s := range samples {
 		if s.Stands() {

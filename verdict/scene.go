@@ -14,9 +14,10 @@ import (
 type scene struct {
 	plan     rundir.Plan
 	whole    map[string]*figures         // by variant, over all that counts
-	rounds   map[string]map[int]*figures // by variant and round, without those left out
+	rounds   map[string]map[int]*figures // by variant (of a duet by its key, see seatKey) and round, without those left out
 	all      map[string]map[int]*figures // with them
 	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
+	alone    map[string]map[int]*figures // of a duet's base, by the variant that was beside it without load, and round
 	trends   []rundir.Trend
 	excluded bool     // there are rounds that were left out
 	spent    []string // variants whose throughput was the generator's limit
@@ -36,28 +37,36 @@ func newScene(plan rundir.Plan, samples []*sample) *scene {
 		whole:  map[string]*figures{},
 		rounds: map[string]map[int]*figures{},
 		all:    map[string]map[int]*figures{},
+		alone:  map[string]map[int]*figures{},
 
 		searches: map[string][]*bracket{},
 	}
 	for _, v := range plan.Variants {
-		s.rounds[v.Name], s.all[v.Name] = map[int]*figures{}, map[int]*figures{}
+		for _, key := range s.keysOf(v.Name) {
+			s.rounds[key], s.all[key] = map[int]*figures{}, map[int]*figures{}
+		}
+		s.alone[v.Name] = map[int]*figures{}
 	}
 	for _, x := range samples {
-		if !x.counts() {
+		if x.Purpose == rundir.PurposeIdle && x.Complete && s.alone[x.Beside()] != nil {
+			s.alone[x.Beside()][x.Round] = x.figures // a later one takes the place of those before it
+		}
+		key := s.seatKey(x.Variant, x.Beside())
+		if !x.counts() || s.all[key] == nil {
 			continue
 		}
-		s.all[x.Variant][x.Round] = x.figures
+		s.all[key][x.Round] = x.figures
 		if x.excluded {
 			s.excluded = true
 			continue
 		}
-		s.rounds[x.Variant][x.Round] = x.figures
+		s.rounds[key][x.Round] = x.figures
 		s.trends = append(s.trends, x.trends...)
 	}
 	return s
 }
 
-// wholeRounds counts the rounds that hold every variant.
+// wholeRounds counts the rounds that hold every variant, and of a duet every pair.
 func (s *scene) wholeRounds() int {
 	held := map[int]int{}
 	for _, rounds := range s.all {
@@ -67,7 +76,7 @@ func (s *scene) wholeRounds() int {
 	}
 	n := 0
 	for _, variants := range held {
-		if variants == len(s.plan.Variants) {
+		if variants == len(s.all) {
 			n++
 		}
 	}
@@ -76,9 +85,15 @@ func (s *scene) wholeRounds() int {
 
 // inOrder returns a variant's figures in the order of the rounds.
 func (s *scene) inOrder(variant string) []*figures {
+	byRound := map[int][]*figures{}
+	for _, key := range s.keysOf(variant) {
+		for round, f := range s.rounds[key] {
+			byRound[round] = append(byRound[round], f)
+		}
+	}
 	var f []*figures
-	for _, round := range slices.Sorted(maps.Keys(s.rounds[variant])) {
-		f = append(f, s.rounds[variant][round])
+	for _, round := range slices.Sorted(maps.Keys(byRound)) {
+		f = append(f, byRound[round]...)
 	}
 	return f
 }

@@ -82,6 +82,9 @@ func seconds(ns float64) float64 { return ns / 1e9 }
 // trial.json has stand for them.
 func ofTrial(t *rundir.Trial, log times) *figures {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
+	if t.Duet != nil {
+		f.seat = t.Duet.Seat
+	}
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
 		f.ReadDelay, f.ServiceRead, f.Ends = t.ReadDelay, t.ServiceRead, t.Ends

@@ -84,6 +84,9 @@ func (s *scene) validity(variant string, m metric) rundir.Validity {
 	if e.Estimate == nil {
 		return v
 	}
+	if s.plan.Duet != nil && m.name != "errors.ratio" { // what failed has failed, whoever was beside it
+		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), "in a duet each variant disturbs the other: only their ratio is known", nil})
+	}
 	b := s.bounds(variant, m)
 	return s.state(v, e, b)
 }
@@ -331,6 +334,9 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 		v.State, v.Why, v.Causes = rundir.StateNotIdentified, why, causes
 		return v
 	}
+	if why := s.duetFault(p, m); why != "" {
+		return bad(why)
+	}
 	trials := slices.Concat(s.inOrder(p.variant), s.inOrder(p.base))
 	if kinds, why := spoiling(trials, biasAll); len(kinds) > 0 {
 		return bad(why, kinds...)
@@ -383,9 +389,9 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 // where the rounds show that this is no chance; 0 elsewhere.
 func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
 	var differences []float64
-	for round, f := range s.rounds[p.variant] {
-		b := s.rounds[p.base][round]
-		if b != nil && f.disturbed != nil && b.disturbed != nil {
+	for _, round := range s.facingRounds(p, s.rounds) {
+		f, b := s.facing(p, s.rounds, round)
+		if f != nil && b != nil && f.disturbed != nil && b.disturbed != nil {
 			differences = append(differences, measure(f.disturbed)-measure(b.disturbed))
 		}
 	}
@@ -404,7 +410,7 @@ func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
 // and then returns a metric that reads those.
 func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) metric {
 	tag := latencyTag(m)
-	if m.quantile == nil || tag == "" {
+	if m.quantile == nil || tag == "" || s.plan.Duet != nil { // of a duet, both halves had the same stretches
 		return m
 	}
 	for _, variant := range []string{p.variant, p.base} {

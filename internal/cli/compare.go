@@ -29,6 +29,7 @@ type contest struct {
 	pilot      string
 	control    bool
 	remeasure  bool
+	duet       bool
 	profile    string
 	pprof      string
 }
@@ -90,6 +91,7 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 	f.StringVar(&c.pilot, "pilot", c.pilot, "how long the pilots last that find the warm-up, with --warmup auto")
 	f.BoolVar(&c.control, "control", c.control, "measure the base twice, to see that no difference is found where there is none")
 	f.BoolVar(&c.remeasure, "remeasure", true, "measure rounds that the machine spoilt again, up to half as many as --rounds")
+	f.BoolVar(&c.duet, "duet", false, "measure both at once, on CPUs of their own that change hands every round: only the ratio is known, and noise that hits both is not in it")
 	f.BoolVar(&regression, "fail-on-regression", false, "exit code 5 when what is compared is worse than the base, and by more than the margin")
 	f.StringVar(&c.profile, "profile", "", profileHelp)
 	f.StringVar(&c.pprof, "pprof", "", "`URL` of the commands' /debug/pprof, for their Go runtime and for heap, allocs, goroutine, mutex and block; {{admin}} is a free port")
@@ -105,7 +107,7 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 // file reads an experiment, with the flags that say how to compare in the place
 // of what the file says.
 func (c *contest) file(path string, o experiment.Options, given *pflag.FlagSet) (*experiment.Experiment, error) {
-	for _, name := range []string{"rounds", "stop", "margin", "metric", "seed", "profile", "remeasure"} {
+	for _, name := range []string{"rounds", "stop", "margin", "metric", "seed", "profile", "remeasure", "duet"} {
 		if given.Changed(name) {
 			o.Set = with(o.Set, name, given.Lookup(name).Value.String())
 		}
@@ -152,7 +154,7 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 		Name:       "compare",
 		Base:       "a",
 		Awake:      c.awake,
-		Design:     experiment.Design{Rounds: c.rounds, Seed: c.seed, Stop: c.stop, Metric: c.metric, KeepSpoilt: !c.remeasure},
+		Design:     experiment.Design{Rounds: c.rounds, Seed: c.seed, Stop: c.stop, Metric: c.metric, Duet: c.duet, KeepSpoilt: !c.remeasure},
 		Variants:   variants,
 		Thresholds: c.thresholds,
 	}

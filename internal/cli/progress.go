@@ -183,8 +183,13 @@ func (p *progress) name() string {
 	switch next.Purpose {
 	case rundir.PurposePilot:
 		name += "  pilot"
+	case rundir.PurposeIdle:
+		return name + "  beside idle " + report.Printable(next.Beside)
 	case rundir.PurposeProbe:
 		name += "  at " + report.Count(next.Rate) + "/s"
+	}
+	if next.Beside != "" {
+		name += "  beside " + report.Printable(next.Beside)
 	}
 	return name
 }

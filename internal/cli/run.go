@@ -117,7 +117,7 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	out.flags(f, "runs/NAME-TIME")
 	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
-	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its rounds, seed, stop, margin, metric, warmup, window, awake or profile, as `NAME=VALUE`")
+	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its rounds, seed, stop, margin, metric, warmup, window, awake, duet or profile, as `NAME=VALUE`")
 	f.StringVar(&kinds, "profile", "", profileHelp)
 	f.StringVar(&resume, "resume", "", "go on with the interrupted run in this `DIR`: whole rounds stand, a broken one is measured anew")
 	quick.defaults()
