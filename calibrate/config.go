@@ -53,7 +53,7 @@ type Config struct {
 	// which a neighbour on the same machine disturbs less than system calls.
 	Work time.Duration
 
-	NoiseRuns   int           // beside a noise; those without come on top, one to six
+	NoiseRuns   int           // beside a noise; those without come on top, one to three
 	NoiseWindow time.Duration // of each
 	NoiseRates  []float64     // stalls per second of each CPU, of which each run draws one
 	// Beside are the noises that comparisons are made beside, in turn; empty: none.

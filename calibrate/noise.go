@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"dyno/disturb"
 	"dyno/experiment"
 	"dyno/rundir"
+	"dyno/truth"
 )
 
 // Noises are what is done beside a measurement, and to whose CPUs. Stalls take a CPU at
@@ -85,7 +87,7 @@ type said struct {
 	share  float64
 }
 
-func (s said) slack(truth float64) float64 { return max(s.floor, s.share*truth) }
+func (s said) slack(truly float64) float64 { return max(s.floor, s.share*truly) }
 
 // A known server is one whose figures are the same in each undisturbed run: its times
 // are planned, and each run offers it the same arrivals.
@@ -96,10 +98,13 @@ type knownServer struct {
 	poisson bool
 	users   int // of a closed loop
 	figures []said
+	// capacity is the throughput in theory; 0: that of undisturbed runs is the truth.
+	capacity float64
 }
 
-// knownServers lists what noise is made beside.
-func knownServers() []knownServer {
+// knownServers lists what noise is made beside. Work is that of so many iterations: how
+// long they take is the truth, and not to be found anew for each run.
+func knownServers(iterations int64) []knownServer {
 	figures := func(latency string, more ...said) []said {
 		return append([]said{
 			{compared, 0, 0.01},
@@ -122,7 +127,7 @@ func knownServers() []knownServer {
 			args: []string{"queue", "--workers", "1", "--service", "1ms", "--exponential", "--seed", "1", "--spin", polls},
 		},
 		{
-			name: "4 workers of 1 ms, closed, 16 users", users: 16, figures: figures("service"),
+			name: "4 workers of 1 ms, closed, 16 users", users: 16, figures: figures("service"), capacity: truth.Capacity(4, time.Millisecond),
 			args: []string{"queue", "--workers", "4", "--service", "1ms", "--spin", polls},
 		},
 		{
@@ -132,10 +137,13 @@ func knownServers() []knownServer {
 		{
 			// The one whose CPU is the limit, and whose CPU time is its answer.
 			name: "200 µs of work, closed, 8 users", users: 8, figures: figures("service", said{cpuPerRequest, 0, 0.02}),
-			args: []string{"work", "--work", "200us"},
+			args: []string{"work", "--iterations", strconv.FormatInt(iterations, 10)},
 		},
 	}
 }
+
+// noisyWork is the CPU time of a request to the server that works.
+const noisyWork = 200 * time.Microsecond
 
 const cpuPerRequest = "target.cpu_per_request"
 
@@ -176,8 +184,9 @@ func (k *calibrator) noise(ctx context.Context) (err error) {
 		noise  string
 	}
 	var cells []cell
-	for _, server := range knownServers() {
-		for _, noise := range append([]string{Undisturbed}, Noises()...) {
+	for _, server := range knownServers(truth.WorkIterations(noisyWork)) {
+		// Twice without: the truth is to be known better than what is held against it.
+		for _, noise := range append([]string{Undisturbed, Undisturbed}, Noises()...) {
 			cells = append(cells, cell{server, noise})
 		}
 	}
@@ -307,27 +316,47 @@ type NoiseShare struct {
 // A figureOf is one figure of one server.
 type figureOf struct{ server, figure string }
 
-// truths returns what undisturbed runs say of each figure of each server: the median.
+// truths returns the truth of each figure of each server: what theory says, or else the
+// median of the calmest third of the undisturbed runs. What else goes on at a shared
+// machine disturbs those, too; which are calm, the machine's own signs say, not the figures.
 func truths(all []Noisy) map[figureOf]float64 {
-	values := map[figureOf][]float64{}
+	runs := map[figureOf][]Noisy{}
 	for _, n := range all {
 		if n.Noise == Undisturbed && n.Estimate != nil {
 			at := figureOf{n.Server, n.Figure}
-			values[at] = append(values[at], *n.Estimate)
+			runs[at] = append(runs[at], n)
 		}
 	}
 	medians := map[figureOf]float64{}
-	for at, v := range values {
-		medians[at] = medianOf(v)
+	for at, list := range runs {
+		slices.SortStableFunc(list, func(a, b Noisy) int { return cmp.Compare(a.unrest(), b.unrest()) })
+		var values []float64
+		for _, n := range list[:(len(list)+2)/3] {
+			values = append(values, *n.Estimate)
+		}
+		medians[at] = medianOf(values)
+	}
+	for _, s := range knownServers(0) {
+		if at := (figureOf{s.name, compared}); s.capacity > 0 && medians[at] > 0 {
+			medians[at] = s.capacity
+		}
 	}
 	return medians
+}
+
+// unrest is the disturbed share of the window; all of it where that is not known.
+func (n *Noisy) unrest() float64 {
+	if n.Disturbed == nil {
+		return 1
+	}
+	return *n.Disturbed
 }
 
 // NoiseShares sums the runs up, by figure and noise, and of each figure all noises
 // together first: the noise is then empty.
 func (r *Result) NoiseShares() []NoiseShare {
 	slacks := map[figureOf]said{}
-	for _, s := range knownServers() {
+	for _, s := range knownServers(0) {
 		for _, f := range s.figures {
 			slacks[figureOf{s.name, f.figure}] = f
 		}
@@ -373,15 +402,15 @@ func (r *Result) NoiseShares() []NoiseShare {
 
 // beyond is how far the truth lies outside of what was printed, slack included; 0 when it
 // holds. Not judged is what was not printed, and what no undisturbed run tells of.
-func (n *Noisy) beyond(truth float64, s said) (beyond float64, judged bool) {
-	slack := s.slack(truth)
+func (n *Noisy) beyond(truly float64, s said) (beyond float64, judged bool) {
+	slack := s.slack(truly)
 	switch {
-	case !(truth > 0) || math.IsNaN(truth):
+	case !(truly > 0) || math.IsNaN(truly):
 		return 0, false
 	case n.State == rundir.StateOK && n.Estimate != nil:
-		return max(0, math.Abs(*n.Estimate-truth)-slack), true
+		return max(0, math.Abs(*n.Estimate-truly)-slack), true
 	case n.State == rundir.StateBounded && n.Low != nil && n.High != nil:
-		return max(0, *n.Low-slack-truth, truth-*n.High-slack), true
+		return max(0, *n.Low-slack-truly, truly-*n.High-slack), true
 	}
 	return 0, false
 }

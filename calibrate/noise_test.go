@@ -62,7 +62,7 @@ func TestBeyondIsNoLessForNarrowerBounds(t *testing.T) {
 
 // someNoise are runs of one server: its truth, what was said of it, rightly and wrongly.
 func someNoise() []Noisy {
-	server := knownServers()[0].name
+	server := knownServers(0)[0].name
 	row := func(run int, noise, figure, state string, estimate, low, high float64) Noisy {
 		n := Noisy{Run: run, Server: server, Noise: noise, Figure: figure, State: state, Estimate: &estimate, Disturbed: pointer(0.1)}
 		if state == rundir.StateBounded {
@@ -71,8 +71,8 @@ func someNoise() []Noisy {
 		return n
 	}
 	return []Noisy{
-		row(1, Undisturbed, compared, rundir.StateOK, 999, 0, 0),
-		row(1, Undisturbed, "response.p99", rundir.StateOK, 0.0024, 0, 0),
+		row(1, Undisturbed, compared, rundir.StateOK, 1000, 0, 0),
+		row(1, Undisturbed, "response.p99", rundir.StateOK, 0.0025, 0, 0),
 		row(2, Undisturbed, compared, rundir.StateOK, 1001, 0, 0),
 		row(2, Undisturbed, "response.p99", rundir.StateBounded, 0.0026, 0.0022, 0.0026),
 		row(3, StallsGenerator, compared, rundir.StateOK, 1005, 0, 0),
@@ -81,6 +81,28 @@ func someNoise() []Noisy {
 		row(4, StallsGenerator, "response.p99", rundir.StateBounded, 0.009, 0.003, 0.006),
 		row(5, BusyBoth, compared, rundir.StateOK, 1000, 0, 0),
 		row(5, BusyBoth, "response.p99", rundir.StateNotIdentified, 0.02, 0, 0),
+	}
+}
+
+// The truth is of the calmest runs, whatever the others say, or of theory.
+func TestTruths(t *testing.T) {
+	var all []Noisy
+	for i, v := range []float64{100, 1, 3, 100, 100, 100} {
+		n := Noisy{Server: "s", Noise: Undisturbed, Figure: "f", Estimate: pointer(v), Disturbed: pointer(0.5 + float64(i)/10)}
+		if v < 100 {
+			n.Disturbed = pointer(float64(i) / 10)
+		}
+		if i == 5 {
+			n.Disturbed = nil // nobody felt for it
+		}
+		all = append(all, n)
+	}
+	all = append(all, Noisy{Server: "s", Noise: BusyBoth, Figure: "f", Estimate: pointer(7), Disturbed: pointer(0)})
+	known := knownServers(0)[3]
+	all = append(all, Noisy{Server: known.name, Noise: Undisturbed, Figure: compared, Estimate: pointer(3900)})
+	want := map[figureOf]float64{{"s", "f"}: 2, {known.name, compared}: 4000}
+	if diff := cmp.Diff(want, truths(all)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -118,7 +140,7 @@ func TestNoiseShares(t *testing.T) {
 
 // What a run says is taken by the names of the figures that the server makes known.
 func TestReadNoisy(t *testing.T) {
-	server := knownServers()[0]
+	server := knownServers(0)[0]
 	run := &rundir.Run{
 		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, Disturbed: pointer(1)}, {Disturbed: pointer(0.2)}},
 		Variants: []rundir.Variant{{Name: "default", Intervals: map[string]rundir.Estimate{compared: {Estimate: pointer(1000)}, "response.p99": {Estimate: pointer(0.02)}}}},
@@ -168,7 +190,7 @@ func TestNoisesAreWhatTheirNamesSay(t *testing.T) {
 		t.Error(err)
 	}
 	k.Program = "/bin/dyno"
-	for _, s := range knownServers() {
+	for _, s := range knownServers(0) {
 		e := k.noisyExperiment(s)
 		if err := e.Validate(); err != nil {
 			t.Errorf("%s: %v", s.name, err)

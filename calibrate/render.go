@@ -288,7 +288,7 @@ func (r *Result) noiseTable() table {
 		title: "Beside noise",
 		intro: []string{
 			fmt.Sprintf("Single trials of %v, of which each figure is said to be as it is (ok), bounded, or not identified, while CPUs are stalled at real-time", r.Config.NoiseWindow),
-			fmt.Sprintf("priority for %v to %v, %s times a second, or kept %s busy at ordinary priority. The truth is the median of undisturbed runs, which", shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),
+			fmt.Sprintf("priority for %v to %v, %s times a second, or kept %s busy at ordinary priority. The truth is that of the calmest undisturbed runs, which", shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),
 			"offer the same arrivals. Right: what is said to be ok lies within the tolerance (throughput 1 %, p50 50 µs, p99 max(100 µs, 1 %),",
 			"CPU time per request 2 %) of it, and bounds hold it with the same slack; that must be so in 95 of 100. Width: the median of",
 			"high/low − 1. Off: the farthest that the truth was beyond what was printed.",
@@ -310,7 +310,7 @@ func (r *Result) noiseTable() table {
 		})
 	}
 	truly := truths(r.Noisy)
-	for _, s := range knownServers() {
+	for _, s := range knownServers(0) {
 		var figures []string
 		for _, f := range s.figures {
 			if v, ok := truly[figureOf{s.name, f.figure}]; ok {

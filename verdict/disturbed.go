@@ -10,8 +10,8 @@ import (
 	"dyno/rundir"
 )
 
-// What marks a stretch as disturbed. All of it is the machine's or the generator's own
-// sign, none is a latency: a stall of the target is what is to be measured.
+// What marks a stretch, or requests, as disturbed. All of it is the machine's or the
+// generator's own sign, none is a latency: a stall of the target is what is to be measured.
 const (
 	// leastDelay is the delay that a figure is held to notice, and noticeable the share
 	// of the trial's median latency that it is held to notice if that is more.
@@ -21,6 +21,13 @@ const (
 	// stretch between them; pressedStretch is that of memory or of disks.
 	stolenStretch  = 0.10
 	pressedStretch = 0.10
+	// longStall is the delay from which all of a stretch counts as disturbed. Of shorter
+	// ones, requests are counted: there are some in each second of a virtual machine, and
+	// each moves a handful.
+	longStall = time.Millisecond
+	// sampled is the distance of a sleeper's wake-ups, each of which tells whether the CPU
+	// was to be had at one moment.
+	sampled = 5 * time.Millisecond
 	// longestGuard bounds how long a queue is held to take until it has drained.
 	longestGuard = time.Second
 )
@@ -36,6 +43,13 @@ type disturbance struct {
 	// they would have been, at most: see shorten.
 	shortened float64
 	lost      lostTime
+	// What contaminated counts.
+	window  float64         // seconds
+	stalls  []float64       // how late sleepers woke, seconds
+	lags    *hist.Histogram // of the generator in an open loop; nil: none
+	foreign float64         // share of the target's CPUs' time
+	follow  float64         // how long a delay's consequences last, as a share of it
+	inside  float64         // seconds that a request is inside the target
 	// signs are the kinds of checks that would have said so, by how much of the window
 	// they mark.
 	signs map[string]float64
@@ -56,6 +70,7 @@ type span struct {
 // disturb finds a trial's disturbed stretches.
 func disturb(s subject, flags []rundir.Flag) *disturbance {
 	d := &disturbance{known: s.stallsKnown, clean: times{}, signs: map[string]float64{}, lost: lostBy(s)}
+	s.count(d)
 	for _, f := range flags {
 		if f.Spoils && disturbsWhole(f.Kind) && !slices.Contains(d.whole, f.Kind) {
 			d.whole = append(d.whole, f.Kind)
@@ -118,13 +133,17 @@ func apart(spans []span) (joined []span) {
 // and in order; and how many stalls of the generator there were.
 func (s *subject) disturbedSpans() (spans []span, stalls int) {
 	epsilon := s.noticed()
+	long := max(epsilon, longStall.Seconds())
 	for _, stall := range s.stalls {
 		late := stall.Late.Seconds()
-		if late <= epsilon || !s.within(stall.Due.Seconds()) && !s.within(stall.Due.Seconds()+late) {
+		if late <= epsilon || !s.meets(stall) {
 			continue
 		}
 		if !stall.Target {
 			stalls++
+		}
+		if late <= long {
+			continue
 		}
 		spans = append(spans, span{stall.Due.Seconds(), stall.Due.Seconds() + late + s.guard(late), FlagLateWakeups})
 	}
@@ -133,7 +152,7 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 			if i.Tag != tagGeneratorLag || i.Hist.Count() == 0 {
 				continue
 			}
-			if late := seconds(float64(i.Hist.Max())); late > epsilon {
+			if late := seconds(float64(i.Hist.Max())); late > long {
 				spans = append(spans, span{i.Start.Seconds(), (i.Start + i.Length).Seconds() + s.guard(late), FlagGeneratorLag})
 			}
 		}
@@ -146,6 +165,59 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 	spans = append(spans, s.readings(FlagMemoryPressure, pressedStretch, "machine_memory_stall_seconds", rundir.TimeColumn)...)
 	spans = append(spans, s.readings(FlagIOPressure, pressedStretch, "machine_io_stall_seconds", rundir.TimeColumn)...)
 	return apart(spans), stalls
+}
+
+// meets tells whether a stall reaches into the window.
+func (s *subject) meets(stall rundir.Stall) bool {
+	return s.within(stall.Due.Seconds()) || s.within((stall.Due + stall.Late).Seconds())
+}
+
+// count keeps what contaminated needs.
+func (s *subject) count(d *disturbance) {
+	for _, stall := range s.stalls {
+		if s.meets(stall) {
+			d.stalls = append(d.stalls, stall.Late.Seconds())
+		}
+	}
+	if s.open() {
+		d.lags = s.times[tagGeneratorLag]
+	}
+	if share := s.trial.Target.ForeignShare; share != nil {
+		d.foreign = max(0, *share)
+	}
+	d.window, d.follow = s.trial.WindowSeconds, s.follow()
+	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
+		d.inside = *p90
+	}
+}
+
+// contaminated is the share of a trial's requests, those of disturbed stretches left out,
+// that may have moved a figure which notices delays of more than epsilon seconds. It is a
+// count and not a place: which requests they are is not known.
+//
+//   - A sleeper's wake-ups are samples of its CPU: each that is late stands for as much
+//     time as lies between two. To that come the requests inside the target at its begin,
+//     and its consequences.
+//   - In an open loop the generator's lag is known of each request. Each late one
+//     disturbs those behind it.
+//   - What others use of the target's CPUs, requests find taken in proportion.
+func (d *disturbance) contaminated(epsilon float64) (share float64, kinds []string) {
+	of := map[string]float64{FlagForeignCPU: d.foreign * (1 + d.follow)}
+	for _, late := range d.stalls {
+		if late > epsilon && late <= longStall.Seconds() && d.window > 0 {
+			of[FlagLateWakeups] += (sampled.Seconds() + late*d.follow + d.inside) / d.window
+		}
+	}
+	if d.lags != nil && d.lags.Count() > 0 {
+		late := d.lags.CountAtOrBelow(int64(longStall)) - d.lags.CountAtOrBelow(int64(epsilon*1e9))
+		of[FlagGeneratorLag] = float64(max(late, 0)) * (1 + d.follow) / float64(d.lags.Count())
+	}
+	for _, kind := range []string{FlagForeignCPU, FlagGeneratorLag, FlagLateWakeups} {
+		if of[kind] > 0 {
+			share, kinds = share+of[kind], append(kinds, kind)
+		}
+	}
+	return min(share, 1), kinds
 }
 
 // noticed is the delay, in seconds, that the trial's figures notice.
@@ -161,15 +233,21 @@ func (s *subject) noticed() float64 {
 // gathered is served, beside what goes on arriving, and recorded. The busy period that
 // a delay opens in a queue of utilization ρ is as long as the delay times ρ/(1−ρ).
 func (s *subject) guard(late float64) float64 {
-	utilization := 0.5 // where it is not known
-	if share := s.trial.Target.CPUShare; share != nil {
-		utilization = min(max(*share, 0), 0.99)
-	}
-	drained := min(late*utilization/(1-utilization), longestGuard.Seconds())
+	drained := min(late*s.follow(), longestGuard.Seconds())
 	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
 		drained += *p90
 	}
 	return drained
+}
+
+// follow is how long the busy period is that a delay opens, as a share of the delay. Of a
+// target whose CPU is not its limit, its CPU time says too little.
+func (s *subject) follow() float64 {
+	utilization := 0.5
+	if share := s.trial.Target.CPUShare; share != nil {
+		utilization = min(max(*share, utilization), 0.99)
+	}
+	return utilization / (1 - utilization)
 }
 
 // readings returns the spans between two readings in which a counter grew by more than a

@@ -177,7 +177,8 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	closed := s.plan.Variant(variant).Loop == "closed"
-	clean, bad, of, shortened := times{}, 0.0, 0.0, 0.0
+	clean, bad, of, shortened, contaminated := times{}, 0.0, 0.0, 0.0, 0.0
+	epsilon := max(leastDelay.Seconds(), noticeable*estimate)
 	causes := map[string]int{}
 	for _, t := range trials {
 		h := t.times[tag]
@@ -186,6 +187,8 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		}
 		d, n := t.disturbed.disturbed(tag, h, closed)
 		bad, of = bad+d, of+n
+		part, by := t.disturbed.contaminated(epsilon)
+		contaminated += part * n
 		if c := t.disturbed.clean[tag]; c != nil {
 			clean.add(tag, c)
 		}
@@ -195,20 +198,30 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 				shortened += n
 			}
 		}
-		for _, kind := range t.disturbed.causes() {
+		kinds := t.disturbed.causes()
+		for _, kind := range by {
+			if !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+		for _, kind := range kinds {
 			causes[kind]++
 		}
 	}
-	if of == 0 || bad == 0 {
+	if of == 0 || bad == 0 && contaminated == 0 {
 		return exact(estimate)
 	}
-	share := bad / of
+	share := min(bad/of, 1)
+	// Of the requests of clean stretches, so many may have been moved all the same.
+	moved := min(contaminated/of*(1-share), 1-share)
 	b := bounds{low: math.Inf(-1), high: estimate, causes: mostFirst(causes),
-		why: fmt.Sprintf("%s of the requests were in stretches that something else disturbed", percent(share))}
+		why: fmt.Sprintf("something else may have disturbed %s of the requests", percent(share+moved))}
 	h := clean[tag]
 	switch {
 	case m.quantile != nil:
-		if low, _ := stat.CleanLevels(m.quantile.q, share); low > 0 && h != nil {
+		// Nothing is assumed of the requests in disturbed stretches; of the others, those
+		// that were moved are at worst the slowest, and would have been the fastest.
+		if low, _ := stat.CleanLevels(m.quantile.q-moved, share); low > 0 && h != nil {
 			b.low = min(seconds(float64(h.Quantile(low))), estimate)
 		}
 		if up := m.quantile.q + shortened/of; shortened > 0 && up < 1 {
@@ -222,7 +235,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		}
 	default: // the mean: the disturbed ones may have taken no time at all
 		if h != nil {
-			b.low = min((1-share)*seconds(h.Mean()), estimate)
+			b.low = min(max(0, (1-share)*seconds(h.Mean())-moved*seconds(float64(h.Max()))), estimate)
 		}
 		if shortened > 0 {
 			b.high = math.Inf(1)
