@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -25,9 +26,15 @@ const (
 	// ones, requests are counted: there are some in each second of a virtual machine, and
 	// each moves a handful.
 	longStall = time.Millisecond
+	// edgeStretch is how near to an end of the window a disturbance moves responses across
+	// it, in seconds.
+	edgeStretch = 0.01
 	// sampled is the distance of a sleeper's wake-ups, each of which tells whether the CPU
 	// was to be had at one moment.
 	sampled = 5 * time.Millisecond
+	// shortestTurn and longestTurn are how long a program keeps a CPU that it shares.
+	shortestTurn = time.Millisecond
+	longestTurn  = 4 * time.Millisecond
 	// longestGuard bounds how long a queue is held to take until it has drained.
 	longestGuard = time.Second
 )
@@ -38,16 +45,17 @@ type disturbance struct {
 	known bool  // there was somebody to feel it
 	clean times // what was recorded in the other stretches
 	// share is of the window, in disturbed stretches.
-	share float64
-	// shortened is how many requests a late generator may have made look faster than
-	// they would have been, at most: see shorten.
-	shortened float64
+	share     float64
+	shortened []shortening // by a late generator
 	lost      lostTime
+	edge      bool // an end of the window is disturbed
 	// What contaminated counts.
+	counted float64         // share of the window between readings of steal or pressure
 	window  float64         // seconds
 	stalls  []float64       // how late sleepers woke, seconds
 	lags    *hist.Histogram // of the generator in an open loop; nil: none
 	foreign float64         // share of the target's CPUs' time
+	idle    float64         // share of the window, of a closed loop's generator without a CPU
 	follow  float64         // how long a delay's consequences last, as a share of it
 	inside  float64         // seconds that a request is inside the target
 	// signs are the kinds of checks that would have said so, by how much of the window
@@ -76,8 +84,13 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 			d.whole = append(d.whole, f.Kind)
 		}
 	}
-	spans, stalls := s.disturbedSpans()
-	d.shortened = s.shorten(stalls)
+	spans := s.disturbedSpans()
+	if d.window > 0 {
+		for _, at := range apart(s.readSpans()) {
+			d.counted += max(0, min(at.to, s.trial.WarmupSeconds+d.window)-max(at.from, s.trial.WarmupSeconds)) / d.window
+		}
+	}
+	d.shortened = s.shorten(d.idle)
 	stretches := map[span]string{} // of the window's intervals: by what they are disturbed
 	for _, i := range s.log {
 		at := span{from: i.Start.Seconds(), to: (i.Start + i.Length).Seconds()}
@@ -98,6 +111,7 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 		d.share += part
 		d.signs[sign] += part
 	}
+	d.edge = touched(span{from: begin - edgeStretch, to: begin + edgeStretch}, spans) != "" || touched(span{from: end - edgeStretch, to: end + edgeStretch}, spans) != ""
 	d.share = min(d.share, 1)
 	if len(d.whole) > 0 {
 		d.share = 1
@@ -130,19 +144,12 @@ func apart(spans []span) (joined []span) {
 }
 
 // disturbedSpans returns the disturbed spans, each with the guard that follows it, apart
-// and in order; and how many stalls of the generator there were.
-func (s *subject) disturbedSpans() (spans []span, stalls int) {
-	epsilon := s.noticed()
-	long := max(epsilon, longStall.Seconds())
+// and in order.
+func (s *subject) disturbedSpans() (spans []span) {
+	long := max(s.noticed(), longStall.Seconds())
 	for _, stall := range s.stalls {
 		late := stall.Late.Seconds()
-		if late <= epsilon || !s.meets(stall) {
-			continue
-		}
-		if !stall.Target {
-			stalls++
-		}
-		if late <= long {
+		if late <= long || !s.meets(stall) {
 			continue
 		}
 		spans = append(spans, span{stall.Due.Seconds(), stall.Due.Seconds() + late + s.guard(late), FlagLateWakeups})
@@ -157,6 +164,12 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 			}
 		}
 	}
+	return apart(append(spans, s.readSpans()...))
+}
+
+// readSpans returns those that counters tell of: they are as long as what lies between
+// two readings.
+func (s *subject) readSpans() (spans []span) {
 	spans = append(spans, s.readings(FlagSteal, stolenStretch, "generator_cpus_cpu_steal_seconds", "generator_cpus_cpu_seconds")...)
 	spans = append(spans, s.readings(FlagSteal, stolenStretch, "target_cpus_cpu_steal_seconds", "target_cpus_cpu_seconds")...)
 	if s.series != nil && s.series.Column("generator_cpus_cpu_seconds") == nil {
@@ -164,7 +177,7 @@ func (s *subject) disturbedSpans() (spans []span, stalls int) {
 	}
 	spans = append(spans, s.readings(FlagMemoryPressure, pressedStretch, "machine_memory_stall_seconds", rundir.TimeColumn)...)
 	spans = append(spans, s.readings(FlagIOPressure, pressedStretch, "machine_io_stall_seconds", rundir.TimeColumn)...)
-	return apart(spans), stalls
+	return spans
 }
 
 // meets tells whether a stall reaches into the window.
@@ -182,8 +195,9 @@ func (s *subject) count(d *disturbance) {
 	if s.open() {
 		d.lags = s.times[tagGeneratorLag]
 	}
-	if share := s.trial.Target.ForeignShare; share != nil {
-		d.foreign = max(0, *share)
+	d.foreign = s.foreign()
+	if !s.open() {
+		d.idle = d.lost.generator
 	}
 	d.window, d.follow = s.trial.WindowSeconds, s.follow()
 	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
@@ -191,33 +205,53 @@ func (s *subject) count(d *disturbance) {
 	}
 }
 
-// contaminated is the share of a trial's requests, those of disturbed stretches left out,
-// that may have moved a figure which notices delays of more than epsilon seconds. It is a
-// count and not a place: which requests they are is not known.
+// contaminated is the share of a trial's requests that may have moved a figure, by delays
+// of more than epsilon seconds and at most so many. It is a count and not a place: which
+// requests they are is not known.
 //
 //   - A sleeper's wake-ups are samples of its CPU: each that is late stands for as much
-//     time as lies between two. To that come the requests inside the target at its begin,
-//     and its consequences.
+//     time as lies between two, and for no less than the stall, which on average had begun
+//     as long before the wake-up as it lasted after. To that come the requests inside the
+//     target at its begin, and its consequences.
 //   - In an open loop the generator's lag is known of each request. Each late one
 //     disturbs those behind it.
-//   - What others use of the target's CPUs, requests find taken in proportion.
-func (d *disturbance) contaminated(epsilon float64) (share float64, kinds []string) {
-	of := map[string]float64{FlagForeignCPU: d.foreign * (1 + d.follow)}
+//   - What others use of the target's CPUs, requests find taken in proportion, and those
+//     inside the target at each of their turns; and so it is with the CPUs of a closed
+//     loop's generator, which reads late then.
+func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds []string) {
+	of := map[string]float64{
+		FlagForeignCPU: d.foreign * (1 + d.follow + d.inside/shortestTurn.Seconds()),
+		FlagRunQueue:   d.idle * (1 + d.inside/shortestTurn.Seconds()),
+	}
 	for _, late := range d.stalls {
-		if late > epsilon && late <= longStall.Seconds() && d.window > 0 {
-			of[FlagLateWakeups] += (sampled.Seconds() + late*d.follow + d.inside) / d.window
+		if late > epsilon && late <= most && d.window > 0 {
+			stood := max(sampled.Seconds(), late+min(late, sampled.Seconds()))
+			of[FlagLateWakeups] += (stood + min(late*d.follow, longestGuard.Seconds()) + d.inside) / d.window
 		}
 	}
 	if d.lags != nil && d.lags.Count() > 0 {
-		late := d.lags.CountAtOrBelow(int64(longStall)) - d.lags.CountAtOrBelow(int64(epsilon*1e9))
+		late := d.lags.Count() - d.lags.CountAtOrBelow(int64(epsilon*1e9))
+		if !math.IsInf(most, 1) {
+			late -= d.lags.Count() - d.lags.CountAtOrBelow(int64(most*1e9))
+		}
 		of[FlagGeneratorLag] = float64(max(late, 0)) * (1 + d.follow) / float64(d.lags.Count())
 	}
-	for _, kind := range []string{FlagForeignCPU, FlagGeneratorLag, FlagLateWakeups} {
+	for _, kind := range []string{FlagForeignCPU, FlagGeneratorLag, FlagLateWakeups, FlagRunQueue} {
 		if of[kind] > 0 {
 			share, kinds = share+of[kind], append(kinds, kind)
 		}
 	}
 	return min(share, 1), kinds
+}
+
+// counts is the share of a trial's requests that anything may have moved, by count alone:
+// no stretch is left out. All of them, where the generator was the limit.
+func (d *disturbance) counts(epsilon float64) float64 {
+	if slices.ContainsFunc(d.whole, limitsGenerator) {
+		return 1
+	}
+	share, _ := d.contaminated(epsilon, math.Inf(1))
+	return min(share+d.counted, 1)
 }
 
 // noticed is the delay, in seconds, that the trial's figures notice.
@@ -241,8 +275,12 @@ func (s *subject) guard(late float64) float64 {
 }
 
 // follow is how long the busy period is that a delay opens, as a share of the delay. Of a
-// target whose CPU is not its limit, its CPU time says too little.
+// target whose CPU is not its limit, its CPU time says too little. In a closed loop nothing
+// gathers: all wait already, and once they have been served the delay is over.
 func (s *subject) follow() float64 {
+	if !s.open() {
+		return 0
+	}
 	utilization := 0.5
 	if share := s.trial.Target.CPUShare; share != nil {
 		utilization = min(max(*share, utilization), 0.99)
@@ -269,16 +307,104 @@ func (s *subject) readings(sign string, share float64, part, whole string) (span
 	return spans
 }
 
+// A shortening is what late sends of a closed loop may have done to the requests that came
+// in time: so many met a queue that was shorter by at most so many seconds of work.
+type shortening struct{ requests, by float64 }
+
 // shorten is how many requests of a closed loop a late generator may have made look
-// faster than they would have been. While it does not send, the target works off what
-// it has, and the next request of each connection meets a shorter queue: no more than
-// one for each connection and stall. In an open loop a late request only makes others
-// wait, and itself counts from when it was due.
-func (s *subject) shorten(stalls int) float64 {
+// faster than they would have been, and by how much. While it does not send, the target
+// works off what it has, and the next request of each connection meets a shorter queue:
+// no more than one for each connection and stall, and by no more than the stall. A sleeper
+// feels one shorter than its sleep only now and then, and stands for the others.
+// In an open loop a late request only makes others wait, and itself counts from when it
+// was due.
+func (s *subject) shorten(idle float64) (all []shortening) {
 	if s.open() || s.streaming() {
+		return nil
+	}
+	epsilon, requests := s.noticed(), 0.0
+	if h := s.times[s.plan.Latency()]; h != nil {
+		requests = float64(h.Count())
+	}
+	for _, stall := range s.stalls {
+		if late := stall.Late.Seconds(); !stall.Target && late > epsilon && s.meets(stall) {
+			whole := late + min(late, sampled.Seconds())
+			all = append(all, shortening{float64(max(s.plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
+		}
+	}
+	if idle > 0 {
+		all = append(all, shortening{idle * requests, longestTurn.Seconds()})
+	}
+	return all
+}
+
+// shortenedTo bounds a quantile of values from above, some of which would have been
+// longer: those by much may all have been above it, the others by no more than the most
+// of them. An infinite bound says that too many would have been.
+func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
+	slices.SortFunc(by, func(a, b shortening) int { return cmp.Compare(b.by, a.by) })
+	high, above := math.Inf(1), 0.0
+	for i := 0; i <= len(by); i++ {
+		more := 0.0
+		if i < len(by) {
+			more = by[i].by
+		}
+		if up := q + above/float64(all.Count()); up < 1 {
+			high = min(high, seconds(float64(all.Quantile(up)))+more)
+		}
+		if i < len(by) {
+			above += by[i].requests
+		}
+	}
+	return high
+}
+
+// foreign is the share of the target's CPUs' time that others used. The trial's own
+// figure is of all CPUs, were all of it taken from the target's.
+func (s *subject) foreign() float64 {
+	all := s.trial.Target.ForeignShare
+	if all == nil {
 		return 0
 	}
-	return float64(stalls) * float64(max(s.plan.Connections, 1))
+	if busy, own, of := s.grown("target_cpus_cpu_busy_seconds"), s.grown("target_cpu_seconds"), s.grown("target_cpus_cpu_seconds"); of > 0 {
+		// Where the generator shares the CPUs, that is in it.
+		return max(0, min(*all, (busy-own)/of))
+	}
+	return max(0, *all)
+}
+
+// grown is by how much a counter grew in the window; NaN where that is not known.
+func (s *subject) grown(column string) float64 {
+	if s.series == nil {
+		return math.NaN()
+	}
+	at, values := s.series.Column(rundir.TimeColumn), s.series.Column(column)
+	if values == nil {
+		return math.NaN()
+	}
+	first, last := math.NaN(), math.NaN()
+	for i, v := range values {
+		if !s.within(at[i]) || math.IsNaN(v) {
+			continue
+		}
+		if math.IsNaN(first) {
+			first = v
+		}
+		last = v
+	}
+	return last - first
+}
+
+// felt is the share of the window in which the target's CPUs stood still, as a sleeper
+// there felt it. A stall had on average begun as long before the sleeper was due as it
+// lasted after, but for no longer than it sleeps.
+func (s *subject) felt() (share float64) {
+	for _, stall := range s.stalls {
+		if stall.Target && stall.Late > longStall && s.meets(stall) && s.trial.WindowSeconds > 0 {
+			share += (stall.Late + min(stall.Late, sampled)).Seconds() / s.trial.WindowSeconds
+		}
+	}
+	return share
 }
 
 // lostBy is the time in which somebody who could have worked had no CPU.
@@ -292,10 +418,9 @@ func lostBy(s subject) (l lostTime) {
 		l.generator = max(0, *g.RunQueueWaitShare-usual)
 	}
 	l.generator += stolen(s.trial, g.StealShare)
-	l.target = stolen(s.trial, t.StealShare)
-	if t.ForeignShare != nil {
-		l.target += *t.ForeignShare
-	}
+	// Who takes a CPU for long enough to be felt is foreign, too: what the clock's ticks
+	// charge others with misses those that run between two.
+	l.target = stolen(s.trial, t.StealShare) + max(s.foreign(), s.felt())
 	const most = 0.99
 	return lostTime{min(l.generator, most), min(l.target, most)}
 }
