@@ -28,6 +28,7 @@ type Result struct {
 
 	Oracles     []Reading
 	Peers       []Reading
+	Noisy       []Noisy
 	Comparisons []Comparison
 	Trials      []Trial // of the flags' table
 	Explained   []Explained
@@ -50,6 +51,11 @@ func (r *Result) Missed() int {
 			if f.outcome == Missed {
 				n++
 			}
+		}
+	}
+	for _, s := range r.NoiseShares() {
+		if s.Outcome() == Missed {
+			n++
 		}
 	}
 	for _, s := range r.FlagShares() {
@@ -111,6 +117,7 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 		{[]string{Oracles}, k.oracles},
 		{[]string{Stalls}, k.stalls},
 		{[]string{Peers}, k.peers},
+		{[]string{Noise}, k.noise},
 		{[]string{AA, Power}, k.compare},
 		{[]string{Flags}, k.flags},
 		{[]string{Explain}, k.explain},

@@ -170,11 +170,13 @@ func TestTalliesCountWhatIsMissing(t *testing.T) {
 		{Slow: 0.05, Valid: true, Ratios: []float64{0.95, 0.96}},                                 // no interval claimed
 		{Slow: 0.05, Claimed: true, ServerCPU: pointer(0.5)},                                     // not bounded, and invalid
 		{Slow: 0.05, Claimed: true, Valid: true, High: pointer(0.99), Detectable: pointer(0.09)}, // bounded on one side
+		{Slow: 0.05, Claimed: true, Valid: true, State: rundir.StateNotIdentified, Low: pointer(1.01), High: pointer(1.02), Detectable: pointer(0.01)},
 	})
 	got := sums[0]
 	want := Tally{
 		Slow: 0.05, Found: Proportion{1, 2}, Covered: Proportion{2, 2}, WrongSign: Proportion{0, 2},
-		Detectable: 0.09, Spread: got.Spread, Bias: got.Bias, Invalid: 1, Unclaimed: 1, ServerCPU: 0.5,
+		Detectable: 0.05, Spread: got.Spread, Bias: got.Bias, Invalid: 1, Unclaimed: 1, ServerCPU: 0.5,
+		Refused: 1, RefusedFound: Proportion{0, 1}, RefusedCovered: Proportion{0, 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -199,19 +201,24 @@ func TestRead(t *testing.T) {
 			},
 			{Base: baseName, Variant: controlName, Metric: compared, Role: rundir.RoleControl, Ratio: rundir.Estimate{Estimate: pointer(1), Interval: rundir.NoInterval}},
 		},
+		Validity: []rundir.Validity{
+			{Figure: compared, Variant: slowed(0.05), State: rundir.StateBounded},
+			{Figure: "response.p99", Variant: slowed(0.05), Base: baseName, State: rundir.StateBounded},
+			{Figure: compared, Variant: slowed(0.05), Base: baseName, State: rundir.StateNotIdentified},
+		},
 	}
 	got := read(run, 7, []float64{0, 0.05})
 	want := []Comparison{
 		{Number: 7, Ratio: pointer(1), Valid: true, Flags: []string{"a", "b"}, ServerCPU: pointer(0.99), LoadCPU: pointer(0.3)},
 		{
 			Number: 7, Slow: 0.05, Rounds: 8, Ratio: pointer(0.95), Low: pointer(0.94), High: pointer(0.96), Claimed: true, P: pointer(0.01), FlipP: pointer(0.0078),
-			Detectable: pointer(0.02), Verdict: rundir.Worse, Valid: true, Flags: []string{"a", "b"}, Ratios: []float64{0.95}, ServerCPU: pointer(0.99), LoadCPU: pointer(0.3),
+			Detectable: pointer(0.02), Verdict: rundir.Worse, State: rundir.StateNotIdentified, Valid: true, Flags: []string{"a", "b"}, Ratios: []float64{0.95}, ServerCPU: pointer(0.99), LoadCPU: pointer(0.3),
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if row := strings.Join(got[1].row(), ","); row != "7,0.05,0.952380952,8,0.95,0.94,0.96,0.01,0.0078,0.02,worse,true,a b,0.99,0.3,0.95" {
+	if row := strings.Join(got[1].row(), ","); row != "7,0.05,0.952380952,8,0.95,0.94,0.96,0.01,0.0078,0.02,worse,,not_identified,true,a b,0.99,0.3,0.95" {
 		t.Error(row)
 	}
 }
@@ -237,7 +244,7 @@ func TestPlans(t *testing.T) {
 		t.Errorf("without the table aa: %+v", e)
 	}
 	for _, loop := range []string{"open", "closed"} {
-		text, err := k.plan(loop, 5, 0, true, &group{dir: "/sys/fs/cgroup/x/y"})
+		text, err := k.plan(loop, 5, true, &group{dir: "/sys/fs/cgroup/x/y"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,32 +257,69 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s: %v", loop, err)
 			continue
 		}
-		if e.Design.Rounds != 5 || (e.Variants[0].Load.Open != nil) != (loop == "open") || !slices.Contains(e.Variants[0].Target.Start, "/sys/fs/cgroup/x/cgroup.procs") {
+		if e.Design.Rounds != 1 || e.Design.Seed != 5 || !e.Design.KeepSpoilt || (e.Variants[0].Load.Open != nil) != (loop == "open") || !slices.Contains(e.Variants[0].Target.Start, "/sys/fs/cgroup/x/cgroup.procs") {
 			t.Errorf("%s: %+v", loop, e)
 		}
 	}
 }
 
 func TestFlagShares(t *testing.T) {
+	all := func(throughput, p50, p99 string) map[string]string {
+		return map[string]string{compared: throughput, "p50": p50, "p99": p99}
+	}
+	ok, none := rundir.StateOK, rundir.StateNotIdentified
 	r := Result{Trials: []Trial{
-		{Trouble: Healthy, Loop: "open", Valid: true},
-		{Trouble: Healthy, Loop: "open", Invalid: []string{"steal", "drops"}},
-		{Trouble: Starved, Loop: "open", Invalid: []string{"drops"}},
-		{Trouble: NeighbourOne, Loop: "open", Valid: true},
+		{Trouble: Healthy, Loop: "open", States: all(ok, ok, ok)},
+		{Trouble: Healthy, Loop: "open", States: all(ok, rundir.StateBounded, none), Spoils: []string{"steal", "drops"}},
+		{Trouble: Starved, Loop: "open", States: all(ok, ok, rundir.StateBounded)},
+		{Trouble: Starved, Loop: "open", States: all(ok, ok, ok), Spoils: []string{"drops"}},
+		{Trouble: NeighbourOne, Loop: "open", States: all(ok, ok, ok)},
+		{Trouble: Starved, Loop: "closed"}, // nothing was said
+		{Trouble: Starved, Loop: "closed", States: all(ok, ok, ok)},
 	}}
 	got := r.FlagShares()
+	shares := func(throughput, p50, p99, of int) map[string]Proportion {
+		return map[string]Proportion{compared: {throughput, of}, "p50": {p50, of}, "p99": {p99, of}}
+	}
 	want := []FlagShare{
-		{Healthy, "open", Proportion{1, 2}, map[string]int{"steal": 1, "drops": 1}},
-		{Starved, "open", Proportion{1, 1}, map[string]int{"drops": 1}},
-		{NeighbourOne, "open", Proportion{0, 1}, map[string]int{}},
+		{Healthy, "open", Proportion{1, 2}, shares(0, 0, 1, 2), map[string]int{"steal": 1, "drops": 1}},
+		{Starved, "open", Proportion{2, 2}, shares(0, 0, 0, 2), map[string]int{"drops": 1}},
+		{NeighbourOne, "open", Proportion{0, 1}, shares(0, 0, 0, 1), map[string]int{}},
+		{Starved, "closed", Proportion{1, 2}, shares(1, 1, 1, 2), map[string]int{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for i, want := range []Outcome{TooFew, Met, Unlimited} {
+	for i, want := range []Outcome{TooFew, Met, Unlimited, TooFew} {
 		if o := got[i].Outcome(); o != want {
 			t.Errorf("%s: %q, want %q", got[i].Trouble, o, want)
 		}
+	}
+}
+
+// What a run says of a trial is read by the loop's own latency.
+func TestTrialOfARun(t *testing.T) {
+	run := &rundir.Run{
+		Flags: []rundir.Flag{{Kind: "a", Spoils: true}, {Kind: "b"}, {Kind: "a", Spoils: true}},
+		Validity: []rundir.Validity{
+			{Figure: compared, State: rundir.StateOK},
+			{Figure: "response.p99", State: rundir.StateNotIdentified},
+			{Figure: "service.p99", State: rundir.StateBounded},
+			{Figure: "service.p50", State: rundir.StateOK},
+			{Figure: "service.p50", State: rundir.StateNotIdentified, Base: "x"},
+			{Figure: "service.max", State: rundir.StateNotIdentified},
+		},
+	}
+	got := trialOf(run, Starved, "closed", 3)
+	want := Trial{
+		Trouble: Starved, Loop: "closed", Number: 3, Spoils: []string{"a"}, Warnings: []string{"b"},
+		States: map[string]string{compared: rundir.StateOK, "p50": rundir.StateOK, "p99": rundir.StateBounded},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if row := strings.Join(got.row(), ","); row != "starved,closed,3,true,ok,ok,bounded,a,b,,," {
+		t.Error(row)
 	}
 }
 
@@ -319,11 +363,16 @@ func TestValidateNamesEveryFault(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	err := Config{Only: []string{"x", Power}, Slow: []float64{0, 0.05, 0.05}}.Validate()
+	rates := Quick()
+	rates.Program, rates.NoiseRates = "dyno", []float64{10, 100}
+	if err := rates.Validate(); err == nil || !strings.Contains(err.Error(), "100 stalls per second: want more than 0 and at most 47.62") {
+		t.Error(err)
+	}
+	err := Config{Only: []string{"x", Power}, Slow: []float64{0, 0.05, 0.05}, Beside: []string{"loud"}}.Validate()
 	if err == nil {
 		t.Fatal("no fault")
 	}
-	for _, want := range []string{"program", `table "x"`, "window of an oracle", "window of a comparison", "work of a request", "repeats", "periods", "comparisons", "rounds", "connections", "trials for each flag", "slowdown 0:", "twice"} {
+	for _, want := range []string{"program", `table "x"`, "window of an oracle", "window of a comparison", "work of a request", "repeats", "periods", "comparisons", "rounds", "connections", "noisy runs", "window of a noisy run", "rates of stalls: want", `noise "loud"`, "trials for each flag", "slowdown 0:", "twice"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in %v", want, err)
 		}
@@ -370,9 +419,10 @@ func example() *Result {
 		},
 		Peers: Percentiles{P50: pointer(0.00085), P99: pointer(0.091)}.readings("wrk 4.1.0, closed, 64 connections"),
 		Trials: []Trial{
-			{Trouble: Healthy, Loop: "open", Valid: true},
-			{Trouble: Starved, Loop: "open", Invalid: []string{"drops", "achieved_rate"}},
+			{Trouble: Healthy, Loop: "open", States: map[string]string{compared: rundir.StateOK, "p50": rundir.StateOK, "p99": rundir.StateBounded}},
+			{Trouble: Starved, Loop: "open", Spoils: []string{"drops", "achieved_rate"}},
 		},
+		Noisy: someNoise(),
 		Notes: []string{"not installed, and so not compared: k6"},
 		Files: []string{"oracles.csv", "comparisons.csv"},
 	}

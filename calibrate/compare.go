@@ -44,6 +44,8 @@ type Comparison struct {
 	// comparisons of five.
 	Detectable *float64
 	Verdict    string
+	Noise      string    // made beside it
+	State      string    // what is said of the ratio: see rundir's State constants
 	Valid      bool      // the run
 	Flags      []string  // kinds of the run's flags, each once
 	Ratios     []float64 // of each round
@@ -76,6 +78,11 @@ type Tally struct {
 	Bias          float64 // mean of log ratio minus that of the truth; NaN of none
 	Invalid       int     // runs that were called invalid
 	Unclaimed     int     // runs without an interval; behind no proportion
+	// Refused are the runs that said of the ratio that it is not identified: they claim
+	// nothing, and are behind no proportion. RefusedFound and RefusedCovered are what would
+	// have come out with them.
+	Refused                      int
+	RefusedFound, RefusedCovered Proportion
 	// ServerCPU is the median share of its CPU that the base used; NaN where not
 	// known. Below 1 the server slept, and sleep absorbs a slowdown.
 	ServerCPU float64
@@ -130,6 +137,12 @@ func tallies(all []Comparison) []Tally {
 				continue
 			}
 			found := c.below() || s == 0 && c.above()
+			if c.State == rundir.StateNotIdentified {
+				t.Refused++
+				t.RefusedFound.count(found)
+				t.RefusedCovered.count(c.covers(truly))
+				continue
+			}
 			t.Found.count(found)
 			t.Covered.count(c.covers(truly))
 			t.WrongSign.count(s > 0 && c.above())
@@ -207,7 +220,7 @@ func (k *calibrator) compare(ctx context.Context) (err error) {
 		slows = nil
 	}
 	s, err := k.sheet("comparisons.csv", "run", "planted_slowdown", "true_ratio", "rounds", "ratio", "low", "high", "p", "sign_flip_p",
-		"detectable", "verdict", "valid", "flags", "base_cpu_share", "generator_cpu_share", "round_ratios")
+		"detectable", "verdict", "noise", "state", "valid", "flags", "base_cpu_share", "generator_cpu_share", "round_ratios")
 	if err != nil {
 		return err
 	}
@@ -257,7 +270,7 @@ func (c *Comparison) row() []string {
 	return []string{
 		strconv.Itoa(c.Number), number(&c.Slow), number(pointer(truth.SlowRatio(c.Slow))), strconv.Itoa(c.Rounds),
 		number(c.Ratio), number(c.Low), number(c.High), number(c.P), number(c.FlipP), number(c.Detectable),
-		c.Verdict, strconv.FormatBool(c.Valid), strings.Join(c.Flags, " "), number(c.ServerCPU), number(c.LoadCPU), strings.Join(ratios, " "),
+		c.Verdict, c.Noise, c.State, strconv.FormatBool(c.Valid), strings.Join(c.Flags, " "), number(c.ServerCPU), number(c.LoadCPU), strings.Join(ratios, " "),
 	}
 }
 
@@ -268,14 +281,26 @@ func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []f
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := k.measure(ctx, k.experiment(uint64(n), iterations, slows), filepath.Join(dir, "run"))
+	noise, seed := Undisturbed, k.Seed<<20+uint64(n) //nolint:gosec // runs are few
+	if len(k.Beside) > 0 {
+		noise = k.Beside[(n-1)%len(k.Beside)]
+	}
+	quiet, err := k.beside(noise, k.NoiseRates[n/max(len(k.Beside), 1)%len(k.NoiseRates)], seed)
 	if err != nil {
+		return nil, err
+	}
+	r, err := k.measure(ctx, k.experiment(seed, iterations, slows), filepath.Join(dir, "run"))
+	if err = errors.Join(err, quiet()); err != nil {
 		return nil, fmt.Errorf("comparison %d: %w", n, err)
 	}
 	if k.wanted(AA) {
 		slows = append([]float64{0}, slows...)
 	}
-	return read(r, n, slows), nil
+	found := read(r, n, slows)
+	for i := range found {
+		found[i].Noise = noise
+	}
+	return found, nil
 }
 
 // experiment plans one run: base, control and slowed variants, in rounds.
@@ -373,6 +398,11 @@ func read(run *rundir.Run, n int, slows []float64) []Comparison {
 			c.Claimed = x.Ratio.Interval != "" && x.Ratio.Interval != rundir.NoInterval
 			c.P, c.FlipP, c.Detectable, c.Verdict = x.P, x.SignFlipP, x.Detectable, x.Verdict
 			break
+		}
+		for _, v := range run.Validity {
+			if v.Figure == compared && v.Variant == name && v.Base == baseName {
+				c.State = v.State
+			}
 		}
 		found = append(found, c)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dyno/disturb"
 )
 
 // The tables, in the order in which they are made.
@@ -19,10 +21,11 @@ const (
 	Power   = "power"
 	Flags   = "flags"
 	Explain = "explain"
+	Noise   = "noise"
 )
 
 // Tables lists all tables.
-func Tables() []string { return []string{Oracles, Stalls, Peers, AA, Power, Flags, Explain} }
+func Tables() []string { return []string{Oracles, Stalls, Peers, Noise, AA, Power, Flags, Explain} }
 
 // TruthCommand is the hidden command of dyno's program that starts servers of
 // package truth.
@@ -50,6 +53,13 @@ type Config struct {
 	// which a neighbour on the same machine disturbs less than system calls.
 	Work time.Duration
 
+	NoiseRuns   int           // beside a noise; those without come on top, one to three
+	NoiseWindow time.Duration // of each
+	NoiseRates  []float64     // stalls per second of each CPU, of which each run draws one
+	// Beside are the noises that comparisons are made beside, in turn; empty: none.
+	Beside []string
+	Seed   uint64 // of noises and of the order of runs
+
 	Awake bool // the CPUs are kept from halting: see package awake
 
 	FlagTrials int           // for each kind of trouble and loop
@@ -69,6 +79,7 @@ func Quick() Config {
 		Comparisons: 10, Slow: []float64{0.05}, Rounds: 8, Warmup: 100 * time.Millisecond, Trial: 250 * time.Millisecond,
 		Connections: 16, Work: time.Millisecond,
 		FlagTrials: 5, FlagWindow: time.Second,
+		NoiseRuns: 36, NoiseWindow: 2 * time.Second, NoiseRates: []float64{0.5, 2, 10}, Seed: 1,
 		Explained: 3, Hot: 0.03, ProfileWindow: time.Second,
 	}
 }
@@ -78,7 +89,7 @@ func Long() Config {
 	c := Quick()
 	c.Window, c.Repeats, c.Periods = 20*time.Second, 20, 20
 	c.Comparisons, c.Slow = 200, []float64{0.01, 0.02, 0.05, 0.10}
-	c.FlagTrials, c.Explained = 100, 60
+	c.FlagTrials, c.Explained, c.NoiseRuns = 100, 60, 200
 	return c
 }
 
@@ -107,6 +118,7 @@ func (c Config) Validate() error {
 		{"window of a comparison", c.Trial, 100 * time.Millisecond, time.Hour},
 		{"work of a request", c.Work, time.Microsecond, 10 * time.Millisecond},
 		{"window of a flag's trial", c.FlagWindow, 100 * time.Millisecond, time.Hour},
+		{"window of a noisy run", c.NoiseWindow, 100 * time.Millisecond, time.Hour},
 		{"window of a profiled trial", c.ProfileWindow, 100 * time.Millisecond, time.Hour},
 	} {
 		if d.value < d.min || d.value > d.max {
@@ -124,6 +136,7 @@ func (c Config) Validate() error {
 		{"rounds", c.Rounds, 2, 1000},
 		{"connections", c.Connections, 1, 10_000},
 		{"trials for each flag", c.FlagTrials, 1, 100_000},
+		{"noisy runs", c.NoiseRuns, 1, 100_000},
 		{"explained runs", c.Explained, 1, 100_000},
 	} {
 		if n.value < n.min || n.value > n.max {
@@ -132,6 +145,20 @@ func (c Config) Validate() error {
 	}
 	if len(c.Slow) == 0 && slices.Contains(c.Only, Power) {
 		fault("slowdowns: want at least one")
+	}
+	for _, n := range c.Beside {
+		if !slices.Contains(Noises(), n) {
+			fault("noise %q: want one of %s", n, strings.Join(Noises(), ", "))
+		}
+	}
+	if len(c.NoiseRates) == 0 {
+		fault("rates of stalls: want at least one")
+	}
+	most := disturb.MaxShare / ((shortestStall + longestStall).Seconds() / 2)
+	for _, r := range c.NoiseRates {
+		if !(r > 0 && r <= most) {
+			fault("%v stalls per second: want more than 0 and at most %.4g", r, most)
+		}
 	}
 	if !(c.Hot > 0 && c.Hot <= 0.5) {
 		fault("hot function: %v: want more than 0 and at most 50 %%", c.Hot)

@@ -5,12 +5,14 @@
 //	         time stamps where they may be read
 //	stalls   the same while the generator's CPU is taken away, 5 ms at a time
 //	peers    what other load generators say of a server that freezes
+//	noise    the same servers while CPUs are taken away, or kept busy: is what is
+//	         then printed as it is, or as bounds, right, and how often is it said
 //	aa       comparisons of a server with itself: how often is a difference
 //	         found that is not there
 //	power    comparisons with a server that is slower by a known share: how
 //	         often is that found, and does the interval hold the true ratio
-//	flags    generators that are starved, or have a noisy neighbour: are their
-//	         trials called invalid, and healthy ones not
+//	flags    generators that are starved, or have a noisy neighbour: are readers
+//	         told so, and are the figures of healthy ones identified
 //
 // Run measures; what came out are values (Reading, Comparison, Trial) and their
 // sums (Tally, FlagShare), which Text and Markdown write as tables. Every raw row

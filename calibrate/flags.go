@@ -18,43 +18,58 @@ import (
 
 // The troubles that a generator is given.
 const (
-	Healthy       = "healthy"
-	Starved       = "starved"
-	NeighbourOne  = "neighbour on its CPU"
-	NeighbourAll  = "neighbours on all CPUs"
-	starvedShare  = 0.2  // of the CPU time that a healthy one used,
-	leastShare    = 0.02 // but not less than this of a CPU: it must come to an end
-	trialsPerFile = 5    // trials of one child, whose rows are written when it has ended
+	Healthy      = "healthy"
+	Starved      = "starved"
+	NeighbourOne = "neighbour on its CPU"
+	NeighbourAll = "neighbours on all CPUs"
+	starvedShare = 0.2  // of the CPU time that a healthy one used,
+	leastShare   = 0.02 // but not less than this of a CPU: it must come to an end
 )
 
-// A Trial is one of a generator in known trouble.
+// troubledFigures are those that are looked at, latencies being response times of open
+// loops and service times of closed ones.
+func troubledFigures() []string { return []string{compared, "p50", "p99"} }
+
+// A Trial is a run of one trial by a generator in known trouble.
 type Trial struct {
 	Trouble    string
-	Loop       string   // open or closed
-	Number     int      // from 1
-	Valid      bool     // no flag called it invalid
-	Invalid    []string // the kinds of flags that did
-	Warnings   []string // the kinds of the other flags
-	Throughput *float64 // good responses per second
-	LagP99     *float64 // of the generator, seconds
-	LoadCPU    *float64 // share
+	Loop       string            // open or closed
+	Number     int               // from 1
+	States     map[string]string // what is said of each figure: see rundir's State constants
+	Spoils     []string          // the kinds of flags beyond their limits
+	Warnings   []string          // the kinds of the other flags
+	Throughput *float64          // good responses per second
+	LagP99     *float64          // of the generator, seconds
+	LoadCPU    *float64          // share
+}
+
+// flagged tells whether a reader is told that something was wrong: a flag is beyond its
+// limit, or a figure is not what it is printed as.
+func (t *Trial) flagged() bool {
+	return len(t.Spoils) > 0 || slices.ContainsFunc(troubledFigures(), func(f string) bool { return t.States[f] != rundir.StateOK })
 }
 
 // A FlagShare sums up the trials of one trouble and loop.
 type FlagShare struct {
 	Trouble, Loop string
-	Invalid       Proportion
-	Kinds         map[string]int // trials by the kind of flag that called them invalid
+	Flagged       Proportion
+	Unidentified  map[string]Proportion // by figure: of which nothing is said
+	Kinds         map[string]int        // trials by the kind of flag beyond its limit
 }
 
-// Outcome holds the share against what must be: of starved generators 95 %, of
-// healthy ones 5 %. Neighbours have no limit: some leave the generator what it needs.
+// Outcome holds the shares against what must be: of starved generators 95 % are flagged;
+// of healthy ones, each figure is not identified in 5 % at most. Neighbours have no
+// limit: some leave the generator what it needs.
 func (f *FlagShare) Outcome() Outcome {
 	switch f.Trouble {
 	case Healthy:
-		return f.Invalid.within(0, 0.05)
+		var list []judged
+		for _, figure := range troubledFigures() {
+			list = append(list, judged{outcome: f.Unidentified[figure].within(0, 0.05)})
+		}
+		return Outcome(worst(list))
 	case Starved:
-		return f.Invalid.within(0.95, 1)
+		return f.Flagged.within(0.95, 1)
 	}
 	return Unlimited
 }
@@ -66,11 +81,16 @@ func (r *Result) FlagShares() []FlagShare {
 		at := slices.IndexFunc(sums, func(f FlagShare) bool { return f.Trouble == t.Trouble && f.Loop == t.Loop })
 		if at < 0 {
 			at = len(sums)
-			sums = append(sums, FlagShare{Trouble: t.Trouble, Loop: t.Loop, Kinds: map[string]int{}})
+			sums = append(sums, FlagShare{Trouble: t.Trouble, Loop: t.Loop, Unidentified: map[string]Proportion{}, Kinds: map[string]int{}})
 		}
 		f := &sums[at]
-		f.Invalid.count(!t.Valid)
-		for _, kind := range t.Invalid {
+		f.Flagged.count(t.flagged())
+		for _, figure := range troubledFigures() {
+			share := f.Unidentified[figure]
+			share.count(t.States[figure] == rundir.StateNotIdentified || t.States[figure] == "")
+			f.Unidentified[figure] = share
+		}
+		for _, kind := range t.Spoils {
 			f.Kinds[kind]++
 		}
 	}
@@ -80,7 +100,7 @@ func (r *Result) FlagShares() []FlagShare {
 // flags measures generators in trouble, each a process of its own, so that only
 // it is limited.
 func (k *calibrator) flags(ctx context.Context) (err error) {
-	s, err := k.sheet("flags.csv", "trouble", "loop", "trial", "valid", "invalid_by", "warnings", "throughput_per_second", "generator_lag_p99_seconds", "generator_cpu_share")
+	s, err := k.sheet("flags.csv", "trouble", "loop", "trial", "flagged", "throughput_state", "p50_state", "p99_state", "spoilt_by", "warnings", "throughput_per_second", "generator_lag_p99_seconds", "generator_cpu_share")
 	if err != nil {
 		return err
 	}
@@ -95,24 +115,25 @@ func (k *calibrator) flags(ctx context.Context) (err error) {
 	for _, trouble := range []string{Healthy, Starved, NeighbourOne, NeighbourAll} {
 		for _, loop := range []string{"open", "closed"} {
 			var used []float64
-			for done := 0; done < k.FlagTrials; {
-				n := min(trialsPerFile, k.FlagTrials-done)
-				k.step("flags: %s generator, %s loop, trial %d of %d", trouble, loop, done+1, k.FlagTrials)
-				trials, share, err := k.troubled(ctx, limits, trouble, loop, n, done, max(leastShare, starvedShare*healthy[loop]))
+			for number := 1; number <= k.FlagTrials; number++ {
+				k.step("flags: %s generator, %s loop, trial %d of %d", trouble, loop, number, k.FlagTrials)
+				t, err := k.troubled(ctx, limits, trouble, loop, number, max(leastShare, starvedShare*healthy[loop]))
 				if err != nil {
 					return fmt.Errorf("%s generator, %s loop: %w", trouble, loop, err)
 				}
-				used = append(used, share)
-				for _, t := range trials {
-					k.result.Trials = append(k.result.Trials, t)
-					if err := s.write(t.row()...); err != nil {
-						return err
-					}
+				if t.LoadCPU != nil {
+					used = append(used, *t.LoadCPU)
 				}
-				done += n
+				k.result.Trials = append(k.result.Trials, t)
+				if err := s.write(t.row()...); err != nil {
+					return err
+				}
 			}
 			if trouble == Healthy {
-				healthy[loop] = medianOf(used)
+				healthy[loop] = 1 // where it is not known, it may need all of it
+				if len(used) > 0 {
+					healthy[loop] = medianOf(used)
+				}
 				k.note("a healthy generator used %.0f %% of its CPU in the %s loop; a starved one is given %.0f %%", 100*healthy[loop], loop, 100*max(leastShare, starvedShare*healthy[loop]))
 			}
 		}
@@ -122,37 +143,37 @@ func (k *calibrator) flags(ctx context.Context) (err error) {
 
 func (t *Trial) row() []string {
 	return []string{
-		t.Trouble, t.Loop, strconv.Itoa(t.Number), strconv.FormatBool(t.Valid), strings.Join(t.Invalid, " "), strings.Join(t.Warnings, " "),
+		t.Trouble, t.Loop, strconv.Itoa(t.Number), strconv.FormatBool(t.flagged()), t.States[compared], t.States["p50"], t.States["p99"], strings.Join(t.Spoils, " "), strings.Join(t.Warnings, " "),
 		number(t.Throughput), number(t.LagP99), number(t.LoadCPU),
 	}
 }
 
-// troubled runs n trials with a generator in trouble. It returns them with the
-// share of a CPU that the process used while it ran, target and rest not counted.
-func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop string, n, before int, quota float64) (_ []Trial, share float64, err error) {
+// troubled makes a run of one trial with a generator in trouble. The quota is of a
+// starved one: the share of a CPU that its process may use, target not counted.
+func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop string, number int, quota float64) (t Trial, err error) {
 	dir, err := os.MkdirTemp(k.temp, "flags-")
 	if err != nil {
-		return nil, 0, err
+		return t, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, "flags.yaml")
 	starve := trouble == Starved
-	plan, err := k.plan(loop, n, before, starve, limits)
+	plan, err := k.plan(loop, number, starve, limits)
 	if err != nil {
-		return nil, 0, err
+		return t, err
 	}
 	if err := os.WriteFile(file, plan, 0o600); err != nil {
-		return nil, 0, err
+		return t, err
 	}
 	c := child{
 		args:   []string{k.Program, "run", "--quiet", "--json", "-", "--out", filepath.Join(dir, "run"), file},
 		accept: []int{4}, // the run is invalid: that is what is looked for
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute+10*time.Duration(n)*(k.FlagWindow+time.Second), errors.New("it did not end in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute+10*(k.FlagWindow+time.Second), errors.New("it did not end in time"))
 	defer cancel()
 	if starve && limits != nil {
 		if err := limits.limit(quota); err != nil {
-			return nil, 0, err
+			return t, err
 		}
 		// Whatever is left of it at the end shall end soon.
 		defer func() { err = errors.Join(err, limits.limit(1)) }()
@@ -193,34 +214,18 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 		err = errors.Join(err, <-ended)
 	}
 	if err != nil {
-		return nil, 0, err
+		return t, err
 	}
 	var run rundir.Run
 	if err := json.Unmarshal(f.stdout, &run); err != nil {
-		return nil, 0, fmt.Errorf("the generator's results: %w", err)
+		return t, fmt.Errorf("the generator's results: %w", err)
 	}
-	trials, err := k.trials(filepath.Join(dir, "run"), &run, trouble, loop, before)
-	share = k.generatorShare(trials)
-	return trials, share, err
+	return k.trial(filepath.Join(dir, "run"), &run, trouble, loop, number)
 }
 
-// generatorShare returns the median share of a CPU that the trials' generators
-// used, which for a healthy one is what it needs.
-func (k *calibrator) generatorShare(trials []Trial) float64 {
-	var shares []float64
-	for _, t := range trials {
-		if t.LoadCPU != nil {
-			shares = append(shares, *t.LoadCPU)
-		}
-	}
-	if len(shares) == 0 {
-		return 1 // not known: it may need all of it
-	}
-	return medianOf(shares)
-}
-
-// plan writes an experiment of n trials, in JSON, which is YAML.
-func (k *calibrator) plan(loop string, n, seed int, starve bool, limits *group) ([]byte, error) {
+// plan writes an experiment of one trial, in JSON, which is YAML. What is spoilt is not
+// measured again: it is what is counted.
+func (k *calibrator) plan(loop string, seed int, starve bool, limits *group) ([]byte, error) {
 	target := []string{k.Program, TruthCommand}
 	load := map[string]any{"cpus": strconv.Itoa(k.load[0]), "warmup": "200ms", "window": k.FlagWindow.String()}
 	if loop == "open" {
@@ -240,38 +245,45 @@ func (k *calibrator) plan(loop string, n, seed int, starve bool, limits *group) 
 		"awake":  k.Awake,
 		"target": map[string]any{"protocol": experiment.HTTP, "start": target, "ready": experiment.ReadyTCP, "cpus": strconv.Itoa(k.server[0])},
 		"load":   load,
-		"design": map[string]any{"rounds": n, "seed": seed + 1},
+		"design": map[string]any{"rounds": 1, "seed": seed, "remeasure": false},
 	})
 }
 
-// trials reads what the generator wrote of each trial, and what its verdict was.
-func (k *calibrator) trials(dir string, run *rundir.Run, trouble, loop string, before int) ([]Trial, error) {
+// trial reads what the generator wrote of its trial, and what its verdict was.
+func (k *calibrator) trial(dir string, run *rundir.Run, trouble, loop string, number int) (t Trial, err error) {
 	folder, err := rundir.Open(dir)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	var trials []Trial
+	t = trialOf(run, trouble, loop, number)
 	for _, measured := range folder.Trials {
-		if measured.Purpose != "" {
-			continue
+		if measured.Purpose == "" {
+			t.Throughput, t.LagP99, t.LoadCPU = measured.Throughput, measured.GeneratorLag.P99, measured.Generator.CPUShare
 		}
-		t := Trial{
-			Trouble: trouble, Loop: loop, Number: before + len(trials) + 1, Valid: true,
-			Throughput: measured.Throughput, LagP99: measured.GeneratorLag.P99, LoadCPU: measured.Generator.CPUShare,
-		}
-		for _, f := range run.Flags {
-			if f.Trial != measured.Number {
-				continue
-			}
-			kinds := &t.Warnings
-			if f.Spoils {
-				t.Valid, kinds = false, &t.Invalid
-			}
-			if !slices.Contains(*kinds, f.Kind) {
-				*kinds = append(*kinds, f.Kind)
-			}
-		}
-		trials = append(trials, t)
 	}
-	return trials, nil
+	return t, nil
+}
+
+// trialOf is what a run's verdict was of its trial.
+func trialOf(run *rundir.Run, trouble, loop string, number int) Trial {
+	t := Trial{Trouble: trouble, Loop: loop, Number: number, States: map[string]string{}}
+	for _, f := range run.Flags {
+		kinds := &t.Warnings
+		if f.Spoils {
+			kinds = &t.Spoils
+		}
+		if !slices.Contains(*kinds, f.Kind) {
+			*kinds = append(*kinds, f.Kind)
+		}
+	}
+	latency := "response."
+	if loop == "closed" {
+		latency = "service."
+	}
+	for _, v := range run.Validity {
+		if figure := strings.TrimPrefix(v.Figure, latency); v.Base == "" && slices.Contains(troubledFigures(), figure) {
+			t.States[figure] = v.State
+		}
+	}
+	return t
 }

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"dyno/rundir"
 	"dyno/truth"
 )
 
@@ -154,6 +155,7 @@ func (r *Result) tables() []table {
 		readingTable("Other load generators at a server that freezes", []string{
 			"It stands still for 100 ms in every second. Expected is what happens to 2,000 requests/s that come evenly.",
 		}, r.Peers),
+		r.noiseTable(),
 		r.comparisonTable(),
 		r.flagTable(),
 		r.explainTable(),
@@ -214,6 +216,10 @@ func (r *Result) comparisonTable() table {
 			"detectable", "found where declared", "spread", "bias", "",
 		},
 	}
+	if len(c.Beside) > 0 {
+		t.intro = append(t.intro, fmt.Sprintf("Beside noise, a kind for each run in turn: %s; stalls of %v to %v at real-time priority, %s times a second on each CPU, or %s busy.",
+			strings.Join(c.Beside, ", "), shortestStall, longestStall, rates(c.NoiseRates), percent(busyShare)))
+	}
 	for _, tally := range r.Tallies() {
 		name := "none (A/A)"
 		if tally.Slow > 0 {
@@ -233,8 +239,12 @@ func (r *Result) comparisonTable() table {
 		if tally.Unclaimed > 0 {
 			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs gave no interval and are not counted", name, tally.Unclaimed))
 		}
+		if tally.Refused > 0 {
+			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs said that the ratio is not identified, and are not counted; of those, %s found a difference and %s held the truth",
+				name, tally.Refused, hits(tally.RefusedFound), hits(tally.RefusedCovered)))
+		}
 		if tally.Invalid > 0 {
-			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs were called invalid, and are counted", name, tally.Invalid))
+			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs were called invalid", name, tally.Invalid))
 		}
 	}
 	return t
@@ -253,17 +263,78 @@ func worst(list []judged) string {
 func (r *Result) flagTable() table {
 	t := table{
 		title: "Generators in trouble",
-		intro: []string{"Trials that were called invalid, in brackets the 95 % interval of the chance, in percent. Of healthy generators that may be 5 %, of starved ones it must be 95 %."},
-		head:  []string{"generator", "loop", "trials", "called invalid", "by", ""},
+		intro: []string{
+			"Runs of one trial, in brackets the 95 % interval of the chance, in percent. Flagged: a flag is beyond its limit, or throughput, p50 or p99 is",
+			"not said to be as it is. Of starved generators 95 % must be flagged; of healthy ones each figure may be not identified in 5 %.",
+		},
+		head: []string{"generator", "loop", "runs", "flagged", "throughput not identified", "p50 not identified", "p99 not identified", "beyond their limits", ""},
 	}
 	for _, f := range r.FlagShares() {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
 			kinds = append(kinds, fmt.Sprintf("%s %d", kind, f.Kinds[kind]))
 		}
-		t.rows = append(t.rows, []string{f.Trouble, f.Loop, strconv.Itoa(f.Invalid.Of), hits(f.Invalid), strings.Join(kinds, ", "), string(f.Outcome())})
+		row := []string{f.Trouble, f.Loop, strconv.Itoa(f.Flagged.Of), hits(f.Flagged)}
+		for _, figure := range troubledFigures() {
+			row = append(row, hits(f.Unidentified[figure]))
+		}
+		t.rows = append(t.rows, append(row, strings.Join(kinds, ", "), string(f.Outcome())))
 	}
 	return t
+}
+
+func (r *Result) noiseTable() table {
+	t := table{
+		title: "Beside noise",
+		intro: []string{
+			fmt.Sprintf("Single trials of %v, of which each figure is said to be as it is (ok), bounded, or not identified, while CPUs are stalled at real-time", r.Config.NoiseWindow),
+			fmt.Sprintf("priority for %v to %v, %s times a second, or kept %s busy at ordinary priority. The truth is that of the calmest undisturbed runs, which", shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),
+			"offer the same arrivals. Right: what is said to be ok lies within the tolerance (throughput 1 %, p50 50 µs, p99 max(100 µs, 1 %),",
+			"CPU time per request 2 %) of it, and bounds hold it with the same slack; that must be so in 95 of 100. Width: the median of",
+			"high/low − 1. Off: the farthest that the truth was beyond what was printed.",
+		},
+		head: []string{"figure", "noise", "runs", "ok", "bounded", "relative only", "not identified", "right", "right of ok", "right of bounded", "width", "off", ""},
+	}
+	for _, s := range r.NoiseShares() {
+		name, runs := s.Noise, 0
+		if name == "" {
+			name = "all noises"
+		}
+		for _, n := range s.States {
+			runs += n
+		}
+		t.rows = append(t.rows, []string{
+			s.Figure, name, strconv.Itoa(runs),
+			strconv.Itoa(s.States[rundir.StateOK]), strconv.Itoa(s.States[rundir.StateBounded]), strconv.Itoa(s.States[rundir.StateRelative]), strconv.Itoa(s.States[rundir.StateNotIdentified]),
+			hits(s.Holds), hits(s.Of[rundir.StateOK]), hits(s.Of[rundir.StateBounded]), percent(s.Width), percent(s.Off), string(s.Outcome()),
+		})
+	}
+	truly := truths(r.Noisy)
+	for _, s := range knownServers(0) {
+		var figures []string
+		for _, f := range s.figures {
+			if v, ok := truly[figureOf{s.name, f.figure}]; ok {
+				unit := Seconds
+				if f.figure == compared {
+					unit = PerSecond
+				}
+				figures = append(figures, f.figure+" "+quantity(v, unit))
+			}
+		}
+		if len(figures) > 0 {
+			t.footer = append(t.footer, s.name+", undisturbed: "+strings.Join(figures, ", "))
+		}
+	}
+	return t
+}
+
+// rates lists how often there are stalls.
+func rates(all []float64) string {
+	var list []string
+	for _, r := range all {
+		list = append(list, strconv.FormatFloat(r, 'g', -1, 64))
+	}
+	return strings.Join(list, " or ")
 }
 
 func (r *Result) explainTable() table {

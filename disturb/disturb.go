@@ -5,7 +5,8 @@
 // The threads that do it are those of a process of their own, which Start makes from
 // this executable, so that they are nobody's CPU time but their own. At real-time
 // priority (SCHED_FIFO) nothing of ordinary priority runs on the CPU until they are
-// done; without, they share it with others.
+// done; without, they share it with others. Or they keep a CPU busy for a share of the
+// time, evenly, as an ordinary program does that has always something to do.
 package disturb
 
 import (
@@ -37,6 +38,8 @@ const (
 	resetOnFork = 1
 	// nap is the longest that a thread sleeps without looking whether it is over.
 	nap = 20 * time.Millisecond
+	// piece is the time line's part in which a busy thread uses its share.
+	piece = 10 * time.Millisecond
 )
 
 // Bounds of a Config.
@@ -55,11 +58,17 @@ type Config struct {
 	Shortest, Longest time.Duration
 	PerSecond         float64 // stalls of each CPU, at exponential distances
 	RealTime          bool    // nothing of ordinary priority runs meanwhile
-	Seed              uint64
+	// Busy is the share of each CPU's time that is used at ordinary priority, in small
+	// pieces; no stalls then. What the thread did not get it does not catch up on.
+	Busy float64
+	Seed uint64
 }
 
 // Share is the share of each CPU's time that is taken on average.
 func (c Config) Share() float64 {
+	if c.Busy != 0 {
+		return c.Busy
+	}
 	return c.PerSecond * (c.Shortest + c.Longest).Seconds() / 2
 }
 
@@ -69,6 +78,15 @@ func (c Config) Validate() error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("disturb: "+format, args...)) }
 	if len(c.CPUs) == 0 {
 		fault("CPUs: want one at least")
+	}
+	if c.Busy != 0 {
+		if !(c.Busy > 0 && c.Busy <= MaxShare) {
+			fault("busy for %v of the time: want more than 0 and at most %v", c.Busy, MaxShare)
+		}
+		if c.Shortest != 0 || c.Longest != 0 || c.PerSecond != 0 || c.RealTime {
+			fault("a CPU that is kept busy is not stalled besides: want no stalls and no real-time priority")
+		}
+		return errors.Join(faults...)
 	}
 	if c.Shortest <= 0 || c.Longest < c.Shortest || c.Longest > MaxLength {
 		fault("stalls of %v to %v: want more than 0 and at most %v, the shortest first", c.Shortest, c.Longest, MaxLength)
@@ -85,7 +103,7 @@ func (c Config) Validate() error {
 func (c Config) arguments() []string {
 	args := []string{
 		argument, c.Shortest.String(), c.Longest.String(), strconv.FormatFloat(c.PerSecond, 'g', -1, 64),
-		strconv.FormatBool(c.RealTime), strconv.FormatUint(c.Seed, 10),
+		strconv.FormatBool(c.RealTime), strconv.FormatFloat(c.Busy, 'g', -1, 64), strconv.FormatUint(c.Seed, 10),
 	}
 	for _, cpu := range c.CPUs {
 		args = append(args, strconv.Itoa(cpu))
@@ -94,17 +112,18 @@ func (c Config) arguments() []string {
 }
 
 func parse(args []string) (c Config, err error) {
-	if len(args) < 6 {
-		return c, errors.New("want lengths, a rate, a priority, a seed and CPUs")
+	if len(args) < 7 {
+		return c, errors.New("want lengths, a rate, a priority, a share, a seed and CPUs")
 	}
-	var faults [5]error
+	var faults [6]error
 	c.Shortest, faults[0] = time.ParseDuration(args[1])
 	c.Longest, faults[1] = time.ParseDuration(args[2])
 	c.PerSecond, faults[2] = strconv.ParseFloat(args[3], 64)
 	c.RealTime, faults[3] = strconv.ParseBool(args[4])
-	c.Seed, faults[4] = strconv.ParseUint(args[5], 10, 64)
+	c.Busy, faults[4] = strconv.ParseFloat(args[5], 64)
+	c.Seed, faults[5] = strconv.ParseUint(args[6], 10, 64)
 	err = errors.Join(faults[:]...)
-	for _, name := range args[6:] {
+	for _, name := range args[7:] {
 		cpu, bad := strconv.Atoi(name)
 		c.CPUs, err = append(c.CPUs, cpu), errors.Join(err, bad)
 	}
@@ -123,7 +142,8 @@ type Process struct {
 	out *bufio.Reader
 }
 
-// Taken is what a Process took, of all its CPUs together.
+// Taken is what a Process took, of all its CPUs together. Of busy CPUs it counts pieces,
+// and the time is that which its threads got.
 type Taken struct {
 	Stalls int
 	Time   time.Duration
@@ -209,7 +229,11 @@ func (c Config) disturb(in io.Reader, out io.Writer) error {
 			runtime.LockOSThread()
 			err := c.place(cpu)
 			placed <- err
-			if err == nil {
+			switch {
+			case err != nil:
+			case c.Busy != 0:
+				taken[i] = c.keepBusy(&over)
+			default:
 				taken[i] = c.stall(uint64(i), &over) //nolint:gosec // an index
 			}
 		})
@@ -274,4 +298,33 @@ func (c Config) stall(stream uint64, over *atomic.Bool) (t Taken) {
 		t.Stalls++
 		t.Time += time.Since(from)
 	}
+}
+
+// keepBusy uses its share of the thread's CPU until it is over.
+func (c Config) keepBusy(over *atomic.Bool) (t Taken) {
+	share := time.Duration(c.Busy * float64(piece))
+	for next := time.Now(); !over.Load(); t.Stalls++ {
+		from := used()
+		// A thread that others keep from its CPU may take longer than a piece: it goes on
+		// with the next, and owes nothing.
+		for used()-from < share && !over.Load() {
+		}
+		t.Time += used() - from
+		next = next.Add(piece)
+		left := time.Until(next)
+		if left <= 0 {
+			next = time.Now()
+			continue
+		}
+		ts := unix.NsecToTimespec(int64(left))
+		_ = unix.Nanosleep(&ts, nil) // one cut short is a piece that begins early
+	}
+	return t
+}
+
+// used is the CPU time of the calling thread.
+func used() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) // of one's own it cannot fail
+	return time.Duration(ts.Nano())
 }

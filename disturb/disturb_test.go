@@ -1,8 +1,10 @@
 package disturb
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +41,7 @@ func TestItTakesTheCPU(t *testing.T) {
 			}
 			look := time.NewTicker(time.Millisecond)
 			defer look.Stop()
-			for used(t, p.cmd.Process.Pid) < 20*time.Millisecond { // whatever else the machine does
+			for usedBy(t, p.cmd.Process.Pid) < 20*time.Millisecond { // whatever else the machine does
 				<-look.C
 			}
 			// What interrupts a terminal's programs leaves it to its starter.
@@ -54,6 +56,60 @@ func TestItTakesTheCPU(t *testing.T) {
 				t.Errorf("%+v: want at least %v", taken, least)
 			}
 		})
+	}
+}
+
+// A busy thread uses no more of its CPU than its share of the time, and a piece.
+func TestItKeepsBusy(t *testing.T) {
+	c := Config{CPUs: allowed(t)[:1], Busy: 0.3}
+	began := time.Now()
+	p, err := Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for usedBy(t, p.cmd.Process.Pid) < 30*time.Millisecond {
+		<-look.C
+	}
+	taken, err := p.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A thread that was kept from its CPU may end its use late in a piece, and that of the
+	// next early: the share holds of pieces.
+	passed := time.Since(began)
+	if most := time.Duration(taken.Stalls+1)*3*time.Millisecond + passed/20; taken.Stalls == 0 || taken.Time > most || taken.Stalls > int(passed/piece)+1 {
+		t.Errorf("%+v in %v: want at most %v", taken, passed, most)
+	}
+}
+
+// Without the right to real-time priority nothing is disturbed, and the right is named.
+func TestStartRefusesWithoutTheRight(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_RTPRIO, &limit); err != nil || limit.Cur > 0 {
+		t.Skip("this user has the right by a limit: ", err)
+	}
+	refused := make(chan error, 1)
+	go func() {
+		// The thread, with what it may not do any more, ends with the goroutine.
+		runtime.LockOSThread()
+		const capSysNice = 23
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capSysNice, 0, 0, 0); err != nil && !errors.Is(err, unix.EPERM) {
+			refused <- err // who may not drop it does not have it
+			return
+		}
+		c := sometimes(allowed(t)[0])
+		c.RealTime = true
+		p, err := Start(c)
+		if err == nil {
+			_, err = p.Stop()
+			err = errors.Join(errors.New("it was started"), err)
+		}
+		refused <- err
+	}()
+	if err := <-refused; err == nil || !strings.Contains(err.Error(), "real-time priority (SCHED_FIFO), which takes CAP_SYS_NICE") {
+		t.Error(err)
 	}
 }
 
@@ -89,10 +145,17 @@ func TestValidate(t *testing.T) {
 	if got, err := parse(sometimes(0, 3).arguments()); err != nil || got.Share() != 0.15 || len(got.CPUs) != 2 || got.CPUs[1] != 3 || got.Seed != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	busy := Config{CPUs: []int{1}, Busy: 0.3, Seed: 2}
+	if got, err := parse(busy.arguments()); err != nil || got.Share() != 0.3 || got.Busy != 0.3 || got.Seed != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
 	for _, tt := range []struct {
 		change func(*Config)
 		want   string
 	}{
+		{func(c *Config) { *c = Config{CPUs: []int{0}, Busy: 0.6} }, "busy for 0.6 of the time: want more than 0 and at most 0.5"},
+		{func(c *Config) { *c = Config{CPUs: []int{0}, Busy: -0.1} }, "busy for -0.1 of the time"},
+		{func(c *Config) { c.Busy = 0.3 }, "is not stalled besides"},
 		{func(c *Config) { c.CPUs = nil }, "CPUs: want one at least"},
 		{func(c *Config) { c.Shortest = 0 }, "stalls of 0s to 2ms"},
 		{func(c *Config) { c.Longest = c.Shortest / 2 }, "the shortest first"},
@@ -131,8 +194,8 @@ func allowed(t *testing.T) []int {
 	return cpus
 }
 
-// used returns the CPU time of a process.
-func used(t *testing.T, pid int) time.Duration {
+// usedBy returns the CPU time of a process.
+func usedBy(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	var ts unix.Timespec
 	// The clock of a process, as clock_getcpuclockid(3) makes it.

@@ -610,7 +610,7 @@ type Examined struct {
 	Replaced   bool        `json:"replaced,omitempty"`        // a later trial took its place; behind no figure
 	Excluded   bool        `json:"excluded,omitempty"`        // its round was spoilt, and another measured in its place
 	Spoilt     bool        `json:"spoilt,omitempty"`          // the machine or the generator disturbed it beyond a limit fixed beforehand
-	Disturbed  *float64    `json:"disturbed_share,omitempty"` // of the window: stretches with a sign of disturbance, and what follows them
+	Disturbed  *float64    `json:"disturbed_share,omitempty"` // of the requests: what something else may have moved noticeably
 	Lost       bool        `json:"lost,omitempty"`            // its target ended by itself, or answered nothing
 	Checks     []Check     `json:"checks"`
 	Dependence *Dependence `json:"dependence,omitempty"`

@@ -365,8 +365,8 @@ func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
 	if !s.disturbed.known {
 		x.unknown(FlagDisturbed, asRatio, notObserved)
 	} else {
-		x.compare(FlagDisturbed, asRatio, s.disturbed.share, DisturbedBad, rundir.CheckSpoilt,
-			"%s of the window was disturbed: %s", percent(s.disturbed.share), strings.Join(s.disturbed.causes(), ", "))
+		x.compare(FlagDisturbed, asRatio, s.disturbed.moved, DisturbedBad, rundir.CheckSpoilt,
+			"something else may have disturbed %s of the requests: %s", percent(s.disturbed.moved), strings.Join(s.disturbed.causes(), ", "))
 	}
 	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
 }
@@ -376,7 +376,7 @@ func (s *sample) disturbedShare() *float64 {
 	if s.disturbed == nil || !s.disturbed.known {
 		return nil
 	}
-	return &s.disturbed.share
+	return &s.disturbed.moved
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }

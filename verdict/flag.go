@@ -184,7 +184,7 @@ const (
 	// settled by stretches, see DisturbedBad. Shared machines that were healthy showed
 	// 0.0003 to 0.005.
 	LateWarn = 0.001
-	// DisturbedBad is the share of the window that was disturbed, guards included, beyond
+	// DisturbedBad is the share of the requests that something else may have moved beyond
 	// which a round is measured again: the median of such a trial may be its first
 	// quartile.
 	DisturbedBad = 0.25

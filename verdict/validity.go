@@ -180,7 +180,9 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	closed := s.plan.Variant(variant).Loop == "closed"
-	clean, bad, of, shortened, touched := times{}, 0.0, 0.0, 0.0, 0.0
+	clean, bad, of, contaminated, counted := times{}, 0.0, 0.0, 0.0, 0.0
+	var shortened []shortening
+	epsilon := max(leastDelay.Seconds(), noticeable*estimate)
 	causes := map[string]int{}
 	for _, t := range trials {
 		h := t.times[tag]
@@ -189,59 +191,63 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		}
 		d, n := t.disturbed.disturbed(tag, h, closed)
 		bad, of = bad+d, of+n
-		touched += t.disturbed.share * n
+		part, by := t.disturbed.contaminated(epsilon, longStall.Seconds())
+		contaminated, counted = contaminated+part*n, counted+t.disturbed.counts(epsilon)*n
 		if c := t.disturbed.clean[tag]; c != nil {
 			clean.add(tag, c)
 		}
 		if closed {
-			shortened += min(t.disturbed.shortened, d)
+			shortened = append(shortened, t.disturbed.shortened...)
 			if slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
-				shortened += n
+				shortened = append(shortened, shortening{n, math.Inf(1)})
 			}
 		}
-		for _, kind := range t.disturbed.causes() {
+		kinds := t.disturbed.causes()
+		for _, kind := range by {
+			if !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+		for _, kind := range kinds {
 			causes[kind]++
 		}
 	}
-	if of == 0 || bad == 0 {
+	if of == 0 || bad == 0 && contaminated == 0 {
 		return exact(estimate)
 	}
-	share := bad / of
-	touched = min(touched/of, 1)
+	share := min(bad/of, 1)
+	// Of the requests of clean stretches, so many may have been moved all the same.
+	moved := min(contaminated/of*(1-share), 1-share)
 	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is less than none
-		why: fmt.Sprintf("%s of the time something else disturbed the trials", percent(touched))}
+		why: fmt.Sprintf("something else may have disturbed %s of the requests", percent(min(share+moved, counted/of)))}
 	h := clean[tag]
 	switch {
 	case m.quantile != nil:
-		if low, _ := stat.CleanLevels(m.quantile.q, share); low > 0 && h != nil {
+		// Nothing is assumed of the requests in disturbed stretches; of the others, those
+		// that were moved are at worst the slowest, and would have been the fastest.
+		if low, _ := stat.CleanLevels(m.quantile.q-moved, share); low > 0 && h != nil {
 			b.low = min(seconds(float64(h.Quantile(low))), estimate)
 		}
-		// Whichever the disturbed ones are: all of them may have been faster.
-		if low := m.quantile.q - touched; low > 0 {
+		// Nor need a stretch be left out, if a delay lasts no longer than its guard.
+		if low := m.quantile.q - counted/of; low > 0 {
 			b.low = max(b.low, min(seconds(float64(all.Quantile(low))), estimate))
 		}
-		if up := m.quantile.q + shortened/of; shortened > 0 && up < 1 {
-			b.high = max(seconds(float64(all.Quantile(up))), estimate)
-		} else if shortened > 0 {
-			b.high = math.Inf(1)
+		if len(shortened) > 0 {
+			b.high = max(shortenedTo(all, m.quantile.q, shortened), estimate)
 		}
 	case strings.HasSuffix(m.name, ".max"):
 		if h != nil {
 			b.low = seconds(float64(h.Max()))
 		}
-		if touched < 1 {
-			b.low = max(b.low, min(seconds(float64(all.Quantile(1-touched))), estimate))
+		if counted < of {
+			b.low = max(b.low, min(seconds(float64(all.Quantile(1-counted/of))), estimate))
 		}
 	default: // the mean: the disturbed ones may have taken no time at all
 		if h != nil {
-			b.low = min((1-share)*seconds(h.Mean()), estimate)
+			b.low = min(max(0, (1-share)*seconds(h.Mean())-moved*seconds(float64(h.Max()))), estimate)
 		}
-		if shortened > 0 {
-			b.high = math.Inf(1)
-			if s := shortened / of; s < 1 {
-				// Each of them took no longer than the longest.
-				b.high = estimate + s*seconds(float64(all.Max()))
-			}
+		for _, x := range shortened {
+			b.high += min(x.requests, of) / of * x.by
 		}
 	}
 	return b
@@ -259,7 +265,7 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 		return bounds{estimate, math.Inf(1), "the generator was the limit, not the target: the target does at least this", []string{FlagPlateau}}
 	}
 	if s.plan.Variant(variant).Loop != "closed" {
-		return exact(estimate)
+		return openThroughput(trials, estimate)
 	}
 	sum, n := 0.0, 0
 	lostOf := lostTime{}
@@ -269,7 +275,8 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 		}
 		l := t.disturbed.lost
 		if saturated(t) {
-			l.generator = 0
+			// It lost no more of the generator's time than it had nothing to do in.
+			l.generator = min(l.generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
 		}
 		sum -= math.Log1p(-min(l.generator+l.target, 0.99))
 		lostOf.generator, lostOf.target = max(lostOf.generator, l.generator), max(lostOf.target, l.target)
@@ -288,6 +295,27 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 		b.causes = append(b.causes, FlagRunQueue)
 	}
 	return b
+}
+
+// openThroughput bounds what was done in an open loop. What a disturbance at an end of the
+// window holds back is answered on its other side; the answers to what was due within are
+// counted there. Where no end is disturbed, the target alone decides.
+func openThroughput(trials []*figures, estimate float64) bounds {
+	off, n := 0.0, 0
+	for _, t := range trials {
+		if done := t.Throughput.Estimate; t.disturbed != nil && t.disturbed.edge && done != nil && *done > 0 && t.disturbed.window > 0 {
+			if due := float64(t.Counts.OK) / t.disturbed.window; due > 0 {
+				off += math.Log(due / *done)
+			}
+		}
+		n++
+	}
+	if n == 0 || off == 0 {
+		return exact(estimate)
+	}
+	other := estimate * math.Exp(off/float64(n))
+	return bounds{min(estimate, other), max(estimate, other),
+		"something else disturbed an end of the window, and moved responses across it", []string{FlagDisturbed}}
 }
 
 // saturated tells whether the target used all that it had, what the hypervisor took
@@ -358,7 +386,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 			}
 		}
 	}
-	measure := func(d *disturbance) float64 { return d.share }
+	measure := func(d *disturbance) float64 { return d.moved }
 	least := unlikeLeast
 	if m.name == throughputMetric {
 		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }

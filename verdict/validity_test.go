@@ -51,6 +51,17 @@ func (b *bench) stallIn(late time.Duration, intervals ...int) {
 	}
 }
 
+// stallsIn adds stalls throughout some 100 ms intervals of the last trial.
+func (b *bench) stallsIn(late time.Duration, intervals ...int) {
+	b.stallIn(late)
+	n := len(b.trials)
+	for _, i := range intervals {
+		for at := range 10 {
+			b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + time.Duration(at)*10*time.Millisecond, Late: late})
+		}
+	}
+}
+
 func openBench(rounds int, variants ...string) *bench {
 	b := newBench(rounds, variants...)
 	b.run.Plan.Loop, b.run.Plan.Metric = "open", "response.p99"
@@ -137,7 +148,7 @@ func TestBoundsHoldTheTruth(t *testing.T) {
 		for i := range 40 {
 			bad := rng.Float64() < share
 			if bad {
-				b.stallIn(3*time.Millisecond, i)
+				b.stallsIn(3*time.Millisecond, i)
 			}
 			h := hist.New()
 			for k := range 250 {
@@ -173,8 +184,8 @@ func TestBoundsHoldTheTruth(t *testing.T) {
 func TestClosedLoopsAreBoundedFromAboveToo(t *testing.T) {
 	for _, c := range []struct {
 		connections int
-		state       string
-	}{{1, rundir.StateBounded}, {50, rundir.StateNotIdentified}} {
+		above       float64 // the recorded p99, at most, in ms
+	}{{1, 5}, {50, 10}} { // a sleeper that was due at its middle, on average, feels half of a stall
 		b := newBench(1, "v")
 		b.run.Plan.Base, b.run.Plan.Metric = "", "service.p99"
 		b.run.Plan.Variants[0].Connections = c.connections
@@ -186,10 +197,52 @@ func TestClosedLoopsAreBoundedFromAboveToo(t *testing.T) {
 			b.logs[1][i].Start, b.logs[1][i].Length = b.logs[1][i].Start/10, b.logs[1][i].Length/10
 		}
 		b.trials[0].WindowSeconds = 0.4
-		got := figureOfRun(t, b.judge(t), "service.p99", "v", "")
-		if got.State != c.state || (got.High == nil) != (c.state == rundir.StateNotIdentified) {
-			t.Errorf("%d connections: %+v", c.connections, got)
+		run := b.judge(t)
+		got := figureOfRun(t, run, "service.p99", "v", "")
+		recorded := *run.Variants[0].Service.P99
+		if got.State != rundir.StateBounded || *got.High < recorded || (*got.High-recorded)*1e3 > c.above+0.01 || c.connections > 1 && (*got.High-recorded)*1e3 < c.above-0.01 {
+			t.Errorf("%d connections: %+v of %v", c.connections, got, recorded)
 		}
+	}
+}
+
+// Whatever values would have been longer, by no more than what is said, their quantile is
+// no more than the bound; which is open only when all may have been above.
+func TestShortenedTo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 7))
+		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
+		var by []shortening
+		for range rapid.IntRange(0, 5).Draw(t, "kinds") {
+			by = append(by, shortening{float64(rng.IntN(100)), 5e-3 * rng.Float64()})
+		}
+		recorded, truth := hist.New(), hist.New()
+		for _, x := range by {
+			for range int(x.requests) {
+				v := 1e6 * (1 + rng.ExpFloat64())
+				recorded.Record(int64(v))
+				truth.Record(int64(v + 1e9*x.by*rng.Float64()))
+			}
+		}
+		for range rapid.IntRange(1, 500).Draw(t, "others") {
+			v := int64(1e6 * (1 + rng.ExpFloat64()))
+			recorded.Record(v)
+			truth.Record(v)
+		}
+		got := shortenedTo(recorded, q, by)
+		if want := seconds(float64(truth.Quantile(q))); got < want*(1-2e-3) {
+			t.Fatalf("%v, want at least %v", got, want)
+		}
+		if math.IsInf(got, 1) {
+			t.Fatal("nothing bounds it")
+		}
+	})
+	h := many(100, time.Millisecond)
+	if got := shortenedTo(h, 0.5, []shortening{{60, math.Inf(1)}}); !math.IsInf(got, 1) {
+		t.Errorf("%v: more than half may have taken any time", got)
+	}
+	if got := shortenedTo(h, 0.5, []shortening{{40, math.Inf(1)}}); math.Abs(got-1e-3) > 1e-6 {
+		t.Errorf("%v, want 1 ms", got)
 	}
 }
 
@@ -206,7 +259,8 @@ func TestStatesOfThroughput(t *testing.T) {
 		{"what every wake-up takes", func(t *rundir.Trial) {
 			t.Generator.RunQueueWaitShare, t.Generator.TimeslicesPerSecond = ptr(0.04), ptr(4000.)
 		}, rundir.StateOK, 0},
-		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.95) }, rundir.StateOK, 0},
+		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.998) }, rundir.StateOK, 0},
+		{"the same before one with time to spare", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.97) }, rundir.StateBounded, 1 / 0.97},
 		{"time stolen from the target", func(t *rundir.Trial) { t.Target.StealShare, t.Target.CPUShare = ptr(0.05), ptr(0.94) }, rundir.StateBounded, 1 / 0.95},
 		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = ptr(0.1) }, rundir.StateBounded, 1 / 0.9},
 		{"a generator at its limit", func(t *rundir.Trial) { t.Generator.CPUShare = ptr(0.99) }, rundir.StateNotIdentified, 0},
@@ -297,6 +351,130 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 		run := b.judge(t)
 		if got := run.Thresholds[0]; got.Outcome != c.outcome || run.Valid != c.valid || (got.NotIdentified == "") != c.valid {
 			t.Errorf("%s: %+v, valid %v", c.text, got, run.Valid)
+		}
+	}
+}
+
+// A generator that is a little late with some requests in each stretch disturbs those, and
+// not all: of the others the figures stand.
+func TestSmallDelaysAreCountedByRequest(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		lag    time.Duration // of 1 in 100 requests
+		state  string
+		low    float64 // the recorded latencies are 10.00 to 10.99 ms, evenly
+		figure string
+	}{
+		{"shorter than what is noticed", 150 * µs, rundir.StateOK, 0, "response.p99"},
+		{"late", 500 * µs, rundir.StateBounded, 10.97, "response.p99"},
+		{"late, of the median", 500 * µs, rundir.StateBounded, 10.48, "response.p50"},
+		{"so late that the stretch is disturbed", 5 * time.Millisecond, rundir.StateBounded, 10.97, "response.p99"},
+	} {
+		b := openBench(1, "v")
+		b.run.Plan.Base, b.run.Plan.Margin = "", 0.002
+		b.measure(1, "v", 1000)
+		b.stallIn(0)
+		for i := range 40 {
+			values, lags := hist.New(), hist.New()
+			for v := range 100 {
+				values.Record(int64(10*time.Millisecond) + int64(v)*int64(10*µs))
+			}
+			lags.RecordN(int64(µs), 99)
+			lags.Record(int64(c.lag))
+			for tag, h := range map[string]*hist.Histogram{tagResponse: values, tagGeneratorLag: lags} {
+				b.logs[1] = append(b.logs[1], hist.Interval{Tag: tag, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
+			}
+		}
+		got := figureOfRun(t, b.judge(t), c.figure, "v", "")
+		if got.State != c.state || c.low > 0 && (got.Low == nil || math.Abs(*got.Low*1e3-c.low) > 0.02) {
+			t.Errorf("%s: %+v, low %v, want %v", c.name, got, got.Low, c.low)
+		}
+		if c.state == rundir.StateBounded && !slices.Contains(got.Causes, FlagGeneratorLag) {
+			t.Errorf("%s: by %v", c.name, got.Causes)
+		}
+	}
+}
+
+// counters is a series of two readings, before the window and at its end.
+func counters(values map[string]float64) *rundir.Series {
+	s := &rundir.Series{Columns: []string{rundir.TimeColumn}, Values: [][]float64{{0, 4}}}
+	for name, v := range values {
+		s.Columns, s.Values = append(s.Columns, name), append(s.Values, []float64{0, v})
+	}
+	return s
+}
+
+// What others use of the generator's CPUs takes nothing from the target, if the readings
+// of the target's own say so; and a stall that its sleeper felt is time lost.
+func TestTimeThatTheTargetLost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		counters map[string]float64
+		stalls   []rundir.Stall
+		high     float64 // times the recorded; 0: as it is
+	}{
+		{"not known where", nil, nil, 1 / 0.8},
+		{"elsewhere", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 0},
+		{"a tenth of it there", map[string]float64{"target_cpus_cpu_busy_seconds": 2.4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 1 / 0.9},
+		{"more there than in all, by ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 1 / 0.8},
+		{
+			"stalls between two ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4},
+			[]rundir.Stall{
+				{Due: time.Second, Late: 75 * time.Millisecond, Target: true},
+				{Due: 2 * time.Second, Late: 60 * time.Millisecond, Target: true},
+				{Due: 3 * time.Second, Late: 55 * time.Millisecond, Target: true},
+				{Due: 3 * time.Second, Late: 900 * µs, Target: true}, // as any wake-up may be
+				{Due: 2 * time.Second, Late: 70 * time.Millisecond},  // on the generator's
+				{Due: 9 * time.Second, Late: 70 * time.Millisecond, Target: true},
+			},
+			1 / (1 - (0.075+0.060+0.055+3*0.005)/4),
+		},
+	} {
+		b := newBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		trial.Target.CPUShare, trial.Target.ForeignShare, trial.Generator.CPUShare = ptr(0.5), ptr(0.2), ptr(0.5)
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		if c.counters != nil {
+			b.series[1] = counters(c.counters)
+		}
+		if c.stalls != nil {
+			b.stalls = map[int][]rundir.Stall{1: c.stalls}
+		}
+		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
+		if (got.State == rundir.StateOK) != (c.high == 0) || c.high > 0 && (got.High == nil || math.Abs(*got.High/1000-c.high) > 1e-6) {
+			t.Errorf("%s: %+v, high %v, want %v", c.name, got, got.High, 1000*c.high)
+		}
+	}
+}
+
+// A stall at an end of an open loop's window moves responses across it.
+func TestStallsAtTheEndsOfAnOpenWindow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		due  time.Duration
+		ok   int64
+		want string
+	}{
+		{"in its middle", 2 * time.Second, 3900, rundir.StateOK},
+		{"at its begin", -5 * time.Millisecond, 3900, rundir.StateBounded},
+		{"at its end", 3990 * time.Millisecond, 4100, rundir.StateBounded},
+		{"where nothing moved", 3990 * time.Millisecond, 4000, rundir.StateOK},
+	} {
+		b := openBench(1, "v")
+		b.run.Plan.Base = ""
+		b.measure(1, "v", 1000).Counts.OK = c.ok
+		b.trials[0].WarmupSeconds = 1
+		b.stalls = map[int][]rundir.Stall{1: {{Due: time.Second + c.due, Late: 20 * time.Millisecond, Target: true}}}
+		for i := range 40 {
+			b.logs[1] = append(b.logs[1], hist.Interval{Tag: tagResponse, Start: time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: many(100, time.Millisecond)})
+		}
+		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
+		if got.State != c.want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if low, high := min(1000, float64(c.ok)/4), max(1000, float64(c.ok)/4); c.want == rundir.StateBounded && (math.Abs(*got.Low-low) > 1e-6 || math.Abs(*got.High-high) > 1e-6) {
+			t.Errorf("%s: %v … %v, want %v … %v", c.name, *got.Low, *got.High, low, high)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,10 @@ type calibration struct {
 	rounds      int
 	trials      int
 	explained   int
+	noiseRuns   int
+	noiseRates  []float64
+	beside      []string
+	seed        uint64
 	window      string
 	trial       string
 
@@ -33,7 +38,7 @@ type calibration struct {
 
 // calibrationFlags lists those that need --calibrate.
 func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake"}
+	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "seed"}
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {
@@ -50,6 +55,10 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.IntVar(&c.rounds, "rounds", 0, "of each of them (default 8)")
 	f.IntVar(&c.trials, "flag-trials", 0, "trials of each kind in the table flags (default 5, long 100)")
 	f.IntVar(&c.explained, "explained", 0, "runs of the table explain (default 3, long 60)")
+	f.IntVar(&c.noiseRuns, "noise-runs", 0, "disturbed runs of the table noise (default 36, long 200)")
+	f.Float64SliceVar(&c.noiseRates, "noise-rates", nil, "stalls per second of each CPU, of which each run draws one (default 0.5,2,10)")
+	f.StringSliceVar(&c.beside, "beside", nil, "noises beside the comparisons of aa and power, in turn, of "+strings.Join(calibrate.Noises(), ",")+", or all")
+	f.Uint64Var(&c.seed, "seed", 1, "of noises and of the order of runs")
 	f.StringVar(&c.window, "window", "", "of an oracle (default 3s, long 20s)")
 	f.StringVar(&c.trial, "trial-window", "", "of a comparison's trial (default 250ms)")
 }
@@ -95,6 +104,16 @@ func (c *calibration) config() (calibrate.Config, error) {
 	if c.given("explained") {
 		k.Explained = c.explained
 	}
+	if c.given("noise-runs") {
+		k.NoiseRuns = c.noiseRuns
+	}
+	if c.given("noise-rates") {
+		k.NoiseRates = c.noiseRates
+	}
+	if k.Beside = c.beside; slices.Equal(c.beside, []string{"all"}) {
+		k.Beside = calibrate.Noises()
+	}
+	k.Seed = c.seed
 	if len(c.slow) > 0 {
 		k.Slow = nil
 	}
