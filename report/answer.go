@@ -589,7 +589,7 @@ func (p *page) broke() []Line {
 		case g.trials == 1:
 			where = line("where.trial", "trial", strconv.Itoa(g.first.Trial))
 		}
-		l := line(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "detail", g.first.Detail, "measured", measuredAs(g.first))
+		l := line(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "measured", measuredAs(g.first))
 		lines = append(lines, l.with("where", where))
 	}
 	for _, t := range p.run.Thresholds {

@@ -191,21 +191,8 @@ func where(first rundir.Flag, trials []string) string {
 // controlDiffers is the kind of the flag that the A/A control raises.
 const controlDiffers = "control_differs"
 
-// remedies are what helps, by the kinds of flags.
-var remedies = map[string]string{
-	"generator_lag": "remedy.generator", "generator_lag_tail": "remedy.generator", "generator_cpu": "remedy.generator", "run_queue_wait": "remedy.generator",
-	"generator_limit": "remedy.limit", "plateau": "remedy.limit",
-	"achieved_rate": "remedy.slow", "drops": "remedy.slow", "connection_limit": "remedy.slow",
-	"no_answers": "remedy.silent", "stalled": "remedy.silent", "connections": "remedy.silent", "subscribers": "remedy.silent",
-	"generator_resources": "remedy.resources", "below_range": "remedy.range",
-	"steal": "remedy.steal", "late_wakeups": "remedy.late", "foreign_cpu": "remedy.foreign", "disturbed": "remedy.disturbed",
-	"memory_pressure": "remedy.memory", "io_pressure": "remedy.io", "unfinished": "remedy.unfinished", "not_steady": "remedy.steady",
-	"pilot_not_steady": "remedy.pilot", "dependent": "remedy.dependent", controlDiffers: "remedy.control", "conservation": "remedy.conservation",
-	"incomplete": "remedy.output", "no_complete_trial": "remedy.output", "lag_not_checked": "remedy.window",
-}
-
 // remedyKind is the sentence that says what to do about a flag; empty where nobody knows.
-func remedyKind(kind string) string { return remedies[kind] }
+func remedyKind(kind string) string { return texts.Remedy(kind) }
 
 // remedy says what to do about a flag, by its kind in run.json.
 func remedy(kind string) string {

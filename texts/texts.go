@@ -21,6 +21,9 @@ var english []byte
 //go:embed zh.json
 var chinese []byte
 
+//go:embed remedies.json
+var remedies []byte
+
 // The languages.
 const (
 	English = "en"
@@ -57,6 +60,19 @@ func Say(language, kind string, values map[string]string) string {
 		return name
 	})
 }
+
+// byFlag is which sentence says what helps, by kinds of flags.
+var byFlag = sync.OnceValue(func() map[string]string {
+	table := map[string]string{}
+	if err := json.Unmarshal(remedies, &table); err != nil {
+		panic(fmt.Sprintf("texts: remedies.json: %v", err))
+	}
+	return table
+})
+
+// Remedy returns the kind of the sentence that says what helps against a flag; empty where
+// nobody knows.
+func Remedy(flag string) string { return byFlag()[flag] }
 
 // Has tells whether there is a sentence of the kind.
 func Has(kind string) bool {
