@@ -107,8 +107,20 @@ func middle(name string, most int) string {
 	return string(runes[:front]) + "…" + string(runes[len(runes)-(most-1-front):])
 }
 
-// screen is the first screen of an experiment.
+// screen is the first screen of an experiment. Where there is no room, less is said of
+// single figures, and then of the target.
 func (p *page) screen(a Answer) []string {
+	var lines []string
+	for _, most := range [][2]int{{4, 3}, {3, 3}, {2, 3}, {2, 2}} {
+		if lines = p.screenOf(a, most[0], most[1]); len(lines) <= screenLines {
+			break
+		}
+	}
+	return lines
+}
+
+// screenOf is the screen with so many lines of figures and of the target.
+func (p *page) screenOf(a Answer, figures, target int) []string {
 	lines := wrapped("", p.headline(), 2)
 	for _, s := range said(a.Says) {
 		lines = append(lines, wrapped("", s, 2)...)
@@ -118,12 +130,12 @@ func (p *page) screen(a Answer) []string {
 	if sure := joined(texts.English, a.Sure); sure != "" {
 		below = append(below, block("sure", []string{sure}, 2)...)
 	}
-	below = append(below, block("broke", said(a.Broke), 3)...)
+	below = append(below, block("broke", said(a.Broke), target)...)
 	trust := said(a.Asked)
 	if all := joined(texts.English, a.Trust); all != "" {
 		trust = append([]string{all}, trust...)
 	}
-	below = append(below, block("trust", trust, 4)...)
+	below = append(below, block("trust", trust, figures)...)
 	if again := strings.Join(said(a.Again), "; "); again != "" {
 		below = append(below, block("again", []string{again}, 2)...)
 	}

@@ -22,9 +22,11 @@ const (
 	ByOmission        = "what users who waited in vain did not send: from none of it to as much as the others sent"
 	ByLostRounds      = "every round was lost: nothing was answered" // nothing is estimated
 	ByStudentWithZero = "Student's t over trials, not on logarithms: a trial has a zero"
-	ByWelch           = "Welch's t over trials, unpaired"   // of two runs
-	ByTheilSen        = "Theil-Sen, widened for dependence" // a slope
-	ByResampledRounds = "bootstrap over rounds"             // of a fitted curve
+	ByWelch           = "Welch's t over trials, unpaired"    // of two runs
+	ByTheilSen        = "Theil-Sen, widened for dependence"  // a slope
+	ByResampledRounds = "bootstrap over rounds"              // of a fitted curve
+	ByStudentLogit    = "Student's t over trials, on logits" // a share
+	ByClopperPearson  = "Clopper-Pearson, of none or of all" // a share that no trial had any of, or nothing else
 )
 
 // The purposes of a trial, in Trial.Purpose. An ordinary one has none.

@@ -173,7 +173,7 @@ func (a figure) spelled(d dimension) string {
 	case a.low == a.high:
 		return d.spell(a.estimate)
 	case math.IsInf(a.low, -1) && math.IsInf(a.high, 1):
-		return "anything"
+		return "an interval without ends"
 	case math.IsInf(a.low, -1):
 		return "at most " + d.spell(a.high)
 	case math.IsInf(a.high, 1):

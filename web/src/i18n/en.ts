@@ -443,7 +443,7 @@ export const en = {
   "method.theil": "Theil-Sen, widened for dependence",
   "method.bootstrap": "bootstrap over rounds",
   "method.logit": "Student’s t over trials, on logits",
-  "method.none": "Clopper-Pearson, of no failure",
+  "method.none": "Clopper-Pearson, of none or of all",
   "method.other": "a method of its own",
 } as const;
 

@@ -443,6 +443,6 @@ export const zh: Record<Key, string> = {
   "method.theil": "泰尔-森斜率，按相关性放宽",
   "method.bootstrap": "按轮自助法",
   "method.logit": "各次试验的 t 区间（取 logit）",
-  "method.none": "零失败的精确上界",
+  "method.none": "全无或全有时的精确界",
   "method.other": "专用的方法",
 };

@@ -170,5 +170,5 @@ const method: Record<string, Key> = {
   "Hodges-Lehmann, signed ranks over rounds": "method.hodges", "Woodruff over trials, of the merged histogram": "method.woodruff",
   "every round was lost: nothing was answered": "method.lost", "Student's t over trials, not on logarithms: a trial has a zero": "method.zero",
   "Welch's t over trials, unpaired": "method.welch", "Theil-Sen, widened for dependence": "method.theil", "bootstrap over rounds": "method.bootstrap",
-  "Student's t over trials, on logits": "method.logit", "Clopper-Pearson, of no failure": "method.none",
+  "Student's t over trials, on logits": "method.logit", "Clopper-Pearson, of none or of all": "method.none",
 };
