@@ -544,6 +544,9 @@ func (p *page) controlLine(c rundir.Comparison) Line {
 	if p.controlDiffers() || *r.Low > 1 || *r.High < 1 {
 		return line("sure.control.differs", "share", margin(*r.Estimate-1), "interval", factors(r))
 	}
+	if wide := max(*r.High, 1/max(*r.Low, 1e-9)); wide > 2 {
+		return line("sure.control.wide", "factor", figure(wide))
+	}
 	return line("sure.control", "share", margin(max(*r.High-1, 1-*r.Low)))
 }
 
