@@ -11,7 +11,7 @@ func (p *page) capacities() {
 	if len(p.run.Capacities) == 0 {
 		return
 	}
-	p.section("capacity: the highest rate at which all thresholds hold" + p.doubt())
+	p.section("capacity: the highest rate at which all thresholds hold")
 	t := table{head: []string{"", "capacity", "rounds", "trials", "limited by"}, left: []int{4}, prose: true}
 	for _, c := range p.run.Capacities {
 		trials := 0

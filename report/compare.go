@@ -6,20 +6,22 @@ import (
 	"strings"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
-// control says, before any figure, what the A/A control found.
+// control says how well the A/A control agrees, and by which figures.
 func (p *page) control() {
-	var found []string
-	for _, c := range p.run.Comparisons {
-		if c.Role == rundir.RoleControl && c.Primary {
-			found = append(found, fmt.Sprintf("%s against itself (%s), %s: %s (%s): %s",
-				c.Base, c.Variant, c.Metric, maybe(c.Ratio.Estimate, factor), circumstances(c), p.controlSays(c)))
-		}
-	}
+	found := p.primary(rundir.RoleControl)
 	switch {
 	case len(found) > 0:
 		p.section("A/A control")
+		for _, c := range found {
+			said := p.controlLine(c).In(texts.English)
+			if !p.identified(c) {
+				said = comparisonUnknown(p.state(c.Metric, c.Variant, c.Base))
+			}
+			p.line("%s against itself (%s), %s: %s: %s", c.Base, c.Variant, c.Metric, change(c.Ratio), said)
+		}
 	case p.run.Plan.Control != "":
 		p.section("A/A control")
 		p.line("%s was not measured in enough trials to compare it", p.run.Plan.Control)
@@ -27,43 +29,34 @@ func (p *page) control() {
 		p.section("no A/A control")
 		p.line("nothing here shows that the run finds no difference where there is none (design.control)")
 	}
-	for _, text := range found {
-		p.line("%s", text)
-	}
 	if p.controlDiffers() {
 		p.line("%s", remedy(controlDiffers))
 	}
 }
 
+// identified tells whether something can be said of a comparison.
+func (p *page) identified(c rundir.Comparison) bool {
+	return c.Verdict != rundir.Invalid && p.state(c.Metric, c.Variant, c.Base).State != rundir.StateNotIdentified
+}
+
+// comparisonUnknown says why nothing can be said of a comparison.
+func comparisonUnknown(v rundir.Validity) string {
+	return "?: not identified: " + because(v).In(texts.English) + remedied(v)
+}
+
+// remedied says what helps a figure, from the first of its causes that anything helps.
+func remedied(v rundir.Validity) string {
+	for _, kind := range v.Causes {
+		if r := remedy(kind); r != "" {
+			return "; " + r
+		}
+	}
+	return ""
+}
+
 // controlDiffers tells whether the run has the flag that its control raises.
 func (p *page) controlDiffers() bool {
 	return slices.ContainsFunc(p.run.Flags, func(f rundir.Flag) bool { return f.Kind == controlDiffers })
-}
-
-func (p *page) controlSays(c rundir.Comparison) string {
-	r := c.Ratio
-	switch {
-	case r.Estimate == nil || r.Low == nil && r.High == nil:
-		return "too few rounds to tell"
-	case p.controlDiffers(), r.Low != nil && *r.Low > 1, r.High != nil && *r.High < 1:
-		return "DIFFERS, though it is the same: do not rely on small differences here"
-	}
-	return "no difference found, as it must be"
-}
-
-// circumstances are what stands behind a ratio: its interval, p and rounds.
-func circumstances(c rundir.Comparison) string {
-	var parts []string
-	if c.Ratio.Low != nil || c.Ratio.High != nil {
-		parts = append(parts, factors(c.Ratio))
-	} else {
-		parts = append(parts, "no interval")
-	}
-	if v, _ := pValue(c); v != nil {
-		text := probability(*v)
-		parts = append(parts, "p "+strings.Replace(text, "<", "< ", 1))
-	}
-	return strings.Join(append(parts, plural(c.Rounds, "round")), ", ")
 }
 
 // pValue is the p that decides: within its family where there is one.
@@ -72,60 +65,6 @@ func pValue(c rundir.Comparison) (p *float64, adjusted bool) {
 		return c.AdjustedP, true
 	}
 	return c.P, false
-}
-
-// mostSentences is how many comparisons the verdict is told of in words.
-const mostSentences = 6
-
-// verdict says in a sentence what came out in the primary metric.
-func (p *page) verdict() {
-	var primary []rundir.Comparison
-	for _, c := range p.run.Comparisons {
-		if c.Primary && c.Role == "" {
-			primary = append(primary, c)
-		}
-	}
-	if p.run.Plan.Ladder != nil && len(primary) > 1 {
-		primary = primary[len(primary)-1:] // the ladder's table has the others
-	}
-	var sentences []string
-	for i, c := range primary {
-		if i == mostSentences {
-			sentences = append(sentences, fmt.Sprintf("and %d more below", len(primary)-i))
-			break
-		}
-		sentences = append(sentences, p.sentence(c))
-	}
-	if len(primary) == 0 {
-		sentences = p.alone()
-	}
-	if len(sentences) == 0 {
-		return
-	}
-	p.section("verdict" + p.doubt())
-	for _, s := range sentences {
-		p.line("%s", s)
-	}
-}
-
-// sentence is a comparison in words.
-func (p *page) sentence(c rundir.Comparison) string {
-	return fmt.Sprintf("%s has %s the %s of %s (%s): %s", c.Variant, maybe(c.Ratio.Estimate, factor), c.Metric, c.Base, circumstances(c), p.conclusion(c))
-}
-
-func (p *page) conclusion(c rundir.Comparison) string {
-	switch c.Verdict {
-	case rundir.Equivalent:
-		return "equivalent within ±" + margin(p.run.Plan.Margin)
-	case rundir.Invalid:
-		return "no verdict"
-	case rundir.Inconclusive, "":
-		if r := p.remedyFor(c); r != "" {
-			return "inconclusive; " + r
-		}
-		return rundir.Inconclusive
-	}
-	return c.Verdict
 }
 
 // remedyFor says what would settle a comparison.
@@ -142,45 +81,6 @@ func (p *page) remedyFor(c rundir.Comparison) string {
 		return "signed ranks bound a ratio of quantiles from 6 rounds on (design.rounds)"
 	}
 	return "no interval is claimed for this ratio"
-}
-
-// mostAlone is how many variants' figures are the verdict of a run that compares
-// none.
-const mostAlone = 4
-
-// alone are the primary figures of a run without comparisons.
-func (p *page) alone() []string {
-	var sentences []string
-	if len(p.run.Capacities) > 0 {
-		for _, c := range p.run.Capacities {
-			if c.Rate.Estimate != nil {
-				sentences = append(sentences, fmt.Sprintf("%s keeps all thresholds up to %s (%s)", c.Variant, rates().estimate(c.Rate), plural(len(c.Searches), "round")))
-			}
-		}
-		return sentences
-	}
-	metric := p.run.Plan.Metric
-	if metric == "" || len(p.run.Variants) > mostAlone {
-		return nil
-	}
-	for _, v := range p.run.Variants {
-		if e := p.estimate(v, metric); e.Estimate != nil {
-			behind := plural(v.Trials, "trial")
-			if !bounded(e) {
-				behind += ": no interval"
-			}
-			sentences = append(sentences, fmt.Sprintf("%s: %s %s (%s)", v.Name, metric, unitOf(metric).estimate(e), behind))
-		}
-	}
-	return sentences
-}
-
-// doubt is what to add to the title of conclusions that cannot be relied on.
-func (p *page) doubt() string {
-	if p.run.Valid {
-		return ""
-	}
-	return " (of an invalid run)"
 }
 
 // comparisons writes all comparisons, a table for each role and base, in which
@@ -213,7 +113,7 @@ func (p *page) comparisons() {
 			title = "comparison of the whole ladder with the ladder without one step"
 		}
 		list := of[f]
-		p.section(title + ", " + rounds(list) + p.doubt())
+		p.section(title + ", " + rounds(list))
 		p.table(p.changes(list, f.base))
 	}
 }
@@ -296,6 +196,9 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 		prob = probability(*v)
 	}
 	verdict := c.Verdict
+	if !p.identified(c) {
+		verdict = "?"
+	}
 	if verdict == "" {
 		verdict = rundir.Inconclusive
 	}
@@ -323,6 +226,9 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 // it is shown that there is none that matters.
 func (p *page) shown(c rundir.Comparison) string {
 	r := c.Ratio
+	if !p.identified(c) {
+		return "? " + p.footnote(comparisonUnknown(p.state(c.Metric, c.Variant, c.Base)))
+	}
 	switch c.Verdict {
 	case rundir.Equivalent:
 		text := "= within ±" + margin(p.run.Plan.Margin)
@@ -333,8 +239,11 @@ func (p *page) shown(c rundir.Comparison) string {
 		return text + " " + spread(less(e.Low), less(e.High), 1) + " " +
 			p.footnote("the two differ by less than the margin (design.margin): the "+digits(100*e.Confidence)+"% interval shown lies within it")
 	case rundir.Inconclusive, "":
-		if r.Estimate == nil || r.Low == nil && r.High == nil {
+		if r.Estimate == nil || !bounded(r) && len(r.Values) < 2 {
 			return "~ (no interval)"
+		}
+		if !bounded(r) {
+			return "~ " + change(r) + " " + p.footnote(needs(c).In(texts.English)+": without one, the range of the rounds is shown (design.rounds)")
 		}
 		text, ends, _ := strings.Cut(change(r), " (")
 		if strings.HasSuffix(text, "%") {

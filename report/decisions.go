@@ -15,7 +15,7 @@ func (p *page) thresholds() {
 	if len(p.run.Thresholds) == 0 {
 		return
 	}
-	p.section("thresholds" + p.doubt())
+	p.section("thresholds")
 	t := table{left: []int{1, 2, 3, 4}, prose: true}
 	for rest := p.run.Thresholds; len(rest) > 0; {
 		same := rest[:alike(rest)]
@@ -79,17 +79,12 @@ func (p *page) claims() {
 	if len(p.run.Claims) == 0 {
 		return
 	}
-	p.section("claims" + p.doubt())
+	p.section("claims")
 	t := table{head: []string{"", "outcome", "measured", "claim"}, left: []int{1, 2, 3}, prose: true}
 	for _, c := range p.run.Claims {
 		t.add(c.ID, c.Outcome, p.claimed(c), says(c))
 	}
 	p.table(t)
-}
-
-// claimed writes what was measured about a claim.
-func (p *page) claimed(c rundir.Claim) string {
-	return p.measured(c.Holds, verdict.ForClaim, c.Measured, c.Low, c.High)
 }
 
 // says is a claim's statement with the reason of its outcome.

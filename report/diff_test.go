@@ -128,7 +128,7 @@ func TestInUnit(t *testing.T) {
 		{rundir.Estimate{Estimate: ptr(0.01)}, "10.0 ms [1]", true},
 		{rundir.Estimate{Estimate: ptr(0.01), Low: ptr(0.0099), High: ptr(0.01012)}, "10.0 ms ±1.2%", false},
 		{rundir.Estimate{Estimate: ptr(0.01), Low: ptr(0.0099), High: ptr(0.02)}, "10.0 ms (9.90 … 20.0)", false},
-		{rundir.Estimate{Estimate: ptr(0.01), Low: ptr(0.0099)}, "10.0 ms (9.90 … ∞)", false},
+		{rundir.Estimate{Estimate: ptr(0.01), Low: ptr(0.0099)}, "10.0 ms (≥ 9.90)", false},
 	} {
 		if got, bare := inUnit("response.p99", c.e); got != c.want || bare != c.bare {
 			t.Errorf("%+v: %q, bare %v, want %q", c.e, got, bare, c.want)

@@ -144,7 +144,7 @@ func exampleCompare() *rundir.Folder {
 	r.Claims = []rundir.Claim{
 		{ID: "R1.1", Says: "the goroutine model has 1.36 times the pool's throughput", Holds: "ratio(goroutine, pool, throughput) >= 1.36", Outcome: rundir.Refuted, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
 		{ID: "R1.2", Says: "p50 below 2 ms", Holds: "value(goroutine, service.p50) < 2ms", Outcome: rundir.Holds, Measured: ptr(1.31e-3), Low: ptr(1.297e-3), High: ptr(1.323e-3)},
-		{ID: "R1.10", Says: "the tail is below 4 ms", Holds: "value(goroutine, service.p99) < 4ms", Outcome: rundir.Inconclusive, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: "its interval holds the limit"},
+		{ID: "R1.10", Says: "the tail is below 4 ms", Holds: "value(goroutine, service.p99) < 4ms", Outcome: rundir.NotSettled, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: "its interval holds the limit"},
 		{ID: "R1.3", Says: "256 cores are enough", Outcome: rundir.NotTestable, Detail: "this needs 256 cores"},
 	}
 	r.Flags = []rundir.Flag{{Kind: "late_wakeups", Trial: 4, Variant: "pool", Detail: "0.21 % of sleeps of 1 ms were overslept by more than 1 ms, more than 0.1 %"}}
@@ -159,6 +159,7 @@ func exampleShort() *rundir.Folder {
 	unbounded := func(variant, role string, ratio float64) rundir.Comparison {
 		c := compared("pool", variant, "service.p99", role, rundir.Inconclusive, 3, ratio, 0, 0.25)
 		c.Ratio.Low, c.Ratio.High, c.Detectable, c.SignFlipP = nil, nil, nil, ptr(0.25)
+		c.Ratio.Values = []float64{0.95 * ratio, ratio, 1.1 * ratio}
 		return c
 	}
 	faster := compared("pool", "goroutine", "throughput", "", rundir.Better, 3, 2.31, 0.12, 0.004)
@@ -358,6 +359,11 @@ func exampleInvalid() *rundir.Folder {
 	r.Valid, r.Name = false, "relay-noisy"
 	for i := range r.Comparisons {
 		r.Comparisons[i].Verdict = rundir.Invalid
+		c := r.Comparisons[i]
+		r.Validity = append(r.Validity, rundir.Validity{
+			Figure: c.Metric, Variant: c.Variant, Base: c.Base, State: rundir.StateNotIdentified, Asked: c.Primary && c.Role == "", Causes: []string{"generator_limit"},
+			Because: &rundir.Message{Kind: "why.alike"},
+		})
 		r.Comparisons[i].Rounds = 6
 	}
 	r.Comparisons[0].Ratio = between(1.031, 1.012, 1.05, rundir.ByPairedStudent)
@@ -374,6 +380,12 @@ func exampleInvalid() *rundir.Folder {
 	for i := 6; i < 12; i++ {
 		r.Trials[i].Excluded = true
 	}
+	share := map[string]string{"share": "0.62%"}
+	r.Validity = append(r.Validity,
+		rundir.Validity{Figure: "throughput", Variant: "pool", State: rundir.StateNotIdentified, Low: ptr(4180.), Asked: true, Causes: []string{"generator_limit"}, Because: &rundir.Message{Kind: "why.generator"}},
+		rundir.Validity{Figure: "service.p99", Variant: "pool", State: rundir.StateBounded, Low: ptr(3.1e-3), High: ptr(4.4e-3), Asked: true, Causes: []string{"steal"}, Because: &rundir.Message{Kind: "why.disturbed", Values: share}},
+		rundir.Validity{Figure: "service.p50", Variant: "pool", State: rundir.StateRelative, Causes: []string{"steal"}, Because: &rundir.Message{Kind: "why.disturbed", Values: share}},
+		rundir.Validity{Figure: "service.p50", Variant: "goroutine", State: rundir.StateOK})
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dyno/rundir"
+	"dyno/texts"
 	"dyno/verdict"
 )
 
@@ -189,9 +190,9 @@ func (p *page) junitComparison(x rundir.Comparison, regressions []rundir.Compari
 		group = x.Role
 	}
 	c := p.junitCase(group, x.Variant+" with "+x.Base+" in "+x.Metric)
-	text := Printable(p.sentence(x))
+	text := Printable(fmt.Sprintf("%s (%s)", p.comparisonSays(x).In(texts.English), plural(x.Rounds, "round")))
 	if x.Role == rundir.RoleControl {
-		text = Printable(fmt.Sprintf("%s (%s): %s", maybe(x.Ratio.Estimate, factor), circumstances(x), p.controlSays(x)))
+		text = Printable(fmt.Sprintf("%s (%s): %s", change(x.Ratio), plural(x.Rounds, "round"), p.controlLine(x).In(texts.English)))
 	}
 	regressed := slices.ContainsFunc(regressions, func(r rundir.Comparison) bool {
 		return r.Base == x.Base && r.Variant == x.Variant && r.Role == x.Role && r.Metric == x.Metric

@@ -12,7 +12,7 @@ func (p *page) ladder() {
 		return
 	}
 	metric := p.run.Plan.Metric
-	p.section("ladder, in " + metric + p.doubt())
+	p.section("ladder, in " + metric)
 	marginal := "marginal " + p.footnote("a step's effect on top of all before it: it belongs to this order of the steps, and may be another in another order")
 	for _, c := range p.run.Comparisons {
 		if c.Role != rundir.RoleControl && c.AdjustedP != nil {

@@ -14,7 +14,7 @@ import (
 
 // Markdown writes judged runs as one document in GitHub's Markdown, named after
 // the first. Of several runs it begins with all their claims, by id. Each run has
-// the verdict first, then the claims, and then what Text says.
+// its answer first, then the claims, and then what Text says.
 func Markdown(w io.Writer, folders ...*rundir.Folder) error {
 	if len(folders) == 0 {
 		return fmt.Errorf("report as markdown: no run folder")
@@ -50,12 +50,11 @@ func Markdown(w io.Writer, folders ...*rundir.Folder) error {
 // document makes the parts of a run in the order of a document.
 func (p *page) document() {
 	p.heading()
+	p.answer()
+	p.validity()
 	if p.isQuick() {
-		p.validity()
 		p.quick()
 	} else {
-		p.verdict()
-		p.validity()
 		p.control()
 	}
 	p.claims()
@@ -76,11 +75,7 @@ func overview(pages []*page) *part {
 	var rows []row
 	for _, p := range pages {
 		for _, c := range p.run.Claims {
-			outcome := c.Outcome
-			if !p.run.Valid {
-				outcome += p.doubt()
-			}
-			rows = append(rows, row{c.ID, outcome, p.claimed(c), says(c), p.title()})
+			rows = append(rows, row{c.ID, c.Outcome, p.claimed(c), says(c), p.title()})
 		}
 	}
 	if len(rows) == 0 {

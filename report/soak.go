@@ -7,7 +7,7 @@ func (p *page) trends() {
 	if len(p.run.Trends) == 0 {
 		return
 	}
-	p.section("trends, relative to the level at the window's begin" + p.doubt())
+	p.section("trends, relative to the level at the window's begin")
 	t := table{
 		head:  []string{"", "trial", "per hour", "per 30 min", "in the window " + p.footnote("the slope over the whole window; its interval is the slope's"), "p " + p.footnote("Mann and Kendall's, of there being no trend"), ""},
 		left:  []int{2, 3, 6},
@@ -21,7 +21,7 @@ func (p *page) trends() {
 		}
 		grown := unknown
 		if x.Growth != nil {
-			grown = growth(*x.Growth, nil, nil, false)
+			grown = growth(*x.Growth, nil, nil)
 		}
 		detail := x.Detail
 		if detail == "" {
@@ -44,5 +44,5 @@ func over(e rundir.Estimate, seconds float64) string {
 		w := *v * seconds
 		return &w
 	}
-	return growth(*e.Estimate*seconds, times(e.Low), times(e.High), bounded(e))
+	return growth(*e.Estimate*seconds, times(e.Low), times(e.High))
 }

@@ -16,7 +16,7 @@ func (p *page) sweeps() {
 		for _, name := range slices.Sorted(maps.Keys(s.Fixed)) {
 			title += ", " + name + " " + s.Fixed[name]
 		}
-		p.section(title + p.doubt())
+		p.section(title)
 		t := table{head: []string{s.Variable, s.Metric, ""}, left: []int{2}}
 		for _, l := range s.Levels {
 			text := unitOf(s.Metric).estimate(l.Figure)

@@ -8,19 +8,20 @@ import (
 	"strings"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
-// Text writes a judged run for people to read. A quick load, that is one trial
-// of one variant, gets a compact form.
+// Text writes all of a judged run for people to read: its answer, and then what is behind
+// it. A quick load, that is one trial of one variant, gets a compact form.
 func Text(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
 	p.heading()
+	p.answer()
 	p.validity()
 	if p.isQuick() {
 		p.quick()
 	} else {
 		p.control()
-		p.verdict()
 		p.results()
 		p.figures()
 	}
@@ -43,6 +44,41 @@ func Text(w io.Writer, f *rundir.Folder) error {
 	}
 	return nil
 }
+
+// answer writes what the run comes to, as the first screen and the page say it.
+func (p *page) answer() {
+	a := Make(p.folder)
+	p.section("answer")
+	for _, s := range said(a.Says) {
+		p.line("%s", s)
+	}
+	block := func(head string, sentences []string) {
+		for i, s := range sentences {
+			if i == mostSentences {
+				p.line("%s: %s", texts.Say(texts.English, head, nil), texts.Say(texts.English, "more.lines", map[string]string{"n": whole(int64(len(sentences) - i))}))
+				return
+			}
+			p.line("%s: %s", texts.Say(texts.English, head, nil), s)
+		}
+	}
+	one := func(lines []Line) []string {
+		if len(lines) == 0 {
+			return nil
+		}
+		return []string{joined(texts.English, lines)}
+	}
+	block("sure", one(a.Sure))
+	block("broke", said(a.Broke))
+	block("trust", one(a.Trust))
+	block("trust", said(a.Asked))
+	block("again", said(a.Again))
+	if a.Next != nil {
+		block("next", said([]Line{*a.Next}))
+	}
+}
+
+// mostSentences is how many are listed of a kind.
+const mostSentences = 12
 
 // A page is the report of one run under way, with the footnotes it has called for.
 type page struct {

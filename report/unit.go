@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"dyno/rundir"
@@ -95,7 +96,7 @@ func (u unit) estimate(e rundir.Estimate) string {
 	case e.Estimate == nil:
 		return unknown
 	case !bounded(e):
-		return u.write(*e.Estimate)
+		return strings.TrimSuffix(u.write(*e.Estimate)+" "+u.rangeOf(e), " ")
 	}
 	v := *e.Estimate
 	if e.Low != nil && e.High != nil && *e.Low == v && *e.High == v {
@@ -110,29 +111,46 @@ func (u unit) estimate(e rundir.Estimate) string {
 	return u.write(v) + " " + u.ends(e)
 }
 
-// ends writes an interval in the unit of its estimate.
+// ends writes an interval in the unit of its estimate. Where only one end is known, that
+// is said.
 func (u unit) ends(e rundir.Estimate) string {
 	s := u.step(*e.Estimate)
 	if *e.Estimate == 0 && e.High != nil {
 		s = u.step(*e.High)
 	}
-	end := func(v *float64, none string) string {
-		if v == nil {
-			return none
-		}
-		return figure(*v / s.from)
-	}
-	text := end(e.Low, "−∞") + " … " + end(e.High, "∞")
+	text := inside(e.Low, e.High, func(v float64) string { return figure(v / s.from) })
 	if *e.Estimate == 0 { // the figure itself does not say which unit
 		text += s.name + u.suffix
 	}
 	return "(" + text + ")"
 }
 
-// bounded tells whether an estimate has an interval, be it open to one side or both.
-func bounded(e rundir.Estimate) bool {
-	return e.Low != nil || e.High != nil || e.Interval != "" && e.Interval != rundir.NoInterval
+// rangeOf writes from where to where the values of trials reach that are too few for an
+// interval; nothing of a single one.
+func (u unit) rangeOf(e rundir.Estimate) string {
+	if e.Interval == "" || e.Interval == rundir.NoInterval || len(e.Values) < 2 {
+		return ""
+	}
+	s := u.step(*e.Estimate)
+	low, high := slices.Min(e.Values), slices.Max(e.Values)
+	return "(range " + inside(&low, &high, func(v float64) string { return figure(v / s.from) }) + ")"
 }
+
+// inside writes the ends of an interval, or the one that is known.
+func inside(low, high *float64, write func(float64) string) string {
+	switch {
+	case low != nil && high != nil:
+		return write(*low) + " … " + write(*high)
+	case low != nil:
+		return "≥ " + write(*low)
+	case high != nil:
+		return "≤ " + write(*high)
+	}
+	return ""
+}
+
+// bounded tells whether an estimate has an interval, be it open to one side.
+func bounded(e rundir.Estimate) bool { return e.Low != nil || e.High != nil }
 
 // margin writes a share with two significant digits, as ±-figures have it.
 func margin(share float64) string {
@@ -160,32 +178,31 @@ func signed(v float64, decimals int) string {
 
 // growth writes a relative change, as a share, with its interval in percent, such
 // as −5.6% (−7.1 … −4.0). It has as many decimals as its interval deserves.
-func growth(v float64, low, high *float64, interval bool) string {
-	decimals := 1
-	if low != nil && high != nil {
-		switch half := 50 * (*high - *low); {
-		case half < 0.2:
-			decimals = 2
-		case half >= 20:
-			decimals = 0
-		}
-	}
-	text := signed(100*v, decimals) + "%"
-	if interval {
-		text += " " + spread(low, high, decimals)
+func growth(v float64, low, high *float64) string {
+	n := decimals(low, high)
+	text := signed(100*v, n) + "%"
+	if low != nil || high != nil {
+		text += " " + spread(low, high, n)
 	}
 	return text
 }
 
+// decimals is how many a change in percent has.
+func decimals(low, high *float64) int {
+	if low != nil && high != nil {
+		switch half := 50 * (*high - *low); {
+		case half < 0.2:
+			return 2
+		case half >= 20:
+			return 0
+		}
+	}
+	return 1
+}
+
 // spread writes the interval of a relative change in percent.
 func spread(low, high *float64, decimals int) string {
-	end := func(v *float64, none string) string {
-		if v == nil {
-			return none
-		}
-		return signed(100**v, decimals)
-	}
-	return "(" + end(low, "−∞") + " … " + end(high, "+∞") + ")"
+	return "(" + inside(low, high, func(v float64) string { return signed(100*v, decimals) }) + ")"
 }
 
 // change writes a ratio as the relative change that it is, or as a factor when it
@@ -196,12 +213,14 @@ func change(r rundir.Estimate) string {
 		return unknown
 	case *r.Estimate >= 2 || *r.Estimate <= 0.5:
 		text := factor(*r.Estimate)
-		if bounded(r) {
-			text += " (" + factors(r) + ")"
+		if ends := factors(r); ends != "" {
+			text += " (" + ends + ")"
 		}
 		return text
+	case !bounded(r) && len(r.Values) > 1:
+		return growth(*r.Estimate-1, nil, nil) + " (range " + reach(r, func(v float64) string { return signed(100*(v-1), 1) }) + ")"
 	}
-	return growth(*r.Estimate-1, less(r.Low), less(r.High), bounded(r))
+	return growth(*r.Estimate-1, less(r.Low), less(r.High))
 }
 
 // less is one less than an end of a ratio's interval.
@@ -223,16 +242,18 @@ func bare(v float64) string {
 	return figure(v)
 }
 
-// factors writes the interval of a ratio.
+// factors writes the interval of a ratio, or of too few rounds their range.
 func factors(r rundir.Estimate) string {
-	low, high := "0", "∞"
-	if r.Low != nil {
-		low = bare(*r.Low)
+	if !bounded(r) && len(r.Values) > 1 {
+		return "range " + reach(r, bare)
 	}
-	if r.High != nil {
-		high = bare(*r.High)
-	}
-	return low + " … " + high
+	return inside(r.Low, r.High, bare)
+}
+
+// reach writes from where to where the rounds' ratios go.
+func reach(r rundir.Estimate, write func(float64) string) string {
+	low, high := slices.Min(r.Values), slices.Max(r.Values)
+	return inside(&low, &high, write)
 }
 
 // probability writes a p-value.

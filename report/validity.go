@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // mostReasons is how many reasons for being incomplete are listed.
@@ -17,13 +18,10 @@ const mostReasons = 8
 // the run came to its warm-up and its number of rounds.
 func (p *page) validity() {
 	p.incomplete()
-	switch {
-	case !p.run.Valid:
-		p.section("INVALID: " + p.run.Reason)
-	case len(p.run.Flags) > 0:
-		p.section("valid, with warnings")
-	default:
-		p.section("valid: no flags")
+	p.section("what the figures stand on")
+	p.states()
+	if len(p.run.Flags) == 0 {
+		p.line("no flags")
 	}
 	p.flags()
 	if p.run.Stopped != "" {
@@ -32,6 +30,40 @@ func (p *page) validity() {
 	p.pilot()
 	p.dependence()
 }
+
+// states lists the figures that are not as printed, by what may be said of them.
+func (p *page) states() {
+	t := table{left: []int{1, 2}, prose: true}
+	listed := 0
+	for _, state := range []struct{ name, says string }{
+		{rundir.StateNotIdentified, "?"}, {rundir.StateRelative, "ratios only"}, {rundir.StateBounded, "bounded"},
+	} {
+		for _, v := range p.run.Validity {
+			if v.State != state.name {
+				continue
+			}
+			if listed++; listed > mostStates {
+				continue
+			}
+			of := v.Variant
+			if v.Base != "" {
+				of += " / " + v.Base
+			}
+			mark := state.says
+			if r := strings.TrimPrefix(remedied(v), "; "); r != "" {
+				mark += " " + p.footnote(r)
+			}
+			t.add(mark, v.Figure, of, because(v).In(texts.English))
+		}
+	}
+	p.table(t)
+	if listed > mostStates {
+		p.line("and %d more, in run.json", listed-mostStates)
+	}
+}
+
+// mostStates is how many figures are listed that are not as printed.
+const mostStates = 24
 
 func (p *page) incomplete() {
 	if p.folder.Complete() {
@@ -159,45 +191,13 @@ func where(first rundir.Flag, trials []string) string {
 // controlDiffers is the kind of the flag that the A/A control raises.
 const controlDiffers = "control_differs"
 
+// remedyKind is the sentence that says what to do about a flag; empty where nobody knows.
+func remedyKind(kind string) string { return texts.Remedy(kind) }
+
 // remedy says what to do about a flag, by its kind in run.json.
 func remedy(kind string) string {
-	switch kind {
-	case "generator_lag", "generator_lag_tail", "generator_cpu", "run_queue_wait":
-		return "give the generator CPUs of its own (load.cpus), or more of them, or a lower rate"
-	case "generator_limit", "plateau":
-		return "the generator, not the target, was the limit: more CPUs for it (load.cpus), fewer for the target (target.cpus), or an open load below the limit"
-	case "achieved_rate", "drops", "connection_limit":
-		return "the target was too slow for this rate with these connections: a lower rate, or more (load.open.max_connections)"
-	case "no_answers", "stalled", "connections", "subscribers":
-		return "the target did not answer: see its log, in the trial's folder if dyno started it; a lower load, if it answers then"
-	case "generator_resources":
-		return "dyno itself had too little: raise the limit on descriptors (ulimit -n) or the range of local ports (net.ipv4.ip_local_port_range), or ask for fewer connections"
-	case "steal":
-		return "the host took the CPUs: keep them from halting (awake: true, or --awake), measure at a quieter time, or on a machine of your own"
-	case "late_wakeups":
-		return "the generator's CPUs woke threads late: keep other work off them (load.cpus), or measure on a quieter machine"
-	case "foreign_cpu":
-		return "other programs of this machine took CPU time: stop them"
-	case "memory_pressure":
-		return "the machine was short of memory: stop other programs, or load less at once"
-	case "io_pressure":
-		return "tasks waited for disks: stop what writes or reads there, or let target and run folder use other ones"
-	case "unfinished":
-		return "requests were still under way at the end and count as at least so long, so the tail is a lower bound: a shorter load.timeout, or a longer load.window"
-	case "not_steady":
-		return "a longer load.warmup, if the target was still warming up; a longer load.window, if it has phases"
-	case "pilot_not_steady":
-		return "the warm-up may be too short: a longer design.pilot, or load.warmup set by hand"
-	case "dependent":
-		return "neighbouring bins of the window resemble each other, so that it holds less than its length says: a longer load.window; intervals are over trials and allow for it"
-	case controlDiffers:
-		return "one control in twenty differs by chance: measure again with another seed; if it differs again, look for what changes between trials (temperature, other programs, files left over)"
-	case "conservation":
-		return "requests were lost count of, which is a fault in dyno: please report it"
-	case "incomplete", "no_complete_trial":
-		return "the output of the target is in the trial's folder"
-	case "lag_not_checked":
-		return "a longer load.window"
+	if r := remedyKind(kind); r != "" {
+		return texts.Say(texts.English, r, nil)
 	}
 	return ""
 }

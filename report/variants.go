@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // estimate returns a variant's figure in a metric, with its interval if that is
@@ -83,7 +84,16 @@ func (p *page) cell(variant, metric string) string {
 			p.footnote(fewValues)
 			return unknown
 		}
-		text := unitOf(metric).estimate(e)
+		s := p.state(metric, variant, "")
+		text := stated(unitOf(metric), e, s)
+		switch s.State {
+		case rundir.StateNotIdentified:
+			return text + " " + p.footnote("?: not identified: "+because(s).In(texts.English)+remedied(s))
+		case rundir.StateRelative:
+			return text + " " + p.footnote("ratio only: the value is biased, alike for all variants: "+because(s).In(texts.English)+remedied(s))
+		case rundir.StateBounded:
+			return text + " " + p.footnote("[bounded]: the truth lies within, whatever happened in the disturbed stretches: "+because(s).In(texts.English))
+		}
 		if !bounded(e) {
 			text += " " + p.noInterval(v, metric)
 		}
@@ -276,7 +286,7 @@ func (p *page) ends(variants []rundir.Variant) {
 	case !clock:
 		p.line("responses end when they were read: delays of the generator are in them")
 	default:
-		line := "responses end on arrival, by the kernel's time stamp (" + extremes(share, arrived) + " of them)"
+		line := "responses end on arrival, by the kernel's stamp (" + extremes(share, arrived) + " of them)"
 		if len(p50) > 0 {
 			line += "; read delay p50 " + extremes(p50, Seconds)
 		}

@@ -22,9 +22,11 @@ const (
 	ByOmission        = "what users who waited in vain did not send: from none of it to as much as the others sent"
 	ByLostRounds      = "every round was lost: nothing was answered" // nothing is estimated
 	ByStudentWithZero = "Student's t over trials, not on logarithms: a trial has a zero"
-	ByWelch           = "Welch's t over trials, unpaired"   // of two runs
-	ByTheilSen        = "Theil-Sen, widened for dependence" // a slope
-	ByResampledRounds = "bootstrap over rounds"             // of a fitted curve
+	ByWelch           = "Welch's t over trials, unpaired"    // of two runs
+	ByTheilSen        = "Theil-Sen, widened for dependence"  // a slope
+	ByResampledRounds = "bootstrap over rounds"              // of a fitted curve
+	ByStudentLogit    = "Student's t over trials, on logits" // a share
+	ByClopperPearson  = "Clopper-Pearson, of none or of all" // a share that no trial had any of, or nothing else
 )
 
 // The purposes of a trial, in Trial.Purpose. An ordinary one has none.
@@ -684,6 +686,10 @@ type Flag struct {
 	Trial   int    `json:"trial,omitempty"`
 	Variant string `json:"variant,omitempty"`
 	Detail  string `json:"detail"`
+	// Measured, Limit and Unit are those of the check that raised it.
+	Measured *float64 `json:"measured,omitempty"`
+	Limit    *float64 `json:"limit,omitempty"`
+	Unit     string   `json:"unit,omitempty"`
 	// Biases are the figures that it can move, by the beginnings of their names in
 	// expressions, such as throughput or response. How far is in Run.Validity.
 	Biases []string `json:"biases,omitempty"`
@@ -705,10 +711,19 @@ type Validity struct {
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	Why  string   `json:"why,omitempty"`
+	// Because is Why as data.
+	Because *Message `json:"because,omitempty"`
 	// Causes are the kinds of checks behind it, the heaviest first.
 	Causes []string `json:"causes,omitempty"`
 	// Asked tells that the plan's metric, a threshold, a claim or a search goes by it.
 	Asked bool `json:"asked,omitempty"`
+}
+
+// A Message is a sentence as data: its kind, and the values that it is said with, written as
+// they are read. Package texts has the words.
+type Message struct {
+	Kind   string            `json:"kind"`
+	Values map[string]string `json:"values,omitempty"`
 }
 
 // A Trial is trial.json: one measured window of one variant.

@@ -24,6 +24,9 @@ type Config struct {
 	Experiments string
 	// Runner starts runs; nil when Experiments is "".
 	Runner Runner
+	// Answer condenses a run to what it comes to, for the page to say; nil: pages begin
+	// with nothing said.
+	Answer func(*rundir.Run) any
 	// Report writes the report of a run as an HTML page that makes no request; nil:
 	// there are no reports.
 	Report func(w io.Writer, f *rundir.Folder) error

@@ -146,7 +146,18 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 		unread(w, err)
 		return
 	}
-	reply(w, http.StatusOK, run)
+	reply(w, http.StatusOK, struct {
+		*rundir.Run
+		Answer any `json:"answer,omitempty"`
+	}{run, s.answer(run)})
+}
+
+// answer is what a run comes to; nil where nobody says it.
+func (s *Server) answer(run *rundir.Run) any {
+	if s.cfg.Answer == nil {
+		return nil
+	}
+	return s.cfg.Answer(run)
 }
 
 // serveReport makes the report anew: the file in the folder may be by somebody else.

@@ -68,14 +68,14 @@ func (s *scene) facingRounds(p pair, rounds map[string]map[int]*figures) []int {
 
 // duetFault says why a duet says nothing about a pair in a metric; empty where nothing
 // speaks against it. The control's own ratio is what it is.
-func (s *scene) duetFault(p pair, m metric) string {
+func (s *scene) duetFault(p pair, m metric) *rundir.Message {
 	switch {
 	case s.plan.Duet == nil:
-		return ""
+		return nil
 	case s.apart(p):
-		return fmt.Sprintf("%s and %s were not measured at once: each was beside %s", p.variant, p.base, s.plan.Base)
+		return message("why.duet.apart", "variant", p.variant, "other", p.base, "base", s.plan.Base)
 	case p.variant == s.plan.Control || p.base == s.plan.Control:
-		return ""
+		return nil
 	}
 	if p.variant == s.plan.Base {
 		p.variant, p.base = p.base, p.variant
@@ -84,7 +84,7 @@ func (s *scene) duetFault(p pair, m metric) string {
 }
 
 // controlFault says by how much the base differs from itself in a duet.
-func (s *scene) controlFault(m metric) string {
+func (s *scene) controlFault(m metric) *rundir.Message {
 	control := pair{variant: s.plan.Control, base: s.plan.Base, role: rundir.RoleControl}
 	var logs []float64
 	var second []bool
@@ -95,15 +95,15 @@ func (s *scene) controlFault(m metric) string {
 		}
 	}
 	if by := s.shown(logs, second); by != 0 {
-		return fmt.Sprintf("the duet fails its control: %s measured beside itself differs by %s in %s", s.plan.Base, percent(math.Abs(math.Expm1(by))), m.name)
+		return message("why.duet.control", "base", s.plan.Base, "share", percent(math.Abs(math.Expm1(by))), "metric", m.name)
 	}
-	return ""
+	return nil
 }
 
 // neighbourFault says by how much a variant's load disturbs its neighbour more, or less,
 // than the base's own load does: as much is its ratio off. The base beside it is compared
 // with the base beside the control, which is the base, round by round.
-func (s *scene) neighbourFault(p pair, m metric) string {
+func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
 	control := pair{variant: s.plan.Control, base: s.plan.Base}
 	var logs []float64
 	var swapped []bool
@@ -117,10 +117,9 @@ func (s *scene) neighbourFault(p pair, m metric) string {
 		}
 	}
 	if by := s.shown(logs, swapped); by != 0 {
-		return fmt.Sprintf("the load of %s disturbs its neighbour otherwise than that of %s does: %s beside it differs by %s in %s",
-			p.variant, p.base, p.base, percent(math.Abs(math.Expm1(by))), m.name)
+		return message("why.duet.neighbour", "variant", p.variant, "base", p.base, "share", percent(math.Abs(math.Expm1(by))), "metric", m.name)
 	}
-	return ""
+	return nil
 }
 
 // shown is the mean of log ratios that should be zero, where it is shown that it is not
@@ -139,14 +138,14 @@ func (s *scene) shown(logs []float64, second []bool) float64 {
 // idleFault says by how much a neighbour's load changes what the base does, if that is
 // so much that the two have no CPUs of their own. The base alone is beside the variant
 // that is up and has no load.
-func (s *scene) idleFault(p pair) string {
+func (s *scene) idleFault(p pair) *rundir.Message {
 	name := throughputMetric
 	if loop := s.plan.Variant(p.base); loop.Loop != "closed" {
 		name = loop.Latency() + ".p50"
 	}
 	m, ok := lookup(name)
 	if !ok {
-		return ""
+		return nil
 	}
 	var logs []float64
 	both := false // there is a round in which neither was dead
@@ -159,16 +158,15 @@ func (s *scene) idleFault(p pair) string {
 	}
 	switch {
 	case len(logs) == 0 && both:
-		return fmt.Sprintf("the idle-neighbour check was not made: there is no complete trial of %s beside %s without load", p.base, p.variant)
+		return message("why.duet.unchecked", "base", p.base, "variant", p.variant)
 	case len(logs) == 0:
-		return ""
+		return nil
 	}
 	// Each of the looks must show it: one may have met a disturbance.
 	if by := math.Exp(max(slices.Min(logs), -slices.Max(logs))); by >= neighbourLimit {
-		return fmt.Sprintf("the load of %s changes %s of %s by a factor of %.2g or more, and two on one CPU by 2: they disturb each other too much",
-			p.variant, m.name, p.base, by)
+		return message("why.duet.idle", "variant", p.variant, "metric", m.name, "base", p.base, "factor", fmt.Sprintf("%.2g", by))
 	}
-	return ""
+	return nil
 }
 
 // logOver is the logarithm of one figure over another; not ok where there is none.

@@ -81,7 +81,7 @@ func (m metric) estimate(whole *figures, trials []*figures) (rundir.Estimate, er
 	case m.quantile != nil:
 		err = m.quantile.bound(&e, whole, trials)
 	case m.share != nil:
-		err = byShares(&e, m.share, trials)
+		err = byShares(&e, m, trials)
 	case len(e.Values) >= 2:
 		err = byStudent(&e)
 		if err == nil && m.width != nil {
@@ -159,11 +159,16 @@ func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error
 // byShares gives a sum of parts over a sum of wholes, such as the errors of all
 // requests, its interval: that of a ratio estimator over trials, linearised
 // (Cochran: Sampling techniques, 6.4). A trial counts by how large it is.
-func byShares(e *rundir.Estimate, share func(*figures) (part, whole float64), trials []*figures) error {
+//
+// What is a share of its whole is between 0 and 1, and so is its interval: it is made on the
+// scale of logits, by the delta method. Of none at all the trials show no spread, and the
+// upper end is where as many that came independently would be no surprise (Clopper and
+// Pearson; some 3/n, the rule of three); of nothing but all likewise.
+func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	var parts, wholes []float64
 	sum := 0.0
 	for _, t := range trials {
-		if part, whole := share(t); whole > 0 {
+		if part, whole := m.share(t); whole > 0 {
 			parts, wholes = append(parts, part), append(wholes, whole)
 			sum += whole
 		}
@@ -171,16 +176,32 @@ func byShares(e *rundir.Estimate, share func(*figures) (part, whole float64), tr
 	if len(parts) < 2 {
 		return nil
 	}
+	share := *e.Estimate
+	if beyond := 1 - math.Pow(1-confidence, 1/sum); m.dim == plain && (share <= 0 || share >= 1) {
+		if share <= 0 {
+			bound(e, 0, beyond, confidence, rundir.ByClopperPearson)
+		} else {
+			bound(e, 1-beyond, 1, confidence, rundir.ByClopperPearson)
+		}
+		return nil
+	}
 	linear := make([]float64, len(parts))
 	for i := range parts {
-		linear[i] = *e.Estimate + (parts[i]-*e.Estimate*wholes[i])*float64(len(parts))/sum
+		linear[i] = share + (parts[i]-share*wholes[i])*float64(len(parts))/sum
 	}
-	m, err := stat.PairedMean(linear, confidence)
+	over, err := stat.PairedMean(linear, confidence)
 	if err != nil {
 		return err
 	}
-	// Neither a time nor a share is below zero.
-	bound(e, max(0, m.Interval.Low), m.Interval.High, confidence, rundir.ByStudent)
+	if m.dim != plain {
+		// No time is below zero.
+		bound(e, max(0, over.Interval.Low), over.Interval.High, confidence, rundir.ByStudent)
+		return nil
+	}
+	half := (over.Interval.High - over.Interval.Low) / 2 / (share * (1 - share))
+	logit := math.Log(share) - math.Log1p(-share)
+	expit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	bound(e, min(share, expit(logit-half)), max(share, expit(logit+half)), confidence, rundir.ByStudentLogit)
 	return nil
 }
 

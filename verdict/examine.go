@@ -80,6 +80,7 @@ func (x *examination) add(c rundir.Check) {
 		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Detail)
 		raised := &x.flags[len(x.flags)-1]
 		raised.About, raised.Breaks = c.About, c.Outcome == rundir.CheckBroken
+		raised.Measured, raised.Limit, raised.Unit = c.Measured, c.Limit, c.Unit
 	}
 }
 

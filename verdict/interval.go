@@ -169,17 +169,21 @@ func both(l, r ruling, decisive truth) ruling {
 
 // spelled writes the range that a figure lies in.
 func (a figure) spelled(d dimension) string {
-	if a.low == a.high {
+	switch {
+	case a.low == a.high:
 		return d.spell(a.estimate)
+	case math.IsInf(a.low, -1) && math.IsInf(a.high, 1):
+		return "an interval without ends"
+	case math.IsInf(a.low, -1):
+		return "at most " + d.spell(a.high)
+	case math.IsInf(a.high, 1):
+		return "at least " + d.spell(a.low)
 	}
 	return d.spell(a.low) + " to " + d.spell(a.high)
 }
 
 // spell writes a value with four digits, as one would in an expression.
 func (d dimension) spell(v float64) string {
-	if math.IsInf(v, 0) {
-		return map[bool]string{true: "∞", false: "-∞"}[v > 0]
-	}
 	type scale struct {
 		of   float64
 		unit string

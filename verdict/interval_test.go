@@ -113,16 +113,16 @@ func TestKleene(t *testing.T) {
 
 func TestSpelled(t *testing.T) {
 	for want, got := range map[string]string{
-		"78.2ms to 85.33ms": between(0.0782, 0.08, 0.08533).spelled(duration),
-		"200ns":             exactly(200e-9).spelled(duration),
-		"-1.5µs to 2s":      between(-1.5e-6, 0, 2).spelled(duration),
-		"0s":                exactly(0).spelled(duration),
-		"-∞ to ∞":           between(-inf, 0, inf).spelled(plain),
-		"10MiB":             exactly(10 << 20).spelled(size),
-		"0B to 1.5KiB":      between(0, 1, 1536).spelled(size),
-		"1000/s":            exactly(1000).spelled(rate),
-		"10%/h":             exactly(0.1 / 3600).spelled(growthRate),
-		"1.36":              exactly(1.36).spelled(plain),
+		"78.2ms to 85.33ms":        between(0.0782, 0.08, 0.08533).spelled(duration),
+		"200ns":                    exactly(200e-9).spelled(duration),
+		"-1.5µs to 2s":             between(-1.5e-6, 0, 2).spelled(duration),
+		"0s":                       exactly(0).spelled(duration),
+		"an interval without ends": between(-inf, 0, inf).spelled(plain),
+		"10MiB":                    exactly(10 << 20).spelled(size),
+		"0B to 1.5KiB":             between(0, 1, 1536).spelled(size),
+		"1000/s":                   exactly(1000).spelled(rate),
+		"10%/h":                    exactly(0.1 / 3600).spelled(growthRate),
+		"1.36":                     exactly(1.36).spelled(plain),
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

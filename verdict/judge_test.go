@@ -278,7 +278,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// Of trials of one size the interval of a share is Student's of the trials' own.
+// Of trials of one size the interval of a share is Student's of the trials' own, on logits.
 func TestShares(t *testing.T) {
 	b := newBench(4, "a")
 	for round, errs := range []int64{3, 9, 4, 8} {
@@ -291,8 +291,11 @@ func TestShares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(*e.Estimate-want.Estimate) > 1e-12 || math.Abs(*e.Low-want.Interval.Low) > 1e-12 || math.Abs(*e.High-want.Interval.High) > 1e-12 {
-		t.Errorf("%v, %v to %v; want %+v", *e.Estimate, *e.Low, *e.High, want)
+	p := want.Estimate
+	logit, half := math.Log(p/(1-p)), (want.Interval.High-p)/(p*(1-p))
+	low, high := 1/(1+math.Exp(half-logit)), 1/(1+math.Exp(-half-logit))
+	if math.Abs(*e.Estimate-p) > 1e-12 || math.Abs(*e.Low-low) > 1e-12 || math.Abs(*e.High-high) > 1e-12 {
+		t.Errorf("%v, %v to %v; want %v to %v of %+v", *e.Estimate, *e.Low, *e.High, low, high, want)
 	}
 	if diff := cmp.Diff(map[string]int64{"reset": 24, "unfinished": 8}, run.Variants[0].Errors.ByKind); diff != "" || run.Variants[0].Errors.Total != 24 {
 		t.Errorf("errors: %s", diff)

@@ -9,6 +9,7 @@ import (
 
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 const (
@@ -29,8 +30,35 @@ const (
 // stretches. An infinite end is open.
 type bounds struct {
 	low, high float64
-	why       string
+	why       *rundir.Message
 	causes    []string
+}
+
+// message is a sentence as data, of names and values by turns.
+func message(kind string, pairs ...string) *rundir.Message {
+	m := &rundir.Message{Kind: kind}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if m.Values == nil {
+			m.Values = map[string]string{}
+		}
+		m.Values[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+// spoiltBy is that a check of some trial found what spoils all its figures.
+func spoiltBy(kind string) *rundir.Message {
+	if own := "why." + kind; texts.Has(own) {
+		return message(own)
+	}
+	return message("why.spoilt", "check", kind)
+}
+
+// explain says why a figure is not as it is printed.
+func explain(v *rundir.Validity, why *rundir.Message) {
+	if v.Because = why; why != nil {
+		v.Why = texts.Say(texts.English, why.Kind, why.Values)
+	}
 }
 
 // exact is a figure that nothing disturbed.
@@ -85,7 +113,7 @@ func (s *scene) validity(variant string, m metric) rundir.Validity {
 		return v
 	}
 	if s.plan.Duet != nil && m.name != "errors.ratio" { // what failed has failed, whoever was beside it
-		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), "in a duet each variant disturbs the other: only their ratio is known", nil})
+		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), message("why.duet"), nil})
 	}
 	b := s.bounds(variant, m)
 	return s.state(v, e, b)
@@ -103,7 +131,8 @@ func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Val
 		v.High = &high
 	}
 	if v.Low == nil || v.High == nil {
-		v.State, v.Why = rundir.StateNotIdentified, b.why
+		v.State = rundir.StateNotIdentified
+		explain(&v, b.why)
 		return v
 	}
 	margin := s.plan.Margin
@@ -118,7 +147,8 @@ func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Val
 		v.Low, v.High, v.Causes = nil, nil, nil
 		return v
 	}
-	v.State, v.Why = rundir.StateBounded, b.why
+	v.State = rundir.StateBounded
+	explain(&v, b.why)
 	return v
 }
 
@@ -141,8 +171,8 @@ func widened(e rundir.Estimate, b bounds) (low, high float64) {
 func (s *scene) bounds(variant string, m metric) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
-	if kinds, why := spoiling(trials, biasAll); len(kinds) > 0 {
-		return bounds{math.Inf(-1), math.Inf(1), why, kinds}
+	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bounds{math.Inf(-1), math.Inf(1), spoiltBy(kinds[0]), kinds}
 	}
 	switch tag := latencyTag(m); {
 	case tag != "":
@@ -156,16 +186,16 @@ func (s *scene) bounds(variant string, m metric) bounds {
 }
 
 // spoiling lists the kinds of flags beyond their limits that bias a figure of one of the
-// trials, and says what the first of them found.
-func spoiling(trials []*figures, bias string) (kinds []string, why string) {
+// trials.
+func spoiling(trials []*figures, bias string) (kinds []string) {
 	for _, t := range trials {
 		for _, f := range t.flags {
 			if f.Spoils && slices.Contains(f.Biases, bias) && !slices.Contains(kinds, f.Kind) {
-				kinds, why = append(kinds, f.Kind), cmp.Or(why, f.Detail)
+				kinds = append(kinds, f.Kind)
 			}
 		}
 	}
-	return kinds, why
+	return kinds
 }
 
 // latencyBounds bounds a latency. What disturbs makes responses late, so that the
@@ -219,7 +249,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 	// Of the requests of clean stretches, so many may have been moved all the same.
 	moved := min(contaminated/of*(1-share), 1-share)
 	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is less than none
-		why: fmt.Sprintf("something else may have disturbed %s of the requests", percent(min(share+moved, counted/of)))}
+		why: message("why.disturbed", "share", percent(min(share+moved, counted/of)))}
 	h := clean[tag]
 	switch {
 	case m.quantile != nil:
@@ -258,11 +288,11 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 // of the generator's. In an open loop the rate is given.
 func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
-	if kinds, _ := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
-		return bounds{estimate, math.Inf(1), "the generator was the limit, not the target: the target does at least this", kinds}
+	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
+		return bounds{estimate, math.Inf(1), message("why.generator"), kinds}
 	}
 	if slices.Contains(s.spent, variant) {
-		return bounds{estimate, math.Inf(1), "the generator was the limit, not the target: the target does at least this", []string{FlagPlateau}}
+		return bounds{estimate, math.Inf(1), message("why.generator"), []string{FlagPlateau}}
 	}
 	if s.plan.Variant(variant).Loop != "closed" {
 		return openThroughput(trials, estimate)
@@ -286,8 +316,7 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 		return exact(estimate)
 	}
 	b := bounds{low: estimate, high: estimate * math.Exp(sum/float64(n))}
-	b.why = fmt.Sprintf("up to %s of a window the generator, and up to %s of one the target, could have worked and had no CPU",
-		percent(lostOf.generator), percent(lostOf.target))
+	b.why = message("why.lost", "generator", percent(lostOf.generator), "target", percent(lostOf.target))
 	if lostOf.target > 0 {
 		b.causes = append(b.causes, FlagSteal, FlagForeignCPU)
 	}
@@ -315,7 +344,7 @@ func openThroughput(trials []*figures, estimate float64) bounds {
 	}
 	other := estimate * math.Exp(off/float64(n))
 	return bounds{min(estimate, other), max(estimate, other),
-		"something else disturbed an end of the window, and moved responses across it", []string{FlagDisturbed}}
+		message("why.edge"), []string{FlagDisturbed}}
 }
 
 // saturated tells whether the target used all that it had, what the hypervisor took
@@ -336,8 +365,8 @@ func known0(v *float64) float64 {
 // account only approximately. What else ran beside it shares its caches.
 func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
-	if kinds, _ := spoiling(trials, biasCPU); len(kinds) > 0 {
-		return bounds{math.Inf(-1), estimate, "other programs shared the target's CPUs and caches", kinds}
+	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
+		return bounds{math.Inf(-1), estimate, message("why.shared"), kinds}
 	}
 	stolen, busy := 0.0, 0.0
 	for _, t := range trials {
@@ -349,7 +378,7 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 		return exact(estimate)
 	}
 	return bounds{estimate * max(0, 1-stolen/busy), estimate,
-		fmt.Sprintf("the hypervisor took up to %s as much time as the target used, and some of it may be in the account", percent(stolen/busy)),
+		message("why.stolen", "share", percent(stolen/busy)),
 		[]string{FlagSteal}}
 }
 
@@ -358,31 +387,32 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 // generator that was the limit of either.
 func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	v := rundir.Validity{Figure: m.name, Variant: p.variant, Base: p.base, State: rundir.StateOK}
-	bad := func(why string, causes ...string) rundir.Validity {
-		v.State, v.Why, v.Causes = rundir.StateNotIdentified, why, causes
+	bad := func(why *rundir.Message, causes ...string) rundir.Validity {
+		v.State, v.Causes = rundir.StateNotIdentified, causes
+		explain(&v, why)
 		return v
 	}
-	if why := s.duetFault(p, m); why != "" {
+	if why := s.duetFault(p, m); why != nil {
 		return bad(why)
 	}
 	trials := slices.Concat(s.inOrder(p.variant), s.inOrder(p.base))
-	if kinds, why := spoiling(trials, biasAll); len(kinds) > 0 {
-		return bad(why, kinds...)
+	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bad(spoiltBy(kinds[0]), kinds...)
 	}
 	if m.name == throughputMetric {
-		kinds, _ := spoiling(trials, biasThroughput)
+		kinds := spoiling(trials, biasThroughput)
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return !limitsGenerator(k) })
 		if slices.Contains(s.spent, p.variant) || slices.Contains(s.spent, p.base) {
 			kinds = append(kinds, FlagPlateau)
 		}
 		if len(kinds) > 0 {
-			return bad("the generator was the limit, so that the two look more alike than they are", kinds...)
+			return bad(message("why.alike"), kinds...)
 		}
 	}
 	if latencyTag(m) != "" {
 		for _, t := range trials {
 			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
-				return bad("the generator was the limit, so that the two look more alike than they are", t.disturbed.whole...)
+				return bad(message("why.alike"), t.disturbed.whole...)
 			}
 		}
 	}
@@ -408,7 +438,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 				}
 			}
 		}
-		return bad(fmt.Sprintf("%s was disturbed in %s of its time more than %s", more, percent(math.Abs(unlike)), less), mostFirst(causes)...)
+		return bad(message("why.unlike", "variant", more, "share", percent(math.Abs(unlike)), "base", less), mostFirst(causes)...)
 	}
 	return v
 }

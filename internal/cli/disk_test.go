@@ -43,7 +43,7 @@ load: {closed: {connections: 1}, warmup: 0, requests: 50}
 design: {rounds: 100}
 `)
 	out := filepath.Join(disk, "out")
-	d := begin(t, dir, "run", "-o", out, "many.yaml")
+	d := begin(t, dir, "run", "--full", "-o", out, "many.yaml")
 	if code := d.wait(t); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}

@@ -21,10 +21,15 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var (
 		format, variant, tag, out string
-		rejudge                   bool
+		rejudge, full             bool
 	)
 	formats := map[string]func(w io.Writer, f *rundir.Folder) error{
-		"text":       report.Text,
+		"text": func(w io.Writer, f *rundir.Folder) error {
+			if full {
+				return report.Text(w, f)
+			}
+			return report.Short(w, f, true)
+		},
 		"html":       html.Write,
 		"json":       func(w io.Writer, f *rundir.Folder) error { return report.JSON(w, &f.Run) },
 		"junit":      func(w io.Writer, f *rundir.Folder) error { return report.JUnit(w, &f.Run) },
@@ -43,6 +48,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report RUN…",
 		Short: "Print the results of a run folder; as Markdown, of several",
 		Example: `  dyno report runs/relay-models-20260101-120000
+  dyno report --full runs/relay-models-20260101-120000
   dyno report --format html -o relay.html runs/relay-models-20260101-120000
   dyno report --format markdown runs/r1-models runs/r1-mechanisms
   dyno report --format bench runs/relay-models-20260101-120000 | benchstat /dev/stdin
@@ -89,6 +95,7 @@ func (a *app) reportCommand() *cobra.Command {
 	f.StringVarP(&out, "out", "o", "", "write to this `FILE`, not to standard output")
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
 	f.StringVar(&tag, "tag", "response", "hgrm: response, service, send_lag, generator_lag, first_byte, read_delay, service_read, failed or connect")
+	f.BoolVar(&full, "full", false, "text: the whole report, not only what it comes to")
 	f.BoolVar(&rejudge, "judge", false, "judge the run anew, by this version's rules, and keep that verdict in the folder")
 	return cmd
 }

@@ -30,12 +30,14 @@ type output struct {
 	json    string
 	quiet   bool
 	noColor bool
+	full    bool
 	push    pushing
 }
 
 func (o *output) flags(f *pflag.FlagSet, dir string) {
 	f.StringVarP(&o.dir, "out", "o", "", "the run folder to create (default "+dir+")")
 	f.StringVar(&o.json, "json", "", "write the results as JSON to `FILE`, or - for standard output")
+	f.BoolVar(&o.full, "full", false, "print the whole report, not only what it comes to")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&o.noColor, "no-color", false, "no colour on the terminal, as with NO_COLOR in the environment")
 	o.push.flags(f)
@@ -284,7 +286,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if keep && (!out.quiet || out.dir == "" && j.quick) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
 	}
-	err = a.print(folder, out.json, asJSON)
+	err = a.print(folder, out, keep, asJSON)
 	if ran != nil {
 		return errors.Join(ran, err)
 	}
@@ -294,13 +296,18 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	return judged(&folder.Run, j.regression)
 }
 
-// print writes the results: JSON where it was asked for, and the text unless
-// the JSON has taken its place.
-func (a *app) print(folder *rundir.Folder, json string, file *os.File) error {
-	if json == "-" {
+// print writes the results: JSON where it was asked for, and what they come to unless the
+// JSON has taken its place.
+func (a *app) print(folder *rundir.Folder, out output, kept bool, file *os.File) error {
+	if out.json == "-" {
 		return report.JSON(a.stdout, &folder.Run)
 	}
-	err := report.Text(a.stdout, folder)
+	var err error
+	if out.full {
+		err = report.Text(a.stdout, folder)
+	} else {
+		err = report.Short(a.stdout, folder, kept)
+	}
 	if file != nil {
 		err = errors.Join(err, report.JSON(file, &folder.Run))
 	}

@@ -19,7 +19,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/report"
 	"dyno/report/html"
+	"dyno/rundir"
 	"dyno/ui"
 )
 
@@ -42,6 +44,7 @@ The URL that it prints holds a token: whoever has it may start programs here.`,
 				return err
 			}
 			c.Runner, c.Report = launcher{program}, html.Write
+			c.Answer = func(run *rundir.Run) any { return report.Make(&rundir.Folder{Run: *run}) }
 			if err := c.Validate(); err != nil {
 				return &failure{exitUsage, err, ""}
 			}

@@ -6,6 +6,7 @@ export const version = 1;
 export interface Report {
   version: number;
   run: Run;
+  answer: Answer;
   incomplete?: string[];
   trials?: Trial[];
   checks?: Check[];
@@ -16,6 +17,49 @@ export interface Report {
   timelines_left_out?: number;
   explanations?: Explanation[];
   flames?: Flames;
+}
+
+/** A sentence as data: package texts has the words. */
+export interface Message {
+  kind: string;
+  values?: Record<string, string>;
+}
+
+export interface Said extends Message {
+  parts?: Record<string, Said[]>;
+}
+
+/** A table of cells that need no language, but for those under heads that have words. */
+export interface Brief {
+  kind: string;
+  head: string[];
+  rows: string[][];
+}
+
+/** What a run comes to: see report/answer.go. */
+export interface Answer {
+  says: Said[];
+  table?: Brief;
+  sure?: Said[];
+  broke?: Said[];
+  trust?: Said[];
+  asked?: Said[];
+  again?: Said[];
+  next?: Said;
+}
+
+/** What may be said of a figure, or of a ratio. */
+export interface Validity {
+  figure: string;
+  variant: string;
+  base?: string;
+  state: string;
+  low?: number;
+  high?: number;
+  why?: string;
+  because?: Message;
+  causes?: string[];
+  asked?: boolean;
 }
 
 export interface Estimate {
@@ -50,6 +94,7 @@ export interface Run {
   thresholds: Threshold[] | null;
   claims: Claim[] | null;
   flags: Flag[] | null;
+  validity?: Validity[] | null;
   notes?: string[];
   command_line?: string[];
   dyno_version?: string;
@@ -221,6 +266,7 @@ export interface Threshold {
   low?: number;
   high?: number;
   detail?: string;
+  not_identified?: string;
 }
 
 export interface Claim {
@@ -232,6 +278,7 @@ export interface Claim {
   low?: number;
   high?: number;
   detail?: string;
+  not_identified?: string;
 }
 
 export interface Flag {
@@ -240,8 +287,12 @@ export interface Flag {
   variant?: string;
   detail: string;
   about?: string;
+  measured?: number;
+  limit?: number;
+  unit?: string;
   biases?: string[];
   spoils: boolean;
+  breaks?: boolean;
 }
 
 export interface Trial {

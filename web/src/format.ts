@@ -80,13 +80,26 @@ export function tick(u: Unit, v: number): string {
 }
 
 export function bounded(e: Estimate): boolean {
-  return e.low !== undefined || e.high !== undefined || (e.interval !== undefined && e.interval !== "" && e.interval !== "none claimed");
+  return e.low !== undefined || e.high !== undefined;
+}
+
+/** The ends of an interval, or the one that is known. */
+export function between(low: number | undefined, high: number | undefined, write: (v: number) => string): string {
+  if (low !== undefined && high !== undefined) return `${write(low)} … ${write(high)}`;
+  return low !== undefined ? `≥ ${write(low)}` : high !== undefined ? `≤ ${write(high)}` : "";
+}
+
+/** The values of trials that are too few for an interval. */
+function few(e: Estimate): number[] | undefined {
+  return !bounded(e) && e.interval && e.interval !== "none claimed" && (e.values?.length ?? 0) > 1 ? e.values : undefined;
 }
 
 /** A figure with its interval: 1.23k ±2%, or with both ends where they are not even. */
 export function estimate(u: Unit, e: Estimate | undefined): string {
   if (e?.estimate === undefined) return unknown;
   const v = e.estimate;
+  const values = few(e);
+  if (values) return `${write(u, v)} (${write(u, Math.min(...values))} … ${write(u, Math.max(...values))})`;
   if (!bounded(e)) return write(u, v);
   if (e.low === v && e.high === v) return `${write(u, v)} ±0%`;
   if (e.low !== undefined && e.high !== undefined && v > 0) {
@@ -96,12 +109,23 @@ export function estimate(u: Unit, e: Estimate | undefined): string {
   return `${write(u, v)} ${ends(u, e)}`;
 }
 
+/** A figure as its state lets it be said: see report/answer.go. */
+export function stated(u: Unit, e: Estimate | undefined, state: { state: string; low?: number; high?: number } | undefined, ratioOnly: string): string {
+  if (e?.estimate === undefined) return unknown;
+  switch (state?.state) {
+    case "not_identified": return "?";
+    case "relative_only": return ratioOnly;
+    case "bounded":
+      if (state.low !== undefined && state.high !== undefined) return `[${write(u, Math.max(0, state.low))} … ${write(u, state.high)}]`;
+  }
+  return estimate(u, e);
+}
+
 /** The ends of an interval, in the unit of its estimate. */
 export function ends(u: Unit, e: Estimate): string {
   const v = e.estimate ?? 0;
   const s = stepOf(u, v === 0 ? (e.high ?? 0) : v);
-  const end = (x: number | undefined, none: string) => (x === undefined ? none : figure(x / s.from));
-  return `(${end(e.low, "−∞")} … ${end(e.high, "∞")})${v === 0 ? s.name + u.suffix : ""}`;
+  return `(${between(e.low, e.high, (x) => figure(x / s.from))})${v === 0 ? s.name + u.suffix : ""}`;
 }
 
 /** A share with two significant digits. */
@@ -127,8 +151,7 @@ function decimalsOf(e: Estimate): number {
 /** The interval of a ratio as relative changes in percent. */
 export function spread(e: Estimate): string {
   const decimals = decimalsOf(e);
-  const end = (v: number | undefined, none: string) => (v === undefined ? none : signed(100 * (v - 1), decimals));
-  return `(${end(e.low, "−∞")} … ${end(e.high, "+∞")})`;
+  return `(${between(e.low, e.high, (v) => signed(100 * (v - 1), decimals))})`;
 }
 
 /** The change from which on percentages are hard to read: it is 4 times as much. */
@@ -144,7 +167,9 @@ export function isFactor(e: Estimate): boolean {
 /** A ratio as the change that it is, or as a factor, with its interval. */
 export function change(e: Estimate | undefined): string {
   if (e?.estimate === undefined) return unknown;
-  if (isFactor(e)) return factor(e.estimate) + (bounded(e) ? ` (${factors(e)})` : "");
+  if (isFactor(e)) return factor(e.estimate) + (factors(e) ? ` (${factors(e)})` : "");
+  const values = few(e);
+  if (values) return `${signed(100 * (e.estimate - 1), 1)}% (${signed(100 * (Math.min(...values) - 1), 1)} … ${signed(100 * (Math.max(...values) - 1), 1)})`;
   return signed(100 * (e.estimate - 1), decimalsOf(e)) + "%" + (bounded(e) ? ` ${spread(e)}` : "");
 }
 
@@ -157,7 +182,8 @@ export function factor(v: number): string {
 }
 
 export function factors(e: Estimate): string {
-  return `${e.low === undefined ? "0" : bare(e.low)} … ${e.high === undefined ? "∞" : bare(e.high)}`;
+  const values = few(e);
+  return values ? `${bare(Math.min(...values))} … ${bare(Math.max(...values))}` : between(e.low, e.high, bare);
 }
 
 /** The smallest change that a comparison finds. */

@@ -18,7 +18,7 @@ describe("texts", () => {
   });
   test("Chinese is Chinese", () => {
     const same = keys.filter((k) => zh[k] === en[k]);
-    expect(same.sort()).toEqual(["env.onCpu", "env.version", "flame.pairOf", "latency.read", "metric.clock"].sort());
+    expect(same.sort()).toEqual(["answer.reason", "env.onCpu", "env.version", "flame.pairOf", "latency.read", "metric.clock"].sort());
   });
   test("nothing of events is per request", () => {
     for (const language of ["en", "zh"] as const) {
@@ -67,6 +67,6 @@ describe("no text is left over", () => {
   const sources = Object.values(import.meta.glob("../src/**/*.ts", { query: "?raw", import: "default", eager: true }) as Record<string, string>)
     .filter((s) => !s.startsWith("// Texts in"))
     .join("\n");
-  const made = /^(line|kind|clock|metric|check|outcome|latency|loop)\.|^(better|worse|equivalent|inconclusive|none found)$/; // at run time, from what a run holds
+  const made = /^(line|kind|clock|metric|check|outcome|latency|loop|answer|sure|needs|broke|where|trust|again|next|rest|more|why|remedy|head|gauge|state)\.|^(rest|better|worse|equivalent|inconclusive|none found)$/; // at run time, from what a run holds
   test.each(keys.filter((k) => !made.test(k)))("%s is used", (key) => expect(sources.includes(`"${key.replace(/(\.one)?(\.event)?$/, "")}"`)).toBe(true));
 });

@@ -1,55 +1,45 @@
 import { describe, expect, test } from "vitest";
-import type { Comparison, Report } from "../src/document";
+import type { Report, Said } from "../src/document";
 import { textsIn } from "../src/i18n";
 import { plain, rates, sizes, times } from "../src/format";
 import { shown } from "../src/report/comparison";
-import { workOf, type Context } from "../src/report/context";
+import { figured, say } from "../src/report/answer";
+import { workOf, written, type Context } from "../src/report/context";
 import { unitOfExpression } from "../src/report/outcomes";
 import { kinds } from "../src/report/validity";
-import { sentence, sentences } from "../src/report/verdict";
 import { shortened } from "../src/report/why";
 
 function context(run: object = {}, language: "en" | "zh" = "en"): Context {
-  const doc = { version: 1, run: { name: "x", rounds: 8, valid: true, plan: { margin: 0.02, metric: "throughput", protocol: "tcp", loop: "closed", variants: [], seed: 1, rounds: 8, short: false }, variants: [], comparisons: [], thresholds: [], claims: [], flags: [], ...run } } as unknown as Report;
+  const doc = { version: 1, answer: { says: [] }, run: { name: "x", rounds: 8, valid: true, plan: { margin: 0.02, metric: "throughput", protocol: "tcp", loop: "closed", variants: [], seed: 1, rounds: 8, short: false }, variants: [], comparisons: [], thresholds: [], claims: [], flags: [], ...run } } as unknown as Report;
   return { doc, t: textsIn(language), chosen: { language, theme: "auto", hidden: new Set(), search: "" }, redraws: [], ends: [] };
 }
 
-const worse: Comparison = { base: "pool", variant: "goroutine", metric: "throughput", primary: true, good: "higher", rounds: 8, ratio: { estimate: 0.944, low: 0.929, high: 0.96, confidence: 0.95 }, p: 0.0003, verdict: "worse" };
-
-describe("the verdict", () => {
-  test.each([
-    [worse, "goroutine has 5.6% lower throughput than pool", "goroutine 的吞吐量比 pool 低 5.6%"],
-    [{ ...worse, ratio: { estimate: 2.29, low: 1.97, high: 2.67 }, verdict: "better" }, "goroutine has 2.29× the throughput of pool", "goroutine 的吞吐量是 pool 的 2.29×"],
-    [{ ...worse, verdict: "equivalent" }, "goroutine and pool are equivalent in throughput, within ±2%", "goroutine 与 pool 的吞吐量等效，差异在 ±2% 以内"],
-    [{ ...worse, verdict: "inconclusive" }, "Whether goroutine and pool differ in throughput is not settled", "尚不能确定 goroutine 与 pool 的吞吐量是否有差异"],
-    [{ ...worse, verdict: "invalid" }, "No verdict on goroutine and pool: the run is invalid", "对 goroutine 与 pool 不作结论：本次运行无效"],
-  ])("%o", (x, en, zh) => {
-    expect(sentence(context(), x).text).toBe(en);
-    expect(sentence(context({}, "zh"), x).text).toBe(zh);
+describe("an answer", () => {
+  const higher: Said = { kind: "answer.higher", values: { variant: "goroutine", base: "pool", metric: "throughput", change: "5.6%", interval: "+4.0 … +7.1%", confidence: "95" } };
+  test("is said in the reader's language", () => {
+    expect(say(textsIn("en"), higher)).toBe("goroutine has 5.6% higher throughput than pool (+4.0 … +7.1%, 95%)");
+    expect(say(textsIn("zh"), higher)).toBe("goroutine 的吞吐量比 pool 高 5.6%（+4.0 … +7.1%，95%）");
   });
-  test("in Chinese keeps names in Latin letters apart", () => {
-    expect(sentence(context({}, "zh"), { ...worse, metric: "program.ops" }).text).toBe("goroutine 的 ops 比 pool 低 5.6%");
-    expect(sentence(context({}, "zh"), { ...worse, metric: "service.p99" }).text).toBe("goroutine 的服务时间 p99 比 pool 低 5.6%");
+  test("has sentences within sentences", () => {
+    const line: Said = { kind: "answer.none", values: { variant: "b", base: "a", metric: "service.p99" }, parts: { why: [{ kind: "why.spoilt", values: { check: "steal" } }] } };
+    expect(say(textsIn("zh"), line)).toBe("b 与 a 的服务时间 p99 之比无从得知：某次试验的检查项超限：被宿主机占用的 CPU ");
   });
-  test("has its interval, p and rounds behind it", () => {
-    expect(sentence(context(), worse).behind).toBe("95% interval −7.1 … −4.0%, p 0.0003, 8 rounds");
-    expect(sentence(context(), { ...worse, p: 0.9, adjusted_p: 0.00001 }).behind).toContain("p < 0.0001");
+  test("keeps names that look like values", () => {
+    expect(say(textsIn("en"), { ...higher, values: { ...higher.values, variant: "{base}" } })).toContain("{base} has 5.6%");
   });
-  test("of a ladder is the last step's", () => {
-    const list = [worse, { ...worse, variant: "last" }, { ...worse, role: "step" }];
-    expect(sentences(context({ comparisons: list })).map((s) => s.text)).toHaveLength(2);
-    expect(sentences(context({ comparisons: list, plan: { ...context().doc.run.plan, ladder: { steps: [] } } })).map((s) => s.text)).toEqual([expect.stringContaining("last")]);
-  });
-  test("without comparisons is the capacity, or the claims", () => {
-    expect(sentences(context({ capacities: [{ variant: "v", rate_per_second: { estimate: 5200, low: 5000, high: 5400, interval: "x" }, searches: [] }] }))[0]?.text).toBe("v keeps all thresholds up to 5.20k/s ±4%".replace("4%", "3.8%"));
-    expect(sentences(context({ claims: [{ outcome: "holds" }, { outcome: "does not hold" }, { outcome: "not testable here" }] }))[0]?.text).toBe("1 of 2 claims hold");
+  test("has words for what figures say in words", () => {
+    expect(figured(textsIn("zh"), "3.60 ms (range 3.30 … 4.00)")).toBe("3.60 ms (范围 3.30 … 4.00)");
+    expect(figured(textsIn("zh"), "ratio only")).toBe("仅比值");
   });
 });
 
-test("a verdict with a wide interval is a factor", () => {
-  const wide = { ...worse, ratio: { estimate: 1.6, low: 1.1, high: 5.2 }, verdict: "better" };
-  expect(sentence(context(), wide).text).toBe("goroutine has 1.60× the throughput of pool");
-  expect(sentence(context(), wide).behind).toContain("interval 1.100 … 5.20,");
+test("a figure is written as its state lets it be said", () => {
+  const validity = [
+    { figure: "throughput", variant: "a", state: "not_identified" }, { figure: "throughput", variant: "b", state: "relative_only" },
+    { figure: "throughput", variant: "c", state: "bounded", low: 900, high: 1100 }, { figure: "throughput", variant: "d", state: "ok" },
+  ];
+  const c = context({ validity }, "zh");
+  expect(["a", "b", "c", "d"].map((v) => written(c, v, "throughput", { estimate: 1000 }))).toEqual(["?", "仅比值", "[900/s … 1.10k/s]", "1.00k/s"]);
 });
 
 test("figures are per event where there are subscribers", () => {
@@ -66,7 +56,7 @@ test("a change is said as its verdict lets it be", () => {
 });
 
 test("flags are grouped by kind, what makes the run invalid first", () => {
-  const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, invalid, detail: "" });
+  const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, spoils: invalid, detail: "" });
   const list = kinds([flag("a", 1, false), flag("a", 2, false), flag("b", 3, true), flag("control_differs", 0, false), flag("a", 4, true)]);
   expect(list.map((k) => [k.first.kind, k.trials.length])).toEqual([["control_differs", 0], ["b", 1], ["a", 1], ["a", 2]]);
 });

@@ -1,9 +1,9 @@
 import { fitted, h, table, type Child, type Title } from "../dom";
 import type { Comparison, Estimate } from "../document";
-import { bounded, change, detectable, estimate, margin, probability, spread, unitOf } from "../format";
+import { bounded, change, detectable, margin, probability, spread } from "../format";
 import { ratioAxis, ratioInterval, ratioScale } from "../charts/intervals";
 import { waterfall } from "../charts/waterfall";
-import { figureOf, pOf, type Context } from "./context";
+import { figureOf, pOf, written, type Context } from "./context";
 
 const drawn = 240;
 
@@ -63,13 +63,13 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
     const own = list.filter((x) => x.metric === m);
     const scale = ratioScale(own.map((x) => x.ratio), within, drawn);
     rows.push({ title: [h("span", { title: m }, t.metric(m)), "", ratioAxis(scale, drawn), "", "", "", ""] });
-    if (base) rows.push([base, estimate(unitOf(m), figureOf(c, base, m)), "", t("base"), "", "", ""]);
+    if (base) rows.push([base, written(c, base, m, figureOf(c, base, m)), "", t("base"), "", "", ""]);
     for (const x of own) {
       rows.push([
         base ? x.variant : `${x.variant} / ${x.base}`,
-        estimate(unitOf(m), figureOf(c, x.variant, m)),
+        written(c, x.variant, m, figureOf(c, x.variant, m)),
         ratioInterval(x.ratio, scale, within, drawn, t("comparison.drawn", { variant: x.variant, change: change(x.ratio) }), x.verdict ?? ""),
-        shown(x.ratio, x.verdict ?? "", x.equivalence, within),
+        x.verdict === "invalid" ? "?" : shown(x.ratio, x.verdict ?? "", x.equivalence, within),
         probability(pOf(x)),
         verdict(c, x.verdict || "inconclusive", x.role === "control" && bounded(x.ratio)),
         detectable(x.detectable),
@@ -87,7 +87,7 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
 export function shown(e: Estimate, verdict: string, equivalence: Estimate | undefined, within: number): string {
   if (verdict === "equivalent") return `= ±${margin(within)} ${spread(equivalence ?? e)}`;
   if (verdict === "inconclusive" || verdict === "") {
-    return e.low === undefined && e.high === undefined ? "~" : `~ ${change(e)}`;
+    return e.low === undefined && e.high === undefined && (e.values?.length ?? 0) < 2 ? "~" : `~ ${change(e)}`;
   }
   return change(e);
 }
@@ -117,7 +117,7 @@ export function ladder(c: Context): Child[] {
       { head: t("ladder.step") }, { head: t.metric(metric) }, { head: t("ladder.marginal"), left: true, whole: true }, { head: t("ladder.total"), left: true, whole: true },
       ...(leftOut ? [{ head: t("ladder.leftOut"), left: true, whole: true }] : []),
     ], steps.map((s) => [
-      s.variant, estimate(unitOf(metric), figureOf(c, s.variant, metric)), cell(s.marginal, s.verdict), cell(s.total, s.total_verdict),
+      s.variant, written(c, s.variant, metric, figureOf(c, s.variant, metric)), cell(s.marginal, s.verdict), cell(s.total, s.total_verdict),
       ...(leftOut ? [s.left_out ? change(s.left_out) : ""] : []),
     ])),
   ];

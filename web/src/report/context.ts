@@ -1,4 +1,5 @@
-import type { Comparison, Estimate, PlanVariant, Report, Run, Variant } from "../document";
+import type { Comparison, Estimate, PlanVariant, Report, Run, Validity, Variant } from "../document";
+import { stated, unitOf } from "../format";
 import type { Language, Texts, Work } from "../i18n";
 import type { View } from "../charts/flametree";
 
@@ -68,4 +69,14 @@ export function estimateOf(c: Context, v: Variant, metric: string): Estimate | u
 /** The p that decides: within its family where there is one. */
 export function pOf(x: Comparison): number | undefined {
   return x.adjusted_p ?? x.p;
+}
+
+/** What may be said of a figure; undefined where nobody judged it. */
+export function stateOf(c: Context, figure: string, variant: string, base?: string): Validity | undefined {
+  return (c.doc.run.validity ?? []).find((v) => v.figure === figure && v.variant === variant && (v.base ?? "") === (base ?? ""));
+}
+
+/** A variant's figure in a metric, as its state lets it be said. */
+export function written(c: Context, variant: string, metric: string, e: Estimate | undefined): string {
+  return stated(unitOf(metric), e, stateOf(c, metric, variant), c.t("figure.ratio"));
 }

@@ -1,8 +1,8 @@
 import { h, table, type Child } from "../dom";
 import type { Estimate, Variant } from "../document";
 import { bar, figureInterval } from "../charts/intervals";
-import { estimate, unitOf, unknown } from "../format";
-import { estimateOf, isProgram, mainClock, planned, type Context } from "./context";
+import { unknown } from "../format";
+import { estimateOf, isProgram, mainClock, planned, written, type Context } from "./context";
 
 const dots = 116;
 
@@ -24,7 +24,7 @@ export function figures(c: Context): Child[] {
       v.name, v.trials,
       ...there.flatMap((m) => {
         const e = estimateOf(c, v, m);
-        const text = estimate(unitOf(m), e);
+        const text = written(c, v.name, m, e);
         return [text, ...(m === main ? [e ? figureInterval(e, most, dots, `${v.name}: ${text}`) : ""] : [])];
       }),
     ])));
@@ -50,7 +50,7 @@ function programs(c: Context): Child {
     rows.push([name]);
     for (const v of variants) {
       const e = estimateOf(c, v, metric);
-      const text = estimate(unitOf(metric), e);
+      const text = written(c, v.name, metric, e);
       rows.push([v.name, text, e ? figureInterval(e, most, dots, `${v.name}: ${text}`) : ""]);
     }
   }
@@ -80,6 +80,6 @@ export function bars(c: Context, label: string, variants: Variant[], columns: { 
   return table(label, [{ head: c.t("col.variant") }, ...columns.map((d) => ({ head: h("span", { title: d.metric }, d.head) }))],
     variants.map((v) => [v.name, ...columns.map(({ metric }) => {
       const e = estimateOf(c, v, metric);
-      return e?.estimate === undefined ? unknown : h("span", { class: "stack" }, estimate(unitOf(metric), e), bar(e, highest(variants.map((x) => estimateOf(c, x, metric))), width));
+      return e?.estimate === undefined ? unknown : h("span", { class: "stack" }, written(c, v.name, metric, e), bar(e, highest(variants.map((x) => estimateOf(c, x, metric))), width));
     })]));
 }

@@ -1,33 +1,23 @@
 import { h, select, type Child } from "../dom";
 import { tick, times } from "../format";
 import { languages } from "../i18n";
-import { sentences } from "./verdict";
-import { verdict } from "./comparison";
+import { brief, facts, sentences } from "./answer";
 import { isProgram, planned, type Choices, type Context } from "./context";
 
-const mostSentences = 3;
-
-/** The question, whether the answer can be trusted, and the answer. */
+/** The question and the answer: what came out, how sure that is, and what helps. */
 export function header(c: Context, again: () => void): HTMLElement {
   const { t } = c;
   const { run } = c.doc;
-  const all = sentences(c);
-  const flags = run.flags ?? [];
-  const state = !run.valid
-    ? h("p", { class: "state bad" }, h("b", {}, t("invalid")), ` – ${t("invalid.why")}`)
-    : flags.length > 0
-      ? h("p", { class: "state warn" }, h("b", {}, t.plural("valid.warnings", new Set(flags.map((f) => f.kind)).size)))
-      : h("p", { class: "state good" }, h("b", {}, t("valid")), ` – ${t("valid.none")}`);
+  const { answer } = c.doc;
   return h("header", {},
     h("div", { class: "top" }, h("p", { class: "name" }, "dyno", h("span", {}, run.name)),
       h("div", { class: "switches" },
         select(t("language"), languages, c.chosen.language, (l) => { c.chosen.language = l; again(); }),
         select<Choices["theme"]>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], c.chosen.theme, (v) => { c.chosen.theme = v; again(); }))),
     run.question && h("p", { class: "question" }, run.question),
-    state,
-    h("h1", { class: all.length > 1 ? "many" : undefined }, all.length === 0 ? run.name : all.slice(0, mostSentences).map((s) => h("span", { class: "sentence" }, s.text,
-      s.verdict === "better" || s.verdict === "worse" ? [" ", verdict(c, s.verdict)] : null, s.behind && h("small", {}, s.behind)))),
-    all.length > mostSentences && h("p", { class: "hint" }, t("n.more", { n: all.length - mostSentences })),
+    h("h1", { class: answer.says.length > 1 ? "many" : undefined }, sentences(t, answer).map((s) => h("span", { class: "sentence" }, s))),
+    brief(c, answer.table),
+    facts(c, answer),
     h("p", { class: "load" }, load(c)));
 }
 

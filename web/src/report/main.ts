@@ -74,7 +74,7 @@ function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
     }
     const [id, title, make] = next.value;
     const content = make(c);
-    const section = h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, t(title), !doc.run.valid && id !== "validity" && figured.has(id) && h("small", { class: "doubt" }, t("ofInvalid"))), content);
+    const section = h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, t(title)), content);
     if (section.childNodes.length > 1) {
       main.append(section);
       links.append(h("li", {}, h("a", { href: `#${id}` }, t(title))));
@@ -97,9 +97,6 @@ function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
     media.removeEventListener("change", repaint);
   });
 }
-
-/** Sections whose figures an invalid run makes doubtful. */
-const figured = new Set(["comparison", "ladder", "figures", "streams", "sweep", "dimensions", "thresholds", "claims"]);
 
 async function start(): Promise<void> {
   const chosen: Choices = { language: preferred(navigator.languages), theme: "auto", hidden: new Set(), search: "" };

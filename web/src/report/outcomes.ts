@@ -1,6 +1,8 @@
 import { details, h, table, type Child } from "../dom";
 import type { Threshold } from "../document";
-import { command, delta, figure, plain, ranges, shares, sizes, times, rates, write, type Unit } from "../format";
+import { between, command, delta, figure, plain, ranges, shares, sizes, times, rates, write, type Unit } from "../format";
+import type { Key } from "../i18n";
+import { own } from "./answer";
 import type { Context } from "./context";
 
 // Which unit a measured value of an expression has: that of the metric it asks for,
@@ -16,11 +18,23 @@ export function unitOfExpression(text: string): Unit {
   return metric.endsWith("ratio") || metric.endsWith("_share") ? shares : plain;
 }
 
-function measured(text: string, x: { measured?: number; low?: number; high?: number }): string {
+interface Decided { outcome: string; measured?: number; low?: number; high?: number; detail?: string; not_identified?: string }
+
+/** Why a condition came out as it did: in English its own words, elsewhere the kind of reason. */
+function detail(c: Context, x: Decided): string {
+  const { t } = c;
+  if (t.language === "en") return x.detail ?? "";
+  if (x.not_identified) return t("detail.unidentified");
+  if (x.outcome !== "inconclusive" && x.outcome !== "not settled") return "";
+  return t(x.measured === undefined ? "detail.missing" : /^the direction is shown/.test(x.detail ?? "") ? "detail.direction" : "detail.straddles");
+}
+
+function measured(text: string, x: Decided): string {
   if (x.measured === undefined) return "–";
   const u = unitOfExpression(text);
+  if (x.not_identified) return "?";
   const exact = (x.low === undefined && x.high === undefined) || (x.low === x.measured && x.high === x.measured);
-  return exact ? write(u, x.measured) : `${write(u, x.measured)} (${x.low === undefined ? "−∞" : write(u, x.low)} … ${x.high === undefined ? "∞" : write(u, x.high)})`;
+  return exact ? write(u, x.measured) : `${write(u, x.measured)} (${between(x.low, x.high, (v) => write(u, v))})`;
 }
 
 function outcome(c: Context, name: string): HTMLElement {
@@ -37,7 +51,7 @@ export function thresholds(c: Context): Child[] {
   for (const text of texts) {
     const same = list.filter((x) => x.text === text);
     if (same.length > 3 && same.every((x) => x.ok)) rows.push([h("code", {}, text), t("allVariants", { n: same.length }), span(same), outcome(c, "ok"), ""]);
-    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(text, x), outcome(c, x.outcome), h("span", { lang: "en" }, x.detail ?? "")]);
+    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(text, x), outcome(c, x.outcome), detail(c, x)]);
   }
   return [table(t("section.thresholds"), [{ head: t("threshold") }, { head: t("col.variant"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }, { head: "", left: true }], rows)];
 }
@@ -53,7 +67,7 @@ export function claims(c: Context): Child[] {
   const list = c.doc.run.claims ?? [];
   if (list.length === 0) return [];
   return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }],
-    list.map((x) => [x.id, h("span", { lang: "en" }, x.says, x.holds && h("code", { class: "below" }, x.holds), x.detail && h("small", { class: "below" }, x.detail)), measured(x.holds ?? "", x), outcome(c, x.outcome)]))];
+    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, x.holds && h("code", { class: "below" }, x.holds)), x.outcome === "not testable here" ? h("small", { class: "below", "data-own": true }, x.detail ?? "") : detail(c, x) && h("small", { class: "below" }, detail(c, x))], measured(x.holds ?? "", x), outcome(c, x.outcome)]))];
 }
 
 /** How gauges of the target grew during a soak. */
@@ -69,7 +83,7 @@ export function trends(c: Context): Child[] {
       const v = half(e[k]);
       if (typeof v === "number") scaled[k] = v;
     }
-    return [x.variant, x.metric, delta(shares, scaled), x.p === undefined ? "–" : figure(x.p)];
+    return [x.variant, t.maybe(`gauge.${x.metric}`, x.metric), delta(shares, scaled), x.p === undefined ? "–" : figure(x.p)];
   }))];
 }
 
@@ -77,14 +91,12 @@ export function trends(c: Context): Child[] {
 export function missing(c: Context): Child[] {
   const { t } = c;
   const unobserved = [...new Set([...(c.doc.run.environment.unavailable ?? []), ...(c.doc.unavailable ?? [])])];
-  const lines = [
-    ...unobserved.map((what) => t("missing.observed", { what })),
-    ...(c.doc.run.claims ?? []).filter((x) => x.outcome === "not testable here").map((x) => t("missing.claim", { id: x.id, why: x.detail ?? "" })),
-    ...(c.doc.unreadable ?? []).map((what) => t("missing.file", { what })),
-  ];
-  if (lines.length === 0) return [];
-  const items = lines.map((l) => h("li", {}, l));
-  return [h("ul", {}, items.slice(0, 12)), items.length > 12 && details(t("n.more", { n: items.length - 12 }), h("ul", {}, items.slice(12)))];
+  const untestable = (c.doc.run.claims ?? []).filter((x) => x.outcome === "not testable here");
+  const texts = [...unobserved.map((what) => (t.language === "en" ? t("missing.observed", { what }) : what)), ...(c.doc.unreadable ?? []).map((what) => (t.language === "en" ? t("missing.file", { what }) : what))];
+  return [
+    untestable.length > 0 && h("ul", { "data-own": true }, untestable.map((x) => h("li", {}, t("missing.claim", { id: x.id, why: x.detail ?? "" })))),
+    own(c, texts.slice(0, 12)), texts.length > 12 && details(t("n.more", { n: texts.length - 12 }), own(c, texts.slice(12))),
+  ].filter(Boolean);
 }
 
 function terms(rows: [string, Child][]): HTMLElement {
@@ -147,7 +159,16 @@ export function notes(c: Context): Child[] {
     const percent = Number((100 * e.confidence).toPrecision(3));
     methods.set(percent, (methods.get(percent) ?? new Set()).add(e.interval));
   }
-  const lines: Child[] = [...methods].map(([confidence, names]) => h("li", {}, t("notes.intervals", { confidence, methods: [...names].join("; ") })));
-  for (const n of [run.stopped, ...(run.notes ?? [])]) if (n) lines.push(h("li", { lang: "en" }, n));
-  return lines.length === 0 ? [] : [h("ul", {}, lines)];
+  const lines: Child[] = [...methods].map(([confidence, names]) => h("li", {}, t("notes.intervals", { confidence, methods: [...names].map((n) => t(method[n] ?? "method.other")).join("; ") })));
+  if (run.stopped) lines.push(h("li", {}, t("stopped", { made: run.rounds, planned: run.plan.rounds })));
+  return [lines.length > 0 && h("ul", {}, lines), own(c, [...(run.stopped ? [run.stopped] : []), ...(run.notes ?? [])])].filter(Boolean);
 }
+
+/** What the methods of intervals are called: see the constants in rundir. */
+const method: Record<string, Key> = {
+  "Student's t over trials": "method.student", "Student's t over the rounds' log ratios": "method.paired", "Student's t over the rounds' differences": "method.pairs",
+  "Hodges-Lehmann, signed ranks over rounds": "method.hodges", "Woodruff over trials, of the merged histogram": "method.woodruff",
+  "every round was lost: nothing was answered": "method.lost", "Student's t over trials, not on logarithms: a trial has a zero": "method.zero",
+  "Welch's t over trials, unpaired": "method.welch", "Theil-Sen, widened for dependence": "method.theil", "bootstrap over rounds": "method.bootstrap",
+  "Student's t over trials, on logits": "method.logit", "Clopper-Pearson, of none or of all": "method.none",
+};

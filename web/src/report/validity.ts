@@ -1,23 +1,24 @@
+import shared from "../../../texts/remedies.json";
 import { details, h, table, type Child } from "../dom";
-import type { Flag } from "../document";
-import { change, counts, probability, shares, times, write } from "../format";
+import type { Flag, Validity } from "../document";
+import { change, counts, plain, shares, times, unitOf, write } from "../format";
 import type { Key } from "../i18n";
 import { controls } from "./comparison";
-import { pOf, type Context } from "./context";
+import { joined, own, states } from "./answer";
+import type { Context } from "./context";
 
-export const remedies: Record<string, Key> = {
-  generator_lag: "remedy.generator", generator_lag_tail: "remedy.generator", generator_cpu: "remedy.generator", run_queue_wait: "remedy.generator",
-  generator_limit: "remedy.limit", plateau: "remedy.limit",
-  achieved_rate: "remedy.slow", drops: "remedy.slow", connection_limit: "remedy.slow",
-  steal: "remedy.steal", late_wakeups: "remedy.late", foreign_cpu: "remedy.foreign", memory_pressure: "remedy.memory", io_pressure: "remedy.io",
-  unfinished: "remedy.unfinished", not_steady: "remedy.steady", pilot_not_steady: "remedy.pilot", dependent: "remedy.dependent",
-  control_differs: "remedy.control", conservation: "remedy.conservation", incomplete: "remedy.output", no_complete_trial: "remedy.output", lag_not_checked: "remedy.window",
-};
+export const remedies = shared as Record<string, Key>;
 
 /** Whether the figures may be trusted: flags, checks, and what the A/A control found. */
 export function validity(c: Context): Child[] {
   const { pilot } = c.doc.run;
-  return [flags(c), pilot && h("p", {}, c.t("pilot", { time: write(times, pilot.warmup_seconds) })), control(c), checks(c)];
+  const bounds = (v: Validity) => {
+    const u = v.base ? plain : unitOf(v.figure);
+    const end = (x: number) => write(u, Math.max(0, x));
+    if (v.low !== undefined && v.high !== undefined) return `${end(v.low)} … ${end(v.high)}`;
+    return v.low !== undefined ? `≥ ${end(v.low)}` : v.high !== undefined ? `≤ ${end(v.high)}` : "";
+  };
+  return [states(c, c.doc.run.validity ?? [], bounds), flags(c), pilot && h("p", {}, c.t("pilot", { time: write(times, pilot.warmup_seconds) })), control(c), checks(c)];
 }
 
 interface Kind {
@@ -29,11 +30,11 @@ interface Kind {
 export function kinds(list: Flag[]): Kind[] {
   const all: Kind[] = [];
   for (const f of list) {
-    let k = all.find((x) => x.first.kind === f.kind && x.first.spoils === f.spoils && f.trial && x.first.trial);
+    let k = all.find((x) => x.first.kind === f.kind && x.first.spoils === f.spoils && x.first.breaks === f.breaks && f.trial && x.first.trial);
     if (!k) all.push((k = { first: f, trials: [] }));
     if (f.trial) k.trials.push(f.trial);
   }
-  const rank = (k: Kind) => (k.first.kind === "control_differs" ? 0 : k.first.spoils ? 1 : 2);
+  const rank = (k: Kind) => (k.first.kind === "control_differs" ? 0 : k.first.breaks ? 1 : k.first.spoils ? 2 : 3);
   return all.sort((a, b) => rank(a) - rank(b));
 }
 
@@ -42,7 +43,7 @@ function flags(c: Context): Child {
   const list = kinds(c.doc.run.flags ?? []);
   const reasons = c.doc.incomplete ?? [];
   const parts: Child[] = [];
-  if (reasons.length > 0) parts.push(h("p", { class: "alarm" }, h("b", {}, t("incomplete")), ": ", reasons.slice(0, 4).map((r) => r.split("\n")[0]).join("; "), reasons.length > 4 && ` ${t("n.more", { n: reasons.length - 4 })}`));
+  if (reasons.length > 0) parts.push(h("p", { class: "alarm" }, h("b", {}, t("incomplete")), ": ", t.language === "en" ? reasons.slice(0, 4).map((r) => r.split("\n")[0]).join("; ") : own(c, reasons.map((r) => r.split("\n")[0] ?? "")), reasons.length > 4 && ` ${t("n.more", { n: reasons.length - 4 })}`));
   if (list.length === 0) return parts;
   parts.push(table(t("flags"), [
     { head: t("flags.severity") }, { head: t("flags.kind"), left: true }, { head: t("flags.where"), left: true }, { head: t("flags.detail"), left: true }, { head: t("flags.remedy"), left: true },
@@ -51,11 +52,22 @@ function flags(c: Context): Child {
       : first.trial ? t("flags.trial", { trial: first.trial, variant: first.variant ?? "" }) : t("flags.run");
     const remedy = remedies[first.kind];
     return [
-      h("span", { class: `badge ${first.spoils ? "bad" : "warn"}` }, t(first.spoils ? "flags.spoilt" : "flags.warning")),
-      t.maybe(`check.${first.kind}`, first.kind), where, h("span", { lang: "en" }, first.detail), remedy ? t(remedy) : "",
+      h("span", { class: `badge ${first.spoils || first.breaks ? "bad" : "warn"}` }, t(first.breaks ? "flags.broken" : first.spoils ? "flags.spoilt" : "flags.warning")),
+      t.maybe(`check.${first.kind}`, first.kind), where, found(c, first), remedy ? t(remedy) : "",
     ];
   })));
   return parts;
+}
+
+const unitNamed = (name: string | undefined) => (name === "s" ? times : name === "ratio" ? shares : counts);
+
+/** What a flag found: in English its own words, elsewhere its check with the figures. */
+function found(c: Context, f: Flag): Child {
+  const { t } = c;
+  if (t.language === "en") return f.detail;
+  const check = t.maybe(`check.${f.kind}`, f.kind);
+  if (f.measured === undefined || f.limit === undefined) return t("flags.none", { check });
+  return t("flags.found", { check, measured: write(unitNamed(f.unit), f.measured), limit: write(unitNamed(f.unit), f.limit) });
 }
 
 function control(c: Context): Child {
@@ -64,13 +76,8 @@ function control(c: Context): Child {
   const found = (run.comparisons ?? []).filter((x) => x.role === "control" && x.primary);
   if (found.length === 0 && !run.comparisons?.length) return null;
   const differs = (run.flags ?? []).some((f) => f.kind === "control_differs");
-  const lines = found.map((x) => {
-    const known = x.ratio.low !== undefined || x.ratio.high !== undefined;
-    const apart = differs || (x.ratio.low ?? 0) > 1 || (x.ratio.high ?? Infinity) < 1;
-    const p = pOf(x);
-    const values = { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: change(x.ratio) + (p === undefined ? "" : `, p ${probability(p)}`), rounds: t.plural("n.rounds", x.rounds) };
-    return h("p", { class: known && apart ? "alarm" : "" }, t(!known ? "control.unknown" : apart ? "control.differs" : "control.ok", values));
-  });
+  const lines = found.map((x) => h("p", {}, t("control.line", { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: change(x.ratio), rounds: t.plural("n.rounds", x.rounds) })));
+  if (c.doc.answer.sure) lines.push(h("p", { class: differs ? "alarm" : "" }, joined(t, c.doc.answer.sure)));
   return [h("h3", {}, t("section.control")), lines.length > 0 ? lines : h("p", {}, t("control.none")), controls(c)];
 }
 
@@ -78,11 +85,10 @@ function checks(c: Context): Child {
   const { t } = c;
   const list = c.doc.checks ?? [];
   if (list.length === 0) return null;
-  const unit = (name: string | undefined) => (name === "s" ? times : name === "ratio" ? shares : counts);
   return details(t("checks"), table(t("checks"), [
     { head: t("checks.kind") }, { head: t("checks.worst") }, { head: t("checks.limit") }, { head: t("checks.outcome"), left: true },
   ], list.map((x) => [
-    t.maybe(`check.${x.kind}`, x.kind), write(unit(x.unit), x.worst), write(unit(x.unit), x.limit),
+    t.maybe(`check.${x.kind}`, x.kind), write(unitNamed(x.unit), x.worst), write(unitNamed(x.unit), x.limit),
     [
       x.spoilt > 0 && h("span", { class: "badge bad" }, t("checks.spoilt", { n: x.spoilt })), " ",
       x.warning > 0 && h("span", { class: "badge warn" }, t("checks.warning", { n: x.warning })), " ",

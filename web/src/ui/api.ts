@@ -1,9 +1,12 @@
 // The server's API, as package ui documents it. The token comes with the address that
 // dyno ui prints, and stays in this tab.
 
-import type { Estimate, Flag, Quantiles, Run as Document } from "../document";
+import type { Answer, Estimate, Flag, Quantiles, Run as Judged } from "../document";
 
-export type { Document };
+/** A run with what it comes to. */
+export interface Document extends Judged {
+  answer: Answer;
+}
 
 export type State = "valid" | "invalid" | "incomplete" | "broken" | "running";
 export const states: State[] = ["valid", "invalid", "incomplete", "broken", "running"];

@@ -1,16 +1,14 @@
 import { h, type Child } from "../dom";
 import { textsIn, type Key } from "../i18n";
-import { comparisons, ladder, verdict } from "../report/comparison";
+import { comparisons, ladder } from "../report/comparison";
 import { workOf, type Context } from "../report/context";
 import { figures } from "../report/figures";
 import { claims, environment, notes, reproduce, thresholds } from "../report/outcomes";
 import { validity } from "../report/validity";
-import { sentences } from "../report/verdict";
+import { brief, facts, sentences } from "../report/answer";
 import { call, pathOf, type Document, type RunList } from "./api";
 import { historyPage, link, type App, type Page } from "./app";
 import { state } from "./runs";
-
-const mostSentences = 3;
 
 /** A run as run.json has it; curves, time lines and profiles are in its report. */
 export async function run(app: App, id: string): Promise<Page> {
@@ -21,7 +19,7 @@ export async function run(app: App, id: string): Promise<Page> {
   ]);
   const entry = list.runs.find((r) => r.id === id);
   const c: Context = {
-    doc: { version: 1, run: doc }, t: textsIn(t.language, workOf(doc)), redraws: [], ends: [],
+    doc: { version: 1, run: doc, answer: doc.answer }, t: textsIn(t.language, workOf(doc)), redraws: [], ends: [],
     chosen: { language: t.language, theme: "auto", hidden: new Set(), search: "" },
   };
   app.left(() => c.ends.forEach((end) => end()));
@@ -29,11 +27,12 @@ export async function run(app: App, id: string): Promise<Page> {
     const box = h("section", {}, h("h2", {}, c.t(key)), make(c));
     return box.childNodes.length > 1 ? box : null;
   };
-  const said = sentences(c);
   return { title: id, content: [
     doc.question && h("p", { class: "question" }, doc.question),
     h("p", {}, entry && state(app, entry), " ", t.instant(doc.started_at)),
-    said.slice(0, mostSentences).map((s) => h("p", { class: "sentence" }, s.text, " ", (s.verdict === "better" || s.verdict === "worse") && verdict(c, s.verdict), s.behind && h("span", { class: "hint" }, ` (${s.behind})`))),
+    sentences(c.t, doc.answer).map((s) => h("p", { class: "sentence" }, s)),
+    brief(c, doc.answer.table),
+    facts(c, doc.answer),
     h("p", { class: "actions" },
       entry?.report && h("a", { href: entry.report, target: "_blank", rel: "noopener", class: "action" }, t("run.report")),
       entry?.state === "running" && link("#/live", t("run.follow")),

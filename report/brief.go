@@ -1,0 +1,148 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dyno/rundir"
+	"dyno/verdict"
+)
+
+// brief is the small table of an answer; nil where there is nothing to list.
+func (p *page) brief() *Brief {
+	var b *Brief
+	switch {
+	case p.nothing():
+	case len(p.run.Claims) > 0:
+		b = p.claimsBrief()
+	case len(p.run.Ladder) > 0:
+		b = p.ladderBrief()
+	case len(p.run.Capacities) > 0:
+		b = p.capacitiesBrief()
+	case slices.ContainsFunc(p.run.Comparisons, func(c rundir.Comparison) bool { return c.Role != rundir.RoleControl }):
+		b = p.comparisonsBrief()
+	case len(p.run.Trends) > 0:
+		b = p.trendsBrief()
+	default:
+		b = p.variantsBrief()
+	}
+	if b == nil || len(b.Rows) == 0 {
+		return nil
+	}
+	return b
+}
+
+// claimsBrief lists the claims, those first that are not as the claim says.
+func (p *page) claimsBrief() *Brief {
+	order := []string{rundir.Refuted, rundir.DirectionOnly, rundir.NotSettled, rundir.Holds, rundir.NotTestable}
+	list := slices.Clone(p.run.Claims)
+	slices.SortStableFunc(list, func(a, b rundir.Claim) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Outcome), slices.Index(order, b.Outcome)), natural(a.ID, b.ID))
+	})
+	b := &Brief{Kind: "claims", Head: []string{"outcome", "claim", "measured", "says"}}
+	for _, c := range list {
+		b.Rows = append(b.Rows, []string{c.Outcome, c.ID, cmp.Or(p.claimed(c), unknown), c.Says})
+	}
+	return b
+}
+
+func (p *page) ladderBrief() *Brief {
+	metric := p.run.Plan.Metric
+	b := &Brief{Kind: "ladder", Head: []string{"step", metric, "marginal", "verdict", "total"}}
+	for _, s := range p.run.Ladder {
+		marginal, total := unknown, unknown
+		if s.Marginal != nil {
+			marginal = change(*s.Marginal)
+		}
+		if s.Total != nil {
+			total = change(*s.Total)
+		}
+		b.Rows = append(b.Rows, []string{s.Variant, p.briefly(s.Variant, metric), marginal, s.Verdict, total})
+	}
+	return b
+}
+
+func (p *page) capacitiesBrief() *Brief {
+	b := &Brief{Kind: "capacities", Head: []string{"variant", "capacity", "rounds", "limit"}}
+	for _, c := range p.run.Capacities {
+		b.Rows = append(b.Rows, []string{c.Variant, p.brieflyIn(c.Variant, "capacity", c.Rate), strconv.Itoa(len(c.Searches)), cmp.Or(c.Limit, unknown)})
+	}
+	return b
+}
+
+// comparisonsBrief lists comparisons in the primary metric; where there is only one, that
+// of the other metrics too.
+func (p *page) comparisonsBrief() *Brief {
+	list := p.primary("")
+	if len(list) == 1 {
+		for _, c := range p.run.Comparisons {
+			if c.Role == "" && !c.Primary && c.Variant == list[0].Variant && c.Base == list[0].Base {
+				list = append(list, c)
+			}
+		}
+	}
+	b := &Brief{Kind: "comparisons", Head: []string{"metric", "variant", "figure", "base", "figure", "change", "verdict"}}
+	for _, c := range list {
+		b.Rows = append(b.Rows, []string{
+			c.Metric, c.Variant, p.briefly(c.Variant, c.Metric), c.Base, p.briefly(c.Base, c.Metric),
+			p.ratioBriefly(c), cmp.Or(c.Verdict, rundir.Inconclusive),
+		})
+	}
+	return b
+}
+
+// ratioBriefly writes a comparison's ratio as its state lets it be said.
+func (p *page) ratioBriefly(c rundir.Comparison) string {
+	if c.Verdict == rundir.Invalid || p.state(c.Metric, c.Variant, c.Base).State == rundir.StateNotIdentified {
+		return "?"
+	}
+	if c.Verdict == rundir.Equivalent {
+		return "= ±" + margin(p.run.Plan.Margin)
+	}
+	return change(c.Ratio)
+}
+
+func (p *page) trendsBrief() *Brief {
+	b := &Brief{Kind: "trends", Head: []string{"variant", "gauge", "growth"}}
+	for _, x := range p.run.Trends {
+		b.Rows = append(b.Rows, []string{x.Variant, x.Metric, over(x.Slope, 1800)})
+	}
+	return b
+}
+
+// variantsBrief lists what was measured of each variant.
+func (p *page) variantsBrief() *Brief {
+	metrics := []string{"throughput"}
+	if len(p.run.Variants) > 0 {
+		clock := p.latency(p.run.Variants[0].Name)
+		metrics = append(metrics, clock+".p50", clock+".p99")
+	}
+	metrics = append(metrics, "errors.ratio")
+	if p.isProgram() {
+		metrics = nil
+		if m := p.run.Plan.Metric; m != "" {
+			metrics = []string{m}
+		}
+	} else if m := p.run.Plan.Metric; m != "" && !slices.Contains(metrics, m) {
+		metrics = slices.Insert(metrics, 0, m)
+	}
+	b := &Brief{Kind: "variants", Head: append([]string{"variant"}, metrics...)}
+	for _, v := range p.run.Variants {
+		row := []string{v.Name}
+		for _, m := range metrics {
+			row = append(row, p.briefly(v.Name, m))
+		}
+		b.Rows = append(b.Rows, row)
+	}
+	return b
+}
+
+// claimed writes what was measured about a claim.
+func (p *page) claimed(c rundir.Claim) string {
+	if c.NotIdentified != "" {
+		return "?"
+	}
+	return strings.TrimSpace(p.measured(c.Holds, verdict.ForClaim, c.Measured, c.Low, c.High))
+}

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"dyno/rundir"
+	"dyno/texts"
+)
+
+// fits fails when an answer is larger than the screen it is for.
+func fits(t *testing.T, f *rundir.Folder, text string) {
+	t.Helper()
+	most := screenLines
+	if p := newPage(f); p.isQuick() && !p.nothing() {
+		most = quickLines
+	}
+	if n := strings.Count(text, "\n"); n > most {
+		t.Errorf("%d lines, want at most %d:\n%s", n, most, text)
+	}
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(line) - 1; n > screenWidth {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	if strings.Contains(text, "∞") || strings.Contains(text, "{") {
+		t.Errorf("an answer with an infinity, or a value that is missing:\n%s", text)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for name, f := range examples() {
+		t.Run(name, func(t *testing.T) {
+			for _, kept := range []bool{true, false} {
+				var b bytes.Buffer
+				if err := Short(&b, f, kept); err != nil {
+					t.Fatal(err)
+				}
+				fits(t, f, b.String())
+				if kept {
+					golden(t, name+".short.txt", b.String())
+				}
+			}
+		})
+	}
+}
+
+// However long names, questions, claims and findings are, and however many, the answer fits
+// its screen, and no text of a run drives the terminal.
+func TestShortOfHostileRuns(t *testing.T) {
+	for name, f := range examples() {
+		t.Run(name, func(t *testing.T) {
+			r := &f.Run
+			for i := range 40 {
+				r.Claims = append(r.Claims, rundir.Claim{
+					ID: fmt.Sprintf("%s/%d", strings.Repeat("claim", 30), i), Says: strings.Repeat("it says more and more ", 30),
+					Holds: "value(x, throughput) > 1", Outcome: []string{rundir.Refuted, rundir.Holds, rundir.NotSettled}[i%3], Measured: ptr(1.5), Low: ptr(1.4), High: ptr(1.6),
+				})
+				variant := fmt.Sprintf("%s-%d", strings.Repeat("variant", 20), i)
+				for _, kind := range []string{"no_answers", "stalled", "connections", "drops", "subscribers", "incomplete", "unheard_of"} {
+					r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Variant: variant, Trial: i + 1, Breaks: true, Measured: ptr(float64(i)), Unit: "s", Detail: wild})
+				}
+				for _, state := range []string{rundir.StateBounded, rundir.StateRelative, rundir.StateNotIdentified} {
+					r.Validity = append(r.Validity, rundir.Validity{
+						Figure: "service.p99", Variant: variant, Base: strings.Repeat("base", 30), State: state, Asked: true, Low: ptr(1.), High: ptr(2.),
+						Why: strings.Repeat("for a reason ", 30), Causes: []string{"steal"},
+					})
+				}
+				r.Thresholds = append(r.Thresholds, rundir.Threshold{Text: strings.Repeat("throughput > 1 && ", 20), Variant: variant, Outcome: rundir.Broken, Measured: ptr(1.)})
+			}
+			rewild(reflect.ValueOf(f), []string{"Kind", "State", "Outcome", "Role", "Verdict", "Interval", "Metric", "Figure", "Loop", "Dir"})
+			r.Question = strings.Repeat(r.Question+wild, 9)
+			var b bytes.Buffer
+			if err := Short(&b, f, true); err != nil {
+				t.Fatal(err)
+			}
+			text := strings.NewReplacer("{", "", "∞", "").Replace(b.String())
+			fits(t, f, text)
+			if strings.ContainsAny(text, "\x1b\u009b\u202e\r\x00") {
+				t.Errorf("it drives the terminal: %q", text)
+			}
+		})
+	}
+}
+
+// Both languages say the same facts of a run: each sentence has every value that it is made
+// with, but for the words that are names.
+func TestBothLanguagesSayTheSame(t *testing.T) {
+	for name, f := range examples() {
+		t.Run(name, func(t *testing.T) {
+			a := Make(f)
+			for _, l := range append(append(append(append(append(a.Says, a.Sure...), a.Broke...), a.Trust...), a.Asked...), a.Again...) {
+				english, chinese := l.In(texts.English), l.In(texts.Chinese)
+				if strings.Contains(english, "{") || strings.Contains(chinese, "{") || english == l.Kind || chinese == l.Kind {
+					t.Errorf("%s lacks words or values: %q, %q", l.Kind, english, chinese)
+				}
+				for v, value := range l.Values {
+					if strings.Contains(english, value) != strings.Contains(chinese, value) && v != "n" {
+						t.Errorf("%s of %s is in one language only: %q, %q", value, l.Kind, english, chinese)
+					}
+				}
+			}
+		})
+	}
+}
