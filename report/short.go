@@ -179,16 +179,16 @@ func (b *Brief) lines(most int) []string {
 		}
 	}
 	widths := widthsOf(cells)
+	last := len(widths) - 1
+	if prose := b.Head[last] == "says" || b.Head[last] == "limit"; prose && total(widths) > screenWidth {
+		widths[last] = max(leastProse, widths[last]-(total(widths)-screenWidth))
+	}
 	for n := range widths {
 		if name := slices.Contains([]string{"variant", "base", "claim", "step"}, b.Head[n]); name {
 			for total(widths) > screenWidth && widths[n] > leastName || widths[n] > nameWidth {
 				widths[n]--
 			}
 		}
-	}
-	last := len(widths) - 1
-	if prose := b.Head[last] == "says" || b.Head[last] == "limit"; prose && total(widths) > screenWidth {
-		widths[last] = max(leastProse, widths[last]-(total(widths)-screenWidth))
 	}
 	for i := len(widths) - 1; i > 0 && total(widths) > screenWidth; i-- {
 		if !slices.Contains([]string{"outcome", "claim", "verdict", "change"}, b.Head[i]) {
@@ -220,7 +220,7 @@ func (b *Brief) lines(most int) []string {
 // The least characters that names and prose of a table are shortened to.
 const (
 	leastName  = 9
-	leastProse = 20
+	leastProse = 24
 )
 
 func widthsOf(cells [][]string) []int {

@@ -288,7 +288,7 @@ func (p *page) ends(variants []rundir.Variant) {
 	default:
 		line := "responses end on arrival, by the kernel's stamp (" + extremes(share, arrived) + " of them)"
 		if len(p50) > 0 {
-			line += "; read delay p50 " + extremes(p50, Seconds)
+			line += "; read p50 " + extremes(p50, Seconds)
 		}
 		if len(p99) > 0 {
 			line += ", p99 " + extremes(p99, Seconds)

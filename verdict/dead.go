@@ -23,6 +23,9 @@ const (
 	StallFloor    = 1.0 // seconds
 	StallFactor   = 100
 	StallArrivals = 10
+	// A request is unanswered that timed out, or was unfinished at the end, after StallFloor
+	// or UnansweredFactor times the p99 of the answers, if that is more.
+	UnansweredFactor = 10
 	// A target has ended that answered nothing any more when the measurement did: at least
 	// FailingRow requests in a row failed, for FailingFloor or FailingFactor times the
 	// median of its answers.
@@ -144,7 +147,8 @@ func (x *examination) unanswered() (age float64, n int64) {
 	if x.open() {
 		tag = tagResponse
 	}
-	h, limit, given := x.times[tag], x.patience(), x.trial.Counts.Timeouts+x.trial.Counts.Unfinished
+	h, given := x.times[tag], x.trial.Counts.Timeouts+x.trial.Counts.Unfinished
+	limit := max(StallFloor, UnansweredFactor*x.goodQuantile(0.99))
 	if h == nil || given == 0 {
 		return 0, 0
 	}
