@@ -55,7 +55,7 @@ type disturbance struct {
 	window  float64         // seconds
 	stalls  []float64       // how late sleepers woke, seconds
 	lags    *hist.Histogram // of the generator in an open loop; nil: none
-	foreign float64         // share of the target's CPUs' time
+	foreign float64         // share of the target's time that others took
 	idle    float64         // share of the window, of a closed loop's generator without a CPU
 	follow  float64         // how long a delay's consequences last, as a share of it
 	inside  float64         // seconds that a request is inside the target
@@ -201,6 +201,10 @@ func (s *subject) count(d *disturbance) {
 		d.lags = s.times[tagGeneratorLag]
 	}
 	d.foreign = s.foreign()
+	if waited := s.grown("target_run_queue_wait_seconds"); s.trial.WindowSeconds > 0 && waited >= 0 {
+		// Of what others use, a target feels what it had to wait for.
+		d.foreign = min(d.foreign, waited/s.trial.WindowSeconds)
+	}
 	if !s.open() {
 		d.idle = d.lost.generator
 	}

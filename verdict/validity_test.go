@@ -529,3 +529,23 @@ func TestLengthenedFrom(t *testing.T) {
 		t.Errorf("%v: all were delayed by at most 100 µs", got)
 	}
 }
+
+// Of what others use of the CPUs, a target feels what it waited for: one that did not wait
+// was not disturbed.
+func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
+	for _, c := range []struct {
+		waited float64 // seconds of 4
+		state  string
+	}{{0, rundir.StateOK}, {0.04, rundir.StateBounded}, {4, rundir.StateNotIdentified}} {
+		b := openBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		trial.Target.ForeignShare = ptr(0.9)
+		b.stallIn(0)
+		b.series[1] = counters(map[string]float64{"target_run_queue_wait_seconds": c.waited})
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		if got := figureOfRun(t, b.judge(t), "response.p99", "v", ""); got.State != c.state {
+			t.Errorf("%v s: %+v", c.waited, got)
+		}
+	}
+}
