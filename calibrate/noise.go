@@ -18,6 +18,7 @@ import (
 	"dyno/experiment"
 	"dyno/rundir"
 	"dyno/truth"
+	"dyno/verdict"
 )
 
 // Noises are what is done beside a measurement, and to whose CPUs. Stalls take a CPU at
@@ -158,18 +159,19 @@ type Noisy struct {
 	Estimate  *float64
 	Low, High *float64 // of a bounded figure, or one that is not identified
 	Disturbed *float64 // share of the window
+	Foreign   *float64 // share of all CPUs' time that others used, the noise included
 	Causes    []string
 }
 
 func (n *Noisy) row() []string {
 	return []string{
 		strconv.Itoa(n.Run), n.Server, n.Noise, number(&n.PerSecond), n.Figure, n.State,
-		number(n.Estimate), number(n.Low), number(n.High), number(n.Disturbed), strings.Join(n.Causes, " "),
+		number(n.Estimate), number(n.Low), number(n.High), number(n.Disturbed), number(n.Foreign), strings.Join(n.Causes, " "),
 	}
 }
 
 // noisyColumns are those of row.
-var noisyColumns = []string{"run", "server", "noise", "stalls_per_second", "figure", "state", "estimate", "low", "high", "disturbed_share", "causes"}
+var noisyColumns = []string{"run", "server", "noise", "stalls_per_second", "figure", "state", "estimate", "low", "high", "disturbed_share", "foreign_share", "causes"}
 
 // noise measures servers with a known answer beside each kind of noise, and without.
 // A turn holds all of them in a random order, so that what else goes on meets all alike.
@@ -271,10 +273,16 @@ func readNoisy(run *rundir.Run, number int, server knownServer, noise string, ra
 	if strings.HasPrefix(noise, "busy") || noise == Undisturbed {
 		rate = 0
 	}
-	var disturbed *float64
+	var disturbed, foreign *float64
 	for _, t := range run.Trials {
-		if t.Purpose == "" {
-			disturbed = t.Disturbed
+		if t.Purpose != "" {
+			continue
+		}
+		disturbed = t.Disturbed
+		for _, c := range t.Checks {
+			if c.Kind == verdict.FlagForeignCPU {
+				foreign = c.Measured
+			}
 		}
 	}
 	for _, want := range server.figures {
@@ -284,7 +292,7 @@ func readNoisy(run *rundir.Run, number int, server knownServer, noise string, ra
 			}
 			n := Noisy{
 				Run: number, Server: server.name, Noise: noise, PerSecond: rate, Figure: want.figure,
-				State: v.State, Low: v.Low, High: v.High, Disturbed: disturbed, Causes: v.Causes,
+				State: v.State, Low: v.Low, High: v.High, Disturbed: disturbed, Foreign: foreign, Causes: v.Causes,
 			}
 			for _, x := range run.Variants {
 				if x.Name == v.Variant {
@@ -344,12 +352,18 @@ func truths(all []Noisy) map[figureOf]float64 {
 	return medians
 }
 
-// unrest is the disturbed share of the window; all of it where that is not known.
+// unrest sums up the machine's signs: the disturbed share of the window, and what others
+// used of the CPUs. What is not known counts as all.
 func (n *Noisy) unrest() float64 {
-	if n.Disturbed == nil {
-		return 1
+	sum := 0.0
+	for _, share := range []*float64{n.Disturbed, n.Foreign} {
+		if share == nil {
+			sum++
+		} else {
+			sum += max(0, *share)
+		}
 	}
-	return *n.Disturbed
+	return sum
 }
 
 // NoiseShares sums the runs up, by figure and noise, and of each figure all noises

@@ -11,6 +11,7 @@ import (
 
 	"dyno/experiment"
 	"dyno/rundir"
+	"dyno/verdict"
 )
 
 // What is printed is right within its tolerance, and by how much it is not is known.
@@ -88,11 +89,14 @@ func someNoise() []Noisy {
 func TestTruths(t *testing.T) {
 	var all []Noisy
 	for i, v := range []float64{100, 1, 3, 100, 100, 100} {
-		n := Noisy{Server: "s", Noise: Undisturbed, Figure: "f", Estimate: pointer(v), Disturbed: pointer(0.5 + float64(i)/10)}
+		n := Noisy{Server: "s", Noise: Undisturbed, Figure: "f", Estimate: pointer(v), Foreign: pointer(0.01), Disturbed: pointer(0.5 + float64(i)/10)}
 		if v < 100 {
 			n.Disturbed = pointer(float64(i) / 10)
 		}
-		if i == 5 {
+		switch i {
+		case 3:
+			n.Disturbed, n.Foreign = pointer(0), pointer(0.9) // calm but for what others used
+		case 5:
 			n.Disturbed = nil // nobody felt for it
 		}
 		all = append(all, n)
@@ -142,7 +146,7 @@ func TestNoiseShares(t *testing.T) {
 func TestReadNoisy(t *testing.T) {
 	server := knownServers(0)[0]
 	run := &rundir.Run{
-		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, Disturbed: pointer(1)}, {Disturbed: pointer(0.2)}},
+		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, Disturbed: pointer(1)}, {Disturbed: pointer(0.2), Checks: []rundir.Check{{Kind: "steal", Measured: pointer(7)}, {Kind: verdict.FlagForeignCPU, Measured: pointer(0.03)}}}},
 		Variants: []rundir.Variant{{Name: "default", Intervals: map[string]rundir.Estimate{compared: {Estimate: pointer(1000)}, "response.p99": {Estimate: pointer(0.02)}}}},
 		Validity: []rundir.Validity{
 			{Figure: compared, Variant: "default", State: rundir.StateOK},
@@ -153,14 +157,14 @@ func TestReadNoisy(t *testing.T) {
 	}
 	got := readNoisy(run, 7, server, StallsBoth, 2)
 	want := []Noisy{
-		{Run: 7, Server: server.name, Noise: StallsBoth, PerSecond: 2, Figure: compared, State: rundir.StateOK, Estimate: pointer(1000), Disturbed: pointer(0.2)},
-		{Run: 7, Server: server.name, Noise: StallsBoth, PerSecond: 2, Figure: "response.p99", State: rundir.StateBounded, Estimate: pointer(0.02), Low: pointer(0.01), High: pointer(0.02), Disturbed: pointer(0.2), Causes: []string{"a", "b"}},
+		{Run: 7, Server: server.name, Noise: StallsBoth, PerSecond: 2, Figure: compared, State: rundir.StateOK, Estimate: pointer(1000), Disturbed: pointer(0.2), Foreign: pointer(0.03)},
+		{Run: 7, Server: server.name, Noise: StallsBoth, PerSecond: 2, Figure: "response.p99", State: rundir.StateBounded, Estimate: pointer(0.02), Low: pointer(0.01), High: pointer(0.02), Disturbed: pointer(0.2), Foreign: pointer(0.03), Causes: []string{"a", "b"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	row := got[1].row()
-	if text := strings.Join(row[2:], ","); text != "stalls-both,2,response.p99,bounded,0.02,0.01,0.02,0.2,a b" || len(row) != len(noisyColumns) {
+	if text := strings.Join(row[2:], ","); text != "stalls-both,2,response.p99,bounded,0.02,0.01,0.02,0.2,0.03,a b" || len(row) != len(noisyColumns) {
 		t.Error(text)
 	}
 	if got := readNoisy(run, 7, server, BusyBoth, 2); got[0].PerSecond != 0 {

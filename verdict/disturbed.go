@@ -55,7 +55,7 @@ type disturbance struct {
 	window  float64         // seconds
 	stalls  []float64       // how late sleepers woke, seconds
 	lags    *hist.Histogram // of the generator in an open loop; nil: none
-	foreign float64         // share of the target's CPUs' time
+	foreign float64         // share of the target's time that others took
 	idle    float64         // share of the window, of a closed loop's generator without a CPU
 	follow  float64         // how long a delay's consequences last, as a share of it
 	inside  float64         // seconds that a request is inside the target
@@ -201,6 +201,10 @@ func (s *subject) count(d *disturbance) {
 		d.lags = s.times[tagGeneratorLag]
 	}
 	d.foreign = s.foreign()
+	if waited := s.grown("target_run_queue_wait_seconds"); s.trial.WindowSeconds > 0 && waited >= 0 {
+		// Of what others use, a target feels what it had to wait for.
+		d.foreign = min(d.foreign, waited/s.trial.WindowSeconds)
+	}
 	if !s.open() {
 		d.idle = d.lost.generator
 	}
@@ -224,13 +228,14 @@ func (s *subject) count(d *disturbance) {
 //     inside the target at each of their turns; and so it is with the CPUs of a closed
 //     loop's generator, which reads late then.
 func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds []string) {
-	of := map[string]float64{
-		FlagForeignCPU: d.foreign * (1 + d.follow + d.inside/shortestTurn.Seconds()),
-		FlagRunQueue:   d.idle * (1 + d.inside/shortestTurn.Seconds()),
+	of := map[string]float64{}
+	if epsilon < longestTurn.Seconds() { // their turns are no longer
+		of[FlagForeignCPU] = d.foreign * (1 + d.follow + d.inside/shortestTurn.Seconds())
+		of[FlagRunQueue] = d.idle * (1 + d.inside/shortestTurn.Seconds())
 	}
 	for _, late := range d.stalls {
-		if late > epsilon && late <= most && d.window > 0 {
-			stood := max(sampled.Seconds(), late+min(late, sampled.Seconds()))
+		if whole := late + min(late, sampled.Seconds()); whole > epsilon && late <= most && d.window > 0 {
+			stood := max(sampled.Seconds(), whole)
 			of[FlagLateWakeups] += (stood + min(late*d.follow, longestGuard.Seconds()) + d.inside) / d.window
 		}
 	}
@@ -249,8 +254,9 @@ func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds 
 	return min(share, 1), kinds
 }
 
-// counts is the share of a trial's requests that anything may have moved, by count alone:
-// no stretch is left out. All of them, where the generator was the limit.
+// counts is the share of a trial's requests that anything may have delayed by more than
+// epsilon seconds, by count alone: no stretch is left out. All of them, where the
+// generator was the limit.
 func (d *disturbance) counts(epsilon float64) float64 {
 	if slices.ContainsFunc(d.whole, limitsGenerator) {
 		return 1

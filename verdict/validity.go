@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/hist"
 	"dyno/rundir"
 	"dyno/stat"
 	"dyno/texts"
@@ -258,10 +259,15 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		if low, _ := stat.CleanLevels(m.quantile.q-moved, share); low > 0 && h != nil {
 			b.low = min(seconds(float64(h.Quantile(low))), estimate)
 		}
-		// Nor need a stretch be left out, if a delay lasts no longer than its guard.
-		if low := m.quantile.q - counted/of; low > 0 {
-			b.low = max(b.low, min(seconds(float64(all.Quantile(low))), estimate))
-		}
+		b.low = max(b.low, min(lengthenedFrom(all, m.quantile.q, epsilon, func(delay float64) float64 {
+			sum := 0.0
+			for _, t := range trials {
+				if h := t.times[tag]; t.disturbed != nil && h != nil {
+					sum += t.disturbed.counts(delay) * float64(h.Count())
+				}
+			}
+			return sum / of
+		}), estimate))
 		if len(shortened) > 0 {
 			b.high = max(shortenedTo(all, m.quantile.q, shortened), estimate)
 		}
@@ -281,6 +287,25 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		}
 	}
 	return b
+}
+
+// lengthenedFrom bounds a quantile of values from below, a share of which would have been
+// shorter. Those that were delayed by more may in truth have been the fastest, whichever
+// they are. A delay of the target's lengthens a request by no more than itself, and late
+// arrivals delay what a queue serves by no more than the latest; a request may meet both.
+// That is said of short delays only: of what a long one sets off, nothing is assumed. An
+// infinite bound says that too many were delayed.
+func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by float64) float64) float64 {
+	low := math.Inf(-1)
+	for delay, less := noticed, 0.0; delay <= max(noticed, longStall.Seconds()); delay *= 1.5 {
+		if level := q - delayed(delay); level > 0 {
+			if v := seconds(float64(all.Quantile(level))) - less; v > 0 {
+				low = max(low, v)
+			}
+		}
+		less = 2 * 1.5 * delay
+	}
+	return low
 }
 
 // throughputBounds bounds how much was done in a time. In a closed loop, time in which the

@@ -478,3 +478,74 @@ func TestStallsAtTheEndsOfAnOpenWindow(t *testing.T) {
 		}
 	}
 }
+
+// Whatever requests were delayed, each by no more than its delay, their quantile would
+// have been no less than the bound.
+func TestLengthenedFrom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 9))
+		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
+		share := rapid.Float64Range(0, 1).Draw(t, "delayed")
+		scale := rapid.Float64Range(1e-5, 1e-2).Draw(t, "seconds")
+		recorded, truth := hist.New(), hist.New()
+		var delays []float64
+		const n = 2000
+		for range n {
+			v, delay := 1e-3*(1+rng.ExpFloat64()), 0.0
+			if rng.Float64() < share {
+				delay = scale * rng.ExpFloat64()
+				delays = append(delays, delay)
+			}
+			truth.Record(int64(1e9 * v))
+			recorded.Record(int64(1e9 * (v + delay)))
+		}
+		const noticed = 50e-6
+		got := lengthenedFrom(recorded, q, noticed, func(by float64) float64 {
+			more := 0
+			for _, d := range delays {
+				if d > by {
+					more++
+				}
+			}
+			return float64(more) / n
+		})
+		// A rank is rounded to the nearest, and what is not noticed is left in.
+		if want := seconds(float64(truth.Quantile(q))); got > want*(1+4e-3)+noticed {
+			t.Fatalf("%v, want at most %v", got, want)
+		}
+	})
+	h := many(100, time.Millisecond)
+	all := func(float64) float64 { return 1 }
+	if got := lengthenedFrom(h, 0.99, 50e-6, all); !math.IsInf(got, -1) {
+		t.Errorf("%v: all may have been delayed by any time", got)
+	}
+	late := func(by float64) float64 {
+		if by < 100e-6 {
+			return 1
+		}
+		return 0
+	}
+	if got := lengthenedFrom(h, 0.5, 50e-6, late); !(got > 0.7e-3 && got < 0.8e-3) {
+		t.Errorf("%v: all were delayed by at most 100 µs", got)
+	}
+}
+
+// Of what others use of the CPUs, a target feels what it waited for: one that did not wait
+// was not disturbed.
+func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
+	for _, c := range []struct {
+		waited float64 // seconds of 4
+		state  string
+	}{{0, rundir.StateOK}, {0.04, rundir.StateBounded}, {4, rundir.StateNotIdentified}} {
+		b := openBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		trial.Target.ForeignShare = ptr(0.9)
+		b.stallIn(0)
+		b.series[1] = counters(map[string]float64{"target_run_queue_wait_seconds": c.waited})
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		if got := figureOfRun(t, b.judge(t), "response.p99", "v", ""); got.State != c.state {
+			t.Errorf("%v s: %+v", c.waited, got)
+		}
+	}
+}
