@@ -544,7 +544,7 @@ func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
 		b.stallIn(0)
 		b.series[1] = counters(map[string]float64{"target_run_queue_wait_seconds": c.waited})
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
-		if got := figureOfRun(t, b.judge(t), "response.p99", "v", ""); got.State != c.state {
+		if got := figureOfRun(t, b.judge(t), "response.p99", "v", ""); got.State != c.state || c.waited == 4 && *got.Low != 0 || c.waited < 1 && c.waited > 0 && !(*got.Low > 0) {
 			t.Errorf("%v s: %+v", c.waited, got)
 		}
 	}
