@@ -125,7 +125,7 @@ func TestCarried(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		timeout             time.Duration
-		timeouts, unanswerd uint64
+		timeouts, unanswered uint64
 	}{
 		{"unfinished", time.Second, 0, 3},
 		{"timed out", 150 * time.Millisecond, 3, 0},
@@ -137,7 +137,7 @@ func TestCarried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Carried.Scheduled != 3 || r.Carried.Timeouts != c.timeouts || r.Carried.Unfinished != c.unanswerd {
+		if r.Carried.Scheduled != 3 || r.Carried.Timeouts != c.timeouts || r.Carried.Unfinished != c.unanswered {
 			t.Errorf("%s: carried %+v", c.name, r.Carried)
 		}
 		for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {

@@ -773,7 +773,7 @@ type Trial struct {
 	Flags    []Flag             `json:"flags"`
 }
 
-// FaultTarget, in Trial.Fault, is of a trial that is not complete because the target could
+// FaultTarget stands in Trial.Fault of a trial that is not complete because the target could
 // not be reached, or ended by itself. Such a trial stands: it says that the target did
 // nothing for the rest of it, and its throughput is over the window as it was planned.
 const FaultTarget = "target"

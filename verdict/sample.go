@@ -58,7 +58,7 @@ func (s *sample) examined() rundir.Examined {
 	}
 	return rundir.Examined{
 		Number: s.Number, Round: s.Round, Variant: s.Variant, Purpose: s.Purpose, Rate: s.Rate, Good: good,
-		Replaced: s.replaced, Lost: s.Trial.Lost(), Excluded: s.excluded, Spoilt: s.spoilt(), Disturbed: s.disturbedShare(), Checks: checks, Dependence: s.dependence,
+		Replaced: s.replaced, Lost: s.Lost(), Excluded: s.excluded, Spoilt: s.spoilt(), Disturbed: s.disturbedShare(), Checks: checks, Dependence: s.dependence,
 	}
 }
 
