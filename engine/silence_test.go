@@ -123,8 +123,8 @@ func evenly(t *testing.T, rate float64) *pace.Schedule {
 // and what became of it is known. In a closed loop nothing else is due.
 func TestCarried(t *testing.T) {
 	for _, c := range []struct {
-		name                string
-		timeout             time.Duration
+		name                 string
+		timeout              time.Duration
 		timeouts, unanswered uint64
 	}{
 		{"unfinished", time.Second, 0, 3},
