@@ -27,7 +27,7 @@ question: 'Is it ${hostile}?'
 ${target}
 load: {closed: {connections: 2}, warmup: 500ms, window: "{{length}}"}
 compare: {base: one, variants: {one: {length: 1s}, two: {length: 1s}}}
-design: {rounds: 8, control: false}
+design: {rounds: 8, control: false, remeasure: false}
 short: {rounds: 2}
 `);
   file("long.yaml", `name: long\n${target}\nload: {closed: {connections: 2}, warmup: 0s, window: 10m}\ndesign: {rounds: 2}\n`);
