@@ -47,6 +47,7 @@ type disturbance struct {
 	// share is of the window, in disturbed stretches.
 	share     float64
 	moved     float64      // share of the requests that anything may have moved noticeably
+	taken     float64      // share of the window in which somebody else had a CPU that was wanted
 	shortened []shortening // by a late generator
 	lost      lostTime
 	edge      bool // an end of the window is disturbed
@@ -118,6 +119,15 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 		d.share = 1
 	}
 	d.moved = d.counts(s.noticed())
+	d.taken = d.lost.generator + d.lost.target
+	for _, late := range d.stalls {
+		if d.window > 0 {
+			d.taken += late / d.window
+		}
+	}
+	if d.taken = min(d.taken, 1); len(d.whole) > 0 {
+		d.taken = 1
+	}
 	d.clean.pack()
 	return d
 }

@@ -366,8 +366,8 @@ func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
 	if !s.disturbed.known {
 		x.unknown(FlagDisturbed, asRatio, notObserved)
 	} else {
-		x.compare(FlagDisturbed, asRatio, s.disturbed.moved, DisturbedBad, rundir.CheckSpoilt,
-			"something else may have disturbed %s of the requests: %s", percent(s.disturbed.moved), strings.Join(s.disturbed.causes(), ", "))
+		x.compare(FlagDisturbed, asRatio, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt,
+			"for %s of the window something else had a CPU that generator or target wanted: %s", percent(s.disturbed.taken), strings.Join(s.disturbed.causes(), ", "))
 	}
 	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
 }

@@ -184,9 +184,10 @@ const (
 	// settled by stretches, see DisturbedBad. Shared machines that were healthy showed
 	// 0.0003 to 0.005.
 	LateWarn = 0.001
-	// DisturbedBad is the share of the requests that something else may have moved beyond
-	// which a round is measured again: the median of such a trial may be its first
-	// quartile.
+	// DisturbedBad is the share of the window in which somebody else had a CPU that the
+	// generator or the target wanted, beyond which a round is measured again. How many
+	// requests that met depends on how many wait at once, and decides how wide the bounds
+	// are.
 	DisturbedBad = 0.25
 	// The share of the window in which every task that had something to do waited
 	// for memory, or for input and output. As much throughput is lost: StallWarn is
