@@ -549,3 +549,32 @@ func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
 		}
 	}
 }
+
+// A round is spoilt by the time that something else took from it, however many requests
+// waited for that.
+func TestTimeTakenSpoilsARound(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(b *bench, trial *rundir.Trial)
+		taken  float64
+	}{
+		{"nothing", func(*bench, *rundir.Trial) {}, 0},
+		{"by others, from the target", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = ptr(0.24) }, 0.24},
+		{"more of it", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = ptr(0.26) }, 0.26},
+		{"by the host, from the generator", func(_ *bench, x *rundir.Trial) { x.Generator.StealShare = ptr(0.3) }, 0.3},
+		{"in long stalls", func(b *bench, _ *rundir.Trial) { b.stallIn(300*time.Millisecond, 1, 11, 21, 31) }, 0.3},
+		{"in short ones", func(b *bench, _ *rundir.Trial) { b.stallIn(50*time.Millisecond, 1, 11, 21, 31) }, 0.05},
+	} {
+		b := newBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		b.stallIn(0) // somebody feels for them
+		c.change(b, trial)
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, 30*time.Millisecond)...)
+		x := b.judge(t).Trials[0]
+		i := slices.IndexFunc(x.Checks, func(k rundir.Check) bool { return k.Kind == FlagDisturbed })
+		if got := *x.Checks[i].Measured; math.Abs(got-c.taken) > 0.001 || x.Spoilt != (c.taken > DisturbedBad) {
+			t.Errorf("%s: %v of the window, spoilt %v; want %v", c.name, got, x.Spoilt, c.taken)
+		}
+	}
+}
