@@ -3,7 +3,8 @@
 # 1,000 connections, many times over: how many of them had no answer in their window or
 # fewer connections than asked for, and the longest that any answer took. Such a trial
 # counts as starved, not as frozen, if dyno itself waited for its CPU for more than a
-# fifth of the window: other programs had it. In a freeze the CPUs are to be had.
+# fifth of the window, or if other programs used more than a tenth of all CPUs. In a
+# freeze the CPUs are to be had.
 #
 # Then what it takes to enlarge a descriptor table that was not sized beforehand, beside
 # CPUs that halt, beside threads of SCHED_IDLE as awake once was, and beside CPUs that poll.
@@ -26,12 +27,14 @@ all=0 frozen=0 starved=0 slowest=0
 for chunk in $(seq "${CHUNKS:-10}"); do
 	code=0
 	lock "$dir/dyno" run -q --set "awake=${AWAKE:-true}" --set "seed=$chunk" -o "$dir/run" bench/hang.yaml >/dev/null 2>"$dir/err" || code=$?
-	# 4: the machine was too busy to trust the figures. Whether a trial froze they do say.
-	[ "$code" -eq 0 ] || [ "$code" -eq 4 ] || { cat "$dir/err" >&2; exit "$code"; }
-	read -r n none waited longest steal < <(jq -rs 'map(select(.complete and (.counts.completed_in_window > 0) and (.connections.opened >= .connections.requested) | not)) as $none | [
+	# 3: a target did not answer. 4: the machine was too busy to trust the figures.
+	# Whether a trial froze they do say.
+	[ "$code" -eq 0 ] || [ "$code" -eq 3 ] || [ "$code" -eq 4 ] || { cat "$dir/err" >&2; exit "$code"; }
+	read -r n none waited longest steal < <(jq -rs 'def starved: .generator.run_queue_wait_share > 0.2 or (.machine.foreign_share // 0) > 0.1;
+		map(select(.complete and (.counts.completed_in_window > 0) and (.connections.opened >= .connections.requested) | not)) as $none | [
 		length,
-		($none | map(select(.generator.run_queue_wait_share <= 0.2)) | length),
-		($none | map(select(.generator.run_queue_wait_share > 0.2)) | length),
+		($none | map(select(starved | not)) | length),
+		($none | map(select(starved)) | length),
 		(map(.response.max_seconds // 0) | max * 1e3 | round),
 		(map(.machine.steal_share // 0) | add / length * 1e4 | round / 100)] | @tsv' "$dir"/run/trials/*/trial.json)
 	echo "chunk $chunk: $n trials, $none froze, $waited starved, longest answer $longest ms, steal $steal %"

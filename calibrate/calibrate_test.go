@@ -406,7 +406,7 @@ func TestParseShare(t *testing.T) {
 // example is a whole result, of figures made up.
 func example() *Result {
 	c := Long()
-	c.Command, c.Version = []string{"dyno", "doctor", "--calibrate", "--long"}, "v0.3.0"
+	c.Command, c.Version, c.Raw = []string{"dyno", "doctor", "--calibrate", "--long"}, "v0.3.0", "docs/calibration"
 	r := &Result{
 		Config: c, Started: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Finished: time.Date(2026, 3, 4, 7, 6, 8, 0, time.UTC),
 		Environment: observe.Environment{CPUs: 2, CPUModel: "Some CPU", Kernel: "6.1", GoVersion: "go1.26", Virtualisation: "kvm"}, LoadCPU: 1,
@@ -440,7 +440,7 @@ func TestGolden(t *testing.T) {
 	if err := Text(&text, example()); err != nil {
 		t.Fatal(err)
 	}
-	if err := Markdown(&markdown, example(), "calibration"); err != nil {
+	if err := Markdown(&markdown, example(), "docs"); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "calibration.txt", text.String())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,8 +27,8 @@ type Explained struct {
 	First   string  // the first of the table
 	Change  float64 // its change, in seconds per request
 	// Share is the planted function's part of the CPU time per request, as the profiles
-	// have it. NaN without one.
-	Share float64
+	// have it; nil without one.
+	Share *float64
 	Valid bool // the run
 }
 
@@ -83,7 +82,7 @@ func (k *calibrator) explain(ctx context.Context) (err error) {
 		for _, e := range found {
 			k.result.Explained = append(k.result.Explained, e)
 			err := s.write(strconv.Itoa(e.Number), strconv.FormatBool(e.Planted), strconv.Itoa(e.Ranked), e.First,
-				number(&e.Change), number(&e.Share), strconv.FormatBool(e.Valid))
+				number(&e.Change), number(e.Share), strconv.FormatBool(e.Valid))
 			if err != nil {
 				return err
 			}
@@ -127,7 +126,7 @@ func (k *calibrator) explained(ctx context.Context, n int, iterations int64) (_ 
 		if len(x.Tables) == 0 || len(x.Tables[0].Functions) == 0 {
 			return nil, fmt.Errorf("explanation %d: there are no profiles: %s", n, strings.Join(x.Notes, "; "))
 		}
-		e := Explained{Number: n, Planted: variant == hotName, Share: math.NaN(), Valid: folder.Run.Valid}
+		e := Explained{Number: n, Planted: variant == hotName, Valid: folder.Run.Valid}
 		whole, planted := 0.0, 0.0
 		for i, f := range x.Tables[0].Functions {
 			if f.Ranked {
@@ -142,7 +141,7 @@ func (k *calibrator) explained(ctx context.Context, n int, iterations int64) (_ 
 			}
 		}
 		if e.Planted {
-			e.Share = planted / whole
+			e.Share = pointer(planted / whole)
 		}
 		found = append(found, e)
 	}

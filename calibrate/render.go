@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,21 +60,17 @@ func Text(w io.Writer, r *Result) error {
 	return err
 }
 
-// Markdown writes the result as a document. Folder is where the raw files are, as
-// a link from the document has it.
+// Markdown writes the result as a document in a folder, from which it links to the raw
+// data.
 func Markdown(w io.Writer, r *Result, folder string) error {
 	var b strings.Builder
 	b.WriteString("# Calibration\n\n")
-	b.WriteString("What dyno measures of servers whose answer is known. Written by `dyno doctor --calibrate --long`.\n\n")
-	for _, line := range [][2]string{
-		{"machine", machine(r)},
-		{"CPUs", fmt.Sprintf("servers on CPU %d, generator on CPU %d", r.ServerCPU, r.LoadCPU)},
-		{"date", r.Started.UTC().Format(time.DateOnly)},
-		{"took", r.Finished.Sub(r.Started).Round(time.Second).String()},
-		{"dyno", r.Config.Version + ", " + r.Environment.GoVersion},
-		{"command", "`" + strings.Join(r.Config.Command, " ") + "`"},
-	} {
-		fmt.Fprintf(&b, "- %s: %s\n", line[0], line[1])
+	b.WriteString("What dyno measures of servers whose answer is known. Written by `dyno doctor --calibrate`.\n\n")
+	fmt.Fprintf(&b, "- machine: %s\n", machine(r))
+	fmt.Fprintf(&b, "- CPUs: servers on CPU %d, generator on CPU %d\n", r.ServerCPU, r.LoadCPU)
+	for _, p := range r.measurements() {
+		fmt.Fprintf(&b, "- measured: %s, in %v, by dyno %s, %s: `%s`\n", p.Started.UTC().Format(time.DateOnly),
+			p.Finished.Sub(p.Started).Round(time.Second), p.Config.Version, p.Environment.GoVersion, strings.Join(p.Config.Command, " "))
 	}
 	fmt.Fprintf(&b, "\n%s\n", summary(r))
 	for _, t := range r.tables() {
@@ -110,11 +107,19 @@ func Markdown(w io.Writer, r *Result, folder string) error {
 			fmt.Fprintf(&b, "- %s\n", n)
 		}
 	}
-	if len(r.Files) > 0 {
-		b.WriteString("\n## Raw data\n\n")
-		for _, f := range r.Files {
-			fmt.Fprintf(&b, "- [%s](%s/%s)\n", f, folder, f)
+	var raw []string
+	for _, p := range r.measurements() {
+		at, err := filepath.Rel(folder, p.Config.Raw)
+		if err != nil {
+			at = p.Config.Raw // on another root: as given
 		}
+		for _, f := range p.Files {
+			link := filepath.ToSlash(filepath.Join(at, f))
+			raw = append(raw, fmt.Sprintf("- [%s](%s)\n", link, link))
+		}
+	}
+	if len(raw) > 0 {
+		b.WriteString("\n## Raw data\n\n" + strings.Join(raw, ""))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -60,6 +60,7 @@ type disturbance struct {
 	idle    float64         // share of the window, of a closed loop's generator without a CPU
 	follow  float64         // how long a delay's consequences last, as a share of it
 	inside  float64         // seconds that a request is inside the target
+	works   []float64       // how long the same work took the target's CPUs, reading by reading, seconds
 	// signs are the kinds of checks that would have said so, by how much of the window
 	// they mark.
 	signs map[string]float64
@@ -218,7 +219,7 @@ func (s *subject) count(d *disturbance) {
 	if !s.open() {
 		d.idle = d.lost.generator
 	}
-	d.window, d.follow = s.trial.WindowSeconds, s.follow()
+	d.window, d.follow, d.works = s.trial.WindowSeconds, s.follow(), s.works()
 	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
 		d.inside = *p90
 	}
@@ -414,6 +415,21 @@ func (s *subject) grown(column string) float64 {
 		last = v
 	}
 	return last - first
+}
+
+// works is how long the same piece of work took on the target's CPUs, in each reading of
+// the window.
+func (s *subject) works() (all []float64) {
+	if s.series == nil {
+		return nil
+	}
+	at := s.series.Column(rundir.TimeColumn)
+	for i, v := range s.series.Column("target_wakeup_work_seconds") {
+		if v > 0 && s.within(at[i]) && at[i] > s.trial.WarmupSeconds { // it is of the time before it
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // felt is the share of the window in which the target's CPUs stood still, as a sleeper

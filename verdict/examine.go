@@ -273,6 +273,10 @@ func (x *examination) generator() {
 
 const notObserved = "not observed"
 
+// shortestBusy is the shortest window of which how busy the generator was says anything:
+// in a handful of requests, it is as busy as it can be with opening connections.
+const shortestBusy = 50 * time.Millisecond
+
 // starved judges for how long the generator was ready to run and had no CPU.
 func (x *examination) starved() {
 	wait, target := x.trial.Generator.RunQueueWaitShare, x.trial.Target.CPUShare
@@ -303,6 +307,10 @@ func (x *examination) exhausted() {
 	g, target := x.trial.Generator, x.trial.Target.CPUShare
 	if g.CPUShare == nil {
 		x.unknown(FlagGeneratorLimit, asRatio, notObserved)
+		return
+	}
+	if window := x.trial.WindowSeconds; window < shortestBusy.Seconds() {
+		x.unknown(FlagGeneratorLimit, asRatio, "the window of %v was too short to tell", short(window))
 		return
 	}
 	occupied := *g.CPUShare

@@ -194,6 +194,9 @@ func TestChecks(t *testing.T) {
 		{"exhausted", closed, func(s *subject) {
 			s.trial.Generator.CPUShare, s.trial.Generator.RunQueueWaitShare, s.trial.Target.CPUShare = ptr(0.95), ptr(0.005), ptr(0.89)
 		}, "generator_limit!", FlagGeneratorLimit, measured{invalid, 0.955, 0.95}},
+		{"exhausted in a handful of requests", closed, func(s *subject) {
+			s.trial.Generator.CPUShare, s.trial.WindowSeconds = ptr(0.99), 0.049
+		}, "", FlagGeneratorLimit, measured{unknown, nan, nan}},
 		{"exhausted, but the target is saturated", closed, func(s *subject) {
 			s.trial.Generator.CPUShare, s.trial.Target.CPUShare = ptr(0.99), ptr(0.9)
 		}, "", FlagGeneratorLimit, measured{ok, 0.992, 0.95}},

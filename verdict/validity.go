@@ -22,6 +22,11 @@ const (
 	// by a paired test at this level, and by this share of the window at least.
 	unlikeLevel = 0.01
 	unlikeLeast = 0.05
+	// fewestReadings is how often the speed of the CPUs must have been read in a window for
+	// their variation to mean anything.
+	fewestReadings = 5
+	// causeSpeed is a cause that no check is about.
+	causeSpeed = "cpu_speed"
 	// cleanEnough is the share of its requests that every trial of a comparison must have
 	// in clean stretches, for the others to be left out of both sides.
 	cleanEnough = 0.5
@@ -179,11 +184,55 @@ func (s *scene) bounds(variant string, m metric) bounds {
 	case tag != "":
 		return s.latencyBounds(variant, m, tag)
 	case m.name == throughputMetric:
-		return s.throughputBounds(variant, estimate)
+		return s.throughputBounds(variant, estimate).slower(s.speed(variant, m), -1)
 	case m.name == cpuMetric:
-		return s.cpuBounds(variant, estimate)
+		return s.cpuBounds(variant, estimate).slower(s.speed(variant, m), 1)
 	}
 	return exact(estimate)
+}
+
+// A speed is by how much the target's CPUs were faster and slower at times than most of
+// the time: ratios of how long the same work took, at most and at least 1.
+type speed struct{ fastest, slowest float64 }
+
+// speed is how the speed of the CPUs varied under the trials behind a variant's figure, if
+// that changes the figure and is not in its interval already: between rounds it varies as
+// much as within one.
+func (s *scene) speed(variant string, m metric) speed {
+	steady := speed{1, 1}
+	if s.whole[variant].Intervals[m.name].Interval != rundir.NoInterval {
+		return steady
+	}
+	var works []float64
+	for _, t := range s.inOrder(variant) {
+		if t.disturbed == nil || m.name == throughputMetric && (s.plan.Variant(variant).Loop != "closed" || !saturated(t)) {
+			return steady // it does not work as fast as it can
+		}
+		works = append(works, t.disturbed.works...)
+	}
+	if len(works) < fewestReadings {
+		return steady
+	}
+	slices.Sort(works)
+	middle := works[len(works)/2]
+	return speed{works[0] / middle, works[len(works)-1] / middle}
+}
+
+// slower widens bounds by what the speed of the CPUs makes of a figure that grows with how
+// long work takes, or with its reciprocal if the power is -1.
+func (b bounds) slower(v speed, power float64) bounds {
+	low, high := math.Pow(v.fastest, power), math.Pow(v.slowest, power)
+	low, high = min(low, high), max(low, high)
+	if low == 1 && high == 1 {
+		return b
+	}
+	was := b.high - b.low
+	b.low, b.high = b.low*low, b.high*high
+	b.causes = append(slices.Clone(b.causes), causeSpeed)
+	if b.why == nil || !(b.high-b.low < 2*was) { // it is the most of it
+		b.why = message("why.speed", "fast", percent(1-v.fastest), "slow", percent(v.slowest-1))
+	}
+	return b
 }
 
 // spoiling lists the kinds of flags beyond their limits that bias a figure of one of the

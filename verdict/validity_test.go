@@ -578,3 +578,49 @@ func TestTimeTakenSpoilsARound(t *testing.T) {
 		}
 	}
 }
+
+// One trial cannot tell how much of what it says is the speed that its CPUs had just then.
+func TestSpeedOfTheCPUs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		works  []float64 // of each reading, µs; the first is before the window
+		change func(*rundir.Trial)
+		rounds int
+		rate   [2]float64 // bounds of the throughput, times the recorded; 0: as it is
+		time   [2]float64 // and of the CPU time of a request
+	}{
+		{"a steady one", []float64{9, 2, 2, 2, 2, 2}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
+		{"one that varies", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 1, [2]float64{1 / 1.1, 1 / 0.9}, [2]float64{0.9, 1.1}},
+		{"of a target with time to spare", []float64{9, 2, 2.2, 2, 1.8, 2}, func(x *rundir.Trial) { x.Target.CPUShare = ptr(0.5) }, 1, [2]float64{}, [2]float64{0.9, 1.1}},
+		{"read too seldom", []float64{9, 2, 2.2, 2, 1.8}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
+		{"in an interval", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 6, [2]float64{}, [2]float64{}},
+	} {
+		b := newBench(c.rounds, "v")
+		b.run.Plan.Base = ""
+		b.series = map[int]*rundir.Series{}
+		for round := 1; round <= c.rounds; round++ {
+			trial := b.measure(round, "v", 1000+float64(round))
+			trial.Target.CPUShare, trial.Generator.CPUShare, trial.Target.CPUSecondsPerRequest = ptr(0.99), ptr(0.5), ptr(1e-3*float64(100+round))
+			c.change(trial)
+			s := &rundir.Series{Columns: []string{rundir.TimeColumn, "target_wakeup_work_seconds"}, Values: make([][]float64, 2)}
+			for i, v := range c.works {
+				s.Values[0], s.Values[1] = append(s.Values[0], trial.WarmupSeconds+float64(i)/10-0.05), append(s.Values[1], v*1e-6)
+			}
+			b.series[len(b.trials)] = s
+			b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		}
+		run := b.judge(t)
+		for figure, want := range map[string][2]float64{"throughput": c.rate, cpuMetric: c.time} {
+			got, estimate := figureOfRun(t, run, figure, "v", ""), *run.Variants[0].Intervals[figure].Estimate
+			if want[0] == 0 {
+				if got.State != rundir.StateOK {
+					t.Errorf("%s: %+v", c.name, got)
+				}
+				continue
+			}
+			if got.State != rundir.StateBounded || math.Abs(*got.Low/estimate-want[0]) > 1e-6 || math.Abs(*got.High/estimate-want[1]) > 1e-6 || got.Because.Kind != "why.speed" {
+				t.Errorf("%s: %s of %v: %+v", c.name, figure, estimate, got)
+			}
+		}
+	}
+}

@@ -21,6 +21,7 @@ type calibration struct {
 	wanted, long, strict, quiet, awake bool
 
 	docs, raw   string
+	from        []string
 	only, slow  []string
 	comparisons int
 	rounds      int
@@ -38,7 +39,7 @@ type calibration struct {
 
 // calibrationFlags lists those that need --calibrate.
 func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "seed"}
+	return []string{"long", "strict", "quiet", "docs", "raw", "from", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "seed"}
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {
@@ -47,8 +48,9 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&c.awake, "awake", false, "keep the CPUs from halting, for virtual machines whose host takes halted ones away")
-	f.StringVar(&c.docs, "docs", "docs", "folder of calibration.md and calibration/*.csv, with --long")
-	f.StringVar(&c.raw, "raw", "", "folder for the raw CSV files (default with --long DOCS/calibration, else none)")
+	f.StringVar(&c.docs, "docs", "docs", "folder of calibration.md, and of calibration with the raw data; with --long or --from")
+	f.StringVar(&c.raw, "raw", "", "folder for the raw data (default with --long DOCS/calibration, else none)")
+	f.StringSliceVar(&c.from, "from", nil, "measure nothing, and make the tables of the raw data in these folders, pooled")
 	f.StringSliceVar(&c.only, "only", nil, "tables to make, of "+strings.Join(calibrate.Tables(), ","))
 	f.StringSliceVar(&c.slow, "slow", nil, "planted slowdowns, such as 1%,2%,5%,10%")
 	f.IntVar(&c.comparisons, "comparisons", 0, "runs of the tables aa and power (default 10, long 200)")
@@ -125,8 +127,13 @@ func (c *calibration) config() (calibrate.Config, error) {
 		}
 		k.Slow = append(k.Slow, share)
 	}
-	if c.given("docs") && !c.long {
-		faults = append(faults, errors.New("--docs: want --long with it; --raw keeps the raw data of the short form"))
+	if c.given("docs") && !c.long && len(c.from) == 0 {
+		faults = append(faults, errors.New("--docs: want --long or --from with it; --raw keeps the raw data of the short form"))
+	}
+	for _, flag := range calibrationFlags() {
+		if len(c.from) > 0 && c.given(flag) && !slices.Contains([]string{"from", "docs", "strict", "quiet"}, flag) {
+			faults = append(faults, fmt.Errorf("--%s: want it without --from, which measures nothing", flag))
+		}
 	}
 	return k, errors.Join(faults...)
 }
@@ -148,13 +155,13 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 	if !c.quiet {
 		k.Progress = a.stderr
 	}
-	result, err := calibrate.Run(ctx, k)
+	result, err := c.result(ctx, k)
 	if result == nil {
 		return err
 	}
 	err = errors.Join(err, calibrate.Text(a.stdout, result))
-	if c.long && err == nil {
-		err = writeCalibration(c.docs, k.Raw, result)
+	if err == nil && (c.long || c.given("docs")) {
+		err = writeCalibration(c.docs, result)
 	}
 	if err != nil {
 		return err
@@ -165,16 +172,32 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 	return nil
 }
 
+// result measures, or pools what was measured before.
+func (c *calibration) result(ctx context.Context, k calibrate.Config) (*calibrate.Result, error) {
+	if len(c.from) == 0 {
+		return calibrate.Run(ctx, k)
+	}
+	var parts []*calibrate.Result
+	for _, folder := range c.from {
+		p, err := calibrate.Read(folder)
+		if err != nil {
+			return nil, &failure{exitUsage, err, "want folders that --raw named, with a result.json in each"}
+		}
+		parts = append(parts, p)
+	}
+	all, err := calibrate.Pool(parts...)
+	if err != nil {
+		return nil, &failure{exitUsage, err, "pool what was measured alike, on one machine"}
+	}
+	return all, nil
+}
+
 // writeCalibration writes DOCS/calibration.md.
-func writeCalibration(docs, raw string, result *calibrate.Result) (err error) {
+func writeCalibration(docs string, result *calibrate.Result) (err error) {
 	f, err := os.Create(filepath.Join(docs, "calibration.md"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	folder, err := filepath.Rel(docs, raw)
-	if err != nil {
-		folder = raw // on another root: as given
-	}
-	return calibrate.Markdown(f, result, filepath.ToSlash(folder))
+	return calibrate.Markdown(f, result, docs)
 }

@@ -69,12 +69,14 @@ With --calibrate it proves that dyno's figures are right: it measures servers
 whose answer is known, has comparisons find differences that are planted, or not
 there, and starves generators to see that their trials are called invalid. That
 takes some minutes. With --long it takes hours, and writes a document with its
-raw data. Figures that miss their limits are in the tables; they are an error
-only with --strict.`,
+raw data. It can be measured in parts, each with --raw and a --seed of its own,
+which --from pools. Figures that miss their limits are in the tables; they are an
+error only with --strict.`,
 		Example: `  dyno doctor
   dyno doctor --calibrate
   dyno doctor --calibrate --only aa,power --comparisons 50 --slow 2%,5%
-  dyno doctor --calibrate --long --docs docs`,
+  dyno doctor --calibrate --long --docs docs
+  dyno doctor --calibrate --from docs/calibration/one,docs/calibration/two --docs docs`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.given = cmd.Flags().Changed
