@@ -86,15 +86,12 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 // generator's CPUs feels what the generator feels, and one on the target's what the
 // target feels, but for the target's own load.
 func (w *watch) start(s engine.Start) {
-	for i, on := range [...]struct {
-		name string
-		cpus []int
-	}{{"wakeup", w.generatorCPUs}, {"target_wakeup", w.targetOn}} {
-		if i > 0 && len(on.cpus) == 0 {
-			continue
-		}
-		if sleeper, err := observe.NewWakeup(on.name, on.cpus...); w.available(err) {
-			w.sleepers[i] = sleeper
+	if sleeper, err := observe.NewWakeup("wakeup", w.generatorCPUs...); w.available(err) {
+		w.sleepers[0] = sleeper
+	}
+	if len(w.targetOn) > 0 {
+		if sleeper, err := observe.NewUrgentWakeup("target_wakeup", w.targetOn...); w.available(err) {
+			w.sleepers[1] = sleeper
 		}
 	}
 	w.begin(s.Time, s.Threads)
