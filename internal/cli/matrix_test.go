@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -442,4 +444,25 @@ all that it sends comes 200 ms later, a hundred times its 2 ms.
 	}
 	b.WriteString(strings.Join(list, "\n") + "\n")
 	return b.String()
+}
+
+// The page has every cell, and none passes or blames the wrong one.
+func TestFaultPage(t *testing.T) {
+	page, err := os.ReadFile(matrixTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]int{}
+	for _, m := range regexp.MustCompile(`\| \*\*(\d+)\*\*;`).FindAllStringSubmatch(strings.ReplaceAll(string(page), " | ", " || "), -1) {
+		codes[m[1]]++
+	}
+	total := 0
+	for code, n := range codes {
+		if total += n; !slices.Contains([]string{strconv.Itoa(exitTarget), strconv.Itoa(exitRegression), strconv.Itoa(exitThreshold)}, code) {
+			t.Errorf("%d cells with exit code %s", n, code)
+		}
+	}
+	if want := len(allCells(matrixLoads)); total != want {
+		t.Errorf("%d cells, want %d", total, want)
+	}
 }
