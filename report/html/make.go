@@ -13,7 +13,7 @@ import (
 // Make condenses a judged run folder. Files that are missing or cannot be read are
 // left out, and Unreadable says which.
 func Make(f *rundir.Folder) *Document {
-	d := &Document{Version: Version, Run: f.Run, Incomplete: f.Incomplete, Answer: report.Make(f)}
+	d := &Document{Version: Version, Run: f.Run, Incomplete: report.Incomplete(f), Answer: report.Make(f)}
 	d.Run.Trials = nil
 	d.Run.Environment.Hostname = "" // nobody's business who the report is mailed to
 	examined := map[int]rundir.Examined{}
