@@ -10,6 +10,7 @@ import (
 
 	"dyno/profile"
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // A kind is a profile that can be divided by requests.
@@ -93,8 +94,8 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 	p := filed(t, k.name)
 	if p == nil {
 		number := strconv.Itoa(t.Number)
-		if why := why(t, k.name); why != "" {
-			return usage{}, lacks("unexplained.missing.why", "trial", number, "profile", k.name, "error", why)
+		if why := why(t, k.name); why != nil {
+			return usage{}, &missingError{texts.New("unexplained.missing.why", "trial", number, "profile", k.name).With("why", *why)}
 		}
 		return usage{}, lacks("unexplained.missing", "trial", number, "profile", k.name)
 	}
@@ -140,13 +141,17 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 }
 
 // why finds what the trial says of a kind that it does not have.
-func why(t *rundir.TrialFolder, kind string) string {
-	for _, text := range t.Unavailable {
+func why(t *rundir.TrialFolder, kind string) *rundir.Message {
+	for i, text := range t.Unavailable {
 		if strings.HasPrefix(text, "profile "+kind) || strings.HasPrefix(text, "profile "+strings.ReplaceAll(kind, "_", "-")) {
-			return text
+			if i < len(t.UnavailableBecause) && t.UnavailableBecause[i] != nil {
+				return t.UnavailableBecause[i]
+			}
+			m := texts.Verbatim(text)
+			return &m
 		}
 	}
-	return ""
+	return nil
 }
 
 func open(t *rundir.TrialFolder, file string) (*pprof.Profile, error) {

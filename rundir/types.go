@@ -289,6 +289,8 @@ type Environment struct {
 	TargetCPUs      []int             `json:"target_cpus,omitempty"`
 	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // in use, and kept from halting
 	Unavailable     []string          `json:"unavailable,omitempty"` // what could not be observed here, and why
+
+	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
 }
 
 // A Variant sums up the trials of one variant.
@@ -782,6 +784,9 @@ type Trial struct {
 	Observed    map[string]float64 `json:"observed,omitempty"`
 	Profiles    []Profile          `json:"profiles,omitempty"`    // that were taken in the window
 	Unavailable []string           `json:"unavailable,omitempty"` // what could not be observed, and why
+
+	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
+
 	// Measures are what a program printed: figures by name, in the unit that the
 	// name ends in (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
@@ -796,6 +801,24 @@ const FaultTarget = "target"
 // Stands tells whether a trial counts: it is complete, or it is the target's fault that it
 // is not.
 func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
+
+// Lack notes what could not be observed here, and why.
+func (e *Environment) Lack(err error) {
+	e.Unavailable, e.UnavailableBecause = append(e.Unavailable, err.Error()), append(e.UnavailableBecause, because(err))
+}
+
+// Lack notes what could not be observed, and why.
+func (t *Trial) Lack(err error) {
+	t.Unavailable, t.UnavailableBecause = append(t.Unavailable, err.Error()), append(t.UnavailableBecause, because(err))
+}
+
+// because is an error as a message; nil of one that is none.
+func because(err error) *Message {
+	if m, ok := texts.Of(err); ok {
+		return &m
+	}
+	return nil
+}
 
 // Failure says why the trial failed. What a process or the kernel said is in it as it is.
 func (t *Trial) Failure() Message {

@@ -225,7 +225,8 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		} else {
 			// What is measured is true all the same, and the checks on the machine
 			// say what it is worth.
-			env.AwakeCPUs, env.Unavailable = nil, append(env.Unavailable, failed.Error())
+			env.AwakeCPUs = nil
+			env.Lack(failed)
 		}
 	}
 	if !ruled(&r.experiment.Design) && r.experiment.Capacity == nil {

@@ -324,7 +324,7 @@ func TestMaxSockets(t *testing.T) {
 
 func TestUnavailable(t *testing.T) {
 	var u *observe.Unavailable
-	if _, err := NewConnections(t.Context(), Config{Address: "unix:/run/x"}); !errors.As(err, &u) || u.Reason != "a unix socket has no TCP_INFO" || u.Observer != DefaultName {
+	if _, err := NewConnections(t.Context(), Config{Address: "unix:/run/x"}); !errors.As(err, &u) || u.Reason.String() != "a unix socket has no TCP_INFO" || u.Observer != DefaultName {
 		t.Errorf("unix socket: %v", err)
 	}
 	if _, err := NewConnections(t.Context(), Config{Address: "no.such.host.invalid:80"}); !errors.As(err, &u) {

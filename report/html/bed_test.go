@@ -300,6 +300,8 @@ func compared(t testing.TB) *rundir.Folder {
 			},
 		},
 	}
+	hooks := texts.New("unavailable.ebpf", "error", "operation not permitted")
+	run.Environment.Lack(&texts.Error{Message: texts.New("unavailable.observer.help", "observer", "kernel").With("why", hooks).With("help", texts.New("help.bpf"))})
 	for _, n := range names {
 		v := rundir.PlanVariant{Name: n, Loop: "closed", Connections: 10, WarmupSeconds: 2, WindowSeconds: 10}
 		if n == names[1] {

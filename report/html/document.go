@@ -23,7 +23,7 @@ type Document struct {
 	Trials     []Trial          `json:"trials,omitempty"`     // by number
 	Checks     []Check          `json:"checks,omitempty"`     // by kind
 	// Unavailable is what some trial could not observe, and why.
-	Unavailable  []string              `json:"unavailable,omitempty"`
+	Unavailable  []rundir.Message      `json:"unavailable,omitempty"`
 	Unreadable   []string              `json:"unreadable,omitempty"` // files that are missing from the page, and why
 	Curves       []Curve               `json:"curves,omitempty"`
 	Timelines    []Timeline            `json:"timelines,omitempty"`

@@ -10,7 +10,7 @@ export interface Report {
   incomplete?: Message[];
   trials?: Trial[];
   checks?: Check[];
-  unavailable?: string[];
+  unavailable?: Message[];
   unreadable?: string[];
   curves?: Curve[];
   timelines?: Timeline[];

@@ -3,7 +3,7 @@ import type { Claim, Threshold } from "../document";
 import { between, command, delta, figure, plain, ranges, shares, sizes, times, rates, write, type Unit } from "../format";
 import type { Key } from "../i18n";
 import type { Context } from "./context";
-import { others, told } from "./say";
+import { others, spoken, told } from "./say";
 
 // Which unit a measured value of an expression has: that of the metric it asks for,
 // unless it is a ratio of two.
@@ -87,10 +87,9 @@ export function trends(c: Context): Child[] {
 /** What was not measured, and why. */
 export function missing(c: Context): Child[] {
   const { t } = c;
-  const unobserved = [...new Set([...(c.doc.run.environment.unavailable ?? []), ...(c.doc.unavailable ?? [])])];
   const untestable = (c.doc.run.claims ?? []).filter((x) => x.outcome === "not testable here");
   const list = (items: Child[][]): Child => items.length > 0 && h("ul", {}, items.map((x) => h("li", {}, x)));
-  const words = [...unobserved.map((what) => [t("missing.observed"), " ", others(t, what)]), ...(c.doc.unreadable ?? []).map((what) => [t("missing.file"), " ", others(t, what)])];
+  const words = [...(c.doc.unavailable ?? []).map((what) => [t("missing.observed"), " ", spoken(t, what)]), ...(c.doc.unreadable ?? []).map((what) => [t("missing.file"), " ", others(t, what)])];
   return [
     list(untestable.map((x) => [t("missing.claim", { id: x.id }), " ", h("span", { "data-own": true }, x.detail ?? "")])),
     list(words.slice(0, 12)), words.length > 12 && details(t("n.more", { n: words.length - 12 }), list(words.slice(12))),
