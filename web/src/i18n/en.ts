@@ -409,6 +409,8 @@ export const en = {
   "check.subscribers": "subscribers served",
   "check.generator_resources": "dyno’s descriptors and ports",
   "check.disturbed": "disturbed share of the window",
+  "check.cpu_speed": "the speed of the CPUs",
+  "check.clocks": "responses ended by two clocks",
   "check.below_range": "up to the range’s lowest rate",
   "head.outcome": "outcome",
   "head.claim": "claim",

@@ -409,6 +409,8 @@ export const zh: Record<Key, string> = {
   "check.subscribers": "订阅者得到服务",
   "check.generator_resources": "dyno 自身的描述符和端口",
   "check.disturbed": "窗口受干扰的比例",
+  "check.cpu_speed": "CPU 的速度",
+  "check.clocks": "响应按两种时钟计结束",
   "check.below_range": "达到范围的最低速率",
   "head.outcome": "结果",
   "head.claim": "论断",
