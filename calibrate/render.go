@@ -214,26 +214,24 @@ func (r *Result) comparisonTable() table {
 			fmt.Sprintf("Each of %d rounds with windows of %v, closed loop, %d connections, %v of work a request.", c.Rounds, c.Trial, c.Connections, c.Work),
 			"Found: the 95 % interval excludes 1. In brackets: 95 % interval of the chance, in percent (Clopper-Pearson).",
 			"Detectable: the median of what the runs declare they find in four of five; where declared: it was no more than what is planted.",
-			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth.",
+			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth. Width: the median of high/low − 1.",
 		},
 		head: []string{
 			"planted", "true ratio", "runs", "found", "truth covered", "wrong sign",
-			"detectable", "found where declared", "spread", "bias", "",
+			"detectable", "found where declared", "spread", "bias", "width", "seconds a run", "",
 		},
 	}
 	if len(c.Beside) > 0 {
 		t.intro = append(t.intro, fmt.Sprintf("Beside noise, a kind for each run in turn: %s; stalls of %v to %v at real-time priority, %s times a second on each CPU, or %s busy.",
 			strings.Join(c.Beside, ", "), shortestStall, longestStall, rates(c.NoiseRates), percent(busyShare)))
 	}
-	for _, tally := range r.Tallies() {
-		name := "none (A/A)"
-		if tally.Slow > 0 {
-			name = percent(tally.Slow)
-		}
+	all := r.Tallies()
+	for _, tally := range all {
+		name := tally.name()
 		t.rows = append(t.rows, []string{
 			name, strconv.FormatFloat(truth.SlowRatio(tally.Slow), 'f', 4, 64), strconv.Itoa(tally.Found.Of),
 			hits(tally.Found), hits(tally.Covered), hits(tally.WrongSign), percent(tally.Detectable), hits(tally.FoundDeclared),
-			percent(tally.Spread), percent(tally.Bias), worst(tally.judged()),
+			percent(tally.Spread), percent(tally.Bias), percent(tally.Width), count(tally.Took), worst(tally.judged()),
 		})
 		for _, j := range tally.judged() {
 			t.footer = append(t.footer, fmt.Sprintf("%s, %s: want %s to %s: %s", name, j.name, percent(j.low), percent(j.high), j.outcome))
@@ -251,8 +249,33 @@ func (r *Result) comparisonTable() table {
 		if tally.Invalid > 0 {
 			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs were called invalid", name, tally.Invalid))
 		}
+		if i := slices.IndexFunc(all, func(o Tally) bool { return tally.Duet && !o.Duet && o.Slow == tally.Slow }); i >= 0 {
+			if share := tally.Width / all[i].Width * math.Sqrt(tally.Took/all[i].Took); !math.IsNaN(share) {
+				t.footer = append(t.footer, fmt.Sprintf("%s: the intervals are %.2f times as wide as those of rounds in the same time, their width going with its root", name, share))
+			}
+		}
 	}
 	return t
+}
+
+// name is what a table calls the comparisons.
+func (t *Tally) name() string {
+	name := "none (A/A)"
+	if t.Slow > 0 {
+		name = percent(t.Slow)
+	}
+	if t.Duet {
+		name += ", duet"
+	}
+	return name
+}
+
+// count writes a number without a unit.
+func count(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
 // worst returns the outcome that matters most.
