@@ -276,17 +276,17 @@ func TestFlagShares(t *testing.T) {
 		{Trouble: Starved, Loop: "open", States: all(ok, ok, ok), Spoils: []string{"drops"}},
 		{Trouble: NeighbourOne, Loop: "open", States: all(ok, ok, ok)},
 		{Trouble: Starved, Loop: "closed"}, // nothing was said
-		{Trouble: Starved, Loop: "closed", States: all(ok, ok, ok)},
+		{Trouble: Starved, Loop: "closed", States: all(ok, ok, ok), Blamed: []string{"drops"}},
 	}}
 	got := r.FlagShares()
 	shares := func(throughput, p50, p99, of int) map[string]Proportion {
 		return map[string]Proportion{compared: {throughput, of}, "p50": {p50, of}, "p99": {p99, of}}
 	}
 	want := []FlagShare{
-		{Healthy, "open", Proportion{1, 2}, shares(0, 0, 1, 2), map[string]int{"steal": 1, "drops": 1}},
-		{Starved, "open", Proportion{2, 2}, shares(0, 0, 0, 2), map[string]int{"drops": 1}},
-		{NeighbourOne, "open", Proportion{0, 1}, shares(0, 0, 0, 1), map[string]int{}},
-		{Starved, "closed", Proportion{1, 2}, shares(1, 1, 1, 2), map[string]int{}},
+		{Healthy, "open", Proportion{1, 2}, Proportion{0, 2}, shares(0, 0, 1, 2), map[string]int{"steal": 1, "drops": 1}},
+		{Starved, "open", Proportion{2, 2}, Proportion{0, 2}, shares(0, 0, 0, 2), map[string]int{"drops": 1}},
+		{NeighbourOne, "open", Proportion{0, 1}, Proportion{0, 1}, shares(0, 0, 0, 1), map[string]int{}},
+		{Starved, "closed", Proportion{1, 2}, Proportion{1, 2}, shares(1, 1, 1, 2), map[string]int{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -301,7 +301,7 @@ func TestFlagShares(t *testing.T) {
 // What a run says of a trial is read by the loop's own latency.
 func TestTrialOfARun(t *testing.T) {
 	run := &rundir.Run{
-		Flags: []rundir.Flag{{Kind: "a", Spoils: true}, {Kind: "b"}, {Kind: "a", Spoils: true}},
+		Flags: []rundir.Flag{{Kind: "a", Spoils: true}, {Kind: "b"}, {Kind: "a", Spoils: true}, {Kind: "c", Breaks: true}},
 		Validity: []rundir.Validity{
 			{Figure: compared, State: rundir.StateOK},
 			{Figure: "response.p99", State: rundir.StateNotIdentified},
@@ -313,13 +313,13 @@ func TestTrialOfARun(t *testing.T) {
 	}
 	got := trialOf(run, Starved, "closed", 3)
 	want := Trial{
-		Trouble: Starved, Loop: "closed", Number: 3, Spoils: []string{"a"}, Warnings: []string{"b"},
+		Trouble: Starved, Loop: "closed", Number: 3, Spoils: []string{"a"}, Blamed: []string{"c"}, Warnings: []string{"b"},
 		States: map[string]string{compared: rundir.StateOK, "p50": rundir.StateOK, "p99": rundir.StateBounded},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if row := strings.Join(got.row(), ","); row != "starved,closed,3,true,ok,ok,bounded,a,b,,," {
+	if row := strings.Join(got.row(), ","); row != "starved,closed,3,true,ok,ok,bounded,a,c,b,,," {
 		t.Error(row)
 	}
 }

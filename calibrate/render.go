@@ -293,16 +293,17 @@ func (r *Result) flagTable() table {
 		title: "Generators in trouble",
 		intro: []string{
 			"Runs of one trial, in brackets the 95 % interval of the chance, in percent. Flagged: a flag is beyond its limit, or throughput, p50 or p99 is",
-			"not said to be as it is. Of starved generators 95 % must be flagged; of healthy ones each figure may be not identified in 5 %.",
+			"not said to be as it is. Of starved generators 95 % must be flagged; of healthy ones each figure may be not identified in 5 %. The target, which",
+			"did nothing wrong, may be blamed in 5 %.",
 		},
-		head: []string{"generator", "loop", "runs", "flagged", "throughput not identified", "p50 not identified", "p99 not identified", "beyond their limits", ""},
+		head: []string{"generator", "loop", "runs", "flagged", "target blamed", "throughput not identified", "p50 not identified", "p99 not identified", "beyond their limits", ""},
 	}
 	for _, f := range r.FlagShares() {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
 			kinds = append(kinds, fmt.Sprintf("%s %d", kind, f.Kinds[kind]))
 		}
-		row := []string{f.Trouble, f.Loop, strconv.Itoa(f.Flagged.Of), hits(f.Flagged)}
+		row := []string{f.Trouble, f.Loop, strconv.Itoa(f.Flagged.Of), hits(f.Flagged), hits(f.Blamed)}
 		for _, figure := range troubledFigures() {
 			row = append(row, hits(f.Unidentified[figure]))
 		}

@@ -39,6 +39,9 @@ const (
 	// A subscriber to events that the target makes itself is found silent when others
 	// received QuietEvents of them each.
 	QuietEvents = 10
+	// Beyond AwayGenerator of the window without a CPU, a generator cannot tell whether a
+	// target answered too late or it read too late.
+	AwayGenerator = 0.5
 )
 
 // dead looks for a target that did not answer.
@@ -63,6 +66,35 @@ func (x *examination) breaks(kind, unit string, measured, limit float64, found b
 		c.Outcome, c.Detail = rundir.CheckBroken, fmt.Sprintf(format, args...)
 	}
 	x.add(c)
+}
+
+// away is the share of the window in which the generator could not run: it waited for a CPU,
+// the hypervisor had it, or a sleeper beside it felt that nothing ran there. What it did not
+// read then looks as if it had not been answered. Who shares CPUs with the target waits for
+// it, which is the target's doing.
+func (x *examination) away() (share float64) {
+	g := x.trial.Generator
+	if x.shared() || !(x.trial.WindowSeconds > 0) {
+		return 0
+	}
+	if g.RunQueueWaitShare != nil {
+		share = *g.RunQueueWaitShare
+	}
+	felt := 0.0
+	for _, stall := range x.stalls {
+		if !stall.Target && x.meets(stall) {
+			felt += stall.Late.Seconds() / x.trial.WindowSeconds
+		}
+	}
+	return min(max(share, stolen(x.trial, g.StealShare), felt), 1)
+}
+
+// told judges whether it can be told who did not do what was asked for.
+func (x *examination) told() {
+	if len(x.untold) > 0 {
+		x.compare(FlagGeneratorStarved, asRatio, x.away(), AwayGenerator, rundir.CheckSpoilt,
+			"the generator had no CPU for %s of the window, so that nobody can tell whether it or the target failed: %s", percent(x.away()), once(x.untold...))
+	}
 }
 
 // lacking counts what dyno could not do for want of descriptors, ports or memory.
