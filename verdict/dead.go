@@ -71,10 +71,10 @@ func (x *examination) breaks(kind, unit string, measured, limit float64, found b
 // away is the share of the window in which the generator could not run: it waited for a CPU,
 // the hypervisor had it, or a sleeper beside it felt that nothing ran there. What it did not
 // read then looks as if it had not been answered. Who shares CPUs with the target waits for
-// it, which is the target's doing.
+// it, which is the target's doing. Of a handful of requests it says nothing.
 func (x *examination) away() (share float64) {
 	g := x.trial.Generator
-	if x.shared() || !(x.trial.WindowSeconds > 0) {
+	if x.shared() || x.trial.WindowSeconds < shortestBusy.Seconds() {
 		return 0
 	}
 	if g.RunQueueWaitShare != nil {

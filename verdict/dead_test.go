@@ -236,6 +236,9 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 		{"a generator with a CPU", func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.5) }, true},
 		{"one that waits for it", func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.51) }, false},
 		{"one whose CPU the host took", func(s *subject) { s.trial.Generator.StealShare = ptr(0.6) }, false},
+		{"one that waits, in a handful of requests", func(s *subject) {
+			s.trial.Generator.RunQueueWaitShare, s.trial.WindowSeconds = ptr(0.51), 0.049
+		}, true},
 		{"one that was stopped", func(s *subject) { s.stalls = late(6*time.Second, false) }, false},
 		{"one that was stopped for a while", func(s *subject) { s.stalls = late(4*time.Second, false) }, true},
 		{"a target that was stopped", func(s *subject) { s.stalls = late(6*time.Second, true) }, true},
