@@ -175,10 +175,11 @@ func TestTalliesCountWhatIsMissing(t *testing.T) {
 	got := sums[0]
 	want := Tally{
 		Slow: 0.05, Found: Proportion{1, 2}, Covered: Proportion{2, 2}, WrongSign: Proportion{0, 2},
-		Detectable: 0.05, Spread: got.Spread, Bias: got.Bias, Invalid: 1, Unclaimed: 1, ServerCPU: 0.5,
+		Detectable: 0.05, Spread: got.Spread, Bias: got.Bias, Width: math.NaN(), Took: math.NaN(), Invalid: 1, Unclaimed: 1, ServerCPU: 0.5,
 		Refused: 1, RefusedFound: Proportion{0, 1}, RefusedCovered: Proportion{0, 1},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	same := cmp.Comparer(func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) })
+	if diff := cmp.Diff(want, got, same); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -218,7 +219,7 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if row := strings.Join(got[1].row(), ","); row != "7,0.05,0.952380952,8,0.95,0.94,0.96,0.01,0.0078,0.02,worse,,not_identified,true,a b,0.99,0.3,0.95" {
+	if row := strings.Join(got[1].row(), ","); row != "7,0.05,0.952380952,8,0.95,0.94,0.96,0.01,0.0078,0.02,worse,,false,0,not_identified,true,a b,0.99,0.3,0.95" {
 		t.Error(row)
 	}
 }
@@ -275,17 +276,17 @@ func TestFlagShares(t *testing.T) {
 		{Trouble: Starved, Loop: "open", States: all(ok, ok, ok), Spoils: []string{"drops"}},
 		{Trouble: NeighbourOne, Loop: "open", States: all(ok, ok, ok)},
 		{Trouble: Starved, Loop: "closed"}, // nothing was said
-		{Trouble: Starved, Loop: "closed", States: all(ok, ok, ok)},
+		{Trouble: Starved, Loop: "closed", States: all(ok, ok, ok), Blamed: []string{"drops"}},
 	}}
 	got := r.FlagShares()
 	shares := func(throughput, p50, p99, of int) map[string]Proportion {
 		return map[string]Proportion{compared: {throughput, of}, "p50": {p50, of}, "p99": {p99, of}}
 	}
 	want := []FlagShare{
-		{Healthy, "open", Proportion{1, 2}, shares(0, 0, 1, 2), map[string]int{"steal": 1, "drops": 1}},
-		{Starved, "open", Proportion{2, 2}, shares(0, 0, 0, 2), map[string]int{"drops": 1}},
-		{NeighbourOne, "open", Proportion{0, 1}, shares(0, 0, 0, 1), map[string]int{}},
-		{Starved, "closed", Proportion{1, 2}, shares(1, 1, 1, 2), map[string]int{}},
+		{Healthy, "open", Proportion{1, 2}, Proportion{0, 2}, shares(0, 0, 1, 2), map[string]int{"steal": 1, "drops": 1}},
+		{Starved, "open", Proportion{2, 2}, Proportion{0, 2}, shares(0, 0, 0, 2), map[string]int{"drops": 1}},
+		{NeighbourOne, "open", Proportion{0, 1}, Proportion{0, 1}, shares(0, 0, 0, 1), map[string]int{}},
+		{Starved, "closed", Proportion{1, 2}, Proportion{1, 2}, shares(1, 1, 1, 2), map[string]int{}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -300,7 +301,7 @@ func TestFlagShares(t *testing.T) {
 // What a run says of a trial is read by the loop's own latency.
 func TestTrialOfARun(t *testing.T) {
 	run := &rundir.Run{
-		Flags: []rundir.Flag{{Kind: "a", Spoils: true}, {Kind: "b"}, {Kind: "a", Spoils: true}},
+		Flags: []rundir.Flag{{Kind: "a", Spoils: true}, {Kind: "b"}, {Kind: "a", Spoils: true}, {Kind: "c", Breaks: true}},
 		Validity: []rundir.Validity{
 			{Figure: compared, State: rundir.StateOK},
 			{Figure: "response.p99", State: rundir.StateNotIdentified},
@@ -312,13 +313,13 @@ func TestTrialOfARun(t *testing.T) {
 	}
 	got := trialOf(run, Starved, "closed", 3)
 	want := Trial{
-		Trouble: Starved, Loop: "closed", Number: 3, Spoils: []string{"a"}, Warnings: []string{"b"},
+		Trouble: Starved, Loop: "closed", Number: 3, Spoils: []string{"a"}, Blamed: []string{"c"}, Warnings: []string{"b"},
 		States: map[string]string{compared: rundir.StateOK, "p50": rundir.StateOK, "p99": rundir.StateBounded},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if row := strings.Join(got.row(), ","); row != "starved,closed,3,true,ok,ok,bounded,a,b,,," {
+	if row := strings.Join(got.row(), ","); row != "starved,closed,3,true,ok,ok,bounded,a,c,b,,," {
 		t.Error(row)
 	}
 }
@@ -433,6 +434,29 @@ func example() *Result {
 		}
 	}
 	return r
+}
+
+// Duets are summed up by themselves, and held against rounds that take as long.
+func TestTalliesOfDuets(t *testing.T) {
+	of := func(duet bool, high, took float64) Comparison {
+		return Comparison{Duet: duet, Claimed: true, Low: pointer(1), High: pointer(high), Took: took, State: rundir.StateOK}
+	}
+	r := &Result{Comparisons: []Comparison{of(true, 1.02, 25), of(false, 1.04, 16), of(false, 1.04, 0), of(true, 1.02, 25)}}
+	sums := r.Tallies()
+	if len(sums) != 2 || sums[0].Duet || !sums[1].Duet || sums[0].Found.Of != 2 || sums[1].Found.Of != 2 {
+		t.Fatalf("%+v", sums)
+	}
+	if s := sums[1]; math.Abs(s.Width-0.02) > 1e-9 || s.Took != 25 || sums[0].Took != 16 {
+		t.Errorf("%+v", sums)
+	}
+	var text strings.Builder
+	if err := Text(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	// Half as wide, in 25/16 of the time.
+	if want := "none (A/A), duet: the intervals are 0.62 times as wide"; !strings.Contains(text.String(), want) {
+		t.Errorf("no %q in\n%s", want, &text)
+	}
 }
 
 func TestGolden(t *testing.T) {

@@ -45,6 +45,8 @@ type Comparison struct {
 	Detectable *float64
 	Verdict    string
 	Noise      string    // made beside it
+	Duet       bool      // they were measured at once
+	Took       float64   // seconds, of the whole run; 0: not known
 	State      string    // what is said of the ratio: see rundir's State constants
 	Valid      bool      // the run
 	Flags      []string  // kinds of the run's flags, each once
@@ -62,8 +64,17 @@ func (c *Comparison) covers(ratio float64) bool {
 func (c *Comparison) below() bool { return c.High != nil && *c.High < 1 }
 func (c *Comparison) above() bool { return c.Low != nil && *c.Low > 1 }
 
-// A Tally sums up the comparisons with one slowdown.
+// width is that of the interval, high over low, less 1; NaN of one without both ends.
+func (c *Comparison) width() float64 {
+	if c.Low == nil || c.High == nil || !(*c.Low > 0) {
+		return math.NaN()
+	}
+	return *c.High / *c.Low - 1
+}
+
+// A Tally sums up the comparisons with one slowdown, in rounds or as duets.
 type Tally struct {
+	Duet bool
 	Slow float64
 	// Found counts differences from 1: for a slowdown those in its direction, for a
 	// server with itself any.
@@ -76,6 +87,8 @@ type Tally struct {
 	Detectable    float64 // the median declaration, a share; NaN of none
 	Spread        float64 // standard deviation of a round's log ratio: root mean square over runs; NaN of none
 	Bias          float64 // mean of log ratio minus that of the truth; NaN of none
+	Width         float64 // median of the intervals', high over low, less 1; NaN of none
+	Took          float64 // median seconds of a run; NaN of none
 	Invalid       int     // runs that were called invalid
 	Unclaimed     int     // runs without an interval; behind no proportion
 	// Refused are the runs that said of the ratio that it is not identified: they claim
@@ -88,9 +101,16 @@ type Tally struct {
 	ServerCPU float64
 }
 
-// Tallies sums comparisons up, by slowdown, the smallest first.
-func (r *Result) Tallies() []Tally { return tallies(r.Comparisons) }
+// Tallies sums comparisons up, those in rounds before duets, and by slowdown, the smallest
+// first.
+func (r *Result) Tallies() []Tally {
+	in := func(duet bool) []Comparison {
+		return slices.DeleteFunc(slices.Clone(r.Comparisons), func(c Comparison) bool { return c.Duet != duet })
+	}
+	return append(tallies(in(false)), tallies(in(true))...)
+}
 
+// tallies sums up comparisons that were all made in the same way.
 func tallies(all []Comparison) []Tally {
 	var slows []float64
 	for _, c := range all {
@@ -101,9 +121,9 @@ func tallies(all []Comparison) []Tally {
 	slices.Sort(slows)
 	var sums []Tally
 	for _, s := range slows {
-		t := Tally{Slow: s}
+		t := Tally{Slow: s, Duet: all[0].Duet}
 		truly := truth.SlowRatio(s)
-		var detectable, busy []float64
+		var detectable, busy, widths, took []float64
 		var variance, bias float64
 		var degrees, rounds int
 		for i := range all {
@@ -132,6 +152,9 @@ func tallies(all []Comparison) []Tally {
 			if c.ServerCPU != nil {
 				busy = append(busy, *c.ServerCPU)
 			}
+			if c.Took > 0 {
+				took = append(took, c.Took)
+			}
 			if !c.Claimed {
 				t.Unclaimed++
 				continue
@@ -143,6 +166,9 @@ func tallies(all []Comparison) []Tally {
 				t.RefusedCovered.count(c.covers(truly))
 				continue
 			}
+			if w := c.width(); !math.IsNaN(w) {
+				widths = append(widths, w)
+			}
 			t.Found.count(found)
 			t.Covered.count(c.covers(truly))
 			t.WrongSign.count(s > 0 && c.above())
@@ -152,6 +178,7 @@ func tallies(all []Comparison) []Tally {
 		}
 		t.Spread, t.Bias = math.Sqrt(variance/float64(degrees)), bias/float64(rounds)
 		t.Detectable, t.ServerCPU = medianOf(detectable), medianOf(busy)
+		t.Width, t.Took = medianOf(widths), medianOf(took)
 		sums = append(sums, t)
 	}
 	return sums
@@ -220,7 +247,7 @@ func (k *calibrator) compare(ctx context.Context) (err error) {
 		slows = nil
 	}
 	s, err := k.sheet("comparisons.csv", "run", "planted_slowdown", "true_ratio", "rounds", "ratio", "low", "high", "p", "sign_flip_p",
-		"detectable", "verdict", "noise", "state", "valid", "flags", "base_cpu_share", "generator_cpu_share", "round_ratios")
+		"detectable", "verdict", "noise", "duet", "seconds", "state", "valid", "flags", "base_cpu_share", "generator_cpu_share", "round_ratios")
 	if err != nil {
 		return err
 	}
@@ -270,7 +297,7 @@ func (c *Comparison) row() []string {
 	return []string{
 		strconv.Itoa(c.Number), number(&c.Slow), number(pointer(truth.SlowRatio(c.Slow))), strconv.Itoa(c.Rounds),
 		number(c.Ratio), number(c.Low), number(c.High), number(c.P), number(c.FlipP), number(c.Detectable),
-		c.Verdict, c.Noise, c.State, strconv.FormatBool(c.Valid), strings.Join(c.Flags, " "), number(c.ServerCPU), number(c.LoadCPU), strings.Join(ratios, " "),
+		c.Verdict, c.Noise, strconv.FormatBool(c.Duet), number(&c.Took), c.State, strconv.FormatBool(c.Valid), strings.Join(c.Flags, " "), number(c.ServerCPU), number(c.LoadCPU), strings.Join(ratios, " "),
 	}
 }
 
@@ -298,7 +325,10 @@ func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []f
 	}
 	found := read(r, n, slows)
 	for i := range found {
-		found[i].Noise = noise
+		found[i].Noise, found[i].Duet = noise, k.Duet
+		if r.FinishedAt != nil {
+			found[i].Took = r.FinishedAt.Sub(r.StartedAt).Seconds()
+		}
 	}
 	return found, nil
 }
@@ -310,7 +340,7 @@ func (k *calibrator) experiment(seed uint64, iterations int64, slows []float64) 
 		Base:  baseName,
 		Awake: k.Awake,
 		Design: experiment.Design{
-			Rounds: k.Rounds, Seed: seed, Stop: experiment.StopFixed, Margin: 0.02, Metric: compared,
+			Rounds: k.Rounds, Seed: seed, Stop: experiment.StopFixed, Margin: 0.02, Metric: compared, Duet: k.Duet,
 		},
 		Variants: []experiment.Variant{k.variant(baseName, iterations, 0)},
 	}

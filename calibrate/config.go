@@ -56,6 +56,7 @@ type Config struct {
 	NoiseRuns   int           // beside a noise; those without come on top, one to three
 	NoiseWindow time.Duration // of each
 	NoiseRates  []float64     // stalls per second of each CPU, of which each run draws one
+	Duet        bool          // the comparisons' servers are measured two at once
 	// Beside are the noises that comparisons are made beside, in turn; empty: none.
 	Beside []string
 	Seed   uint64 // of noises and of the order of runs

@@ -37,6 +37,7 @@ type Trial struct {
 	Number     int               // from 1
 	States     map[string]string // what is said of each figure: see rundir's State constants
 	Spoils     []string          // the kinds of flags beyond their limits
+	Blamed     []string          // the kinds of findings about the target, which did nothing wrong
 	Warnings   []string          // the kinds of the other flags
 	Throughput *float64          // good responses per second
 	LagP99     *float64          // of the generator, seconds
@@ -53,25 +54,27 @@ func (t *Trial) flagged() bool {
 type FlagShare struct {
 	Trouble, Loop string
 	Flagged       Proportion
+	Blamed        Proportion            // the target was found to have failed
 	Unidentified  map[string]Proportion // by figure: of which nothing is said
 	Kinds         map[string]int        // trials by the kind of flag beyond its limit
 }
 
 // Outcome holds the shares against what must be: of starved generators 95 % are flagged;
-// of healthy ones, each figure is not identified in 5 % at most. Neighbours have no
-// limit: some leave the generator what it needs.
+// of healthy ones, each figure is not identified in 5 % at most; and the target is blamed in
+// no more. Neighbours have no limit: some leave the generator what it needs.
 func (f *FlagShare) Outcome() Outcome {
+	list := []judged{{outcome: f.Blamed.within(0, 0.05)}}
 	switch f.Trouble {
 	case Healthy:
-		var list []judged
 		for _, figure := range troubledFigures() {
 			list = append(list, judged{outcome: f.Unidentified[figure].within(0, 0.05)})
 		}
-		return Outcome(worst(list))
 	case Starved:
-		return f.Flagged.within(0.95, 1)
+		list = append(list, judged{outcome: f.Flagged.within(0.95, 1)})
+	default:
+		return Unlimited
 	}
-	return Unlimited
+	return Outcome(worst(list))
 }
 
 // FlagShares sums the trials up, in the order in which they were measured.
@@ -85,6 +88,7 @@ func (r *Result) FlagShares() []FlagShare {
 		}
 		f := &sums[at]
 		f.Flagged.count(t.flagged())
+		f.Blamed.count(len(t.Blamed) > 0)
 		for _, figure := range troubledFigures() {
 			share := f.Unidentified[figure]
 			share.count(t.States[figure] == rundir.StateNotIdentified || t.States[figure] == "")
@@ -100,7 +104,7 @@ func (r *Result) FlagShares() []FlagShare {
 // flags measures generators in trouble, each a process of its own, so that only
 // it is limited.
 func (k *calibrator) flags(ctx context.Context) (err error) {
-	s, err := k.sheet("flags.csv", "trouble", "loop", "trial", "flagged", "throughput_state", "p50_state", "p99_state", "spoilt_by", "warnings", "throughput_per_second", "generator_lag_p99_seconds", "generator_cpu_share")
+	s, err := k.sheet("flags.csv", "trouble", "loop", "trial", "flagged", "throughput_state", "p50_state", "p99_state", "spoilt_by", "blamed", "warnings", "throughput_per_second", "generator_lag_p99_seconds", "generator_cpu_share")
 	if err != nil {
 		return err
 	}
@@ -143,7 +147,7 @@ func (k *calibrator) flags(ctx context.Context) (err error) {
 
 func (t *Trial) row() []string {
 	return []string{
-		t.Trouble, t.Loop, strconv.Itoa(t.Number), strconv.FormatBool(t.flagged()), t.States[compared], t.States["p50"], t.States["p99"], strings.Join(t.Spoils, " "), strings.Join(t.Warnings, " "),
+		t.Trouble, t.Loop, strconv.Itoa(t.Number), strconv.FormatBool(t.flagged()), t.States[compared], t.States["p50"], t.States["p99"], strings.Join(t.Spoils, " "), strings.Join(t.Blamed, " "), strings.Join(t.Warnings, " "),
 		number(t.Throughput), number(t.LagP99), number(t.LoadCPU),
 	}
 }
@@ -167,7 +171,7 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 	}
 	c := child{
 		args:   []string{k.Program, "run", "--quiet", "--json", "-", "--out", filepath.Join(dir, "run"), file},
-		accept: []int{4}, // the run is invalid: that is what is looked for
+		accept: []int{3, 4}, // the target is blamed, or the run invalid: that is what is looked for
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute+10*(k.FlagWindow+time.Second), errors.New("it did not end in time"))
 	defer cancel()
@@ -269,7 +273,10 @@ func trialOf(run *rundir.Run, trouble, loop string, number int) Trial {
 	t := Trial{Trouble: trouble, Loop: loop, Number: number, States: map[string]string{}}
 	for _, f := range run.Flags {
 		kinds := &t.Warnings
-		if f.Spoils {
+		switch {
+		case f.Breaks:
+			kinds = &t.Blamed
+		case f.Spoils:
 			kinds = &t.Spoils
 		}
 		if !slices.Contains(*kinds, f.Kind) {

@@ -324,10 +324,14 @@ type NoiseShare struct {
 // A figureOf is one figure of one server.
 type figureOf struct{ server, figure string }
 
+// A standard is the truth of a figure, and how far from it the runs are that it was taken
+// from: no better is it known.
+type standard struct{ truth, within float64 }
+
 // truths returns the truth of each figure of each server: what theory says, or else the
 // median of the calmest third of the undisturbed runs. What else goes on at a shared
 // machine disturbs those, too; which are calm, the machine's own signs say, not the figures.
-func truths(all []Noisy) map[figureOf]float64 {
+func truths(all []Noisy) map[figureOf]standard {
 	runs := map[figureOf][]Noisy{}
 	for _, n := range all {
 		if n.Noise == Undisturbed && n.Estimate != nil {
@@ -335,21 +339,22 @@ func truths(all []Noisy) map[figureOf]float64 {
 			runs[at] = append(runs[at], n)
 		}
 	}
-	medians := map[figureOf]float64{}
+	found := map[figureOf]standard{}
 	for at, list := range runs {
 		slices.SortStableFunc(list, func(a, b Noisy) int { return cmp.Compare(a.unrest(), b.unrest()) })
 		var values []float64
 		for _, n := range list[:(len(list)+2)/3] {
 			values = append(values, *n.Estimate)
 		}
-		medians[at] = medianOf(values)
+		middle := medianOf(values)
+		found[at] = standard{middle, max(slices.Max(values)-middle, middle-slices.Min(values))}
 	}
 	for _, s := range knownServers(0) {
-		if at := (figureOf{s.name, compared}); s.capacity > 0 && medians[at] > 0 {
-			medians[at] = s.capacity
+		if at := (figureOf{s.name, compared}); s.capacity > 0 && found[at].truth > 0 {
+			found[at] = standard{truth: s.capacity}
 		}
 	}
-	return medians
+	return found
 }
 
 // unrest sums up the machine's signs: the disturbed share of the window, and what others
@@ -399,7 +404,7 @@ func (r *Result) NoiseShares() []NoiseShare {
 				share.count(beyond == 0)
 				sum.Of[n.State] = share
 				sum.Holds.count(beyond == 0)
-				sum.Off = max(sum.Off, beyond/truly[at])
+				sum.Off = max(sum.Off, beyond/truly[at].truth)
 				if n.State == rundir.StateBounded && *n.Low > 0 {
 					widths = append(widths, *n.High / *n.Low - 1)
 				}
@@ -416,8 +421,9 @@ func (r *Result) NoiseShares() []NoiseShare {
 
 // beyond is how far the truth lies outside of what was printed, slack included; 0 when it
 // holds. Not judged is what was not printed, and what no undisturbed run tells of.
-func (n *Noisy) beyond(truly float64, s said) (beyond float64, judged bool) {
-	slack := s.slack(truly)
+func (n *Noisy) beyond(known standard, s said) (beyond float64, judged bool) {
+	truly := known.truth
+	slack := max(s.slack(truly), known.within)
 	switch {
 	case !(truly > 0) || math.IsNaN(truly):
 		return 0, false

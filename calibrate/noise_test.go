@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -36,10 +37,14 @@ func TestBeyond(t *testing.T) {
 		{"no truth", Noisy{State: rundir.StateOK, Estimate: pointer(9)}, math.NaN(), 0, false},
 		{"no truth at all", Noisy{State: rundir.StateOK, Estimate: pointer(9)}, 0, 0, false},
 	} {
-		beyond, judged := c.n.beyond(c.truth, p99)
+		beyond, judged := c.n.beyond(standard{truth: c.truth}, p99)
 		if judged != c.judged || math.Abs(beyond-c.beyond) > 1e-12 {
 			t.Errorf("%s: %v, %v, want %v, %v", c.name, beyond, judged, c.beyond, c.judged)
 		}
+	}
+	n := Noisy{State: rundir.StateOK, Estimate: pointer(0.0045)}
+	if beyond, _ := n.beyond(standard{truth: 0.005, within: 0.0004}, p99); math.Abs(beyond-0.0001) > 1e-12 {
+		t.Errorf("%v beyond a truth that is known to 400 µs, want 100 µs", beyond)
 	}
 }
 
@@ -50,12 +55,12 @@ func TestBeyondIsNoLessForNarrowerBounds(t *testing.T) {
 		low, high, truth := figure("low"), figure("high"), figure("truth")
 		low, high = min(low, high), max(low, high)
 		n := Noisy{State: rundir.StateBounded, Low: &low, High: &high}
-		beyond, judged := n.beyond(truth, said{"x", 100e-6, 0.01})
+		beyond, judged := n.beyond(standard{truth: truth}, said{"x", 100e-6, 0.01})
 		if !judged || beyond < 0 || low <= truth && truth <= high && beyond != 0 {
 			t.Fatalf("%v … %v of %v: %v, %v", low, high, truth, beyond, judged)
 		}
 		wider := Noisy{State: rundir.StateBounded, Low: pointer(low / 2), High: pointer(high * 2)}
-		if b, _ := wider.beyond(truth, said{"x", 100e-6, 0.01}); b > beyond {
+		if b, _ := wider.beyond(standard{truth: truth}, said{"x", 100e-6, 0.01}); b > beyond {
 			t.Fatalf("%v of wider bounds, %v of narrower", b, beyond)
 		}
 	})
@@ -104,9 +109,9 @@ func TestTruths(t *testing.T) {
 	all = append(all, Noisy{Server: "s", Noise: BusyBoth, Figure: "f", Estimate: pointer(7), Disturbed: pointer(0)})
 	known := knownServers(0)[3]
 	all = append(all, Noisy{Server: known.name, Noise: Undisturbed, Figure: compared, Estimate: pointer(3900)})
-	want := map[figureOf]float64{{"s", "f"}: 2, {known.name, compared}: 4000}
-	if diff := cmp.Diff(want, truths(all)); diff != "" {
-		t.Error(diff)
+	want := map[figureOf]standard{{"s", "f"}: {truth: 2, within: 1}, {known.name, compared}: {truth: 4000}}
+	if got := truths(all); !maps.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

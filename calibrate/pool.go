@@ -94,7 +94,7 @@ func Pool(parts ...*Result) (*Result, error) {
 	}
 	first := parts[0]
 	all := &Result{Config: first.Config, Started: first.Started, Finished: first.Finished, Environment: first.Environment, ServerCPU: first.ServerCPU, LoadCPU: first.LoadCPU, Parts: parts}
-	from := map[string]*Result{} // by table or setting of a table: the first part with it
+	from := map[string]*Result{} // by table: the first part with it
 	var faults []error
 	fault := func(p, other *Result, what string) {
 		faults = append(faults, fmt.Errorf("%s and %s: want the same %s", other.Config.Raw, p.Config.Raw, what))

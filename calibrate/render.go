@@ -214,26 +214,24 @@ func (r *Result) comparisonTable() table {
 			fmt.Sprintf("Each of %d rounds with windows of %v, closed loop, %d connections, %v of work a request.", c.Rounds, c.Trial, c.Connections, c.Work),
 			"Found: the 95 % interval excludes 1. In brackets: 95 % interval of the chance, in percent (Clopper-Pearson).",
 			"Detectable: the median of what the runs declare they find in four of five; where declared: it was no more than what is planted.",
-			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth.",
+			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth. Width: the median of high/low − 1.",
 		},
 		head: []string{
 			"planted", "true ratio", "runs", "found", "truth covered", "wrong sign",
-			"detectable", "found where declared", "spread", "bias", "",
+			"detectable", "found where declared", "spread", "bias", "width", "seconds a run", "",
 		},
 	}
 	if len(c.Beside) > 0 {
 		t.intro = append(t.intro, fmt.Sprintf("Beside noise, a kind for each run in turn: %s; stalls of %v to %v at real-time priority, %s times a second on each CPU, or %s busy.",
 			strings.Join(c.Beside, ", "), shortestStall, longestStall, rates(c.NoiseRates), percent(busyShare)))
 	}
-	for _, tally := range r.Tallies() {
-		name := "none (A/A)"
-		if tally.Slow > 0 {
-			name = percent(tally.Slow)
-		}
+	all := r.Tallies()
+	for _, tally := range all {
+		name := tally.name()
 		t.rows = append(t.rows, []string{
 			name, strconv.FormatFloat(truth.SlowRatio(tally.Slow), 'f', 4, 64), strconv.Itoa(tally.Found.Of),
 			hits(tally.Found), hits(tally.Covered), hits(tally.WrongSign), percent(tally.Detectable), hits(tally.FoundDeclared),
-			percent(tally.Spread), percent(tally.Bias), worst(tally.judged()),
+			percent(tally.Spread), percent(tally.Bias), percent(tally.Width), count(tally.Took), worst(tally.judged()),
 		})
 		for _, j := range tally.judged() {
 			t.footer = append(t.footer, fmt.Sprintf("%s, %s: want %s to %s: %s", name, j.name, percent(j.low), percent(j.high), j.outcome))
@@ -251,8 +249,33 @@ func (r *Result) comparisonTable() table {
 		if tally.Invalid > 0 {
 			t.footer = append(t.footer, fmt.Sprintf("%s: %d runs were called invalid", name, tally.Invalid))
 		}
+		if i := slices.IndexFunc(all, func(o Tally) bool { return tally.Duet && !o.Duet && o.Slow == tally.Slow }); i >= 0 {
+			if share := tally.Width / all[i].Width * math.Sqrt(tally.Took/all[i].Took); !math.IsNaN(share) {
+				t.footer = append(t.footer, fmt.Sprintf("%s: the intervals are %.2f times as wide as those of rounds in the same time, their width going with its root", name, share))
+			}
+		}
 	}
 	return t
+}
+
+// name is what a table calls the comparisons.
+func (t *Tally) name() string {
+	name := "none (A/A)"
+	if t.Slow > 0 {
+		name = percent(t.Slow)
+	}
+	if t.Duet {
+		name += ", duet"
+	}
+	return name
+}
+
+// count writes a number without a unit.
+func count(v float64) string {
+	if math.IsNaN(v) {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
 // worst returns the outcome that matters most.
@@ -270,16 +293,17 @@ func (r *Result) flagTable() table {
 		title: "Generators in trouble",
 		intro: []string{
 			"Runs of one trial, in brackets the 95 % interval of the chance, in percent. Flagged: a flag is beyond its limit, or throughput, p50 or p99 is",
-			"not said to be as it is. Of starved generators 95 % must be flagged; of healthy ones each figure may be not identified in 5 %.",
+			"not said to be as it is. Of starved generators 95 % must be flagged; of healthy ones each figure may be not identified in 5 %. The target, which",
+			"did nothing wrong, may be blamed in 5 %.",
 		},
-		head: []string{"generator", "loop", "runs", "flagged", "throughput not identified", "p50 not identified", "p99 not identified", "beyond their limits", ""},
+		head: []string{"generator", "loop", "runs", "flagged", "target blamed", "throughput not identified", "p50 not identified", "p99 not identified", "beyond their limits", ""},
 	}
 	for _, f := range r.FlagShares() {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
 			kinds = append(kinds, fmt.Sprintf("%s %d", kind, f.Kinds[kind]))
 		}
-		row := []string{f.Trouble, f.Loop, strconv.Itoa(f.Flagged.Of), hits(f.Flagged)}
+		row := []string{f.Trouble, f.Loop, strconv.Itoa(f.Flagged.Of), hits(f.Flagged), hits(f.Blamed)}
 		for _, figure := range troubledFigures() {
 			row = append(row, hits(f.Unidentified[figure]))
 		}
@@ -295,8 +319,8 @@ func (r *Result) noiseTable() table {
 			fmt.Sprintf("Single trials of %v, of which each figure is said to be as it is (ok), bounded, or not identified, while CPUs are stalled at real-time", r.Config.NoiseWindow),
 			fmt.Sprintf("priority for %v to %v, %s times a second, or kept %s busy at ordinary priority. The truth is that of the calmest undisturbed runs, which", shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),
 			"offer the same arrivals. Right: what is said to be ok lies within the tolerance (throughput 1 %, p50 50 µs, p99 max(100 µs, 1 %),",
-			"CPU time per request 2 %) of it, and bounds hold it with the same slack; that must be so in 95 of 100. Width: the median of",
-			"high/low − 1. Off: the farthest that the truth was beyond what was printed.",
+			"CPU time per request 2 %, or what those calm runs differ by) of it, and bounds hold it with the same slack; that must be so in 95 of",
+			"100. Width: the median of high/low − 1. Off: the farthest that the truth was beyond what was printed.",
 		},
 		head: []string{"figure", "noise", "runs", "ok", "bounded", "relative only", "not identified", "right", "right of ok", "right of bounded", "width", "off", ""},
 	}
@@ -323,7 +347,11 @@ func (r *Result) noiseTable() table {
 				if f.figure == compared {
 					unit = PerSecond
 				}
-				figures = append(figures, f.figure+" "+quantity(v, unit))
+				text := f.figure + " " + quantity(v.truth, unit)
+				if v.within > 0 {
+					text += " ± " + quantity(v.within, unit)
+				}
+				figures = append(figures, text)
 			}
 		}
 		if len(figures) > 0 {

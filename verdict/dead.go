@@ -40,6 +40,9 @@ const (
 	// A subscriber to events that the target makes itself is found silent when others
 	// received QuietEvents of them each.
 	QuietEvents = 10
+	// Beyond AwayGenerator of the window without a CPU, a generator cannot tell whether a
+	// target answered too late or it read too late.
+	AwayGenerator = 0.5
 )
 
 // dead looks for a target that did not answer.
@@ -64,6 +67,40 @@ func (x *examination) breaks(kind, unit string, measured, limit float64, found b
 		c.Outcome, c.Because = rundir.CheckBroken, what
 	}
 	x.add(c)
+}
+
+// away is the share of the window in which the generator could not run: it waited for a CPU,
+// the hypervisor had it, or a sleeper beside it felt that nothing ran there. What it did not
+// read then looks as if it had not been answered. Who shares CPUs with the target waits for
+// it, which is the target's doing. Of a handful of requests it says nothing.
+func (x *examination) away() (share float64) {
+	g := x.trial.Generator
+	if x.shared() || x.trial.WindowSeconds < shortestBusy.Seconds() {
+		return 0
+	}
+	if g.RunQueueWaitShare != nil {
+		share = *g.RunQueueWaitShare
+	}
+	felt := 0.0
+	for _, stall := range x.stalls {
+		if !stall.Target && x.meets(stall) {
+			felt += stall.Late.Seconds() / x.trial.WindowSeconds
+		}
+	}
+	return min(max(share, stolen(x.trial, g.StealShare), felt), 1)
+}
+
+// told judges whether it can be told who did not do what was asked for.
+func (x *examination) told() {
+	if len(x.untold) == 0 {
+		return
+	}
+	var checks []rundir.Message
+	for _, kind := range x.untold {
+		checks = append(checks, texts.New("cause", "cause", kind))
+	}
+	found := texts.New("found.generator_starved", "share", percent(x.away())).With("checks", texts.Once(checks...)...)
+	x.compare(FlagGeneratorStarved, asRatio, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
 }
 
 // lacking counts what dyno could not do for want of descriptors, ports or memory.

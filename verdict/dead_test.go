@@ -221,3 +221,54 @@ func TestLostRounds(t *testing.T) {
 		}
 	}
 }
+
+// A generator without a CPU cannot tell who was late, and does not blame the target; nor
+// does it call the figures good.
+func TestStarvedGeneratorBlamesNobody(t *testing.T) {
+	late := func(length time.Duration, target bool) []rundir.Stall {
+		return []rundir.Stall{{Due: 3 * time.Second, Late: length, Target: target}}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(s *subject)
+		told   bool
+	}{
+		{"a generator with a CPU", func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.5) }, true},
+		{"one that waits for it", func(s *subject) { s.trial.Generator.RunQueueWaitShare = ptr(0.51) }, false},
+		{"one whose CPU the host took", func(s *subject) { s.trial.Generator.StealShare = ptr(0.6) }, false},
+		{"one that waits, in a handful of requests", func(s *subject) {
+			s.trial.Generator.RunQueueWaitShare, s.trial.WindowSeconds = ptr(0.51), 0.049
+		}, true},
+		{"one that was stopped", func(s *subject) { s.stalls = late(6*time.Second, false) }, false},
+		{"one that was stopped for a while", func(s *subject) { s.stalls = late(4*time.Second, false) }, true},
+		{"a target that was stopped", func(s *subject) { s.stalls = late(6*time.Second, true) }, true},
+	} {
+		s := soundOpen()
+		s.trial.Counts.Sent, s.trial.Counts.Dropped, s.trial.Counts.OK = 9_000, 1000, 9_000
+		c.change(&s)
+		checks, flags, _ := examine(s)
+		var spoilt, broken []string
+		for _, f := range flags {
+			switch {
+			case f.Breaks:
+				broken = append(broken, f.Kind)
+			case f.Spoils && slices.Contains(f.Biases, biasAll):
+				spoilt = append(spoilt, f.Kind)
+			}
+		}
+		outcome := checks[slices.IndexFunc(checks, func(k rundir.Check) bool { return k.Kind == FlagDrops })].Outcome
+		if c.told && (!slices.Equal(broken, []string{FlagDrops}) || spoilt != nil || outcome != rundir.CheckBroken) {
+			t.Errorf("%s: %v, %v, %s", c.name, broken, spoilt, outcome)
+		}
+		if !c.told && (broken != nil || !slices.Equal(spoilt, []string{FlagGeneratorStarved}) || outcome != rundir.CheckUnknown) {
+			t.Errorf("%s: %v, %v, %s", c.name, broken, spoilt, outcome)
+		}
+	}
+	// That its process ended, nobody has to read.
+	s := soundOpen()
+	s.trial.Complete, s.trial.Fault, s.trial.Error = false, rundir.FaultTarget, "it ended"
+	s.trial.Generator.RunQueueWaitShare = ptr(0.9)
+	if _, flags, _ := examine(s); len(flags) != 1 || !flags[0].Breaks {
+		t.Errorf("a target that ended: %+v", flags)
+	}
+}

@@ -27,6 +27,7 @@ type examination struct {
 	subject
 	checks []rundir.Check
 	flags  []rundir.Flag
+	untold []string // kinds of findings about the target that may be the generator's own doing
 }
 
 // examine checks a trial. The checks come in the order of the kinds, those left
@@ -60,6 +61,7 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 	if x.trial.Streams != nil {
 		x.subscribers()
 	}
+	x.told()
 	if !x.shared() {
 		x.generator()
 	}
@@ -77,6 +79,10 @@ func (x *examination) add(c rundir.Check) {
 	c.Detail = c.Because.English()
 	if c.About == "" {
 		c.About = kindsOfFlags[c.Kind].about
+	}
+	if c.Outcome == rundir.CheckBroken && c.Kind != FlagIncomplete && x.away() > AwayGenerator {
+		c.Outcome = rundir.CheckUnknown
+		x.untold = append(x.untold, c.Kind)
 	}
 	x.checks = append(x.checks, c)
 	switch c.Outcome {

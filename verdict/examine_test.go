@@ -366,7 +366,7 @@ func TestStarvedAndHealthy(t *testing.T) {
 func TestSpoiltRounds(t *testing.T) {
 	for kind := range kindsOfFlags {
 		want := slices.Contains([]string{
-			FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure, FlagRunQueue, FlagDisturbed,
+			FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure, FlagRunQueue, FlagDisturbed, FlagGeneratorStarved,
 		}, kind)
 		for _, spoils := range []bool{false, true} {
 			s := sample{flags: []rundir.Flag{newFlag(FlagNotSteady, "v", false, nil), newFlag(kind, "v", spoils, nil)}}

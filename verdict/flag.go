@@ -17,6 +17,7 @@ const (
 	FlagConservation       = "conservation"
 	FlagIncomplete         = "incomplete"
 	FlagGeneratorResources = "generator_resources"
+	FlagGeneratorStarved   = "generator_starved"  // in place of findings about the target
 	FlagNoAnswers          = "no_answers"         // it breaks
 	FlagStalled            = "stalled"            // it breaks
 	FlagConnections        = "connections"        // it breaks
@@ -66,6 +67,7 @@ var kindsOfFlags = map[string]kindOfFlag{
 	FlagConservation:       {rundir.AboutGenerator, []string{biasAll}},
 	FlagIncomplete:         {rundir.AboutPlan, nil},
 	FlagGeneratorResources: {rundir.AboutGenerator, []string{biasAll}},
+	FlagGeneratorStarved:   {rundir.AboutMachine, []string{biasAll}},
 	FlagNoAnswers:          {rundir.AboutTarget, nil},
 	FlagStalled:            {rundir.AboutTarget, nil},
 	FlagConnections:        {rundir.AboutTarget, nil},

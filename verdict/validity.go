@@ -21,11 +21,16 @@ const (
 	// by a paired test at this level, and by this share of the window at least.
 	unlikeLevel = 0.01
 	unlikeLeast = 0.05
+	// refill is how much longer a target's own work takes, as a share of the time that
+	// others used on its CPUs: it finds caches and branch predictors filled by them. Beside
+	// a neighbour of 30 %, it took up to 10 % longer.
+	refill = 0.5
 	// fewestReadings is how often the speed of the CPUs must have been read in a window for
 	// their variation to mean anything.
 	fewestReadings = 5
-	// causeSpeed is a cause that no check is about.
-	causeSpeed = "cpu_speed"
+	// causeSpeed and causeClocks are causes that no check is about.
+	causeSpeed  = "cpu_speed"
+	causeClocks = "clocks"
 	// cleanEnough is the share of its requests that every trial of a comparison must have
 	// in clean stretches, for the others to be left out of both sides.
 	cleanEnough = 0.5
@@ -175,7 +180,7 @@ func (s *scene) bounds(variant string, m metric) bounds {
 	case tag != "":
 		return s.latencyBounds(variant, m, tag)
 	case m.name == throughputMetric:
-		return s.throughputBounds(variant, estimate).slower(s.speed(variant, m), -1)
+		return s.throughputBounds(variant, estimate).slower(s.speed(variant, m), -s.working(variant))
 	case m.name == cpuMetric:
 		return s.cpuBounds(variant, estimate).slower(s.speed(variant, m), 1)
 	}
@@ -186,9 +191,8 @@ func (s *scene) bounds(variant string, m metric) bounds {
 // the time: ratios of how long the same work took, at most and at least 1.
 type speed struct{ fastest, slowest float64 }
 
-// speed is how the speed of the CPUs varied under the trials behind a variant's figure, if
-// that changes the figure and is not in its interval already: between rounds it varies as
-// much as within one.
+// speed is how the speed of the CPUs varied under the trials behind a variant's figure. It is
+// in an interval over rounds already, between which it varies as much as within one.
 func (s *scene) speed(variant string, m metric) speed {
 	steady := speed{1, 1}
 	if s.whole[variant].Intervals[m.name].Interval != rundir.NoInterval {
@@ -196,8 +200,8 @@ func (s *scene) speed(variant string, m metric) speed {
 	}
 	var works []float64
 	for _, t := range s.inOrder(variant) {
-		if t.disturbed == nil || m.name == throughputMetric && (s.plan.Variant(variant).Loop != "closed" || !saturated(t)) {
-			return steady // it does not work as fast as it can
+		if t.disturbed == nil {
+			return steady
 		}
 		works = append(works, t.disturbed.works...)
 	}
@@ -209,8 +213,38 @@ func (s *scene) speed(variant string, m metric) speed {
 	return speed{works[0] / middle, works[len(works)-1] / middle}
 }
 
-// slower widens bounds by what the speed of the CPUs makes of a figure that grows with how
-// long work takes, or with its reciprocal if the power is -1.
+// working is how much the throughput of a closed loop depends on the speed of the target's
+// CPUs: by the share of what there was of them that the target used. That of an open loop
+// does not.
+func (s *scene) working(variant string) float64 {
+	trials := s.inOrder(variant)
+	if s.plan.Variant(variant).Loop != "closed" {
+		return 0
+	}
+	sum := 0.0
+	for _, t := range trials {
+		sum += t.busy()
+	}
+	return sum / float64(max(len(trials), 1))
+}
+
+// busy is the share that the target used of what others left of its CPUs.
+func (f *figures) busy() float64 {
+	switch {
+	case f.Target.CPUShare == nil:
+		return 0
+	case saturated(f):
+		return 1
+	}
+	left := 1 - known0(f.Target.StealShare)
+	if f.disturbed != nil {
+		left -= f.disturbed.foreign
+	}
+	return min(max(*f.Target.CPUShare/max(left, 0.01), 0), 1)
+}
+
+// slower widens bounds by what the speed of the CPUs makes of a figure that goes with a power
+// of how long work takes.
 func (b bounds) slower(v speed, power float64) bounds {
 	low, high := math.Pow(v.fastest, power), math.Pow(v.slowest, power)
 	low, high = min(low, high), max(low, high)
@@ -374,6 +408,7 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 			l.generator = min(l.generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
 		}
 		sum -= math.Log1p(-min(l.generator+l.target, 0.99))
+		sum += math.Log1p(refill * t.disturbed.foreign * t.busy())
 		lostOf.generator, lostOf.target = max(lostOf.generator, l.generator), max(lostOf.target, l.target)
 		n++
 	}
@@ -433,18 +468,25 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
 		return bounds{math.Inf(-1), estimate, message("why.shared"), kinds}
 	}
-	stolen, busy := 0.0, 0.0
+	stolen, busy, foreign := 0.0, 0.0, 0.0
 	for _, t := range trials {
+		if t.disturbed != nil {
+			foreign += t.disturbed.foreign / float64(len(trials))
+		}
 		if t.Target.CPUShare != nil && t.Target.StealShare != nil {
 			stolen, busy = stolen+*t.Target.StealShare, busy+*t.Target.CPUShare
 		}
 	}
-	if !(busy > 0) || stolen == 0 {
-		return exact(estimate)
+	b := exact(estimate)
+	if foreign > 0 {
+		b.low /= 1 + refill*foreign
+		b.why, b.causes = message("why.shared"), append(b.causes, FlagForeignCPU)
 	}
-	return bounds{estimate * max(0, 1-stolen/busy), estimate,
-		message("why.stolen", "share", percent(stolen/busy)),
-		[]string{FlagSteal}}
+	if busy > 0 && stolen > 0 {
+		b.low *= max(0, 1-stolen/busy)
+		b.why, b.causes = message("why.stolen", "share", percent(stolen/busy)), append(b.causes, FlagSteal)
+	}
+	return b
 }
 
 // ratioValidity says what may be said of a comparison: what disturbs all alike is in its
@@ -480,6 +522,9 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 				return bad(message("why.alike"), t.disturbed.whole...)
 			}
 		}
+		if _, same := s.sameClock(p, m); !same {
+			return bad(message("why.clocks", "variant", p.variant, "base", p.base), causeClocks)
+		}
 	}
 	measure := func(d *disturbance) float64 { return d.moved }
 	least := unlikeLeast
@@ -508,6 +553,37 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	return v
 }
 
+// otherClock tells whether most of one variant's responses ended when they arrived, and
+// most of the other's when they were read. What the generator was late by is then in one
+// side of the ratio only.
+func (s *scene) otherClock(p pair, m metric) bool {
+	if tag := latencyTag(m); tag == tagConnect || tag == tagOpening {
+		return false // a connection that opens bears no stamp
+	}
+	ends := func(variant string) *rundir.Ends {
+		if f := s.whole[variant]; f != nil {
+			return f.Ends
+		}
+		return nil
+	}
+	a, b := ends(p.variant), ends(p.base)
+	return a != nil && b != nil && a.ArrivalShare != nil && b.ArrivalShare != nil && math.Abs(*a.ArrivalShare-*b.ArrivalShare) > 0.5
+}
+
+// sameClock returns a metric that ends the responses of both variants by the same clock, if
+// there is one. When a response was read is always recorded of the service time.
+func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
+	if !s.otherClock(p, m) {
+		return m, true
+	}
+	if latencyTag(m) != tagService {
+		return m, false
+	}
+	alike, same = lookup(tagServiceRead + strings.TrimPrefix(m.name, tagService))
+	alike.name = m.name
+	return alike, same
+}
+
 // unlike is by how much more a measure of disturbance is of the variant than of its base,
 // where the rounds show that this is no chance; 0 elsewhere.
 func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
@@ -529,13 +605,17 @@ func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
 	return m.Estimate
 }
 
-// masked tells whether a pair's quantiles are compared by the clean stretches of both,
-// and then returns a metric that reads those.
+// masked returns the metric by which a pair is compared: by the same clock, and by the clean
+// stretches of both where there is enough of them.
 func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) metric {
-	tag := latencyTag(m)
-	if m.quantile == nil || tag == "" || s.plan.Duet != nil { // of a duet, both halves had the same stretches
+	if latencyTag(m) == "" {
 		return m
 	}
+	m, _ = s.sameClock(p, m)
+	if m.quantile == nil || s.plan.Duet != nil { // of a duet, both halves had the same stretches
+		return m
+	}
+	tag := m.quantile.tag
 	for _, variant := range []string{p.variant, p.base} {
 		for _, f := range rounds[variant] {
 			if f.disturbed == nil || f.times[tag] == nil {

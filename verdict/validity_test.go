@@ -262,7 +262,7 @@ func TestStatesOfThroughput(t *testing.T) {
 		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.998) }, rundir.StateOK, 0},
 		{"the same before one with time to spare", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.97) }, rundir.StateBounded, 1 / 0.97},
 		{"time stolen from the target", func(t *rundir.Trial) { t.Target.StealShare, t.Target.CPUShare = ptr(0.05), ptr(0.94) }, rundir.StateBounded, 1 / 0.95},
-		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = ptr(0.1) }, rundir.StateBounded, 1 / 0.9},
+		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = ptr(0.1) }, rundir.StateBounded, (1 + refill*0.1*0.5/0.9) / 0.9},
 		{"a generator at its limit", func(t *rundir.Trial) { t.Generator.CPUShare = ptr(0.99) }, rundir.StateNotIdentified, 0},
 	} {
 		b := newBench(1, "v")
@@ -323,6 +323,65 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 	}
 	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Invalid {
 		t.Errorf("%+v", c)
+	}
+}
+
+// Where the responses of one variant ended on arrival and those of the other by reading, the
+// service times are compared as they were read, and no others are.
+func TestRatiosByTwoClocks(t *testing.T) {
+	made := func(ends map[string]*rundir.Ends) *rundir.Run {
+		b := newBench(8, "a", "b")
+		b.run.Plan.Metric = "service.p50"
+		r := rand.New(rand.NewPCG(5, 5))
+		for round := 1; round <= 8; round++ {
+			for _, v := range []string{"a", "b"} {
+				trial := b.measure(round, v, 1000)
+				trial.Ends = ends[v]
+				for _, tag := range []string{tagService, tagServiceRead, tagFirstByte} {
+					median := time.Millisecond
+					if tag == tagServiceRead {
+						median = 2 * time.Millisecond
+					}
+					if v == "b" {
+						median += 500 * µs
+					}
+					h := hist.New()
+					for _, x := range latencies(r, 1000, median) {
+						h.Record(int64(x))
+					}
+					b.logs[len(b.trials)] = append(b.logs[len(b.trials)], hist.Interval{Tag: tag, Length: 4 * time.Second, Hist: h})
+				}
+			}
+		}
+		return b.judge(t)
+	}
+	ends := func(arrived, read int64) *rundir.Ends {
+		e := &rundir.Ends{ByArrival: arrived, ByRead: read}
+		e.Complete()
+		return e
+	}
+	for _, c := range []struct {
+		name  string
+		a, b  *rundir.Ends
+		ratio float64
+		state string // of the first byte
+	}{
+		{"the same clock", ends(1000, 0), ends(900, 100), 1.5, rundir.StateOK},
+		{"two clocks", ends(1000, 0), ends(100, 900), 1.25, rundir.StateNotIdentified},
+		{"clocks that nobody knows", nil, nil, 1.5, rundir.StateOK},
+	} {
+		run := made(map[string]*rundir.Ends{"a": c.a, "b": c.b})
+		if got := comparison(t, run, "b", "a", "service.p50"); math.Abs(*got.Ratio.Estimate-c.ratio) > 0.05 || !run.Valid {
+			t.Errorf("%s: %v, %s", c.name, *got.Ratio.Estimate, run.Reason)
+		}
+		s := scene{plan: run.Plan, whole: map[string]*figures{}}
+		for _, v := range []string{"a", "b"} {
+			s.whole[v] = &figures{Variant: rundir.Variant{Ends: map[string]*rundir.Ends{"a": c.a, "b": c.b}[v]}}
+		}
+		m, _ := lookup("first_byte.p50")
+		if v := s.ratioValidity(pair{variant: "b", base: "a"}, m); v.State != c.state {
+			t.Errorf("%s: the first byte is %+v", c.name, v)
+		}
 	}
 }
 
@@ -407,16 +466,18 @@ func counters(values map[string]float64) *rundir.Series {
 // What others use of the generator's CPUs takes nothing from the target, if the readings
 // of the target's own say so; and a stall that its sleeper felt is time lost.
 func TestTimeThatTheTargetLost(t *testing.T) {
+	// Others leave the target, which uses half of its CPUs, less time and colder caches.
+	beside := func(foreign float64) float64 { return (1 + refill*foreign*0.5/(1-foreign)) / (1 - foreign) }
 	for _, c := range []struct {
 		name     string
 		counters map[string]float64
 		stalls   []rundir.Stall
 		high     float64 // times the recorded; 0: as it is
 	}{
-		{"not known where", nil, nil, 1 / 0.8},
+		{"not known where", nil, nil, beside(0.2)},
 		{"elsewhere", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 0},
-		{"a tenth of it there", map[string]float64{"target_cpus_cpu_busy_seconds": 2.4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 1 / 0.9},
-		{"more there than in all, by ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 1 / 0.8},
+		{"a tenth of it there", map[string]float64{"target_cpus_cpu_busy_seconds": 2.4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, beside(0.1)},
+		{"more there than in all, by ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, beside(0.2)},
 		{
 			"stalls between two ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4},
 			[]rundir.Stall{
@@ -591,7 +652,7 @@ func TestSpeedOfTheCPUs(t *testing.T) {
 	}{
 		{"a steady one", []float64{9, 2, 2, 2, 2, 2}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
 		{"one that varies", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 1, [2]float64{1 / 1.1, 1 / 0.9}, [2]float64{0.9, 1.1}},
-		{"of a target with time to spare", []float64{9, 2, 2.2, 2, 1.8, 2}, func(x *rundir.Trial) { x.Target.CPUShare = ptr(0.5) }, 1, [2]float64{}, [2]float64{0.9, 1.1}},
+		{"of a target with time to spare", []float64{9, 2, 2.2, 2, 1.8, 2}, func(x *rundir.Trial) { x.Target.CPUShare = ptr(0.5) }, 1, [2]float64{1 / math.Sqrt(1.1), 1 / math.Sqrt(0.9)}, [2]float64{0.9, 1.1}},
 		{"read too seldom", []float64{9, 2, 2.2, 2, 1.8}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
 		{"in an interval", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 6, [2]float64{}, [2]float64{}},
 	} {

@@ -30,6 +30,7 @@ type calibration struct {
 	noiseRuns   int
 	noiseRates  []float64
 	beside      []string
+	duet        bool
 	seed        uint64
 	window      string
 	trial       string
@@ -39,7 +40,7 @@ type calibration struct {
 
 // calibrationFlags lists those that need --calibrate.
 func calibrationFlags() []string {
-	return []string{"long", "strict", "quiet", "docs", "raw", "from", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "seed"}
+	return []string{"long", "strict", "quiet", "docs", "raw", "from", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "duet", "seed"}
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {
@@ -60,6 +61,7 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.IntVar(&c.noiseRuns, "noise-runs", 0, "disturbed runs of the table noise (default 36, long 200)")
 	f.Float64SliceVar(&c.noiseRates, "noise-rates", nil, "stalls per second of each CPU, of which each run draws one (default 0.5,2,10)")
 	f.StringSliceVar(&c.beside, "beside", nil, "noises beside the comparisons of aa and power, in turn, of "+strings.Join(calibrate.Noises(), ",")+", or all")
+	f.BoolVar(&c.duet, "duet", false, "measure the comparisons' servers two at once, on CPUs that change hands")
 	f.Uint64Var(&c.seed, "seed", 1, "of noises and of the order of runs")
 	f.StringVar(&c.window, "window", "", "of an oracle (default 3s, long 20s)")
 	f.StringVar(&c.trial, "trial-window", "", "of a comparison's trial (default 250ms)")
@@ -115,7 +117,7 @@ func (c *calibration) config() (calibrate.Config, error) {
 	if k.Beside = c.beside; slices.Equal(c.beside, []string{"all"}) {
 		k.Beside = calibrate.Noises()
 	}
-	k.Seed = c.seed
+	k.Seed, k.Duet = c.seed, c.duet
 	if len(c.slow) > 0 {
 		k.Slow = nil
 	}

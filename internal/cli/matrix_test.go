@@ -172,15 +172,15 @@ type matrixOutcome struct {
 	errors       *float64
 	availability *float64
 	disturbed    bool // a trial was spoilt by the machine
+	noisy        bool // a check on the machine found something
 	output       string
 }
 
-// settle carries a cell out, again where the machine was too busy to tell how slow the target
-// is.
+// settle carries a cell out, again where the machine was too busy to tell how the target is.
 func (c matrixCell) settle(ctx context.Context, dir func() string) (o matrixOutcome, err error) {
 	for range matrixTries {
 		o, err = c.run(ctx, dir())
-		if err != nil || o.code != exitInvalid || !o.disturbed {
+		if err != nil || o.code != exitInvalid && o.wrong(c) == "" || !o.noisy {
 			break
 		}
 	}
@@ -213,6 +213,9 @@ func (c matrixCell) run(ctx context.Context, dir string) (matrixOutcome, error) 
 	for _, x := range f.Run.Trials { // the probes of a search are not behind the run's flags
 		o.disturbed = o.disturbed || x.Spoilt
 		for _, k := range x.Checks {
+			if k.About == rundir.AboutMachine && (k.Outcome == rundir.CheckSpoilt || k.Outcome == rundir.CheckWarning) {
+				o.noisy = true
+			}
 			if k.Outcome == rundir.CheckBroken {
 				broken = append(broken, rundir.Flag{Kind: k.Kind})
 			}

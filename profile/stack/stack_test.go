@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -191,9 +192,14 @@ func TestFilesThatAreGone(t *testing.T) {
 	}
 	defer func() { _ = cmd.Wait() }()
 	defer func() { _ = cmd.Process.Kill() }()
-	p, err := ReadProcess(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
+	// Start returns as soon as exec has closed the parent's pipe, which it does
+	// before it maps the program.
+	var p *Process
+	isMapped := func(m *mapped) bool { return strings.HasPrefix(m.Path, file) }
+	for p == nil || !slices.ContainsFunc(p.mappings, isMapped) {
+		if p, err = ReadProcess(cmd.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
@@ -202,25 +208,19 @@ func TestFilesThatAreGone(t *testing.T) {
 	if err := os.WriteFile(file, []byte("another"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range p.mappings {
-		if !strings.HasPrefix(m.Path, file) {
-			continue
-		}
-		o := open(m)
-		if o.file == nil {
-			t.Fatal("the file of a running program was not found")
-		}
-		defer o.file.Close()
-		info, err := o.file.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Ino != m.Inode || info.Size() != int64(len(b)) {
-			t.Errorf("%s of %d bytes, want %d", o.file.Name(), info.Size(), len(b))
-		}
-		return
+	m := p.mappings[slices.IndexFunc(p.mappings, isMapped)]
+	o := open(m)
+	if o.file == nil {
+		t.Fatal("the file of a running program was not found")
 	}
-	t.Errorf("%s is not mapped", file)
+	defer o.file.Close()
+	info, err := o.file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Ino != m.Inode || info.Size() != int64(len(b)) {
+		t.Errorf("%s of %d bytes, want %d", o.file.Name(), info.Size(), len(b))
+	}
 }
 
 func TestJITMap(t *testing.T) {

@@ -401,6 +401,7 @@ export const en = {
   "check.stalled": "answering without a standstill",
   "check.connections": "connections served",
   "check.subscribers": "subscribers served",
+  "check.generator_starved": "the generator had a CPU",
   "check.generator_resources": "dyno’s descriptors and ports",
   "check.disturbed": "disturbed share of the window",
   "check.cpu_speed": "speed of the CPUs",

@@ -401,6 +401,7 @@ export const zh: Record<Key, string> = {
   "check.stalled": "应答没有停顿",
   "check.connections": "连接得到服务",
   "check.subscribers": "订阅者得到服务",
+  "check.generator_starved": "发生器有 CPU 可用",
   "check.generator_resources": "dyno 自身的描述符和端口",
   "check.disturbed": "窗口受干扰的比例",
   "check.cpu_speed": "CPU 的速度",
