@@ -19,12 +19,14 @@ export async function english(page, root) {
     const found = [];
     document.querySelectorAll("details").forEach((d) => { d.open = true; });
     const host = document.getElementById(id);
+    // The language of the page itself stands above the node.
+    const ours = (e) => !host.contains(e.closest(others));
     const walker = document.createTreeWalker(host, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-      if (!node.parentElement.closest(others) && sentence.test(node.data)) found.push(node.data);
+      if (ours(node.parentElement) && sentence.test(node.data)) found.push(node.data);
     }
     for (const e of host.querySelectorAll("[aria-label], [title], [placeholder], [alt]")) {
-      if (e.closest(others)) continue;
+      if (!ours(e)) continue;
       for (const name of ["aria-label", "title", "placeholder", "alt"]) {
         if (sentence.test(e.getAttribute(name) ?? "")) found.push(`${name}: ${e.getAttribute(name)}`);
       }

@@ -350,7 +350,8 @@ for (const [name, file] of [
     const opened = await open(browser, file, { locale: "en-US" });
     const chinese = await opened.page.evaluate(() => document.querySelector("main").innerText.match(/[\u4e00-\u9fff]+/g));
     assert.deepEqual((chinese ?? []).filter((words) => words !== "简体中文"), []);
-    assert.ok((await english(opened.page, "report")).length > 3, "sentences are found where there are any");
+    const found = await english(opened.page, "report");
+    assert.ok(found.length > 3, `sentences are found where there are any: ${JSON.stringify(found)}`);
     await opened.context.close();
   });
 }
