@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // An Explanation is of the difference between two variants of a run. Where a part
@@ -23,6 +24,8 @@ type Explanation struct {
 	Resources []Resource `json:"resources,omitempty"`
 	Leftover  []Leftover `json:"leftover,omitempty"`
 	Notes     []string   `json:"notes,omitempty"`
+
+	NotesBecause []*rundir.Message `json:"notes_because,omitempty"` // the same as data
 }
 
 // An Account says how much of a measured change the profiles account for. All
@@ -95,7 +98,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		return nil, err
 	}
 	if len(profiled) == 0 || f.Run.Plan.Profile == nil {
-		e.note("the run has no profiled trials: add profile: {} to the experiment, or --profile cpu to the command")
+		e.note(texts.New("unexplained.unprofiled"))
 		return e, nil
 	}
 	for _, kind := range kinds() {
@@ -105,7 +108,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		t, covered, err := tabulate(kind, profiled)
 		var missing *missingError
 		if errors.As(err, &missing) {
-			e.note("%s", missing)
+			e.note(missing.Message)
 			continue
 		}
 		if err != nil {
@@ -124,8 +127,8 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 	return e, nil
 }
 
-func (e *Explanation) note(format string, args ...any) {
-	e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
+func (e *Explanation) note(m rundir.Message) {
+	e.Notes, e.NotesBecause = append(e.Notes, m.English()), append(e.NotesBecause, &m)
 }
 
 // A pair holds the trials of one round.
@@ -214,6 +217,8 @@ func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*
 }
 
 // A missingError says that a kind of profile is not there for all trials.
-type missingError struct{ text string }
+type missingError struct{ rundir.Message }
 
-func (e *missingError) Error() string { return e.text }
+func (e *missingError) Error() string { return e.String() }
+
+func lacks(kind string, pairs ...string) error { return &missingError{texts.New(kind, pairs...)} }

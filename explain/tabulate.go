@@ -3,12 +3,14 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	pprof "github.com/google/pprof/profile"
 
 	"dyno/profile"
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // A kind is a profile that can be divided by requests.
@@ -70,7 +72,7 @@ func tabulate(k kind, trials []pair) (*Table, map[string]float64, error) {
 		return nil, nil, fmt.Errorf("%s: groups: %w", k.name, err)
 	}
 	if len(t.Functions) == 0 {
-		return nil, nil, &missingError{fmt.Sprintf("no profile of kind %s holds any sample: the window is too short, or there was nothing to see", k.name)}
+		return nil, nil, lacks("unexplained.empty", "profile", k.name)
 	}
 	for i := range t.Functions {
 		t.Functions[i].Group = label[t.Functions[i].Name]
@@ -91,7 +93,11 @@ func filed(t *rundir.TrialFolder, kind string) *rundir.Profile {
 func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error) {
 	p := filed(t, k.name)
 	if p == nil {
-		return usage{}, &missingError{fmt.Sprintf("trial %d has no profile of kind %s%s", t.Number, k.name, why(t, k.name))}
+		number := strconv.Itoa(t.Number)
+		if why := why(t, k.name); why != nil {
+			return usage{}, &missingError{texts.New("unexplained.missing.why", "trial", number, "profile", k.name).With("why", *why)}
+		}
+		return usage{}, lacks("unexplained.missing", "trial", number, "profile", k.name)
 	}
 	content, err := open(t, p.File)
 	if err != nil {
@@ -112,12 +118,12 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 		// Shares of the time that the kernel accounted: so they add up to it.
 		perRequest, all := t.Target.CPUSecondsPerRequest, t.Target.CPUSeconds
 		if perRequest == nil || all == nil || costs.Total <= 0 {
-			return usage{}, &missingError{fmt.Sprintf("trial %d: the CPU time per request is not known, or there are no samples", t.Number)}
+			return usage{}, lacks("unexplained.cpu", "trial", strconv.Itoa(t.Number))
 		}
 		scale = *perRequest / costs.Total
 		u.covered = costs.Total * k.scale / *all
 	case requests <= 0 || p.Seconds <= 0 || t.WindowSeconds <= 0:
-		return usage{}, &missingError{fmt.Sprintf("trial %d: there are no requests that %s could be divided by", t.Number, k.name)}
+		return usage{}, lacks("unexplained.requests", "trial", strconv.Itoa(t.Number), "profile", k.name)
 	default:
 		scale = k.scale / (requests * p.Seconds / t.WindowSeconds)
 	}
@@ -135,13 +141,17 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 }
 
 // why finds what the trial says of a kind that it does not have.
-func why(t *rundir.TrialFolder, kind string) string {
-	for _, text := range t.Unavailable {
+func why(t *rundir.TrialFolder, kind string) *rundir.Message {
+	for i, text := range t.Unavailable {
 		if strings.HasPrefix(text, "profile "+kind) || strings.HasPrefix(text, "profile "+strings.ReplaceAll(kind, "_", "-")) {
-			return ": " + text
+			if i < len(t.UnavailableBecause) && t.UnavailableBecause[i] != nil {
+				return t.UnavailableBecause[i]
+			}
+			m := texts.Verbatim(text)
+			return &m
 		}
 	}
-	return ""
+	return nil
 }
 
 func open(t *rundir.TrialFolder, file string) (*pprof.Profile, error) {

@@ -22,11 +22,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 // The bounds of what Read looks at. More folders or runs are an error; what lies
@@ -224,16 +226,17 @@ type Query struct {
 	Variant string
 }
 
-// figure says what is asked for.
-func (q Query) figure() string {
-	text := "a figure"
-	if q.Metric != "" {
-		text += " named " + q.Metric
+// nothing says that no run has what is asked for.
+func (q Query) nothing() error {
+	switch {
+	case q.Metric != "" && q.Variant != "":
+		return texts.NewError("searched.figure.both", "metric", q.Metric, "variant", q.Variant)
+	case q.Metric != "":
+		return texts.NewError("searched.figure.metric", "metric", q.Metric)
+	case q.Variant != "":
+		return texts.NewError("searched.figure.variant", "variant", q.Variant)
 	}
-	if q.Variant != "" {
-		text += " of a variant named " + q.Variant
-	}
-	return text
+	return texts.NewError("searched.figure")
 }
 
 // A History is what became of the runs below a directory.
@@ -259,6 +262,8 @@ type Series struct {
 	Compared int      `json:"compared"`
 	Changes  []Change `json:"changes"`
 	Detail   string   `json:"detail,omitempty"` // why nothing or not everything was searched
+
+	Because *rundir.Message `json:"because,omitempty"` // the same as data, and so with all that ends in because
 }
 
 // A Point is one run's figure, in the metric's unit.
@@ -266,6 +271,8 @@ type Point struct {
 	Run    int             `json:"run"` // its index among the experiment's
 	Figure rundir.Estimate `json:"figure"`
 	Left   string          `json:"left_out,omitempty"` // why it was not searched for changes
+
+	LeftBecause *rundir.Message `json:"left_out_because,omitempty"`
 }
 
 // A Change is where a series changed. Its size is a description: the same runs that
@@ -304,7 +311,7 @@ func Trace(runs []Run, q Query) (*History, error) {
 		h.Experiments[i].Runs = append(h.Experiments[i].Runs, r)
 	}
 	if q.Name != "" && len(h.Experiments) == 0 {
-		return nil, fmt.Errorf("history: no run of an experiment named %s", q.Name)
+		return nil, texts.NewError("searched.unnamed", "name", q.Name)
 	}
 	slices.SortStableFunc(h.Experiments, func(a, b Experiment) int { return strings.Compare(a.Name, b.Name) })
 	kept := h.Experiments[:0]
@@ -317,7 +324,7 @@ func Trace(runs []Run, q Query) (*History, error) {
 		}
 	}
 	if len(kept) == 0 && len(h.Experiments) > 0 {
-		return nil, fmt.Errorf("history: no run has %s", q.figure())
+		return nil, q.nothing()
 	}
 	h.Experiments = kept
 	return h, nil
@@ -343,11 +350,11 @@ func (e *Experiment) trace(q Query) error {
 			p := Point{Run: i, Figure: r.Figures[v][e.Metric]}
 			switch {
 			case !r.Valid:
-				p.Left = "invalid"
+				p.leave("left.invalid")
 			case !r.Complete:
-				p.Left = "incomplete"
+				p.leave("left.incomplete")
 			case p.Figure.Estimate == nil:
-				p.Left = "no figure"
+				p.leave("left.figure")
 			}
 			known = known || p.Figure.Estimate != nil
 			s.Points = append(s.Points, p)
@@ -363,6 +370,14 @@ func (e *Experiment) trace(q Query) error {
 	return nil
 }
 
+func (s *Series) say(m rundir.Message) { s.Detail, s.Because = m.English(), &m }
+
+// leave leaves a point out, for a reason of a kind.
+func (p *Point) leave(kind string) {
+	m := texts.New(kind)
+	p.Left, p.LeftBecause = m.English(), &m
+}
+
 // findChanges fills in what the series shows.
 func (s *Series) findChanges(runs []Run) error {
 	var good []*Point
@@ -372,15 +387,15 @@ func (s *Series) findChanges(runs []Run) error {
 		}
 	}
 	if len(good) > MaxCompared {
-		s.Detail = fmt.Sprintf("the latest %d of %d runs were searched for changes", MaxCompared, len(good))
+		s.say(texts.New("searched.latest", "n", strconv.Itoa(MaxCompared), "of", strconv.Itoa(len(good))))
 		for _, p := range good[:len(good)-MaxCompared] {
-			p.Left = "too long ago"
+			p.leave("left.old")
 		}
 		good = good[len(good)-MaxCompared:]
 	}
 	s.Compared = len(good)
 	if len(good) < leastCompared {
-		s.Detail = fmt.Sprintf("changes are looked for from %d valid and complete runs on: there are %d", leastCompared, len(good))
+		s.say(texts.New("searched.few", "least", strconv.Itoa(leastCompared), "n", strconv.Itoa(len(good))))
 		return nil
 	}
 	values := make([]float64, len(good))

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/texts"
 )
 
 // CgroupFolders are where the kernel shows the figures of a control group
@@ -48,7 +50,7 @@ const (
 // NewCgroup observes a control group. Name is the prefix of the columns.
 func NewCgroup(name string, folders CgroupFolders) (*Cgroup, error) {
 	if folders == (CgroupFolders{}) {
-		return nil, &Unavailable{Observer: name, Reason: "the target has no cgroup of its own", Remedy: "give it limits, or start it in a cgroup"}
+		return nil, &Unavailable{Observer: name, Reason: texts.New("unavailable.cgroup"), Remedy: texts.New("help.cgroup")}
 	}
 	c := &Cgroup{name: name}
 	var faults []error
@@ -59,7 +61,7 @@ func NewCgroup(name string, folders CgroupFolders) (*Cgroup, error) {
 	}
 	if len(c.files) == 0 {
 		err := errors.Join(faults...)
-		return nil, &Unavailable{Observer: name, Reason: err.Error(), Remedy: "mount the cgroup hierarchies", Err: err}
+		return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.cgroups"), Err: err}
 	}
 	return c, nil
 }

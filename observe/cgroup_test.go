@@ -85,7 +85,7 @@ func TestCgroupUnavailable(t *testing.T) {
 	} {
 		_, err := NewCgroup("target_cgroup", c.at)
 		var u *Unavailable
-		if !errors.As(err, &u) || !strings.Contains(err.Error(), c.says) || u.Remedy == "" {
+		if !errors.As(err, &u) || !strings.Contains(err.Error(), c.says) || u.Remedy.Kind == "" {
 			t.Errorf("%+v: %v; want *Unavailable that says %q, and a remedy", c.at, err, c.says)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"dyno/texts"
 )
 
 // CPUs observes some of the machine's CPUs by themselves, such as those of the
@@ -19,7 +21,7 @@ type CPUs struct {
 func NewCPUs(name string, cpus ...int) (*CPUs, error) {
 	c := &CPUs{name: name, cpus: slices.Clone(cpus)}
 	unavailable := func(err error) error {
-		return &Unavailable{Observer: name, Reason: err.Error(), Remedy: "mount /proc", Err: err}
+		return &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.proc"), Err: err}
 	}
 	var err error
 	if c.stat, err = openProc("/proc/stat"); err != nil {

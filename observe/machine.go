@@ -3,6 +3,8 @@ package observe
 import (
 	"fmt"
 	"math"
+
+	"dyno/texts"
 )
 
 // A CPUUser knows how much CPU time something has used, in seconds, by its last
@@ -30,7 +32,7 @@ type Machine struct {
 func NewMachine(known ...CPUUser) (*Machine, error) {
 	m := &Machine{known: known}
 	unavailable := func(err error) error {
-		return &Unavailable{Observer: m.Name(), Reason: err.Error(), Remedy: "mount /proc", Err: err}
+		return &Unavailable{Observer: m.Name(), Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.proc"), Err: err}
 	}
 	var err error
 	if m.stat, err = openProc("/proc/stat"); err != nil {
@@ -56,8 +58,8 @@ func NewMachine(known ...CPUUser) (*Machine, error) {
 			continue
 		}
 		p.file.close()
-		m.missing = append(m.missing, &Unavailable{Observer: m.Name(), Reason: "pressure of " + p.resource + ": " + err.Error(),
-			Remedy: "needs a kernel with CONFIG_PSI that is not started with psi=0", Err: err})
+		m.missing = append(m.missing, &Unavailable{Observer: m.Name(), Reason: texts.New("unavailable.pressure", "resource", p.resource, "error", err.Error()),
+			Remedy: texts.New("help.psi"), Err: err})
 	}
 	return m, nil
 }

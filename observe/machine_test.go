@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"dyno/texts"
 )
 
 type fixed struct{ seconds float64 }
@@ -231,7 +233,7 @@ func TestMounts(t *testing.T) {
 
 func TestUnavailable(t *testing.T) {
 	cause := errors.New("cause")
-	u := &Unavailable{Observer: "x", Reason: "no y", Remedy: "get y", Err: cause}
+	u := &Unavailable{Observer: "x", Reason: texts.Verbatim("no y"), Remedy: texts.Verbatim("get y"), Err: cause}
 	if u.Error() != "observer x cannot work here: no y (get y)" || !errors.Is(u, cause) {
 		t.Errorf("%v", u)
 	}

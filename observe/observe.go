@@ -20,7 +20,7 @@
 // zero, never a guess.
 package observe
 
-import "fmt"
+import "dyno/texts"
 
 // An Observer reads one thing. Its methods are called by one goroutine at a time.
 type Observer interface {
@@ -55,17 +55,21 @@ type Column struct {
 // An Unavailable says why an observer cannot work here.
 type Unavailable struct {
 	Observer string
-	Reason   string
-	Remedy   string // what the user can do; may be empty
-	Err      error  // the system's error; may be nil
+	Reason   texts.Message
+	Remedy   texts.Message // what the user can do; of no kind where nobody knows
+	Err      error         // the system's error; may be nil
 }
 
-func (u *Unavailable) Error() string {
-	s := fmt.Sprintf("observer %s cannot work here: %s", u.Observer, u.Reason)
-	if u.Remedy != "" {
-		s += " (" + u.Remedy + ")"
+func (u *Unavailable) Error() string { return u.Said().String() }
+
+// Said returns the error as a message.
+func (u *Unavailable) Said() texts.Message {
+	m := texts.New("unavailable.observer", "observer", u.Observer).With("why", u.Reason)
+	if u.Remedy.Kind != "" {
+		m.Kind = "unavailable.observer.help"
+		m = m.With("help", u.Remedy)
 	}
-	return s
+	return m
 }
 
 // Unwrap returns the system's error.

@@ -75,7 +75,7 @@ func observer(name string, open func() (Observer, error)) Availability {
 	if err != nil {
 		var u *Unavailable
 		if errors.As(err, &u) {
-			return Availability{Name: name, Reason: u.Reason, Remedy: u.Remedy}
+			return Availability{Name: name, Reason: u.Reason.String(), Remedy: u.Remedy.String()}
 		}
 		return available(name, "", err, "")
 	}

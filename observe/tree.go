@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/texts"
 )
 
 // Bounds of a Tree. It holds four descriptors for a process and two for a thread.
@@ -93,7 +96,7 @@ func NewTreeBelow(name string, reaper int) (*Tree, error) { return newTree(name,
 
 func newTree(name string, root int, s scope) (*Tree, error) {
 	t := &Tree{name: name, root: root, scope: s, pages: float64(os.Getpagesize()), latestCPU: math.NaN()}
-	unavailable := func(reason, remedy string, err error) error {
+	unavailable := func(reason, remedy texts.Message, err error) error {
 		return &Unavailable{Observer: name, Reason: reason, Remedy: remedy, Err: err}
 	}
 	self := os.Getpid()
@@ -106,12 +109,11 @@ func newTree(name string, root int, s scope) (*Tree, error) {
 	}
 	var err error
 	if t.loadavg, err = openProc("/proc/loadavg"); err != nil {
-		return nil, unavailable(err.Error(), "mount /proc", err)
+		return nil, unavailable(texts.Verbatim(err.Error()), texts.New("help.proc"), err)
 	}
 	if !t.add(root, s != belowRoot) {
 		t.loadavg.close()
-		return nil, unavailable(fmt.Sprintf("process %d cannot be read", root),
-			"run as the same user as the process, or as root", unix.ESRCH)
+		return nil, unavailable(texts.New("unavailable.process", "process", strconv.Itoa(root)), texts.New("help.user"), unix.ESRCH)
 	}
 	t.dirty = true
 	return t, nil
@@ -526,8 +528,7 @@ func NewGenerator(workers ...int) (*Generator, error) {
 		f, err := openProc(taskPath(pid, tid, "schedstat"))
 		if err != nil {
 			_ = g.Close()
-			return nil, &Unavailable{Observer: name, Reason: err.Error(),
-				Remedy: "needs a kernel with CONFIG_SCHED_INFO", Err: err}
+			return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.schedinfo"), Err: err}
 		}
 		g.workers = append(g.workers, worker{tid, f})
 	}

@@ -345,7 +345,7 @@ func TestNoSuchProcess(t *testing.T) {
 	}
 	_, err := NewTree("target", c.Process.Pid)
 	var u *Unavailable
-	if !errors.As(err, &u) || u.Observer != "target" || u.Reason == "" || u.Remedy == "" {
+	if !errors.As(err, &u) || u.Observer != "target" || u.Reason.Kind == "" || u.Remedy.Kind == "" {
 		t.Errorf("%v; want an *Unavailable with reason and remedy", err)
 	}
 }

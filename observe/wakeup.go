@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/texts"
 )
 
 // Wakeup measures how late this machine wakes what sleeps: a thread sleeps for 5 ms
@@ -93,7 +95,7 @@ func startWakeup(name string, urgent bool, cpus []int) (*Wakeup, error) {
 	go w.run(cpus, urgent, placed)
 	if err := <-placed; err != nil {
 		<-w.done
-		return nil, &Unavailable{Observer: w.Name(), Reason: fmt.Sprintf("placing its thread on CPUs %v: %v", cpus, err), Err: err}
+		return nil, &Unavailable{Observer: w.Name(), Reason: texts.New("unavailable.placing", "cpus", fmt.Sprint(cpus), "error", err.Error()), Err: err}
 	}
 	return w, nil
 }

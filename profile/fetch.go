@@ -16,6 +16,7 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"dyno/loopback"
+	"dyno/texts"
 )
 
 // A Kind is one of the profiles that a Go program offers.
@@ -149,12 +150,12 @@ func subtract(after, before *pprof.Profile) (*pprof.Profile, error) {
 func (f *fetcher) empty(ctx context.Context) error {
 	u := &Unavailable{Profile: string(f.kind)}
 	if f.kind == Block {
-		u.Reason = "the program has recorded nothing: its rate is 0, or no goroutine has ever waited"
-		u.Remedy = "call runtime.SetBlockProfileRate in the program"
+		u.Reason = texts.New("unavailable.block")
+		u.Remedy = texts.New("help.block")
 		return u
 	}
-	u.Reason = "the program has recorded nothing: its fraction is 0, or no mutex was ever contended"
-	u.Remedy = "call runtime.SetMutexProfileFraction in the program"
+	u.Reason = texts.New("unavailable.mutex")
+	u.Remedy = texts.New("help.mutex")
 	// The text form tells which.
 	text, err := f.get(ctx, "mutex", url.Values{"debug": {"1"}})
 	if err != nil {
@@ -163,9 +164,9 @@ func (f *fetcher) empty(ctx context.Context) error {
 	if _, rest, found := strings.Cut(string(text), "sampling period="); found {
 		period, _, _ := strings.Cut(rest, "\n")
 		if period == "0" {
-			u.Reason = "the program records nothing: its fraction is 0"
+			u.Reason = texts.New("unavailable.mutex.off")
 		} else {
-			u.Reason, u.Remedy = "no mutex of the program was ever contended, as far as it samples (1 in "+period+")", ""
+			u.Reason, u.Remedy = texts.New("unavailable.mutex.none", "period", period), texts.Message{}
 		}
 	}
 	return u
@@ -198,8 +199,8 @@ func (f *fetcher) get(ctx context.Context, name string, query url.Values) ([]byt
 	switch {
 	case answer.StatusCode == http.StatusNotFound:
 		return nil, &Unavailable{
-			Profile: string(f.kind), Reason: fmt.Sprintf("%s: 404 Not Found: the program has no net/http/pprof there", u),
-			Remedy: `import _ "net/http/pprof" in the program, and name the address that it listens on for it`,
+			Profile: string(f.kind), Reason: texts.New("unavailable.pprof", "url", u.String()),
+			Remedy: texts.New("help.pprof"),
 		}
 	case answer.StatusCode != http.StatusOK:
 		b, _ := io.ReadAll(io.LimitReader(answer.Body, maxMessage)) // as much as there is

@@ -24,22 +24,28 @@ import (
 	"fmt"
 
 	pprof "github.com/google/pprof/profile"
+
+	"dyno/texts"
 )
 
 // An Unavailable says why a profile cannot be taken.
 type Unavailable struct {
 	Profile string
-	Reason  string
-	Remedy  string // what the user can do; may be empty
-	Err     error  // the system's error; may be nil
+	Reason  texts.Message
+	Remedy  texts.Message // what the user can do; of no kind where nobody knows
+	Err     error         // the system's error; may be nil
 }
 
-func (u *Unavailable) Error() string {
-	s := fmt.Sprintf("profile %s cannot be taken here: %s", u.Profile, u.Reason)
-	if u.Remedy != "" {
-		s += " (" + u.Remedy + ")"
+func (u *Unavailable) Error() string { return u.Said().String() }
+
+// Said returns the error as a message.
+func (u *Unavailable) Said() texts.Message {
+	m := texts.New("unavailable.profile", "taken", u.Profile).With("why", u.Reason)
+	if u.Remedy.Kind != "" {
+		m.Kind = "unavailable.profile.help"
+		m = m.With("help", u.Remedy)
 	}
-	return s
+	return m
 }
 
 // Unwrap returns the system's error.

@@ -15,71 +15,23 @@ import (
 // An Answer is what a run comes to, before all its figures: data that the terminal, a
 // document and the page make the same sentences of, each in its reader's language.
 type Answer struct {
-	Says  []Line `json:"says"`            // the answer itself
-	Table *Brief `json:"table,omitempty"` // the claims, or else what was compared or measured
-	Sure  []Line `json:"sure,omitempty"`  // rounds, intervals and the control, in one sentence
-	Broke []Line `json:"broke,omitempty"` // what the target did not do
-	Trust []Line `json:"trust,omitempty"` // how many figures of each state, in one sentence
-	Asked []Line `json:"asked,omitempty"` // of the figures that were asked for, those that are not as printed
-	Again []Line `json:"again,omitempty"` // rounds measured again, and the outcome with them
-	Next  *Line  `json:"next,omitempty"`  // the one thing that helps most
-	Rest  *Line  `json:"rest,omitempty"`  // where all of it is
+	Says  []texts.Message `json:"says"`            // the answer itself
+	Table *Brief          `json:"table,omitempty"` // the claims, or else what was compared or measured
+	Sure  []texts.Message `json:"sure,omitempty"`  // rounds, intervals and the control, in one sentence
+	Broke []texts.Message `json:"broke,omitempty"` // what the target did not do
+	Trust []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
+	Asked []texts.Message `json:"asked,omitempty"` // of the figures that were asked for, those that are not as printed
+	Again []texts.Message `json:"again,omitempty"` // rounds measured again, and the outcome with them
+	Next  *texts.Message  `json:"next,omitempty"`  // the one thing that helps most
+	Rest  *texts.Message  `json:"rest,omitempty"`  // where all of it is
 }
 
-// A Line is a sentence as data: see package texts. Parts are sentences within it.
-type Line struct {
-	Kind   string            `json:"kind"`
-	Values map[string]string `json:"values,omitempty"`
-	Parts  map[string][]Line `json:"parts,omitempty"`
-}
-
-// line makes a Line of names and values by turns.
-func line(kind string, pairs ...string) Line {
-	l := Line{Kind: kind}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if l.Values == nil {
-			l.Values = map[string]string{}
-		}
-		l.Values[pairs[i]] = pairs[i+1]
-	}
-	return l
-}
-
-// counted is a line about so many, which has a form for one.
-func counted(kind string, n int, pairs ...string) Line {
+// counted is a message about so many, which has a form for one.
+func counted(kind string, n int, pairs ...string) texts.Message {
 	if n == 1 {
 		kind += ".one"
 	}
-	return line(kind, append(pairs, "n", whole(int64(n)))...)
-}
-
-// with gives a line sentences within it.
-func (l Line) with(name string, parts ...Line) Line {
-	l.Parts = map[string][]Line{name: parts}
-	return l
-}
-
-// In says a line in a language.
-func (l Line) In(language string) string {
-	values := map[string]string{}
-	for name, v := range l.Values {
-		if (name == "check" || name == "limit") && texts.IsName(v) {
-			v = strings.ReplaceAll(v, "_", " ")
-		}
-		values[name] = v
-	}
-	for name, parts := range l.Parts {
-		values[name] = joined(language, parts)
-	}
-	return texts.Say(language, l.Kind, values)
-}
-
-func joined(language string, lines []Line) string {
-	var said []string
-	for _, l := range lines {
-		said = append(said, l.In(language))
-	}
-	return strings.Join(said, texts.Say(language, "answer.comma", nil))
+	return texts.New(kind, append(pairs, "n", whole(int64(n)))...)
 }
 
 // A Brief is a table of cells that need no language, but for those under heads named
@@ -99,9 +51,9 @@ func Make(f *rundir.Folder) Answer {
 		a.Sure, a.Trust, a.Asked = p.sure(), p.trust(), p.doubtful()
 	}
 	a.Broke, a.Again, a.Next = p.broke(), p.again(), p.next()
-	rest := line("rest.full")
+	rest := texts.New("rest.full")
 	if f.Dir != "" {
-		rest = line("rest.folder", "folder", f.Dir)
+		rest = texts.New("rest.folder", "folder", f.Dir)
 	}
 	a.Rest = &rest
 	return a
@@ -116,11 +68,13 @@ func (p *page) nothing() bool {
 const mostSaid = 3
 
 // says answers the experiment's question.
-func (p *page) says() []Line {
+func (p *page) says() []texts.Message {
 	lines := p.unfinished()
-	add := func(more []Line) { lines = append(lines, more[:min(len(more), max(0, mostSaid-len(lines)))]...) }
+	add := func(more []texts.Message) {
+		lines = append(lines, more[:min(len(more), max(0, mostSaid-len(lines)))]...)
+	}
 	if p.nothing() {
-		add([]Line{line("answer.nothing")})
+		add([]texts.Message{texts.New("answer.nothing")})
 		return lines
 	}
 	testable := slices.ContainsFunc(p.run.Claims, func(c rundir.Claim) bool { return c.Outcome != rundir.NotTestable })
@@ -134,7 +88,7 @@ func (p *page) says() []Line {
 		add(compared)
 	}
 	if testable {
-		add([]Line{p.claimsSay()})
+		add([]texts.Message{p.claimsSay()})
 	}
 	switch {
 	case len(p.run.Sweeps) > 0 && len(compared) == 0:
@@ -150,7 +104,7 @@ func (p *page) says() []Line {
 }
 
 // unfinished says that trials are missing, and why.
-func (p *page) unfinished() []Line {
+func (p *page) unfinished() []texts.Message {
 	if p.folder.Complete() {
 		return nil
 	}
@@ -160,20 +114,14 @@ func (p *page) unfinished() []Line {
 			measured++
 		}
 	}
-	var l Line
+	var l texts.Message
 	if n := p.run.TrialsPlanned; n > 0 {
 		l = counted("answer.incomplete", n, "measured", strconv.Itoa(measured), "planned", whole(int64(n)))
 	} else {
 		l = counted("answer.incomplete.search", measured, "measured", strconv.Itoa(measured))
 	}
-	lines := []Line{l}
-	for _, reason := range firstLines(p.folder.Incomplete) {
-		if len(lines) == 3 {
-			break
-		}
-		lines = append(lines, line("answer.reason", "reason", reason))
-	}
-	return lines
+	reasons := Incomplete(p.folder)
+	return append([]texts.Message{l}, reasons[:min(len(reasons), 2)]...)
 }
 
 // primary returns the comparisons in the plan's metric, the clearest first.
@@ -202,19 +150,19 @@ func distance(c rundir.Comparison) float64 {
 	return math.Abs(math.Log(*c.Ratio.Estimate))
 }
 
-func (p *page) comparisonsSay() []Line {
+func (p *page) comparisonsSay() []texts.Message {
 	if p.run.Plan.Ladder != nil {
 		return p.ladderSays()
 	}
-	var lines []Line
+	var lines []texts.Message
 	for _, c := range p.primary("") {
 		lines = append(lines, p.comparisonSays(c))
 	}
 	return lines
 }
 
-func (p *page) ladderSays() []Line {
-	var lines []Line
+func (p *page) ladderSays() []texts.Message {
+	var lines []texts.Message
 	steps := p.run.Plan.Ladder.Steps
 	for _, c := range p.primary("") {
 		if len(steps) == 0 || c.Variant != steps[len(steps)-1] {
@@ -228,15 +176,15 @@ func (p *page) ladderSays() []Line {
 	}
 	for _, c := range p.primary(rundir.RoleStep) {
 		if c.Verdict == rundir.Better && c.Ratio.Estimate != nil {
-			return append(lines, line("answer.ladder.most", "variant", c.Variant, "factor", bare(*c.Ratio.Estimate), "interval", factors(c.Ratio)))
+			return append(lines, texts.New("answer.ladder.most", "variant", c.Variant, "factor", bare(*c.Ratio.Estimate), "interval", factors(c.Ratio)))
 		}
 	}
 	return lines
 }
 
-// ratioLine is a line with what is known of a ratio.
-func (p *page) ratioLine(kind string, c rundir.Comparison) Line {
-	return line(kind, "variant", c.Variant, "base", c.Base, "metric", c.Metric,
+// ratioLine is a sentence with what is known of a ratio.
+func (p *page) ratioLine(kind string, c rundir.Comparison) texts.Message {
+	return texts.New(kind, "variant", c.Variant, "base", c.Base, "metric", c.Metric,
 		"factor", bare(*c.Ratio.Estimate), "interval", factors(c.Ratio), "confidence", digits(100*c.Ratio.Confidence))
 }
 
@@ -244,28 +192,28 @@ func (p *page) ratioLine(kind string, c rundir.Comparison) Line {
 const mostChange = 0.5
 
 // comparisonSays is a comparison in words.
-func (p *page) comparisonSays(c rundir.Comparison) Line {
+func (p *page) comparisonSays(c rundir.Comparison) texts.Message {
 	r := c.Ratio
 	v := p.state(c.Metric, c.Variant, c.Base)
 	switch {
 	case c.Verdict == rundir.Invalid || v.State == rundir.StateNotIdentified || r.Estimate == nil:
-		return line("answer.none", "variant", c.Variant, "base", c.Base, "metric", c.Metric).with("why", because(v))
+		return texts.New("answer.none", "variant", c.Variant, "base", c.Base, "metric", c.Metric).With("why", because(v))
 	case r.Interval == rundir.ByLostRounds:
-		return line("answer.lost", "variant", c.Variant, "base", c.Base)
+		return texts.New("answer.lost", "variant", c.Variant, "base", c.Base)
 	case c.Verdict == rundir.Equivalent:
-		return line("answer.equivalent", "variant", c.Variant, "base", c.Base, "metric", c.Metric, "margin", margin(p.run.Plan.Margin))
+		return texts.New("answer.equivalent", "variant", c.Variant, "base", c.Base, "metric", c.Metric, "margin", margin(p.run.Plan.Margin))
 	case c.Verdict != rundir.Better && c.Verdict != rundir.Worse:
 		if r.Low == nil && r.High == nil {
-			return p.ratioLine("answer.open.range", c).with("needs", needs(c))
+			return p.ratioLine("answer.open.range", c).With("needs", needs(c))
 		}
 		return p.ratioLine("answer.open", c)
 	case r.Low == nil && r.High == nil:
-		return p.ratioLine("answer.times.range", c).with("needs", needs(c))
+		return p.ratioLine("answer.times.range", c).With("needs", needs(c))
 	case *r.Estimate > 1+mostChange || *r.Estimate < 1/(1+mostChange):
 		return p.ratioLine("answer.times", c)
 	}
 	text, _, _ := strings.Cut(change(r), " (")
-	l := line("answer.higher", "variant", c.Variant, "base", c.Base, "metric", c.Metric,
+	l := texts.New("answer.higher", "variant", c.Variant, "base", c.Base, "metric", c.Metric,
 		"change", strings.TrimLeft(text, "+−"), "interval", strings.Trim(spread(less(r.Low), less(r.High), decimals(less(r.Low), less(r.High))), "()")+"%",
 		"confidence", digits(100*r.Confidence))
 	if *r.Estimate < 1 {
@@ -279,12 +227,12 @@ func (p *page) comparisonSays(c rundir.Comparison) Line {
 const fewestRanked = 6
 
 // needs says how many rounds an interval needs.
-func needs(c rundir.Comparison) Line {
+func needs(c rundir.Comparison) texts.Message {
 	n := 2
 	if c.Ratio.Interval == rundir.ByHodgesLehmann || c.Rounds >= n {
 		n = max(fewestRanked, c.Rounds+1)
 	}
-	return line("needs.rounds", "n", strconv.Itoa(n))
+	return texts.New("needs.rounds", "n", strconv.Itoa(n))
 }
 
 // state returns what may be said of a figure; of one that nobody judged, that it is ok.
@@ -298,17 +246,17 @@ func (p *page) state(figure, variant, base string) rundir.Validity {
 }
 
 // because is why a figure is not as it is printed.
-func because(v rundir.Validity) Line {
+func because(v rundir.Validity) texts.Message {
 	switch {
 	case v.Because != nil:
-		return Line{Kind: v.Because.Kind, Values: v.Because.Values}
+		return *v.Because
 	case v.Why != "":
-		return line("answer.reason", "reason", v.Why)
+		return texts.Verbatim(v.Why)
 	}
-	return line("why.unknown")
+	return texts.New("why.unknown")
 }
 
-func (p *page) claimsSay() Line {
+func (p *page) claimsSay() texts.Message {
 	kinds := []struct{ outcome, kind string }{
 		{rundir.Holds, "answer.claims.holds"}, {rundir.Refuted, "answer.claims.refuted"}, {rundir.DirectionOnly, "answer.claims.direction"},
 		{rundir.NotSettled, "answer.claims.open"}, {rundir.NotTestable, "answer.claims.untestable"},
@@ -317,26 +265,26 @@ func (p *page) claimsSay() Line {
 	for _, c := range p.run.Claims {
 		counts[c.Outcome]++
 	}
-	var parts []Line
+	var parts []texts.Message
 	for _, k := range kinds {
 		if n := counts[k.outcome]; n > 0 {
 			parts = append(parts, counted(k.kind, n))
 		}
 	}
-	return counted("answer.claims", len(p.run.Claims)).with("parts", parts...)
+	return counted("answer.claims", len(p.run.Claims)).With("parts", parts...)
 }
 
-func (p *page) sweepsSay() []Line {
-	var lines []Line
+func (p *page) sweepsSay() []texts.Message {
+	var lines []texts.Message
 	for _, s := range p.run.Sweeps {
 		if s.Scalability != nil && s.Scalability.PeakLevel != nil && s.Scalability.PeakLevel.Estimate != nil && len(p.run.Sweeps) == 1 {
-			lines = append(lines, line("answer.sweep.peak", "metric", s.Metric, "variable", s.Variable, "level", plain().estimate(*s.Scalability.PeakLevel)))
+			lines = append(lines, texts.New("answer.sweep.peak", "metric", s.Metric, "variable", s.Variable, "level", plain().estimate(*s.Scalability.PeakLevel)))
 		}
 		best, ok := highest(s.Levels)
 		if !ok || unitOf(s.Metric).suffix == "" {
 			continue
 		}
-		l := line("answer.sweep", "metric", s.Metric, "variable", s.Variable, "level", level(best.Value), "figure", p.brieflyIn(best.Variant, s.Metric, best.Figure))
+		l := texts.New("answer.sweep", "metric", s.Metric, "variable", s.Variable, "level", level(best.Value), "figure", p.brieflyIn(best.Variant, s.Metric, best.Figure))
 		if len(s.Fixed) > 0 {
 			var fixed []string
 			for _, d := range p.run.Plan.Sweep {
@@ -369,7 +317,7 @@ func highest(levels []rundir.Level) (best rundir.Level, ok bool) {
 }
 
 // extremesSay names the best and the worst variant in a metric.
-func (p *page) extremesSay(metric string) []Line {
+func (p *page) extremesSay(metric string) []texts.Message {
 	type place struct {
 		name  string
 		value float64
@@ -386,36 +334,40 @@ func (p *page) extremesSay(metric string) []Line {
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.value, b.value) })
 	first, last := places[0].name, places[len(places)-1].name
 	if unitOf(metric).suffix == "" {
-		return []Line{line("answer.shortest", "variant", first, "metric", metric, "figure", p.briefly(first, metric), "other", last, "most", p.briefly(last, metric))}
+		return []texts.Message{texts.New("answer.shortest", "variant", first, "metric", metric, "figure", p.briefly(first, metric), "other", last, "most", p.briefly(last, metric))}
 	}
-	return []Line{line("answer.highest", "variant", last, "metric", metric, "figure", p.briefly(last, metric), "other", first, "least", p.briefly(first, metric))}
+	return []texts.Message{texts.New("answer.highest", "variant", last, "metric", metric, "figure", p.briefly(last, metric), "other", first, "least", p.briefly(first, metric))}
 }
 
-func (p *page) capacitiesSay() []Line {
-	var lines []Line
+func (p *page) capacitiesSay() []texts.Message {
+	var lines []texts.Message
 	for _, c := range p.run.Capacities {
 		switch {
 		case c.Rate.Estimate == nil:
-			lines = append(lines, line("answer.capacity.none", "variant", c.Variant))
+			lines = append(lines, texts.New("answer.capacity.none", "variant", c.Variant))
 		case c.Limit == "":
-			lines = append(lines, line("answer.capacity", "variant", c.Variant, "rate", rates().estimate(c.Rate)))
+			lines = append(lines, texts.New("answer.capacity", "variant", c.Variant, "rate", rates().estimate(c.Rate)))
 		default:
-			lines = append(lines, line("answer.capacity.limit", "variant", c.Variant, "rate", rates().estimate(c.Rate), "limit", c.Limit))
+			l := texts.New("answer.capacity.limit", "variant", c.Variant, "rate", rates().estimate(c.Rate), "limit", c.Limit)
+			if c.LimitBecause != nil {
+				l = l.With("limit", *c.LimitBecause)
+			}
+			lines = append(lines, l)
 		}
 	}
 	return lines
 }
 
 // trendsSay says what grew in a soak, and by how much.
-func (p *page) trendsSay() []Line {
-	var grows, still []Line
+func (p *page) trendsSay() []texts.Message {
+	var grows, still []texts.Message
 	for _, x := range p.run.Trends {
 		e := x.Slope
 		if e.Estimate == nil {
 			continue
 		}
 		text, interval, _ := strings.Cut(over(e, 1800), " (")
-		l := line("answer.soak.still", "gauge", x.Metric, "variant", x.Variant, "growth", text, "interval", strings.TrimSuffix(interval, ")")+"%")
+		l := texts.New("answer.soak.still", "gauge", x.Metric, "variant", x.Variant, "growth", text, "interval", strings.TrimSuffix(interval, ")")+"%")
 		if e.Low != nil && *e.Low > 0 {
 			l.Values["growth"] = strings.TrimPrefix(text, "+")
 			l.Kind = "answer.soak.grows"
@@ -427,20 +379,20 @@ func (p *page) trendsSay() []Line {
 	if lines := append(grows, still...); len(lines) > 0 {
 		return lines
 	}
-	var lines []Line
+	var lines []texts.Message
 	for _, v := range p.run.Variants {
-		lines = append(lines, line("answer.soak.unknown", "variant", v.Name))
+		lines = append(lines, texts.New("answer.soak.unknown", "variant", v.Name))
 	}
 	return lines
 }
 
 // aloneSay is what a run without comparisons measured.
-func (p *page) aloneSay() []Line {
+func (p *page) aloneSay() []texts.Message {
 	metric := cmp.Or(p.run.Plan.Metric, "throughput")
 	if len(p.run.Variants) > mostSaid {
 		return p.extremesSay(metric)
 	}
-	var lines []Line
+	var lines []texts.Message
 	for _, v := range p.run.Variants {
 		e := p.estimate(v, metric)
 		if e.Estimate == nil {
@@ -449,12 +401,12 @@ func (p *page) aloneSay() []Line {
 		s := p.state(metric, v.Name, "")
 		switch {
 		case s.State == rundir.StateNotIdentified:
-			lines = append(lines, line("answer.unknown", "variant", v.Name, "metric", metric).with("why", because(s)))
+			lines = append(lines, texts.New("answer.unknown", "variant", v.Name, "metric", metric).With("why", because(s)))
 		case s.State == rundir.StateBounded && s.Low != nil && s.High != nil:
 			u := unitOf(metric)
-			lines = append(lines, line("answer.bounded", "variant", v.Name, "metric", metric, "low", u.write(*s.Low), "high", u.write(*s.High)))
+			lines = append(lines, texts.New("answer.bounded", "variant", v.Name, "metric", metric, "low", u.write(*s.Low), "high", u.write(*s.High)))
 		default:
-			lines = append(lines, line("answer.alone", "variant", v.Name, "metric", metric, "figure", p.briefly(v.Name, metric)))
+			lines = append(lines, texts.New("answer.alone", "variant", v.Name, "metric", metric, "figure", p.briefly(v.Name, metric)))
 		}
 	}
 	return lines
@@ -497,11 +449,11 @@ func stated(u unit, e rundir.Estimate, v rundir.Validity) string {
 }
 
 // sure says how sure the answer is.
-func (p *page) sure() []Line {
+func (p *page) sure() []texts.Message {
 	if p.isQuick() {
-		return []Line{line("sure.trial")}
+		return []texts.Message{texts.New("sure.trial")}
 	}
-	lines := []Line{counted("sure.rounds", p.run.Rounds)}
+	lines := []texts.Message{counted("sure.rounds", p.run.Rounds)}
 	confidence := 0.
 	for _, c := range p.run.Comparisons {
 		if c.Ratio.Low != nil || c.Ratio.High != nil {
@@ -519,7 +471,7 @@ func (p *page) sure() []Line {
 		}
 	}
 	if confidence > 0 {
-		lines = append(lines, line("sure.confidence", "confidence", digits(100*confidence)))
+		lines = append(lines, texts.New("sure.confidence", "confidence", digits(100*confidence)))
 	}
 	found := p.primary(rundir.RoleControl)
 	for _, c := range found {
@@ -528,30 +480,30 @@ func (p *page) sure() []Line {
 	switch {
 	case len(found) > 0:
 	case p.run.Plan.Control != "":
-		lines = append(lines, line("sure.control.missing"))
+		lines = append(lines, texts.New("sure.control.missing"))
 	case len(p.run.Comparisons) > 0:
-		lines = append(lines, line("sure.control.none"))
+		lines = append(lines, texts.New("sure.control.none"))
 	}
 	return lines
 }
 
 // controlLine says how well the control agrees: by as much as its interval reaches.
-func (p *page) controlLine(c rundir.Comparison) Line {
+func (p *page) controlLine(c rundir.Comparison) texts.Message {
 	r := c.Ratio
 	if r.Estimate == nil || r.Low == nil || r.High == nil {
-		return line("sure.control.few", "interval", factors(r))
+		return texts.New("sure.control.few", "interval", factors(r))
 	}
 	if p.controlDiffers() || *r.Low > 1 || *r.High < 1 {
-		return line("sure.control.differs", "share", margin(*r.Estimate-1), "interval", factors(r))
+		return texts.New("sure.control.differs", "share", margin(*r.Estimate-1), "interval", factors(r))
 	}
 	if wide := max(*r.High, 1/max(*r.Low, 1e-9)); wide > 2 {
-		return line("sure.control.wide", "factor", figure(wide))
+		return texts.New("sure.control.wide", "factor", figure(wide))
 	}
-	return line("sure.control", "share", margin(max(*r.High-1, 1-*r.Low)))
+	return texts.New("sure.control", "share", margin(max(*r.High-1, 1-*r.Low)))
 }
 
 // broke lists what the target did not do: findings, and thresholds that it breaks.
-func (p *page) broke() []Line {
+func (p *page) broke() []texts.Message {
 	type finding struct {
 		first  rundir.Flag
 		trials int
@@ -573,7 +525,7 @@ func (p *page) broke() []Line {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b *finding) int { return -cmp.Compare(a.trials, b.trials) })
-	var lines []Line
+	var lines []texts.Message
 	for _, g := range found {
 		kind := "broke." + g.first.Kind
 		if !texts.Has(kind) {
@@ -585,15 +537,15 @@ func (p *page) broke() []Line {
 				of++
 			}
 		}
-		where := line("where.trials", "n", strconv.Itoa(g.trials), "of", strconv.Itoa(max(of, g.trials)))
+		where := texts.New("where.trials", "n", strconv.Itoa(g.trials), "of", strconv.Itoa(max(of, g.trials)))
 		switch {
 		case g.first.Trial == 0:
-			where = line("where.run")
+			where = texts.New("where.run")
 		case g.trials == 1:
-			where = line("where.trial", "trial", strconv.Itoa(g.first.Trial))
+			where = texts.New("where.trial", "trial", strconv.Itoa(g.first.Trial))
 		}
-		l := line(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "measured", measuredAs(g.first))
-		lines = append(lines, l.with("where", where))
+		l := texts.New(kind, "variant", cmp.Or(g.first.Variant, p.title()), "check", g.first.Kind, "measured", measuredAs(g.first))
+		lines = append(lines, l.With("where", where))
 	}
 	for _, t := range p.run.Thresholds {
 		if t.Outcome == rundir.Broken {
@@ -601,7 +553,7 @@ func (p *page) broke() []Line {
 			if t.Variant == "" {
 				kind = "broke.threshold.all"
 			}
-			lines = append(lines, line(kind, "variant", t.Variant, "threshold", t.Text, "measured", p.measured(t.Text, verdict.ForThreshold, t.Measured, t.Low, t.High)))
+			lines = append(lines, texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", p.measured(t.Text, verdict.ForThreshold, t.Measured, t.Low, t.High)))
 		}
 	}
 	return lines
@@ -629,7 +581,7 @@ func measuredAs(f rundir.Flag) string {
 }
 
 // trust counts the figures by state.
-func (p *page) trust() []Line {
+func (p *page) trust() []texts.Message {
 	counts := map[string]int{}
 	for _, v := range p.run.Validity {
 		counts[v.State]++
@@ -639,14 +591,14 @@ func (p *page) trust() []Line {
 	case all == 0:
 		return nil
 	case counts[rundir.StateOK] == all:
-		return []Line{line("trust.all", "of", of)}
+		return []texts.Message{texts.New("trust.all", "of", of)}
 	default:
-		lines := []Line{line("trust.ok", "n", whole(int64(counts[rundir.StateOK])), "of", of)}
+		lines := []texts.Message{texts.New("trust.ok", "n", whole(int64(counts[rundir.StateOK])), "of", of)}
 		for _, s := range []struct{ state, kind string }{
 			{rundir.StateBounded, "trust.bounded"}, {rundir.StateRelative, "trust.relative"}, {rundir.StateNotIdentified, "trust.unknown"},
 		} {
 			if n := counts[s.state]; n > 0 {
-				lines = append(lines, line(s.kind, "n", whole(int64(n))))
+				lines = append(lines, texts.New(s.kind, "n", whole(int64(n))))
 			}
 		}
 		return lines
@@ -668,32 +620,31 @@ func (p *page) askedBadly() []rundir.Validity {
 	return list
 }
 
-func (p *page) doubtful() []Line {
-	var lines []Line
+func (p *page) doubtful() []texts.Message {
+	var lines []texts.Message
 	for _, v := range p.askedBadly() {
-		figure := line("trust.of", "metric", v.Figure, "variant", v.Variant)
+		figure := texts.New("trust.of", "metric", v.Figure, "variant", v.Variant)
 		if v.Base != "" {
-			figure = line("trust.over", "metric", v.Figure, "variant", v.Variant, "base", v.Base)
+			figure = texts.New("trust.over", "metric", v.Figure, "variant", v.Variant, "base", v.Base)
 		}
-		l := line("trust.asked.unknown")
+		l := texts.New("trust.asked.unknown")
 		switch {
 		case v.State == rundir.StateRelative:
-			l = line("trust.asked.relative")
+			l = texts.New("trust.asked.relative")
 		case v.State == rundir.StateBounded && v.Low != nil && v.High != nil:
 			u := unitOf(v.Figure)
 			if v.Base != "" {
 				u = plain()
 			}
-			l = line("trust.asked.bounded", "low", u.write(max(0, *v.Low)), "high", u.write(*v.High))
+			l = texts.New("trust.asked.bounded", "low", u.write(max(0, *v.Low)), "high", u.write(*v.High))
 		}
-		l.Parts = map[string][]Line{"figure": {figure}, "why": {because(v)}}
-		lines = append(lines, l)
+		lines = append(lines, l.With("figure", figure).With("why", because(v)))
 	}
 	return lines
 }
 
 // again says how many rounds were measured again, and what comes out with them.
-func (p *page) again() []Line {
+func (p *page) again() []texts.Message {
 	rounds := map[int]bool{}
 	for _, e := range p.run.Trials {
 		if e.Excluded {
@@ -703,10 +654,10 @@ func (p *page) again() []Line {
 	if len(rounds) == 0 {
 		return nil
 	}
-	lines := []Line{counted("again.rounds", len(rounds))}
+	lines := []texts.Message{counted("again.rounds", len(rounds))}
 	for _, c := range p.primary("") {
 		if c.AllRounds != nil {
-			return append(lines, line("again.with", "variant", c.Variant, "base", c.Base, "metric", c.Metric, "change", change(*c.AllRounds)))
+			return append(lines, texts.New("again.with", "variant", c.Variant, "base", c.Base, "metric", c.Metric, "change", change(*c.AllRounds)))
 		}
 	}
 	return lines
@@ -714,18 +665,18 @@ func (p *page) again() []Line {
 
 // next is the one thing that helps most: with a figure that was asked for and is not
 // identified, then with the target, then with what is not settled, then with bounds.
-func (p *page) next() *Line {
-	remedied := func(kinds []string) *Line {
+func (p *page) next() *texts.Message {
+	remedied := func(kinds []string) *texts.Message {
 		for _, kind := range kinds {
 			if r := remedyKind(kind); r != "" {
-				l := line(r)
+				l := texts.New(r)
 				return &l
 			}
 		}
 		return nil
 	}
 	if !p.run.Complete && p.folder.Dir != "" && p.run.Plan.Source != "" {
-		l := line("next.resume", "folder", p.folder.Dir)
+		l := texts.New("next.resume", "folder", p.folder.Dir)
 		return &l
 	}
 	bad := p.askedBadly()
@@ -752,12 +703,12 @@ func (p *page) next() *Line {
 	}
 	for _, c := range p.primary("") {
 		if c.Ratio.Low == nil && c.Ratio.High == nil && c.Ratio.Estimate != nil {
-			l := line("next.more").with("needs", needs(c))
+			l := texts.New("next.more").With("needs", needs(c))
 			return &l
 		}
 	}
 	if slices.ContainsFunc(p.run.Thresholds, func(t rundir.Threshold) bool { return t.Outcome == rundir.Undecided }) {
-		l := line("next.threshold")
+		l := texts.New("next.threshold")
 		return &l
 	}
 	for _, v := range bad {

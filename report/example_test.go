@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // estimate is a figure with an interval that reaches as far in logarithms to both
@@ -396,7 +397,10 @@ func exampleIncomplete() *rundir.Folder {
 	r.Complete, r.Valid, r.Reason, r.Rounds, r.Plan.Base = false, false, "interrupted", 0, "pool"
 	f.Trials, r.Trials = f.Trials[:2], r.Trials[:2]
 	f.Trials[1].Complete, f.Trials[1].Error = false, "the target ended with exit code 1"
-	f.Incomplete = []string{"interrupted", "trials/0002-goroutine: the target ended with exit code 1\npanic: oh", "14 of 16 planned trials are missing"}
+	f.Incomplete = []rundir.Message{
+		texts.Verbatim("interrupted"), texts.New("incomplete.failed", "trial", "trials/0002-goroutine", "error", "the target ended with exit code 1\npanic: oh"),
+		texts.New("incomplete.missing", "n", "14", "of", "16"),
+	}
 	r.Variants = []rundir.Variant{figuresOf("pool", 1, 4230, 1.2e-3), {Name: "goroutine", Throughput: rundir.Estimate{Interval: rundir.NoInterval}}}
 	r.Flags = []rundir.Flag{
 		{Kind: "no_complete_trial", Variant: "goroutine", Detail: "no trial of goroutine was completed", Spoils: true},

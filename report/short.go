@@ -42,7 +42,7 @@ func Short(w io.Writer, f *rundir.Folder, kept bool) error {
 }
 
 // said returns lines of text, in English.
-func said(lines []Line) []string {
+func said(lines []texts.Message) []string {
 	var out []string
 	for _, l := range lines {
 		out = append(out, l.In(texts.English))
@@ -127,12 +127,12 @@ func (p *page) screenOf(a Answer, figures, target int) []string {
 	}
 	lines = append(lines, "")
 	var below []string
-	if sure := joined(texts.English, a.Sure); sure != "" {
+	if sure := texts.Joined(texts.English, a.Sure); sure != "" {
 		below = append(below, block("sure", []string{sure}, 2)...)
 	}
 	below = append(below, block("broke", said(a.Broke), target)...)
 	trust := said(a.Asked)
-	if all := joined(texts.English, a.Trust); all != "" {
+	if all := texts.Joined(texts.English, a.Trust); all != "" {
 		trust = append([]string{all}, trust...)
 	}
 	below = append(below, block("trust", trust, figures)...)
@@ -307,7 +307,7 @@ func (p *page) quickScreen(a Answer) []string {
 	}
 	add("broke", said(a.Broke), 2)
 	trust := said(a.Asked)
-	if all := joined(texts.English, a.Trust); all != "" {
+	if all := texts.Joined(texts.English, a.Trust); all != "" {
 		trust = append([]string{all}, trust...)
 	}
 	add("trust", trust, 2)

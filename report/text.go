@@ -61,11 +61,11 @@ func (p *page) answer() {
 			p.line("%s: %s", texts.Say(texts.English, head, nil), s)
 		}
 	}
-	one := func(lines []Line) []string {
+	one := func(lines []texts.Message) []string {
 		if len(lines) == 0 {
 			return nil
 		}
-		return []string{joined(texts.English, lines)}
+		return []string{texts.Joined(texts.English, lines)}
 	}
 	block("sure", one(a.Sure))
 	block("broke", said(a.Broke))
@@ -73,7 +73,7 @@ func (p *page) answer() {
 	block("trust", said(a.Asked))
 	block("again", said(a.Again))
 	if a.Next != nil {
-		block("next", said([]Line{*a.Next}))
+		block("next", said([]texts.Message{*a.Next}))
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,7 +81,7 @@ func (p *page) incomplete() {
 	} else {
 		p.section(fmt.Sprintf("INCOMPLETE: %s measured", plural(measured, "trial")))
 	}
-	reasons := firstLines(p.folder.Incomplete)
+	reasons := Incomplete(p.folder)
 	for i, reason := range reasons {
 		if i == mostReasons {
 			p.line("and %d more", len(reasons)-i)
@@ -101,18 +102,38 @@ func (p *page) examined(trial int) rundir.Examined {
 	return rundir.Examined{}
 }
 
-// firstLines returns the first line of each text, without those that an earlier
-// one contains: what a process had printed when it died is in its log, and the
-// reason of a trial is often the reason of the run.
-func firstLines(texts []string) []string {
+// Incomplete returns why a folder is not complete, in the first lines of what somebody said: what
+// a process had printed when it died is in its log. A reason that says what an earlier one
+// does is left out: that of a trial is often that of the run.
+func Incomplete(f *rundir.Folder) (reasons []texts.Message) {
 	var lines []string
-	for _, text := range texts {
-		line, _, _ := strings.Cut(text, "\n")
+	for _, m := range f.Incomplete {
+		m = firstLines(m)
+		line := m.In(texts.English)
 		if !slices.ContainsFunc(lines, func(earlier string) bool { return strings.Contains(earlier, line) || strings.Contains(line, earlier) }) {
-			lines = append(lines, line)
+			lines, reasons = append(lines, line), append(reasons, m)
 		}
 	}
-	return lines
+	return reasons
+}
+
+// firstLines returns a message that says of each value the first line, and not that it was the
+// last output which is on the lines below.
+func firstLines(m texts.Message) texts.Message {
+	m.Values = maps.Clone(m.Values)
+	for name, v := range m.Values {
+		if first, _, more := strings.Cut(v, "\n"); more {
+			m.Values[name] = strings.TrimSuffix(first, "; last output:")
+		}
+	}
+	for name, parts := range m.Parts {
+		var cut []texts.Message
+		for _, part := range parts {
+			cut = append(cut, firstLines(part))
+		}
+		m = m.With(name, cut...)
+	}
+	return m
 }
 
 // flags writes one line for each kind, however many trials have it.

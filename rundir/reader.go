@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"dyno/hist"
+	"dyno/texts"
 )
 
 // maxDataBytes bounds latency.hlog and series.csv.
@@ -25,11 +26,22 @@ type Folder struct {
 	Dir        string
 	Run        Run
 	Trials     []*TrialFolder // those that can be read, by number
-	Incomplete []string       // why the folder is not complete; empty when it is
+	Incomplete []Message      // why the folder is not complete; empty when it is
 }
 
 // Complete tells whether every planned trial was measured and can be read.
 func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
+
+// Unfinished says why a run that is not complete is not.
+func (r *Run) Unfinished() Message {
+	switch {
+	case r.Because != nil:
+		return *r.Because
+	case r.Reason != "":
+		return texts.Verbatim(r.Reason)
+	}
+	return texts.New("incomplete.run")
+}
 
 // A TrialFolder is the folder of one trial.
 type TrialFolder struct {
@@ -56,11 +68,7 @@ func Open(dir string) (*Folder, error) {
 		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, trialsDir), err)
 	}
 	if !f.Run.Complete {
-		reason := f.Run.Reason
-		if reason == "" {
-			reason = "the run did not finish"
-		}
-		f.Incomplete = slices.Insert(f.Incomplete, 0, reason)
+		f.Incomplete = slices.Insert(f.Incomplete, 0, f.Run.Unfinished())
 	}
 	counted, old := 0, replaced(f.Trials)
 	for _, t := range f.Trials {
@@ -68,14 +76,14 @@ func Open(dir string) (*Folder, error) {
 		case old[t.Number]:
 			continue
 		case !t.Complete && t.Error == "":
-			f.Incomplete = append(f.Incomplete, t.Name+": the trial did not finish")
+			f.Incomplete = append(f.Incomplete, texts.New("incomplete.trial", "trial", t.Name))
 		case !t.Complete:
-			f.Incomplete = append(f.Incomplete, t.Name+": "+t.Error)
+			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", t.Name).With("error", t.Failure()))
 		}
 		counted++
 	}
 	if missing := f.Run.TrialsPlanned - counted; missing > 0 {
-		f.Incomplete = append(f.Incomplete, fmt.Sprintf("%d of %d planned trials are missing", missing, f.Run.TrialsPlanned))
+		f.Incomplete = append(f.Incomplete, texts.New("incomplete.missing", "n", strconv.Itoa(missing), "of", strconv.Itoa(f.Run.TrialsPlanned)))
 	}
 	return f, nil
 }
@@ -141,7 +149,7 @@ func (f *Folder) readTrials(root *os.Root) error {
 			err = fmt.Errorf("number: %d is there twice", t.Number)
 		}
 		if err != nil {
-			f.Incomplete = append(f.Incomplete, fmt.Sprintf("%s: %v", filepath.Join(t.Name, TrialFile), err))
+			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", filepath.Join(t.Name, TrialFile), "error", err.Error()))
 			continue
 		}
 		seen[t.Number] = true

@@ -2,7 +2,11 @@ package rundir
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"dyno/texts"
 )
 
 // SchemaVersion is the version of run.json and trial.json written here.
@@ -92,34 +96,37 @@ const (
 // A Run is run.json. Times are seconds, sizes bytes, ratios and shares plain
 // numbers. A nil pointer is a value that is not known; it is left out.
 type Run struct {
-	SchemaVersion int          `json:"schema_version"`
-	Name          string       `json:"name"`
-	Question      string       `json:"question,omitempty"`
-	StartedAt     time.Time    `json:"started_at"`
-	FinishedAt    *time.Time   `json:"finished_at,omitempty"`
-	Complete      bool         `json:"complete"`          // every planned trial was measured
-	Reason        string       `json:"reason,omitempty"`  // why the run is not complete or not valid
-	Valid         bool         `json:"valid"`             // everything that was asked for is identified
-	TrialsPlanned int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
-	Plan          Plan         `json:"plan"`              // what was to be measured
-	Environment   Environment  `json:"environment"`       // where
-	Rounds        int          `json:"rounds"`            // how many were measured whole
-	Stopped       string       `json:"stopped,omitempty"` // why there were no more
-	Pilot         *Pilot       `json:"pilot,omitempty"`
-	Variants      []Variant    `json:"variants"` // in the plan's order
-	Comparisons   []Comparison `json:"comparisons"`
-	Ladder        []Step       `json:"ladder,omitempty"`
-	Sweeps        []Sweep      `json:"sweeps,omitempty"`
-	Capacities    []Capacity   `json:"capacities,omitempty"`
-	Trends        []Trend      `json:"trends,omitempty"` // of a soak
-	Thresholds    []Threshold  `json:"thresholds"`
-	Claims        []Claim      `json:"claims"`
-	Validity      []Validity   `json:"validity"` // of each figure
-	Flags         []Flag       `json:"flags"`
-	Trials        []Examined   `json:"trials,omitempty"`       // by number
-	Notes         []string     `json:"notes,omitempty"`        // what a reader should know beside the figures
-	Command       []string     `json:"command_line,omitempty"` // how dyno was called
-	DynoVersion   string       `json:"dyno_version,omitempty"`
+	SchemaVersion  int          `json:"schema_version"`
+	Name           string       `json:"name"`
+	Question       string       `json:"question,omitempty"`
+	StartedAt      time.Time    `json:"started_at"`
+	FinishedAt     *time.Time   `json:"finished_at,omitempty"`
+	Complete       bool         `json:"complete"`         // every planned trial was measured
+	Reason         string       `json:"reason,omitempty"` // why the run is not complete or not valid
+	Because        *Message     `json:"because,omitempty"`
+	Valid          bool         `json:"valid"`             // everything that was asked for is identified
+	TrialsPlanned  int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
+	Plan           Plan         `json:"plan"`              // what was to be measured
+	Environment    Environment  `json:"environment"`       // where
+	Rounds         int          `json:"rounds"`            // how many were measured whole
+	Stopped        string       `json:"stopped,omitempty"` // why there were no more
+	StoppedBecause *Message     `json:"stopped_because,omitempty"`
+	Pilot          *Pilot       `json:"pilot,omitempty"`
+	Variants       []Variant    `json:"variants"` // in the plan's order
+	Comparisons    []Comparison `json:"comparisons"`
+	Ladder         []Step       `json:"ladder,omitempty"`
+	Sweeps         []Sweep      `json:"sweeps,omitempty"`
+	Capacities     []Capacity   `json:"capacities,omitempty"`
+	Trends         []Trend      `json:"trends,omitempty"` // of a soak
+	Thresholds     []Threshold  `json:"thresholds"`
+	Claims         []Claim      `json:"claims"`
+	Validity       []Validity   `json:"validity"` // of each figure
+	Flags          []Flag       `json:"flags"`
+	Trials         []Examined   `json:"trials,omitempty"`        // by number
+	Notes          []string     `json:"notes,omitempty"`         // what a reader should know beside the figures
+	NotesBecause   []*Message   `json:"notes_because,omitempty"` // of each note; null of one that somebody else has made
+	Command        []string     `json:"command_line,omitempty"`  // how dyno was called
+	DynoVersion    string       `json:"dyno_version,omitempty"`
 }
 
 // A Plan is what the run set out to do.
@@ -282,6 +289,8 @@ type Environment struct {
 	TargetCPUs      []int             `json:"target_cpus,omitempty"`
 	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // in use, and kept from halting
 	Unavailable     []string          `json:"unavailable,omitempty"` // what could not be observed here, and why
+
+	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
 }
 
 // A Variant sums up the trials of one variant.
@@ -531,6 +540,7 @@ type Sweep struct {
 	Knee        *float64          `json:"knee,omitempty"`        // the level after which the curve bends most; a summary, not a limit
 	Scalability *Scalability      `json:"scalability,omitempty"` // of throughput over concurrency, with six levels or more
 	Detail      string            `json:"detail,omitempty"`      // why there is no fit
+	Because     *Message          `json:"because,omitempty"`
 }
 
 // A Level is one value of a sweep's variable.
@@ -555,11 +565,13 @@ type Scalability struct {
 // A Capacity is the highest rate at which a variant kept all thresholds. The
 // estimate is over rounds, each of which searched anew.
 type Capacity struct {
-	Variant  string    `json:"variant"`
-	Rate     Estimate  `json:"rate_per_second"`
-	Searches []Bracket `json:"searches"`         // by round
-	Limit    string    `json:"limit,omitempty"`  // the threshold or flag that the lowest bad rates broke most often
-	Detail   string    `json:"detail,omitempty"` // such as that the edge lies outside the range searched
+	Variant      string    `json:"variant"`
+	Rate         Estimate  `json:"rate_per_second"`
+	Searches     []Bracket `json:"searches"`                // by round
+	Limit        string    `json:"limit,omitempty"`         // the threshold or flag that the lowest bad rates broke most often, or why one could not be judged
+	LimitBecause *Message  `json:"limit_because,omitempty"` // only of the latter
+	Detail       string    `json:"detail,omitempty"`        // such as that the edge lies outside the range searched
+	Because      *Message  `json:"because,omitempty"`
 }
 
 // A Bracket is what one search found: Low is the highest rate that was good and
@@ -578,11 +590,12 @@ type Trend struct {
 	Trial   int    `json:"trial"`
 	Metric  string `json:"metric"` // as expressions name it: rss, descriptors, threads, goroutines
 	// Slope is relative to the level at the window's begin, per second.
-	Slope  Estimate `json:"slope_per_second"`
-	Growth *float64 `json:"growth,omitempty"` // of the line over the window, relative to its begin
-	P      *float64 `json:"p,omitempty"`      // Mann-Kendall, of there being no trend
-	Values int      `json:"values"`
-	Detail string   `json:"detail,omitempty"`
+	Slope   Estimate `json:"slope_per_second"`
+	Growth  *float64 `json:"growth,omitempty"` // of the line over the window, relative to its begin
+	P       *float64 `json:"p,omitempty"`      // Mann-Kendall, of there being no trend
+	Values  int      `json:"values"`
+	Detail  string   `json:"detail,omitempty"`
+	Because *Message `json:"because,omitempty"`
 }
 
 // A Pilot is what the pilots found. The warm-up of all variants is one and a half
@@ -594,11 +607,12 @@ type Pilot struct {
 
 // A PilotVariant is the pilot of one variant.
 type PilotVariant struct {
-	Variant       string  `json:"variant"`
-	SteadySeconds float64 `json:"steady_after_seconds"`
-	Steady        bool    `json:"steady"`           // false: it was still changing in the pilot's second half
-	Series        string  `json:"series,omitempty"` // the one that took longest: throughput, p50 or cpu_per_request
-	Detail        string  `json:"detail,omitempty"`
+	Variant       string   `json:"variant"`
+	SteadySeconds float64  `json:"steady_after_seconds"`
+	Steady        bool     `json:"steady"`           // false: it was still changing in the pilot's second half
+	Series        string   `json:"series,omitempty"` // the one that took longest: throughput, p50 or cpu_per_request
+	Detail        string   `json:"detail,omitempty"`
+	Because       *Message `json:"because,omitempty"`
 }
 
 // An Examined trial is one with everything that was checked about it.
@@ -628,6 +642,7 @@ type Check struct {
 	Outcome  string   `json:"outcome"`         // see the Check constants
 	About    string   `json:"about,omitempty"` // whose doing it is when it is not ok: see the About constants
 	Detail   string   `json:"detail,omitempty"`
+	Because  *Message `json:"because,omitempty"`
 }
 
 // A Dependence says how much a window's throughput, in bins, resembles itself a
@@ -652,8 +667,10 @@ type Threshold struct {
 	Low      *float64 `json:"low,omitempty"`      // of Measured
 	High     *float64 `json:"high,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // why it could not be decided
+	Because  *Message `json:"because,omitempty"`
 	// NotIdentified says which figure it could not be decided by, and what disturbed that.
-	NotIdentified string `json:"not_identified,omitempty"`
+	NotIdentified        string   `json:"not_identified,omitempty"`
+	NotIdentifiedBecause *Message `json:"not_identified_because,omitempty"`
 }
 
 // The outcomes of a claim.
@@ -674,18 +691,21 @@ type Claim struct {
 	Measured *float64 `json:"measured,omitempty"`
 	Low      *float64 `json:"low,omitempty"` // of Measured
 	High     *float64 `json:"high,omitempty"`
-	Detail   string   `json:"detail,omitempty"` // the reason, where the outcome needs one
+	Detail   string   `json:"detail,omitempty"` // the reason, where the outcome needs one; of a claim that is not testable, the author's
+	Because  *Message `json:"because,omitempty"`
 	// NotIdentified is as a threshold's.
-	NotIdentified string `json:"not_identified,omitempty"`
+	NotIdentified        string   `json:"not_identified,omitempty"`
+	NotIdentifiedBecause *Message `json:"not_identified_because,omitempty"`
 }
 
 // A Flag is a doubt about a trial, or about the run when Trial is 0.
 type Flag struct {
-	Kind    string `json:"kind"`
-	About   string `json:"about,omitempty"` // see the About constants
-	Trial   int    `json:"trial,omitempty"`
-	Variant string `json:"variant,omitempty"`
-	Detail  string `json:"detail"`
+	Kind    string   `json:"kind"`
+	About   string   `json:"about,omitempty"` // see the About constants
+	Trial   int      `json:"trial,omitempty"`
+	Variant string   `json:"variant,omitempty"`
+	Detail  string   `json:"detail"`
+	Because *Message `json:"because,omitempty"`
 	// Measured, Limit and Unit are those of the check that raised it.
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
@@ -708,10 +728,9 @@ type Validity struct {
 	State   string `json:"state"`          // see the State constants
 	// Low and High are what bounds the truth, sampling included, in the metric's own
 	// unit. Of a figure that is not identified, one may be known.
-	Low  *float64 `json:"low,omitempty"`
-	High *float64 `json:"high,omitempty"`
-	Why  string   `json:"why,omitempty"`
-	// Because is Why as data.
+	Low     *float64 `json:"low,omitempty"`
+	High    *float64 `json:"high,omitempty"`
+	Why     string   `json:"why,omitempty"`
 	Because *Message `json:"because,omitempty"`
 	// Causes are the kinds of checks behind it, the heaviest first.
 	Causes []string `json:"causes,omitempty"`
@@ -719,12 +738,10 @@ type Validity struct {
 	Asked bool `json:"asked,omitempty"`
 }
 
-// A Message is a sentence as data: its kind, and the values that it is said with, written as
-// they are read. Package texts has the words.
-type Message struct {
-	Kind   string            `json:"kind"`
-	Values map[string]string `json:"values,omitempty"`
-}
+// A Message is a sentence of dyno's as data. Where run.json has a sentence in English, the
+// same as data is in the field because beside it; of a struct with several, that of a
+// field X is in X_because. Folders of earlier versions have the English alone.
+type Message = texts.Message
 
 // A Trial is trial.json: one measured window of one variant.
 type Trial struct {
@@ -767,6 +784,9 @@ type Trial struct {
 	Observed    map[string]float64 `json:"observed,omitempty"`
 	Profiles    []Profile          `json:"profiles,omitempty"`    // that were taken in the window
 	Unavailable []string           `json:"unavailable,omitempty"` // what could not be observed, and why
+
+	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
+
 	// Measures are what a program printed: figures by name, in the unit that the
 	// name ends in (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
@@ -781,6 +801,33 @@ const FaultTarget = "target"
 // Stands tells whether a trial counts: it is complete, or it is the target's fault that it
 // is not.
 func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
+
+// Lack notes what could not be observed here, and why.
+func (e *Environment) Lack(err error) {
+	e.Unavailable, e.UnavailableBecause = append(e.Unavailable, err.Error()), append(e.UnavailableBecause, because(err))
+}
+
+// Lack notes what could not be observed, and why.
+func (t *Trial) Lack(err error) {
+	t.Unavailable, t.UnavailableBecause = append(t.Unavailable, err.Error()), append(t.UnavailableBecause, because(err))
+}
+
+// because is an error as a message; nil of one that is none.
+func because(err error) *Message {
+	if m, ok := texts.Of(err); ok {
+		return &m
+	}
+	return nil
+}
+
+// Failure says why the trial failed. What a process or the kernel said is in it as it is.
+func (t *Trial) Failure() Message {
+	number := strconv.Itoa(t.Number)
+	if why, ok := strings.CutPrefix(t.Error, "trial "+number+", variant "+t.Variant+": "); ok {
+		return texts.New("reason.trial", "trial", number, "variant", t.Variant, "error", why)
+	}
+	return texts.Verbatim(t.Error)
+}
 
 // Lost tells whether the target lost the trial, whatever its figures say: it could not be
 // reached, ended by itself, or answered nothing.

@@ -3,8 +3,11 @@ package stat
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	gonum "gonum.org/v1/gonum/stat"
+
+	"dyno/texts"
 )
 
 // What the interval at a stop for precision leaves outside. Stopping favours a
@@ -90,7 +93,7 @@ func (s Stopping) Looks() []Look {
 // A Decision is whether to stop, and what the result may then be read at.
 type Decision struct {
 	Stop   bool
-	Reason string
+	Reason texts.Message
 	// Confidence of the interval to report when stopping. One minus it is the level
 	// for the p-value, and for EquivalenceTest too where it is below 0.05. It makes
 	// up for when the rule stops: the interval reported holds the true ratio in 95 %
@@ -116,13 +119,13 @@ func (s Stopping) Decide(logRatios []float64) (Decision, error) {
 	d := Decision{Confidence: 1 - looks[len(looks)-1].Alpha}
 	switch {
 	case n >= s.Rounds:
-		d.Stop, d.Reason = true, fmt.Sprintf("all %d rounds are made", s.Rounds)
+		d.Stop, d.Reason = true, texts.New("stopped.all", "n", strconv.Itoa(s.Rounds))
 		return d, nil
 	case s.Rule == Precision && n >= LeastRounds:
 		half := halfWidth(gonum.StdDev(logRatios, nil), n, d.Confidence)
 		want := logMargin(s.Margin) / 2
 		d.Stop = half <= want
-		d.Reason = fmt.Sprintf("half-width %.2g after %d rounds, want %.2g", half, n, want)
+		d.Reason = texts.New("stopped.narrow", "half", fmt.Sprintf("%.2g", half), "n", strconv.Itoa(n), "want", fmt.Sprintf("%.2g", want))
 		return d, nil
 	case s.Rule == ThreeLooks:
 		for i, look := range looks {
@@ -134,10 +137,10 @@ func (s Stopping) Decide(logRatios []float64) (Decision, error) {
 				return Decision{}, err
 			}
 			d.Stop, d.Confidence = m.P <= look.Alpha, 1-look.Alpha
-			d.Reason = fmt.Sprintf("look %d of %d: p %.2g, stops at %v", i+1, len(looks), m.P, look.Alpha)
+			d.Reason = texts.New("stopped.look", "look", strconv.Itoa(i+1), "of", strconv.Itoa(len(looks)), "p", fmt.Sprintf("%.2g", m.P), "level", fmt.Sprint(look.Alpha))
 			return d, nil
 		}
 	}
-	d.Reason = fmt.Sprintf("%d of %d rounds", n, s.Rounds)
+	d.Reason = texts.New("stopped.rounds", "n", strconv.Itoa(n), "of", strconv.Itoa(s.Rounds))
 	return d, nil
 }

@@ -3,8 +3,9 @@
 // helps. A sentence is data, a kind with values by name, until somebody reads it: the
 // terminal, a document, or the page, which reads the same files.
 //
-// A value {name} stands in a sentence as it is. Values called metric, cause, check, outcome
-// and remedy are names for which the page has words of its own.
+// A value {name} stands in a sentence as it is. Values called metric, check, cause, limit,
+// gauge, series and profile are names for which the page has words of its own; values called
+// error and words are what a program, the kernel or somebody else said, and stay as they are.
 package texts
 
 import (

@@ -2,8 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"dyno/observe"
 	"dyno/observe/kernel"
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // The stretch of load in which system calls are counted.
@@ -44,7 +43,7 @@ func countsAfter(up *stage, purpose string, round int) bool {
 // generator, which no figure of the window should contain. What cannot be counted is
 // said and fails nothing.
 func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
-	lack := func(err error) { t.Unavailable = append(t.Unavailable, err.Error()) }
+	lack := t.Lack
 	k, err := kernel.New(kernel.Config{
 		Name: kernelColumns, Root: up.target.Keeper(), SystemCalls: true, RunQueue: true,
 	})
@@ -80,7 +79,7 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		lack(closed)
 	}
 	if err != nil {
-		lack(fmt.Errorf("system calls: the load that they are counted in: %w", err))
+		lack(texts.NewError("unavailable.calls", "error", err.Error()))
 		return
 	}
 	answered := result.Completed
@@ -88,7 +87,7 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		answered = result.Streams.Delivered
 	}
 	if rows[1] == nil || answered == 0 {
-		lack(errors.New("system calls: no request was answered in the stretch of load that they are counted in"))
+		lack(texts.NewError("unavailable.calls.none"))
 		return
 	}
 	// The readings are a little off the window's edges.

@@ -3,14 +3,15 @@ package trial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"dyno/engine"
 	"dyno/experiment"
 	"dyno/rundir"
 	"dyno/target"
+	"dyno/texts"
 )
 
 // A Fault says that the target itself ended a trial: it was not ready in time, ended by
@@ -97,9 +98,9 @@ func (r *runner) goesOn(t *rundir.Trial) bool {
 const hopelessRounds = 3
 
 // hopeless returns why no more rounds are made: a variant lost all of them.
-func (r *runner) hopeless(round int) (reason string) {
+func (r *runner) hopeless(round int) (reason *rundir.Message) {
 	if round < hopelessRounds {
-		return ""
+		return nil
 	}
 	for i := range r.experiment.Variants {
 		name := r.experiment.Variants[i].Name
@@ -113,8 +114,9 @@ func (r *runner) hopeless(round int) (reason string) {
 			}
 		}
 		if all >= hopelessRounds && lost == all {
-			return fmt.Sprintf("%s answered nothing, or ended, in each of %d rounds", name, lost)
+			m := texts.New("stopped.lost", "variant", name, "n", strconv.Itoa(lost))
+			return &m
 		}
 	}
-	return ""
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"dyno/pace"
 	"dyno/rundir"
 	"dyno/target"
+	"dyno/texts"
 	"dyno/wire"
 	"dyno/wire/http1"
 	"dyno/wire/tcp"
@@ -83,7 +84,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	record(t, result, c.Workers)
 	w.record(t, result)
 	if fault := result.Ends.Fault; fault != "" {
-		t.Unavailable = append(t.Unavailable, "arrival stamps: "+fault+"; responses end when they are read")
+		t.Lack(texts.NewError("unavailable.stamps", "error", fault))
 	}
 	err = errors.Join(err,
 		save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }),

@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"dyno/profile/sample"
 	"dyno/profile/symbol"
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // settling is how long a target has, after the load has stopped, to end what it had
@@ -48,7 +48,7 @@ type profiler struct {
 	fetching sync.WaitGroup
 	mu       sync.Mutex // guards the fields below
 	taken    []taken
-	missing  []string
+	missing  []error
 }
 
 // A taken profile is one that is to be written.
@@ -113,7 +113,7 @@ func (p *profiler) begin(ctx context.Context) {
 			continue
 		}
 		if whole == 0 {
-			p.lack(fmt.Errorf("profile %s: a window of %v; want 1s or more", kind, p.window))
+			p.lack(texts.NewError("unavailable.window", "taken", string(kind), "time", p.window.String()))
 			continue
 		}
 		p.fetching.Go(func() { p.fetch(ctx, string(kind), kind, whole) })
@@ -222,7 +222,7 @@ func (p *profiler) keep(t taken) {
 func (p *profiler) lack(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.missing = append(p.missing, err.Error())
+	p.missing = append(p.missing, err)
 }
 
 // save writes what was taken.
@@ -232,7 +232,9 @@ func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 		t.Profiles = append(t.Profiles, x.Profile)
 		errs = append(errs, save(folder, x.File, func(w io.Writer) error { return x.content.Write(w) }))
 	}
-	t.Unavailable = append(t.Unavailable, p.missing...)
+	for _, err := range p.missing {
+		t.Lack(err)
+	}
 	return errors.Join(errs...)
 }
 

@@ -84,7 +84,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 // recordProgram sums a program up that has ended. The kernel has counted what it
 // used, however short it lived; the observer may have missed it.
 func (w *watch) recordProgram(t *rundir.Trial, p *target.Process) {
-	t.Unavailable = w.unavailable
+	w.lack(t)
 	if used, ok := p.Usage(); ok {
 		cpu := (used.User + used.System).Seconds()
 		t.Target.CPUSeconds = known(cpu)

@@ -12,6 +12,7 @@ import (
 	"dyno/capacity"
 	"dyno/experiment"
 	"dyno/rundir"
+	"dyno/texts"
 	"dyno/truth"
 )
 
@@ -38,9 +39,10 @@ func (r *referee) Spoilt(_ rundir.Plan, round []*rundir.TrialFolder) (bool, erro
 	return r.spoilt(round)
 }
 
-func (r *referee) Enough(_ rundir.Plan, trials []rundir.Trial) (bool, string, error) {
+func (r *referee) Enough(_ rundir.Plan, trials []rundir.Trial) (bool, rundir.Message, error) {
 	r.looks = append(r.looks, len(trials))
-	return r.enough(trials)
+	stop, reason, err := r.enough(trials)
+	return stop, texts.Verbatim(reason), err
 }
 
 func (r *referee) Probe(_ rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {

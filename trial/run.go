@@ -15,6 +15,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"dyno/awake"
@@ -24,6 +25,7 @@ import (
 	"dyno/profile/symbol"
 	"dyno/rundir"
 	"dyno/target"
+	"dyno/texts"
 )
 
 // Options say where and how an experiment is run.
@@ -49,7 +51,7 @@ type Referee interface {
 	Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error)
 	// Enough is asked after each whole round, with all trials of the run so far, pilots
 	// and incomplete ones included, by number, but for those of spoilt rounds.
-	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason string, err error)
+	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason rundir.Message, err error)
 	// Probe is asked after each probe, whose rate is in it. It must give the same
 	// answer again: a resumed run asks anew.
 	Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error)
@@ -175,11 +177,38 @@ func ruled(d *experiment.Design) bool { return d.Stop != "" && d.Stop != experim
 func (r *runner) finish(err error) error {
 	r.run.Complete = err == nil
 	if err != nil {
-		r.run.Reason = err.Error()
+		r.run.Reason, r.run.Because = err.Error(), because(err)
 	}
 	finished := time.Now()
 	r.run.FinishedAt = &finished
 	return errors.Join(err, r.folder.Finish(r.run))
+}
+
+// A trialError is why a trial failed.
+type trialError struct {
+	trial *rundir.Trial
+	err   error
+}
+
+func (e *trialError) Error() string { return e.Said().String() }
+func (e *trialError) Unwrap() error { return e.err }
+
+// Said returns the error as a message. What a process or the kernel said is in it as it is.
+func (e *trialError) Said() rundir.Message {
+	m := texts.New("reason.trial", "trial", strconv.Itoa(e.trial.Number), "variant", e.trial.Variant, "error", e.err.Error())
+	if why, ok := texts.Of(e.err); ok {
+		m = m.With("error", why)
+	}
+	return m
+}
+
+// because is what an error says that ended the run, as a message.
+func because(err error) *rundir.Message {
+	m, ok := texts.Of(err)
+	if !ok {
+		m = texts.New("reason.failed", "error", err.Error())
+	}
+	return &m
 }
 
 // carryThrough makes all trials that are not there yet.
@@ -196,7 +225,8 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		} else {
 			// What is measured is true all the same, and the checks on the machine
 			// say what it is worth.
-			env.AwakeCPUs, env.Unavailable = nil, append(env.Unavailable, failed.Error())
+			env.AwakeCPUs = nil
+			env.Lack(failed)
 		}
 	}
 	if !ruled(&r.experiment.Design) && r.experiment.Capacity == nil {
@@ -221,8 +251,8 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		if err := r.lookBack(round); err != nil {
 			return err
 		}
-		if reason := r.hopeless(round); reason != "" && round < most {
-			r.run.Stopped = reason
+		if reason := r.hopeless(round); reason != nil && round < most {
+			r.stopped(*reason)
 			break
 		}
 		if !ruled(&r.experiment.Design) || r.begun(round+1) {
@@ -233,15 +263,20 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			return fmt.Errorf("after round %d: %w", round, err)
 		}
 		if stop {
-			r.run.Stopped = reason
+			r.stopped(reason)
 			break
 		}
 		if round >= most+len(r.spoilt) {
-			r.run.Stopped = fmt.Sprintf("the plan allows no more than %d rounds", most)
+			r.stopped(texts.New("stopped.most", "n", strconv.Itoa(most)))
 		}
 	}
 	r.run.TrialsPlanned = r.planned(r.run.Rounds)
 	return nil
+}
+
+// stopped records why there were no more rounds.
+func (r *runner) stopped(why rundir.Message) {
+	r.run.Stopped, r.run.StoppedBecause = why.English(), &why
 }
 
 // remeasure is how many spoilt rounds are measured again at most.
@@ -413,7 +448,7 @@ func (r *runner) announce(s task, b *begun) {
 func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rundir.TrialFolder, error) {
 	t := b.trial
 	if failed != nil {
-		failed = fmt.Errorf("trial %d, variant %s: %w", t.Number, t.Variant, failed)
+		failed = &trialError{t, failed}
 		t.Error = failed.Error()
 	}
 	t.Complete = failed == nil

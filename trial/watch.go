@@ -52,7 +52,7 @@ type watch struct {
 	origin      time.Time
 	marks       [2]observe.Mark
 	marked      int
-	unavailable []string
+	unavailable []error
 }
 
 // newWatch makes the watch of a variant that is up, for a trial of the purpose.
@@ -172,9 +172,16 @@ func (w *watch) reading() Reading {
 
 func (w *watch) available(err error) bool {
 	if err != nil {
-		w.unavailable = append(w.unavailable, err.Error())
+		w.unavailable = append(w.unavailable, err)
 	}
 	return err == nil
+}
+
+// lack records what could not be observed.
+func (w *watch) lack(t *rundir.Trial) {
+	for _, err := range w.unavailable {
+		t.Lack(err)
+	}
 }
 
 // phase marks both ends of the window.
@@ -241,7 +248,7 @@ func (w *watch) stalls() []rundir.Stall {
 
 // record sums the window of a load up.
 func (w *watch) record(t *rundir.Trial, r *engine.Result) {
-	t.Unavailable = w.unavailable
+	w.lack(t)
 	if w.marked < 2 {
 		return
 	}

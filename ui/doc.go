@@ -14,9 +14,10 @@
 // # API
 //
 // Answers are JSON, also of errors: {"error", "hint", "faults"}, where the last two may be
-// missing. All of /api wants the token as "Authorization: Bearer TOKEN". The page has it
-// from the fragment of the URL, which browsers send to nobody, and keeps it in
-// sessionStorage. There is no cookie: cookies go to all ports of a host.
+// missing; "because" and "hint_because" are the same as data, a texts.Message. All of /api
+// wants the token as "Authorization: Bearer TOKEN". The page has it from the fragment of
+// the URL, which browsers send to nobody, and keeps it in sessionStorage. There is no
+// cookie: cookies go to all ports of a host.
 //
 //	GET  /api/runs?query=&experiment=&state=&from=&to=&offset=&limit=
 //	     the runs, latest first: a RunList. The query is words that must all be in the ID,

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"dyno/experiment"
 	"dyno/history"
 	"dyno/rundir"
+	"dyno/texts"
 	"dyno/verdict"
 )
 
@@ -39,7 +39,7 @@ func number(q url.Values, name string, otherwise, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("%s: %q: must be a number from 0 to %d", name, text, most)
+		return 0, texts.NewError("refused.number", "name", name, "value", strconv.Quote(text), "most", strconv.Itoa(most))
 	}
 	return n, nil
 }
@@ -59,7 +59,7 @@ func instant(q url.Values, name string, end bool) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %q: must be a day such as 2026-01-31, or a time such as 2026-01-31T08:00:00Z", name, text)
+		return time.Time{}, texts.NewError("refused.day", "name", name, "value", strconv.Quote(text))
 	}
 	return t, nil
 }
@@ -73,12 +73,12 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 	f := filter{words: strings.Fields(strings.ToLower(q.Get("query"))), experiment: q.Get("experiment"), state: State(q.Get("state"))}
 	var errs []error
 	if len(f.words) > mostWords {
-		errs = append(errs, fmt.Errorf("query: %d words: must be %d at most", len(f.words), mostWords))
+		errs = append(errs, texts.NewError("refused.query", "n", strconv.Itoa(len(f.words)), "most", strconv.Itoa(mostWords)))
 	}
 	switch f.state {
 	case "", Valid, Invalid, Incomplete, Broken, Running:
 	default:
-		errs = append(errs, fmt.Errorf("state: %q: must be valid, invalid, incomplete, broken or running", f.state))
+		errs = append(errs, texts.NewError("refused.state", "value", strconv.Quote(string(f.state))))
 	}
 	fault := func(err error) { errs = append(errs, err) }
 	f.from, err = instant(q, "from", false)
@@ -118,7 +118,7 @@ func (s *Server) known(w http.ResponseWriter, r *http.Request, id string) bool {
 	if s.runs.has(r.Context(), id) {
 		return true
 	}
-	answer(w, http.StatusNotFound, fmt.Errorf("there is no run %q", id))
+	answer(w, http.StatusNotFound, texts.NewError("refused.run", "run", strconv.Quote(id)))
 	return false
 }
 
@@ -164,11 +164,11 @@ func (s *Server) answer(run *rundir.Run) any {
 func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if s.cfg.Report == nil {
-		answer(w, http.StatusNotFound, errors.New("there are no reports"))
+		answer(w, http.StatusNotFound, texts.NewError("refused.reports"))
 		return
 	}
 	if !s.guard.opens(r.URL.Query().Get("key"), id) && !s.guard.knows(r) {
-		answer(w, http.StatusUnauthorized, errors.New("the link is of an earlier start: open the report from the list of runs"))
+		answer(w, http.StatusUnauthorized, texts.NewError("refused.link"))
 		return
 	}
 	release, ok := s.alone(r)
@@ -235,7 +235,7 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	query := history.Query{Name: q.Get("experiment"), Metric: q.Get("metric"), Variant: q.Get("variant")}
 	if query.Name == "" {
-		answer(w, http.StatusBadRequest, errors.New("experiment: must be given"))
+		answer(w, http.StatusBadRequest, texts.NewError("refused.unsaid"))
 		return
 	}
 	ids, broken := s.runs.of(r.Context(), query.Name, mostHistory)
@@ -303,12 +303,12 @@ func readOrder(r *http.Request) (Order, int, error) {
 		return o, http.StatusBadRequest, errors.New("body: more than one value")
 	}
 	if len(o.Set) > mostSet {
-		return o, http.StatusBadRequest, fmt.Errorf("set: %d values: must be %d at most", len(o.Set), mostSet)
+		return o, http.StatusBadRequest, texts.NewError("refused.sets", "n", strconv.Itoa(len(o.Set)), "most", strconv.Itoa(mostSet))
 	}
 	for name, value := range o.Set {
 		odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' }
 		if name == "" || strings.ContainsAny(name, "=,") || strings.ContainsFunc(name+value, odd) || len(name)+len(value) > maxSetValue {
-			return o, http.StatusBadRequest, fmt.Errorf("set: %q=%q: must be a name and a value without quotes and control characters, %d bytes at most", name, value, maxSetValue)
+			return o, http.StatusBadRequest, texts.NewError("refused.set", "name", strconv.Quote(name), "value", strconv.Quote(value), "most", strconv.Itoa(maxSetValue))
 		}
 	}
 	return o, 0, nil
@@ -321,7 +321,9 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.library.root == nil {
-		reply(w, http.StatusForbidden, refusal{Error: "no folder of experiments was named", Hint: "dyno ui --experiments DIR"})
+		r := refuse(texts.NewError("refused.folder"))
+		r.Hint = "dyno ui --experiments DIR"
+		reply(w, http.StatusForbidden, r)
 		return
 	}
 	list, err := s.library.list()
@@ -330,7 +332,7 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !list.has(o.Experiment) {
-		answer(w, http.StatusNotFound, fmt.Errorf("there is no experiment %q", o.Experiment))
+		answer(w, http.StatusNotFound, texts.NewError("refused.experiment", "experiment", strconv.Quote(o.Experiment)))
 		return
 	}
 	src, err := s.library.source(o.Experiment)
@@ -340,7 +342,9 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 	}
 	e, err := experiment.Parse(o.Experiment, src, options(o.Short, o.Set))
 	if err != nil {
-		reply(w, http.StatusUnprocessableEntity, refusal{Error: "the experiment has faults", Faults: faultsOf(err)})
+		r := refuse(texts.NewError("refused.faults"))
+		r.Faults = faultsOf(err)
+		reply(w, http.StatusUnprocessableEntity, r)
 		return
 	}
 	id, err := s.newID(e.Name)
@@ -352,7 +356,12 @@ func (s *Server) serveStart(w http.ResponseWriter, r *http.Request) {
 		Launch{File: inFolder(s.library.dir, o.Experiment), Dir: inFolder(s.cfg.Runs, id), Short: o.Short, Set: o.Set})
 	switch {
 	case errors.Is(err, errBusy):
-		reply(w, http.StatusConflict, refusal{Error: err.Error(), Hint: cmp.Or(s.stage.running(), "the server is ending")})
+		r := refuse(err)
+		if r.Hint = s.stage.running(); r.Hint == "" {
+			ending := texts.New("refused.ending")
+			r.Hint, r.HintBecause = ending.English(), &ending
+		}
+		reply(w, http.StatusConflict, r)
 	case err != nil:
 		answer(w, http.StatusInternalServerError, err)
 	default:
@@ -385,7 +394,7 @@ func (s *Server) newID(name string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("%s: all names are taken", base)
+	return "", texts.NewError("refused.names", "name", base)
 }
 
 func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {

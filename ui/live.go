@@ -13,6 +13,7 @@ import (
 
 	"dyno/services/events"
 	"dyno/services/events/journal"
+	"dyno/texts"
 )
 
 // Bounds of what is kept of the run under way; what is older is left out and counted.
@@ -49,8 +50,8 @@ type Live struct {
 
 // errBusy tells that a run is under way, and errIdle that it is not.
 var (
-	errBusy = errors.New("a run is under way: one at a time, so that they do not measure each other")
-	errIdle = errors.New("this run is not under way")
+	errBusy = texts.NewError("refused.busy")
+	errIdle = texts.NewError("refused.idle")
 )
 
 // A stage is where runs go on, one at a time, watched by any number of clients. What

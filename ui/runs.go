@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // Bounds of what is found below a folder. What is beyond is not shown, and the list says
@@ -53,12 +54,14 @@ type Run struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	State      State      `json:"state"`
 	Reason     string     `json:"reason,omitempty"` // why it is broken or incomplete
-	Short      bool       `json:"short,omitempty"`
-	Rounds     int        `json:"rounds"`
-	Metric     string     `json:"metric,omitempty"`
-	Variants   []string   `json:"variants"`
-	Flags      int        `json:"flags"`
-	Broken     int        `json:"thresholds_broken"`
+
+	Because  *rundir.Message `json:"because,omitempty"` // the reason as data
+	Short    bool            `json:"short,omitempty"`
+	Rounds   int             `json:"rounds"`
+	Metric   string          `json:"metric,omitempty"`
+	Variants []string        `json:"variants"`
+	Flags    int             `json:"flags"`
+	Broken   int             `json:"thresholds_broken"`
 	// Results are the comparisons in the primary metric, without controls; without any,
 	// Figures has the metric of each variant.
 	Results []Result `json:"results"`
@@ -415,13 +418,16 @@ func newEntry(root *os.Root, id string) *entry {
 	e := &entry{run: Run{ID: id, State: Broken, Variants: []string{}, Results: []Result{}, Figures: []Figure{}}}
 	run, err := readRun(root, id)
 	if err != nil {
-		e.run.Reason = err.Error()
+		e.run.explain(texts.New("reason.unreadable", "error", err.Error()))
 	} else {
 		e.run.fill(run)
 	}
 	e.text = strings.ToLower(strings.Join(append([]string{id, e.run.Name, e.run.Question}, e.run.Variants...), "\n"))
 	return e
 }
+
+// explain says why a run is broken or incomplete.
+func (r *Run) explain(why rundir.Message) { r.Reason, r.Because = why.English(), &why }
 
 // fill takes over what lists show.
 func (r *Run) fill(run *rundir.Run) {
@@ -430,7 +436,8 @@ func (r *Run) fill(run *rundir.Run) {
 	r.Metric = cmp.Or(run.Plan.Metric, "throughput")
 	switch {
 	case !run.Complete:
-		r.State, r.Reason = Incomplete, cmp.Or(run.Reason, "the run did not finish")
+		r.State = Incomplete
+		r.explain(run.Unfinished())
 	case !run.Valid:
 		r.State = Invalid
 	default:

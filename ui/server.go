@@ -14,6 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"dyno/rundir"
+	"dyno/texts"
 )
 
 //go:embed assets
@@ -176,7 +179,7 @@ func (s *Server) routes() (http.Handler, error) {
 	api.HandleFunc("GET /api/experiments", s.serveExperiments)
 	api.HandleFunc("GET /api/live", s.stage.serve)
 	api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusNotFound, errors.New("there is nothing here"))
+		answer(w, http.StatusNotFound, texts.NewError("refused.path"))
 	})
 
 	mux := http.NewServeMux()
@@ -188,7 +191,7 @@ func (s *Server) routes() (http.Handler, error) {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		if !s.guard.knows(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer(w, http.StatusUnauthorized, errors.New("the token is missing, or of an earlier start"))
+			answer(w, http.StatusUnauthorized, texts.NewError("refused.token"))
 			return
 		}
 		api.ServeHTTP(w, r)
@@ -214,11 +217,18 @@ type refusal struct {
 	Error  string  `json:"error"`
 	Hint   string  `json:"hint,omitempty"`
 	Faults []Fault `json:"faults,omitempty"`
+
+	Because     *rundir.Message `json:"because,omitempty"`      // the error as data
+	HintBecause *rundir.Message `json:"hint_because,omitempty"` // the hint as data, where it is a sentence
 }
 
-func answer(w http.ResponseWriter, status int, err error) {
-	reply(w, status, refusal{Error: err.Error()})
+// refuse makes a refusal of an error.
+func refuse(err error) refusal {
+	why := texts.Together(texts.Reasons(err)...)
+	return refusal{Error: why.English(), Because: &why}
 }
+
+func answer(w http.ResponseWriter, status int, err error) { reply(w, status, refuse(err)) }
 
 // reply answers with JSON. A client that has gone needs none.
 func reply(w http.ResponseWriter, status int, value any) {

@@ -6,10 +6,11 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
+	"strconv"
 
 	"dyno/capacity"
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // A bracket is what a search found, with its probes.
@@ -42,7 +43,7 @@ func judgeProbe(plan rundir.Plan, s *sample) {
 	}
 	s.why, s.probe.Spoilt = spoiler(s)
 	if s.why == "" {
-		s.why, s.probe.Spoilt = broken(plan, s)
+		s.why, s.because, s.probe.Spoilt = broken(plan, s)
 	}
 	s.probe.Good = s.why == ""
 }
@@ -75,27 +76,28 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 }
 
 // broken returns what keeps a probe from being good by its own figures: a threshold,
-// or the reason why one cannot be judged; and whether that is something that disturbed
-// the probe.
-func broken(plan rundir.Plan, s *sample) (why string, spoilt bool) {
+// or the reason why one cannot be judged, which is also data; and whether that is
+// something that disturbed the probe.
+func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, spoilt bool) {
+	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
 	alone := newScene(plan, nil)
 	alone.rounds[s.Variant][s.Round] = s.figures
 	one, err := withIntervals(s.figures, []*figures{s.figures}, alone.metrics())
 	if err != nil {
-		return err.Error(), false
+		return cannot(together(texts.Reasons(err)))
 	}
 	alone.whole[s.Variant] = one
 	alone.trust(alone.own(s.Variant))
-	_, broken, err := keeps(plan.Thresholds, s.Variant, alone, func(at place) bool {
+	_, broken, open := keeps(plan.Thresholds, s.Variant, alone, func(at place) bool {
 		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
 	})
-	if err == nil {
-		return broken, false
+	if open == nil {
+		return broken, nil, false
 	}
 	if causes := s.disturbed.causes(); len(causes) > 0 {
-		return causes[0], true
+		return causes[0], nil, true
 	}
-	return oneLine(err), false
+	return cannot(open)
 }
 
 // search replays every search of a plan and puts its outcome into the scene.
@@ -172,6 +174,7 @@ func (s *scene) capacities() []rundir.Capacity {
 	for _, v := range s.plan.Variants {
 		c := rundir.Capacity{Variant: v.Name, Searches: []rundir.Bracket{}, Rate: rundir.Estimate{Interval: rundir.NoInterval}}
 		var done []*bracket
+		var details []rundir.Message
 		for _, b := range s.searches[v.Name] {
 			if b.done {
 				done = append(done, b)
@@ -181,32 +184,28 @@ func (s *scene) capacities() []rundir.Capacity {
 		if whole := s.whole[v.Name]; whole != nil && whole.capacity != nil {
 			c.Rate = whole.Intervals[capacityMetric]
 		} else {
-			outside(&c, done)
+			details = append(details, outside(&c.Rate, done))
 		}
-		var details []string
-		if c.Detail != "" {
-			details = append(details, c.Detail)
-		}
-		var spoilt string
-		c.Limit, spoilt = limits(done)
-		if spoilt != "" {
-			details = append(details, spoilt)
+		var spoilt *rundir.Message
+		c.Limit, c.LimitBecause, spoilt = limits(done)
+		if spoilt != nil {
+			details = append(details, *spoilt)
 		}
 		if open := len(s.searches[v.Name]) - len(done); open > 0 {
-			details = append(details, fmt.Sprintf("%d of %d searches did not come to their end", open, len(s.searches[v.Name])))
+			details = append(details, texts.New("edge.open", "n", strconv.Itoa(open), "of", strconv.Itoa(len(s.searches[v.Name]))))
 		}
-		c.Detail = strings.Join(details, "; ")
+		c.Because = together(details)
+		c.Detail = c.Because.English()
 		list = append(list, c)
 	}
 	return list
 }
 
 // outside fills in what is known of a capacity when some search found no edge
-// within the range: the ends that all searches have.
-func outside(c *rundir.Capacity, done []*bracket) {
+// within the range: the ends that all searches have. It returns where the edge lies.
+func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
 	if len(done) == 0 {
-		c.Detail = "no search came to its end"
-		return
+		return texts.New("edge.none")
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	below, above := 0, 0
@@ -224,25 +223,26 @@ func outside(c *rundir.Capacity, done []*bracket) {
 			high = max(high, *b.High)
 		}
 	}
-	bound(&c.Rate, low, high, 0, "the lowest and the highest rate of any search")
-	var where []string
-	if below > 0 {
-		where = append(where, fmt.Sprintf("below the range in %d", below))
+	bound(rate, low, high, 0, "the lowest and the highest rate of any search")
+	n := strconv.Itoa(len(done))
+	switch {
+	case above == 0:
+		return texts.New("edge.below", "below", strconv.Itoa(below), "n", n)
+	case below == 0:
+		return texts.New("edge.above", "above", strconv.Itoa(above), "n", n)
 	}
-	if above > 0 {
-		where = append(where, fmt.Sprintf("above the range in %d", above))
-	}
-	c.Detail = fmt.Sprintf("the edge lies %s of %d searches", strings.Join(where, " and "), len(done))
+	return texts.New("edge.both", "below", strconv.Itoa(below), "above", strconv.Itoa(above), "n", n)
 }
 
-// limits returns what the probes at the lowest bad rates broke most often, and
-// says how many probes were spoilt.
-func limits(searches []*bracket) (limit, spoilt string) {
-	broke, kinds := map[string]int{}, map[string]int{}
+// limits returns what the probes at the lowest bad rates broke most often, as data where it
+// is a sentence, and says how many probes were spoilt.
+func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message) {
+	broke, kinds, sentences := map[string]int{}, map[string]int{}, map[string]*rundir.Message{}
 	for _, b := range searches {
 		for _, p := range b.probes {
 			if b.High != nil && *p.Rate == *b.High && !p.probe.Good {
 				broke[p.why]++
+				sentences[p.why] = p.because
 			}
 			if p.probe.Spoilt {
 				kinds[p.why]++
@@ -250,16 +250,17 @@ func limits(searches []*bracket) (limit, spoilt string) {
 		}
 	}
 	if names := mostFirst(broke); len(names) > 0 {
-		limit = names[0]
+		limit, because = names[0], sentences[names[0]]
 	}
-	var parts []string
+	var parts []rundir.Message
 	for _, kind := range mostFirst(kinds) {
-		parts = append(parts, fmt.Sprintf("%s %d", kind, kinds[kind]))
+		parts = append(parts, texts.New("edge.probes", "cause", kind, "n", strconv.Itoa(kinds[kind])))
 	}
 	if len(parts) > 0 {
-		spoilt = "probes that say nothing of the target, and were repeated: " + strings.Join(parts, ", ")
+		m := texts.New("edge.spoilt").With("probes", parts...)
+		spoilt = &m
 	}
-	return limit, spoilt
+	return limit, because, spoilt
 }
 
 // mostFirst orders names by how often they came.

@@ -1,12 +1,12 @@
 package verdict
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"strings"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // decideThreshold decides a threshold: for each variant, or once when it names
@@ -16,7 +16,8 @@ import (
 func decideThreshold(text string, names []string, ev evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
-		return []rundir.Threshold{{Text: text, Outcome: rundir.Undecided, Detail: oneLine(err)}}
+		why := message("undecided.expression", "error", oneLine(err))
+		return []rundir.Threshold{{Text: text, Outcome: rundir.Undecided, Detail: why.English(), Because: why}}
 	}
 	variants := []string{""}
 	if e.perVariant {
@@ -26,9 +27,11 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 	for _, variant := range variants {
 		on := &evaluation{evidence: ev, variant: variant, byEstimate: true}
 		r := e.holds(on)
-		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Detail: once(r.why...)}
+		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Because: together(r.why)}
+		t.Detail = t.Because.English()
 		if r.is == undecided {
-			t.NotIdentified = ev.doubtful(e.places(on))
+			t.NotIdentifiedBecause = ev.doubtful(e.places(on))
+			t.NotIdentified = t.NotIdentifiedBecause.English()
 		}
 		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
 		t.Measured, t.Low, t.High = e.measured(on)
@@ -39,25 +42,25 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 
 // keeps tells whether one trial alone keeps the thresholds, and if not, the first
 // one that it breaks. A trial has no spread: estimates decide, but for the figures that
-// are bounded because something disturbed the trial. The error says what could not be
-// decided where nothing is broken.
-func keeps(texts []string, variant string, ev evidence, bounded func(place) bool) (ok bool, broken string, err error) {
+// are bounded because something disturbed the trial. Where nothing is broken, why says what
+// could not be decided.
+func keeps(thresholds []string, variant string, ev evidence, bounded func(place) bool) (ok bool, broken string, why *rundir.Message) {
 	on := &evaluation{evidence: estimates{ev, bounded}, variant: variant}
-	var faults []error
-	for _, text := range texts {
+	var open []rundir.Message
+	for _, text := range thresholds {
 		e, err := Compile(text, ForThreshold, []string{variant})
 		if err != nil {
-			faults = append(faults, err)
+			open = append(open, texts.New("undecided.expression", "error", oneLine(err)))
 			continue
 		}
 		switch r := e.holds(on); r.is {
 		case no:
 			return false, text, nil
 		case undecided:
-			faults = append(faults, errors.New(once(r.why...)))
+			open = append(open, r.why...)
 		}
 	}
-	return len(faults) == 0, "", errors.Join(faults...)
+	return len(open) == 0, "", together(open)
 }
 
 // estimates is evidence with its estimates taken for exact, unless they are bounded.
@@ -110,7 +113,7 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 	holds := ruling{undecided, nil}
 	var looked []place
 	if e, err := Compile(c.Holds, ForClaim, names); err != nil {
-		holds.why = []string{"holds: " + oneLine(err)}
+		holds.why = []rundir.Message{texts.New("undecided.holds", "error", oneLine(err))}
 	} else {
 		holds, looked = e.holds(on), e.places(on)
 		r.Measured, r.Low, r.High = e.measured(on)
@@ -118,10 +121,14 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 	direction := ruling{no, nil}
 	if c.Direction != "" {
 		if e, err := Compile(c.Direction, ForClaim, names); err != nil {
-			direction = ruling{undecided, []string{"direction: " + oneLine(err)}}
+			direction = ruling{undecided, []rundir.Message{texts.New("undecided.direction", "error", oneLine(err))}}
 		} else {
 			direction, looked = e.holds(on), append(looked, e.places(on)...)
 		}
+	}
+	about := func(kind string, why []rundir.Message) *rundir.Message {
+		m := texts.Because(kind, why...)
+		return &m
 	}
 	switch {
 	case holds.is == yes:
@@ -130,21 +137,23 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 		r.Outcome = rundir.DirectionOnly
 	case holds.is == no && direction.is == undecided:
 		r.Outcome = rundir.Refuted
-		r.Detail = "its direction is not settled: " + once(direction.why...)
+		r.Because = about("undecided.refuted", direction.why)
 	case holds.is == no:
 		r.Outcome = rundir.Refuted
 	case direction.is == yes:
 		r.Outcome = rundir.NotSettled
-		r.Detail = "the direction is shown, the size is not settled: " + once(holds.why...)
+		r.Because = about("undecided.size", holds.why)
 	case direction.is == no && c.Direction != "":
 		r.Outcome = rundir.NotSettled
-		r.Detail = "not even the direction holds, yet the size is not settled: " + once(holds.why...)
+		r.Because = about("undecided.against", holds.why)
 	default:
 		r.Outcome = rundir.NotSettled
-		r.Detail = once(append(holds.why, direction.why...)...)
+		r.Because = together(append(holds.why, direction.why...))
 	}
+	r.Detail = r.Because.English()
 	if r.Outcome == rundir.NotSettled {
-		r.NotIdentified = ev.doubtful(looked)
+		r.NotIdentifiedBecause = ev.doubtful(looked)
+		r.NotIdentified = r.NotIdentifiedBecause.English()
 	}
 	return r
 }
@@ -169,12 +178,21 @@ func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
 	return &f.estimate, low, high
 }
 
-// once joins reasons, each of which is said one time.
-func once(reasons ...string) string {
+// together makes one sentence of reasons, each of which is said one time; nil of none.
+func together(reasons []rundir.Message) *rundir.Message {
+	if len(reasons) == 0 {
+		return nil
+	}
+	m := texts.Together(reasons...)
+	return &m
+}
+
+// once joins what is said, one time each.
+func once(said ...string) string {
 	var different []string
-	for _, r := range reasons {
-		if !slices.Contains(different, r) {
-			different = append(different, r)
+	for _, s := range said {
+		if !slices.Contains(different, s) {
+			different = append(different, s)
 		}
 	}
 	return strings.Join(different, "; ")

@@ -55,11 +55,23 @@ func TestThresholds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := decideThreshold(c.text, []string{"a", "b", "c", "d", "e", "f"}, c.of)
+			for i := range got {
+				inEnglish(t, got[i].Detail, &got[i].Because)
+			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
+}
+
+// inEnglish checks that a text is what a message says, and takes the message away.
+func inEnglish(t *testing.T, text string, because **rundir.Message) {
+	t.Helper()
+	if said := (*because).English(); said != text {
+		t.Errorf("%q, and as data %q", text, said)
+	}
+	*because = nil
 }
 
 // The table of decideClaim's comment.
@@ -96,6 +108,7 @@ func TestClaims(t *testing.T) {
 		f := figures[c.holds][0]
 		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: c.detail, Measured: &f.estimate, Low: &f.low, High: &f.high}
 		got := decideClaim(plan, []string{"a", "b"}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
+		inEnglish(t, got.Detail, &got.Because)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("holds %d, direction %d (-want +got):\n%s", c.holds, c.direction, diff)
 		}
@@ -143,19 +156,19 @@ func TestKeeps(t *testing.T) {
 		texts  []string
 		ok     bool
 		broken string
-		err    string
+		why    string
 	}{
 		{"none", nil, true, "", ""},
 		{"all kept", []string{"response.p99 < 80ms", "errors.ratio < 1%", "slope(rss) <= 0%/h"}, true, "", ""},
 		{"the first broken", []string{"response.p99 < 80ms", "errors.ratio < 0.1%", "response.p99 < 1ms"}, false, "errors.ratio < 0.1%", ""},
 		{"broken beside a missing figure", []string{"response.p999 < 80ms", "response.p99 < 1ms"}, false, "response.p99 < 1ms", ""},
-		{"missing figures", []string{"response.p999 < 80ms", "response.p99 < 80ms", "service.p50 < 1s"}, false, "", "v response.p999 is missing\nv service.p50 is missing"},
+		{"missing figures", []string{"response.p999 < 80ms", "response.p99 < 80ms", "service.p50 < 1s"}, false, "", "v response.p999 is missing; v service.p50 is missing"},
 		{"about another variant", []string{"value(w, response.p99) < 80ms"}, false, "", `column 7: unknown variant "w"; want one of v`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ok, broken, err := keeps(c.texts, "v", of, func(place) bool { return false })
-			if ok != c.ok || broken != c.broken || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-				t.Errorf("%v, %q, %v; want %v, %q, %s", ok, broken, err, c.ok, c.broken, c.err)
+			ok, broken, why := keeps(c.texts, "v", of, func(place) bool { return false })
+			if ok != c.ok || broken != c.broken || why.English() != c.why {
+				t.Errorf("%v, %q, %v; want %v, %q, %s", ok, broken, why, c.ok, c.broken, c.why)
 			}
 		})
 	}
@@ -168,8 +181,8 @@ func TestNoNumber(t *testing.T) {
 		if got := decideThreshold("throughput > 1/s", []string{"v"}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
 			t.Errorf("%v: %+v", v, got)
 		}
-		if ok, _, err := keeps([]string{"throughput > 1/s"}, "v", of, func(place) bool { return false }); ok || err == nil {
-			t.Errorf("%v: %v, %v", v, ok, err)
+		if ok, _, why := keeps([]string{"throughput > 1/s"}, "v", of, func(place) bool { return false }); ok || why == nil {
+			t.Errorf("%v: %v, %v", v, ok, why)
 		}
 	}
 }

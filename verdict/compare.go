@@ -6,9 +6,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 // A pair is two variants that are compared: one over its base.
@@ -78,7 +80,7 @@ func (s *scene) compared(p pair) []metric {
 
 // compare makes all comparisons, the control's first. Those for which no round
 // has the figures are left out; the notes say where a ratio would have no meaning.
-func (s *scene) compare() (list []rundir.Comparison, notes []string, err error) {
+func (s *scene) compare() (list []rundir.Comparison, notes []rundir.Message, err error) {
 	list = []rundir.Comparison{}
 	for _, f := range families(s.plan) {
 		byMetric := map[string][]*rundir.Comparison{}
@@ -91,7 +93,7 @@ func (s *scene) compare() (list []rundir.Comparison, notes []string, err error) 
 				switch {
 				case errors.As(err, &none):
 					if none.zero {
-						notes = append(notes, none.Error())
+						notes = append(notes, none.Message)
 					}
 				case err != nil:
 					return nil, nil, fmt.Errorf("%s over %s: %s: %w", p.variant, p.base, m.name, err)
@@ -178,11 +180,14 @@ type effect struct {
 
 // A noRatio says why a pair has no ratio.
 type noRatio struct {
-	reason string
-	zero   bool // there are figures, but not all above zero
+	rundir.Message
+	zero bool // there are figures, but not all above zero
 }
 
-func (e *noRatio) Error() string { return e.reason }
+func (e *noRatio) Error() string { return e.String() }
+
+// Said returns the error as a message.
+func (e *noRatio) Said() rundir.Message { return e.Message }
 
 // effect returns the effect by the rounds given. Quantiles are compared by ranks,
 // up to as many rounds as those can be made of; all else by Student's t. The
@@ -210,16 +215,15 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 		}
 		over, under := *m.get(f), *m.get(b)
 		if over <= 0 || under <= 0 {
-			return effect{}, &noRatio{fmt.Sprintf("%s of %s and %s has no ratio: it is %.4g and %.4g in round %d",
-				m.name, p.variant, p.base, over, under, round), true}
+			return effect{}, &noRatio{texts.New("lacks.positive", "metric", m.name, "variant", p.variant, "base", p.base,
+				"over", four(over), "under", four(under), "round", strconv.Itoa(round)), true}
 		}
 		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.seat == 1)
 		widths += m.logWidth(f) + m.logWidth(b)
 	}
 	n := len(e.logs)
 	if n == 0 {
-		return effect{}, &noRatio{fmt.Sprintf("%s is known of both %s and %s in no round: not observed, or too few values",
-			m.name, p.variant, p.base), false}
+		return effect{}, &noRatio{texts.New("lacks.round", "metric", m.name, "variant", p.variant, "base", p.base), false}
 	}
 	if lostByVariant == n {
 		return e.allLost(m)

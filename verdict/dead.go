@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dyno/rundir"
+	"dyno/texts"
 	"dyno/wire"
 )
 
@@ -60,10 +61,10 @@ func (x *examination) dead() {
 }
 
 // breaks records a finding about the target, or that there is none.
-func (x *examination) breaks(kind, unit string, measured, limit float64, found bool, format string, args ...any) {
+func (x *examination) breaks(kind, unit string, measured, limit float64, found bool, what *rundir.Message) {
 	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if found {
-		c.Outcome, c.Detail = rundir.CheckBroken, fmt.Sprintf(format, args...)
+		c.Outcome, c.Because = rundir.CheckBroken, what
 	}
 	x.add(c)
 }
@@ -91,10 +92,15 @@ func (x *examination) away() (share float64) {
 
 // told judges whether it can be told who did not do what was asked for.
 func (x *examination) told() {
-	if len(x.untold) > 0 {
-		x.compare(FlagGeneratorStarved, asRatio, x.away(), AwayGenerator, rundir.CheckSpoilt,
-			"the generator had no CPU for %s of the window, so that nobody can tell whether it or the target failed: %s", percent(x.away()), once(x.untold...))
+	if len(x.untold) == 0 {
+		return
 	}
+	var checks []rundir.Message
+	for _, kind := range x.untold {
+		checks = append(checks, texts.New("cause", "cause", kind))
+	}
+	found := texts.New("found.generator_starved", "share", percent(x.away())).With("checks", texts.Once(checks...)...)
+	x.compare(FlagGeneratorStarved, asRatio, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
 }
 
 // lacking counts what dyno could not do for want of descriptors, ports or memory.
@@ -115,37 +121,36 @@ func (x *examination) resources() {
 			why = append(why, what)
 		}
 	}
-	detail := ""
+	found := message("found.generator_resources", "n", digits(lacking(x.trial)))
 	if len(why) > 0 {
-		detail = ": " + once(why...)
+		found.Kind, found.Values["error"] = "found.generator_resources.why", once(why...)
 	}
-	x.compare(FlagGeneratorResources, asCount, float64(lacking(x.trial)), 0, rundir.CheckSpoilt,
-		"dyno itself lacked descriptors, ports or memory for %d connections or requests%s", lacking(x.trial), detail)
+	x.compare(FlagGeneratorResources, asCount, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
 }
 
 // answers judges whether there was a good response in the window at all.
 func (x *examination) answers() {
 	c := &x.trial.Counts
 	if c.Due() <= 0 && c.CompletedInWindow == 0 {
-		x.unknown(FlagNoAnswers, asCount, "no request was due")
+		x.unknown(FlagNoAnswers, asCount, message("unchecked.no_due"))
 		return
 	}
 	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.trial.Silence.Longest > x.patience())
-	before := ""
+	found := x.nothing("found.no_answers", "time", short(x.trial.WindowSeconds), "due", digits(c.Due()))
 	if last := x.trial.Silence.Last; none && last != nil && *last < x.trial.WarmupSeconds {
-		before = fmt.Sprintf("; its last good response came %v before", short(x.trial.WarmupSeconds-*last))
+		found.Kind, found.Values["before"] = "found.no_answers.before", short(x.trial.WarmupSeconds-*last)
 	}
-	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none,
-		"the target %s in the window of %v, in which requests were due: %d%s", x.nothing(), short(x.trial.WindowSeconds), c.Due(), before)
+	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none, found)
 }
 
-// nothing says what a target did that gave no good response.
-func (x *examination) nothing() string {
-	k := x.trial.Counts.ByKind
-	if k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
-		return "answered nothing well"
+// nothing is a sentence about a target that gave no good response, which says what it did.
+func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
+	did := texts.New("nothing")
+	if k := x.trial.Counts.ByKind; k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
+		did = texts.New("nothing.well")
 	}
-	return "answered nothing"
+	m := texts.New(kind, pairs...).With("nothing", did)
+	return &m
 }
 
 // goodQuantile is a quantile, in seconds, of the times of good responses, 0 where there are
@@ -192,32 +197,26 @@ func (x *examination) stalled() {
 	s, limit := x.trial.Silence, x.patience()
 	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
 	failing := max(FailingFloor, FailingFactor*x.goodQuantile(0.5))
+	within := x.nothing("found.stalled", "time", short(s.Longest), "from", short(max(0, s.From-x.trial.WarmupSeconds)))
 	switch {
 	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
 		// Who waits behind the window, when no more is sent, is judged by connections.
-		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, "the target %s for %v, from %v into the window on",
-			x.nothing(), short(s.Longest), short(max(0, s.From-x.trial.WarmupSeconds)))
+		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, within)
 	case s.Ending > limit && s.Last != nil:
 		begun := max(x.trial.WarmupSeconds, *s.Last)
-		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true,
-			"the target %s for the last %v of the window%s", x.nothing(), short(end-begun), x.longer(s.Ending-(end-begun)))
+		found := x.nothing("found.stalled.last", "time", short(end-begun))
+		if behind := s.Ending - (end - begun); behind >= FailingFloor {
+			found.Kind, found.Values["behind"] = "found.stalled.behind", short(behind)
+		}
+		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, found)
 	case s.Ending > limit:
-		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, "the target %s for the last %v", x.nothing(), short(s.Ending))
+		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, x.nothing("found.stalled.end", "time", short(s.Ending)))
 	case s.Failing >= FailingRow && s.Ending > failing:
 		x.breaks(FlagStalled, inSeconds, s.Ending, failing, true,
-			"the target %s for the last %v of the window: %d requests in a row failed", x.nothing(), short(s.Ending), s.Failing)
+			x.nothing("found.stalled.failing", "time", short(s.Ending), "n", digits(s.Failing)))
 	default:
-		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit,
-			"the target %s for %v, from %v into the window on", x.nothing(), short(s.Longest), short(max(0, s.From-x.trial.WarmupSeconds)))
+		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, within)
 	}
-}
-
-// longer says that a silence lasted on behind the window.
-func (x *examination) longer(behind float64) string {
-	if behind < FailingFloor {
-		return ""
-	}
-	return fmt.Sprintf(", and for %v behind it", short(behind))
 }
 
 // served judges whether each connection that was asked something was answered.
@@ -228,18 +227,18 @@ func (x *examination) served() {
 		asked = c.Requested
 	}
 	opened := min(c.Opened, asked)
-	detail := ""
-	if opened < asked {
-		detail = fmt.Sprintf("; %d were opened", opened)
-	}
+	few := opened < asked
 	asked = max(asked, c.Served+c.Unanswered)
 	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.patience() {
 		x.breaks(FlagConnections, asCount, float64(c.Hung), 0, lacking(x.trial) == 0,
-			"%d of %d connections did not answer any more", c.Hung, asked)
+			message("found.connections.hung", "n", digits(c.Hung), "of", digits(asked)))
 		return
 	}
-	x.breaks(FlagConnections, asCount, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0,
-		"%d of %d connections never answered%s", c.Unanswered, asked, detail)
+	found := message("found.connections", "n", digits(c.Unanswered), "of", digits(asked))
+	if few {
+		found.Kind, found.Values["opened"] = "found.connections.opened", digits(opened)
+	}
+	x.breaks(FlagConnections, asCount, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0, found)
 }
 
 // omitted is the share of a closed loop's time in which users waited in vain. What they would
@@ -268,12 +267,12 @@ func (x *examination) events() {
 	switch {
 	case !x.streaming():
 		x.breaks(FlagNoAnswers, asCount, float64(s.Delivered), 1, s.Delivered == 0 && published > 0,
-			"no event reached any of %d subscribers in the window: %d were published", s.Requested, published)
+			message("found.no_answers.events", "n", digits(s.Requested), "published", digits(published)))
 	case s.Served == 0 && s.Silence.Last == nil:
-		x.unknown(FlagNoAnswers, asCount, "nothing was sent to any subscriber: a target without events looks like a dead one")
+		x.unknown(FlagNoAnswers, asCount, message("unchecked.no_events"))
 	default:
 		x.breaks(FlagNoAnswers, asCount, float64(s.Served), 1, s.Served == 0,
-			"nothing reached any of %d subscribers in the window of %v", s.Requested, short(x.trial.WindowSeconds))
+			message("found.no_answers.subscribers", "n", digits(s.Requested), "time", short(x.trial.WindowSeconds)))
 	}
 }
 
@@ -291,11 +290,11 @@ func (x *examination) quiet() {
 		limit = max(limit, x.patience()) // there is an event when one is published
 	}
 	if math.IsInf(limit, 1) {
-		x.unknown(FlagStalled, inSeconds, "no subscriber received two events in the window")
+		x.unknown(FlagStalled, inSeconds, message("unchecked.event_gaps"))
 		return
 	}
 	x.breaks(FlagStalled, inSeconds, s.Ending, limit, s.Ending > limit,
-		"nothing reached any subscriber for the last %v of the window", short(s.Ending))
+		message("found.stalled.subscribers", "time", short(s.Ending)))
 }
 
 // subscribed judges whether each subscriber was served.
@@ -308,11 +307,11 @@ func (x *examination) subscribed() {
 	// Where nobody hears anything any more, the target has stalled.
 	if missing == 0 && s.Quiet > 0 && s.Quiet < s.Served {
 		x.breaks(FlagConnections, asCount, float64(s.Quiet), 0, true,
-			"nothing reached %d of %d subscribers any more when the window ended, and the others it did", s.Quiet, s.Requested)
+			message("found.connections.quiet", "n", digits(s.Quiet), "of", digits(s.Requested)))
 		return
 	}
 	x.breaks(FlagConnections, asCount, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
-		"of %d subscribers, nothing reached %d in the window, and %d had no stream and could not open one when it ended", s.Requested, silent(x.trial), s.Away)
+		message("found.connections.subscribers", "of", digits(s.Requested), "silent", digits(silent(x.trial)), "away", digits(s.Away)))
 }
 
 // silent counts the subscribers who should have received something in the window and did
@@ -440,10 +439,13 @@ func belowRange(run *rundir.Run) []rundir.Flag {
 		if len(c.Searches) == 0 || slices.ContainsFunc(c.Searches, func(b rundir.Bracket) bool { return b.Low != nil }) {
 			continue
 		}
-		flags = append(flags, rundir.Flag{
-			Kind: FlagBelowRange, Variant: c.Variant, About: rundir.AboutTarget, Breaks: true,
-			Detail: fmt.Sprintf("%s was not up to %g requests a second, the lowest rate of the range: %s", c.Variant, run.Plan.Capacity.From, c.Limit),
-		})
+		found := texts.New("found.below_range", "variant", c.Variant, "rate", fmt.Sprintf("%g", run.Plan.Capacity.From), "limit", c.Limit)
+		if c.LimitBecause != nil {
+			found = found.With("limit", *c.LimitBecause)
+		}
+		f := newFlag(FlagBelowRange, c.Variant, false, &found)
+		f.Breaks = true
+		flags = append(flags, f)
 	}
 	return flags
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"dyno/rundir"
 	"dyno/stat"
@@ -82,7 +83,7 @@ func (x *examination) bins() []bin {
 // than 1 % in two of three, and a flag on most trials tells nobody anything.
 func (x *examination) steady(bins []bin) {
 	if len(bins) < steadyBins {
-		x.unknown(FlagNotSteady, asRatio, "fewer than %d stretches of even load to compare", steadyBins)
+		x.unknown(FlagNotSteady, asRatio, message("unchecked.stretches", "n", strconv.Itoa(steadyBins)))
 		return
 	}
 	half := len(bins) / 2
@@ -90,7 +91,7 @@ func (x *examination) steady(bins []bin) {
 	n1, s1 := total(early)
 	n2, s2 := total(late)
 	if n1+n2 == 0 {
-		x.unknown(FlagNotSteady, asRatio, "no responses")
+		x.unknown(FlagNotSteady, asRatio, message("unchecked.no_responses"))
 		return
 	}
 	mean := (n1 + n2) / (s1 + s2)
@@ -103,12 +104,13 @@ func (x *examination) steady(bins []bin) {
 		limit = max(limit, chance*math.Sqrt(2/float64(half))*roughness(bins)/mean)
 	}
 	c := rundir.Check{Kind: FlagNotSteady, Unit: asRatio, Measured: &off, Limit: &limit, Outcome: rundir.CheckOK}
-	said := fmt.Sprintf("the halves of the window differ by %s: %.4g and %.4g responses a second", percent(off), n1/s1, n2/s2)
+	said := message("found.not_steady", "share", percent(off), "early", four(n1/s1), "late", four(n2/s2))
 	switch {
 	case off > limit:
-		c.Outcome, c.Detail = rundir.CheckWarning, said
+		c.Outcome, c.Because = rundir.CheckWarning, said
 	case off > SteadyTolerance:
-		c.Detail = said + "; chance makes differences up to " + percent(limit)
+		said.Kind, said.Values["most"] = "found.not_steady.chance", percent(limit)
+		c.Because = said
 	}
 	x.add(c)
 }
@@ -168,14 +170,14 @@ func (x *examination) dependent(d *rundir.Dependence, bins int) {
 	limit := float64(DependentSize)
 	switch {
 	case bins < judgedBins:
-		x.unknown(FlagDependent, asCount, "fewer than %d stretches of even load", judgedBins)
+		x.unknown(FlagDependent, asCount, message("unchecked.bins", "n", strconv.Itoa(judgedBins)))
 	case d == nil: // all bins are equal
-		x.add(rundir.Check{Kind: FlagDependent, Unit: asCount, Limit: &limit, Outcome: rundir.CheckOK, Detail: "throughput did not vary"})
+		x.add(rundir.Check{Kind: FlagDependent, Unit: asCount, Limit: &limit, Outcome: rundir.CheckOK, Because: message("found.dependent.even")})
 	default:
 		c := rundir.Check{Kind: FlagDependent, Unit: asCount, Measured: &d.EffectiveSize, Limit: &limit, Outcome: rundir.CheckOK}
 		if d.EffectiveSize < limit {
 			c.Outcome = rundir.CheckWarning
-			c.Detail = fmt.Sprintf("throughput changes so slowly that the window's %d stretches are worth %.2g independent ones, fewer than %d", d.Bins, d.EffectiveSize, DependentSize)
+			c.Because = message("found.dependent", "bins", strconv.Itoa(d.Bins), "worth", fmt.Sprintf("%.2g", d.EffectiveSize), "least", strconv.Itoa(DependentSize))
 		}
 		x.add(c)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 // What holds for every Difference.
@@ -19,9 +20,6 @@ const (
 	diffConfidence = 0.95
 	defaultMargin  = 0.02 // of runs whose plan says none
 
-	// UnpairedCaveat is what a reader of a Difference must know.
-	UnpairedCaveat = "unpaired: the two runs were made at different times, so whatever else changed in between is part of the ratio; " +
-		"to know what a change of the target does, measure both side by side in one run (dyno compare)"
 )
 
 // A Difference is what two finished runs show side by side. It is unpaired, as its
@@ -38,6 +36,9 @@ type Difference struct {
 	Disparities []Disparity          `json:"disparities"`
 	Comparisons []UnpairedComparison `json:"comparisons"` // by variant, the plan's order
 	Notes       []string             `json:"notes,omitempty"`
+
+	NotesBecause  []*rundir.Message `json:"notes_because,omitempty"` // the same as data, and so with all that ends in because
+	CaveatBecause *rundir.Message   `json:"caveat_because"`
 }
 
 // A RunSummary says which run it is, and whether it can be relied on.
@@ -56,13 +57,19 @@ const (
 	InPlan    = "plan"
 )
 
-// A Disparity is one thing that differs between two runs, beside what they found.
+// A Disparity is one thing that differs between two runs, beside what they found. What is
+// dyno's word for it, and of a setting or a variable its name; only the former is data, and so
+// it is with the values.
 type Disparity struct {
 	Where   string `json:"where"`             // machine or plan
 	Variant string `json:"variant,omitempty"` // whose part of the plan
 	What    string `json:"what"`
 	Old     string `json:"old"`
 	New     string `json:"new"`
+
+	WhatBecause *rundir.Message `json:"what_because,omitempty"`
+	OldBecause  *rundir.Message `json:"old_because,omitempty"`
+	NewBecause  *rundir.Message `json:"new_because,omitempty"`
 }
 
 // An UnpairedComparison is one variant's metric in both runs. Old and New are as in
@@ -86,9 +93,10 @@ type UnpairedComparison struct {
 	Equivalence *rundir.Estimate `json:"equivalence,omitempty"`
 	// Detectable is the smallest change, a share, that so many trials find in four
 	// comparisons of five.
-	Detectable *float64 `json:"detectable,omitempty"`
-	Verdict    string   `json:"verdict"`          // better, worse, equivalent, inconclusive or invalid
-	Detail     string   `json:"detail,omitempty"` // why there is no ratio
+	Detectable *float64        `json:"detectable,omitempty"`
+	Verdict    string          `json:"verdict"`          // better, worse, equivalent, inconclusive or invalid
+	Detail     string          `json:"detail,omitempty"` // why there is no ratio
+	Because    *rundir.Message `json:"because,omitempty"`
 }
 
 // Regressions returns the comparisons in the primary metric in which the new run is
@@ -120,14 +128,15 @@ func (d *Difference) Regressions() []UnpairedComparison {
 //
 // It fails when one of the runs is not judged, or when they have no variant in common.
 func Diff(older, newer *rundir.Run) (Difference, error) {
-	if err := errors.Join(judgedRun("old", older), judgedRun("new", newer)); err != nil {
+	if err := errors.Join(judgedRun("which.old", older), judgedRun("which.new", newer)); err != nil {
 		return Difference{}, err
 	}
 	d := Difference{
-		Caveat: UnpairedCaveat, Old: summaryOf(older), New: summaryOf(newer),
+		CaveatBecause: message("differ.caveat"), Old: summaryOf(older), New: summaryOf(newer),
 		Metric: primaryMetric(newer.Plan), Margin: newer.Plan.Margin,
 		Disparities: disparities(older, newer), Comparisons: []UnpairedComparison{},
 	}
+	d.Caveat = d.CaveatBecause.English()
 	if d.Margin == 0 {
 		d.Margin = defaultMargin
 	}
@@ -159,8 +168,7 @@ func Diff(older, newer *rundir.Run) (Difference, error) {
 		}
 	}
 	if len(d.Comparisons) == 0 {
-		return Difference{}, errors.New("diff: the runs have no variant in common: " +
-			"old " + strings.Join(d.OnlyOld, ", ") + "; new " + strings.Join(d.OnlyNew, ", "))
+		return Difference{}, texts.NewError("differ.apart", "old", strings.Join(d.OnlyOld, ", "), "new", strings.Join(d.OnlyNew, ", "))
 	}
 	if err := d.judge(); err != nil {
 		return Difference{}, fmt.Errorf("diff: %w", err)
@@ -175,7 +183,7 @@ func judgedRun(which string, run *rundir.Run) error {
 	if slices.ContainsFunc(run.Variants, func(v rundir.Variant) bool { return len(v.Intervals) > 0 }) {
 		return nil
 	}
-	return fmt.Errorf("diff: the %s run, %s, holds no figures with their trials: it has no complete trial, or was judged by another version", which, run.Name)
+	return &texts.Error{Message: texts.New("differ.unjudged", "name", run.Name).With("which", texts.New(which))}
 }
 
 // judge adjusts the p-values and finds the verdicts.
@@ -222,32 +230,34 @@ func (d *Difference) distrust(runs ...*rundir.Run) {
 
 // note says what a reader should know beside the figures.
 func (d *Difference) note(older, newer *rundir.Run) {
-	add := func(format string, args ...any) { d.Notes = append(d.Notes, fmt.Sprintf(format, args...)) }
+	add := func(m rundir.Message) {
+		d.Notes, d.NotesBecause = append(d.Notes, m.English()), append(d.NotesBecause, &m)
+	}
 	if older.Name != newer.Name {
-		add("the runs are of two experiments, %s and %s", older.Name, newer.Name)
+		add(texts.New("differ.experiments", "old", older.Name, "new", newer.Name))
 	}
 	if newer.StartedAt.Before(older.StartedAt) {
-		add("the run taken as the old one was made after the other")
+		add(texts.New("differ.order"))
 	}
 	for _, run := range []struct {
-		which string
+		which rundir.Message
 		*rundir.Run
-	}{{"old", older}, {"new", newer}} {
+	}{{texts.New("which.old"), older}, {texts.New("which.new"), newer}} {
 		if !run.Complete {
-			add("the %s run is not complete: its figures are of the trials that were measured", run.which)
+			add(texts.New("differ.incomplete").With("which", run.which))
 		}
 		if !run.Valid {
-			add("the %s run is invalid: %s", run.which, run.Reason)
+			add(texts.New("differ.invalid").With("which", run.which).With("why", orVerbatim(run.Because, run.Reason)))
 		}
 	}
 	on := func(where string) bool {
 		return slices.ContainsFunc(d.Disparities, func(x Disparity) bool { return x.Where == where })
 	}
 	if on(OnMachine) {
-		add("the machine or its settings are not the same: a difference may be theirs")
+		add(texts.New("differ.machine"))
 	}
 	if on(InPlan) {
-		add("the plans are not the same: a difference may be theirs")
+		add(texts.New("differ.plan"))
 	}
 }
 
@@ -259,17 +269,14 @@ func unpaired(older, newer *rundir.Variant, metric string, primary bool) Unpaire
 		Old: a, New: b, Ratio: rundir.Estimate{Interval: rundir.NoInterval}, Verdict: rundir.Inconclusive,
 	}
 	u, err := stat.UnpairedRatio(a.Values, b.Values, diffConfidence)
-	switch {
+	narrower, fault := stat.UnpairedRatio(a.Values, b.Values, 0.9)
+	switch err := errors.Join(err, fault); {
 	case errors.Is(err, stat.ErrTooFew):
-		c.Detail = fmt.Sprintf("%d and %d trials have this figure: an interval needs two of each (design.rounds)", len(a.Values), len(b.Values))
-		return c
+		c.Because = message("differ.few", "old", strconv.Itoa(len(a.Values)), "new", strconv.Itoa(len(b.Values)))
 	case err != nil:
-		c.Detail = err.Error()
-		return c
+		c.Because = together(texts.Reasons(err))
 	}
-	narrower, err := stat.UnpairedRatio(a.Values, b.Values, 0.9)
-	if err != nil {
-		c.Detail = err.Error()
+	if c.Detail = c.Because.English(); c.Because != nil {
 		return c
 	}
 	c.Ratio = welch(u, diffConfidence)
@@ -409,40 +416,47 @@ func summaryOf(run *rundir.Run) RunSummary {
 func disparities(older, newer *rundir.Run) []Disparity {
 	found := []Disparity{}
 	place := Disparity{Where: OnMachine}
-	differ := func(what, before, after string) {
-		if before == after {
-			return
-		}
+	add := func(what, before, after rundir.Message) {
 		x := place
-		x.What, x.Old, x.New = what, orUnknown(before), orUnknown(after)
-		found = append(found, x)
+		x.What, x.WhatBecause = cell(what)
+		x.Old, x.OldBecause = cell(before)
+		x.New, x.NewBecause = cell(after)
+		if x.Old != x.New {
+			found = append(found, x)
+		}
+	}
+	differ := func(item, before, after string) { add(texts.New(item), orUnknown(before), orUnknown(after)) }
+	differTexts := func(a, b map[string]string) {
+		for _, name := range namesOf(a, b) {
+			add(texts.Verbatim(name), orUnknown(a[name]), orUnknown(b[name]))
+		}
 	}
 	a, b := older.Environment, newer.Environment
-	differ("host", a.Hostname, b.Hostname)
-	differ("system", a.OS+"/"+a.Arch, b.OS+"/"+b.Arch)
-	differ("kernel", a.Kernel, b.Kernel)
-	differ("CPU model", a.CPUModel, b.CPUModel)
-	differ("CPUs", strconv.Itoa(a.CPUs), strconv.Itoa(b.CPUs))
-	differ("memory", bytesOf(a.MemoryBytes), bytesOf(b.MemoryBytes))
-	differ("virtualization", a.Virtualization, b.Virtualization)
-	differ("clock source", a.ClockSource, b.ClockSource)
-	differ("CPU governor", a.Governor, b.Governor)
-	differ("target's CPUs", cpuList(a.TargetCPUs), cpuList(b.TargetCPUs))
-	differ("generator's CPUs", cpuList(a.GeneratorCPUs), cpuList(b.GeneratorCPUs))
-	differ("CPUs kept from halting", cpuList(a.AwakeCPUs), cpuList(b.AwakeCPUs))
-	differTexts(a.Sysctls, b.Sysctls, differ)
-	differ("dyno", older.DynoVersion, newer.DynoVersion)
-	differ("dyno's Go", a.GoVersion, b.GoVersion)
+	differ("item.host", a.Hostname, b.Hostname)
+	differ("item.system", a.OS+"/"+a.Arch, b.OS+"/"+b.Arch)
+	differ("item.kernel", a.Kernel, b.Kernel)
+	differ("item.cpu", a.CPUModel, b.CPUModel)
+	differ("item.cpus", strconv.Itoa(a.CPUs), strconv.Itoa(b.CPUs))
+	differ("item.memory", bytesOf(a.MemoryBytes), bytesOf(b.MemoryBytes))
+	differ("item.virtualization", a.Virtualization, b.Virtualization)
+	differ("item.clock", a.ClockSource, b.ClockSource)
+	differ("item.governor", a.Governor, b.Governor)
+	differ("item.target", cpuList(a.TargetCPUs), cpuList(b.TargetCPUs))
+	differ("item.generator", cpuList(a.GeneratorCPUs), cpuList(b.GeneratorCPUs))
+	differ("item.awake", cpuList(a.AwakeCPUs), cpuList(b.AwakeCPUs))
+	differTexts(a.Sysctls, b.Sysctls)
+	differ("item.dyno", older.DynoVersion, newer.DynoVersion)
+	differ("item.go", a.GoVersion, b.GoVersion)
 
 	place = Disparity{Where: InPlan}
 	p, q := older.Plan, newer.Plan
-	differ("protocol", p.Protocol, q.Protocol)
-	differ("short form", strconv.FormatBool(p.Short), strconv.FormatBool(q.Short))
-	differ("rounds", strconv.Itoa(p.Rounds), strconv.Itoa(q.Rounds))
-	differ("stop", p.Stop, q.Stop)
-	differ("metric", p.Metric, q.Metric)
-	differ("thresholds", strings.Join(p.Thresholds, "; "), strings.Join(q.Thresholds, "; "))
-	differ("capacity", searchOf(p.Capacity), searchOf(q.Capacity))
+	differ("item.protocol", p.Protocol, q.Protocol)
+	differ("item.short", strconv.FormatBool(p.Short), strconv.FormatBool(q.Short))
+	differ("item.rounds", strconv.Itoa(p.Rounds), strconv.Itoa(q.Rounds))
+	differ("item.stop", p.Stop, q.Stop)
+	differ("item.metric", p.Metric, q.Metric)
+	differ("item.thresholds", strings.Join(p.Thresholds, "; "), strings.Join(q.Thresholds, "; "))
+	add(texts.New("item.capacity"), searchOf(p.Capacity), searchOf(q.Capacity))
 	for _, v := range p.Variants {
 		i := slices.IndexFunc(q.Variants, func(w rundir.PlanVariant) bool { return w.Name == v.Name })
 		if i < 0 || v.AliasOf != "" {
@@ -450,35 +464,36 @@ func disparities(older, newer *rundir.Run) []Disparity {
 		}
 		w := q.Variants[i]
 		place.Variant = v.Name
-		differ("loop", v.Loop, w.Loop)
-		differ("connections", strconv.Itoa(v.Connections), strconv.Itoa(w.Connections))
-		differ("rate", perSecond(v.Rate), perSecond(w.Rate))
-		differ("warm-up", secondsText(v.WarmupSeconds), secondsText(w.WarmupSeconds))
-		differ("window", secondsText(v.WindowSeconds), secondsText(w.WindowSeconds))
-		differTexts(v.Variables, w.Variables, differ)
+		differ("item.loop", v.Loop, w.Loop)
+		differ("item.connections", strconv.Itoa(v.Connections), strconv.Itoa(w.Connections))
+		add(texts.New("item.rate"), perSecond(v.Rate), perSecond(w.Rate))
+		differ("item.warmup", secondsText(v.WarmupSeconds), secondsText(w.WarmupSeconds))
+		differ("item.window", secondsText(v.WindowSeconds), secondsText(w.WindowSeconds))
+		differTexts(v.Variables, w.Variables)
 	}
 	return found
 }
 
-// differTexts compares two maps name by name, in the names' order.
-func differTexts(a, b map[string]string, differ func(what, before, after string)) {
-	names := slices.Sorted(maps.Keys(a))
-	for name := range b {
-		if _, ok := a[name]; !ok {
-			names = append(names, name)
-		}
+// cell is what stands in a table, with the same as data where it is of dyno's words.
+func cell(m rundir.Message) (text string, because *rundir.Message) {
+	if m.Kind == texts.Others {
+		return m.English(), nil
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		differ(name, a[name], b[name])
-	}
+	return m.English(), &m
 }
 
-func orUnknown(text string) string {
+func orUnknown(text string) rundir.Message {
 	if text == "" {
-		return "unknown"
+		return texts.New("cell.unknown")
 	}
-	return text
+	return texts.Verbatim(text)
+}
+
+// namesOf lists the names of two maps, in their order.
+func namesOf(a, b map[string]string) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func cpuList(list []int) string {
@@ -496,18 +511,19 @@ func bytesOf(n *int64) string {
 	return strconv.FormatInt(*n, 10) + " B"
 }
 
-func perSecond(rate *float64) string {
+func perSecond(rate *float64) rundir.Message {
 	if rate == nil {
-		return "none"
+		return texts.New("cell.none")
 	}
-	return strconv.FormatFloat(*rate, 'g', -1, 64) + "/s"
+	return texts.Verbatim(strconv.FormatFloat(*rate, 'g', -1, 64) + "/s")
 }
 
 func secondsText(s float64) string { return strconv.FormatFloat(s, 'g', -1, 64) + " s" }
 
-func searchOf(c *rundir.PlanCapacity) string {
+func searchOf(c *rundir.PlanCapacity) rundir.Message {
 	if c == nil {
-		return "no search"
+		return texts.New("cell.unsearched")
 	}
-	return fmt.Sprintf("%v to %v/s, resolution %v, %d trials, tolerating %v", c.From, c.To, c.Resolution, c.Trials, c.Tolerate)
+	return texts.New("cell.search", "from", fmt.Sprint(c.From), "to", fmt.Sprint(c.To), "resolution", fmt.Sprint(c.Resolution),
+		"trials", strconv.Itoa(c.Trials), "tolerate", fmt.Sprint(c.Tolerate))
 }

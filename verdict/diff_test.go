@@ -199,7 +199,7 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 	if !slices.Equal(d.OnlyOld, []string{"goroutine"}) || !slices.Equal(d.OnlyNew, []string{"epoll"}) {
 		t.Errorf("only old %v, only new %v", d.OnlyOld, d.OnlyNew)
 	}
-	want := []Disparity{
+	want := [][5]string{
 		{OnMachine, "", "kernel", "6.1", "6.2"},
 		{OnMachine, "", "CPU governor", "unknown", "performance"},
 		{OnMachine, "", "dyno", "v1", "v2"},
@@ -210,8 +210,20 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 		{InPlan, "pool", "batch", "unknown", "2"},
 		{InPlan, "pool", "workers", "16", "8"},
 	}
-	if !slices.Equal(d.Disparities, want) {
-		t.Errorf("disparities %+v", d.Disparities)
+	var disparities [][5]string
+	for _, x := range d.Disparities {
+		disparities = append(disparities, [5]string{x.Where, x.Variant, x.What, x.Old, x.New})
+		if own := x.What != "batch" && x.What != "workers"; (x.WhatBecause != nil) != own || (x.OldBecause != nil) != (x.Old == "none" || x.Old == "unknown") || x.NewBecause != nil {
+			t.Errorf("%s as data: %v, %v, %v", x.What, x.WhatBecause, x.OldBecause, x.NewBecause)
+		}
+	}
+	if !slices.Equal(disparities, want) {
+		t.Errorf("disparities %q", disparities)
+	}
+	for i, n := range d.Notes {
+		if said := d.NotesBecause[i].English(); said != n {
+			t.Errorf("note %q, and as data %q", n, said)
+		}
 	}
 	for _, says := range []string{"two experiments, relay and relay-2", "old run is invalid", "new run is not complete", "machine or its settings", "plans are not the same"} {
 		if !slices.ContainsFunc(d.Notes, func(n string) bool { return strings.Contains(n, says) }) {

@@ -3,10 +3,12 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // The units of checks.
@@ -71,8 +73,10 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 	return x.checks, x.flags, d
 }
 
-// add records a check, and raises a flag unless there is nothing to say.
+// add records a check, with its sentence in English, and raises a flag unless there is
+// nothing to say.
 func (x *examination) add(c rundir.Check) {
+	c.Detail = c.Because.English()
 	if c.About == "" {
 		c.About = kindsOfFlags[c.Kind].about
 	}
@@ -83,35 +87,35 @@ func (x *examination) add(c rundir.Check) {
 	x.checks = append(x.checks, c)
 	switch c.Outcome {
 	case rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckBroken:
-		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Detail)
+		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Because)
 		raised := &x.flags[len(x.flags)-1]
 		raised.About, raised.Breaks = c.About, c.Outcome == rundir.CheckBroken
 		raised.Measured, raised.Limit, raised.Unit = c.Measured, c.Limit, c.Unit
 	}
 }
 
-func (x *examination) raise(kind string, spoils bool, detail string) {
-	x.flags = append(x.flags, newFlag(kind, x.trial.Variant, spoils, detail))
+func (x *examination) raise(kind string, spoils bool, found *rundir.Message) {
+	x.flags = append(x.flags, newFlag(kind, x.trial.Variant, spoils, found))
 	x.flags[len(x.flags)-1].Trial = x.trial.Number
 }
 
 // newFlag makes a flag of one of Judge's kinds.
-func newFlag(kind, variant string, spoils bool, detail string) rundir.Flag {
+func newFlag(kind, variant string, spoils bool, found *rundir.Message) rundir.Flag {
 	k := kindsOfFlags[kind]
-	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: detail, Biases: k.biases, Spoils: spoils}
+	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found.English(), Because: found, Biases: k.biases, Spoils: spoils}
 }
 
 // unknown records a check that could not be made.
-func (x *examination) unknown(kind, unit, format string, args ...any) {
-	x.add(rundir.Check{Kind: kind, Unit: unit, Outcome: rundir.CheckUnknown, Detail: fmt.Sprintf(format, args...)})
+func (x *examination) unknown(kind, unit string, why *rundir.Message) {
+	x.add(rundir.Check{Kind: kind, Unit: unit, Outcome: rundir.CheckUnknown, Because: why})
 }
 
 // compare records a figure that must not be above its limit. Above it the outcome
-// is bad, for the reason given; what was known beforehand needs none.
-func (x *examination) compare(kind, unit string, measured, limit float64, bad, format string, args ...any) {
+// is bad, and found says what was.
+func (x *examination) compare(kind, unit string, measured, limit float64, bad string, found *rundir.Message) {
 	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if measured > limit {
-		c.Outcome, c.Detail = bad, fmt.Sprintf(format, args...)
+		c.Outcome, c.Because = bad, found
 	}
 	x.add(c)
 }
@@ -119,9 +123,9 @@ func (x *examination) compare(kind, unit string, measured, limit float64, bad, f
 func (x *examination) conserved() {
 	c := rundir.Check{Kind: FlagConservation, Outcome: rundir.CheckOK}
 	if !x.trial.Conservation.OK {
-		c.Outcome, c.Detail = rundir.CheckSpoilt, x.trial.Conservation.Detail
-		if c.Detail == "" {
-			c.Detail = "requests are not all accounted for"
+		c.Outcome, c.Because = rundir.CheckSpoilt, message("found.conservation", "error", x.trial.Conservation.Detail)
+		if x.trial.Conservation.Detail == "" {
+			c.Because = message("found.conservation.unsaid")
 		}
 	}
 	x.add(c)
@@ -130,16 +134,20 @@ func (x *examination) conserved() {
 func (x *examination) complete() bool {
 	c := rundir.Check{Kind: FlagIncomplete, Outcome: rundir.CheckOK}
 	if !x.trial.Complete {
-		reason := x.trial.Error
-		if reason == "" {
-			reason = "the trial did not end"
-		}
-		c.Outcome = rundir.CheckSpoilt
+		c.Outcome, c.Because = rundir.CheckSpoilt, message("found.incomplete.unended")
 		if x.trial.Fault == rundir.FaultTarget {
 			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
 		}
-		c.Detail, _, _ = strings.Cut(reason, "\n")
-		c.Detail = strings.TrimSuffix(c.Detail, "; last output:") // which is on the lines below
+		if x.trial.Error != "" {
+			t := *x.trial
+			t.Error, _, _ = strings.Cut(t.Error, "\n")
+			t.Error = strings.TrimSuffix(t.Error, "; last output:") // which is on the lines below
+			why := t.Failure()
+			if why.Kind == texts.Others {
+				why = texts.New("found.incomplete", "error", t.Error)
+			}
+			c.Because = &why
+		}
 	}
 	x.add(c)
 	return x.trial.Complete
@@ -164,11 +172,11 @@ func (x *examination) lag() {
 	}
 	tail, of := x.times.quantile(generator, 1000), x.times.quantile(reported, 100)
 	if tail == nil || of == nil {
-		x.unknown(FlagGeneratorLagTail, inSeconds, "fewer than 1,000 requests: too few for a p99.9")
+		x.unknown(FlagGeneratorLagTail, inSeconds, message("unchecked.tail"))
 		return
 	}
 	x.compare(FlagGeneratorLagTail, inSeconds, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), rundir.CheckWarning,
-		"p99.9 of the generator's lag is %v, more than %v and than %s of the p99 reported, %v", short(*tail), TailLagFloor, percent(TailLagShare), short(*of))
+		message("found.generator_lag_tail", "lag", short(*tail), "floor", TailLagFloor.String(), "share", percent(TailLagShare), "of", short(*of)))
 }
 
 // lagBody judges the p99 of the generator's lag, and whether requests waited for
@@ -176,24 +184,22 @@ func (x *examination) lag() {
 func (x *examination) lagBody(generator string) {
 	p99, p50 := x.times.quantile(generator, 100), x.times.quantile(tagResponse, 2)
 	if p99 == nil || p50 == nil {
-		const reason = "fewer than 100 requests: too few to tell whether the generator was in time"
-		x.unknown(FlagGeneratorLag, inSeconds, reason)
-		x.raise(FlagLagNotChecked, false, reason)
-		x.unknown(FlagConnectionLimit, inSeconds, "fewer than 100 requests")
+		x.unknown(FlagGeneratorLag, inSeconds, message("unchecked.lag"))
+		x.raise(FlagLagNotChecked, false, message("unchecked.lag"))
+		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.requests"))
 		return
 	}
 	limit := max(LagFloor.Seconds(), LagShare**p50)
 	x.compare(FlagGeneratorLag, inSeconds, *p99, limit, rundir.CheckWarning,
-		"p99 of the generator's lag is %v, more than %v: max(%v, %s of the median response time)",
-		short(*p99), short(limit), LagFloor, percent(LagShare))
+		message("found.generator_lag", "lag", short(*p99), "most", short(limit), "floor", LagFloor.String(), "share", percent(LagShare)))
 	switch send := x.times.quantile(tagSendLag, 100); {
 	case send == nil:
-		x.unknown(FlagConnectionLimit, inSeconds, "fewer than 100 send lags were recorded")
+		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.send_lags"))
 	case *p99 > limit:
-		x.unknown(FlagConnectionLimit, inSeconds, "the generator itself was too late to tell")
+		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.generator_late"))
 	default:
 		x.compare(FlagConnectionLimit, inSeconds, *send, limit, rundir.CheckWarning,
-			"p99 of the send lag is %v, of the generator's own lag %v: requests waited for a free connection", short(*send), short(*p99))
+			message("found.connection_limit", "lag", short(*send), "own", short(*p99)))
 	}
 }
 
@@ -201,7 +207,7 @@ func (x *examination) drops() {
 	c := x.trial.Counts
 	dropped := c.Dropped - c.Unsent // those are the generator's own
 	x.compare(FlagDrops, asCount, float64(dropped), 0, rundir.CheckBroken,
-		"%d of %d requests were dropped: none of the connections became free", dropped, c.Scheduled)
+		message("found.drops", "n", digits(dropped), "of", digits(c.Scheduled)))
 }
 
 // achieved judges whether the load was the one wanted: whether all that was due
@@ -213,13 +219,13 @@ func (x *examination) achieved() {
 	rate, window := x.rate(), x.trial.WindowSeconds
 	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
 		x.compare(FlagAchievedRate, asRatio, off, RateTolerance, rundir.CheckSpoilt,
-			"%.0f requests were sent and %.0f were due: %s off", sent, due, percent(off))
+			message("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", percent(off)))
 		return
 	}
 	wanted := *rate * window
 	off := differ(sent, wanted)
 	x.compare(FlagAchievedRate, asRatio, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,
-		"%.4g requests a second were sent and %.4g wanted: %s off", sent/window, *rate, percent(off))
+		message("found.achieved_rate.rate", "sent", four(sent/window), "wanted", four(*rate), "share", percent(off)))
 }
 
 // differ is how far is is from want, as a share of want.
@@ -235,16 +241,16 @@ func differ(is, want float64) float64 {
 func (x *examination) unfinished() {
 	c := x.trial.Counts
 	if c.Sent <= 0 {
-		x.unknown(FlagUnfinished, asRatio, "no request was sent")
+		x.unknown(FlagUnfinished, asRatio, message("unchecked.unsent"))
 		return
 	}
 	if age, n := x.unanswered(); n > 0 {
 		x.breaks(FlagUnfinished, asCount, float64(n), 0, true,
-			"%d of %d requests were never answered, though %v and more was waited for each", n, c.Sent, short(age))
+			message("found.unfinished.unanswered", "n", digits(n), "of", digits(c.Sent), "time", short(age)))
 		return
 	}
 	x.compare(FlagUnfinished, asRatio, float64(c.Unfinished)/float64(c.Sent), UnfinishedLimit, rundir.CheckWarning,
-		"%d of %d requests were unfinished at the end: the tail reported is only a lower bound", c.Unfinished, c.Sent)
+		message("found.unfinished", "n", digits(c.Unfinished), "of", digits(c.Sent)))
 }
 
 // subscribers judges whether there were as many as planned: with fewer, each event cost
@@ -257,7 +263,7 @@ func (x *examination) subscribers() {
 		outcome = rundir.CheckWarning // what dyno lacked is judged by itself
 	}
 	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, outcome,
-		"at most %d of %d subscribers had a stream at once", s.Peak, s.Requested)
+		message("found.subscribers", "n", digits(s.Peak), "of", digits(s.Requested)))
 }
 
 // generator judges whether the generator had the CPU that it needed.
@@ -265,10 +271,10 @@ func (x *examination) generator() {
 	g := x.trial.Generator
 	if x.open() {
 		if g.CPUShare == nil {
-			x.unknown(FlagGeneratorCPU, asRatio, notObserved)
+			x.unknown(FlagGeneratorCPU, asRatio, message(notObserved))
 		} else {
 			x.compare(FlagGeneratorCPU, asRatio, *g.CPUShare, BusyGenerator, rundir.CheckSpoilt,
-				"the generator used %s of its CPUs, more than %s", percent(*g.CPUShare), percent(BusyGenerator))
+				message("found.generator_cpu", "share", percent(*g.CPUShare), "most", percent(BusyGenerator)))
 		}
 	}
 	x.starved()
@@ -277,7 +283,7 @@ func (x *examination) generator() {
 	}
 }
 
-const notObserved = "not observed"
+const notObserved = "unchecked.unobserved"
 
 // shortestBusy is the shortest window of which how busy the generator was says anything:
 // in a handful of requests, it is as busy as it can be with opening connections.
@@ -288,21 +294,20 @@ func (x *examination) starved() {
 	wait, target := x.trial.Generator.RunQueueWaitShare, x.trial.Target.CPUShare
 	switch {
 	case wait == nil:
-		x.unknown(FlagRunQueue, asRatio, notObserved)
+		x.unknown(FlagRunQueue, asRatio, message(notObserved))
 	case !x.open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
 		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
-			"the generator was ready to run without a CPU for %s of the window, more than %s, and the target used only %s of its own: it was not the limit",
-			percent(*wait), percent(StarvedGenerator), percent(*target))
+			message("found.run_queue_wait.idle", "share", percent(*wait), "most", percent(StarvedGenerator), "target", percent(*target)))
 	case x.open() && *wait > StarvedGenerator:
 		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
-			"the generator was ready to run without a CPU for %s of the window, more than %s", percent(*wait), percent(StarvedGenerator))
+			message("found.run_queue_wait", "share", percent(*wait), "most", percent(StarvedGenerator)))
 	default:
 		limit := RunQueueLimit
 		if n := x.trial.Generator.TimeslicesPerSecond; n != nil {
 			limit += *n * WakeupCost.Seconds()
 		}
 		x.compare(FlagRunQueue, asRatio, *wait, limit, rundir.CheckWarning,
-			"the generator was ready to run without a CPU for %s of the window, more than %s", percent(*wait), percent(limit))
+			message("found.run_queue_wait", "share", percent(*wait), "most", percent(limit)))
 	}
 }
 
@@ -312,11 +317,11 @@ func (x *examination) starved() {
 func (x *examination) exhausted() {
 	g, target := x.trial.Generator, x.trial.Target.CPUShare
 	if g.CPUShare == nil {
-		x.unknown(FlagGeneratorLimit, asRatio, notObserved)
+		x.unknown(FlagGeneratorLimit, asRatio, message(notObserved))
 		return
 	}
 	if window := x.trial.WindowSeconds; window < shortestBusy.Seconds() {
-		x.unknown(FlagGeneratorLimit, asRatio, "the window of %v was too short to tell", short(window))
+		x.unknown(FlagGeneratorLimit, asRatio, message("unchecked.window", "time", short(window)))
 		return
 	}
 	occupied := *g.CPUShare
@@ -327,47 +332,49 @@ func (x *examination) exhausted() {
 	switch {
 	case target == nil:
 		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckWarning,
-			"the generator was busy or waiting for a CPU for %s of the window: it may have been the limit; how busy the target was is not known", percent(occupied))
+			message("found.generator_limit.unknown", "share", percent(occupied)))
 	case *target < SaturatedTarget:
 		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckSpoilt,
-			"the generator was busy or waiting for a CPU for %s of the window, and the target used only %s of its CPUs: the generator was the limit", percent(occupied), percent(*target))
+			message("found.generator_limit", "share", percent(occupied), "target", percent(*target)))
 	default:
 		x.add(rundir.Check{Kind: FlagGeneratorLimit, Unit: asRatio, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
-			Detail: fmt.Sprintf("the target was at its limit: it used %s of its CPUs", percent(*target))})
+			Because: message("found.generator_limit.saturated", "target", percent(*target))})
 	}
 }
 
 // machine judges what else went on.
 func (x *examination) machine() {
 	m := x.trial.Machine
-	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad, "the hypervisor took %s of the CPUs' time")
+	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad)
 	if x.trial.Target.CPUShare == nil && m.ForeignShare != nil {
-		x.unknown(FlagForeignCPU, asRatio, "the target's CPU time is not known, so that it is among the foreign")
+		x.unknown(FlagForeignCPU, asRatio, message("unchecked.target_cpu"))
 	} else {
-		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad, "other programs used %s of all CPUs' time")
+		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad)
 	}
 	if x.shared() {
-		x.unknown(FlagLateWakeups, asRatio, "the generator shares its CPUs with its target")
+		x.unknown(FlagLateWakeups, asRatio, message("unchecked.shared"))
 	} else if m.LateWakeupShare == nil {
-		x.unknown(FlagLateWakeups, asRatio, notObserved)
+		x.unknown(FlagLateWakeups, asRatio, message(notObserved))
 	} else {
 		x.compare(FlagLateWakeups, asRatio, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,
-			"%s of short sleeps on the generator's CPUs ended more than 1 ms late", percent(*m.LateWakeupShare))
+			message("found.late_wakeups", "share", percent(*m.LateWakeupShare)))
 	}
-	x.noise(FlagMemoryPressure, m.MemoryStall, StallWarn, StallBad, "for %s of the window, all that had work to do waited for memory")
-	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad, "for %s of the window, all that had work to do waited for input and output")
+	x.noise(FlagMemoryPressure, m.MemoryStall, StallWarn, StallBad)
+	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad)
 }
 
 // noise records a share that is worth a word above warn and spoils the trial
 // above bad.
-func (x *examination) noise(kind string, share *float64, warn, bad float64, said string) {
-	switch {
-	case share == nil:
-		x.unknown(kind, asRatio, notObserved)
-	case *share > bad:
-		x.compare(kind, asRatio, *share, bad, rundir.CheckSpoilt, said, percent(*share))
-	default:
-		x.compare(kind, asRatio, *share, warn, rundir.CheckWarning, said, percent(*share))
+func (x *examination) noise(kind string, share *float64, warn, bad float64) {
+	if share == nil {
+		x.unknown(kind, asRatio, message(notObserved))
+		return
+	}
+	found := message("found."+kind, "share", percent(*share))
+	if *share > bad {
+		x.compare(kind, asRatio, *share, bad, rundir.CheckSpoilt, found)
+	} else {
+		x.compare(kind, asRatio, *share, warn, rundir.CheckWarning, found)
 	}
 }
 
@@ -378,10 +385,14 @@ func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
 	}
 	x := examination{subject: subject{trial: s.Trial, plan: plan}}
 	if !s.disturbed.known {
-		x.unknown(FlagDisturbed, asRatio, notObserved)
+		x.unknown(FlagDisturbed, asRatio, message(notObserved))
 	} else {
-		x.compare(FlagDisturbed, asRatio, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt,
-			"for %s of the window something else had a CPU that generator or target wanted: %s", percent(s.disturbed.taken), strings.Join(s.disturbed.causes(), ", "))
+		var causes []rundir.Message
+		for _, kind := range s.disturbed.causes() {
+			causes = append(causes, texts.New("cause", "cause", kind))
+		}
+		found := texts.New("found.disturbed", "share", percent(s.disturbed.taken)).With("causes", causes...)
+		x.compare(FlagDisturbed, asRatio, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt, &found)
 	}
 	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
 }
@@ -396,12 +407,17 @@ func (s *sample) disturbedShare() *float64 {
 
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
-// short rounds a time for reading.
-func short(seconds float64) time.Duration {
+func digits(n int64) string { return strconv.FormatInt(n, 10) }
+
+// four writes a figure with four digits.
+func four(v float64) string { return fmt.Sprintf("%.4g", v) }
+
+// short writes a time, rounded for reading.
+func short(seconds float64) string {
 	d := time.Duration(seconds * 1e9)
 	unit := time.Duration(1)
 	for d/unit >= 1000 {
 		unit *= 10
 	}
-	return d.Round(unit)
+	return d.Round(unit).String()
 }

@@ -369,7 +369,7 @@ func TestSpoiltRounds(t *testing.T) {
 			FlagSteal, FlagForeignCPU, FlagLateWakeups, FlagMemoryPressure, FlagIOPressure, FlagRunQueue, FlagDisturbed, FlagGeneratorStarved,
 		}, kind)
 		for _, spoils := range []bool{false, true} {
-			s := sample{flags: []rundir.Flag{newFlag(FlagNotSteady, "v", false, ""), newFlag(kind, "v", spoils, "")}}
+			s := sample{flags: []rundir.Flag{newFlag(FlagNotSteady, "v", false, nil), newFlag(kind, "v", spoils, nil)}}
 			if got := s.spoilt(); got != (want && spoils) {
 				t.Errorf("%s, beyond its limit %v: spoilt %v", kind, spoils, got)
 			}

@@ -13,6 +13,9 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
+
+	"dyno/rundir"
+	"dyno/texts"
 )
 
 // MaxExpression is how many bytes an expression may have.
@@ -281,23 +284,27 @@ func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
 		l, lerr := left.number(e)
 		r, rerr := right.number(e)
 		if err := errors.Join(lerr, rerr); err != nil {
-			return ruling{undecided, []string{oneLine(err)}}
+			return ruling{undecided, []rundir.Message{texts.Together(texts.Reasons(err)...)}}
 		}
 		is, known := l.compare(n.Operator, r), l.bounded && r.bounded
 		switch {
 		case is == undecided && l.low < l.high && r.low < r.high:
-			return ruling{is, []string{l.spelled(dim) + " overlaps " + r.spelled(dim)}}
+			return ruling{is, []rundir.Message{texts.New("range.overlaps").With("range", l.spelled(dim)).With("other", r.spelled(dim))}}
 		case is == undecided && l.low < l.high:
-			return ruling{is, []string{l.spelled(dim) + " straddles " + r.spelled(dim)}}
+			return ruling{is, []rundir.Message{straddles(l.spelled(dim), r.spelled(dim))}}
 		case is == undecided:
-			return ruling{is, []string{r.spelled(dim) + " straddles " + l.spelled(dim)}}
+			return ruling{is, []rundir.Message{straddles(r.spelled(dim), l.spelled(dim))}}
 		case !known && e.byEstimate:
-			return ruling{is, []string{"decided by the estimate, which has no interval"}}
+			return ruling{is, []rundir.Message{texts.New("undecided.estimate")}}
 		case !known:
-			return ruling{undecided, []string{"the estimate has no interval: it takes more rounds"}}
+			return ruling{undecided, []rundir.Message{texts.New("undecided.rounds")}}
 		}
 		return ruling{is: is}
 	}, left
+}
+
+func straddles(wide, edge rundir.Message) rundir.Message {
+	return texts.New("range.straddles").With("range", wide).With("edge", edge)
 }
 
 // compatible reports a fault unless the operands can be compared or added, and
@@ -444,7 +451,7 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 		}
 		v := combine(l, r)
 		if math.IsNaN(v.estimate) || math.IsInf(v.estimate, 0) {
-			return figure{}, fmt.Errorf("%g %s %g has no value", l.estimate, n.Operator, r.estimate)
+			return figure{}, texts.NewError("lacks.arithmetic", "left", fmt.Sprintf("%g", l.estimate), "operator", n.Operator, "right", fmt.Sprintf("%g", r.estimate))
 		}
 		return v, nil
 	}, dim}

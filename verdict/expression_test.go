@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -37,13 +38,14 @@ func (f facts) slope(variant, gauge string) (figure, error) {
 	return f.get("slope " + variant + " " + gauge)
 }
 
-func (f facts) doubtful(places []place) string {
+func (f facts) doubtful(places []place) *rundir.Message {
 	for _, at := range places {
 		if _, ok := f["unidentified "+at.figure]; ok {
-			return at.figure + " is not identified"
+			m := texts.Verbatim(at.figure + " is not identified")
+			return &m
 		}
 	}
-	return ""
+	return nil
 }
 
 func between(low, estimate, high float64) figure { return figure{estimate, low, high, true} }
@@ -192,6 +194,7 @@ func TestMissingFigures(t *testing.T) {
 		}
 		want := rundir.Threshold{Text: c.text, Variant: got[0].Variant, Outcome: rundir.Undecided, Detail: c.want}
 		got[0].Measured, got[0].Low, got[0].High = nil, nil, nil
+		inEnglish(t, got[0].Detail, &got[0].Because)
 		if diff := cmp.Diff(want, got[0]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.text, diff)
 		}

@@ -1,5 +1,7 @@
 package verdict
 
+import "dyno/rundir"
+
 // A figure is an estimate with its interval, both in the metric's unit: seconds,
 // bytes, per second or plain. An end that the data do not bound is infinite; with
 // no interval at all, as of a single trial, both ends are the estimate and
@@ -21,7 +23,7 @@ type evidence interface {
 	// goroutines) over the window, per second and relative to its level when the
 	// window began; of several trials, that of the one that grew most.
 	slope(variant, gauge string) (figure, error)
-	// doubtful says what disturbed the first figure that is not as it is printed; empty
+	// doubtful says what disturbed the first figure that is not as it is printed; nil
 	// when nothing did.
-	doubtful(places []place) string
+	doubtful(places []place) *rundir.Message
 }

@@ -1,9 +1,11 @@
 package verdict
 
 import (
-	"errors"
 	"fmt"
 	"math"
+
+	"dyno/rundir"
+	"dyno/texts"
 )
 
 // exactly is a figure that is known without doubt.
@@ -17,7 +19,7 @@ func sound(f figure, err error) (figure, error) {
 	case err != nil:
 		return figure{}, err
 	case math.IsNaN(f.estimate) || math.IsInf(f.estimate, 0):
-		return figure{}, errors.New("a figure has no value")
+		return figure{}, texts.NewError("lacks.value")
 	case !f.bounded:
 		f.low, f.high = f.estimate, f.estimate
 		return f, nil
@@ -148,7 +150,7 @@ func either(all, none bool) truth {
 // another what its reader should know.
 type ruling struct {
 	is  truth
-	why []string
+	why []rundir.Message
 }
 
 // both joins two conditions. A side that is decisive (no for "and", yes for
@@ -168,18 +170,18 @@ func both(l, r ruling, decisive truth) ruling {
 }
 
 // spelled writes the range that a figure lies in.
-func (a figure) spelled(d dimension) string {
+func (a figure) spelled(d dimension) rundir.Message {
 	switch {
 	case a.low == a.high:
-		return d.spell(a.estimate)
+		return texts.New("range.exactly", "value", d.spell(a.estimate))
 	case math.IsInf(a.low, -1) && math.IsInf(a.high, 1):
-		return "an interval without ends"
+		return texts.New("range.endless")
 	case math.IsInf(a.low, -1):
-		return "at most " + d.spell(a.high)
+		return texts.New("range.most", "high", d.spell(a.high))
 	case math.IsInf(a.high, 1):
-		return "at least " + d.spell(a.low)
+		return texts.New("range.least", "low", d.spell(a.low))
 	}
-	return d.spell(a.low) + " to " + d.spell(a.high)
+	return texts.New("range.between", "low", d.spell(a.low), "high", d.spell(a.high))
 }
 
 // spell writes a value with four digits, as one would in an expression.

@@ -3,10 +3,12 @@ package verdict
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"dyno/rundir"
+	"dyno/texts"
 )
 
 var inf = math.Inf(1)
@@ -91,7 +93,7 @@ func TestKleene(t *testing.T) {
 	truths := []truth{no, undecided, yes}
 	for _, a := range truths {
 		for _, b := range truths {
-			l, r := ruling{a, []string{"l"}}, ruling{b, []string{"r"}}
+			l, r := ruling{a, []rundir.Message{texts.Verbatim("l")}}, ruling{b, []rundir.Message{texts.Verbatim("r")}}
 			and, or := both(l, r, no), both(l, r, yes)
 			if and.is != min(a, b) || or.is != max(a, b) {
 				t.Errorf("%d and %d: %d; or: %d", a, b, and.is, or.is)
@@ -99,7 +101,7 @@ func TestKleene(t *testing.T) {
 			for _, got := range []ruling{and, or} {
 				// A reason is given only by a side that the result comes from.
 				for _, why := range got.why {
-					if from := map[string]truth{"l": a, "r": b}[why]; from != got.is {
+					if from := map[string]truth{"l": a, "r": b}[why.String()]; from != got.is {
 						t.Errorf("%d, %d: %v", a, b, got)
 					}
 				}
@@ -112,7 +114,7 @@ func TestKleene(t *testing.T) {
 }
 
 func TestSpelled(t *testing.T) {
-	for want, got := range map[string]string{
+	for want, got := range map[string]rundir.Message{
 		"78.2ms to 85.33ms":        between(0.0782, 0.08, 0.08533).spelled(duration),
 		"200ns":                    exactly(200e-9).spelled(duration),
 		"-1.5µs to 2s":             between(-1.5e-6, 0, 2).spelled(duration),
@@ -124,7 +126,7 @@ func TestSpelled(t *testing.T) {
 		"10%/h":                    exactly(0.1 / 3600).spelled(growthRate),
 		"1.36":                     exactly(1.36).spelled(plain),
 	} {
-		if got != want {
+		if got.String() != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -219,7 +221,7 @@ func TestTighteningNeverContradicts(t *testing.T) {
 				t.Errorf("%s: %v", text, outer)
 			}
 		}
-		if again := e.holds(in); again.is != r.is || strings.Join(again.why, "") != strings.Join(r.why, "") {
+		if again := e.holds(in); again.is != r.is || texts.Joined(texts.English, again.why) != texts.Joined(texts.English, r.why) {
 			t.Errorf("%s: %v and then %v", text, r, again)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"dyno/hist"
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // Judge fills in everything of a folder's run that follows from its trials:
@@ -84,7 +85,7 @@ func judge(run *rundir.Run, sources []source) error {
 	for _, x := range samples {
 		judged.Trials = append(judged.Trials, x.examined())
 	}
-	judged.Notes = withNotes(run.Notes, notes)
+	judged.Notes, judged.NotesBecause = withNotes(run, notes)
 
 	flat, spent := plateaus(&judged)
 	s.spent = spent
@@ -99,10 +100,17 @@ func judge(run *rundir.Run, sources []source) error {
 	judged.Ladder = climb(plan.Ladder, comparisons)
 	judged.Thresholds = s.thresholds()
 	judged.Claims = s.claims()
-	judged.Valid, judged.Reason = s.answered(&judged)
+	var why *rundir.Message
+	judged.Valid, why = s.answered(&judged)
+	if run.Complete || run.Reason == "" || strings.HasPrefix(run.Reason, unidentifiedReason) { // else the run itself has said why it ended
+		judged.Reason, judged.Because = why.English(), why
+	}
 	*run = judged
 	return nil
 }
+
+// unidentifiedReason is how the reason of a run begins that was found not to be valid.
+const unidentifiedReason = "not identified: "
 
 // judgeProbes decides which probes were good, and which are spoilt.
 func judgeProbes(plan rundir.Plan, samples []*sample) {
@@ -126,12 +134,12 @@ func (s *scene) variants() []rundir.Variant {
 func (s *scene) missing() []rundir.Flag {
 	var flags []rundir.Flag
 	for _, v := range s.plan.Variants {
-		what := "trial"
+		kind := "found.no_complete_trial"
 		if s.plan.Capacity != nil {
-			what = "search"
+			kind = "found.no_complete_trial.search"
 		}
 		if len(s.inOrder(v.Name)) == 0 {
-			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, fmt.Sprintf("no %s of %s was completed", what, v.Name)))
+			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, message(kind, "variant", v.Name)))
 		}
 	}
 	return flags
@@ -144,9 +152,8 @@ func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
 		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || ends(c.Ratio).Contains(1) {
 			continue
 		}
-		return []rundir.Flag{newFlag(FlagControlDiffers, c.Variant, false, fmt.Sprintf(
-			"%s is %s measured twice, and yet its %s differs, by a ratio of %.4g: the run finds a difference where there is none, as one in twenty does by chance",
-			c.Variant, c.Base, c.Metric, *c.Ratio.Estimate))}
+		return []rundir.Flag{newFlag(FlagControlDiffers, c.Variant, false, message("found.control_differs",
+			"variant", c.Variant, "base", c.Base, "metric", c.Metric, "ratio", four(*c.Ratio.Estimate)))}
 	}
 	return nil
 }
@@ -161,12 +168,11 @@ func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 		if v.Steady {
 			continue
 		}
-		series := v.Series
-		if series == "" {
-			series = "it"
+		found := message("found.pilot_not_steady", "series", v.Series, "variant", v.Variant, "time", fmt.Sprintf("%.3g", p.WarmupSeconds))
+		if v.Series == "" {
+			found.Kind = "found.pilot_not_steady.unknown"
 		}
-		flags = append(flags, newFlag(FlagPilotNotSteady, v.Variant, false, fmt.Sprintf(
-			"%s was still changing in the second half of the pilot of %s: the warm-up of %.3g s may be too short", series, v.Variant, p.WarmupSeconds)))
+		flags = append(flags, newFlag(FlagPilotNotSteady, v.Variant, false, found))
 	}
 	return flags
 }
@@ -187,16 +193,25 @@ func runFirst(lists ...[]rundir.Flag) []rundir.Flag {
 
 // withNotes adds the notes that are not there yet. It drops what runs say that
 // were judged before there were intervals.
-func withNotes(notes, more []string) []string {
-	notes = slices.DeleteFunc(slices.Clone(notes), func(n string) bool {
-		return strings.HasPrefix(n, "no interval is claimed by this version")
-	})
-	for _, n := range more {
-		if !slices.Contains(notes, n) {
-			notes = append(notes, n)
-		}
+func withNotes(run *rundir.Run, more []rundir.Message) (notes []string, because []*rundir.Message) {
+	made := map[string]*rundir.Message{}
+	for i := range more {
+		made[more[i].English()] = &more[i]
 	}
-	return notes
+	for i, n := range run.Notes {
+		if strings.HasPrefix(n, "no interval is claimed by this version") || made[n] != nil {
+			continue
+		}
+		var why *rundir.Message
+		if len(run.NotesBecause) == len(run.Notes) {
+			why = run.NotesBecause[i]
+		}
+		notes, because = append(notes, n), append(because, why)
+	}
+	for _, m := range texts.Once(more...) {
+		notes, because = append(notes, m.English()), append(because, &m)
+	}
+	return notes, because
 }
 
 func (s *scene) names() []string {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +105,55 @@ func (b *bench) judge(t fataler) *rundir.Run {
 	if err := judge(&run, b.sources()); err != nil {
 		t.Fatal(err)
 	}
+	for _, fault := range unsaid(reflect.ValueOf(run), "run") {
+		t.Fatal(fault)
+	}
 	return &run
+}
+
+// unsaid lists the sentences in a value of which the message beside them says another, or
+// which have none. What others said has none: flags that the verdict does not raise, claims that
+// cannot be tested, and capacities' limits that are a threshold or a flag.
+func unsaid(v reflect.Value, path string) (faults []string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return unsaid(v.Elem(), path)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			faults = append(faults, unsaid(v.Index(i), fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	case reflect.Struct:
+		f, isFlag := v.Interface().(rundir.Flag)
+		c, isClaim := v.Interface().(rundir.Claim)
+		others := isFlag && !ours(f.Kind) || isClaim && c.Outcome == rundir.NotTestable
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			if !v.Type().Field(i).IsExported() { // of times
+				continue
+			}
+			at := path + "." + name
+			m, is := v.Field(i).Interface().(*rundir.Message)
+			if !is {
+				faults = append(faults, unsaid(v.Field(i), at)...)
+				continue
+			}
+			beside := reflect.Value{}
+			for _, of := range []string{strings.TrimSuffix(name, "Because"), "Detail", "Why", "Reason"} {
+				if beside = v.FieldByName(of); beside.IsValid() {
+					break
+				}
+			}
+			switch text := beside.String(); {
+			case m != nil && m.English() != text:
+				faults = append(faults, fmt.Sprintf("%s: %q, and as data %q", at, text, m.English()))
+			case m == nil && text != "" && !others && name != "LimitBecause":
+				faults = append(faults, fmt.Sprintf("%s: %q is not there as data", at, text))
+			}
+		}
+	}
+	return faults
 }
 
 // comparison finds the one of a variant, its base and a metric.
@@ -1230,7 +1279,7 @@ func TestEnough(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return stop, reason
+		return stop, reason.String()
 	}
 	play := func(stop, metric string, spread, shift float64) (rounds int, reason string, b *bench) {
 		b = newBench(24, "a", "a.control", "b")
@@ -1305,7 +1354,7 @@ func TestEnoughForAll(t *testing.T) {
 		b.measure(round, "c", 1000*math.Exp(0.1*r.NormFloat64()))
 	}
 	stop, reason, err := Referee{}.Enough(b.run.Plan, b.trials)
-	if err != nil || stop || !strings.HasPrefix(reason, "c over a") {
+	if err != nil || stop || !strings.HasPrefix(reason.String(), "c over a") {
 		t.Errorf("stop %v, %s, %v", stop, reason, err)
 	}
 }

@@ -1,11 +1,12 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 // A round that a variant lost, as its target ended or answered nothing, is a round in which
@@ -98,8 +99,7 @@ func (e effect) finite(p pair, m metric) error {
 	if e.estimate < lostRound/4 {
 		return nil
 	}
-	return &noRatio{fmt.Sprintf("%s of %s and %s has no ratio: %s answered nothing, or ended, in most of %d rounds",
-		m.name, p.variant, p.base, p.base, len(e.logs)), true}
+	return &noRatio{texts.New("lacks.base", "metric", m.name, "variant", p.variant, "base", p.base, "n", strconv.Itoa(len(e.logs))), true}
 }
 
 // raise makes an interval reach to the most that a figure can be.

@@ -41,9 +41,12 @@ func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 		if !known || most-least > PlateauTolerance*most || idleTarget >= SaturatedTarget || busyGenerator <= PlateauGenerator {
 			continue
 		}
-		flags = append(flags, newFlag(FlagPlateau, levels[len(levels)-1].Variant, true,
-			fmt.Sprintf("from %s %g to %g%s throughput stays within %s, the generator used at least %s of its CPUs and the target at most %s: the generator was the limit",
-				s.Variable, levels[0].Value, levels[len(levels)-1].Value, fixed(s.Fixed), percent((most-least)/most), percent(busyGenerator), percent(idleTarget))))
+		found := message("found.plateau", "variable", s.Variable, "from", fmt.Sprintf("%g", levels[0].Value), "to", fmt.Sprintf("%g", levels[len(levels)-1].Value),
+			"share", percent((most-least)/most), "generator", percent(busyGenerator), "target", percent(idleTarget))
+		if len(s.Fixed) > 0 {
+			found.Kind, found.Values["fixed"] = "found.plateau.fixed", fixed(s.Fixed)
+		}
+		flags = append(flags, newFlag(FlagPlateau, levels[len(levels)-1].Variant, true, found))
 		for _, l := range levels {
 			spent = append(spent, l.Variant)
 		}
@@ -80,9 +83,6 @@ func fixed(variables map[string]string) string {
 	for name, value := range variables {
 		all = append(all, name+" "+value)
 	}
-	if len(all) == 0 {
-		return ""
-	}
 	slices.Sort(all)
-	return ", at " + strings.Join(all, ", ") + ","
+	return strings.Join(all, ", ")
 }

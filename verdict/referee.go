@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"dyno/capacity"
 	"dyno/hist"
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 // A Referee says, from what was measured so far, how a run goes on. It judges as
@@ -71,7 +73,8 @@ func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
 	names := []string{"throughput", "p50", "cpu_per_request"}
 	series := binned(v, from.trial, log, observed)
 	if len(series) < len(names) {
-		found.Detail = "the target's CPU time was not observed"
+		found.Because = message("found.pilot.cpu")
+		found.Detail = found.Because.English()
 	}
 	at, err := stat.MSER5(series...)
 	if err != nil {
@@ -193,7 +196,7 @@ func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, erro
 // have enough. It reads what trial.json holds and nothing else, so the primary
 // metric must be one of that. Without a comparison, and in a search for capacity,
 // all rounds are made.
-func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, string, error) {
+func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Message, error) {
 	var samples []*sample
 	for i := range trials {
 		s := &sample{Trial: &trials[i]}
@@ -207,9 +210,9 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, string, er
 	s := newScene(plan, samples)
 	made := s.wholeRounds()
 	if made >= plan.Rounds {
-		return true, fmt.Sprintf("all %d rounds are made", plan.Rounds), nil
+		return true, texts.New("stopped.all", "n", strconv.Itoa(plan.Rounds)), nil
 	}
-	enough, reason := false, ""
+	enough, reason := false, rundir.Message{}
 	for _, f := range families(plan) {
 		for _, p := range f {
 			if p.role == rundir.RoleControl || plan.Capacity != nil {
@@ -217,16 +220,17 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, string, er
 			}
 			d, err := s.decision(p)
 			if err != nil {
-				return false, "", fmt.Errorf("%s over %s: %w", p.variant, p.base, err)
+				return false, rundir.Message{}, fmt.Errorf("%s over %s: %w", p.variant, p.base, err)
 			}
 			// What speaks against stopping is the reason to go on.
-			if reason == "" || enough && !d.Stop {
-				enough, reason = d.Stop, fmt.Sprintf("%s over %s, %s: %s", p.variant, p.base, primaryMetric(plan), d.Reason)
+			if reason.Kind == "" || enough && !d.Stop {
+				enough = d.Stop
+				reason = texts.New("stopped.pair", "variant", p.variant, "base", p.base, "metric", primaryMetric(plan)).With("why", d.Reason)
 			}
 		}
 	}
-	if reason == "" {
-		reason = fmt.Sprintf("%d of %d rounds", made, plan.Rounds)
+	if reason.Kind == "" {
+		reason = texts.New("stopped.rounds", "n", strconv.Itoa(made), "of", strconv.Itoa(plan.Rounds))
 	}
 	return enough, reason, nil
 }

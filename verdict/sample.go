@@ -32,8 +32,9 @@ type sample struct {
 	replaced   bool         // a later trial took its place
 	excluded   bool         // its round was spoilt, and another measured in its place
 
-	probe *capacity.Trial // of a probe
-	why   string          // it is not good: the threshold or the kind of flag
+	probe   *capacity.Trial // of a probe
+	why     string          // it is not good: the threshold, the kind of flag, or a sentence
+	because *rundir.Message // the sentence as data
 }
 
 // counts tells whether the sample is one of its variant's figures, unless its

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // A scene is the figures of a run: what comparisons are made of, and what
@@ -162,7 +163,7 @@ func valuesOf(trials []*figures, get func(*figures) *float64) (values []float64)
 func (s *scene) value(variant string, m metric) (figure, error) {
 	f := s.whole[variant]
 	if f == nil {
-		return figure{}, fmt.Errorf("there is no variant %s", variant)
+		return figure{}, texts.NewError("lacks.variant", "variant", variant)
 	}
 	e, ok := f.Intervals[m.name]
 	switch {
@@ -180,11 +181,11 @@ func (s *scene) value(variant string, m metric) (figure, error) {
 		}
 		return f, nil
 	case m.name == capacityMetric:
-		return figure{}, fmt.Errorf("the capacity of %s is not known: no search found both ends", variant)
+		return figure{}, texts.NewError("lacks.capacity", "variant", variant)
 	case f.Trials == 0:
-		return figure{}, fmt.Errorf("no complete trial of %s", variant)
+		return figure{}, texts.NewError("lacks.trial", "variant", variant)
 	}
-	return figure{}, fmt.Errorf("%s of %s is not known: not observed, or too few values", m.name, variant)
+	return figure{}, texts.NewError("lacks.figure", "metric", m.name, "variant", variant)
 }
 
 // ratio is a metric of one variant over that of another, paired by rounds:
@@ -192,7 +193,7 @@ func (s *scene) value(variant string, m metric) (figure, error) {
 func (s *scene) ratio(variant, base string, m metric) (figure, error) {
 	p := pair{variant: variant, base: base}
 	if v := s.ratioValidity(p, m); v.State == rundir.StateNotIdentified {
-		return figure{}, fmt.Errorf("%s of %s over %s is not identified: %s", m.name, variant, base, v.Why)
+		return figure{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.name, "variant", variant, "base", base).With("why", reasonOf(&v))}
 	}
 	e, err := s.effect(p, s.masked(p, m, s.rounds), s.rounds, s.confidence(p))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 // draws is how often the rounds of a sweep are resampled, enough for an interval.
@@ -111,32 +112,34 @@ func (s *scene) shape(w *rundir.Sweep, m metric) error {
 			w.Knee = &x[at]
 		}
 	}
-	if w.Detail = s.unfit(w, m); w.Detail != "" {
-		return nil
+	w.Because = s.unfit(w, m)
+	if w.Because == nil {
+		var err error
+		if w.Scalability, err = s.scalability(x, s.table(w, m)); err != nil {
+			why := texts.Together(texts.Reasons(err)...)
+			w.Because = &why
+		}
 	}
-	var err error
-	if w.Scalability, err = s.scalability(x, s.table(w, m)); err != nil {
-		w.Detail = err.Error()
-	}
+	w.Detail = w.Because.English()
 	return nil
 }
 
 // unfit says why the scalability law is not fitted; nothing when it can be.
-func (s *scene) unfit(w *rundir.Sweep, m metric) string {
+func (s *scene) unfit(w *rundir.Sweep, m metric) *rundir.Message {
 	switch {
 	case m.name != throughputMetric:
-		return "no scalability fit: the law is of throughput, the sweep's metric is " + m.name
+		return message("unfitted.metric", "metric", m.name)
 	case s.plan.Loop == "open":
-		return "no scalability fit: in an open loop throughput is the rate asked for"
+		return message("unfitted.open")
 	case len(w.Levels) < stat.MinLevels:
-		return fmt.Sprintf("no scalability fit: %d levels, want at least %d", len(w.Levels), stat.MinLevels)
+		return message("unfitted.levels", "n", strconv.Itoa(len(w.Levels)), "least", strconv.Itoa(stat.MinLevels))
 	case w.Levels[0].Value < 1:
-		return fmt.Sprintf("no scalability fit: level %g, the law begins at 1", w.Levels[0].Value)
+		return message("unfitted.first", "level", fmt.Sprintf("%g", w.Levels[0].Value))
 	}
 	if rounds := len(s.table(w, m)); rounds < stat.MinRounds {
-		return fmt.Sprintf("no scalability fit: %d rounds with all levels, want at least %d", rounds, stat.MinRounds)
+		return message("unfitted.rounds", "n", strconv.Itoa(rounds), "least", strconv.Itoa(stat.MinRounds))
 	}
-	return ""
+	return nil
 }
 
 // table returns the metric of each level, by the rounds that have it of all.

@@ -1,13 +1,14 @@
 package verdict
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"dyno/rundir"
 	"dyno/stat"
+	"dyno/texts"
 )
 
 const (
@@ -69,12 +70,14 @@ func trends(s subject) []rundir.Trend {
 		}
 		t := rundir.Trend{Variant: s.trial.Variant, Trial: s.trial.Number, Metric: g[0], Values: len(values)}
 		if grown, err := measureGrowth(at, values, s.trial.WarmupSeconds); err != nil {
-			t.Slope.Interval, t.Detail = rundir.NoInterval, err.Error()
+			why := texts.Together(texts.Reasons(err)...)
+			t.Slope.Interval, t.Detail, t.Because = rundir.NoInterval, why.English(), &why
 		} else {
 			growth := *grown.slope.Estimate * s.trial.WindowSeconds
 			t.Slope, t.P, t.Growth = grown.slope, &grown.p, &growth
 			if grown.constant {
-				t.Detail = "it never changed"
+				t.Because = message("growth.none")
+				t.Detail = t.Because.English()
 			}
 		}
 		ts = append(ts, t)
@@ -93,7 +96,7 @@ type grown struct {
 // fewer than trendRows of them, and where the line begins at zero or below.
 func measureGrowth(at, values []float64, begin float64) (grown, error) {
 	if len(values) < trendRows {
-		return grown{}, fmt.Errorf("%d readings in the window: want at least %d", len(values), trendRows)
+		return grown{}, texts.NewError("growth.readings", "n", strconv.Itoa(len(values)), "least", strconv.Itoa(trendRows))
 	}
 	if slices.Min(values) == slices.Max(values) {
 		zero := func() *float64 { return new(float64) }
@@ -124,7 +127,7 @@ func measureGrowth(at, values []float64, begin float64) (grown, error) {
 	}
 	level := line.At(begin)
 	if level <= 0 {
-		return grown{}, fmt.Errorf("its level was %.3g when the window began: nothing to relate a slope to", level)
+		return grown{}, texts.NewError("growth.level", "level", fmt.Sprintf("%.3g", level))
 	}
 	relative := func(slope float64) *float64 {
 		if math.IsInf(slope, 0) {
@@ -188,20 +191,20 @@ func average(values []float64, size int) []float64 {
 func steepest(ts []rundir.Trend, variant, gauge string) (figure, error) {
 	var (
 		most *rundir.Trend
-		why  = errors.New("it was not recorded")
+		why  = texts.New("lacks.gauge")
 	)
 	for i := range ts {
 		t := &ts[i]
 		switch {
 		case t.Variant != variant || t.Metric != gauge:
 		case t.Slope.Estimate == nil:
-			why = fmt.Errorf("trial %d: %s", t.Trial, t.Detail)
+			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", orVerbatim(t.Because, t.Detail))
 		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
 			most = t
 		}
 	}
 	if most == nil {
-		return figure{}, fmt.Errorf("the slope of %s of %s is not known: %w", gauge, variant, why)
+		return figure{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
 	}
 	f := figure{estimate: *most.Slope.Estimate, low: math.Inf(-1), high: math.Inf(1), bounded: true}
 	if most.Slope.Low != nil {

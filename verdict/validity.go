@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -47,14 +46,8 @@ type bounds struct {
 
 // message is a sentence as data, of names and values by turns.
 func message(kind string, pairs ...string) *rundir.Message {
-	m := &rundir.Message{Kind: kind}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if m.Values == nil {
-			m.Values = map[string]string{}
-		}
-		m.Values[pairs[i]] = pairs[i+1]
-	}
-	return m
+	m := texts.New(kind, pairs...)
+	return &m
 }
 
 // spoiltBy is that a check of some trial found what spoils all its figures.
@@ -67,9 +60,7 @@ func spoiltBy(kind string) *rundir.Message {
 
 // explain says why a figure is not as it is printed.
 func explain(v *rundir.Validity, why *rundir.Message) {
-	if v.Because = why; why != nil {
-		v.Why = texts.Say(texts.English, why.Kind, why.Values)
-	}
+	v.Because, v.Why = why, why.English()
 }
 
 // exact is a figure that nothing disturbed.
@@ -670,22 +661,22 @@ func (s *scene) trust(list []rundir.Validity) {
 
 // identified tells whether something can be said of a figure.
 func (s *scene) identified(figure, variant, base string) bool {
-	return s.unidentified([]place{{figure, variant, base}}) == ""
+	return s.unidentified([]place{{figure, variant, base}}) == nil
 }
 
-// unidentified says why the first figure of some is not identified; empty when all are.
-func (s *scene) unidentified(places []place) string {
+// unidentified says why the first figure of some is not identified; nil when all are.
+func (s *scene) unidentified(places []place) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
 }
 
 // doubtful says what disturbed the first figure of some that is not as it is printed;
-// empty when nothing did.
-func (s *scene) doubtful(places []place) string {
+// nil when nothing did.
+func (s *scene) doubtful(places []place) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
 }
 
 // lacking says why the first figure of some is in one of the states.
-func (s *scene) lacking(places []place, states ...string) string {
+func (s *scene) lacking(places []place, states ...string) *rundir.Message {
 	for _, at := range places {
 		v, ok := s.trusted[at]
 		if !ok && at.base != "" {
@@ -694,48 +685,63 @@ func (s *scene) lacking(places []place, states ...string) string {
 			}
 		}
 		if slices.Contains(states, v.State) {
+			m := texts.New("unidentified", "metric", at.figure, "variant", at.variant)
 			if at.base != "" {
-				return fmt.Sprintf("%s of %s over %s: %s", at.figure, at.variant, at.base, v.Why)
+				m = texts.New("unidentified.over", "metric", at.figure, "variant", at.variant, "base", at.base)
 			}
-			return fmt.Sprintf("%s of %s: %s", at.figure, at.variant, v.Why)
+			m = m.With("why", reasonOf(&v))
+			return &m
 		}
 	}
-	return ""
+	return nil
+}
+
+// reasonOf is why a figure is not as it is printed, as far as that is known.
+func reasonOf(v *rundir.Validity) rundir.Message { return orVerbatim(v.Because, v.Why) }
+
+// orVerbatim is a sentence as data; where there is none, as of a folder of an earlier
+// version, its English.
+func orVerbatim(because *rundir.Message, english string) rundir.Message {
+	if because == nil {
+		return texts.Verbatim(english)
+	}
+	return *because
 }
 
 // answered tells whether everything that was asked for is identified, and if not, what
-// is missing. It marks the figures that were asked for.
-func (s *scene) answered(run *rundir.Run) (valid bool, reason string) {
-	var missing []string
+// is missing; nil otherwise. It marks the figures that were asked for.
+func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
+	var missing []rundir.Message
 	asked := s.asked(run)
 	for i := range run.Validity {
 		v := &run.Validity[i]
 		v.Asked = slices.Contains(asked, place{v.Figure, v.Variant, v.Base})
 	}
 	for _, at := range s.primaries(run) {
-		if why := s.unidentified([]place{at}); why != "" {
-			missing = append(missing, why)
+		if why := s.unidentified([]place{at}); why != nil {
+			missing = append(missing, *why)
 		}
 	}
 	for _, t := range run.Thresholds {
 		if t.NotIdentified != "" {
-			missing = append(missing, "threshold "+t.Text+": "+t.NotIdentified)
+			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", orVerbatim(t.NotIdentifiedBecause, t.NotIdentified)))
 		}
 	}
 	for _, c := range run.Claims {
 		if c.NotIdentified != "" {
-			missing = append(missing, "claim "+c.ID+": "+c.NotIdentified)
+			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", orVerbatim(c.NotIdentifiedBecause, c.NotIdentified)))
 		}
 	}
 	for _, f := range run.Flags {
 		if f.Spoils && (f.Kind == FlagNoTrials || !ours(f.Kind)) {
-			missing = append(missing, f.Detail)
+			missing = append(missing, orVerbatim(f.Because, f.Detail))
 		}
 	}
 	if len(missing) == 0 {
-		return true, run.Reason
+		return true, nil
 	}
-	return false, cmp.Or(run.Reason, "not identified: "+once(missing...))
+	why := texts.Because("reason.unidentified", missing...)
+	return false, &why
 }
 
 // primaries are the figures that the plan itself asks for: the primary metric of each

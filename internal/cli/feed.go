@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -12,6 +11,7 @@ import (
 	"dyno/engine"
 	"dyno/hist"
 	"dyno/rundir"
+	"dyno/texts"
 	"dyno/trial"
 	"dyno/ui"
 )
@@ -64,7 +64,7 @@ func newFeed(to *os.File, cancel context.CancelCauseFunc) *feed {
 			}
 			if _, err := to.Write(line); err != nil {
 				failed = true
-				cancel(errors.New("nobody follows the run any more: dyno ui has ended"))
+				cancel(texts.NewError("reason.deserted"))
 			}
 		}
 		_ = to.Close() // whoever has gone needs no end

@@ -21,6 +21,7 @@ import (
 	"dyno/disturb"
 	"dyno/sysctl"
 	"dyno/target"
+	"dyno/texts"
 	"dyno/trial"
 )
 
@@ -142,7 +143,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 // A signalled error is the cause of a context that a signal ended.
 type signalled struct{ signal syscall.Signal }
 
-func (s signalled) Error() string { return "interrupted by " + unix.SignalName(s.signal) }
+func (s signalled) Error() string { return s.Said().String() }
+
+// Said returns the error as a message.
+func (s signalled) Said() texts.Message {
+	return texts.New("reason.interrupted", "signal", unix.SignalName(s.signal))
+}
 
 // withSignals ends the context at the first SIGINT or SIGTERM. The second one
 // ends the process, for when stopping takes too long.

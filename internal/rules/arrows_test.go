@@ -22,7 +22,7 @@ var arrows = []arrow{
 	{"internal/cli", []string{
 		"trial", "verdict", "report", "history", "calibrate", "services", "truth", "experiment", "engine", "target", "observe",
 		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "explain", "micro", "awake", "sysctl",
-		"push", "ui", "disturb",
+		"push", "ui", "disturb", "texts",
 	}, "the command line joins all stages"},
 	{"trial", []string{
 		"experiment", "engine", "target", "observe", "profile", "rundir",
@@ -30,6 +30,7 @@ var arrows = []arrow{
 		"capacity", // to know which rate to try next
 		"awake",    // beside the trials
 		"sysctl",   // before the first and after the last
+		"texts",    // to say why a run ended
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"calibrate", []string{
 		"trial", "verdict", "explain", "experiment", "engine", "truth", "target", "observe", "rundir", "stat", "pace", "hist", "wire", "awake", "disturb",
@@ -38,21 +39,21 @@ var arrows = []arrow{
 	{"engine", []string{"scenario", "pace", "hist", "wire"}, "the engine knows no files, processes or reports"},
 	{"scenario", []string{"wire"}, "requests and assertions, without clocks or sockets"},
 	{"target", []string{"proc"}, "starting and stopping processes needs nothing of the lab"},
-	{"observe", []string{"observe", "proc", "loopback"}, "observers watch any process, not only ours"},
-	{"profile", []string{"profile", "proc", "loopback"}, "profiles are fetched from any process"},
-	{"explain", []string{"profile", "rundir", "stat"}, "an explanation is made from the run folder and the profiles in it"},
+	{"observe", []string{"texts", "observe", "proc", "loopback"}, "observers watch any process, not only ours"},
+	{"profile", []string{"texts", "profile", "proc", "loopback"}, "profiles are fetched from any process"},
+	{"explain", []string{"texts", "profile", "rundir", "stat"}, "an explanation is made from the run folder and the profiles in it"},
 	{"report", []string{"texts", "verdict", "explain", "history", "rundir", "stat", "hist"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"report/html", []string{"texts", "report", "verdict", "explain", "history", "profile", "rundir", "stat", "hist"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"experiment", "rundir", "verdict", "history", "services/events"}, "what shows runs measures none: they are processes of their own"},
+	{"ui", []string{"texts", "experiment", "rundir", "verdict", "history", "services/events"}, "what shows runs measures none: they are processes of their own"},
 	{"verdict", []string{"texts", "rundir", "stat", "hist", "wire", "capacity"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
-	{"history", []string{"rundir", "stat"}, "a history is of runs as they were judged; nothing is judged anew"},
+	{"history", []string{"texts", "rundir", "stat"}, "a history is of runs as they were judged; nothing is judged anew"},
 	{"texts", nil, "words need nothing but themselves"},
-	{"rundir", []string{"hist"}, "the on-disk format is the contract between measuring and reporting"},
+	{"rundir", []string{"texts", "hist"}, "the on-disk format is the contract between measuring and reporting; sentences in it are messages"},
 	{"push", []string{"engine", "hist"}, "live figures are what the engine records anyway, sent without holding it up"},
 	{"pace", nil, "schedules are pure"},
 	{"hist", nil, "recording is pure"},
-	{"stat", nil, "statistics are pure"},
+	{"stat", []string{"texts"}, "statistics are pure; why a rule stops is a message"},
 	{"capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
 	{"wire", []string{"wire"}, "codecs do no I/O and know only their contract"},
 	{"truth", nil, "a reference that shares code with what it checks would share its faults"},

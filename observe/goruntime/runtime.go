@@ -32,6 +32,7 @@ import (
 	"dyno/observe"
 	"dyno/observe/poll"
 	"dyno/observe/scrape"
+	"dyno/texts"
 )
 
 // What a Config means where it says nothing.
@@ -148,8 +149,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	}
 	if len(r.parts) == 0 {
 		err := errors.Join(errs...)
-		return nil, &observe.Unavailable{Observer: cfg.Name, Reason: "go runtime: " + strings.ReplaceAll(err.Error(), "\n", "; "),
-			Remedy: "serve net/http/pprof, expvar or Prometheus metrics from the program", Err: err}
+		return nil, &observe.Unavailable{Observer: cfg.Name, Reason: texts.New("unavailable.runtime", "error", strings.ReplaceAll(err.Error(), "\n", "; ")),
+			Remedy: texts.New("help.runtime"), Err: err}
 	}
 	return r, nil
 }

@@ -203,7 +203,7 @@ func TestUnavailable(t *testing.T) {
 		defer s.Close()
 		r, err := New(t.Context(), Config{Pprof: s.URL + "/debug/pprof"})
 		var u *observe.Unavailable
-		if !errors.As(err, &u) || u.Remedy == "" {
+		if !errors.As(err, &u) || u.Remedy.Kind == "" {
 			t.Errorf("%q: %v, %v", answer, r, err)
 		}
 	}

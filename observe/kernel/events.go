@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/texts"
 )
 
 // Bounds of counting by perf events.
@@ -46,17 +48,17 @@ const (
 func newEvents(cfg Config) (e *events, has facility, err error) {
 	e = &events{}
 	if e.points, has, err = tracepointEvents(cfg); err != nil {
-		return nil, 0, unavailable("perf events: ", "run as root, and mount -t tracefs tracefs /sys/kernel/tracing", err)
+		return nil, 0, unavailable("unavailable.perf", texts.New("help.tracefs"), err)
 	}
 	for range mostAttempts {
 		var settled bool
 		if settled, err = e.open(cfg.Root); err != nil {
 			_ = e.close() // the first error is the one to tell
-			remedy := ""
+			remedy := texts.Message{}
 			if errors.Is(err, fs.ErrPermission) {
-				remedy = "run as root, or with CAP_PERFMON"
+				remedy = texts.New("help.perf")
 			}
-			return nil, 0, unavailable("perf events: ", remedy, err)
+			return nil, 0, unavailable("unavailable.perf", remedy, err)
 		}
 		if settled {
 			e.buf = make([]byte, 8*(1+len(e.points)))
@@ -66,7 +68,7 @@ func newEvents(cfg Config) (e *events, has facility, err error) {
 			return nil, 0, err
 		}
 	}
-	return nil, 0, unavailable("perf events: ", "", fmt.Errorf("threads below %d come and go faster than they can be listed (%d attempts)", cfg.Root, mostAttempts))
+	return nil, 0, unavailable("unavailable.perf", texts.Message{}, texts.NewError("unavailable.threads", "process", strconv.Itoa(cfg.Root), "n", strconv.Itoa(mostAttempts)))
 }
 
 // open attaches to the threads that there are. It is settled when there are no

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dyno/observe"
+	"dyno/texts"
 )
 
 // An Observer observes all processes below one. Its methods, Syscalls included, are
@@ -93,7 +94,7 @@ func New(cfg Config) (*Observer, error) {
 		return newObserver(cfg, "perf", e, has, []error{err}), nil
 	}
 	u := located(cfg.Name, err)
-	u.Reason += "; " + located(cfg.Name, errEvents).Reason
+	u.Reason = texts.Together(u.Reason, located(cfg.Name, errEvents).Reason)
 	u.Err = errors.Join(err, errEvents)
 	return nil, u
 }
@@ -123,7 +124,7 @@ func newObserver(cfg Config, method string, s source, has facility, missing []er
 
 // located says which observer an error is about.
 func located(name string, err error) *observe.Unavailable {
-	u := observe.Unavailable{Reason: err.Error(), Err: err}
+	u := observe.Unavailable{Reason: texts.Together(texts.Reasons(err)...), Err: err}
 	if inner := (*observe.Unavailable)(nil); errors.As(err, &inner) {
 		u = *inner
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/observe"
+	"dyno/texts"
 )
 
 // licence is what the kernel asks for before a program may read its structures.
@@ -41,11 +42,11 @@ func newTracer(cfg Config) (t *tracer, has facility, missing []error, err error)
 	}
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
-		return nil, 0, nil, unavailable("eBPF: the kernel's types: ", "needs a kernel with CONFIG_DEBUG_INFO_BTF", err)
+		return nil, 0, nil, unavailable("unavailable.types", texts.New("help.btf"), err)
 	}
 	l, err := readLayout(types)
 	if err != nil {
-		return nil, 0, nil, unavailable("eBPF: ", needs, err)
+		return nil, 0, nil, unavailable("unavailable.ebpf", texts.New(needs), err)
 	}
 	if l.noWaits == nil {
 		l.noWaits = accounting()
@@ -240,10 +241,10 @@ const initialPIDs = "pid:[4026531836]"
 func samePIDs() error {
 	name, err := os.Readlink("/proc/self/ns/pid")
 	if err == nil && name != initialPIDs {
-		err = errors.New("process ids here are not those of the kernel")
+		err = texts.NewError("unavailable.pids")
 	}
 	if err != nil {
-		return unavailable("eBPF: ", "run outside of containers, or with the host's process ids (docker run --pid=host)", err)
+		return unavailable("unavailable.ebpf", texts.New("help.host"), err)
 	}
 	return nil
 }
@@ -256,22 +257,27 @@ func accounting() error {
 		_, err = fmt.Sscan(string(b), &cpu, &wait, &runs)
 	}
 	if err == nil && runs == 0 {
-		err = errors.New("the kernel does not account for waits: needs CONFIG_SCHEDSTATS or CONFIG_TASK_DELAY_ACCT")
+		err = texts.NewError("unavailable.waits")
 	}
 	return err
 }
 
-const needs = "needs Linux 5.8 with CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF"
+const needs = "help.ebpf"
 
 // refused explains why programs were not let into the kernel.
 func refused(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return unavailable("eBPF: ", "run as root, or with CAP_BPF and CAP_PERFMON; before Linux 5.11 also raise ulimit -l", err)
+		return unavailable("unavailable.ebpf", texts.New("help.bpf"), err)
 	}
-	return unavailable("eBPF: ", needs, err)
+	return unavailable("unavailable.ebpf", texts.New(needs), err)
 }
 
-// unavailable says why one way of counting cannot work; New adds for whom.
-func unavailable(what, remedy string, err error) *observe.Unavailable {
-	return &observe.Unavailable{Reason: what + err.Error(), Remedy: remedy, Err: err}
+// unavailable says why one way of counting cannot work, by a kind of sentence; New adds for
+// whom.
+func unavailable(kind string, remedy texts.Message, err error) *observe.Unavailable {
+	why := texts.New(kind, "error", err.Error())
+	if own, ok := texts.Of(err); ok {
+		why = why.With("error", own)
+	}
+	return &observe.Unavailable{Reason: why, Remedy: remedy, Err: err}
 }

@@ -12,6 +12,7 @@ import (
 
 	"dyno/observe"
 	"dyno/observe/poll"
+	"dyno/texts"
 )
 
 // Bounds of a command.
@@ -57,13 +58,13 @@ func NewCommand(ctx context.Context, name string, argv []string, every time.Dura
 	defer cancel()
 	first, err := c.run(ctx)
 	if err == nil && len(first.Samples) == 0 {
-		err = fmt.Errorf("%s printed no numbers", argv[0])
+		err = texts.NewError("unavailable.numbers", "command", argv[0])
 	}
 	if err == nil {
 		_, err = choose(first.Samples, nil, DefaultMaxColumns)
 	}
 	if err != nil {
-		return nil, &observe.Unavailable{Observer: name, Reason: err.Error(), Err: err}
+		return nil, &observe.Unavailable{Observer: name, Reason: texts.Together(texts.Reasons(err)...), Err: err}
 	}
 	c.table = newTable(first.Samples)
 	c.Poller = poll.Start(len(first.Samples), every, every, c.read)

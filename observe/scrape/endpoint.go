@@ -14,6 +14,7 @@ import (
 
 	"dyno/observe"
 	"dyno/observe/poll"
+	"dyno/texts"
 )
 
 // DefaultEvery is the time between readings where a Config says nothing.
@@ -108,7 +109,7 @@ func NewEndpoint(ctx context.Context, cfg Config) (*Endpoint, error) {
 		return nil, fmt.Errorf("scrape: %w", err)
 	}
 	unavailable := func(err error) error {
-		return &observe.Unavailable{Observer: cfg.Name, Reason: err.Error(), Err: err}
+		return &observe.Unavailable{Observer: cfg.Name, Reason: texts.Verbatim(err.Error()), Err: err}
 	}
 	selectors, err := cfg.selectors()
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 
 	"dyno/observe"
 	"dyno/observe/poll"
+	"dyno/texts"
 )
 
 // What a Config means where it says nothing.
@@ -133,20 +134,20 @@ func NewConnections(ctx context.Context, cfg Config) (*Connections, error) {
 		return nil, fmt.Errorf("sockets: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	unavailable := func(reason, remedy string, err error) error {
+	unavailable := func(reason, remedy texts.Message, err error) error {
 		return &observe.Unavailable{Observer: cfg.Name, Reason: reason, Remedy: remedy, Err: err}
 	}
 	if cfg.unix() {
-		return nil, unavailable("a unix socket has no TCP_INFO", "", nil)
+		return nil, unavailable(texts.New("unavailable.unix"), texts.Message{}, nil)
 	}
 	addresses, err := resolve(ctx, cfg.Address)
 	if err != nil {
-		return nil, unavailable(err.Error(), "", err)
+		return nil, unavailable(texts.Verbatim(err.Error()), texts.Message{}, err)
 	}
 	c := &Connections{name: cfg.Name, addresses: addresses, most: cfg.MaxSockets, sides: [2]*tally{generator: {}}}
 	refused := func(err error) (*Connections, error) {
 		c.closeSources()
-		return nil, unavailable("connections: "+err.Error(), remedy(err), err)
+		return nil, unavailable(texts.New("unavailable.connections", "error", err.Error()), remedy(err), err)
 	}
 	pid := 0
 	if cfg.PID != 0 && !sameNamespace(cfg.PID) {
@@ -162,8 +163,7 @@ func NewConnections(ctx context.Context, cfg Config) (*Connections, error) {
 	case errors.Is(err, errNotListening):
 		listeners.close()
 		c.queue = nil
-		c.missing = append(c.missing, unavailable(fmt.Sprintf("the target's side: nothing listens on %s here", cfg.Address),
-			"observe where the target runs, or name one of its processes", err))
+		c.missing = append(c.missing, unavailable(texts.New("unavailable.listener", "address", cfg.Address), texts.New("help.listener"), err))
 	case err != nil:
 		listeners.close()
 		return refused(err)
@@ -184,14 +184,14 @@ func NewConnections(ctx context.Context, cfg Config) (*Connections, error) {
 }
 
 // remedy says what to do about the kernel's refusal.
-func remedy(err error) string {
+func remedy(err error) texts.Message {
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL):
-		return "needs a kernel with CONFIG_INET_TCP_DIAG: modprobe tcp_diag"
+		return texts.New("help.diag")
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return "run as root, or allow netlink sockets in the sandbox"
+		return texts.New("help.netlink")
 	}
-	return ""
+	return texts.Message{}
 }
 
 // resolve returns the addresses of host:port. An unspecified one stands for all.

@@ -324,7 +324,7 @@ func TestMaxSockets(t *testing.T) {
 
 func TestUnavailable(t *testing.T) {
 	var u *observe.Unavailable
-	if _, err := NewConnections(t.Context(), Config{Address: "unix:/run/x"}); !errors.As(err, &u) || u.Reason != "a unix socket has no TCP_INFO" || u.Observer != DefaultName {
+	if _, err := NewConnections(t.Context(), Config{Address: "unix:/run/x"}); !errors.As(err, &u) || u.Reason.String() != "a unix socket has no TCP_INFO" || u.Observer != DefaultName {
 		t.Errorf("unix socket: %v", err)
 	}
 	if _, err := NewConnections(t.Context(), Config{Address: "no.such.host.invalid:80"}); !errors.As(err, &u) {
@@ -334,10 +334,10 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("no such process: %v", err)
 	}
 	for err, want := range map[error]string{
-		fmt.Errorf("x: %w", unix.ENOENT): "tcp_diag", fmt.Errorf("x: %w", unix.EPERM): "root", errShort: "",
+		fmt.Errorf("x: %w", unix.ENOENT): "help.diag", fmt.Errorf("x: %w", unix.EPERM): "help.netlink", errShort: "",
 	} {
-		if got := remedy(err); !strings.Contains(got, want) || (got == "") != (want == "") {
-			t.Errorf("%v: %q", err, got)
+		if got := remedy(err).Kind; got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
 }

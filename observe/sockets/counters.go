@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"dyno/observe"
+	"dyno/texts"
 )
 
 // DefaultCountersName is the prefix of a Counters' columns unless told otherwise.
@@ -74,13 +75,13 @@ func NewCounters(name string, pid int) (*Counters, error) {
 		// The file stays bound to the namespace, also when the process is gone.
 		f, err := os.Open("/proc/" + process + "/net/" + file)
 		if err != nil {
-			return nil, errors.Join(&observe.Unavailable{Observer: name, Reason: err.Error(), Remedy: "mount /proc", Err: err}, c.Close())
+			return nil, errors.Join(&observe.Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.proc"), Err: err}, c.Close())
 		}
 		c.files[i] = f
 	}
 	row := make([]float64, len(c.Columns()))
 	if err := c.Observe(row); err != nil {
-		return nil, errors.Join(&observe.Unavailable{Observer: name, Reason: err.Error(), Err: err}, c.Close())
+		return nil, errors.Join(&observe.Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Err: err}, c.Close())
 	}
 	return c, nil
 }

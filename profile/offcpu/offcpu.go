@@ -31,6 +31,7 @@ import (
 	"dyno/profile"
 	"dyno/profile/stack"
 	"dyno/profile/symbol"
+	"dyno/texts"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -78,12 +79,12 @@ func Start(root int, symbols *symbol.Cache) (*Profiler, error) {
 }
 
 func unavailable(err error) error {
-	u := &profile.Unavailable{Profile: "off-CPU", Reason: err.Error(), Err: err}
+	u := &profile.Unavailable{Profile: "off-CPU", Reason: texts.Together(texts.Reasons(err)...), Err: err}
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		u.Remedy = "run as root, or with CAP_BPF and CAP_PERFMON and the right to read tracefs"
+		u.Remedy = texts.New("help.offcpu")
 	case errors.Is(err, os.ErrNotExist):
-		u.Remedy = "mount tracefs at /sys/kernel/tracing"
+		u.Remedy = texts.New("help.mount")
 	}
 	return u
 }
@@ -94,7 +95,7 @@ const initialNamespace = "pid:[4026531836]"
 
 func (p *Profiler) start() error {
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != initialNamespace {
-		return fmt.Errorf("the process is in a pid namespace of its own (%s), where eBPF sees other numbers", ns)
+		return texts.NewError("unavailable.namespace", "namespace", ns)
 	}
 	formats := map[string]format{}
 	for event, fields := range map[string][]string{

@@ -51,6 +51,7 @@ import (
 	"dyno/profile"
 	"dyno/profile/stack"
 	"dyno/profile/symbol"
+	"dyno/texts"
 )
 
 // Bounds of Config.
@@ -215,16 +216,16 @@ func kernelOr(wanted bool) []bool {
 }
 
 func unavailable(err error) error {
-	u := &profile.Unavailable{Profile: "cpu samples", Reason: err.Error(), Err: err}
+	u := &profile.Unavailable{Profile: "cpu samples", Reason: texts.Verbatim(err.Error()), Err: err}
 	switch {
 	case errors.Is(err, errLocked):
-		u.Remedy = "run as root, sample less often, or raise kernel.perf_event_mlock_kb"
+		u.Remedy = texts.New("help.locked")
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		u.Remedy = "run as root or with CAP_PERFMON, or set kernel.perf_event_paranoid to 1"
+		u.Remedy = texts.New("help.paranoid")
 	case errors.Is(err, unix.ENOSYS):
-		u.Remedy = "a kernel with CONFIG_PERF_EVENTS"
+		u.Remedy = texts.New("help.events")
 	case errors.Is(err, unix.EMFILE):
-		u.Remedy = "allow more open files (ulimit -n)"
+		u.Remedy = texts.New("help.files")
 	}
 	return u
 }

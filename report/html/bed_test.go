@@ -15,6 +15,8 @@ import (
 	"dyno/hist"
 	"dyno/internal/leak"
 	"dyno/rundir"
+	"dyno/texts"
+	"dyno/verdict"
 )
 
 func TestMain(m *testing.M) {
@@ -40,6 +42,8 @@ type recipe struct {
 	profile  *pprof.Profile
 	probe    float64 // its rate
 	events   bool    // subscribers were there, too
+
+	but func(*rundir.Trial) // what is otherwise about the trial
 }
 
 // must ends a test by an error.
@@ -75,6 +79,9 @@ func folder(t testing.TB, run *rundir.Run, recipes []recipe) *rundir.Folder {
 		}
 		if r.probe > 0 {
 			trial.Rate = &r.probe
+		}
+		if r.but != nil {
+			r.but(trial)
 		}
 		if r.interval > 0 {
 			record(t, tw, r, random)
@@ -246,6 +253,137 @@ func audience(t testing.TB) *rundir.Folder {
 	return folder(t, run, recipes)
 }
 
+// sound is a trial with which all is well, but for what is said of it.
+func sound(but func(*rundir.Trial)) func(*rundir.Trial) {
+	return func(x *rundir.Trial) {
+		n := x.Counts.CompletedInWindow
+		x.Counts.Scheduled, x.Counts.Sent, x.Counts.OK = n, n, n
+		x.Conservation.OK = true
+		x.Connections = rundir.Connections{Requested: 10, Opened: 10, Peak: 10, Served: 10}
+		x.Machine = rundir.Machine{StealShare: ptr(0.), ForeignShare: ptr(0.), LateWakeupShare: ptr(0.), MemoryStall: ptr(0.), IOStall: ptr(0.)}
+		x.Target.CPUShare, x.Generator.CPUShare, x.Generator.RunQueueWaitShare = ptr(0.6), ptr(0.4), ptr(0.)
+		if but != nil {
+			but(x)
+		}
+	}
+}
+
+// judged is a folder with its verdict.
+func judged(t testing.TB, run *rundir.Run, recipes []recipe) *rundir.Folder {
+	t.Helper()
+	run.StartedAt, run.Complete = time.Unix(1_790_000_000, 0).UTC(), true
+	f := folder(t, run, recipes)
+	must(t, verdict.Judge(f))
+	must(t, f.Rewrite())
+	f, err := rundir.Open(f.Dir)
+	must(t, err)
+	return f
+}
+
+// compared is a closed-loop comparison in which something is wrong with each trial but the
+// last.
+func compared(t testing.TB) *rundir.Folder {
+	t.Helper()
+	names := []string{"pool", "pool.control", "goroutine"}
+	stopped := texts.New("stopped.pair", "variant", "goroutine", "base", "pool", "metric", "throughput").
+		With("why", texts.New("stopped.narrow", "half", "0.005", "n", "3", "want", "0.0099"))
+	run := &rundir.Run{
+		Name: "compared", TrialsPlanned: 9, Stopped: stopped.English(), StoppedBecause: &stopped,
+		Plan: rundir.Plan{
+			Rounds: 5, Base: names[0], Control: names[1], Metric: "throughput", Margin: 0.02, Protocol: "tcp", Loop: "closed", Seed: 3,
+			Thresholds: []string{"service.p99 < 4ms", "errors.ratio < 0.1%", "value(goroutine, target.syscalls_per_request) < 3", "slope(rss) < 5%/h"},
+			Claims: []rundir.PlanClaim{
+				{ID: "C1", Says: "a goroutine for each connection is faster", Holds: "ratio(goroutine, pool, throughput) > 1.02", Direction: "ratio(goroutine, pool, throughput) > 1"},
+				{ID: "C2", Says: "its tail is as short", Holds: "value(goroutine, service.p99) < 2 * value(pool, service.p99)"},
+				{ID: "C3", Says: "the pool needs few calls", Holds: "value(pool, target.syscalls_per_request) < 3"},
+				{ID: "C4", Says: "256 cores are enough", NotTestable: "there are two here"},
+			},
+		},
+	}
+	hooks := texts.New("unavailable.ebpf", "error", "operation not permitted")
+	run.Environment.Lack(&texts.Error{Message: texts.New("unavailable.observer.help", "observer", "kernel").With("why", hooks).With("help", texts.New("help.bpf"))})
+	for _, n := range names {
+		v := rundir.PlanVariant{Name: n, Loop: "closed", Connections: 10, WarmupSeconds: 2, WindowSeconds: 10}
+		if n == names[1] {
+			v.AliasOf = names[0]
+		}
+		run.Plan.Variants = append(run.Plan.Variants, v)
+	}
+	wrong := []func(*rundir.Trial){
+		func(x *rundir.Trial) {
+			x.Machine = rundir.Machine{StealShare: ptr(0.3), ForeignShare: ptr(0.2), LateWakeupShare: ptr(0.01), MemoryStall: ptr(0.2), IOStall: ptr(0.05)}
+		},
+		func(x *rundir.Trial) {
+			x.Conservation = rundir.Conservation{Detail: "sent 9 is not ok 8 + errors 0 + timeouts 0 + unfinished 0"}
+		},
+		func(x *rundir.Trial) {
+			x.Complete, x.Fault, x.PlannedSeconds = false, rundir.FaultTarget, 10
+			x.Error = "trial 3, variant goroutine: target goroutine: ended by itself: exit status 9; last output:\npanic: no more memory"
+		},
+		func(x *rundir.Trial) {
+			x.Generator.CPUShare, x.Generator.RunQueueWaitShare, x.Target.CPUShare = ptr(0.99), ptr(0.2), ptr(0.5)
+		},
+		func(x *rundir.Trial) {
+			x.Connections.Opened, x.Connections.Served, x.Connections.Unanswered = 8, 5, 3
+			x.Counts.OK, x.Counts.Unfinished = x.Counts.OK-90, 90
+			x.Silence = rundir.Silence{Longest: 4, From: 5}
+		},
+		func(x *rundir.Trial) {
+			x.Counts.OK, x.Counts.CompletedInWindow, x.Counts.Timeouts, x.Throughput = 0, 0, x.Counts.Sent, ptr(0.)
+			x.Silence = rundir.Silence{Longest: 10, Ending: 10, Last: ptr(1.5)}
+		},
+		func(x *rundir.Trial) {
+			x.Counts.Generator = 5
+			x.Failures = map[string]int64{"generator: socket: too many open files": 5}
+		},
+		func(x *rundir.Trial) { x.Silence = rundir.Silence{Longest: 3, Ending: 3, Last: ptr(9.), Failing: 40} },
+		nil,
+	}
+	var recipes []recipe
+	for round := range 3 {
+		for i, n := range names {
+			recipes = append(recipes, recipe{round: round + 1, variant: n, seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3, rate: 20_000 + 500*float64(i), columns: 11, but: sound(wrong[len(recipes)])})
+		}
+	}
+	return judged(t, run, recipes)
+}
+
+// swept is a sweep with a soak's trends, whose last levels are flat.
+func swept(t testing.TB) *rundir.Folder {
+	t.Helper()
+	run := &rundir.Run{Name: "swept", TrialsPlanned: 3, Plan: rundir.Plan{
+		Rounds: 1, Metric: "throughput", Margin: 0.02, Protocol: "tcp", Loop: "closed", Soak: true, Sweep: []rundir.Dimension{{Name: "connections", Values: []string{"10", "20", "40"}}},
+	}}
+	var recipes []recipe
+	for i, n := range run.Plan.Sweep[0].Values {
+		name := "connections=" + n
+		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Variables: map[string]string{"connections": n}, Loop: "closed", Connections: 10 << i, WarmupSeconds: 2, WindowSeconds: 10})
+		recipes = append(recipes, recipe{round: 1, variant: name, seconds: 10 - 4*i, interval: 100 * time.Millisecond, p50: 1e-3, rate: 20_000 + 50*float64(i), columns: 11, but: sound(func(x *rundir.Trial) {
+			x.Generator.CPUShare, x.Target.CPUShare = ptr(0.93), ptr(0.5)
+		})})
+	}
+	return judged(t, run, recipes)
+}
+
+// opened is an open loop in which the generator was late and requests were dropped, and a
+// search that found nothing.
+func opened(t testing.TB) *rundir.Folder {
+	t.Helper()
+	rate := 1000.
+	run := &rundir.Run{Name: "opened", TrialsPlanned: 3, Plan: rundir.Plan{
+		Rounds: 2, Metric: "response.p99", Margin: 0.02, Protocol: "http", Loop: "open", Thresholds: []string{"response.p99 < 2ms", "respnse.p99 < 2ms"},
+		Variants: []rundir.PlanVariant{{Name: "steady", Loop: "open", Connections: 10, Rate: &rate, WarmupSeconds: 2, WindowSeconds: 10}, {Name: "never", Loop: "open", Connections: 10, Rate: &rate, WarmupSeconds: 2, WindowSeconds: 10}},
+	}}
+	late := func(x *rundir.Trial) {
+		x.Counts.Dropped, x.Counts.Sent, x.Generator.CPUShare, x.Generator.RunQueueWaitShare = 50, x.Counts.Sent-80, ptr(0.9), ptr(0.3)
+	}
+	return judged(t, run, []recipe{
+		{round: 1, variant: "steady", seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3, rate: rate, columns: 11, but: sound(late)},
+		{round: 2, variant: "steady", seconds: 1, interval: time.Second, p50: 1e-3, rate: 20, columns: 11, but: sound(nil)},
+		{round: 1, variant: "never", seconds: 1, rate: rate, but: func(x *rundir.Trial) { x.Complete = false }},
+	})
+}
+
 // hostile is text that would do something if it were taken for HTML.
 const hostile = `</script><script>window.hit=1</script><img src=x onerror="window.hit=2"><!--`
 
@@ -283,6 +421,9 @@ func everything(t testing.TB) *rundir.Folder {
 			{Round: 1, Low: ptr(5000.), High: ptr(5300.), Trials: 6}, {Round: 2, Low: ptr(5100.), Trials: 5},
 		}}},
 	}
+	above, lacks := texts.New("edge.above", "above", "1", "n", "2"), texts.New("lacks.figure", "metric", "response.p99", "variant", "pooled")
+	run.Capacities[0].Detail, run.Capacities[0].Because = above.English(), &above
+	run.Capacities = append(run.Capacities, rundir.Capacity{Variant: "pooled", Rate: e(5100, 0.05), Limit: lacks.English(), LimitBecause: &lacks})
 	throughputs := []float64{4230, 4236, 4400, 9800, 10300}
 	for i, n := range names {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20})

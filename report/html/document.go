@@ -17,13 +17,13 @@ const Version = 1
 type Document struct {
 	Version int `json:"version"`
 	// Run is run.json without its list of trials and the machine's name.
-	Run        rundir.Run    `json:"run"`
-	Answer     report.Answer `json:"answer"`               // what it comes to, which the page begins with
-	Incomplete []string      `json:"incomplete,omitempty"` // why the run is
-	Trials     []Trial       `json:"trials,omitempty"`     // by number
-	Checks     []Check       `json:"checks,omitempty"`     // by kind
+	Run        rundir.Run       `json:"run"`
+	Answer     report.Answer    `json:"answer"`               // what it comes to, which the page begins with
+	Incomplete []rundir.Message `json:"incomplete,omitempty"` // why the run is
+	Trials     []Trial          `json:"trials,omitempty"`     // by number
+	Checks     []Check          `json:"checks,omitempty"`     // by kind
 	// Unavailable is what some trial could not observe, and why.
-	Unavailable  []string              `json:"unavailable,omitempty"`
+	Unavailable  []rundir.Message      `json:"unavailable,omitempty"`
 	Unreadable   []string              `json:"unreadable,omitempty"` // files that are missing from the page, and why
 	Curves       []Curve               `json:"curves,omitempty"`
 	Timelines    []Timeline            `json:"timelines,omitempty"`

@@ -61,7 +61,10 @@ func TestPages(t *testing.T) {
 	if into == "" {
 		into = t.TempDir()
 	}
-	for name, f := range map[string]*rundir.Folder{"everything": everything(t), "audience": audience(t), "hour": hour(t), "begun": folder(t, &rundir.Run{Name: "begun"}, nil)} {
+	for name, f := range map[string]*rundir.Folder{
+		"everything": everything(t), "audience": audience(t), "hour": hour(t), "begun": folder(t, &rundir.Run{Name: "begun"}, nil),
+		"compared": compared(t), "swept": swept(t), "opened": opened(t),
+	} {
 		text := page(t, f)
 		if len(text) > most {
 			t.Errorf("%s: %d bytes, want %d at most", name, len(text), most)

@@ -8,12 +8,13 @@ import (
 	"dyno/hist"
 	"dyno/report"
 	"dyno/rundir"
+	"dyno/texts"
 )
 
 // Make condenses a judged run folder. Files that are missing or cannot be read are
 // left out, and Unreadable says which.
 func Make(f *rundir.Folder) *Document {
-	d := &Document{Version: Version, Run: f.Run, Incomplete: f.Incomplete, Answer: report.Make(f)}
+	d := &Document{Version: Version, Run: f.Run, Incomplete: report.Incomplete(f), Answer: report.Make(f)}
 	d.Run.Trials = nil
 	d.Run.Environment.Hostname = "" // nobody's business who the report is mailed to
 	examined := map[int]rundir.Examined{}
@@ -22,24 +23,34 @@ func Make(f *rundir.Folder) *Document {
 	}
 	d.Checks = checks(f.Run.Trials)
 	counted := counted(f.Trials, examined)
+	var lacking []rundir.Message
 	for _, t := range f.Trials {
 		e := examined[t.Number]
 		d.Trials = append(d.Trials, Trial{
 			Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Counted: counted[t.Number],
 			Spoilt: e.Spoilt, Warmup: t.WarmupSeconds, Window: t.WindowSeconds, Rate: t.Rate, Good: e.Good,
 		})
-		for _, text := range t.Unavailable {
-			if !slices.Contains(d.Unavailable, text) {
-				d.Unavailable = append(d.Unavailable, text)
-			}
-		}
+		lacking = append(lacking, messages(t.Unavailable, t.UnavailableBecause)...)
 	}
+	d.Unavailable = texts.Once(append(messages(f.Run.Environment.Unavailable, f.Run.Environment.UnavailableBecause), lacking...)...)
 	if f.Run.Plan.Protocol != "program" {
 		d.measure(f, counted)
 	}
 	d.explain(f)
 	d.flames(f)
 	return d
+}
+
+// messages are sentences as data, and those that are not there as data as they are.
+func messages(english []string, because []*rundir.Message) (list []rundir.Message) {
+	for i, text := range english {
+		if i < len(because) && because[i] != nil {
+			list = append(list, *because[i])
+		} else {
+			list = append(list, texts.Verbatim(text))
+		}
+	}
+	return list
 }
 
 // counted returns the trials behind the figures: complete ordinary ones, the last of

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch, open } from "./chromium.mjs";
+import { english, launch, marked, open } from "./chromium.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const everything = join(process.env.PAGES, "everything.html");
@@ -325,22 +325,50 @@ test("an hour is painted soon", async (t) => {
   await context.close();
 });
 
-// Names, claims, the question and messages of others stay in their own words, and are marked
-// so; everything else on a Chinese page is Chinese.
-for (const [name, file] of [["everything", everything], ["subscribers", audience], ["begun", join(process.env.PAGES, "begun.html")]]) {
+// What others said on the pages: a program or the kernel, and dyno where it takes an
+// experiment's text apart. "Everything" is of a folder without sentences as data.
+const foreign = {
+  subscribers: [], "an hour": [], begun: [], sweep: [],
+  comparison: [
+    "operation not permitted", "sent 9 is not ok 8 + errors 0 + timeouts 0 + unfinished 0", "socket: too many open files",
+    "target goroutine: ended by itself: exit status 9",
+  ],
+  "open loop": [`column 1: unknown metric "respnse.p99"; did you mean response.p99?`],
+};
+for (const [name, file] of [
+  ["everything", everything], ["subscribers", audience], ["an hour", hour],
+  ...[["begun", "begun"], ["comparison", "compared"], ["sweep", "swept"], ["open loop", "opened"]].map(([n, f]) => [n, join(process.env.PAGES, `${f}.html`)]),
+]) {
   test(`${name}: a Chinese page has no English sentence of dyno's own`, async () => {
     const opened = await open(browser, file, { locale: "zh-CN" });
-    const english = await opened.page.evaluate(() => {
-      const found = [];
-      document.querySelectorAll("details").forEach((d) => { d.open = true; });
-      const walker = document.createTreeWalker(document.getElementById("report"), NodeFilter.SHOW_TEXT);
-      for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-        if (node.parentElement.closest("[data-own], code, pre, .question, select, option")) continue;
-        if (/[A-Za-z][a-z]+(,? [a-z]{2,}){2,}/.test(node.data)) found.push(node.data);
-      }
-      return found;
-    });
-    assert.deepEqual(english, []);
+    assert.deepEqual(await english(opened.page, "report"), []);
+    if (foreign[name]) assert.deepEqual(await marked(opened.page, "report"), foreign[name]);
+    await quiet(opened);
+    await opened.context.close();
+  });
+  test(`${name}: an English page has no Chinese`, async () => {
+    const opened = await open(browser, file, { locale: "en-US" });
+    const chinese = await opened.page.evaluate(() => document.querySelector("main").innerText.match(/[\u4e00-\u9fff]+/g));
+    assert.deepEqual((chinese ?? []).filter((words) => words !== "简体中文"), []);
+    const found = await english(opened.page, "report");
+    assert.ok(found.length > 3, `sentences are found where there are any: ${JSON.stringify(found)}`);
     await opened.context.close();
   });
 }
+
+test("what a judged run says is on its page, in either language", async () => {
+  const { page, context } = await open(browser, join(process.env.PAGES, "compared.html"), { locale: "zh-CN" });
+  const text = await page.locator("main").innerText();
+  for (const words of [
+    "虚拟机管理程序占去了 30 % 的 CPU 时间", "请求数不守恒：sent 9 is not ok 8", "试验 3（变体 goroutine）失败：target goroutine: ended by itself: exit status 9", "被测程序在 10s 的窗口中没有任何应答",
+    "10 个连接中有 3 个从未应答；建立了 8 个", "goroutine 与 pool 的吞吐量：3 轮后半宽为 0.005，要求 0.0099", "goroutine 的单请求系统调用数未知：未观测，或数值太少",
+    "未观测： 观测器 kernel 在此无法工作：eBPF：operation not permitted（以 root 运行，或具有 CAP_BPF 和 CAP_PERFMON；Linux 5.11 之前还需提高 ulimit -l）",
+  ]) assert.ok(text.includes(words), `${words}\n${text}`);
+  await page.getByLabel("语言").selectOption("en");
+  await page.waitForSelector('#report[data-state="drawn"]');
+  const said = await page.locator("main").innerText();
+  for (const words of ["the hypervisor took 30 % of the CPUs' time", "3 of 10 connections never answered; 8 were opened", "goroutine over pool, throughput: half-width 0.005 after 3 rounds, want 0.0099"]) {
+    assert.ok(said.includes(words), `${words}\n${said}`);
+  }
+  await context.close();
+});

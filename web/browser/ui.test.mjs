@@ -9,7 +9,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { launch } from "./chromium.mjs";
+import { english, launch } from "./chromium.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const hostile = `<img src=x onerror="window.hit=1"></script><script>window.hit=2</script>`;
@@ -295,9 +295,13 @@ test("it finds, compares and traces runs, and hostile texts are inert", patience
 for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", "dark", 1300], ["zh-CN", "light", 390]]) {
   test(`axe-core finds nothing serious: ${locale}, ${colorScheme}, ${width} wide`, patience, async () => {
     const opened = await open({ locale, colorScheme, viewport: { width, height: 900 } });
-    for (const [hash, title] of [["#/runs", /Runs|运行记录/], ["#/experiments", /Experiments|实验/], ["#/live", /Live|实时/], [`#/run/${first}`, first], ["#/nowhere", /no such page|没有这个页面/]]) {
+    for (const [hash, title] of [
+      ["#/runs", /Runs|运行记录/], ["#/experiments", /Experiments|实验/], ["#/live", /Live|实时/], [`#/run/${first}`, first], ["#/nowhere", /no such page|没有这个页面/],
+      [`#/compare/${first}/${encodeURIComponent("night 12")}`, /side by side|两次运行对比/], [`#/history/${encodeURIComponent(`nightly ${hostile}`)}`, /History|历史/], ["#/history/brief", /History|历史/],
+    ]) {
       await show(opened.page, hash, title);
       await accessible(opened.page, hash);
+      if (locale === "zh-CN") assert.deepEqual(await english(opened.page, "ui"), [], hash);
       assert.ok(await opened.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${hash} scrolls sideways`);
     }
     await quiet(opened);

@@ -7,10 +7,10 @@ export interface Report {
   version: number;
   run: Run;
   answer: Answer;
-  incomplete?: string[];
+  incomplete?: Message[];
   trials?: Trial[];
   checks?: Check[];
-  unavailable?: string[];
+  unavailable?: Message[];
   unreadable?: string[];
   curves?: Curve[];
   timelines?: Timeline[];
@@ -19,14 +19,13 @@ export interface Report {
   flames?: Flames;
 }
 
-/** A sentence as data: package texts has the words. */
+/** A sentence as data: package texts has the words. Where run.json has a sentence in English,
+ * the same as data is in the field because beside it; of a field X beyond the first, in
+ * X_because. Folders of earlier versions have the English alone. */
 export interface Message {
   kind: string;
   values?: Record<string, string>;
-}
-
-export interface Said extends Message {
-  parts?: Record<string, Said[]>;
+  parts?: Record<string, Message[]>;
 }
 
 /** A table of cells that need no language, but for those under heads that have words. */
@@ -38,14 +37,14 @@ export interface Brief {
 
 /** What a run comes to: see report/answer.go. */
 export interface Answer {
-  says: Said[];
+  says: Message[];
   table?: Brief;
-  sure?: Said[];
-  broke?: Said[];
-  trust?: Said[];
-  asked?: Said[];
-  again?: Said[];
-  next?: Said;
+  sure?: Message[];
+  broke?: Message[];
+  trust?: Message[];
+  asked?: Message[];
+  again?: Message[];
+  next?: Message;
 }
 
 /** What may be said of a figure, or of a ratio. */
@@ -79,11 +78,13 @@ export interface Run {
   complete: boolean;
   valid: boolean;
   reason?: string;
+  because?: Message;
   trials_planned: number;
   plan: Plan;
   environment: Environment;
   rounds: number;
   stopped?: string;
+  stopped_because?: Message;
   pilot?: { warmup_seconds: number };
   variants: Variant[] | null;
   comparisons: Comparison[] | null;
@@ -96,6 +97,7 @@ export interface Run {
   flags: Flag[] | null;
   validity?: Validity[] | null;
   notes?: string[];
+  notes_because?: (Message | null)[];
   command_line?: string[];
   dyno_version?: string;
 }
@@ -238,6 +240,7 @@ export interface Sweep {
   knee?: number;
   scalability?: { lambda: Estimate; sigma: Estimate; kappa: Estimate; peak_level?: Estimate; extrapolated?: boolean; misfit: number };
   detail?: string;
+  because?: Message;
 }
 
 export interface Capacity {
@@ -245,7 +248,9 @@ export interface Capacity {
   rate_per_second: Estimate;
   searches: { round: number; low_per_second?: number; high_per_second?: number; trials: number }[] | null;
   limit?: string;
+  limit_because?: Message;
   detail?: string;
+  because?: Message;
 }
 
 export interface Trend {
@@ -255,6 +260,8 @@ export interface Trend {
   slope_per_second: Estimate;
   growth?: number;
   p?: number;
+  detail?: string;
+  because?: Message;
 }
 
 export interface Threshold {
@@ -266,6 +273,7 @@ export interface Threshold {
   low?: number;
   high?: number;
   detail?: string;
+  because?: Message;
   not_identified?: string;
 }
 
@@ -278,6 +286,7 @@ export interface Claim {
   low?: number;
   high?: number;
   detail?: string;
+  because?: Message;
   not_identified?: string;
 }
 
@@ -286,6 +295,7 @@ export interface Flag {
   trial?: number;
   variant?: string;
   detail: string;
+  because?: Message;
   about?: string;
   measured?: number;
   limit?: number;
@@ -382,6 +392,7 @@ export interface Explanation {
   tables?: { kind: string; unit: string; functions: Item[] | null; groups: Item[] | null }[];
   leftover?: { variant: string; kind: string; where?: string; count: number }[];
   notes?: string[];
+  notes_because?: (Message | null)[];
 }
 
 export interface Item {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { Report, Said } from "../src/document";
+import type { Message, Report } from "../src/document";
 import { textsIn } from "../src/i18n";
 import { plain, rates, sizes, times } from "../src/format";
 import { shown } from "../src/report/comparison";
-import { figured, say } from "../src/report/answer";
+import { figured, joined, say, spoken, told } from "../src/report/say";
 import { workOf, written, type Context } from "../src/report/context";
 import { unitOfExpression } from "../src/report/outcomes";
 import { kinds } from "../src/report/validity";
@@ -15,19 +15,52 @@ function context(run: object = {}, language: "en" | "zh" = "en"): Context {
 }
 
 describe("an answer", () => {
-  const higher: Said = { kind: "answer.higher", values: { variant: "goroutine", base: "pool", metric: "throughput", change: "5.6%", interval: "+4.0 … +7.1%", confidence: "95" } };
+  const higher: Message = { kind: "answer.higher", values: { variant: "goroutine", base: "pool", metric: "throughput", change: "5.6%", interval: "+4.0 … +7.1%", confidence: "95" } };
   test("is said in the reader's language", () => {
     expect(say(textsIn("en"), higher)).toBe("goroutine has 5.6% higher throughput than pool (+4.0 … +7.1%, 95%)");
     expect(say(textsIn("zh"), higher)).toBe("goroutine 的吞吐量比 pool 高 5.6%（+4.0 … +7.1%，95%）");
   });
   test("has sentences within sentences", () => {
-    const line: Said = { kind: "answer.none", values: { variant: "b", base: "a", metric: "service.p99" }, parts: { why: [{ kind: "why.spoilt", values: { check: "steal" } }] } };
-    expect(say(textsIn("zh"), line)).toBe("b 与 a 的服务时间 p99 之比无从得知：某次试验的检查项超限：被宿主机占用的 CPU ");
+    const line: Message = { kind: "answer.none", values: { variant: "b", base: "a", metric: "service.p99" }, parts: { why: [{ kind: "why.spoilt", values: { check: "steal" } }] } };
+    expect(say(textsIn("zh"), line)).toBe("b 与 a 的服务时间 p99 之比无从得知：某次试验的检查项超限：被宿主机占用的 CPU");
   });
   test("keeps names that look like values", () => {
     expect(say(textsIn("en"), { ...higher, values: { ...higher.values, variant: "{base}" } })).toContain("{base} has 5.6%");
   });
+  test("joins reasons as clauses, and all else as a list", () => {
+    const causes = ["steal", "late_wakeups"].map((cause): Message => ({ kind: "cause", values: { cause } }));
+    const found: Message = { kind: "found.disturbed", values: { share: "30 %" }, parts: { causes } };
+    expect(say(textsIn("zh"), found)).toMatch(/占用：被宿主机占用的 CPU，唤醒延迟$/);
+    expect(say(textsIn("en"), { kind: "undecided.size", parts: { reasons: [found, { kind: "undecided.rounds" }] } }))
+      .toBe("the direction is shown, the size is not settled: for 30 % of the window something else had a CPU that generator or target wanted: CPU stolen by the host, late wake-ups; the estimate has no interval: it takes more rounds");
+    expect(joined(textsIn("zh"), [{ kind: "sure.rounds", values: { n: "8" } }, { kind: "sure.trial" }])).toBe("8 轮，单次试验：没有区间");
+  });
+  test("has no blanks in Chinese but beside other letters", () => {
+    const t = textsIn("zh");
+    const overlaps: Message = { kind: "range.overlaps", parts: { range: [{ kind: "range.between", values: { low: "1ms", high: "2ms" } }], other: [{ kind: "range.endless" }] } };
+    expect(say(t, overlaps)).toBe("1ms 至 2ms 与没有端点的区间重叠");
+    expect(say(t, { kind: "unidentified", values: { metric: "service.p99", variant: "a" }, parts: { why: [{ kind: "why.edge" }] } })).toMatch(/^a 的服务时间 p99：其他活动/);
+    expect(say(t, { kind: "lacks.trial", values: { variant: "连接 池" } })).toBe("连接 池没有完整的试验");
+    expect(say(t, { kind: "stopped.pair", values: { variant: "b", base: "a", metric: "program.x" }, parts: { why: [{ kind: "stopped.rounds", values: { n: "3", of: "8" } }] } })).toBe("b 与 a 的 x：8 轮中的 3 轮");
+    expect(say(textsIn("en"), overlaps)).toBe("1ms to 2ms overlaps an interval without ends");
+  });
+  test("keeps the first line of what a program said", () => {
+    const reason: Message = { kind: "reason.trial", values: { trial: "3", variant: "b", error: "exit status 9; last output:\npanic: {variant}" } };
+    expect(say(textsIn("zh"), reason)).toBe("试验 3（变体 b）失败：exit status 9");
+  });
+  test("of a kind that the page does not know, and of values that are missing, says so", () => {
+    expect(say(textsIn("zh"), { kind: "no.such" })).toBe("no.such");
+    expect(say(textsIn("zh"), { kind: "constructor", values: { n: "1" } })).toBe("constructor");
+    expect(say(textsIn("en"), { kind: "found.drops", values: { n: "5" } })).toContain("5 of {of} requests were dropped");
+  });
+  test("of an old folder is its English", () => {
+    expect(told(textsIn("en"), "as it was", undefined)).toBe("as it was");
+    expect(told(textsIn("zh"), undefined, undefined)).toBeNull();
+    expect(told(textsIn("zh"), "as it was", { kind: "growth.none" })).toEqual(spoken(textsIn("zh"), { kind: "growth.none" }));
+  });
   test("has words for what figures say in words", () => {
+    expect(figured(textsIn("zh"), "+3.0% (+1.0 … +5.0) in 30 min")).toBe("每 30 分钟 +3.0% (+1.0 … +5.0)");
+    expect(figured(textsIn("en"), "+3.0% (+1.0 … +5.0) in 30 min")).toBe("+3.0% (+1.0 … +5.0) in 30 min");
     expect(figured(textsIn("zh"), "3.60 ms (range 3.30 … 4.00)")).toBe("3.60 ms (范围 3.30 … 4.00)");
     expect(figured(textsIn("zh"), "ratio only")).toBe("仅比值");
   });

@@ -29,8 +29,9 @@ export interface Texts {
   maybe(key: string, otherwise: string): string;
   /** What a metric is called. */
   metric(name: string): string;
-  /** A sentence of package texts. Its values are not looked into. */
-  said(kind: string, values: Values): string;
+  /** The words of a sentence of package texts, {names} included; undefined of one that
+   * this page does not know. */
+  sentence(kind: string): string | undefined;
 }
 
 /** Puts values in for {names}. A value that looks like a {name} is left alone. */
@@ -55,7 +56,7 @@ export function textsIn(language: Language, work: Work = "request"): Texts {
     const one = `${key}.one`;
     return fill(text(n === 1 && has(one) ? one : key), { n: n.toLocaleString("en"), ...values });
   };
-  t.said = (kind, values) => (has(kind) ? fill(own[kind], values) : kind);
+  t.sentence = (kind) => (has(kind) ? text(kind) : undefined);
   t.maybe = (key, otherwise) => (has(key) ? text(key) : otherwise);
   t.metric = (name) => {
     const key = `metric.${name}`;

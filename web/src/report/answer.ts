@@ -1,58 +1,30 @@
-import { details, h, table, type Child } from "../dom";
-import type { Answer, Brief, Message, Said, Validity } from "../document";
+import { h, table, type Child } from "../dom";
+import type { Answer, Brief, Message, Validity } from "../document";
 import type { Texts } from "../i18n";
 import type { Context } from "./context";
-
-/** Says a line in the reader's language: its words are those of package texts. */
-export function say(t: Texts, line: Said): string {
-  const values: Record<string, string> = {};
-  for (const [name, value] of Object.entries(line.values ?? {})) values[name] = word(t, name, value);
-  for (const [name, parts] of Object.entries(line.parts ?? {})) values[name] = joined(t, parts);
-  return t.said(line.kind, values);
-}
-
-/** Several lines as one sentence. */
-export function joined(t: Texts, lines: Said[]): string {
-  return lines.map((l) => say(t, l)).join(t("answer.comma"));
-}
-
-/** A value that is a name for which there are words. */
-function word(t: Texts, name: string, value: string): string {
-  switch (name) {
-    case "metric": return apart(t, t.metric(value));
-    case "check": case "limit": return apart(t, t.maybe(`check.${value}`, value));
-    case "gauge": return t.maybe(`gauge.${value}`, value);
-  }
-  return value;
-}
-
-/** In Chinese, a name in Latin letters stands apart from the words around it. */
-export function apart(t: Texts, name: string): string {
-  return t.language === "zh" ? name.replace(/^(?=[\x21-\x7e])/, " ").replace(/(?<=[\x21-\x7e])$/, " ") : name;
-}
+import { figured, spoken, spokenAll, told } from "./say";
 
 /** Why a figure is not as it is printed. */
-export function why(t: Texts, v: { because?: Message; why?: string; causes?: string[] }): string {
-  if (v.because) return say(t, v.because);
+export function why(t: Texts, v: { because?: Message; why?: string; causes?: string[] }): Child {
   const causes = (v.causes ?? []).map((kind) => t.maybe(`check.${kind}`, kind)).join(t("answer.comma"));
-  return causes || t("why.unknown");
+  return told(t, v.why, v.because) ?? (causes || t("why.unknown"));
 }
 
-/** The sentences that answer the question. Reasons in dyno's own English are in the list of
- * what is missing. */
-export function sentences(t: Texts, a: Answer): string[] {
-  return a.says.filter((l) => l.kind !== "answer.reason" || t.language === "en").map((l) => say(t, l));
+/** The sentences that answer the question. */
+export function sentences(t: Texts, a: Answer): Child[] {
+  return a.says.map((m) => spoken(t, m));
 }
 
 /** What the run comes to, below its first sentences. */
 export function facts(c: Context, a: Answer): Child {
   const { t } = c;
-  const rows: [string, string[]][] = [
-    [t("sure"), a.sure?.length ? [joined(t, a.sure)] : []],
-    [t("broke"), (a.broke ?? []).map((l) => say(t, l))],
-    [t("trust"), [...(a.trust?.length ? [joined(t, a.trust)] : []), ...(a.asked ?? []).map((l) => say(t, l))]],
-    [t("again"), (a.again ?? []).map((l) => say(t, l))],
-    [t("next"), a.next ? [say(t, a.next)] : []],
+  const each = (list: Message[] | undefined): Child[] => (list ?? []).map((m) => spoken(t, m));
+  const rows: [string, Child[]][] = [
+    [t("sure"), a.sure?.length ? [spokenAll(t, a.sure)] : []],
+    [t("broke"), each(a.broke)],
+    [t("trust"), [...(a.trust?.length ? [spokenAll(t, a.trust)] : []), ...each(a.asked)]],
+    [t("again"), each(a.again)],
+    [t("next"), a.next ? [spoken(t, a.next)] : []],
   ];
   const shown = rows.filter(([, lines]) => lines.length > 0);
   if (shown.length === 0) return null;
@@ -75,7 +47,7 @@ export function brief(c: Context, b: Brief | undefined): Child {
       case "outcome": case "verdict": return t.maybe(`outcome.${value}`, t.maybe(value, value));
       case "metric": return t.metric(value);
       case "gauge": return t.maybe(`gauge.${value}`, value);
-      case "limit": return t.maybe(`check.${value}`, value);
+      case "limit": return limit(c, (c.doc.run.capacities ?? []).find((x) => x.limit === value) ?? { limit: value });
       case "says": return h("span", { "data-own": true }, value);
     }
     return figured(t, value);
@@ -86,17 +58,10 @@ export function brief(c: Context, b: Brief | undefined): Child {
   ];
 }
 
-/** A figure that was written for any language, but for the few words in it. */
-export function figured(t: Texts, value: string): string {
-  return value.replace("ratio only", t("figure.ratio")).replace("(range ", `(${t("range")} `).replace(/^range /, `${t("range")} `);
-}
-
-/** Messages in the words of whoever made them: an operating system, a target, or dyno in
- * English. In another language they are behind a summary in that language. */
-export function own(c: Context, texts: string[]): Child {
-  if (texts.length === 0) return null;
-  if (c.t.language === "en") return h("ul", {}, texts.map((x) => h("li", {}, x)));
-  return details(c.t("words.own", { n: texts.length }), h("ul", { lang: "en", "data-own": true }, texts.map((x) => h("li", {}, x))));
+/** What limits a capacity: a threshold, a check, or why a threshold could not be judged. */
+export function limit(c: Context, of: { limit?: string; limit_because?: Message }): Child {
+  if (of.limit_because) return spoken(c.t, of.limit_because);
+  return of.limit ? c.t.maybe(`check.${of.limit}`, of.limit) : "";
 }
 
 /** The figures that are not as printed, with what may be said of them. */

@@ -1,9 +1,9 @@
 import { details, h, table, type Child } from "../dom";
-import type { Threshold } from "../document";
+import type { Claim, Threshold } from "../document";
 import { between, command, delta, figure, plain, ranges, shares, sizes, times, rates, write, type Unit } from "../format";
 import type { Key } from "../i18n";
-import { own } from "./answer";
 import type { Context } from "./context";
+import { others, spoken, told } from "./say";
 
 // Which unit a measured value of an expression has: that of the metric it asks for,
 // unless it is a ratio of two.
@@ -18,16 +18,7 @@ export function unitOfExpression(text: string): Unit {
   return metric.endsWith("ratio") || metric.endsWith("_share") ? shares : plain;
 }
 
-interface Decided { outcome: string; measured?: number; low?: number; high?: number; detail?: string; not_identified?: string }
-
-/** Why a condition came out as it did: in English its own words, elsewhere the kind of reason. */
-function detail(c: Context, x: Decided): string {
-  const { t } = c;
-  if (t.language === "en") return x.detail ?? "";
-  if (x.not_identified) return t("detail.unidentified");
-  if (x.outcome !== "inconclusive" && x.outcome !== "not settled") return "";
-  return t(x.measured === undefined ? "detail.missing" : /^the direction is shown/.test(x.detail ?? "") ? "detail.direction" : "detail.straddles");
-}
+interface Decided { measured?: number; low?: number; high?: number; not_identified?: string }
 
 function measured(text: string, x: Decided): string {
   if (x.measured === undefined) return "–";
@@ -51,7 +42,7 @@ export function thresholds(c: Context): Child[] {
   for (const text of texts) {
     const same = list.filter((x) => x.text === text);
     if (same.length > 3 && same.every((x) => x.ok)) rows.push([h("code", {}, text), t("allVariants", { n: same.length }), span(same), outcome(c, "ok"), ""]);
-    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(text, x), outcome(c, x.outcome), detail(c, x)]);
+    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(text, x), outcome(c, x.outcome), told(t, x.detail, x.because)]);
   }
   return [table(t("section.thresholds"), [{ head: t("threshold") }, { head: t("col.variant"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }, { head: "", left: true }], rows)];
 }
@@ -67,7 +58,13 @@ export function claims(c: Context): Child[] {
   const list = c.doc.run.claims ?? [];
   if (list.length === 0) return [];
   return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }],
-    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, x.holds && h("code", { class: "below" }, x.holds)), x.outcome === "not testable here" ? h("small", { class: "below", "data-own": true }, x.detail ?? "") : detail(c, x) && h("small", { class: "below" }, detail(c, x))], measured(x.holds ?? "", x), outcome(c, x.outcome)]))];
+    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, x.holds && h("code", { class: "below" }, x.holds)), reason(c, x)], measured(x.holds ?? "", x), outcome(c, x.outcome)]))];
+}
+
+/** Why a claim came out as it did. That it cannot be tested, its author says. */
+function reason(c: Context, x: Claim): Child {
+  if (!x.detail) return null;
+  return x.outcome === "not testable here" ? h("small", { class: "below", "data-own": true }, x.detail) : h("small", { class: "below" }, told(c.t, x.detail, x.because));
 }
 
 /** How gauges of the target grew during a soak. */
@@ -83,19 +80,19 @@ export function trends(c: Context): Child[] {
       const v = half(e[k]);
       if (typeof v === "number") scaled[k] = v;
     }
-    return [x.variant, t.maybe(`gauge.${x.metric}`, x.metric), delta(shares, scaled), x.p === undefined ? "–" : figure(x.p)];
+    return [x.variant, [t.maybe(`gauge.${x.metric}`, x.metric), x.detail && h("small", { class: "below" }, told(t, x.detail, x.because))], delta(shares, scaled), x.p === undefined ? "–" : figure(x.p)];
   }))];
 }
 
 /** What was not measured, and why. */
 export function missing(c: Context): Child[] {
   const { t } = c;
-  const unobserved = [...new Set([...(c.doc.run.environment.unavailable ?? []), ...(c.doc.unavailable ?? [])])];
   const untestable = (c.doc.run.claims ?? []).filter((x) => x.outcome === "not testable here");
-  const texts = [...unobserved.map((what) => (t.language === "en" ? t("missing.observed", { what }) : what)), ...(c.doc.unreadable ?? []).map((what) => (t.language === "en" ? t("missing.file", { what }) : what))];
+  const list = (items: Child[][]): Child => items.length > 0 && h("ul", {}, items.map((x) => h("li", {}, x)));
+  const words = [...(c.doc.unavailable ?? []).map((what) => [t("missing.observed"), " ", spoken(t, what)]), ...(c.doc.unreadable ?? []).map((what) => [t("missing.file"), " ", others(t, what)])];
   return [
-    untestable.length > 0 && h("ul", { "data-own": true }, untestable.map((x) => h("li", {}, t("missing.claim", { id: x.id, why: x.detail ?? "" })))),
-    own(c, texts.slice(0, 12)), texts.length > 12 && details(t("n.more", { n: texts.length - 12 }), own(c, texts.slice(12))),
+    list(untestable.map((x) => [t("missing.claim", { id: x.id }), " ", h("span", { "data-own": true }, x.detail ?? "")])),
+    list(words.slice(0, 12)), words.length > 12 && details(t("n.more", { n: words.length - 12 }), list(words.slice(12))),
   ].filter(Boolean);
 }
 
@@ -160,8 +157,9 @@ export function notes(c: Context): Child[] {
     methods.set(percent, (methods.get(percent) ?? new Set()).add(e.interval));
   }
   const lines: Child[] = [...methods].map(([confidence, names]) => h("li", {}, t("notes.intervals", { confidence, methods: [...names].map((n) => t(method[n] ?? "method.other")).join("; ") })));
-  if (run.stopped) lines.push(h("li", {}, t("stopped", { made: run.rounds, planned: run.plan.rounds })));
-  return [lines.length > 0 && h("ul", {}, lines), own(c, [...(run.stopped ? [run.stopped] : []), ...(run.notes ?? [])])].filter(Boolean);
+  if (run.stopped) lines.push(h("li", {}, t("stopped", { made: run.rounds, planned: run.plan.rounds }), " ", told(t, run.stopped, run.stopped_because)));
+  (run.notes ?? []).forEach((n, i) => lines.push(h("li", {}, told(t, n, run.notes_because?.[i]))));
+  return lines.length > 0 ? [h("ul", {}, lines)] : [];
 }
 
 /** What the methods of intervals are called: see the constants in rundir. */

@@ -3,8 +3,11 @@ import type { Capacity, Sweep } from "../document";
 import { key } from "../charts/percentiles";
 import { scatter, type Plot } from "../charts/scatter";
 import { fitting, linear, linearSeries } from "../charts/scale";
+import type { Texts } from "../i18n";
 import { counts, estimate, margin, plain, rates, tick, times, unitOf, write } from "../format";
+import { limit } from "./answer";
 import { figureOf, mainClock, orderOf, type Context } from "./context";
+import { told } from "./say";
 
 /** What the metrics of a sweep do along its variable, and the edge of capacity. */
 export function sweeps(c: Context): Child[] {
@@ -21,8 +24,8 @@ export function sweeps(c: Context): Child[] {
   return parts;
 }
 
-function fixed(s: Sweep): string {
-  return Object.entries(s.fixed ?? {}).map(([k, v]) => `${k} ${v}`).join(", ") || s.metric;
+function fixed(t: Texts, s: Sweep): string {
+  return Object.entries(s.fixed ?? {}).map(([k, v]) => `${k} ${v}`).join(", ") || t.metric(s.metric);
 }
 
 function curves(c: Context, list: Sweep[]): Child {
@@ -38,21 +41,22 @@ function curves(c: Context, list: Sweep[]): Child {
     ...(list.length === 1 && s.knee !== undefined ? { knee: s.knee } : {}),
   };
   return [
-    h("h3", {}, title), keys(list), fitted((width) => scatter(plot, width)),
+    h("h3", {}, title), keys(t, list), fitted((width) => scatter(plot, width)),
     list.map((x) => [
-      x.knee !== undefined && h("p", {}, list.length > 1 && `${fixed(x)}: `, t("sweep.knee", { level: write(plain, x.knee) })),
-      x.scalability && h("p", {}, list.length > 1 && `${fixed(x)}: `, t("sweep.usl", {
+      x.knee !== undefined && h("p", {}, list.length > 1 && `${fixed(t, x)}: `, t("sweep.knee", { level: write(plain, x.knee) })),
+      x.scalability && h("p", {}, list.length > 1 && `${fixed(t, x)}: `, t("sweep.usl", {
         lambda: estimate(rates, x.scalability.lambda), sigma: estimate(plain, x.scalability.sigma), kappa: estimate(plain, x.scalability.kappa), misfit: margin(x.scalability.misfit),
       }), " ", x.scalability.peak_level?.estimate === undefined ? t("sweep.noPeak")
         : [t("sweep.peak", { level: `${x.variable} ${estimate(plain, x.scalability.peak_level)}` }), x.scalability.extrapolated && ` (${t("sweep.extrapolated")})`]),
+      !x.scalability && x.detail && h("p", { class: "hint" }, list.length > 1 && `${fixed(t, x)}: `, told(t, x.detail, x.because)),
     ]),
-    table(title, [{ head: s.variable }, ...list.map((x) => ({ head: fixed(x) }))],
+    table(title, [{ head: s.variable }, ...list.map((x) => ({ head: fixed(t, x) }))],
       [...new Set(values)].sort((a, b) => a - b).map((v) => [write(plain, v), ...list.map((x) => estimate(unit, x.levels.find((l) => l.value === v)?.figure))])),
   ];
 }
 
-function keys(list: Sweep[]): Child {
-  return list.length > 1 && h("p", { class: "keys" }, list.map((x, i) => h("span", {}, key(i), " ", fixed(x))));
+function keys(t: Texts, list: Sweep[]): Child {
+  return list.length > 1 && h("p", { class: "keys" }, list.map((x, i) => h("span", {}, key(i), " ", fixed(t, x))));
 }
 
 /** Latency over throughput, level by level. */
@@ -68,7 +72,7 @@ function tradeoff(c: Context, list: Sweep[]): Child {
   }));
   if (!lines.some((l) => l.points.length > 1)) return null;
   const plot: Plot = { label: t("sweep.latency"), lines, x: { unit: rates, name: t.metric("throughput") }, y: { unit: times, name: t.metric(metric) } };
-  return [h("h3", {}, `${t("sweep.latency")} (${t.metric(metric)})`), keys(list), fitted((width) => scatter(plot, width)),
+  return [h("h3", {}, `${t("sweep.latency")} (${t.metric(metric)})`), keys(t, list), fitted((width) => scatter(plot, width)),
     h("p", { class: "hint" }, t("sweep.latencyHint", { variable: list[0]!.variable }))];
 }
 
@@ -79,7 +83,7 @@ function capacity(c: Context, list: Capacity[]): Child {
     h("h3", {}, t("capacity.title")),
     fitted((width) => edge(c, list, width)), h("p", { class: "hint" }, t("capacity.hint")),
     table(t("capacity.title"), [{ head: t("col.variant") }, { head: t("capacity.rate") }, { head: t("capacity.searches"), left: true }, { head: t("capacity.limit"), left: true }],
-      list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), h("span", { lang: "en" }, [x.limit, x.detail].filter(Boolean).join("; "))])),
+      list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limit(c, x), x.limit && x.detail && t("answer.semicolon"), told(t, x.detail, x.because)]])),
   ];
 }
 

@@ -4,8 +4,9 @@ import type { Flag, Validity } from "../document";
 import { change, counts, plain, shares, times, unitOf, write } from "../format";
 import type { Key } from "../i18n";
 import { controls } from "./comparison";
-import { joined, own, states } from "./answer";
+import { states } from "./answer";
 import type { Context } from "./context";
+import { spoken, spokenAll, told } from "./say";
 
 export const remedies = shared as Record<string, Key>;
 
@@ -43,7 +44,7 @@ function flags(c: Context): Child {
   const list = kinds(c.doc.run.flags ?? []);
   const reasons = c.doc.incomplete ?? [];
   const parts: Child[] = [];
-  if (reasons.length > 0) parts.push(h("p", { class: "alarm" }, h("b", {}, t("incomplete")), ": ", t.language === "en" ? reasons.slice(0, 4).map((r) => r.split("\n")[0]).join("; ") : own(c, reasons.map((r) => r.split("\n")[0] ?? "")), reasons.length > 4 && ` ${t("n.more", { n: reasons.length - 4 })}`));
+  if (reasons.length > 0) parts.push(h("p", { class: "alarm" }, h("b", {}, t("incomplete")), " ", reasons.slice(0, 4).map((m, i) => [i > 0 && t("answer.semicolon"), spoken(t, m)]), reasons.length > 4 && ` ${t("n.more", { n: reasons.length - 4 })}`));
   if (list.length === 0) return parts;
   parts.push(table(t("flags"), [
     { head: t("flags.severity") }, { head: t("flags.kind"), left: true }, { head: t("flags.where"), left: true }, { head: t("flags.detail"), left: true }, { head: t("flags.remedy"), left: true },
@@ -53,22 +54,13 @@ function flags(c: Context): Child {
     const remedy = remedies[first.kind];
     return [
       h("span", { class: `badge ${first.spoils || first.breaks ? "bad" : "warn"}` }, t(first.breaks ? "flags.broken" : first.spoils ? "flags.spoilt" : "flags.warning")),
-      t.maybe(`check.${first.kind}`, first.kind), where, found(c, first), remedy ? t(remedy) : "",
+      t.maybe(`check.${first.kind}`, first.kind), where, told(t, first.detail, first.because), remedy ? t(remedy) : "",
     ];
   })));
   return parts;
 }
 
 const unitNamed = (name: string | undefined) => (name === "s" ? times : name === "ratio" ? shares : counts);
-
-/** What a flag found: in English its own words, elsewhere its check with the figures. */
-function found(c: Context, f: Flag): Child {
-  const { t } = c;
-  if (t.language === "en") return f.detail;
-  const check = t.maybe(`check.${f.kind}`, f.kind);
-  if (f.measured === undefined || f.limit === undefined) return t("flags.none", { check });
-  return t("flags.found", { check, measured: write(unitNamed(f.unit), f.measured), limit: write(unitNamed(f.unit), f.limit) });
-}
 
 function control(c: Context): Child {
   const { t } = c;
@@ -77,7 +69,7 @@ function control(c: Context): Child {
   if (found.length === 0 && !run.comparisons?.length) return null;
   const differs = (run.flags ?? []).some((f) => f.kind === "control_differs");
   const lines = found.map((x) => h("p", {}, t("control.line", { base: x.base, variant: x.variant, metric: t.metric(x.metric), change: change(x.ratio), rounds: t.plural("n.rounds", x.rounds) })));
-  if (c.doc.answer.sure) lines.push(h("p", { class: differs ? "alarm" : "" }, joined(t, c.doc.answer.sure)));
+  if (c.doc.answer.sure) lines.push(h("p", { class: differs ? "alarm" : "" }, spokenAll(t, c.doc.answer.sure)));
   return [h("h3", {}, t("section.control")), lines.length > 0 ? lines : h("p", {}, t("control.none")), controls(c)];
 }
 

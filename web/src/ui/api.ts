@@ -1,7 +1,7 @@
 // The server's API, as package ui documents it. The token comes with the address that
 // dyno ui prints, and stays in this tab.
 
-import type { Answer, Estimate, Flag, Quantiles, Run as Judged } from "../document";
+import type { Answer, Estimate, Flag, Message, Quantiles, Run as Judged } from "../document";
 
 /** A run with what it comes to. */
 export interface Document extends Judged {
@@ -19,6 +19,7 @@ export interface Run {
   finished_at?: string;
   state: State;
   reason?: string;
+  because?: Message;
   short?: boolean;
   rounds: number;
   metric?: string;
@@ -77,13 +78,14 @@ export interface Summary {
 
 export interface Difference {
   caveat: string;
+  caveat_because?: Message;
   old: Summary;
   new: Summary;
   metric: string;
   margin: number;
   only_old?: string[];
   only_new?: string[];
-  disparities: { where: string; variant?: string; what: string; old: string; new: string }[] | null;
+  disparities: { where: string; variant?: string; what: string; old: string; new: string; what_because?: Message; old_because?: Message; new_because?: Message }[] | null;
   comparisons: {
     variant: string;
     metric: string;
@@ -97,16 +99,19 @@ export interface Difference {
     detectable?: number;
     verdict: string;
     detail?: string;
+    because?: Message;
   }[];
   notes?: string[];
+  notes_because?: (Message | null)[];
 }
 
 export interface Series {
   variant: string;
-  points: { run: number; figure: Estimate; left_out?: string }[];
+  points: { run: number; figure: Estimate; left_out?: string; left_out_because?: Message }[];
   compared: number;
   changes: { run: number; before: number; after: number; relative?: number; p: number; new_machine?: boolean; new_dyno?: boolean }[];
   detail?: string;
+  because?: Message;
 }
 
 export interface Past {
@@ -174,7 +179,7 @@ export interface Live {
 
 /** An answer that is an error. */
 export class Refused extends Error {
-  constructor(readonly status: number, message: string, readonly hint = "", readonly faults: Fault[] = []) {
+  constructor(readonly status: number, message: string, readonly hint = "", readonly faults: Fault[] = [], readonly because?: Message, readonly hintBecause?: Message) {
     super(message);
   }
 }
@@ -209,8 +214,8 @@ export async function call<T>(method: "GET" | "POST", path: string, body?: unkno
 
 export function refused(status: number, text: string): Refused {
   try {
-    const { error, hint, faults } = JSON.parse(text) as { error: string; hint?: string; faults?: Fault[] };
-    return new Refused(status, error, hint, faults);
+    const r = JSON.parse(text) as { error: string; hint?: string; faults?: Fault[]; because?: Message; hint_because?: Message };
+    return new Refused(status, r.error, r.hint, r.faults, r.because, r.hint_because);
   } catch {
     return new Refused(status, text.trim() || String(status));
   }

@@ -1,5 +1,6 @@
 import type { Child } from "../dom";
 import { h } from "../dom";
+import { spoken, told } from "../report/say";
 import { Refused, type Live } from "./api";
 import type { UITexts } from "./texts";
 
@@ -32,8 +33,10 @@ export interface Page {
 /** An error as a reader needs it. */
 export function problem(app: App, error: unknown): HTMLElement {
   const text = error instanceof Error ? error.message : String(error);
-  const hint = error instanceof Refused ? error.hint : "";
-  return h("p", { role: "alert", class: "alarm" }, app.t("failed", { reason: text }), hint && [" ", h("span", { class: "hint", lang: "en" }, hint)]);
+  const refused = error instanceof Refused ? error : undefined;
+  const t = app.t.report;
+  return h("p", { role: "alert", class: "alarm" }, app.t("failed"), " ", told(t, text, refused?.because),
+    refused?.hint && [" ", h("span", { class: "hint" }, refused.hintBecause ? spoken(t, refused.hintBecause) : h("code", {}, refused.hint))]);
 }
 
 export function link(hash: string, ...children: Child[]): HTMLAnchorElement {

@@ -1,5 +1,6 @@
 import { h, select, table, type Child } from "../dom";
 import { change, estimate, unitOf } from "../format";
+import { firstLine, told } from "../report/say";
 import { call, states, type Run, type RunList } from "./api";
 import { comparePage, link, problem, runPage, type App, type Page } from "./app";
 
@@ -97,7 +98,7 @@ function rows(app: App, list: Run[], picked: Run[], changed: () => void): HTMLEl
 
 export function state(app: App, r: Run): Child {
   const kind = { valid: "good", invalid: "bad", incomplete: "warn", broken: "bad", running: "" }[r.state];
-  return [h("span", { class: `badge ${kind}` }, app.t(`state.${r.state}`)), r.reason && h("span", { class: "below", lang: "en" }, r.reason.split("\n")[0])];
+  return [h("span", { class: `badge ${kind}` }, app.t(`state.${r.state}`)), r.reason && h("span", { class: "below" }, told(app.t.report, firstLine(r.reason), r.because))];
 }
 
 function result(app: App, r: Run): Child {

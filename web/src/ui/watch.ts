@@ -1,5 +1,6 @@
 import { details, h, select, table, type Child } from "../dom";
 import { rates, times, write } from "../format";
+import { firstLine, told } from "../report/say";
 import { kinds, remedies } from "../report/validity";
 import { call, pathOf, type Live, type Second, type TrialEnd } from "./api";
 import { link, problem, runPage, type App, type Page } from "./app";
@@ -201,7 +202,7 @@ class View {
       { head: r("flags.severity") }, { head: r("flags.kind"), left: true }, { head: t("live.trials"), left: true }, { head: r("flags.detail"), left: true }, { head: r("flags.remedy"), left: true },
     ], list.map(({ first, trials }) => [
       h("span", { class: `badge ${first.spoils ? "bad" : "warn"}` }, r(first.spoils ? "flags.spoilt" : "flags.warning")), r.maybe(`check.${first.kind}`, first.kind),
-      trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), h("span", { lang: "en" }, first.detail), remedies[first.kind] ? r(remedies[first.kind]!) : "",
+      trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), told(r, first.detail, first.because), remedies[first.kind] ? r(remedies[first.kind]!) : "",
     ])));
   }
 
@@ -209,7 +210,7 @@ class View {
     const { t } = this.app;
     const row = (x: TrialEnd): Child[] => [
       `${x.number}`, x.variant, write(rates, x.throughput_per_second), write(times, x.latency.p50_seconds), write(times, x.latency.p99_seconds), x.failed,
-      x.error ? h("span", { class: "bad", lang: "en" }, x.error.split("\n")[0]) : (x.flags ?? []).map((f) => f.kind).join(" "),
+      x.error ? h("span", { class: "bad", lang: "en" }, firstLine(x.error)) : (x.flags ?? []).map((f) => t.report.maybe(`check.${f.kind}`, f.kind)).join(t.report("answer.comma")),
     ];
     this.trials.replaceChildren(table(t("live.trials"), [
       { head: t("live.col.trial") }, { head: t.report("col.variant"), left: true }, { head: t("live.throughput") }, { head: "p50" }, { head: "p99" }, { head: t("live.failed") }, { head: t("live.flags"), left: true },

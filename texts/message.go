@@ -1,0 +1,155 @@
+package texts
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A Message is a sentence as data: its kind, the values that it is said with, written as they
+// are read, and sentences within it.
+type Message struct {
+	Kind   string               `json:"kind"`
+	Values map[string]string    `json:"values,omitempty"`
+	Parts  map[string][]Message `json:"parts,omitempty"`
+}
+
+// New makes a message of names and values by turns.
+func New(kind string, pairs ...string) Message {
+	m := Message{Kind: kind}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if m.Values == nil {
+			m.Values = map[string]string{}
+		}
+		m.Values[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+// With returns the message with sentences within it.
+func (m Message) With(name string, parts ...Message) Message {
+	all := maps.Clone(m.Parts)
+	if all == nil {
+		all = map[string][]Message{}
+	}
+	all[name] = parts
+	m.Parts = all
+	return m
+}
+
+// Others is the kind of what somebody else said, in their own words.
+const Others = "verbatim"
+
+// Verbatim is what somebody else said.
+func Verbatim(words string) Message { return New(Others, "words", words) }
+
+// reasons is the name of sentences within another that are reasons, each a clause of its own.
+const reasons = "reasons"
+
+// Because is a message of a kind about reasons, each of which is said once.
+func Because(kind string, list ...Message) Message { return New(kind).With(reasons, Once(list...)...) }
+
+// Once returns the messages without those that repeat an earlier one.
+func Once(list ...Message) []Message {
+	var different []Message
+	for _, m := range list {
+		if !slices.ContainsFunc(different, func(o Message) bool { return reflect.DeepEqual(o, m) }) {
+			different = append(different, m)
+		}
+	}
+	return different
+}
+
+// Together makes one message of several, each of which is said once. There must be one.
+func Together(list ...Message) Message {
+	if different := Once(list...); len(different) == 1 {
+		return different[0]
+	}
+	return Because("reasons", list...)
+}
+
+// In says the message in a language. Of names it has no words: those of checks are written
+// with blanks, all else stands as it is.
+func (m Message) In(language string) string {
+	values := map[string]string{}
+	for name, v := range m.Values {
+		if (name == "check" || name == "limit") && IsName(v) {
+			v = strings.ReplaceAll(v, "_", " ")
+		}
+		values[name] = v
+	}
+	for name, parts := range m.Parts {
+		separator := "answer.comma"
+		if name == reasons {
+			separator = "answer.semicolon"
+		}
+		values[name] = join(language, separator, parts)
+	}
+	return Say(language, m.Kind, values)
+}
+
+// English says the message in English; of none, nothing.
+func (m *Message) English() string {
+	if m == nil {
+		return ""
+	}
+	return m.In(English)
+}
+
+// String returns the message in English, for whoever looks for faults.
+func (m Message) String() string { return m.In(English) }
+
+// Joined says several messages as one sentence.
+func Joined(language string, list []Message) string { return join(language, "answer.comma", list) }
+
+func join(language, separator string, list []Message) string {
+	var said []string
+	for _, m := range list {
+		said = append(said, m.In(language))
+	}
+	return strings.Join(said, Say(language, separator, nil))
+}
+
+// An Error is a message as an error, whose text is English.
+type Error struct{ Message }
+
+func (e *Error) Error() string { return e.In(English) }
+
+// Said returns the message.
+func (e *Error) Said() Message { return e.Message }
+
+// NewError makes an error of a message.
+func NewError(kind string, pairs ...string) error { return &Error{New(kind, pairs...)} }
+
+// Of returns the message of an error that is one, alone in whatever has joined it.
+func Of(err error) (Message, bool) {
+	switch e := err.(type) { //nolint:errorlint // what an error is wrapped in says more than the error
+	case interface{ Said() Message }:
+		return e.Said(), true
+	case interface{ Unwrap() []error }:
+		if list := e.Unwrap(); len(list) == 1 {
+			return Of(list[0])
+		}
+	}
+	return Message{}, false
+}
+
+// Reasons returns what an error says, each reason once: the messages of those that are an
+// Error, or tell by a method Said, alone or joined; and the text of any other, line by line.
+func Reasons(err error) (list []Message) {
+	switch e := err.(type) { //nolint:errorlint // what an error is wrapped in says more than the error
+	case nil:
+	case interface{ Said() Message }:
+		list = append(list, e.Said())
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			list = append(list, Reasons(one)...)
+		}
+	default:
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			list = append(list, Verbatim(line))
+		}
+	}
+	return Once(list...)
+}
