@@ -23,7 +23,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"dyno/internal/leak"
-	"dyno/push"
+	"dyno/results/push"
 	"dyno/services/events"
 	"dyno/services/relay"
 )

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/texts"
+	"dyno/internal/texts"
 )
 
 // CgroupFolders are where the kernel shows the figures of a control group

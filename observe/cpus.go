@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"dyno/texts"
+	"dyno/internal/texts"
 )
 
 // CPUs observes some of the machine's CPUs by themselves, such as those of the

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"dyno/texts"
+	"dyno/internal/texts"
 )
 
 // A CPUUser knows how much CPU time something has used, in seconds, by its last

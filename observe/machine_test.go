@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"dyno/texts"
+	"dyno/internal/texts"
 )
 
 type fixed struct{ seconds float64 }

@@ -20,7 +20,7 @@
 // zero, never a guess.
 package observe
 
-import "dyno/texts"
+import "dyno/internal/texts"
 
 // An Observer reads one thing. Its methods are called by one goroutine at a time.
 type Observer interface {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/texts"
+	"dyno/internal/texts"
 )
 
 // Bounds of a Tree. It holds four descriptors for a process and two for a thread.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/texts"
+	"dyno/internal/texts"
 )
 
 // Wakeup measures how late this machine wakes what sleeps: a thread sleeps for 5 ms

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/texts"
-	"dyno/verdict"
+	"dyno/internal/texts"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
 )
 
 // An Answer is what a run comes to, before all its figures: data that the terminal, a

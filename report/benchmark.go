@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // Benchmark writes a run in the Go benchmark format

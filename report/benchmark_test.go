@@ -10,7 +10,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"pgregory.net/rapid"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // parsed reads what benchstat would.

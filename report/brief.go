@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
 )
 
 // brief is the small table of an answer; nil where there is nothing to list.

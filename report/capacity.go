@@ -3,7 +3,7 @@ package report
 import (
 	"strings"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // capacities writes the highest rates at which all thresholds held.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // control says how well the A/A control agrees, and by which figures.

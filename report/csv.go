@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // CSV writes a run's figures for a spreadsheet (RFC 4180): a row for each variant and

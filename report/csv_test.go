@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // table reads what a spreadsheet would, rows with the names of their columns.

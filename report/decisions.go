@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
 )
 
 func (p *page) thresholds() {

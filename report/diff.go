@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
 )
 
 // Diff writes what two runs show side by side: first whether they can be compared,

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
 )
 
 // nights are two judged runs: the second slower, in fewer trials, elsewhere.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // missing says what was not measured here, and why.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // estimate is a figure with an interval that reaches as far in logarithms to both

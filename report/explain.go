@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
-	"dyno/explain"
-	"dyno/rundir"
+	"dyno/judge/explain"
+	"dyno/results/rundir"
 )
 
 // Explanations writes what accounts for differences between variants: the sum

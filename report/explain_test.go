@@ -6,8 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dyno/explain"
-	"dyno/rundir"
+	"dyno/judge/explain"
+	"dyno/results/rundir"
 )
 
 func changed(by, half float64) rundir.Estimate {

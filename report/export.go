@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"dyno/hist"
-	"dyno/rundir"
+	"dyno/load/hist"
+	"dyno/results/rundir"
 )
 
 // JSON writes the run as run.json has it.

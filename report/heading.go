@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // title is what the run is called.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // The plan's line says who is measured at once, and where.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"dyno/history"
+	"dyno/results/history"
 )
 
 // mostRuns is how many of the latest runs of a series are listed.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"dyno/history"
-	"dyno/rundir"
+	"dyno/results/history"
+	"dyno/results/rundir"
 )
 
 // autumn is a history in which one of two variants got slower with a new kernel, was

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/texts"
-	"dyno/verdict"
+	"dyno/internal/texts"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
 )
 
 // The elements of JUnit's format, as Jenkins and GitLab read it: the order of

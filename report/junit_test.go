@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 func TestJUnit(t *testing.T) {

@@ -3,7 +3,7 @@ package report
 import (
 	"slices"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // ladder writes the steps with what each changes.

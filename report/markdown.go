@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // Markdown writes judged runs as one document in GitHub's Markdown, named after

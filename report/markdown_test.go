@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 func TestMarkdown(t *testing.T) {

@@ -1,6 +1,6 @@
 package report
 
-import "dyno/rundir"
+import "dyno/results/rundir"
 
 // quick writes the one trial of a quick load, in the order in which hey and wrk
 // have taught people to read.

@@ -21,8 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"dyno/hist"
-	"dyno/rundir"
+	"dyno/load/hist"
+	"dyno/results/rundir"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // The first screen.

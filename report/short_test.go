@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // fits fails when an answer is larger than the screen it is for.

@@ -1,6 +1,6 @@
 package report
 
-import "dyno/rundir"
+import "dyno/results/rundir"
 
 // trends writes how the target's gauges grew in each trial of a soak.
 func (p *page) trends() {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // sweeps writes a table for each curve, with its knee and its fit.

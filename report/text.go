@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // Text writes all of a judged run for people to read: its answer, and then what is behind

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // A step is a unit and where it begins.

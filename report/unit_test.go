@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 func TestEstimates(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // mostReasons is how many reasons for being incomplete are listed.

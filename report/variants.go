@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // estimate returns a variant's figure in a metric, with its interval if that is

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"dyno/history"
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/results/history"
+	"dyno/results/rundir"
 )
 
 type rundirRun = rundir.Run

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // Config says what is shown, and where. Start from Defaults.

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"dyno/experiment"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/lab/experiment"
 )
 
 // Bounds of what is looked at in the folder of experiments.

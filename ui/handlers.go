@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"dyno/experiment"
-	"dyno/history"
-	"dyno/rundir"
-	"dyno/texts"
-	"dyno/verdict"
+	"dyno/internal/texts"
+	"dyno/judge/verdict"
+	"dyno/lab/experiment"
+	"dyno/results/history"
+	"dyno/results/rundir"
 )
 
 // Bounds of what is asked for.

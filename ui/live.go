@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"dyno/internal/texts"
 	"dyno/services/events"
 	"dyno/services/events/journal"
-	"dyno/texts"
 )
 
 // Bounds of what is kept of the run under way; what is older is left out and counted.

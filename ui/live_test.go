@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // apply changes what a client knows as the page does.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"dyno/internal/leak"
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

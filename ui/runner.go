@@ -3,7 +3,7 @@ package ui
 import (
 	"time"
 
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // A Runner starts runs. It is declared here because this package may not know what

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // Bounds of what is found below a folder. What is beyond is not shown, and the list says

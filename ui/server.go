@@ -15,8 +15,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 //go:embed assets

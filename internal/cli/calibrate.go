@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/calibrate"
-	"dyno/experiment"
+	"dyno/lab/experiment"
+	"dyno/selftest/calibrate"
 )
 
 // A calibration is what doctor's flags say about one.

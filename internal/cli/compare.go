@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/experiment"
+	"dyno/lab/experiment"
 )
 
 // automatic is the warm-up that a pilot finds.

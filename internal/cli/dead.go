@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
 )
 
 // mostSeen bounds how many findings one sentence joins.

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"testing"
 
-	"dyno/engine"
-	"dyno/rundir"
-	"dyno/target"
-	"dyno/trial"
-	"dyno/verdict"
+	"dyno/host/target"
+	"dyno/judge/verdict"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/results/rundir"
 )
 
 // What a target did not do is said before all else, but for a regression that was asked about

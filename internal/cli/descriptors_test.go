@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/calibrate"
-	"dyno/truth"
+	"dyno/selftest/calibrate"
+	"dyno/selftest/truth"
 )
 
 // A descriptor table that grows under load makes whoever opens the next descriptor wait

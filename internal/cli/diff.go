@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/experiment"
+	"dyno/judge/verdict"
+	"dyno/lab/experiment"
 	"dyno/report"
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/results/rundir"
 )
 
 func (a *app) diffCommand() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/truth"
+	"dyno/selftest/truth"
 )
 
 // smallDisk mounts a file system of a few pages.

@@ -12,15 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/engine"
-	"dyno/experiment"
+	"dyno/host/target"
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
 	"dyno/observe"
-	"dyno/pace"
 	"dyno/report"
-	"dyno/target"
-	"dyno/truth"
-	"dyno/wire"
-	"dyno/wire/http1"
+	"dyno/selftest/truth"
 )
 
 // What a good generator reaches.

@@ -8,11 +8,11 @@ import (
 	"os"
 	"syscall"
 
-	"dyno/engine"
-	"dyno/experiment"
-	"dyno/rundir"
-	"dyno/target"
-	"dyno/trial"
+	"dyno/host/target"
+	"dyno/lab/experiment"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/results/rundir"
 )
 
 // The exit codes, as documented in the README.

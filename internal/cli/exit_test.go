@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"testing"
 
-	"dyno/engine"
-	"dyno/experiment"
-	"dyno/rundir"
-	"dyno/target"
-	"dyno/trial"
+	"dyno/host/target"
+	"dyno/lab/experiment"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/results/rundir"
 )
 
 func TestExitCode(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/explain"
+	"dyno/judge/explain"
 	"dyno/report"
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 func (a *app) explainCommand() *cobra.Command {

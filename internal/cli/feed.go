@@ -8,11 +8,11 @@ import (
 	"syscall"
 	"time"
 
-	"dyno/engine"
-	"dyno/hist"
-	"dyno/rundir"
-	"dyno/texts"
-	"dyno/trial"
+	"dyno/internal/texts"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/results/rundir"
 	"dyno/ui"
 )
 

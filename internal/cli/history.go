@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/history"
 	"dyno/report"
+	"dyno/results/history"
 )
 
 func (a *app) historyCommand() *cobra.Command {

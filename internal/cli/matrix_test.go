@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"dyno/calibrate"
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/results/rundir"
+	"dyno/selftest/calibrate"
 )
 
 var matrix = flag.String("matrix", "", "TestFaultMatrix runs every cell of these loads, or of all, and not only a covering few; with -update it writes them to docs/faults.md")

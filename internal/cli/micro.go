@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/micro"
+	"dyno/selftest/micro"
 )
 
 func (a *app) microCommand() *cobra.Command {

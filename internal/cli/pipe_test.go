@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/truth"
+	"dyno/selftest/truth"
 )
 
 // broken returns the end to write to of a pipe that nobody reads.

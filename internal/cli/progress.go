@@ -10,11 +10,11 @@ import (
 
 	"golang.org/x/term"
 
-	"dyno/engine"
-	"dyno/hist"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/load/hist"
 	"dyno/report"
-	"dyno/rundir"
-	"dyno/trial"
+	"dyno/results/rundir"
 )
 
 // A progress shows a run while it goes on, one row a second, from the intervals

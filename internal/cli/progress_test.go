@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"dyno/engine"
-	"dyno/hist"
-	"dyno/rundir"
-	"dyno/trial"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/results/rundir"
 )
 
 // tenth is an interval of 100 ms with n good responses of 2 ms.

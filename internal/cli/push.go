@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/engine"
-	"dyno/push"
-	"dyno/rundir"
-	"dyno/trial"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/results/push"
+	"dyno/results/rundir"
 )
 
 // closePush bounds what a run waits at its end for receivers to take the last samples.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/push"
+	"dyno/results/push"
 )
 
 func TestPushFlags(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/experiment"
-	"dyno/pace"
-	"dyno/verdict"
+	"dyno/judge/verdict"
+	"dyno/lab/experiment"
+	"dyno/load/pace"
 )
 
 // A quickLoad is an experiment of one variant and one trial, made of flags.

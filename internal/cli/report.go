@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/judge/verdict"
 	"dyno/report"
 	"dyno/report/html"
-	"dyno/rundir"
-	"dyno/verdict"
+	"dyno/results/rundir"
 )
 
 func (a *app) reportCommand() *cobra.Command {

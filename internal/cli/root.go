@@ -18,11 +18,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"dyno/disturb"
-	"dyno/sysctl"
-	"dyno/target"
-	"dyno/texts"
-	"dyno/trial"
+	"dyno/host/sysctl"
+	"dyno/host/target"
+	"dyno/internal/texts"
+	"dyno/lab/trial"
+	"dyno/selftest/disturb"
 )
 
 // An app is what the commands share.

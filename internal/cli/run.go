@@ -15,13 +15,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/experiment"
-	"dyno/push"
+	"dyno/judge/verdict"
+	"dyno/lab/experiment"
+	"dyno/lab/trial"
 	"dyno/report"
 	"dyno/report/html"
-	"dyno/rundir"
-	"dyno/trial"
-	"dyno/verdict"
+	"dyno/results/push"
+	"dyno/results/rundir"
 )
 
 // An output says where results go. Run and the quick loads share it.

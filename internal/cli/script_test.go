@@ -21,8 +21,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"dyno/target"
-	"dyno/verdict"
+	"dyno/host/target"
+	"dyno/judge/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite what the scripts compare with")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/experiment"
+	"dyno/lab/experiment"
 	"dyno/services/relay"
 	"dyno/services/relay/channels"
 )

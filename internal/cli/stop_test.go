@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/rundir"
-	"dyno/truth"
+	"dyno/results/rundir"
+	"dyno/selftest/truth"
 )
 
 // A dyno is one that runs while the test goes on.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/calibrate"
-	"dyno/experiment"
-	"dyno/truth"
+	"dyno/lab/experiment"
+	"dyno/selftest/calibrate"
+	"dyno/selftest/truth"
 )
 
 // truthCommand starts servers with a known answer as threads of their own, so

@@ -21,7 +21,7 @@ import (
 
 	"dyno/report"
 	"dyno/report/html"
-	"dyno/rundir"
+	"dyno/results/rundir"
 	"dyno/ui"
 )
 

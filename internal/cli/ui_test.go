@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/engine"
-	"dyno/hist"
-	"dyno/rundir"
-	"dyno/trial"
+	"dyno/lab/trial"
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/results/rundir"
 	"dyno/ui"
 )
 

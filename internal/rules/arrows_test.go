@@ -20,65 +20,68 @@ type arrow struct {
 var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"internal/cli", []string{
-		"trial", "verdict", "report", "history", "calibrate", "services", "truth", "experiment", "engine", "target", "observe",
-		"rundir", "scenario", "pace", "hist", "stat", "wire", "profile", "explain", "micro", "awake", "sysctl",
-		"push", "ui", "disturb", "texts",
+		"lab", "judge", "report", "results", "selftest", "services", "load", "host", "observe", "ui", "internal/texts",
 	}, "the command line joins all stages"},
-	{"trial", []string{
-		"experiment", "engine", "target", "observe", "profile", "rundir",
-		"scenario", "pace", "hist", "wire", // to make what the engine runs
-		"capacity", // to know which rate to try next
-		"awake",    // beside the trials
-		"sysctl",   // before the first and after the last
-		"texts",    // to say why a run ended
+
+	{"load/engine", []string{"load/pace", "load/hist", "load/wire"}, "the engine knows no files, processes or reports"},
+	{"load/pace", nil, "schedules are pure"},
+	{"load/hist", nil, "recording is pure"},
+	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
+
+	{"lab/trial", []string{
+		"lab/experiment", "load", "host", "observe", "results/rundir", "internal/texts",
+		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
-	{"calibrate", []string{
-		"trial", "verdict", "explain", "experiment", "engine", "truth", "target", "observe", "rundir", "stat", "pace", "hist", "wire", "awake", "disturb",
-	}, "calibration holds all that measures against servers with a known answer"},
-	{"experiment", []string{"scenario", "pace", "wire"}, "a plan is data; nothing is started to read it"},
-	{"engine", []string{"scenario", "pace", "hist", "wire"}, "the engine knows no files, processes or reports"},
-	{"scenario", []string{"wire"}, "requests and assertions, without clocks or sockets"},
-	{"target", []string{"proc"}, "starting and stopping processes needs nothing of the lab"},
-	{"observe", []string{"texts", "observe", "proc", "loopback"}, "observers watch any process, not only ours"},
-	{"profile", []string{"texts", "profile", "proc", "loopback"}, "profiles are fetched from any process"},
-	{"explain", []string{"texts", "profile", "rundir", "stat"}, "an explanation is made from the run folder and the profiles in it"},
-	{"report", []string{"texts", "verdict", "explain", "history", "rundir", "stat", "hist"}, "a report is made from a folder somebody sent, never by measuring"},
-	{"report/html", []string{"texts", "report", "verdict", "explain", "history", "profile", "rundir", "stat", "hist"}, "a page is made from the same folder, and draws the profiles in it"},
+	{"lab/experiment", []string{"load/pace", "load/wire"}, "a plan is data; nothing is started to read it"},
+
+	{"host/target", []string{"host/proc"}, "starting and stopping processes needs nothing of the lab"},
+	{"host/sysctl", nil, "it outlives whoever wants settings changed, and knows nothing of why"},
+	{"host/proc", nil, "it reads what the kernel shows, for whoever wants to know"},
+	{"host/loopback", nil, "one rule for every client that asks a program about itself"},
+	{"host/awake", nil, "it runs beside a measurement and knows nothing of it"},
+
+	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/texts"}, "observers watch any process, not only ours"},
+	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts"}, "profiles are fetched from any process"},
+
+	{"results/rundir", []string{"load/hist", "internal/texts"}, "the on-disk format is the contract between measuring and reporting"},
+	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged anew"},
+	{"results/push", []string{"load/engine", "load/hist"}, "live figures are what the engine records anyway, sent without holding it up"},
+
+	{"judge/stat", []string{"internal/texts"}, "statistics are pure"},
+	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
+	{"judge/verdict", []string{"results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
+	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
+
+	{"report", []string{"judge", "results/history", "results/rundir", "load/hist", "internal/texts"}, "a report is made from a folder somebody sent, never by measuring"},
+	{"report/html", []string{"report", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"texts", "experiment", "rundir", "verdict", "history", "services/events"}, "what shows runs measures none: they are processes of their own"},
-	{"verdict", []string{"texts", "rundir", "stat", "hist", "wire", "capacity"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
-	{"history", []string{"texts", "rundir", "stat"}, "a history is of runs as they were judged; nothing is judged anew"},
-	{"texts", nil, "words need nothing but themselves"},
-	{"rundir", []string{"texts", "hist"}, "the on-disk format is the contract between measuring and reporting; sentences in it are messages"},
-	{"push", []string{"engine", "hist"}, "live figures are what the engine records anyway, sent without holding it up"},
-	{"pace", nil, "schedules are pure"},
-	{"hist", nil, "recording is pure"},
-	{"stat", []string{"texts"}, "statistics are pure; why a rule stops is a message"},
-	{"capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
-	{"wire", []string{"wire"}, "codecs do no I/O and know only their contract"},
-	{"truth", nil, "a reference that shares code with what it checks would share its faults"},
+	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/verdict", "services/events", "internal/texts"}, "what shows runs measures none: they are processes of their own"},
+
+	{"selftest/calibrate", []string{
+		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts",
+	}, "calibration holds all that measures against servers with a known answer"},
+	{"selftest/truth", nil, "a reference that shares code with what it checks would share its faults"},
+	{"selftest/micro", nil, "a program that is measured takes nothing from what measures it"},
+	{"selftest/disturb", nil, "it takes CPUs away and knows nothing of who had them"},
+
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
 	{"services/echo", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/relay", []string{"services/internal", "services/relay"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "services/events"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
-	{"sysctl", nil, "it outlives whoever wants settings changed, and knows nothing of why"},
-	{"proc", nil, "it reads what the kernel shows, for whoever wants to know"},
-	{"loopback", nil, "one rule for every client that asks a program about itself"},
-	{"awake", nil, "it runs beside a measurement and knows nothing of it"},
-	{"disturb", nil, "it takes CPUs away and knows nothing of who had them"},
-	{"micro", nil, "a program that is measured takes nothing from what measures it"},
+
+	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/rules", nil, "rules look at the code from outside"},
-	{"deploy", []string{"push", "services"}, "its tests hold dashboards and rules to what is really exported"},
+	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},
 	{"bench", nil, "a referee between dyno and others uses neither"},
 	{"scripts", nil, "development tools stand alone"},
 }
 
 // testsMay is what tests may import beyond their package's arrows.
 var testsMay = []string{
-	"truth",         // servers with a known answer
-	"internal/leak", // what fails them when a goroutine outlives them
+	"selftest/truth", // servers with a known answer
+	"internal/leak",  // what fails them when a goroutine outlives them
 }
 
 // within tells whether a package path lies in a tree.
@@ -127,15 +130,15 @@ func TestArrows(t *testing.T) {
 
 func TestArrowsCanFail(t *testing.T) {
 	packages := []goPackage{
-		{ImportPath: "m/report", Imports: []string{"m/trial", "m/rundir", "fmt"}},
-		{ImportPath: "m/services/echo", Imports: []string{"m/services/internal/serve", "m/services/relay", "m/hist"}},
-		{ImportPath: "m/wire/http1", Imports: []string{"m/wire"}, TestImports: []string{"m/truth", "m/engine"}},
-		{ImportPath: "m/pace", Imports: []string{"m/pacemaker"}},
+		{ImportPath: "m/report", Imports: []string{"m/lab/trial", "m/results/rundir", "fmt"}},
+		{ImportPath: "m/services/echo", Imports: []string{"m/services/internal/serve", "m/services/relay", "m/load/hist"}},
+		{ImportPath: "m/load/wire/http1", Imports: []string{"m/load/wire"}, TestImports: []string{"m/selftest/truth", "m/load/engine"}},
+		{ImportPath: "m/load/pace", Imports: []string{"m/load/pacemaker"}},
 		{ImportPath: "m/brandnew"},
 	}
 	expectFaults(t, checkArrows("m", packages),
-		"m/report: imports m/trial,", "m/services/echo: imports m/services/relay,", "m/services/echo: imports m/hist,",
-		"m/wire/http1: tests import m/engine,", "m/pace: imports m/pacemaker,", "m/brandnew: no rule")
+		"m/report: imports m/lab/trial,", "m/services/echo: imports m/services/relay,", "m/services/echo: imports m/load/hist,",
+		"m/load/wire/http1: tests import m/load/engine,", "m/load/pace: imports m/load/pacemaker,", "m/brandnew: no rule")
 }
 
 // No arrow may lead back to where it came from: the table itself has an order.

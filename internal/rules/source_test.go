@@ -35,7 +35,7 @@ var allowed = map[string]map[string]string{
 		"internal/cli/stop_test.go":             "pauses between looks at real processes, which no fake clock moves",
 		"observe/kernel/main_test.go":           "pauses between looks at real processes, which no fake clock moves",
 		"observe/main_test.go":                  "pauses between looks at real processes, which no fake clock moves",
-		"target/main_test.go":                   "pauses between looks at real processes, which no fake clock moves",
+		"host/target/main_test.go":              "pauses between looks at real processes, which no fake clock moves",
 		"services/relay/bed_test.go":            "pauses between looks at a loop on real sockets, which no fake clock moves",
 		"services/relay/channels/chaos_test.go": "pauses between looks at real sockets and files, and while nobody listens, which no fake clock moves",
 		"services/relay/conformance_test.go":    "looks twice to see that real sockets stand still, which is no event to wait for",
@@ -110,7 +110,7 @@ func checkGo(f file) (faults []string) {
 			}
 		}
 	}
-	sleepless := within(f.path, "engine") || strings.HasSuffix(f.path, "_test.go")
+	sleepless := within(f.path, "load/engine") || strings.HasSuffix(f.path, "_test.go")
 	var bubbles []*ast.CallExpr // in which time is not the machine's
 	ast.Inspect(tree, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -215,7 +215,7 @@ func TestSourceCanFail(t *testing.T) {
 	}{
 		{"a/util/a.go", "package util", []string{"package util", "folder util"}},
 		{"a/a.go", "package a\nfunc init() {}\ntype t int\nfunc (t) init() {}", []string{"a/a.go:2: func init"}},
-		{"engine/a.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }", []string{"engine/a.go:3: time.Sleep"}},
+		{"load/engine/a.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }", []string{"load/engine/a.go:3: time.Sleep"}},
 		{"a/a_test.go", "package a\nimport t \"time\"\nvar f = t.Sleep", []string{"a/a_test.go:3: time.Sleep"}},
 		{"a/a.go", "package a\nimport \"time\"\nfunc f() { time.Sleep(1) }", nil},
 		{"a/a_test.go", "package a\nimport \"time\"\nfunc f() { synctest.Test(func() { time.Sleep(1) }) }", nil},

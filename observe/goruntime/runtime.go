@@ -29,10 +29,10 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/texts"
 	"dyno/observe"
 	"dyno/observe/poll"
 	"dyno/observe/scrape"
-	"dyno/texts"
 )
 
 // What a Config means where it says nothing.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/texts"
+	"dyno/internal/texts"
 )
 
 // Bounds of counting by perf events.

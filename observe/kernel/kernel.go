@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/texts"
 	"dyno/observe"
-	"dyno/texts"
 )
 
 // An Observer observes all processes below one. Its methods, Syscalls included, are

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"pgregory.net/rapid"
 
-	"dyno/proc"
+	"dyno/host/proc"
 )
 
 // Every wait lies in its bucket, and a bucket is no wider than it says.

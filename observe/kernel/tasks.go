@@ -3,7 +3,7 @@ package kernel
 import (
 	"fmt"
 
-	"dyno/proc"
+	"dyno/host/proc"
 )
 
 // Bounds of looking for what runs below the root.

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/texts"
 	"dyno/observe"
-	"dyno/texts"
 )
 
 // licence is what the kernel asks for before a program may read its structures.

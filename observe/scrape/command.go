@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"dyno/internal/texts"
 	"dyno/observe"
 	"dyno/observe/poll"
-	"dyno/texts"
 )
 
 // Bounds of a command.

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"dyno/internal/texts"
 	"dyno/observe"
 	"dyno/observe/poll"
-	"dyno/texts"
 )
 
 // DefaultEvery is the time between readings where a Config says nothing.

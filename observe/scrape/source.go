@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"dyno/loopback"
+	"dyno/host/loopback"
 )
 
 // MaxBytes bounds an answer.

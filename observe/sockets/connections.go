@@ -24,9 +24,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/texts"
 	"dyno/observe"
 	"dyno/observe/poll"
-	"dyno/texts"
 )
 
 // What a Config means where it says nothing.

@@ -8,8 +8,8 @@ import (
 	"os"
 	"strconv"
 
+	"dyno/internal/texts"
 	"dyno/observe"
-	"dyno/texts"
 )
 
 // DefaultCountersName is the prefix of a Counters' columns unless told otherwise.

@@ -12,11 +12,11 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
-	"dyno/hist"
 	"dyno/internal/leak"
-	"dyno/rundir"
-	"dyno/texts"
-	"dyno/verdict"
+	"dyno/internal/texts"
+	"dyno/judge/verdict"
+	"dyno/load/hist"
+	"dyno/results/rundir"
 )
 
 func TestMain(m *testing.M) {

@@ -4,9 +4,9 @@ import (
 	"math"
 	"strconv"
 
-	"dyno/explain"
+	"dyno/judge/explain"
 	"dyno/report"
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // Version is that of the Document; the page refuses any other.

@@ -8,9 +8,9 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
-	"dyno/explain"
-	"dyno/profile"
-	"dyno/rundir"
+	"dyno/judge/explain"
+	"dyno/observe/profile"
+	"dyno/results/rundir"
 )
 
 // A kind is a profile that is drawn as a flame graph of what a request takes.

@@ -21,9 +21,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/hist"
+	"dyno/load/hist"
 	"dyno/report/assets"
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 var pages = flag.String("pages", "", "write pages for the browser's tests into this folder")

@@ -5,10 +5,10 @@ import (
 	"math"
 	"slices"
 
-	"dyno/hist"
+	"dyno/internal/texts"
+	"dyno/load/hist"
 	"dyno/report"
-	"dyno/rundir"
-	"dyno/texts"
+	"dyno/results/rundir"
 )
 
 // Make condenses a judged run folder. Files that are missing or cannot be read are

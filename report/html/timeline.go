@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"dyno/hist"
-	"dyno/rundir"
+	"dyno/load/hist"
+	"dyno/results/rundir"
 )
 
 // load makes the lines of what the generator recorded: good responses and failures a

@@ -13,7 +13,7 @@ import (
 
 	"dyno/report"
 	"dyno/report/assets"
-	"dyno/rundir"
+	"dyno/results/rundir"
 )
 
 // Write writes a judged run as one HTML page. Its size is bounded by what Make keeps,

@@ -1,5 +1,5 @@
 // The types of what report/html embeds in a page: see document.go there, and
-// rundir/types.go for run.json. Times are seconds, sizes bytes, rates per second.
+// results/rundir/types.go for run.json. Times are seconds, sizes bytes, rates per second.
 
 export const version = 1;
 

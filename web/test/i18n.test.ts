@@ -3,7 +3,7 @@ import { fill, languages, preferred, textsIn } from "../src/i18n";
 import { en } from "../src/i18n/en";
 import { zh } from "../src/i18n/zh";
 import { remedies } from "../src/report/validity";
-import sentences from "../../texts/en.json";
+import sentences from "../../internal/texts/en.json";
 
 const keys = Object.keys(en) as (keyof typeof en)[];
 

@@ -1,7 +1,7 @@
 // Texts in English. {name} is replaced; KEY.one is the form for one, where a text has
 // a form of its own for it; KEY.event that for runs with subscribers to events.
 
-import said from "../../../texts/en.json";
+import said from "../../../internal/texts/en.json";
 
 export const en = {
   ...said,

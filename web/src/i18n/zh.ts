@@ -1,7 +1,7 @@
 // Texts in Simplified Chinese.
 
 import type { Key } from "./en";
-import said from "../../../texts/zh.json";
+import said from "../../../internal/texts/zh.json";
 
 export const zh: Record<Key, string> = {
   ...said,

@@ -1,4 +1,4 @@
-import shared from "../../../texts/remedies.json";
+import shared from "../../../internal/texts/remedies.json";
 import { details, h, table, type Child } from "../dom";
 import type { Flag, Validity } from "../document";
 import { change, counts, plain, shares, times, unitOf, write } from "../format";

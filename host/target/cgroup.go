@@ -1,0 +1,535 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/host/proc"
+)
+
+// A Cgroup limits what all processes of a target use together, by a control group
+// of their own (cgroups(7)). A field that is zero limits nothing.
+type Cgroup struct {
+	// CPUMax is how many CPUs they may use, such as 0.5: in each 100 ms so much
+	// time, and then they wait (cpu.max, cpu.cfs_quota_us).
+	CPUMax float64
+	// CPUWeight is their share where CPUs are contended: 1 to 10,000, the kernel's
+	// default being 100 (cpu.weight; version 1 has the same as cpu.shares).
+	CPUWeight int
+	// MemoryMax is how many bytes they may hold, page cache included and swap
+	// not (memory.max, memory.limit_in_bytes). Who needs more is killed.
+	MemoryMax int64
+}
+
+// CgroupFolders are where the figures of a target's control groups are found. One is
+// empty where the target has no group of its own. On version 1, controllers that are
+// mounted together have the same folder.
+type CgroupFolders struct {
+	CPU, CPUAcct, Memory string // version 1
+	Unified              string // version 2
+}
+
+// controllers of version 1 that count here.
+const (
+	cpuController     = "cpu"
+	cpuAcctController = "cpuacct"
+	memoryController  = "memory"
+)
+
+const (
+	cpuPeriod = 100_000 // µs, the kernel's default
+	// LeastCPUMax is the least that the kernel takes: 1 ms in a period.
+	LeastCPUMax = 0.01
+	// removeWait bounds how long a group's removal is tried: what has died may be
+	// counted for a moment after it was waited for.
+	removeWait = 2 * time.Second
+)
+
+func (c *Cgroup) validate(fault func(field, format string, args ...any)) {
+	if c.CPUMax != 0 && !(c.CPUMax >= LeastCPUMax && c.CPUMax <= maxCPU) {
+		fault("cgroup.cpu_max", "%v CPUs; want %v to %d, or 0 for no limit", c.CPUMax, LeastCPUMax, maxCPU)
+	}
+	if c.CPUWeight != 0 && (c.CPUWeight < 1 || c.CPUWeight > 10_000) {
+		fault("cgroup.cpu_weight", "%d; want 1 to 10000, or 0 for the default", c.CPUWeight)
+	}
+	if c.MemoryMax < 0 {
+		fault("cgroup.memory_max", "%d bytes; want more, or 0 for no limit", c.MemoryMax)
+	}
+}
+
+// needs returns the controllers that the limits ask for.
+func (c *Cgroup) needs() (controllers []string) {
+	if c.CPUMax > 0 || c.CPUWeight > 0 {
+		controllers = append(controllers, cpuController)
+	}
+	if c.MemoryMax > 0 {
+		controllers = append(controllers, memoryController)
+	}
+	return controllers
+}
+
+// A setting is a value for a file of a group.
+type setting struct{ file, value string }
+
+// settings returns what to write for the limits of a controller.
+func (c *Cgroup) settings(controller string, v2 bool) (all []setting) {
+	quota := strconv.Itoa(int(math.Round(c.CPUMax * cpuPeriod)))
+	memory := strconv.FormatInt(c.MemoryMax, 10)
+	switch {
+	case controller == memoryController && v2:
+		return []setting{{"memory.max", memory}}
+	case controller == memoryController:
+		return []setting{{"memory.limit_in_bytes", memory}}
+	case v2:
+		if c.CPUMax > 0 {
+			all = append(all, setting{"cpu.max", fmt.Sprintf("%s %d", quota, cpuPeriod)})
+		}
+		if c.CPUWeight > 0 {
+			all = append(all, setting{"cpu.weight", strconv.Itoa(c.CPUWeight)})
+		}
+		return all
+	}
+	if c.CPUMax > 0 {
+		all = append(all, setting{"cpu.cfs_period_us", strconv.Itoa(cpuPeriod)}, setting{"cpu.cfs_quota_us", quota})
+	}
+	if c.CPUWeight > 0 {
+		all = append(all, setting{"cpu.shares", strconv.Itoa(shares(c.CPUWeight))})
+	}
+	return all
+}
+
+// shares returns version 1's form of a weight, as the kernel converts them:
+// 1,024 are a weight of 100, and 2 are the least there can be.
+func shares(weight int) int { return max(2, (weight*1024+50)/100) }
+
+// set writes the value and reads it back. The kernel rounds memory to pages.
+func (s setting) set(folder string) error {
+	path := filepath.Join(folder, s.file)
+	if err := write(path, s.value); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	got := strings.TrimSpace(string(b))
+	if got == s.value {
+		return nil
+	}
+	g, err1 := strconv.ParseInt(got, 10, 64)
+	w, err2 := strconv.ParseInt(s.value, 10, 64)
+	if err1 == nil && err2 == nil && g == w-w%int64(os.Getpagesize()) {
+		return nil
+	}
+	return fmt.Errorf("%s: wrote %s, and it says %s", path, s.value, got)
+}
+
+// write writes to a file that the kernel has made: to create it is no use.
+func write(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}
+
+// A membership is the groups that a process is in, as folders, where they are mounted
+// and visible from here: by controller for version 1, under unified for version 2.
+type membership struct {
+	folder map[string]string
+	top    map[string]string // where the hierarchy is mounted
+}
+
+// unified stands for version 2 among the controllers of version 1, as it does in
+// /proc/PID/cgroup.
+const unified = ""
+
+// readMembership reads that of a process, by its id or as self.
+func readMembership(process string) (membership, error) {
+	// The mounts are those of this process: it is from here that folders are looked at.
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return membership{}, err
+	}
+	groups, err := os.ReadFile("/proc/" + process + "/cgroup")
+	if err != nil {
+		return membership{}, err
+	}
+	return parseMembership(string(mountinfo), string(groups)), nil
+}
+
+// parseMembership reads the texts of /proc/PID/mountinfo and /proc/PID/cgroup
+// (proc_pid_mountinfo(5), cgroups(7)). A group outside of what is mounted, as in a
+// container, is left out.
+func parseMembership(mountinfo, groups string) membership {
+	m := membership{make(map[string]string), make(map[string]string)}
+	paths := make(map[string]string)
+	for line := range strings.Lines(groups) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(f) == 3 {
+			for c := range strings.SplitSeq(f[1], ",") {
+				paths[c] = f[2]
+			}
+		}
+	}
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		b, a := strings.Fields(before), strings.Fields(after)
+		if !ok || len(b) < 5 || len(a) < 3 {
+			continue
+		}
+		var controllers []string
+		switch a[0] {
+		case "cgroup":
+			controllers = strings.Split(a[2], ",") // among options such as rw
+		case "cgroup2":
+			controllers = []string{unified}
+		}
+		root, point := unescape(b[3]), unescape(b[4])
+		for _, c := range controllers {
+			path, in := paths[c]
+			if folder, ok := visible(root, point, path); in && ok && m.folder[c] == "" && (c != unified || a[0] == "cgroup2") {
+				m.folder[c], m.top[c] = folder, point
+			}
+		}
+	}
+	return m
+}
+
+// apartFrom returns the groups that are neither a hierarchy's root nor those of
+// another process.
+func (m membership) apartFrom(other membership) CgroupFolders {
+	own := func(controller string) string {
+		f := m.folder[controller]
+		if f == m.top[controller] || f == other.folder[controller] {
+			return ""
+		}
+		return f
+	}
+	return CgroupFolders{CPU: own(cpuController), CPUAcct: own(cpuAcctController), Memory: own(memoryController), Unified: own(unified)}
+}
+
+// visible returns the folder of a group where the part of the hierarchy from root
+// on is mounted at point.
+func visible(root, point, path string) (folder string, ok bool) {
+	if !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
+		return "", false // beyond the root of the process's name space
+	}
+	if root != "/" {
+		if path, ok = strings.CutPrefix(path, root); !ok || path != "" && path[0] != '/' {
+			return "", false
+		}
+	}
+	return filepath.Join(point, path), true
+}
+
+// unescape replaces the four characters that mountinfo writes in octal.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// A group is a target's control group, in one or several hierarchies.
+type group struct {
+	folders CgroupFolders
+	made    []string // all folders, each once
+	v1      []string // of them, those of version 1
+	home    []string // for each of v1, the group of this process
+	v2      *os.File // of version 2; nil without
+}
+
+// makeGroup makes a group of this name with these limits: below this process's own
+// or, where version 2 does not let a group with processes pass controllers on,
+// beside it. Either all limits hold or nothing is left. What makes a folder, and
+// with it the files that the kernel puts there, is given.
+func makeGroup(c Cgroup, m membership, name string, mkdir func(string) error) (_ *group, err error) {
+	g := &group{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.remove())
+		}
+	}()
+	var inV2 []string
+	for _, controller := range c.needs() {
+		if m.folder[controller] == "" {
+			inV2 = append(inV2, controller)
+			continue
+		}
+		if err := g.makeV1(m, controller, name, mkdir); err != nil {
+			return nil, err
+		}
+		for _, s := range c.settings(controller, false) {
+			if err := s.set(g.folder(controller)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(inV2) > 0 {
+		if m.folder[unified] == "" {
+			return nil, fmt.Errorf("no hierarchy with the controller %s is mounted and visible here", strings.Join(inV2, " or "))
+		}
+		if err := g.makeV2(m, inV2, name, mkdir); err != nil {
+			return nil, err
+		}
+		for _, controller := range inV2 {
+			for _, s := range c.settings(controller, true) {
+				if err := s.set(g.folders.Unified); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	// These only count. What cannot be counted is not observed, and no limit is
+	// missing.
+	for _, controller := range []string{cpuAcctController, memoryController} {
+		if m.folder[controller] != "" {
+			_ = g.makeV1(m, controller, name, mkdir)
+		}
+	}
+	return g, nil
+}
+
+// folder returns the field of a controller of version 1.
+func (g *group) folder(controller string) string {
+	switch controller {
+	case cpuController:
+		return g.folders.CPU
+	case cpuAcctController:
+		return g.folders.CPUAcct
+	}
+	return g.folders.Memory
+}
+
+func (g *group) makeV1(m membership, controller, name string, mkdir func(string) error) error {
+	home := m.folder[controller]
+	folder := filepath.Join(home, name)
+	if !slices.Contains(g.made, folder) {
+		if err := mkdir(folder); err != nil {
+			return err
+		}
+		g.made, g.v1, g.home = append(g.made, folder), append(g.v1, folder), append(g.home, home)
+	}
+	switch controller {
+	case cpuController:
+		g.folders.CPU = folder
+	case cpuAcctController:
+		g.folders.CPUAcct = folder
+	default:
+		g.folders.Memory = folder
+	}
+	return nil
+}
+
+func (g *group) makeV2(m membership, controllers []string, name string, mkdir func(string) error) error {
+	own := m.folder[unified]
+	parents := []string{own}
+	if own != m.top[unified] {
+		parents = append(parents, filepath.Dir(own))
+	}
+	var faults []error
+	for _, parent := range parents {
+		err := passOn(parent, controllers)
+		folder := filepath.Join(parent, name)
+		if err == nil {
+			err = mkdir(folder)
+		}
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		g.made, g.folders.Unified = append(g.made, folder), folder
+		g.v2, err = os.Open(folder)
+		return err
+	}
+	return errors.Join(faults...)
+}
+
+// passOn lets the groups below parent have the controllers. They keep them: another
+// group may have limits by then.
+func passOn(parent string, controllers []string) error {
+	has, err := words(filepath.Join(parent, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	control := filepath.Join(parent, "cgroup.subtree_control")
+	passed, err := words(control)
+	if err != nil {
+		return err
+	}
+	for _, c := range controllers {
+		switch {
+		case slices.Contains(passed, c):
+		case !slices.Contains(has, c):
+			return fmt.Errorf("%s has no controller %s; it has: %s", parent, c, strings.Join(has, " "))
+		default:
+			err := write(control, "+"+c)
+			if errors.Is(err, unix.EBUSY) {
+				return fmt.Errorf("%w: the group has processes of its own, and so cannot pass %s on", err, c)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func words(path string) ([]string, error) {
+	b, err := os.ReadFile(path)
+	return strings.Fields(string(b)), err
+}
+
+// enter moves the calling thread into the group's hierarchies of version 1. What it
+// forks is in the group from its first moment on.
+func (g *group) enter() error { return moveThread(g.v1) }
+
+// leave moves it back.
+func (g *group) leave() error { return moveThread(g.home) }
+
+func moveThread(folders []string) error {
+	for _, f := range folders {
+		if err := write(filepath.Join(f, "tasks"), "0"); err != nil { // 0: the thread that writes
+			return err
+		}
+	}
+	return nil
+}
+
+// oomKills returns how many processes of the group the kernel has killed for want
+// of memory.
+func (f CgroupFolders) oomKills() int {
+	path := filepath.Join(f.Memory, "memory.oom_control")
+	switch {
+	case f.Unified != "" && f.Memory == "":
+		path = filepath.Join(f.Unified, "memory.events")
+	case f.Memory == "":
+		return 0
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0 // not known; the exit status stands
+	}
+	return keyed(string(b), "oom_kill")
+}
+
+// keyed returns the number behind a word at the beginning of a line, or 0.
+func keyed(text, word string) int {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] == word {
+			n, err := strconv.Atoi(f[1])
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// all returns the folders, each once.
+func (f CgroupFolders) all() (folders []string) {
+	for _, folder := range []string{f.CPU, f.CPUAcct, f.Memory, f.Unified} {
+		if folder != "" && !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}
+
+// remove removes a group whose processes are gone.
+func (g *group) remove() error {
+	if g == nil {
+		return nil
+	}
+	if g.v2 != nil {
+		_ = g.v2.Close() // nothing was written
+	}
+	return removeGroups(g.made)
+}
+
+// removeGroups removes groups, with those that a target has made below them.
+func removeGroups(folders []string) error {
+	end := time.Now().Add(removeWait)
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		var faults []error
+		for _, f := range folders {
+			faults = append(faults, removeBelow(f))
+		}
+		err := errors.Join(faults...)
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}
+
+func removeBelow(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeBelow(filepath.Join(folder, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := unix.Rmdir(folder); err != nil && !errors.Is(err, unix.ENOENT) {
+		return &fs.PathError{Op: "remove", Path: folder, Err: err}
+	}
+	return nil
+}
+
+// killGroups kills what is in the groups, for a keeper that was killed itself, and
+// removes them.
+func killGroups(folders []string) error {
+	for range 100 { // what forks meanwhile is found by the next pass
+		left := false
+		for _, f := range folders {
+			pids, err := words(filepath.Join(f, "cgroup.procs"))
+			if err != nil {
+				continue
+			}
+			for _, s := range pids {
+				pid, err := strconv.Atoi(s)
+				if err != nil {
+					continue
+				}
+				if p, err := proc.Read(pid); err == nil && p.State != 'Z' {
+					left = true
+					_ = kill(p)
+				}
+			}
+		}
+		if !left {
+			break
+		}
+		time.Sleep(firstRetry)
+	}
+	return removeGroups(folders)
+}
+
+// withRemedy adds to an error of a control group what helps.
+func withRemedy(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+		return fmt.Errorf("cgroup: %w (run as root or, with cgroup v2, as: systemd-run --user --scope dyno …)", err)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("cgroup: %w (run as: systemd-run --scope dyno …)", err)
+	}
+	return fmt.Errorf("cgroup: %w (mount the controller, as version 1 or in cgroup v2, or remove the limit)", err)
+}

@@ -1,0 +1,126 @@
+package target
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/host/proc"
+	"dyno/internal/leak"
+)
+
+// hangGuard bounds every wait of these tests. It is no expectation of speed.
+const hangGuard = 30 * time.Second
+
+// TestMain lets the test binary be what the tests start: the keeper, and a dyno
+// that is going to be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case KeeperArgs()[0]:
+			os.Exit(RunKeeper(os.Stdin))
+		case "host":
+			os.Exit(host(nil, os.Args[2:]))
+		case "limited-host":
+			os.Exit(host(&Cgroup{CPUMax: 0.5, MemoryMax: 256 << 20}, os.Args[2:]))
+		case "unprivileged":
+			os.Exit(unprivileged())
+		case "hog":
+			os.Exit(hog())
+		case "affinity":
+			os.Exit(printAffinity())
+		}
+	}
+	// The race detector's run time sleeps a second before it exits: in every keeper.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	leak.Main(m)
+}
+
+// host is a dyno: it starts a target, says which processes there are, and waits
+// to be killed.
+func host(limits *Cgroup, args []string) int {
+	p, err := Start(context.Background(), Spec{Args: args, Cgroup: limits, Ready: Probe{Output: "^up$"}})
+	if err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	pids, err := p.PIDs()
+	if err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	fmt.Println(p.Keeper(), strings.Trim(fmt.Sprint(pids), "[]"))
+	select {}
+}
+
+func needs(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("%s is not installed", program)
+	}
+}
+
+func sh(script string) []string { return []string{"sh", "-c", script} }
+
+// start starts a target and stops it when the test ends.
+func started(t *testing.T, spec Spec) *Process {
+	t.Helper()
+	p, err := Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Stop(context.Background())
+		<-p.Done()
+	})
+	return p
+}
+
+// awaitDone fails the test when the process does not end.
+func awaitDone(t *testing.T, p *Process) {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(hangGuard):
+		t.Fatal("still not done")
+	}
+}
+
+// until polls.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// identities pins processes, so that a reused number is not taken for them.
+func identities(t *testing.T, pids []int) []proc.Process {
+	t.Helper()
+	var ps []proc.Process
+	for _, pid := range pids {
+		p, err := proc.Read(pid)
+		if err != nil {
+			t.Fatalf("process %d: %v", pid, err)
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+func alive(ps []proc.Process) (left []int) {
+	for _, p := range ps {
+		if now, err := proc.Read(p.PID); err == nil && now.Start == p.Start && now.State != 'Z' && now.State != 'X' {
+			left = append(left, p.PID)
+		}
+	}
+	return left
+}

@@ -1,0 +1,282 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"dyno/host/proc"
+)
+
+func TestValidateReportsEverything(t *testing.T) {
+	err := Spec{
+		Args:         []string{"", "a\x00b"},
+		Env:          []string{"GOOD=1", "=x", "novalue"},
+		CPUs:         []int{0, -1, 0, maxCPU},
+		Ready:        Probe{TCP: "nowhere", HTTP: "ftp://x", Output: "(", Unix: strings.Repeat("x", 200)},
+		ReadyTimeout: -1,
+		StopTimeout:  -1,
+	}.Validate()
+	if err == nil {
+		t.Fatal("valid?")
+	}
+	for _, field := range []string{
+		"args: ", "args[1]: ", "env[1]: ", "env[2]: ", "cpus[1]: ", "cpus[2]: ", "cpus[3]: ",
+		"ready_timeout: ", "stop_timeout: ", "ready: ", "ready.tcp: ", "ready.http: ", "ready.output: ", "ready.unix: ",
+	} {
+		if !strings.Contains("\n"+err.Error(), "\n"+field) {
+			t.Errorf("no fault of %q in:\n%v", field, err)
+		}
+	}
+	if strings.Contains(err.Error(), "env[0]") || strings.Contains(err.Error(), "cpus[0]") {
+		t.Errorf("good fields are called bad:\n%v", err)
+	}
+	if err := (Spec{Args: []string{"x"}}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	got := Spec{Args: []string{"/usr/sbin/nginx", "-x"}}.withDefaults()
+	if got.Name != "nginx" || got.ReadyTimeout != DefaultReadyTimeout || got.StopTimeout != DefaultStopTimeout {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAffinity(t *testing.T) {
+	allowed, err := AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := allowed[len(allowed)-1]
+	t.Run("of a target and its children", func(t *testing.T) {
+		want := fmt.Sprintf("^up %d$", last)
+		started(t, Spec{
+			Args:  sh(`(echo up $(grep Cpus_allowed_list /proc/self/status | cut -f2)); exec sleep 1000`),
+			CPUs:  []int{last},
+			Ready: Probe{Output: want},
+		})
+	})
+	t.Run("of every thread", func(t *testing.T) {
+		out, err := exec.Command("/proc/self/exe", "affinity").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if want := fmt.Sprintf("[%d]\n", last); string(out) != want {
+			t.Errorf("%q; want %q", out, want)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		for _, cpus := range [][]int{{last, maxCPU - 1}, {maxCPU - 1}} {
+			_, err := Start(t.Context(), Spec{Args: sh("exit 0"), CPUs: cpus})
+			var f *Failure
+			if !errors.As(err, &f) || !strings.Contains(err.Error(), "available") {
+				t.Errorf("cpus %v: %v; want a *Failure that says what is not available", cpus, err)
+			}
+		}
+		for _, cpus := range [][]int{nil, {-1}, {maxCPU}} {
+			if err := SetAffinity(cpus); err == nil {
+				t.Errorf("SetAffinity(%v) says nothing", cpus)
+			}
+		}
+	})
+}
+
+// printAffinity places this process on its last CPU, with threads that exist and
+// threads that are to come, and prints the distinct sets it then finds.
+func printAffinity() int {
+	allowed, err := AllowedCPUs()
+	if err == nil {
+		for range 20 { // goroutines that hold a thread each, for good
+			go func() {
+				runtime.LockOSThread()
+				select {}
+			}()
+		}
+		err = errors.Join(err, SetAffinity(allowed[len(allowed)-1:]))
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	tids, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	found := make(map[string]bool)
+	for _, e := range tids {
+		var tid int
+		if _, err := fmt.Sscan(e.Name(), &tid); err == nil {
+			if cpus, err := affinity(tid); err == nil {
+				found[fmt.Sprint(cpus)] = true
+			}
+		}
+	}
+	for s := range found {
+		fmt.Println(s)
+	}
+	return 0
+}
+
+func TestPorts(t *testing.T) {
+	low, high, err := ephemeralRange()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ports Ports
+	seen := make(map[int]bool)
+	for i := range 200 {
+		network := []string{"tcp", "udp"}[i%2]
+		port, err := ports.Free(network)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[port] {
+			t.Fatalf("port %d twice", port)
+		}
+		seen[port] = true
+		if port >= low && port <= high {
+			t.Errorf("port %d is ephemeral", port)
+		}
+		if !bindable(network, port) {
+			t.Errorf("port %d is not free", port)
+		}
+	}
+	if _, err := ports.Free("unix"); err == nil {
+		t.Error("a port for a Unix socket")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if bindable("tcp", l.Addr().(*net.TCPAddr).Port) {
+		t.Error("a port in use counts as free")
+	}
+}
+
+func TestOutput(t *testing.T) {
+	// However the bytes are cut, the tail is the last lines.
+	rapid.Check(t, func(t *rapid.T) {
+		lines := rapid.SliceOfN(rapid.StringMatching(`[a-z ]{0,12}`), 0, 50).Draw(t, "lines")
+		text := strings.Join(lines, "\n")
+		o := newOutput(nil, nil)
+		for rest := []byte(text); len(rest) > 0; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			o.take(rest[:n])
+			rest = rest[n:]
+		}
+		want := lines
+		if len(want) > 0 && want[len(want)-1] == "" {
+			want = want[:len(want)-1]
+		}
+		want = want[max(0, len(want)-tailLines):]
+		if got := o.lines(); !slices.Equal(got, want) {
+			t.Fatalf("tail %q; want %q", got, want)
+		}
+	})
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	o := newOutput(nil, Probe{Output: "^x+$"}.pattern())
+	for range 100 {
+		o.take([]byte(strings.Repeat("x", 1000)))
+	}
+	if got := o.lines(); len(got) != 1 || len(got[0]) != maxLine {
+		t.Errorf("kept %d lines, the first of %d bytes", len(got), len(got[0]))
+	}
+	if !isClosed(o.matched) {
+		t.Error("a line without its end does not match")
+	}
+}
+
+func TestKillIsForOneProcessOnly(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := proc.Read(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := p
+	other.Start--
+	if err := kill(other); err != nil {
+		t.Error(err)
+	}
+	if alive([]proc.Process{p}) == nil {
+		t.Error("killed a process that started at another time")
+	}
+	if err := kill(p); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+	if err := kill(p); err != nil {
+		t.Errorf("a process that is gone: %v", err)
+	}
+}
+
+const tcpText = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1111 1 0 100 0 0 10 0
+   1: 00000000:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2222 1 0 100 0 0 10 0
+   2: 0100007F:1F90 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 3333 1 0 100 0 0 10 0
+   3: 0200007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4444 1 0 100 0 0 10 0
+   4: 00000000000000000000000001000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 5555 1
+`
+
+func TestListeners(t *testing.T) {
+	for _, c := range []struct {
+		ip   string
+		port int
+		want []string
+	}{
+		{"127.0.0.1", 8080, []string{"1111"}},
+		{"127.0.0.1", 8081, []string{"2222"}},
+		{"::1", 8080, []string{"5555"}},
+		{"127.0.0.1", 1, nil},
+		{"", 8080, []string{"1111", "4444", "5555"}},
+	} {
+		ip, _ := netip.ParseAddr(c.ip)
+		if diff := cmp.Diff(c.want, tcpListeners([]byte(tcpText), ip, c.port)); diff != "" {
+			t.Errorf("%s port %d: %s", c.ip, c.port, diff)
+		}
+	}
+	unix := "Num       RefCount Protocol Flags    Type St Inode Path\n" +
+		"0000000000000000: 00000002 00000000 00010000 0001 01 77 /tmp/a b\n" +
+		"0000000000000000: 00000002 00000000 00000000 0001 01 78 /tmp/a b\n"
+	if got := unixListeners([]byte(unix), "/tmp/a b"); !slices.Equal(got, []string{"77"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func FuzzListeners(f *testing.F) {
+	f.Add([]byte(tcpText), 8080)
+	f.Add([]byte("a b:c d 0A e f g h i j"), 12)
+	f.Fuzz(func(t *testing.T, b []byte, port int) {
+		for _, inode := range tcpListeners(b, netip.Addr{}, port) {
+			if inode == "" {
+				t.Error("an empty inode")
+			}
+		}
+		unixListeners(b, "/x")
+	})
+}
+
+func TestFailureText(t *testing.T) {
+	f := &Failure{Target: "web", Reason: ErrExited, Detail: "exit status 1", Tail: []string{"a", "b"}}
+	want := "target web: exited: exit status 1; last output:\n    a\n    b"
+	if f.Error() != want {
+		t.Errorf("%q; want %q", f.Error(), want)
+	}
+}

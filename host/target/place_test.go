@@ -1,0 +1,708 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"dyno/host/proc"
+)
+
+// Texts as Linux prints them, shortened: separate hierarchies with version 2 beside
+// them; systemd's hybrid; version 2 alone; a container.
+const (
+	separateMounts = `22 27 0:21 / /proc rw,relatime - proc proc rw
+32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+33 31 0:30 / /sys/fs/cgroup/cpuacct rw,relatime shared:5 - cgroup cgroup rw,cpuacct
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+`
+	joinedMounts = `32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 / /mnt/with\040blank/memory rw - cgroup cgroup rw,memory
+`
+	unifiedMount   = "41 31 0:38 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+	containerMount = "41 31 0:38 /docker/1a /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw\n"
+)
+
+func TestMembership(t *testing.T) {
+	for name, c := range map[string]struct {
+		mounts, groups string
+		want           map[string]string
+	}{
+		"separate": {
+			separateMounts, "9:name=systemd:/\n4:memory:/a/b\n2:cpuacct:/\n1:cpu:/x\n0::/\n",
+			map[string]string{"cpu": "/sys/fs/cgroup/cpu/x", "cpuacct": "/sys/fs/cgroup/cpuacct", "memory": "/sys/fs/cgroup/memory/a/b",
+				"name=systemd": "/sys/fs/cgroup/systemd", "": "/sys/fs/cgroup/unified"},
+		},
+		"joined": {
+			joinedMounts, "4:memory:/m:1\n1:cpu,cpuacct:/x\n",
+			map[string]string{"cpu": "/sys/fs/cgroup/cpu,cpuacct/x", "cpuacct": "/sys/fs/cgroup/cpu,cpuacct/x", "memory": "/mnt/with blank/memory/m:1"},
+		},
+		"unified":             {unifiedMount, "0::/user.slice/a.scope\n", map[string]string{"": "/sys/fs/cgroup/user.slice/a.scope"}},
+		"a part":              {containerMount, "0::/docker/1a/b\n", map[string]string{"": "/sys/fs/cgroup/b"}},
+		"that part":           {containerMount, "0::/docker/1a\n", map[string]string{"": "/sys/fs/cgroup"}},
+		"another":             {containerMount, "0::/docker/1ab\n", map[string]string{}},
+		"above the namespace": {unifiedMount, "0::/../x\n", map[string]string{}},
+		"not mounted":         {"", "0::/x\n4:memory:/\n", map[string]string{}},
+		"no group":            {separateMounts, "", map[string]string{}},
+		"nonsense":            {"- - -\n1 2 3 4 5 - cgroup\n", "::\n:\n\n0::relative\n", map[string]string{}},
+	} {
+		if diff := cmp.Diff(c.want, parseMembership(c.mounts, c.groups).folder); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+func TestApartFrom(t *testing.T) {
+	own := parseMembership(separateMounts, "4:memory:/a\n2:cpuacct:/\n1:cpu:/x\n0::/s\n")
+	got := parseMembership(separateMounts, "4:memory:/a\n2:cpuacct:/\n1:cpu:/x/y\n0::/t\n").apartFrom(own)
+	// Shared with dyno, a root, and two of its own.
+	want := CgroupFolders{CPU: "/sys/fs/cgroup/cpu/x/y", Unified: "/sys/fs/cgroup/unified/t"}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if diff := cmp.Diff([]string{want.CPU, want.Unified}, want.all()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzMembership(f *testing.F) {
+	f.Add(separateMounts, "4:memory:/a\n1:cpu:/x\n0::/s\n")
+	f.Add(containerMount, "0::/docker/1a/../..\n")
+	f.Fuzz(func(t *testing.T, mounts, groups string) {
+		m := parseMembership(mounts, groups)
+		for c, folder := range m.folder {
+			if rest, err := filepath.Rel(m.top[c], folder); err != nil || rest == ".." || strings.HasPrefix(rest, "../") {
+				t.Errorf("%s: %s is not below %s", c, folder, m.top[c])
+			}
+		}
+	})
+}
+
+func TestCgroupSettings(t *testing.T) {
+	c := Cgroup{CPUMax: 0.5, CPUWeight: 50, MemoryMax: 1 << 20}
+	for _, x := range []struct {
+		c          Cgroup
+		controller string
+		v2         bool
+		want       []setting
+	}{
+		{c, "cpu", false, []setting{{"cpu.cfs_period_us", "100000"}, {"cpu.cfs_quota_us", "50000"}, {"cpu.shares", "512"}}},
+		{c, "cpu", true, []setting{{"cpu.max", "50000 100000"}, {"cpu.weight", "50"}}},
+		{c, "memory", false, []setting{{"memory.limit_in_bytes", "1048576"}}},
+		{c, "memory", true, []setting{{"memory.max", "1048576"}}},
+		{Cgroup{CPUMax: 2}, "cpu", false, []setting{{"cpu.cfs_period_us", "100000"}, {"cpu.cfs_quota_us", "200000"}}},
+		{Cgroup{CPUWeight: 100}, "cpu", false, []setting{{"cpu.shares", "1024"}}},
+		{Cgroup{CPUWeight: 10000}, "cpu", true, []setting{{"cpu.weight", "10000"}}},
+	} {
+		if diff := cmp.Diff(x.want, x.c.settings(x.controller, x.v2), cmp.AllowUnexported(setting{})); diff != "" {
+			t.Errorf("%+v, %s: %s", x.c, x.controller, diff)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := rapid.IntRange(1, 10_000).Draw(t, "weight")
+		// The kernel's bounds of cpu.shares.
+		if s := shares(w); s < 2 || s > 262144 || w < 10_000 && shares(w+1) < s {
+			t.Errorf("weight %d: %d shares", w, s)
+		}
+	})
+}
+
+func TestSettingIsReadBack(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("good", "")
+	if err := (setting{"good", "50000 100000"}).set(dir); err != nil {
+		t.Error(err)
+	}
+	// A file that takes everything and says nothing.
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "deaf")); err != nil {
+		t.Fatal(err)
+	}
+	if err := (setting{"deaf", "5"}).set(dir); err == nil || !strings.Contains(err.Error(), "wrote 5") {
+		t.Errorf("%v; want it to say what was written", err)
+	}
+	if err := (setting{"none", "5"}).set(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v; want that there is no such file", err)
+	}
+}
+
+// kernelDir makes folders with the files that the kernel would put there.
+func kernelDir(files ...string) func(string) error {
+	return func(folder string) error {
+		err := os.Mkdir(folder, 0o700)
+		for _, f := range files {
+			err = errors.Join(err, os.WriteFile(filepath.Join(folder, f), nil, 0o600))
+		}
+		return err
+	}
+}
+
+func TestMakeGroup(t *testing.T) {
+	text := func(parts ...string) string {
+		b, err := os.ReadFile(filepath.Join(parts...))
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.TrimSpace(string(b))
+	}
+	limits := Cgroup{CPUMax: 0.25, CPUWeight: 10, MemoryMax: 8 << 20}
+	t.Run("version 1", func(t *testing.T) {
+		dir := t.TempDir()
+		m := membership{folder: map[string]string{}}
+		for _, c := range []string{"cpu", "cpuacct", "memory"} {
+			m.folder[c] = filepath.Join(dir, c)
+		}
+		m.folder["cpuacct"] = m.folder["cpu"] // mounted together
+		mkdir := kernelDir("cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.shares", "memory.limit_in_bytes", "tasks")
+		if err := errors.Join(mkdir(m.folder["cpu"]), mkdir(m.folder["memory"])); err != nil {
+			t.Fatal(err)
+		}
+		g, err := makeGroup(limits, m, "dyno-1", mkdir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := CgroupFolders{CPU: dir + "/cpu/dyno-1", CPUAcct: dir + "/cpu/dyno-1", Memory: dir + "/memory/dyno-1"}
+		if g.folders != want {
+			t.Errorf("%+v, want %+v", g.folders, want)
+		}
+		if got := text(want.CPU, "cpu.cfs_quota_us"); got != "25000" {
+			t.Errorf("quota %s", got)
+		}
+		if got := text(want.Memory, "memory.limit_in_bytes"); got != "8388608" {
+			t.Errorf("memory %s", got)
+		}
+		if err := g.enter(); err != nil || text(want.CPU, "tasks") != "0" || text(want.Memory, "tasks") != "0" {
+			t.Errorf("did not enter: %v", err)
+		}
+		if err := g.leave(); err != nil || text(m.folder["cpu"], "tasks") != "0" {
+			t.Errorf("did not leave: %v", err)
+		}
+	})
+	// A hierarchy of version 2 in which this process is in a/b.
+	v2 := func(t *testing.T) (m membership, mkdir func(string) error) {
+		dir := t.TempDir()
+		mkdir = kernelDir("cgroup.controllers", "cgroup.subtree_control", "cpu.max", "cpu.weight", "memory.max")
+		own := filepath.Join(dir, "a", "b")
+		if err := errors.Join(mkdir(filepath.Join(dir, "a")), mkdir(own)); err != nil {
+			t.Fatal(err)
+		}
+		return membership{map[string]string{"": own}, map[string]string{"": dir}}, mkdir
+	}
+	put := func(t *testing.T, folder, file, value string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("version 2, below its own", func(t *testing.T) {
+		m, mkdir := v2(t)
+		own := m.folder[""]
+		put(t, own, "cgroup.controllers", "cpuset cpu memory pids\n")
+		put(t, own, "cgroup.subtree_control", "memory\n")
+		g, err := makeGroup(limits, m, "dyno-1", mkdir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.v2.Close()
+		if want := (CgroupFolders{Unified: own + "/dyno-1"}); g.folders != want {
+			t.Errorf("%+v, want %+v", g.folders, want)
+		}
+		for file, want := range map[string]string{"cpu.max": "25000 100000", "cpu.weight": "10", "memory.max": "8388608"} {
+			if got := text(g.folders.Unified, file); got != want {
+				t.Errorf("%s: %q, want %q", file, got, want)
+			}
+		}
+		if got := text(own, "cgroup.subtree_control"); !strings.HasPrefix(got, "+cpu") {
+			t.Errorf("%q; want cpu passed on", got)
+		}
+	})
+	t.Run("version 2, beside its own", func(t *testing.T) {
+		m, mkdir := v2(t)
+		own := m.folder[""]
+		put(t, own, "cgroup.controllers", "cpu memory\n")
+		if err := os.Remove(own + "/cgroup.subtree_control"); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Dir(own), "cgroup.controllers", "cpu memory\n")
+		put(t, filepath.Dir(own), "cgroup.subtree_control", "cpu memory\n")
+		g, err := makeGroup(limits, m, "dyno-1", mkdir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.v2.Close()
+		if want := filepath.Dir(own) + "/dyno-1"; g.folders.Unified != want {
+			t.Errorf("%s, want %s", g.folders.Unified, want)
+		}
+	})
+	t.Run("no controller", func(t *testing.T) {
+		m, mkdir := v2(t)
+		put(t, m.folder[""], "cgroup.controllers", "cpu\n")
+		_, err := makeGroup(limits, m, "dyno-1", mkdir)
+		if err == nil || !strings.Contains(err.Error(), "has no controller memory; it has: cpu") {
+			t.Errorf("%v; want the controller that is missing", err)
+		}
+		_, err = makeGroup(limits, membership{}, "dyno-1", mkdir)
+		if err == nil || !strings.Contains(err.Error(), "cpu or memory") {
+			t.Errorf("%v; want the controllers that are missing", err)
+		}
+	})
+}
+
+func TestExpandList(t *testing.T) {
+	for in, want := range map[string]string{"0": "0", "0-2,5": "0,1,2,5", "": "", "x,1": "1", "5-1": "", "0-99999": ""} {
+		if got := expandList(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestKeyed(t *testing.T) {
+	const text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
+	if n := keyed(text, "oom_kill"); n != 3 {
+		t.Errorf("%d", n)
+	}
+	if n := keyed(text, "oom"); n != 0 {
+		t.Errorf("%d", n)
+	}
+}
+
+func TestPlacementIsValidated(t *testing.T) {
+	bad := func(n int) *int { return &n }
+	err := Spec{Args: []string{"x"}, Cgroup: &Cgroup{CPUMax: 0.001, CPUWeight: -1, MemoryMax: -1}, Nice: bad(20), NUMA: bad(-1)}.Validate()
+	if err == nil {
+		t.Fatal("valid?")
+	}
+	for _, field := range []string{"cgroup.cpu_max", "cgroup.cpu_weight", "cgroup.memory_max", "nice", "numa"} {
+		if !strings.Contains("\n"+err.Error(), "\n"+field+": ") {
+			t.Errorf("no fault of %s in:\n%v", field, err)
+		}
+	}
+}
+
+// limited starts a target with limits, or skips the test where that cannot be done.
+func limited(t *testing.T, spec Spec) *Process {
+	t.Helper()
+	p, err := Start(t.Context(), spec)
+	if os.Getuid() != 0 && errors.Is(err, ErrPlacement) {
+		t.Skip("needs root: ", err)
+	}
+	if err != nil && strings.Contains(err.Error(), "controller") {
+		t.Skip("needs the controllers cpu and memory: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Stop(context.Background())
+		<-p.Done()
+	})
+	return p
+}
+
+func missing(t *testing.T, folders []string) {
+	t.Helper()
+	if len(folders) == 0 {
+		t.Error("there was no group")
+	}
+	for _, f := range folders {
+		if _, err := os.Stat(f); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", f, err)
+		}
+	}
+}
+
+func number(t *testing.T, path string) int {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return atoi(t, strings.TrimSpace(string(b)))
+}
+
+func TestCPUMax(t *testing.T) {
+	p := limited(t, Spec{
+		Args:   sh("while :; do :; done & echo up; while :; do :; done"),
+		Cgroup: &Cgroup{CPUMax: 0.2, CPUWeight: 50},
+		Ready:  Probe{Output: "^up$"},
+	})
+	at := p.Cgroup()
+	if at.CPU == "" || at.CPUAcct == "" {
+		t.Skip("the figures below are version 1's")
+	}
+	if got := number(t, at.CPU+"/cpu.cfs_quota_us"); got != 20_000 {
+		t.Errorf("quota %d µs, want 20000", got)
+	}
+	if got := number(t, at.CPU+"/cpu.shares"); got != 512 {
+		t.Errorf("%d shares, want 512", got)
+	}
+	// All of the target is inside, and nothing of the keeper.
+	pids, err := p.PIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, err := words(at.CPU + "/cgroup.procs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(pids)
+	if got := fmt.Sprint(inside); got != fmt.Sprint(pids) || len(pids) != 2 {
+		t.Errorf("inside is %s, want the two of the target, %v", got, pids)
+	}
+	tasks, err := words(at.CPU + "/tasks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.Keeper()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, th := range threads {
+		if slices.Contains(tasks, th.Name()) {
+			t.Errorf("the keeper's thread %s is inside", th.Name())
+		}
+	}
+	// By the group's own account, and not by the clock of a shared machine.
+	stat := func(word string) int {
+		b, err := os.ReadFile(at.CPU + "/cpu.stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keyed(string(b), word)
+	}
+	periods, used := stat("nr_periods"), number(t, at.CPUAcct+"/cpuacct.usage")
+	until(t, "it is held back", func() bool { return stat("nr_throttled") >= 5 && stat("nr_periods") >= periods+10 })
+	used = number(t, at.CPUAcct+"/cpuacct.usage") - used
+	periods = stat("nr_periods") - periods
+	if most := (periods + 1) * int(30*time.Millisecond); used > most {
+		t.Errorf("used %v in %d periods, of which each allows 20ms", time.Duration(used), periods)
+	}
+	folders := at.all()
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	missing(t, folders)
+}
+
+// hog needs memory, up to a bound that does the machine no harm.
+func hog() int {
+	var all [][]byte
+	for range 256 {
+		all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+	}
+	fmt.Println("had", len(all), "MiB")
+	return 0
+}
+
+func TestMemoryMaxKills(t *testing.T) {
+	p := limited(t, Spec{Args: []string{"/proc/self/exe", "hog"}, Cgroup: &Cgroup{MemoryMax: 64 << 20}})
+	awaitDone(t, p)
+	err := p.Err()
+	if !errors.Is(err, ErrExited) {
+		t.Fatalf("%v, want that it has exited", err)
+	}
+	for _, says := range []string{"signal: killed; out of memory", "memory_max is 67108864 bytes"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q does not say %q", err, says)
+		}
+	}
+}
+
+// A target may make groups of its own, and put itself into them.
+func TestNestedGroupsAreRemoved(t *testing.T) {
+	p := limited(t, Spec{Args: sh("sleep 1000 & echo up; wait"), Cgroup: &Cgroup{CPUWeight: 200}, Ready: Probe{Output: "^up$"}})
+	folders := p.cgroup.all()
+	inner := filepath.Join(folders[0], "inner", "most")
+	if err := os.MkdirAll(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(inner+"/cgroup.procs", strconv.Itoa(p.PID())); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	missing(t, folders)
+}
+
+func TestGroupIsRemovedWhenNothingStarts(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/nonexistent/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), Spec{Args: []string{script}, Cgroup: &Cgroup{CPUMax: 0.5}})
+	if errors.Is(err, ErrPlacement) {
+		t.Skip("needs root and a controller: ", err)
+	}
+	if !errors.Is(err, ErrNotFound) {
+		t.Fatal(err)
+	}
+	own, err := readMembership("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(own.folder[cpuController] + "/dyno-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range left { // of other tests, whose keepers live
+		if _, err := proc.Read(atoi(t, strings.Split(filepath.Base(folder), "-")[1])); err != nil {
+			t.Errorf("%s is left", folder)
+		}
+	}
+}
+
+func TestGroupIsRemovedWhenDynoIsKilled(t *testing.T) {
+	limited(t, Spec{Args: sh("exit 0"), Cgroup: &Cgroup{CPUMax: 0.5, MemoryMax: 256 << 20}}) // or skips
+	cmd := exec.Command("/proc/self/exe", append([]string{"limited-host"}, sh("setsid sleep 1000 & echo up; wait")...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var keeper, pid int
+	_, err = fmt.Fscan(out, &keeper, &pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := readMembership(strconv.Itoa(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := readMembership("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := target.apartFrom(own).all()
+	if len(folders) == 0 {
+		t.Fatal("the target has no group")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	until(t, "nothing is left", func() bool {
+		return !slices.ContainsFunc(folders, exists)
+	})
+}
+
+// Of the keeper's death not even what has left its session survives, if it is in a
+// group.
+func TestGroupOfAKilledKeeper(t *testing.T) {
+	p := limited(t, Spec{Args: sh("setsid sh -c 'echo up; exec sleep 1000' & wait"), Cgroup: &Cgroup{CPUMax: 0.5}, Ready: Probe{Output: "^up$"}})
+	pids, err := p.PIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, folders := identities(t, pids), p.cgroup.all()
+	if err := syscall.Kill(p.Keeper(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, p)
+	if left := alive(tree); left != nil {
+		t.Errorf("processes %v are left", left)
+	}
+	missing(t, folders)
+}
+
+func TestGroupOfATargetWithoutLimits(t *testing.T) {
+	p := started(t, Spec{Args: sh("echo up; exec sleep 1000"), Ready: Probe{Output: "^up$"}})
+	if got := p.Cgroup(); got != (CgroupFolders{}) {
+		t.Fatalf("%+v; want none: it is where this test is", got)
+	}
+	// Somebody puts it into a group.
+	own, err := readMembership("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, want := own.folder[cpuController], CgroupFolders{}
+	folder := filepath.Join(home, fmt.Sprintf("dyno-test-%d", os.Getpid()))
+	if want.CPU = folder; home == "" {
+		home = own.folder[unified]
+		folder = filepath.Join(home, filepath.Base(folder))
+		want = CgroupFolders{Unified: folder}
+	}
+	if home == "" {
+		t.Skip("no cgroups")
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Skip("needs root: ", err)
+	}
+	t.Cleanup(func() {
+		_ = p.Stop(context.Background())
+		if err := removeGroups([]string{folder}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := write(folder+"/cgroup.procs", strconv.Itoa(p.PID())); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Cgroup(); got.CPU != want.CPU || got.Unified != want.Unified {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Without controllers version 2 has no limits to set, but a group can be made and
+// started in.
+func TestStartInVersion2(t *testing.T) {
+	own, err := readMembership("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own.folder[unified] == "" {
+		t.Skip("version 2 is not mounted")
+	}
+	g := &group{}
+	name := fmt.Sprintf("dyno-test-%d", os.Getpid())
+	if err := g.makeV2(own, nil, name, func(f string) error { return os.Mkdir(f, 0o755) }); err != nil {
+		t.Skip("needs root: ", err)
+	}
+	t.Cleanup(func() {
+		if err := g.remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	cmd := exec.Command("cat", "/proc/self/cgroup")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.v2.Fd())}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := parseMembership(string(mustRead(t, "/proc/self/mountinfo")), string(out)); m.folder[unified] != g.folders.Unified {
+		t.Errorf("it ran in %s, want %s", m.folder[unified], g.folders.Unified)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestNice(t *testing.T) {
+	nice := 7
+	p := started(t, Spec{Args: sh("(echo nice $(nice)); exec sleep 1000"), Nice: &nice, Ready: Probe{Output: "^nice 7$"}})
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", p.PID())); err == nil && !bytes.HasSuffix(b, []byte(" nice 7\n")) && len(b) > 0 {
+		t.Errorf("its session's priority: %q, want nice 7", b)
+	}
+	// The keeper must not starve beside what it watches over.
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.Keeper()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, lowered := 0, 0
+	for _, th := range threads {
+		tid := atoi(t, filepath.Base(th))
+		n, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if 20-n == nice { // the system call says 20 − nice
+			lowered++
+		} else {
+			own++
+		}
+	}
+	if lowered != 1 || own == 0 {
+		t.Errorf("%d of the keeper's threads have the target's priority, %d their own; want one, and others", lowered, own)
+	}
+}
+
+func TestNUMA(t *testing.T) {
+	node := atoi(t, strings.Split(memoryNodes(), ",")[0])
+	p := started(t, Spec{Args: sh("echo up; exec sleep 1000"), NUMA: &node, Ready: Probe{Output: "^up$"}})
+	if maps := fmt.Sprintf("/proc/%d/numa_maps", p.PID()); exists(maps) {
+		until(t, "its memory is bound to the node", func() bool { // while it executes, it has none
+			return bytes.Contains(mustRead(t, maps), fmt.Appendf(nil, " bind:%d ", node))
+		})
+	}
+	none := maxNode
+	_, err := Start(t.Context(), Spec{Args: sh("exit 0"), NUMA: &none})
+	if !errors.Is(err, ErrPlacement) || !strings.Contains(err.Error(), "there is no node 1023") {
+		t.Errorf("%v; want that there is no such node", err)
+	}
+}
+
+// unprivileged prints what becomes of placements that need rights.
+func unprivileged() int {
+	high := -5
+	for _, spec := range []Spec{
+		{Args: sh("exit 0"), Cgroup: &Cgroup{CPUMax: 0.5}},
+		{Args: sh("exit 0"), Cgroup: &Cgroup{MemoryMax: 64 << 20}},
+		{Args: sh("exit 0"), Nice: &high},
+	} {
+		_, err := Start(context.Background(), spec)
+		fmt.Println(errors.Is(err, ErrPlacement), err)
+	}
+	low := 5
+	p, err := Start(context.Background(), Spec{Args: sh("nice"), Nice: &low, Output: os.Stdout})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	if err := p.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+func TestUnprivilegedPlacement(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "unprivileged")
+	cmd.Dir = "/"
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("%q; want three errors and a priority", lines)
+	}
+	for i, says := range [][]string{{"cgroup", "run as root"}, {"cgroup", "run as root"}, {"nice -5", "run as root, or raise the limit"}} {
+		if !strings.HasPrefix(lines[i], "true ") {
+			t.Errorf("%s: not a placement that cannot be had", lines[i])
+		}
+		for _, s := range says {
+			if !strings.Contains(lines[i], s) {
+				t.Errorf("%q does not say %q", lines[i], s)
+			}
+		}
+	}
+	if lines[3] != "5" {
+		t.Errorf("a lower priority, which everybody may have: %s", lines[3])
+	}
+}

@@ -1,0 +1,535 @@
+package target
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/host/proc"
+)
+
+const (
+	// killWait bounds how long Stop waits for processes that were killed.
+	killWait = 10 * time.Second
+	// keeperWait bounds how long the keeper may take to start the process. The
+	// time to get ready begins after that.
+	keeperWait = 30 * time.Second
+	// drainWait bounds how long output is awaited from a process that survived
+	// its keeper.
+	drainWait = time.Second
+)
+
+// A Process is a started target and all that it has started. Its methods may be
+// called by any number of goroutines.
+type Process struct {
+	spec    Spec
+	pid     int
+	keeper  *exec.Cmd
+	control *os.File // dyno's end of the socket pair
+	out     *output
+	cgroup  CgroupFolders // empty without
+	done    chan struct{}
+
+	mu       sync.Mutex // guards writing to control and the fields below
+	stopping bool       // Stop was called before the process had died
+	exited   *exit      // of the started process
+	ending   *ending    // of the tree, once it is gone
+	err      error      // valid once done is closed
+}
+
+// Start starts a process and returns when it is ready. Otherwise it stops what it
+// has started and returns a *Failure, or ctx's error. ctx bounds starting only;
+// what runs is ended by Stop.
+func Start(ctx context.Context, spec Spec) (*Process, error) {
+	spec = spec.withDefaults()
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("target %s: %w", spec.Name, err)
+	}
+	env := append(os.Environ(), spec.Env...)
+	path, detail, err := lookup(spec.Args[0], spec.Dir, env)
+	if err != nil {
+		return nil, &Failure{Target: spec.Name, Reason: err, Detail: detail}
+	}
+	if err := checkFree(ctx, spec); err != nil {
+		return nil, err
+	}
+	p, err := start(spec, path, env)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Ready == (Probe{}) {
+		return p, nil // even if it has ended already: see Wait
+	}
+	if err := p.await(ctx); err != nil {
+		p.mu.Lock()
+		p.stopping = true
+		p.mu.Unlock()
+		_ = p.send(order{Kill: true})
+		<-p.done
+		return nil, err
+	}
+	return p, nil
+}
+
+// checkFree refuses an address on which somebody answers already: the probe would
+// take the stranger for the target, and the load would measure it.
+func checkFree(ctx context.Context, spec Spec) error {
+	network, addr := spec.Ready.address()
+	if network == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	if connect(ctx, network, addr) != nil {
+		return nil
+	}
+	detail := addr
+	if who := owner(network, addr); who != "" {
+		detail += " by " + who
+	}
+	return &Failure{Target: spec.Name, Reason: ErrPortInUse, Detail: detail}
+}
+
+// start starts the keeper and, through it, the process. Between the two lie a
+// socket and a pipe: what is written to them is with the kernel at once, so that
+// nothing is lost when closing them fails.
+func start(spec Spec, path string, env []string) (_ *Process, err error) {
+	fail := func(err error) error { return &Failure{Target: spec.Name, Reason: err} }
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fail(os.NewSyscallError("socketpair", err))
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "keeper's orders")
+	// Non-blocking, so that closing it ends a read.
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		_ = theirs.Close()
+		return nil, fail(os.NewSyscallError("set nonblock", err))
+	}
+	control := os.NewFile(uintptr(fds[0]), "keeper")
+	r, w, err := os.Pipe()
+	if err != nil {
+		_ = control.Close()
+		_ = theirs.Close()
+		return nil, fail(err)
+	}
+
+	// By way of /proc, because a rebuilt binary may have taken the place of the
+	// one that runs.
+	keeper := exec.Command("/proc/self/exe", KeeperArgs()...)
+	keeper.Args[0] = os.Args[0]
+	keeper.Env = []string{"GOMAXPROCS=1", "GOGC=off"}
+	for _, name := range []string{"GOCOVERDIR", "GORACE"} { // of instrumented builds
+		if v, ok := os.LookupEnv(name); ok {
+			keeper.Env = append(keeper.Env, name+"="+v)
+		}
+	}
+	keeper.Stdin, keeper.Stdout, keeper.Stderr = theirs, w, w
+	// A session of its own: no signal of dyno's terminal reaches it, and what it
+	// leaves behind can be told by the session.
+	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = keeper.Start()
+	// The keeper's ends are its alone: what reads the others must see it die.
+	_, _ = theirs.Close(), w.Close()
+	if err != nil {
+		_ = control.Close()
+		_ = r.Close()
+		return nil, fail(fmt.Errorf("start keeper: %w", err))
+	}
+
+	p := &Process{
+		spec:    spec,
+		keeper:  keeper,
+		control: control,
+		out:     newOutput(spec.Output, spec.Ready.pattern()),
+		done:    make(chan struct{}),
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		p.out.drain(r)
+	}()
+	lines := bufio.NewScanner(control)
+	first, err := p.launch(lines, launch{
+		Path: []byte(path),
+		Args: blobs(spec.Args),
+		Env:  blobs(env),
+		Dir:  []byte(spec.Dir),
+
+		CPUs:   spec.CPUs,
+		Cgroup: spec.Cgroup,
+		Nice:   spec.Nice,
+		NUMA:   spec.NUMA,
+	})
+	p.pid = first.Started
+	go p.supervise(lines, r, drained)
+	if err != nil {
+		_ = p.control.Close() // the keeper's cue to clean up
+		<-p.done
+		return nil, &Failure{Target: spec.Name, Reason: err, Tail: p.out.lines()}
+	}
+	return p, nil
+}
+
+// launch sends the first order and returns its answer.
+func (p *Process) launch(lines *bufio.Scanner, l launch) (first report, err error) {
+	if err := p.control.SetDeadline(time.Now().Add(keeperWait)); err != nil {
+		return first, err
+	}
+	if err := p.send(order{Start: &l}); err != nil {
+		return first, fmt.Errorf("keeper: %w", err)
+	}
+	for first.Started == 0 && first.Failed == "" {
+		if !lines.Scan() {
+			if err := lines.Err(); err != nil {
+				return first, fmt.Errorf("keeper: %w", err)
+			}
+			return first, errors.New("the keeper ended at once: is this binary's main wired to RunKeeper?")
+		}
+		first = report{}
+		if err := json.Unmarshal(lines.Bytes(), &first); err != nil {
+			return first, fmt.Errorf("keeper: %w", err)
+		}
+		if first.Cgroup == nil {
+			break
+		}
+		p.cgroup = *first.Cgroup
+	}
+	if err := p.control.SetDeadline(time.Time{}); err != nil {
+		return first, err
+	}
+	switch {
+	case first.Placement:
+		return first, fmt.Errorf("%w: %s", ErrPlacement, strings.TrimPrefix(first.Failed, ErrPlacement.Error()+": "))
+	case first.Errno != 0 && errors.Is(first.Errno, fs.ErrNotExist):
+		// The file is there: the interpreter its first line names is not.
+		return first, fmt.Errorf("%w: %s", ErrNotFound, first.Failed)
+	case first.Failed != "":
+		return first, errors.New(first.Failed)
+	case first.Started == 0:
+		return first, errors.New("keeper: no process id")
+	}
+	return first, nil
+}
+
+// send gives the keeper an order. An error means that the keeper is dead, which
+// supervise deals with.
+func (p *Process) send(o order) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err = p.control.Write(append(b, '\n'))
+	return err
+}
+
+// supervise follows the keeper's reports to their end, and closes done.
+func (p *Process) supervise(lines *bufio.Scanner, r *os.File, drained <-chan struct{}) {
+	died := false // by itself, before it was asked to stop
+	for lines.Scan() {
+		var rep report
+		if json.Unmarshal(lines.Bytes(), &rep) != nil {
+			continue
+		}
+		p.mu.Lock()
+		if rep.Exited != nil {
+			p.exited = rep.Exited
+			died = died || rep.Exited.failed() && !p.stopping
+		}
+		if rep.Gone != nil {
+			p.ending = rep.Gone
+			died = died || !p.stopping
+		}
+		p.mu.Unlock()
+	}
+	p.mu.Lock()
+	unkept := p.ending == nil
+	orphaned := unkept && p.pid != 0
+	p.mu.Unlock()
+	if orphaned {
+		killSession(p.keeper.Process.Pid) // not waited for yet, so the id is still its own
+	}
+	remaining := ""
+	if unkept {
+		if err := killGroups(p.cgroup.all()); err != nil {
+			remaining = err.Error()
+		}
+	}
+	_ = p.keeper.Wait() // its exit status says nothing that its reports do not
+	select {
+	case <-drained:
+	case <-time.After(drainWait):
+	}
+	_ = r.Close() // ends the drain, if it has not ended
+	<-drained
+	_ = p.control.Close()
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending != nil {
+		remaining = p.ending.Remaining
+	}
+	switch {
+	case orphaned:
+		p.err = p.failure(ErrExited, "its keeper was killed")
+	case died && p.exited != nil:
+		p.err = p.failure(ErrExited, p.exited.String()+p.outOfMemory())
+	case died:
+		p.err = p.failure(ErrExited, "")
+	case remaining != "":
+		p.err = p.leftBehind(remaining)
+	}
+	close(p.done)
+}
+
+func (p *Process) leftBehind(why string) error {
+	return fmt.Errorf("target %s: its control group is left behind: %s", p.spec.Name, why)
+}
+
+// outOfMemory says that the kernel has killed processes of the target for want of
+// memory, if it has.
+func (p *Process) outOfMemory() string {
+	if p.ending == nil || p.ending.OOMKills == 0 {
+		return ""
+	}
+	limit := "which has no memory_max of its own"
+	if m := p.spec.Cgroup.MemoryMax; m > 0 {
+		limit = fmt.Sprintf("whose memory_max is %d bytes", m)
+	}
+	return fmt.Sprintf("; out of memory: the kernel killed %d of the processes of its control group (oom_kill), %s", p.ending.OOMKills, limit)
+}
+
+func (p *Process) failure(reason error, detail string) error {
+	return &Failure{Target: p.spec.Name, Reason: reason, Detail: detail, Tail: p.out.lines()}
+}
+
+// killSession kills what is left of the session that the keeper led. Members that
+// fork while this runs are found by the next pass; the passes are bounded.
+func killSession(session int) {
+	for range 100 {
+		all, err := proc.All()
+		if err != nil {
+			return
+		}
+		left := false
+		for _, q := range all {
+			if q.Session == session && q.PID != session && q.State != 'Z' {
+				left = true
+				_ = kill(q)
+			}
+		}
+		if !left {
+			return
+		}
+		time.Sleep(firstRetry)
+	}
+}
+
+// await returns when the process is ready.
+func (p *Process) await(ctx context.Context) error {
+	limit, cancel := context.WithTimeout(ctx, p.spec.ReadyTimeout)
+	defer cancel()
+	// An attempt ends when the process does.
+	limit, interrupt := context.WithCancel(limit)
+	defer interrupt()
+	go func() {
+		select {
+		case <-p.done:
+			interrupt()
+		case <-limit.Done():
+		}
+	}()
+
+	var last error
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := p.spec.Ready.attempt(limit, p.out)
+		switch {
+		case isClosed(p.done):
+			return p.Err()
+		case err == nil:
+			return nil
+		case limit.Err() == nil || last == nil:
+			last = err // an attempt cut short says nothing new
+		}
+		select {
+		case <-p.done:
+			return p.Err()
+		case <-limit.Done():
+			if isClosed(p.done) {
+				return p.Err()
+			}
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("target %s: starting: %w", p.spec.Name, err)
+			}
+			return p.failure(ErrNotReady, fmt.Sprintf("%v: %v", p.spec.ReadyTimeout, last))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// PID returns the started process's id. A daemon's first process exits early.
+func (p *Process) PID() int { return p.pid }
+
+// Keeper returns the id of the keeper: the ancestor of all that the target
+// starts, which also reaps what lost its parent. It is itself not part of the
+// target, and uses no CPU while nothing happens.
+func (p *Process) Keeper() int { return p.keeper.Process.Pid }
+
+// Cgroup returns the folders of the target's own control groups: those that its limits
+// asked for, which go when the target does, and otherwise those in which it is without
+// dyno and which are no hierarchy's root.
+func (p *Process) Cgroup() CgroupFolders {
+	target, err := readMembership(strconv.Itoa(p.pid))
+	if err != nil {
+		return p.cgroup // a daemon's first process has gone
+	}
+	own, err := readMembership("self")
+	if err != nil {
+		return p.cgroup
+	}
+	f := target.apartFrom(own)
+	for _, c := range []struct{ made, found *string }{
+		{&p.cgroup.CPU, &f.CPU}, {&p.cgroup.CPUAcct, &f.CPUAcct}, {&p.cgroup.Memory, &f.Memory}, {&p.cgroup.Unified, &f.Unified},
+	} {
+		if *c.made != "" {
+			*c.found = *c.made
+		}
+	}
+	return f
+}
+
+// PIDs returns the live processes of the target, parents before children.
+func (p *Process) PIDs() ([]int, error) {
+	if isClosed(p.done) {
+		return nil, nil
+	}
+	all, err := proc.All()
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, q := range proc.Below(all, p.Keeper()) {
+		if q.State != 'Z' {
+			pids = append(pids, q.PID)
+		}
+	}
+	return pids, nil
+}
+
+// Done is closed when nothing of the target is left: when it was stopped, when the
+// started process failed (the rest is then killed), or when its last process
+// has exited. A started process that exits with success while others live has
+// daemonized, and is not done.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err tells, once Done is closed, why the target died: a *Failure that wraps
+// ErrExited, or nil when Stop ended it. It is another error when all went well but
+// the target's control group could not be removed.
+func (p *Process) Err() error {
+	if !isClosed(p.done) {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Wait waits for a process that is to end by itself, with all that it has started.
+// It returns nil when the process exited with status 0 and all its output could be
+// written, a *Failure when it died, and the cause of ctx when that ends first; what
+// runs then goes on running.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	p.mu.Lock()
+	succeeded := p.exited != nil && !p.exited.failed() && p.ending != nil
+	remaining := succeeded && p.ending.Remaining != ""
+	p.mu.Unlock()
+	switch {
+	case !succeeded:
+		return p.Err()
+	case remaining:
+		return p.leftBehind(p.ending.Remaining)
+	}
+	if err := p.out.lostErr(); err != nil {
+		return fmt.Errorf("target %s: output lost: %w", p.spec.Name, err)
+	}
+	return nil
+}
+
+// Usage returns what the whole tree has used. It is known once Done is closed,
+// unless the keeper was killed.
+func (p *Process) Usage() (u Usage, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending == nil {
+		return Usage{}, false
+	}
+	return p.ending.Usage, true
+}
+
+// Stop ends the target: SIGTERM to its process group, and, after the spec's
+// StopTimeout or when ctx ends, SIGKILL to every process left. It returns when
+// none is, and an error when the target had died before, when its output could
+// not be written, or when processes survive SIGKILL for 10 s. Calling it again is
+// harmless.
+func (p *Process) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	p.stopping = true
+	p.mu.Unlock()
+	// Sending fails only when the keeper is dead, and then done closes.
+	_ = p.send(order{Stop: true, Grace: p.spec.StopTimeout})
+	term := time.NewTimer(p.spec.StopTimeout + killWait)
+	defer term.Stop()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		_ = p.send(order{Kill: true})
+		term.Reset(killWait)
+		select {
+		case <-p.done:
+		case <-term.C:
+			return p.survivors()
+		}
+	case <-term.C:
+		return p.survivors()
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if err := p.out.lostErr(); err != nil {
+		return fmt.Errorf("target %s: output lost: %w", p.spec.Name, err)
+	}
+	return nil
+}
+
+func (p *Process) survivors() error {
+	pids, err := p.PIDs()
+	return errors.Join(fmt.Errorf("target %s: processes %v are still alive after SIGKILL", p.spec.Name, pids), err)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,224 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
+)
+
+// An Explanation is of the difference between two variants of a run. Where a part
+// of it is missing, a note says why.
+type Explanation struct {
+	Run     string `json:"run"`
+	Base    string `json:"base"`
+	Variant string `json:"variant"`
+	Control bool   `json:"control,omitempty"` // the variant is the base under an alias: nothing may be ranked
+	Valid   bool   `json:"valid"`             // of the run
+
+	CPU       *Account   `json:"cpu,omitempty"`
+	Tables    []Table    `json:"tables,omitempty"`
+	Resources []Resource `json:"resources,omitempty"`
+	Leftover  []Leftover `json:"leftover,omitempty"`
+	Notes     []string   `json:"notes,omitempty"`
+
+	NotesBecause []*rundir.Message `json:"notes_because,omitempty"` // the same as data
+}
+
+// An Account says how much of a measured change the profiles account for. All
+// figures are CPU seconds per request.
+type Account struct {
+	Rounds   int             `json:"rounds"` // of ordinary trials
+	Base     float64         `json:"base"`
+	Variant  float64         `json:"variant"`
+	Measured rundir.Estimate `json:"measured"` // variant − base, in the ordinary trials
+
+	ProfileRounds int             `json:"profile_rounds"`
+	Profiled      rundir.Estimate `json:"profiled"` // variant − base, in the profiled trials: the sum of all functions' changes
+	Ranked        float64         `json:"ranked"`   // the sum of the ranked functions' changes
+	// Leftover is measured − profiled, in pairs over the rounds that have both.
+	Leftover  rundir.Estimate `json:"leftover"`
+	Accounted *float64        `json:"accounted,omitempty"` // profiled over measured, where the measured change is no chance
+	// Coverage is how much of the CPU time that the kernel accounted to the target the
+	// samples saw, by variant. What they did not see is shared out like the rest.
+	Coverage map[string]float64 `json:"coverage,omitempty"`
+}
+
+// A Table ranks what one kind of profile shows, by function and by group.
+type Table struct {
+	Kind      string `json:"kind"` // of profile, such as cpu
+	Unit      string `json:"unit"` // of the figures, per request: s, B or empty for counts
+	Functions []Item `json:"functions"`
+	Groups    []Item `json:"groups"`
+}
+
+// A Leftover is a stack that was there after the load had stopped and not before.
+type Leftover struct {
+	Variant string  `json:"variant"`
+	Kind    string  `json:"kind"` // goroutines or descriptors
+	Where   string  `json:"where,omitempty"`
+	Count   float64 `json:"count"` // mean over trials
+}
+
+// A NotFoundError says that a run does not have the variant asked for.
+type NotFoundError struct {
+	Variant string
+	Have    []string
+}
+
+func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no variant %q", e.Variant) }
+
+// Explain explains the difference between two variants of a judged run. It fails
+// when one of them is not there or a profile cannot be read; without profiles it
+// explains by resources alone, and says so.
+func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
+	var names []string
+	alias := ""
+	for _, v := range f.Run.Plan.Variants {
+		names = append(names, v.Name)
+		if v.Name == variant {
+			alias = v.AliasOf
+		}
+	}
+	for _, name := range []string{base, variant} {
+		if !slices.Contains(names, name) {
+			return nil, &NotFoundError{name, names}
+		}
+	}
+	e := &Explanation{Run: f.Run.Name, Base: base, Variant: variant, Control: alias == base, Valid: f.Run.Valid}
+	ordinary, profiled := pairs(f, base, variant, ""), pairs(f, base, variant, rundir.PurposeProfile)
+	if len(ordinary) == 0 {
+		return nil, fmt.Errorf("no round holds complete trials of both %s and %s", base, variant)
+	}
+	var err error
+	if e.Resources, err = resources(ordinary); err != nil {
+		return nil, err
+	}
+	if len(profiled) == 0 || f.Run.Plan.Profile == nil {
+		e.note(texts.New("unexplained.unprofiled"))
+		return e, nil
+	}
+	for _, kind := range kinds() {
+		if !slices.Contains(f.Run.Plan.Profile.Kinds, kind.name) {
+			continue
+		}
+		t, covered, err := tabulate(kind, profiled)
+		var missing *missingError
+		if errors.As(err, &missing) {
+			e.note(missing.Message)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		e.Tables = append(e.Tables, *t)
+		if kind.name == cpuKind {
+			if e.CPU, err = account(ordinary, profiled, t, covered); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if e.Leftover, err = leftover(profiled); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Explanation) note(m rundir.Message) {
+	e.Notes, e.NotesBecause = append(e.Notes, m.English()), append(e.NotesBecause, &m)
+}
+
+// A pair holds the trials of one round.
+type pair struct {
+	round         int
+	base, variant *rundir.TrialFolder
+}
+
+// pairs returns the rounds in which both variants have a complete trial of the
+// purpose. Of several, the last counts, as everywhere.
+func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
+	rounds := map[int]*pair{}
+	for _, t := range f.Trials {
+		if t.Purpose != purpose || !t.Complete || t.Variant != base && t.Variant != variant {
+			continue
+		}
+		if rounds[t.Round] == nil {
+			rounds[t.Round] = &pair{round: t.Round}
+		}
+		if t.Variant == base {
+			rounds[t.Round].base = t
+		}
+		if t.Variant == variant {
+			rounds[t.Round].variant = t
+		}
+	}
+	var list []pair
+	for _, n := range slices.Sorted(maps.Keys(rounds)) {
+		if p := rounds[n]; p.base != nil && p.variant != nil {
+			list = append(list, *p)
+		}
+	}
+	return list
+}
+
+// account holds the profiled change against the measured one.
+func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*Account, error) {
+	a := &Account{Rounds: len(ordinary), ProfileRounds: len(profiled), Coverage: covered}
+	var changes []float64
+	measured := map[int]float64{} // by round
+	for _, p := range ordinary {
+		base, variant := p.base.Target.CPUSecondsPerRequest, p.variant.Target.CPUSecondsPerRequest
+		if base == nil || variant == nil {
+			continue
+		}
+		a.Base += *base
+		a.Variant += *variant
+		changes = append(changes, *variant-*base)
+		measured[p.round] = *variant - *base
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	a.Base /= float64(len(changes))
+	a.Variant /= float64(len(changes))
+	var err error
+	if a.Measured, err = summed(changes); err != nil {
+		return nil, err
+	}
+	changes = make([]float64, len(profiled))
+	for _, i := range t.Functions {
+		for r, v := range i.Change.Values {
+			changes[r] += v
+		}
+		if i.Ranked {
+			a.Ranked += *i.Change.Estimate
+		}
+	}
+	if a.Profiled, err = summed(changes); err != nil {
+		return nil, err
+	}
+	var left []float64
+	for i, p := range profiled {
+		if m, ok := measured[p.round]; ok {
+			left = append(left, m-changes[i])
+		}
+	}
+	if a.Leftover, err = summed(left); err != nil {
+		return nil, err
+	}
+	if m := a.Measured; m.Low != nil && (*m.Low > 0 || *m.High < 0) {
+		share := *a.Profiled.Estimate / *m.Estimate
+		a.Accounted = &share
+	}
+	return a, nil
+}
+
+// A missingError says that a kind of profile is not there for all trials.
+type missingError struct{ rundir.Message }
+
+func (e *missingError) Error() string { return e.String() }
+
+func lacks(kind string, pairs ...string) error { return &missingError{texts.New(kind, pairs...)} }

@@ -1,0 +1,271 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/judge/capacity"
+	"dyno/results/rundir"
+)
+
+// A bracket is what a search found, with its probes.
+type bracket struct {
+	rundir.Bracket
+	probes []*sample
+	done   bool // the search came to its end
+}
+
+// closed tells whether both ends are known.
+func (b *bracket) closed() bool { return b.Low != nil && b.High != nil }
+
+// middle is the rate that stands for a closed bracket, by ratio as far from either
+// end.
+func (b *bracket) middle() float64 { return math.Sqrt(*b.Low) * math.Sqrt(*b.High) }
+
+// goal is what a plan searches for.
+func goal(p rundir.PlanCapacity) capacity.Goal {
+	return capacity.Goal{From: p.From, To: p.To, Resolution: p.Resolution, Trials: p.Trials, Tolerate: p.Tolerate}
+}
+
+// judgeProbe decides whether a probe was good: it is complete and nothing was
+// dropped, and all thresholds hold by its estimates. What a disturbance can only have
+// made worse, and is good all the same, is good. A probe is spoilt when the generator was
+// the limit, and when thresholds are undecided because something disturbed it.
+func judgeProbe(plan rundir.Plan, s *sample) {
+	s.probe = &capacity.Trial{}
+	if s.Rate != nil {
+		s.probe.Rate = *s.Rate
+	}
+	s.why, s.probe.Spoilt = spoiler(s)
+	if s.why == "" {
+		s.why, s.because, s.probe.Spoilt = broken(plan, s)
+	}
+	s.probe.Good = s.why == ""
+}
+
+// spoiler returns the kind of flag that makes a probe unfit, and whether that is
+// for another reason than the target.
+func spoiler(s *sample) (kind string, spoilt bool) {
+	switch {
+	case !s.Complete:
+		return FlagIncomplete, false
+	case s.Counts.Dropped > 0:
+		return FlagDrops, false
+	}
+	// Whatever else went on, a target that answered nothing was not up to the rate.
+	for _, f := range s.flags {
+		if f.Breaks {
+			return f.Kind, false
+		}
+	}
+	for _, f := range s.flags {
+		switch {
+		case !f.Spoils:
+		case f.About == rundir.AboutGenerator:
+			return f.Kind, true
+		case f.About != rundir.AboutMachine && kind == "":
+			kind = f.Kind
+		}
+	}
+	return kind, false
+}
+
+// broken returns what keeps a probe from being good by its own figures: a threshold,
+// or the reason why one cannot be judged, which is also data; and whether that is
+// something that disturbed the probe.
+func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, spoilt bool) {
+	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
+	alone := newScene(plan, nil)
+	alone.rounds[s.Variant][s.Round] = s.figures
+	one, err := withIntervals(s.figures, []*figures{s.figures}, alone.metrics())
+	if err != nil {
+		return cannot(together(texts.Reasons(err)))
+	}
+	alone.whole[s.Variant] = one
+	alone.trust(alone.own(s.Variant))
+	_, broken, open := keeps(plan.Thresholds, s.Variant, alone, func(at place) bool {
+		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
+	})
+	if open == nil {
+		return broken, nil, false
+	}
+	if causes := s.disturbed.causes(); len(causes) > 0 {
+		return causes[0], nil, true
+	}
+	return cannot(open)
+}
+
+// search replays every search of a plan and puts its outcome into the scene.
+// Samples come by number, probes among them judged good or not.
+func (s *scene) search(samples []*sample) error {
+	if s.plan.Capacity == nil {
+		return nil
+	}
+	probes := map[string]map[int][]*sample{}
+	for _, x := range samples {
+		// One that is not complete belongs to a search that was interrupted.
+		if x.Purpose != rundir.PurposeProbe || !x.Stands() || x.Rate == nil {
+			continue
+		}
+		if probes[x.Variant] == nil {
+			probes[x.Variant] = map[int][]*sample{}
+		}
+		probes[x.Variant][x.Round] = append(probes[x.Variant][x.Round], x)
+	}
+	for variant, rounds := range probes {
+		found, err := replay(goal(*s.plan.Capacity), rounds)
+		if err != nil {
+			return fmt.Errorf("capacity of %s: %w", variant, err)
+		}
+		within := !slices.ContainsFunc(found, func(b *bracket) bool { return b.done && !b.closed() })
+		for _, b := range found {
+			f := &figures{Variant: rundir.Variant{Name: variant}, search: b}
+			if b.done && within { // else the rounds that have one would not stand for all
+				rate := b.middle()
+				f.capacity = &rate
+			}
+			s.searches[variant] = append(s.searches[variant], b)
+			if b.done {
+				s.rounds[variant][b.Round], s.all[variant][b.Round] = f, f
+			}
+		}
+	}
+	return nil
+}
+
+// replay makes a variant's searches of its probes, by round.
+func replay(g capacity.Goal, rounds map[int][]*sample) ([]*bracket, error) {
+	var found []*bracket
+	for _, round := range slices.Sorted(maps.Keys(rounds)) {
+		probes := rounds[round]
+		var done []capacity.Trial
+		for _, p := range probes {
+			done = append(done, *p.probe)
+		}
+		// Where earlier rounds found the edge says where to look, not what was found.
+		state, err := g.Next(done, 0)
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", round, err)
+		}
+		b := &bracket{Bracket: rundir.Bracket{Round: round, Trials: len(probes)}, probes: probes, done: state.Done}
+		if state.Low > 0 {
+			b.Low = &state.Low
+		}
+		if !math.IsInf(state.High, 1) {
+			b.High = &state.High
+		}
+		found = append(found, b)
+	}
+	return found, nil
+}
+
+// capacities sums up the searches of each variant. The estimate is the geometric
+// mean over rounds; its interval is never narrower than the brackets.
+func (s *scene) capacities() []rundir.Capacity {
+	if s.plan.Capacity == nil {
+		return nil
+	}
+	var list []rundir.Capacity
+	for _, v := range s.plan.Variants {
+		c := rundir.Capacity{Variant: v.Name, Searches: []rundir.Bracket{}, Rate: rundir.Estimate{Interval: rundir.NoInterval}}
+		var done []*bracket
+		var details []rundir.Message
+		for _, b := range s.searches[v.Name] {
+			if b.done {
+				done = append(done, b)
+				c.Searches = append(c.Searches, b.Bracket)
+			}
+		}
+		if whole := s.whole[v.Name]; whole != nil && whole.capacity != nil {
+			c.Rate = whole.Intervals[capacityMetric]
+		} else {
+			details = append(details, outside(&c.Rate, done))
+		}
+		var spoilt *rundir.Message
+		c.Limit, c.LimitBecause, spoilt = limits(done)
+		if spoilt != nil {
+			details = append(details, *spoilt)
+		}
+		if open := len(s.searches[v.Name]) - len(done); open > 0 {
+			details = append(details, texts.New("edge.open", "n", strconv.Itoa(open), "of", strconv.Itoa(len(s.searches[v.Name]))))
+		}
+		c.Because = together(details)
+		c.Detail = c.Because.English()
+		list = append(list, c)
+	}
+	return list
+}
+
+// outside fills in what is known of a capacity when some search found no edge
+// within the range: the ends that all searches have. It returns where the edge lies.
+func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
+	if len(done) == 0 {
+		return texts.New("edge.none")
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	below, above := 0, 0
+	for _, b := range done {
+		if b.Low == nil {
+			low = math.Inf(-1)
+			below++
+		} else {
+			low = min(low, *b.Low)
+		}
+		if b.High == nil {
+			high = math.Inf(1)
+			above++
+		} else {
+			high = max(high, *b.High)
+		}
+	}
+	bound(rate, low, high, 0, "the lowest and the highest rate of any search")
+	n := strconv.Itoa(len(done))
+	switch {
+	case above == 0:
+		return texts.New("edge.below", "below", strconv.Itoa(below), "n", n)
+	case below == 0:
+		return texts.New("edge.above", "above", strconv.Itoa(above), "n", n)
+	}
+	return texts.New("edge.both", "below", strconv.Itoa(below), "above", strconv.Itoa(above), "n", n)
+}
+
+// limits returns what the probes at the lowest bad rates broke most often, as data where it
+// is a sentence, and says how many probes were spoilt.
+func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message) {
+	broke, kinds, sentences := map[string]int{}, map[string]int{}, map[string]*rundir.Message{}
+	for _, b := range searches {
+		for _, p := range b.probes {
+			if b.High != nil && *p.Rate == *b.High && !p.probe.Good {
+				broke[p.why]++
+				sentences[p.why] = p.because
+			}
+			if p.probe.Spoilt {
+				kinds[p.why]++
+			}
+		}
+	}
+	if names := mostFirst(broke); len(names) > 0 {
+		limit, because = names[0], sentences[names[0]]
+	}
+	var parts []rundir.Message
+	for _, kind := range mostFirst(kinds) {
+		parts = append(parts, texts.New("edge.probes", "cause", kind, "n", strconv.Itoa(kinds[kind])))
+	}
+	if len(parts) > 0 {
+		m := texts.New("edge.spoilt").With("probes", parts...)
+		spoilt = &m
+	}
+	return limit, because, spoilt
+}
+
+// mostFirst orders names by how often they came.
+func mostFirst(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+}

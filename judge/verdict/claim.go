@@ -1,0 +1,202 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
+)
+
+// decideThreshold decides a threshold: for each variant, or once when it names
+// those that it is about. It is kept or broken when the whole interval says so,
+// and otherwise inconclusive, as it is when a figure is missing or the text does
+// not compile. Without an interval the estimate decides, and the detail says so.
+func decideThreshold(text string, names []string, ev evidence) []rundir.Threshold {
+	e, err := Compile(text, ForThreshold, names)
+	if err != nil {
+		why := message("undecided.expression", "error", oneLine(err))
+		return []rundir.Threshold{{Text: text, Outcome: rundir.Undecided, Detail: why.English(), Because: why}}
+	}
+	variants := []string{""}
+	if e.perVariant {
+		variants = names
+	}
+	var decided []rundir.Threshold
+	for _, variant := range variants {
+		on := &evaluation{evidence: ev, variant: variant, byEstimate: true}
+		r := e.holds(on)
+		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Because: together(r.why)}
+		t.Detail = t.Because.English()
+		if r.is == undecided {
+			t.NotIdentifiedBecause = ev.doubtful(e.places(on))
+			t.NotIdentified = t.NotIdentifiedBecause.English()
+		}
+		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
+		t.Measured, t.Low, t.High = e.measured(on)
+		decided = append(decided, t)
+	}
+	return decided
+}
+
+// keeps tells whether one trial alone keeps the thresholds, and if not, the first
+// one that it breaks. A trial has no spread: estimates decide, but for the figures that
+// are bounded because something disturbed the trial. Where nothing is broken, why says what
+// could not be decided.
+func keeps(thresholds []string, variant string, ev evidence, bounded func(place) bool) (ok bool, broken string, why *rundir.Message) {
+	on := &evaluation{evidence: estimates{ev, bounded}, variant: variant}
+	var open []rundir.Message
+	for _, text := range thresholds {
+		e, err := Compile(text, ForThreshold, []string{variant})
+		if err != nil {
+			open = append(open, texts.New("undecided.expression", "error", oneLine(err)))
+			continue
+		}
+		switch r := e.holds(on); r.is {
+		case no:
+			return false, text, nil
+		case undecided:
+			open = append(open, r.why...)
+		}
+	}
+	return len(open) == 0, "", together(open)
+}
+
+// estimates is evidence with its estimates taken for exact, unless they are bounded.
+type estimates struct {
+	evidence
+	bounded func(place) bool
+}
+
+func (e estimates) value(variant string, m metric) (figure, error) {
+	f, err := e.evidence.value(variant, m)
+	if err != nil || e.bounded(place{m.name, variant, ""}) {
+		return f, err
+	}
+	return exactly(f.estimate), nil
+}
+
+func (e estimates) ratio(variant, base string, m metric) (figure, error) {
+	f, err := e.evidence.ratio(variant, base, m)
+	return exactly(f.estimate), err
+}
+
+func (e estimates) slope(variant, gauge string) (figure, error) {
+	f, err := e.evidence.slope(variant, gauge)
+	return exactly(f.estimate), err
+}
+
+// decideClaim decides a claim by its two conditions: that it holds, and the
+// weaker one that it holds at least in direction.
+//
+//	holds      direction        outcome
+//	yes        any              holds
+//	no         yes              direction only
+//	no         undecided        refuted; the detail says that the direction may hold
+//	no         no, or none      refuted
+//	undecided  yes              not settled: the direction is shown, the size is not
+//	undecided  undecided, none  not settled
+//	undecided  no               not settled; the detail says that not even the direction holds
+//
+// In the last row a direction that is truly weaker would settle the claim, but
+// nothing makes sure that it is. A condition is undecided when its interval
+// straddles the limit, when a figure is missing or has no interval, and when it
+// does not compile.
+func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
+	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
+	if c.NotTestable != "" {
+		r.Outcome, r.Detail = rundir.NotTestable, c.NotTestable
+		return r
+	}
+	on := &evaluation{evidence: ev}
+	holds := ruling{undecided, nil}
+	var looked []place
+	if e, err := Compile(c.Holds, ForClaim, names); err != nil {
+		holds.why = []rundir.Message{texts.New("undecided.holds", "error", oneLine(err))}
+	} else {
+		holds, looked = e.holds(on), e.places(on)
+		r.Measured, r.Low, r.High = e.measured(on)
+	}
+	direction := ruling{no, nil}
+	if c.Direction != "" {
+		if e, err := Compile(c.Direction, ForClaim, names); err != nil {
+			direction = ruling{undecided, []rundir.Message{texts.New("undecided.direction", "error", oneLine(err))}}
+		} else {
+			direction, looked = e.holds(on), append(looked, e.places(on)...)
+		}
+	}
+	about := func(kind string, why []rundir.Message) *rundir.Message {
+		m := texts.Because(kind, why...)
+		return &m
+	}
+	switch {
+	case holds.is == yes:
+		r.Outcome = rundir.Holds
+	case holds.is == no && direction.is == yes:
+		r.Outcome = rundir.DirectionOnly
+	case holds.is == no && direction.is == undecided:
+		r.Outcome = rundir.Refuted
+		r.Because = about("undecided.refuted", direction.why)
+	case holds.is == no:
+		r.Outcome = rundir.Refuted
+	case direction.is == yes:
+		r.Outcome = rundir.NotSettled
+		r.Because = about("undecided.size", holds.why)
+	case direction.is == no && c.Direction != "":
+		r.Outcome = rundir.NotSettled
+		r.Because = about("undecided.against", holds.why)
+	default:
+		r.Outcome = rundir.NotSettled
+		r.Because = together(append(holds.why, direction.why...))
+	}
+	r.Detail = r.Because.English()
+	if r.Outcome == rundir.NotSettled {
+		r.NotIdentifiedBecause = ev.doubtful(looked)
+		r.NotIdentified = r.NotIdentifiedBecause.English()
+	}
+	return r
+}
+
+// measured returns the left side of an expression that is one comparison, with
+// the ends of its interval; nil for any other, when a figure is missing, and for
+// an end that the data do not bound.
+func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
+	if e.left.number == nil {
+		return nil, nil, nil
+	}
+	f, err := e.left.number(on)
+	if err != nil {
+		return nil, nil, nil
+	}
+	if f.bounded && !math.IsInf(f.low, 0) {
+		low = &f.low
+	}
+	if f.bounded && !math.IsInf(f.high, 0) {
+		high = &f.high
+	}
+	return &f.estimate, low, high
+}
+
+// together makes one sentence of reasons, each of which is said one time; nil of none.
+func together(reasons []rundir.Message) *rundir.Message {
+	if len(reasons) == 0 {
+		return nil
+	}
+	m := texts.Together(reasons...)
+	return &m
+}
+
+// once joins what is said, one time each.
+func once(said ...string) string {
+	var different []string
+	for _, s := range said {
+		if !slices.Contains(different, s) {
+			different = append(different, s)
+		}
+	}
+	return strings.Join(different, "; ")
+}
+
+// oneLine puts a joined error on one line.
+func oneLine(err error) string { return once(strings.Split(err.Error(), "\n")...) }

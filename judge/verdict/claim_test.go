@@ -1,0 +1,188 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/results/rundir"
+)
+
+func TestThresholds(t *testing.T) {
+	const p99 = "response.p99 < 80ms"
+	for _, c := range []struct {
+		name string
+		text string
+		of   facts
+		want []rundir.Threshold
+	}{
+		{"each variant", p99, facts{
+			"a response.p99": between(0.070, 0.075, 0.079),
+			"b response.p99": between(0.078, 0.079, 0.085),
+			"c response.p99": between(0.080, 0.090, inf),
+			"d response.p99": single(0.079),
+			"e response.p99": single(0.081),
+		}, []rundir.Threshold{
+			{Text: p99, Variant: "a", OK: true, Outcome: rundir.Kept, Measured: ptr(0.075), Low: ptr(0.070), High: ptr(0.079)},
+			{Text: p99, Variant: "b", Outcome: rundir.Undecided, Measured: ptr(0.079), Low: ptr(0.078), High: ptr(0.085), Detail: "78ms to 85ms straddles 80ms"},
+			{Text: p99, Variant: "c", Outcome: rundir.Broken, Measured: ptr(0.090), Low: ptr(0.080)},
+			{Text: p99, Variant: "d", OK: true, Outcome: rundir.Kept, Measured: ptr(0.079), Detail: "decided by the estimate, which has no interval"},
+			{Text: p99, Variant: "e", Outcome: rundir.Broken, Measured: ptr(0.081), Detail: "decided by the estimate, which has no interval"},
+			{Text: p99, Variant: "f", Outcome: rundir.Undecided, Detail: "f response.p99 is missing"},
+		}},
+		{"named variants", `value(a, response.p99) < value(b, response.p99)`, facts{
+			"a response.p99": between(1, 2, 3), "b response.p99": between(2, 3, 4),
+		}, []rundir.Threshold{
+			{Text: `value(a, response.p99) < value(b, response.p99)`, Outcome: rundir.Undecided, Measured: ptr(2.), Low: ptr(1.), High: ptr(3.), Detail: "1s to 3s overlaps 2s to 4s"},
+		}},
+		{"the limit on the left", `1.4 <= ratio(a, b, throughput)`, facts{"a/b throughput": between(1.2, 1.3, 1.5)}, []rundir.Threshold{
+			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Undecided, Measured: ptr(1.4), Low: ptr(1.4), High: ptr(1.4), Detail: "1.2 to 1.5 straddles 1.4"},
+		}},
+		{"a settled side", `value(a, throughput) > 10/s or value(b, throughput) > 10/s`, facts{
+			"a throughput": single(11), "b throughput": between(11, 12, 13),
+		}, []rundir.Threshold{
+			{Text: `value(a, throughput) > 10/s or value(b, throughput) > 10/s`, OK: true, Outcome: rundir.Kept},
+		}},
+		{"two reasons", `value(a, throughput) > 10/s and value(b, throughput) > 10/s`, facts{
+			"a throughput": between(9, 11, 12),
+		}, []rundir.Threshold{
+			{Text: `value(a, throughput) > 10/s and value(b, throughput) > 10/s`, Outcome: rundir.Undecided, Detail: "9/s to 12/s straddles 10/s; b throughput is missing"},
+		}},
+		{"no expression", "respnse.p99 < 80ms and 1", nil, []rundir.Threshold{
+			{Text: "respnse.p99 < 80ms and 1", Outcome: rundir.Undecided, Detail: "column 1: unknown metric \"respnse.p99\"; did you mean response.p99?; column 24: a number is not a condition; want a comparison such as response.p99 < 80ms"},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := decideThreshold(c.text, []string{"a", "b", "c", "d", "e", "f"}, c.of)
+			for i := range got {
+				inEnglish(t, got[i].Detail, &got[i].Because)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// inEnglish checks that a text is what a message says, and takes the message away.
+func inEnglish(t *testing.T, text string, because **rundir.Message) {
+	t.Helper()
+	if said := (*because).English(); said != text {
+		t.Errorf("%q, and as data %q", text, said)
+	}
+	*because = nil
+}
+
+// The table of decideClaim's comment.
+func TestClaims(t *testing.T) {
+	const size, direction = "ratio(b, a, throughput) >= 1.36", "value(b, throughput) > 1/s"
+	figures := map[truth][2]figure{ // of the size and of the direction
+		yes:       {between(1.36, 1.5, 1.6), between(2, 3, 4)},
+		no:        {between(1.1, 1.2, 1.3), between(0, 0.5, 1)},
+		undecided: {between(1.2, 1.4, 1.6), between(0.5, 1, 2)},
+	}
+	const straddles, directionStraddles = "1.2 to 1.6 straddles 1.36", "0.5/s to 2/s straddles 1/s"
+	for _, c := range []struct {
+		holds, direction truth
+		without          bool // no direction
+		outcome, detail  string
+	}{
+		{yes, yes, false, rundir.Holds, ""},
+		{yes, undecided, false, rundir.Holds, ""},
+		{yes, no, false, rundir.Holds, ""},
+		{yes, no, true, rundir.Holds, ""},
+		{no, yes, false, rundir.DirectionOnly, ""},
+		{no, undecided, false, rundir.Refuted, "its direction is not settled: " + directionStraddles},
+		{no, no, false, rundir.Refuted, ""},
+		{no, no, true, rundir.Refuted, ""},
+		{undecided, yes, false, rundir.NotSettled, "the direction is shown, the size is not settled: " + straddles},
+		{undecided, undecided, false, rundir.NotSettled, straddles + "; " + directionStraddles},
+		{undecided, no, false, rundir.NotSettled, "not even the direction holds, yet the size is not settled: " + straddles},
+		{undecided, no, true, rundir.NotSettled, straddles},
+	} {
+		plan := rundir.PlanClaim{ID: "X.1", Says: "more", Holds: size, Direction: direction}
+		if c.without {
+			plan.Direction = ""
+		}
+		f := figures[c.holds][0]
+		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: c.detail, Measured: &f.estimate, Low: &f.low, High: &f.high}
+		got := decideClaim(plan, []string{"a", "b"}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
+		inEnglish(t, got.Detail, &got.Because)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("holds %d, direction %d (-want +got):\n%s", c.holds, c.direction, diff)
+		}
+	}
+}
+
+func TestClaimsThatCannotBeDecided(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		plan            rundir.PlanClaim
+		of              facts
+		outcome, detail string
+	}{
+		{"not testable", rundir.PlanClaim{NotTestable: "no such machine", Holds: "1 < 2"}, nil, rundir.NotTestable, "no such machine"},
+		{"a single trial", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": single(2)},
+			rundir.NotSettled, "the estimate has no interval: it takes more rounds"},
+		{"a single trial of one side", rundir.PlanClaim{Holds: "value(b, throughput) > value(a, throughput)"}, facts{"a throughput": single(2), "b throughput": between(3, 4, 5)},
+			rundir.NotSettled, "the estimate has no interval: it takes more rounds"},
+		{"a single trial that does not matter", rundir.PlanClaim{Holds: "value(b, throughput) > 1/s or value(a, throughput) > 1/s"}, facts{"a throughput": single(2), "b throughput": between(3, 4, 5)},
+			rundir.Holds, ""},
+		{"too few rounds", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": between(-inf, 2, inf)},
+			rundir.NotSettled, "an interval without ends straddles 1"},
+		{"missing", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1", Direction: "ratio(b, a, throughput) > 0"}, nil,
+			rundir.NotSettled, "b/a throughput is missing"},
+		{"no expression", rundir.PlanClaim{Holds: "throughput", Direction: "1 < 2"}, nil,
+			rundir.NotSettled, "the direction is shown, the size is not settled: holds: column 1: \"throughput\" is not a condition"},
+		{"no direction", rundir.PlanClaim{Holds: "2 < 1", Direction: "1"}, nil,
+			rundir.Refuted, "its direction is not settled: direction: column 1: a number is not a condition"},
+		{"no direction needed", rundir.PlanClaim{Holds: "1 < 2", Direction: "1"}, nil, rundir.Holds, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := decideClaim(c.plan, []string{"a", "b"}, c.of)
+			if got.Outcome != c.outcome || !strings.HasPrefix(got.Detail, c.detail) || (c.detail == "") != (got.Detail == "") {
+				t.Errorf("%s: %q, want %s: %q", got.Outcome, got.Detail, c.outcome, c.detail)
+			}
+		})
+	}
+}
+
+// A probe is judged by its estimates, whatever their intervals.
+func TestKeeps(t *testing.T) {
+	of := facts{"v response.p99": single(0.079), "v errors.ratio": between(0, 0.001, 1), "slope v rss": between(-inf, 0, inf)}
+	for _, c := range []struct {
+		name   string
+		texts  []string
+		ok     bool
+		broken string
+		why    string
+	}{
+		{"none", nil, true, "", ""},
+		{"all kept", []string{"response.p99 < 80ms", "errors.ratio < 1%", "slope(rss) <= 0%/h"}, true, "", ""},
+		{"the first broken", []string{"response.p99 < 80ms", "errors.ratio < 0.1%", "response.p99 < 1ms"}, false, "errors.ratio < 0.1%", ""},
+		{"broken beside a missing figure", []string{"response.p999 < 80ms", "response.p99 < 1ms"}, false, "response.p99 < 1ms", ""},
+		{"missing figures", []string{"response.p999 < 80ms", "response.p99 < 80ms", "service.p50 < 1s"}, false, "", "v response.p999 is missing; v service.p50 is missing"},
+		{"about another variant", []string{"value(w, response.p99) < 80ms"}, false, "", `column 7: unknown variant "w"; want one of v`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ok, broken, why := keeps(c.texts, "v", of, func(place) bool { return false })
+			if ok != c.ok || broken != c.broken || why.English() != c.why {
+				t.Errorf("%v, %q, %v; want %v, %q, %s", ok, broken, why, c.ok, c.broken, c.why)
+			}
+		})
+	}
+}
+
+// A figure that evidence gives as no number decides nothing.
+func TestNoNumber(t *testing.T) {
+	for _, v := range []float64{inf, -inf, inf - inf} {
+		of := facts{"v throughput": exactly(v)}
+		if got := decideThreshold("throughput > 1/s", []string{"v"}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
+			t.Errorf("%v: %+v", v, got)
+		}
+		if ok, _, why := keeps([]string{"throughput > 1/s"}, "v", of, func(place) bool { return false }); ok || why == nil {
+			t.Errorf("%v: %v, %v", v, ok, why)
+		}
+	}
+}

@@ -1,0 +1,412 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+// A pair is two variants that are compared: one over its base.
+type pair struct{ variant, base, role string }
+
+// A family is pairs that answer one question together. Their p-values are
+// adjusted for being several, metric by metric.
+type family []pair
+
+// families returns what a plan compares. The control comes first and is a family
+// of its own, for it asks about the measurement and not about a variant.
+func families(plan rundir.Plan) []family {
+	var all []family
+	i := slices.IndexFunc(plan.Variants, func(v rundir.PlanVariant) bool {
+		return v.Name == plan.Control && v.AliasOf != ""
+	})
+	if i >= 0 {
+		all = append(all, family{{plan.Control, plan.Variants[i].AliasOf, rundir.RoleControl}})
+	}
+	if plan.Ladder != nil {
+		return append(all, steps(*plan.Ladder), leftOut(*plan.Ladder))
+	}
+	var withBase family
+	for _, v := range plan.Variants {
+		if plan.Base != "" && v.Name != plan.Base && v.Name != plan.Control {
+			withBase = append(withBase, pair{variant: v.Name, base: plan.Base})
+		}
+	}
+	return append(all, withBase)
+}
+
+// primaryMetric is the metric that verdicts go by.
+func primaryMetric(plan rundir.Plan) string {
+	switch {
+	case plan.Metric != "":
+		return plan.Metric
+	case plan.Capacity != nil:
+		return capacityMetric
+	case plan.Loop == "open":
+		last := rundir.PlanVariant{Loop: plan.Loop}
+		if n := len(plan.Variants); n > 0 {
+			last = plan.Variants[n-1]
+		}
+		return last.Latency() + ".p99"
+	}
+	return throughputMetric
+}
+
+// compared lists the metrics in which a pair is compared, the primary one among
+// them. A program's plain counts are not: which direction is good, nobody knows.
+func (s *scene) compared(p pair) []metric {
+	var latency string // of two unlike loops, the one that both know
+	for _, v := range s.plan.Variants {
+		if (v.Name == p.variant || v.Name == p.base) && latency != tagService {
+			latency = v.Latency()
+		}
+	}
+	names := []string{throughputMetric, latency + ".p50", latency + ".p99", cpuMetric, capacityMetric, primaryMetric(s.plan)}
+	var list []metric
+	for _, m := range s.metrics() {
+		if m.isProgram() && m.dim != plain || slices.Contains(names, m.name) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// compare makes all comparisons, the control's first. Those for which no round
+// has the figures are left out; the notes say where a ratio would have no meaning.
+func (s *scene) compare() (list []rundir.Comparison, notes []rundir.Message, err error) {
+	list = []rundir.Comparison{}
+	for _, f := range families(s.plan) {
+		byMetric := map[string][]*rundir.Comparison{}
+		var made []*rundir.Comparison
+		for _, p := range f {
+			confidence := s.confidence(p)
+			for _, m := range s.compared(p) {
+				c, err := s.comparison(p, m, confidence)
+				var none *noRatio
+				switch {
+				case errors.As(err, &none):
+					if none.zero {
+						notes = append(notes, none.Message)
+					}
+				case err != nil:
+					return nil, nil, fmt.Errorf("%s over %s: %s: %w", p.variant, p.base, m.name, err)
+				default:
+					made = append(made, c)
+					byMetric[m.name] = append(byMetric[m.name], c)
+				}
+			}
+		}
+		for _, metric := range slices.Sorted(maps.Keys(byMetric)) {
+			if err := settle(byMetric[metric], s.plan.Margin); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", metric, err)
+			}
+		}
+		for _, c := range made {
+			list = append(list, *c)
+		}
+	}
+	return list, notes, nil
+}
+
+// comparison compares a pair in one metric, but for the verdict.
+func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Comparison, error) {
+	m = s.masked(p, m, s.rounds)
+	e, err := s.effect(p, m, s.rounds, confidence)
+	if err != nil {
+		return nil, err
+	}
+	n := len(e.logs)
+	c := &rundir.Comparison{
+		Base: p.base, Variant: p.variant, Metric: m.name, Role: p.role,
+		Primary: m.name == primaryMetric(s.plan), Good: "lower", Rounds: n, Ratio: e.ratio(),
+	}
+	if m.good() == stat.HigherIsBetter {
+		c.Good = "higher"
+	}
+	if s.excluded {
+		all, err := s.effect(p, s.masked(p, m, s.all), s.all, confidence)
+		if err != nil && !errors.As(err, new(*noRatio)) {
+			return nil, err
+		}
+		if err == nil && len(all.logs) > n {
+			r := all.ratio()
+			c.AllRounds = &r
+		}
+	}
+	if n < 2 {
+		return c, nil
+	}
+	flip, err := stat.SignFlip(e.logs, s.plan.Seed)
+	if err != nil {
+		return nil, err
+	}
+	// The level of the test for equivalence is 5 %, or that of the comparison
+	// where it is stricter.
+	alpha := min(0.05, 1-confidence)
+	same, err := s.effect(p, m, s.rounds, 1-2*alpha)
+	if err != nil {
+		return nil, err
+	}
+	c.P, c.SignFlipP = &e.p, &flip.P
+	equivalence := same.ratio()
+	equivalence.Values = nil
+	c.Equivalence = &equivalence
+	if d := math.Expm1(stat.DetectableEffect(e.stdDev, n, confidence, 0.8) + e.width); !e.lost && !math.IsInf(e.interval.Low, 0) && !math.IsInf(d, 0) {
+		c.Detectable = &d
+	}
+	return c, nil
+}
+
+// An effect is what the rounds say of a pair in one metric, on the scale of
+// logarithms, where a ratio and its inverse are as far from none.
+type effect struct {
+	logs       []float64 // of each round's ratio
+	estimate   float64
+	stdDev     float64
+	interval   stat.Interval // at the confidence; it begins at two rounds
+	confidence float64
+	p          float64 // two-sided, for no effect
+	method     string
+	width      float64 // to either side: how far off each round's ratio may be by itself
+	lost       bool    // there are rounds that one of the two lost
+}
+
+// A noRatio says why a pair has no ratio.
+type noRatio struct {
+	rundir.Message
+	zero bool // there are figures, but not all above zero
+}
+
+func (e *noRatio) Error() string { return e.String() }
+
+// Said returns the error as a message.
+func (e *noRatio) Said() rundir.Message { return e.Message }
+
+// effect returns the effect by the rounds given. Quantiles are compared by ranks,
+// up to as many rounds as those can be made of; all else by Student's t. The
+// error is a *noRatio where there is none.
+func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, confidence float64) (effect, error) {
+	e := effect{confidence: confidence, method: rundir.NoInterval}
+	var widths float64
+	lostByVariant := 0
+	var second []bool // of a duet: the variant had the second seat
+	for _, round := range s.facingRounds(p, rounds) {
+		f, b := s.facing(p, rounds, round)
+		if f == nil || b == nil {
+			continue
+		}
+		if l, lost := m.lostLog(f, b); lost {
+			e.lost = true
+			e.logs = append(e.logs, l)
+			if !m.lostBy(b) {
+				lostByVariant++
+			}
+			continue
+		}
+		if m.get(f) == nil || m.get(b) == nil {
+			continue
+		}
+		over, under := *m.get(f), *m.get(b)
+		if over <= 0 || under <= 0 {
+			return effect{}, &noRatio{texts.New("lacks.positive", "metric", m.name, "variant", p.variant, "base", p.base,
+				"over", four(over), "under", four(under), "round", strconv.Itoa(round)), true}
+		}
+		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.seat == 1)
+		widths += m.logWidth(f) + m.logWidth(b)
+	}
+	n := len(e.logs)
+	if n == 0 {
+		return effect{}, &noRatio{texts.New("lacks.round", "metric", m.name, "variant", p.variant, "base", p.base), false}
+	}
+	if lostByVariant == n {
+		return e.allLost(m)
+	}
+	if n == 1 {
+		e.estimate = e.logs[0]
+		return e, e.finite(p, m)
+	}
+	e.width = widths / float64(n) / 2
+	mean, err := stat.PairedMean(e.logs, confidence)
+	if err != nil {
+		return effect{}, err
+	}
+	if s.plan.Duet != nil && !e.lost {
+		x, err := stat.Exchanged(e.logs, second, confidence)
+		if err != nil {
+			return effect{}, err
+		}
+		mean, e.logs = x.Mean, x.Values
+	}
+	e.estimate, e.stdDev, e.interval, e.p, e.method = mean.Estimate, mean.StdDev, mean.Interval, mean.P, rundir.ByPairedStudent
+	if (m.ranked() || e.lost) && n <= stat.MaxSignedRank {
+		at, err := stat.HodgesLehmann(e.logs, confidence)
+		if err != nil {
+			return effect{}, err
+		}
+		rank, err := stat.SignedRank(e.logs)
+		if err != nil {
+			return effect{}, err
+		}
+		e.estimate, e.interval, e.p, e.method = at.Estimate, at.Interval, rank.P, rundir.ByHodgesLehmann
+	}
+	// No number of rounds says where in a bracket the edge lies.
+	e.interval.Low = min(e.interval.Low, e.estimate-e.width)
+	e.interval.High = max(e.interval.High, e.estimate+e.width)
+	return e, e.finite(p, m)
+}
+
+// ratio returns the effect as a ratio.
+func (e effect) ratio() rundir.Estimate {
+	estimate := math.Exp(e.estimate)
+	r := rundir.Estimate{Estimate: &estimate, Interval: e.method}
+	for _, l := range e.logs {
+		r.Values = append(r.Values, min(math.Exp(l), math.MaxFloat64))
+	}
+	if e.method != rundir.NoInterval {
+		low, high := e.interval.Low, e.interval.High
+		if !math.IsInf(low, 0) {
+			low = math.Exp(low)
+		}
+		if !math.IsInf(high, 0) {
+			high = math.Exp(high)
+		}
+		bound(&r, low, high, e.confidence, e.method)
+	}
+	return r
+}
+
+// logWidth is how wide the range is in which the figure itself is known to lie,
+// as the logarithm of its ends' ratio; 0 for a figure that is a value.
+func (m metric) logWidth(f *figures) float64 {
+	if m.width == nil {
+		return 0
+	}
+	low, high, ok := m.width(f)
+	if !ok {
+		return 0
+	}
+	return math.Log(high / low)
+}
+
+// stopping is the rule by which a plan ends.
+func stopping(plan rundir.Plan) stat.Stopping {
+	s := stat.Stopping{Rule: stat.FixedRounds, Rounds: plan.Rounds, Margin: plan.Margin}
+	switch plan.Stop {
+	case "precision":
+		s.Rule = stat.Precision
+	case "looks":
+		s.Rule = stat.ThreeLooks
+	}
+	return s
+}
+
+// decision asks the stopping rule about a pair. It goes by the primary metric
+// in all rounds, those left out for noise included: while measuring nobody knew
+// better.
+func (s *scene) decision(p pair) (stat.Decision, error) {
+	m, ok := lookup(primaryMetric(s.plan))
+	if !ok {
+		return stat.Decision{}, fmt.Errorf("metric %q is not known", primaryMetric(s.plan))
+	}
+	e, err := s.effect(p, m, s.all, confidence)
+	if err != nil && !errors.As(err, new(*noRatio)) {
+		return stat.Decision{}, err
+	}
+	return stopping(s.plan).Decide(e.logs)
+}
+
+// confidence is that at which a pair is compared, in any metric.
+func (s *scene) confidence(p pair) float64 {
+	d, err := s.decision(p)
+	if err != nil { // such as a plan of one round, to which no rule applies
+		return confidence
+	}
+	return d.Confidence
+}
+
+// settle gives the comparisons of one family and metric their verdicts.
+func settle(family []*rundir.Comparison, margin float64) error {
+	if err := holm(family); err != nil {
+		return err
+	}
+	for _, c := range family {
+		c.Verdict = outcome(c, margin).String()
+		if c.Verdict != rundir.Inconclusive || c.Rounds < 2 || slices.ContainsFunc(c.Ratio.Values, isLost) || !(margin > 0) || c.Metric == capacityMetric {
+			continue
+		}
+		further, err := furtherRounds(c, margin, len(family))
+		if err != nil {
+			return err
+		}
+		c.FurtherRounds = &further
+	}
+	return nil
+}
+
+// holm adjusts the p-values of a family of several.
+func holm(family []*rundir.Comparison) error {
+	var tested []*rundir.Comparison
+	var ps []float64
+	for _, c := range family {
+		if c.P != nil {
+			tested, ps = append(tested, c), append(ps, *c.P)
+		}
+	}
+	if len(ps) < 2 {
+		return nil
+	}
+	adjusted, err := stat.Holm(ps)
+	if err != nil {
+		return err
+	}
+	for i, c := range tested {
+		c.AdjustedP, c.Adjustment = &adjusted[i], fmt.Sprintf("Holm, of %d", len(ps))
+	}
+	return nil
+}
+
+// outcome is what may be said of a comparison. A difference needs the interval,
+// and in a family the adjusted p-value too.
+func outcome(c *rundir.Comparison, margin float64) stat.Outcome {
+	if c.Ratio.Interval == rundir.ByLostRounds {
+		return stat.Worse
+	}
+	if c.Equivalence == nil { // one round
+		return stat.Inconclusive
+	}
+	good := stat.LowerIsBetter
+	if c.Good == "higher" {
+		good = stat.HigherIsBetter
+	}
+	wide := ends(c.Ratio)
+	if c.AdjustedP != nil && *c.AdjustedP > 1-c.Ratio.Confidence {
+		wide = stat.Interval{Low: math.Inf(-1), High: math.Inf(1)}
+	}
+	return stat.Judge(wide, ends(*c.Equivalence), margin, good)
+}
+
+// furtherRounds is how many more rounds would settle a comparison of a family of
+// so many, if the spread stays as it is.
+func furtherRounds(c *rundir.Comparison, margin float64, family int) (int, error) {
+	alpha := (1 - c.Ratio.Confidence) / float64(family)
+	m, err := stat.PairedMean(logs(c.Ratio.Values), 1-alpha)
+	if err != nil {
+		return 0, err
+	}
+	n, err := stat.FurtherRounds(m.Estimate, m.StdDev, m.N, margin, 1-alpha)
+	if err != nil {
+		return 0, err
+	}
+	if c.Ratio.Interval == rundir.ByHodgesLehmann {
+		// With fewer rounds than this, all ranks on one side are no surprise.
+		n = max(n, int(math.Ceil(1-math.Log2(alpha)))-m.N)
+	}
+	return max(n, 1), nil
+}

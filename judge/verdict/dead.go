@@ -1,0 +1,451 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/internal/texts"
+	"dyno/load/wire"
+	"dyno/results/rundir"
+)
+
+// Silence is the worst result, not a missing one. What follows looks for targets that did
+// not answer, in whole or in part. None of it makes a figure wrong: a window without
+// answers has a throughput of zero. So these checks do not make a trial invalid. They
+// break: they say that the target did not do what was asked of it.
+
+// The limits on silence.
+const (
+	// A target has stalled that answered nothing under live load for StallFloor, or for
+	// StallFactor times the p99 of its answers or StallArrivals times the mean time
+	// between two requests, if that is more.
+	StallFloor    = 1.0 // seconds
+	StallFactor   = 100
+	StallArrivals = 10
+	// A request is unanswered that timed out, or was unfinished at the end, after StallFloor
+	// or UnansweredFactor times the p99 of the answers, if that is more.
+	UnansweredFactor = 10
+	// A target has ended that answered nothing any more when the measurement did: at least
+	// FailingRow requests in a row failed, for FailingFloor or FailingFactor times the
+	// median of its answers.
+	FailingRow    = 10
+	FailingFloor  = 0.1 // seconds
+	FailingFactor = 10
+	// Subscribers heard nothing any more when the window ended: for QuietFloor, or for
+	// QuietFactor times the longest time between two events before.
+	QuietFloor  = 0.25 // seconds
+	QuietFactor = 3
+	// A subscriber to events that the target makes itself is found silent when others
+	// received QuietEvents of them each.
+	QuietEvents = 10
+	// Beyond AwayGenerator of the window without a CPU, a generator cannot tell whether a
+	// target answered too late or it read too late.
+	AwayGenerator = 0.5
+)
+
+// dead looks for a target that did not answer.
+func (x *examination) dead() {
+	x.resources()
+	if !x.streaming() {
+		x.answers()
+		x.stalled()
+		x.served()
+	}
+	if x.trial.Streams != nil {
+		x.events()
+		x.quiet()
+		x.subscribed()
+	}
+}
+
+// breaks records a finding about the target, or that there is none.
+func (x *examination) breaks(kind, unit string, measured, limit float64, found bool, what *rundir.Message) {
+	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
+	if found {
+		c.Outcome, c.Because = rundir.CheckBroken, what
+	}
+	x.add(c)
+}
+
+// away is the share of the window in which the generator could not run: it waited for a CPU,
+// the hypervisor had it, or a sleeper beside it felt that nothing ran there. What it did not
+// read then looks as if it had not been answered. Who shares CPUs with the target waits for
+// it, which is the target's doing. Of a handful of requests it says nothing.
+func (x *examination) away() (share float64) {
+	g := x.trial.Generator
+	if x.shared() || x.trial.WindowSeconds < shortestBusy.Seconds() {
+		return 0
+	}
+	if g.RunQueueWaitShare != nil {
+		share = *g.RunQueueWaitShare
+	}
+	felt := 0.0
+	for _, stall := range x.stalls {
+		if !stall.Target && x.meets(stall) {
+			felt += stall.Late.Seconds() / x.trial.WindowSeconds
+		}
+	}
+	return min(max(share, stolen(x.trial, g.StealShare), felt), 1)
+}
+
+// told judges whether it can be told who did not do what was asked for.
+func (x *examination) told() {
+	if len(x.untold) == 0 {
+		return
+	}
+	var checks []rundir.Message
+	for _, kind := range x.untold {
+		checks = append(checks, texts.New("cause", "cause", kind))
+	}
+	found := texts.New("found.generator_starved", "share", percent(x.away())).With("checks", texts.Once(checks...)...)
+	x.compare(FlagGeneratorStarved, asRatio, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
+}
+
+// lacking counts what dyno could not do for want of descriptors, ports or memory.
+func lacking(t *rundir.Trial) int64 {
+	n := t.Counts.Generator + t.Counts.Unsent + t.Counts.Carried.Generator + t.Counts.Carried.Unsent + t.Connections.Generator
+	if t.Streams != nil {
+		n += t.Streams.Generator
+	}
+	return n
+}
+
+// resources judges whether the generator had the descriptors, ports and memory that it
+// needed. What it could not send for want of them is none of the target's errors.
+func (x *examination) resources() {
+	var why []string
+	for text := range x.trial.Failures {
+		if kind, what, ok := strings.Cut(text, ": "); ok && strings.TrimPrefix(kind, "subscriber: ") == "generator" {
+			why = append(why, what)
+		}
+	}
+	found := message("found.generator_resources", "n", digits(lacking(x.trial)))
+	if len(why) > 0 {
+		found.Kind, found.Values["error"] = "found.generator_resources.why", once(why...)
+	}
+	x.compare(FlagGeneratorResources, asCount, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
+}
+
+// answers judges whether there was a good response in the window at all.
+func (x *examination) answers() {
+	c := &x.trial.Counts
+	if c.Due() <= 0 && c.CompletedInWindow == 0 {
+		x.unknown(FlagNoAnswers, asCount, message("unchecked.no_due"))
+		return
+	}
+	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.trial.Silence.Longest > x.patience())
+	found := x.nothing("found.no_answers", "time", short(x.trial.WindowSeconds), "due", digits(c.Due()))
+	if last := x.trial.Silence.Last; none && last != nil && *last < x.trial.WarmupSeconds {
+		found.Kind, found.Values["before"] = "found.no_answers.before", short(x.trial.WarmupSeconds-*last)
+	}
+	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none, found)
+}
+
+// nothing is a sentence about a target that gave no good response, which says what it did.
+func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
+	did := texts.New("nothing")
+	if k := x.trial.Counts.ByKind; k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
+		did = texts.New("nothing.well")
+	}
+	m := texts.New(kind, pairs...).With("nothing", did)
+	return &m
+}
+
+// goodQuantile is a quantile, in seconds, of the times of good responses, 0 where there are
+// none. What timed out or was unfinished is recorded with them at what it had taken, and
+// is taken to be the longest.
+func (x *examination) goodQuantile(q float64) float64 {
+	tag := tagService
+	if x.open() {
+		tag = tagResponse
+	}
+	h, good := x.times[tag], x.trial.Counts.OK
+	if h == nil || h.Count() == 0 || good <= 0 {
+		return 0
+	}
+	return seconds(float64(h.Quantile(q * min(1, float64(good)/float64(h.Count())))))
+}
+
+// patience is for how long, in seconds, a target may answer nothing under live load.
+func (x *examination) patience() float64 {
+	limit := max(StallFloor, StallFactor*x.goodQuantile(0.99))
+	if due := x.trial.Counts.Due(); due > 0 {
+		limit = max(limit, StallArrivals*x.trial.WindowSeconds/float64(due))
+	}
+	return limit
+}
+
+// unanswered counts the requests that timed out, or were unfinished at the end, after more
+// than a target may be silent for; the age is the least of theirs.
+func (x *examination) unanswered() (age float64, n int64) {
+	tag := tagService
+	if x.open() {
+		tag = tagResponse
+	}
+	h, given := x.times[tag], x.trial.Counts.Timeouts+x.trial.Counts.Unfinished
+	limit := max(StallFloor, UnansweredFactor*x.goodQuantile(0.99))
+	if h == nil || given == 0 {
+		return 0, 0
+	}
+	return limit, min(given, h.Count()-h.CountAtOrBelow(int64(min(limit, 3600)*1e9)))
+}
+
+// stalled judges the longest time without a good response, and how the measurement ended.
+func (x *examination) stalled() {
+	s, limit := x.trial.Silence, x.patience()
+	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
+	failing := max(FailingFloor, FailingFactor*x.goodQuantile(0.5))
+	within := x.nothing("found.stalled", "time", short(s.Longest), "from", short(max(0, s.From-x.trial.WarmupSeconds)))
+	switch {
+	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
+		// Who waits behind the window, when no more is sent, is judged by connections.
+		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, within)
+	case s.Ending > limit && s.Last != nil:
+		begun := max(x.trial.WarmupSeconds, *s.Last)
+		found := x.nothing("found.stalled.last", "time", short(end-begun))
+		if behind := s.Ending - (end - begun); behind >= FailingFloor {
+			found.Kind, found.Values["behind"] = "found.stalled.behind", short(behind)
+		}
+		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, found)
+	case s.Ending > limit:
+		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, x.nothing("found.stalled.end", "time", short(s.Ending)))
+	case s.Failing >= FailingRow && s.Ending > failing:
+		x.breaks(FlagStalled, inSeconds, s.Ending, failing, true,
+			x.nothing("found.stalled.failing", "time", short(s.Ending), "n", digits(s.Failing)))
+	default:
+		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, within)
+	}
+}
+
+// served judges whether each connection that was asked something was answered.
+func (x *examination) served() {
+	c := x.trial.Connections
+	asked := c.Peak
+	if !x.open() {
+		asked = c.Requested
+	}
+	opened := min(c.Opened, asked)
+	few := opened < asked
+	asked = max(asked, c.Served+c.Unanswered)
+	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.patience() {
+		x.breaks(FlagConnections, asCount, float64(c.Hung), 0, lacking(x.trial) == 0,
+			message("found.connections.hung", "n", digits(c.Hung), "of", digits(asked)))
+		return
+	}
+	found := message("found.connections", "n", digits(c.Unanswered), "of", digits(asked))
+	if few {
+		found.Kind, found.Values["opened"] = "found.connections.opened", digits(opened)
+	}
+	x.breaks(FlagConnections, asCount, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0, found)
+}
+
+// omitted is the share of a closed loop's time in which users waited in vain. What they would
+// have sent is in no count of requests (coordinated omission).
+func omitted(t *rundir.Trial) float64 {
+	users := float64(t.Connections.Requested) * t.WindowSeconds
+	if users <= 0 {
+		return 0
+	}
+	return min(max(t.Connections.Omitted/users, 0), 1)
+}
+
+// upToOmitted is the most that errors.ratio can be: as if users who waited in vain had sent
+// as much as the others, in vain.
+func upToOmitted(f *figures) (high float64, ok bool) {
+	if f.Errors.Ratio == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
+		return 0, false
+	}
+	return 1 - (1-*f.Errors.Ratio)*(1-f.Omitted), true
+}
+
+// events judges whether anything reached the subscribers in the window.
+func (x *examination) events() {
+	s := x.trial.Streams
+	published := x.trial.Counts.OK
+	switch {
+	case !x.streaming():
+		x.breaks(FlagNoAnswers, asCount, float64(s.Delivered), 1, s.Delivered == 0 && published > 0,
+			message("found.no_answers.events", "n", digits(s.Requested), "published", digits(published)))
+	case s.Served == 0 && s.Silence.Last == nil:
+		x.unknown(FlagNoAnswers, asCount, message("unchecked.no_events"))
+	default:
+		x.breaks(FlagNoAnswers, asCount, float64(s.Served), 1, s.Served == 0,
+			message("found.no_answers.subscribers", "n", digits(s.Requested), "time", short(x.trial.WindowSeconds)))
+	}
+}
+
+// quiet judges whether events went on to the window's end.
+func (x *examination) quiet() {
+	s, longest := &x.trial.Streams.Silence, 0.0
+	if h := x.times[tagEventGap]; h != nil && h.Count() > 0 {
+		longest = seconds(float64(h.Max()))
+	}
+	limit := max(QuietFloor, QuietFactor*longest)
+	if longest == 0 {
+		limit = math.Inf(1) // how often there are events is not known
+	}
+	if !x.streaming() {
+		limit = max(limit, x.patience()) // there is an event when one is published
+	}
+	if math.IsInf(limit, 1) {
+		x.unknown(FlagStalled, inSeconds, message("unchecked.event_gaps"))
+		return
+	}
+	x.breaks(FlagStalled, inSeconds, s.Ending, limit, s.Ending > limit,
+		message("found.stalled.subscribers", "time", short(s.Ending)))
+}
+
+// subscribed judges whether each subscriber was served.
+func (x *examination) subscribed() {
+	s := x.trial.Streams
+	missing := s.Away
+	if n := silent(x.trial); n > 0 {
+		missing += n
+	}
+	// Where nobody hears anything any more, the target has stalled.
+	if missing == 0 && s.Quiet > 0 && s.Quiet < s.Served {
+		x.breaks(FlagConnections, asCount, float64(s.Quiet), 0, true,
+			message("found.connections.quiet", "n", digits(s.Quiet), "of", digits(s.Requested)))
+		return
+	}
+	x.breaks(FlagConnections, asCount, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
+		message("found.connections.subscribers", "of", digits(s.Requested), "silent", digits(silent(x.trial)), "away", digits(s.Away)))
+}
+
+// silent counts the subscribers who should have received something in the window and did
+// not.
+func silent(t *rundir.Trial) int64 {
+	s := t.Streams
+	published := t.Counts.OK > 0
+	switch {
+	case s.Served == 0 && (published || s.Silence.Last != nil), // all of them, who received something before or should have
+		s.Delivered > 0 && (published || s.Delivered >= QuietEvents*s.Served):
+		return s.Silent
+	}
+	return 0
+}
+
+// availability is the share of what was due that was answered well: of requests those that
+// were, of all that were due; of a closed loop's users, who send nothing while they wait, that
+// times the share of the time in which they did not wait in vain. Of subscribers it is the least of three: the share of their
+// time in which they had a stream on which something came; of the events due to them the
+// share that arrived; and of the publications the share that was accepted.
+func availability(t *rundir.Trial) *float64 {
+	var shares []float64
+	if due := t.Counts.Due(); due > 0 {
+		shares = append(shares, float64(t.Counts.Answered())/float64(due)*(1-omitted(t)))
+	}
+	if s := t.Streams; s != nil {
+		if s.Subscribed > 0 || s.AllDelivered == 0 { // else it was recorded before subscribers' time was
+			shares = append(shares, subscribedShare(t))
+		}
+		if due := s.AllDelivered + s.Lost + s.Announced + s.Pending; due > 0 {
+			shares = append(shares, float64(s.AllDelivered)/float64(due))
+		}
+	}
+	if len(shares) == 0 {
+		if t.Fault != rundir.FaultTarget {
+			return nil
+		}
+		shares = append(shares, 0)
+	}
+	least := shares[0]
+	for _, s := range shares[1:] {
+		least = min(least, s)
+	}
+	least = min(max(least, 0), 1)
+	return &least
+}
+
+// subscribedShare is the share of the subscribers' time in which they had a stream on which
+// something came.
+func subscribedShare(t *rundir.Trial) float64 {
+	s, window := t.Streams, max(t.WindowSeconds, t.PlannedSeconds)
+	asked := s.Requested - s.Closed
+	if s.Slow != nil {
+		asked -= s.Slow.Requested
+	}
+	if asked <= 0 || window <= 0 {
+		return 0
+	}
+	served := s.Subscribed - float64(silent(t))*t.WindowSeconds
+	limit := QuietFloor
+	if longest := s.EventGap.Max; longest != nil {
+		limit = max(limit, QuietFactor**longest)
+	}
+	if t.WindowSeconds > 0 && s.Silence.Ending > limit {
+		// Nobody was served then, though the streams may have been there.
+		served *= 1 - min(1, s.Silence.Ending/t.WindowSeconds)
+	}
+	return served / (float64(asked) * window)
+}
+
+// Breaking returns the flags of a judged run that say that a target did not do what was
+// asked of it: it could not be reached, ended, or answered nothing, or not all.
+func Breaking(run *rundir.Run) []rundir.Flag {
+	var found []rundir.Flag
+	for _, f := range run.Flags {
+		if f.Breaks {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// LostRounds says of each variant that is compared with another how many rounds its target
+// lost, where that of the other did not: it ended by itself, or answered nothing.
+func LostRounds(run *rundir.Run) []string {
+	byTarget := map[string]map[int]bool{} // the rounds lost, by variant
+	for _, t := range run.Trials {
+		if t.Purpose != "" || t.Replaced || !t.Lost {
+			continue
+		}
+		if byTarget[t.Variant] == nil {
+			byTarget[t.Variant] = map[int]bool{}
+		}
+		byTarget[t.Variant][t.Round] = true
+	}
+	var found []string
+	for _, f := range families(run.Plan) {
+		for _, p := range f {
+			n := 0
+			for round := range byTarget[p.variant] {
+				if !byTarget[p.base][round] {
+					n++
+				}
+			}
+			if n > 0 && p.role != rundir.RoleControl {
+				found = append(found, fmt.Sprintf("%s answered nothing, or ended, in %s in which %s answered", p.variant, roundsOf(n), p.base))
+			}
+		}
+	}
+	return found
+}
+
+func roundsOf(n int) string {
+	if n == 1 {
+		return "one round"
+	}
+	return fmt.Sprintf("%d rounds", n)
+}
+
+// belowRange flags the variants that were up to no rate of the range that was searched. For a
+// search, capacities must be filled in.
+func belowRange(run *rundir.Run) []rundir.Flag {
+	var flags []rundir.Flag
+	for _, c := range run.Capacities {
+		if len(c.Searches) == 0 || slices.ContainsFunc(c.Searches, func(b rundir.Bracket) bool { return b.Low != nil }) {
+			continue
+		}
+		found := texts.New("found.below_range", "variant", c.Variant, "rate", fmt.Sprintf("%g", run.Plan.Capacity.From), "limit", c.Limit)
+		if c.LimitBecause != nil {
+			found = found.With("limit", *c.LimitBecause)
+		}
+		f := newFlag(FlagBelowRange, c.Variant, false, &found)
+		f.Breaks = true
+		flags = append(flags, f)
+	}
+	return flags
+}

@@ -1,0 +1,184 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+const (
+	// steadyBins is how many bins the window's halves must have together.
+	steadyBins = 4
+	// dependenceBins is how many a dependence needs, to be measured at all.
+	dependenceBins = 10
+	// judgedBins is how many it needs to be held against a trial. In simulation 0.2 %
+	// of series of 40 independent values seem to be worth fewer than DependentSize;
+	// of 20 values it is 5 %, of 12 it is 30 %.
+	judgedBins = 40
+	// edge is how far marks of the window's edges may be off: they are made by a
+	// thread that must get to it.
+	edge = 0.05
+)
+
+// A bin is a stretch of the window with how many responses came in it. Times are
+// in seconds, since the warm-up began.
+type bin struct {
+	start, length, count float64
+}
+
+func (b bin) rate() float64 { return b.count / b.length }
+
+// within tells whether a moment lies in the window.
+func (s *subject) within(at float64) bool {
+	begin := s.trial.WarmupSeconds
+	return at >= begin-edge && at <= begin+s.trial.WindowSeconds+edge
+}
+
+// bins returns the log's intervals of responses that lie within the window, but
+// for the first and those that begin before a p99 of response times has passed:
+// they lack the responses to requests that were due before the window. There are
+// none of stages, whose rate is meant to change.
+func (x *examination) bins() []bin {
+	if x.open() && x.rate() == nil {
+		return nil
+	}
+	begin := x.trial.WarmupSeconds
+	end := begin + x.trial.WindowSeconds
+	counted := countedTag(x.plan)
+	var within []bin
+	for _, i := range x.log {
+		b := bin{start: i.Start.Seconds(), length: i.Length.Seconds(), count: float64(i.Hist.Count())}
+		slack := b.length / 20 // an interval ends when a worker gets to it
+		if i.Tag == counted && b.length > 0 && b.start >= begin-slack && b.start+b.length <= end+slack {
+			within = append(within, b)
+		}
+	}
+	slices.SortFunc(within, func(a, b bin) int {
+		switch {
+		case a.start < b.start:
+			return -1
+		case a.start > b.start:
+			return 1
+		}
+		return 0
+	})
+	settled := begin
+	if p99 := x.times.quantile(tagResponse, 100); p99 != nil {
+		settled += *p99
+	}
+	first := min(1, len(within))
+	for first < len(within) && within[first].start < settled {
+		first++
+	}
+	return within[first:]
+}
+
+// steady compares the throughputs of the window's halves. They may differ by
+// SteadyTolerance, or by what chance alone makes of it if that is more: of even
+// loads whose bins vary by 5 %, the halves of a window of 20 bins differ by more
+// than 1 % in two of three, and a flag on most trials tells nobody anything.
+func (x *examination) steady(bins []bin) {
+	if len(bins) < steadyBins {
+		x.unknown(FlagNotSteady, asRatio, message("unchecked.stretches", "n", strconv.Itoa(steadyBins)))
+		return
+	}
+	half := len(bins) / 2
+	early, late := bins[:half], bins[len(bins)-half:]
+	n1, s1 := total(early)
+	n2, s2 := total(late)
+	if n1+n2 == 0 {
+		x.unknown(FlagNotSteady, asRatio, message("unchecked.no_responses"))
+		return
+	}
+	mean := (n1 + n2) / (s1 + s2)
+	off := math.Abs(n1/s1-n2/s2) / mean
+	limit := SteadyTolerance
+	if x.open() {
+		// Arrivals are random: the deviation of n1 − n2 is √(n1+n2).
+		limit = max(limit, 2*chance/math.Sqrt(n1+n2))
+	} else {
+		limit = max(limit, chance*math.Sqrt(2/float64(half))*roughness(bins)/mean)
+	}
+	c := rundir.Check{Kind: FlagNotSteady, Unit: asRatio, Measured: &off, Limit: &limit, Outcome: rundir.CheckOK}
+	said := message("found.not_steady", "share", percent(off), "early", four(n1/s1), "late", four(n2/s2))
+	switch {
+	case off > limit:
+		c.Outcome, c.Because = rundir.CheckWarning, said
+	case off > SteadyTolerance:
+		said.Kind, said.Values["most"] = "found.not_steady.chance", percent(limit)
+		c.Because = said
+	}
+	x.add(c)
+}
+
+func total(bins []bin) (count, seconds float64) {
+	for _, b := range bins {
+		count += b.count
+		seconds += b.length
+	}
+	return count, seconds
+}
+
+// roughness is the standard deviation of the bins' rates around whatever slowly
+// changing mean they have: from the differences of neighbours, δ²/2 (von Neumann,
+// Kent, Bellinson and Hart, The mean square successive difference, Annals of
+// Mathematical Statistics 12, 1941). The plain deviation, or one widened for
+// dependence, would hold a drift to be noise and excuse it.
+func roughness(bins []bin) float64 {
+	sum := 0.0
+	for i := range bins[1:] {
+		d := bins[i+1].rate() - bins[i].rate()
+		sum += d * d
+	}
+	return math.Sqrt(sum / float64(2*(len(bins)-1)))
+}
+
+// measureDependence looks at throughput by bins of a window that begins at a
+// time. It returns nil for fewer than dependenceBins of them, and for a constant.
+func measureDependence(bins []bin, begin float64) *rundir.Dependence {
+	if len(bins) < dependenceBins {
+		return nil
+	}
+	at, rates := make([]float64, len(bins)), make([]float64, len(bins))
+	for i, b := range bins {
+		at[i], rates[i] = b.start+b.length/2, b.rate()
+	}
+	m, err := stat.MeasureDependence(rates)
+	if err != nil {
+		return nil // a constant
+	}
+	_, seconds := total(bins)
+	d := rundir.Dependence{
+		BinSeconds:    seconds / float64(len(bins)),
+		Bins:          len(bins),
+		Lag1:          m.Lag1,
+		EffectiveSize: m.EffectiveSize,
+	}
+	if g, err := measureGrowth(at, rates, begin); err == nil {
+		d.Trend, d.TrendP = g.slope.Estimate, &g.p
+	}
+	return &d
+}
+
+// dependent judges whether the window was long beside the target's memory. That
+// asks for judgedBins: fewer look dependent by chance.
+func (x *examination) dependent(d *rundir.Dependence, bins int) {
+	limit := float64(DependentSize)
+	switch {
+	case bins < judgedBins:
+		x.unknown(FlagDependent, asCount, message("unchecked.bins", "n", strconv.Itoa(judgedBins)))
+	case d == nil: // all bins are equal
+		x.add(rundir.Check{Kind: FlagDependent, Unit: asCount, Limit: &limit, Outcome: rundir.CheckOK, Because: message("found.dependent.even")})
+	default:
+		c := rundir.Check{Kind: FlagDependent, Unit: asCount, Measured: &d.EffectiveSize, Limit: &limit, Outcome: rundir.CheckOK}
+		if d.EffectiveSize < limit {
+			c.Outcome = rundir.CheckWarning
+			c.Because = message("found.dependent", "bins", strconv.Itoa(d.Bins), "worth", fmt.Sprintf("%.2g", d.EffectiveSize), "least", strconv.Itoa(DependentSize))
+		}
+		x.add(c)
+	}
+}

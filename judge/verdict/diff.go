@@ -1,0 +1,529 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+// What holds for every Difference.
+const (
+	diffConfidence = 0.95
+	defaultMargin  = 0.02 // of runs whose plan says none
+
+)
+
+// A Difference is what two finished runs show side by side. It is unpaired, as its
+// caveat says: weaker than a comparison within one run.
+type Difference struct {
+	Caveat  string     `json:"caveat"`
+	Old     RunSummary `json:"old"`
+	New     RunSummary `json:"new"`
+	Metric  string     `json:"metric"` // the primary one, of the new run's plan
+	Margin  float64    `json:"margin"` // the difference that matters, a share; of the new run's plan
+	OnlyOld []string   `json:"only_old,omitempty"`
+	OnlyNew []string   `json:"only_new,omitempty"`
+	// Disparities are what else is known to be different.
+	Disparities []Disparity          `json:"disparities"`
+	Comparisons []UnpairedComparison `json:"comparisons"` // by variant, the plan's order
+	Notes       []string             `json:"notes,omitempty"`
+
+	NotesBecause  []*rundir.Message `json:"notes_because,omitempty"` // the same as data, and so with all that ends in because
+	CaveatBecause *rundir.Message   `json:"caveat_because"`
+}
+
+// A RunSummary says which run it is, and whether it can be relied on.
+type RunSummary struct {
+	Name        string    `json:"name"`
+	StartedAt   time.Time `json:"started_at"`
+	DynoVersion string    `json:"dyno_version,omitempty"`
+	Complete    bool      `json:"complete"`
+	Valid       bool      `json:"valid"`
+	Rounds      int       `json:"rounds"`
+}
+
+// The places of a Disparity; that of a variant is its name.
+const (
+	OnMachine = "machine"
+	InPlan    = "plan"
+)
+
+// A Disparity is one thing that differs between two runs, beside what they found. What is
+// dyno's word for it, and of a setting or a variable its name; only the former is data, and so
+// it is with the values.
+type Disparity struct {
+	Where   string `json:"where"`             // machine or plan
+	Variant string `json:"variant,omitempty"` // whose part of the plan
+	What    string `json:"what"`
+	Old     string `json:"old"`
+	New     string `json:"new"`
+
+	WhatBecause *rundir.Message `json:"what_because,omitempty"`
+	OldBecause  *rundir.Message `json:"old_because,omitempty"`
+	NewBecause  *rundir.Message `json:"new_because,omitempty"`
+}
+
+// An UnpairedComparison is one variant's metric in both runs. Old and New are as in
+// the runs, in the metric's unit; the ratio is new over old, of the geometric means
+// over the trials.
+type UnpairedComparison struct {
+	Variant string          `json:"variant"`
+	Metric  string          `json:"metric"`
+	Primary bool            `json:"primary,omitempty"`
+	Good    string          `json:"good"` // which direction is: higher or lower
+	Old     rundir.Estimate `json:"old"`
+	New     rundir.Estimate `json:"new"`
+	Ratio   rundir.Estimate `json:"ratio"`
+	// DegreesOfFreedom are Welch's, of the interval.
+	DegreesOfFreedom *float64 `json:"degrees_of_freedom,omitempty"`
+	P                *float64 `json:"p,omitempty"`          // two-sided, for a ratio of one
+	AdjustedP        *float64 `json:"adjusted_p,omitempty"` // among all comparisons of the two runs
+	Adjustment       string   `json:"adjustment,omitempty"`
+	// Equivalence is the interval that lies within the margin when the two are
+	// equivalent.
+	Equivalence *rundir.Estimate `json:"equivalence,omitempty"`
+	// Detectable is the smallest change, a share, that so many trials find in four
+	// comparisons of five.
+	Detectable *float64        `json:"detectable,omitempty"`
+	Verdict    string          `json:"verdict"`          // better, worse, equivalent, inconclusive or invalid
+	Detail     string          `json:"detail,omitempty"` // why there is no ratio
+	Because    *rundir.Message `json:"because,omitempty"`
+}
+
+// Regressions returns the comparisons in the primary metric in which the new run is
+// worse, and by more than the margin.
+func (d *Difference) Regressions() []UnpairedComparison {
+	var worse []UnpairedComparison
+	for _, c := range d.Comparisons {
+		if !c.Primary || c.Verdict != rundir.Worse {
+			continue
+		}
+		loss := *c.Ratio.Estimate
+		if directionOf(c.Metric) == stat.HigherIsBetter {
+			loss = 1 / loss
+		}
+		if loss > 1+d.Margin {
+			worse = append(worse, c)
+		}
+	}
+	return worse
+}
+
+// Diff compares two judged runs, variant by variant of the same name: throughput,
+// p50 and p99 (of response times in an open loop, of service times in a closed one),
+// CPU per request, capacity, what programs printed, and the primary metric. The values
+// of the trials are compared by Welch's t on logarithms at 95 %, and a verdict of better
+// or worse must hold after Holm's adjustment over all of it. Controls are left out:
+// they are their base once more. Where a figure is not identified in one of the runs, the
+// verdict is invalid.
+//
+// It fails when one of the runs is not judged, or when they have no variant in common.
+func Diff(older, newer *rundir.Run) (Difference, error) {
+	if err := errors.Join(judgedRun("which.old", older), judgedRun("which.new", newer)); err != nil {
+		return Difference{}, err
+	}
+	d := Difference{
+		CaveatBecause: message("differ.caveat"), Old: summaryOf(older), New: summaryOf(newer),
+		Metric: primaryMetric(newer.Plan), Margin: newer.Plan.Margin,
+		Disparities: disparities(older, newer), Comparisons: []UnpairedComparison{},
+	}
+	d.Caveat = d.CaveatBecause.English()
+	if d.Margin == 0 {
+		d.Margin = defaultMargin
+	}
+	controls := map[string]bool{}
+	for _, v := range slices.Concat(older.Plan.Variants, newer.Plan.Variants) {
+		if v.AliasOf != "" {
+			controls[v.Name] = true
+		}
+	}
+	for _, v := range newer.Variants {
+		before := variantOf(older, v.Name)
+		switch {
+		case controls[v.Name]:
+		case before == nil:
+			d.OnlyNew = append(d.OnlyNew, v.Name)
+		default:
+			for _, metric := range comparedIn(before, &v, newer.Plan.Variant(v.Name).Latency(), d.Metric) {
+				c := unpaired(before, &v, metric, metric == d.Metric)
+				if metric == "capacity" {
+					c.widen((bracketWidth(older, v.Name) + bracketWidth(newer, v.Name)) / 2)
+				}
+				d.Comparisons = append(d.Comparisons, c)
+			}
+		}
+	}
+	for _, v := range older.Variants {
+		if !controls[v.Name] && variantOf(newer, v.Name) == nil {
+			d.OnlyOld = append(d.OnlyOld, v.Name)
+		}
+	}
+	if len(d.Comparisons) == 0 {
+		return Difference{}, texts.NewError("differ.apart", "old", strings.Join(d.OnlyOld, ", "), "new", strings.Join(d.OnlyNew, ", "))
+	}
+	if err := d.judge(); err != nil {
+		return Difference{}, fmt.Errorf("diff: %w", err)
+	}
+	d.distrust(older, newer)
+	d.note(older, newer)
+	return d, nil
+}
+
+// judgedRun refuses a run without the trials' values behind its figures.
+func judgedRun(which string, run *rundir.Run) error {
+	if slices.ContainsFunc(run.Variants, func(v rundir.Variant) bool { return len(v.Intervals) > 0 }) {
+		return nil
+	}
+	return &texts.Error{Message: texts.New("differ.unjudged", "name", run.Name).With("which", texts.New(which))}
+}
+
+// judge adjusts the p-values and finds the verdicts.
+func (d *Difference) judge() error {
+	var family []int
+	var p []float64
+	for i, c := range d.Comparisons {
+		if c.P != nil {
+			family, p = append(family, i), append(p, *c.P)
+		}
+	}
+	adjusted, err := stat.Holm(p)
+	if err != nil {
+		return err
+	}
+	for k, i := range family {
+		c := &d.Comparisons[i]
+		if len(family) > 1 {
+			c.AdjustedP, c.Adjustment = &adjusted[k], "Holm"
+		}
+		ratio := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)} // shows no difference
+		if adjusted[k] <= 1-diffConfidence {
+			ratio = intervalOf(c.Ratio)
+		}
+		c.Verdict = stat.Judge(ratio, intervalOf(*c.Equivalence), d.Margin, directionOf(c.Metric)).String()
+	}
+	return nil
+}
+
+// distrust takes the verdicts back that rest on a figure of which nothing can be said in
+// one of the runs: two runs do not share what disturbs them.
+func (d *Difference) distrust(runs ...*rundir.Run) {
+	for i := range d.Comparisons {
+		c := &d.Comparisons[i]
+		for _, run := range runs {
+			for _, v := range run.Validity {
+				if v.Base == "" && v.Variant == c.Variant && v.Figure == c.Metric && (v.State == rundir.StateNotIdentified || v.State == rundir.StateRelative) {
+					c.Verdict = rundir.Invalid
+				}
+			}
+		}
+	}
+}
+
+// note says what a reader should know beside the figures.
+func (d *Difference) note(older, newer *rundir.Run) {
+	add := func(m rundir.Message) {
+		d.Notes, d.NotesBecause = append(d.Notes, m.English()), append(d.NotesBecause, &m)
+	}
+	if older.Name != newer.Name {
+		add(texts.New("differ.experiments", "old", older.Name, "new", newer.Name))
+	}
+	if newer.StartedAt.Before(older.StartedAt) {
+		add(texts.New("differ.order"))
+	}
+	for _, run := range []struct {
+		which rundir.Message
+		*rundir.Run
+	}{{texts.New("which.old"), older}, {texts.New("which.new"), newer}} {
+		if !run.Complete {
+			add(texts.New("differ.incomplete").With("which", run.which))
+		}
+		if !run.Valid {
+			add(texts.New("differ.invalid").With("which", run.which).With("why", orVerbatim(run.Because, run.Reason)))
+		}
+	}
+	on := func(where string) bool {
+		return slices.ContainsFunc(d.Disparities, func(x Disparity) bool { return x.Where == where })
+	}
+	if on(OnMachine) {
+		add(texts.New("differ.machine"))
+	}
+	if on(InPlan) {
+		add(texts.New("differ.plan"))
+	}
+}
+
+// unpaired compares one metric of a variant. The verdict is not final.
+func unpaired(older, newer *rundir.Variant, metric string, primary bool) UnpairedComparison {
+	a, b := older.Intervals[metric], newer.Intervals[metric]
+	c := UnpairedComparison{
+		Variant: newer.Name, Metric: metric, Primary: primary, Good: goodWay(metric),
+		Old: a, New: b, Ratio: rundir.Estimate{Interval: rundir.NoInterval}, Verdict: rundir.Inconclusive,
+	}
+	u, err := stat.UnpairedRatio(a.Values, b.Values, diffConfidence)
+	narrower, fault := stat.UnpairedRatio(a.Values, b.Values, 0.9)
+	switch err := errors.Join(err, fault); {
+	case errors.Is(err, stat.ErrTooFew):
+		c.Because = message("differ.few", "old", strconv.Itoa(len(a.Values)), "new", strconv.Itoa(len(b.Values)))
+	case err != nil:
+		c.Because = together(texts.Reasons(err))
+	}
+	if c.Detail = c.Because.English(); c.Because != nil {
+		return c
+	}
+	c.Ratio = welch(u, diffConfidence)
+	equivalence := welch(narrower, 0.9)
+	c.Equivalence = &equivalence
+	c.DegreesOfFreedom, c.P, c.Detectable = &u.DF, &u.P, finite(u.Detectable)
+	return c
+}
+
+// widen keeps the intervals from being narrower than what is known of each value: their
+// logarithms may be off by so much together, to either side.
+func (c *UnpairedComparison) widen(slack float64) {
+	if c.Ratio.Estimate == nil {
+		return
+	}
+	for _, e := range []*rundir.Estimate{&c.Ratio, c.Equivalence} {
+		low, high := *e.Estimate/math.Exp(slack), *e.Estimate*math.Exp(slack)
+		if e.Low != nil && low < *e.Low {
+			e.Low = &low
+		}
+		if e.High != nil && high > *e.High {
+			e.High = &high
+		}
+	}
+	if c.Detectable != nil {
+		c.Detectable = finite((1+*c.Detectable)*math.Exp(slack) - 1)
+	}
+}
+
+// bracketWidth returns how wide a run's searches for a variant's capacity left the
+// edge, on the scale of logarithms and on average: rounds that end at the same two
+// rates agree by being coarse.
+func bracketWidth(run *rundir.Run, variant string) float64 {
+	sum, n := 0.0, 0
+	for _, c := range run.Capacities {
+		for _, b := range c.Searches {
+			if c.Variant == variant && b.Low != nil && b.High != nil {
+				sum += math.Log(*b.High / *b.Low)
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+func welch(u stat.Unpaired, confidence float64) rundir.Estimate {
+	return rundir.Estimate{
+		Estimate: finite(u.Estimate), Low: finite(u.Interval.Low), High: finite(u.Interval.High),
+		Confidence: confidence, Interval: rundir.ByWelch,
+	}
+}
+
+// finite returns nil for what JSON cannot hold.
+func finite(v float64) *float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+// intervalOf returns an estimate's interval, unbounded where an end is nil.
+func intervalOf(e rundir.Estimate) stat.Interval {
+	i := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)}
+	if e.Low != nil {
+		i.Low = *e.Low
+	}
+	if e.High != nil {
+		i.High = *e.High
+	}
+	return i
+}
+
+// comparedIn lists the metrics in which a variant of two runs, judged by such times, is compared: those that
+// either run has, and the primary one even if neither does.
+func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
+	known := func(metric string) bool {
+		_, before := older.Intervals[metric]
+		_, after := newer.Intervals[metric]
+		return before || after
+	}
+	var list []string
+	for _, metric := range []string{"throughput", times + ".p50", times + ".p99", "target.cpu_per_request", "capacity"} {
+		if known(metric) {
+			list = append(list, metric)
+		}
+	}
+	programs := map[string]bool{}
+	for _, intervals := range []map[string]rundir.Estimate{older.Intervals, newer.Intervals} {
+		for metric := range intervals {
+			if strings.HasPrefix(metric, "program.") {
+				programs[metric] = true
+			}
+		}
+	}
+	list = append(list, slices.Sorted(maps.Keys(programs))...)
+	if !slices.Contains(list, primary) {
+		list = slices.Insert(list, 0, primary)
+	}
+	return list
+}
+
+// directionOf says which way a metric is good. A plan's metric is one, so a name that is
+// none stems from a folder that was edited.
+func directionOf(name string) stat.Direction {
+	m, _ := lookup(name)
+	return m.good()
+}
+
+func goodWay(metric string) string {
+	if directionOf(metric) == stat.HigherIsBetter {
+		return "higher"
+	}
+	return "lower"
+}
+
+func variantOf(run *rundir.Run, name string) *rundir.Variant {
+	for i := range run.Variants {
+		if run.Variants[i].Name == name {
+			return &run.Variants[i]
+		}
+	}
+	return nil
+}
+
+func summaryOf(run *rundir.Run) RunSummary {
+	return RunSummary{
+		Name: run.Name, StartedAt: run.StartedAt, DynoVersion: run.DynoVersion,
+		Complete: run.Complete, Valid: run.Valid, Rounds: run.Rounds,
+	}
+}
+
+// disparities lists what differs between the machines and the plans of two runs. Seeds
+// do not count: they change the order and no more.
+func disparities(older, newer *rundir.Run) []Disparity {
+	found := []Disparity{}
+	place := Disparity{Where: OnMachine}
+	add := func(what, before, after rundir.Message) {
+		x := place
+		x.What, x.WhatBecause = cell(what)
+		x.Old, x.OldBecause = cell(before)
+		x.New, x.NewBecause = cell(after)
+		if x.Old != x.New {
+			found = append(found, x)
+		}
+	}
+	differ := func(item, before, after string) { add(texts.New(item), orUnknown(before), orUnknown(after)) }
+	differTexts := func(a, b map[string]string) {
+		for _, name := range namesOf(a, b) {
+			add(texts.Verbatim(name), orUnknown(a[name]), orUnknown(b[name]))
+		}
+	}
+	a, b := older.Environment, newer.Environment
+	differ("item.host", a.Hostname, b.Hostname)
+	differ("item.system", a.OS+"/"+a.Arch, b.OS+"/"+b.Arch)
+	differ("item.kernel", a.Kernel, b.Kernel)
+	differ("item.cpu", a.CPUModel, b.CPUModel)
+	differ("item.cpus", strconv.Itoa(a.CPUs), strconv.Itoa(b.CPUs))
+	differ("item.memory", bytesOf(a.MemoryBytes), bytesOf(b.MemoryBytes))
+	differ("item.virtualization", a.Virtualization, b.Virtualization)
+	differ("item.clock", a.ClockSource, b.ClockSource)
+	differ("item.governor", a.Governor, b.Governor)
+	differ("item.target", cpuList(a.TargetCPUs), cpuList(b.TargetCPUs))
+	differ("item.generator", cpuList(a.GeneratorCPUs), cpuList(b.GeneratorCPUs))
+	differ("item.awake", cpuList(a.AwakeCPUs), cpuList(b.AwakeCPUs))
+	differTexts(a.Sysctls, b.Sysctls)
+	differ("item.dyno", older.DynoVersion, newer.DynoVersion)
+	differ("item.go", a.GoVersion, b.GoVersion)
+
+	place = Disparity{Where: InPlan}
+	p, q := older.Plan, newer.Plan
+	differ("item.protocol", p.Protocol, q.Protocol)
+	differ("item.short", strconv.FormatBool(p.Short), strconv.FormatBool(q.Short))
+	differ("item.rounds", strconv.Itoa(p.Rounds), strconv.Itoa(q.Rounds))
+	differ("item.stop", p.Stop, q.Stop)
+	differ("item.metric", p.Metric, q.Metric)
+	differ("item.thresholds", strings.Join(p.Thresholds, "; "), strings.Join(q.Thresholds, "; "))
+	add(texts.New("item.capacity"), searchOf(p.Capacity), searchOf(q.Capacity))
+	for _, v := range p.Variants {
+		i := slices.IndexFunc(q.Variants, func(w rundir.PlanVariant) bool { return w.Name == v.Name })
+		if i < 0 || v.AliasOf != "" {
+			continue
+		}
+		w := q.Variants[i]
+		place.Variant = v.Name
+		differ("item.loop", v.Loop, w.Loop)
+		differ("item.connections", strconv.Itoa(v.Connections), strconv.Itoa(w.Connections))
+		add(texts.New("item.rate"), perSecond(v.Rate), perSecond(w.Rate))
+		differ("item.warmup", secondsText(v.WarmupSeconds), secondsText(w.WarmupSeconds))
+		differ("item.window", secondsText(v.WindowSeconds), secondsText(w.WindowSeconds))
+		differTexts(v.Variables, w.Variables)
+	}
+	return found
+}
+
+// cell is what stands in a table, with the same as data where it is of dyno's words.
+func cell(m rundir.Message) (text string, because *rundir.Message) {
+	if m.Kind == texts.Others {
+		return m.English(), nil
+	}
+	return m.English(), &m
+}
+
+func orUnknown(text string) rundir.Message {
+	if text == "" {
+		return texts.New("cell.unknown")
+	}
+	return texts.Verbatim(text)
+}
+
+// namesOf lists the names of two maps, in their order.
+func namesOf(a, b map[string]string) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func cpuList(list []int) string {
+	var texts []string
+	for _, n := range list {
+		texts = append(texts, strconv.Itoa(n))
+	}
+	return strings.Join(texts, ",")
+}
+
+func bytesOf(n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.FormatInt(*n, 10) + " B"
+}
+
+func perSecond(rate *float64) rundir.Message {
+	if rate == nil {
+		return texts.New("cell.none")
+	}
+	return texts.Verbatim(strconv.FormatFloat(*rate, 'g', -1, 64) + "/s")
+}
+
+func secondsText(s float64) string { return strconv.FormatFloat(s, 'g', -1, 64) + " s" }
+
+func searchOf(c *rundir.PlanCapacity) rundir.Message {
+	if c == nil {
+		return texts.New("cell.unsearched")
+	}
+	return texts.New("cell.search", "from", fmt.Sprint(c.From), "to", fmt.Sprint(c.To), "resolution", fmt.Sprint(c.Resolution),
+		"trials", strconv.Itoa(c.Trials), "tolerate", fmt.Sprint(c.Tolerate))
+}

@@ -1,0 +1,343 @@
+package verdict
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/results/rundir"
+)
+
+// nightly is a judged run of two variants and a control, whose trials spread by 1 %
+// about their figures.
+func nightly(rng *rand.Rand, at time.Time, trials int, speed float64) *rundir.Run {
+	run := &rundir.Run{
+		SchemaVersion: rundir.SchemaVersion, Name: "relay", StartedAt: at, FinishedAt: &at, Complete: true, Valid: true,
+		Rounds: trials, DynoVersion: "v1",
+		Environment: rundir.Environment{Hostname: "bench-1", OS: "linux", Arch: "amd64", Kernel: "6.1", CPUs: 8, TargetCPUs: []int{0}},
+		Plan:        rundir.Plan{Rounds: trials, Seed: uint64(at.Unix()), Margin: 0.02, Metric: "throughput", Loop: "closed", Protocol: "tcp"},
+	}
+	for _, v := range []struct{ name, alias string }{{"pool", ""}, {"pool.control", "pool"}, {"goroutine", ""}} {
+		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{
+			Name: v.name, AliasOf: v.alias, Loop: "closed", Connections: 100, WarmupSeconds: 2, WindowSeconds: 5,
+			Variables: map[string]string{"workers": "16"},
+		})
+		intervals := map[string]rundir.Estimate{}
+		for _, figure := range []struct {
+			metric string
+			level  float64
+		}{
+			{"throughput", 10_000 * speed}, {"service.p50", 0.009 / speed}, {"service.p99", 0.03 / speed}, {"response.p99", 0.031 / speed},
+			{"target.cpu_per_request", 90e-6 / speed}, {"program.switch_seconds", 2e-7}, {"send_lag.p50", 1e-6},
+		} {
+			e := rundir.Estimate{Interval: rundir.ByStudent, Confidence: 0.95}
+			for range trials {
+				e.Values = append(e.Values, figure.level*math.Exp(0.01*rng.NormFloat64()))
+			}
+			e.Estimate = &figure.level
+			intervals[figure.metric] = e
+		}
+		run.Variants = append(run.Variants, rundir.Variant{Name: v.name, Trials: trials, Intervals: intervals})
+	}
+	return run
+}
+
+func nights(speed float64, trials int) (older, newer *rundir.Run) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	return nightly(rng, time.Unix(1_000_000, 0).UTC(), trials, 1), nightly(rng, time.Unix(1_086_400, 0).UTC(), trials, speed)
+}
+
+func verdicts(d Difference) map[string]string {
+	all := map[string]string{}
+	for _, c := range d.Comparisons {
+		all[c.Variant+" "+c.Metric] = c.Verdict
+	}
+	return all
+}
+
+func TestDiffFindsARegression(t *testing.T) {
+	older, newer := nights(0.9, 8)
+	d, err := Diff(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, variant := range []string{"pool", "goroutine"} {
+		for _, metric := range []string{"throughput", "service.p50", "service.p99", "target.cpu_per_request"} {
+			want[variant+" "+metric] = rundir.Worse
+		}
+		want[variant+" program.switch_seconds"] = rundir.Equivalent
+	}
+	if got := verdicts(d); !reflect.DeepEqual(got, want) {
+		t.Errorf("verdicts %v, want %v", got, want)
+	}
+	for _, c := range d.Comparisons {
+		if c.AdjustedP == nil || *c.AdjustedP < *c.P || c.Adjustment != "Holm" || c.Ratio.Interval != rundir.ByWelch {
+			t.Errorf("%+v", c)
+		}
+		if c.Metric == "throughput" && (math.Abs(*c.Ratio.Estimate-0.9) > 0.02 || c.Good != "higher" || !c.Primary) {
+			t.Errorf("%+v", c)
+		}
+		if c.Metric == "service.p99" && (c.Good != "lower" || c.Primary || *c.Ratio.Estimate < 1.05) {
+			t.Errorf("%+v", c)
+		}
+	}
+	found := d.Regressions()
+	if len(found) != 2 || found[0].Variant != "pool" || found[1].Variant != "goroutine" {
+		t.Errorf("regressions %+v", found)
+	}
+	newer.Plan.Margin = 0.15
+	if d, err = Diff(older, newer); err != nil || len(d.Regressions()) != 0 || d.Margin != 0.15 {
+		t.Errorf("with a margin of 15 %%: %+v, %v", d.Regressions(), err)
+	}
+	if len(d.Disparities) != 0 || len(d.Notes) != 0 || len(d.OnlyNew) != 0 || len(d.OnlyOld) != 0 || d.Caveat == "" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// The runs swapped: the ratios are turned over, and worse is better.
+func TestDiffSwapped(t *testing.T) {
+	older, newer := nights(0.9, 8)
+	d, err := Diff(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	swapped, err := Diff(newer, older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turned := map[string]string{rundir.Worse: rundir.Better, rundir.Better: rundir.Worse, rundir.Equivalent: rundir.Equivalent}
+	for i, c := range d.Comparisons {
+		o := swapped.Comparisons[i]
+		if math.Abs(*c.Ratio.Estimate**o.Ratio.Estimate-1) > 1e-9 || o.Verdict != turned[c.Verdict] {
+			t.Errorf("%+v swapped is %+v", c, o)
+		}
+	}
+	if len(swapped.Regressions()) != 0 {
+		t.Errorf("regressions %+v", swapped.Regressions())
+	}
+	if !slices.Contains(swapped.Notes, "the run taken as the old one was made after the other") {
+		t.Errorf("notes %v", swapped.Notes)
+	}
+}
+
+// Between two runs of the same thing, one of twenty has any finding at all.
+func TestDiffOfTheSame(t *testing.T) {
+	const pairs = 300
+	rng := rand.New(rand.NewPCG(9, 10))
+	found := 0
+	for range pairs {
+		d, err := Diff(nightly(rng, time.Unix(1, 0), 8, 1), nightly(rng, time.Unix(2, 0), 8, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(d.Comparisons, func(c UnpairedComparison) bool { return c.Verdict == rundir.Better || c.Verdict == rundir.Worse }) {
+			found++
+		}
+	}
+	// Holm's family is independent here: three standard errors are 0.038.
+	if share := float64(found) / pairs; math.Abs(share-0.05) > 0.038 {
+		t.Errorf("%v of the pairs of equal runs had a finding, want 0.05", share)
+	}
+}
+
+func TestDiffWithoutIntervals(t *testing.T) {
+	older, newer := nights(0.5, 1)
+	d, err := Diff(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range d.Comparisons {
+		if c.Verdict != rundir.Inconclusive || c.P != nil || c.Ratio.Estimate != nil || !strings.Contains(c.Detail, "1 and 1 trials have this figure") {
+			t.Errorf("%+v", c)
+		}
+	}
+	// A figure that one run lacks, and one that is no ratio.
+	older, newer = nights(1, 3)
+	delete(older.Variants[0].Intervals, "service.p50")
+	newer.Variants[0].Intervals["service.p99"].Values[1] = 0
+	newer.Plan.Metric = "errors.ratio"
+	if d, err = Diff(older, newer); err != nil {
+		t.Fatal(err)
+	}
+	details := map[string]string{}
+	for _, c := range d.Comparisons {
+		if c.Variant == "pool" && c.Detail != "" {
+			details[c.Metric] = c.Detail
+		}
+	}
+	if len(details) != 3 || !strings.Contains(details["service.p50"], "0 and 3 trials") ||
+		!strings.Contains(details["service.p99"], "values above zero") || !strings.Contains(details["errors.ratio"], "0 and 0 trials") {
+		t.Errorf("details %q", details)
+	}
+	if _, err := json.Marshal(d); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDiffOfUnlikeRuns(t *testing.T) {
+	older, newer := nights(1, 4)
+	older.Valid, newer.Complete = false, false
+	newer.Name = "relay-2"
+	newer.Variants[2].Name, newer.Plan.Variants[2].Name = "epoll", "epoll"
+	newer.Environment.Kernel, newer.Environment.Governor = "6.2", "performance"
+	newer.DynoVersion = "v2"
+	newer.Plan.Rounds = 12
+	rate := 100.0
+	v := &newer.Plan.Variants[0]
+	v.Connections, v.WarmupSeconds, v.Rate = 50, 3, &rate
+	v.Variables = map[string]string{"workers": "8", "batch": "2"}
+	d, err := Diff(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(d.OnlyOld, []string{"goroutine"}) || !slices.Equal(d.OnlyNew, []string{"epoll"}) {
+		t.Errorf("only old %v, only new %v", d.OnlyOld, d.OnlyNew)
+	}
+	want := [][5]string{
+		{OnMachine, "", "kernel", "6.1", "6.2"},
+		{OnMachine, "", "CPU governor", "unknown", "performance"},
+		{OnMachine, "", "dyno", "v1", "v2"},
+		{InPlan, "", "rounds", "4", "12"},
+		{InPlan, "pool", "connections", "100", "50"},
+		{InPlan, "pool", "rate", "none", "100/s"},
+		{InPlan, "pool", "warm-up", "2 s", "3 s"},
+		{InPlan, "pool", "batch", "unknown", "2"},
+		{InPlan, "pool", "workers", "16", "8"},
+	}
+	var disparities [][5]string
+	for _, x := range d.Disparities {
+		disparities = append(disparities, [5]string{x.Where, x.Variant, x.What, x.Old, x.New})
+		if own := x.What != "batch" && x.What != "workers"; (x.WhatBecause != nil) != own || (x.OldBecause != nil) != (x.Old == "none" || x.Old == "unknown") || x.NewBecause != nil {
+			t.Errorf("%s as data: %v, %v, %v", x.What, x.WhatBecause, x.OldBecause, x.NewBecause)
+		}
+	}
+	if !slices.Equal(disparities, want) {
+		t.Errorf("disparities %q", disparities)
+	}
+	for i, n := range d.Notes {
+		if said := d.NotesBecause[i].English(); said != n {
+			t.Errorf("note %q, and as data %q", n, said)
+		}
+	}
+	for _, says := range []string{"two experiments, relay and relay-2", "old run is invalid", "new run is not complete", "machine or its settings", "plans are not the same"} {
+		if !slices.ContainsFunc(d.Notes, func(n string) bool { return strings.Contains(n, says) }) {
+			t.Errorf("notes %q: want %q", d.Notes, says)
+		}
+	}
+}
+
+// Two runs do not share what disturbs them: where nothing can be said of a figure in one,
+// there is no verdict on it.
+func TestDiffOfFiguresNotIdentified(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	older, newer := nightly(r, time.Unix(1, 0), 4, 1), nightly(r, time.Unix(2, 0), 4, 2)
+	older.Validity = []rundir.Validity{{Figure: "throughput", Variant: "pool", State: rundir.StateRelative}, {Figure: "service.p50", Variant: "pool", State: rundir.StateBounded}}
+	newer.Validity = []rundir.Validity{{Figure: "service.p99", Variant: "pool", State: rundir.StateNotIdentified}, {Figure: "target.cpu_per_request", Variant: "other", State: rundir.StateNotIdentified}}
+	d, err := Diff(older, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range d.Comparisons {
+		want := c.Variant == "pool" && (c.Metric == "throughput" || c.Metric == "service.p99")
+		if got := c.Verdict == rundir.Invalid; got != want {
+			t.Errorf("%s of %s: %s", c.Metric, c.Variant, c.Verdict)
+		}
+	}
+}
+
+// Searches that all ended at the same two rates know the edge no better than these
+// lie apart.
+func TestDiffOfCapacities(t *testing.T) {
+	of := func(low, high float64) *rundir.Run {
+		run := nightly(rand.New(rand.NewPCG(1, 1)), time.Unix(1, 0), 4, 1)
+		run.Plan.Metric = "capacity"
+		for i := range run.Variants {
+			v := &run.Variants[i]
+			c := rundir.Capacity{Variant: v.Name}
+			var values []float64
+			for round := range 4 {
+				c.Searches = append(c.Searches, rundir.Bracket{Round: round + 1, Low: &low, High: &high})
+				values = append(values, math.Sqrt(low*high))
+			}
+			v.Intervals["capacity"] = rundir.Estimate{Estimate: &values[0], Values: values}
+			run.Capacities = append(run.Capacities, c)
+		}
+		return run
+	}
+	for _, c := range []struct {
+		low, high float64 // of the new run; of the old one 1000 and 1020
+		margin    float64
+		want      string
+	}{
+		{1000, 1020, 0.015, rundir.Inconclusive}, {1000, 1020, 0.03, rundir.Equivalent}, {1010, 1030, 0.02, rundir.Inconclusive},
+		{1030, 1050, 0.02, rundir.Better}, {960, 980, 0.02, rundir.Worse},
+	} {
+		newer := of(c.low, c.high)
+		newer.Plan.Margin = c.margin
+		d, err := Diff(of(1000, 1020), newer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(d.Comparisons, func(x UnpairedComparison) bool { return x.Metric == "capacity" })
+		x := d.Comparisons[i]
+		if x.Verdict != c.want || *x.Ratio.High / *x.Ratio.Low < 1.02 || *x.Detectable < 0.01 {
+			t.Errorf("%v to %v: %s, %v to %v, detectable %v, want %s", c.low, c.high, x.Verdict, *x.Ratio.Low, *x.Ratio.High, *x.Detectable, c.want)
+		}
+	}
+}
+
+func TestDiffRefuses(t *testing.T) {
+	older, newer := nights(1, 2)
+	newer.Variants = nil
+	if _, err := Diff(older, newer); err == nil || !strings.Contains(err.Error(), "the new run, relay, holds no figures") {
+		t.Errorf("without figures: %v", err)
+	}
+	older, newer = nights(1, 2)
+	for i := range newer.Variants {
+		newer.Variants[i].Name += "2"
+	}
+	if _, err := Diff(older, newer); err == nil || !strings.Contains(err.Error(), "no variant in common: old pool, goroutine; new pool2") {
+		t.Errorf("of other variants: %v", err)
+	}
+}
+
+// Without one in the plan, the metric and the margin are the usual ones.
+func TestDiffDefaults(t *testing.T) {
+	for _, c := range []struct {
+		plan rundir.Plan
+		want string
+	}{
+		{rundir.Plan{Loop: "closed"}, "throughput"},
+		{rundir.Plan{Loop: "open"}, "response.p99"},
+		{rundir.Plan{Loop: "open", Capacity: &rundir.PlanCapacity{}}, "capacity"},
+		{rundir.Plan{Loop: "open", Metric: "service.p50"}, "service.p50"},
+	} {
+		older, newer := nights(1, 3)
+		c.plan.Variants = newer.Plan.Variants
+		for i := range c.plan.Variants {
+			c.plan.Variants[i].Loop = c.plan.Loop
+		}
+		newer.Plan = c.plan
+		d, err := Diff(older, newer)
+		if err != nil || d.Metric != c.want || d.Margin != 0.02 {
+			t.Errorf("%+v: metric %s, margin %v, %v", c.plan, d.Metric, d.Margin, err)
+		}
+		if !slices.ContainsFunc(d.Comparisons, func(x UnpairedComparison) bool { return x.Primary && x.Metric == c.want }) {
+			t.Errorf("%s is not compared", c.want)
+		}
+	}
+	for metric, want := range map[string]string{
+		"throughput": "higher", "capacity": "higher", "program.ops_per_second": "higher",
+		"program.stack_bytes": "lower", "response.p99": "lower", "target.cpu_per_request": "lower",
+	} {
+		if got := goodWay(metric); got != want {
+			t.Errorf("%s is good when %s, want %s", metric, got, want)
+		}
+	}
+}

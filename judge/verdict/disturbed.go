@@ -1,0 +1,510 @@
+package verdict
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// What marks a stretch, or requests, as disturbed. All of it is the machine's or the
+// generator's own sign, none is a latency: a stall of the target is what is to be measured.
+const (
+	// leastDelay is the delay that a figure is held to notice, and noticeable the share
+	// of the trial's median latency that it is held to notice if that is more.
+	leastDelay = 50 * time.Microsecond
+	noticeable = 0.02
+	// stolenStretch is the share of some CPUs' time between two readings that marks the
+	// stretch between them; pressedStretch is that of memory or of disks.
+	stolenStretch  = 0.10
+	pressedStretch = 0.10
+	// longStall is the delay from which all of a stretch counts as disturbed. Of shorter
+	// ones, requests are counted: there are some in each second of a virtual machine, and
+	// each moves a handful.
+	longStall = time.Millisecond
+	// edgeStretch is how near to an end of the window a disturbance moves responses across
+	// it, in seconds.
+	edgeStretch = 0.01
+	// sampled is the distance of a sleeper's wake-ups, each of which tells whether the CPU
+	// was to be had at one moment.
+	sampled = 5 * time.Millisecond
+	// shortestTurn and longestTurn are how long a program keeps a CPU that it shares.
+	shortestTurn = time.Millisecond
+	longestTurn  = 4 * time.Millisecond
+	// longestGuard bounds how long a queue is held to take until it has drained.
+	longestGuard = time.Second
+)
+
+// A disturbance is what is known of a trial's disturbed stretches. A stretch is an
+// interval of the trial's log.
+type disturbance struct {
+	known bool  // there was somebody to feel it
+	clean times // what was recorded in the other stretches
+	// share is of the window, in disturbed stretches.
+	share     float64
+	moved     float64      // share of the requests that anything may have moved noticeably
+	taken     float64      // share of the window in which somebody else had a CPU that was wanted
+	shortened []shortening // by a late generator
+	lost      lostTime
+	edge      bool // an end of the window is disturbed
+	// What contaminated counts.
+	counted float64         // share of the window between readings of steal or pressure
+	window  float64         // seconds
+	stalls  []float64       // how late sleepers woke, seconds
+	lags    *hist.Histogram // of the generator in an open loop; nil: none
+	foreign float64         // share of the target's time that others took
+	idle    float64         // share of the window, of a closed loop's generator without a CPU
+	follow  float64         // how long a delay's consequences last, as a share of it
+	inside  float64         // seconds that a request is inside the target
+	works   []float64       // how long the same work took the target's CPUs, reading by reading, seconds
+	// signs are the kinds of checks that would have said so, by how much of the window
+	// they mark.
+	signs map[string]float64
+	// whole are the kinds of checks by which no stretch of the trial is clean.
+	whole []string
+}
+
+// A lostTime is the share of the window in which the generator, or the target, could
+// have worked and had no CPU.
+type lostTime struct{ generator, target float64 }
+
+// A span is a stretch of the trial's time line, in seconds.
+type span struct {
+	from, to float64
+	sign     string
+}
+
+// disturb finds a trial's disturbed stretches.
+func disturb(s subject, flags []rundir.Flag) *disturbance {
+	d := &disturbance{known: s.stallsKnown, clean: times{}, signs: map[string]float64{}, lost: lostBy(s)}
+	s.count(d)
+	for _, f := range flags {
+		if f.Spoils && disturbsWhole(f.Kind) && !slices.Contains(d.whole, f.Kind) {
+			d.whole = append(d.whole, f.Kind)
+		}
+	}
+	spans := s.disturbedSpans()
+	if d.window > 0 {
+		for _, at := range apart(s.readSpans()) {
+			d.counted += max(0, min(at.to, s.trial.WarmupSeconds+d.window)-max(at.from, s.trial.WarmupSeconds)) / d.window
+		}
+	}
+	d.shortened = s.shorten(d.idle)
+	stretches := map[span]string{} // of the window's intervals: by what they are disturbed
+	for _, i := range s.log {
+		at := span{from: i.Start.Seconds(), to: (i.Start + i.Length).Seconds()}
+		if _, seen := stretches[at]; !seen {
+			stretches[at] = touched(at, spans)
+		}
+		if stretches[at] == "" && len(d.whole) == 0 {
+			d.clean.add(i.Tag, i.Hist)
+		}
+	}
+	begin, end := s.trial.WarmupSeconds, s.trial.WarmupSeconds+s.trial.WindowSeconds
+	for at, sign := range stretches {
+		length := min(at.to, end) - max(at.from, begin)
+		if sign == "" || !(length > 0) || !(s.trial.WindowSeconds > 0) {
+			continue
+		}
+		part := length / s.trial.WindowSeconds
+		d.share += part
+		d.signs[sign] += part
+	}
+	d.edge = touched(span{from: begin - edgeStretch, to: begin + edgeStretch}, spans) != "" || touched(span{from: end - edgeStretch, to: end + edgeStretch}, spans) != ""
+	d.share = min(d.share, 1)
+	if len(d.whole) > 0 {
+		d.share = 1
+	}
+	d.moved = d.counts(s.noticed())
+	d.taken = d.lost.generator + d.lost.target
+	for _, late := range d.stalls {
+		if d.window > 0 {
+			d.taken += late / d.window
+		}
+	}
+	if d.taken = min(d.taken, 1); len(d.whole) > 0 {
+		d.taken = 1
+	}
+	d.clean.pack()
+	return d
+}
+
+// touched returns the sign of the span that reaches into a stretch, none without. The
+// spans are apart and in order.
+func touched(at span, spans []span) string {
+	n, _ := slices.BinarySearchFunc(spans, at.to, func(s span, to float64) int { return cmp.Compare(s.from, to) })
+	if n > 0 && spans[n-1].to > at.from {
+		return spans[n-1].sign
+	}
+	return ""
+}
+
+// apart joins spans that overlap; the sign is that of the first.
+func apart(spans []span) (joined []span) {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, s := range spans {
+		if n := len(joined); n > 0 && s.from <= joined[n-1].to {
+			joined[n-1].to = max(joined[n-1].to, s.to)
+			continue
+		}
+		joined = append(joined, s)
+	}
+	return joined
+}
+
+// disturbedSpans returns the disturbed spans, each with the guard that follows it, apart
+// and in order.
+func (s *subject) disturbedSpans() (spans []span) {
+	long := max(s.noticed(), longStall.Seconds())
+	for _, stall := range s.stalls {
+		if s.shared() {
+			break // its own target's work keeps a sleeper waiting
+		}
+		late := stall.Late.Seconds()
+		if late <= long || !s.meets(stall) {
+			continue
+		}
+		spans = append(spans, span{stall.Due.Seconds(), stall.Due.Seconds() + late + s.guard(late), FlagLateWakeups})
+	}
+	if s.open() && !s.shared() {
+		for _, i := range s.log {
+			if i.Tag != tagGeneratorLag || i.Hist.Count() == 0 {
+				continue
+			}
+			if late := seconds(float64(i.Hist.Max())); late > long {
+				spans = append(spans, span{i.Start.Seconds(), (i.Start + i.Length).Seconds() + s.guard(late), FlagGeneratorLag})
+			}
+		}
+	}
+	return apart(append(spans, s.readSpans()...))
+}
+
+// readSpans returns those that counters tell of: they are as long as what lies between
+// two readings.
+func (s *subject) readSpans() (spans []span) {
+	spans = append(spans, s.readings(FlagSteal, stolenStretch, "generator_cpus_cpu_steal_seconds", "generator_cpus_cpu_seconds")...)
+	spans = append(spans, s.readings(FlagSteal, stolenStretch, "target_cpus_cpu_steal_seconds", "target_cpus_cpu_seconds")...)
+	if s.series != nil && s.series.Column("generator_cpus_cpu_seconds") == nil {
+		spans = append(spans, s.readings(FlagSteal, stolenStretch, "machine_cpu_steal_seconds", "machine_cpu_seconds")...)
+	}
+	spans = append(spans, s.readings(FlagMemoryPressure, pressedStretch, "machine_memory_stall_seconds", rundir.TimeColumn)...)
+	spans = append(spans, s.readings(FlagIOPressure, pressedStretch, "machine_io_stall_seconds", rundir.TimeColumn)...)
+	return spans
+}
+
+// meets tells whether a stall reaches into the window.
+func (s *subject) meets(stall rundir.Stall) bool {
+	return s.within(stall.Due.Seconds()) || s.within((stall.Due + stall.Late).Seconds())
+}
+
+// count keeps what contaminated needs.
+func (s *subject) count(d *disturbance) {
+	for _, stall := range s.stalls {
+		if s.meets(stall) && !s.shared() {
+			d.stalls = append(d.stalls, stall.Late.Seconds())
+		}
+	}
+	if s.open() && !s.shared() {
+		d.lags = s.times[tagGeneratorLag]
+	}
+	d.foreign = s.foreign()
+	if waited := s.grown("target_run_queue_wait_seconds"); s.trial.WindowSeconds > 0 && waited >= 0 {
+		// Of what others use, a target feels what it had to wait for.
+		d.foreign = min(d.foreign, waited/s.trial.WindowSeconds)
+	}
+	if !s.open() {
+		d.idle = d.lost.generator
+	}
+	d.window, d.follow, d.works = s.trial.WindowSeconds, s.follow(), s.works()
+	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
+		d.inside = *p90
+	}
+}
+
+// contaminated is the share of a trial's requests that may have moved a figure, by delays
+// of more than epsilon seconds and at most so many. It is a count and not a place: which
+// requests they are is not known.
+//
+//   - A sleeper's wake-ups are samples of its CPU: each that is late stands for as much
+//     time as lies between two, and for no less than the stall, which on average had begun
+//     as long before the wake-up as it lasted after. To that come the requests inside the
+//     target at its begin, and its consequences.
+//   - In an open loop the generator's lag is known of each request. Each late one
+//     disturbs those behind it.
+//   - What others use of the target's CPUs, requests find taken in proportion, and those
+//     inside the target at each of their turns; and so it is with the CPUs of a closed
+//     loop's generator, which reads late then.
+func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds []string) {
+	of := map[string]float64{}
+	if epsilon < longestTurn.Seconds() { // their turns are no longer
+		of[FlagForeignCPU] = d.foreign * (1 + d.follow + d.inside/shortestTurn.Seconds())
+		of[FlagRunQueue] = d.idle * (1 + d.inside/shortestTurn.Seconds())
+	}
+	for _, late := range d.stalls {
+		if whole := late + min(late, sampled.Seconds()); whole > epsilon && late <= most && d.window > 0 {
+			stood := max(sampled.Seconds(), whole)
+			of[FlagLateWakeups] += (stood + min(late*d.follow, longestGuard.Seconds()) + d.inside) / d.window
+		}
+	}
+	if d.lags != nil && d.lags.Count() > 0 {
+		late := d.lags.Count() - d.lags.CountAtOrBelow(int64(epsilon*1e9))
+		if !math.IsInf(most, 1) {
+			late -= d.lags.Count() - d.lags.CountAtOrBelow(int64(most*1e9))
+		}
+		of[FlagGeneratorLag] = float64(max(late, 0)) * (1 + d.follow) / float64(d.lags.Count())
+	}
+	for _, kind := range []string{FlagForeignCPU, FlagGeneratorLag, FlagLateWakeups, FlagRunQueue} {
+		if of[kind] > 0 {
+			share, kinds = share+of[kind], append(kinds, kind)
+		}
+	}
+	return min(share, 1), kinds
+}
+
+// counts is the share of a trial's requests that anything may have delayed by more than
+// epsilon seconds, by count alone: no stretch is left out. All of them, where the
+// generator was the limit.
+func (d *disturbance) counts(epsilon float64) float64 {
+	if slices.ContainsFunc(d.whole, limitsGenerator) {
+		return 1
+	}
+	share, _ := d.contaminated(epsilon, math.Inf(1))
+	return min(share+d.counted, 1)
+}
+
+// noticed is the delay, in seconds, that the trial's figures notice.
+func (s *subject) noticed() float64 {
+	median := 0.0
+	if p50 := s.times.quantile(s.plan.Latency(), 2); p50 != nil {
+		median = *p50
+	}
+	return max(leastDelay.Seconds(), noticeable*median)
+}
+
+// guard is how long after a delay, in seconds, its consequences last: until what has
+// gathered is served, beside what goes on arriving, and recorded. The busy period that
+// a delay opens in a queue of utilization ρ is as long as the delay times ρ/(1−ρ).
+func (s *subject) guard(late float64) float64 {
+	drained := min(late*s.follow(), longestGuard.Seconds())
+	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
+		drained += *p90
+	}
+	return drained
+}
+
+// follow is how long the busy period is that a delay opens, as a share of the delay. Of a
+// target whose CPU is not its limit, its CPU time says too little. In a closed loop nothing
+// gathers: all wait already, and once they have been served the delay is over.
+func (s *subject) follow() float64 {
+	if !s.open() {
+		return 0
+	}
+	utilization := 0.5
+	if share := s.trial.Target.CPUShare; share != nil {
+		utilization = min(max(*share, utilization), 0.99)
+	}
+	return utilization / (1 - utilization)
+}
+
+// readings returns the spans between two readings in which a counter grew by more than a
+// share of another.
+func (s *subject) readings(sign string, share float64, part, whole string) (spans []span) {
+	if s.series == nil {
+		return nil
+	}
+	at, parts, wholes := s.series.Column(rundir.TimeColumn), s.series.Column(part), s.series.Column(whole)
+	if parts == nil || wholes == nil {
+		return nil
+	}
+	for i := 1; i < len(at); i++ {
+		if grown := wholes[i] - wholes[i-1]; grown > 0 && parts[i]-parts[i-1] > share*grown && (s.within(at[i]) || s.within(at[i-1])) {
+			late := parts[i] - parts[i-1]
+			spans = append(spans, span{at[i-1], at[i] + s.guard(late), sign})
+		}
+	}
+	return spans
+}
+
+// A shortening is what late sends of a closed loop may have done to the requests that came
+// in time: so many met a queue that was shorter by at most so many seconds of work.
+type shortening struct{ requests, by float64 }
+
+// shorten is how many requests of a closed loop a late generator may have made look
+// faster than they would have been, and by how much. While it does not send, the target
+// works off what it has, and the next request of each connection meets a shorter queue:
+// no more than one for each connection and stall, and by no more than the stall. A sleeper
+// feels one shorter than its sleep only now and then, and stands for the others.
+// In an open loop a late request only makes others wait, and itself counts from when it
+// was due.
+func (s *subject) shorten(idle float64) (all []shortening) {
+	if s.open() || s.streaming() {
+		return nil
+	}
+	epsilon, requests := s.noticed(), 0.0
+	if h := s.times[s.plan.Latency()]; h != nil {
+		requests = float64(h.Count())
+	}
+	for _, stall := range s.stalls {
+		if late := stall.Late.Seconds(); !stall.Target && late > epsilon && s.meets(stall) {
+			whole := late + min(late, sampled.Seconds())
+			all = append(all, shortening{float64(max(s.plan.Connections, 1)) * max(1, sampled.Seconds()/whole), whole})
+		}
+	}
+	if idle > 0 {
+		all = append(all, shortening{idle * requests, longestTurn.Seconds()})
+	}
+	return all
+}
+
+// shortenedTo bounds a quantile of values from above, some of which would have been
+// longer: those by much may all have been above it, the others by no more than the most
+// of them. An infinite bound says that too many would have been.
+func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
+	slices.SortFunc(by, func(a, b shortening) int { return cmp.Compare(b.by, a.by) })
+	high, above := math.Inf(1), 0.0
+	for i := 0; i <= len(by); i++ {
+		more := 0.0
+		if i < len(by) {
+			more = by[i].by
+		}
+		if up := q + above/float64(all.Count()); up < 1 {
+			high = min(high, seconds(float64(all.Quantile(up)))+more)
+		}
+		if i < len(by) {
+			above += by[i].requests
+		}
+	}
+	return high
+}
+
+// foreign is the share of the target's CPUs' time that others used. The trial's own
+// figure is of all CPUs, were all of it taken from the target's.
+func (s *subject) foreign() float64 {
+	all := s.trial.Target.ForeignShare
+	if all == nil {
+		return 0
+	}
+	if busy, own, of := s.grown("target_cpus_cpu_busy_seconds"), s.grown("target_cpu_seconds"), s.grown("target_cpus_cpu_seconds"); of > 0 {
+		// Where the generator shares the CPUs, that is in it.
+		return max(0, min(*all, (busy-own)/of))
+	}
+	return max(0, *all)
+}
+
+// grown is by how much a counter grew in the window; NaN where that is not known.
+func (s *subject) grown(column string) float64 {
+	if s.series == nil {
+		return math.NaN()
+	}
+	at, values := s.series.Column(rundir.TimeColumn), s.series.Column(column)
+	if values == nil {
+		return math.NaN()
+	}
+	first, last := math.NaN(), math.NaN()
+	for i, v := range values {
+		if !s.within(at[i]) || math.IsNaN(v) {
+			continue
+		}
+		if math.IsNaN(first) {
+			first = v
+		}
+		last = v
+	}
+	return last - first
+}
+
+// works is how long the same piece of work took on the target's CPUs, in each reading of
+// the window.
+func (s *subject) works() (all []float64) {
+	if s.series == nil {
+		return nil
+	}
+	at := s.series.Column(rundir.TimeColumn)
+	for i, v := range s.series.Column("target_wakeup_work_seconds") {
+		if v > 0 && s.within(at[i]) && at[i] > s.trial.WarmupSeconds { // it is of the time before it
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// felt is the share of the window in which the target's CPUs stood still, as a sleeper
+// there felt it. A stall had on average begun as long before the sleeper was due as it
+// lasted after, but for no longer than it sleeps.
+func (s *subject) felt() (share float64) {
+	for _, stall := range s.stalls {
+		if !s.shared() && stall.Target && stall.Late > longStall && s.meets(stall) && s.trial.WindowSeconds > 0 {
+			share += (stall.Late + min(stall.Late, sampled)).Seconds() / s.trial.WindowSeconds
+		}
+	}
+	return share
+}
+
+// lostBy is the time in which somebody who could have worked had no CPU.
+func lostBy(s subject) (l lostTime) {
+	g, t := s.trial.Generator, s.trial.Target
+	if g.RunQueueWaitShare != nil && !s.shared() {
+		usual := 0.0
+		if g.TimeslicesPerSecond != nil {
+			usual = *g.TimeslicesPerSecond * WakeupCost.Seconds()
+		}
+		l.generator = max(0, *g.RunQueueWaitShare-usual)
+	}
+	l.generator += stolen(s.trial, g.StealShare)
+	// Who takes a CPU for long enough to be felt is foreign, too: what the clock's ticks
+	// charge others with misses those that run between two.
+	l.target = stolen(s.trial, t.StealShare) + max(s.foreign(), s.felt())
+	const most = 0.99
+	return lostTime{min(l.generator, most), min(l.target, most)}
+}
+
+// stolen is the share of the CPUs' time that the hypervisor took: of somebody's own, or
+// else of all.
+func stolen(t *rundir.Trial, own *float64) float64 {
+	switch {
+	case own != nil:
+		return *own
+	case t.Machine.StealShare != nil:
+		return *t.Machine.StealShare
+	}
+	return 0
+}
+
+// quantile returns a quantile of the clean stretches, in seconds; nil where too few values
+// support it.
+func (d *disturbance) quantile(tag string, q float64) *float64 {
+	h := d.clean[tag]
+	if h == nil || float64(h.Count())*(1-q) < rundir.Beyond-0.5 {
+		return nil
+	}
+	v := seconds(float64(h.Quantile(q)))
+	return &v
+}
+
+// causes lists what disturbed a trial, the most first.
+func (d *disturbance) causes() []string {
+	kinds := slices.SortedFunc(maps.Keys(d.signs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(d.signs[b], d.signs[a]), cmp.Compare(a, b))
+	})
+	return append(slices.Clone(d.whole), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(d.whole, k) })...)
+}
+
+// disturbed is the share of the values of a tag that were recorded in disturbed
+// stretches. In a closed loop a stretch in which little was sent counts as much as one
+// like the others: without the disturbance, as much would have been sent.
+func (d *disturbance) disturbed(tag string, all *hist.Histogram, closed bool) (bad, of float64) {
+	of = float64(all.Count())
+	clean := 0.0
+	if h := d.clean[tag]; h != nil {
+		clean = float64(h.Count())
+	}
+	bad = of - clean
+	if closed && d.share < 1 {
+		bad = max(bad, clean*d.share/(1-d.share))
+	}
+	return bad, clean + bad
+}

@@ -1,0 +1,182 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+// A duet measures two variants at once. What disturbs both alike is in neither's ratio to
+// the other; but each disturbs the other, too, so that nothing but the ratio is known, and
+// that only if each disturbs the other as much. Three checks look at it.
+const (
+	// duetLevel is the level of the tests by which a duet is refused: one sound duet in a
+	// hundred is.
+	duetLevel = 0.01
+	// A neighbour's load may not change what the base does by neighbourLimit or more. Two
+	// that share one CPU get half of it each, a factor of two: such a neighbour is on no
+	// CPU of its own. Less is what caches, memory and the threads of one core cost, and
+	// costs both.
+	neighbourLimit = 1.8
+)
+
+// seatKey is where a variant's trials stand that were beside another one. Only the base
+// has several in a round.
+func (s *scene) seatKey(variant, beside string) string {
+	if s.plan.Duet == nil || variant != s.plan.Base {
+		return variant
+	}
+	return variant + " beside " + beside
+}
+
+// keysOf are where a variant's trials stand.
+func (s *scene) keysOf(variant string) (keys []string) {
+	if s.plan.Duet == nil || variant != s.plan.Base {
+		return []string{variant}
+	}
+	for _, other := range s.plan.Variants {
+		if other.Name != variant {
+			keys = append(keys, s.seatKey(variant, other.Name))
+		}
+	}
+	return keys
+}
+
+// apart tells whether two variants of a duet were never measured at once.
+func (s *scene) apart(p pair) bool {
+	return s.plan.Duet != nil && p.variant != s.plan.Base && p.base != s.plan.Base
+}
+
+// facing returns the trials of a pair in a round, of those that are given; nil where
+// there is none.
+func (s *scene) facing(p pair, rounds map[string]map[int]*figures, round int) (variant, base *figures) {
+	if s.apart(p) {
+		return nil, nil
+	}
+	return rounds[s.seatKey(p.variant, p.base)][round], rounds[s.seatKey(p.base, p.variant)][round]
+}
+
+// facingRounds are the rounds in which there is a trial of the pair's variant.
+func (s *scene) facingRounds(p pair, rounds map[string]map[int]*figures) []int {
+	return slices.Sorted(maps.Keys(rounds[s.seatKey(p.variant, p.base)]))
+}
+
+// duetFault says why a duet says nothing about a pair in a metric; empty where nothing
+// speaks against it. The control's own ratio is what it is.
+func (s *scene) duetFault(p pair, m metric) *rundir.Message {
+	switch {
+	case s.plan.Duet == nil:
+		return nil
+	case s.apart(p):
+		return message("why.duet.apart", "variant", p.variant, "other", p.base, "base", s.plan.Base)
+	case p.variant == s.plan.Control || p.base == s.plan.Control:
+		return nil
+	}
+	if p.variant == s.plan.Base {
+		p.variant, p.base = p.base, p.variant
+	}
+	return cmp.Or(s.controlFault(m), s.idleFault(p), s.neighbourFault(p, m))
+}
+
+// controlFault says by how much the base differs from itself in a duet.
+func (s *scene) controlFault(m metric) *rundir.Message {
+	control := pair{variant: s.plan.Control, base: s.plan.Base, role: rundir.RoleControl}
+	var logs []float64
+	var second []bool
+	for _, round := range s.facingRounds(control, s.rounds) {
+		f, b := s.facing(control, s.rounds, round)
+		if l, ok := logOver(m, f, b); ok {
+			logs, second = append(logs, l), append(second, f.seat == 1)
+		}
+	}
+	if by := s.shown(logs, second); by != 0 {
+		return message("why.duet.control", "base", s.plan.Base, "share", percent(math.Abs(math.Expm1(by))), "metric", m.name)
+	}
+	return nil
+}
+
+// neighbourFault says by how much a variant's load disturbs its neighbour more, or less,
+// than the base's own load does: as much is its ratio off. The base beside it is compared
+// with the base beside the control, which is the base, round by round.
+func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
+	control := pair{variant: s.plan.Control, base: s.plan.Base}
+	var logs []float64
+	var swapped []bool
+	for _, round := range s.facingRounds(p, s.rounds) {
+		_, beside := s.facing(p, s.rounds, round)
+		f, b := s.facing(control, s.rounds, round)
+		over, ok := logOver(m, beside, b)
+		under, known := logOver(m, f, b)
+		if ok && known { // beside the base: the mean of both halves of the control
+			logs, swapped = append(logs, over-under/2), append(swapped, beside.seat == 1)
+		}
+	}
+	if by := s.shown(logs, swapped); by != 0 {
+		return message("why.duet.neighbour", "variant", p.variant, "base", p.base, "share", percent(math.Abs(math.Expm1(by))), "metric", m.name)
+	}
+	return nil
+}
+
+// shown is the mean of log ratios that should be zero, where it is shown that it is not
+// and the ratio is off by more than a figure may be; else 0.
+func (s *scene) shown(logs []float64, second []bool) float64 {
+	if len(logs) < 3 || allEqual(logs) && logs[0] == 0 {
+		return 0
+	}
+	m, err := stat.Exchanged(logs, second, 1-duetLevel)
+	if err != nil || m.P > duetLevel || math.Abs(m.Estimate) <= withinMargin*s.plan.Margin {
+		return 0
+	}
+	return m.Estimate
+}
+
+// idleFault says by how much a neighbour's load changes what the base does, if that is
+// so much that the two have no CPUs of their own. The base alone is beside the variant
+// that is up and has no load.
+func (s *scene) idleFault(p pair) *rundir.Message {
+	name := throughputMetric
+	if loop := s.plan.Variant(p.base); loop.Loop != "closed" {
+		name = loop.Latency() + ".p50"
+	}
+	m, ok := lookup(name)
+	if !ok {
+		return nil
+	}
+	var logs []float64
+	both := false // there is a round in which neither was dead
+	for _, round := range s.facingRounds(p, s.rounds) {
+		f, b := s.facing(p, s.rounds, round)
+		both = both || f != nil && b != nil && !f.lost && !b.lost
+		if l, ok := logOver(m, s.alone[p.variant][round], b); ok {
+			logs = append(logs, l)
+		}
+	}
+	switch {
+	case len(logs) == 0 && both:
+		return message("why.duet.unchecked", "base", p.base, "variant", p.variant)
+	case len(logs) == 0:
+		return nil
+	}
+	// Each of the looks must show it: one may have met a disturbance.
+	if by := math.Exp(max(slices.Min(logs), -slices.Max(logs))); by >= neighbourLimit {
+		return message("why.duet.idle", "variant", p.variant, "metric", m.name, "base", p.base, "factor", fmt.Sprintf("%.2g", by))
+	}
+	return nil
+}
+
+// logOver is the logarithm of one figure over another; not ok where there is none.
+func logOver(m metric, over, under *figures) (l float64, ok bool) {
+	if over == nil || under == nil || over.lost || under.lost {
+		return 0, false
+	}
+	a, b := m.get(over), m.get(under)
+	if a == nil || b == nil || !(*a > 0 && *b > 0) {
+		return 0, false
+	}
+	return math.Log(*a) - math.Log(*b), true
+}

@@ -1,0 +1,260 @@
+package verdict
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"dyno/results/rundir"
+)
+
+// A madeDuet says what the halves of a made-up duet do.
+type madeDuet struct {
+	rounds  int
+	ratio   float64 // of b over a
+	control float64 // of a.control over a
+	seat    float64 // of the second seat over the first
+	beside  float64 // what b's load leaves of its neighbour, over what a's does
+	idle    float64 // a beside b without load, over a beside b with load; 0: no such trial
+	noise   float64 // of the machine, from pair to pair
+	own     float64 // of each half
+}
+
+func soundDuet() madeDuet {
+	return madeDuet{rounds: 8, ratio: 1, control: 1, seat: 1.05, beside: 1, idle: 1.3, noise: 0.1, own: 0.002}
+}
+
+// bench makes the run up.
+func (d madeDuet) bench(r *rand.Rand) *bench {
+	b := newBench(d.rounds, "a", "a.control", "b")
+	b.run.Plan.Duet = &rundir.PlanDuet{}
+	half := func(round int, variant, with string, seat int, v float64) *rundir.Trial {
+		t := b.measure(round, variant, v*math.Pow(d.seat, float64(seat))*math.Exp(d.own*r.NormFloat64()))
+		t.Duet = &rundir.Duet{With: with, Trial: t.Number + 1, Seat: seat, Shared: true}
+		return t
+	}
+	for round := 1; round <= d.rounds; round++ {
+		seat := round % 2
+		machine := 1000 * math.Exp(d.noise*r.NormFloat64())
+		half(round, "a", "b", seat, machine*d.beside)
+		half(round, "b", "a", 1-seat, machine*d.ratio)
+		machine = 1000 * math.Exp(d.noise*r.NormFloat64())
+		half(round, "a", "a.control", seat, machine)
+		half(round, "a.control", "a", 1-seat, machine*d.control)
+		if round <= 2 && d.idle > 0 {
+			half(round, "a", "b", seat, machine*d.idle).Purpose = rundir.PurposeIdle
+		}
+	}
+	return b
+}
+
+// A difference of 5 % shows through noise of 10 %, and a place that is 5 % better.
+func TestDuetFindsWhatNoiseHides(t *testing.T) {
+	d := soundDuet()
+	d.ratio = 0.95
+	r := rand.New(rand.NewPCG(1, 2))
+	b := d.bench(r)
+	run := b.judge(t)
+	c := comparison(t, run, "b", "a", "throughput")
+	if c.Verdict != rundir.Worse || c.Rounds != 8 || math.Abs(*c.Ratio.Estimate-0.95) > 0.005 || *c.Ratio.High-*c.Ratio.Low > 0.02 {
+		t.Errorf("%s over %d rounds: %v, %v to %v", c.Verdict, c.Rounds, *c.Ratio.Estimate, *c.Ratio.Low, *c.Ratio.High)
+	}
+	if v := figureOfRun(t, run, "throughput", "b", "a"); v.State != rundir.StateOK {
+		t.Errorf("the ratio is %s: %s", v.State, v.Why)
+	}
+	for _, variant := range []string{"a", "b"} {
+		if v := figureOfRun(t, run, "throughput", variant, ""); v.State != rundir.StateRelative || v.Low != nil || v.High != nil {
+			t.Errorf("throughput of %s is %s", variant, v.State)
+		}
+	}
+	if !run.Valid || run.Rounds != 8 || run.Variants[0].Trials != 16 {
+		t.Errorf("valid: %v (%s), %d rounds, %d trials of the base", run.Valid, run.Reason, run.Rounds, run.Variants[0].Trials)
+	}
+	if c := comparison(t, run, "a.control", "a", "throughput"); !ends(c.Ratio).Contains(1) {
+		t.Errorf("control: %v", *c.Ratio.Estimate)
+	}
+	// Without partners the same trials say nothing.
+	b.run.Plan.Duet = nil
+	for i := range b.trials {
+		b.trials[i].Duet = nil
+		if b.trials[i].Purpose != "" {
+			b.trials[i].Complete = false
+		}
+	}
+	if c := comparison(t, b.judge(t), "b", "a", "throughput"); c.Verdict != rundir.Inconclusive {
+		t.Errorf("unpaired: %s, %v to %v", c.Verdict, *c.Ratio.Low, *c.Ratio.High)
+	}
+}
+
+// A duet whose checks fail gives no verdict, and says why.
+func TestDuetRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*madeDuet)
+		want   string // none: it is not refused
+	}{
+		{"sound", func(*madeDuet) {}, ""},
+		{"its control differs", func(d *madeDuet) { d.control = 0.97 }, "fails its control: a measured beside itself differs by 3"},
+		{"its control differs by next to nothing", func(d *madeDuet) { d.control, d.own = 0.998, 0.0005 }, ""},
+		{"the neighbour's load matters", func(d *madeDuet) { d.beside, d.noise = 0.9, 0.01 }, "the load of b disturbs its neighbour otherwise than that of a does: a beside it differs by 9"},
+		{"one CPU for both", func(d *madeDuet) { d.idle, d.noise = 2, 0.01 }, "changes throughput of a by a factor of "},
+		{"some of the caches", func(d *madeDuet) { d.idle, d.noise = 1.5, 0.01 }, ""},
+		{"nobody looked", func(d *madeDuet) { d.idle = 0 }, "the idle-neighbour check was not made"},
+		{"three rounds", func(d *madeDuet) { d.rounds, d.control, d.own, d.seat = 3, 0.9, 0.0005, 1 }, "fails its control"},
+	} {
+		d := soundDuet()
+		d.ratio = 0.9
+		c.change(&d)
+		run := d.bench(rand.New(rand.NewPCG(5, 6))).judge(t)
+		k, v := comparison(t, run, "b", "a", "throughput"), figureOfRun(t, run, "throughput", "b", "a")
+		if c.want == "" {
+			if k.Verdict != rundir.Worse || v.State != rundir.StateOK || !run.Valid {
+				t.Errorf("%s: %s, %s: %s", c.name, k.Verdict, v.State, v.Why)
+			}
+			continue
+		}
+		if k.Verdict != rundir.Invalid || v.State != rundir.StateNotIdentified || !strings.Contains(v.Why, c.want) || run.Valid || !strings.Contains(run.Reason, c.want) {
+			t.Errorf("%s: %s, %s: %s; the run: %v, %s", c.name, k.Verdict, v.State, v.Why, run.Valid, run.Reason)
+		}
+		if own := figureOfRun(t, run, "throughput", "b", ""); own.State != rundir.StateNotIdentified {
+			t.Errorf("%s: throughput of b is %s", c.name, own.State)
+		}
+	}
+}
+
+// Sound duets are refused about once in a hundred for each of two tests, and their
+// intervals hold the truth.
+func TestDuetCovers(t *testing.T) {
+	const runs = 400
+	refused, held := 0, 0
+	r := rand.New(rand.NewPCG(7, 8))
+	d := soundDuet()
+	d.ratio, d.own = 0.95, 0.02
+	for range runs {
+		run := d.bench(r).judge(t)
+		c := comparison(t, run, "b", "a", "throughput")
+		if c.Verdict == rundir.Invalid {
+			refused++
+		}
+		if ends(c.Ratio).Contains(0.95) {
+			held++
+		}
+	}
+	if share := float64(held) / runs; share < 0.92 || share > 0.98 {
+		t.Errorf("%v of the intervals hold the truth", share)
+	}
+	if refused > runs/20 {
+		t.Errorf("%d of %d sound duets were refused", refused, runs)
+	}
+}
+
+// Two variants that were never measured at once have no ratio, and an absolute threshold
+// is not decided.
+func TestDuetHasNothingElse(t *testing.T) {
+	b := soundDuet().bench(rand.New(rand.NewPCG(1, 1)))
+	b.run.Plan.Claims = []rundir.PlanClaim{
+		{ID: "apart", Holds: `ratio(b, "a.control", throughput) > 0.5`},
+		{ID: "backwards", Holds: "ratio(a, b, throughput) > 0.9"},
+	}
+	b.run.Plan.Thresholds = []string{"throughput > 100/s", "errors.ratio < 1%"}
+	run := b.judge(t)
+	for i, want := range []string{rundir.NotSettled, rundir.Holds} {
+		if c := run.Claims[i]; c.Outcome != want {
+			t.Errorf("claim %s: %s (%s), want %s", c.ID, c.Outcome, c.Detail, want)
+		}
+	}
+	for _, th := range run.Thresholds {
+		if want := strings.HasPrefix(th.Text, "errors"); th.OK != want {
+			t.Errorf("threshold %s of %s: %v, want %v: %s %s", th.Text, th.Variant, th.OK, want, th.Detail, th.NotIdentified)
+		}
+	}
+	if run.Valid {
+		t.Error("what was asked for is not identified, and the run is valid")
+	}
+}
+
+// A variant that loses every round beside a base that does not is worse, though nothing
+// could be checked about it.
+func TestDuetWithADeadVariant(t *testing.T) {
+	d := soundDuet()
+	d.idle = 0
+	b := d.bench(rand.New(rand.NewPCG(1, 1)))
+	for i := range b.trials {
+		if t := &b.trials[i]; t.Variant == "b" {
+			t.Complete, t.Fault, t.Error, t.PlannedSeconds = false, rundir.FaultTarget, "exit status 3", 4
+			t.Throughput = ptr(0.)
+		}
+	}
+	if c := comparison(t, b.judge(t), "b", "a", "throughput"); c.Verdict != rundir.Worse {
+		t.Errorf("%s", c.Verdict)
+	}
+}
+
+// On shared CPUs the generator's own signs say nothing of the machine.
+func TestSharedCPUsAreNoSign(t *testing.T) {
+	s := soundClosed()
+	s.trial.Generator.RunQueueWaitShare, s.trial.Generator.CPUShare = ptr(0.7), ptr(0.3)
+	s.trial.Machine.LateWakeupShare = ptr(0.3)
+	_, flags, _ := examine(s)
+	if len(flags) == 0 || lostBy(s).generator < 0.5 {
+		t.Fatal("alone, a starved generator is no finding")
+	}
+	s.trial.Duet = &rundir.Duet{With: "b", Shared: true}
+	if _, flags, _ := examine(s); len(flags) > 0 {
+		t.Errorf("%+v", flags)
+	}
+	if l := lostBy(s); l.generator > 0.01 {
+		t.Errorf("lost %v by waiting for its own target", l.generator)
+	}
+}
+
+// Why the halves are compared by their whole windows. Pairing shorter stretches of a
+// window takes out no more of what disturbs both, and a median over them leaves out what
+// a target does in few of them: its own stalls, which are what is to be found.
+func TestWindowsArePairedWhole(t *testing.T) {
+	const trials, stretches = 400, 30
+	r := rand.New(rand.NewPCG(9, 10))
+	spread := func(stalls float64) (whole, stretchMean, median []float64) {
+		for range trials {
+			var a, b float64
+			var ratios []float64
+			for range stretches {
+				machine := math.Exp(0.2 * r.NormFloat64())
+				x, y := machine*(1+0.05*r.NormFloat64()), machine*(1+0.05*r.NormFloat64())
+				if r.Float64() < stalls {
+					y /= 2
+				}
+				a, b = a+x, b+y
+				ratios = append(ratios, math.Log(y/x))
+			}
+			slices.Sort(ratios)
+			whole = append(whole, math.Log(b/a))
+			stretchMean = append(stretchMean, mean(ratios))
+			median = append(median, (ratios[stretches/2-1]+ratios[stretches/2])/2)
+		}
+		return whole, stretchMean, median
+	}
+	deviation := func(v []float64) float64 {
+		sum := 0.
+		for _, x := range v {
+			sum += (x - mean(v)) * (x - mean(v))
+		}
+		return math.Sqrt(sum / float64(len(v)-1))
+	}
+	whole, each, median := spread(0)
+	if deviation(each) < 0.9*deviation(whole) || deviation(median) < deviation(whole) {
+		t.Errorf("standard deviations: whole %v, mean of stretches %v, median %v", deviation(whole), deviation(each), deviation(median))
+	}
+	t.Logf("standard deviations: whole %v, mean of stretches %v, median %v", deviation(whole), deviation(each), deviation(median))
+	// Every tenth stretch at half the speed is 5 % fewer responses.
+	whole, each, median = spread(0.1)
+	if got := math.Exp(mean(whole)); math.Abs(got-0.95) > 0.01 {
+		t.Errorf("by whole windows a stalling target is %v of the other", got)
+	}
+	if math.Exp(mean(median)) < 0.98 {
+		t.Errorf("the median over stretches finds the stalls: %v", math.Exp(mean(median)))
+	}
+	t.Logf("stalls: whole %v, mean of stretches %v, median %v", math.Exp(mean(whole)), math.Exp(mean(each)), math.Exp(mean(median)))
+}

@@ -1,0 +1,276 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/judge/stat"
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// confidence is that of every interval but those of comparisons whose number of
+// rounds depended on what was seen.
+const confidence = 0.95
+
+// typical is what stands for values of trials: their geometric mean, so that the
+// ratio of two variants' figures is that of their comparison; the mean where one
+// of them is zero. It returns nil when there are none.
+func typical(values []float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	var m float64
+	switch {
+	case allEqual(values): // exactly, then
+		m = values[0]
+	case allPositive(values):
+		m = math.Exp(mean(logs(values)))
+	default:
+		m = mean(values)
+	}
+	return &m
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func allEqual(values []float64) bool {
+	for _, v := range values {
+		if v != values[0] {
+			return false
+		}
+	}
+	return true
+}
+
+func allPositive(values []float64) bool {
+	for _, v := range values {
+		if !(v > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+func logs(values []float64) []float64 {
+	l := make([]float64, len(values))
+	for i, v := range values {
+		l[i] = math.Log(v)
+	}
+	return l
+}
+
+// estimate returns a metric of several trials, given in the order of the rounds,
+// with its interval. whole has their figures together: the estimate is that of
+// the metric there.
+func (m metric) estimate(whole *figures, trials []*figures) (rundir.Estimate, error) {
+	e := rundir.Estimate{Estimate: m.get(whole), Values: valuesOf(trials, m.get), Interval: rundir.NoInterval}
+	var err error
+	switch {
+	case e.Estimate == nil:
+	case m.fact: // it is what this run counted, or the most it saw, and stands for nothing beyond
+	case len(trials) < 2:
+	case m.quantile != nil:
+		err = m.quantile.bound(&e, whole, trials)
+	case m.share != nil:
+		err = byShares(&e, m, trials)
+	case len(e.Values) >= 2:
+		err = byStudent(&e)
+		if err == nil && m.width != nil {
+			m.widen(&e, trials)
+		}
+	}
+	if m.upTo != nil && err == nil {
+		m.raise(&e, whole)
+	}
+	return e, err
+}
+
+// byStudent gives the mean of the values its interval.
+func byStudent(e *rundir.Estimate) error {
+	values, back := e.Values, func(x float64) float64 { return x }
+	if allPositive(values) && !allEqual(values) {
+		values, back = logs(values), math.Exp
+	}
+	m, err := stat.PairedMean(values, confidence)
+	if err != nil {
+		return err
+	}
+	low := back(m.Interval.Low)
+	if slices.Min(e.Values) >= 0 {
+		low = max(0, low) // what is never negative is not so on average
+	}
+	method := rundir.ByStudent
+	if slices.Contains(e.Values, 0) && !allEqual(e.Values) {
+		method = rundir.ByStudentWithZero
+	}
+	bound(e, low, back(m.Interval.High), confidence, method)
+	return nil
+}
+
+// widen makes an interval no narrower than the ranges in which the values
+// themselves are known to lie.
+func (m metric) widen(e *rundir.Estimate, trials []*figures) {
+	var lows, highs []float64
+	for _, t := range trials {
+		if low, high, ok := m.width(t); ok && m.get(t) != nil {
+			lows, highs = append(lows, low), append(highs, high)
+		}
+	}
+	if low, high := typical(lows), typical(highs); low != nil {
+		*e.Low, *e.High = min(*e.Low, *low), max(*e.High, *high)
+	}
+}
+
+// withIntervals gives the figures of several trials their intervals.
+func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error) {
+	w := *f
+	w.Intervals = map[string]rundir.Estimate{}
+	for _, m := range all {
+		e, err := m.estimate(&w, trials)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, err)
+		}
+		if e.Estimate == nil {
+			continue
+		}
+		w.Intervals[m.name] = e
+		if measure, ok := strings.CutPrefix(m.name, programPrefix); ok {
+			if w.Measures == nil {
+				w.Measures = map[string]rundir.Estimate{}
+			}
+			w.Measures[measure] = e
+		}
+	}
+	if e, ok := w.Intervals[throughputMetric]; ok {
+		w.Throughput = e
+	}
+	return &w, nil
+}
+
+// byShares gives a sum of parts over a sum of wholes, such as the errors of all
+// requests, its interval: that of a ratio estimator over trials, linearised
+// (Cochran: Sampling techniques, 6.4). A trial counts by how large it is.
+//
+// What is a share of its whole is between 0 and 1, and so is its interval: it is made on the
+// scale of logits, by the delta method. Of none at all the trials show no spread, and the
+// upper end is where as many that came independently would be no surprise (Clopper and
+// Pearson; some 3/n, the rule of three); of nothing but all likewise.
+func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
+	var parts, wholes []float64
+	sum := 0.0
+	for _, t := range trials {
+		if part, whole := m.share(t); whole > 0 {
+			parts, wholes = append(parts, part), append(wholes, whole)
+			sum += whole
+		}
+	}
+	if len(parts) < 2 {
+		return nil
+	}
+	share := *e.Estimate
+	if beyond := 1 - math.Pow(1-confidence, 1/sum); m.dim == plain && (share <= 0 || share >= 1) {
+		if share <= 0 {
+			bound(e, 0, beyond, confidence, rundir.ByClopperPearson)
+		} else {
+			bound(e, 1-beyond, 1, confidence, rundir.ByClopperPearson)
+		}
+		return nil
+	}
+	linear := make([]float64, len(parts))
+	for i := range parts {
+		linear[i] = share + (parts[i]-share*wholes[i])*float64(len(parts))/sum
+	}
+	over, err := stat.PairedMean(linear, confidence)
+	if err != nil {
+		return err
+	}
+	if m.dim != plain {
+		// No time is below zero.
+		bound(e, max(0, over.Interval.Low), over.Interval.High, confidence, rundir.ByStudent)
+		return nil
+	}
+	half := (over.Interval.High - over.Interval.Low) / 2 / (share * (1 - share))
+	logit := math.Log(share) - math.Log1p(-share)
+	expit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	bound(e, min(share, expit(logit-half)), max(share, expit(logit+half)), confidence, rundir.ByStudentLogit)
+	return nil
+}
+
+// bound gives a quantile of merged histograms its interval.
+func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures) error {
+	merged := whole.times[q.tag]
+	var clusters []stat.Cluster
+	lowest, split := q.place(merged)
+	for _, t := range trials {
+		if h := t.times[q.tag]; h != nil && h.Count() > 0 {
+			below, upTo := float64(h.CountAtOrBelow(lowest-1)), float64(h.CountAtOrBelow(lowest))
+			clusters = append(clusters, stat.Cluster{Count: float64(h.Count()), Below: below + split*(upTo-below)})
+		}
+	}
+	if len(clusters) < 2 {
+		return nil
+	}
+	low, high, err := stat.WoodruffShares(clusters, q.q, confidence)
+	if err != nil {
+		return err
+	}
+	from, to := math.Inf(-1), math.Inf(1)
+	if low > 0 {
+		from = min(seconds(float64(merged.Quantile(low))), *e.Estimate)
+	}
+	if high <= 1 {
+		to = max(seconds(float64(merged.Quantile(high))), *e.Estimate)
+	}
+	bound(e, from, to, confidence, rundir.ByWoodruff)
+	return nil
+}
+
+// place returns the lowest value of the bucket that holds a quantile, and which
+// share of the bucket lies below the quantile, so that exactly the share q of all
+// values does. Many values may be alike, such as those of one long stall: counted
+// whole, the bucket would hide how unlike the trials are.
+func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64) {
+	left := q.q * float64(merged.Count())
+	merged.Each(func(low, _, count int64) bool {
+		if float64(count) >= left {
+			lowest, split = low, left/float64(count)
+			return false
+		}
+		left -= float64(count)
+		return true
+	})
+	return lowest, split
+}
+
+// bound gives an estimate its interval. Infinite ends are none.
+func bound(e *rundir.Estimate, low, high, confidence float64, method string) {
+	e.Confidence, e.Interval = confidence, method
+	e.Low, e.High = nil, nil
+	if !math.IsInf(low, 0) {
+		e.Low = &low
+	}
+	if !math.IsInf(high, 0) {
+		e.High = &high
+	}
+}
+
+// ends returns what an estimate is bounded by.
+func ends(e rundir.Estimate) stat.Interval {
+	i := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)}
+	if e.Low != nil {
+		i.Low = *e.Low
+	}
+	if e.High != nil {
+		i.High = *e.High
+	}
+	return i
+}

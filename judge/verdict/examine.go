@@ -1,0 +1,423 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
+)
+
+// The units of checks.
+const (
+	inSeconds = "s"
+	asRatio   = "ratio"
+	asCount   = "count"
+)
+
+// chance is how many standard deviations a count of random arrivals may be off
+// before that is a finding. The standard deviation of a Poisson count n is √n.
+const chance = 3
+
+// examination collects what is found about one trial.
+type examination struct {
+	subject
+	checks []rundir.Check
+	flags  []rundir.Flag
+	untold []string // kinds of findings about the target that may be the generator's own doing
+}
+
+// examine checks a trial. The checks come in the order of the kinds, those left
+// out that do not apply to its loop: a program, which is its own load, need only
+// have ended. Of an incomplete trial nothing more is checked. Each check that
+// warns or fails raises a flag of its kind.
+//
+// The dependence is that of a complete trial whose throughput was meant to be
+// even; nil where nothing can be said.
+func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
+	x := examination{subject: s}
+	if s.program() {
+		x.complete()
+		return x.checks, x.flags, nil
+	}
+	x.conserved()
+	if !x.complete() {
+		return x.checks, x.flags, nil
+	}
+	x.dead()
+	if !x.streaming() && !x.shared() {
+		x.lag()
+	}
+	if x.open() {
+		x.drops()
+		x.achieved()
+	}
+	if !x.streaming() {
+		x.unfinished()
+	}
+	if x.trial.Streams != nil {
+		x.subscribers()
+	}
+	x.told()
+	if !x.shared() {
+		x.generator()
+	}
+	x.machine()
+	bins := x.bins()
+	x.steady(bins)
+	d := measureDependence(bins, s.trial.WarmupSeconds)
+	x.dependent(d, len(bins))
+	return x.checks, x.flags, d
+}
+
+// add records a check, with its sentence in English, and raises a flag unless there is
+// nothing to say.
+func (x *examination) add(c rundir.Check) {
+	c.Detail = c.Because.English()
+	if c.About == "" {
+		c.About = kindsOfFlags[c.Kind].about
+	}
+	if c.Outcome == rundir.CheckBroken && c.Kind != FlagIncomplete && x.away() > AwayGenerator {
+		c.Outcome = rundir.CheckUnknown
+		x.untold = append(x.untold, c.Kind)
+	}
+	x.checks = append(x.checks, c)
+	switch c.Outcome {
+	case rundir.CheckWarning, rundir.CheckSpoilt, rundir.CheckBroken:
+		x.raise(c.Kind, c.Outcome == rundir.CheckSpoilt, c.Because)
+		raised := &x.flags[len(x.flags)-1]
+		raised.About, raised.Breaks = c.About, c.Outcome == rundir.CheckBroken
+		raised.Measured, raised.Limit, raised.Unit = c.Measured, c.Limit, c.Unit
+	}
+}
+
+func (x *examination) raise(kind string, spoils bool, found *rundir.Message) {
+	x.flags = append(x.flags, newFlag(kind, x.trial.Variant, spoils, found))
+	x.flags[len(x.flags)-1].Trial = x.trial.Number
+}
+
+// newFlag makes a flag of one of Judge's kinds.
+func newFlag(kind, variant string, spoils bool, found *rundir.Message) rundir.Flag {
+	k := kindsOfFlags[kind]
+	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found.English(), Because: found, Biases: k.biases, Spoils: spoils}
+}
+
+// unknown records a check that could not be made.
+func (x *examination) unknown(kind, unit string, why *rundir.Message) {
+	x.add(rundir.Check{Kind: kind, Unit: unit, Outcome: rundir.CheckUnknown, Because: why})
+}
+
+// compare records a figure that must not be above its limit. Above it the outcome
+// is bad, and found says what was.
+func (x *examination) compare(kind, unit string, measured, limit float64, bad string, found *rundir.Message) {
+	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
+	if measured > limit {
+		c.Outcome, c.Because = bad, found
+	}
+	x.add(c)
+}
+
+func (x *examination) conserved() {
+	c := rundir.Check{Kind: FlagConservation, Outcome: rundir.CheckOK}
+	if !x.trial.Conservation.OK {
+		c.Outcome, c.Because = rundir.CheckSpoilt, message("found.conservation", "error", x.trial.Conservation.Detail)
+		if x.trial.Conservation.Detail == "" {
+			c.Because = message("found.conservation.unsaid")
+		}
+	}
+	x.add(c)
+}
+
+func (x *examination) complete() bool {
+	c := rundir.Check{Kind: FlagIncomplete, Outcome: rundir.CheckOK}
+	if !x.trial.Complete {
+		c.Outcome, c.Because = rundir.CheckSpoilt, message("found.incomplete.unended")
+		if x.trial.Fault == rundir.FaultTarget {
+			c.Outcome, c.About = rundir.CheckBroken, rundir.AboutTarget
+		}
+		if x.trial.Error != "" {
+			t := *x.trial
+			t.Error, _, _ = strings.Cut(t.Error, "\n")
+			t.Error = strings.TrimSuffix(t.Error, "; last output:") // which is on the lines below
+			why := t.Failure()
+			if why.Kind == texts.Others {
+				why = texts.New("found.incomplete", "error", t.Error)
+			}
+			c.Because = &why
+		}
+	}
+	x.add(c)
+	return x.trial.Complete
+}
+
+// lag judges how late the generator was. Its lag is the part of the send lag
+// that is not due to waiting for a connection. A log without it is judged by
+// the whole send lag, which is never less.
+func (x *examination) lag() {
+	generator := tagGeneratorLag
+	if x.times[generator] == nil {
+		generator = tagSendLag
+	}
+	if x.open() {
+		x.lagBody(generator)
+	}
+	// In a closed loop the reported percentiles are service times, which begin
+	// at the write: lag costs throughput there but does not stain them.
+	reported := tagResponse
+	if !x.open() {
+		reported = tagService
+	}
+	tail, of := x.times.quantile(generator, 1000), x.times.quantile(reported, 100)
+	if tail == nil || of == nil {
+		x.unknown(FlagGeneratorLagTail, inSeconds, message("unchecked.tail"))
+		return
+	}
+	x.compare(FlagGeneratorLagTail, inSeconds, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), rundir.CheckWarning,
+		message("found.generator_lag_tail", "lag", short(*tail), "floor", TailLagFloor.String(), "share", percent(TailLagShare), "of", short(*of)))
+}
+
+// lagBody judges the p99 of the generator's lag, and whether requests waited for
+// a connection besides.
+func (x *examination) lagBody(generator string) {
+	p99, p50 := x.times.quantile(generator, 100), x.times.quantile(tagResponse, 2)
+	if p99 == nil || p50 == nil {
+		x.unknown(FlagGeneratorLag, inSeconds, message("unchecked.lag"))
+		x.raise(FlagLagNotChecked, false, message("unchecked.lag"))
+		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.requests"))
+		return
+	}
+	limit := max(LagFloor.Seconds(), LagShare**p50)
+	x.compare(FlagGeneratorLag, inSeconds, *p99, limit, rundir.CheckWarning,
+		message("found.generator_lag", "lag", short(*p99), "most", short(limit), "floor", LagFloor.String(), "share", percent(LagShare)))
+	switch send := x.times.quantile(tagSendLag, 100); {
+	case send == nil:
+		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.send_lags"))
+	case *p99 > limit:
+		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.generator_late"))
+	default:
+		x.compare(FlagConnectionLimit, inSeconds, *send, limit, rundir.CheckWarning,
+			message("found.connection_limit", "lag", short(*send), "own", short(*p99)))
+	}
+}
+
+func (x *examination) drops() {
+	c := x.trial.Counts
+	dropped := c.Dropped - c.Unsent // those are the generator's own
+	x.compare(FlagDrops, asCount, float64(dropped), 0, rundir.CheckBroken,
+		message("found.drops", "n", digits(dropped), "of", digits(c.Scheduled)))
+}
+
+// achieved judges whether the load was the one wanted: whether all that was due
+// was sent, and whether as much was due as the rate asks for, by more than chance.
+func (x *examination) achieved() {
+	// What was dropped because the target left no connection free was offered to it.
+	c := x.trial.Counts
+	sent, due := float64(c.Sent+c.Dropped-c.Unsent), float64(c.Scheduled)
+	rate, window := x.rate(), x.trial.WindowSeconds
+	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
+		x.compare(FlagAchievedRate, asRatio, off, RateTolerance, rundir.CheckSpoilt,
+			message("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", percent(off)))
+		return
+	}
+	wanted := *rate * window
+	off := differ(sent, wanted)
+	x.compare(FlagAchievedRate, asRatio, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,
+		message("found.achieved_rate.rate", "sent", four(sent/window), "wanted", four(*rate), "share", percent(off)))
+}
+
+// differ is how far is is from want, as a share of want.
+func differ(is, want float64) float64 {
+	if want == 0 {
+		return 0
+	}
+	return math.Abs(is-want) / want
+}
+
+// unfinished judges how much of the tail is censored on the right: such requests
+// took at least as long as they were waited for.
+func (x *examination) unfinished() {
+	c := x.trial.Counts
+	if c.Sent <= 0 {
+		x.unknown(FlagUnfinished, asRatio, message("unchecked.unsent"))
+		return
+	}
+	if age, n := x.unanswered(); n > 0 {
+		x.breaks(FlagUnfinished, asCount, float64(n), 0, true,
+			message("found.unfinished.unanswered", "n", digits(n), "of", digits(c.Sent), "time", short(age)))
+		return
+	}
+	x.compare(FlagUnfinished, asRatio, float64(c.Unfinished)/float64(c.Sent), UnfinishedLimit, rundir.CheckWarning,
+		message("found.unfinished", "n", digits(c.Unfinished), "of", digits(c.Sent)))
+}
+
+// subscribers judges whether there were as many as planned: with fewer, each event cost
+// the target less. Those it asked to stay away are missing by its own will.
+func (x *examination) subscribers() {
+	s := x.trial.Streams
+	missing := s.Requested - s.Peak - s.Closed
+	outcome := rundir.CheckBroken
+	if s.Generator > 0 {
+		outcome = rundir.CheckWarning // what dyno lacked is judged by itself
+	}
+	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, outcome,
+		message("found.subscribers", "n", digits(s.Peak), "of", digits(s.Requested)))
+}
+
+// generator judges whether the generator had the CPU that it needed.
+func (x *examination) generator() {
+	g := x.trial.Generator
+	if x.open() {
+		if g.CPUShare == nil {
+			x.unknown(FlagGeneratorCPU, asRatio, message(notObserved))
+		} else {
+			x.compare(FlagGeneratorCPU, asRatio, *g.CPUShare, BusyGenerator, rundir.CheckSpoilt,
+				message("found.generator_cpu", "share", percent(*g.CPUShare), "most", percent(BusyGenerator)))
+		}
+	}
+	x.starved()
+	if !x.open() {
+		x.exhausted()
+	}
+}
+
+const notObserved = "unchecked.unobserved"
+
+// shortestBusy is the shortest window of which how busy the generator was says anything:
+// in a handful of requests, it is as busy as it can be with opening connections.
+const shortestBusy = 50 * time.Millisecond
+
+// starved judges for how long the generator was ready to run and had no CPU.
+func (x *examination) starved() {
+	wait, target := x.trial.Generator.RunQueueWaitShare, x.trial.Target.CPUShare
+	switch {
+	case wait == nil:
+		x.unknown(FlagRunQueue, asRatio, message(notObserved))
+	case !x.open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
+		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
+			message("found.run_queue_wait.idle", "share", percent(*wait), "most", percent(StarvedGenerator), "target", percent(*target)))
+	case x.open() && *wait > StarvedGenerator:
+		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
+			message("found.run_queue_wait", "share", percent(*wait), "most", percent(StarvedGenerator)))
+	default:
+		limit := RunQueueLimit
+		if n := x.trial.Generator.TimeslicesPerSecond; n != nil {
+			limit += *n * WakeupCost.Seconds()
+		}
+		x.compare(FlagRunQueue, asRatio, *wait, limit, rundir.CheckWarning,
+			message("found.run_queue_wait", "share", percent(*wait), "most", percent(limit)))
+	}
+}
+
+// exhausted judges whether the generator had time to spare in a closed loop. The
+// wait is that of the worst worker, the CPU time the mean over workers, so that
+// the sum errs on the side of the limit.
+func (x *examination) exhausted() {
+	g, target := x.trial.Generator, x.trial.Target.CPUShare
+	if g.CPUShare == nil {
+		x.unknown(FlagGeneratorLimit, asRatio, message(notObserved))
+		return
+	}
+	if window := x.trial.WindowSeconds; window < shortestBusy.Seconds() {
+		x.unknown(FlagGeneratorLimit, asRatio, message("unchecked.window", "time", short(window)))
+		return
+	}
+	occupied := *g.CPUShare
+	if g.RunQueueWaitShare != nil {
+		occupied += *g.RunQueueWaitShare
+	}
+	limit := ExhaustedGenerator
+	switch {
+	case target == nil:
+		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckWarning,
+			message("found.generator_limit.unknown", "share", percent(occupied)))
+	case *target < SaturatedTarget:
+		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckSpoilt,
+			message("found.generator_limit", "share", percent(occupied), "target", percent(*target)))
+	default:
+		x.add(rundir.Check{Kind: FlagGeneratorLimit, Unit: asRatio, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
+			Because: message("found.generator_limit.saturated", "target", percent(*target))})
+	}
+}
+
+// machine judges what else went on.
+func (x *examination) machine() {
+	m := x.trial.Machine
+	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad)
+	if x.trial.Target.CPUShare == nil && m.ForeignShare != nil {
+		x.unknown(FlagForeignCPU, asRatio, message("unchecked.target_cpu"))
+	} else {
+		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad)
+	}
+	if x.shared() {
+		x.unknown(FlagLateWakeups, asRatio, message("unchecked.shared"))
+	} else if m.LateWakeupShare == nil {
+		x.unknown(FlagLateWakeups, asRatio, message(notObserved))
+	} else {
+		x.compare(FlagLateWakeups, asRatio, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,
+			message("found.late_wakeups", "share", percent(*m.LateWakeupShare)))
+	}
+	x.noise(FlagMemoryPressure, m.MemoryStall, StallWarn, StallBad)
+	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad)
+}
+
+// noise records a share that is worth a word above warn and spoils the trial
+// above bad.
+func (x *examination) noise(kind string, share *float64, warn, bad float64) {
+	if share == nil {
+		x.unknown(kind, asRatio, message(notObserved))
+		return
+	}
+	found := message("found."+kind, "share", percent(*share))
+	if *share > bad {
+		x.compare(kind, asRatio, *share, bad, rundir.CheckSpoilt, found)
+	} else {
+		x.compare(kind, asRatio, *share, warn, rundir.CheckWarning, found)
+	}
+}
+
+// judgeDisturbed records how much of the window was disturbed, once that is known.
+func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
+	if isProgram(plan) {
+		return
+	}
+	x := examination{subject: subject{trial: s.Trial, plan: plan}}
+	if !s.disturbed.known {
+		x.unknown(FlagDisturbed, asRatio, message(notObserved))
+	} else {
+		var causes []rundir.Message
+		for _, kind := range s.disturbed.causes() {
+			causes = append(causes, texts.New("cause", "cause", kind))
+		}
+		found := texts.New("found.disturbed", "share", percent(s.disturbed.taken)).With("causes", causes...)
+		x.compare(FlagDisturbed, asRatio, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt, &found)
+	}
+	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
+}
+
+// disturbedShare is what run.json says of it; nil where nobody felt for it.
+func (s *sample) disturbedShare() *float64 {
+	if s.disturbed == nil || !s.disturbed.known {
+		return nil
+	}
+	return &s.disturbed.moved
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+
+func digits(n int64) string { return strconv.FormatInt(n, 10) }
+
+// four writes a figure with four digits.
+func four(v float64) string { return fmt.Sprintf("%.4g", v) }
+
+// short writes a time, rounded for reading.
+func short(seconds float64) string {
+	d := time.Duration(seconds * 1e9)
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

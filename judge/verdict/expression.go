@@ -1,0 +1,680 @@
+package verdict
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
+)
+
+// MaxExpression is how many bytes an expression may have.
+const MaxExpression = 4096
+
+// A Kind says what an expression is for.
+type Kind int
+
+const (
+	// ForThreshold is an expression about any variant: its metrics and slopes are
+	// those of the variant under judgement, which is each in turn.
+	ForThreshold Kind = iota
+	// ForClaim is an expression about the run: it names the variants, unless
+	// there is only one.
+	ForClaim
+)
+
+// An Expression is a condition on a run's figures.
+type Expression struct {
+	text       string
+	holds      condition
+	left       typed // of the comparison that is the whole expression; or nothing
+	perVariant bool  // a metric or a gauge stands without a variant
+	uses       []use
+}
+
+// A use is a figure that an expression looks at: of a variant, or of its ratio to a base.
+type use struct {
+	variant      func(*evaluation) string
+	base, metric string
+}
+
+// places are where the figures stand that an expression looks at.
+func (e *Expression) places(on *evaluation) (all []place) {
+	for _, u := range e.uses {
+		all = append(all, place{u.metric, u.variant(on), u.base})
+	}
+	return all
+}
+
+// Text returns the expression as it was written.
+func (e *Expression) Text() string { return e.text }
+
+// Unit returns what the measured value of a threshold or claim is in: "s", "B",
+// "/s", "share/s" for a slope, or "" for a plain number and where nothing is
+// measured.
+func (e *Expression) Unit() string {
+	return [...]string{plain: "", duration: "s", size: "B", rate: "/s", growthRate: "share/s"}[e.left.dim]
+}
+
+// An Error is a fault in an expression.
+type Error struct {
+	Column  int // of the fault in the text, in characters from 1
+	Message string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
+
+// Compile parses and checks an expression. Variants are the names it may use.
+// All faults are reported at once, joined, each an *Error.
+//
+// Thresholds and claims are written in one language:
+//
+//	response.p99 < 80ms and errors.ratio < 0.1%
+//	throughput >= 5000/s
+//	slope(rss) < 5%/30min
+//	ratio(goroutine, pool, throughput) >= 1.36
+//	value("pool-500", response.p99) < min(10ms, 2 * value("pool-100", response.p99))
+//	ratio(thread, goroutine, program.switch_seconds) > 4
+//
+// # Figures
+//
+// A metric alone is that of each variant in turn in a threshold. In a claim the
+// variant is named, unless there is only one:
+//
+//	value(variant, metric)        a metric of one variant
+//	ratio(variant, base, metric)  of one over another, paired by rounds
+//	slope(variant, gauge)         the growth of rss, threads, descriptors or
+//	                              goroutines of the target over the window,
+//	                              relative to its level when the window began
+//
+// In a threshold slope(gauge) stands for each variant in turn, and so it does in
+// a claim for the only one. A variant's name stands bare when it is an
+// identifier, and in quotes otherwise.
+//
+// The operators are < <= > >= == != + - * / and, or, not; the functions beside
+// those above min, max and abs. Comparisons may be chained: 1ms < response.p99 <
+// 1s.
+//
+// # Units
+//
+// A unit stands right behind its number: ns us µs ms s m min h; B KB MB GB KiB
+// MiB GiB; %; /s /min /h. A share over a time is a rate as well, as 2%/h and
+// 5%/30min are. A time over a time is a plain number, a plain number over a time a
+// rate, a rate times a time a plain number again. Figures of different dimensions
+// are neither compared nor added. A plain number may stand for a size or a rate,
+// but a time and a slope need their unit: without, 80 would be 80 seconds and 5%
+// would be 5 % in each second, limits that nothing breaks.
+//
+// # Intervals
+//
+// Every figure is an estimate with its interval, and arithmetic is that of
+// intervals: the result holds all values that the operands can give. A figure
+// named twice counts as two, so the ratio of two variants is narrower by ratio()
+// than by a division. A comparison is true when the whole interval keeps it, false
+// when none of it does, and undecided when the interval straddles the limit. Two
+// figures are equal only where both are exact; they differ where their intervals
+// do not meet. A figure that is missing leaves what needs it undecided. "And" and
+// "or" are Kleene's: a side that settles the matter does, whatever the other is.
+//
+// A figure without an interval, as of a single trial, decides a threshold by its
+// estimate, and leaves a claim undecided.
+func Compile(text string, kind Kind, variants []string) (*Expression, error) {
+	if len(text) > MaxExpression {
+		return nil, &Error{1, fmt.Sprintf("%d bytes; an expression has at most %d", len(text), MaxExpression)}
+	}
+	if !utf8.ValidString(text) {
+		return nil, &Error{1, "not valid UTF-8"}
+	}
+	runes := []rune(text)
+	if strings.TrimSpace(text) == "" {
+		return nil, &Error{1, "empty; want a condition such as response.p99 < 80ms"}
+	}
+	blanked, units, faults := takeUnits(runes)
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	tree, err := parser.Parse(blanked)
+	if err != nil {
+		return nil, located(err, len(runes))
+	}
+	c := compiler{kind: kind, variants: variants, units: units}
+	e := &Expression{text: text}
+	e.holds, e.left = c.top(tree.Node)
+	e.perVariant, e.uses = c.perVariant, c.uses
+	if len(c.faults) > 0 {
+		slices.SortFunc(c.faults, func(a, b *Error) int {
+			return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+		})
+		for i, f := range c.faults {
+			// The middle of a < b < c is compiled twice, and so are its faults.
+			if i == 0 || *f != *c.faults[i-1] {
+				faults = append(faults, f)
+			}
+		}
+		return nil, errors.Join(faults...)
+	}
+	return e, nil
+}
+
+// located turns the parser's error into one of ours. The parser counts
+// characters from 0 and may point behind the end.
+func located(err error, length int) error {
+	var fault *file.Error
+	if !errors.As(err, &fault) {
+		return &Error{1, err.Error()}
+	}
+	message := fault.Message
+	if strings.HasSuffix(message, "unexpected token EOF") {
+		message = "the expression ends too early"
+	}
+	return &Error{min(max(fault.From, 0)+1, max(length, 1)), message}
+}
+
+// A number and a condition are compiled expressions. A number fails when a
+// figure that it needs is missing, and a condition is then undecided.
+type (
+	number    func(*evaluation) (figure, error)
+	condition func(*evaluation) ruling
+)
+
+// An evaluation is what an expression is evaluated on.
+type evaluation struct {
+	evidence
+	variant    string // whose metrics bare names are
+	byEstimate bool   // a figure without an interval is decided by its estimate
+}
+
+// A typed number knows its dimension. Its number is nil when it had a fault.
+type typed struct {
+	number
+	dim dimension
+}
+
+type compiler struct {
+	kind       Kind
+	variants   []string
+	units      map[int]unit
+	perVariant bool
+	uses       []use
+	faults     []*Error
+}
+
+func (c *compiler) fault(n ast.Node, format string, args ...any) {
+	c.faultAt(start(n), format, args...)
+}
+
+func (c *compiler) faultAt(position int, format string, args ...any) {
+	c.faults = append(c.faults, &Error{position + 1, fmt.Sprintf(format, args...)})
+}
+
+// start returns where the text of a node begins; the node's own location is
+// that of its operator.
+func start(n ast.Node) int {
+	switch n := n.(type) {
+	case *ast.BinaryNode:
+		return min(n.Location().From, start(n.Left))
+	case *ast.MemberNode:
+		return min(n.Location().From, start(n.Node))
+	}
+	return n.Location().From
+}
+
+// top compiles the whole expression. When it is one comparison, its left side
+// is what was measured.
+func (c *compiler) top(n ast.Node) (condition, typed) {
+	if b, ok := n.(*ast.BinaryNode); ok && isComparison(b.Operator) {
+		holds, left := c.comparison(b)
+		return holds, left
+	}
+	return c.condition(n), typed{}
+}
+
+func isComparison(operator string) bool {
+	return slices.Contains([]string{"<", "<=", ">", ">=", "==", "!="}, operator)
+}
+
+// condition compiles what is true or false.
+func (c *compiler) condition(n ast.Node) condition {
+	switch n := n.(type) {
+	case *ast.UnaryNode:
+		if n.Operator == "not" || n.Operator == "!" {
+			operand := c.condition(n.Node)
+			return func(e *evaluation) ruling {
+				r := operand(e)
+				return ruling{-r.is, r.why}
+			}
+		}
+	case *ast.BinaryNode:
+		switch {
+		case isComparison(n.Operator):
+			holds, _ := c.comparison(n)
+			return holds
+		case n.Operator == "and" || n.Operator == "&&":
+			return c.joined(n, no)
+		case n.Operator == "or" || n.Operator == "||":
+			return c.joined(n, yes)
+		}
+	}
+	c.fault(n, "%s is not a condition; want a comparison such as response.p99 < 80ms", describe(n))
+	return nil
+}
+
+func (c *compiler) joined(n *ast.BinaryNode, decisive truth) condition {
+	left, right := c.condition(n.Left), c.condition(n.Right)
+	return func(e *evaluation) ruling { return both(left(e), right(e), decisive) }
+}
+
+func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
+	left, right := c.number(n.Left), c.number(n.Right)
+	if left.number == nil || right.number == nil {
+		return nil, typed{}
+	}
+	dim := c.compatible(n, left.dim, right.dim)
+	return func(e *evaluation) ruling {
+		l, lerr := left.number(e)
+		r, rerr := right.number(e)
+		if err := errors.Join(lerr, rerr); err != nil {
+			return ruling{undecided, []rundir.Message{texts.Together(texts.Reasons(err)...)}}
+		}
+		is, known := l.compare(n.Operator, r), l.bounded && r.bounded
+		switch {
+		case is == undecided && l.low < l.high && r.low < r.high:
+			return ruling{is, []rundir.Message{texts.New("range.overlaps").With("range", l.spelled(dim)).With("other", r.spelled(dim))}}
+		case is == undecided && l.low < l.high:
+			return ruling{is, []rundir.Message{straddles(l.spelled(dim), r.spelled(dim))}}
+		case is == undecided:
+			return ruling{is, []rundir.Message{straddles(r.spelled(dim), l.spelled(dim))}}
+		case !known && e.byEstimate:
+			return ruling{is, []rundir.Message{texts.New("undecided.estimate")}}
+		case !known:
+			return ruling{undecided, []rundir.Message{texts.New("undecided.rounds")}}
+		}
+		return ruling{is: is}
+	}, left
+}
+
+func straddles(wide, edge rundir.Message) rundir.Message {
+	return texts.New("range.straddles").With("range", wide).With("edge", edge)
+}
+
+// compatible reports a fault unless the operands can be compared or added, and
+// returns the dimension of both. A plain number may stand for bytes or for a rate,
+// but not for a time: 80 could be meant as any unit, and read as seconds it makes a
+// threshold that never breaks. Nor may 5% stand for a growth, which would be that
+// of each second.
+func (c *compiler) compatible(n *ast.BinaryNode, left, right dimension) dimension {
+	return c.unified(n.Location().From, n.Left, left, n.Right, right)
+}
+
+func (c *compiler) unified(position int, leftNode ast.Node, left dimension, rightNode ast.Node, right dimension) dimension {
+	needs := map[dimension]string{duration: "a time needs a unit, such as 80ms", growthRate: "a slope needs a time, such as 5%/30min"}
+	switch {
+	case left == right:
+		return left
+	case left == plain && needs[right] != "":
+		c.fault(leftNode, "%s", needs[right])
+	case right == plain && needs[left] != "":
+		c.fault(rightNode, "%s", needs[left])
+	case left == plain || left == rate && right == growthRate:
+		return right
+	case right == plain || left == growthRate && right == rate:
+		return left
+	default:
+		c.faultAt(position, "%s and %s do not go together", left, right)
+	}
+	return left
+}
+
+// number compiles what has a value.
+func (c *compiler) number(n ast.Node) typed {
+	switch n := n.(type) {
+	case *ast.IntegerNode:
+		return c.literal(n, float64(n.Value))
+	case *ast.FloatNode:
+		return c.literal(n, n.Value)
+	case *ast.IdentifierNode, *ast.MemberNode:
+		if m, ok := c.metric(n); ok {
+			return c.bare(n, m)
+		}
+		return typed{}
+	case *ast.UnaryNode:
+		if n.Operator == "-" || n.Operator == "+" {
+			return c.sign(n)
+		}
+	case *ast.BinaryNode:
+		if slices.Contains([]string{"+", "-", "*", "/"}, n.Operator) {
+			return c.arithmetic(n)
+		}
+	case *ast.CallNode:
+		return c.call(n)
+	case *ast.BuiltinNode:
+		return c.builtin(n)
+	}
+	c.fault(n, "%s is not a number; want a metric, a number with its unit, or ratio(…), value(…), slope(…), min(…), max(…), abs(…)", describe(n))
+	return typed{}
+}
+
+func (c *compiler) literal(n ast.Node, v float64) typed {
+	t := typed{dim: plain}
+	if u, ok := c.units[n.Location().From]; ok {
+		v, t.dim = u.of(v), u.dim
+	}
+	t.number = func(*evaluation) (figure, error) { return sound(exactly(v), nil) }
+	return t
+}
+
+// bare compiles a metric without a variant.
+func (c *compiler) bare(n ast.Node, m metric) typed {
+	variant, ok := c.ofWhich(n, m.name, "value", m.name)
+	if !ok {
+		return typed{}
+	}
+	c.uses = append(c.uses, use{variant: variant, metric: m.name})
+	return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant(e), m)) }, m.dim}
+}
+
+// ofWhich tells whose figure one without a variant is: in a threshold that of the
+// variant under judgement, in a claim that of the only one.
+func (c *compiler) ofWhich(n ast.Node, what, function, argument string) (variant func(*evaluation) string, ok bool) {
+	if c.kind == ForThreshold {
+		c.perVariant = true
+		return func(e *evaluation) string { return e.variant }, true
+	}
+	if len(c.variants) != 1 {
+		c.fault(n, "%s of which variant? write %s(%s, %s)", what, function, c.example(), argument)
+		return nil, false
+	}
+	return named(c.variants[0]), true
+}
+
+func named(variant string) func(*evaluation) string {
+	return func(*evaluation) string { return variant }
+}
+
+func (c *compiler) example() string {
+	if len(c.variants) == 0 {
+		return `"name"`
+	}
+	return strconv.Quote(c.variants[0])
+}
+
+func (c *compiler) sign(n *ast.UnaryNode) typed {
+	operand := c.number(n.Node)
+	if operand.number == nil || n.Operator == "+" {
+		return operand
+	}
+	return typed{func(e *evaluation) (figure, error) {
+		v, err := operand.number(e)
+		return v.negated(), err
+	}, operand.dim}
+}
+
+func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
+	left, right := c.number(n.Left), c.number(n.Right)
+	if left.number == nil || right.number == nil {
+		return typed{}
+	}
+	var dim dimension
+	var possible bool
+	var combine func(a, b figure) figure
+	switch n.Operator {
+	case "+":
+		dim, combine = c.compatible(n, left.dim, right.dim), figure.plus
+	case "-":
+		dim, combine = c.compatible(n, left.dim, right.dim), figure.minus
+	case "*":
+		combine = figure.times
+		if dim, possible = product(left.dim, right.dim); !possible {
+			c.faultAt(n.Location().From, "%s times %s makes no figure", left.dim, right.dim)
+		}
+	case "/":
+		combine = figure.over
+		if dim, possible = quotient(left.dim, right.dim); !possible {
+			c.faultAt(n.Location().From, "%s over %s makes no figure", left.dim, right.dim)
+		}
+	}
+	return typed{func(e *evaluation) (figure, error) {
+		l, lerr := left.number(e)
+		r, rerr := right.number(e)
+		if err := errors.Join(lerr, rerr); err != nil {
+			return figure{}, err
+		}
+		v := combine(l, r)
+		if math.IsNaN(v.estimate) || math.IsInf(v.estimate, 0) {
+			return figure{}, texts.NewError("lacks.arithmetic", "left", fmt.Sprintf("%g", l.estimate), "operator", n.Operator, "right", fmt.Sprintf("%g", r.estimate))
+		}
+		return v, nil
+	}, dim}
+}
+
+// builtin compiles min, max and abs, which the parser knows as its own.
+func (c *compiler) builtin(n *ast.BuiltinNode) typed {
+	var combine func(a, b figure) figure
+	switch n.Name {
+	case "min":
+		combine = figure.smaller
+	case "max":
+		combine = figure.larger
+	case "abs":
+	default:
+		c.fault(n, "unknown function %s%s", quote(n.Name), meant(n.Name, functions()))
+		return typed{}
+	}
+	if n.Name == "abs" && len(n.Arguments) != 1 || n.Name != "abs" && len(n.Arguments) < 2 {
+		c.fault(n, "%s of %d arguments; want abs(a), min(a, b, …) or max(a, b, …)", n.Name, len(n.Arguments))
+		return typed{}
+	}
+	var operands []number
+	var dim dimension
+	for i, a := range n.Arguments {
+		operand := c.number(a)
+		if operand.number == nil {
+			return typed{}
+		}
+		if i == 0 {
+			dim = operand.dim
+		} else {
+			dim = c.unified(start(a), n.Arguments[0], dim, a, operand.dim)
+		}
+		operands = append(operands, operand.number)
+	}
+	return typed{func(e *evaluation) (figure, error) {
+		result, err := operands[0](e)
+		if combine == nil {
+			return result.magnitude(), err
+		}
+		for _, operand := range operands[1:] {
+			v, missing := operand(e)
+			result, err = combine(result, v), errors.Join(err, missing)
+		}
+		return result, err
+	}, dim}
+}
+
+func functions() []string { return []string{"ratio", "value", "slope", "min", "max", "abs"} }
+
+// gauges are what a slope can be of.
+func gauges() []string { return []string{"rss", "threads", "descriptors", "goroutines"} }
+
+func (c *compiler) call(n *ast.CallNode) typed {
+	callee, ok := n.Callee.(*ast.IdentifierNode)
+	if !ok {
+		c.fault(n.Callee, "%s is not a function; want one of %s", describe(n.Callee), strings.Join(functions(), ", "))
+		return typed{}
+	}
+	switch callee.Value {
+	case "ratio":
+		if len(n.Arguments) != 3 {
+			c.fault(n, "ratio of %d arguments; want ratio(variant, base, metric)", len(n.Arguments))
+			return typed{}
+		}
+		variant, variantOK := c.variant(n.Arguments[0])
+		base, baseOK := c.variant(n.Arguments[1])
+		m, metricOK := c.metric(n.Arguments[2])
+		if !variantOK || !baseOK || !metricOK {
+			return typed{}
+		}
+		c.uses = append(c.uses, use{named(variant), base, m.name})
+		return typed{func(e *evaluation) (figure, error) { return sound(e.ratio(variant, base, m)) }, plain}
+	case "value":
+		if len(n.Arguments) != 2 {
+			c.fault(n, "value of %d arguments; want value(variant, metric)", len(n.Arguments))
+			return typed{}
+		}
+		variant, variantOK := c.variant(n.Arguments[0])
+		m, metricOK := c.metric(n.Arguments[1])
+		if !variantOK || !metricOK {
+			return typed{}
+		}
+		c.uses = append(c.uses, use{variant: named(variant), metric: m.name})
+		return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant, m)) }, m.dim}
+	case "slope":
+		return c.slope(n)
+	}
+	c.fault(n, "unknown function %s%s", quote(callee.Value), meant(callee.Value, functions()))
+	return typed{}
+}
+
+func (c *compiler) slope(n *ast.CallNode) typed {
+	if len(n.Arguments) != 1 && len(n.Arguments) != 2 {
+		c.fault(n, "slope of %d arguments; want slope(gauge) or slope(variant, gauge)", len(n.Arguments))
+		return typed{}
+	}
+	var variant func(*evaluation) string
+	variantOK := true
+	if len(n.Arguments) == 2 {
+		var name string
+		name, variantOK = c.variant(n.Arguments[0])
+		variant = named(name)
+	}
+	last := n.Arguments[len(n.Arguments)-1]
+	gauge, isName := dotted(last)
+	switch {
+	case !isName:
+		c.fault(last, "want the name of a gauge here: one of %s", strings.Join(gauges(), ", "))
+		return typed{}
+	case !slices.Contains(gauges(), gauge):
+		c.fault(last, "unknown gauge %s%s", quote(gauge), meant(gauge, gauges()))
+		return typed{}
+	}
+	if variant == nil {
+		variant, variantOK = c.ofWhich(n, "the slope of "+gauge, "slope", gauge)
+	}
+	if !variantOK {
+		return typed{}
+	}
+	return typed{func(e *evaluation) (figure, error) { return sound(e.slope(variant(e), gauge)) }, growthRate}
+}
+
+// variant reads a variant's name: bare when it is an identifier, or a string.
+func (c *compiler) variant(n ast.Node) (string, bool) {
+	var name string
+	switch n := n.(type) {
+	case *ast.IdentifierNode:
+		name = n.Value
+	case *ast.StringNode:
+		name = n.Value
+	default:
+		c.fault(n, `want the name of a variant here, in quotes when it is more than letters and digits, as in "pool-100"`)
+		return "", false
+	}
+	if slices.Contains(c.variants, name) {
+		return name, true
+	}
+	if len(c.variants) == 0 {
+		c.fault(n, "unknown variant %s; there is none", quote(name))
+	} else {
+		c.fault(n, "unknown variant %s%s", quote(name), meant(name, c.variants))
+	}
+	return "", false
+}
+
+// metric reads the name of a metric: words joined by dots.
+func (c *compiler) metric(n ast.Node) (metric, bool) {
+	name, ok := dotted(n)
+	if !ok {
+		c.fault(n, "want the name of a metric here, such as throughput or response.p99")
+		return metric{}, false
+	}
+	if m, ok := lookup(name); ok {
+		return m, true
+	}
+	if slices.Contains(c.variants, name) {
+		c.fault(n, "%s is a variant, not a metric; write value(%s, metric)", quote(name), strconv.Quote(name))
+	} else {
+		c.fault(n, "%s", unknownMetric(name))
+	}
+	return metric{}, false
+}
+
+func unknownMetric(name string) string {
+	names := []string{"capacity", "program.NAME", "observed.NAME"}
+	for i, m := range metrics() {
+		names = slices.Insert(names, i, m.name)
+	}
+	// A group or a quantile alone is completed rather than corrected.
+	var partial []string
+	for _, m := range names {
+		if strings.HasPrefix(m, name+".") || strings.HasSuffix(m, "."+name) {
+			partial = append(partial, m)
+		}
+	}
+	switch len(partial) {
+	case 0:
+	case 1:
+		return "unknown metric " + quote(name) + "; did you mean " + partial[0] + "?"
+	default:
+		names = partial
+	}
+	return "unknown metric " + quote(name) + meant(name, names)
+}
+
+func dotted(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.IdentifierNode:
+		return n.Value, true
+	case *ast.MemberNode:
+		left, ok := dotted(n.Node)
+		property, isName := n.Property.(*ast.StringNode)
+		if !ok || !isName || n.Optional || n.Method {
+			return "", false
+		}
+		return left + "." + property.Value, true
+	}
+	return "", false
+}
+
+// describe names a node in the reader's words.
+func describe(n ast.Node) string {
+	if name, ok := dotted(n); ok {
+		return quote(name)
+	}
+	switch n := n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return "a number"
+	case *ast.StringNode:
+		return "a string"
+	case *ast.BoolNode:
+		return strconv.FormatBool(n.Value)
+	case *ast.UnaryNode:
+		return "operator " + quote(n.Operator)
+	case *ast.BinaryNode:
+		return "operator " + quote(n.Operator)
+	case *ast.CallNode, *ast.BuiltinNode:
+		return "a function's value"
+	}
+	return "this"
+}
+
+// quote makes a name safe and recognisable in a message.
+func quote(name string) string { return strconv.Quote(name) }

@@ -1,0 +1,252 @@
+package verdict
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"dyno/internal/texts"
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// Judge fills in everything of a folder's run that follows from its trials:
+// figures with their intervals, comparisons, ladder, sweeps, capacities, trends,
+// thresholds, claims, flags and whether it is valid. It may be called again on a
+// run that was judged before: what it found then is replaced, while flags of
+// other kinds, of the trials and of the run, are kept. It writes nothing to the
+// folder.
+//
+// It fails, leaving the run as it was, when a log cannot be read or a trial
+// does not belong to the plan. An expression that does not compile fails
+// nothing: its threshold is not OK, its claim inconclusive, and the detail says
+// why.
+func Judge(f *rundir.Folder) error {
+	sources := make([]source, 0, len(f.Trials))
+	for _, t := range f.Trials {
+		sources = append(sources, recorded(t))
+	}
+	return judge(&f.Run, sources)
+}
+
+// recorded is a trial with the files of its folder.
+func recorded(t *rundir.TrialFolder) source {
+	return source{
+		trial: &t.Trial,
+		log: func() ([]hist.Interval, error) {
+			_, intervals, err := t.Intervals()
+			return intervals, err
+		},
+		series: func() (*rundir.Series, error) {
+			s, err := t.Series()
+			if errors.Is(err, fs.ErrNotExist) { // there was nothing to observe
+				return nil, nil
+			}
+			return s, err
+		},
+		stalls: t.Stalls,
+	}
+}
+
+// judge is Judge on what a folder holds. It asks for what was recorded of each
+// complete trial once. The order of the trials does not matter.
+func judge(run *rundir.Run, sources []source) error {
+	plan, judged := run.Plan, *run
+	samples, err := takeAll(plan, sources)
+	if err != nil {
+		return err
+	}
+	exclude(plan, samples)
+	judgeProbes(plan, samples)
+
+	s := newScene(plan, samples)
+	if err := s.search(samples); err != nil {
+		return err
+	}
+	if err := s.sumUp(samples); err != nil {
+		return err
+	}
+	comparisons, notes, err := s.compare()
+	if err != nil {
+		return err
+	}
+	judged.Rounds = s.wholeRounds()
+	judged.Variants = s.variants()
+	judged.Comparisons = comparisons
+	judged.Capacities = s.capacities()
+	judged.Trends = s.trends
+	if judged.Sweeps, err = s.sweeps(); err != nil {
+		return err
+	}
+	judged.Trials = nil
+	for _, x := range samples {
+		judged.Trials = append(judged.Trials, x.examined())
+	}
+	judged.Notes, judged.NotesBecause = withNotes(run, notes)
+
+	flat, spent := plateaus(&judged)
+	s.spent = spent
+	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), flagsOfTrials(samples), s.missing(), unsteadyPilots(run.Pilot), flat, belowRange(&judged))
+	judged.Validity = s.validities(comparisons)
+	s.trust(judged.Validity)
+	for i := range comparisons {
+		if c := &comparisons[i]; !s.identified(c.Metric, c.Variant, c.Base) {
+			c.Verdict = rundir.Invalid
+		}
+	}
+	judged.Ladder = climb(plan.Ladder, comparisons)
+	judged.Thresholds = s.thresholds()
+	judged.Claims = s.claims()
+	var why *rundir.Message
+	judged.Valid, why = s.answered(&judged)
+	if run.Complete || run.Reason == "" || strings.HasPrefix(run.Reason, unidentifiedReason) { // else the run itself has said why it ended
+		judged.Reason, judged.Because = why.English(), why
+	}
+	*run = judged
+	return nil
+}
+
+// unidentifiedReason is how the reason of a run begins that was found not to be valid.
+const unidentifiedReason = "not identified: "
+
+// judgeProbes decides which probes were good, and which are spoilt.
+func judgeProbes(plan rundir.Plan, samples []*sample) {
+	for _, x := range samples {
+		if x.Purpose == rundir.PurposeProbe {
+			judgeProbe(plan, x)
+		}
+	}
+}
+
+// variants returns all variants' figures, in the plan's order.
+func (s *scene) variants() []rundir.Variant {
+	list := []rundir.Variant{}
+	for _, v := range s.plan.Variants {
+		list = append(list, s.whole[v.Name].Variant)
+	}
+	return list
+}
+
+// missing returns the flags of variants that nothing is known of.
+func (s *scene) missing() []rundir.Flag {
+	var flags []rundir.Flag
+	for _, v := range s.plan.Variants {
+		kind := "found.no_complete_trial"
+		if s.plan.Capacity != nil {
+			kind = "found.no_complete_trial.search"
+		}
+		if len(s.inOrder(v.Name)) == 0 {
+			flags = append(flags, newFlag(FlagNoTrials, v.Name, true, message(kind, "variant", v.Name)))
+		}
+	}
+	return flags
+}
+
+// controlDiffers returns the flag of a control that is unlike the variant that it
+// is.
+func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
+	for _, c := range comparisons {
+		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || ends(c.Ratio).Contains(1) {
+			continue
+		}
+		return []rundir.Flag{newFlag(FlagControlDiffers, c.Variant, false, message("found.control_differs",
+			"variant", c.Variant, "base", c.Base, "metric", c.Metric, "ratio", four(*c.Ratio.Estimate)))}
+	}
+	return nil
+}
+
+// unsteadyPilots returns the flags of pilots that ended too early to tell.
+func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
+	if p == nil {
+		return nil
+	}
+	var flags []rundir.Flag
+	for _, v := range p.Variants {
+		if v.Steady {
+			continue
+		}
+		found := message("found.pilot_not_steady", "series", v.Series, "variant", v.Variant, "time", fmt.Sprintf("%.3g", p.WarmupSeconds))
+		if v.Series == "" {
+			found.Kind = "found.pilot_not_steady.unknown"
+		}
+		flags = append(flags, newFlag(FlagPilotNotSteady, v.Variant, false, found))
+	}
+	return flags
+}
+
+// kept returns the run's own flags that judging does not make anew.
+func kept(flags []rundir.Flag) []rundir.Flag {
+	return slices.DeleteFunc(slices.Clone(flags), func(f rundir.Flag) bool {
+		return f.Trial != 0 || ours(f.Kind)
+	})
+}
+
+// runFirst joins flags: those of the run first, then by trial.
+func runFirst(lists ...[]rundir.Flag) []rundir.Flag {
+	flags := append([]rundir.Flag{}, slices.Concat(lists...)...)
+	slices.SortStableFunc(flags, func(a, b rundir.Flag) int { return cmp.Compare(a.Trial, b.Trial) })
+	return flags
+}
+
+// withNotes adds the notes that are not there yet. It drops what runs say that
+// were judged before there were intervals.
+func withNotes(run *rundir.Run, more []rundir.Message) (notes []string, because []*rundir.Message) {
+	made := map[string]*rundir.Message{}
+	for i := range more {
+		made[more[i].English()] = &more[i]
+	}
+	for i, n := range run.Notes {
+		if strings.HasPrefix(n, "no interval is claimed by this version") || made[n] != nil {
+			continue
+		}
+		var why *rundir.Message
+		if len(run.NotesBecause) == len(run.Notes) {
+			why = run.NotesBecause[i]
+		}
+		notes, because = append(notes, n), append(because, why)
+	}
+	for _, m := range texts.Once(more...) {
+		notes, because = append(notes, m.English()), append(because, &m)
+	}
+	return notes, because
+}
+
+func (s *scene) names() []string {
+	var names []string
+	for _, v := range s.plan.Variants {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// thresholds decides the plan's thresholds. In a search for capacity they are
+// what each probe is judged by, and say nothing of the whole.
+func (s *scene) thresholds() []rundir.Threshold {
+	list := []rundir.Threshold{}
+	if s.plan.Capacity != nil {
+		return list
+	}
+	for _, text := range s.plan.Thresholds {
+		list = append(list, decideThreshold(text, s.names(), s)...)
+	}
+	return list
+}
+
+func (s *scene) claims() []rundir.Claim {
+	list := []rundir.Claim{}
+	for _, c := range s.plan.Claims {
+		list = append(list, decideClaim(c, s.names(), s))
+	}
+	return list
+}
+
+// wantsTrends tells whether the growth of the target's gauges is looked at: in a
+// soak, and where a condition asks for a slope.
+func wantsTrends(plan rundir.Plan) bool {
+	asks := func(text string) bool { return strings.Contains(text, "slope") }
+	return plan.Soak || slices.ContainsFunc(plan.Thresholds, asks) ||
+		slices.ContainsFunc(plan.Claims, func(c rundir.PlanClaim) bool { return asks(c.Holds) || asks(c.Direction) })
+}

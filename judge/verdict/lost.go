@@ -1,0 +1,122 @@
+package verdict
+
+import (
+	"math"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+// A round that a variant lost, as its target ended or answered nothing, is a round in which
+// it is worse by as much as can be. Left out, it would leave the variant looking better
+// for it; and a logarithm of zero would make any mean of logarithms no number.
+//
+// Where more is better, a lost round has a ratio of zero, and the pair is compared by ranks,
+// Hodges-Lehmann and signed ranks: what is smaller than all else has the first rank, however
+// much smaller it is. On the scale of logarithms lostRound stands for it, which is so
+// far out that its mean with any ratio of two figures is zero again, or infinite. Of times,
+// a lost round has one that is at least the window's length, which is how long it was waited
+// for. A variant that lost every round is worse without any test.
+const lostRound = 2000
+
+// lostBy tells whether the trial is one that the target lost, as far as the metric goes. What
+// only some trials tell, such as CPU time per request, is not known of such a trial.
+func (m metric) lostBy(f *figures) bool {
+	v := m.get(f)
+	switch {
+	case m.name == throughputMetric:
+		return v != nil && *v <= 0 || v == nil && f.lost
+	case m.name == capacityMetric:
+		return false
+	case m.quantile != nil:
+		return f.lost
+	case m.isProgram() && m.dim == rate:
+		return f.lost || v != nil && *v <= 0
+	}
+	return false
+}
+
+// lostLog is what stands for the logarithm of a ratio where one of the two lost the round.
+func (m metric) lostLog(f, b *figures) (log float64, lost bool) {
+	over, under := m.lostBy(f), m.lostBy(b)
+	switch {
+	case !over && !under:
+		return 0, false
+	case over && under:
+		return 0, true
+	case m.quantile != nil:
+		if x, y := m.atLeast(f), m.atLeast(b); x > 0 && y > 0 {
+			return math.Log(x / y), true
+		}
+		return 0, false // the other has no figure
+	case over:
+		return -lostRound, true
+	}
+	return lostRound, true
+}
+
+// atLeast is a time, in seconds: of a trial that was lost, at least the window's.
+func (m metric) atLeast(f *figures) float64 {
+	v := m.get(f)
+	switch {
+	case m.lostBy(f) && v != nil:
+		return max(f.waited, *v)
+	case m.lostBy(f):
+		return f.waited
+	case v != nil:
+		return *v
+	}
+	return 0
+}
+
+// allLost is the effect of a variant that lost every round while its base lost none. Of times
+// only a lower bound is known.
+func (e effect) allLost(m metric) (effect, error) {
+	mean := 0.0
+	for _, l := range e.logs {
+		mean += l / float64(len(e.logs))
+	}
+	e.estimate, e.method = mean, rundir.ByLostRounds
+	e.interval = stat.Interval{Low: mean, High: mean}
+	if m.quantile != nil {
+		e.interval.High = math.Inf(1)
+	}
+	if len(e.logs) > 1 {
+		rank, err := stat.SignedRank(e.logs)
+		if err != nil {
+			return effect{}, err
+		}
+		e.p = rank.P
+	}
+	return e, nil
+}
+
+// finite returns why a pair has no ratio where the base lost so many rounds that it would
+// be infinite.
+func (e effect) finite(p pair, m metric) error {
+	if e.estimate < lostRound/4 {
+		return nil
+	}
+	return &noRatio{texts.New("lacks.base", "metric", m.name, "variant", p.variant, "base", p.base, "n", strconv.Itoa(len(e.logs))), true}
+}
+
+// raise makes an interval reach to the most that a figure can be.
+func (m metric) raise(e *rundir.Estimate, whole *figures) {
+	high, ok := m.upTo(whole)
+	if !ok {
+		return
+	}
+	low := *e.Estimate
+	if e.Low != nil {
+		low = *e.Low
+	}
+	if e.High != nil {
+		high = max(high, *e.High)
+	}
+	bound(e, low, high, e.Confidence, rundir.ByOmission)
+}
+
+// isLost tells whether a round's ratio is that of a lost round.
+func isLost(ratio float64) bool { return ratio == 0 || ratio == math.MaxFloat64 }

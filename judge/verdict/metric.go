@@ -1,0 +1,269 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+// figures are what is known of one variant, or of one trial alone.
+type figures struct {
+	rundir.Variant
+	connections connections
+	measures    map[string]float64 // what a program printed; over trials, their typical value
+	observed    map[string]float64 // what endpoints and commands of the plan said, likewise
+	search      *bracket           // of one round's search for capacity
+	capacity    *float64           // requests per second
+	times       times              // nil where only trial.json was read
+	disturbed   *disturbance       // of one trial; nil where only trial.json was read
+	flags       []rundir.Flag      // of one trial
+	lost        bool               // of one trial: its target ended, or answered nothing
+	waited      float64            // of one trial: the window, in seconds, as it was planned
+	seat        int                // of one trial of a duet
+}
+
+// connections are typical of a trial.
+type connections struct {
+	requested, opened, failed, peak, served, unanswered *float64
+}
+
+// A metric is a figure that expressions name. get returns nil for a figure that
+// is not known, or that too few values support.
+type metric struct {
+	name string
+	dim  dimension
+	get  func(*figures) *float64
+	// Which way is better, where it is not as the dimension says: see good.
+	higher, lower bool
+
+	// What the figure of several trials is made of; at most one is set. With none
+	// it is the typical value of the trials.
+	quantile *quantileOf                                 // of the merged histogram
+	share    func(*figures) (part, whole float64)        // the sum of the parts over that of the wholes
+	fact     bool                                        // a count or an extreme of this run: nothing is estimated
+	width    func(*figures) (low, high float64, ok bool) // each value is itself known only to lie between these
+	upTo     func(*figures) (high float64, ok bool)      // the figure is known only to lie between itself and this
+}
+
+// A quantileOf is the q-quantile of what a log has under a tag.
+type quantileOf struct {
+	tag string
+	q   float64
+}
+
+// ranked tells whether the metric is compared by ranks: one trial with a stall
+// moves its tail by as much as it likes.
+func (m metric) ranked() bool { return m.quantile != nil || strings.HasSuffix(m.name, ".max") }
+
+// good is the direction in which the metric is better: of requests, more in the
+// same time; of what a program counted, more of it; of all else, such as time,
+// memory and errors, less.
+func (m metric) good() stat.Direction {
+	if m.lower {
+		return stat.LowerIsBetter
+	}
+	if m.higher || m.dim == rate || m.isProgram() && m.dim == plain {
+		return stat.HigherIsBetter
+	}
+	return stat.LowerIsBetter
+}
+
+// The names of metrics that this package itself refers to.
+const (
+	throughputMetric = "throughput"
+	capacityMetric   = "capacity"
+	cpuMetric        = "target.cpu_per_request"
+	programPrefix    = "program."
+	observedPrefix   = "observed."
+)
+
+// lookup returns the metric of a name. Any program.NAME and observed.NAME is one.
+func lookup(name string) (metric, bool) {
+	if measure, ok := strings.CutPrefix(name, programPrefix); ok && measure != "" {
+		return programMetric(measure), true
+	}
+	if column, ok := strings.CutPrefix(name, observedPrefix); ok && column != "" {
+		return observedMetric(column), true
+	}
+	all := metrics()
+	if i := slices.IndexFunc(all, func(m metric) bool { return m.name == name }); i >= 0 {
+		return all[i], true
+	}
+	return metric{}, false
+}
+
+// observedMetric is what an endpoint or a command of the plan said: of a counter how
+// much it grew in a second, of a gauge its mean. Nobody knows its unit.
+func observedMetric(column string) metric {
+	return metric{name: observedPrefix + column, dim: plain, get: func(f *figures) *float64 {
+		if v, ok := f.observed[column]; ok {
+			return &v
+		}
+		return nil
+	}}
+}
+
+// programMetric is a number that a program printed. Its name's end says what it
+// is.
+func programMetric(measure string) metric {
+	m := metric{name: programPrefix + measure, get: func(f *figures) *float64 {
+		if v, ok := f.measures[measure]; ok {
+			return &v
+		}
+		return nil
+	}}
+	switch {
+	case strings.HasSuffix(measure, "_per_second"):
+		m.dim = rate
+	case strings.HasSuffix(measure, "_seconds"):
+		m.dim = duration
+	case strings.HasSuffix(measure, "_bytes"):
+		m.dim = size
+	}
+	return m
+}
+
+// isProgram tells whether a program printed the metric.
+func (m metric) isProgram() bool { return strings.HasPrefix(m.name, programPrefix) }
+
+// metrics lists every metric but those of programs, in the order in which a
+// reader is told of them.
+func metrics() []metric {
+	all := []metric{
+		{name: throughputMetric, dim: rate, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
+		{name: capacityMetric, dim: rate, get: func(f *figures) *float64 { return f.capacity }, width: searched},
+	}
+	for _, group := range []struct {
+		tag string
+		of  func(*figures) *rundir.Quantiles
+	}{
+		{tagResponse, func(f *figures) *rundir.Quantiles { return &f.Response }},
+		{tagService, func(f *figures) *rundir.Quantiles { return &f.Service }},
+		{tagSendLag, func(f *figures) *rundir.Quantiles { return &f.SendLag }},
+		{tagConnect, func(f *figures) *rundir.Quantiles { return &f.Connect }},
+		{tagFirstByte, func(f *figures) *rundir.Quantiles { return &f.FirstByte }},
+		{tagReadDelay, func(f *figures) *rundir.Quantiles { return &f.ReadDelay }},
+		{tagServiceRead, func(f *figures) *rundir.Quantiles { return &f.ServiceRead }},
+		{tagOpening, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Opening })},
+		{tagFirstEvent, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.FirstEvent })},
+		{tagEventGap, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.EventGap })},
+		{tagDelivery, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Delivery })},
+	} {
+		for _, q := range []struct {
+			name string
+			q    float64
+			of   func(*rundir.Quantiles) *float64
+		}{
+			{"p50", 0.5, func(q *rundir.Quantiles) *float64 { return q.P50 }},
+			{"p90", 0.9, func(q *rundir.Quantiles) *float64 { return q.P90 }},
+			{"p99", 0.99, func(q *rundir.Quantiles) *float64 { return q.P99 }},
+			{"p999", 0.999, func(q *rundir.Quantiles) *float64 { return q.P999 }},
+		} {
+			all = append(all, metric{
+				name: group.tag + "." + q.name, dim: duration,
+				get:      func(f *figures) *float64 { return q.of(group.of(f)) },
+				quantile: &quantileOf{group.tag, q.q},
+			})
+		}
+		all = append(all,
+			metric{name: group.tag + ".max", dim: duration, fact: true, get: func(f *figures) *float64 { return group.of(f).Max }},
+			metric{name: group.tag + ".mean", dim: duration, get: func(f *figures) *float64 { return group.of(f).Mean },
+				share: func(f *figures) (float64, float64) { return summed(group.of(f)) }},
+		)
+	}
+	for _, c := range []struct {
+		name string
+		of   func(*rundir.Streams) int64
+	}{
+		{"lost", func(s *rundir.Streams) int64 { return s.Lost }},
+		{"announced", func(s *rundir.Streams) int64 { return s.Announced }},
+		{"repeated", func(s *rundir.Streams) int64 { return s.Repeated }},
+		{"disordered", func(s *rundir.Streams) int64 { return s.Disordered }},
+		{"gaps", func(s *rundir.Streams) int64 { return s.Gaps }},
+		{"reconnects", func(s *rundir.Streams) int64 { return s.Reconnects }},
+	} {
+		all = append(all, metric{name: "streams." + c.name, dim: plain, fact: true, get: func(f *figures) *float64 {
+			if f.Streams == nil {
+				return nil
+			}
+			n := float64(c.of(f.Streams))
+			return &n
+		}})
+	}
+	plainly := func(name string, get func(*figures) *float64) metric {
+		return metric{name: name, dim: plain, get: get}
+	}
+	return append(all,
+		metric{name: "errors.ratio", dim: plain, get: func(f *figures) *float64 { return f.Errors.Ratio },
+			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted},
+		metric{name: "availability", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Availability }},
+		metric{name: "errors.total", dim: plain, fact: true, get: func(f *figures) *float64 {
+			if f.Trials == 0 {
+				return nil
+			}
+			n := float64(f.Errors.Total)
+			return &n
+		}},
+		metric{name: cpuMetric, dim: duration, get: func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }},
+		plainly("target.cpu_share", func(f *figures) *float64 { return f.Target.CPUShare }),
+		plainly("target.user_share", func(f *figures) *float64 { return f.Target.UserShare }),
+		metric{name: "target.rss", dim: size, get: func(f *figures) *float64 { return whole(f.Target.RSSBytes) }},
+		plainly("target.threads", func(f *figures) *float64 { return whole(f.Target.Threads) }),
+		plainly("target.descriptors", func(f *figures) *float64 { return whole(f.Target.Descriptors) }),
+		metric{name: "target.connection_reuse_ratio", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Target.ConnectionReuseRatio }},
+		metric{name: "target.syscalls_per_second", dim: rate, lower: true, get: func(f *figures) *float64 { return f.Target.SyscallsPerSecond }},
+		plainly("target.syscalls_per_request", func(f *figures) *float64 { return f.Target.SyscallsPerRequest }),
+		metric{name: "target.run_queue_wait_per_request", dim: duration, get: func(f *figures) *float64 { return f.Target.RunQueueWaitSecondsPerRequest }},
+		metric{name: "target.gc_pause_per_request", dim: duration, get: func(f *figures) *float64 { return f.Target.GCPauseSecondsPerRequest }},
+		metric{name: "target.allocated_per_request", dim: size, get: func(f *figures) *float64 { return f.Target.AllocatedBytesPerRequest }},
+		plainly("target.allocations_per_request", func(f *figures) *float64 { return f.Target.AllocationsPerRequest }),
+		plainly("target.goroutines", func(f *figures) *float64 { return whole(f.Target.Goroutines) }),
+		plainly("target.voluntary_switches_per_request", func(f *figures) *float64 { return f.Target.VoluntarySwitchesPerRequest }),
+		plainly("target.involuntary_switches_per_request", func(f *figures) *float64 { return f.Target.InvoluntarySwitchesPerRequest }),
+		metric{name: "generator.cpu_per_request", dim: duration, get: func(f *figures) *float64 { return f.Generator.CPUSecondsPerRequest }},
+		plainly("generator.cpu_share", func(f *figures) *float64 { return f.Generator.CPUShare }),
+		plainly("connections.requested", func(f *figures) *float64 { return f.connections.requested }),
+		plainly("connections.opened", func(f *figures) *float64 { return f.connections.opened }),
+		plainly("connections.failed", func(f *figures) *float64 { return f.connections.failed }),
+		plainly("connections.peak", func(f *figures) *float64 { return f.connections.peak }),
+		plainly("connections.served", func(f *figures) *float64 { return f.connections.served }),
+		plainly("connections.unanswered", func(f *figures) *float64 { return f.connections.unanswered }),
+	)
+}
+
+// streamed finds a figure of subscribers where there are some.
+func streamed(of func(*rundir.Streams) *rundir.Quantiles) func(*figures) *rundir.Quantiles {
+	none := rundir.QuantilesOf(nil)
+	return func(f *figures) *rundir.Quantiles {
+		if f.Streams == nil {
+			return &none
+		}
+		return of(f.Streams)
+	}
+}
+
+// summed returns the sum of all values of a histogram, and how many they are.
+func summed(q *rundir.Quantiles) (sum, count float64) {
+	if q.Mean == nil {
+		return 0, 0
+	}
+	return *q.Mean * float64(q.Count), float64(q.Count)
+}
+
+// searched returns the two rates between which a round's search found the edge.
+func searched(f *figures) (low, high float64, ok bool) {
+	if f.search == nil || !f.search.closed() {
+		return 0, 0, false
+	}
+	return *f.search.Low, *f.search.High, true
+}
+
+func whole(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	f := float64(*n)
+	return &f
+}

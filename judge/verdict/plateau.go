@@ -1,0 +1,88 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/results/rundir"
+)
+
+// plateaus flags sweeps in which throughput stopped growing because the generator
+// had no more to give: along a variable that adds load, the last PlateauLevels
+// levels are flat, the generator was busy at each of them and the target was not.
+// A trial alone cannot show that. Sweeps and variants must be filled in. With the
+// flags come the variants at the levels that are flat.
+func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
+	for _, s := range run.Sweeps {
+		if s.Metric != "throughput" || len(s.Levels) < PlateauLevels {
+			continue
+		}
+		levels := slices.SortedFunc(slices.Values(s.Levels), func(a, b rundir.Level) int { return cmp.Compare(a.Value, b.Value) })
+		levels = levels[len(levels)-PlateauLevels:]
+		if !addsLoad(run.Plan.Variants, levels) {
+			continue
+		}
+		least, most := math.Inf(1), 0.0
+		idleTarget, busyGenerator := 0.0, math.Inf(1)
+		known := true
+		for _, l := range levels {
+			at := slices.IndexFunc(run.Variants, func(v rundir.Variant) bool { return v.Name == l.Variant })
+			if at < 0 || l.Figure.Estimate == nil || run.Variants[at].Target.CPUShare == nil || run.Variants[at].Generator.CPUShare == nil {
+				known = false
+				break
+			}
+			least, most = min(least, *l.Figure.Estimate), max(most, *l.Figure.Estimate)
+			idleTarget = max(idleTarget, *run.Variants[at].Target.CPUShare)
+			busyGenerator = min(busyGenerator, *run.Variants[at].Generator.CPUShare)
+		}
+		if !known || most-least > PlateauTolerance*most || idleTarget >= SaturatedTarget || busyGenerator <= PlateauGenerator {
+			continue
+		}
+		found := message("found.plateau", "variable", s.Variable, "from", fmt.Sprintf("%g", levels[0].Value), "to", fmt.Sprintf("%g", levels[len(levels)-1].Value),
+			"share", percent((most-least)/most), "generator", percent(busyGenerator), "target", percent(idleTarget))
+		if len(s.Fixed) > 0 {
+			found.Kind, found.Values["fixed"] = "found.plateau.fixed", fixed(s.Fixed)
+		}
+		flags = append(flags, newFlag(FlagPlateau, levels[len(levels)-1].Variant, true, found))
+		for _, l := range levels {
+			spent = append(spent, l.Variant)
+		}
+	}
+	return flags, spent
+}
+
+// addsLoad tells whether each level has more connections, or a higher rate, than
+// the one before.
+func addsLoad(plans []rundir.PlanVariant, levels []rundir.Level) bool {
+	load := func(l rundir.Level) (connections, rate float64) {
+		for _, p := range plans {
+			if p.Name == l.Variant {
+				if p.Rate != nil {
+					rate = *p.Rate
+				}
+				return float64(p.Connections), rate
+			}
+		}
+		return 0, 0
+	}
+	more, faster := true, true
+	for i := range levels[1:] {
+		c1, r1 := load(levels[i])
+		c2, r2 := load(levels[i+1])
+		more, faster = more && c2 > c1, faster && r2 > r1
+	}
+	return more || faster
+}
+
+// fixed names what a curve's other variables are.
+func fixed(variables map[string]string) string {
+	var all []string
+	for name, value := range variables {
+		all = append(all, name+" "+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}

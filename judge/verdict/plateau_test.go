@@ -1,0 +1,65 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"dyno/results/rundir"
+)
+
+func TestPlateaus(t *testing.T) {
+	// A sweep of connections in which throughput stops at 1,000/s, as the generator
+	// does; what a case changes is about the last three of its five levels.
+	sweep := func(change func(*rundir.Run)) *rundir.Run {
+		run := &rundir.Run{Sweeps: []rundir.Sweep{{Variable: "clients", Metric: "throughput", Fixed: map[string]string{"size": "1KB", "kind": "echo"}}}}
+		for i, x := range []float64{400, 800, 985, 1000, 990} {
+			name := fmt.Sprint("v", i)
+			run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: "closed", Connections: 1 << i})
+			run.Variants = append(run.Variants, rundir.Variant{
+				Name: name, Target: rundir.Target{CPUShare: ptr(0.5)}, Generator: rundir.Generator{CPUShare: ptr(0.91 + 0.01*float64(i))},
+			})
+			run.Sweeps[0].Levels = append(run.Sweeps[0].Levels, rundir.Level{Value: float64(int(1) << i), Variant: name, Figure: rundir.Estimate{Estimate: ptr(x)}})
+		}
+		change(run)
+		return run
+	}
+	levels := func(r *rundir.Run) []rundir.Level { return r.Sweeps[0].Levels }
+	for _, c := range []struct {
+		name   string
+		change func(*rundir.Run)
+		want   bool
+	}{
+		{"plateau", func(*rundir.Run) {}, true},
+		{"in any order", func(r *rundir.Run) { l := levels(r); l[0], l[4] = l[4], l[0] }, true},
+		{"at the tolerance", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = ptr(980.) }, true},
+		{"still growing", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = ptr(979.) }, false},
+		{"a saturated target", func(r *rundir.Run) { r.Variants[3].Target.CPUShare = ptr(0.9) }, false},
+		{"a generator with time to spare", func(r *rundir.Run) { r.Variants[2].Generator.CPUShare = ptr(0.9) }, false},
+		{"one without before the plateau", func(r *rundir.Run) { r.Variants[1].Generator.CPUShare = ptr(0.5) }, true},
+		{"an unknown target", func(r *rundir.Run) { r.Variants[4].Target.CPUShare = nil }, false},
+		{"an unknown figure", func(r *rundir.Run) { levels(r)[4].Figure.Estimate = nil }, false},
+		{"another metric", func(r *rundir.Run) { r.Sweeps[0].Metric = "response.p99" }, false},
+		{"two levels", func(r *rundir.Run) { r.Sweeps[0].Levels = levels(r)[3:] }, false},
+		{"a variable that is no load", func(r *rundir.Run) {
+			for i := range r.Plan.Variants {
+				r.Plan.Variants[i].Connections = 16
+			}
+		}, false},
+		{"rates", func(r *rundir.Run) {
+			for i := range r.Plan.Variants {
+				r.Plan.Variants[i].Connections, r.Plan.Variants[i].Rate = 16, ptr(float64(100*i+100))
+			}
+		}, true},
+	} {
+		flags, _ := plateaus(sweep(c.change))
+		if got := len(flags) == 1; got != c.want || len(flags) > 1 {
+			t.Errorf("%s: flags %+v", c.name, flags)
+		}
+		for _, f := range flags {
+			if f.Kind != FlagPlateau || !f.Spoils || f.Trial != 0 || !ours(f.Kind) || !strings.Contains(f.Detail, "at kind echo, size 1KB,") {
+				t.Errorf("%s: flag %+v", c.name, f)
+			}
+		}
+	}
+}

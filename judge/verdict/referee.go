@@ -1,0 +1,261 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/judge/capacity"
+	"dyno/judge/stat"
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// A Referee says, from what was measured so far, how a run goes on. It judges as
+// Judge does, and may be used concurrently.
+type Referee struct{}
+
+// What a pilot is looked at by, and what comes of it.
+const (
+	// pilotBin is the length, in seconds, of the bins of a pilot's series.
+	pilotBin = 0.1
+	// warmupFactor is for what one pilot cannot know of the next trial's start.
+	warmupFactor = 1.5
+	// leastWarmup, in seconds: connections are opened and caches filled, whatever a
+	// pilot says.
+	leastWarmup = 0.5
+)
+
+// Warmup finds how long the warm-up of all variants must be: one and a half times
+// the longest of their pilots, by MSER-5 on bins of 100 ms of throughput, median
+// latency and CPU per request. A pilot that was still changing in its second half
+// counts with that half. Of several complete pilots of a variant the last counts.
+// It fails when a variant has none, or one that is shorter than 100 bins.
+func (Referee) Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error) {
+	p := &rundir.Pilot{WarmupSeconds: leastWarmup, Variants: []rundir.PilotVariant{}}
+	for _, v := range plan.Variants {
+		if v.AliasOf != "" { // it is measured like the variant that it is
+			continue
+		}
+		var last *rundir.TrialFolder
+		for _, t := range pilots {
+			if t.Variant == v.Name && t.Complete && (last == nil || t.Number > last.Number) {
+				last = t
+			}
+		}
+		if last == nil {
+			return nil, fmt.Errorf("pilot of %s: none was completed", v.Name)
+		}
+		found, err := settling(v, recorded(last))
+		if err != nil {
+			return nil, fmt.Errorf("pilot of %s: %w", v.Name, err)
+		}
+		p.Variants = append(p.Variants, found)
+		p.WarmupSeconds = max(p.WarmupSeconds, warmupFactor*found.SteadySeconds)
+	}
+	return p, nil
+}
+
+// settling finds when a pilot became steady.
+func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
+	found := rundir.PilotVariant{Variant: v.Name}
+	log, err := from.log()
+	if err != nil {
+		return found, fmt.Errorf("latency log: %w", err)
+	}
+	observed, err := from.series()
+	if err != nil {
+		return found, fmt.Errorf("series: %w", err)
+	}
+	names := []string{"throughput", "p50", "cpu_per_request"}
+	series := binned(v, from.trial, log, observed)
+	if len(series) < len(names) {
+		found.Because = message("found.pilot.cpu")
+		found.Detail = found.Because.English()
+	}
+	at, err := stat.MSER5(series...)
+	if err != nil {
+		return found, err
+	}
+	found.Steady = at.Steady
+	found.SteadySeconds = float64(at.Index) * pilotBin
+	if !at.Steady {
+		found.SteadySeconds = from.trial.WindowSeconds / 2
+	}
+	if at.Index > 0 {
+		found.Series = names[at.Series]
+	}
+	return found, nil
+}
+
+// binned returns a pilot's throughput and median latency by bins, and the target's
+// CPU time per request if that was observed. A bin without responses has the
+// latency and the CPU time of the one before: nothing says that they changed.
+func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed *rundir.Series) [][]float64 {
+	n := int(t.WindowSeconds/pilotBin + 0.01) // what does not fill the last bin is left out
+	latency := v.Latency()
+	responses, lengths, latencies := make([]float64, n), make([]float64, n), make([]*hist.Histogram, n)
+	for _, i := range log {
+		bin := int(((i.Start + i.Length/2).Seconds() - t.WarmupSeconds) / pilotBin)
+		if bin < 0 || bin >= n {
+			continue
+		}
+		if i.Tag == countedTag(v) {
+			responses[bin] += float64(i.Hist.Count())
+			lengths[bin] += i.Length.Seconds() // an interval ends when a worker gets to it
+		}
+		if i.Tag == latency {
+			if latencies[bin] == nil {
+				latencies[bin] = hist.New()
+			}
+			latencies[bin].Merge(i.Hist)
+		}
+	}
+	cpu, haveCPU := cpuByBin(t, observed, n)
+	throughput, median, perRequest := make([]float64, n), make([]float64, n), make([]float64, n)
+	for b := range n {
+		if lengths[b] > 0 {
+			throughput[b] = responses[b] / lengths[b]
+		}
+		if b > 0 {
+			median[b], perRequest[b] = median[b-1], perRequest[b-1]
+		}
+		if h := latencies[b]; h != nil && h.Count() > 0 {
+			median[b] = seconds(float64(h.Quantile(0.5)))
+		}
+		if responses[b] > 0 {
+			perRequest[b] = cpu[b] / (throughput[b] * pilotBin)
+		}
+	}
+	if !haveCPU {
+		return [][]float64{throughput, median}
+	}
+	return [][]float64{throughput, median, perRequest}
+}
+
+// cpuColumn is the target's CPU time so far, in seconds.
+const cpuColumn = "target_cpu_seconds"
+
+// cpuByBin returns the CPU time that the target used in each bin, its counter
+// taken to grow evenly between two ticks.
+func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, ok bool) {
+	used = make([]float64, n)
+	if observed == nil {
+		return used, false
+	}
+	var at, counter []float64
+	times := observed.Column(rundir.TimeColumn)
+	for i, v := range observed.Column(cpuColumn) {
+		if !math.IsNaN(v) {
+			at, counter = append(at, times[i]), append(counter, v)
+		}
+	}
+	if len(at) < 2 {
+		return used, false
+	}
+	tick := 1
+	before := 0.0
+	for b := range n + 1 {
+		// Beyond the ends the nearest tick stands.
+		edge := min(max(t.WarmupSeconds+float64(b)*pilotBin, at[0]), at[len(at)-1])
+		for tick < len(at)-1 && at[tick] < edge {
+			tick++
+		}
+		now := counter[tick-1]
+		if span := at[tick] - at[tick-1]; span > 0 {
+			now += (counter[tick] - counter[tick-1]) * (edge - at[tick-1]) / span
+		}
+		if b > 0 {
+			used[b-1] = now - before
+		}
+		before = now
+	}
+	return used, true
+}
+
+// Spoilt tells whether the machine or the generator disturbed one of a round's trials
+// beyond a limit fixed beforehand.
+func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
+	for _, t := range round {
+		s, err := take(plan, recorded(t))
+		if err != nil {
+			return false, fmt.Errorf("trial %d: %w", t.Number, err)
+		}
+		if s.spoilt() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Enough decides after a whole round whether to make another, by the plan's rule
+// on the primary metric of every comparison but the control's: all of them must
+// have enough. It reads what trial.json holds and nothing else, so the primary
+// metric must be one of that. Without a comparison, and in a search for capacity,
+// all rounds are made.
+func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Message, error) {
+	var samples []*sample
+	for i := range trials {
+		s := &sample{Trial: &trials[i]}
+		if s.Stands() {
+			s.figures = ofTrial(s.Trial, nil)
+		}
+		samples = append(samples, s)
+	}
+	slices.SortFunc(samples, func(a, b *sample) int { return a.Number - b.Number })
+	markReplaced(samples)
+	s := newScene(plan, samples)
+	made := s.wholeRounds()
+	if made >= plan.Rounds {
+		return true, texts.New("stopped.all", "n", strconv.Itoa(plan.Rounds)), nil
+	}
+	enough, reason := false, rundir.Message{}
+	for _, f := range families(plan) {
+		for _, p := range f {
+			if p.role == rundir.RoleControl || plan.Capacity != nil {
+				continue
+			}
+			d, err := s.decision(p)
+			if err != nil {
+				return false, rundir.Message{}, fmt.Errorf("%s over %s: %w", p.variant, p.base, err)
+			}
+			// What speaks against stopping is the reason to go on.
+			if reason.Kind == "" || enough && !d.Stop {
+				enough = d.Stop
+				reason = texts.New("stopped.pair", "variant", p.variant, "base", p.base, "metric", primaryMetric(plan)).With("why", d.Reason)
+			}
+		}
+	}
+	if reason.Kind == "" {
+		reason = texts.New("stopped.rounds", "n", strconv.Itoa(made), "of", strconv.Itoa(plan.Rounds))
+	}
+	return enough, reason, nil
+}
+
+// Probe decides whether a probe was good: all thresholds hold by its estimates
+// and nothing was dropped. It is spoilt when the generator was the limit, or something
+// disturbed it so that nothing can be said. Why it was not good stands in Run.Capacities once
+// the run is judged.
+func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {
+	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {
+		return capacity.Trial{}, errors.New("not a probe of a search for capacity")
+	}
+	s, err := take(plan, recorded(probe))
+	if err != nil {
+		return capacity.Trial{}, fmt.Errorf("probe %d: %w", probe.Number, err)
+	}
+	judgeProbe(plan, s)
+	return *s.probe, nil
+}
+
+// Examine returns the flags that Judge will raise about one trial, by itself.
+func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
+	s, err := take(plan, recorded(t))
+	if err != nil {
+		return nil, fmt.Errorf("trial %d: %w", t.Number, err)
+	}
+	return s.flags, nil
+}

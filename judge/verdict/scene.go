@@ -1,0 +1,224 @@
+package verdict
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
+)
+
+// A scene is the figures of a run: what comparisons are made of, and what
+// expressions look at.
+type scene struct {
+	plan     rundir.Plan
+	whole    map[string]*figures         // by variant, over all that counts
+	rounds   map[string]map[int]*figures // by variant (of a duet by its key, see seatKey) and round, without those left out
+	all      map[string]map[int]*figures // with them
+	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
+	alone    map[string]map[int]*figures // of a duet's base, by the variant that was beside it without load, and round
+	trends   []rundir.Trend
+	excluded bool     // there are rounds that were left out
+	spent    []string // variants whose throughput was the generator's limit
+	// trusted is what may be said of figures: of a variant's, or of its ratio to a base.
+	trusted map[place]rundir.Validity
+}
+
+// A place is where a figure stands. The base is empty of a variant's own.
+type place struct{ figure, variant, base string }
+
+var _ evidence = (*scene)(nil)
+
+// newScene sets out the trials that count.
+func newScene(plan rundir.Plan, samples []*sample) *scene {
+	s := &scene{
+		plan:   plan,
+		whole:  map[string]*figures{},
+		rounds: map[string]map[int]*figures{},
+		all:    map[string]map[int]*figures{},
+		alone:  map[string]map[int]*figures{},
+
+		searches: map[string][]*bracket{},
+	}
+	for _, v := range plan.Variants {
+		for _, key := range s.keysOf(v.Name) {
+			s.rounds[key], s.all[key] = map[int]*figures{}, map[int]*figures{}
+		}
+		s.alone[v.Name] = map[int]*figures{}
+	}
+	for _, x := range samples {
+		if x.Purpose == rundir.PurposeIdle && x.Complete && s.alone[x.Beside()] != nil {
+			s.alone[x.Beside()][x.Round] = x.figures // a later one takes the place of those before it
+		}
+		key := s.seatKey(x.Variant, x.Beside())
+		if !x.counts() || s.all[key] == nil {
+			continue
+		}
+		s.all[key][x.Round] = x.figures
+		if x.excluded {
+			s.excluded = true
+			continue
+		}
+		s.rounds[key][x.Round] = x.figures
+		s.trends = append(s.trends, x.trends...)
+	}
+	return s
+}
+
+// wholeRounds counts the rounds that hold every variant, and of a duet every pair.
+func (s *scene) wholeRounds() int {
+	held := map[int]int{}
+	for _, rounds := range s.all {
+		for round := range rounds {
+			held[round]++
+		}
+	}
+	n := 0
+	for _, variants := range held {
+		if variants == len(s.all) {
+			n++
+		}
+	}
+	return n
+}
+
+// inOrder returns a variant's figures in the order of the rounds.
+func (s *scene) inOrder(variant string) []*figures {
+	byRound := map[int][]*figures{}
+	for _, key := range s.keysOf(variant) {
+		for round, f := range s.rounds[key] {
+			byRound[round] = append(byRound[round], f)
+		}
+	}
+	var f []*figures
+	for _, round := range slices.Sorted(maps.Keys(byRound)) {
+		f = append(f, byRound[round]...)
+	}
+	return f
+}
+
+// metrics lists the metrics that there may be figures of, those that programs
+// printed among them.
+func (s *scene) metrics() []metric {
+	all := metrics()
+	measures, observed := map[string]bool{}, map[string]bool{}
+	for _, rounds := range s.rounds {
+		for _, f := range rounds {
+			for name := range f.measures {
+				measures[name] = true
+			}
+			for name := range f.observed {
+				observed[name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(measures)) {
+		all = append(all, programMetric(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(observed)) {
+		all = append(all, observedMetric(name))
+	}
+	return all
+}
+
+// sumUp makes each variant's figures of all that counts, with their intervals.
+func (s *scene) sumUp(samples []*sample) error {
+	trials, merged := map[string][]*rundir.Trial{}, map[string]times{}
+	for _, x := range samples {
+		if !x.counts() || x.excluded {
+			continue
+		}
+		if merged[x.Variant] == nil {
+			merged[x.Variant] = times{}
+		}
+		trials[x.Variant] = append(trials[x.Variant], x.Trial)
+		merged[x.Variant].addAll(x.figures.times)
+	}
+	all := s.metrics()
+	for _, v := range s.plan.Variants {
+		f := summarize(v.Name, trials[v.Name], merged[v.Name])
+		rounds := s.inOrder(v.Name)
+		f.capacity = typical(valuesOf(rounds, func(f *figures) *float64 { return f.capacity }))
+		var err error
+		if s.whole[v.Name], err = withIntervals(f, rounds, all); err != nil {
+			return fmt.Errorf("%s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// valuesOf returns what is known of a figure.
+func valuesOf(trials []*figures, get func(*figures) *float64) (values []float64) {
+	for _, t := range trials {
+		if v := get(t); v != nil {
+			values = append(values, *v)
+		}
+	}
+	return values
+}
+
+// value is a metric of one variant.
+func (s *scene) value(variant string, m metric) (figure, error) {
+	f := s.whole[variant]
+	if f == nil {
+		return figure{}, texts.NewError("lacks.variant", "variant", variant)
+	}
+	e, ok := f.Intervals[m.name]
+	switch {
+	case ok && e.Estimate != nil:
+		f := figureOf(e)
+		f.bounded = f.bounded || m.fact // there is nothing to be unsure of
+		if v, ok := s.trusted[place{m.name, variant, ""}]; ok && v.State != rundir.StateOK {
+			f.low, f.high, f.bounded = math.Inf(-1), math.Inf(1), true
+			if v.Low != nil {
+				f.low = *v.Low
+			}
+			if v.High != nil {
+				f.high = *v.High
+			}
+		}
+		return f, nil
+	case m.name == capacityMetric:
+		return figure{}, texts.NewError("lacks.capacity", "variant", variant)
+	case f.Trials == 0:
+		return figure{}, texts.NewError("lacks.trial", "variant", variant)
+	}
+	return figure{}, texts.NewError("lacks.figure", "metric", m.name, "variant", variant)
+}
+
+// ratio is a metric of one variant over that of another, paired by rounds:
+// neighbours in a round ran close together, so that drift cancels.
+func (s *scene) ratio(variant, base string, m metric) (figure, error) {
+	p := pair{variant: variant, base: base}
+	if v := s.ratioValidity(p, m); v.State == rundir.StateNotIdentified {
+		return figure{}, &texts.Error{Message: texts.New("lacks.ratio", "metric", m.name, "variant", variant, "base", base).With("why", reasonOf(&v))}
+	}
+	e, err := s.effect(p, s.masked(p, m, s.rounds), s.rounds, s.confidence(p))
+	if err != nil {
+		return figure{}, err
+	}
+	return figureOf(e.ratio()), nil
+}
+
+// slope is the growth of a gauge of the target.
+func (s *scene) slope(variant, gauge string) (figure, error) {
+	return steepest(s.trends, variant, gauge)
+}
+
+// figureOf reads an estimate that is known.
+func figureOf(e rundir.Estimate) figure {
+	f := figure{estimate: *e.Estimate, low: *e.Estimate, high: *e.Estimate, bounded: e.Interval != rundir.NoInterval}
+	if !f.bounded {
+		return f
+	}
+	f.low, f.high = math.Inf(-1), math.Inf(1)
+	if e.Low != nil {
+		f.low = *e.Low
+	}
+	if e.High != nil {
+		f.high = *e.High
+	}
+	return f
+}

@@ -1,0 +1,122 @@
+package verdict
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// streaming makes the last trial one with subscribers, to which events took a time.
+func (b *bench) streaming(delivered int64, took time.Duration) *rundir.Trial {
+	t := &b.trials[len(b.trials)-1]
+	t.Streams = &rundir.Streams{Requested: 100, Opened: 100, Peak: 100, Delivered: delivered, AllDelivered: delivered}
+	h := hist.New()
+	h.RecordN(int64(took), 1000)
+	for _, tag := range []string{tagDelivery, tagEventGap} {
+		b.logs[t.Number] = append(b.logs[t.Number], hist.Interval{Tag: tag, Length: 4 * time.Second, Hist: h})
+	}
+	return t
+}
+
+func streamBench() *bench {
+	b := newBench(8, "a", "b")
+	b.run.Plan.Metric = ""
+	b.run.Plan.Loop = "open"
+	for i := range b.run.Plan.Variants {
+		v := &b.run.Plan.Variants[i]
+		v.Loop, v.Subscribers, v.Rate = "open", 100, ptr(10.)
+	}
+	for round := 1; round <= 8; round++ {
+		for i, v := range []string{"a", "b"} {
+			x := b.measure(round, v, 1000)
+			x.Counts = rundir.Counts{Scheduled: 40, Sent: 40, OK: 40, CompletedInWindow: 40}
+			x.Observed = map[string]float64{"hub_hits": float64(i + 1)}
+			b.streaming(4000, time.Duration(i+1)*time.Millisecond)
+		}
+	}
+	return b
+}
+
+// Events are what a load with subscribers is judged by: their delivery is compared,
+// and what became of them adds up over trials.
+func TestStreams(t *testing.T) {
+	b := streamBench()
+	b.trials[2].Streams.Lost = 3
+	b.trials[4].Streams.Slow = &rundir.SlowStreams{Missing: 7}
+	b.run.Plan.Thresholds = []string{"streams.lost == 0", "delivery.p99 < 5ms"}
+	b.run.Plan.Claims = []rundir.PlanClaim{
+		{ID: "1", Holds: "ratio(b, a, delivery.p50) > 1.5"},
+		{ID: "2", Holds: "value(b, observed.hub_hits) == 2"},
+	}
+	run := b.judge(t)
+	c := comparison(t, run, "b", "a", "delivery.p99")
+	if !c.Primary || c.Good != "lower" || c.Verdict != rundir.Worse || math.Abs(*c.Ratio.Estimate-2) > 0.01 {
+		t.Errorf("%+v", c)
+	}
+	a := run.Variants[0].Streams
+	if a == nil || a.Delivered != 32000 || a.Lost != 3 || a.Requested != 100 || a.Delivery.Count != 8000 || a.Slow == nil || a.Slow.Missing != 7 {
+		t.Fatalf("%+v", a)
+	}
+	for i, want := range []string{rundir.Broken, rundir.Kept, rundir.Kept, rundir.Kept} {
+		if got := run.Thresholds[i]; got.Outcome != want {
+			t.Errorf("%s of %s: %s, want %s", got.Text, got.Variant, got.Outcome, want)
+		}
+	}
+	for _, c := range run.Claims {
+		if c.Outcome != rundir.Holds {
+			t.Errorf("claim %s: %s (%s)", c.ID, c.Outcome, c.Detail)
+		}
+	}
+}
+
+// With fewer subscribers than planned each event cost the target less.
+func TestSubscribersAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		peak, closed int64
+		outcome      string
+	}{{100, 0, rundir.CheckOK}, {99, 0, rundir.CheckBroken}, {99, 1, rundir.CheckOK}} {
+		b := streamBench()
+		b.trials[0].Streams.Peak, b.trials[0].Streams.Closed = c.peak, c.closed
+		run := b.judge(t)
+		found := ""
+		for _, check := range run.Trials[0].Checks {
+			if check.Kind == FlagSubscribers {
+				found = check.Outcome
+			}
+		}
+		if found != c.outcome {
+			t.Errorf("%d of 100, %d told to stay away: %q, want %q", c.peak, c.closed, found, c.outcome)
+		}
+	}
+}
+
+// A load that sends nothing is not late with it. Its evenness is that of the events.
+func TestEventsOfTheTargetsOwn(t *testing.T) {
+	s := soundClosed()
+	s.plan.Loop, s.plan.Connections, s.plan.Subscribers = "stream", 0, 100
+	s.trial.Counts = rundir.Counts{}
+	s.trial.Streams = &rundir.Streams{Requested: 100, Peak: 100}
+	for i := range s.log {
+		if s.log[i].Tag == tagResponse {
+			s.log[i].Tag = tagEventGap
+		}
+	}
+	s.times = merged(s.log)
+	checks, flags, _ := examine(s)
+	if len(flags) > 0 {
+		t.Errorf("flags %s", raised(flags))
+	}
+	for _, c := range checks {
+		switch c.Kind {
+		case FlagGeneratorLagTail, FlagUnfinished:
+			t.Errorf("%s was checked: %+v", c.Kind, c)
+		case FlagNotSteady:
+			if c.Outcome != rundir.CheckOK {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+}

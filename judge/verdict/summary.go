@@ -1,0 +1,403 @@
+package verdict
+
+import (
+	"dyno/load/hist"
+	"dyno/load/wire"
+	"dyno/results/rundir"
+)
+
+// The tags of a trial's latency log.
+const (
+	tagResponse     = "response"
+	tagService      = "service"
+	tagSendLag      = "send_lag"
+	tagGeneratorLag = "generator_lag"
+	tagConnect      = "connect"
+	tagFirstByte    = "first_byte"
+	tagOpening      = "opening"
+	tagFirstEvent   = "first_event"
+	tagEventGap     = "event_gap"
+	tagDelivery     = "delivery"
+	tagReadDelay    = "read_delay"
+	tagServiceRead  = "service_read"
+	tagSharedStamp  = "shared_stamp"
+)
+
+// countedTag is the tag by which a load's responses are counted: where it sends no
+// requests, by the events that came.
+func countedTag(v rundir.PlanVariant) string {
+	if v.Loop == "stream" {
+		return tagEventGap
+	}
+	return tagResponse
+}
+
+// times are merged histograms, by tag.
+type times map[string]*hist.Histogram
+
+// merged merges a log's intervals by tag.
+func merged(log []hist.Interval) times {
+	t := times{}
+	for _, i := range log {
+		t.add(i.Tag, i.Hist)
+	}
+	return t
+}
+
+func (t times) add(tag string, h *hist.Histogram) {
+	if t[tag] == nil {
+		t[tag] = hist.New()
+	}
+	t[tag].Merge(h)
+}
+
+func (t times) addAll(o times) {
+	for tag, h := range o {
+		t.add(tag, h)
+	}
+}
+
+// pack brings the histograms into their compact form, a few kB each.
+func (t times) pack() {
+	for tag, h := range t {
+		t[tag] = h.Clone()
+	}
+}
+
+// quantile returns the value, in seconds, that one in oneIn of the recorded
+// values exceeds; or nil when there are fewer than oneIn. That is enough for a
+// check; rundir.QuantilesOf asks for more before it reports one.
+func (t times) quantile(tag string, oneIn int64) *float64 {
+	h := t[tag]
+	if h == nil || h.Count() < oneIn {
+		return nil
+	}
+	v := seconds(float64(h.Quantile(1 - 1/float64(oneIn))))
+	return &v
+}
+
+func seconds(ns float64) float64 { return ns / 1e9 }
+
+// ofTrial makes the figures of one complete trial. Without its times, those that
+// trial.json has stand for them.
+func ofTrial(t *rundir.Trial, log times) *figures {
+	f := summarize(t.Variant, []*rundir.Trial{t}, log)
+	if t.Duet != nil {
+		f.seat = t.Duet.Seat
+	}
+	if log == nil {
+		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
+		f.ReadDelay, f.ServiceRead, f.Ends = t.ReadDelay, t.ServiceRead, t.Ends
+		f.Streams = t.Streams
+	}
+	return f
+}
+
+// summarize makes one variant's figures of its trials and of their merged times,
+// without intervals.
+func summarize(name string, trials []*rundir.Trial, t times) *figures {
+	f := &figures{times: t, Variant: rundir.Variant{
+		Name:        name,
+		Trials:      len(trials),
+		Response:    rundir.QuantilesOf(t[tagResponse]),
+		Service:     rundir.QuantilesOf(t[tagService]),
+		SendLag:     rundir.QuantilesOf(t[tagSendLag]),
+		Connect:     rundir.QuantilesOf(t[tagConnect]),
+		FirstByte:   rundir.QuantilesOf(t[tagFirstByte]),
+		ReadDelay:   rundir.QuantilesOf(t[tagReadDelay]),
+		ServiceRead: rundir.QuantilesOf(t[tagServiceRead]),
+		Ends:        endings(trials, t),
+		Counts:      counts(trials),
+		Streams:     streams(trials, t),
+		Target:      target(trials),
+		Generator:   generator(trials),
+	}}
+	f.Throughput = rundir.Estimate{
+		Estimate: known(trials, func(t *rundir.Trial) *float64 { return t.Throughput }),
+		Interval: rundir.NoInterval,
+	}
+	f.Errors = failures(f.Counts)
+	f.Availability = known(trials, availability)
+	if share := known(trials, func(t *rundir.Trial) *float64 { v := omitted(t); return &v }); share != nil {
+		f.Omitted = *share
+	}
+	if len(trials) == 1 {
+		f.lost, f.waited = trials[0].Lost(), max(trials[0].WindowSeconds, trials[0].PlannedSeconds)
+	}
+	f.connections = connections{
+		requested:  count(trials, func(t *rundir.Trial) int64 { return t.Connections.Requested }),
+		opened:     count(trials, func(t *rundir.Trial) int64 { return t.Connections.Opened }),
+		failed:     count(trials, func(t *rundir.Trial) int64 { return t.Connections.Failed }),
+		peak:       count(trials, func(t *rundir.Trial) int64 { return t.Connections.Peak }),
+		served:     count(trials, func(t *rundir.Trial) int64 { return t.Connections.Served }),
+		unanswered: count(trials, func(t *rundir.Trial) int64 { return t.Connections.Unanswered }),
+	}
+	f.measures = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Measures })
+	f.observed = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Observed })
+	return f
+}
+
+// typicalByName are the typical values of figures that have names, each over the trials that
+// have it; nil where none has any.
+func typicalByName(trials []*rundir.Trial, of func(*rundir.Trial) map[string]float64) map[string]float64 {
+	var all map[string]float64
+	for _, t := range trials {
+		for name := range of(t) {
+			if _, done := all[name]; done {
+				continue
+			}
+			if all == nil {
+				all = map[string]float64{}
+			}
+			all[name] = *known(trials, func(t *rundir.Trial) *float64 {
+				if v, ok := of(t)[name]; ok {
+					return &v
+				}
+				return nil
+			})
+		}
+	}
+	return all
+}
+
+func counts(trials []*rundir.Trial) rundir.Counts {
+	var sum rundir.Counts
+	for _, t := range trials {
+		c := t.Counts
+		sum.Scheduled += c.Scheduled
+		sum.Sent += c.Sent
+		sum.Dropped += c.Dropped
+		sum.OK += c.OK
+		sum.Errors += c.Errors
+		sum.Timeouts += c.Timeouts
+		sum.Unfinished += c.Unfinished
+		sum.Generator += c.Generator
+		sum.Unsent += c.Unsent
+		sum.Missed += c.Missed
+		sum.Carried.Scheduled += c.Carried.Scheduled
+		sum.Carried.OK += c.Carried.OK
+		sum.Carried.Errors += c.Carried.Errors
+		sum.Carried.Timeouts += c.Carried.Timeouts
+		sum.Carried.Dropped += c.Carried.Dropped
+		sum.Carried.Unfinished += c.Carried.Unfinished
+		sum.Carried.Generator += c.Carried.Generator
+		sum.Carried.Unsent += c.Carried.Unsent
+		sum.CompletedInWindow += c.CompletedInWindow
+		sum.ByKind = addCounts(sum.ByKind, c.ByKind)
+		sum.ByStatus = addCounts(sum.ByStatus, c.ByStatus)
+	}
+	return sum
+}
+
+// endings sums up what ended responses and events; nil where there were none.
+func endings(trials []*rundir.Trial, t times) *rundir.Ends {
+	var sum *rundir.Ends
+	for _, trial := range trials {
+		e := trial.Ends
+		if e == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Ends{SharedBy: rundir.QuantilesOf(t[tagSharedStamp])}
+		}
+		sum.ByArrival += e.ByArrival
+		sum.ByRead += e.ByRead
+		sum.Late += e.Late
+		sum.Early += e.Early
+		sum.Stale += e.Stale
+		sum.Shared += e.Shared
+		sum.Steps += e.Steps
+		sum.UncertaintySeconds = max(sum.UncertaintySeconds, e.UncertaintySeconds)
+	}
+	if sum != nil {
+		sum.Complete()
+	}
+	return sum
+}
+
+// streams sums up what subscribers saw; nil where there were none.
+func streams(trials []*rundir.Trial, t times) *rundir.Streams {
+	var sum *rundir.Streams
+	for _, trial := range trials {
+		s := trial.Streams
+		if s == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Streams{
+				Opening:    rundir.QuantilesOf(t[tagOpening]),
+				FirstEvent: rundir.QuantilesOf(t[tagFirstEvent]),
+				EventGap:   rundir.QuantilesOf(t[tagEventGap]),
+				Delivery:   rundir.QuantilesOf(t[tagDelivery]),
+			}
+		}
+		sum.Requested = max(sum.Requested, s.Requested)
+		sum.Peak = max(sum.Peak, s.Peak)
+		sum.Opened += s.Opened
+		sum.Failed += s.Failed
+		sum.Reconnects += s.Reconnects
+		sum.Ended += s.Ended
+		sum.Closed += s.Closed
+		sum.Delivered += s.Delivered
+		sum.DeliveredBytes += s.DeliveredBytes
+		sum.AllDelivered += s.AllDelivered
+		sum.Lost += s.Lost
+		sum.Announced += s.Announced
+		sum.Gaps += s.Gaps
+		sum.Repeated += s.Repeated
+		sum.Disordered += s.Disordered
+		sum.Unstamped += s.Unstamped
+		sum.Untracked += s.Untracked
+		sum.Uncertain += s.Uncertain
+		sum.Pending += s.Pending
+		sum.Broken += s.Broken
+		sum.Generator += s.Generator
+		sum.Served += s.Served
+		sum.Silent += s.Silent
+		sum.Quiet += s.Quiet
+		sum.Away += s.Away
+		sum.Subscribed += s.Subscribed
+		if s.Slow != nil {
+			if sum.Slow == nil {
+				sum.Slow = &rundir.SlowStreams{}
+			}
+			sum.Slow.Requested = max(sum.Slow.Requested, s.Slow.Requested)
+			sum.Slow.Opened += s.Slow.Opened
+			sum.Slow.Ended += s.Slow.Ended
+			sum.Slow.Delivered += s.Slow.Delivered
+			sum.Slow.Gaps += s.Slow.Gaps
+			sum.Slow.Announced += s.Slow.Announced
+			sum.Slow.Missing += s.Slow.Missing
+		}
+	}
+	return sum
+}
+
+func addCounts(to, from map[string]int64) map[string]int64 {
+	for k, n := range from {
+		if to == nil {
+			to = map[string]int64{}
+		}
+		to[k] += n
+	}
+	return to
+}
+
+// failures are the requests that were due and not answered well. What dyno could not send
+// for want of its own is not among them.
+func failures(c rundir.Counts) rundir.Errors {
+	e := rundir.Errors{Total: c.Unanswered(), Due: c.Due()}
+	if e.Due > 0 {
+		ratio := float64(e.Total) / float64(e.Due)
+		e.Ratio = &ratio
+	}
+	for kind, n := range c.ByKind {
+		if kind != wire.Generator.String() && n > 0 {
+			e.ByKind = addCounts(e.ByKind, map[string]int64{kind: n})
+		}
+	}
+	return e
+}
+
+func target(trials []*rundir.Trial) rundir.Target {
+	of := func(get func(*rundir.Target) *float64) *float64 {
+		return known(trials, func(t *rundir.Trial) *float64 { return get(&t.Target) })
+	}
+	ofWhole := func(get func(*rundir.Target) *int64) *int64 {
+		return rounded(of(func(t *rundir.Target) *float64 { return whole(get(t)) }))
+	}
+	return rundir.Target{
+		CPUSeconds:                    of(func(t *rundir.Target) *float64 { return t.CPUSeconds }),
+		CPUSecondsPerRequest:          of(func(t *rundir.Target) *float64 { return t.CPUSecondsPerRequest }),
+		CPUShare:                      of(func(t *rundir.Target) *float64 { return t.CPUShare }),
+		UserShare:                     of(func(t *rundir.Target) *float64 { return t.UserShare }),
+		RSSBytes:                      ofWhole(func(t *rundir.Target) *int64 { return t.RSSBytes }),
+		Threads:                       ofWhole(func(t *rundir.Target) *int64 { return t.Threads }),
+		Descriptors:                   ofWhole(func(t *rundir.Target) *int64 { return t.Descriptors }),
+		VoluntarySwitchesPerRequest:   of(func(t *rundir.Target) *float64 { return t.VoluntarySwitchesPerRequest }),
+		InvoluntarySwitchesPerRequest: of(func(t *rundir.Target) *float64 { return t.InvoluntarySwitchesPerRequest }),
+		RunQueueWaitSecondsPerRequest: of(func(t *rundir.Target) *float64 { return t.RunQueueWaitSecondsPerRequest }),
+		RunQueueWaitP99:               of(func(t *rundir.Target) *float64 { return t.RunQueueWaitP99 }),
+		SyscallsPerSecond:             of(func(t *rundir.Target) *float64 { return t.SyscallsPerSecond }),
+		SyscallsPerRequest:            of(func(t *rundir.Target) *float64 { return t.SyscallsPerRequest }),
+		Syscalls:                      syscalls(trials),
+		ConnectionsAccepted:           ofWhole(func(t *rundir.Target) *int64 { return t.ConnectionsAccepted }),
+		Retransmits:                   ofWhole(func(t *rundir.Target) *int64 { return t.Retransmits }),
+		ListenOverflows:               ofWhole(func(t *rundir.Target) *int64 { return t.ListenOverflows }),
+		ThrottledSeconds:              of(func(t *rundir.Target) *float64 { return t.ThrottledSeconds }),
+		Goroutines:                    ofWhole(func(t *rundir.Target) *int64 { return t.Goroutines }),
+		ConnectionReuseRatio:          of(func(t *rundir.Target) *float64 { return t.ConnectionReuseRatio }),
+		GCPauseSeconds:                of(func(t *rundir.Target) *float64 { return t.GCPauseSeconds }),
+		GCPauseSecondsPerRequest:      of(func(t *rundir.Target) *float64 { return t.GCPauseSecondsPerRequest }),
+		AllocatedBytesPerRequest:      of(func(t *rundir.Target) *float64 { return t.AllocatedBytesPerRequest }),
+		AllocationsPerRequest:         of(func(t *rundir.Target) *float64 { return t.AllocationsPerRequest }),
+	}
+}
+
+// syscalls are the means of what was made per request, by name. One that a trial
+// does not have was not made in it, unless none was counted at all.
+func syscalls(trials []*rundir.Trial) map[string]float64 {
+	counted := 0.0
+	sum := map[string]float64{}
+	for _, t := range trials {
+		if t.Target.Syscalls == nil {
+			continue
+		}
+		counted++
+		for name, n := range t.Target.Syscalls {
+			sum[name] += n
+		}
+	}
+	for name := range sum {
+		sum[name] /= counted
+	}
+	if counted == 0 {
+		return nil
+	}
+	return sum
+}
+
+func generator(trials []*rundir.Trial) rundir.Generator {
+	of := func(get func(*rundir.Generator) *float64) *float64 {
+		return known(trials, func(t *rundir.Trial) *float64 { return get(&t.Generator) })
+	}
+	g := rundir.Generator{
+		CPUSeconds:           of(func(g *rundir.Generator) *float64 { return g.CPUSeconds }),
+		CPUSecondsPerRequest: of(func(g *rundir.Generator) *float64 { return g.CPUSecondsPerRequest }),
+		CPUShare:             of(func(g *rundir.Generator) *float64 { return g.CPUShare }),
+		UserShare:            of(func(g *rundir.Generator) *float64 { return g.UserShare }),
+		RunQueueWaitShare:    of(func(g *rundir.Generator) *float64 { return g.RunQueueWaitShare }),
+		TimeslicesPerSecond:  of(func(g *rundir.Generator) *float64 { return g.TimeslicesPerSecond }),
+		RSSBytes:             rounded(of(func(g *rundir.Generator) *float64 { return whole(g.RSSBytes) })),
+	}
+	for _, t := range trials {
+		g.Workers = max(g.Workers, t.Generator.Workers)
+	}
+	return g
+}
+
+// known is the typical value of the trials in which the figure is known.
+func known(trials []*rundir.Trial, get func(*rundir.Trial) *float64) *float64 {
+	var values []float64
+	for _, t := range trials {
+		if v := get(t); v != nil {
+			values = append(values, *v)
+		}
+	}
+	return typical(values)
+}
+
+func count(trials []*rundir.Trial, get func(*rundir.Trial) int64) *float64 {
+	return known(trials, func(t *rundir.Trial) *float64 {
+		n := float64(get(t))
+		return &n
+	})
+}
+
+func rounded(v *float64) *int64 {
+	if v == nil {
+		return nil
+	}
+	n := int64(*v + 0.5) // sizes and counts: never negative
+	return &n
+}

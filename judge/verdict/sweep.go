@@ -1,0 +1,184 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+// draws is how often the rounds of a sweep are resampled, enough for an interval.
+const draws = 2000
+
+// leastForKnee is the fewest levels of which a knee is looked for.
+const leastForKnee = 5
+
+// sweeps follows the primary metric along each variable whose values are numbers,
+// for each combination of the other variables' values.
+func (s *scene) sweeps() ([]rundir.Sweep, error) {
+	m, ok := lookup(primaryMetric(s.plan))
+	if !ok {
+		return nil, nil
+	}
+	var list []rundir.Sweep
+	for _, d := range s.plan.Sweep {
+		values, ok := numbers(d.Values)
+		if !ok {
+			continue
+		}
+		for _, line := range lines(s.plan, d.Name) {
+			w := rundir.Sweep{Variable: d.Name, Fixed: line.fixed, Metric: m.name}
+			for _, v := range line.variants {
+				w.Levels = append(w.Levels, rundir.Level{
+					Value: values[v.Variables[d.Name]], Variant: v.Name, Figure: s.whole[v.Name].Intervals[m.name],
+				})
+			}
+			slices.SortStableFunc(w.Levels, func(a, b rundir.Level) int { return cmp.Compare(a.Value, b.Value) })
+			if err := s.shape(&w, m); err != nil {
+				return nil, fmt.Errorf("sweep of %s: %w", d.Name, err)
+			}
+			list = append(list, w)
+		}
+	}
+	return list, nil
+}
+
+// numbers reads the values of a variable, if all are different numbers.
+func numbers(texts []string) (map[string]float64, bool) {
+	values, seen := map[string]float64{}, map[float64]bool{}
+	for _, text := range texts {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || seen[v] {
+			return nil, false
+		}
+		values[text], seen[v] = v, true
+	}
+	return values, true
+}
+
+// A line is the variants of a sweep that differ in one variable only.
+type line struct {
+	fixed    map[string]string // the others; nil without any
+	variants []rundir.PlanVariant
+}
+
+// lines groups a sweep's variants, in the plan's order, by all variables but one.
+func lines(plan rundir.Plan, variable string) []*line {
+	var all []*line
+	for _, v := range plan.Variants {
+		if v.AliasOf != "" {
+			continue
+		}
+		var fixed map[string]string
+		for _, d := range plan.Sweep {
+			if d.Name == variable {
+				continue
+			}
+			if fixed == nil {
+				fixed = map[string]string{}
+			}
+			fixed[d.Name] = v.Variables[d.Name]
+		}
+		i := slices.IndexFunc(all, func(l *line) bool { return maps.Equal(l.fixed, fixed) })
+		if i < 0 {
+			i, all = len(all), append(all, &line{fixed: fixed})
+		}
+		all[i].variants = append(all[i].variants, v)
+	}
+	return all
+}
+
+// shape looks for a knee and fits the scalability law, or says why not.
+func (s *scene) shape(w *rundir.Sweep, m metric) error {
+	var x, y []float64
+	for _, l := range w.Levels {
+		if l.Figure.Estimate != nil {
+			x, y = append(x, l.Value), append(y, *l.Figure.Estimate)
+		}
+	}
+	curve := map[dimension]stat.Curve{rate: stat.Concave, duration: stat.Convex}
+	if shape, ok := curve[m.dim]; ok && len(x) >= leastForKnee {
+		at, found, err := stat.Knee(x, y, shape, 1)
+		if err != nil {
+			return err
+		}
+		if found {
+			w.Knee = &x[at]
+		}
+	}
+	w.Because = s.unfit(w, m)
+	if w.Because == nil {
+		var err error
+		if w.Scalability, err = s.scalability(x, s.table(w, m)); err != nil {
+			why := texts.Together(texts.Reasons(err)...)
+			w.Because = &why
+		}
+	}
+	w.Detail = w.Because.English()
+	return nil
+}
+
+// unfit says why the scalability law is not fitted; nothing when it can be.
+func (s *scene) unfit(w *rundir.Sweep, m metric) *rundir.Message {
+	switch {
+	case m.name != throughputMetric:
+		return message("unfitted.metric", "metric", m.name)
+	case s.plan.Loop == "open":
+		return message("unfitted.open")
+	case len(w.Levels) < stat.MinLevels:
+		return message("unfitted.levels", "n", strconv.Itoa(len(w.Levels)), "least", strconv.Itoa(stat.MinLevels))
+	case w.Levels[0].Value < 1:
+		return message("unfitted.first", "level", fmt.Sprintf("%g", w.Levels[0].Value))
+	}
+	if rounds := len(s.table(w, m)); rounds < stat.MinRounds {
+		return message("unfitted.rounds", "n", strconv.Itoa(rounds), "least", strconv.Itoa(stat.MinRounds))
+	}
+	return nil
+}
+
+// table returns the metric of each level, by the rounds that have it of all.
+func (s *scene) table(w *rundir.Sweep, m metric) (rows [][]float64) {
+	for _, round := range slices.Sorted(maps.Keys(s.rounds[w.Levels[0].Variant])) {
+		var row []float64
+		for _, l := range w.Levels {
+			if f := s.rounds[l.Variant][round]; f != nil && m.get(f) != nil {
+				row = append(row, *m.get(f))
+			}
+		}
+		if len(row) == len(w.Levels) {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// scalability fits the law to rounds of throughputs at the levels.
+func (s *scene) scalability(levels []float64, rounds [][]float64) (*rundir.Scalability, error) {
+	e, err := stat.BootstrapScalability(levels, rounds, nil, stat.Resampling{Draws: draws, Seed: s.plan.Seed, Confidence: confidence})
+	if err != nil {
+		return nil, err
+	}
+	resampled := func(v float64, i stat.Interval) rundir.Estimate {
+		r := rundir.Estimate{Estimate: &v}
+		bound(&r, i.Low, i.High, confidence, rundir.ByResampledRounds)
+		return r
+	}
+	fit := &rundir.Scalability{
+		Lambda: resampled(e.Fit.Lambda, e.Lambda),
+		Sigma:  resampled(e.Fit.Sigma, e.Sigma),
+		Kappa:  resampled(e.Fit.Kappa, e.Kappa),
+		Misfit: e.Misfit,
+	}
+	if e.Peaked {
+		level, peak := resampled(e.PeakLevel, e.PeakLevelInterval), resampled(e.PeakThroughput, e.PeakThroughputInterval)
+		fit.PeakLevel, fit.Peak = &level, &peak
+		fit.Extrapolated = e.PeakLevel < levels[0] || e.PeakLevel > levels[len(levels)-1]
+	}
+	return fit, nil
+}

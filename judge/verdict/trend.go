@@ -1,0 +1,217 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+const (
+	// trendRows is how many readings a trend needs.
+	trendRows = 10
+	// trendPoints is how many values a line is laid through: neighbours of a longer
+	// series are averaged. All pairs of 512 take some hundredths of a second;
+	// those of stat.MaxTrend take seconds, for an interval that is no narrower
+	// once neighbours resemble each other.
+	trendPoints = 512
+	// A series whose deviations from the line are worth fewer than wanderingSize
+	// independent ones wanders: its memory is not short beside the window, and the
+	// widening for dependence falls short, as simulation of stat.HamedRao shows.
+	wanderingSize = 20
+	// trendConfidence is that of a slope's interval.
+	trendConfidence = 0.95
+)
+
+// gaugeColumns lists what of the target may grow, as expressions name it, with its
+// column in a trial's series.
+func gaugeColumns() [][2]string {
+	return [][2]string{
+		{"rss", "target_rss_bytes"},
+		{"threads", "target_threads"},
+		{"descriptors", "target_descriptors"},
+		{"goroutines", "target_goroutines"},
+	}
+}
+
+// trends returns how the target's gauges changed within the window, those left
+// out that nobody recorded. A gauge that is known too seldom, or that was zero
+// when the window began, has a trend without values that says why.
+//
+// Slopes are shares of the level at the window's begin per second, with an
+// interval that is widened for dependence, not for the level's own uncertainty.
+// P is of Mann and Kendall's test, widened as well. Where a gauge wanders without
+// a level to return to, as a random walk does, most windows end higher or lower
+// than they began. The interval then also holds, and P allows for, what a walk
+// without drift would do. In simulation 1 to 10 % of windows without growth have
+// P below 0.05, whether their values are independent, resemble their neighbours
+// or walk.
+func trends(s subject) []rundir.Trend {
+	if s.series == nil {
+		return nil
+	}
+	var ts []rundir.Trend
+	times := s.series.Column(rundir.TimeColumn)
+	for _, g := range gaugeColumns() {
+		column := s.series.Column(g[1])
+		if column == nil {
+			continue
+		}
+		var at, values []float64
+		for i, v := range column {
+			after := len(at) == 0 || times[i] > at[len(at)-1]
+			if after && s.within(times[i]) && !math.IsNaN(v) {
+				at, values = append(at, times[i]), append(values, v)
+			}
+		}
+		t := rundir.Trend{Variant: s.trial.Variant, Trial: s.trial.Number, Metric: g[0], Values: len(values)}
+		if grown, err := measureGrowth(at, values, s.trial.WarmupSeconds); err != nil {
+			why := texts.Together(texts.Reasons(err)...)
+			t.Slope.Interval, t.Detail, t.Because = rundir.NoInterval, why.English(), &why
+		} else {
+			growth := *grown.slope.Estimate * s.trial.WindowSeconds
+			t.Slope, t.P, t.Growth = grown.slope, &grown.p, &growth
+			if grown.constant {
+				t.Because = message("growth.none")
+				t.Detail = t.Because.English()
+			}
+		}
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+// A growth is a straight line through a series.
+type grown struct {
+	slope    rundir.Estimate // per second, relative to the line's level at the begin
+	p        float64         // of there being no trend
+	constant bool
+}
+
+// measureGrowth lays a line through values at increasing times. It fails with
+// fewer than trendRows of them, and where the line begins at zero or below.
+func measureGrowth(at, values []float64, begin float64) (grown, error) {
+	if len(values) < trendRows {
+		return grown{}, texts.NewError("growth.readings", "n", strconv.Itoa(len(values)), "least", strconv.Itoa(trendRows))
+	}
+	if slices.Min(values) == slices.Max(values) {
+		zero := func() *float64 { return new(float64) }
+		return grown{slope: slopeEstimate(zero(), zero(), zero()), p: 1, constant: true}, nil
+	}
+	size := (len(values) + trendPoints - 1) / trendPoints
+	rawAt, raw := at, values
+	at, values = average(at, size), average(values, size)
+	inflation, err := stat.HamedRao(values)
+	if err != nil {
+		return grown{}, err
+	}
+	line, err := stat.TheilSen(at, values, trendConfidence, inflation)
+	if err != nil {
+		return grown{}, err
+	}
+	test, err := stat.MannKendall(values, inflation)
+	if err != nil {
+		return grown{}, err
+	}
+	low, high, p := line.Interval.Low, line.Interval.High, test.P
+	if wanders(at, values, line) {
+		drift, err := walk(rawAt, raw, size)
+		if err != nil {
+			return grown{}, err
+		}
+		low, high, p = min(low, drift.Interval.Low), max(high, drift.Interval.High), max(p, drift.P)
+	}
+	level := line.At(begin)
+	if level <= 0 {
+		return grown{}, texts.NewError("growth.level", "level", fmt.Sprintf("%.3g", level))
+	}
+	relative := func(slope float64) *float64 {
+		if math.IsInf(slope, 0) {
+			return nil
+		}
+		slope /= level
+		return &slope
+	}
+	return grown{slope: slopeEstimate(relative(line.Slope), relative(low), relative(high)), p: p}, nil
+}
+
+// wanders tells whether the deviations from a line last so long that the series
+// may have no level.
+func wanders(at, values []float64, line stat.TrendLine) bool {
+	rest := make([]float64, len(values))
+	for i := range rest {
+		rest[i] = values[i] - line.At(at[i])
+	}
+	d, err := stat.MeasureDependence(rest)
+	return err == nil && d.EffectiveSize < wanderingSize // err: all lie on the line
+}
+
+// walk is the drift per second of a random walk, of which every size-th value is
+// taken: its steps are independent, where means of neighbours are not.
+func walk(at, values []float64, size int) (stat.Mean, error) {
+	var steps []float64
+	last := 0
+	for i := size; i < len(values); i += size {
+		steps = append(steps, values[i]-values[last])
+		last = i
+	}
+	drift, err := stat.PairedMean(steps, trendConfidence)
+	perStep := (at[last] - at[0]) / float64(len(steps))
+	drift.Interval.Low /= perStep
+	drift.Interval.High /= perStep
+	return drift, err
+}
+
+func slopeEstimate(slope, low, high *float64) rundir.Estimate {
+	return rundir.Estimate{Estimate: slope, Low: low, High: high, Confidence: trendConfidence, Interval: rundir.ByTheilSen}
+}
+
+// average returns the means of each size neighbours, the last of those left over.
+func average(values []float64, size int) []float64 {
+	if size <= 1 {
+		return values
+	}
+	var means []float64
+	for part := range slices.Chunk(values, size) {
+		sum := 0.0
+		for _, v := range part {
+			sum += v
+		}
+		means = append(means, sum/float64(len(part)))
+	}
+	return means
+}
+
+// steepest returns the slope of a variant's gauge, per second and relative to its
+// level when the window began: of several trials, that of the one that grew most.
+func steepest(ts []rundir.Trend, variant, gauge string) (figure, error) {
+	var (
+		most *rundir.Trend
+		why  = texts.New("lacks.gauge")
+	)
+	for i := range ts {
+		t := &ts[i]
+		switch {
+		case t.Variant != variant || t.Metric != gauge:
+		case t.Slope.Estimate == nil:
+			why = texts.New("lacks.growth", "trial", strconv.Itoa(t.Trial)).With("why", orVerbatim(t.Because, t.Detail))
+		case most == nil || *t.Slope.Estimate > *most.Slope.Estimate:
+			most = t
+		}
+	}
+	if most == nil {
+		return figure{}, &texts.Error{Message: texts.New("lacks.slope", "gauge", gauge, "variant", variant).With("why", why)}
+	}
+	f := figure{estimate: *most.Slope.Estimate, low: math.Inf(-1), high: math.Inf(1), bounded: true}
+	if most.Slope.Low != nil {
+		f.low = *most.Slope.Low
+	}
+	if most.Slope.High != nil {
+		f.high = *most.Slope.High
+	}
+	return f, nil
+}

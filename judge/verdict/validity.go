@@ -1,0 +1,783 @@
+package verdict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+const (
+	// A figure is as it is printed when what was disturbed cannot move it by more than
+	// withinInterval of its interval's half-width, or withinMargin of the plan's margin.
+	withinInterval = 0.5
+	withinMargin   = 0.25
+	// unlikeLevel and unlikeLeast say when one variant was disturbed more than another:
+	// by a paired test at this level, and by this share of the window at least.
+	unlikeLevel = 0.01
+	unlikeLeast = 0.05
+	// refill is how much longer a target's own work takes, as a share of the time that
+	// others used on its CPUs: it finds caches and branch predictors filled by them. Beside
+	// a neighbour of 30 %, it took up to 10 % longer.
+	refill = 0.5
+	// fewestReadings is how often the speed of the CPUs must have been read in a window for
+	// their variation to mean anything.
+	fewestReadings = 5
+	// causeSpeed and causeClocks are causes that no check is about.
+	causeSpeed  = "cpu_speed"
+	causeClocks = "clocks"
+	// cleanEnough is the share of its requests that every trial of a comparison must have
+	// in clean stretches, for the others to be left out of both sides.
+	cleanEnough = 0.5
+)
+
+// A bounds is where the truth of a figure lies, whatever happened in the disturbed
+// stretches. An infinite end is open.
+type bounds struct {
+	low, high float64
+	why       *rundir.Message
+	causes    []string
+}
+
+// message is a sentence as data, of names and values by turns.
+func message(kind string, pairs ...string) *rundir.Message {
+	m := texts.New(kind, pairs...)
+	return &m
+}
+
+// spoiltBy is that a check of some trial found what spoils all its figures.
+func spoiltBy(kind string) *rundir.Message {
+	if own := "why." + kind; texts.Has(own) {
+		return message(own)
+	}
+	return message("why.spoilt", "check", kind)
+}
+
+// explain says why a figure is not as it is printed.
+func explain(v *rundir.Validity, why *rundir.Message) {
+	v.Because, v.Why = why, why.English()
+}
+
+// exact is a figure that nothing disturbed.
+func exact(v float64) bounds { return bounds{low: v, high: v} }
+
+// validities says of each variant's figures, and of each comparison, what may be said.
+func (s *scene) validities(comparisons []rundir.Comparison) []rundir.Validity {
+	list := []rundir.Validity{}
+	for _, v := range s.plan.Variants {
+		list = append(list, s.own(v.Name)...)
+	}
+	for _, c := range comparisons {
+		if m, ok := lookup(c.Metric); ok {
+			list = append(list, s.ratioValidity(pair{variant: c.Variant, base: c.Base, role: c.Role}, m))
+		}
+	}
+	return list
+}
+
+// own says what may be said of a variant's figures.
+func (s *scene) own(variant string) (list []rundir.Validity) {
+	for _, m := range s.metrics() {
+		if s.judged(m) && s.whole[variant].Intervals[m.name].Estimate != nil {
+			list = append(list, s.validity(variant, m))
+		}
+	}
+	return list
+}
+
+// judged tells whether a metric can be disturbed at all: what took time, and what was
+// done in a time.
+func (s *scene) judged(m metric) bool {
+	return m.name == throughputMetric || m.name == cpuMetric || latencyTag(m) != "" || m.name == "errors.ratio"
+}
+
+// latencyTag is the tag of a latency that the target is judged by; empty of all else. Send
+// lag is the generator's own, and true.
+func latencyTag(m metric) string {
+	tag, _, ok := strings.Cut(m.name, ".")
+	if ok && slices.Contains([]string{tagResponse, tagService, tagFirstByte, tagConnect, tagOpening, tagFirstEvent, tagEventGap, tagDelivery}, tag) {
+		return tag
+	}
+	return ""
+}
+
+// validity says what may be said of a figure of one variant.
+func (s *scene) validity(variant string, m metric) rundir.Validity {
+	f := s.whole[variant]
+	e := f.Intervals[m.name]
+	v := rundir.Validity{Figure: m.name, Variant: variant, State: rundir.StateOK}
+	if e.Estimate == nil {
+		return v
+	}
+	if s.plan.Duet != nil && m.name != "errors.ratio" { // what failed has failed, whoever was beside it
+		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), message("why.duet"), nil})
+	}
+	b := s.bounds(variant, m)
+	return s.state(v, e, b)
+}
+
+// state decides what may be said of an estimate with its bounds.
+func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Validity {
+	estimate := *e.Estimate
+	v.Causes = b.causes
+	low, high := widened(e, b)
+	if !math.IsInf(low, 0) {
+		v.Low = &low
+	}
+	if !math.IsInf(high, 0) {
+		v.High = &high
+	}
+	if v.Low == nil || v.High == nil {
+		v.State = rundir.StateNotIdentified
+		explain(&v, b.why)
+		return v
+	}
+	margin := s.plan.Margin
+	if !(margin > 0) {
+		margin = 0.02
+	}
+	allowed := withinMargin * margin * math.Abs(estimate)
+	if w := ends(e); e.Interval != rundir.NoInterval && !math.IsInf(w.High-w.Low, 0) {
+		allowed = max(allowed, withinInterval*(w.High-w.Low)/2)
+	}
+	if max(b.high-estimate, estimate-b.low) <= allowed {
+		v.Low, v.High, v.Causes = nil, nil, nil
+		return v
+	}
+	v.State = rundir.StateBounded
+	explain(&v, b.why)
+	return v
+}
+
+// widened adds to the bounds what sampling does: at either end the estimate's own
+// interval, in proportion.
+func widened(e rundir.Estimate, b bounds) (low, high float64) {
+	low, high = b.low, b.high
+	if w := ends(e); e.Interval != rundir.NoInterval && *e.Estimate != 0 {
+		if !math.IsInf(low, 0) && !math.IsInf(w.Low, 0) {
+			low = min(low, low*w.Low / *e.Estimate)
+		}
+		if !math.IsInf(high, 0) && !math.IsInf(w.High, 0) {
+			high = max(high, high*w.High / *e.Estimate)
+		}
+	}
+	return low, high
+}
+
+// bounds returns where the truth of a variant's figure lies.
+func (s *scene) bounds(variant string, m metric) bounds {
+	f, trials := s.whole[variant], s.inOrder(variant)
+	estimate := *f.Intervals[m.name].Estimate
+	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bounds{math.Inf(-1), math.Inf(1), spoiltBy(kinds[0]), kinds}
+	}
+	switch tag := latencyTag(m); {
+	case tag != "":
+		return s.latencyBounds(variant, m, tag)
+	case m.name == throughputMetric:
+		return s.throughputBounds(variant, estimate).slower(s.speed(variant, m), -s.working(variant))
+	case m.name == cpuMetric:
+		return s.cpuBounds(variant, estimate).slower(s.speed(variant, m), 1)
+	}
+	return exact(estimate)
+}
+
+// A speed is by how much the target's CPUs were faster and slower at times than most of
+// the time: ratios of how long the same work took, at most and at least 1.
+type speed struct{ fastest, slowest float64 }
+
+// speed is how the speed of the CPUs varied under the trials behind a variant's figure. It is
+// in an interval over rounds already, between which it varies as much as within one.
+func (s *scene) speed(variant string, m metric) speed {
+	steady := speed{1, 1}
+	if s.whole[variant].Intervals[m.name].Interval != rundir.NoInterval {
+		return steady
+	}
+	var works []float64
+	for _, t := range s.inOrder(variant) {
+		if t.disturbed == nil {
+			return steady
+		}
+		works = append(works, t.disturbed.works...)
+	}
+	if len(works) < fewestReadings {
+		return steady
+	}
+	slices.Sort(works)
+	middle := works[len(works)/2]
+	return speed{works[0] / middle, works[len(works)-1] / middle}
+}
+
+// working is how much the throughput of a closed loop depends on the speed of the target's
+// CPUs: by the share of what there was of them that the target used. That of an open loop
+// does not.
+func (s *scene) working(variant string) float64 {
+	trials := s.inOrder(variant)
+	if s.plan.Variant(variant).Loop != "closed" {
+		return 0
+	}
+	sum := 0.0
+	for _, t := range trials {
+		sum += t.busy()
+	}
+	return sum / float64(max(len(trials), 1))
+}
+
+// busy is the share that the target used of what others left of its CPUs.
+func (f *figures) busy() float64 {
+	switch {
+	case f.Target.CPUShare == nil:
+		return 0
+	case saturated(f):
+		return 1
+	}
+	left := 1 - known0(f.Target.StealShare)
+	if f.disturbed != nil {
+		left -= f.disturbed.foreign
+	}
+	return min(max(*f.Target.CPUShare/max(left, 0.01), 0), 1)
+}
+
+// slower widens bounds by what the speed of the CPUs makes of a figure that goes with a power
+// of how long work takes.
+func (b bounds) slower(v speed, power float64) bounds {
+	low, high := math.Pow(v.fastest, power), math.Pow(v.slowest, power)
+	low, high = min(low, high), max(low, high)
+	if low == 1 && high == 1 {
+		return b
+	}
+	was := b.high - b.low
+	b.low, b.high = b.low*low, b.high*high
+	b.causes = append(slices.Clone(b.causes), causeSpeed)
+	if b.why == nil || !(b.high-b.low < 2*was) { // it is the most of it
+		b.why = message("why.speed", "fast", percent(1-v.fastest), "slow", percent(v.slowest-1))
+	}
+	return b
+}
+
+// spoiling lists the kinds of flags beyond their limits that bias a figure of one of the
+// trials.
+func spoiling(trials []*figures, bias string) (kinds []string) {
+	for _, t := range trials {
+		for _, f := range t.flags {
+			if f.Spoils && slices.Contains(f.Biases, bias) && !slices.Contains(kinds, f.Kind) {
+				kinds = append(kinds, f.Kind)
+			}
+		}
+	}
+	return kinds
+}
+
+// latencyBounds bounds a latency. What disturbs makes responses late, so that the
+// recorded figure is the upper end; but for a closed loop, in which a late generator
+// leaves the target less to do. The lower end is that of the clean stretches, nothing
+// being assumed of the others.
+func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
+	f, trials := s.whole[variant], s.inOrder(variant)
+	estimate := *f.Intervals[m.name].Estimate
+	all := f.times[tag]
+	if all == nil || all.Count() == 0 {
+		return exact(estimate)
+	}
+	closed := s.plan.Variant(variant).Loop == "closed"
+	clean, bad, of, contaminated, counted := times{}, 0.0, 0.0, 0.0, 0.0
+	var shortened []shortening
+	epsilon := max(leastDelay.Seconds(), noticeable*estimate)
+	causes := map[string]int{}
+	for _, t := range trials {
+		h := t.times[tag]
+		if t.disturbed == nil || h == nil {
+			continue
+		}
+		d, n := t.disturbed.disturbed(tag, h, closed)
+		bad, of = bad+d, of+n
+		part, by := t.disturbed.contaminated(epsilon, longStall.Seconds())
+		contaminated, counted = contaminated+part*n, counted+t.disturbed.counts(epsilon)*n
+		if c := t.disturbed.clean[tag]; c != nil {
+			clean.add(tag, c)
+		}
+		if closed {
+			shortened = append(shortened, t.disturbed.shortened...)
+			if slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
+				shortened = append(shortened, shortening{n, math.Inf(1)})
+			}
+		}
+		kinds := t.disturbed.causes()
+		for _, kind := range by {
+			if !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+		for _, kind := range kinds {
+			causes[kind]++
+		}
+	}
+	if of == 0 || bad == 0 && contaminated == 0 {
+		return exact(estimate)
+	}
+	share := min(bad/of, 1)
+	// Of the requests of clean stretches, so many may have been moved all the same.
+	moved := min(contaminated/of*(1-share), 1-share)
+	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is less than none
+		why: message("why.disturbed", "share", percent(min(share+moved, counted/of)))}
+	h := clean[tag]
+	switch {
+	case m.quantile != nil:
+		// Nothing is assumed of the requests in disturbed stretches; of the others, those
+		// that were moved are at worst the slowest, and would have been the fastest.
+		if low, _ := stat.CleanLevels(m.quantile.q-moved, share); low > 0 && h != nil {
+			b.low = min(seconds(float64(h.Quantile(low))), estimate)
+		}
+		b.low = max(b.low, min(lengthenedFrom(all, m.quantile.q, epsilon, func(delay float64) float64 {
+			sum := 0.0
+			for _, t := range trials {
+				if h := t.times[tag]; t.disturbed != nil && h != nil {
+					sum += t.disturbed.counts(delay) * float64(h.Count())
+				}
+			}
+			return sum / of
+		}), estimate))
+		if len(shortened) > 0 {
+			b.high = max(shortenedTo(all, m.quantile.q, shortened), estimate)
+		}
+	case strings.HasSuffix(m.name, ".max"):
+		if h != nil {
+			b.low = seconds(float64(h.Max()))
+		}
+		if counted < of {
+			b.low = max(b.low, min(seconds(float64(all.Quantile(1-counted/of))), estimate))
+		}
+	default: // the mean: the disturbed ones may have taken no time at all
+		if h != nil {
+			b.low = min(max(0, (1-share)*seconds(h.Mean())-moved*seconds(float64(h.Max()))), estimate)
+		}
+		for _, x := range shortened {
+			b.high += min(x.requests, of) / of * x.by
+		}
+	}
+	return b
+}
+
+// lengthenedFrom bounds a quantile of values from below, a share of which would have been
+// shorter. Those that were delayed by more may in truth have been the fastest, whichever
+// they are. A delay of the target's lengthens a request by no more than itself, and late
+// arrivals delay what a queue serves by no more than the latest; a request may meet both.
+// That is said of short delays only: of what a long one sets off, nothing is assumed. An
+// infinite bound says that too many were delayed.
+func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by float64) float64) float64 {
+	low := math.Inf(-1)
+	for delay, less := noticed, 0.0; delay <= max(noticed, longStall.Seconds()); delay *= 1.5 {
+		if level := q - delayed(delay); level > 0 {
+			if v := seconds(float64(all.Quantile(level))) - less; v > 0 {
+				low = max(low, v)
+			}
+		}
+		less = 2 * 1.5 * delay
+	}
+	return low
+}
+
+// throughputBounds bounds how much was done in a time. In a closed loop, time in which the
+// generator or the target had no CPU is lost, and a target at its own limit loses none
+// of the generator's. In an open loop the rate is given.
+func (s *scene) throughputBounds(variant string, estimate float64) bounds {
+	trials := s.inOrder(variant)
+	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
+		return bounds{estimate, math.Inf(1), message("why.generator"), kinds}
+	}
+	if slices.Contains(s.spent, variant) {
+		return bounds{estimate, math.Inf(1), message("why.generator"), []string{FlagPlateau}}
+	}
+	if s.plan.Variant(variant).Loop != "closed" {
+		return openThroughput(trials, estimate)
+	}
+	sum, n := 0.0, 0
+	lostOf := lostTime{}
+	for _, t := range trials {
+		if t.disturbed == nil {
+			continue
+		}
+		l := t.disturbed.lost
+		if saturated(t) {
+			// It lost no more of the generator's time than it had nothing to do in.
+			l.generator = min(l.generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
+		}
+		sum -= math.Log1p(-min(l.generator+l.target, 0.99))
+		sum += math.Log1p(refill * t.disturbed.foreign * t.busy())
+		lostOf.generator, lostOf.target = max(lostOf.generator, l.generator), max(lostOf.target, l.target)
+		n++
+	}
+	if n == 0 {
+		return exact(estimate)
+	}
+	b := bounds{low: estimate, high: estimate * math.Exp(sum/float64(n))}
+	b.why = message("why.lost", "generator", percent(lostOf.generator), "target", percent(lostOf.target))
+	if lostOf.target > 0 {
+		b.causes = append(b.causes, FlagSteal, FlagForeignCPU)
+	}
+	if lostOf.generator > 0 {
+		b.causes = append(b.causes, FlagRunQueue)
+	}
+	return b
+}
+
+// openThroughput bounds what was done in an open loop. What a disturbance at an end of the
+// window holds back is answered on its other side; the answers to what was due within are
+// counted there. Where no end is disturbed, the target alone decides.
+func openThroughput(trials []*figures, estimate float64) bounds {
+	off, n := 0.0, 0
+	for _, t := range trials {
+		if done := t.Throughput.Estimate; t.disturbed != nil && t.disturbed.edge && done != nil && *done > 0 && t.disturbed.window > 0 {
+			if due := float64(t.Counts.OK) / t.disturbed.window; due > 0 {
+				off += math.Log(due / *done)
+			}
+		}
+		n++
+	}
+	if n == 0 || off == 0 {
+		return exact(estimate)
+	}
+	other := estimate * math.Exp(off/float64(n))
+	return bounds{min(estimate, other), max(estimate, other),
+		message("why.edge"), []string{FlagDisturbed}}
+}
+
+// saturated tells whether the target used all that it had, what the hypervisor took
+// included.
+func saturated(f *figures) bool {
+	t := f.Target
+	return t.CPUShare != nil && *t.CPUShare+known0(t.StealShare) >= SaturatedTarget
+}
+
+func known0(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// cpuBounds bounds the CPU time of a request. Stolen time is left out of a process's
+// account only approximately. What else ran beside it shares its caches.
+func (s *scene) cpuBounds(variant string, estimate float64) bounds {
+	trials := s.inOrder(variant)
+	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
+		return bounds{math.Inf(-1), estimate, message("why.shared"), kinds}
+	}
+	stolen, busy, foreign := 0.0, 0.0, 0.0
+	for _, t := range trials {
+		if t.disturbed != nil {
+			foreign += t.disturbed.foreign / float64(len(trials))
+		}
+		if t.Target.CPUShare != nil && t.Target.StealShare != nil {
+			stolen, busy = stolen+*t.Target.StealShare, busy+*t.Target.CPUShare
+		}
+	}
+	b := exact(estimate)
+	if foreign > 0 {
+		b.low /= 1 + refill*foreign
+		b.why, b.causes = message("why.shared"), append(b.causes, FlagForeignCPU)
+	}
+	if busy > 0 && stolen > 0 {
+		b.low *= max(0, 1-stolen/busy)
+		b.why, b.causes = message("why.stolen", "share", percent(stolen/busy)), append(b.causes, FlagSteal)
+	}
+	return b
+}
+
+// ratioValidity says what may be said of a comparison: what disturbs all alike is in its
+// interval already; what disturbs one variant more makes it meaningless, and so does a
+// generator that was the limit of either.
+func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
+	v := rundir.Validity{Figure: m.name, Variant: p.variant, Base: p.base, State: rundir.StateOK}
+	bad := func(why *rundir.Message, causes ...string) rundir.Validity {
+		v.State, v.Causes = rundir.StateNotIdentified, causes
+		explain(&v, why)
+		return v
+	}
+	if why := s.duetFault(p, m); why != nil {
+		return bad(why)
+	}
+	trials := slices.Concat(s.inOrder(p.variant), s.inOrder(p.base))
+	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
+		return bad(spoiltBy(kinds[0]), kinds...)
+	}
+	if m.name == throughputMetric {
+		kinds := spoiling(trials, biasThroughput)
+		kinds = slices.DeleteFunc(kinds, func(k string) bool { return !limitsGenerator(k) })
+		if slices.Contains(s.spent, p.variant) || slices.Contains(s.spent, p.base) {
+			kinds = append(kinds, FlagPlateau)
+		}
+		if len(kinds) > 0 {
+			return bad(message("why.alike"), kinds...)
+		}
+	}
+	if latencyTag(m) != "" {
+		for _, t := range trials {
+			if t.disturbed != nil && slices.ContainsFunc(t.disturbed.whole, limitsGenerator) {
+				return bad(message("why.alike"), t.disturbed.whole...)
+			}
+		}
+		if _, same := s.sameClock(p, m); !same {
+			return bad(message("why.clocks", "variant", p.variant, "base", p.base), causeClocks)
+		}
+	}
+	measure := func(d *disturbance) float64 { return d.moved }
+	least := unlikeLeast
+	if m.name == throughputMetric {
+		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }
+		least = max(withinMargin*s.plan.Margin, 0.005)
+	}
+	if !s.judged(m) || m.name == cpuMetric || m.name == "errors.ratio" {
+		return v
+	}
+	if unlike := s.unlike(p, measure); math.Abs(unlike) > least {
+		more, less := p.variant, p.base
+		if unlike < 0 {
+			more, less = less, more
+		}
+		causes := map[string]int{}
+		for _, t := range s.inOrder(more) {
+			if t.disturbed != nil {
+				for _, kind := range t.disturbed.causes() {
+					causes[kind]++
+				}
+			}
+		}
+		return bad(message("why.unlike", "variant", more, "share", percent(math.Abs(unlike)), "base", less), mostFirst(causes)...)
+	}
+	return v
+}
+
+// otherClock tells whether most of one variant's responses ended when they arrived, and
+// most of the other's when they were read. What the generator was late by is then in one
+// side of the ratio only.
+func (s *scene) otherClock(p pair, m metric) bool {
+	if tag := latencyTag(m); tag == tagConnect || tag == tagOpening {
+		return false // a connection that opens bears no stamp
+	}
+	ends := func(variant string) *rundir.Ends {
+		if f := s.whole[variant]; f != nil {
+			return f.Ends
+		}
+		return nil
+	}
+	a, b := ends(p.variant), ends(p.base)
+	return a != nil && b != nil && a.ArrivalShare != nil && b.ArrivalShare != nil && math.Abs(*a.ArrivalShare-*b.ArrivalShare) > 0.5
+}
+
+// sameClock returns a metric that ends the responses of both variants by the same clock, if
+// there is one. When a response was read is always recorded of the service time.
+func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
+	if !s.otherClock(p, m) {
+		return m, true
+	}
+	if latencyTag(m) != tagService {
+		return m, false
+	}
+	alike, same = lookup(tagServiceRead + strings.TrimPrefix(m.name, tagService))
+	alike.name = m.name
+	return alike, same
+}
+
+// unlike is by how much more a measure of disturbance is of the variant than of its base,
+// where the rounds show that this is no chance; 0 elsewhere.
+func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
+	var differences []float64
+	for _, round := range s.facingRounds(p, s.rounds) {
+		f, b := s.facing(p, s.rounds, round)
+		if f != nil && b != nil && f.disturbed != nil && b.disturbed != nil {
+			differences = append(differences, measure(f.disturbed)-measure(b.disturbed))
+		}
+	}
+	if len(differences) < 3 || allEqual(differences) {
+		return 0
+	}
+	slices.SortFunc(differences, cmp.Compare[float64])
+	m, err := stat.PairedMean(differences, 1-unlikeLevel)
+	if err != nil || m.P > unlikeLevel {
+		return 0
+	}
+	return m.Estimate
+}
+
+// masked returns the metric by which a pair is compared: by the same clock, and by the clean
+// stretches of both where there is enough of them.
+func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) metric {
+	if latencyTag(m) == "" {
+		return m
+	}
+	m, _ = s.sameClock(p, m)
+	if m.quantile == nil || s.plan.Duet != nil { // of a duet, both halves had the same stretches
+		return m
+	}
+	tag := m.quantile.tag
+	for _, variant := range []string{p.variant, p.base} {
+		for _, f := range rounds[variant] {
+			if f.disturbed == nil || f.times[tag] == nil {
+				return m
+			}
+			if bad, of := f.disturbed.disturbed(tag, f.times[tag], false); bad > (1-cleanEnough)*of {
+				return m
+			}
+			if f.disturbed.quantile(tag, m.quantile.q) == nil && m.get(f) != nil {
+				return m
+			}
+		}
+	}
+	q := m.quantile.q
+	m.get = func(f *figures) *float64 { return f.disturbed.quantile(tag, q) }
+	return m
+}
+
+// settleValidities makes of absolute figures that are not identified relative ones, where
+// their ratios stand.
+func settleValidities(list []rundir.Validity) {
+	stands := map[[2]string]bool{}
+	for _, v := range list {
+		if v.Base != "" && v.State == rundir.StateOK {
+			stands[[2]string{v.Figure, v.Variant}], stands[[2]string{v.Figure, v.Base}] = true, true
+		}
+	}
+	for i := range list {
+		if v := &list[i]; v.Base == "" && v.State == rundir.StateNotIdentified && stands[[2]string{v.Figure, v.Variant}] {
+			v.State = rundir.StateRelative
+		}
+	}
+}
+
+// trust keeps what may be said of figures, for the expressions that look at them.
+func (s *scene) trust(list []rundir.Validity) {
+	settleValidities(list)
+	s.trusted = map[place]rundir.Validity{}
+	for _, v := range list {
+		s.trusted[place{v.Figure, v.Variant, v.Base}] = v
+	}
+}
+
+// identified tells whether something can be said of a figure.
+func (s *scene) identified(figure, variant, base string) bool {
+	return s.unidentified([]place{{figure, variant, base}}) == nil
+}
+
+// unidentified says why the first figure of some is not identified; nil when all are.
+func (s *scene) unidentified(places []place) *rundir.Message {
+	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
+}
+
+// doubtful says what disturbed the first figure of some that is not as it is printed;
+// nil when nothing did.
+func (s *scene) doubtful(places []place) *rundir.Message {
+	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
+}
+
+// lacking says why the first figure of some is in one of the states.
+func (s *scene) lacking(places []place, states ...string) *rundir.Message {
+	for _, at := range places {
+		v, ok := s.trusted[at]
+		if !ok && at.base != "" {
+			if m, known := lookup(at.figure); known {
+				v = s.ratioValidity(pair{variant: at.variant, base: at.base}, m)
+			}
+		}
+		if slices.Contains(states, v.State) {
+			m := texts.New("unidentified", "metric", at.figure, "variant", at.variant)
+			if at.base != "" {
+				m = texts.New("unidentified.over", "metric", at.figure, "variant", at.variant, "base", at.base)
+			}
+			m = m.With("why", reasonOf(&v))
+			return &m
+		}
+	}
+	return nil
+}
+
+// reasonOf is why a figure is not as it is printed, as far as that is known.
+func reasonOf(v *rundir.Validity) rundir.Message { return orVerbatim(v.Because, v.Why) }
+
+// orVerbatim is a sentence as data; where there is none, as of a folder of an earlier
+// version, its English.
+func orVerbatim(because *rundir.Message, english string) rundir.Message {
+	if because == nil {
+		return texts.Verbatim(english)
+	}
+	return *because
+}
+
+// answered tells whether everything that was asked for is identified, and if not, what
+// is missing; nil otherwise. It marks the figures that were asked for.
+func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
+	var missing []rundir.Message
+	asked := s.asked(run)
+	for i := range run.Validity {
+		v := &run.Validity[i]
+		v.Asked = slices.Contains(asked, place{v.Figure, v.Variant, v.Base})
+	}
+	for _, at := range s.primaries(run) {
+		if why := s.unidentified([]place{at}); why != nil {
+			missing = append(missing, *why)
+		}
+	}
+	for _, t := range run.Thresholds {
+		if t.NotIdentified != "" {
+			missing = append(missing, texts.New("unidentified.threshold", "threshold", t.Text).With("why", orVerbatim(t.NotIdentifiedBecause, t.NotIdentified)))
+		}
+	}
+	for _, c := range run.Claims {
+		if c.NotIdentified != "" {
+			missing = append(missing, texts.New("unidentified.claim", "claim", c.ID).With("why", orVerbatim(c.NotIdentifiedBecause, c.NotIdentified)))
+		}
+	}
+	for _, f := range run.Flags {
+		if f.Spoils && (f.Kind == FlagNoTrials || !ours(f.Kind)) {
+			missing = append(missing, orVerbatim(f.Because, f.Detail))
+		}
+	}
+	if len(missing) == 0 {
+		return true, nil
+	}
+	why := texts.Because("reason.unidentified", missing...)
+	return false, &why
+}
+
+// primaries are the figures that the plan itself asks for: the primary metric of each
+// comparison, or of each variant where nothing is compared.
+func (s *scene) primaries(run *rundir.Run) (all []place) {
+	for _, c := range run.Comparisons {
+		if c.Primary && c.Role != rundir.RoleControl {
+			all = append(all, place{c.Metric, c.Variant, c.Base})
+		}
+	}
+	if len(all) > 0 || s.plan.Capacity != nil {
+		return all
+	}
+	for _, v := range s.plan.Variants {
+		all = append(all, place{primaryMetric(s.plan), v.Name, ""})
+	}
+	return all
+}
+
+// asked are the figures that the plan, its thresholds and its claims look at.
+func (s *scene) asked(run *rundir.Run) []place {
+	all := s.primaries(run)
+	names := s.names()
+	for _, text := range s.plan.Thresholds {
+		if e, err := Compile(text, ForThreshold, names); err == nil {
+			for _, name := range names {
+				all = append(all, e.places(&evaluation{variant: name})...)
+			}
+		}
+	}
+	for _, c := range s.plan.Claims {
+		for _, text := range []string{c.Holds, c.Direction} {
+			if e, err := Compile(text, ForClaim, names); err == nil {
+				all = append(all, e.places(&evaluation{})...)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,687 @@
+package verdict
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// figureOfRun finds what is said of a figure.
+func figureOfRun(t fataler, run *rundir.Run, figure, variant, base string) rundir.Validity {
+	t.Helper()
+	i := slices.IndexFunc(run.Validity, func(v rundir.Validity) bool {
+		return v.Figure == figure && v.Variant == variant && v.Base == base
+	})
+	if i < 0 {
+		t.Fatal("nothing is said of", figure, "of", variant, "over", base)
+	}
+	return run.Validity[i]
+}
+
+// tenthsOf adds a log of 100 ms intervals to the last trial, of 100 values each: in those of
+// the numbers given five are late, as after a stall of 5 ms.
+func (b *bench) tenthsOf(tag string, early, late time.Duration, disturbed ...int) {
+	n := len(b.trials)
+	for i := range 40 {
+		h := many(100, early)
+		if slices.Contains(disturbed, i) {
+			h = many(95, early)
+			h.RecordN(int64(late), 5)
+		}
+		b.logs[n] = append(b.logs[n], hist.Interval{Tag: tag, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
+	}
+}
+
+// stallIn adds a stall within some 100 ms intervals of the last trial.
+func (b *bench) stallIn(late time.Duration, intervals ...int) {
+	if b.stalls == nil {
+		b.stalls = map[int][]rundir.Stall{}
+	}
+	n := len(b.trials)
+	for _, i := range intervals {
+		b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + 10*time.Millisecond, Late: late})
+	}
+}
+
+// stallsIn adds stalls throughout some 100 ms intervals of the last trial.
+func (b *bench) stallsIn(late time.Duration, intervals ...int) {
+	b.stallIn(late)
+	n := len(b.trials)
+	for _, i := range intervals {
+		for at := range 10 {
+			b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + time.Duration(at)*10*time.Millisecond, Late: late})
+		}
+	}
+}
+
+func openBench(rounds int, variants ...string) *bench {
+	b := newBench(rounds, variants...)
+	b.run.Plan.Loop, b.run.Plan.Metric = "open", "response.p99"
+	for i := range b.run.Plan.Variants {
+		b.run.Plan.Variants[i].Loop, b.run.Plan.Variants[i].Rate = "open", ptr(1000.)
+	}
+	return b
+}
+
+// The states of a quantile, by how much of the window was disturbed and what it did.
+func TestStatesOfALatency(t *testing.T) {
+	const ms = time.Millisecond
+	stretch := func(from, to int) (list []int) {
+		for i := from; i < to; i++ {
+			list = append(list, i)
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name      string
+		disturbed []int // intervals with a stall
+		stall     time.Duration
+		late      []int // intervals with late values
+		figure    string
+		state     string
+		low, high float64 // in ms; 0: open
+	}{
+		{"nothing disturbed", nil, 0, stretch(0, 20), "response.p99", rundir.StateOK, 0, 0},
+		{"a stall that moved nothing", []int{5}, 5 * ms, nil, "response.p99", rundir.StateOK, 0, 0},
+		{"stalls that moved the tail", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p99", rundir.StateBounded, 1, 20},
+		{"stalls too short to be noticed", stretch(0, 20), 40 * µs, stretch(0, 20), "response.p99", rundir.StateOK, 0, 0},
+		{"the median beside them", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p50", rundir.StateOK, 0, 0},
+		{"the longest", stretch(0, 20), 5 * ms, stretch(0, 20), "response.max", rundir.StateBounded, 1, 20},
+		{"a tail of the target's own in clean stretches", stretch(0, 4), 5 * ms, stretch(20, 40), "response.p99", rundir.StateOK, 0, 0},
+		{"all disturbed", stretch(0, 40), 60 * ms, stretch(0, 20), "response.p99", rundir.StateBounded, 0, 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := openBench(1, "v")
+			b.run.Plan.Base = ""
+			b.measure(1, "v", 1000)
+			b.stallIn(c.stall, c.disturbed...)
+			for _, tag := range []string{tagResponse, tagService, tagSendLag, tagGeneratorLag} {
+				if tag == tagResponse || tag == tagService {
+					b.tenthsOf(tag, ms, 20*ms, c.late...)
+				} else {
+					b.tenthsOf(tag, µs, µs)
+				}
+			}
+			run := b.judge(t)
+			got := figureOfRun(t, run, c.figure, "v", "")
+			if got.State != c.state {
+				t.Fatalf("%+v", got)
+			}
+			for _, end := range []struct {
+				got  *float64
+				want float64
+			}{{got.Low, c.low}, {got.High, c.high}} {
+				if (end.got != nil) != (c.state != rundir.StateOK) || end.got != nil && math.Abs(*end.got*1e3-end.want) > 0.01*end.want {
+					t.Errorf("%v … %v, want %v … %v ms", got.Low, got.High, c.low, c.high)
+					break
+				}
+			}
+			if !run.Valid {
+				t.Errorf("invalid: %s", run.Reason)
+			}
+			if c.state != rundir.StateOK && (got.Why == "" || len(got.Causes) == 0) {
+				t.Errorf("no reason: %+v", got)
+			}
+		})
+	}
+}
+
+// Whatever a disturbance adds to the requests that it meets, the undisturbed quantile lies
+// within what is said.
+func TestBoundsHoldTheTruth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		b := openBench(1, "v")
+		b.run.Plan.Base = ""
+		b.measure(1, "v", 1000)
+		share := rapid.Float64Range(0, 0.9).Draw(t, "disturbed")
+		delay := rapid.Float64Range(0, 20e6).Draw(t, "ns")
+		truth := hist.New()
+		for i := range 40 {
+			bad := rng.Float64() < share
+			if bad {
+				b.stallsIn(3*time.Millisecond, i)
+			}
+			h := hist.New()
+			for k := range 250 {
+				v := 1e6 * (1 + rng.ExpFloat64())
+				truth.Record(int64(v))
+				if bad && k < 15 { // of 250 in 100 ms, what a stall of 3 ms and its queue meet
+					v += delay * rng.Float64()
+				}
+				h.Record(int64(v))
+			}
+			at := time.Duration(i) * 100 * time.Millisecond
+			b.logs[1] = append(b.logs[1], hist.Interval{Tag: tagResponse, Start: at, Length: 100 * time.Millisecond, Hist: h})
+		}
+		run := b.judge(t)
+		for name, q := range map[string]float64{"response.p50": 0.5, "response.p90": 0.9, "response.p99": 0.99} {
+			got, want := figureOfRun(t, run, name, "v", ""), float64(truth.Quantile(q))/1e9
+			tolerance := 0.006 * want // a quarter of the margin, and a bucket
+			if got.State == rundir.StateOK {
+				if m := *run.Variants[0].Intervals[name].Estimate; math.Abs(m-want) > tolerance {
+					t.Fatalf("%s is called ok at %v; the truth is %v", name, m, want)
+				}
+				continue
+			}
+			if got.Low != nil && want < *got.Low-tolerance || got.High != nil && want > *got.High+tolerance {
+				t.Fatalf("%s: %v not within %+v", name, want, got)
+			}
+		}
+	})
+}
+
+// In a closed loop a late generator leaves the target less to do: the recorded tail is no
+// upper end any more.
+func TestClosedLoopsAreBoundedFromAboveToo(t *testing.T) {
+	for _, c := range []struct {
+		connections int
+		above       float64 // the recorded p99, at most, in ms
+	}{{1, 5}, {50, 10}} { // a sleeper that was due at its middle, on average, feels half of a stall
+		b := newBench(1, "v")
+		b.run.Plan.Base, b.run.Plan.Metric = "", "service.p99"
+		b.run.Plan.Variants[0].Connections = c.connections
+		b.measure(1, "v", 1000).Target.CPUShare = ptr(0.5)
+		b.stallIn(5*time.Millisecond, 3, 9)
+		r := rand.New(rand.NewPCG(1, 1))
+		b.record(latencies(r, 4000, time.Millisecond)...)
+		for i := range b.logs[1] { // as if each interval were 100 ms
+			b.logs[1][i].Start, b.logs[1][i].Length = b.logs[1][i].Start/10, b.logs[1][i].Length/10
+		}
+		b.trials[0].WindowSeconds = 0.4
+		run := b.judge(t)
+		got := figureOfRun(t, run, "service.p99", "v", "")
+		recorded := *run.Variants[0].Service.P99
+		if got.State != rundir.StateBounded || *got.High < recorded || (*got.High-recorded)*1e3 > c.above+0.01 || c.connections > 1 && (*got.High-recorded)*1e3 < c.above-0.01 {
+			t.Errorf("%d connections: %+v of %v", c.connections, got, recorded)
+		}
+	}
+}
+
+// Whatever values would have been longer, by no more than what is said, their quantile is
+// no more than the bound; which is open only when all may have been above.
+func TestShortenedTo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 7))
+		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
+		var by []shortening
+		for range rapid.IntRange(0, 5).Draw(t, "kinds") {
+			by = append(by, shortening{float64(rng.IntN(100)), 5e-3 * rng.Float64()})
+		}
+		recorded, truth := hist.New(), hist.New()
+		for _, x := range by {
+			for range int(x.requests) {
+				v := 1e6 * (1 + rng.ExpFloat64())
+				recorded.Record(int64(v))
+				truth.Record(int64(v + 1e9*x.by*rng.Float64()))
+			}
+		}
+		for range rapid.IntRange(1, 500).Draw(t, "others") {
+			v := int64(1e6 * (1 + rng.ExpFloat64()))
+			recorded.Record(v)
+			truth.Record(v)
+		}
+		got := shortenedTo(recorded, q, by)
+		if want := seconds(float64(truth.Quantile(q))); got < want*(1-2e-3) {
+			t.Fatalf("%v, want at least %v", got, want)
+		}
+		if math.IsInf(got, 1) {
+			t.Fatal("nothing bounds it")
+		}
+	})
+	h := many(100, time.Millisecond)
+	if got := shortenedTo(h, 0.5, []shortening{{60, math.Inf(1)}}); !math.IsInf(got, 1) {
+		t.Errorf("%v: more than half may have taken any time", got)
+	}
+	if got := shortenedTo(h, 0.5, []shortening{{40, math.Inf(1)}}); math.Abs(got-1e-3) > 1e-6 {
+		t.Errorf("%v, want 1 ms", got)
+	}
+}
+
+func TestStatesOfThroughput(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*rundir.Trial)
+		state  string
+		high   float64 // times the recorded
+	}{
+		{"undisturbed", func(*rundir.Trial) {}, rundir.StateOK, 0},
+		{"little lost", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = ptr(0.004) }, rundir.StateOK, 0},
+		{"time lost by the generator", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = ptr(0.04) }, rundir.StateBounded, 1 / 0.96},
+		{"what every wake-up takes", func(t *rundir.Trial) {
+			t.Generator.RunQueueWaitShare, t.Generator.TimeslicesPerSecond = ptr(0.04), ptr(4000.)
+		}, rundir.StateOK, 0},
+		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.998) }, rundir.StateOK, 0},
+		{"the same before one with time to spare", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = ptr(0.04), ptr(0.97) }, rundir.StateBounded, 1 / 0.97},
+		{"time stolen from the target", func(t *rundir.Trial) { t.Target.StealShare, t.Target.CPUShare = ptr(0.05), ptr(0.94) }, rundir.StateBounded, 1 / 0.95},
+		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = ptr(0.1) }, rundir.StateBounded, (1 + refill*0.1*0.5/0.9) / 0.9},
+		{"a generator at its limit", func(t *rundir.Trial) { t.Generator.CPUShare = ptr(0.99) }, rundir.StateNotIdentified, 0},
+	} {
+		b := newBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		trial.Target.CPUShare, trial.Generator.CPUShare = ptr(0.5), ptr(0.5)
+		c.change(trial)
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		run := b.judge(t)
+		got := figureOfRun(t, run, "throughput", "v", "")
+		if got.State != c.state || c.high > 0 && math.Abs(*got.High/1000-c.high) > 1e-6 {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if c.state == rundir.StateNotIdentified && (got.Low == nil || *got.Low != 1000 || run.Valid) {
+			t.Errorf("%s: %+v, valid %v; want at least what was measured", c.name, got, run.Valid)
+		}
+	}
+}
+
+// What disturbs both alike is in the interval; what disturbs one leaves no verdict.
+func TestRatiosOfDisturbedVariants(t *testing.T) {
+	made := func(more func(round int) []int) *rundir.Run {
+		b := openBench(8, "a", "b")
+		r := rand.New(rand.NewPCG(5, 5))
+		for round := 1; round <= 8; round++ {
+			for _, v := range []string{"a", "b"} {
+				b.measure(round, v, 1000)
+				b.stallIn(3*time.Millisecond, r.IntN(40), r.IntN(40))
+				if v == "b" {
+					b.stallIn(20*time.Millisecond, more(round)...)
+				}
+				median := time.Millisecond
+				if v == "b" {
+					median = 1100 * µs
+				}
+				for i := range 40 {
+					h := hist.New()
+					for _, x := range latencies(r, 250, median) {
+						h.Record(int64(x))
+					}
+					b.logs[len(b.trials)] = append(b.logs[len(b.trials)], hist.Interval{Tag: tagResponse, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
+				}
+			}
+		}
+		return b.judge(t)
+	}
+	run := made(func(int) []int { return nil })
+	if got := figureOfRun(t, run, "response.p99", "b", "a"); got.State != rundir.StateOK || !run.Valid || !got.Asked {
+		t.Errorf("disturbed alike: %+v, %s", got, run.Reason)
+	}
+	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Worse {
+		t.Errorf("%+v", c)
+	}
+	run = made(func(round int) []int { return []int{1, 5, 9, 13, 17, 21, 25, 29 + round%3} })
+	got := figureOfRun(t, run, "response.p99", "b", "a")
+	if got.State != rundir.StateNotIdentified || run.Valid || !strings.Contains(got.Why, "b was disturbed") {
+		t.Errorf("one disturbed more: %+v, valid %v", got, run.Valid)
+	}
+	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Invalid {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Where the responses of one variant ended on arrival and those of the other by reading, the
+// service times are compared as they were read, and no others are.
+func TestRatiosByTwoClocks(t *testing.T) {
+	made := func(ends map[string]*rundir.Ends) *rundir.Run {
+		b := newBench(8, "a", "b")
+		b.run.Plan.Metric = "service.p50"
+		r := rand.New(rand.NewPCG(5, 5))
+		for round := 1; round <= 8; round++ {
+			for _, v := range []string{"a", "b"} {
+				trial := b.measure(round, v, 1000)
+				trial.Ends = ends[v]
+				for _, tag := range []string{tagService, tagServiceRead, tagFirstByte} {
+					median := time.Millisecond
+					if tag == tagServiceRead {
+						median = 2 * time.Millisecond
+					}
+					if v == "b" {
+						median += 500 * µs
+					}
+					h := hist.New()
+					for _, x := range latencies(r, 1000, median) {
+						h.Record(int64(x))
+					}
+					b.logs[len(b.trials)] = append(b.logs[len(b.trials)], hist.Interval{Tag: tag, Length: 4 * time.Second, Hist: h})
+				}
+			}
+		}
+		return b.judge(t)
+	}
+	ends := func(arrived, read int64) *rundir.Ends {
+		e := &rundir.Ends{ByArrival: arrived, ByRead: read}
+		e.Complete()
+		return e
+	}
+	for _, c := range []struct {
+		name  string
+		a, b  *rundir.Ends
+		ratio float64
+		state string // of the first byte
+	}{
+		{"the same clock", ends(1000, 0), ends(900, 100), 1.5, rundir.StateOK},
+		{"two clocks", ends(1000, 0), ends(100, 900), 1.25, rundir.StateNotIdentified},
+		{"clocks that nobody knows", nil, nil, 1.5, rundir.StateOK},
+	} {
+		run := made(map[string]*rundir.Ends{"a": c.a, "b": c.b})
+		if got := comparison(t, run, "b", "a", "service.p50"); math.Abs(*got.Ratio.Estimate-c.ratio) > 0.05 || !run.Valid {
+			t.Errorf("%s: %v, %s", c.name, *got.Ratio.Estimate, run.Reason)
+		}
+		s := scene{plan: run.Plan, whole: map[string]*figures{}}
+		for _, v := range []string{"a", "b"} {
+			s.whole[v] = &figures{Variant: rundir.Variant{Ends: map[string]*rundir.Ends{"a": c.a, "b": c.b}[v]}}
+		}
+		m, _ := lookup("first_byte.p50")
+		if v := s.ratioValidity(pair{variant: "b", base: "a"}, m); v.State != c.state {
+			t.Errorf("%s: the first byte is %+v", c.name, v)
+		}
+	}
+}
+
+// A threshold that the upper end keeps is kept, and one that it cannot decide because
+// nothing bounds the figure makes the run invalid.
+func TestThresholdsOfDisturbedFigures(t *testing.T) {
+	for _, c := range []struct {
+		text, outcome string
+		valid         bool
+	}{
+		{"response.p99 < 30ms", rundir.Kept, true},
+		{"response.p99 < 10ms", rundir.Undecided, false},
+		{"response.p99 < 100us", rundir.Undecided, false},
+		{"throughput > 100/s", rundir.Kept, true},
+	} {
+		b := openBench(1, "v")
+		b.run.Plan.Base, b.run.Plan.Metric = "", "throughput"
+		b.run.Plan.Thresholds = []string{c.text}
+		b.measure(1, "v", 1000)
+		var all []int
+		for i := range 40 {
+			all = append(all, i)
+		}
+		b.stallIn(60*time.Millisecond, all...)
+		b.tenthsOf(tagResponse, 20*time.Millisecond, 20*time.Millisecond)
+		run := b.judge(t)
+		if got := run.Thresholds[0]; got.Outcome != c.outcome || run.Valid != c.valid || (got.NotIdentified == "") != c.valid {
+			t.Errorf("%s: %+v, valid %v", c.text, got, run.Valid)
+		}
+	}
+}
+
+// A generator that is a little late with some requests in each stretch disturbs those, and
+// not all: of the others the figures stand.
+func TestSmallDelaysAreCountedByRequest(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		lag    time.Duration // of 1 in 100 requests
+		state  string
+		low    float64 // the recorded latencies are 10.00 to 10.99 ms, evenly
+		figure string
+	}{
+		{"shorter than what is noticed", 150 * µs, rundir.StateOK, 0, "response.p99"},
+		{"late", 500 * µs, rundir.StateBounded, 10.97, "response.p99"},
+		{"late, of the median", 500 * µs, rundir.StateBounded, 10.48, "response.p50"},
+		{"so late that the stretch is disturbed", 5 * time.Millisecond, rundir.StateBounded, 10.97, "response.p99"},
+	} {
+		b := openBench(1, "v")
+		b.run.Plan.Base, b.run.Plan.Margin = "", 0.002
+		b.measure(1, "v", 1000)
+		b.stallIn(0)
+		for i := range 40 {
+			values, lags := hist.New(), hist.New()
+			for v := range 100 {
+				values.Record(int64(10*time.Millisecond) + int64(v)*int64(10*µs))
+			}
+			lags.RecordN(int64(µs), 99)
+			lags.Record(int64(c.lag))
+			for tag, h := range map[string]*hist.Histogram{tagResponse: values, tagGeneratorLag: lags} {
+				b.logs[1] = append(b.logs[1], hist.Interval{Tag: tag, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
+			}
+		}
+		got := figureOfRun(t, b.judge(t), c.figure, "v", "")
+		if got.State != c.state || c.low > 0 && (got.Low == nil || math.Abs(*got.Low*1e3-c.low) > 0.02) {
+			t.Errorf("%s: %+v, low %v, want %v", c.name, got, got.Low, c.low)
+		}
+		if c.state == rundir.StateBounded && !slices.Contains(got.Causes, FlagGeneratorLag) {
+			t.Errorf("%s: by %v", c.name, got.Causes)
+		}
+	}
+}
+
+// counters is a series of two readings, before the window and at its end.
+func counters(values map[string]float64) *rundir.Series {
+	s := &rundir.Series{Columns: []string{rundir.TimeColumn}, Values: [][]float64{{0, 4}}}
+	for name, v := range values {
+		s.Columns, s.Values = append(s.Columns, name), append(s.Values, []float64{0, v})
+	}
+	return s
+}
+
+// What others use of the generator's CPUs takes nothing from the target, if the readings
+// of the target's own say so; and a stall that its sleeper felt is time lost.
+func TestTimeThatTheTargetLost(t *testing.T) {
+	// Others leave the target, which uses half of its CPUs, less time and colder caches.
+	beside := func(foreign float64) float64 { return (1 + refill*foreign*0.5/(1-foreign)) / (1 - foreign) }
+	for _, c := range []struct {
+		name     string
+		counters map[string]float64
+		stalls   []rundir.Stall
+		high     float64 // times the recorded; 0: as it is
+	}{
+		{"not known where", nil, nil, beside(0.2)},
+		{"elsewhere", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, 0},
+		{"a tenth of it there", map[string]float64{"target_cpus_cpu_busy_seconds": 2.4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, beside(0.1)},
+		{"more there than in all, by ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, beside(0.2)},
+		{
+			"stalls between two ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4},
+			[]rundir.Stall{
+				{Due: time.Second, Late: 75 * time.Millisecond, Target: true},
+				{Due: 2 * time.Second, Late: 60 * time.Millisecond, Target: true},
+				{Due: 3 * time.Second, Late: 55 * time.Millisecond, Target: true},
+				{Due: 3 * time.Second, Late: 900 * µs, Target: true}, // as any wake-up may be
+				{Due: 2 * time.Second, Late: 70 * time.Millisecond},  // on the generator's
+				{Due: 9 * time.Second, Late: 70 * time.Millisecond, Target: true},
+			},
+			1 / (1 - (0.075+0.060+0.055+3*0.005)/4),
+		},
+	} {
+		b := newBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		trial.Target.CPUShare, trial.Target.ForeignShare, trial.Generator.CPUShare = ptr(0.5), ptr(0.2), ptr(0.5)
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		if c.counters != nil {
+			b.series[1] = counters(c.counters)
+		}
+		if c.stalls != nil {
+			b.stalls = map[int][]rundir.Stall{1: c.stalls}
+		}
+		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
+		if (got.State == rundir.StateOK) != (c.high == 0) || c.high > 0 && (got.High == nil || math.Abs(*got.High/1000-c.high) > 1e-6) {
+			t.Errorf("%s: %+v, high %v, want %v", c.name, got, got.High, 1000*c.high)
+		}
+	}
+}
+
+// A stall at an end of an open loop's window moves responses across it.
+func TestStallsAtTheEndsOfAnOpenWindow(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		due  time.Duration
+		ok   int64
+		want string
+	}{
+		{"in its middle", 2 * time.Second, 3900, rundir.StateOK},
+		{"at its begin", -5 * time.Millisecond, 3900, rundir.StateBounded},
+		{"at its end", 3990 * time.Millisecond, 4100, rundir.StateBounded},
+		{"where nothing moved", 3990 * time.Millisecond, 4000, rundir.StateOK},
+	} {
+		b := openBench(1, "v")
+		b.run.Plan.Base = ""
+		b.measure(1, "v", 1000).Counts.OK = c.ok
+		b.trials[0].WarmupSeconds = 1
+		b.stalls = map[int][]rundir.Stall{1: {{Due: time.Second + c.due, Late: 20 * time.Millisecond, Target: true}}}
+		for i := range 40 {
+			b.logs[1] = append(b.logs[1], hist.Interval{Tag: tagResponse, Start: time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: many(100, time.Millisecond)})
+		}
+		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
+		if got.State != c.want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		if low, high := min(1000, float64(c.ok)/4), max(1000, float64(c.ok)/4); c.want == rundir.StateBounded && (math.Abs(*got.Low-low) > 1e-6 || math.Abs(*got.High-high) > 1e-6) {
+			t.Errorf("%s: %v … %v, want %v … %v", c.name, *got.Low, *got.High, low, high)
+		}
+	}
+}
+
+// Whatever requests were delayed, each by no more than its delay, their quantile would
+// have been no less than the bound.
+func TestLengthenedFrom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 9))
+		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
+		share := rapid.Float64Range(0, 1).Draw(t, "delayed")
+		scale := rapid.Float64Range(1e-5, 1e-2).Draw(t, "seconds")
+		recorded, truth := hist.New(), hist.New()
+		var delays []float64
+		const n = 2000
+		for range n {
+			v, delay := 1e-3*(1+rng.ExpFloat64()), 0.0
+			if rng.Float64() < share {
+				delay = scale * rng.ExpFloat64()
+				delays = append(delays, delay)
+			}
+			truth.Record(int64(1e9 * v))
+			recorded.Record(int64(1e9 * (v + delay)))
+		}
+		const noticed = 50e-6
+		got := lengthenedFrom(recorded, q, noticed, func(by float64) float64 {
+			more := 0
+			for _, d := range delays {
+				if d > by {
+					more++
+				}
+			}
+			return float64(more) / n
+		})
+		// A rank is rounded to the nearest, and what is not noticed is left in.
+		if want := seconds(float64(truth.Quantile(q))); got > want*(1+4e-3)+noticed {
+			t.Fatalf("%v, want at most %v", got, want)
+		}
+	})
+	h := many(100, time.Millisecond)
+	all := func(float64) float64 { return 1 }
+	if got := lengthenedFrom(h, 0.99, 50e-6, all); !math.IsInf(got, -1) {
+		t.Errorf("%v: all may have been delayed by any time", got)
+	}
+	late := func(by float64) float64 {
+		if by < 100e-6 {
+			return 1
+		}
+		return 0
+	}
+	if got := lengthenedFrom(h, 0.5, 50e-6, late); !(got > 0.7e-3 && got < 0.8e-3) {
+		t.Errorf("%v: all were delayed by at most 100 µs", got)
+	}
+}
+
+// Of what others use of the CPUs, a target feels what it waited for: one that did not wait
+// was not disturbed.
+func TestForeignTimeThatTheTargetDidNotWaitFor(t *testing.T) {
+	for _, c := range []struct {
+		waited float64 // seconds of 4
+		state  string
+	}{{0, rundir.StateOK}, {0.04, rundir.StateBounded}, {4, rundir.StateBounded}} {
+		b := openBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		trial.Target.ForeignShare = ptr(0.9)
+		b.stallIn(0)
+		b.series[1] = counters(map[string]float64{"target_run_queue_wait_seconds": c.waited})
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		if got := figureOfRun(t, b.judge(t), "response.p99", "v", ""); got.State != c.state || c.waited == 4 && *got.Low != 0 || c.waited < 1 && c.waited > 0 && !(*got.Low > 0) {
+			t.Errorf("%v s: %+v", c.waited, got)
+		}
+	}
+}
+
+// A round is spoilt by the time that something else took from it, however many requests
+// waited for that.
+func TestTimeTakenSpoilsARound(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(b *bench, trial *rundir.Trial)
+		taken  float64
+	}{
+		{"nothing", func(*bench, *rundir.Trial) {}, 0},
+		{"by others, from the target", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = ptr(0.24) }, 0.24},
+		{"more of it", func(_ *bench, x *rundir.Trial) { x.Target.ForeignShare = ptr(0.26) }, 0.26},
+		{"by the host, from the generator", func(_ *bench, x *rundir.Trial) { x.Generator.StealShare = ptr(0.3) }, 0.3},
+		{"in long stalls", func(b *bench, _ *rundir.Trial) { b.stallIn(300*time.Millisecond, 1, 11, 21, 31) }, 0.3},
+		{"in short ones", func(b *bench, _ *rundir.Trial) { b.stallIn(50*time.Millisecond, 1, 11, 21, 31) }, 0.05},
+	} {
+		b := newBench(1, "v")
+		b.run.Plan.Base = ""
+		trial := b.measure(1, "v", 1000)
+		b.stallIn(0) // somebody feels for them
+		c.change(b, trial)
+		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, 30*time.Millisecond)...)
+		x := b.judge(t).Trials[0]
+		i := slices.IndexFunc(x.Checks, func(k rundir.Check) bool { return k.Kind == FlagDisturbed })
+		if got := *x.Checks[i].Measured; math.Abs(got-c.taken) > 0.001 || x.Spoilt != (c.taken > DisturbedBad) {
+			t.Errorf("%s: %v of the window, spoilt %v; want %v", c.name, got, x.Spoilt, c.taken)
+		}
+	}
+}
+
+// One trial cannot tell how much of what it says is the speed that its CPUs had just then.
+func TestSpeedOfTheCPUs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		works  []float64 // of each reading, µs; the first is before the window
+		change func(*rundir.Trial)
+		rounds int
+		rate   [2]float64 // bounds of the throughput, times the recorded; 0: as it is
+		time   [2]float64 // and of the CPU time of a request
+	}{
+		{"a steady one", []float64{9, 2, 2, 2, 2, 2}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
+		{"one that varies", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 1, [2]float64{1 / 1.1, 1 / 0.9}, [2]float64{0.9, 1.1}},
+		{"of a target with time to spare", []float64{9, 2, 2.2, 2, 1.8, 2}, func(x *rundir.Trial) { x.Target.CPUShare = ptr(0.5) }, 1, [2]float64{1 / math.Sqrt(1.1), 1 / math.Sqrt(0.9)}, [2]float64{0.9, 1.1}},
+		{"read too seldom", []float64{9, 2, 2.2, 2, 1.8}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
+		{"in an interval", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 6, [2]float64{}, [2]float64{}},
+	} {
+		b := newBench(c.rounds, "v")
+		b.run.Plan.Base = ""
+		b.series = map[int]*rundir.Series{}
+		for round := 1; round <= c.rounds; round++ {
+			trial := b.measure(round, "v", 1000+float64(round))
+			trial.Target.CPUShare, trial.Generator.CPUShare, trial.Target.CPUSecondsPerRequest = ptr(0.99), ptr(0.5), ptr(1e-3*float64(100+round))
+			c.change(trial)
+			s := &rundir.Series{Columns: []string{rundir.TimeColumn, "target_wakeup_work_seconds"}, Values: make([][]float64, 2)}
+			for i, v := range c.works {
+				s.Values[0], s.Values[1] = append(s.Values[0], trial.WarmupSeconds+float64(i)/10-0.05), append(s.Values[1], v*1e-6)
+			}
+			b.series[len(b.trials)] = s
+			b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+		}
+		run := b.judge(t)
+		for figure, want := range map[string][2]float64{"throughput": c.rate, cpuMetric: c.time} {
+			got, estimate := figureOfRun(t, run, figure, "v", ""), *run.Variants[0].Intervals[figure].Estimate
+			if want[0] == 0 {
+				if got.State != rundir.StateOK {
+					t.Errorf("%s: %+v", c.name, got)
+				}
+				continue
+			}
+			if got.State != rundir.StateBounded || math.Abs(*got.Low/estimate-want[0]) > 1e-6 || math.Abs(*got.High/estimate-want[1]) > 1e-6 || got.Because.Kind != "why.speed" {
+				t.Errorf("%s: %s of %v: %+v", c.name, figure, estimate, got)
+			}
+		}
+	}
+}

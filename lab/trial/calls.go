@@ -1,0 +1,123 @@
+package trial
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/internal/texts"
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/observe"
+	"dyno/observe/kernel"
+	"dyno/results/rundir"
+)
+
+// The stretch of load in which system calls are counted.
+const (
+	countWarmup = 200 * time.Millisecond
+	countWindow = 500 * time.Millisecond
+	// A slow load has too few requests in that: then it is as long as the window, up to
+	// mostCounted.
+	fewRequests = 1000
+	mostCounted = 5 * time.Second
+	// countedRounds is in how many rounds they are counted. What a request takes of them
+	// hardly varies, and each time costs a second.
+	countedRounds = 3
+)
+
+// countsAfter tells whether a trial's system calls are counted after its window. A
+// load of so many requests must not send more of them, and one in stages has no
+// rate that could be gone on with.
+func countsAfter(up *stage, purpose string, round int) bool {
+	l := &up.variant.Load
+	// What hooks cost the other half of a duet, nobody could tell.
+	return up.target != nil && up.half == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter &&
+		purpose == "" && round <= countedRounds &&
+		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0)
+}
+
+// countCalls puts the same load on the target once more, for a short time, and
+// counts its system calls meanwhile: the hooks for that slow down target and
+// generator, which no figure of the window should contain. What cannot be counted is
+// said and fails nothing.
+func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
+	lack := t.Lack
+	k, err := kernel.New(kernel.Config{
+		Name: kernelColumns, Root: up.target.Keeper(), SystemCalls: true, RunQueue: true,
+	})
+	if err != nil {
+		lack(err)
+		return
+	}
+	for _, missing := range k.Missing() {
+		lack(missing)
+	}
+	c.OnInterval, c.OnStart = nil, nil
+	c.Warmup, c.Window = countWarmup, countWindow
+	if t.Throughput == nil || *t.Throughput*countWindow.Seconds() < fewRequests {
+		c.Window = max(countWindow, min(mostCounted, up.variant.Load.Window))
+	}
+	var (
+		at   [2]time.Time
+		rows [2][]float64
+	)
+	c.OnPhase = func(p engine.Phase) {
+		i := slices.Index([]engine.Phase{engine.Measuring, engine.Draining}, p)
+		if i < 0 {
+			return
+		}
+		rows[i] = make([]float64, len(k.Columns()))
+		if err := k.Observe(rows[i]); err != nil {
+			lack(err)
+		}
+		at[i] = time.Now()
+	}
+	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)
+	if closed := k.Close(); closed != nil {
+		lack(closed)
+	}
+	if err != nil {
+		lack(texts.NewError("unavailable.calls", "error", err.Error()))
+		return
+	}
+	answered := result.Completed
+	if c.Subscribers != nil {
+		answered = result.Streams.Delivered
+	}
+	if rows[1] == nil || answered == 0 {
+		lack(texts.NewError("unavailable.calls.none"))
+		return
+	}
+	// The readings are a little off the window's edges.
+	seconds := at[1].Sub(at[0]).Seconds()
+	recordCalls(&t.Target, k.Columns(), rows, seconds, float64(answered)/result.Window.Seconds()*seconds)
+	if t.Target.SyscallsPerRequest != nil && t.Throughput != nil {
+		// Of the window, at the window's throughput.
+		rate := *t.Target.SyscallsPerRequest * *t.Throughput
+		t.Target.SyscallsPerSecond = &rate
+	}
+}
+
+// recordCalls sums up what the kernel counted between two readings, in which so many
+// requests were answered.
+func recordCalls(t *rundir.Target, columns []observe.Column, rows [2][]float64, seconds, requests float64) {
+	const prefix, suffix = "syscall_", "_total"
+	for i, c := range columns {
+		grown := rows[1][i] - rows[0][i]
+		switch name, ok := strings.CutPrefix(c.Name, prefix); {
+		case ok:
+			if grown > 0 && requests > 0 {
+				if t.Syscalls == nil {
+					t.Syscalls = map[string]float64{}
+				}
+				t.Syscalls[strings.TrimSuffix(name, suffix)] = grown / requests
+			}
+		case c.Name == "syscalls_total":
+			t.SyscallsPerSecond, t.SyscallsPerRequest = known(grown/seconds), known(grown/requests)
+		case c.Name == "run_queue_wait_p99_seconds":
+			t.RunQueueWaitP99 = known(rows[1][i])
+		}
+	}
+}

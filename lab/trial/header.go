@@ -1,0 +1,196 @@
+package trial
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"dyno/lab/experiment"
+	"dyno/observe"
+	"dyno/results/rundir"
+)
+
+// header is what run.json says before anything has been measured.
+func (r *runner) header() (*rundir.Run, error) {
+	e := r.experiment
+	duet, err := planDuet(e)
+	if err != nil {
+		return nil, err
+	}
+	run := &rundir.Run{
+		SchemaVersion: rundir.SchemaVersion,
+		Name:          e.Name,
+		Question:      e.Question,
+		StartedAt:     time.Now(),
+		TrialsPlanned: r.planned(e.Design.Rounds),
+		Plan:          plan(e, r.remeasure()),
+		Environment:   environment(e, duet),
+		Command:       r.options.Command,
+		DynoVersion:   r.options.Version,
+	}
+	run.Plan.Duet = duet
+	return run, nil
+}
+
+// planned returns how many trials so many rounds have, 0 for searches.
+func (r *runner) planned(rounds int) int {
+	e := r.experiment
+	if e.Capacity != nil {
+		return 0
+	}
+	n := 0
+	for round := range rounds {
+		n += r.trialsOf(round + 1)
+	}
+	if e.Design.Pilot > 0 {
+		n += len(piloted(e))
+	}
+	return n
+}
+
+// plan is what the experiment sets out to do, for the record.
+func plan(e *experiment.Experiment, remeasure int) rundir.Plan {
+	d := &e.Design
+	p := rundir.Plan{
+		File:         e.File,
+		Source:       string(e.Source),
+		Short:        e.Short,
+		Rounds:       d.Rounds,
+		Seed:         d.Seed,
+		Stop:         d.Stop,
+		Margin:       d.Margin,
+		Metric:       d.Metric,
+		Base:         e.Base,
+		Control:      d.Control,
+		Remeasure:    remeasure,
+		Set:          e.Set,
+		Soak:         e.Soak,
+		PilotSeconds: d.Pilot.Seconds(),
+		Thresholds:   e.Thresholds,
+	}
+	if l := e.Ladder; l != nil {
+		p.Ladder = &rundir.PlanLadder{Steps: l.Steps, WithoutStep: l.WithoutStep}
+	}
+	for _, dimension := range e.Sweep {
+		p.Sweep = append(p.Sweep, rundir.Dimension(dimension))
+	}
+	if c := e.Capacity; c != nil {
+		search := rundir.PlanCapacity(*c)
+		p.Capacity = &search
+	}
+	if s := e.Profile; s != nil {
+		p.Profile = &rundir.PlanProfile{Kinds: s.Kinds, By: s.By, Rounds: s.Rounds, WindowSeconds: s.Window.Seconds()}
+	}
+	for _, c := range e.Claims {
+		p.Claims = append(p.Claims, rundir.PlanClaim(c))
+	}
+	for i := range e.Variants {
+		v := planVariant(&e.Variants[i])
+		p.Variants = append(p.Variants, v)
+		p.Protocol, p.Loop = e.Variants[i].Target.Protocol, v.Loop
+	}
+	return p
+}
+
+func planVariant(v *experiment.Variant) rundir.PlanVariant {
+	p := rundir.PlanVariant{
+		Name:          v.Name,
+		AliasOf:       v.AliasOf,
+		Variables:     v.Vars,
+		WarmupSeconds: v.Load.Warmup.Seconds(),
+		WindowSeconds: v.Load.Window.Seconds(),
+	}
+	if s := v.Load.Subscribers; s != nil {
+		p.Loop, p.Subscribers = "stream", s.Connections
+	}
+	switch l := &v.Load; {
+	case l.Closed != nil:
+		p.Loop, p.Connections = "closed", l.Closed.Connections
+	case l.Open != nil:
+		p.Loop, p.Connections = "open", l.Open.MaxConnections
+		if l.Open.Rate > 0 {
+			p.Rate = &l.Open.Rate
+		}
+	}
+	return p
+}
+
+func environment(e *experiment.Experiment, duet *rundir.PlanDuet) rundir.Environment {
+	here := observe.ReadEnvironment()
+	memory, descriptors := signed(here.MemoryBytes), signed(here.Limits.Descriptors)
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // unknown, and left out
+	}
+	env := rundir.Environment{
+		Hostname:        host,
+		OS:              runtime.GOOS,
+		Arch:            here.Arch,
+		Kernel:          here.Kernel,
+		CPUModel:        here.CPUModel,
+		CPUs:            here.CPUs,
+		AllowedCPUs:     here.AllowedCPUs,
+		Sysctls:         here.Sysctls,
+		MemoryBytes:     &memory,
+		Virtualization:  hypervisor(here.Virtualisation),
+		ClockSource:     here.ClockSource,
+		Governor:        here.Governor,
+		DescriptorLimit: &descriptors,
+		GoVersion:       here.GoVersion,
+	}
+	for i := range e.Variants {
+		env.GeneratorCPUs = union(env.GeneratorCPUs, e.Variants[i].Load.CPUs)
+		env.TargetCPUs = union(env.TargetCPUs, e.Variants[i].Target.CPUs)
+	}
+	used := inUse(e, here.AllowedCPUs)
+	if duet != nil {
+		s := duet.Seats
+		env.GeneratorCPUs, env.TargetCPUs = union(s[0].LoadCPUs, s[1].LoadCPUs), union(s[0].TargetCPUs, s[1].TargetCPUs)
+		used = union(env.GeneratorCPUs, env.TargetCPUs)
+	}
+	if e.Awake {
+		env.AwakeCPUs = used
+	}
+	return env
+}
+
+// hypervisor names it where the machine only says that there is one.
+func hypervisor(hint string) string {
+	if hint == "yes" {
+		return "virtual machine"
+	}
+	return hint
+}
+
+// inUse returns the CPUs that a run uses: all it may, unless everything has its
+// place.
+func inUse(e *experiment.Experiment, allowed []int) []int {
+	var cpus []int
+	for i := range e.Variants {
+		v := &e.Variants[i]
+		places := [][]int{v.Load.CPUs}
+		if len(v.Target.Start) > 0 {
+			places = append(places, v.Target.CPUs)
+		}
+		if v.Target.Protocol == experiment.Program {
+			places = places[1:]
+		}
+		for s := range v.Services {
+			places = append(places, v.Services[s].CPUs)
+		}
+		for _, p := range places {
+			if len(p) == 0 {
+				return allowed
+			}
+			cpus = union(cpus, p)
+		}
+	}
+	return cpus
+}
+
+func union(a, b []int) []int {
+	all := append(slices.Clone(a), b...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,323 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/host/target"
+	"dyno/internal/texts"
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/tcp"
+	"dyno/results/rundir"
+)
+
+// load places the generator, drives the load and records it.
+func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) error {
+	c, err := engineConfig(up.variant, r.experiment.Design.Seed)
+	if err != nil {
+		return &PlanError{err}
+	}
+	if t.Purpose == rundir.PurposePilot {
+		c.Interval = fine
+	}
+	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.half == nil { // else both are placed already
+		before, err := target.AllowedCPUs()
+		if err != nil {
+			return err
+		}
+		if err := target.SetAffinity(cpus); err != nil {
+			return &PlanError{fmt.Errorf("load.cpus: %w", err)}
+		}
+		defer func() { _ = target.SetAffinity(before) }() // they were allowed a moment ago
+	}
+	w := r.newWatch(up, t.Purpose)
+	w.open(ctx, up.variant)
+	if watcher := r.options.Watcher; watcher != nil && (up.half == nil || up.half.number == 0) {
+		c.OnInterval = watcher.Interval
+		if reader, ok := watcher.(ReadingWatcher); ok {
+			c.OnInterval = func(i engine.Interval) {
+				reader.Reading(w.reading())
+				watcher.Interval(i)
+			}
+		}
+	}
+	c.OnStart, c.OnPhase = w.start, w.phase
+	var p *profiler
+	if t.Purpose == rundir.PurposeProfile {
+		p = r.newProfiler(ctx, up)
+		c.OnPhase = func(phase engine.Phase) {
+			w.phase(phase)
+			p.phase(ctx, phase)
+		}
+	}
+	if up.half == nil {
+		procs := runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(max(procs, c.Workers+processorsBeside))
+		defer runtime.GOMAXPROCS(procs)
+	} else {
+		c.Joint = up.half
+	}
+	// What the runtime would do now and then, it does before the window.
+	runtime.GC()
+	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)
+	if errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx)
+	}
+	if p != nil {
+		p.settle(ctx, t)
+	}
+	w.stop()
+	if result == nil {
+		return err
+	}
+	record(t, result, c.Workers)
+	w.record(t, result)
+	if fault := result.Ends.Fault; fault != "" {
+		t.Lack(texts.NewError("unavailable.stamps", "error", fault))
+	}
+	err = errors.Join(err,
+		save(folder, rundir.LatencyFile, func(f io.Writer) error { return writeLatency(f, result) }),
+		w.save(folder))
+	if p != nil {
+		err = errors.Join(err, p.save(t, folder))
+	}
+	if result.Interrupted {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	if err == nil && countsAfter(up, t.Purpose, t.Round) {
+		r.countCalls(ctx, up, c, t)
+	}
+	return err
+}
+
+// processorsBeside is how many of Go's processors there are beside one for each worker:
+// one for each sleeper, which keeps it, and two for what else goes on, whatever the number
+// of CPUs. With fewer, Go's scheduler would take turns between a worker and the rest, and
+// wake threads to do so.
+const processorsBeside = 4
+
+// engineConfig translates a variant's load, whose run-time variables are filled
+// in, for the engine.
+func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
+	l := &v.Load
+	c := engine.Config{
+		Seed:           seed,
+		Warmup:         l.Warmup,
+		Window:         l.Window,
+		Requests:       l.Requests,
+		Timeout:        l.Timeout,
+		ConnectTimeout: l.ConnectTimeout,
+		MaxBackoff:     l.Reconnect.MaxBackoff,
+		Workers:        l.Workers,
+		CPUs:           l.CPUs,
+		Clock:          clock(l.Clock),
+	}
+	c.Network, c.Address = "tcp", v.Target.Address
+	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
+		c.Network, c.Address = "unix", path
+	}
+	var err error
+	switch {
+	case l.Closed != nil:
+		c.Connections = l.Closed.Connections
+		c.Think = think(l.Closed.Think)
+	case l.Open != nil:
+		c.Connections = l.Open.MaxConnections
+		c.MaxWaiting = l.Open.MaxWaiting
+		c.Schedule, err = schedule(l, seed)
+	}
+	if err != nil {
+		return c, err
+	}
+	carried := c.Connections
+	if l.Subscribers != nil {
+		if c.Subscribers, err = subscribers(v); err != nil {
+			return c, err
+		}
+		carried = max(carried, l.Subscribers.Connections)
+	}
+	if c.Workers == 0 {
+		c.Workers = max(1, len(l.CPUs))
+	}
+	c.Workers = min(c.Workers, carried)
+	if c.Connections > 0 {
+		if c.NewClients, err = clients(v, seed, c.Workers); err != nil {
+			return c, err
+		}
+	}
+	c.Interval = interval(l)
+	if l.Open != nil && ownCPUs(v) {
+		c.Spin = spin
+	}
+	return c, nil
+}
+
+// clock translates what ends a response.
+func clock(name string) engine.Clock {
+	switch name {
+	case experiment.ClockArrival:
+		return engine.ClockArrival
+	case experiment.ClockRead:
+		return engine.ClockRead
+	}
+	return engine.ClockAuto
+}
+
+// spin covers what a sleeping thread usually takes to wake up. It costs CPU time
+// that nobody else wants where the generator's CPUs are its own.
+const spin = 60 * time.Microsecond
+
+// ownCPUs tells whether the plan gives the generator CPUs that neither the target
+// nor a service may use.
+func ownCPUs(v *experiment.Variant) bool {
+	processes := []experiment.Process{v.Target.Process}
+	for _, s := range v.Services {
+		processes = append(processes, s.Process)
+	}
+	for _, p := range processes {
+		if len(p.Start) == 0 {
+			continue // where it runs is not ours to know
+		}
+		shares := func(cpu int) bool { return slices.Contains(v.Load.CPUs, cpu) }
+		if len(p.CPUs) == 0 || slices.ContainsFunc(p.CPUs, shares) {
+			return false
+		}
+	}
+	return len(v.Load.CPUs) > 0
+}
+
+func think(t experiment.Think) pace.Think {
+	switch t.Distribution {
+	case experiment.ThinkConstant:
+		return pace.Think{Kind: pace.Fixed, Mean: t.Mean}
+	case experiment.ThinkUniform:
+		return pace.Think{Kind: pace.Uniform, Min: t.Low, Max: t.High}
+	case experiment.ThinkExponential:
+		return pace.Think{Kind: pace.Exponential, Mean: t.Mean}
+	}
+	return pace.Think{}
+}
+
+// schedule lays the arrivals out. The warm-up goes at the rate with which the
+// window begins.
+func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
+	process, err := pace.ParseProcess(l.Open.Arrivals)
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Open.Stages) == 0 {
+		return pace.New(pace.Steady(l.Open.Rate, 0), process, seed)
+	}
+	var stages []pace.Stage
+	if l.Warmup > 0 {
+		stages = append(stages, pace.Stage{Duration: l.Warmup, From: l.Open.Stages[0].From, To: l.Open.Stages[0].From})
+	}
+	for _, s := range l.Open.Stages {
+		stages = append(stages, pace.Stage{Duration: s.Duration, From: s.From, To: s.To})
+	}
+	return pace.New(stages, process, seed)
+}
+
+// clients returns the maker of each worker's clients. What one worker's clients
+// share is made once per worker.
+func clients(v *experiment.Variant, seed uint64, workers int) (func(worker int) func() wire.Client, error) {
+	switch v.Target.Protocol {
+	case experiment.HTTP:
+		return httpClients(v)
+	case experiment.SSE:
+		return publishers(v, workers)
+	}
+	switch size := v.Load.Payload; v.Load.Framing {
+	case experiment.FramingLine:
+		c := tcp.DefaultLine(strings.Repeat("x", max(0, size-1))) // the line's end is one byte of the payload
+		return perWorker(c, tcp.NewLine, (*tcp.LineTemplate).Client)
+	case experiment.FramingLength:
+		c := tcp.DefaultPrefixed(make([]byte, size))
+		return perWorker(c, tcp.NewPrefixed, (*tcp.PrefixedTemplate).Client)
+	default:
+		return perWorker(tcp.EchoConfig{Size: size, Seed: seed}, tcp.NewEcho, (*tcp.EchoTemplate).Client)
+	}
+}
+
+// perWorker makes a template for each worker and clients from it. The first
+// template is made now, to see whether the configuration is right.
+func perWorker[Config, Template any, Client wire.Client](c Config, newTemplate func(Config) (*Template, error),
+	newClient func(*Template) Client,
+) (func(int) func() wire.Client, error) {
+	if _, err := newTemplate(c); err != nil {
+		return nil, err
+	}
+	return func(int) func() wire.Client {
+		t, err := newTemplate(c)
+		if err != nil {
+			panic(err) // the same configuration was right a moment ago
+		}
+		return func() wire.Client { return newClient(t) }
+	}, nil
+}
+
+func httpClients(v *experiment.Variant) (func(int) func() wire.Client, error) {
+	end, err := http1.ParseURL(v.Target.URL)
+	if err != nil {
+		return nil, err
+	}
+	r := v.Load.Request
+	request := http1.Request{Method: r.Method, Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
+	if r.Path != "" {
+		request.Target = r.Path
+	}
+	addHeaders(&request, r.Headers)
+	if r.BodyFile != "" {
+		if request.Body, err = os.ReadFile(r.BodyFile); err != nil {
+			return nil, fmt.Errorf("load.request.body_file: %w", err)
+		}
+	}
+	encoded, err := request.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("load.request: %w", err)
+	}
+	c := http1.Config{Request: encoded, Limits: http1.DefaultLimits()}
+	return perWorker(c, http1.NewTemplate, (*http1.Template).Client)
+}
+
+// addHeaders gives a request its fields. Host is one of its own.
+func addHeaders(r *http1.Request, headers []experiment.Header) {
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "Host") {
+			r.Host = h.Value
+			continue
+		}
+		r.Header = append(r.Header, http1.Field{Name: h.Name, Value: h.Value})
+	}
+}
+
+// Bounds of a trial's log: how many intervals it may have, and how many requests may be
+// recorded finely, where they end the window and nobody knows how long they take.
+const (
+	mostIntervals  = 4096
+	finelyRecorded = 1_000_000
+)
+
+// interval returns how finely a load is recorded. What something else disturbed is left
+// out by whole intervals, so that they are as short as the log allows: 100 ms up to seven
+// minutes, and not quite a second for an hour.
+func interval(l *experiment.Load) time.Duration {
+	switch {
+	case l.Requests > finelyRecorded:
+		return time.Second
+	case l.Requests > 0:
+		return fine
+	}
+	return max(fine, ((l.Warmup + l.Window) / mostIntervals).Round(time.Millisecond))
+}

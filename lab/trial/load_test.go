@@ -1,0 +1,261 @@
+package trial
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/load/pace"
+)
+
+func httpVariant(change func(*experiment.Variant)) *experiment.Variant {
+	v := experiment.DefaultVariant(experiment.HTTP)
+	v.Target.URL = "http://127.0.0.1:8080/path?q=1"
+	v.Target.Complete()
+	v.Load.Closed = &experiment.Closed{Connections: 10}
+	change(&v)
+	return &v
+}
+
+func tcpVariant(change func(*experiment.Variant)) *experiment.Variant {
+	v := experiment.DefaultVariant(experiment.TCP)
+	v.Target.Address = "[::1]:7000"
+	v.Load.Closed = &experiment.Closed{Connections: 10}
+	change(&v)
+	return &v
+}
+
+func TestEngineConfig(t *testing.T) {
+	base := engine.Config{
+		Network: "tcp", Address: "127.0.0.1:8080", Seed: 7, Connections: 10, Workers: 1,
+		Warmup: 2 * time.Second, Window: 10 * time.Second, Timeout: 30 * time.Second,
+		ConnectTimeout: 5 * time.Second, MaxBackoff: time.Second, Interval: 100 * time.Millisecond,
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*experiment.Variant)
+		want   func(*engine.Config)
+	}{
+		{"defaults", func(*experiment.Variant) {}, func(*engine.Config) {}},
+		{"times", func(v *experiment.Variant) {
+			v.Load.Warmup, v.Load.Window, v.Load.Timeout, v.Load.ConnectTimeout = 1, 2, 3, 4
+			v.Load.Reconnect.MaxBackoff = 5
+		}, func(c *engine.Config) {
+			c.Warmup, c.Window, c.Timeout, c.ConnectTimeout, c.MaxBackoff = 1, 2, 3, 4, 5
+		}},
+		{"unix", func(v *experiment.Variant) { v.Target.Address = "unix:/run/x.sock" },
+			func(c *engine.Config) { c.Network, c.Address = "unix", "/run/x.sock" }},
+		{"a worker for each CPU", func(v *experiment.Variant) { v.Load.CPUs = []int{1, 3} },
+			func(c *engine.Config) { c.CPUs, c.Workers = []int{1, 3}, 2 }},
+		{"workers as given", func(v *experiment.Variant) { v.Load.CPUs, v.Load.Workers = []int{1, 3}, 5 },
+			func(c *engine.Config) { c.CPUs, c.Workers = []int{1, 3}, 5 }},
+		{"no worker without a connection", func(v *experiment.Variant) { v.Load.CPUs, v.Load.Closed.Connections = []int{1, 3}, 1 },
+			func(c *engine.Config) { c.CPUs, c.Workers, c.Connections = []int{1, 3}, 1, 1 }},
+		{"constant think time", func(v *experiment.Variant) {
+			v.Load.Closed.Think = experiment.Think{Distribution: experiment.ThinkConstant, Mean: 5}
+		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Fixed, Mean: 5} }},
+		{"uniform think time", func(v *experiment.Variant) {
+			v.Load.Closed.Think = experiment.Think{Distribution: experiment.ThinkUniform, Low: 1, High: 2}
+		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Uniform, Min: 1, Max: 2} }},
+		{"exponential think time", func(v *experiment.Variant) {
+			v.Load.Closed.Think = experiment.Think{Distribution: experiment.ThinkExponential, Mean: 5}
+		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Exponential, Mean: 5} }},
+		{"a number of requests", func(v *experiment.Variant) { v.Load.Requests, v.Load.Window = 1000, 0 },
+			func(c *engine.Config) { c.Requests, c.Window = 1000, 0 }},
+		{"a long window", func(v *experiment.Variant) { v.Load.Window = time.Minute },
+			func(c *engine.Config) { c.Window = time.Minute }},
+		{"a very long one", func(v *experiment.Variant) { v.Load.Warmup, v.Load.Window = 0, time.Hour },
+			func(c *engine.Config) { c.Warmup, c.Window, c.Interval = 0, time.Hour, 879*time.Millisecond }},
+		{"very many requests", func(v *experiment.Variant) { v.Load.Requests, v.Load.Window = 2_000_000, 0 },
+			func(c *engine.Config) { c.Requests, c.Window, c.Interval = 2_000_000, 0, time.Second }},
+		{"open", func(v *experiment.Variant) {
+			v.Load.Closed = nil
+			v.Load.Open = &experiment.Open{Rate: 50, Arrivals: experiment.ArrivalsConstant, MaxConnections: 20, MaxWaiting: 30}
+		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
+	} {
+		v := httpVariant(c.change)
+		got, err := engineConfig(v, 7)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		want := base
+		c.want(&want)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Config{}, "NewClients", "Schedule")); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+		if (got.Schedule != nil) != (v.Load.Open != nil) {
+			t.Errorf("%s: schedule %v", c.name, got.Schedule)
+		}
+		if err := got.Validate(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	arrivals := func(change func(*experiment.Load)) (at []time.Duration) {
+		t.Helper()
+		v := httpVariant(func(v *experiment.Variant) {
+			v.Load.Closed, v.Load.Open = nil, experiment.DefaultOpen()
+			change(&v.Load)
+		})
+		c, err := engineConfig(v, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cursor := c.Schedule.Split(0, 1)
+		for _, next, ok := cursor.Next(); ok && next < c.Warmup+c.Window; _, next, ok = cursor.Next() {
+			at = append(at, next)
+		}
+		return at
+	}
+	steady := arrivals(func(l *experiment.Load) { l.Open.Rate = 10 })
+	if len(steady) != 120 || steady[1]-steady[0] != 100*time.Millisecond {
+		t.Errorf("10/s over 12 s are %d arrivals, the first two %v apart", len(steady), steady[1]-steady[0])
+	}
+	// The warm-up goes at the rate with which the first stage begins.
+	staged := arrivals(func(l *experiment.Load) {
+		l.Window = 3 * time.Second
+		l.Open.Stages = []experiment.Stage{{Duration: time.Second, From: 10, To: 10}, {Duration: 2 * time.Second, From: 10, To: 30}}
+	})
+	if len(staged) != 20+10+40 || staged[0] != 0 || staged[19] != 1900*time.Millisecond {
+		t.Errorf("%d arrivals: %v", len(staged), staged)
+	}
+	// Without one, the first stage begins at once.
+	cold := arrivals(func(l *experiment.Load) {
+		l.Warmup, l.Window = 0, time.Second
+		l.Open.Stages = []experiment.Stage{{Duration: time.Second, From: 10, To: 10}}
+	})
+	if len(cold) != 10 {
+		t.Errorf("%d arrivals without a warm-up", len(cold))
+	}
+	poisson := func(l *experiment.Load) { l.Open.Rate, l.Open.Arrivals = 10, experiment.ArrivalsPoisson }
+	if a := arrivals(poisson); cmp.Equal(a, steady) || !cmp.Equal(a, arrivals(poisson)) {
+		t.Error("Poisson arrivals must differ from constant ones, and not from themselves")
+	}
+	v := httpVariant(func(v *experiment.Variant) {
+		v.Load.Closed, v.Load.Open = nil, &experiment.Open{Rate: 1, Arrivals: "sometimes"}
+	})
+	if _, err := engineConfig(v, 0); err == nil {
+		t.Error("an unknown arrival process was accepted")
+	}
+}
+
+// request returns the bytes of a connection's first request.
+func request(t *testing.T, v *experiment.Variant) string {
+	t.Helper()
+	c, err := engineConfig(v, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := c.NewClients(0)()
+	client.Reset()
+	return string(client.Request())
+}
+
+func TestHTTPRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*experiment.Variant)
+		want   []string
+		not    string
+	}{
+		{"plain", func(*experiment.Variant) {}, []string{"GET /path?q=1 HTTP/1.1\r\n", "Host: 127.0.0.1:8080\r\n"}, "Content-Length"},
+		{"path", func(v *experiment.Variant) { v.Load.Request.Path = "/other" }, []string{"GET /other HTTP/1.1\r\n"}, "q=1"},
+		{"headers", func(v *experiment.Variant) {
+			v.Load.Request.Headers = []experiment.Header{{Name: "X-A", Value: "1"}, {Name: "hOST", Value: "some.name"}, {Name: "X-A", Value: "2"}}
+		}, []string{"X-A: 1\r\nX-A: 2\r\n", "Host: some.name\r\n"}, "127.0.0.1"},
+		{"body", func(v *experiment.Variant) { v.Load.Request.Method, v.Load.Request.Body = "POST", "hello" },
+			[]string{"POST ", "Content-Length: 5\r\n", "\r\n\r\nhello"}, "file"},
+		{"body file", func(v *experiment.Variant) { v.Load.Request.Method, v.Load.Request.BodyFile = "PUT", file },
+			[]string{"PUT ", "Content-Length: 11\r\n", "\r\n\r\nfrom a file"}, "hello"},
+	} {
+		got := request(t, httpVariant(c.change))
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q does not hold %q", c.name, got, want)
+			}
+		}
+		if strings.Contains(got, c.not) {
+			t.Errorf("%s: %q holds %q", c.name, got, c.not)
+		}
+	}
+	for name, change := range map[string]func(*experiment.Variant){
+		"body_file": func(v *experiment.Variant) { v.Load.Request.BodyFile = file + ".not" },
+		"method":    func(v *experiment.Variant) { v.Load.Request.Method = "G T" },
+		"scheme":    func(v *experiment.Variant) { v.Target.URL = "ftp://x/" },
+	} {
+		if _, err := engineConfig(httpVariant(change), 0); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestTCPRequests(t *testing.T) {
+	framed := func(framing string, size int) string {
+		return request(t, tcpVariant(func(v *experiment.Variant) { v.Load.Framing, v.Load.Payload = framing, size }))
+	}
+	if got := framed(experiment.FramingEcho, 100); len(got) != 100 || got != framed(experiment.FramingEcho, 100) {
+		t.Errorf("echo: %d bytes, which must be the same for the same seed", len(got))
+	}
+	if got := framed(experiment.FramingLine, 100); len(got) != 100 || strings.Index(got, "\n") != 99 {
+		t.Errorf("line: %q", got)
+	}
+	if got := framed(experiment.FramingLength, 100); len(got) != 104 || binary.BigEndian.Uint32([]byte(got)) != 100 {
+		t.Errorf("length-prefixed: %q", got)
+	}
+	v := tcpVariant(func(v *experiment.Variant) { v.Load.Payload = 0 })
+	if _, err := engineConfig(v, 0); err == nil {
+		t.Error("a payload of 0 bytes was accepted")
+	}
+}
+
+// Only an open loop on CPUs of its own polls before it starts a request.
+func TestSpin(t *testing.T) {
+	process := func(cpus ...int) experiment.Process { return experiment.Process{Start: []string{"x"}, CPUs: cpus} }
+	for _, c := range []struct {
+		name      string
+		generator []int
+		target    experiment.Process
+		service   experiment.Process
+		want      bool
+	}{
+		{"apart", []int{1}, process(0), process(0), true},
+		{"target runs already", []int{1}, experiment.Process{}, process(0), true},
+		{"generator not placed", nil, process(0), process(0), false},
+		{"target not placed", []int{1}, process(), process(0), false},
+		{"shared with the target", []int{1, 2}, process(0, 2), process(0), false},
+		{"shared with a service", []int{1}, process(0), process(1), false},
+	} {
+		for _, open := range []bool{true, false} {
+			v := tcpVariant(func(v *experiment.Variant) {
+				v.Load.CPUs, v.Target.Process = c.generator, c.target
+				v.Services = []experiment.Service{{Name: "s", Process: c.service}}
+				if open {
+					v.Load.Closed, v.Load.Open = nil, experiment.DefaultOpen()
+					v.Load.Open.Rate = 10
+				}
+			})
+			got, err := engineConfig(v, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (got.Spin > 0) != (c.want && open) {
+				t.Errorf("%s, open loop %v: polls for %v", c.name, open, got.Spin)
+			}
+		}
+	}
+}

@@ -1,0 +1,523 @@
+package trial
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/load/wire"
+)
+
+// A load of more subscribers than one process has descriptors for is carried by
+// several: dyno itself, with all that publishes, and parts, which are dyno's own
+// executable again. They exchange lines of JSON over a part's standard input and
+// output, so that a part learns at once when dyno is gone.
+//
+//	to a part:   its plan, when to start, what was published
+//	from a part: who it is, what it has published, its result and its latency log
+
+// PartArgs returns the arguments with which dyno's own executable carries a part of a
+// load. The main function that is given them must call RunPart, before it does anything
+// else, and exit with what that returns.
+func PartArgs() []string { return []string{"__carry-part"} }
+
+// A partPlan says what a part does: the subscribers from First on, Count of them, of a
+// variant whose run-time variables are filled in.
+type partPlan struct {
+	Variant      *experiment.Variant
+	Seed         uint64
+	First, Count int
+	Warmup       time.Duration
+	Window       time.Duration
+	Interval     time.Duration
+}
+
+// A partReport is what a part says: one of its fields.
+type partReport struct {
+	Party   *engine.Party  `json:"party,omitempty"`
+	Settled *settled       `json:"settled,omitempty"`
+	Result  *engine.Result `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
+	Failed  string         `json:"failed,omitempty"`
+}
+
+// A partOrder is what a part is told: one of its fields.
+type partOrder struct {
+	Plan    *partPlan `json:"plan,omitempty"`
+	Start   *meeting  `json:"start,omitempty"`
+	Settled *settled  `json:"settled,omitempty"`
+	Stop    bool      `json:"stop,omitempty"` // now: the run is interrupted
+}
+
+type meeting struct {
+	At  int64 // Unix time in nanoseconds
+	All engine.Party
+}
+
+type settled struct{ Sources []wire.Source }
+
+// Bounds of parts.
+const (
+	maxParts = 64
+	// descriptorReserve is what a process needs beside connections: files, pollers,
+	// observers, and what the target's side of dyno has open.
+	descriptorReserve = 256
+	// partLead is how long before the warm-up all parts are told when it begins.
+	partLead = 50 * time.Millisecond
+	// partPatience is how long a part may take beyond what it was asked to do.
+	partPatience = 30 * time.Second
+	// maxPartLine bounds a line of the exchange: with a million sources and what is
+	// uncertain of them, a few hundred MiB would be within reason; a load of so many
+	// publishers is not.
+	maxPartLine = 64 << 20
+)
+
+// carry runs a load, in as many processes as its subscribers need.
+func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config) (*engine.Result, error) {
+	counts, err := split(c)
+	if err != nil {
+		return nil, err
+	}
+	return carryAs(ctx, v, seed, c, counts)
+}
+
+// carryAs runs a load whose subscribers are divided among processes.
+func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config, counts []int) (*engine.Result, error) {
+	if len(counts) == 1 {
+		return engine.Run(ctx, c)
+	}
+	var parts []*part
+	// Parts that are not awaited are killed.
+	defer func() {
+		for _, p := range parts {
+			_ = p.kill() // how it ended does not matter any more
+		}
+	}()
+	first := counts[0]
+	for _, count := range counts[1:] {
+		p, err := startPart(partPlan{
+			Variant: v, Seed: seed, First: first, Count: count, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("start another process for the subscribers from %d on: %w", first, err)
+		}
+		parts = append(parts, p)
+		first += count
+	}
+	own := partOf(c, 0, counts[0])
+	own.Joint = &hub{parts: parts}
+	stop := context.AfterFunc(ctx, func() {
+		for _, p := range parts {
+			_ = p.tell(partOrder{Stop: true}) // one that cannot be told is gone already
+		}
+	})
+	defer stop()
+	result, err := engine.Run(ctx, own)
+	if result == nil {
+		for _, p := range parts {
+			err = errors.Join(err, p.fault())
+		}
+		return nil, err
+	}
+	for _, p := range parts {
+		of, failed := p.result()
+		if failed == nil {
+			failed = result.Join(of)
+		}
+		err = errors.Join(err, failed)
+	}
+	return result, err
+}
+
+// split returns how many subscribers each process has: one entry where this process has
+// descriptors for all.
+func split(c engine.Config) ([]int, error) {
+	if c.Subscribers == nil {
+		return []int{0}, nil
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return nil, fmt.Errorf("descriptors: %w", err)
+	}
+	room := int(min(limit.Cur, engine.MaxSubscribers)) - descriptorReserve //nolint:gosec // bounded
+	counts := shares(c.Subscribers.Count, c.Connections, room)
+	if counts == nil {
+		return nil, &PlanError{fmt.Errorf("load.subscribers.connections: %d subscribers take more than %d processes of %d descriptors: raise the limit (ulimit -n)",
+			c.Subscribers.Count, maxParts, limit.Cur)}
+	}
+	return counts, nil
+}
+
+// shares divides subscribers among processes with room for so many connections, the
+// first of which has the publishers as well; nil where that takes too many.
+func shares(subscribers, publishers, room int) []int {
+	if subscribers+publishers <= room {
+		return []int{subscribers}
+	}
+	own := room - publishers
+	if own < 1 {
+		return nil
+	}
+	counts := []int{own}
+	for left := subscribers - own; left > 0; left -= room {
+		counts = append(counts, min(left, room))
+	}
+	if len(counts) > maxParts {
+		return nil
+	}
+	return counts
+}
+
+// partOf is the part of a load that has these subscribers. Only the first publishes.
+func partOf(c engine.Config, first, count int) engine.Config {
+	whole := *c.Subscribers
+	s := whole
+	s.Count = count
+	s.Ramp = whole.Ramp * float64(count) / float64(whole.Count)
+	s.Slow = max(0, min(count, whole.Slow-first))
+	s.NewStreams = func(worker int) func(int) wire.Stream {
+		of := whole.NewStreams(worker)
+		return func(subscriber int) wire.Stream { return of(first + subscriber) }
+	}
+	c.Subscribers = &s
+	if first > 0 {
+		c.Connections, c.Schedule, c.NewClients = 0, nil, nil
+		c.Think = engine.Config{}.Think
+	}
+	c.Workers = min(c.Workers, max(c.Connections, count))
+	return c
+}
+
+// A part is a process that carries a part of the load.
+type part struct {
+	command *exec.Cmd
+	reports *bufio.Reader
+	output  io.ReadCloser
+
+	mu     sync.Mutex // guards orders
+	orders *json.Encoder
+	input  io.WriteCloser
+
+	waited bool
+}
+
+func startPart(plan partPlan) (*part, error) {
+	command := exec.Command("/proc/self/exe", PartArgs()...)
+	command.Stderr = os.Stderr
+	input, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p := &part{command: command, reports: bufio.NewReader(output), output: output, orders: json.NewEncoder(input), input: input}
+	if err := p.tell(partOrder{Plan: &plan}); err != nil {
+		return nil, errors.Join(err, p.kill())
+	}
+	return p, nil
+}
+
+func (p *part) tell(o partOrder) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.orders.Encode(o)
+}
+
+// hear waits for the next report.
+func (p *part) hear() (partReport, error) {
+	var r partReport
+	line, err := readLine(p.reports)
+	if err == nil {
+		err = json.Unmarshal(line, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("a process that carries a part of the load: %w", err)
+	}
+	return r, r.failure()
+}
+
+// failure is what a part says has gone wrong, or nil.
+func (r *partReport) failure() error {
+	if r.Failed == "" {
+		return nil
+	}
+	return fmt.Errorf("a process that carries a part of the load: %s", r.Failed)
+}
+
+// fault returns why a part failed, if it has said so. It has no more to do.
+func (p *part) fault() error {
+	_ = p.input.Close() // if it fails, the part is gone already, and may have said why
+	r, err := p.hear()
+	for err == nil && r.Result == nil {
+		r, err = p.hear()
+	}
+	return r.failure()
+}
+
+// result waits for what the part saw, and for its end.
+func (p *part) result() (*engine.Result, error) {
+	r, err := p.hear()
+	for err == nil && r.Result == nil {
+		r, err = p.hear()
+	}
+	if err != nil {
+		return nil, err
+	}
+	_, intervals, err := hist.ReadLog(p.reports)
+	if err != nil {
+		return nil, fmt.Errorf("latencies of a process that carries a part of the load: %w", err)
+	}
+	restore(r.Result, intervals)
+	p.waited = true
+	return r.Result, p.command.Wait()
+}
+
+// kill ends a part that was not awaited.
+func (p *part) kill() error {
+	if p.waited {
+		return nil
+	}
+	p.waited = true
+	_ = p.input.Close() // whatever it was doing
+	_ = p.command.Process.Kill()
+	return p.command.Wait()
+}
+
+// A hub joins dyno's own engine to the parts'.
+type hub struct{ parts []*part }
+
+var _ engine.Joint = (*hub)(nil)
+
+// Meet gathers who carries the load and says when the warm-up begins.
+func (h *hub) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+	release := context.AfterFunc(ctx, h.abandon)
+	defer release()
+	all = self
+	for _, p := range h.parts {
+		r, err := p.hear()
+		if err != nil {
+			return all, start, errors.Join(context.Cause(ctx), err)
+		}
+		if r.Party == nil {
+			return all, start, errors.New("a process that carries a part of the load began without saying so")
+		}
+		all.Threads = append(all.Threads, r.Party.Threads...)
+		all.Sources = append(all.Sources, r.Party.Sources...)
+	}
+	start = time.Now().Add(partLead)
+	for _, p := range h.parts {
+		if err := p.tell(partOrder{Start: &meeting{At: start.UnixNano(), All: all}}); err != nil {
+			return all, start, err
+		}
+	}
+	return all, start, nil
+}
+
+// Settle gathers what was published and tells the parts.
+func (h *hub) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+	release := context.AfterFunc(ctx, h.abandon)
+	defer release()
+	all := published
+	for _, p := range h.parts {
+		r, err := p.hear()
+		if err != nil {
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+		if r.Settled == nil {
+			return nil, errors.New("a process that carries a part of the load ended without saying what it published")
+		}
+		all = append(all, r.Settled.Sources...)
+	}
+	for _, p := range h.parts {
+		if err := p.tell(partOrder{Settled: &settled{all}}); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// abandon makes whoever waits for a part stop waiting.
+func (h *hub) abandon() {
+	for _, p := range h.parts {
+		_ = p.output.Close() // it may be closed already
+	}
+}
+
+// readLine reads a line of the exchange.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		line = append(line, piece...)
+		switch {
+		case err == nil:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(line) > maxPartLine:
+			return nil, fmt.Errorf("a line longer than %d bytes", maxPartLine)
+		}
+	}
+}
+
+// RunPart carries a part of a load as standard input says and returns the exit code. It
+// ends as soon as standard input does.
+func RunPart(stdin io.Reader, stdout io.Writer) int {
+	// Ctrl-C in a terminal reaches every process; dyno says when to stop.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m := &member{reports: json.NewEncoder(stdout), start: make(chan meeting, 1), settled: make(chan settled, 1)}
+	orders := bufio.NewReader(stdin)
+	var plan partOrder
+	line, err := readLine(orders)
+	if err == nil {
+		err = json.Unmarshal(line, &plan)
+	}
+	if err == nil && plan.Plan == nil {
+		err = errors.New("no plan")
+	}
+	if err == nil {
+		go m.follow(orders, cancel)
+		err = m.carry(ctx, plan.Plan, stdout)
+	}
+	if err != nil {
+		_ = m.reports.Encode(partReport{Failed: err.Error()}) // with nobody there, nobody needs it
+		return 1
+	}
+	return 0
+}
+
+// A member is the part's own side.
+type member struct {
+	reports *json.Encoder
+	start   chan meeting // one
+	settled chan settled // one
+}
+
+var _ engine.Joint = (*member)(nil)
+
+// follow takes orders until they end, which means that dyno is dead.
+func (m *member) follow(orders *bufio.Reader, cancel func()) {
+	for {
+		var o partOrder
+		line, err := readLine(orders)
+		if err == nil {
+			err = json.Unmarshal(line, &o)
+		}
+		switch {
+		case err != nil:
+			os.Exit(1)
+		case o.Start != nil:
+			m.start <- *o.Start
+		case o.Settled != nil:
+			m.settled <- *o.Settled
+		case o.Stop:
+			cancel()
+		}
+	}
+}
+
+func (m *member) carry(ctx context.Context, plan *partPlan, stdout io.Writer) error {
+	whole, err := engineConfig(plan.Variant, plan.Seed)
+	if err != nil {
+		return err
+	}
+	c := partOf(whole, plan.First, plan.Count)
+	c.Warmup, c.Window, c.Interval, c.Joint = plan.Warmup, plan.Window, plan.Interval, m
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+processorsBeside))
+	runtime.GC()
+	ctx, release := context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partPatience)
+	defer release()
+	result, err := engine.Run(ctx, c)
+	if result == nil {
+		return err
+	}
+	bare := *result
+	bare.Intervals, bare.Latency = nil, [engine.Tags]*hist.Histogram{}
+	for _, i := range result.Intervals {
+		i.Latency = [engine.Tags]*hist.Histogram{}
+		bare.Intervals = append(bare.Intervals, i)
+	}
+	if err := m.reports.Encode(partReport{Result: &bare}); err != nil {
+		return err
+	}
+	return writeLatency(stdout, result)
+}
+
+// rampOf is how long a part may take until all its subscribers were tried.
+func rampOf(c engine.Config) time.Duration {
+	d := 2 * c.ConnectTimeout
+	if s := c.Subscribers; s.Ramp > 0 {
+		d += time.Duration(float64(s.Count) / s.Ramp * float64(time.Second))
+	}
+	return d
+}
+
+// Meet says who this part is and waits for the beginning.
+func (m *member) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+	if err := m.reports.Encode(partReport{Party: &self}); err != nil {
+		return all, start, err
+	}
+	select {
+	case begin := <-m.start:
+		return begin.All, time.Unix(0, begin.At), nil
+	case <-ctx.Done():
+		return all, start, context.Cause(ctx)
+	}
+}
+
+// Settle says what this part has published and waits for what all have.
+func (m *member) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+	if err := m.reports.Encode(partReport{Settled: &settled{published}}); err != nil {
+		return nil, err
+	}
+	select {
+	case s := <-m.settled:
+		return s.Sources, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// restore puts a log's latencies back where they were recorded.
+func restore(r *engine.Result, intervals []hist.Interval) {
+	tags := map[string]engine.Tag{}
+	for t := range engine.Tags {
+		tags[t.String()] = t
+		r.Latency[t] = hist.New()
+	}
+	at := 0
+	for _, i := range intervals {
+		tag, known := tags[i.Tag]
+		if !known {
+			continue
+		}
+		r.Latency[tag].Merge(i.Hist)
+		for at < len(r.Intervals)-1 && r.Intervals[at].Start+r.Intervals[at].Length <= i.Start+i.Length/2 {
+			at++
+		}
+		if at < len(r.Intervals) {
+			r.Intervals[at].Latency[tag] = i.Hist
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/selftest/truth"
+)
+
+func sseVariant(server *truth.Stream, subscribers int) *experiment.Variant {
+	v := experiment.DefaultVariant(experiment.SSE)
+	v.Target.URL = server.URL() + "/"
+	v.Target.Complete()
+	v.Load.Subscribers.Connections = subscribers
+	v.Load.Warmup, v.Load.Window = 100*time.Millisecond, 500*time.Millisecond
+	return &v
+}
+
+func startStream(t *testing.T, c truth.StreamConfig) *truth.Stream {
+	t.Helper()
+	server, err := truth.StartStream(t.Context(), truth.Config{}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// A load in several processes is one load: every subscriber is there once, and what
+// all of them saw is added up.
+func TestParts(t *testing.T) {
+	server := startStream(t, truth.StreamConfig{Rate: 50, Drop: 7})
+	v := sseVariant(server, 60)
+	c, err := engineConfig(v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := carryAs(t.Context(), v, 1, c, []int{20, 25, 15})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := result.Streams
+	if s.Requested != 60 || s.Opened != 60 || s.Peak != 60 || s.Failed != 0 {
+		t.Errorf("%+v", s)
+	}
+	if s.Lost == 0 || s.Lost%60 != 0 && s.Lost < 60 {
+		t.Errorf("of each subscriber every seventh event is lost: %d in all", s.Lost)
+	}
+	var events, gaps uint64
+	var connected int64
+	for _, i := range result.Intervals {
+		events += i.Delivered
+		if h := i.Latency[engine.Opening]; h != nil {
+			connected += h.Count()
+		}
+		if h := i.Latency[engine.EventGap]; h != nil {
+			gaps += uint64(h.Count())
+		}
+	}
+	if events != s.AllDelivered || connected != 60 || result.Latency[engine.Opening].Count() != 60 {
+		t.Errorf("intervals have %d of %d events and %d subscribers", events, s.AllDelivered, connected)
+	}
+	if n := uint64(result.Latency[engine.EventGap].Count()); n == 0 || n != gaps {
+		t.Errorf("%d gaps between events in all, %d in intervals", n, gaps)
+	}
+	// At 50 events a second, less every seventh, as long as the machine has time: what a
+	// stall held up may arrive in the window, and what one holds up now may not.
+	if s.Delivered == 0 || s.Delivered > s.AllDelivered {
+		t.Errorf("%d of %d events were delivered in the window", s.Delivered, s.AllDelivered)
+	}
+}
+
+// An interruption ends all parts, and what they saw is kept.
+func TestPartsAreInterrupted(t *testing.T) {
+	server := startStream(t, truth.StreamConfig{})
+	v := sseVariant(server, 20)
+	v.Load.Window = time.Hour
+	c, err := engineConfig(v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.OnPhase = func(p engine.Phase) {
+		if p == engine.Measuring {
+			cancel()
+		}
+	}
+	result, err := carryAs(ctx, v, 1, c, []int{10, 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.Interrupted || result.Streams.Requested != 20 || result.Streams.Opened != 20 {
+		t.Errorf("interrupted %v, %+v", result.Interrupted, result.Streams)
+	}
+}
+
+// Where nobody can subscribe, the reason is said, and no process is left.
+func TestPartsFail(t *testing.T) {
+	server := startStream(t, truth.StreamConfig{Status: 503})
+	v := sseVariant(server, 20)
+	c, err := engineConfig(v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := carryAs(t.Context(), v, 1, c, []int{10, 10})
+	var unreachable *engine.Unreachable
+	if !errors.As(err, &unreachable) || result != nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("%v, %v", result, err)
+	}
+}
+
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		subscribers, publishers, room int
+		want                          []int
+	}{
+		{1000, 0, 1000, []int{1000}},
+		{1000, 1, 1000, []int{999, 1}},
+		{3000, 10, 1000, []int{990, 1000, 1000, 10}},
+		{1000, 1000, 1000, nil}, // no room for a subscriber beside them
+		{1_000_000, 0, 1000, nil},
+	} {
+		if got := shares(c.subscribers, c.publishers, c.room); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		subscribers, publishers := rapid.IntRange(1, 5000).Draw(t, "subscribers"), rapid.IntRange(0, 300).Draw(t, "publishers")
+		room := rapid.IntRange(301, 2000).Draw(t, "room")
+		total := 0
+		for i, n := range shares(subscribers, publishers, room) {
+			total += n
+			if i == 0 {
+				n += publishers
+			}
+			if n < 1 || n > room {
+				t.Fatalf("process %d has %d connections", i, n)
+			}
+		}
+		if total != subscribers {
+			t.Fatalf("%d of %d subscribers", total, subscribers)
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+)
+
+// fine is how finely a pilot is recorded, by the engine and by the observers:
+// steady states are looked for on bins of so long.
+const fine = 100 * time.Millisecond
+
+// piloted are the variants that have a pilot: all but aliases, which behave as the
+// variants that they are.
+func piloted(e *experiment.Experiment) (variants []*experiment.Variant) {
+	for i := range e.Variants {
+		if e.Variants[i].AliasOf == "" {
+			variants = append(variants, &e.Variants[i])
+		}
+	}
+	return variants
+}
+
+// pilots measures each variant from cold and lets the referee say how long the
+// warm-up of all must be.
+func (r *runner) pilots(ctx context.Context) error {
+	var done []*rundir.TrialFolder
+	for _, v := range piloted(r.experiment) {
+		t := r.pilotOf(v.Name)
+		if t == nil {
+			var err error
+			if t, err = r.measure(ctx, task{variant: v, purpose: rundir.PurposePilot}); err != nil {
+				return err
+			}
+		}
+		done = append(done, t)
+	}
+	found, err := r.options.Referee.Warmup(r.run.Plan, done)
+	if err != nil {
+		return fmt.Errorf("pilots: %w", err)
+	}
+	r.run.Pilot = found
+	for i := range r.run.Plan.Variants {
+		r.run.Plan.Variants[i].WarmupSeconds = found.WarmupSeconds
+	}
+	return r.folder.Update(r.run)
+}
+
+// pilotOf returns the variant's complete pilot in a folder that is gone on with,
+// or nil.
+func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
+	for _, t := range r.trials {
+		if t.Complete && t.Purpose == rundir.PurposePilot && t.Variant == variant {
+			found = t
+		}
+	}
+	return found
+}
+
+// pilotLoad makes a load one of a pilot: no warm-up, and a window at one rate, that
+// with which the window of a trial begins. A search begins at its lowest rate.
+func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
+	l.Warmup, l.Window, l.Requests = 0, e.Design.Pilot, 0
+	if l.Open == nil {
+		return
+	}
+	if e.Capacity != nil {
+		l.Open.Rate = e.Capacity.From
+	}
+	if stages := l.Open.Stages; len(stages) > 0 {
+		l.Open.Rate, l.Open.Stages = stages[0].From, nil
+		if l.Open.Rate == 0 { // a ramp from nothing
+			l.Open.Rate = stages[0].To
+		}
+	}
+}
+
+// profiledLoad makes a load one of a profiled trial: the same, for as long as the
+// profile asks. A window in stages keeps its own length.
+func profiledLoad(l *experiment.Load, p *experiment.Profile) {
+	if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) {
+		l.Window, l.Requests = p.Window, 0
+	}
+}

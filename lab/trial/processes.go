@@ -1,0 +1,288 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dyno/host/target"
+	"dyno/lab/experiment"
+)
+
+// targetName is what the target's log is called, beside those of the services.
+const targetName = "target"
+
+// A stage is what a trial has put up: the services and the target.
+type stage struct {
+	variant   *experiment.Variant // with its run-time variables filled in
+	variables map[string]string   // what they are, those of the target included
+	target    *target.Process     // nil when the target runs already, or is a program
+	processes []*target.Process   // in the order they were started
+
+	half *half  // of a duet; nil: there is no load beside this one's
+	idle *stage // what is up beside it without load
+}
+
+// neighbours are what else of dyno's is up meanwhile: the other half of a duet.
+func (s *stage) neighbours() (all []*target.Process) {
+	beside := s.idle
+	if s.half != nil {
+		beside = s.half.partners.other(s.half.number)
+	}
+	if beside != nil {
+		all = beside.processes
+	}
+	return all
+}
+
+// A running service is one of the experiment's.
+type running struct {
+	name    string
+	process *target.Process
+}
+
+// services returns those that run. They were started before the target.
+func (s *stage) services() []running {
+	var all []running
+	for i := range s.variant.Services {
+		all = append(all, running{s.variant.Services[i].Name, s.processes[i]})
+	}
+	return all
+}
+
+// stop takes everything down, the last started first. It returns what was wrong
+// with it and is not known yet.
+func (s *stage) stop(ctx context.Context, known error) error {
+	var errs []error
+	for _, p := range slices.Backward(s.processes) {
+		if err := p.Stop(ctx); err != nil && !errors.Is(known, err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// died returns a channel that receives the first process that ends unasked.
+func (s *stage) died() <-chan *target.Process {
+	dead := make(chan *target.Process, len(s.processes))
+	for _, p := range s.processes {
+		go func() {
+			<-p.Done() // at the latest when the stage is stopped
+			dead <- p
+		}()
+	}
+	return dead
+}
+
+// set starts a variant's services and its target, each once those before it are
+// ready. A program is not started yet. On failure nothing is left running. Output returns where a process's
+// output goes.
+func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name string) (io.Writer, error)) (_ *stage, err error) {
+	s := &stage{variant: &v}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop(context.WithoutCancel(ctx), err))
+		}
+	}()
+	known := map[string]string{}
+	for i := range v.Services {
+		service := &v.Services[i]
+		port, admin, err := r.portPair()
+		if err != nil {
+			return nil, err
+		}
+		own := maps.Clone(known)
+		own["port"], own["admin"] = port, admin
+		known[service.Name+".port"], known[service.Name+".admin"] = port, admin
+		known[service.Name+".addr"] = net.JoinHostPort("127.0.0.1", port)
+		if _, err := r.start(ctx, s, service.Name, service.Process, own, known[service.Name+".addr"], output); err != nil {
+			return nil, err
+		}
+	}
+	if len(v.Target.Start) > 0 {
+		if known["port"], known["admin"], err = r.portPair(); err != nil {
+			return nil, err
+		}
+	}
+	if err := fill(&v, known); err != nil {
+		return nil, err
+	}
+	s.variables = known
+	if len(v.Target.Start) > 0 && v.Target.Protocol != experiment.Program {
+		if s.target, err = r.start(ctx, s, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
+			return nil, startFault(err)
+		}
+	}
+	return s, nil
+}
+
+// portPair returns a port for a process to serve on and one for its
+// administration.
+func (r *runner) portPair() (port, admin string, err error) {
+	a, err := r.ports.Free("tcp")
+	if err != nil {
+		return "", "", err
+	}
+	b, err := r.ports.Free("tcp")
+	return strconv.Itoa(a), strconv.Itoa(b), err
+}
+
+func (r *runner) start(ctx context.Context, s *stage, name string, p experiment.Process, vars map[string]string,
+	address string, output func(string) (io.Writer, error),
+) (*target.Process, error) {
+	spec, err := r.spec(name, p, vars, address)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Output, err = output(name); err != nil {
+		return nil, err
+	}
+	started, err := begin(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.processes = append(s.processes, started)
+	return started, nil
+}
+
+// begin starts a process. That it cannot be placed as the experiment asks is the
+// plan's fault and not the process's.
+func begin(ctx context.Context, spec target.Spec) (*target.Process, error) {
+	started, err := target.Start(ctx, spec)
+	if errors.Is(err, target.ErrPlacement) {
+		return nil, &PlanError{err}
+	}
+	return started, err
+}
+
+// spec says how to start a process, with its run-time variables filled in.
+func (r *runner) spec(name string, p experiment.Process, vars map[string]string, address string) (target.Spec, error) {
+	spec := target.Spec{
+		Name:         name,
+		CPUs:         p.CPUs,
+		ReadyTimeout: p.ReadyTimeout,
+		StopTimeout:  p.StopTimeout,
+		Nice:         p.Nice,
+		NUMA:         p.NUMA,
+	}
+	if c := p.Cgroup; c != nil {
+		spec.Cgroup = &target.Cgroup{CPUMax: c.CPUMax, CPUWeight: c.CPUWeight, MemoryMax: int64(c.MemoryMax)}
+	}
+	if name == targetName {
+		spec.Name = "" // that of the program: messages begin with "target" anyway
+	}
+	x := expander{vars: vars}
+	spec.Dir = x.expand(p.Dir)
+	for _, a := range p.Start {
+		spec.Args = append(spec.Args, x.expand(a))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		spec.Env = append(spec.Env, name+"="+x.expand(p.Env[name]))
+	}
+	if p.GOMAXPROCS > 0 {
+		spec.Env = append(spec.Env, "GOMAXPROCS="+strconv.Itoa(p.GOMAXPROCS))
+	}
+	spec.Ready = probe(p.Ready, address, x.expand)
+	if x.err != nil {
+		return spec, fmt.Errorf("%s: %w", name, x.err)
+	}
+	if len(spec.Args) > 0 && spec.Args[0] == "dyno" {
+		spec.Args[0] = r.options.Program
+	}
+	return spec, nil
+}
+
+// probe says how to tell that a process which serves on address is ready.
+func probe(r experiment.Ready, address string, expand func(string) string) target.Probe {
+	switch r.Kind {
+	case experiment.ReadyTCP:
+		if path, ok := strings.CutPrefix(address, "unix:"); ok {
+			return target.Probe{Unix: path}
+		}
+		return target.Probe{TCP: address}
+	case experiment.ReadyHTTP:
+		u := expand(r.URL)
+		if strings.HasPrefix(u, "/") {
+			u = (&url.URL{Scheme: "http", Host: address}).String() + u
+		}
+		return target.Probe{HTTP: u}
+	case experiment.ReadyLine:
+		return target.Probe{Output: expand(r.Line)}
+	}
+	return target.Probe{}
+}
+
+// An expander fills in run-time variables and keeps the first error.
+type expander struct {
+	vars map[string]string
+	err  error
+}
+
+func (x *expander) expand(s string) string {
+	out, err := experiment.Expand(s, x.vars)
+	if x.err == nil {
+		x.err = err
+	}
+	return out
+}
+
+func (x *expander) headers(headers []experiment.Header) []experiment.Header {
+	headers = slices.Clone(headers)
+	for i := range headers {
+		headers[i].Value = x.expand(headers[i].Value)
+	}
+	return headers
+}
+
+// fill expands the run-time variables of the target's address, of the load and of what
+// is observed.
+// Those of the processes are expanded when they are started.
+func fill(v *experiment.Variant, vars map[string]string) error {
+	x := expander{vars: vars}
+	v.Target.Address = x.expand(v.Target.Address)
+	v.Target.URL = x.expand(v.Target.URL)
+	v.Target.Pprof = x.expand(v.Target.Pprof)
+	if v.Load.Request != nil {
+		request := *v.Load.Request
+		request.Path = x.expand(request.Path)
+		request.Body = x.expand(request.Body)
+		request.Headers = x.headers(request.Headers)
+		v.Load.Request = &request
+	}
+	if v.Load.Subscribers != nil {
+		subscribers := *v.Load.Subscribers
+		subscribers.Headers = x.headers(subscribers.Headers)
+		v.Load.Subscribers = &subscribers
+	}
+	if v.Load.Publish != nil {
+		publish := *v.Load.Publish
+		publish.Path, publish.Topic = x.expand(publish.Path), x.expand(publish.Topic)
+		publish.Headers = x.headers(publish.Headers)
+		v.Load.Publish = &publish
+	}
+	o := &v.Observe
+	o.Runtime = x.expand(o.Runtime)
+	o.Endpoints = slices.Clone(o.Endpoints)
+	for i := range o.Endpoints {
+		o.Endpoints[i].URL = x.expand(o.Endpoints[i].URL)
+	}
+	o.Commands = slices.Clone(o.Commands)
+	for i := range o.Commands {
+		run := slices.Clone(o.Commands[i].Run)
+		for k := range run {
+			run[k] = x.expand(run[k])
+		}
+		o.Commands[i].Run = run
+	}
+	if x.err != nil {
+		return fmt.Errorf("variant %s: %w", v.Name, x.err)
+	}
+	return nil
+}

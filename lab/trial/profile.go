@@ -1,0 +1,258 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	pprof "github.com/google/pprof/profile"
+
+	"dyno/internal/texts"
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/observe"
+	"dyno/observe/profile"
+	"dyno/observe/profile/offcpu"
+	"dyno/observe/profile/sample"
+	"dyno/observe/profile/symbol"
+	"dyno/results/rundir"
+)
+
+// settling is how long a target has, after the load has stopped, to end what it had
+// under way for it; and how often that is looked at.
+const (
+	settling    = 2 * time.Second
+	settlingGap = 100 * time.Millisecond
+)
+
+// A profiler takes the profiles of one trial, in its window. What cannot be taken
+// here is left out and said so; it never fails the trial.
+type profiler struct {
+	plan    *experiment.Profile
+	source  profile.Source // of the target; its URL is empty when it has none
+	root    int            // the target's keeper; 0 when dyno did not start it
+	cpus    []int          // on which the target may run
+	symbols *symbol.Cache
+	window  time.Duration
+
+	sampler     *sample.Sampler
+	waits       *offcpu.Profiler
+	descriptors float64 // before the load
+	goroutines  *pprof.Profile
+
+	fetching sync.WaitGroup
+	mu       sync.Mutex // guards the fields below
+	taken    []taken
+	missing  []error
+}
+
+// A taken profile is one that is to be written.
+type taken struct {
+	rundir.Profile
+	content *pprof.Profile
+}
+
+// newProfiler prepares to profile a target that is up and idle.
+func (r *runner) newProfiler(ctx context.Context, up *stage) *profiler {
+	v := up.variant
+	p := &profiler{
+		plan: r.experiment.Profile, source: profile.Source{URL: v.Target.Pprof, AnyHost: up.target == nil},
+		cpus: v.Target.CPUs, symbols: &r.symbols, window: v.Load.Window, descriptors: math.NaN(),
+	}
+	if up.target != nil {
+		p.root = up.target.Keeper()
+		p.descriptors = descriptors(p.root)
+	}
+	if p.wants(experiment.ProfileGoroutine) {
+		p.goroutines = p.fetch(ctx, "goroutine_before", profile.Goroutine, 0)
+	}
+	return p
+}
+
+func (p *profiler) wants(kind string) bool { return slices.Contains(p.plan.Kinds, kind) }
+
+// phase begins with the window and ends with it.
+func (p *profiler) phase(ctx context.Context, phase engine.Phase) {
+	switch phase {
+	case engine.Measuring:
+		p.begin(ctx)
+	case engine.Draining:
+		p.end(ctx)
+	}
+}
+
+// begin starts what is taken over the window.
+func (p *profiler) begin(ctx context.Context) {
+	if p.wants(experiment.ProfileCPU) && p.plan.By == experiment.BySampling {
+		c := sample.DefaultConfig(p.root)
+		c.CPUs, c.Symbols = p.cpus, p.symbols
+		var err error
+		if p.sampler, err = sample.Start(c); err != nil {
+			p.lack(err)
+			p.sampler = nil
+		}
+	}
+	if p.wants(experiment.ProfileOffCPU) {
+		var err error
+		if p.waits, err = offcpu.Start(p.root, p.symbols); err != nil {
+			p.lack(err)
+			p.waits = nil
+		}
+	}
+	// The program's own profile of CPU time is in whole seconds. It is asked for also
+	// where it alone can say.
+	whole := p.window.Truncate(time.Second)
+	for _, kind := range []profile.Kind{profile.CPU, profile.Allocs, profile.Mutex, profile.Block} {
+		own := kind != profile.CPU || p.plan.By == experiment.ByPprof || p.sampler == nil && p.source.URL != ""
+		if !p.wants(string(kind)) || !own {
+			continue
+		}
+		if whole == 0 {
+			p.lack(texts.NewError("unavailable.window", "taken", string(kind), "time", p.window.String()))
+			continue
+		}
+		p.fetching.Go(func() { p.fetch(ctx, string(kind), kind, whole) })
+	}
+}
+
+// end ends what was taken over the window, while the target still runs.
+func (p *profiler) end(ctx context.Context) {
+	if p.sampler != nil {
+		r, err := p.sampler.Stop()
+		p.sampler = nil
+		if err != nil {
+			p.lack(err)
+		} else {
+			p.keep(taken{rundir.Profile{
+				Kind: experiment.ProfileCPU, By: experiment.BySampling, Samples: signed(r.Samples), Lost: signed(r.Lost + r.Dropped),
+				Detail: strings.Join(r.Notes, "; "),
+			}, r.Profile})
+		}
+	}
+	if p.waits != nil {
+		r, err := p.waits.Stop()
+		p.waits = nil
+		if err != nil {
+			p.lack(err)
+		} else {
+			p.keep(taken{rundir.Profile{
+				Kind: experiment.ProfileOffCPU, By: "ebpf", Samples: int64(len(r.Profile.Sample)), Lost: signed(r.Lost + r.Unknown),
+			}, r.Profile})
+		}
+	}
+	for _, kind := range []profile.Kind{profile.Heap, profile.Goroutine} {
+		if p.wants(string(kind)) {
+			p.fetch(ctx, string(kind), kind, 0)
+		}
+	}
+}
+
+// settle waits until the target has come to rest after the load, or for as long as it
+// may take, and says what is still there that was not before.
+func (p *profiler) settle(ctx context.Context, t *rundir.Trial) {
+	p.fetching.Wait()
+	// A target that does not answer may take no longer either.
+	ctx, cancel := context.WithTimeout(ctx, 2*settling)
+	defer cancel()
+	deadline := time.After(settling)
+	for {
+		left := descriptors(p.root) - p.descriptors
+		var (
+			after   *pprof.Profile
+			running []profile.Stack
+		)
+		if p.goroutines != nil {
+			var err error
+			if after, err = p.source.Fetch(ctx, profile.Goroutine, 0); err == nil {
+				running, err = profile.Leftover(p.goroutines, after)
+			}
+			if err != nil {
+				p.lack(err)
+				p.goroutines = nil
+			}
+		}
+		over := ctx.Err() != nil
+		select {
+		case <-deadline:
+			over = true
+		default:
+		}
+		if !over && (left > 0 || len(running) > 0) {
+			select {
+			case <-time.After(settlingGap):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if !math.IsNaN(left) {
+			n := int64(left)
+			t.Target.DescriptorsLeft = &n
+		}
+		if after != nil {
+			p.keep(taken{rundir.Profile{Kind: "goroutine_after", By: experiment.ByPprof, Samples: int64(len(after.Sample))}, after})
+		}
+		return
+	}
+}
+
+// fetch asks the target for a profile, and keeps it.
+func (p *profiler) fetch(ctx context.Context, name string, kind profile.Kind, d time.Duration) *pprof.Profile {
+	content, err := p.source.Fetch(ctx, kind, d)
+	if err != nil {
+		p.lack(err)
+		return nil
+	}
+	p.keep(taken{rundir.Profile{Kind: name, By: experiment.ByPprof, Samples: int64(len(content.Sample))}, content})
+	return content
+}
+
+func (p *profiler) keep(t taken) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.File = t.Kind + ".pb.gz"
+	t.Seconds = time.Duration(t.content.DurationNanos).Seconds()
+	p.taken = append(p.taken, t)
+}
+
+func (p *profiler) lack(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missing = append(p.missing, err)
+}
+
+// save writes what was taken.
+func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
+	var errs []error
+	for _, x := range p.taken {
+		t.Profiles = append(t.Profiles, x.Profile)
+		errs = append(errs, save(folder, x.File, func(w io.Writer) error { return x.content.Write(w) }))
+	}
+	for _, err := range p.missing {
+		t.Lack(err)
+	}
+	return errors.Join(errs...)
+}
+
+// descriptors counts those that are open below a process; NaN when that cannot be
+// known.
+func descriptors(keeper int) float64 {
+	if keeper == 0 {
+		return math.NaN()
+	}
+	tree, err := observe.NewTreeBelow("target", keeper)
+	if err != nil {
+		return math.NaN()
+	}
+	defer func() { _ = tree.Close() }() // nothing was written
+	columns := tree.Columns()
+	row := make([]float64, len(columns))
+	if tree.Observe(row) != nil {
+		return math.NaN()
+	}
+	return row[slices.IndexFunc(columns, func(c observe.Column) bool { return c.Name == "descriptors" })]
+}

@@ -1,0 +1,195 @@
+package trial
+
+import (
+	"errors"
+	"io"
+	"strconv"
+
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/load/wire"
+	"dyno/results/rundir"
+)
+
+// record translates what the engine saw for the run folder.
+func record(t *rundir.Trial, r *engine.Result, workers int) {
+	t.StartedAt = r.Start
+	t.WarmupSeconds = r.WindowStart.Seconds()
+	t.WindowSeconds = r.Window.Seconds()
+	t.Counts = counts(r)
+	t.Conservation = conservation(r)
+	if r.Window > 0 {
+		throughput := r.Throughput()
+		t.Throughput = &throughput
+	}
+	t.Response = rundir.QuantilesOf(r.Latency[engine.Response])
+	t.Service = rundir.QuantilesOf(r.Latency[engine.Service])
+	t.SendLag = rundir.QuantilesOf(r.Latency[engine.SendLag])
+	t.GeneratorLag = rundir.QuantilesOf(r.Latency[engine.GeneratorLag])
+	t.FirstByte = rundir.QuantilesOf(r.Latency[engine.FirstByte])
+	t.Connect = rundir.QuantilesOf(r.Latency[engine.ConnectTime])
+	t.ReadDelay = rundir.QuantilesOf(r.Latency[engine.ReadDelay])
+	t.ServiceRead = rundir.QuantilesOf(r.Latency[engine.ServiceRead])
+	t.Ends = ends(r)
+	t.Connections = rundir.Connections{
+		Requested:      int64(r.Connections.Requested),
+		Opened:         signed(r.Connections.Opened),
+		Failed:         signed(r.Connections.Failed),
+		PeerClosed:     signed(r.Connections.PeerClosed),
+		Unsolicited:    signed(r.Connections.Unsolicited),
+		ReusedRequests: signed(r.Connections.Reused),
+		Peak:           int64(r.Connections.Peak),
+	}
+	t.Connections.Generator = signed(r.Connections.Generator)
+	t.Connections.Served, t.Connections.Unanswered = int64(r.Connections.Served), int64(r.Connections.Unanswered)
+	t.Connections.Hung, t.Connections.HungSeconds = int64(r.Connections.Hung), r.Connections.HungFor.Seconds()
+	t.Connections.Omitted = r.Connections.Omitted.Seconds()
+	t.Silence = silence(&r.Silence)
+	t.Failures = failures(r)
+	if r.Streams.Requested > 0 {
+		recordStreams(t, r)
+	}
+	t.Generator = generator(r, workers, t.Work(), t.Duet != nil)
+	if exchanges := r.Connections.Exchanges; exchanges > 0 {
+		reuse := float64(r.Connections.Reused) / float64(exchanges)
+		t.Target.ConnectionReuseRatio = &reuse
+	}
+}
+
+func counts(r *engine.Result) rundir.Counts {
+	c := rundir.Counts{
+		Scheduled:  signed(r.Counts.Scheduled),
+		Sent:       signed(r.Counts.Sent),
+		Dropped:    signed(r.Counts.Dropped),
+		OK:         signed(r.Counts.OK),
+		Errors:     signed(r.Counts.Errors),
+		Timeouts:   signed(r.Counts.Timeouts),
+		Unfinished: signed(r.Counts.Unfinished),
+		Generator:  signed(r.Counts.Generator),
+		Unsent:     signed(r.Counts.Unsent),
+		Carried: rundir.Carried{
+			Scheduled:  signed(r.Carried.Scheduled),
+			OK:         signed(r.Carried.OK),
+			Errors:     signed(r.Carried.Errors),
+			Timeouts:   signed(r.Carried.Timeouts),
+			Dropped:    signed(r.Carried.Dropped),
+			Unfinished: signed(r.Carried.Unfinished),
+			Generator:  signed(r.Carried.Generator),
+			Unsent:     signed(r.Carried.Unsent),
+		},
+		CompletedInWindow: signed(r.Completed),
+		ByKind:            map[string]int64{},
+		ByStatus:          map[string]int64{},
+	}
+	for kind, n := range r.Counts.ByKind {
+		if n > 0 {
+			c.ByKind[wire.Kind(kind).String()] = signed(n)
+		}
+	}
+	for status, n := range r.Status {
+		c.ByStatus[strconv.Itoa(status)] = signed(n)
+	}
+	return c
+}
+
+// ends says what ended responses and events; nil where there were none.
+func ends(r *engine.Result) *rundir.Ends {
+	e := &r.Ends
+	if e.ByArrival+e.ByRead == 0 {
+		return nil
+	}
+	to := &rundir.Ends{
+		ByArrival: signed(e.ByArrival), ByRead: signed(e.ByRead),
+		Late: signed(e.Late), Early: signed(e.Early), Stale: signed(e.Stale),
+		Shared: signed(e.Shared), SharedBy: rundir.QuantilesOf(r.Latency[engine.SharedStamp]),
+		Steps: signed(e.Steps), UncertaintySeconds: e.Uncertainty.Seconds(),
+	}
+	to.Complete()
+	return to
+}
+
+func silence(s *engine.Silence) rundir.Silence {
+	r := rundir.Silence{
+		Longest: s.Longest.Seconds(), From: s.From.Seconds(), Ending: s.Ending.Seconds(), Failing: signed(s.Failing),
+	}
+	if s.Answered {
+		last := s.Last.Seconds()
+		r.Last = &last
+	}
+	return r
+}
+
+// conservation checks the window's requests, those carried into it, and all of them.
+func conservation(r *engine.Result) rundir.Conservation {
+	err := errors.Join(r.Counts.Conserved(), r.Carried.Conserved(), r.AllCounts.Conserved())
+	if err != nil {
+		return rundir.Conservation{Detail: err.Error()}
+	}
+	return rundir.Conservation{OK: true}
+}
+
+func failures(r *engine.Result) map[string]int64 {
+	m := make(map[string]int64, len(r.Failures))
+	for text, n := range r.Failures {
+		m[text] = signed(n)
+	}
+	return m
+}
+
+// generator sums up what so much work cost dyno. In a duet its process has two loads, and
+// what counts is what the workers of the one have used.
+func generator(r *engine.Result, workers int, work int64, duet bool) rundir.Generator {
+	g := rundir.Generator{Workers: workers}
+	used := r.Process
+	if duet {
+		used = r.Workers
+	}
+	// Polling before a start is a choice, not a load: it would have been sleep.
+	busy := max(0, used.Total()-r.Spun).Seconds()
+	g.CPUSeconds = &busy
+	if work > 0 {
+		per := busy / float64(work)
+		g.CPUSecondsPerRequest = &per
+	}
+	if r.Window > 0 {
+		share := max(0, r.Workers.Total()-r.Spun).Seconds() / r.Window.Seconds() / float64(workers)
+		g.CPUShare = &share
+	}
+	if total := used.Total(); total > 0 {
+		user := float64(used.User) / float64(total)
+		g.UserShare = &user
+	}
+	return g
+}
+
+// writeLatency writes the log of all intervals, those of each tag in order. What the load is
+// counted by is there in each interval: one in which nothing ended is a value, and none
+// that is missing.
+func writeLatency(w io.Writer, r *engine.Result) error {
+	log, err := hist.NewLogWriter(w, r.Start)
+	if err != nil {
+		return err
+	}
+	counted, nothing := engine.Response, hist.New()
+	if r.AllCounts.Scheduled == 0 && r.Streams.Requested > 0 {
+		counted = engine.EventGap
+	}
+	for _, i := range r.Intervals {
+		for tag, h := range i.Latency {
+			if h == nil {
+				if engine.Tag(tag) != counted {
+					continue
+				}
+				h = nothing
+			}
+			err := log.Write(hist.Interval{Tag: engine.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// signed converts a count. Counts of requests are far below the limit.
+func signed(n uint64) int64 { return int64(n) } //nolint:gosec // see above

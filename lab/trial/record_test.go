@@ -1,0 +1,150 @@
+package trial
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/load/wire"
+	"dyno/results/rundir"
+)
+
+func histogram(values ...time.Duration) *hist.Histogram {
+	h := hist.New()
+	for _, v := range values {
+		h.Record(int64(v))
+	}
+	return h
+}
+
+// result is 10 requests in a window of 2 s: 5 good, 2 errors, a timeout, one
+// unfinished and one dropped.
+func result() *engine.Result {
+	r := &engine.Result{
+		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), WindowStart: time.Second, Window: 2 * time.Second,
+		Counts:      engine.Counts{Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1},
+		Completed:   4,
+		Status:      map[int]uint64{200: 5, 503: 2},
+		Failures:    map[string]uint64{"status 503": 2},
+		Connections: engine.Connections{Requested: 3, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, Peak: 3, Reused: 6, Exchanges: 8},
+		Process:     engine.CPUTime{User: 300 * time.Millisecond, System: 100 * time.Millisecond},
+		Workers:     engine.CPUTime{User: 200 * time.Millisecond, System: 100 * time.Millisecond},
+		Spun:        100 * time.Millisecond,
+	}
+	r.Counts.ByKind[wire.Status], r.Counts.ByKind[wire.Timeout], r.Counts.ByKind[wire.Unfinished] = 2, 1, 1
+	r.AllCounts = r.Counts
+	for tag := range r.Latency {
+		r.Latency[tag] = hist.New()
+	}
+	r.Latency[engine.Response] = histogram(1e6, 2e6, 3e6)
+	r.Latency[engine.ConnectTime] = histogram(5e6)
+	r.Intervals = []engine.Interval{
+		{Start: time.Second, Length: time.Second, Completed: 2},
+		{Start: 2 * time.Second, Length: time.Second, Completed: 2},
+	}
+	r.Intervals[0].Latency[engine.Response] = histogram(1e6, 2e6)
+	r.Intervals[0].Latency[engine.ConnectTime] = histogram(5e6)
+	r.Intervals[1].Latency[engine.Response] = histogram(3e6)
+	return r
+}
+
+func near(t *testing.T, what string, got *float64, want float64) {
+	t.Helper()
+	if got == nil || *got < 0.999*want || *got > 1.001*want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestRecord(t *testing.T) {
+	var got rundir.Trial
+	record(&got, result(), 2)
+	want := rundir.Counts{
+		Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1, CompletedInWindow: 4,
+		ByKind: map[string]int64{"status": 2, "timeout": 1, "unfinished": 1}, ByStatus: map[string]int64{"200": 5, "503": 2},
+	}
+	if diff := cmp.Diff(want, got.Counts); diff != "" {
+		t.Error(diff)
+	}
+	connections := rundir.Connections{Requested: 3, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, ReusedRequests: 6, Peak: 3}
+	if got.Connections != connections {
+		t.Errorf("%+v", got.Connections)
+	}
+	if !got.Conservation.OK || got.Failures["status 503"] != 2 || !got.StartedAt.Equal(result().Start) ||
+		got.WarmupSeconds != 1 || got.WindowSeconds != 2 || got.Generator.Workers != 2 {
+		t.Errorf("%+v", got)
+	}
+	near(t, "throughput", got.Throughput, 2)
+	near(t, "response", got.Response.Max, 0.003)
+	near(t, "connect", got.Connect.Max, 0.005)
+	near(t, "reuse", got.Target.ConnectionReuseRatio, 0.75)
+	// What was spent polling is not load.
+	near(t, "CPU", got.Generator.CPUSeconds, 0.3)
+	near(t, "CPU per request", got.Generator.CPUSecondsPerRequest, 0.075)
+	near(t, "CPU share", got.Generator.CPUShare, 0.2/2/2)
+	near(t, "user share", got.Generator.UserShare, 0.75)
+	if got.Service.Count != 0 || got.Service.Max != nil {
+		t.Errorf("service time of nothing: %+v", got.Service)
+	}
+}
+
+// A request that is lost count of, in the window or before it, is found.
+func TestRecordConservation(t *testing.T) {
+	for name, spoil := range map[string]func(*engine.Result){
+		"window":  func(r *engine.Result) { r.Counts.OK++ },
+		"warm-up": func(r *engine.Result) { r.AllCounts.Scheduled++ },
+	} {
+		var got rundir.Trial
+		r := result()
+		spoil(r)
+		record(&got, r, 1)
+		if got.Conservation.OK || got.Conservation.Detail == "" {
+			t.Errorf("%s: %+v", name, got.Conservation)
+		}
+	}
+}
+
+// Of a window that never began, nothing is known, rather than 0.
+func TestRecordNothing(t *testing.T) {
+	var got rundir.Trial
+	record(&got, &engine.Result{}, 1)
+	g := got.Generator
+	if got.Throughput != nil || got.Response.Max != nil || got.Target.ConnectionReuseRatio != nil ||
+		g.CPUSecondsPerRequest != nil || g.CPUShare != nil || g.UserShare != nil {
+		t.Errorf("%+v", got)
+	}
+	if !got.Conservation.OK {
+		t.Error("no requests are not conserved")
+	}
+}
+
+func TestWriteLatency(t *testing.T) {
+	var b bytes.Buffer
+	if err := writeLatency(&b, result()); err != nil {
+		t.Fatal(err)
+	}
+	start, intervals, err := hist.ReadLog(&b)
+	if err != nil || !start.Equal(result().Start) {
+		t.Fatalf("start %v, %v", start, err)
+	}
+	type row struct {
+		Tag           string
+		Start, Length time.Duration
+		Count         int64
+	}
+	var got []row
+	for _, i := range intervals {
+		got = append(got, row{i.Tag, i.Start, i.Length, i.Hist.Count()})
+	}
+	want := []row{
+		{"response", time.Second, time.Second, 2},
+		{"connect", time.Second, time.Second, 1},
+		{"response", 2 * time.Second, time.Second, 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,178 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+)
+
+// Resume goes on with a run that was cut short, in its folder, as Run would have:
+// pilots, whole rounds and finished searches stand, and what was interrupted is
+// measured anew, with numbers after the highest. The folder is o.Dir; it keeps the
+// command of the run's beginning.
+//
+// The error is a *FolderError when the folder cannot be gone on with, wrapping
+// rundir.ErrFinished or rundir.ErrBusy where they apply, and a *PlanError when the
+// experiment or the machine is not that of the folder: figures of two of them do
+// not belong together. The folder is left as it was then.
+func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
+	if err := check(e, o); err != nil {
+		return &PlanError{err}
+	}
+	folder, old, err := rundir.Reopen(o.Dir)
+	if err != nil {
+		return &FolderError{err}
+	}
+	r := &runner{experiment: e, options: o, folder: folder, trials: old.Trials, edges: map[string][]float64{}, spoilt: map[int]bool{}}
+	if r.run, err = r.header(); err != nil {
+		return &PlanError{errors.Join(err, folder.Close())}
+	}
+	if err := same(&old.Run, r.run); err != nil {
+		return &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}
+	}
+	if r.number, err = folder.LastTrial(); err != nil {
+		return &FolderError{errors.Join(err, folder.Close())}
+	}
+	// Judgements of the part are for whoever judges the whole.
+	r.run.StartedAt, r.run.Plan, r.run.Pilot = old.Run.StartedAt, old.Run.Plan, old.Run.Pilot
+	r.run.Environment, r.run.Command, r.run.DynoVersion = old.Run.Environment, old.Run.Command, old.Run.DynoVersion
+	err = folder.Update(r.run)
+	if err == nil {
+		err = r.carryThrough(ctx)
+	}
+	return r.finish(err)
+}
+
+// same reports every difference between a recorded run and one about to begin that
+// makes their trials incomparable.
+func same(recorded, now *rundir.Run) error {
+	var faults []error
+	differ := func(what string, was, is any) {
+		faults = append(faults, fmt.Errorf("%s: %v in the folder, %v now", what, was, is))
+	}
+	a, b := &recorded.Environment, &now.Environment
+	if a.Hostname != b.Hostname {
+		differ("hostname", a.Hostname, b.Hostname)
+	}
+	if a.Kernel != b.Kernel {
+		differ("kernel", a.Kernel, b.Kernel)
+	}
+	if a.CPUModel != b.CPUModel {
+		differ("CPU model", a.CPUModel, b.CPUModel)
+	}
+	if a.CPUs != b.CPUs {
+		differ("CPUs", a.CPUs, b.CPUs)
+	}
+	fields, err := differing(recorded.Plan, now.Plan)
+	for _, f := range fields {
+		if f == "seed" {
+			differ(f, recorded.Plan.Seed, now.Plan.Seed)
+			continue
+		}
+		faults = append(faults, fmt.Errorf("plan: %s is not that of the folder", f))
+	}
+	return errors.Join(append(faults, err)...)
+}
+
+// differing names the plan's fields, as run.json does, in which two plans differ.
+// The file's name may, and so may warm-ups that pilots have found.
+func differing(recorded, now rundir.Plan) ([]string, error) {
+	recorded.File = now.File
+	if now.PilotSeconds > 0 {
+		recorded.Variants = slices.Clone(recorded.Variants)
+		for i := range recorded.Variants {
+			recorded.Variants[i].WarmupSeconds = 0
+		}
+		now.Variants = slices.Clone(now.Variants)
+		for i := range now.Variants {
+			now.Variants[i].WarmupSeconds = 0
+		}
+	}
+	a, err := encoded(recorded)
+	if err != nil {
+		return nil, err
+	}
+	b, err := encoded(now)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, fields := range []map[string]json.RawMessage{a, b} {
+		for name := range fields {
+			if !bytes.Equal(a[name], b[name]) {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
+// encoded returns a plan's fields as run.json holds them.
+func encoded(p rundir.Plan) (fields map[string]json.RawMessage, err error) {
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return fields, nil
+}
+
+// begun tells whether there are trials of the round or of later ones.
+func (r *runner) begun(round int) bool {
+	return slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.Round >= round })
+}
+
+// whole tells whether a round is there and need not be measured. Its trials must
+// have followed one another: those of two attempts may lie days apart.
+func (r *runner) whole(round int) bool {
+	type place struct{ variant, purpose, beside string }
+	last := map[place]int{}
+	for _, t := range r.trials {
+		if t.Stands() && t.Round == round {
+			last[place{t.Variant, t.Purpose, t.Beside()}] = t.Number
+		}
+	}
+	if len(last) == 0 {
+		return false
+	}
+	numbers := slices.Sorted(maps.Values(last))
+	return len(numbers) == r.trialsOf(round) && numbers[len(numbers)-1]-numbers[0] == len(numbers)-1
+}
+
+// trialsOf returns how many trials a round has.
+func (r *runner) trialsOf(round int) int {
+	if r.experiment.Design.Duet {
+		n := 2 * (len(r.experiment.Variants) - 1)
+		if round <= idleRounds {
+			n += len(r.experiment.Variants) - 2 // not beside the control, which is the base
+		}
+		return n
+	}
+	return len(r.experiment.Variants) * len(r.purposes(round))
+}
+
+// outstanding returns how many trials of a plan without rules are still to be made.
+func (r *runner) outstanding() (n int) {
+	if r.experiment.Design.Pilot > 0 && r.run.Pilot == nil {
+		for _, v := range piloted(r.experiment) {
+			if r.pilotOf(v.Name) == nil {
+				n++
+			}
+		}
+	}
+	for round := 1; round <= r.experiment.Design.Rounds; round++ {
+		if !r.whole(round) {
+			n += r.trialsOf(round)
+		}
+	}
+	return n
+}

@@ -1,0 +1,439 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dyno/host/target"
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/results/rundir"
+	"dyno/selftest/truth"
+)
+
+// A log is a watcher that notes what it is told.
+type log struct {
+	mu        sync.Mutex // guards what follows
+	planned   []Planned
+	ended     []rundir.Trial
+	flags     []rundir.Flag
+	completed uint64  // good responses of all intervals
+	read      Reading // the last one
+	peak      int     // connections
+	begun     func(Planned)
+}
+
+func (l *log) Begin(p Planned) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.planned = append(l.planned, p)
+	if l.begun != nil {
+		l.begun(p)
+	}
+}
+
+func (l *log) Interval(i engine.Interval) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.completed += i.Completed
+	l.peak = max(l.peak, i.Connections)
+}
+
+func (l *log) Reading(r Reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read = r
+}
+
+func (l *log) End(t *rundir.Trial, flags []rundir.Flag) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = append(l.ended, *t)
+	l.flags = append(l.flags, flags...)
+}
+
+func parse(t *testing.T, text string) *experiment.Experiment {
+	t.Helper()
+	e, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func options(t *testing.T, l *log) Options {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		Dir: filepath.Join(t.TempDir(), "run"), Program: program, Command: []string{"dyno", "run", "test.yaml"}, Version: "v1", Watcher: l,
+	}
+}
+
+func open(t *testing.T, dir string) *rundir.Folder {
+	t.Helper()
+	f, err := rundir.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// agree checks that a trial's files say the same: every good response and every
+// censored one is in the log once, every error under its own tag.
+func agree(t *testing.T, trial *rundir.TrialFolder) {
+	t.Helper()
+	if !trial.Conservation.OK {
+		t.Errorf("trial %d: %s", trial.Number, trial.Conservation.Detail)
+	}
+	start, intervals, err := trial.Intervals()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := trial.StartedAt.Sub(start); d < -time.Millisecond || d > time.Millisecond {
+		t.Errorf("trial %d: started at %v, and at %v by the log", trial.Number, trial.StartedAt, start)
+	}
+	counts := map[string]int64{}
+	for _, i := range intervals {
+		counts[i.Tag] += i.Hist.Count()
+	}
+	c := trial.Counts
+	censored := c.Timeouts + c.Unfinished
+	for tag, want := range map[string]int64{
+		"response": c.OK + censored, "service": c.OK + censored, "failed": c.Errors, "connect": trial.Connections.Opened,
+	} {
+		if counts[tag] != want {
+			t.Errorf("trial %d: %d values of %s in the log, want %d: %+v", trial.Number, counts[tag], tag, want, c)
+		}
+	}
+	if trial.Response.Count != counts["response"] || trial.SendLag.Count != counts["send_lag"] {
+		t.Errorf("trial %d: quantiles of %d response times and %d send lags, the log has %v",
+			trial.Number, trial.Response.Count, trial.SendLag.Count, counts)
+	}
+	merged, err := trial.Latency("response")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := rundir.QuantilesOf(merged); trial.Response.P50 == nil || want.P50 == nil || *trial.Response.P50 != *want.P50 {
+		t.Errorf("trial %d: median %v, by the log %v", trial.Number, trial.Response.P50, want.P50)
+	}
+	series, err := trial.Series()
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := series.Column(rundir.TimeColumn)
+	if len(times) < 2 || !slices.IsSorted(times) || times[len(times)-1] < trial.WarmupSeconds+trial.WindowSeconds {
+		t.Errorf("trial %d: a series at %v, want it up to the window's end at %v", trial.Number, times, trial.WarmupSeconds+trial.WindowSeconds)
+	}
+	for _, name := range []string{"generator_cpu_seconds", "machine_cpu_seconds"} {
+		if series.Column(name) == nil {
+			t.Errorf("trial %d: no %s in the series: %v", trial.Number, name, series.Columns)
+		}
+	}
+}
+
+// A target that runs already, in two variants and three rounds.
+func TestRunAgainstRunningServer(t *testing.T) {
+	server, err := truth.StartNull(t.Context(), truth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	e := parse(t, `name: running
+question: Is it all there?
+target: {protocol: http, address: "`+server.Addr().String()+`"}
+load: {closed: {connections: "{{connections}}"}, warmup: 0, requests: 150}
+design: {rounds: 3, seed: 5, control: false}
+compare: {base: few, variants: {few: {connections: 1}, several: {connections: 4}}}
+thresholds: ["errors.ratio < 1%"]
+claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
+`)
+	var l log
+	o := options(t, &l)
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, o.Dir)
+	if !f.Complete() || len(f.Trials) != 6 {
+		t.Fatalf("%d trials, incomplete: %v", len(f.Trials), f.Incomplete)
+	}
+	laid := slices.Concat(order(e, e.Design.Rounds)...)
+	var sent int64
+	for i, trial := range f.Trials {
+		if trial.Number != i+1 || trial.Round != i/2+1 || trial.Variant != laid[i].Name {
+			t.Errorf("trial %d is of %s in round %d, want %s in %d", trial.Number, trial.Variant, trial.Round, laid[i].Name, i/2+1)
+		}
+		if trial.Counts.OK != 150 || trial.Counts.ByStatus["200"] != 150 || trial.Target.CPUSeconds != nil {
+			t.Errorf("trial %d: %+v, %+v", trial.Number, trial.Counts, trial.Target)
+		}
+		agree(t, trial)
+		sent += trial.Counts.Sent
+	}
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := server.Traffic().Answered; got != sent {
+		t.Errorf("the server answered %d requests, dyno sent %d", got, sent)
+	}
+	if l.completed != uint64(sent) || len(l.planned) != 6 || len(l.ended) != 6 {
+		t.Errorf("the watcher saw %d responses, %d beginnings, %d ends", l.completed, len(l.planned), len(l.ended))
+	}
+	if want := (Planned{Number: 6, Of: 6, Round: 3, Rounds: 3, Variant: laid[5].Name, Width: len("several")}); l.planned[5] != want {
+		t.Errorf("last planned %+v, want %+v", l.planned[5], want)
+	}
+
+	run := f.Run
+	if run.Name != "running" || run.Question != "Is it all there?" || run.TrialsPlanned != 6 || run.Rounds != 3 || run.Stopped != "" || run.FinishedAt == nil ||
+		run.DynoVersion != "v1" || !slices.Equal(run.Command, o.Command) {
+		t.Errorf("run %+v", run)
+	}
+	p := run.Plan
+	if p.File != "test.yaml" || p.Source != string(e.Source) || p.Rounds != 3 || p.Seed != 5 || p.Base != "few" || p.Protocol != "http" ||
+		p.Loop != "closed" || len(p.Thresholds) != 1 || len(p.Claims) != 1 || len(p.Variants) != 2 {
+		t.Errorf("plan %+v", p)
+	}
+	if v := p.Variants[1]; v.Name != "several" || v.Variables["connections"] != "4" || v.Connections != 4 || v.Loop != "closed" {
+		t.Errorf("variant %+v", v)
+	}
+	if env := run.Environment; env.CPUs < 1 || env.Kernel == "" || env.GoVersion == "" {
+		t.Errorf("environment %+v", env)
+	}
+}
+
+// A target and a service that dyno starts, with a warm-up and a window, open loop.
+func TestRunStartsTarget(t *testing.T) {
+	e := parse(t, `name: started
+target:
+  protocol: http
+  start: [dyno, "null", "127.0.0.1:{{port}}"]
+  env: {UPSTREAM: "{{helper.addr}}"}
+services:
+  helper: {start: [dyno, "null", "127.0.0.1:{{port}}"], ready: {line: ^serving$}}
+load: {open: {rate: 400/s, max_connections: 3}, warmup: 100ms, window: 500ms}
+design: {rounds: 1}
+`)
+	var l log
+	o := options(t, &l)
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, o.Dir)
+	if !f.Complete() || len(f.Trials) != 1 {
+		t.Fatalf("%d trials, incomplete: %v", len(f.Trials), f.Incomplete)
+	}
+	trial := f.Trials[0]
+	agree(t, trial)
+	if c := trial.Counts; c.Scheduled != 200 || trial.WarmupSeconds != 0.1 {
+		t.Errorf("400/s in 500 ms after %v s: %+v", trial.WarmupSeconds, c)
+	}
+	if p := f.Run.Plan; p.Loop != "open" || p.Variants[0].Connections != 3 || p.Variants[0].Rate == nil || *p.Variants[0].Rate != 400 {
+		t.Errorf("plan %+v", p)
+	}
+	for _, name := range []string{"target.log", "helper.log"} {
+		if text := content(t, trial, name); text != "serving\n" {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+	if !(l.read.CPUSeconds >= 0) || !(l.read.RSSBytes > 0) || l.peak < 1 || l.peak > 3 {
+		t.Errorf("the watcher read %+v of the target, and %d connections at most", l.read, l.peak)
+	}
+	if x := trial.Target; x.CPUSeconds == nil || x.RSSBytes == nil || *x.RSSBytes <= 0 || x.Threads == nil || x.Descriptors == nil {
+		t.Errorf("what the target used is not known: %+v, %v", x, trial.Unavailable)
+	}
+	series, err := trial.Series()
+	if err != nil || series.Column("target_cpu_seconds") == nil {
+		t.Errorf("no target in the series: %v", err)
+	}
+}
+
+func content(t *testing.T, trial *rundir.TrialFolder, name string) string {
+	t.Helper()
+	f, err := trial.File(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The output that is kept of a process is bounded.
+func TestRunLoudService(t *testing.T) {
+	server, err := truth.StartNull(t.Context(), truth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	e := parse(t, `name: loud
+target: {protocol: http, address: "`+server.Addr().String()+`"}
+services:
+  loud: {start: [sh, -c, "yes | head -c 17000000; echo enough; exec sleep 600; : {{port}}"], ready: {line: ^enough$}, ready_timeout: 60s}
+load: {closed: {connections: 1}, warmup: 0, requests: 1}
+design: {rounds: 1}
+`)
+	o := options(t, &log{})
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	text := content(t, open(t, o.Dir).Trials[0], "loud.log")
+	if bound := 16 << 20; len(text) < bound || len(text) > bound+100 || !strings.HasSuffix(text, "more bytes were dropped]\n") {
+		t.Errorf("%d bytes, ending in %q", len(text), text[max(0, len(text)-100):])
+	}
+}
+
+// Whatever the server does, what is recorded agrees, and so does the conservation.
+func TestRunAgainstFaultyServer(t *testing.T) {
+	server, err := truth.StartFaulty(t.Context(), truth.Config{}, truth.FaultyConfig{
+		Mix: truth.Mix{truth.OK: 80, truth.Status: 6, truth.Reset: 4, truth.Cut: 4, truth.Misframe: 3, truth.Stall: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	e := parse(t, `name: faulty
+target: {protocol: http, address: "`+server.Addr().String()+`"}
+load: {closed: {connections: 8}, warmup: 0, requests: 400, timeout: 50ms, reconnect: {max_backoff: 10ms}}
+design: {rounds: 2}
+`)
+	o := options(t, &log{})
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, o.Dir)
+	for _, trial := range f.Trials {
+		agree(t, trial)
+		if c := trial.Counts; c.Errors == 0 || c.Timeouts == 0 || c.OK == 0 || c.Sent != 400 {
+			t.Errorf("trial %d: %+v, want some of each", trial.Number, c)
+		}
+	}
+}
+
+// What goes wrong ends the run. The folder keeps what there is and says why there
+// is no more.
+func TestRunFails(t *testing.T) {
+	server, err := truth.StartNull(t.Context(), truth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	running := `target: {protocol: http, address: "` + server.Addr().String() + `"}` + "\n"
+	for _, c := range []struct {
+		name, text string
+		is         func(error) bool
+		counted    bool // load was sent
+	}{
+		{
+			"program not found", "target: {protocol: tcp, start: [no-such-program, '{{port}}']}\nload: {closed: {connections: 1}}\n",
+			func(err error) bool { return errors.Is(err, target.ErrNotFound) }, false,
+		},
+		{
+			"service not ready",
+			"target: {protocol: tcp, start: [sleep, '600', '{{port}}']}\nload: {closed: {connections: 1}}\n" +
+				"services: {s: {start: [sleep, '600', '{{port}}'], ready_timeout: 50ms}}\n",
+			func(err error) bool { return errors.Is(err, target.ErrNotReady) }, false,
+		},
+		{
+			"nobody there", "target: {protocol: tcp, address: 'unix:/no/such/socket'}\nload: {closed: {connections: 1}}\n",
+			func(err error) bool { var u *engine.Unreachable; return errors.As(err, &u) }, false,
+		},
+		{
+			"no such CPU", running + "load: {closed: {connections: 1}, cpus: '1000'}\n",
+			func(err error) bool { var p *PlanError; return errors.As(err, &p) }, false,
+		},
+		{
+			"service dies", running + "load: {closed: {connections: 1}, warmup: 0, window: 30s}\n" +
+				"services: {s: {start: [sh, -c, 'sleep 1; exit 3; : {{port}}'], ready: none}}\n",
+			func(err error) bool {
+				return errors.Is(err, target.ErrExited) && strings.Count(err.Error(), "exit status 3") == 1
+			}, true,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l log
+			o := options(t, &l)
+			err := Run(t.Context(), parse(t, "name: fails\n"+c.text), o)
+			if err == nil || !c.is(err) || !strings.Contains(err.Error(), "trial 1, variant default: ") {
+				t.Fatalf("error %v", err)
+			}
+			f := open(t, o.Dir)
+			if f.Run.Complete || f.Run.Reason != err.Error() || len(f.Trials) != 1 || len(l.ended) != 1 {
+				t.Fatalf("complete %v because of %q, %d trials", f.Run.Complete, f.Run.Reason, len(f.Trials))
+			}
+			trial := f.Trials[0]
+			if trial.Complete || trial.Error != err.Error() || (trial.Counts.OK > 0) != c.counted || !trial.Conservation.OK {
+				t.Errorf("trial %+v", trial.Trial)
+			}
+			if c.counted {
+				agree(t, trial)
+			}
+		})
+	}
+}
+
+// An interrupted run keeps its finished trials, and the one under way as what it
+// is.
+func TestRunInterrupted(t *testing.T) {
+	server, err := truth.StartNull(t.Context(), truth.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	l := log{begun: func(p Planned) {
+		if p.Number == 3 {
+			cancel(enough)
+		}
+	}}
+	o := options(t, &l)
+	err = Run(ctx, parse(t, `name: interrupted
+target: {protocol: http, address: "`+server.Addr().String()+`"}
+load: {closed: {connections: 1}, warmup: 0, requests: 50}
+design: {rounds: 5}
+`), o)
+	if !errors.Is(err, enough) {
+		t.Fatalf("error %v, want the context's cause", err)
+	}
+	f := open(t, o.Dir)
+	if f.Run.Complete || f.Complete() || len(f.Trials) != 3 {
+		t.Fatalf("%d trials, incomplete: %v", len(f.Trials), f.Incomplete)
+	}
+	for i, trial := range f.Trials {
+		if trial.Complete != (i < 2) {
+			t.Errorf("trial %d: complete %v, %s", i+1, trial.Complete, trial.Error)
+		}
+	}
+}
+
+// What is in the run folder's place is left alone.
+func TestRunFolderInUse(t *testing.T) {
+	o := options(t, &log{})
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(o.Dir, rundir.RunFile)
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := Run(t.Context(), parse(t, "name: x\ntarget: {protocol: tcp, address: 'unix:/x'}\nload: {closed: {connections: 1}}\n"), o)
+	var folder *FolderError
+	if !errors.As(err, &folder) || !errors.Is(err, rundir.ErrNotEmpty) {
+		t.Errorf("error %v", err)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "mine" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

@@ -1,0 +1,86 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"dyno/judge/capacity"
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+)
+
+// search looks for the highest rate at which a variant keeps the thresholds, by
+// one trial after the other. It begins where the searches of earlier rounds ended.
+// A search that stands finished in a folder that is gone on with is not repeated;
+// one that was interrupted begins anew, because its probes belong close together.
+func (r *runner) search(ctx context.Context, round int, v *experiment.Variant) error {
+	goal, hint := goal(r.experiment.Capacity), geometricMean(r.edges[v.Name])
+	recorded, done, err := r.recordedProbes(round, v.Name)
+	if err != nil {
+		return err
+	}
+	state, err := goal.Next(done, hint)
+	if err == nil && !state.Done && len(done) > 0 {
+		for _, t := range recorded {
+			if err := r.folder.Abandon(t, "the search was interrupted and begun anew"); err != nil {
+				return err
+			}
+		}
+		done = nil
+		state, err = goal.Next(done, hint)
+	}
+	for err == nil && !state.Done {
+		var probe *rundir.TrialFolder
+		if probe, err = r.measure(ctx, task{round: round, variant: v, purpose: rundir.PurposeProbe, rate: state.Next}); err != nil {
+			return err
+		}
+		var t capacity.Trial
+		if t, err = r.judge(probe); err != nil {
+			return err
+		}
+		done = append(done, t)
+		state, err = goal.Next(done, hint)
+	}
+	if err != nil {
+		return fmt.Errorf("round %d, variant %s: search after %d probes: %w", round, v.Name, len(done), err)
+	}
+	if state.Low > 0 && !math.IsInf(state.High, 1) {
+		r.edges[v.Name] = append(r.edges[v.Name], math.Sqrt(state.Low)*math.Sqrt(state.High))
+	}
+	return nil
+}
+
+// recordedProbes returns the complete probes of a search that are there already.
+func (r *runner) recordedProbes(round int, variant string) (probes []*rundir.TrialFolder, done []capacity.Trial, err error) {
+	for _, t := range r.trials {
+		if t.Stands() && t.Purpose == rundir.PurposeProbe && t.Round == round && t.Variant == variant {
+			judged, err := r.judge(t)
+			if err != nil {
+				return nil, nil, err
+			}
+			probes, done = append(probes, t), append(done, judged)
+		}
+	}
+	return probes, done, nil
+}
+
+func (r *runner) judge(probe *rundir.TrialFolder) (capacity.Trial, error) {
+	t, err := r.options.Referee.Probe(r.run.Plan, probe)
+	if err != nil {
+		return t, fmt.Errorf("trial %d, variant %s: %w", probe.Number, probe.Variant, err)
+	}
+	return t, nil
+}
+
+// geometricMean returns 0 of nothing.
+func geometricMean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(values)))
+}

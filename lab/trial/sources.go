@@ -1,0 +1,131 @@
+package trial
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"dyno/lab/experiment"
+	"dyno/observe"
+	"dyno/observe/goruntime"
+	"dyno/observe/kernel"
+	"dyno/observe/scrape"
+	"dyno/observe/sockets"
+)
+
+// Prefixes of columns.
+const (
+	kernelColumns  = "kernel"
+	socketColumns  = "tcp"
+	networkColumns = "network"
+	runtimeColumns = "target"
+	cgroupColumns  = "cgroup"
+)
+
+// A paid observer reads on threads of its own, which cost CPU time.
+type paid interface{ CPUSeconds() float64 }
+
+// open makes the observers of a target that is up, before the load begins: some take
+// their time to attach, or ask the target for the first time.
+func (w *watch) open(ctx context.Context, v *experiment.Variant) {
+	o := &v.Observe
+	pid, root := 0, 0
+	if w.target != nil {
+		pid, root = w.target.PID(), w.target.Keeper()
+	}
+	if (o.Kernel == experiment.KernelAfter || o.Kernel == experiment.KernelWindow) && root != 0 && !w.profiled {
+		c := kernel.DefaultConfig(kernelColumns, root, ports(v.Target.Address)...)
+		if o.Kernel == experiment.KernelAfter { // what costs something waits
+			c.SystemCalls, c.Accepts, c.RunQueue = false, false, false
+		}
+		if k, err := kernel.New(c); w.available(err) {
+			w.add(k)
+			for _, missing := range k.Missing() {
+				w.available(missing)
+			}
+		}
+	}
+	if o.Sockets && !strings.HasPrefix(v.Target.Address, "unix:") {
+		c := sockets.Config{Name: socketColumns, Address: v.Target.Address, PID: pid}
+		if s, err := sockets.NewConnections(ctx, c); w.available(err) {
+			w.add(s)
+			for _, missing := range s.Missing() {
+				w.available(missing)
+			}
+		}
+	}
+	if n, err := sockets.NewCounters(networkColumns, pid); w.available(err) {
+		w.add(n)
+	}
+	if w.target != nil {
+		// Most targets have no group of their own, which is nothing to say.
+		if f := observe.CgroupFolders(w.target.Cgroup()); f != (observe.CgroupFolders{}) {
+			if c, err := observe.NewCgroup(cgroupColumns, f); w.available(err) {
+				w.add(c)
+			}
+		}
+	}
+	if o.Runtime != "" || v.Target.Pprof != "" && w.unhurried {
+		if r, err := goruntime.New(ctx, runtimeAt(v)); w.available(err) {
+			w.add(r)
+		}
+	}
+	for _, e := range o.Endpoints {
+		c := scrape.Config{Name: e.Name, URL: e.URL, Metrics: e.Metrics, Every: e.Every, Remote: w.target == nil}
+		if e.Format == experiment.FormatExpvar {
+			c.Format = scrape.Expvar
+		}
+		if s, err := scrape.NewEndpoint(ctx, c); w.available(err) {
+			w.add(s)
+			w.named = append(w.named, s)
+		}
+	}
+	for _, c := range o.Commands {
+		if s, err := scrape.NewCommand(ctx, c.Name, c.Run, c.Every); w.available(err) {
+			w.add(s)
+			w.named = append(w.named, s)
+		}
+	}
+}
+
+// add puts an observer on the recording.
+func (w *watch) add(o observe.Observer) {
+	w.observers = append(w.observers, o)
+	if p, ok := o.(paid); ok {
+		w.paid = append(w.paid, p)
+	}
+}
+
+// runtimeAt says where a target tells of its Go runtime. A page that is named takes
+// the place of those beside the profiles.
+func runtimeAt(v *experiment.Variant) goruntime.Config {
+	c := goruntime.Config{Name: runtimeColumns, Pprof: v.Target.Pprof, Remote: len(v.Target.Start) == 0}
+	switch u := v.Observe.Runtime; {
+	case u == "":
+	case strings.Contains(u, "/debug/pprof"):
+		c.Pprof = u
+	case strings.Contains(u, "/debug/vars"):
+		c.Vars = u
+	default:
+		c.Metrics = u
+	}
+	return c
+}
+
+// ports are those on which a target listens, as far as its address says.
+func ports(address string) []uint16 {
+	if a, err := netip.ParseAddrPort(address); err == nil {
+		return []uint16{a.Port()}
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return nil
+	}
+	return []uint16{uint16(n)}
+}

@@ -1,0 +1,423 @@
+package trial
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"dyno/host/target"
+	"dyno/load/engine"
+	"dyno/observe"
+	"dyno/results/rundir"
+)
+
+// Bounds of a trial's series: readings as often as the least interval says, less
+// often in a long trial.
+const (
+	leastTick = 250 * time.Millisecond
+	mostRows  = 4096
+)
+
+// A watch records the target, the generator and the machine beside one load or
+// program. What cannot be observed here is left out and said so; it never fails
+// the trial.
+type watch struct {
+	target        *target.Process // nil when dyno did not start it
+	services      []running
+	neighbours    func() []*target.Process // what is up beside, once the load begins; nil: nothing
+	targetCPUs    float64                  // how many it may use; a limit may allow a part of one
+	targetOn      []int                    // its CPUs, where the plan gives it some that are not the generator's
+	generatorCPUs []int                    // empty: wherever the kernel likes
+	tick          time.Duration
+	// profiled trials have no hooks at system calls: they would be in the profile.
+	profiled bool
+	// unhurried trials may ask the target about its runtime, though that takes it a
+	// moment each time.
+	unhurried bool
+
+	observers []observe.Observer // that were opened before the load
+	paid      []paid             // of them
+	named     []observe.Observer // of them, those that the plan names
+
+	recorder    *observe.Recorder
+	recording   atomic.Pointer[observe.Recorder] // the same one, for other goroutines
+	sleepers    [2]*observe.Wakeup               // on the generator's CPUs, and on the target's; nil without
+	origin      time.Time
+	marks       [2]observe.Mark
+	marked      int
+	unavailable []error
+}
+
+// newWatch makes the watch of a variant that is up, for a trial of the purpose.
+func (r *runner) newWatch(up *stage, purpose string) *watch {
+	l := &up.variant.Load
+	w := &watch{
+		target:        up.target,
+		services:      up.services(),
+		neighbours:    up.neighbours,
+		targetCPUs:    float64(len(up.variant.Target.CPUs)),
+		generatorCPUs: l.CPUs,
+		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows are not the ticks'
+	}
+	if w.targetCPUs == 0 {
+		w.targetCPUs = float64(runtime.NumCPU())
+	} else if !slices.ContainsFunc(up.variant.Target.CPUs, func(cpu int) bool { return slices.Contains(l.CPUs, cpu) }) {
+		w.targetOn = up.variant.Target.CPUs
+	}
+	if c := up.variant.Target.Cgroup; c != nil && c.CPUMax > 0 {
+		w.targetCPUs = min(w.targetCPUs, c.CPUMax)
+	}
+	if purpose == rundir.PurposePilot {
+		w.tick = fine
+	}
+	w.profiled = purpose == rundir.PurposeProfile
+	w.unhurried = w.profiled || r.experiment != nil && r.experiment.Soak
+	return w
+}
+
+// start begins to record beside a load, on the engine's time line. A sleeper on the
+// generator's CPUs feels what the generator feels, and one on the target's what the
+// target feels, but for the target's own load.
+func (w *watch) start(s engine.Start) {
+	if sleeper, err := observe.NewWakeup("wakeup", w.generatorCPUs...); w.available(err) {
+		w.sleepers[0] = sleeper
+	}
+	if len(w.targetOn) > 0 {
+		if sleeper, err := observe.NewUrgentWakeup("target_wakeup", w.targetOn...); w.available(err) {
+			w.sleepers[1] = sleeper
+		}
+	}
+	w.begin(s.Time, s.Threads)
+}
+
+// begin begins to record. Threads are the generator's workers.
+func (w *watch) begin(origin time.Time, threads []int) {
+	var (
+		observers = w.observers
+		users     []observe.CPUUser
+	)
+	if w.target != nil {
+		if tree, err := observe.NewTreeBelow("target", w.target.Keeper()); w.available(err) {
+			observers, users = append(observers, tree), append(users, tree)
+		}
+	}
+	// Services are not what is measured, but not foreign either.
+	for _, s := range w.services {
+		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Keeper()); w.available(err) {
+			observers, users = append(observers, tree), append(users, tree)
+		}
+	}
+	// The other half of a duet is no foreigner.
+	if w.neighbours != nil {
+		for i, p := range w.neighbours() {
+			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Keeper()); w.available(err) {
+				observers, users = append(observers, tree), append(users, tree)
+			}
+		}
+	}
+	if generator, err := observe.NewGenerator(threads...); w.available(err) {
+		observers, users = append(observers, generator), append(users, generator)
+	}
+	if machine, err := observe.NewMachine(users...); w.available(err) {
+		observers = append(observers, machine)
+		for _, missing := range machine.Missing() {
+			w.available(missing)
+		}
+	}
+	for _, group := range [...]struct {
+		name string
+		cpus []int
+	}{{"generator_cpus", w.generatorCPUs}, {"target_cpus", w.targetOn}} {
+		if len(group.cpus) == 0 {
+			continue
+		}
+		if c, err := observe.NewCPUs(group.name, group.cpus...); w.available(err) {
+			observers = append(observers, c)
+		}
+	}
+	for _, s := range w.sleepers {
+		if s != nil {
+			observers = append(observers, s)
+		}
+	}
+	recorder, err := observe.NewRecorder(observe.Config{Origin: origin, Interval: w.tick, MaxRows: mostRows}, observers...)
+	if !w.available(err) {
+		for _, o := range observers[len(w.observers):] {
+			w.available(o.Close())
+		}
+		w.sleepers = [2]*observe.Wakeup{}
+		return
+	}
+	w.recorder, w.origin = recorder, origin
+	recorder.Start()
+	w.recording.Store(recorder)
+}
+
+// reading returns what was read last of the target. It may be called by any goroutine.
+func (w *watch) reading() Reading {
+	r := Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()}
+	if recorder := w.recording.Load(); recorder != nil {
+		last := recorder.Last("target_cpu_seconds", "target_rss_bytes")
+		r.CPUSeconds, r.RSSBytes = last[0], last[1]
+	}
+	return r
+}
+
+func (w *watch) available(err error) bool {
+	if err != nil {
+		w.unavailable = append(w.unavailable, err)
+	}
+	return err == nil
+}
+
+// lack records what could not be observed.
+func (w *watch) lack(t *rundir.Trial) {
+	for _, err := range w.unavailable {
+		t.Lack(err)
+	}
+}
+
+// phase marks both ends of the window.
+func (w *watch) phase(p engine.Phase) {
+	if p != engine.WarmingUp {
+		w.mark()
+	}
+}
+
+// mark marks one end of the window, and then the other.
+func (w *watch) mark() {
+	if w.recorder != nil && w.marked < len(w.marks) {
+		w.marks[w.marked] = w.recorder.Mark()
+		w.marked++
+	}
+}
+
+// stop ends the recording. Nothing that was opened stays open, whether there was a
+// recording or not.
+func (w *watch) stop() {
+	if w.recorder == nil {
+		for _, o := range w.observers {
+			w.available(o.Close())
+		}
+		w.observers = nil
+		return
+	}
+	err := w.recorder.Stop()
+	for _, f := range w.recorder.Faults() {
+		err = errors.Join(err, f.First)
+	}
+	w.available(err)
+}
+
+// save writes what was recorded.
+func (w *watch) save(folder *rundir.TrialWriter) error {
+	if w.recorder == nil {
+		return nil
+	}
+	if err := save(folder, rundir.SeriesFile, w.recorder.WriteCSV); err != nil {
+		return err
+	}
+	if w.sleepers[0] == nil {
+		return nil
+	}
+	return save(folder, rundir.StallsFile, func(f io.Writer) error { return rundir.WriteStalls(f, w.stalls()) })
+}
+
+// stalls are the stretches in which a CPU did not wake a sleeper that was due, on the
+// trial's time line.
+func (w *watch) stalls() []rundir.Stall {
+	var all []rundir.Stall
+	for i, s := range w.sleepers {
+		if s == nil {
+			continue
+		}
+		for _, stall := range s.Stalls() {
+			all = append(all, rundir.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: i > 0})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b rundir.Stall) int { return cmp.Compare(a.Due, b.Due) })
+	return all
+}
+
+// record sums the window of a load up.
+func (w *watch) record(t *rundir.Trial, r *engine.Result) {
+	w.lack(t)
+	if w.marked < 2 {
+		return
+	}
+	window := w.recorder.Window(w.marks[0], w.marks[1])
+	length := (window.To - window.From).Seconds()
+	// The marks are a little off the window's edges, so that counts go by the
+	// requests of their own stretch of time.
+	requests := float64(t.Work()) * length / r.Window.Seconds()
+
+	if w.target != nil {
+		cpu := window.Delta("target_cpu_seconds")
+		t.Target.CPUSeconds = known(cpu)
+		t.Target.CPUSecondsPerRequest = known(cpu / requests)
+		t.Target.CPUShare = known(cpu / length / w.targetCPUs)
+		user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
+		t.Target.UserShare = known(user / (user + system))
+		t.Target.ForeignShare = known(max(0, window.Delta("machine_cpu_foreign_seconds")) / length / w.targetCPUs)
+		t.Target.RSSBytes = largest(window, "target_rss_bytes")
+		t.Target.Threads = largest(window, "target_threads")
+		t.Target.Descriptors = largest(window, "target_descriptors")
+		t.Target.VoluntarySwitchesPerRequest = known(window.Delta("target_voluntary_switches") / requests)
+		t.Target.InvoluntarySwitchesPerRequest = known(window.Delta("target_involuntary_switches") / requests)
+		t.Target.RunQueueWaitSecondsPerRequest = known(window.Delta("target_run_queue_wait_seconds") / requests)
+		t.Target.ThrottledSeconds = known(window.Delta(cgroupColumns + "_cpu_throttled_seconds"))
+		recordKernel(&t.Target, window, requests)
+	}
+	// A program tells of itself once a second, whatever the window's edges are: what it
+	// says is a rate.
+	perRequest := length / requests
+	t.Target.GCPauseSeconds = known(length * rate(window, "target_gc_pause_seconds"))
+	t.Target.GCPauseSecondsPerRequest = known(perRequest * rate(window, "target_gc_pause_seconds"))
+	t.Target.AllocatedBytesPerRequest = known(perRequest * rate(window, "target_allocated_bytes_total"))
+	t.Target.AllocationsPerRequest = known(perRequest * rate(window, "target_mallocs_total"))
+	t.Target.Goroutines = largest(window, "target_goroutines")
+	t.Target.ListenOverflows = grown(window, "network_listen_overflows_total")
+	w.recordNamed(t, window)
+	t.Generator.RSSBytes = largest(window, "generator_rss_bytes")
+	wait, slices := math.NaN(), math.NaN()
+	for i := range t.Generator.Workers {
+		if d := window.Delta(fmt.Sprintf("generator_worker%d_run_queue_wait_seconds", i)); !(d <= wait) {
+			wait, slices = d, window.Delta(fmt.Sprintf("generator_worker%d_timeslices_total", i))
+		}
+	}
+	t.Generator.RunQueueWaitShare = known(wait / length)
+	t.Generator.TimeslicesPerSecond = known(slices / length)
+	w.recordMachine(t, window)
+}
+
+// recordMachine sums up what else went on in the window.
+func (w *watch) recordMachine(t *rundir.Trial, window observe.Window) {
+	length := (window.To - window.From).Seconds()
+	all := window.Delta("machine_cpu_seconds")
+	t.Machine = rundir.Machine{
+		StealShare:            known(window.Delta("machine_cpu_steal_seconds") / all),
+		ForeignShare:          known(window.Delta("machine_cpu_foreign_seconds") / all),
+		LateWakeupShare:       known(window.Delta("wakeup_late_total") / window.Delta("wakeup_sleeps_total")),
+		TargetLateWakeupShare: known(window.Delta("target_wakeup_late_total") / window.Delta("target_wakeup_sleeps_total")),
+		MemoryStall:           known(window.Delta("machine_memory_stall_seconds") / length),
+		IOStall:               known(window.Delta("machine_io_stall_seconds") / length),
+	}
+	t.Generator.StealShare = known(window.Delta("generator_cpus_cpu_steal_seconds") / window.Delta("generator_cpus_cpu_seconds"))
+	t.Target.StealShare = known(window.Delta("target_cpus_cpu_steal_seconds") / window.Delta("target_cpus_cpu_seconds"))
+	cost := w.recorder.Cost().Seconds()
+	for _, s := range w.sleepers {
+		if s != nil {
+			cost += s.CPUSeconds()
+		}
+	}
+	for _, p := range w.paid {
+		cost += p.CPUSeconds()
+	}
+	t.ObserverCPU = known(cost)
+}
+
+// recordKernel sums up what the kernel saw of the target.
+func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
+	var (
+		columns []observe.Column
+		rows    [2][]float64
+	)
+	for _, s := range window.Columns {
+		if name, ok := strings.CutPrefix(s.Name, kernelColumns+"_"); ok {
+			column := s.Column
+			column.Name = name
+			columns = append(columns, column)
+			// Of a percentile, the worst that was seen.
+			last := s.Delta
+			if s.Kind != observe.Counter {
+				last = s.Max
+			}
+			rows[0], rows[1] = append(rows[0], 0), append(rows[1], last)
+		}
+	}
+	recordCalls(t, columns, rows, (window.To - window.From).Seconds(), requests)
+	if s, ok := window.Summary(kernelColumns + "_connections_established_total"); ok && !math.IsNaN(s.Last) {
+		n := int64(s.Last)
+		t.ConnectionsAccepted = &n
+	}
+	if t.Retransmits = grown(window, kernelColumns+"_retransmits_total"); t.Retransmits == nil {
+		// As far as the sockets' own counts go, which end with them.
+		t.Retransmits = grown(window, socketColumns+"_target_retransmits_total")
+	}
+}
+
+// recordNamed sums up what the plan names: of a counter its rate, of a gauge its
+// mean.
+func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
+	for _, o := range w.named {
+		for _, c := range o.Columns() {
+			name := o.Name() + "_" + c.Name
+			value := math.NaN()
+			if s, ok := window.Summary(name); ok && c.Kind == observe.Gauge {
+				value = s.Mean
+			} else if c.Name != readAt {
+				value = rate(window, name)
+			}
+			if v := known(value); v != nil {
+				if t.Observed == nil {
+					t.Observed = map[string]float64{}
+				}
+				t.Observed[name] = *v
+			}
+		}
+	}
+}
+
+// readAt is the column of an observer that reads on a schedule of its own.
+const readAt = "read_at_seconds"
+
+// rate returns how much a counter grew in a second, by the clock of its own readings:
+// the last column with one before the next observer's.
+func rate(window observe.Window, column string) float64 {
+	found := false
+	for _, c := range window.Columns {
+		if c.Name == column {
+			found = true
+		}
+		if found && strings.HasSuffix(c.Name, readAt) {
+			counter, _ := window.Summary(column)
+			return counter.Delta / c.Delta
+		}
+	}
+	return math.NaN()
+}
+
+// grown returns how much a counter of whole things grew.
+func grown(w observe.Window, column string) *int64 {
+	v := w.Delta(column)
+	if math.IsNaN(v) {
+		return nil
+	}
+	n := int64(v)
+	return &n
+}
+
+// known returns nil for a value that is not known.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// largest returns the largest reading of a gauge that counts whole things.
+func largest(w observe.Window, column string) *int64 {
+	s, ok := w.Summary(column)
+	if !ok || math.IsNaN(s.Max) {
+		return nil
+	}
+	n := int64(s.Max)
+	return &n
+}

@@ -1,0 +1,98 @@
+package trial
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+)
+
+// A loaded trial has a sleeper beside the generator, and the pressure where the
+// kernel measures it; it asks the target for its goroutines, and what the plan names
+// for numbers.
+func TestRunObserves(t *testing.T) {
+	var asked atomic.Int64
+	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		switch r.URL.Path {
+		case "/debug/pprof/goroutine":
+			fmt.Fprintln(w, "goroutine profile: total 11")
+		case "/queue":
+			fmt.Fprintln(w, "# TYPE jobs gauge\njobs 7\n# TYPE done_total counter\ndone_total 3")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer pages.Close()
+	e := parse(t, `name: observed
+target: {protocol: http, address: "`+startNull(t).Addr().String()+`", pprof: "`+pages.URL+`/debug/pprof"}
+load: {closed: {connections: 1}, warmup: 0, window: 400ms}
+design: {rounds: 1}
+observe:
+  runtime: "`+pages.URL+`/debug/pprof"
+  endpoints:
+    app: {url: "`+pages.URL+`/queue", metrics: [jobs, done_total], every: 100ms}
+    gone: {url: "`+pages.URL+`/nothing", metrics: [jobs]}
+  commands:
+    echo: {run: [echo, "depth 3"], every: 100ms}
+`)
+	o := options(t, &log{})
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	trial := open(t, o.Dir).Trials[0]
+	m := trial.Machine
+	if m.LateWakeupShare == nil || *m.LateWakeupShare < 0 || *m.LateWakeupShare > 1 {
+		t.Errorf("late wake-ups %v, %v", m.LateWakeupShare, trial.Unavailable)
+	}
+	missing := strings.Join(trial.Unavailable, "\n")
+	if (m.MemoryStall == nil) != strings.Contains(missing, "pressure of memory") || (m.IOStall == nil) != strings.Contains(missing, "pressure of io") {
+		t.Errorf("%v, %v, and unavailable is %q", m.MemoryStall, m.IOStall, missing)
+	}
+	if !strings.Contains(missing, "observer gone cannot work here") {
+		t.Errorf("an endpoint that is not there: unavailable is %q", missing)
+	}
+	series, err := trial.Series()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := series.Column("wakeup_cpu_seconds")
+	if len(cpu) == 0 || trial.ObserverCPU == nil || *trial.ObserverCPU < cpu[len(cpu)-1] {
+		t.Errorf("observing cost %v, of that the sleeper %v", trial.ObserverCPU, cpu)
+	}
+	if n := trial.Target.Goroutines; n == nil || *n != 11 || series.Column("target_goroutines") == nil || asked.Load() == 0 {
+		t.Errorf("goroutines %v, columns %v", n, series.Columns)
+	}
+	for name, want := range map[string]float64{"app_jobs": 7, "app_done_total": 0, "echo_depth": 3} {
+		if got, ok := trial.Observed[name]; !ok || got != want {
+			t.Errorf("%s: %v, want %v; observed %v", name, got, want, trial.Observed)
+		}
+	}
+}
+
+// A series has at most about 4,000 rows.
+func TestTick(t *testing.T) {
+	for _, c := range []struct {
+		warmup, window time.Duration
+		purpose        string
+	}{
+		{0, 10 * time.Second, ""},
+		{time.Minute, 15 * time.Minute, ""},
+		{time.Minute, 30 * time.Minute, ""},
+		{0, 48 * time.Hour, ""},
+		{0, 30 * time.Second, rundir.PurposePilot},
+	} {
+		v := experiment.Variant{Load: experiment.Load{Warmup: c.warmup, Window: c.window}}
+		w := new(runner).newWatch(&stage{variant: &v}, c.purpose)
+		rows := (c.warmup + c.window) / w.tick
+		if rows > mostRows || w.tick < fine || (c.purpose == "") != (w.tick >= leastTick) || w.tick > leastTick && rows < mostRows/2 {
+			t.Errorf("%v and %v: a row every %v, %d of them", c.warmup, c.window, w.tick, rows)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// Bounds of what one engine may be asked for.
+const (
+	MaxConnections = 1_000_000
+	MaxWorkers     = 1024
+	MaxWaiting     = 16_000_000
+)
+
+// A Config says what to send, where, when and for how long. The zero value of a
+// field takes the default named beside it.
+type Config struct {
+	Network string // "tcp" (default), "tcp4", "tcp6" or "unix"
+	Address string // host:port, or the path of a Unix socket
+
+	// NewClients is called once per worker and returns the maker of that
+	// worker's clients. What one maker's clients share is used by one thread.
+	NewClients func(worker int) func() wire.Client
+
+	// Schedule makes the loop open: requests start when it says, whatever the
+	// server does. Nil is the closed loop: each connection is a user who sends,
+	// awaits the response, thinks, and sends again.
+	Schedule *pace.Schedule
+	Think    pace.Think // closed loop only; default none
+	Seed     uint64     // of think times and of back-off jitter
+
+	// Connections is the number of users of a closed loop, and the most there may be
+	// of an open loop. Default 1; with Subscribers and without a Schedule, none.
+	Connections int
+	// Subscribers receive events beside the requests. Default none.
+	Subscribers *Subscribers
+	// Joint connects this engine to others that carry the rest of the same load. Default
+	// none: the load is this engine's alone.
+	Joint    Joint
+	Requests uint64 // end after so many requests of the window; default no such limit
+
+	// MaxWaiting bounds the requests of an open loop that wait for a
+	// connection. One more is counted as dropped. Default 65,536.
+	MaxWaiting int
+
+	Warmup  time.Duration // load before the window that is not measured
+	Window  time.Duration // the measured part; 0 only with Requests
+	Drain   time.Duration // how long to await what is under way at the window's end; default 2 s
+	Timeout time.Duration // from the write to the complete response; default 30 s
+
+	ConnectTimeout time.Duration // default 5 s
+	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
+
+	Workers int   // threads; default 1. Each keeps a processor (GOMAXPROCS) while it waits, too
+	CPUs    []int // CPU of worker i is CPUs[i mod len]; default unplaced
+
+	// Spin is how long before an intended start a worker stops sleeping and
+	// polls. It buys precision with CPU time and belongs on CPUs that are the
+	// generator's own. Default 0.
+	Spin time.Duration
+
+	// Clock says what ends a response. Default ClockAuto.
+	Clock Clock
+
+	Interval time.Duration // the length of a recording interval; default 1 s
+
+	// OnInterval receives each interval once it is complete, in order, from a
+	// goroutine of its own. It must not keep what it was given.
+	OnInterval func(Interval)
+	// OnStart is called once, shortly before the warm-up begins, and OnPhase as
+	// each phase begins; both from Run's goroutine. The workers do not wait for them.
+	// Whoever is told of Measuring is told of Draining, while the workers' threads are
+	// still there.
+	OnStart func(Start)
+	OnPhase func(Phase)
+}
+
+// A Start says when the warm-up begins, which is zero of the time line, and which
+// threads will carry the load.
+type Start struct {
+	Time    time.Time
+	Threads []int // ids as of gettid(2), by worker
+}
+
+// A Phase is a part of a measurement.
+type Phase uint8
+
+// The phases in their order.
+const (
+	WarmingUp Phase = iota
+	Measuring
+	Draining // the window has ended: by the clock, by its last request, or by an interruption
+)
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.Network == "" {
+		c.Network = "tcp"
+	}
+	if c.Subscribers != nil {
+		s := c.Subscribers.withDefaults()
+		c.Subscribers = &s
+	}
+	if c.Connections == 0 && (c.Subscribers == nil || c.Schedule != nil) {
+		c.Connections = 1
+	}
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = 65_536
+	}
+	if c.Workers == 0 {
+		c.Workers = 1
+	}
+	def(&c.Drain, 2*time.Second)
+	def(&c.Timeout, 30*time.Second)
+	def(&c.ConnectTimeout, 5*time.Second)
+	def(&c.MaxBackoff, time.Second)
+	def(&c.Interval, time.Second)
+	return c
+}
+
+// carried is how many connections there are to share among the workers.
+func (c Config) carried() int {
+	if c.Subscribers == nil {
+		return c.Connections
+	}
+	return max(c.Connections, c.Subscribers.Count)
+}
+
+// Validate reports every fault of the configuration at once.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("engine: "+format, args...))
+	}
+	switch c.Network {
+	case "tcp", "tcp4", "tcp6":
+		if _, _, err := net.SplitHostPort(c.Address); err != nil {
+			fault("address %q: want host:port: %w", c.Address, err)
+		}
+	case "unix":
+		if c.Address == "" {
+			fault("address: want the path of a Unix socket")
+		}
+	default:
+		fault("network %q: want tcp, tcp4, tcp6 or unix", c.Network)
+	}
+	fewest := 1
+	if c.Subscribers != nil && c.Schedule == nil {
+		fewest = 0
+	}
+	if c.NewClients == nil && c.Connections != 0 {
+		fault("clients: want a maker of clients")
+	}
+	if c.Connections < fewest || c.Connections > MaxConnections {
+		fault("connections %d: want %d to %d", c.Connections, fewest, MaxConnections)
+	}
+	if c.Workers < 1 || c.Workers > MaxWorkers {
+		fault("workers %d: want 1 to %d", c.Workers, MaxWorkers)
+	}
+	if n := c.carried(); c.Workers > n {
+		fault("workers %d: want at most one per connection, of which there are %d", c.Workers, n)
+	}
+	if c.Subscribers != nil {
+		if err := c.Subscribers.validate(); err != nil {
+			faults = append(faults, err)
+		}
+		if c.Requests > 0 {
+			fault("requests %d: want none, as the window of subscribers is a length of time", c.Requests)
+		}
+	}
+	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
+		fault("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)
+	}
+	if c.Window == 0 && c.Requests == 0 {
+		fault("window: want a length or a number of requests")
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"warm-up", c.Warmup},
+		{"window", c.Window},
+		{"drain", c.Drain},
+		{"timeout", c.Timeout},
+		{"connect timeout", c.ConnectTimeout},
+		{"longest back-off", c.MaxBackoff},
+		{"spin", c.Spin},
+	} {
+		if d.value < 0 {
+			fault("%s %v: want no negative duration", d.name, d.value)
+		}
+	}
+	if c.Clock > ClockRead {
+		fault("clock %d: want auto, arrival or read", c.Clock)
+	}
+	if c.Interval < time.Millisecond {
+		fault("interval %v: want at least 1ms", c.Interval)
+	}
+	if err := c.Think.Validate(); err != nil {
+		fault("think time: %w", err)
+	}
+	if c.Schedule != nil && c.Think != (pace.Think{}) {
+		fault("think time: belongs to a closed loop, and the schedule makes it open")
+	}
+	return errors.Join(faults...)
+}

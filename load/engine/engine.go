@@ -1,0 +1,442 @@
+// Package engine drives load over a protocol and keeps the time. It starts
+// requests when a schedule says so (open loop) or when their users are ready
+// (closed loop), never slows down silently, and accounts for every request. Beside them
+// it carries subscribers, and accounts for every event that is due to each.
+//
+// A worker is one locked operating-system thread with one epoll instance: no
+// goroutine per connection, no channel, lock or allocation per request. Three
+// clocks run for each request: response time from the intended start, service
+// time from the write, and the send lag between the two (Tene, "How NOT to
+// Measure Latency"; Schroeder et al., "Open Versus Closed: A Cautionary Tale",
+// NSDI 2006).
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/hist"
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// An Unreachable error says that no connection could be opened.
+type Unreachable struct {
+	Address string
+	Err     error // the last refusal
+}
+
+func (e *Unreachable) Error() string {
+	return fmt.Sprintf("no connection to %s could be opened: %v", e.Address, e.Err)
+}
+
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// An Exhausted error says that no connection could be opened because this machine lacks
+// descriptors, ports or memory: the target was not even asked.
+type Exhausted struct {
+	Address string
+	Err     error
+}
+
+func (e *Exhausted) Error() string {
+	return fmt.Sprintf("no connection to %s could be opened from here: %v", e.Address, e.Err)
+}
+
+func (e *Exhausted) Unwrap() error { return e.Err }
+
+// An engine is one Run's state. Its fields are set before the workers start,
+// except for the atomic one and published.
+type engine struct {
+	config    Config
+	base      time.Time // zero of the engine's clock, on the monotonic clock
+	epoch     int64     // the same as Unix time in nanoseconds, as it was at the start
+	collector *collector
+	workers   []*worker
+	ours      map[uint32]struct{} // the sources that may publish from here
+	published publications
+	settled   chan struct{} // closed when the others' publications are known, or never will be
+	unsettled error         // why they are not; set before settled is closed
+	stop      atomic.Bool
+}
+
+func (e *engine) stopped() bool { return e.stop.Load() }
+
+// unreachable is what to say when no worker could connect. The workers must be
+// waiting, or have ended.
+func (e *engine) unreachable() error {
+	u := &Unreachable{Address: e.config.Address}
+	for _, w := range e.workers {
+		u.Err = cmp.Or(u.Err, w.refusal)
+	}
+	if wire.KindOf(u.Err) == wire.Generator {
+		return &Exhausted{Address: u.Address, Err: u.Err}
+	}
+	return u
+}
+
+// Run carries out one measurement: it connects, warms up, measures and drains.
+// It returns a result whenever load was sent, even beside an error. When ctx
+// ends, the window ends with it and the result says that it was interrupted. Run
+// blocks; several may run at once.
+func Run(ctx context.Context, c Config) (*Result, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	to, err := resolve(ctx, c.Network, c.Address)
+	if err != nil {
+		return nil, &Unreachable{Address: c.Address, Err: err}
+	}
+	if err := enlargeDescriptorTable(c.carried()); err != nil {
+		return nil, err
+	}
+	e := newEngine(c)
+	e.collector = newCollector(c.Workers, c.Interval, c.OnInterval)
+	for n := range c.Workers {
+		w, err := e.newWorker(n, to.clone())
+		if err != nil {
+			for _, w := range e.workers {
+				w.poller.close()
+			}
+			return nil, fmt.Errorf("engine: worker %d: %w", n, err)
+		}
+		e.workers = append(e.workers, w)
+	}
+	if c.Subscribers != nil {
+		for _, w := range e.workers {
+			for _, s := range w.sources(true) {
+				e.ours[s.ID] = struct{}{}
+			}
+		}
+	}
+	return e.run(ctx)
+}
+
+func newEngine(c Config) *engine {
+	base := time.Now().Add(-time.Second)
+	e := &engine{config: c, base: base, epoch: base.UnixNano(), ours: map[uint32]struct{}{}, settled: make(chan struct{})}
+	e.published.expected = c.Workers
+	if c.Joint != nil {
+		e.published.expected++ // the others, together
+	}
+	return e
+}
+
+func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
+	c := &e.config
+	p, err := newPoller()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
+		engine:     e,
+		number:     n,
+		poller:     p,
+		endpoint:   to,
+		slots:      make([]slot, share(c.Connections, n, c.Workers)),
+		rng:        rand.New(rand.NewPCG(c.Seed, uint64(n))), //nolint:gosec // jitter, not a secret
+		inFlight:   list{none, none},
+		connecting: list{none, none},
+		buffer:     make([]byte, readSize),
+		remaining:  never,
+		due:        never,
+		audience:   e.newAudience(n),
+		holder:     none,
+		sheet:      newSheet(n),
+		hushes:     newHushes(c.Window),
+		failures:   map[error]uint64{},
+		errnos:     map[errnoKind]*wire.Error{},
+	}
+	w.turns.limit = len(w.slots)
+	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
+	if c.Requests > 0 {
+		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
+	}
+	for range sheets - 1 {
+		e.collector.free[n] <- newSheet(n)
+	}
+	if publishing := min(c.Workers, c.Connections); c.Schedule != nil && n < publishing {
+		w.cursor = c.Schedule.Split(n, publishing)
+		w.idles = make([]int32, 0, len(w.slots))
+		w.vacant = make([]int32, 0, len(w.slots))
+	} else {
+		w.alarms = make(alarms, 0, len(w.slots))
+	}
+	if len(w.slots) == 0 {
+		return w, nil // with subscribers only
+	}
+	newClient := c.NewClients(n)
+	for i := range w.slots {
+		s := &w.slots[i]
+		s.fd, s.prev, s.next = none, none, none
+		s.client = newClient()
+		if _, ok := s.client.(wire.Stamper); ok {
+			w.stamps = true
+		}
+		if w.cursor != nil {
+			w.vacant = append(w.vacant, int32(len(w.slots)-1-i))
+		} else if c.Think != (pace.Think{}) {
+			t := c.Think.Thinker(c.Seed, uint64(i*c.Workers+n)) //nolint:gosec // not negative
+			s.thinker = &t
+		}
+	}
+	return w, nil
+}
+
+// share returns how much of total falls to member n of count.
+func share(total, n, count int) int {
+	s := total / count
+	if n < total%count {
+		s++
+	}
+	return s
+}
+
+// lead is how long before the warm-up the start is announced, so that observers
+// are in place when it begins.
+const lead = 20 * time.Millisecond
+
+func (e *engine) run(ctx context.Context) (*Result, error) {
+	var (
+		origin   int64
+		running  sync.WaitGroup // threads
+		loading  sync.WaitGroup // workers that are not done
+		ready    = make(chan error, len(e.workers))
+		begin    = make(chan struct{})
+		done     = make(chan struct{})
+		released = make(chan struct{})
+	)
+	// A worker's thread outlives its work until the last phase was announced: who is
+	// told reads what the threads have used, which ends with them.
+	defer running.Wait()
+	defer close(released)
+	woken := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		e.interrupt()
+	})
+	defer func() {
+		// Whoever interrupts writes to the pollers: they are closed behind that.
+		if !cancel() {
+			<-woken
+		}
+		for _, w := range e.workers {
+			w.poller.close()
+		}
+	}()
+	loading.Add(len(e.workers))
+	for _, w := range e.workers {
+		running.Go(func() {
+			defer func() { <-released }()
+			defer loading.Done()
+			// Never unlocked: the thread ends with its placement and timer slack.
+			runtime.LockOSThread()
+			cpu := -1
+			if cpus := e.config.CPUs; len(cpus) > 0 {
+				cpu = cpus[w.number%len(cpus)]
+			}
+			w.thread = unix.Gettid()
+			err := placeThread(cpu)
+			if err == nil {
+				w.chooseClock()
+				w.connectAll()
+			}
+			ready <- err
+			<-begin
+			defer w.closeAll()
+			if origin == 0 {
+				return // the measurement does not take place
+			}
+			w.start(origin)
+			w.loop()
+			w.giveUp()
+		})
+	}
+	var failed error
+	for range e.workers {
+		failed = errors.Join(failed, <-ready)
+	}
+	switch {
+	case failed != nil:
+		failed = fmt.Errorf("engine: placing a worker: %w", failed)
+	case ctx.Err() != nil:
+		failed = ctx.Err()
+	case e.config.Schedule == nil && e.config.Connections > 0 && e.opened() == 0,
+		e.config.Subscribers != nil && e.deserted():
+		failed = e.unreachable()
+	}
+	var first int64
+	var threads []int
+	if failed == nil {
+		first, threads, failed = e.meet(ctx)
+	}
+	if failed != nil {
+		close(begin)
+		loading.Wait()
+		return nil, failed
+	}
+
+	var collecting sync.WaitGroup
+	collecting.Go(e.collector.run)
+	origin = first
+	e.published.finished = func() {
+		if e.config.Joint != nil {
+			go e.settle(ctx)
+		}
+	}
+	e.collector.origin = origin
+	result := &Result{Start: e.base.Add(time.Duration(origin)), WindowStart: e.config.Warmup}
+	close(begin)
+	go func() {
+		loading.Wait()
+		close(done)
+	}()
+	if e.config.OnStart != nil {
+		e.config.OnStart(Start{Time: result.Start, Threads: threads})
+	}
+	e.tell(origin, done)
+	<-done
+	close(e.collector.full)
+	collecting.Wait()
+	if e.config.Joint != nil && e.config.Subscribers != nil {
+		<-e.settled
+	}
+	e.conclude(result, origin)
+	result.Interrupted = ctx.Err() != nil
+	if e.config.Connections > 0 && result.Connections.Opened == 0 {
+		return result, e.unreachable()
+	}
+	return result, e.unsettled
+}
+
+// interrupt ends the measurement early.
+func (e *engine) interrupt() {
+	e.stop.Store(true)
+	for _, w := range e.workers {
+		w.poller.wake()
+	}
+}
+
+func (e *engine) opened() (n uint64) {
+	for _, w := range e.workers {
+		n += w.conns.Opened
+	}
+	return n
+}
+
+// deserted tells whether every subscriber has failed to subscribe. The workers must be
+// waiting.
+func (e *engine) deserted() bool {
+	for _, w := range e.workers {
+		if w.attended() {
+			return false
+		}
+	}
+	return true
+}
+
+// tell announces the phases until done. What has begun by then is announced also
+// when the work has ended in the meantime, as that of a closed loop does at once.
+func (e *engine) tell(origin int64, done <-chan struct{}) {
+	if e.config.OnPhase == nil {
+		return
+	}
+	for _, edge := range []struct {
+		phase Phase
+		at    time.Duration
+	}{
+		{WarmingUp, 0},
+		{Measuring, e.config.Warmup},
+		{Draining, e.config.Warmup + e.config.Window},
+	} {
+		at := e.base.Add(time.Duration(origin) + edge.at)
+		timer := time.NewTimer(time.Until(at))
+		due := timer.C
+		if edge.phase == Draining && e.config.Window == 0 {
+			due = nil // nobody knows when that will be
+		}
+		select {
+		case <-due:
+		case <-done:
+			// The end of the work is that of the window, however short that made it:
+			// the last request of an open loop may be answered before the clock says so.
+			if edge.phase != Draining && time.Now().Before(at) {
+				timer.Stop()
+				return
+			}
+		}
+		timer.Stop()
+		e.config.OnPhase(edge.phase)
+	}
+}
+
+// conclude sums the workers up.
+func (e *engine) conclude(r *Result, origin int64) {
+	r.Connections.Requested = e.config.Connections
+	r.Status = map[int]uint64{}
+	r.Failures = map[string]uint64{}
+	var end, concluded int64
+	var requests, events []*hushes
+	for n, w := range e.workers {
+		for window := range w.counts {
+			r.AllCounts.add(&w.counts[window])
+		}
+		r.Counts.add(&w.counts[inside])
+		r.Carried.add(&w.counts[carried])
+		if len(w.slots) > 0 {
+			requests = append(requests, &w.hushes)
+		}
+		if len(w.audience.members) > 0 {
+			events = append(events, &w.audience.hushes)
+		}
+		concluded = max(concluded, w.concluded)
+		r.Completed += w.completed
+		r.Connections.add(&w.conns)
+		r.Ends.add(w.endings())
+		for code, count := range w.status {
+			if count > 0 {
+				r.Status[code] += count
+			}
+		}
+		for err, count := range w.failures {
+			text := err.Error()
+			if _, ok := r.Failures[text]; ok || len(r.Failures) < failureTexts {
+				r.Failures[text] += count
+			}
+		}
+		end = max(end, w.windowEnd)
+		first, last := &w.marks[0], &w.marks[1]
+		r.Workers = r.Workers.plus(last.thread.sub(first.thread))
+		r.Spun += time.Duration(last.spun - first.spun)
+		if n == 0 {
+			r.Process = last.process.sub(first.process)
+		}
+	}
+	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
+	r.Silence = silenceOf(requests, origin, concluded)
+	if s := &r.Silence; e.config.Schedule == nil && s.Answered && s.Failing >= failingRow {
+		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
+		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(e.config.Connections))
+	}
+	if e.config.Subscribers != nil {
+		e.reckon(&r.Streams)
+		r.Streams.Silence = silenceOf(events, origin, min(concluded, end))
+	}
+	r.Intervals = e.collector.intervals
+	r.Latency = e.collector.latency
+	for t, h := range r.Latency {
+		if h == nil {
+			r.Latency[t] = hist.New()
+		}
+	}
+}

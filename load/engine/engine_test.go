@@ -1,0 +1,585 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/engine"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/tcp"
+	"dyno/selftest/truth"
+)
+
+// get makes clients that GET / of host.
+func get(t testing.TB, host string) func(int) func() wire.Client {
+	t.Helper()
+	request, err := http1.Request{Method: "GET", Target: "/", Host: host}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Client {
+		template, err := http1.NewTemplate(http1.Config{Request: request, Limits: http1.DefaultLimits()})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+// echo makes clients that exchange size bytes.
+func echo(size int) func(int) func() wire.Client {
+	return func(int) func() wire.Client {
+		template, err := tcp.NewEcho(tcp.EchoConfig{Size: size})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+func poisson(t testing.TB, rate float64) *pace.Schedule {
+	t.Helper()
+	s, err := pace.New(pace.Steady(rate, 0), pace.Poisson, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run measures, and fails the test when requests are not conserved.
+func run(t testing.TB, c engine.Config) *engine.Result {
+	t.Helper()
+	r, err := engine.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conserved(t, r)
+	return r
+}
+
+func conserved(t testing.TB, r *engine.Result) {
+	t.Helper()
+	if err := r.Counts.Conserved(); err != nil {
+		t.Errorf("in the window: %v", err)
+	}
+	if err := r.AllCounts.Conserved(); err != nil {
+		t.Errorf("in all: %v", err)
+	}
+}
+
+func null(t testing.TB, c truth.Config) *truth.Server {
+	t.Helper()
+	s, err := truth.StartNull(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// A limited number of requests is sent exactly, over exactly as many connections
+// as asked for, and the server has seen as many.
+func TestRequests(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		s := null(t, truth.Config{})
+		r := run(t, engine.Config{
+			Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 7, Requests: 1001, Workers: workers,
+		})
+		if r.Counts.OK != 1001 || r.Completed != 1001 || r.Status[200] != 1001 {
+			t.Errorf("%d workers: counts %+v, completed %d, status %v", workers, r.Counts, r.Completed, r.Status)
+		}
+		if r.Connections.Opened != 7 || r.Connections.Peak != 7 || r.Connections.Reused != 994 {
+			t.Errorf("%d workers: connections %+v", workers, r.Connections)
+		}
+		if got := s.Traffic().Received; got != 1001 {
+			t.Errorf("%d workers: the server received %d", workers, got)
+		}
+		for _, tag := range []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.GeneratorLag, engine.FirstByte} {
+			if got := r.Latency[tag].Count(); got != 1001 {
+				t.Errorf("%d workers: %v holds %d values", workers, tag, got)
+			}
+		}
+		if r.Window <= 0 || r.Throughput() <= 0 {
+			t.Errorf("%d workers: window %v, throughput %v", workers, r.Window, r.Throughput())
+		}
+	}
+}
+
+// The intervals and the whole hold the same values, and the warm-up's requests
+// are in neither. One worker's intervals join without a gap.
+func TestIntervals(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) { testIntervals(t, workers) })
+	}
+}
+
+func testIntervals(t *testing.T, workers int) {
+	s := null(t, truth.Config{})
+	var streamed, completed uint64
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 4, Workers: workers,
+		Warmup: 200 * time.Millisecond, Window: 400 * time.Millisecond, Interval: 50 * time.Millisecond,
+		OnInterval: func(i engine.Interval) {
+			completed += i.Completed
+			if h := i.Latency[engine.Response]; h != nil {
+				streamed += uint64(h.Count())
+			}
+		},
+	})
+	if streamed != r.Counts.OK || uint64(r.Latency[engine.Response].Count()) != r.Counts.OK {
+		t.Errorf("intervals hold %d, the whole %d, of %d", streamed, r.Latency[engine.Response].Count(), r.Counts.OK)
+	}
+	if completed != r.AllCounts.OK || r.AllCounts.OK <= r.Counts.OK {
+		t.Errorf("completed %d of %d, %d of them in the window", completed, r.AllCounts.OK, r.Counts.OK)
+	}
+	var last time.Duration
+	for _, i := range r.Intervals {
+		if i.Length <= 0 || i.Start > last || (workers == 1 && i.Start != last) {
+			t.Errorf("interval at %v of %v after %v", i.Start, i.Length, last)
+		}
+		if i.Connections != 4 {
+			t.Errorf("interval at %v: %d connections, want all 4", i.Start, i.Connections)
+		}
+		last = i.Start + i.Length
+	}
+	if r.Window != 400*time.Millisecond {
+		t.Errorf("window of %v", r.Window)
+	}
+}
+
+// Every address family and both kinds of codec work.
+func TestNetworks(t *testing.T) {
+	echoServer := func(l net.Listener) {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, c) // ends with the client
+			}()
+		}
+	}
+	for _, network := range []string{"tcp4", "tcp6", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			address := map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
+			l, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go echoServer(l)
+			r := run(t, engine.Config{
+				Network: network, Address: l.Addr().String(), NewClients: echo(100_000), Connections: 3, Requests: 50,
+				Clock: engine.ClockArrival,
+			})
+			if r.Counts.OK != 50 {
+				t.Errorf("counts %+v, failures %v", r.Counts, r.Failures)
+			}
+			// Where there are no stamps, the result says so and goes by reading.
+			if e := r.Ends; e.ByArrival+e.ByRead != 50 || (network == "unix") != (e.Fault != "") || network == "unix" && e.ByRead != 50 {
+				t.Errorf("ends %+v", e)
+			}
+		})
+	}
+}
+
+// A name with several addresses means the one that is listened on.
+func TestLocalhost(t *testing.T) {
+	s := null(t, truth.Config{})
+	_, port, err := net.SplitHostPort(s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, engine.Config{Address: "localhost:" + port, NewClients: get(t, "h"), Requests: 10})
+	if r.Counts.OK != 10 {
+		t.Errorf("counts %+v", r.Counts)
+	}
+}
+
+// An open loop keeps to its schedule: what is due in the window is sent, whatever
+// the server does, and a wait for a connection counts from the intended start.
+func TestOpenLoopWaits(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	s, err := truth.StartDelay(t.Context(), truth.Config{}, truth.Fixed(delay), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	schedule := poisson(t, 200)
+	r := run(t, engine.Config{
+		// One connection can carry 50/s: the queue grows through the window.
+		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 1,
+		Window: 500 * time.Millisecond, Drain: time.Minute,
+	})
+	cursor := schedule.Split(0, 1)
+	var due uint64
+	for {
+		_, at, _ := cursor.Next()
+		if at >= 500*time.Millisecond {
+			break
+		}
+		due++
+	}
+	if r.Counts.Scheduled != due || r.Counts.OK != due {
+		t.Errorf("due %d, counts %+v", due, r.Counts)
+	}
+	// The last one waited for all that the connection was behind with.
+	behind := time.Duration(due)*delay - 500*time.Millisecond
+	if got := time.Duration(r.Latency[engine.Response].Max()); got < behind {
+		t.Errorf("longest response %v, although the last waited at least %v", got, behind)
+	}
+	if got := time.Duration(r.Latency[engine.SendLag].Max()); got < behind-delay {
+		t.Errorf("longest send lag %v", got)
+	}
+	if got := time.Duration(r.Latency[engine.Service].Min()); got < delay {
+		t.Errorf("shortest service time %v: the server takes %v", got, delay)
+	}
+}
+
+// More than MaxWaiting are dropped, and counted.
+func TestOpenLoopDrops(t *testing.T) {
+	s, err := truth.StartDelay(t.Context(), truth.Config{}, truth.Fixed(time.Hour), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: poisson(t, 1000), Connections: 2, MaxWaiting: 5,
+		Window: 200 * time.Millisecond, Drain: time.Millisecond,
+	})
+	if r.Counts.Sent != 2 || r.Counts.Unfinished != 2 || r.Counts.Dropped != r.Counts.Scheduled-2 || r.Counts.Scheduled < 100 {
+		t.Errorf("counts %+v", r.Counts)
+	}
+	// The two that never ended count as at least this long.
+	if h := r.Latency[engine.Response]; h.Count() != 2 || h.Max() < int64(100*time.Millisecond) {
+		t.Errorf("%d responses, the longest %v", h.Count(), time.Duration(h.Max()))
+	}
+}
+
+// A schedule that ends, ends the measurement.
+func TestScheduleEnds(t *testing.T) {
+	s := null(t, truth.Config{})
+	schedule, err := pace.New(pace.Steady(1000, 100*time.Millisecond), pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 10, Workers: 2, Window: time.Hour,
+	})
+	if r.Counts.OK != 100 || r.Window > time.Minute {
+		t.Errorf("counts %+v in %v", r.Counts, r.Window)
+	}
+}
+
+// Users think between a response and their next request.
+func TestThink(t *testing.T) {
+	s := null(t, truth.Config{})
+	const think = 50 * time.Millisecond
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 10, Window: 500 * time.Millisecond,
+		Think: pace.Think{Kind: pace.Fixed, Mean: think},
+	})
+	// N = X·(R + Z): with R ≥ 0 there are at most N/Z a second, and one more each
+	// for the first.
+	if most := uint64(10 * (500/50 + 1)); r.Counts.OK > most || r.Counts.OK < 10 {
+		t.Errorf("%d requests, at most %d can be", r.Counts.OK, most)
+	}
+	if r.Connections.Opened != 10 {
+		t.Errorf("connections %+v", r.Connections)
+	}
+}
+
+// A server that closes after each response is connected to again for each.
+func TestConnectionClose(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+	}))
+	defer s.Close()
+	for _, open := range []bool{false, true} {
+		c := engine.Config{Address: s.Listener.Addr().String(), NewClients: get(t, "h"), Connections: 4, Requests: 100}
+		if open {
+			c.Schedule = poisson(t, 2000)
+		}
+		r := run(t, c)
+		if r.Counts.OK != 100 || r.Connections.Reused != 0 || r.Connections.Opened < 100 {
+			t.Errorf("open loop %v: counts %+v, connections %+v, failures %v", open, r.Counts, r.Connections, r.Failures)
+		}
+	}
+}
+
+// A server that hangs up with its response, unannounced, is not sent another
+// request on that connection: the response and the end arrive in one segment.
+func TestUnannouncedClose(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				raw, err := c.(*net.TCPConn).SyscallConn()
+				if err == nil {
+					err = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_CORK, 1) })
+				}
+				if _, rerr := c.Read(make([]byte, 4096)); err != nil || rerr != nil {
+					return
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") // its end follows at once
+			}()
+		}
+	}()
+	for _, open := range []bool{false, true} {
+		c := engine.Config{Address: l.Addr().String(), NewClients: get(t, "h"), Connections: 4, Requests: 200}
+		if open {
+			c.Schedule = poisson(t, 2000)
+		}
+		if r := run(t, c); r.Counts.OK != 200 || r.Connections.Reused != 0 {
+			t.Errorf("open loop %v: counts %+v, connections %+v, failures %v", open, r.Counts, r.Connections, r.Failures)
+		}
+	}
+}
+
+// Nothing listens: a closed loop says so before it begins, an open one counts.
+func TestRefused(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	for _, open := range []bool{false, true} {
+		c := engine.Config{Address: address, NewClients: get(t, "h"), Connections: 3, Window: 100 * time.Millisecond}
+		if open {
+			c.Schedule = poisson(t, 500)
+		}
+		r, err := engine.Run(t.Context(), c)
+		var unreachable *engine.Unreachable
+		if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("open loop %v: error %v", open, err)
+		}
+		if !open {
+			continue
+		}
+		conserved(t, r)
+		if n := r.Counts.ByKind[wire.Connect]; n == 0 || n != r.Counts.Scheduled {
+			t.Errorf("counts %+v", r.Counts)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	s, err := truth.StartDelay(t.Context(), truth.Config{}, truth.Fixed(time.Hour), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const timeout = 30 * time.Millisecond
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Requests: 6, Timeout: timeout,
+	})
+	if r.Counts.Timeouts != 6 || r.Counts.ByKind[wire.Timeout] != 6 {
+		t.Errorf("counts %+v", r.Counts)
+	}
+	// They count as at least this long, beside the good ones.
+	if h := r.Latency[engine.Response]; h.Count() != 6 || h.Min() < int64(timeout) {
+		t.Errorf("%d responses, the shortest %v", h.Count(), time.Duration(h.Min()))
+	}
+}
+
+// The context ends a measurement at once; what was measured is returned.
+func TestInterrupt(t *testing.T) {
+	s := null(t, truth.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := engine.Run(ctx, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
+		Interval:   10 * time.Millisecond,
+		OnInterval: func(engine.Interval) { cancel() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conserved(t, r)
+	if !r.Interrupted || r.Counts.OK == 0 || r.Window > time.Minute {
+		t.Errorf("interrupted %v, counts %+v, window %v", r.Interrupted, r.Counts, r.Window)
+	}
+}
+
+// Whatever the server does, each request ends in exactly one way, and the server
+// received no more than was sent.
+func TestConservation(t *testing.T) {
+	mix := truth.Mix{}
+	for deed := range truth.Deeds {
+		mix[deed] = 1
+	}
+	mix[truth.OK] = 8
+	for seed := range uint64(100) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s, err := truth.StartFaulty(t.Context(), truth.Config{}, truth.FaultyConfig{Mix: mix, Seed: seed, Refusal: 10 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			c := engine.Config{
+				Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 1 + int(seed%9), Workers: 1 + int(seed%2)*int(min(seed%9, 1)),
+				Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond,
+				Timeout: 50 * time.Millisecond, Drain: time.Duration(seed%3) * 40 * time.Millisecond, Seed: seed,
+			}
+			if seed%3 == 0 {
+				c.Schedule = poisson(t, 400)
+				c.MaxWaiting = 20
+			}
+			r, err := engine.Run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conserved(t, r)
+			if r.AllCounts.Sent == 0 {
+				t.Error("nothing was sent")
+			}
+			counts := s.Counts()
+			if sent := r.AllCounts.Sent - r.AllCounts.ByKind[wire.Connect]; uint64(counts.Received) > sent {
+				t.Errorf("the server received %d of %d", counts.Received, sent)
+			}
+		})
+	}
+}
+
+// The response times of a server that freezes are those that arithmetic
+// predicts. Only the direction that cannot depend on the machine is asserted: no
+// quantile is below the truth, as it is with coordinated omission.
+func TestFreezeIsNotOmitted(t *testing.T) {
+	const hold, period = 50 * time.Millisecond, 250 * time.Millisecond
+	s, err := truth.StartFreeze(t.Context(), truth.Config{}, hold, period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	schedule, err := pace.New(pace.Steady(1000, 0), pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 8,
+		Warmup: 100 * time.Millisecond, Window: 4 * period,
+	})
+	for _, q := range []float64{0.9, 0.95} {
+		want := truth.FreezeQuantile(q, hold, period)
+		// One arrival more or less in the window, and the histogram's resolution.
+		slack := 2*time.Millisecond + want/1000
+		if got := time.Duration(r.Latency[engine.Response].Quantile(q)); got < want-slack {
+			t.Errorf("p%v is %v, although it cannot be below %v", 100*q, got, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	err := engine.Config{
+		Network: "udp", Connections: -1, Workers: 2, Timeout: -1, Interval: 1, MaxWaiting: -3,
+		Schedule: poisson(t, 1), Think: pace.Think{Kind: pace.Fixed, Mean: 1},
+	}.Validate()
+	for _, want := range []string{"network", "clients", "connections", "workers", "max waiting", "window", "timeout", "interval", "think time"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not among the faults: %v", want, err)
+		}
+	}
+	if _, err := engine.Run(t.Context(), engine.Config{}); err == nil {
+		t.Error("an empty configuration is accepted")
+	}
+}
+
+// Once warm, a request allocates nothing, whether it succeeds or fails. What a run allocates on the way (its
+// intervals, for instance) does not grow with the number of requests.
+func TestNoAllocations(t *testing.T) {
+	s := null(t, truth.Config{})
+	for outcome, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
+		for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
+			c := engine.Config{Address: s.Addr().String(), NewClients: clients, Clock: clock}
+			few, many := mallocs(t, c, 1000), mallocs(t, c, 21_000)
+			if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.01 {
+				t.Errorf("%.4f allocations per request that %s, clock %v", per, outcome, clock)
+			}
+		}
+	}
+}
+
+// refuse makes clients that take every response for a failure.
+func refuse(t testing.TB) func(int) func() wire.Client {
+	t.Helper()
+	request, err := http1.Request{Method: "GET", Target: "/", Host: "h"}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Client {
+		template, err := http1.NewTemplate(http1.Config{
+			Request: request, Limits: http1.DefaultLimits(), Accept: func(int) bool { return false },
+		})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+// mallocs returns how many allocations it takes to send so many requests.
+func mallocs(t *testing.T, c engine.Config, requests uint64) uint64 {
+	t.Helper()
+	c.Connections, c.Requests, c.Interval = 8, requests, time.Hour
+	measure := func() uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := run(t, c)
+		runtime.ReadMemStats(&after)
+		if r.Counts.Sent != requests || r.Status[200] != requests {
+			t.Fatalf("counts %+v, status %v", r.Counts, r.Status)
+		}
+		return after.Mallocs - before.Mallocs
+	}
+	measure() // warms up
+	return measure()
+}
+
+func BenchmarkExchange(b *testing.B) {
+	s := null(b, truth.Config{})
+	for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
+		b.Run(clock.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			r, err := engine.Run(b.Context(), engine.Config{
+				Address: s.Addr().String(), NewClients: get(b, "h"), Connections: 16, Requests: uint64(max(b.N, 16)), Interval: time.Hour,
+				Clock: clock,
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(r.Workers.Total())/float64(r.Counts.OK), "cpu-ns/op")
+		})
+	}
+}

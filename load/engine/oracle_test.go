@@ -1,0 +1,194 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/load/pace"
+	"dyno/load/wire/sse"
+	"dyno/selftest/truth"
+)
+
+// The benchmarks below hold the engine against servers whose answer is known.
+// They say how far off it is on this machine; see bench/oracles.sh. The server
+// has the first CPU, the engine the second.
+
+const (
+	serverCPU = 0
+	engineCPU = 1
+	// spin is what the lab uses where the generator has CPUs of its own.
+	spin = 60 * time.Microsecond
+)
+
+// BenchmarkFreeze loads a server that freezes for 100 ms in every second.
+func BenchmarkFreeze(b *testing.B) {
+	const (
+		hold, period = 100 * time.Millisecond, time.Second
+		periods      = 10
+	)
+	for _, rate := range []float64{200, 2000} {
+		b.Run(fmt.Sprintf("rate=%v", rate), func(b *testing.B) {
+			s, err := truth.StartFreeze(context.Background(), truth.Config{CPUs: []int{serverCPU}, Spin: spin}, hold, period)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			// A little more than the rate, so that the freezes do not all meet the
+			// arrivals at the same place between two of them.
+			schedule, err := pace.New(pace.Steady(rate+1.0/periods, 0), pace.Constant, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				r := run(b, engine.Config{
+					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: schedule, Connections: 500,
+					Warmup: period, Window: periods * period, CPUs: []int{engineCPU}, Spin: spin,
+				})
+				report(b, s, schedule, r)
+			}
+		})
+	}
+}
+
+// report holds quantiles against those of what had to happen to each arrival,
+// given when the server truly froze, how long, and how long it took to drain: one
+// that comes u into a freeze of length H waits H − u, and then for those that
+// came before it, a share u/H of the drain. In the limit of many arrivals that is
+// truth.FreezeQuantile, and the drain on top.
+func report(b *testing.B, s *truth.Freeze, schedule *pace.Schedule, r *engine.Result) {
+	b.Helper()
+	predicted := hist.New()
+	freezes := s.Log()
+	var drain time.Duration
+	arrivals := schedule.Split(0, 1)
+	for {
+		_, at, _ := arrivals.Next()
+		if at >= r.WindowStart+r.Window {
+			break
+		}
+		if at < r.WindowStart {
+			continue
+		}
+		var wait time.Duration
+		for _, f := range freezes {
+			u := r.Start.Add(at).Sub(f.Start)
+			if u >= 0 && u < f.Length {
+				wait = f.Length - u + time.Duration(float64(f.Drain)*float64(u)/float64(f.Length))
+				drain = max(drain, f.Drain)
+			}
+		}
+		predicted.Record(int64(wait))
+	}
+	b.ReportMetric(float64(drain)/1e6, "longest-drain-ms")
+	for _, q := range []struct {
+		name  string
+		value float64
+	}{{"p95", 0.95}, {"p99", 0.99}, {"p99.9", 0.999}} {
+		want, got := float64(predicted.Quantile(q.value)), float64(r.Latency[engine.Response].Quantile(q.value))
+		b.ReportMetric(got/1e6, q.name+"-ms")
+		b.ReportMetric(100*(got/want-1), q.name+"-error-%")
+	}
+	b.ReportMetric(float64(r.Latency[engine.GeneratorLag].Quantile(0.99))/1e3, "lag-p99-µs")
+}
+
+// BenchmarkSendLag loads a server that costs next to nothing, at 5,000 requests a
+// second.
+func BenchmarkSendLag(b *testing.B) {
+	for _, spin := range []time.Duration{0, spin} {
+		b.Run(fmt.Sprintf("spin=%v", spin), func(b *testing.B) {
+			s := null(b, truth.Config{CPUs: []int{serverCPU}})
+			for b.Loop() {
+				r := run(b, engine.Config{
+					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: poisson(b, 5000), Connections: 64,
+					Warmup: 500 * time.Millisecond, Window: 5 * time.Second, CPUs: []int{engineCPU}, Spin: spin,
+				})
+				lag := r.Latency[engine.SendLag]
+				b.ReportMetric(float64(lag.Quantile(0.5))/1e3, "p50-µs")
+				b.ReportMetric(float64(lag.Quantile(0.99))/1e3, "p99-µs")
+				b.ReportMetric(float64(lag.Quantile(0.999))/1e3, "p99.9-µs")
+				b.ReportMetric(100*(r.Workers.Total()-r.Spun).Seconds()/r.Window.Seconds(), "cpu-%")
+				b.ReportMetric(float64(r.Counts.OK)/r.Window.Seconds(), "req/s")
+			}
+		})
+	}
+}
+
+// BenchmarkDeliveries has a thousand subscribers receive so many events per second in
+// all, each due at its own time.
+func BenchmarkDeliveries(b *testing.B) {
+	const subscribers = 1000
+	for _, rate := range []float64{10_000, 50_000} {
+		b.Run(fmt.Sprintf("rate=%v", rate), func(b *testing.B) {
+			s := events(b, truth.Config{CPUs: []int{serverCPU}}, truth.StreamConfig{Rate: rate / subscribers})
+			for b.Loop() {
+				r := run(b, engine.Config{
+					Address: s.Addr().String(), Warmup: time.Second, Window: 5 * time.Second, CPUs: []int{engineCPU},
+					Subscribers: &engine.Subscribers{Count: subscribers, Ramp: 5000, NewStreams: subscribe(b, sse.StreamConfig{})},
+				})
+				if got := r.Streams; got.Opened != subscribers || got.Lost+got.Repeated+got.Ended > 0 {
+					b.Fatalf("%+v", got)
+				}
+				b.ReportMetric(r.Deliveries(), "events/s")
+				b.ReportMetric(float64(r.Workers.Total())/float64(r.Streams.Delivered), "cpu-ns/event")
+				for _, q := range []float64{0.5, 0.99} {
+					b.ReportMetric(float64(r.Latency[engine.Delivery].Quantile(q))/1e3, fmt.Sprintf("p%v-µs", 100*q))
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkArrivalClock says what taking time stamps costs: the generator's CPU time per
+// request with them over that without, in pairs of short runs, each order as often as the
+// other. It reports the median of the pairs, and the ends of its interval of 95 %.
+func BenchmarkArrivalClock(b *testing.B) {
+	const pairs = 60
+	for _, tt := range []struct {
+		name string
+		c    engine.Config
+	}{
+		{"closed", engine.Config{Connections: 64}},
+		{"open", engine.Config{Connections: 64, Schedule: poisson(b, 10_000)}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			s := null(b, truth.Config{CPUs: []int{serverCPU}})
+			cost := func(clock engine.Clock) float64 {
+				c := tt.c
+				c.Address, c.NewClients, c.CPUs, c.Clock = s.Addr().String(), get(b, "h"), []int{engineCPU}, clock
+				c.Warmup, c.Window = 50*time.Millisecond, 200*time.Millisecond
+				r := run(b, c)
+				return float64(r.Workers.Total()) / float64(r.Completed)
+			}
+			for b.Loop() {
+				var with, without, ratios []float64
+				for n := range pairs {
+					var on, off float64
+					if n%2 == 0 {
+						off = cost(engine.ClockRead)
+						on = cost(engine.ClockArrival)
+					} else {
+						on = cost(engine.ClockArrival)
+						off = cost(engine.ClockRead)
+					}
+					with, without, ratios = append(with, on), append(without, off), append(ratios, 100*(on/off-1))
+				}
+				for _, x := range [][]float64{with, without, ratios} {
+					slices.Sort(x)
+				}
+				b.ReportMetric(without[pairs/2], "read-cpu-ns/req")
+				b.ReportMetric(with[pairs/2], "arrival-cpu-ns/req")
+				b.ReportMetric(ratios[pairs/2], "cost-%")
+				// Ranks of a binomial's normal approximation (sign test).
+				half := int(0.98 * math.Sqrt(pairs))
+				b.ReportMetric(ratios[pairs/2-half], "cost-low-%")
+				b.ReportMetric(ratios[pairs/2+half], "cost-high-%")
+			}
+		})
+	}
+}

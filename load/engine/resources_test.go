@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/wire"
+)
+
+// leave leaves the process so many descriptors more than it has open.
+func leave(t *testing.T, more int) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	// The limit is on numbers, the lowest of which that are free are given first.
+	less := limit
+	for less.Cur = 0; more > 0; less.Cur++ {
+		if _, err := unix.FcntlInt(uintptr(less.Cur), unix.F_GETFD, 0); errors.Is(err, unix.EBADF) {
+			more--
+		}
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &less); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What the generator lacks is a failure of its own kind, and none of the target's errors.
+func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
+	c := Config{
+		Address: mute(t), NewClients: echoes(t), Connections: 20, Window: 100 * time.Millisecond,
+		Drain: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
+	}
+	leave(t, 12) // two of them for the poller
+	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := r.Counts
+	if k.Generator == 0 || k.Errors != 0 || k.ByKind[wire.Generator] != k.Generator || k.ByKind[wire.Connect] != 0 || k.Unfinished == 0 {
+		t.Errorf("counts %+v", k)
+	}
+	if n := r.Connections; n.Opened == 0 || n.Generator == 0 || n.Generator != n.Failed {
+		t.Errorf("connections %+v", n)
+	}
+	if err := errors.Join(k.Conserved(), r.AllCounts.Conserved()); err != nil {
+		t.Error(err)
+	}
+	// So it is in an open loop, and what is dropped meanwhile is its own, too.
+	c.Schedule, c.MaxWaiting = evenly(t, 2000), 5
+	if r, err = Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if k := r.Counts; k.Generator == 0 || k.Errors != 0 || k.Unsent != k.Dropped {
+		t.Errorf("open loop: %+v", k)
+	}
+}
+
+func TestExhausted(t *testing.T) {
+	address := mute(t)
+	leave(t, 2) // for the poller
+	_, err := Run(t.Context(), Config{Address: address, NewClients: echoes(t), Connections: 3, Window: 50 * time.Millisecond})
+	var exhausted *Exhausted
+	if !errors.As(err, &exhausted) || exhausted.Address != address {
+		t.Errorf("%v, want that this machine has too few descriptors", err)
+	}
+}

@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/tcp"
+)
+
+// hushed returns the hushes of a worker that had good responses at some times, all of them
+// with another request unanswered, in a window.
+func hushed(window [2]int64, good ...int64) *hushes {
+	h := newHushes(0)
+	h.least = 1
+	h.begin(0)
+	h.due(0)
+	for _, at := range good {
+		h.answered(at, window[0], window[1], true)
+	}
+	h.note(window[1], window[0], window[1])
+	return &h
+}
+
+func TestSilence(t *testing.T) {
+	window := [2]int64{100, 1000}
+	idle := newHushes(0)
+	idle.least = 1
+	idle.begin(0)
+	idle.due(50)
+	idle.answered(60, window[0], window[1], false)
+	idle.due(700)
+	idle.answered(720, window[0], window[1], false)
+	idle.note(window[1], window[0], window[1])
+	for _, c := range []struct {
+		name                  string
+		workers               []*hushes
+		longest, from, ending int64
+		answered              bool
+	}{
+		{"nothing at all", []*hushes{hushed(window)}, 900, 100, 1200, false},
+		{"until the window", []*hushes{hushed(window, 90)}, 900, 100, 1110, true},
+		{"until its middle", []*hushes{hushed(window, 90, 300, 500)}, 500, 500, 700, true},
+		{"behind the window", []*hushes{hushed(window, 300, 900, 1100)}, 600, 300, 100, true},
+		{"another worker answers", []*hushes{hushed(window, 90), hushed(window, 90, 300, 600)}, 400, 600, 600, true},
+		{"two workers, no silence of one within that of the other", []*hushes{hushed(window, 200, 900), hushed(window, 400, 550)}, 350, 550, 300, true},
+		{"without load", []*hushes{&idle}, 20, 700, 0, true},
+		{"without load in one of two", []*hushes{&idle, hushed(window, 100, 400)}, 320, 400, 480, true},
+		{"none", nil, 0, 0, 0, false},
+	} {
+		got := silenceOf(c.workers, 0, 1200)
+		if int64(got.Longest) != c.longest || int64(got.From) != c.from || int64(got.Ending) != c.ending || got.Answered != c.answered {
+			t.Errorf("%s: %+v; want longest %d from %d, ending %d, answered %v", c.name, got, c.longest, c.from, c.ending, c.answered)
+		}
+	}
+}
+
+// However many stretches there are, the longest one is known, and noting them allocates
+// nothing.
+func TestHushesAreBounded(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	h := newHushes(0)
+	h.least = 1
+	h.begin(0)
+	h.due(0)
+	var now, longest int64
+	if allocs := testing.AllocsPerRun(1, func() {
+		for range 50_000 {
+			gap := 1 + random.Int64N(1000)
+			if random.Int64N(5000) == 0 {
+				gap *= 20
+			}
+			longest = max(longest, gap)
+			now += gap
+			h.answered(now, 0, 1<<60, true)
+		}
+	}); allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+	if got := silenceOf([]*hushes{&h}, 0, now); int64(got.Longest) != longest {
+		t.Errorf("longest %d, want %d", got.Longest, longest)
+	}
+	if len(h.noted) > maxHushes {
+		t.Errorf("%d noted", len(h.noted))
+	}
+}
+
+// mute listens and accepts, and answers nothing.
+func mute(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+func echoes(t *testing.T) func(int) func() wire.Client {
+	t.Helper()
+	return func(int) func() wire.Client {
+		template, err := tcp.NewEcho(tcp.EchoConfig{Size: 16, Seed: 1})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+func evenly(t *testing.T, rate float64) *pace.Schedule {
+	t.Helper()
+	s, err := pace.New(pace.Steady(rate, 0), pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What was due in the warm-up and is unanswered when the window begins is carried into it,
+// and what became of it is known. In a closed loop nothing else is due.
+func TestCarried(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		timeout              time.Duration
+		timeouts, unanswered uint64
+	}{
+		{"unfinished", time.Second, 0, 3},
+		{"timed out", 150 * time.Millisecond, 3, 0},
+	} {
+		r, err := Run(t.Context(), Config{
+			Address: mute(t), NewClients: echoes(t), Connections: 3, Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond,
+			Drain: time.Millisecond, Timeout: c.timeout, MaxBackoff: time.Millisecond, Interval: 20 * time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Carried.Scheduled != 3 || r.Carried.Timeouts != c.timeouts || r.Carried.Unfinished != c.unanswered {
+			t.Errorf("%s: carried %+v", c.name, r.Carried)
+		}
+		for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {
+			if err := counts.Conserved(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+		if r.AllCounts.Scheduled != r.Counts.Scheduled+r.Carried.Scheduled {
+			t.Errorf("%s: all %d, of the window %d, carried %d", c.name, r.AllCounts.Scheduled, r.Counts.Scheduled, r.Carried.Scheduled)
+		}
+		if r.Connections.Served != 0 || r.Connections.Unanswered != 3 {
+			t.Errorf("%s: connections %+v", c.name, r.Connections)
+		}
+		if s := r.Silence; s.Answered || s.Longest != 200*time.Millisecond || s.From != 50*time.Millisecond || s.Ending < 250*time.Millisecond {
+			t.Errorf("%s: silence %+v", c.name, s)
+		}
+		var covered time.Duration
+		for _, i := range r.Intervals {
+			covered += i.Length
+		}
+		if covered < 250*time.Millisecond {
+			t.Errorf("%s: intervals cover %v", c.name, covered)
+		}
+	}
+}
+
+// In an open loop that waits for connections, requests that wait are carried too.
+func TestCarriedWaiting(t *testing.T) {
+	r, err := Run(t.Context(), Config{
+		Address: mute(t), NewClients: echoes(t), Connections: 2, Schedule: evenly(t, 100), Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
+		Drain: time.Millisecond, Interval: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Due every 10 ms: the first two are under way, the others wait.
+	if r.Carried.Scheduled < 9 || r.Carried.Unfinished != 2 || r.Carried.Dropped != r.Carried.Scheduled-2 || r.Counts.Dropped != r.Counts.Scheduled {
+		t.Errorf("carried %+v, of the window %+v", r.Carried, r.Counts)
+	}
+	for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {
+		if err := counts.Conserved(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"dyno/load/wire"
+)
+
+// Bounds of what one engine may be asked for in subscribers.
+const (
+	MaxSubscribers   = 1_000_000
+	MaxReceiveBuffer = 64 << 20
+
+	maxRamp = 24 * time.Hour
+)
+
+// Subscribers are connections on which events arrive without end, carried by the
+// same threads as the requests. ConnectTimeout bounds their connecting, and Timeout how
+// long the response's head may take. The requests may be the events' publishers; where
+// they are wire.Stampers, delivery is timed and every event accounted for. The zero
+// value of a field takes the default named beside it.
+type Subscribers struct {
+	Count int // subscribers over all workers
+
+	// NewStreams is called once per worker and returns the maker of that worker's
+	// streams, which is given the subscriber's number, from 0, among all.
+	NewStreams func(worker int) func(subscriber int) wire.Stream
+
+	// Ramp is how many subscribers begin to connect per second, before the warm-up.
+	// 0 is as fast as the bound on connections under way allows.
+	Ramp float64
+
+	// MinBackoff is the pause before reconnecting when the server has not named
+	// one. Either doubles with each failure in a row, up to MaxBackoff. A pause of
+	// our own is drawn from its upper half. One that the server asked for is never
+	// cut short, but for MaxBackoff, and drawn from up to half as much again, so
+	// that subscribers do not return in step. Defaults 1 s and 64 s.
+	MinBackoff, MaxBackoff time.Duration
+
+	// Slow of the subscribers, those with the lowest numbers, read no more than
+	// SlowRate bytes per second; with 0 they read nothing once their stream is open.
+	// Their socket has the smallest receive buffer. What they receive is counted
+	// apart from the others' and is in no latency.
+	Slow     int
+	SlowRate int
+
+	// ReceiveBuffer is SO_RCVBUF of the others, in bytes, as asked: the kernel
+	// doubles and bounds it. Default 0: the kernel's own.
+	ReceiveBuffer int
+}
+
+func (s Subscribers) withDefaults() Subscribers {
+	if s.MinBackoff == 0 {
+		s.MinBackoff = time.Second
+	}
+	if s.MaxBackoff == 0 {
+		s.MaxBackoff = max(64*time.Second, s.MinBackoff)
+	}
+	return s
+}
+
+// ramp is how long it takes until the last has begun to connect.
+func (s Subscribers) ramp() time.Duration {
+	if s.Ramp == 0 {
+		return 0
+	}
+	return time.Duration(float64(s.Count) / s.Ramp * float64(time.Second))
+}
+
+func (s Subscribers) validate() error {
+	s = s.withDefaults()
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("engine: subscribers: "+format, args...))
+	}
+	if s.Count < 1 || s.Count > MaxSubscribers {
+		fault("count %d: want 1 to %d", s.Count, MaxSubscribers)
+	}
+	if s.NewStreams == nil {
+		fault("streams: want a maker of streams")
+	}
+	if !(s.Ramp >= 0) || math.IsInf(s.Ramp, 0) {
+		fault("ramp %v: want 0 connections per second or more", s.Ramp)
+	} else if s.Ramp > 0 && float64(s.Count)/s.Ramp > maxRamp.Seconds() {
+		fault("ramp %v: want at least %v per second, so that %d have begun within %v", s.Ramp, float64(s.Count)/maxRamp.Seconds(), s.Count, maxRamp)
+	}
+	if s.MinBackoff < time.Millisecond {
+		fault("shortest back-off %v: want at least 1ms", s.MinBackoff)
+	}
+	if s.MaxBackoff < s.MinBackoff {
+		fault("longest back-off %v: want at least the shortest, %v", s.MaxBackoff, s.MinBackoff)
+	}
+	if s.Slow < 0 || s.Slow > s.Count {
+		fault("slow %d: want 0 to %d, the count", s.Slow, s.Count)
+	}
+	if s.SlowRate < 0 {
+		fault("slow rate %d: want 0 bytes per second or more", s.SlowRate)
+	}
+	if s.ReceiveBuffer < 0 || s.ReceiveBuffer > MaxReceiveBuffer {
+		fault("receive buffer %d: want 0 to %d bytes", s.ReceiveBuffer, MaxReceiveBuffer)
+	}
+	return errors.Join(faults...)
+}
+
+// Streams is what became of the subscribers. Times and counts are from the beginning
+// of the ramp to the end of the drain, but for those said to be of the window. Slow
+// subscribers are in Slow and in the counts of connections, and in nothing else.
+type Streams struct {
+	Requested  int    // subscribers, as configured
+	Opened     uint64 // subscriptions that the server accepted, reconnections too
+	Failed     uint64 // attempts that it did not: refused connections, other statuses, time-outs
+	Reconnects uint64 // subscriptions opened by a subscriber that had had one before
+	Ended      uint64 // subscriptions ended by the peer, in order or by a reset
+	Broken     uint64 // subscriptions ended here, because the peer broke the protocol's rules
+	Closed     uint64 // subscribers that the server asked not to come back
+	Peak       int    // the most subscriptions that were open at once, summed over the workers
+	Generator  uint64 // of Failed: for want of descriptors, ports or memory of the generator's own
+
+	Served     int           // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
+	Silent     int           // subscribers who have had a stream, and whom nothing reached in the window
+	Quiet      int           // of those served, subscribers with a stream on which nothing came any more when the window ended
+	Away       int           // subscribers without a stream when the window ended, whose last attempt at one had failed
+	Subscribed time.Duration // how long the subscribers had a stream in the window, summed
+	Silence    Silence       // of all subscribers together
+
+	Delivered      uint64 // events that arrived in the window
+	DeliveredBytes uint64 // of the stream, framing of HTTP not counted
+	AllDelivered   uint64 // events that arrived at all
+	Gaps           uint64 // events by which the server said that others are missing
+	Unstamped      uint64 // events without a stamp, which are in no account below
+
+	// What became of each event that was due to each subscriber. Repeated ones were
+	// seen before, disordered ones behind a later one of the same source. Of those
+	// never seen, each is counted once: announced by a gap event; uncertain, as its
+	// publication was not acknowledged; pending, as its subscriber was without a
+	// connection at the end; lost, otherwise.
+	Repeated, Disordered                uint64
+	Announced, Uncertain, Pending, Lost uint64
+
+	// Untracked counts stamped events of more than MaxSources sources of one
+	// subscriber. Nobody can say whether others of theirs are missing.
+	Untracked uint64
+
+	// Missing are the first of the events that were announced or lost, MaxMissing
+	// stretches at most. Unlisted are events that were missing when the record of
+	// them was full: they are in Announced or Lost even if they arrived later or
+	// were uncertain.
+	Missing  []Missing
+	Unlisted uint64
+
+	Slow SlowStreams
+
+	Failures map[string]uint64 // why attempts failed and subscriptions broke or were reset, the first 32 texts
+}
+
+// SlowStreams is what became of the subscribers that read slowly.
+type SlowStreams struct {
+	Requested int    // as configured
+	Opened    uint64 // subscriptions that the server accepted
+	Ended     uint64 // subscriptions that it ended
+	Delivered uint64 // events that were read
+	Gaps      uint64
+	Announced uint64 // events missing between others, announced by a gap event
+	Missing   uint64 // events missing between others, unannounced
+}
+
+// Missing is a stretch of events of one source that one subscriber never saw.
+type Missing struct {
+	Subscriber  int
+	Source      uint32
+	First, Last uint64
+	Announced   bool // by a gap event
+}
+
+// MaxSources bounds the sources that are told apart for one subscriber.
+const MaxSources = 4096
+
+// MaxMissing bounds the stretches of missing events in a result.
+const MaxMissing = 1000

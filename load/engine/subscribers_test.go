@@ -1,0 +1,591 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/sse"
+	"dyno/selftest/truth"
+)
+
+// hang is how long a test waits for what must happen at once.
+const hang = 30 * time.Second
+
+// subscribe makes streams as configured.
+func subscribe(t testing.TB, c sse.StreamConfig) func(int) func(int) wire.Stream {
+	t.Helper()
+	if c.Request.Host == "" {
+		c.Request = http1.Request{Target: "/", Host: "h"}
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func(int) wire.Stream {
+		template, err := sse.NewStreamTemplate(c)
+		if err != nil {
+			panic(err)
+		}
+		return func(int) wire.Stream { return template.Stream() }
+	}
+}
+
+// publish makes publishers as configured, with numbers of their own.
+func publish(t testing.TB, workers int, c sse.PublisherConfig) func(int) func() wire.Client {
+	t.Helper()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return func(worker int) func() wire.Client {
+		c.First, c.Step = uint32(worker), uint32(workers)
+		template, err := sse.NewPublisherTemplate(c)
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Publisher() }
+	}
+}
+
+func events(t testing.TB, config truth.Config, c truth.StreamConfig) *truth.Stream {
+	t.Helper()
+	s, err := truth.StartStream(t.Context(), config, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Each fault of a server is counted exactly, and nothing else is.
+func TestStreamFaults(t *testing.T) {
+	const each, rate = 205, 1000
+	for _, tt := range []struct {
+		name string
+		plan truth.StreamConfig
+		want engine.Streams // per subscriber
+	}{
+		{"none", truth.StreamConfig{}, engine.Streams{AllDelivered: 205}},
+		{"drop", truth.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Lost: 20}},
+		{"repeat", truth.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Repeated: 20}},
+		{"swap", truth.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Disordered: 20}},
+		{"gap", truth.StreamConfig{Gap: 50}, engine.Streams{AllDelivered: 205, Gaps: 4}},
+		{"announced", truth.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Announced: 20}},
+		{"all", truth.StreamConfig{Drop: 7, Repeat: 11, Swap: 13, Unframed: true},
+			engine.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}},
+	} {
+		for _, workers := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s/%d", tt.name, workers), func(t *testing.T) {
+				const count = 6
+				tt.plan.Events, tt.plan.Rate = each, rate
+				s := events(t, truth.Config{}, tt.plan)
+				// The measurement ends when everything has come.
+				ctx, cancel := context.WithTimeout(t.Context(), hang)
+				defer cancel()
+				var streamed uint64
+				r, err := engine.Run(ctx, engine.Config{
+					Address: s.Addr().String(), Workers: workers, Window: 2 * hang, Interval: 20 * time.Millisecond,
+					Subscribers: &engine.Subscribers{Count: count, NewStreams: subscribe(t, sse.StreamConfig{})},
+					OnInterval: func(i engine.Interval) {
+						if streamed += i.Delivered; streamed >= count*tt.want.AllDelivered {
+							cancel()
+						}
+					},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, did := r.Streams, s.Counts()
+				if got.Requested != count || got.Opened != count || got.Peak != count || got.Failed+got.Ended+got.Broken+got.Closed+got.Reconnects > 0 {
+					t.Errorf("connections: %+v", got)
+				}
+				type counts struct{ all, gaps, announced, lost, repeated, disordered uint64 }
+				counted := counts{got.AllDelivered, got.Gaps, got.Announced, got.Lost, got.Repeated, got.Disordered}
+				want := counts{
+					count * tt.want.AllDelivered, count * tt.want.Gaps, count * tt.want.Announced, count * tt.want.Lost,
+					count * tt.want.Repeated, count * tt.want.Disordered,
+				}
+				if counted != want {
+					t.Errorf("counted %+v, want %+v", counted, want)
+				}
+				if uint64(did.Events) != got.AllDelivered || streamed != got.AllDelivered {
+					t.Errorf("the server sent %d, intervals %d, counted %d", did.Events, streamed, got.AllDelivered)
+				}
+				if got.Unstamped+got.Untracked+got.Uncertain+got.Pending+got.Unlisted > 0 {
+					t.Errorf("counted %+v", got)
+				}
+				var listed uint64
+				for _, m := range got.Missing {
+					listed += m.Last - m.First + 1
+				}
+				if listed != got.Lost+got.Announced {
+					t.Errorf("%d listed as missing", listed)
+				}
+			})
+		}
+	}
+}
+
+// Delivery is from the stamp to the last byte, which no machine can make shorter than
+// the delay it was sent with.
+func TestDelivery(t *testing.T) {
+	const delay, rate = 20 * time.Millisecond, 500
+	s := events(t, truth.Config{}, truth.StreamConfig{Rate: rate, Delay: delay})
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), Warmup: 100 * time.Millisecond, Window: 400 * time.Millisecond,
+		Subscribers: &engine.Subscribers{Count: 5, NewStreams: subscribe(t, sse.StreamConfig{})},
+	})
+	l := r.Latency
+	delivered := int64(r.Streams.Delivered)
+	if delivered == 0 || r.Streams.Delivered >= r.Streams.AllDelivered || r.Deliveries() != float64(delivered)/r.Window.Seconds() {
+		t.Fatalf("%+v, %v deliveries per second", r.Streams, r.Deliveries())
+	}
+	// The wall clock may have been set by a little since the start.
+	const clock = time.Millisecond
+	if d := l[engine.Delivery]; d.Count() != delivered || time.Duration(d.Min()) < delay-clock {
+		t.Errorf("%d of %d delivered, the first after %v", d.Count(), delivered, time.Duration(d.Min()))
+	}
+	if l[engine.Opening].Count() != 5 || l[engine.FirstEvent].Count() != 5 || time.Duration(l[engine.FirstEvent].Min()) < delay {
+		t.Errorf("opening %d, first events %d, the first after %v", l[engine.Opening].Count(), l[engine.FirstEvent].Count(), time.Duration(l[engine.FirstEvent].Min()))
+	}
+	// Every event of the window follows another, but for each subscriber's first.
+	if gaps := l[engine.EventGap].Count(); gaps > delivered || gaps < delivered-5 {
+		t.Errorf("%d gaps between %d events", gaps, delivered)
+	}
+	if per := r.Streams.DeliveredBytes / r.Streams.Delivered; per < 100+len64("id: 1\ndata: \n\n") || per > 130 {
+		t.Errorf("%d bytes per event", per)
+	}
+}
+
+func len64(s string) uint64 { return uint64(len(s)) }
+
+// A stream that ends is taken up where it ended, after the pause that the server asked
+// for, and nothing is missing or repeated.
+func TestReconnect(t *testing.T) {
+	const retry = 30 * time.Millisecond
+	for _, unframed := range []bool{false, true} {
+		s := events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, Events: 100, End: 20, Retry: retry, Unframed: unframed})
+		r := run(t, engine.Config{
+			Address: s.Addr().String(), Window: 1200 * time.Millisecond,
+			Subscribers: &engine.Subscribers{Count: 4, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: time.Minute},
+		})
+		got, did := r.Streams, s.Counts()
+		if got.Opened != 24 || got.Reconnects != 20 || got.Ended != 20 || got.Peak != 4 || got.AllDelivered != 400 || got.Lost+got.Repeated+got.Disordered > 0 {
+			t.Errorf("unframed %v: %+v", unframed, got)
+		}
+		if did.Resumed != 20 || did.Ended != 20 {
+			t.Errorf("unframed %v: the server: %+v", unframed, did)
+		}
+		// The first event of a new connection comes no earlier than the pause after the
+		// last one of the old.
+		longest := r.Latency[engine.EventGap].Quantile(1)
+		if over := time.Duration(longest); over < retry {
+			t.Errorf("unframed %v: the longest gap is %v", unframed, over)
+		}
+	}
+}
+
+// Without Last-Event-ID a subscriber starts anew: what it meets first is what it
+// expects. A server that begins at 1 again has repeated nothing.
+func TestReconnectForgetful(t *testing.T) {
+	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), Window: 300 * time.Millisecond,
+		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{Forgets: true})},
+	})
+	got, did := r.Streams, s.Counts()
+	if got.Reconnects == 0 || got.Lost+got.Repeated+got.Disordered > 0 || did.Resumed != 0 {
+		t.Errorf("%+v, the server: %+v", got, did)
+	}
+	// One that is asked to go on and begins at 1 has.
+	s = events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond, Forget: true})
+	r = run(t, engine.Config{
+		Address: s.Addr().String(), Window: 300 * time.Millisecond,
+		Subscribers: &engine.Subscribers{Count: 1, NewStreams: subscribe(t, sse.StreamConfig{})},
+	})
+	if got := r.Streams; got.Repeated != got.AllDelivered-20 || got.Lost > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Subscribers without a connection do not come back in step.
+func TestReconnectJitter(t *testing.T) {
+	const subscribers, retry = 64, 100 * time.Millisecond
+	var (
+		mu    sync.Mutex
+		ended time.Time
+		back  []time.Duration
+	)
+	end := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		first := ended.IsZero()
+		if !first {
+			back = append(back, time.Since(ended))
+		}
+		mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		fmt.Fprintf(w, "retry: %d\n\n", retry.Milliseconds())
+		_ = http.NewResponseController(w).Flush()
+		if first {
+			<-end
+		} else {
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	r := run(t, engine.Config{
+		Address: server.Listener.Addr().String(), Window: time.Second,
+		OnPhase: func(p engine.Phase) {
+			if p == engine.Measuring {
+				mu.Lock()
+				ended = time.Now()
+				mu.Unlock()
+				close(end)
+			}
+		},
+		Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: subscribe(t, sse.StreamConfig{})},
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if r.Streams.Reconnects != subscribers || len(back) != subscribers {
+		t.Fatalf("%d came back: %+v", len(back), r.Streams)
+	}
+	earliest, latest := back[0], back[0]
+	for _, b := range back {
+		earliest, latest = min(earliest, b), max(latest, b)
+	}
+	if earliest < retry || latest-earliest < retry/4 {
+		t.Errorf("came back after %v to %v", earliest, latest)
+	}
+}
+
+// Who is told 204 does not come back.
+func TestNoContent(t *testing.T) {
+	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, End: 10, Take: 3, Retry: time.Millisecond})
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), Window: 500 * time.Millisecond,
+		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{})},
+	})
+	if got := r.Streams; got.Opened != 3 || got.Ended != 3 || got.Closed != 3 || got.Failed > 0 || s.Counts().Refused != 3 {
+		t.Errorf("%+v, the server: %+v", got, s.Counts())
+	}
+}
+
+// What is no event stream is an error that says so, and is tried again.
+func TestNotAStream(t *testing.T) {
+	for _, tt := range []struct {
+		plan truth.StreamConfig
+		want string
+	}{
+		{truth.StreamConfig{MediaType: "text/plain"}, "protocol: content type other than text/event-stream"},
+		{truth.StreamConfig{MediaType: "text/event-stream2"}, "protocol: content type other than text/event-stream"},
+		{truth.StreamConfig{Status: 503}, "status: status 503"},
+		{truth.StreamConfig{Status: 301}, "status: status 301"},
+	} {
+		s := events(t, truth.Config{}, tt.plan)
+		_, err := engine.Run(t.Context(), engine.Config{
+			Address: s.Addr().String(), Window: 100 * time.Millisecond,
+			Subscribers: &engine.Subscribers{Count: 2, NewStreams: subscribe(t, sse.StreamConfig{})},
+		})
+		var unreachable *engine.Unreachable
+		if !errors.As(err, &unreachable) || unreachable.Err == nil || unreachable.Err.Error() != tt.want {
+			t.Errorf("%+v: %v; want %s", tt.plan, err, tt.want)
+		}
+	}
+	_, err := engine.Run(t.Context(), engine.Config{
+		Address: "127.0.0.1:1", Window: 100 * time.Millisecond,
+		Subscribers: &engine.Subscribers{Count: 2, NewStreams: subscribe(t, sse.StreamConfig{})},
+	})
+	if err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("nobody there: %v", err)
+	}
+}
+
+// One of those that fail now and then is brought back.
+func TestBrokenStreams(t *testing.T) {
+	var connections atomic.Int64
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answers := []string{
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n", // broken
+		"",                             // failed: closed without an answer
+		"HTTP/1.1 500 No\r\n\r\n",      // failed
+		"HTTP/1.1 200 OK\r\nContent-T", // failed: closed in the middle
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n8\r\ndata:", // ended, in the middle
+		"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 0\r\n\r\n",                    // ended
+		"HTTP/1.1 204 Enough\r\n\r\n", // closed
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n := int(connections.Add(1)) - 1
+			request := make([]byte, 4096)
+			_, _ = c.Read(request)
+			if n < len(answers) {
+				_, _ = io.WriteString(c, answers[n])
+			}
+			c.Close()
+		}
+	}()
+	r := run(t, engine.Config{
+		Address: l.Addr().String(), Window: time.Second,
+		Subscribers: &engine.Subscribers{
+			Count: 1, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
+		},
+	})
+	if got := r.Streams; got.Opened != 3 || got.Reconnects != 2 || got.Failed != 3 || got.Broken != 1 || got.Ended != 2 || got.Closed != 1 || connections.Load() != 7 {
+		t.Errorf("%d connections, %+v", connections.Load(), got)
+	}
+}
+
+// A hub, as small as can be: what is posted to /t goes to all who listen there, except
+// for what a test withholds.
+type hub struct {
+	mu        sync.Mutex
+	listeners map[chan []byte]string
+	withhold  func(listener int, n uint64) bool
+	refuse    func(n uint64) bool
+}
+
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		body, _ := io.ReadAll(r.Body)
+		stamp, ok := sse.ParseStamp(body)
+		if !ok {
+			http.Error(w, "no stamp", http.StatusBadRequest)
+			return
+		}
+		if h.refuse != nil && h.refuse(stamp.Sequence) {
+			http.Error(w, "refused", http.StatusServiceUnavailable)
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		k := 0
+		for l, topic := range h.listeners {
+			if topic == r.URL.Path {
+				if h.withhold == nil || !h.withhold(k, stamp.Sequence) {
+					l <- body
+				}
+				k++
+			}
+		}
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	c := http.NewResponseController(w)
+	_ = c.Flush()
+	mine := make(chan []byte, 1<<16)
+	h.mu.Lock()
+	h.listeners[mine] = r.URL.Path
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		delete(h.listeners, mine)
+		h.mu.Unlock()
+	}()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case data := <-mine:
+			fmt.Fprintf(w, "data: %s\n\n", data)
+			_ = c.Flush()
+		}
+	}
+}
+
+// Publishers and subscribers in one measurement: everything that was published to a
+// topic reaches all who follow it, the last one too, and what the server withholds is
+// counted.
+func TestPublishers(t *testing.T) {
+	schedule, err := pace.New(pace.Steady(400, 0), pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name     string
+		withhold func(listener int, n uint64) bool
+		refuse   func(n uint64) bool
+	}{
+		{name: "all"},
+		{name: "one subscriber gets nothing", withhold: func(l int, _ uint64) bool { return l == 0 }},
+		{name: "the first and the tail are withheld", withhold: func(_ int, n uint64) bool { return n == 1 || n > 10 }},
+		{name: "some are refused", refuse: func(n uint64) bool { return n%3 == 0 }},
+	} {
+		for _, workers := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s/%d", tt.name, workers), func(t *testing.T) {
+				const subscribers, topics, connections = 6, 2, 4
+				h := &hub{listeners: map[chan []byte]string{}, refuse: tt.refuse}
+				var withheld atomic.Int64
+				if tt.withhold != nil {
+					h.withhold = func(l int, n uint64) bool {
+						if tt.withhold(l, n) {
+							withheld.Add(1)
+							return true
+						}
+						return false
+					}
+				}
+				server := httptest.NewServer(h)
+				defer server.Close()
+				c := sse.PublisherConfig{
+					Request: http1.Request{Target: "/{topic}", Host: "h"}, Topics: []string{"a", "b"}, Size: 100,
+				}
+				r := run(t, engine.Config{
+					Address: server.Listener.Addr().String(), Workers: workers, Schedule: schedule, Connections: connections,
+					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: 1500 * time.Millisecond,
+					Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
+						return func(n int) wire.Stream {
+							topic := n % topics
+							config := sse.StreamConfig{
+								Request: http1.Request{Target: sse.ExpandTopic("/{topic}", c.Topics[topic]), Host: "h"}, Topics: []int{topic},
+							}
+							template, err := sse.NewStreamTemplate(config)
+							if err != nil {
+								panic(err)
+							}
+							return template.Stream()
+						}
+					}},
+				})
+				got := r.Streams
+				if got.Unstamped+got.Repeated+got.Disordered+got.Pending+got.Untracked+got.Announced > 0 || got.Opened != subscribers {
+					t.Errorf("%+v", got)
+				}
+				if lost := uint64(withheld.Load()); got.Lost != lost {
+					t.Errorf("%d lost, %d withheld", got.Lost, lost)
+				}
+				published := r.AllCounts.OK * subscribers / topics
+				if got.AllDelivered+got.Lost != published || published == 0 {
+					t.Errorf("%d delivered and %d lost of %d", got.AllDelivered, got.Lost, published)
+				}
+				if refused := (r.AllCounts.Sent - r.AllCounts.OK) * subscribers / topics; got.Uncertain > refused || (tt.refuse != nil && got.Uncertain == 0) {
+					t.Errorf("%d uncertain of %d", got.Uncertain, refused)
+				}
+				if d := r.Latency[engine.Delivery]; uint64(d.Count()) != got.Delivered || d.Negative() > 0 {
+					t.Errorf("%d of %d delivered, %d before their time", d.Count(), got.Delivered, d.Negative())
+				}
+			})
+		}
+	}
+}
+
+// One that reads nothing is accounted apart, and the others miss nothing by it.
+func TestSlowSubscribers(t *testing.T) {
+	for _, tt := range []struct {
+		rate int
+	}{{0}, {20_000}} {
+		s := events(t, truth.Config{}, truth.StreamConfig{Rate: 500, Size: 2000})
+		r := run(t, engine.Config{
+			Address: s.Addr().String(), Window: time.Second,
+			Subscribers: &engine.Subscribers{Count: 5, Slow: 2, SlowRate: tt.rate, NewStreams: subscribe(t, sse.StreamConfig{})},
+		})
+		got := r.Streams
+		if got.Opened != 3 || got.Slow.Opened != 2 || got.Peak != 5 || got.Lost+got.Repeated+got.Failed > 0 {
+			t.Errorf("rate %d: %+v", tt.rate, got)
+		}
+		if got.AllDelivered < 3*250 {
+			t.Errorf("rate %d: %d delivered to those that read", tt.rate, got.AllDelivered)
+		}
+		// 20,000 bytes in the second, a little over in the ramp, and a little at once.
+		most := uint64(2 * tt.rate * 2 / 2000)
+		if tt.rate == 0 && got.Slow.Delivered > 0 || got.Slow.Delivered > most || tt.rate > 0 && got.Slow.Delivered == 0 {
+			t.Errorf("rate %d: %d delivered to the slow", tt.rate, got.Slow.Delivered)
+		}
+	}
+}
+
+// Who stops reading may be cut off by the server, and that is seen without reading.
+func TestSlowSubscriberCutOff(t *testing.T) {
+	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 200, Size: 100_000})
+	r := run(t, engine.Config{
+		Address: s.Addr().String(), Window: 2 * time.Second,
+		Subscribers: &engine.Subscribers{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: subscribe(t, sse.StreamConfig{})},
+	})
+	if got, did := r.Streams, s.Counts(); got.Slow.Ended != 1 || did.Overrun != 1 || got.Ended > 0 || got.Lost > 0 {
+		t.Errorf("%+v, the server: %+v", got, did)
+	}
+}
+
+// The ramp spreads the subscribers' beginnings.
+func TestRamp(t *testing.T) {
+	s := events(t, truth.Config{}, truth.StreamConfig{})
+	begun := time.Now()
+	var start time.Time
+	run(t, engine.Config{
+		Address: s.Addr().String(), Workers: 2, Window: 50 * time.Millisecond,
+		Subscribers: &engine.Subscribers{Count: 11, Ramp: 50, NewStreams: subscribe(t, sse.StreamConfig{})},
+		OnStart:     func(s engine.Start) { start = s.Time },
+	})
+	if took := start.Sub(begun); took < 200*time.Millisecond {
+		t.Errorf("the load began after %v", took)
+	}
+}
+
+// A ramp can be interrupted.
+func TestRampInterrupted(t *testing.T) {
+	s := events(t, truth.Config{}, truth.StreamConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := make(chan struct{})
+	streams := subscribe(t, sse.StreamConfig{})
+	go func() {
+		<-begun
+		cancel()
+	}()
+	_, err := engine.Run(ctx, engine.Config{
+		Address: s.Addr().String(), Window: time.Second,
+		Subscribers: &engine.Subscribers{Count: 1000, Ramp: 0.1, NewStreams: func(worker int) func(int) wire.Stream {
+			close(begun)
+			return streams(worker)
+		}},
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Subscribers' faults are reported with the others.
+func TestSubscribersFaults(t *testing.T) {
+	c := engine.Config{
+		Address: "h:1", Window: time.Second, Requests: 1, Workers: 3,
+		Subscribers: &engine.Subscribers{
+			Count: 2, Ramp: -1, MinBackoff: time.Minute, MaxBackoff: time.Second, Slow: 3, SlowRate: -1, ReceiveBuffer: -1,
+		},
+	}
+	want := `engine: workers 3: want at most one per connection, of which there are 2
+engine: subscribers: streams: want a maker of streams
+engine: subscribers: ramp -1: want 0 connections per second or more
+engine: subscribers: longest back-off 1s: want at least the shortest, 1m0s
+engine: subscribers: slow 3: want 0 to 2, the count
+engine: subscribers: slow rate -1: want 0 bytes per second or more
+engine: subscribers: receive buffer -1: want 0 to 67108864 bytes
+engine: requests 1: want none, as the window of subscribers is a length of time`
+	if err := c.Validate(); fmt.Sprint(err) != want {
+		t.Errorf("got %v\nwant %v", err, want)
+	}
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/tcp"
+	"dyno/selftest/truth"
+)
+
+// A worker that gets no CPU until the window is over still owes what was due in
+// it: left out, the requests that waited longest would be those not counted.
+func TestStalledWorkerOmitsNothing(t *testing.T) {
+	const rate, window, late = 100, 300 * time.Millisecond, 100 * time.Millisecond
+	server, err := truth.StartNull(t.Context(), truth.Config{Protocol: truth.TCP})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	schedule, err := pace.New(pace.Steady(rate, 0), pace.Constant, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := tcp.NewEcho(tcp.EchoConfig{Size: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{
+		Address: server.Addr().String(), Connections: 50, Window: window, Schedule: schedule,
+		NewClients: func(int) func() wire.Client { return func() wire.Client { return template.Client() } },
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	c = c.withDefaults()
+	to, err := resolve(context.Background(), c.Network, c.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(c)
+	e.collector = newCollector(1, c.Interval, nil)
+	w, err := e.newWorker(0, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.workers = append(e.workers, w)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	collected := make(chan struct{})
+	go func() {
+		defer close(collected)
+		e.collector.run()
+	}()
+	w.start(w.now() - int64(window+late)) // it wakes up now
+	w.loop()
+	w.giveUp()
+	w.closeAll()
+	w.poller.close()
+	close(e.collector.full)
+	<-collected
+
+	if got, want := w.counts[1].Scheduled, uint64(rate*window/time.Second); got != want || w.counts[1].OK != want {
+		t.Errorf("%d scheduled, %d ok; want %d of each", got, w.counts[1].OK, want)
+	}
+	if longest := time.Duration(e.collector.latency[Response].Max()); longest < window+late {
+		t.Errorf("the longest response took %v; the wait belongs to it", longest)
+	}
+}

@@ -1,0 +1,483 @@
+// Package http1 is the client's side of HTTP/1.1 (RFC 9112, RFC 9110) without
+// I/O: it makes the bytes of a request and understands the bytes of the
+// responses, however they are cut into pieces. The engine carries the bytes.
+//
+// A Request is encoded once; a Template holds the encoded request and what the
+// connections of one worker share; each connection has a Client. A client reads
+// responses to find where they end, whether they are sound, whether their status
+// says success, and whether the connection may be used again. It does not keep
+// or decode bodies.
+//
+// It is strict. A load generator that guesses what a malformed response might
+// mean can lose its place in the stream and measure nonsense from then on; so
+// every doubt is a protocol error of its own, and the connection is closed.
+package http1
+
+import (
+	"bytes"
+	"math"
+
+	"dyno/load/wire"
+)
+
+// A Client is one connection's side of HTTP/1.1, without pipelining. It is for
+// one goroutine at a time, together with the other clients of its template. It
+// takes about a hundred bytes, and a buffer only while a line is in two pieces.
+type Client struct {
+	t    *Template
+	part []byte // the start of a line whose end has not arrived
+	head head
+	left int64 // bytes missing of the body, the chunk or the chunk's CR LF
+	room int64 // bytes that the current block of lines may still take
+	body int64 // bytes of content so far
+
+	informational int // 1xx responses so far
+	state         state
+	tainted       bool // bytes of no request have arrived, or framing is lost
+}
+
+var _ wire.Client = (*Client)(nil)
+
+// A state is what the next byte belongs to.
+type state uint8
+
+const (
+	idle        state = iota // no request
+	awaiting                 // a header block, of which nothing has arrived
+	inStatus                 // the status line
+	inHeader                 // a field line
+	inBody                   // a body of known length
+	inStream                 // a body that the end of the connection ends
+	inChunkSize              // a chunk's size, extensions and CR LF
+	inChunk                  // a chunk's data
+	afterChunk               // the CR LF after them
+	inTrailer                // a field line after the last chunk
+)
+
+// maxChunkLine bounds a chunk's size and extensions, CR LF included.
+const maxChunkLine = 4 << 10
+
+// NewClient returns a client with a template of its own, for those who need only
+// one.
+func NewClient(c Config) (*Client, error) {
+	t, err := NewTemplate(c)
+	if err != nil {
+		return nil, err
+	}
+	return t.Client(), nil
+}
+
+// Reset forgets everything about an earlier connection.
+func (c *Client) Reset() {
+	c.forgetPart()
+	*c = Client{t: c.t}
+}
+
+// Request starts the next exchange. All clients of a template return the same
+// bytes; they never change.
+func (c *Client) Request() []byte {
+	c.forgetPart()
+	c.state = awaiting
+	c.head = head{}
+	c.body = 0
+	c.informational = 0
+	return c.t.request
+}
+
+// Reusable tells whether the connection may carry another request: both sides
+// were willing, the last response is complete and nothing follows it.
+func (c *Client) Reusable() bool {
+	return c.state == idle && !c.tainted && !c.t.closes && c.head.status != 0 && c.head.persistent()
+}
+
+// Status returns the status of the current response, or of the last one: 0 until
+// its status line has arrived.
+func (c *Client) Status() int { return int(c.head.status) }
+
+// BodyBytes returns how many bytes of content the current response has brought,
+// or the last one did: without chunk framing, without decoding.
+func (c *Client) BodyBytes() int64 { return c.body }
+
+// End tells that the peer has closed its side. It returns nil if that completes
+// a response with an accepted status, the status error if it completes another,
+// and an error of kind Reset if it cuts a response short.
+func (c *Client) End() error {
+	state := c.state
+	c.forgetPart()
+	c.state = idle
+	c.tainted = true
+	switch state {
+	case idle, awaiting:
+		if c.informational > 0 {
+			return ErrClosedHeader
+		}
+		return ErrClosedEarly
+	case inStatus, inHeader:
+		return ErrClosedHeader
+	case inTrailer:
+		return ErrClosedTrailer
+	case inStream:
+		if c.head.failure != nil {
+			return c.head.failure
+		}
+		return nil
+	default:
+		return ErrClosedBody
+	}
+}
+
+// Response consumes the next bytes of the current response; see wire.Client. Cut
+// at any place, the same bytes give the same outcome. Bytes that arrive while no
+// request is under way are refused with ErrUnsolicited.
+func (c *Client) Response(p []byte) (n int, done bool, err error) {
+	return c.advance(p, false)
+}
+
+// Content is Response for those who want the content: it stops before each stretch
+// of it. The first size bytes of p[n:] are content, which the caller uses up by Take
+// in one go or several before it calls Content again. Without content in p, size is 0
+// and n, done and err are as of Response.
+func (c *Client) Content(p []byte) (n, size int, done bool, err error) {
+	n, done, err = c.advance(p, true)
+	if !done && err == nil && n < len(p) {
+		size = int(min(int64(len(p)-n), c.left))
+	}
+	return n, size, done, err
+}
+
+// Take uses up n bytes of content that Content announced.
+func (c *Client) Take(n int) {
+	c.left -= int64(n)
+	c.body += int64(n)
+}
+
+// HasHead tells whether the final response's header is complete, so that Status and
+// EventStream speak of it.
+func (c *Client) HasHead() bool {
+	return c.head.status >= 200 && c.state != inStatus && c.state != inHeader
+}
+
+// EventStream tells whether the response's media type is text/event-stream.
+func (c *Client) EventStream() bool { return c.head.seen&sawEvents != 0 }
+
+// advance consumes the next bytes of the response, up to the next stretch of content
+// if asked to stop there.
+func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
+	begin := -1 // where in p the current header block began; -1: earlier
+	for {
+		switch c.state {
+		case idle:
+			if n == len(p) {
+				return n, false, nil
+			}
+			return c.fail(n, ErrUnsolicited)
+
+		case awaiting:
+			if n == len(p) {
+				return n, false, nil
+			}
+			if used := c.t.memo.recall(p[n:]); used > 0 {
+				n += used
+				c.head = c.t.memo.head
+				c.enterBody()
+				break
+			}
+			begin = n
+			c.room = c.t.limits.HeaderBytes
+			c.state = inStatus
+
+		case inStatus:
+			if fit, err := misfit(p[n:], len(c.part)); err != nil {
+				return c.fail(n+fit+1, err)
+			}
+			line, used, err := c.line(p[n:])
+			n += used
+			if err != nil {
+				return c.fail(n, err)
+			}
+			if line == nil {
+				return n, false, nil
+			}
+			if err := c.head.statusLine(line); err != nil {
+				return c.fail(n, err)
+			}
+			c.forgetPart()
+			c.state = inHeader
+
+		case inHeader:
+			if c.part == nil {
+				used, err := c.head.fields(p[n:min(int64(len(p)), int64(n)+c.room)])
+				n += used
+				c.room -= int64(used)
+				if err != nil {
+					return c.fail(n, err)
+				}
+			}
+			line, used, err := c.line(p[n:])
+			n += used
+			if err != nil {
+				return c.fail(n, err)
+			}
+			if line == nil {
+				return n, false, nil
+			}
+			if len(line) > 0 {
+				if err := c.head.field(line); err != nil {
+					return c.fail(n, err)
+				}
+				c.forgetPart()
+				break
+			}
+			c.forgetPart()
+			if err := c.head.complete(c.t); err != nil {
+				return c.fail(n, err)
+			}
+			if c.head.status < 200 {
+				c.informational++
+				if err := c.skip(); err != nil {
+					return c.fail(n, err)
+				}
+				break
+			}
+			if begin >= 0 {
+				c.t.memo.store(p[begin:n], &c.head)
+			}
+			c.enterBody()
+
+		case inBody:
+			if stop && c.left > 0 && n < len(p) {
+				return n, false, nil
+			}
+			n += c.take(p[n:])
+			if c.left > 0 {
+				return n, false, nil
+			}
+			return c.finish(n, len(p))
+
+		case inStream:
+			if stop && c.left > 0 && n < len(p) {
+				return n, false, nil
+			}
+			n += c.take(p[n:])
+			if n < len(p) {
+				return c.fail(n, ErrBodyTooLarge)
+			}
+			return n, false, nil
+
+		case inChunkSize:
+			line, used, err := c.line(p[n:])
+			n += used
+			if err != nil {
+				return c.fail(n, err)
+			}
+			if line == nil {
+				return n, false, nil
+			}
+			size, err := chunkSize(line)
+			if err != nil {
+				return c.fail(n, err)
+			}
+			c.forgetPart()
+			switch {
+			case size > c.t.limits.BodyBytes-c.body:
+				return c.fail(n, ErrBodyTooLarge)
+			case size > 0:
+				c.left = size
+				c.state = inChunk
+			default:
+				c.room = c.t.limits.HeaderBytes
+				c.state = inTrailer
+			}
+
+		case inChunk:
+			if stop && c.left > 0 && n < len(p) {
+				return n, false, nil
+			}
+			n += c.take(p[n:])
+			if c.left > 0 {
+				return n, false, nil
+			}
+			c.left = int64(len("\r\n"))
+			c.state = afterChunk
+
+		case afterChunk:
+			for ; c.left > 0; c.left-- {
+				if n == len(p) {
+					return n, false, nil
+				}
+				n++
+				if p[n-1] != "\n\r"[c.left-1] {
+					return c.fail(n, ErrChunkEnd)
+				}
+			}
+			c.room = maxChunkLine
+			c.state = inChunkSize
+
+		case inTrailer:
+			line, used, err := c.line(p[n:])
+			n += used
+			if err != nil {
+				return c.fail(n, err)
+			}
+			if line == nil {
+				return n, false, nil
+			}
+			if len(line) == 0 {
+				c.forgetPart()
+				return c.finish(n, len(p))
+			}
+			if _, _, err := splitField(line); err != nil {
+				return c.fail(n, err)
+			}
+			c.forgetPart()
+		}
+	}
+}
+
+// skip passes over an informational response, to wait for the final one.
+func (c *Client) skip() *wire.Error {
+	switch {
+	case c.head.status == 101:
+		return ErrSwitching
+	case c.informational > c.t.limits.Informational:
+		return ErrInformational
+	}
+	c.head = head{}
+	c.state = awaiting
+	return nil
+}
+
+// enterBody goes on to what follows the header block.
+func (c *Client) enterBody() {
+	switch c.head.framing {
+	case noBody:
+		c.left = 0
+		c.state = inBody
+	case byLength:
+		c.left = c.head.length
+		c.state = inBody
+	case byClose:
+		c.left = c.t.limits.BodyBytes
+		c.state = inStream
+	case byChunks:
+		c.room = maxChunkLine
+		c.state = inChunkSize
+	}
+}
+
+// take counts the bytes of p that belong to the body, up to c.left.
+func (c *Client) take(p []byte) int {
+	used := min(int64(len(p)), c.left)
+	c.left -= used
+	c.body += used
+	return int(used)
+}
+
+// finish ends a complete response after n of size bytes.
+func (c *Client) finish(n, size int) (int, bool, error) {
+	c.state = idle
+	if n < size {
+		c.tainted = true
+	}
+	if c.head.failure != nil {
+		return n, true, c.head.failure
+	}
+	return n, true, nil
+}
+
+// fail ends the exchange and, as the place in the stream is lost, the connection.
+func (c *Client) fail(n int, err *wire.Error) (int, bool, error) {
+	c.forgetPart()
+	c.state = idle
+	c.tainted = true
+	return n, false, err
+}
+
+// line takes the next line off p. It returns the line without its CR LF and how
+// many bytes of p it took; or nil, having put what there was of the line into
+// c.part. The line is valid until forgetPart. A line found whole is not copied.
+func (c *Client) line(p []byte) (line []byte, used int, err *wire.Error) {
+	end := bytes.IndexByte(p, '\n')
+	if used = end + 1; end < 0 {
+		used = len(p)
+	}
+	if int64(used) > c.room {
+		return nil, int(c.room), c.tooLong()
+	}
+	c.room -= int64(used)
+	if end >= 0 && len(c.part) == 0 {
+		line = p[:used]
+	} else {
+		if used == 0 {
+			return nil, 0, nil
+		}
+		if c.part == nil {
+			c.part = c.t.borrow()
+		}
+		c.part = append(c.part, p[:used]...)
+		if end < 0 {
+			return nil, used, nil
+		}
+		line = c.part
+	}
+	if len(line) < 2 || line[len(line)-2] != '\r' {
+		return nil, used, ErrBareLF
+	}
+	return line[:len(line)-2], used, nil
+}
+
+func (c *Client) tooLong() *wire.Error {
+	switch c.state {
+	case inChunkSize:
+		return ErrChunkLine
+	case inTrailer:
+		return ErrTrailerTooLarge
+	default:
+		return ErrHeaderTooLarge
+	}
+}
+
+func (c *Client) forgetPart() {
+	if c.part != nil {
+		c.t.giveBack(c.part)
+		c.part = nil
+	}
+}
+
+// chunkSize reads a chunk's size and passes over its extensions (RFC 9112,
+// section 7.1).
+func chunkSize(line []byte) (size int64, err *wire.Error) {
+	i := 0
+	for ; i < len(line); i++ {
+		digit, ok := hexDigit(line[i])
+		if !ok {
+			break
+		}
+		if size > math.MaxInt64>>4 {
+			return 0, ErrChunkOverflow
+		}
+		size = size<<4 | digit
+	}
+	if i == 0 {
+		return 0, ErrChunkSize
+	}
+	rest := line[i:]
+	if len(rest) == 0 {
+		return size, nil
+	}
+	if rest = trimSpace(rest); len(rest) == 0 || rest[0] != ';' {
+		return 0, ErrChunkSize
+	}
+	return size, checkText(rest)
+}
+
+func hexDigit(b byte) (int64, bool) {
+	switch {
+	case b-'0' < 10:
+		return int64(b - '0'), true
+	case b|0x20-'a' < 6:
+		return int64(b|0x20-'a') + 10, true
+	default:
+		return 0, false
+	}
+}

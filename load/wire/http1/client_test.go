@@ -1,0 +1,488 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"dyno/load/wire"
+)
+
+// ok shortens the outcome of a good response.
+func ok(status int, body int64, reusable bool) outcome {
+	return outcome{done: true, status: status, body: body, reusable: reusable}
+}
+
+// then adds what the bytes after the response, or the end, met.
+func (o outcome) then(err error) outcome { o.after = err; return o }
+
+// failed shortens the outcome of a bad response.
+func failed(err *wire.Error, status int, body int64) outcome {
+	return outcome{err: err, status: status, body: body}
+}
+
+// cut shortens the outcome of a response that the end of the connection met.
+func cut(status int, body int64, after error) outcome {
+	return outcome{status: status, body: body, after: after}
+}
+
+// small keeps the tests of limits short.
+var small = Limits{HeaderBytes: 80, BodyBytes: 10, Informational: 2}
+
+type responseTest struct {
+	name    string
+	input   string
+	request string // getRequest if empty
+	limits  Limits // the defaults if zero
+	accept  func(int) bool
+	want    outcome // but for used
+	used    int     // all of input if 0
+}
+
+func (tt responseTest) config() Config {
+	c := Config{Request: []byte(getRequest), Limits: DefaultLimits(), Accept: tt.accept}
+	if tt.request != "" {
+		c.Request = []byte(tt.request)
+	}
+	if tt.limits != (Limits{}) {
+		c.Limits = tt.limits
+	}
+	return c
+}
+
+const (
+	headRequest  = "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n"
+	closeRequest = "GET / HTTP/1.1\r\nHost: h\r\nconnection: foo, Close\r\n\r\n"
+)
+
+var responseTests = []responseTest{
+	// Bodies.
+	{name: "length", input: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", want: ok(200, 5, true)},
+	{name: "length 0", input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "lower case, no space, tabs", input: "HTTP/1.1 200 OK\r\ncontent-length:3\r\nconnection:\tfoo\t\r\n\r\nabc", want: ok(200, 3, true)},
+	{name: "no reason", input: "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "no reason, no space", input: "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "reason beyond ASCII", input: "HTTP/1.1 200 d'accord, ça va\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "value beyond ASCII", input: "HTTP/1.1 200 OK\r\nX: \x80\xff\xe9 long enough\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "tabs in a value", input: "HTTP/1.1 200 OK\r\nX: a\tb\tcdefghijkl\tmnop\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "empty value", input: "HTTP/1.1 200 OK\r\nX:\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "same length twice", input: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true)},
+	{name: "same length in a list", input: "HTTP/1.1 200 OK\r\nContent-Length: 2 , 02\r\n\r\nhi", want: ok(200, 2, true)},
+	{name: "nginx", input: nginx, want: ok(200, 64, true)},
+	{name: "to the end", input: "HTTP/1.1 200 OK\r\n\r\nhello", want: cut(200, 5, nil)},
+	{name: "to the end, empty", input: "HTTP/1.1 200 OK\r\n\r\n", want: cut(200, 0, nil)},
+	{name: "to the end, bad status", input: "HTTP/1.1 500 no\r\n\r\nhello", want: cut(500, 5, StatusError(500))},
+	{name: "204 with length", input: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", want: ok(204, 0, true)},
+	{name: "304", input: "HTTP/1.1 304 Not Modified\r\n\r\n", want: ok(304, 0, true)},
+	{name: "HEAD with length", request: headRequest, input: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", want: ok(200, 0, true)},
+	{name: "HEAD chunked", request: headRequest, input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", want: ok(200, 0, true)},
+	{name: "HEAD beyond the body limit", request: headRequest, limits: small, input: "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n", want: ok(200, 0, true)},
+	{name: "HEAD without length", request: headRequest, input: "HTTP/1.1 200 OK\r\n\r\n", want: ok(200, 0, true)},
+
+	// Chunks.
+	{name: "chunked", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", want: ok(200, 5, true)},
+	{name: "chunked, sizes", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n00a\r\n0123456789\r\nA\r\n0123456789\r\n1\r\nx\r\n000\r\n\r\n", want: ok(200, 21, true)},
+	{name: "chunked, empty", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "chunked, extensions", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a;b=\"c\"\r\nhi\r\n0 ; z\r\n\r\n", want: ok(200, 2, true)},
+	{name: "chunked, trailers", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\n\r\n", want: ok(200, 2, true)},
+	{name: "gzip and chunked", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: , chunked ,\r\n\r\n2\r\nhi\r\n0\r\n\r\n", want: ok(200, 2, true)},
+	{name: "data that looks like framing", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n0\r\n\r\n\r\n0\r\n\r\n", want: ok(200, 5, true)},
+
+	// Keep-alive.
+	{name: "close", input: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
+	{name: "close in a list", input: "HTTP/1.1 200 OK\r\nCONNECTION: x,, cLoSe ,y\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
+	{name: "close on a second line", input: "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
+	{name: "closed is not close", input: "HTTP/1.1 200 OK\r\nConnection: closed\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, true)},
+	{name: "the request says close", request: closeRequest, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: ok(200, 0, false)},
+	{name: "1.0", input: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, false)},
+	{name: "1.0 keep-alive", input: "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true)},
+	{name: "1.0 keep-alive, close", input: "HTTP/1.0 200 OK\r\nConnection: keep-alive, close\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, false)},
+	{name: "1.0 keep-alive to the end", input: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nhi", want: cut(200, 2, nil)},
+
+	// Informational responses.
+	{name: "100", input: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true)},
+	{name: "103 with fields that must not count", input: "HTTP/1.1 103 Early Hints\r\nConnection: close\r\nContent-Length: 7\r\n\r\nHTTP/1.1 204 No\r\n\r\n", want: ok(204, 0, true)},
+	{name: "as many as allowed", limits: small, input: strings.Repeat("HTTP/1.1 102 P\r\n\r\n", 2) + "HTTP/1.1 204 No\r\n\r\n", want: ok(204, 0, true)},
+	{name: "more than allowed", limits: small, input: strings.Repeat("HTTP/1.1 102 P\r\n\r\n", 3), want: failed(ErrInformational, 102, 0)},
+	{name: "101", input: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", want: failed(ErrSwitching, 101, 0)},
+	{name: "end after 100", input: "HTTP/1.1 100 Continue\r\n\r\n", want: cut(0, 0, ErrClosedHeader)},
+
+	// Statuses.
+	{name: "399", input: "HTTP/1.1 399 ?\r\nContent-Length: 0\r\n\r\n", want: ok(399, 0, true)},
+	{name: "400", input: "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno", want: outcome{done: true, err: StatusError(400), status: 400, body: 2, reusable: true}},
+	{name: "999", input: "HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: StatusError(999), status: 999, reusable: true}},
+	{name: "503 and close", input: "HTTP/1.1 503 no\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: StatusError(503), status: 503}},
+	{name: "404 accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 404 no\r\nContent-Length: 0\r\n\r\n", want: ok(404, 0, true)},
+	{name: "200 not accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: StatusError(200), status: 200, reusable: true}},
+
+	// Bytes of no request.
+	{name: "two responses", input: "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 204 No\r\n\r\n", used: 19, want: ok(204, 0, false).then(ErrUnsolicited)},
+	{name: "body of a 304", input: "HTTP/1.1 304 No\r\nContent-Length: 1\r\n\r\nx", used: 38, want: ok(304, 0, false).then(ErrUnsolicited)},
+	{name: "line after a body", input: "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx\r\n", used: 39, want: ok(200, 1, false).then(ErrUnsolicited)},
+
+	// Status lines that are none.
+	{name: "nothing", input: "", want: cut(0, 0, ErrClosedEarly)},
+	{name: "TLS alert", input: "\x15\x03\x01\x00\x02\x02\x46", used: 1, want: failed(ErrNotHTTP, 0, 0)},
+	{name: "SSH", input: "SSH-2.0-OpenSSH_9\r\n", used: 1, want: failed(ErrNotHTTP, 0, 0)},
+	{name: "line before", input: "\r\nHTTP/1.1 200 OK\r\n\r\n", used: 1, want: failed(ErrNotHTTP, 0, 0)},
+	{name: "lower-case http", input: "HTTp/1.1 200 OK\r\n\r\n", used: 4, want: failed(ErrNotHTTP, 0, 0)},
+	{name: "HTTP/2", input: "HTTP/2.0 200 OK\r\n\r\n", used: 6, want: failed(ErrVersion, 0, 0)},
+	{name: "HTTP/1.2", input: "HTTP/1.2 200 OK\r\n\r\n", used: 17, want: failed(ErrVersion, 0, 0)},
+	{name: "HTTP/1.11", input: "HTTP/1.11 200 OK\r\n\r\n", used: 18, want: failed(ErrStatusLine, 0, 0)},
+	{name: "two digits", input: "HTTP/1.1 20 OK\r\n\r\n", used: 16, want: failed(ErrStatusLine, 0, 0)},
+	{name: "four digits", input: "HTTP/1.1 2000 OK\r\n\r\n", used: 18, want: failed(ErrStatusLine, 0, 0)},
+	{name: "status 099", input: "HTTP/1.1 099 OK\r\n\r\n", used: 17, want: failed(ErrStatusLine, 0, 0)},
+	{name: "status -20", input: "HTTP/1.1 -20 OK\r\n\r\n", used: 17, want: failed(ErrStatusLine, 0, 0)},
+	{name: "short status line", input: "HTTP/1.1\r\n\r\n", used: 10, want: failed(ErrStatusLine, 0, 0)},
+	{name: "control byte in the reason", input: "HTTP/1.1 200 O\x00K\r\n\r\n", used: 18, want: failed(ErrControl, 0, 0)},
+
+	// Header lines that are none.
+	{name: "bare LF", input: "HTTP/1.1 200 OK\nContent-Length: 0\n\n", used: 16, want: failed(ErrBareLF, 0, 0)},
+	{name: "bare LF later", input: "HTTP/1.1 200 OK\r\nA: b\nContent-Length: 0\r\n\r\n", used: 22, want: failed(ErrBareLF, 200, 0)},
+	{name: "bare LF at the end", input: "HTTP/1.1 200 OK\r\nA: b\r\n\n", want: failed(ErrBareLF, 200, 0)},
+	{name: "bare CR in a value", input: "HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", used: 25, want: failed(ErrBareCR, 200, 0)},
+	{name: "bare CR in a name", input: "HTTP/1.1 200 OK\r\nA\rB: c\r\n\r\n", used: 25, want: failed(ErrBareCR, 200, 0)},
+	{name: "CR CR LF", input: "HTTP/1.1 200 OK\r\nA: b\r\r\n\r\n", used: 24, want: failed(ErrBareCR, 200, 0)},
+	{name: "NUL", input: "HTTP/1.1 200 OK\r\nA: long enough a value, with a \x00 in it\r\n\r\n", used: 57, want: failed(ErrControl, 200, 0)},
+	{name: "DEL", input: "HTTP/1.1 200 OK\r\nA: \x7f\r\n\r\n", used: 23, want: failed(ErrControl, 200, 0)},
+	{name: "tab, then escape", input: "HTTP/1.1 200 OK\r\nA:\t1234567\x1b89\r\n\r\n", used: 32, want: failed(ErrControl, 200, 0)},
+	{name: "folding", input: "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", used: 27, want: failed(ErrFolding, 200, 0)},
+	{name: "folding by tab", input: "HTTP/1.1 200 OK\r\nA: b\r\n\tc: d\r\n\r\n", used: 30, want: failed(ErrFolding, 200, 0)},
+	{name: "no colon", input: "HTTP/1.1 200 OK\r\nAb\r\n\r\n", used: 21, want: failed(ErrFieldLine, 200, 0)},
+	{name: "no name", input: "HTTP/1.1 200 OK\r\n: b\r\n\r\n", used: 22, want: failed(ErrFieldNameEmpty, 200, 0)},
+	{name: "space before the colon", input: "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n", used: 37, want: failed(ErrFieldNameSpace, 200, 0)},
+	{name: "name that is no token", input: "HTTP/1.1 200 OK\r\nA(b): c\r\n\r\n", used: 26, want: failed(ErrFieldName, 200, 0)},
+	{name: "name beyond ASCII", input: "HTTP/1.1 200 OK\r\n\xe9t\xe9: c\r\n\r\n", used: 25, want: failed(ErrFieldName, 200, 0)},
+
+	// Framing that is in doubt.
+	{name: "lengths differ", input: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", used: 55, want: failed(ErrContentLengths, 200, 0)},
+	{name: "lengths differ in a list", input: "HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nhi", used: 39, want: failed(ErrContentLengths, 200, 0)},
+	{name: "length +2", input: "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nhi", used: 37, want: failed(ErrContentLength, 200, 0)},
+	{name: "length -2", input: "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nhi", used: 37, want: failed(ErrContentLength, 200, 0)},
+	{name: "length 0x2", input: "HTTP/1.1 200 OK\r\nContent-Length: 0x2\r\n\r\nhi", used: 38, want: failed(ErrContentLength, 200, 0)},
+	{name: "length 2 2", input: "HTTP/1.1 200 OK\r\nContent-Length: 2 2\r\n\r\nhi", used: 38, want: failed(ErrContentLength, 200, 0)},
+	{name: "no length", input: "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nhi", used: 34, want: failed(ErrContentLength, 200, 0)},
+	{name: "length and comma", input: "HTTP/1.1 200 OK\r\nContent-Length: 2,\r\n\r\nhi", used: 37, want: failed(ErrContentLength, 200, 0)},
+	{name: "length 2^63", input: "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\n", used: 54, want: failed(ErrContentLength, 200, 0)},
+	{name: "length 2^63-1", input: "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n", want: failed(ErrBodyTooLarge, 200, 0)},
+	{name: "length 2^64+2", input: "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551618\r\n\r\nhi", used: 55, want: failed(ErrContentLength, 200, 0)},
+	{name: "gzip only", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", want: failed(ErrTransferEncoding, 200, 0)},
+	{name: "chunked not last", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", used: 51, want: failed(ErrTransferEncoding, 200, 0)},
+	{name: "chunked not last, two lines", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n", used: 74, want: failed(ErrTransferEncoding, 200, 0)},
+	{name: "chunked twice", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n", used: 54, want: failed(ErrTransferEncoding, 200, 0)},
+	{name: "chunked with parameter", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked;a=b\r\n\r\n", used: 49, want: failed(ErrTransferEncoding, 200, 0)},
+	{name: "xchunked", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n", want: failed(ErrTransferEncoding, 200, 0)},
+	{name: "no coding", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n", want: failed(ErrTransferEncoding, 200, 0)},
+	{name: "chunked 1.0", input: "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", want: failed(ErrTransferVersion, 200, 0)},
+	{name: "chunked and length", input: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", want: failed(ErrBothLengths, 200, 0)},
+	{name: "length and chunked", input: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", want: failed(ErrBothLengths, 200, 0)},
+
+	// Chunks that are none. The header is 47 bytes.
+	{name: "no size", input: chunkedHeader + "\r\nhi", used: 49, want: failed(ErrChunkSize, 200, 0)},
+	{name: "size x", input: chunkedHeader + "x\r\nhi", used: 50, want: failed(ErrChunkSize, 200, 0)},
+	{name: "size -1", input: chunkedHeader + "-1\r\nhi", used: 51, want: failed(ErrChunkSize, 200, 0)},
+	{name: "size 0x1", input: chunkedHeader + "0x1\r\nhi", used: 52, want: failed(ErrChunkSize, 200, 0)},
+	{name: "size, space", input: chunkedHeader + "2 \r\nhi", used: 51, want: failed(ErrChunkSize, 200, 0)},
+	{name: "space, size", input: chunkedHeader + " 2\r\nhi", used: 51, want: failed(ErrChunkSize, 200, 0)},
+	{name: "size, LF", input: chunkedHeader + "2\nhi", used: 49, want: failed(ErrBareLF, 200, 0)},
+	{name: "size 2^63", input: chunkedHeader + "8000000000000000\r\n", want: failed(ErrChunkOverflow, 200, 0)},
+	{name: "size 2^64+2", input: chunkedHeader + "10000000000000002\r\nhi", used: 66, want: failed(ErrChunkOverflow, 200, 0)},
+	{name: "size 2^63-1", input: chunkedHeader + "7fffffffffffffff\r\n", want: failed(ErrBodyTooLarge, 200, 0)},
+	{name: "bare CR in an extension", input: chunkedHeader + "2;\r0\r\nhi", used: 53, want: failed(ErrBareCR, 200, 0)},
+	{name: "longest extension", input: chunkedHeader + "1;" + strings.Repeat("x", 4092) + "\r\nx\r\n0\r\n\r\n", want: ok(200, 1, true)},
+	{name: "extension too long", input: chunkedHeader + "1;" + strings.Repeat("x", 4093) + "\r\nx\r\n0\r\n\r\n", used: 47 + 4096, want: failed(ErrChunkLine, 200, 0)},
+	{name: "data too long", input: chunkedHeader + "2\r\nhi!\r\n", used: 53, want: failed(ErrChunkEnd, 200, 2)},
+	{name: "data, LF", input: chunkedHeader + "2\r\nhi\n0\r\n\r\n", used: 53, want: failed(ErrChunkEnd, 200, 2)},
+	{name: "data, CR, no LF", input: chunkedHeader + "2\r\nhi\r0\r\n\r\n", used: 54, want: failed(ErrChunkEnd, 200, 2)},
+	{name: "bad trailer", input: chunkedHeader + "0\r\n: b\r\n\r\n", used: 55, want: failed(ErrFieldNameEmpty, 200, 0)},
+	{name: "folded trailer", input: chunkedHeader + "0\r\nA: b\r\n c\r\n\r\n", used: 60, want: failed(ErrFolding, 200, 0)},
+
+	// Limits.
+	{name: "header at the limit", limits: small, input: "HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 56) + "\r\n\r\n", want: ok(204, 0, true)},
+	{name: "header beyond it by the last byte", limits: small, input: "HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 57) + "\r\n\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
+	{name: "header beyond it by a line", limits: small, input: "HTTP/1.1 204 No\r\n" + strings.Repeat("A: b\r\n", 12) + "\r\n", used: 80, want: failed(ErrHeaderTooLarge, 204, 0)},
+	{name: "status line beyond it", limits: small, input: "HTTP/1.1 204 " + strings.Repeat("x", 80), used: 80, want: failed(ErrHeaderTooLarge, 0, 0)},
+	{name: "each 1xx has the limit to itself", limits: small, input: "HTTP/1.1 103 E\r\nA: " + strings.Repeat("x", 50) + "\r\n\r\nHTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 50) + "\r\n\r\n", want: ok(204, 0, true)},
+	{name: "trailers at the limit", limits: small, input: chunkedHeader + "0\r\nA: " + strings.Repeat("x", 73) + "\r\n\r\n", want: ok(200, 0, true)},
+	{name: "trailers beyond it", limits: small, input: chunkedHeader + "0\r\nA: " + strings.Repeat("x", 74) + "\r\n\r\n", used: 50 + 80, want: failed(ErrTrailerTooLarge, 200, 0)},
+	{name: "length at the limit", limits: small, input: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", want: ok(200, 10, true)},
+	{name: "length beyond it", limits: small, input: "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n", want: failed(ErrBodyTooLarge, 200, 0)},
+	{name: "chunks at the limit", limits: small, input: chunkedHeader + "6\r\n012345\r\n4\r\n6789\r\n0\r\n\r\n", want: ok(200, 10, true)},
+	{name: "chunks beyond it", limits: small, input: chunkedHeader + "6\r\n012345\r\n5\r\n6789a\r\n0\r\n\r\n", used: 61, want: failed(ErrBodyTooLarge, 200, 6)},
+	{name: "to the end at the limit", limits: small, input: "HTTP/1.1 200 OK\r\n\r\n0123456789", want: cut(200, 10, nil)},
+	{name: "to the end beyond it", limits: small, input: "HTTP/1.1 200 OK\r\n\r\n0123456789ab", used: 29, want: failed(ErrBodyTooLarge, 200, 10)},
+
+	// The end of the connection.
+	{name: "end in the version", input: "HTT", want: cut(0, 0, ErrClosedHeader)},
+	{name: "end in the header", input: "HTTP/1.1 200 OK\r\nA: b\r\n", want: cut(200, 0, ErrClosedHeader)},
+	{name: "end in the body", input: "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi", want: cut(200, 2, ErrClosedBody)},
+	{name: "end before the body", input: "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", want: cut(200, 0, ErrClosedBody)},
+	{name: "end in a chunk", input: chunkedHeader + "3\r\nhi", want: cut(200, 2, ErrClosedBody)},
+	{name: "end after a chunk", input: chunkedHeader + "2\r\nhi\r", want: cut(200, 2, ErrClosedBody)},
+	{name: "end in a size", input: chunkedHeader + "2", want: cut(200, 0, ErrClosedBody)},
+	{name: "end in the trailers", input: chunkedHeader + "0\r\nA: b\r\n\r", want: cut(200, 0, ErrClosedTrailer)},
+}
+
+const chunkedHeader = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+// Every case gives the same outcome in one piece, byte by byte, and cut in two at
+// any place; and again when a connection or a template is used a second time.
+func TestResponse(t *testing.T) {
+	for _, tt := range responseTests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := tt.want
+			if want.used = tt.used; tt.used == 0 {
+				want.used = len(tt.input)
+			}
+			input := []byte(tt.input)
+			c := newTemplate(t, tt.config()).Client()
+			check := func(cuts ...int) {
+				t.Helper()
+				c.Reset()
+				if got := feed(t, c, input, cuts...); got != want {
+					t.Fatalf("cut at %v:\n got %v\nwant %v", cuts, got, want)
+				}
+			}
+			check()
+			check()
+			every := make([]int, len(input))
+			for i := range input {
+				every[i] = i + 1
+				check(i)
+			}
+			check(every...)
+			check()
+		})
+	}
+}
+
+// Requests follow one another on one connection, with the memo right and wrong.
+func TestSequence(t *testing.T) {
+	c := newTemplate(t, testConfig()).Client()
+	c.Reset()
+	for i, step := range []struct {
+		input string
+		body  int64
+	}{
+		{nginx, 64}, {nginx, 64}, {chunkedResponse, 64},
+		{strings.Replace(nginx, "10:00:00", "10:00:01", 1), 64},
+		{strings.Replace(nginx, "Content-Length: 64", "Content-Length: 63", 1)[:len(nginx)-1], 63},
+		{"HTTP/1.1 204 No\r\n\r\n", 0},
+		{"HTTP/1.1 103 E\r\n\r\n" + nginx, 64}, {nginx, 64},
+	} {
+		got := feed(t, c, []byte(step.input))
+		if !got.done || got.err != nil || got.body != step.body || !got.reusable {
+			t.Errorf("step %d: %v", i, got)
+		}
+	}
+}
+
+func TestUnsolicited(t *testing.T) {
+	c := newTemplate(t, testConfig()).Client()
+	if c.Reusable() {
+		t.Error("reusable before the first exchange")
+	}
+	if n, done, err := c.Response(nil); n != 0 || done || err != nil {
+		t.Errorf("no bytes while idle: %d, %v, %v", n, done, err)
+	}
+	if got := feed(t, c, []byte(nginx)); !got.reusable {
+		t.Fatal(got)
+	}
+	if n, done, err := c.Response([]byte("x")); n != 0 || done || !errors.Is(err, ErrUnsolicited) {
+		t.Errorf("bytes while idle: %d, %v, %v", n, done, err)
+	}
+	if c.Reusable() {
+		t.Error("reusable after bytes of no request")
+	}
+	c.Reset()
+	if got := feed(t, c, []byte(nginx)); !got.reusable {
+		t.Errorf("after reset: %v", got)
+	}
+	c.Request()
+	if n, done, err := c.Response([]byte(nginx + "x")); n != len(nginx) || !done || err != nil || c.Reusable() {
+		t.Errorf("a byte too many: %d, %v, %v, reusable %v", n, done, err, c.Reusable())
+	}
+}
+
+// The limit of informational responses is for one request, not for a connection.
+func TestInformationalPerRequest(t *testing.T) {
+	c := newTemplate(t, testConfig()).Client()
+	input := []byte(strings.Repeat("HTTP/1.1 103 E\r\n\r\n", DefaultLimits().Informational) + nginx)
+	for range 3 {
+		if got := feed(t, c, input); !got.done || got.err != nil {
+			t.Fatal(got)
+		}
+	}
+}
+
+// The memo never holds the rest of a block whose start came earlier: such a rest
+// is no response.
+func TestMemoHoldsWholeBlocks(t *testing.T) {
+	tmpl := newTemplate(t, testConfig())
+	for i := 1; i < len(nginx)-64; i++ {
+		if got := feed(t, tmpl.Client(), []byte(nginx), i); got.body != 64 {
+			t.Fatal(got)
+		}
+		if got := feed(t, tmpl.Client(), []byte(nginx[i:])); !errors.Is(got.err, ErrNotHTTP) {
+			t.Fatalf("cut at %d, the rest: %v; want %v", i, got, ErrNotHTTP)
+		}
+	}
+}
+
+// A connection given up in the middle leaves nothing to the next one.
+func TestResetMidway(t *testing.T) {
+	tmpl := newTemplate(t, testConfig())
+	for _, input := range []string{nginx, chunkedResponse, "HTTP/1.1 100 C\r\n\r\n" + nginx} {
+		for i := range input {
+			c := tmpl.Client()
+			c.Request()
+			if _, done, err := c.Response([]byte(input[:i])); done || err != nil {
+				t.Fatalf("first %d bytes: done %v, %v", i, done, err)
+			}
+			c.Reset()
+			if got := feed(t, c, []byte(nginx)); !got.done || got.err != nil || got.body != 64 || !got.reusable {
+				t.Fatalf("after reset at %d: %v", i, got)
+			}
+		}
+	}
+	if n := len(tmpl.spare); n != 1 {
+		t.Errorf("%d spare buffers for one client at a time; want 1", n)
+	}
+}
+
+// A buffer that had to grow large is not kept.
+func TestSpareBound(t *testing.T) {
+	tmpl := newTemplate(t, testConfig())
+	long := []byte("HTTP/1.1 204 No\r\nA: " + strings.Repeat("x", 3*maxSpare) + "\r\n\r\n")
+	if got := feed(t, tmpl.Client(), long, 3*maxSpare); !got.done {
+		t.Fatal(got)
+	}
+	for _, b := range tmpl.spare {
+		if cap(b) > maxSpare {
+			t.Errorf("kept a buffer of %d bytes", cap(b))
+		}
+	}
+}
+
+func TestClientSize(t *testing.T) {
+	if size := unsafe.Sizeof(Client{}); size > 112 {
+		t.Errorf("a client takes %d bytes; want at most 112, as there are many", size)
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		input string
+		piece int
+	}{
+		{"whole", nginx, 1 << 20},
+		{"chunked", chunkedResponse, 1 << 20},
+		{"informational", "HTTP/1.1 100 C\r\n\r\n" + nginx, 1 << 20},
+		{"pieces", nginx, 7},
+		{"chunked pieces", chunkedResponse, 7},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newTemplate(t, testConfig()).Client()
+			input := []byte(tt.input)
+			date := bytes.Index(input, []byte("GMT")) - 2
+			run := func() {
+				input[date] = '0' + (input[date]-'0'+1)%10 // the memo misses, and hits after three
+				for range 3 {
+					exchange(t, c, input, tt.piece)
+				}
+				c.Reset()
+			}
+			run()
+			if n := testing.AllocsPerRun(100, run); n != 0 {
+				t.Errorf("%v allocations per three exchanges; want none", n)
+			}
+		})
+	}
+	t.Run("failures", func(t *testing.T) {
+		c := newTemplate(t, testConfig()).Client()
+		bad := [][]byte{[]byte("HTTP/1.1 503 no\r\nContent-Length: 0\r\n\r\n"), []byte("HTTP/1.1 200\nX"), []byte("x")}
+		run := func() {
+			for _, input := range bad {
+				c.Reset()
+				c.Request()
+				if _, _, err := c.Response(input); err == nil {
+					t.Error("no error")
+				}
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(100, run); n != 0 {
+			t.Errorf("%v allocations; want none", n)
+		}
+	})
+}
+
+// Every byte in every place of a word is told apart, whatever surrounds it.
+func TestTextLen(t *testing.T) {
+	allowed := func(b byte) bool { return b == '\t' || b >= ' ' && b != 0x7f }
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		s := make([]byte, rng.IntN(40))
+		for i := range s {
+			switch rng.IntN(12) {
+			case 0:
+				s[i] = byte(rng.IntN(256))
+			case 1:
+				s[i] = "\t \x1f\x7f\x80\xff~!"[rng.IntN(8)]
+			default:
+				s[i] = 'a'
+			}
+		}
+		want := slices.IndexFunc(s, func(b byte) bool { return !allowed(b) })
+		if want < 0 {
+			want = len(s)
+		}
+		if got := textLen(s); got != want {
+			t.Fatalf("textLen(%q) = %d; want %d", s, got, want)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	if err := StatusError(503); err.Error() != "status: status 503" || err != StatusError(503) {
+		t.Errorf("%v", err)
+	}
+	texts := map[string]bool{}
+	for _, tt := range responseTests {
+		for _, err := range []error{tt.want.err, tt.want.after} {
+			if err != nil {
+				texts[err.Error()] = true
+				if k := wire.KindOf(err); k != wire.Protocol && k != wire.Reset && k != wire.Status {
+					t.Errorf("%v: kind %v", err, k)
+				}
+			}
+		}
+	}
+	// 26 faults and 4 ends of errors.go, and the statuses 200, 400, 500, 503, 999.
+	if len(texts) != 26+4+5 {
+		t.Errorf("the table covers %d error texts; want every one: %v", len(texts), texts)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	_, err := NewTemplate(Config{Request: []byte("hello"), Limits: Limits{HeaderBytes: 1, BodyBytes: -1, Informational: -1}})
+	want := `http1: request of 5 bytes: want an encoded HTTP/1.1 request
+header limit 1: want at least 64 bytes
+body limit -1: want 0 bytes or more
+informational limit -1: want 0 or more`
+	if fmt.Sprint(err) != want {
+		t.Errorf("got %v\nwant %v", err, want)
+	}
+	if _, err := NewClient(testConfig()); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewClient(Config{}); err == nil {
+		t.Error("a client of nothing")
+	}
+}

@@ -1,0 +1,14 @@
+package sse
+
+import "dyno/load/wire"
+
+// What may be wrong with an event stream. Each is returned as it is. What may be
+// wrong with the response around it are the errors of package http1.
+var (
+	ErrMediaType = protocol("content type other than text/event-stream")
+	ErrLine      = protocol("line longer than the limit")
+	ErrEvent     = protocol("event's data longer than the limit")
+	ErrID        = protocol("event ID longer than 4096 bytes")
+)
+
+func protocol(text string) *wire.Error { return &wire.Error{Kind: wire.Protocol, Text: text} }

@@ -1,0 +1,291 @@
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+)
+
+// What a PublisherConfig's request may contain.
+const (
+	topicMark = "{topic}"
+	dataMark  = "{data}"
+)
+
+// Bounds of a PublisherConfig.
+const (
+	MaxTopics = 1 << 20
+	MaxSize   = 1 << 20
+)
+
+// A PublisherConfig is what all publishers of one template have in common.
+type PublisherConfig struct {
+	// Request publishes one event. {topic} in its target stands for the topic,
+	// percent-encoded; {topic} and {data} in its body for the topic and the event's
+	// data. Method and body default to POST and {data}.
+	Request http1.Request
+
+	// Form says that the body is of type application/x-www-form-urlencoded, which is
+	// added as Content-Type unless the request has one: the topic is percent-encoded
+	// and spaces of the stamp are written as +.
+	Form bool
+
+	// Topics are published to in turn. Default: one without a name.
+	Topics []string
+
+	// Size is the length of an event's data in bytes, of which the stamp takes the
+	// first StampBytes and x the others. Default StampBytes.
+	Size int
+
+	// Publisher k of this template, from 0, has the number First + k·Step, default
+	// step 1, and the sources number·len(Topics) + topic. They must be unique among all
+	// that publish to the same subscribers.
+	First, Step uint32
+}
+
+func (c PublisherConfig) withDefaults() PublisherConfig {
+	if c.Request.Method == "" {
+		c.Request.Method = http.MethodPost
+	}
+	if c.Request.Body == nil {
+		c.Request.Body = []byte(dataMark)
+	}
+	if c.Form && !hasField(c.Request.Header, "Content-Type") {
+		c.Request.Header = append(slices.Clone(c.Request.Header),
+			http1.Field{Name: "Content-Type", Value: "application/x-www-form-urlencoded"})
+	}
+	if len(c.Topics) == 0 {
+		c.Topics = []string{""}
+	}
+	if c.Size == 0 {
+		c.Size = StampBytes
+	}
+	if c.Step == 0 {
+		c.Step = 1
+	}
+	return c
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c PublisherConfig) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(c.Topics) > MaxTopics {
+		fault("%d topics: want at most %d", len(c.Topics), MaxTopics)
+	}
+	seen := make(map[string]bool, len(c.Topics))
+	for i, topic := range c.Topics {
+		if seen[topic] {
+			fault("topic %d %q: want each once", i+1, topic)
+		}
+		seen[topic] = true
+	}
+	if len(c.Topics) > 1 && !strings.Contains(c.Request.Target, topicMark) && !bytes.Contains(c.Request.Body, []byte(topicMark)) {
+		fault("%d topics: want %s in the target or in the body", len(c.Topics), topicMark)
+	}
+	if n := bytes.Count(c.Request.Body, []byte(dataMark)); n != 1 {
+		fault("body with %d times %s: want it once", n, dataMark)
+	}
+	if c.Size < StampBytes || c.Size > MaxSize {
+		fault("size %d: want %d to %d bytes", c.Size, StampBytes, MaxSize)
+		c.Size = StampBytes
+	}
+	r, _ := c.encode(c.Topics[0])
+	faults = append(faults, r.Validate())
+	return errors.Join(faults...)
+}
+
+// encode returns the request for a topic, and where in its body the data begins.
+func (c PublisherConfig) encode(topic string) (r http1.Request, at int) {
+	r = c.Request
+	r.Target = ExpandTopic(r.Target, topic)
+	if c.Form {
+		topic = escapeTopic(topic)
+	}
+	before, after, _ := bytes.Cut(r.Body, []byte(dataMark))
+	before = bytes.ReplaceAll(before, []byte(topicMark), []byte(topic))
+	after = bytes.ReplaceAll(after, []byte(topicMark), []byte(topic))
+	r.Body = slices.Concat(before, bytes.Repeat([]byte("x"), c.Size), after)
+	return r, len(before)
+}
+
+// ExpandTopic returns target with the topic, percent-encoded, in place of {topic}, as
+// publishers do, so that subscribers' targets are expanded alike.
+func ExpandTopic(target, topic string) string {
+	return strings.ReplaceAll(target, topicMark, escapeTopic(topic))
+}
+
+// escapeTopic makes a topic fit for a path, a query and a form.
+func escapeTopic(topic string) string { return strings.ReplaceAll(url.QueryEscape(topic), "+", "%20") }
+
+// A PublisherTemplate makes publishers, and holds what they can share: one template
+// per worker. It and its publishers are for one goroutine at a time.
+type PublisherTemplate struct {
+	http      *http1.Template
+	requests  []encoded // by topic
+	longest   int
+	separator byte
+	number    uint32 // of the next publisher
+	step      uint32
+}
+
+// An encoded request has room for a stamp.
+type encoded struct {
+	bytes []byte
+	stamp int // where it begins
+}
+
+// NewPublisherTemplate returns a template, or every fault of its configuration.
+func NewPublisherTemplate(c PublisherConfig) (*PublisherTemplate, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("sse: %w", err)
+	}
+	c = c.withDefaults()
+	t := &PublisherTemplate{separator: ' ', number: c.First, step: c.Step}
+	if c.Form {
+		t.separator = '+'
+	}
+	for _, topic := range c.Topics {
+		r, at := c.encode(topic)
+		b, err := r.Encode()
+		if err != nil {
+			return nil, fmt.Errorf("sse: topic %q: %w", topic, err)
+		}
+		t.requests = append(t.requests, encoded{bytes: b, stamp: len(b) - len(r.Body) + at})
+		t.longest = max(t.longest, len(b))
+	}
+	var err error
+	t.http, err = http1.NewTemplate(http1.Config{
+		Request: t.requests[0].bytes, Limits: http1.DefaultLimits(),
+		Accept: func(status int) bool { return status/100 == 2 },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sse: %w", err)
+	}
+	return t, nil
+}
+
+// Publisher returns the next publisher, ready for a connection.
+func (t *PublisherTemplate) Publisher() *Publisher {
+	p := &Publisher{
+		Client: t.http.Client(), t: t, number: t.number, topic: len(t.requests) - 1,
+		buffer: make([]byte, 0, t.longest), sources: make([]source, len(t.requests)),
+	}
+	t.number += t.step
+	return p
+}
+
+// A Publisher publishes stamped events to its topics in turn, by one POST request
+// each, whose response with a 2xx status is the acknowledgement. It is for one
+// goroutine at a time, together with the others of its template.
+type Publisher struct {
+	*http1.Client
+	t           *PublisherTemplate
+	buffer      []byte // the request under way
+	sources     []source
+	due         int64
+	number      uint32
+	topic       int  // of the last request
+	outstanding bool // whose publication is neither acknowledged nor known not to be
+}
+
+// A source is one numbered sequence of publications.
+type source struct {
+	published uint64
+	uncertain []wire.Span
+	unlisted  uint64
+}
+
+// maxUncertain bounds what a source remembers of publications that were not
+// acknowledged. Past it they are counted.
+const maxUncertain = 1024
+
+var _ wire.Stamper = (*Publisher)(nil)
+
+// Stamp gives the time at which the next request was due; see wire.Stamper.
+func (p *Publisher) Stamp(due int64) { p.due = due }
+
+// Reset forgets everything about an earlier connection, but not the sequences.
+func (p *Publisher) Reset() {
+	p.settle(false)
+	p.Client.Reset()
+}
+
+// Request returns the publication of the next event, to the next topic. Its sequence
+// number is used up.
+func (p *Publisher) Request() []byte {
+	p.settle(false)
+	p.Client.Request()
+	p.topic++
+	if p.topic == len(p.sources) {
+		p.topic = 0
+	}
+	s := &p.sources[p.topic]
+	s.published++
+	p.outstanding = true
+	r := &p.t.requests[p.topic]
+	p.buffer = append(p.buffer[:0], r.bytes...)
+	stamp := Stamp{Source: p.id(p.topic), Sequence: s.published, Time: p.due}
+	stamp.write(p.buffer[r.stamp:r.stamp+StampBytes], p.t.separator)
+	return p.buffer
+}
+
+func (p *Publisher) id(topic int) uint32 {
+	return p.number*uint32(len(p.sources)) + uint32(topic) //nolint:gosec // bounded by MaxTopics
+}
+
+// Response consumes bytes of the response; see wire.Client.
+func (p *Publisher) Response(b []byte) (n int, done bool, err error) {
+	n, done, err = p.Client.Response(b)
+	if done || err != nil {
+		p.settle(err == nil)
+	}
+	return n, done, err
+}
+
+// End tells that the peer has closed its side; see wire.Client.
+func (p *Publisher) End() error {
+	err := p.Client.End()
+	p.settle(err == nil)
+	return err
+}
+
+// settle decides about the outstanding publication.
+func (p *Publisher) settle(acknowledged bool) {
+	if !p.outstanding {
+		return
+	}
+	p.outstanding = false
+	if acknowledged {
+		return
+	}
+	s := &p.sources[p.topic]
+	switch last := len(s.uncertain) - 1; {
+	case last >= 0 && s.uncertain[last].Last+1 == s.published:
+		s.uncertain[last].Last++
+	case len(s.uncertain) == maxUncertain:
+		s.unlisted++
+	default:
+		s.uncertain = append(s.uncertain, wire.Span{First: s.published, Last: s.published})
+	}
+}
+
+// Sources calls yield for each of the publisher's sources, one per topic. A request
+// that is still under way is then not acknowledged.
+func (p *Publisher) Sources(yield func(wire.Source) bool) {
+	p.settle(false)
+	for topic := range p.sources {
+		s := &p.sources[topic]
+		if !yield(wire.Source{ID: p.id(topic), Topic: topic, Published: s.published, Uncertain: s.uncertain, Unlisted: s.unlisted}) {
+			return
+		}
+	}
+}

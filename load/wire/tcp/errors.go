@@ -1,0 +1,18 @@
+package tcp
+
+import "dyno/load/wire"
+
+// What may be wrong with the bytes of a response. Each is returned as it is, so
+// that == and errors.Is both find it.
+var (
+	ErrEcho        = &wire.Error{Kind: wire.Assertion, Text: "the echo differs from what was sent"}
+	ErrLine        = &wire.Error{Kind: wire.Assertion, Text: "the line differs from the one expected"}
+	ErrLineTooLong = &wire.Error{Kind: wire.Protocol, Text: "line longer than the limit"}
+	ErrTooLong     = &wire.Error{Kind: wire.Protocol, Text: "length prefix above the limit"}
+	ErrUnsolicited = &wire.Error{Kind: wire.Protocol, Text: "bytes that belong to no request"}
+
+	// ErrClosedEarly is the usual fate of a request that crossed with the server's
+	// closing of an idle connection.
+	ErrClosedEarly = &wire.Error{Kind: wire.Reset, Text: "connection closed before the first byte of the response"}
+	ErrClosed      = &wire.Error{Kind: wire.Reset, Text: "connection closed inside the response"}
+)

@@ -1,0 +1,331 @@
+package offcpu
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"dyno/internal/leak"
+	"dyno/observe/profile"
+	"dyno/observe/profile/symbol"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const hangGuard = 30 * time.Second
+
+// symbols are read once for all tests.
+var symbols symbol.Cache
+
+// TestMain lets the test binary be the processes that the tests watch.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		roles := map[string]func(){"waits": waits, "parent": parent, "unprivileged": unprivileged}
+		if role, ok := roles[os.Args[1]]; ok {
+			role()
+			return
+		}
+	}
+	// The race detector's run time sleeps a second before it exits.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	leak.Main(m)
+}
+
+const (
+	planted     = 10 // waits
+	plantedTime = 50 * time.Millisecond
+)
+
+// plantedWait blocks its thread for as long as it says.
+//
+//go:noinline
+func plantedWait(d time.Duration) time.Duration {
+	begin := time.Now()
+	ts := syscall.NsecToTimespec(d.Nanoseconds())
+	if err := syscall.Nanosleep(&ts, nil); err != nil {
+		panic(err)
+	}
+	return time.Since(begin)
+}
+
+// waits waits a known number of times when it is told to, prints how long it took in
+// all, and ends with its input.
+func waits() {
+	in := bufio.NewReader(os.Stdin)
+	_, _ = in.ReadString('\n')
+	var all time.Duration
+	for range planted {
+		all += plantedWait(plantedTime)
+	}
+	fmt.Println(all.Nanoseconds())
+	_, _ = io.Copy(io.Discard, in)
+}
+
+// parent does the same in a child that it starts when it is told to.
+func parent() {
+	in := bufio.NewReader(os.Stdin)
+	line, _ := in.ReadString('\n')
+	cmd := exec.Command("/proc/self/exe", "waits")
+	cmd.Stdin = io.MultiReader(strings.NewReader(line), in)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		panic(err)
+	}
+}
+
+func unprivileged() {
+	p, err := Start(os.Getpid(), nil)
+	fmt.Println(p == nil, err)
+}
+
+func TestPlantedWaits(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may load eBPF programs")
+	}
+	for _, role := range []string{"waits", "parent"} {
+		t.Run(role, func(t *testing.T) {
+			r, took := watch(t, role)
+			var n, ns int64
+			for _, s := range r.Profile.Sample {
+				for _, l := range s.Location {
+					for _, line := range l.Line {
+						if strings.HasSuffix(line.Function.Name, "offcpu.plantedWait") {
+							n += s.Value[0]
+							ns += s.Value[1]
+						}
+					}
+				}
+			}
+			t.Logf("%d waits of %v, by the program's clock %v; lost %d, without a stack %d", n, time.Duration(ns), took, r.Lost, r.Unknown)
+			// Every sleep is one wait, unless the collector's signal ends it early and it is
+			// taken up again.
+			if n < planted || n > 3*planted {
+				t.Errorf("%d waits in plantedWait, want %d", n, planted)
+			}
+			// The program's clock also runs on the way into and out of the kernel.
+			if d := time.Duration(ns); d > took || d < planted*plantedTime*9/10 {
+				t.Errorf("%v blocked in plantedWait, by the program's own clock %v", d, took)
+			}
+			costs, err := profile.Table(r.Profile, "off_cpu")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for f := range costs.Cumulative {
+				if f.Mapping == profile.Kernel && strings.Contains(f.Name, "nanosleep") {
+					return
+				}
+			}
+			t.Errorf("no function of the kernel that sleeps: %v", costs.Cumulative)
+		})
+	}
+}
+
+// watch watches a process of a role while it works.
+func watch(t *testing.T, role string) (*Result, time.Duration) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", role)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	guard := time.AfterFunc(hangGuard, func() { _ = cmd.Process.Kill() })
+	defer guard.Stop()
+	defer func() {
+		in.Close()
+		_ = cmd.Wait()
+	}()
+	p, err := Start(os.Getpid(), &symbols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(in); err != nil {
+		t.Error(err)
+	}
+	said, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Error(err)
+	}
+	r, err := p.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took, err := strconv.ParseInt(strings.TrimSpace(said), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, time.Duration(took)
+}
+
+// A wait that lasts to the end counts as far as it has come.
+func TestWaitsThatGoOn(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may load eBPF programs")
+	}
+	p, err := Start(os.Getpid(), &symbols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	begin := time.Now()
+	until(t, func() bool { return strings.Contains(wchan(cmd.Process.Pid), "nanosleep") })
+	asleep := time.Now()
+	until(t, func() bool { return time.Since(asleep) > 100*time.Millisecond })
+	least := time.Since(asleep)
+	r, err := p.Stop()
+	most := time.Since(begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs, err := profile.Table(r.Profile, "off_cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got time.Duration
+	for f, v := range costs.Cumulative {
+		if strings.HasSuffix(f.Name, "do_nanosleep") {
+			got = time.Duration(v)
+		}
+	}
+	if got < least || got > most {
+		t.Errorf("blocked in nanosleep for %v; between %v and %v have passed", got, least, most)
+	}
+}
+
+func wchan(pid int) string {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan")
+	return string(b)
+}
+
+// until looks again and again, with a clock of the machine's.
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	end := time.After(hangGuard)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal("it never came")
+		}
+	}
+}
+
+func TestUnprivileged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may become somebody else")
+	}
+	cmd := exec.Command("/proc/self/exe", "unprivileged")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if s := string(out); !strings.HasPrefix(s, "true profile off-CPU cannot be taken here:") || !strings.Contains(s, "run as root") {
+		t.Errorf("an unprivileged user is told %q", s)
+	}
+}
+
+// Nothing stays behind, also if several run at once.
+func TestDescriptors(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may load eBPF programs")
+	}
+	count := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	once := func() {
+		p, err := Start(os.Getpid(), &symbols)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if _, err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	once() // what is opened once and kept
+	before := count()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(once)
+	}
+	all.Wait()
+	if after := count(); after > before {
+		t.Errorf("%d descriptors, before %d", after, before)
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	got := parseFormat([]byte(`name: sched_process_fork
+format:
+	field:int common_pid;	offset:4;	size:4;	signed:1;
+
+	field:__data_loc char[] parent_comm;	offset:8;	size:4;	signed:0;
+	field:pid_t child_pid;	offset:20;	size:4;	signed:1;
+	field:char prev_comm[16];	offset:8;	size:16;	signed:0;
+	field:long broken;	offset:x;	size:8;
+	field:long huge;	offset:99999;	size:8;	signed:1;
+`))
+	want := format{"common_pid": {4, 4}, "parent_comm": {8, 4}, "child_pid": {20, 4}, "prev_comm[16]": {8, 16}}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(field{})); d != "" {
+		t.Error(d)
+	}
+}
+
+func FuzzParseFormat(f *testing.F) {
+	f.Add([]byte("\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for name, at := range parseFormat(text) {
+			if at.offset < 0 || at.offset >= 1<<12 || at.size <= 0 {
+				t.Errorf("%q: %+v", name, at)
+			}
+		}
+	})
+}
+
+// The programs and Go must agree on where things are.
+func TestLayout(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		got, want uintptr
+	}{
+		{"place", unsafe.Sizeof(place{}), placeSize}, {"wait", unsafe.Sizeof(wait{}), waitSize}, {"total", unsafe.Sizeof(total{}), totalSize},
+		{"place of a wait", unsafe.Offsetof(wait{}.Place), waitPlace}, {"waits of a total", unsafe.Offsetof(total{}.Waits), totalWaits},
+		{"kernel stack", unsafe.Offsetof(place{}.Kernel), placeKernel}, {"user stack", unsafe.Offsetof(place{}.User), placeUser},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d, programs use %d", c.name, c.got, c.want)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+// Package profile tells where a program's time and memory go: by function, by group
+// of functions, per request, and how two programs differ.
+//
+// Profiles are in the format of pprof, and come from three places: a Go program's
+// own net/http/pprof (Source), samples that the kernel takes of any program
+// (observe/profile/sample), and what it waits for (observe/profile/offcpu). From there on they are
+// values:
+//
+//	costs, err := profile.Table(p, "cpu")
+//	each, err := costs.PerRequest(requests) // nanoseconds per request
+//	for _, change := range profile.Difference(base, each) { … }
+//
+// A Function is the same in two builds if it has the same name, whatever its
+// address. Functions that were inlined count under their own names where the profile
+// has them: Go's does, and so does observe/profile/sample for Go programs; of C, C++ and Rust it
+// is part of the caller.
+//
+// Profiling slows a program down; observe/profile/sample and observe/profile/offcpu say by how much. So
+// profiles are taken in trials of their own.
+package profile
+
+import (
+	"errors"
+	"fmt"
+
+	pprof "github.com/google/pprof/profile"
+
+	"dyno/internal/texts"
+)
+
+// An Unavailable says why a profile cannot be taken.
+type Unavailable struct {
+	Profile string
+	Reason  texts.Message
+	Remedy  texts.Message // what the user can do; of no kind where nobody knows
+	Err     error         // the system's error; may be nil
+}
+
+func (u *Unavailable) Error() string { return u.Said().String() }
+
+// Said returns the error as a message.
+func (u *Unavailable) Said() texts.Message {
+	m := texts.New("unavailable.profile", "taken", u.Profile).With("why", u.Reason)
+	if u.Remedy.Kind != "" {
+		m.Kind = "unavailable.profile.help"
+		m = m.With("help", u.Remedy)
+	}
+	return m
+}
+
+// Unwrap returns the system's error.
+func (u *Unavailable) Unwrap() error { return u.Err }
+
+// Merge adds profiles of one kind up, such as those of several trials. The requests
+// that they are divided by must be added up too.
+func Merge(profiles []*pprof.Profile) (*pprof.Profile, error) {
+	if len(profiles) == 0 {
+		return nil, errors.New("merge profiles: there are none")
+	}
+	p, err := pprof.Merge(profiles)
+	if err != nil {
+		return nil, fmt.Errorf("merge profiles: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,425 @@
+// Package history looks at the runs of an experiment over time: which figures they
+// came to, and where they changed for good. Read finds the run folders below a
+// directory, Trace groups them and finds the change points.
+//
+// A run counts as it was judged: nothing is judged anew here, and the trials' own files
+// are not read. Runs that are incomplete or invalid are shown and left out of the
+// search for changes.
+//
+// Change points are for alerts: that something changed, and with which run it began.
+// What a change of the target did is the business of a comparison within one run.
+package history
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/internal/texts"
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+// The bounds of what Read looks at. More folders or runs are an error; what lies
+// deeper is not looked at.
+const (
+	MaxDepth   = 4      // folders below the directory
+	MaxFolders = 20_000 // looked into
+	MaxRuns    = 5_000
+)
+
+// MaxCompared is how many of the latest runs are searched for changes. Time grows with
+// the square of it, and is about a second for each test at this many.
+const MaxCompared = 300
+
+// changeLevel is the level of each test for a change. Histories are looked at again
+// after every run, and for each variant, so false alarms add up: at 5 %, one series in
+// fifteen with a true change shows a false one beside it, at 1 % one in a hundred.
+const changeLevel = 0.01
+
+// leastCompared is from how many runs on there is a test: with fewer, not even the
+// clearest change is as rare among random orders as the level asks, 2 of 126 for
+// four runs against five. Near the ends of a short series it takes some more.
+const leastCompared = 10
+
+// divisive is how changes are looked for.
+func divisive() stat.Divisive {
+	d := stat.DefaultDivisive()
+	d.Alpha, d.Permutations = changeLevel, 499
+	return d
+}
+
+// A Run is what run.json says of one run, as far as its history is concerned.
+type Run struct {
+	Dir         string    `json:"dir"`
+	Name        string    `json:"name,omitempty"`
+	StartedAt   time.Time `json:"started_at,omitzero"`
+	Complete    bool      `json:"complete"`
+	Valid       bool      `json:"valid"`
+	Rounds      int       `json:"rounds"`
+	DynoVersion string    `json:"dyno_version,omitempty"`
+	Machine     string    `json:"machine,omitempty"` // host, kernel and CPUs, in words
+	// Plan identifies what was measured: runs with the same are of one history. It
+	// stands for the variants and their loads; the seed, the number of rounds and the
+	// warm-up are not part of it.
+	Plan     string   `json:"plan,omitempty"`
+	Metric   string   `json:"metric,omitempty"` // the primary one
+	Variants []string `json:"variants,omitempty"`
+	// Figures are by variant and metric, without the trials' values. Controls have none.
+	Figures map[string]map[string]rundir.Estimate `json:"-"`
+	// Problem is why run.json could not be read; all but Dir is empty then.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Read finds the run folders below a directory, which may be one itself, and returns
+// them in the order of time; those that cannot be read come first, with their
+// Problem. A folder is one when it holds a run.json; what lies within it is not looked
+// at. Symbolic links are not followed.
+func Read(dir string) ([]Run, error) {
+	f := finder{}
+	if err := f.look(dir, 0); err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	slices.SortFunc(f.runs, func(a, b Run) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.Dir, b.Dir))
+	})
+	return f.runs, nil
+}
+
+// A finder is a search for run folders under way.
+type finder struct {
+	runs    []Run
+	folders int
+}
+
+func (f *finder) look(dir string, depth int) error {
+	if f.folders++; f.folders > MaxFolders {
+		return fmt.Errorf("more than %d folders: name one further down", MaxFolders)
+	}
+	switch _, err := os.Lstat(filepath.Join(dir, rundir.RunFile)); {
+	case err == nil:
+		if len(f.runs) == MaxRuns {
+			return fmt.Errorf("more than %d runs: name a folder further down", MaxRuns)
+		}
+		f.runs = append(f.runs, open(dir))
+		return nil
+	case depth == MaxDepth && errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return f.unreadable(dir, depth, err)
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	// One more than there may be: a folder of a million files is not read to its end.
+	entries, err := d.ReadDir(MaxFolders + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return f.unreadable(dir, depth, err)
+	}
+	if len(entries) > MaxFolders {
+		return fmt.Errorf("%s: more than %d entries: name a folder further down", dir, MaxFolders)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := f.look(filepath.Join(dir, e.Name()), depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unreadable lists a folder that cannot be looked into; that of the whole search is an
+// error.
+func (f *finder) unreadable(dir string, depth int, err error) error {
+	if depth == 0 {
+		return err
+	}
+	f.runs = append(f.runs, Run{Dir: dir, Problem: err.Error()})
+	return nil
+}
+
+func open(dir string) Run {
+	run, err := rundir.ReadRun(dir)
+	if err != nil {
+		return Run{Dir: dir, Problem: err.Error()}
+	}
+	return Of(dir, run)
+}
+
+// Of returns what Trace needs to know of a run, which lies in the folder dir.
+func Of(dir string, run *rundir.Run) Run {
+	r := Run{
+		Dir: dir, Name: run.Name, StartedAt: run.StartedAt, Complete: run.Complete, Valid: run.Valid, Rounds: run.Rounds,
+		DynoVersion: run.DynoVersion, Machine: machine(run.Environment), Plan: fingerprint(run.Plan), Metric: run.Plan.Metric,
+		Figures: map[string]map[string]rundir.Estimate{},
+	}
+	for _, v := range run.Variants {
+		if aliased(run.Plan, v.Name) {
+			continue
+		}
+		r.Variants = append(r.Variants, v.Name)
+		figures := map[string]rundir.Estimate{}
+		for metric, e := range v.Intervals {
+			e.Values = nil // thousands of runs are kept at once
+			figures[metric] = e
+		}
+		r.Figures[v.Name] = figures
+	}
+	return r
+}
+
+// aliased tells whether a variant is the A/A control of another.
+func aliased(plan rundir.Plan, variant string) bool {
+	return slices.ContainsFunc(plan.Variants, func(v rundir.PlanVariant) bool { return v.Name == variant && v.AliasOf != "" })
+}
+
+func machine(e rundir.Environment) string {
+	parts := []string{e.Hostname, e.Kernel, e.CPUModel, fmt.Sprintf("%d CPUs", e.CPUs)}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}
+
+// fingerprint identifies a plan by what decides its figures.
+func fingerprint(plan rundir.Plan) string {
+	type part struct {
+		Protocol string
+		Short    bool
+		Variants []rundir.PlanVariant
+		Capacity *rundir.PlanCapacity
+		// What capacity is depends on them; other figures do not.
+		Thresholds []string
+	}
+	p := part{Protocol: plan.Protocol, Short: plan.Short, Capacity: plan.Capacity}
+	if plan.Capacity != nil {
+		p.Thresholds = plan.Thresholds
+	}
+	for _, v := range plan.Variants {
+		if v.AliasOf == "" {
+			v.WarmupSeconds = 0 // a pilot may have found another
+			p.Variants = append(p.Variants, v)
+		}
+	}
+	text, err := json.Marshal(p)
+	if err != nil { // a rate that is no number, which JSON could not have held
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// A Query narrows what Trace looks at. What is empty does not.
+type Query struct {
+	Name    string // of the experiment
+	Metric  string // else each experiment's primary one
+	Variant string
+}
+
+// nothing says that no run has what is asked for.
+func (q Query) nothing() error {
+	switch {
+	case q.Metric != "" && q.Variant != "":
+		return texts.NewError("searched.figure.both", "metric", q.Metric, "variant", q.Variant)
+	case q.Metric != "":
+		return texts.NewError("searched.figure.metric", "metric", q.Metric)
+	case q.Variant != "":
+		return texts.NewError("searched.figure.variant", "variant", q.Variant)
+	}
+	return texts.NewError("searched.figure")
+}
+
+// A History is what became of the runs below a directory.
+type History struct {
+	Experiments []Experiment `json:"experiments"`          // by name, then by their first run
+	Unreadable  []Run        `json:"unreadable,omitempty"` // with their Problem
+}
+
+// An Experiment is the runs of one plan, in the order of time.
+type Experiment struct {
+	Name   string   `json:"name"`
+	Plan   string   `json:"plan"`
+	Metric string   `json:"metric"`
+	Runs   []Run    `json:"runs"`
+	Series []Series `json:"series"` // one for each variant
+}
+
+// A Series is a metric of one variant over the runs.
+type Series struct {
+	Variant string  `json:"variant"`
+	Points  []Point `json:"points"` // one for each run of the experiment
+	// Compared is how many of the points were searched for changes.
+	Compared int      `json:"compared"`
+	Changes  []Change `json:"changes"`
+	Detail   string   `json:"detail,omitempty"` // why nothing or not everything was searched
+
+	Because *rundir.Message `json:"because,omitempty"` // the same as data, and so with all that ends in because
+}
+
+// A Point is one run's figure, in the metric's unit.
+type Point struct {
+	Run    int             `json:"run"` // its index among the experiment's
+	Figure rundir.Estimate `json:"figure"`
+	Left   string          `json:"left_out,omitempty"` // why it was not searched for changes
+
+	LeftBecause *rundir.Message `json:"left_out_because,omitempty"`
+}
+
+// A Change is where a series changed. Its size is a description: the same runs that
+// show it chose it.
+type Change struct {
+	Run        int      `json:"run"`    // the first one after it, an index among the experiment's
+	Before     float64  `json:"before"` // mean of the runs since the change before
+	After      float64  `json:"after"`  // mean of the runs until the next
+	Relative   *float64 `json:"relative,omitempty"`
+	P          float64  `json:"p"`
+	NewMachine bool     `json:"new_machine,omitempty"` // the run before was on another machine
+	NewDyno    bool     `json:"new_dyno,omitempty"`    // or made by another version of dyno
+}
+
+// Trace groups runs into the histories of experiments, and finds where the metric of
+// each variant changed: E-divisive at 1 % over valid and complete runs. It fails when
+// the query matches nothing.
+func Trace(runs []Run, q Query) (*History, error) {
+	h := &History{Experiments: []Experiment{}}
+	at := map[[2]string]int{}
+	for _, r := range runs {
+		if r.Problem != "" {
+			h.Unreadable = append(h.Unreadable, r)
+			continue
+		}
+		if q.Name != "" && r.Name != q.Name {
+			continue
+		}
+		key := [2]string{r.Name, r.Plan}
+		i, ok := at[key]
+		if !ok {
+			i = len(h.Experiments)
+			at[key] = i
+			h.Experiments = append(h.Experiments, Experiment{Name: r.Name, Plan: r.Plan})
+		}
+		h.Experiments[i].Runs = append(h.Experiments[i].Runs, r)
+	}
+	if q.Name != "" && len(h.Experiments) == 0 {
+		return nil, texts.NewError("searched.unnamed", "name", q.Name)
+	}
+	slices.SortStableFunc(h.Experiments, func(a, b Experiment) int { return strings.Compare(a.Name, b.Name) })
+	kept := h.Experiments[:0]
+	for _, e := range h.Experiments {
+		if err := e.trace(q); err != nil {
+			return nil, fmt.Errorf("history: %s: %w", e.Name, err)
+		}
+		if len(e.Series) > 0 {
+			kept = append(kept, e)
+		}
+	}
+	if len(kept) == 0 && len(h.Experiments) > 0 {
+		return nil, q.nothing()
+	}
+	h.Experiments = kept
+	return h, nil
+}
+
+// trace fills in the metric and the series; none when the runs have nothing of what
+// was asked for.
+func (e *Experiment) trace(q Query) error {
+	latest := e.Runs[len(e.Runs)-1]
+	e.Metric = cmp.Or(q.Metric, latest.Metric, "throughput")
+	var variants []string
+	for _, r := range e.Runs {
+		for _, v := range r.Variants {
+			if !slices.Contains(variants, v) && (q.Variant == "" || q.Variant == v) {
+				variants = append(variants, v)
+			}
+		}
+	}
+	known := false
+	for _, v := range variants {
+		s := Series{Variant: v, Changes: []Change{}}
+		for i, r := range e.Runs {
+			p := Point{Run: i, Figure: r.Figures[v][e.Metric]}
+			switch {
+			case !r.Valid:
+				p.leave("left.invalid")
+			case !r.Complete:
+				p.leave("left.incomplete")
+			case p.Figure.Estimate == nil:
+				p.leave("left.figure")
+			}
+			known = known || p.Figure.Estimate != nil
+			s.Points = append(s.Points, p)
+		}
+		if err := s.findChanges(e.Runs); err != nil {
+			return err
+		}
+		e.Series = append(e.Series, s)
+	}
+	if q.Metric != "" && !known {
+		e.Series = nil // other experiments may have it
+	}
+	return nil
+}
+
+func (s *Series) say(m rundir.Message) { s.Detail, s.Because = m.English(), &m }
+
+// leave leaves a point out, for a reason of a kind.
+func (p *Point) leave(kind string) {
+	m := texts.New(kind)
+	p.Left, p.LeftBecause = m.English(), &m
+}
+
+// findChanges fills in what the series shows.
+func (s *Series) findChanges(runs []Run) error {
+	var good []*Point
+	for i := range s.Points {
+		if s.Points[i].Left == "" {
+			good = append(good, &s.Points[i])
+		}
+	}
+	if len(good) > MaxCompared {
+		s.say(texts.New("searched.latest", "n", strconv.Itoa(MaxCompared), "of", strconv.Itoa(len(good))))
+		for _, p := range good[:len(good)-MaxCompared] {
+			p.leave("left.old")
+		}
+		good = good[len(good)-MaxCompared:]
+	}
+	s.Compared = len(good)
+	if len(good) < leastCompared {
+		s.say(texts.New("searched.few", "least", strconv.Itoa(leastCompared), "n", strconv.Itoa(len(good))))
+		return nil
+	}
+	values := make([]float64, len(good))
+	for i, p := range good {
+		values[i] = *p.Figure.Estimate
+	}
+	points, err := stat.ChangePoints(values, divisive())
+	if err != nil {
+		return err
+	}
+	changes, err := stat.MeanChanges(values, points)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		first, before := runs[good[c.Index].Run], runs[good[c.Index-1].Run]
+		change := Change{
+			Run: good[c.Index].Run, Before: c.Before, After: c.After, P: c.P,
+			NewMachine: first.Machine != before.Machine, NewDyno: first.DynoVersion != before.DynoVersion,
+		}
+		if relative, ok := c.Relative(); ok {
+			change.Relative = &relative
+		}
+		s.Changes = append(s.Changes, change)
+	}
+	return nil
+}

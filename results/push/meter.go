@@ -1,0 +1,253 @@
+package push
+
+import (
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/hist"
+)
+
+// A Run names what the figures are of.
+type Run struct {
+	Name       string // of the run folder
+	Experiment string
+}
+
+// A Trial names one trial of a run.
+type Trial struct {
+	Variant string
+	Number  int // from 1
+	Round   int // from 1; 0 for a pilot
+}
+
+// A Flag is what is wrong with a trial.
+type Flag struct {
+	Kind   string
+	Spoils bool // it is beyond a limit fixed beforehand
+}
+
+// clocks are the times of which quantiles are sent.
+func clocks() []engine.Tag {
+	return []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.Delivery}
+}
+
+// A quantile is one that is sent, with what the label says.
+type quantile struct {
+	label string
+	q     float64
+}
+
+func quantiles() []quantile {
+	return []quantile{{"0.5", 0.5}, {"0.9", 0.9}, {"0.95", 0.95}, {"0.99", 0.99}, {"0.999", 0.999}, {"1", 1}}
+}
+
+// A Meter makes a sample of each second of a run from the engine's intervals. Its
+// methods may be called by any goroutine and return at once, as far as put does.
+type Meter struct {
+	run     Run
+	put     func(Sample)
+	now     func() time.Time
+	metrics *metrics
+
+	mu      sync.Mutex // guards what follows
+	labels  []Label    // of the trial; nil between trials
+	start   time.Time
+	latest  time.Time // of the last sample
+	length  time.Duration
+	good    uint64 // of the second that comes together
+	total   struct{ good, failed, delivered uint64 }
+	streams bool // events have arrived
+	latency [engine.Tags]*hist.Histogram
+	cpu     float64
+	rss     float64
+	series  []Point // those that are not ended yet
+}
+
+// NewMeter returns a meter that gives its samples to put, which must not block.
+func NewMeter(run Run, put func(Sample)) *Meter {
+	m := &Meter{run: run, put: put, now: time.Now, metrics: allMetrics()}
+	for _, c := range clocks() {
+		m.latency[c] = hist.New()
+	}
+	return m
+}
+
+// Begin begins a trial.
+func (m *Meter) Begin(t Trial) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.finish()
+	m.labels = []Label{
+		{"experiment", m.run.Experiment}, {"round", strconv.Itoa(t.Round)}, {"run", m.run.Name},
+		{"trial", strconv.Itoa(t.Number)}, {"variant", t.Variant},
+	}
+	m.start = m.now()
+	m.total.good, m.total.failed, m.total.delivered, m.streams = 0, 0, 0, false
+	m.cpu, m.rss = math.NaN(), math.NaN()
+	m.reset()
+}
+
+// Reading notes what the target has used so far: CPU time in seconds and resident
+// memory in bytes, NaN where that is not known.
+func (m *Meter) Reading(cpuSeconds, rssBytes float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cpu, m.rss = cpuSeconds, rssBytes
+}
+
+// Interval adds an interval, and makes a sample when a second has come together. It
+// keeps nothing of the interval.
+func (m *Meter) Interval(i engine.Interval) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.labels == nil {
+		return
+	}
+	m.length += i.Length
+	m.good += i.Completed
+	m.total.good += i.Completed
+	m.total.failed += i.Failed
+	m.total.delivered += i.Delivered
+	m.streams = m.streams || i.Delivered > 0
+	for _, c := range clocks() {
+		if h := i.Latency[c]; h != nil {
+			m.latency[c].Merge(h)
+		}
+	}
+	if m.length >= time.Second {
+		m.sample(i.Connections)
+	}
+}
+
+// sample sends what has come together and begins anew.
+func (m *Meter) sample(connections int) {
+	of := m.metrics
+	points := []Point{
+		{Metric: &of.throughput, Value: float64(m.good) / m.length.Seconds()},
+		{Metric: &of.good, Value: float64(m.total.good)},
+		{Metric: &of.failed, Value: float64(m.total.failed)},
+		{Metric: &of.connections, Value: float64(connections)},
+		{Metric: &of.targetCPU, Value: m.cpu},
+		{Metric: &of.targetRSS, Value: m.rss},
+	}
+	if m.streams {
+		points = append(points, Point{Metric: &of.delivered, Value: float64(m.total.delivered)})
+	}
+	for _, c := range clocks() {
+		h := m.latency[c]
+		if h.Count() == 0 {
+			continue
+		}
+		for _, q := range quantiles() {
+			value := h.Max()
+			if q.q < 1 {
+				value = h.Quantile(q.q)
+			}
+			points = append(points, Point{
+				Metric: &of.latency, Value: float64(value) / 1e9,
+				Labels: []Label{{LabelClock, c.String()}, {LabelQuantile, q.label}},
+			})
+		}
+	}
+	m.send(points)
+	m.reset()
+}
+
+// End ends the trial with what is wrong with it. An unfinished second at its end is
+// not sent: it is mostly the drain.
+func (m *Meter) End(flags []Flag) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.labels == nil {
+		return
+	}
+	var points []Point
+	seen := map[Flag]bool{}
+	for _, f := range flags {
+		if seen[f] {
+			continue
+		}
+		seen[f] = true
+		severity := "warning"
+		if f.Spoils {
+			severity = "spoilt"
+		}
+		points = append(points, Point{Metric: &m.metrics.flag, Value: 1, Labels: []Label{{LabelKind, f.Kind}, {LabelSeverity, severity}}})
+	}
+	if len(points) > 0 {
+		m.send(points)
+	}
+	m.finish()
+}
+
+// Close ends a trial that has not ended.
+func (m *Meter) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.finish()
+}
+
+// finish says of all the trial's series that they have ended.
+func (m *Meter) finish() {
+	if len(m.series) > 0 {
+		ended := m.series
+		m.series = nil
+		for i := range ended {
+			ended[i].Value, ended[i].Ended = 0, true
+		}
+		m.put(Sample{Time: m.tick(), Start: m.start, Labels: m.labels, Points: ended})
+	}
+	m.labels = nil
+}
+
+// send gives points to the sender, and remembers of which series they are.
+func (m *Meter) send(points []Point) {
+	var finite []Point
+	for _, p := range points {
+		if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+			continue
+		}
+		finite = append(finite, p)
+		if !m.knows(p) {
+			m.series = append(m.series, p)
+		}
+	}
+	m.put(Sample{Time: m.tick(), Start: m.start, Labels: m.labels, Points: finite})
+}
+
+// knows tells whether a point's series has had a value. There are a few dozen.
+func (m *Meter) knows(p Point) bool {
+	for _, s := range m.series {
+		if s.Metric == p.Metric && len(s.Labels) == len(p.Labels) {
+			same := true
+			for i := range s.Labels {
+				same = same && s.Labels[i] == p.Labels[i]
+			}
+			if same {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// tick returns the time of the next sample. Receivers keep milliseconds, and refuse a
+// second value for the same one.
+func (m *Meter) tick() time.Time {
+	now := m.now()
+	if least := m.latest.Add(time.Millisecond); now.Before(least) {
+		now = least
+	}
+	m.latest = now
+	return now
+}
+
+func (m *Meter) reset() {
+	m.length, m.good = 0, 0
+	for _, c := range clocks() {
+		m.latency[c].Reset()
+	}
+}

@@ -1,0 +1,411 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"dyno/internal/texts"
+	"dyno/load/hist"
+)
+
+// maxDataBytes bounds latency.hlog and series.csv.
+const maxDataBytes = 512 << 20
+
+// A Folder is a run folder that was read.
+type Folder struct {
+	Dir        string
+	Run        Run
+	Trials     []*TrialFolder // those that can be read, by number
+	Incomplete []Message      // why the folder is not complete; empty when it is
+}
+
+// Complete tells whether every planned trial was measured and can be read.
+func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
+
+// Unfinished says why a run that is not complete is not.
+func (r *Run) Unfinished() Message {
+	switch {
+	case r.Because != nil:
+		return *r.Because
+	case r.Reason != "":
+		return texts.Verbatim(r.Reason)
+	}
+	return texts.New("incomplete.run")
+}
+
+// A TrialFolder is the folder of one trial.
+type TrialFolder struct {
+	Trial
+	Name string // of the folder, such as trials/0001-goroutine
+	run  string // the run folder
+}
+
+// Open reads a run folder. Trials that are missing or cannot be read make it
+// incomplete; a run.json that is missing, not valid or of another version is an
+// error. Nothing outside the folder is read: symbolic links that lead out of it
+// are refused, as are files that are none.
+func Open(dir string) (*Folder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	f := &Folder{Dir: dir}
+	if err := readRun(root, dir, &f.Run); err != nil {
+		return nil, err
+	}
+	if err := f.readTrials(root); err != nil {
+		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, trialsDir), err)
+	}
+	if !f.Run.Complete {
+		f.Incomplete = slices.Insert(f.Incomplete, 0, f.Run.Unfinished())
+	}
+	counted, old := 0, replaced(f.Trials)
+	for _, t := range f.Trials {
+		switch {
+		case old[t.Number]:
+			continue
+		case !t.Complete && t.Error == "":
+			f.Incomplete = append(f.Incomplete, texts.New("incomplete.trial", "trial", t.Name))
+		case !t.Complete:
+			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", t.Name).With("error", t.Failure()))
+		}
+		counted++
+	}
+	if missing := f.Run.TrialsPlanned - counted; missing > 0 {
+		f.Incomplete = append(f.Incomplete, texts.New("incomplete.missing", "n", strconv.Itoa(missing), "of", strconv.Itoa(f.Run.TrialsPlanned)))
+	}
+	return f, nil
+}
+
+// Rewrite replaces run.json by f.Run, in one step: for whoever has judged it.
+// While the run is being written it fails with ErrBusy.
+func (f *Folder) Rewrite() error {
+	w := &Writer{dir: f.Dir}
+	if err := w.open(); err != nil {
+		return err
+	}
+	return w.Finish(&f.Run)
+}
+
+// replaced returns the trials whose place a later one took, by number: a run that
+// is resumed measures an interrupted round, or search, anew. Every probe of a
+// search stands for itself, so that only one that is not complete can be replaced.
+func replaced(trials []*TrialFolder) map[int]bool {
+	type place struct {
+		round                    int
+		variant, purpose, beside string
+	}
+	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Purpose, t.Beside()} }
+	last := map[place]int{}
+	for _, t := range trials {
+		if t.Stands() {
+			last[of(t)] = max(last[of(t)], t.Number)
+		}
+	}
+	old := map[int]bool{}
+	for _, t := range trials {
+		stands := t.Stands() && t.Purpose == PurposeProbe
+		old[t.Number] = !stands && t.Number < last[of(t)]
+	}
+	return old
+}
+
+func (f *Folder) readTrials(root *os.Root) error {
+	d, err := root.Open(trialsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	entries, err := d.ReadDir(maxTrials + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if len(entries) > maxTrials {
+		return fmt.Errorf("more than %d entries", maxTrials)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	seen := map[int]bool{}
+	for _, e := range entries {
+		t := &TrialFolder{Name: filepath.Join(trialsDir, e.Name()), run: f.Dir}
+		if unbegun(root, t.Name) {
+			continue
+		}
+		err := t.read(root)
+		if err == nil && seen[t.Number] {
+			err = fmt.Errorf("number: %d is there twice", t.Number)
+		}
+		if err != nil {
+			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", filepath.Join(t.Name, TrialFile), "error", err.Error()))
+			continue
+		}
+		seen[t.Number] = true
+		f.Trials = append(f.Trials, t)
+	}
+	slices.SortFunc(f.Trials, func(a, b *TrialFolder) int { return a.Number - b.Number })
+	return nil
+}
+
+// unbegun tells that a trial's folder is all there is of it: dyno was killed
+// before it could say which one. Nothing was measured.
+func unbegun(root *os.Root, name string) bool {
+	d, err := root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	names, err := d.Readdirnames(2)
+	return len(names) == 0 && errors.Is(err, io.EOF) || len(names) == 1 && names[0] == tempName(TrialFile)
+}
+
+// read reads and checks trial.json.
+func (t *TrialFolder) read(root *os.Root) error {
+	if err := readJSON(root, filepath.Join(t.Name, TrialFile), &t.Trial); err != nil {
+		return err
+	}
+	return t.check(filepath.Base(t.Name))
+}
+
+// openFile opens a regular file within the root. It never waits, as it would
+// for the writer of a pipe.
+func openFile(root *os.Root, name string, limit int64) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err // the caller names the whole path
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("not a regular file")
+	case info.Size() > limit:
+		err = fmt.Errorf("%d bytes, want at most %d", info.Size(), limit)
+	default:
+		return f, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// readJSON reads one JSON value. Fields it does not know are left alone, so
+// that a later minor addition does not make a folder unreadable.
+func readJSON(root *os.Root, name string, into any) error {
+	f, err := openFile(root, name, maxJSONBytes)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	// The limit holds even if the file grows while it is read.
+	content, err := io.ReadAll(io.LimitReader(f, maxJSONBytes))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, into); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return fmt.Errorf("byte %d: %w", syntax.Offset, err)
+		}
+		return err
+	}
+	return nil
+}
+
+func checkVersion(v int) error {
+	if v != SchemaVersion {
+		return fmt.Errorf("schema_version: %d, this program reads %d", v, SchemaVersion)
+	}
+	return nil
+}
+
+// check returns everything that is wrong with a run.json that was read.
+func (r *Run) check() error {
+	if err := checkVersion(r.SchemaVersion); err != nil {
+		return err
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if r.Name == "" {
+		fault("name: is empty")
+	}
+	if r.TrialsPlanned < 0 || r.TrialsPlanned > maxTrials {
+		fault("trials_planned: %d, want 0 to %d", r.TrialsPlanned, maxTrials)
+	}
+	names := map[string]bool{}
+	for i, v := range r.Variants {
+		if v.Name == "" || names[v.Name] {
+			fault("variants[%d].name: %q, want a name of its own", i, v.Name)
+		}
+		names[v.Name] = true
+		if v.Trials < 0 {
+			fault("variants[%d].trials: %d, want at least 0", i, v.Trials)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// check returns everything that is wrong with a trial.json that was read from
+// the folder of this name.
+func (t *Trial) check(folder string) error {
+	if err := checkVersion(t.SchemaVersion); err != nil {
+		return err
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	prefix, _, _ := strings.Cut(folder, "-")
+	if n, err := strconv.Atoi(prefix); err != nil || n != t.Number || n < 1 || n > maxTrials {
+		fault("number: %d, which is not that of the folder", t.Number)
+	}
+	switch t.Purpose {
+	case "", PurposeProbe, PurposeProfile, PurposeIdle:
+		if t.Round < 1 {
+			fault("round: %d, want at least 1", t.Round)
+		}
+	case PurposePilot:
+		if t.Round != 0 {
+			fault("round: %d, want 0 for a pilot", t.Round)
+		}
+	default:
+		fault("purpose: %q, want %s, %s, %s, %s or none", t.Purpose, PurposePilot, PurposeProbe, PurposeProfile, PurposeIdle)
+	}
+	if t.Purpose == PurposeProbe && (t.Rate == nil || !(*t.Rate > 0)) {
+		fault("rate_per_second: a probe wants one above 0")
+	}
+	if d := t.Duet; d != nil && (d.With == "" || d.Seat < 0 || d.Seat > 1) {
+		fault("duet: seat %d beside %q, want seat 0 or 1 beside a variant", d.Seat, d.With)
+	}
+	if t.Variant == "" {
+		fault("variant: is empty")
+	}
+	if t.WarmupSeconds < 0 {
+		fault("warmup_seconds: %v, want at least 0", t.WarmupSeconds)
+	}
+	if t.WindowSeconds < 0 {
+		fault("window_seconds: %v, want at least 0", t.WindowSeconds)
+	}
+	c := t.Counts
+	var s Streams
+	if t.Streams != nil {
+		s = *t.Streams
+	}
+	for _, count := range []struct {
+		name  string
+		value int64
+	}{
+		{"delivered of streams", s.Delivered}, {"lost of streams", s.Lost}, {"repeated of streams", s.Repeated},
+		{"scheduled", c.Scheduled}, {"sent", c.Sent}, {"dropped", c.Dropped}, {"ok", c.OK}, {"errors", c.Errors},
+		{"timeouts", c.Timeouts}, {"unfinished", c.Unfinished}, {"completed_in_window", c.CompletedInWindow},
+	} {
+		if count.value < 0 {
+			fault("counts.%s: %d, want at least 0", count.name, count.value)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// open opens a file of the trial's folder, for reading.
+func (t *TrialFolder) open(name string, limit int64) (*os.File, error) {
+	root, err := os.OpenRoot(t.run)
+	if err != nil {
+		return nil, t.located(name, err)
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	f, err := openFile(root, filepath.Join(t.Name, name), limit)
+	if err != nil {
+		return nil, t.located(name, err)
+	}
+	return f, nil
+}
+
+func (t *TrialFolder) located(name string, err error) error {
+	return fmt.Errorf("run folder: %s: %w", filepath.Join(t.run, t.Name, name), err)
+}
+
+// File opens a file of the trial's folder, such as a profile or a log. The name
+// is that of a file right in it.
+func (t *TrialFolder) File(name string) (io.ReadCloser, error) {
+	if name != filepath.Base(name) || name == "" {
+		return nil, t.located(name, errors.New("not the name of a file"))
+	}
+	f, err := t.open(name, maxDataBytes)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Intervals reads latency.hlog: when its clock began, and its intervals. Of a
+// file that was cut off, it returns what comes before along with the error.
+func (t *TrialFolder) Intervals() (time.Time, []hist.Interval, error) {
+	f, err := t.open(LatencyFile, maxDataBytes)
+	if err != nil {
+		return time.Time{}, nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	start, intervals, err := hist.ReadLog(io.LimitReader(f, maxDataBytes))
+	if err != nil {
+		err = t.located(LatencyFile, err)
+	}
+	return start, intervals, err
+}
+
+// Latencies reads latency.hlog and merges the intervals of each tag.
+func (t *TrialFolder) Latencies() (map[string]*hist.Histogram, error) {
+	_, intervals, err := t.Intervals()
+	if err != nil {
+		return nil, err
+	}
+	merged := map[string]*hist.Histogram{}
+	for _, i := range intervals {
+		h, ok := merged[i.Tag]
+		if !ok {
+			h = hist.New()
+			merged[i.Tag] = h
+		}
+		h.Merge(i.Hist)
+	}
+	return merged, nil
+}
+
+// Latency returns all that was recorded under a tag, an empty histogram when
+// nothing was. Who wants several tags calls Latencies once.
+func (t *TrialFolder) Latency(tag string) (*hist.Histogram, error) {
+	merged, err := t.Latencies()
+	if err != nil {
+		return nil, err
+	}
+	if h, ok := merged[tag]; ok {
+		return h, nil
+	}
+	return hist.New(), nil
+}
+
+// Series reads series.csv. Of a file that was cut off, it returns the rows
+// before along with the error.
+func (t *TrialFolder) Series() (*Series, error) {
+	f, err := t.open(SeriesFile, maxDataBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	s, err := ReadSeries(io.LimitReader(f, maxDataBytes))
+	if err != nil {
+		err = t.located(SeriesFile, err)
+	}
+	return s, err
+}

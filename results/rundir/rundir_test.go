@@ -1,0 +1,654 @@
+package rundir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"dyno/load/hist"
+)
+
+var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func aRun() *Run {
+	rate, rss := 1234.5, int64(1<<20)
+	return &Run{
+		Name: "relay-models", StartedAt: begin, TrialsPlanned: 2, Valid: true,
+		Plan: Plan{Rounds: 1, Seed: 7, Variants: []PlanVariant{{Name: "pool", Variables: map[string]string{"workers": "16"}}}},
+		Variants: []Variant{{
+			Name: "pool", Trials: 2,
+			Throughput: Estimate{Estimate: &rate, Values: []float64{1230, 1239}, Interval: NoInterval},
+			Target:     Target{RSSBytes: &rss},
+		}},
+		Claims: []Claim{{ID: "R1.1", Says: "x", Outcome: Inconclusive}},
+	}
+}
+
+func aTrial(number int, variant string) *Trial {
+	return &Trial{Number: number, Round: number, Variant: variant, StartedAt: begin, WindowSeconds: 5, Complete: true,
+		Counts: Counts{Scheduled: 10, Sent: 10, OK: 9, Errors: 1, ByKind: map[string]int64{"reset": 1}}}
+}
+
+func must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeTrial measures nothing, but writes all that a trial has.
+func writeTrial(t testing.TB, w *Writer, number int, variant string) {
+	t.Helper()
+	tw := must(w.Trial(number, variant))(t)
+	f := must(tw.Create(LatencyFile))(t)
+	log := must(hist.NewLogWriter(f, begin))(t)
+	for second := range 3 {
+		for _, tag := range []string{"response", "service"} {
+			h := hist.New()
+			h.RecordN(int64(second+1)*1_000_000, 10)
+			check(t, log.Write(hist.Interval{Tag: tag, Start: time.Duration(second) * time.Second, Length: time.Second, Hist: h}))
+		}
+	}
+	must(io.WriteString(must(tw.Create(SeriesFile))(t), "time_seconds,target_cpu_seconds,target_rss_bytes\n-1,0,\n0.5,0.25,4096\n"))(t)
+	check(t, tw.Finish(aTrial(number, variant)))
+}
+
+func TestRoundTrip(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "runs", "one")
+	run := aRun()
+	w := must(Create(dir, run))(t)
+	writeTrial(t, w, 1, "pool")
+	check(t, w.Update(run))
+	if f := must(Open(dir))(t); f.Complete() || f.Run.Complete {
+		t.Error("a run under way reads as complete")
+	}
+	writeTrial(t, w, 2, "pool")
+	end := begin.Add(time.Minute)
+	run.Complete, run.FinishedAt = true, &end
+	check(t, w.Finish(run))
+
+	f := must(Open(dir))(t)
+	if !f.Complete() {
+		t.Errorf("not complete: %v", f.Incomplete)
+	}
+	want := *run
+	want.SchemaVersion = SchemaVersion
+	if diff := cmp.Diff(want, f.Run, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	if len(f.Trials) != 2 {
+		t.Fatalf("%d trials", len(f.Trials))
+	}
+	trial := f.Trials[1]
+	wantTrial := *aTrial(2, "pool")
+	wantTrial.SchemaVersion = SchemaVersion
+	if diff := cmp.Diff(wantTrial, trial.Trial, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+	if trial.Name != "trials/0002-pool" {
+		t.Error(trial.Name)
+	}
+
+	start, intervals, err := trial.Intervals()
+	if err != nil || !start.Equal(begin) || len(intervals) != 6 {
+		t.Errorf("%v, %d intervals, %v", start, len(intervals), err)
+	}
+	h := must(trial.Latency("service"))(t)
+	if h.Count() != 30 || h.Max() < 2_900_000 {
+		t.Errorf("%d values up to %d ns", h.Count(), h.Max())
+	}
+	if h := must(trial.Latency("none"))(t); h.Count() != 0 {
+		t.Errorf("%d values under a tag that was not used", h.Count())
+	}
+	s := must(trial.Series())(t)
+	wantSeries := &Series{
+		Columns: []string{TimeColumn, "target_cpu_seconds", "target_rss_bytes"},
+		Values:  [][]float64{{-1, 0.5}, {0, 0.25}, {math.NaN(), 4096}},
+	}
+	if diff := cmp.Diff(wantSeries, s, cmpopts.EquateNaNs()); diff != "" {
+		t.Error(diff)
+	}
+	if s.Rows() != 2 || s.Column("target_rss_bytes")[1] != 4096 || s.Column("none") != nil {
+		t.Errorf("%d rows, %v", s.Rows(), s.Column("target_rss_bytes"))
+	}
+}
+
+// What run.json promises to other programs: names, lists that are never null,
+// and nothing in the place of what is not known.
+func TestRunJSON(t *testing.T) {
+	dir := t.TempDir()
+	w := must(Create(dir, aRun()))(t)
+	check(t, w.Close())
+	var got map[string]any
+	check(t, json.Unmarshal(must(os.ReadFile(filepath.Join(dir, RunFile)))(t), &got))
+	for _, list := range []string{"variants", "comparisons", "thresholds", "claims", "flags"} {
+		if _, ok := got[list].([]any); !ok {
+			t.Errorf("%s is %T, want a list", list, got[list])
+		}
+	}
+	if got["schema_version"] != 1.0 || got["complete"] != false || got["valid"] != true {
+		t.Errorf("%v", got)
+	}
+	variant := got["variants"].([]any)[0].(map[string]any)
+	want := map[string]any{"estimate": 1234.5, "values": []any{1230.0, 1239.0}, "interval": "none claimed"}
+	if diff := cmp.Diff(want, variant["throughput"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]any{"rss_bytes": float64(1 << 20)}, variant["target"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCreateRefusesWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "x"), nil, 0o644))
+	if _, err := Create(dir, aRun()); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v, want ErrNotEmpty with the path", err)
+	}
+	if _, err := Create(filepath.Join(dir, "x"), aRun()); err == nil {
+		t.Error("a file was taken for a folder")
+	}
+}
+
+func TestNames(t *testing.T) {
+	dir := t.TempDir()
+	w := must(Create(dir, aRun()))(t)
+	for i, variant := range []string{"../../escape", "a/b\x00c", "", "..", strings.Repeat("é", 300)} {
+		tw := must(w.Trial(i+1, variant))(t)
+		if filepath.Dir(tw.Dir()) != filepath.Join(dir, "trials") {
+			t.Errorf("%q is at %s", variant, tw.Dir())
+		}
+	}
+	for _, number := range []int{0, -1, maxTrials + 1} {
+		if _, err := w.Trial(number, "x"); err == nil {
+			t.Errorf("trial %d was accepted", number)
+		}
+	}
+	if _, err := w.Trial(1, "../../escape"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the same trial again: %v", err)
+	}
+	tw := must(w.Trial(6, "x"))(t)
+	for _, name := range []string{"", ".", "..", "../x", "a/b", "/etc/x", TrialFile, ".hidden"} {
+		if _, err := tw.Create(name); err == nil {
+			t.Errorf("the file %q was accepted", name)
+		}
+	}
+	must(tw.Create("cpu.pb.gz"))(t)
+	if _, err := tw.Create("cpu.pb.gz"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the same file again: %v", err)
+	}
+	if err := tw.Finish(aTrial(7, "x")); err == nil {
+		t.Error("another trial was finished")
+	}
+}
+
+// said is why a folder is not complete, a line for each reason.
+func said(f *Folder) string {
+	var lines []string
+	for _, m := range f.Incomplete {
+		lines = append(lines, m.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A program that is killed between any two steps leaves a folder that can be
+// read and says that it is not complete.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	w := must(Create(dir, aRun()))(t)
+	incomplete := func(reason string) *Folder {
+		t.Helper()
+		f := must(Open(dir))(t)
+		if f.Complete() || !strings.Contains(said(f), reason) {
+			t.Errorf("%q, want %s", f.Incomplete, reason)
+		}
+		return f
+	}
+	incomplete("2 of 2 planned trials are missing")
+	writeTrial(t, w, 1, "pool")
+	tw := must(w.Trial(2, "pool"))(t)
+	f := must(tw.Create(LatencyFile))(t)
+	incomplete("trials/0002-pool/trial.json")
+	must(io.WriteString(f, "half a li"))(t)
+	check(t, os.WriteFile(filepath.Join(tw.Dir(), ".trial.json.tmp"), []byte("{"), 0o644))
+	check(t, os.WriteFile(filepath.Join(dir, ".run.json.tmp"), []byte("{"), 0o644))
+	folder := incomplete("1 of 2 planned trials are missing")
+	if len(folder.Trials) != 1 {
+		t.Fatalf("%d trials", len(folder.Trials))
+	}
+	if h := must(folder.Trials[0].Latency("response"))(t); h.Count() != 30 {
+		t.Errorf("%d values in the finished trial", h.Count())
+	}
+
+	// A run that was interrupted says so itself, and so does a failed trial.
+	failed := aTrial(2, "pool")
+	failed.Complete, failed.Error = false, "the target died"
+	check(t, tw.Finish(failed))
+	run := aRun()
+	run.Reason = "interrupted"
+	check(t, w.Finish(run))
+	incomplete("interrupted")
+	if folder = incomplete("trials/0002-pool: the target died"); len(folder.Trials) != 2 {
+		t.Errorf("%d trials", len(folder.Trials))
+	}
+	if _, _, err := folder.Trials[1].Intervals(); err == nil || !strings.Contains(err.Error(), "0002-pool/latency.hlog") {
+		t.Errorf("half a log: %v", err)
+	}
+}
+
+// A folder is written by one at a time, and gone on with as long as its run is not
+// complete.
+func TestReopen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	run := aRun()
+	w := must(Create(dir, run))(t)
+	writeTrial(t, w, 1, "pool")
+	tw := must(w.Trial(2, "pool"))(t)
+	check(t, tw.Begin(aTrial(2, "pool")))
+	must(tw.Create(LatencyFile))(t)
+	must(w.Trial(3, "pool"))(t) // and killed here
+
+	if _, _, err := Reopen(dir); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := must(Open(dir))(t).Rewrite(); !errors.Is(err, ErrBusy) {
+		t.Errorf("rewritten while it is written: %v", err)
+	}
+	check(t, w.Close()) // as the kernel does for one that is killed
+
+	w, f, err := Reopen(dir)
+	check(t, err)
+	if said(f) != "the run did not finish\ntrials/0002-pool: the trial did not finish" || len(f.Trials) != 2 || f.Trials[1].Round != 2 || f.Trials[1].Complete {
+		t.Errorf("%d trials, incomplete: %q", len(f.Trials), f.Incomplete)
+	}
+	if last := must(w.LastTrial())(t); last != 3 {
+		t.Errorf("the last trial is %d", last)
+	}
+	again := aTrial(4, "pool")
+	again.Round = 2
+	tw = must(w.Trial(4, "pool"))(t)
+	check(t, tw.Finish(again))
+	if back := must(tw.Folder())(t); back.Number != 4 || !back.Complete {
+		t.Errorf("read back: %+v", back)
+	}
+	run.Complete = true
+	check(t, w.Finish(run))
+	if f := must(Open(dir))(t); !f.Complete() || len(f.Trials) != 3 {
+		t.Errorf("%d trials, incomplete although the second was replaced: %q", len(f.Trials), f.Incomplete)
+	}
+	if _, _, err := Reopen(dir); !errors.Is(err, ErrFinished) {
+		t.Errorf("a finished run was opened again: %v", err)
+	}
+	check(t, must(Open(dir))(t).Rewrite())
+	stranger := t.TempDir()
+	for _, none := range []string{filepath.Join(dir, "none"), stranger} {
+		if _, _, err := Reopen(none); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("no folder: %v", err)
+		}
+	}
+	if left := must(os.ReadDir(stranger))(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Probes of one variant and round stand beside each other; one that was abandoned
+// is no fault once there are others.
+func TestProbes(t *testing.T) {
+	dir := t.TempDir()
+	run := aRun()
+	run.TrialsPlanned = 0
+	w := must(Create(dir, run))(t)
+	probe := func(number int) {
+		t.Helper()
+		trial, rate := aTrial(number, "pool"), 100.5
+		trial.Round, trial.Purpose, trial.Rate = 1, PurposeProbe, &rate
+		check(t, must(w.Trial(number, "pool"))(t).Finish(trial))
+	}
+	probe(1)
+	pilot := aTrial(2, "pool")
+	pilot.Round, pilot.Purpose = 0, PurposePilot
+	check(t, must(w.Trial(2, "pool"))(t).Finish(pilot))
+	check(t, w.Abandon(must(Open(dir))(t).Trials[0], "begun anew"))
+	if f := must(Open(dir))(t); !strings.Contains(said(f), "0001-pool: begun anew") {
+		t.Errorf("%q", f.Incomplete)
+	}
+	probe(3)
+	probe(4)
+	run.Complete = true
+	check(t, w.Finish(run))
+	if f := must(Open(dir))(t); !f.Complete() || len(f.Trials) != 4 || !f.Trials[2].Complete || *f.Trials[3].Rate != 100.5 {
+		t.Errorf("%d trials, incomplete: %q", len(f.Trials), f.Incomplete)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	w := must(Create(t.TempDir(), aRun()))(t)
+	tw := must(w.Trial(1, "x"))(t)
+	log := must(tw.Log("target.log"))(t)
+	block := bytes.Repeat([]byte("x"), 1<<20)
+	for range maxLogBytes/len(block) + 3 {
+		if n, err := log.Write(block); n != len(block) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	check(t, tw.Finish(aTrial(1, "x")))
+	content := must(os.ReadFile(filepath.Join(tw.Dir(), "target.log")))(t)
+	want := fmt.Sprintf("x\n[%d more bytes were dropped]\n", 3<<20)
+	if !bytes.HasSuffix(content, []byte(want)) || len(content) != maxLogBytes+len(want)-1 {
+		t.Errorf("%d bytes, the end is %q", len(content), content[len(content)-50:])
+	}
+}
+
+func TestDeviceFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full:", err)
+	}
+	f := &file{f: full, located: func(err error) error { return fmt.Errorf("at the path: %w", err) }}
+	if _, err := f.Write([]byte("x")); !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "at the path") {
+		t.Errorf("%v, want ENOSPC with the path", err)
+	}
+}
+
+// On a disk that fills up, errors name the file, and what was written before
+// can be read.
+func TestDiskFull(t *testing.T) {
+	mount := t.TempDir()
+	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skip("cannot mount a small disk:", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(mount, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := filepath.Join(mount, "run")
+	run := aRun()
+	w := must(Create(dir, run))(t)
+	writeTrial(t, w, 1, "pool")
+	tw := must(w.Trial(2, "pool"))(t)
+	f := must(tw.Create(SeriesFile))(t)
+	var err error
+	for range 1000 {
+		if _, err = f.Write(bytes.Repeat([]byte("1,2\n"), 256)); err != nil {
+			break
+		}
+	}
+	located := func(what string, err error, name string) {
+		t.Helper()
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
+			t.Errorf("%s: %v, want ENOSPC with the path", what, err)
+		}
+	}
+	located("series", err, "trials/0002-pool/series.csv")
+	located("trial", tw.Finish(aTrial(2, "pool")), "trials/0002-pool/trial.json")
+	run.Notes = []string{strings.Repeat("x", 10_000)}
+	located("run", w.Finish(run), "run.json")
+
+	folder := must(Open(dir))(t)
+	if folder.Complete() || len(folder.Trials) != 1 || folder.Run.Notes != nil {
+		t.Errorf("%d trials, incomplete: %q", len(folder.Trials), folder.Incomplete)
+	}
+	if h := must(folder.Trials[0].Latency("response"))(t); h.Count() != 30 {
+		t.Errorf("%d values in the trial that was finished before", h.Count())
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, content, want string
+	}{
+		{"nothing", "", "unexpected end of JSON"},
+		{"version", `{"schema_version": 2, "name": "x"}`, "schema_version: 2, this program reads 1"},
+		{"no version", `{"name": "x"}`, "schema_version: 0"},
+		{"no name", `{"schema_version": 1}`, "name: is empty"},
+		{"type", `{"schema_version": 1, "name": 5}`, "name"},
+		{"syntax", `{"schema_version": 1,}`, "byte 22"},
+		{"planned", `{"schema_version": 1, "name": "x", "trials_planned": -1}`, "trials_planned: -1"},
+		{"variants", `{"schema_version": 1, "name": "x", "variants": [{"name": "a"}, {"name": "a", "trials": -1}]}`, "variants[1].trials: -1"},
+	} {
+		dir := t.TempDir()
+		check(t, os.WriteFile(filepath.Join(dir, RunFile), []byte(c.content), 0o644))
+		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), filepath.Join(dir, RunFile)) {
+			t.Errorf("%s: %v, want %s with the path", c.name, err, c.want)
+		}
+	}
+	if _, err := Open(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no run.json: %v", err)
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+func TestOpenStaysInside(t *testing.T) {
+	outside := t.TempDir()
+	w := must(Create(filepath.Join(outside, "run"), aRun()))(t)
+	writeTrial(t, w, 1, "pool")
+	check(t, w.Close())
+	secret := filepath.Join(outside, "run", RunFile)
+
+	dir := t.TempDir()
+	check(t, os.Symlink(secret, filepath.Join(dir, RunFile)))
+	if _, err := Open(dir); err == nil {
+		t.Error("run.json was read through a link that leads out")
+	}
+
+	dir = t.TempDir()
+	w = must(Create(dir, aRun()))(t)
+	writeTrial(t, w, 1, "pool")
+	check(t, w.Close())
+	check(t, os.Symlink(filepath.Join(outside, "run", "trials", "0001-pool"), filepath.Join(dir, "trials", "0002-pool")))
+	check(t, os.Symlink(secret, filepath.Join(dir, "trials", "0001-pool", "link")))
+	check(t, unix.Mkfifo(filepath.Join(dir, "trials", "0001-pool", "pipe"), 0o644))
+	f := must(Open(dir))(t)
+	if len(f.Trials) != 1 {
+		t.Errorf("%d trials, one of them through a link that leads out", len(f.Trials))
+	}
+	for _, name := range []string{"link", "pipe", "../0001-pool/trial.json", "..", ".", "", "/etc/passwd", "none"} {
+		if r, err := f.Trials[0].File(name); err == nil {
+			t.Errorf("the file %q was opened: %v", name, r.Close())
+		}
+	}
+	r := must(f.Trials[0].File(SeriesFile))(t)
+	check(t, r.Close())
+}
+
+func TestTrialsThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	w := must(Create(dir, aRun()))(t)
+	writeTrial(t, w, 1, "pool")
+	check(t, w.Close())
+	good := string(must(os.ReadFile(filepath.Join(dir, "trials/0001-pool", TrialFile)))(t))
+	for folder, content := range map[string]string{
+		"0002-syntax":  "{",
+		"0003-number":  good,
+		"0001-again":   good,
+		"0004-version": strings.Replace(good, `"schema_version": 1`, `"schema_version": 9`, 1),
+		"0006-pilot":   strings.NewReplacer(`"number": 1`, `"number": 6, "purpose": "pilot"`).Replace(good),
+		"0007-probe":   strings.NewReplacer(`"number": 1`, `"number": 7, "purpose": "probe"`).Replace(good),
+		"0008-purpose": strings.NewReplacer(`"number": 1`, `"number": 8, "purpose": "fun"`).Replace(good),
+		"0009-round":   strings.NewReplacer(`"number": 1`, `"number": 9`, `"round": 1`, `"round": 0`).Replace(good),
+		"0005-count":   strings.NewReplacer(`"number": 1`, `"number": 5`, `"sent": 10`, `"sent": -10`).Replace(good),
+		"junk":         good,
+	} {
+		check(t, os.Mkdir(filepath.Join(dir, "trials", folder), 0o755))
+		check(t, os.WriteFile(filepath.Join(dir, "trials", folder, TrialFile), []byte(content), 0o644))
+	}
+	f := must(Open(dir))(t)
+	if len(f.Trials) != 1 || f.Trials[0].Number != 1 {
+		t.Errorf("%d trials", len(f.Trials))
+	}
+	all := said(f)
+	for _, want := range []string{
+		"trials/0002-syntax/trial.json: byte 1", "trials/0003-number/trial.json: number: 1", "number: 1 is there twice",
+		"trials/0004-version/trial.json: schema_version: 9", "counts.sent: -10", "trials/junk/trial.json",
+		"round: 1, want 0 for a pilot", "a probe wants one above 0", `purpose: "fun"`, "round: 0, want at least 1",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nothing says %q:\n%s", want, all)
+		}
+	}
+}
+
+// What was written is what is read, whatever the values.
+func TestSeries(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		columns := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9_.]{0,20}`).
+			Filter(func(s string) bool { return s != TimeColumn }), 0, 5, rapid.ID).Draw(t, "columns")
+		want := &Series{Columns: append([]string{TimeColumn}, columns...), Values: make([][]float64, 1+len(columns))}
+		file := strings.Join(want.Columns, ",") + "\n"
+		value := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)))
+		for range rapid.IntRange(0, 10).Draw(t, "rows") {
+			cells := make([]string, len(want.Columns))
+			for c := range cells {
+				v := value.Draw(t, "value")
+				if c == 0 {
+					v = rapid.Float64().Draw(t, "time")
+				}
+				if !math.IsNaN(v) {
+					cells[c] = strconv.FormatFloat(v, 'f', -1, 64)
+				}
+				want.Values[c] = append(want.Values[c], v)
+			}
+			file += strings.Join(cells, ",") + "\n"
+		}
+		got, err := ReadSeries(strings.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateNaNs()); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestSeriesRefuses(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		rows int // that come with the error; -1: no series
+		want string
+	}{
+		{"", -1, "the file is empty"},
+		{"x\n", -1, "the first column is not time_seconds"},
+		{"time_seconds,a,a\n", -1, "two columns are named a"},
+		{"time_seconds,A\n", -1, `"A" cannot be a column's name`},
+		{"time_seconds,a\n1,2\n3\n", 1, "line 3"},
+		{"time_seconds,a\n1,2\n3,x\n", 1, `line 3: column 2: "x" is not a number`},
+		{"time_seconds,a\n1,2\n,3\n", 1, "the row has no time"},
+		{"time_seconds,a\n1,\"2\n", 0, "line 2"},
+		{"time_seconds,a\n1," + strings.Repeat("2", maxRow+1), 0, "longer than"},
+	} {
+		s, err := ReadSeries(strings.NewReader(c.in))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40q: %v, want %s", c.in, err, c.want)
+		}
+		if (s == nil) != (c.rows < 0) || s != nil && s.Rows() != c.rows {
+			t.Errorf("%.40q: %+v, want %d rows", c.in, s, c.rows)
+		}
+	}
+}
+
+// Whatever is in the files: no panic, and trials that are handed out are valid.
+func FuzzOpen(f *testing.F) {
+	dir := f.TempDir()
+	w := must(Create(dir, aRun()))(f)
+	writeTrial(f, w, 1, "pool")
+	check(f, w.Close())
+	read := func(name string) []byte { return must(os.ReadFile(filepath.Join(dir, name)))(f) }
+	run, trial := read(RunFile), read("trials/0001-pool/"+TrialFile)
+	latency, series := read("trials/0001-pool/"+LatencyFile), read("trials/0001-pool/"+SeriesFile)
+	f.Add(run, trial, latency, series)
+	f.Add([]byte(`{"schema_version": 1, "name": "x"}`), []byte("{}"), []byte{}, []byte("time_seconds\n1\n"))
+	f.Add([]byte("null"), []byte("[]"), []byte("#x"), []byte("time_seconds,a\n1,\n"))
+	scratch := f.TempDir()
+	f.Fuzz(func(t *testing.T, run, trial, latency, series []byte) {
+		dir := must(os.MkdirTemp(scratch, ""))(t)
+		defer func() { check(t, os.RemoveAll(dir)) }()
+		in := filepath.Join(dir, "trials", "0001-pool")
+		check(t, os.MkdirAll(in, 0o755))
+		for path, content := range map[string][]byte{
+			filepath.Join(dir, RunFile): run, filepath.Join(in, TrialFile): trial,
+			filepath.Join(in, LatencyFile): latency, filepath.Join(in, SeriesFile): series,
+		} {
+			check(t, os.WriteFile(path, content, 0o644))
+		}
+		folder, err := Open(dir)
+		if err != nil {
+			return
+		}
+		if len(folder.Trials) == 0 && folder.Complete() && folder.Run.TrialsPlanned > 0 {
+			t.Error("complete without trials")
+		}
+		for _, trial := range folder.Trials {
+			if trial.Number != 1 || trial.Variant == "" || trial.SchemaVersion != SchemaVersion {
+				t.Errorf("an invalid trial: %+v", trial.Trial)
+			}
+			if _, err := trial.Latencies(); err != nil && !strings.Contains(err.Error(), LatencyFile) {
+				t.Errorf("not located: %v", err)
+			}
+			s, err := trial.Series()
+			if err != nil && !strings.Contains(err.Error(), SeriesFile) {
+				t.Errorf("not located: %v", err)
+			}
+			if s != nil {
+				for _, column := range s.Values {
+					if len(column) != s.Rows() {
+						t.Errorf("columns of %d and %d rows", len(column), s.Rows())
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestQuantilesOf(t *testing.T) {
+	if diff := cmp.Diff(Quantiles{}, QuantilesOf(nil)); diff != "" {
+		t.Error(diff)
+	}
+	h := hist.New()
+	for ms := range int64(1000) {
+		h.Record((ms + 1) * 1e6)
+	}
+	q := QuantilesOf(h)
+	near := func(name string, got *float64, want float64) {
+		t.Helper()
+		if got == nil || math.Abs(*got-want) > want/100 {
+			t.Errorf("%s is %v, want about %v s", name, got, want)
+		}
+	}
+	near("p50", q.P50, 0.5)
+	near("p90", q.P90, 0.9)
+	near("p99", q.P99, 0.99)
+	near("mean", q.Mean, 0.5005)
+	near("max", q.Max, 1)
+	if q.Count != 1000 || q.P999 != nil {
+		t.Errorf("of %d values, a p99.9 was given: %v", q.Count, q.P999)
+	}
+}

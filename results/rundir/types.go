@@ -1,0 +1,1001 @@
+package rundir
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/internal/texts"
+)
+
+// SchemaVersion is the version of run.json and trial.json written here.
+// Readers refuse any other.
+const SchemaVersion = 1
+
+// The ways in which the low and high of an Estimate come about, as
+// Estimate.Interval names them. NoInterval stands where nothing is claimed, such
+// as for a single trial.
+const (
+	NoInterval        = "none claimed"
+	ByStudent         = "Student's t over trials"                       // on logarithms, where all values are above zero
+	ByPairedStudent   = "Student's t over the rounds' log ratios"       // paired
+	ByStudentPairs    = "Student's t over the rounds' differences"      // paired
+	ByHodgesLehmann   = "Hodges-Lehmann, signed ranks over rounds"      // paired
+	ByWoodruff        = "Woodruff over trials, of the merged histogram" // a quantile
+	ByOmission        = "what users who waited in vain did not send: from none of it to as much as the others sent"
+	ByLostRounds      = "every round was lost: nothing was answered" // nothing is estimated
+	ByStudentWithZero = "Student's t over trials, not on logarithms: a trial has a zero"
+	ByWelch           = "Welch's t over trials, unpaired"    // of two runs
+	ByTheilSen        = "Theil-Sen, widened for dependence"  // a slope
+	ByResampledRounds = "bootstrap over rounds"              // of a fitted curve
+	ByStudentLogit    = "Student's t over trials, on logits" // a share
+	ByClopperPearson  = "Clopper-Pearson, of none or of all" // a share that no trial had any of, or nothing else
+)
+
+// The purposes of a trial, in Trial.Purpose. An ordinary one has none.
+const (
+	PurposePilot = "pilot" // it found how long the warm-up must be; behind no figure
+	PurposeProbe = "probe" // it tried one rate in a search for capacity; behind no figure of its own
+	// PurposeProfile is of a trial in which the target was profiled, which costs it
+	// something; behind no figure but those of the profiles.
+	PurposeProfile = "profile"
+	// PurposeIdle is of the base alone, beside a variant of a duet that is up and has no
+	// load; behind no figure, and what the idle-neighbour check goes by.
+	PurposeIdle = "idle_neighbour"
+)
+
+// The roles of a comparison, in Comparison.Role. An ordinary one, of a variant
+// with the base, has none.
+const (
+	RoleControl = "control"  // A/A: the base with itself under an alias
+	RoleStep    = "step"     // a ladder's step with the one before
+	RoleLeftOut = "left out" // a ladder without one step, with the whole ladder
+)
+
+// The outcomes of a check.
+const (
+	CheckOK      = "ok"
+	CheckWarning = "warning" // worth a word
+	CheckSpoilt  = "spoilt"  // beyond the limit fixed beforehand
+	// CheckBroken says that the target did not do what was asked of it. The figures are
+	// right, and the run is not a success.
+	CheckBroken  = "broken"
+	CheckUnknown = "unknown" // it could not be made
+)
+
+// The states of a figure: what may be said of it.
+const (
+	// StateOK: what was disturbed cannot move the figure by more than half its
+	// interval, or a quarter of the margin.
+	StateOK = "ok"
+	// StateBounded: the truth lies within the bounds, whatever happened in the
+	// disturbed stretches.
+	StateBounded = "bounded"
+	// StateRelative: the value itself is biased, alike for all variants. Ratios stand.
+	StateRelative = "relative_only"
+	// StateNotIdentified: nothing can be said.
+	StateNotIdentified = "not_identified"
+)
+
+// What a check or a flag is about.
+const (
+	AboutTarget    = "target"    // a finding about what is measured
+	AboutGenerator = "generator" // dyno, or the CPUs that it was given
+	AboutMachine   = "machine"   // what else went on
+	AboutPlan      = "plan"      // the load or the design
+)
+
+// The outcomes of a threshold.
+const (
+	Kept      = "ok"
+	Broken    = "broken"
+	Undecided = "inconclusive" // its interval straddles the limit, or a figure is missing
+)
+
+// A Run is run.json. Times are seconds, sizes bytes, ratios and shares plain
+// numbers. A nil pointer is a value that is not known; it is left out.
+type Run struct {
+	SchemaVersion  int          `json:"schema_version"`
+	Name           string       `json:"name"`
+	Question       string       `json:"question,omitempty"`
+	StartedAt      time.Time    `json:"started_at"`
+	FinishedAt     *time.Time   `json:"finished_at,omitempty"`
+	Complete       bool         `json:"complete"`         // every planned trial was measured
+	Reason         string       `json:"reason,omitempty"` // why the run is not complete or not valid
+	Because        *Message     `json:"because,omitempty"`
+	Valid          bool         `json:"valid"`             // everything that was asked for is identified
+	TrialsPlanned  int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
+	Plan           Plan         `json:"plan"`              // what was to be measured
+	Environment    Environment  `json:"environment"`       // where
+	Rounds         int          `json:"rounds"`            // how many were measured whole
+	Stopped        string       `json:"stopped,omitempty"` // why there were no more
+	StoppedBecause *Message     `json:"stopped_because,omitempty"`
+	Pilot          *Pilot       `json:"pilot,omitempty"`
+	Variants       []Variant    `json:"variants"` // in the plan's order
+	Comparisons    []Comparison `json:"comparisons"`
+	Ladder         []Step       `json:"ladder,omitempty"`
+	Sweeps         []Sweep      `json:"sweeps,omitempty"`
+	Capacities     []Capacity   `json:"capacities,omitempty"`
+	Trends         []Trend      `json:"trends,omitempty"` // of a soak
+	Thresholds     []Threshold  `json:"thresholds"`
+	Claims         []Claim      `json:"claims"`
+	Validity       []Validity   `json:"validity"` // of each figure
+	Flags          []Flag       `json:"flags"`
+	Trials         []Examined   `json:"trials,omitempty"`        // by number
+	Notes          []string     `json:"notes,omitempty"`         // what a reader should know beside the figures
+	NotesBecause   []*Message   `json:"notes_because,omitempty"` // of each note; null of one that somebody else has made
+	Command        []string     `json:"command_line,omitempty"`  // how dyno was called
+	DynoVersion    string       `json:"dyno_version,omitempty"`
+}
+
+// A Plan is what the run set out to do.
+type Plan struct {
+	File         string            `json:"file,omitempty"`   // the experiment file's name
+	Source       string            `json:"source,omitempty"` // its text
+	Short        bool              `json:"short"`
+	Rounds       int               `json:"rounds"`
+	Seed         uint64            `json:"seed"`
+	Stop         string            `json:"stop,omitempty"`   // fixed, precision or looks
+	Margin       float64           `json:"margin,omitempty"` // the difference that matters, a share
+	Metric       string            `json:"metric,omitempty"` // the one that the stopping rule and the verdict go by
+	Base         string            `json:"base,omitempty"`
+	Control      string            `json:"control,omitempty"`   // the variant that is another under an alias
+	Remeasure    int               `json:"remeasure,omitempty"` // how many spoilt rounds may be measured again
+	Duet         *PlanDuet         `json:"duet,omitempty"`      // nil: one variant at a time
+	Set          map[string]string `json:"set,omitempty"`       // what replaced the file's values
+	Ladder       *PlanLadder       `json:"ladder,omitempty"`
+	Sweep        []Dimension       `json:"sweep,omitempty"`
+	Capacity     *PlanCapacity     `json:"capacity,omitempty"`
+	Soak         bool              `json:"soak,omitempty"`
+	Profile      *PlanProfile      `json:"profile,omitempty"`
+	PilotSeconds float64           `json:"pilot_seconds,omitempty"` // how long each pilot lasts; none without
+	Thresholds   []string          `json:"thresholds,omitempty"`
+	Claims       []PlanClaim       `json:"claims,omitempty"`
+	Protocol     string            `json:"protocol"`
+	Loop         string            `json:"loop"` // closed or open
+	Variants     []PlanVariant     `json:"variants"`
+}
+
+// A PlanDuet says where the two variants are that are measured at once. Each of them has
+// a seat, and the other one in the next round.
+type PlanDuet struct {
+	Seats [2]Seat `json:"seats"`
+}
+
+// A Seat is the CPUs of one of two variants that are measured at once: of the generator of
+// its load, and of its target and services. They may be the same.
+type Seat struct {
+	LoadCPUs   []int `json:"load_cpus"`
+	TargetCPUs []int `json:"target_cpus"`
+}
+
+// Shared tells whether the generator is on its target's own CPUs.
+func (s Seat) Shared() bool { return slices.Equal(s.LoadCPUs, s.TargetCPUs) }
+
+// A Duet says of a trial who was beside it, and where it was itself.
+type Duet struct {
+	With   string `json:"with"`             // the variant
+	Trial  int    `json:"trial,omitempty"`  // its number; 0 where that was up without load
+	Seat   int    `json:"seat"`             // of Plan.Duet.Seats: 0 or 1
+	Shared bool   `json:"shared,omitempty"` // the generator is on its target's own CPUs
+}
+
+// Beside is the variant that the trial had beside it; empty of a trial that was alone.
+func (t *Trial) Beside() string {
+	if t.Duet == nil {
+		return ""
+	}
+	return t.Duet.With
+}
+
+// A PlanLadder names the variants that are steps, in their order: each has the
+// changes of all before it. WithoutStep are variants that have the last step's
+// changes but for those of one step.
+type PlanLadder struct {
+	Steps       []string          `json:"steps"`
+	WithoutStep map[string]string `json:"without_step,omitempty"` // variant → the step left out
+}
+
+// A PlanProfile says which trials of their own take profiles.
+type PlanProfile struct {
+	Kinds         []string `json:"kinds"`
+	By            string   `json:"by"` // how CPU time is sampled
+	Rounds        int      `json:"rounds"`
+	WindowSeconds float64  `json:"window_seconds,omitempty"`
+}
+
+// A Dimension is a variable of a sweep with its values.
+type Dimension struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// A PlanCapacity says how the highest rate within the thresholds is searched for
+// (RFC 9971). Rates are in requests per second.
+type PlanCapacity struct {
+	From       float64 `json:"from_per_second"`
+	To         float64 `json:"to_per_second"`
+	Resolution float64 `json:"resolution"` // relative width of the bracket, a share
+	Trials     int     `json:"trials"`     // at most, for each rate
+	Tolerate   float64 `json:"tolerate"`   // the share of bad trials a rate may have
+}
+
+// A PlanClaim is a statement to check, with its expressions.
+type PlanClaim struct {
+	ID          string `json:"id"`
+	Says        string `json:"says"`
+	Holds       string `json:"holds,omitempty"`
+	Direction   string `json:"direction,omitempty"`    // weaker: it holds in direction only
+	NotTestable string `json:"not_testable,omitempty"` // the reason
+}
+
+// A PlanVariant is a variant with its variables, as they were resolved.
+type PlanVariant struct {
+	Name          string            `json:"name"`
+	AliasOf       string            `json:"alias_of,omitempty"` // the variant that this one is, measured again as a control
+	Variables     map[string]string `json:"variables,omitempty"`
+	Loop          string            `json:"loop"` // closed, open, or stream: subscribers to events that the target makes itself
+	Connections   int               `json:"connections"`
+	Subscribers   int               `json:"subscribers,omitempty"`
+	Rate          *float64          `json:"rate_per_second,omitempty"` // open loop without stages
+	WarmupSeconds float64           `json:"warmup_seconds"`
+	WindowSeconds float64           `json:"window_seconds"`
+}
+
+// Variant returns the plan of a variant; of one that is not in the plan, only its loop.
+func (p *Plan) Variant(name string) PlanVariant {
+	for _, v := range p.Variants {
+		if v.Name == name {
+			return v
+		}
+	}
+	return PlanVariant{Name: name, Loop: p.Loop}
+}
+
+// Latency is the name of the times that a variant is judged by. Of events that is how
+// long they took to their subscribers. Of requests it is the response time where
+// arrivals did not wait for responses, and else the service time: a closed loop did not
+// send what it was too slow to send.
+func (v PlanVariant) Latency() string {
+	switch {
+	case v.Subscribers > 0:
+		return "delivery"
+	case v.Loop == "open":
+		return "response"
+	}
+	return "service"
+}
+
+// An Environment is the machine and its settings.
+type Environment struct {
+	Hostname        string            `json:"hostname,omitempty"`
+	OS              string            `json:"os"`
+	Arch            string            `json:"arch"`
+	Kernel          string            `json:"kernel,omitempty"`
+	CPUModel        string            `json:"cpu_model,omitempty"`
+	CPUs            int               `json:"cpus"`
+	AllowedCPUs     []int             `json:"allowed_cpus,omitempty"` // on which dyno may run
+	Sysctls         map[string]string `json:"sysctls,omitempty"`      // as they were found
+	SysctlsSet      map[string]string `json:"sysctls_set,omitempty"`  // by the run, and put back after it
+	MemoryBytes     *int64            `json:"memory_bytes,omitempty"`
+	Virtualization  string            `json:"virtualization,omitempty"`
+	CgroupVersion   int               `json:"cgroup_version,omitempty"`
+	ClockSource     string            `json:"clock_source,omitempty"`
+	Governor        string            `json:"cpu_governor,omitempty"`
+	DescriptorLimit *int64            `json:"descriptor_limit,omitempty"`
+	GoVersion       string            `json:"go_version"`
+	GeneratorCPUs   []int             `json:"generator_cpus,omitempty"`
+	TargetCPUs      []int             `json:"target_cpus,omitempty"`
+	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // in use, and kept from halting
+	Unavailable     []string          `json:"unavailable,omitempty"` // what could not be observed here, and why
+
+	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
+}
+
+// A Variant sums up the trials of one variant.
+type Variant struct {
+	Name       string    `json:"name"`
+	Trials     int       `json:"trials"` // complete ones, those behind the figures
+	Throughput Estimate  `json:"throughput"`
+	Response   Quantiles `json:"response"`
+	Service    Quantiles `json:"service"`
+	SendLag    Quantiles `json:"send_lag"`
+	Connect    Quantiles `json:"connect"`
+	FirstByte  Quantiles `json:"first_byte"`
+	// ReadDelay is how long after its arrival a response or an event was read, of those
+	// that ended by arrival. ServiceRead is the service time until the read.
+	ReadDelay   Quantiles `json:"read_delay,omitzero"`
+	ServiceRead Quantiles `json:"service_read,omitzero"`
+	Ends        *Ends     `json:"ends,omitempty"`
+	Errors      Errors    `json:"errors"`
+	// Availability is the share of what was due that was answered well; of subscribers,
+	// at most the share of their time in which they were served.
+	Availability *float64 `json:"availability,omitempty"`
+	// Omitted is the share of a closed loop's time in which users waited in vain, and so did
+	// not send what was to come.
+	Omitted   float64   `json:"omitted_share,omitempty"`
+	Counts    Counts    `json:"counts"`
+	Target    Target    `json:"target"`
+	Generator Generator `json:"generator"`
+	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	// Measures are what a program printed, by name.
+	Measures map[string]Estimate `json:"measures,omitempty"`
+	// Intervals are those of figures above, by the metric's name in expressions,
+	// such as response.p99. Each estimate is the figure itself.
+	Intervals map[string]Estimate `json:"intervals,omitempty"`
+}
+
+// An Estimate is a figure with its interval, and the value of each trial (in
+// the order of the rounds) behind it. An end of the interval that the data do
+// not bound is nil. Throughput is in responses per second.
+type Estimate struct {
+	Estimate   *float64  `json:"estimate,omitempty"`
+	Low        *float64  `json:"low,omitempty"`
+	High       *float64  `json:"high,omitempty"`
+	Confidence float64   `json:"confidence,omitempty"` // of the interval, such as 0.95
+	Values     []float64 `json:"values,omitempty"`
+	Interval   string    `json:"interval,omitempty"` // what Low and High are, or NoInterval
+}
+
+// Quantiles sum up a latency histogram. Count is how many values are behind
+// them; quantiles that too few values support are nil.
+type Quantiles struct {
+	Count int64    `json:"count"`
+	Mean  *float64 `json:"mean_seconds,omitempty"`
+	P50   *float64 `json:"p50_seconds,omitempty"`
+	P90   *float64 `json:"p90_seconds,omitempty"`
+	P99   *float64 `json:"p99_seconds,omitempty"`
+	P999  *float64 `json:"p999_seconds,omitempty"`
+	Max   *float64 `json:"max_seconds,omitempty"`
+}
+
+// Ends says what ended the good responses, and the events, of the window: the arrival
+// of their last segment at this machine, by the kernel's time stamp, or the generator's
+// reading it. Response, service, first byte and what is timed of events end so.
+type Ends struct {
+	Clock        string   `json:"clock"` // arrival, if any ended so, or read
+	ByArrival    int64    `json:"by_arrival"`
+	ByRead       int64    `json:"by_read"`
+	ArrivalShare *float64 `json:"by_arrival_share,omitempty"`
+
+	// Of those by reading, these had a stamp that could not be believed: later than the
+	// read; earlier than the write; or of a segment that the kernel held back, for one
+	// that was lost or overtaken.
+	Late  int64 `json:"refused_late,omitempty"`
+	Early int64 `json:"refused_early,omitempty"`
+	Stale int64 `json:"refused_stale,omitempty"`
+
+	// Shared are events by arrival that were followed by more in the same read, and have
+	// its stamp. They arrived no earlier than SharedBy before it.
+	Shared   int64     `json:"shared,omitempty"`
+	SharedBy Quantiles `json:"shared_by,omitzero"`
+
+	Steps              int64   `json:"clock_steps,omitempty"`         // of the real-time clock, which stamps are of
+	UncertaintySeconds float64 `json:"uncertainty_seconds,omitempty"` // of the clocks' difference, at most
+}
+
+// The clocks that Ends names.
+const (
+	EndsByArrival = "arrival"
+	EndsByRead    = "read"
+)
+
+// Complete sets what follows from the counts.
+func (e *Ends) Complete() {
+	e.Clock = EndsByRead
+	if e.ByArrival > 0 {
+		e.Clock = EndsByArrival
+	}
+	e.ArrivalShare = nil
+	if all := e.ByArrival + e.ByRead; all > 0 {
+		share := float64(e.ByArrival) / float64(all)
+		e.ArrivalShare = &share
+	}
+}
+
+// Errors are the requests that were due and not answered well: failed, timed out, dropped,
+// unfinished, carried into the window and missed ones included. What dyno itself could not
+// send is not among them.
+type Errors struct {
+	Total  int64            `json:"total"`
+	Due    int64            `json:"due"`
+	Ratio  *float64         `json:"ratio,omitempty"`   // of what was due
+	ByKind map[string]int64 `json:"by_kind,omitempty"` // of those that were sent
+}
+
+// Target is what the load cost the target.
+type Target struct {
+	CPUSeconds                    *float64 `json:"cpu_seconds,omitempty"`
+	CPUSecondsPerRequest          *float64 `json:"cpu_seconds_per_request,omitempty"`
+	CPUShare                      *float64 `json:"cpu_share,omitempty"`  // of the CPUs it may use, during the window
+	UserShare                     *float64 `json:"user_share,omitempty"` // of its CPU time
+	RSSBytes                      *int64   `json:"rss_bytes,omitempty"`  // the peak seen in the window
+	Threads                       *int64   `json:"threads,omitempty"`
+	Descriptors                   *int64   `json:"descriptors,omitempty"`
+	VoluntarySwitchesPerRequest   *float64 `json:"voluntary_switches_per_request,omitempty"`
+	InvoluntarySwitchesPerRequest *float64 `json:"involuntary_switches_per_request,omitempty"`
+	// RunQueueWaitSecondsPerRequest is how long its threads were ready to run without
+	// a CPU.
+	RunQueueWaitSecondsPerRequest *float64 `json:"run_queue_wait_seconds_per_request,omitempty"`
+	// RunQueueWaitP99 is the 99th percentile of such waits, where system calls are counted.
+	RunQueueWaitP99 *float64 `json:"run_queue_wait_p99_seconds,omitempty"`
+	// System calls are counted in the window, or in a stretch of the same load after it;
+	// then the rate is that of the window's requests.
+	SyscallsPerSecond    *float64           `json:"syscalls_per_second,omitempty"`
+	SyscallsPerRequest   *float64           `json:"syscalls_per_request,omitempty"`
+	Syscalls             map[string]float64 `json:"syscalls_by_name_per_request,omitempty"`
+	ConnectionReuseRatio *float64           `json:"connection_reuse_ratio,omitempty"` // requests on a connection that had carried one before, of all
+	ConnectionsAccepted  *int64             `json:"connections_accepted,omitempty"`
+	Retransmits          *int64             `json:"retransmits,omitempty"`      // segments, on the target's connections
+	ListenOverflows      *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
+	ThrottledSeconds     *float64           `json:"throttled_seconds,omitempty"`
+	StealShare           *float64           `json:"steal_share,omitempty"` // of its CPUs' time, where they are its own: taken by the hypervisor
+	// ForeignShare is the CPU time of other programs, were all of it taken from the CPUs
+	// that the target may use: the most that it can have lost to them.
+	ForeignShare *float64 `json:"foreign_share,omitempty"`
+	Goroutines   *int64   `json:"goroutines,omitempty"` // the most seen in the window
+	// DescriptorsLeft is how many more were open two seconds after the load than before
+	// it, at most; of profiled trials.
+	DescriptorsLeft          *int64   `json:"descriptors_left,omitempty"`
+	GCPauseSeconds           *float64 `json:"gc_pause_seconds,omitempty"`
+	GCPauseSecondsPerRequest *float64 `json:"gc_pause_seconds_per_request,omitempty"`
+	AllocatedBytesPerRequest *float64 `json:"allocated_bytes_per_request,omitempty"`
+	AllocationsPerRequest    *float64 `json:"allocations_per_request,omitempty"`
+}
+
+// Generator is what the load cost dyno.
+type Generator struct {
+	CPUSeconds           *float64 `json:"cpu_seconds,omitempty"`
+	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty"`
+	CPUShare             *float64 `json:"cpu_share,omitempty"` // of its workers' CPUs, during the window
+	UserShare            *float64 `json:"user_share,omitempty"`
+	RSSBytes             *int64   `json:"rss_bytes,omitempty"`
+	RunQueueWaitShare    *float64 `json:"run_queue_wait_share,omitempty"` // of the window: the worst worker was ready to run and had no CPU
+	// TimeslicesPerSecond is how often that worker was given a CPU.
+	TimeslicesPerSecond *float64 `json:"timeslices_per_second,omitempty"`
+	StealShare          *float64 `json:"steal_share,omitempty"` // of its CPUs' time, where it has CPUs of its own: taken by the hypervisor
+	Workers             int      `json:"workers,omitempty"`
+}
+
+// Machine is what else went on during the window.
+type Machine struct {
+	StealShare   *float64 `json:"steal_share,omitempty"`   // of all CPUs' time
+	ForeignShare *float64 `json:"foreign_share,omitempty"` // of all CPUs' time: busy with neither target nor generator
+	// LateWakeupShare is the share of sleeps of 5 ms that a thread of its own on the
+	// generator's CPUs overslept by more than 1 ms. Above 0.001 the p99.9 of the
+	// overshoot is above 1 ms.
+	LateWakeupShare *float64 `json:"late_wakeup_share,omitempty"`
+	// TargetLateWakeupShare is the same on the target's CPUs, where they are its own.
+	TargetLateWakeupShare *float64 `json:"target_late_wakeup_share,omitempty"`
+	// MemoryStall and IOStall are the shares of the window in which all tasks that
+	// were not idle waited for memory or for input and output (pressure stall
+	// information, "full").
+	MemoryStall *float64 `json:"memory_stall_share,omitempty"`
+	IOStall     *float64 `json:"io_stall_share,omitempty"`
+}
+
+// A Comparison is of two variants in one metric. The ratio is variant over base.
+type Comparison struct {
+	Base    string   `json:"base"`
+	Variant string   `json:"variant"`
+	Metric  string   `json:"metric"`
+	Role    string   `json:"role,omitempty"`    // see the Role constants
+	Primary bool     `json:"primary,omitempty"` // in the plan's metric
+	Good    string   `json:"good"`              // which direction is: higher or lower
+	Rounds  int      `json:"rounds"`            // behind it
+	Ratio   Estimate `json:"ratio"`
+	P       *float64 `json:"p,omitempty"` // two-sided, for a ratio of one, of the test that belongs to the interval
+	// SignFlipP is the exact p-value that assumes no distribution.
+	SignFlipP *float64 `json:"sign_flip_p,omitempty"`
+	// AdjustedP is P within its family, by the method named. A verdict of better or
+	// worse needs it where there is one.
+	AdjustedP  *float64 `json:"adjusted_p,omitempty"`
+	Adjustment string   `json:"adjustment,omitempty"`
+	// Equivalence is the interval that lies within the margin when the two are
+	// equivalent.
+	Equivalence *Estimate `json:"equivalence,omitempty"`
+	// Detectable is the smallest change, a share, that so many rounds find in four
+	// comparisons of five.
+	Detectable *float64 `json:"detectable,omitempty"`
+	// FurtherRounds is how many more would settle an inconclusive comparison, if
+	// the spread stays as it is.
+	FurtherRounds *int `json:"further_rounds,omitempty"`
+	// AllRounds is the ratio with the spoilt rounds in whose place others were measured.
+	AllRounds *Estimate `json:"all_rounds,omitempty"`
+	Verdict   string    `json:"verdict,omitempty"` // better, worse, equivalent, inconclusive or invalid
+}
+
+// The verdicts of a comparison.
+const (
+	Better     = "better"
+	Worse      = "worse"
+	Equivalent = "equivalent"
+	Invalid    = "invalid" // the ratio is not identified
+
+	Inconclusive = "inconclusive"
+)
+
+// A Step is one of a ladder, in the primary metric. Comparisons holds the same
+// with all their figures.
+type Step struct {
+	Variant      string    `json:"variant"`
+	Marginal     *Estimate `json:"marginal,omitempty"` // ratio to the step before; none of the first
+	Verdict      string    `json:"verdict,omitempty"`  // on the marginal effect
+	Total        *Estimate `json:"total,omitempty"`    // ratio to the first step
+	TotalVerdict string    `json:"total_verdict,omitempty"`
+	// LeftOut is the ratio of the whole ladder to the ladder without this step,
+	// where that was measured.
+	LeftOut        *Estimate `json:"left_out,omitempty"`
+	LeftOutVerdict string    `json:"left_out_verdict,omitempty"`
+}
+
+// A Sweep is what a metric does along one variable of a sweep whose values are
+// numbers, the others fixed.
+type Sweep struct {
+	Variable    string            `json:"variable"`
+	Fixed       map[string]string `json:"fixed,omitempty"`
+	Metric      string            `json:"metric"`
+	Levels      []Level           `json:"levels"`
+	Knee        *float64          `json:"knee,omitempty"`        // the level after which the curve bends most; a summary, not a limit
+	Scalability *Scalability      `json:"scalability,omitempty"` // of throughput over concurrency, with six levels or more
+	Detail      string            `json:"detail,omitempty"`      // why there is no fit
+	Because     *Message          `json:"because,omitempty"`
+}
+
+// A Level is one value of a sweep's variable.
+type Level struct {
+	Value   float64  `json:"value"`
+	Variant string   `json:"variant"`
+	Figure  Estimate `json:"figure"`
+}
+
+// A Scalability is a fit of the Universal Scalability Law,
+// X(N) = λN / (1 + σ(N−1) + κN(N−1)).
+type Scalability struct {
+	Lambda       Estimate  `json:"lambda"`
+	Sigma        Estimate  `json:"sigma"`
+	Kappa        Estimate  `json:"kappa"`
+	PeakLevel    *Estimate `json:"peak_level,omitempty"` // only where κ's interval excludes 0
+	Peak         *Estimate `json:"peak_per_second,omitempty"`
+	Extrapolated bool      `json:"extrapolated,omitempty"` // the peak lies beyond the levels measured
+	Misfit       float64   `json:"misfit"`                 // root mean square, relative
+}
+
+// A Capacity is the highest rate at which a variant kept all thresholds. The
+// estimate is over rounds, each of which searched anew.
+type Capacity struct {
+	Variant      string    `json:"variant"`
+	Rate         Estimate  `json:"rate_per_second"`
+	Searches     []Bracket `json:"searches"`                // by round
+	Limit        string    `json:"limit,omitempty"`         // the threshold or flag that the lowest bad rates broke most often, or why one could not be judged
+	LimitBecause *Message  `json:"limit_because,omitempty"` // only of the latter
+	Detail       string    `json:"detail,omitempty"`        // such as that the edge lies outside the range searched
+	Because      *Message  `json:"because,omitempty"`
+}
+
+// A Bracket is what one search found: Low is the highest rate that was good and
+// High the lowest that was bad. One of them is nil when the edge lies outside
+// the range.
+type Bracket struct {
+	Round  int      `json:"round"`
+	Low    *float64 `json:"low_per_second,omitempty"`
+	High   *float64 `json:"high_per_second,omitempty"`
+	Trials int      `json:"trials"`
+}
+
+// A Trend is how a gauge of the target grew during a variant's trials.
+type Trend struct {
+	Variant string `json:"variant"`
+	Trial   int    `json:"trial"`
+	Metric  string `json:"metric"` // as expressions name it: rss, descriptors, threads, goroutines
+	// Slope is relative to the level at the window's begin, per second.
+	Slope   Estimate `json:"slope_per_second"`
+	Growth  *float64 `json:"growth,omitempty"` // of the line over the window, relative to its begin
+	P       *float64 `json:"p,omitempty"`      // Mann-Kendall, of there being no trend
+	Values  int      `json:"values"`
+	Detail  string   `json:"detail,omitempty"`
+	Because *Message `json:"because,omitempty"`
+}
+
+// A Pilot is what the pilots found. The warm-up of all variants is one and a half
+// times the longest.
+type Pilot struct {
+	WarmupSeconds float64        `json:"warmup_seconds"`
+	Variants      []PilotVariant `json:"variants"`
+}
+
+// A PilotVariant is the pilot of one variant.
+type PilotVariant struct {
+	Variant       string   `json:"variant"`
+	SteadySeconds float64  `json:"steady_after_seconds"`
+	Steady        bool     `json:"steady"`           // false: it was still changing in the pilot's second half
+	Series        string   `json:"series,omitempty"` // the one that took longest: throughput, p50 or cpu_per_request
+	Detail        string   `json:"detail,omitempty"`
+	Because       *Message `json:"because,omitempty"`
+}
+
+// An Examined trial is one with everything that was checked about it.
+type Examined struct {
+	Number     int         `json:"number"`
+	Round      int         `json:"round"`
+	Variant    string      `json:"variant"`
+	Purpose    string      `json:"purpose,omitempty"`
+	Rate       *float64    `json:"rate_per_second,omitempty"` // of a probe
+	Good       *bool       `json:"good,omitempty"`            // of a probe: it kept the thresholds
+	Replaced   bool        `json:"replaced,omitempty"`        // a later trial took its place; behind no figure
+	Excluded   bool        `json:"excluded,omitempty"`        // its round was spoilt, and another measured in its place
+	Spoilt     bool        `json:"spoilt,omitempty"`          // the machine or the generator disturbed it beyond a limit fixed beforehand
+	Disturbed  *float64    `json:"disturbed_share,omitempty"` // of the requests: what something else may have moved noticeably
+	Lost       bool        `json:"lost,omitempty"`            // its target ended by itself, or answered nothing
+	Checks     []Check     `json:"checks"`
+	Dependence *Dependence `json:"dependence,omitempty"`
+}
+
+// A Check is one condition on a trial with what was found and what is allowed,
+// both in the check's own unit.
+type Check struct {
+	Kind     string   `json:"kind"`
+	Measured *float64 `json:"measured,omitempty"`
+	Limit    *float64 `json:"limit,omitempty"`
+	Unit     string   `json:"unit,omitempty"`  // s, ratio or count
+	Outcome  string   `json:"outcome"`         // see the Check constants
+	About    string   `json:"about,omitempty"` // whose doing it is when it is not ok: see the About constants
+	Detail   string   `json:"detail,omitempty"`
+	Because  *Message `json:"because,omitempty"`
+}
+
+// A Dependence says how much a window's throughput, in bins, resembles itself a
+// bin later, and how many independent values it is worth.
+type Dependence struct {
+	BinSeconds    float64  `json:"bin_seconds"`
+	Bins          int      `json:"bins"`
+	Lag1          float64  `json:"lag1"`
+	EffectiveSize float64  `json:"effective_size"`
+	Trend         *float64 `json:"trend_per_second,omitempty"` // relative
+	TrendP        *float64 `json:"trend_p,omitempty"`
+}
+
+// A Threshold is a condition and whether it held for a variant. It is OK only if
+// the whole interval keeps it.
+type Threshold struct {
+	Text     string   `json:"text"`
+	Variant  string   `json:"variant,omitempty"`
+	OK       bool     `json:"ok"`
+	Outcome  string   `json:"outcome"`            // ok, broken or inconclusive
+	Measured *float64 `json:"measured,omitempty"` // in the metric's own unit
+	Low      *float64 `json:"low,omitempty"`      // of Measured
+	High     *float64 `json:"high,omitempty"`
+	Detail   string   `json:"detail,omitempty"` // why it could not be decided
+	Because  *Message `json:"because,omitempty"`
+	// NotIdentified says which figure it could not be decided by, and what disturbed that.
+	NotIdentified        string   `json:"not_identified,omitempty"`
+	NotIdentifiedBecause *Message `json:"not_identified_because,omitempty"`
+}
+
+// The outcomes of a claim.
+const (
+	Holds         = "holds"
+	DirectionOnly = "direction only" // the sign is right, the size is not
+	Refuted       = "refuted"
+	NotSettled    = "not settled"
+	NotTestable   = "not testable here"
+)
+
+// A Claim is a statement with what came out of it.
+type Claim struct {
+	ID       string   `json:"id"`
+	Says     string   `json:"says"`
+	Holds    string   `json:"holds,omitempty"` // the expression
+	Outcome  string   `json:"outcome"`
+	Measured *float64 `json:"measured,omitempty"`
+	Low      *float64 `json:"low,omitempty"` // of Measured
+	High     *float64 `json:"high,omitempty"`
+	Detail   string   `json:"detail,omitempty"` // the reason, where the outcome needs one; of a claim that is not testable, the author's
+	Because  *Message `json:"because,omitempty"`
+	// NotIdentified is as a threshold's.
+	NotIdentified        string   `json:"not_identified,omitempty"`
+	NotIdentifiedBecause *Message `json:"not_identified_because,omitempty"`
+}
+
+// A Flag is a doubt about a trial, or about the run when Trial is 0.
+type Flag struct {
+	Kind    string   `json:"kind"`
+	About   string   `json:"about,omitempty"` // see the About constants
+	Trial   int      `json:"trial,omitempty"`
+	Variant string   `json:"variant,omitempty"`
+	Detail  string   `json:"detail"`
+	Because *Message `json:"because,omitempty"`
+	// Measured, Limit and Unit are those of the check that raised it.
+	Measured *float64 `json:"measured,omitempty"`
+	Limit    *float64 `json:"limit,omitempty"`
+	Unit     string   `json:"unit,omitempty"`
+	// Biases are the figures that it can move, by the beginnings of their names in
+	// expressions, such as throughput or response. How far is in Run.Validity.
+	Biases []string `json:"biases,omitempty"`
+	Spoils bool     `json:"spoils"` // it is beyond a limit fixed beforehand, not only worth a word
+	// Breaks says that the target did not do what was asked of it. The figures are right, and
+	// the run is not a success.
+	Breaks bool `json:"breaks,omitempty"`
+}
+
+// A Validity says what may be said of one figure of a variant, or of the ratio of
+// two. How the bounds come about is in package verdict.
+type Validity struct {
+	Figure  string `json:"figure"` // the metric's name in expressions, such as response.p99
+	Variant string `json:"variant"`
+	Base    string `json:"base,omitempty"` // the figure is Variant's over Base's
+	State   string `json:"state"`          // see the State constants
+	// Low and High are what bounds the truth, sampling included, in the metric's own
+	// unit. Of a figure that is not identified, one may be known.
+	Low     *float64 `json:"low,omitempty"`
+	High    *float64 `json:"high,omitempty"`
+	Why     string   `json:"why,omitempty"`
+	Because *Message `json:"because,omitempty"`
+	// Causes are the kinds of checks behind it, the heaviest first.
+	Causes []string `json:"causes,omitempty"`
+	// Asked tells that the plan's metric, a threshold, a claim or a search goes by it.
+	Asked bool `json:"asked,omitempty"`
+}
+
+// A Message is a sentence of dyno's as data. Where run.json has a sentence in English, the
+// same as data is in the field because beside it; of a struct with several, that of a
+// field X is in X_because. Folders of earlier versions have the English alone.
+type Message = texts.Message
+
+// A Trial is trial.json: one measured window of one variant.
+type Trial struct {
+	SchemaVersion  int              `json:"schema_version"`
+	Number         int              `json:"number"` // from 1, in the order measured
+	Round          int              `json:"round"`  // from 1; 0 for a pilot
+	Variant        string           `json:"variant"`
+	Purpose        string           `json:"purpose,omitempty"`         // see the Purpose constants; an ordinary trial has none
+	Rate           *float64         `json:"rate_per_second,omitempty"` // of a probe
+	Duet           *Duet            `json:"duet,omitempty"`            // nil of a trial that was alone
+	StartedAt      time.Time        `json:"started_at"`
+	WarmupSeconds  float64          `json:"warmup_seconds"`
+	WindowSeconds  float64          `json:"window_seconds"`                   // as measured
+	PlannedSeconds float64          `json:"planned_window_seconds,omitempty"` // of a trial with a Fault: the window that was to be
+	Complete       bool             `json:"complete"`
+	Error          string           `json:"error,omitempty"` // why the trial failed
+	Fault          string           `json:"fault,omitempty"` // whose doing that was, where the trial stands all the same: see FaultTarget
+	Counts         Counts           `json:"counts"`
+	Conservation   Conservation     `json:"conservation"`
+	Throughput     *float64         `json:"throughput_per_second,omitempty"` // good responses in the window; with Streams, events delivered
+	Response       Quantiles        `json:"response"`
+	Service        Quantiles        `json:"service"`
+	SendLag        Quantiles        `json:"send_lag"`
+	Connect        Quantiles        `json:"connect"`
+	FirstByte      Quantiles        `json:"first_byte"`
+	GeneratorLag   Quantiles        `json:"generator_lag"`         // the part of the send lag that the generator itself caused
+	ReadDelay      Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
+	ServiceRead    Quantiles        `json:"service_read,omitzero"` // the service time until the read
+	Ends           *Ends            `json:"ends,omitempty"`        // nil of a program, and where nothing came
+	Failures       map[string]int64 `json:"failures,omitempty"`    // failed requests, by what was wrong
+	Connections    Connections      `json:"connections"`
+	Silence        Silence          `json:"silence"`           // of requests
+	Streams        *Streams         `json:"streams,omitempty"` // of subscribers; nil without
+	Target         Target           `json:"target"`
+	Generator      Generator        `json:"generator"`
+	Machine        Machine          `json:"machine"`
+	ObserverCPU    *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
+	// Observed are the endpoints and commands that the plan names: by column, how much
+	// a counter grew in a second of the window, and the mean of a gauge.
+	Observed    map[string]float64 `json:"observed,omitempty"`
+	Profiles    []Profile          `json:"profiles,omitempty"`    // that were taken in the window
+	Unavailable []string           `json:"unavailable,omitempty"` // what could not be observed, and why
+
+	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
+
+	// Measures are what a program printed: figures by name, in the unit that the
+	// name ends in (_seconds, _bytes, _per_second), or plain.
+	Measures map[string]float64 `json:"measures,omitempty"`
+	Flags    []Flag             `json:"flags"`
+}
+
+// FaultTarget stands in Trial.Fault of a trial that is not complete because the target could
+// not be reached, or ended by itself. Such a trial stands: it says that the target did
+// nothing for the rest of it, and its throughput is over the window as it was planned.
+const FaultTarget = "target"
+
+// Stands tells whether a trial counts: it is complete, or it is the target's fault that it
+// is not.
+func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
+
+// Lack notes what could not be observed here, and why.
+func (e *Environment) Lack(err error) {
+	e.Unavailable, e.UnavailableBecause = append(e.Unavailable, err.Error()), append(e.UnavailableBecause, because(err))
+}
+
+// Lack notes what could not be observed, and why.
+func (t *Trial) Lack(err error) {
+	t.Unavailable, t.UnavailableBecause = append(t.Unavailable, err.Error()), append(t.UnavailableBecause, because(err))
+}
+
+// because is an error as a message; nil of one that is none.
+func because(err error) *Message {
+	if m, ok := texts.Of(err); ok {
+		return &m
+	}
+	return nil
+}
+
+// Failure says why the trial failed. What a process or the kernel said is in it as it is.
+func (t *Trial) Failure() Message {
+	number := strconv.Itoa(t.Number)
+	if why, ok := strings.CutPrefix(t.Error, "trial "+number+", variant "+t.Variant+": "); ok {
+		return texts.New("reason.trial", "trial", number, "variant", t.Variant, "error", why)
+	}
+	return texts.Verbatim(t.Error)
+}
+
+// Lost tells whether the target lost the trial, whatever its figures say: it could not be
+// reached, ended by itself, or answered nothing.
+func (t *Trial) Lost() bool {
+	if t.Fault == FaultTarget {
+		return true
+	}
+	if t.Streams != nil && t.Streams.Delivered > 0 {
+		return false
+	}
+	return t.Complete && t.Counts.CompletedInWindow == 0 && t.Counts.Due() > 0
+}
+
+// Work is what was done in the window: events delivered where there are subscribers,
+// else good responses. What is per request in a trial is per unit of work.
+func (t *Trial) Work() int64 {
+	if t.Streams != nil {
+		return t.Streams.Delivered
+	}
+	return t.Counts.CompletedInWindow
+}
+
+// A Profile is a file of a trial of purpose profile, in pprof's format.
+type Profile struct {
+	Kind    string  `json:"kind"` // cpu, off_cpu, allocs, heap, goroutine, mutex or block
+	File    string  `json:"file"`
+	By      string  `json:"by"` // how it was taken: sampling or pprof
+	Seconds float64 `json:"seconds"`
+	Samples int64   `json:"samples"`
+	Lost    int64   `json:"lost,omitempty"` // samples that did not reach the file
+	Detail  string  `json:"detail,omitempty"`
+}
+
+// Counts are of the requests that were due in the window, however late they
+// ended, but for CompletedInWindow: the good responses that ended in the window,
+// whenever they were due.
+// scheduled = sent + dropped; sent = ok + errors + generator + timeouts + unfinished.
+type Counts struct {
+	Scheduled         int64   `json:"scheduled"`
+	Sent              int64   `json:"sent"`
+	Dropped           int64   `json:"dropped"`
+	OK                int64   `json:"ok"`
+	Errors            int64   `json:"errors"` // timeouts not included
+	Timeouts          int64   `json:"timeouts"`
+	Unfinished        int64   `json:"unfinished"`
+	Generator         int64   `json:"generator,omitempty"` // failed for want of descriptors, ports or memory of dyno's own; not among the errors
+	Unsent            int64   `json:"unsent,omitempty"`    // of the dropped: for the same want, no connection was opened for them
+	CompletedInWindow int64   `json:"completed_in_window"` // good responses
+	Carried           Carried `json:"carried,omitzero"`
+	// Missed are requests that would have been due, at the pace until then, in what was
+	// left of the window when the target's process ended.
+	Missed   int64            `json:"missed,omitempty"`
+	ByKind   map[string]int64 `json:"by_kind,omitempty"`   // failures, by the names of wire.Kind
+	ByStatus map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code
+}
+
+// Carried are the requests that were due before the window and unanswered when it began, and
+// what became of them. They are in none of the other counts.
+// scheduled = ok + errors + generator + timeouts + dropped + unfinished.
+type Carried struct {
+	Scheduled  int64 `json:"scheduled"`
+	OK         int64 `json:"ok"`
+	Errors     int64 `json:"errors"`
+	Timeouts   int64 `json:"timeouts"`
+	Dropped    int64 `json:"dropped"`
+	Unfinished int64 `json:"unfinished"`
+	Generator  int64 `json:"generator,omitempty"`
+	Unsent     int64 `json:"unsent,omitempty"`
+}
+
+// Due is how many requests the target owed an answer: those of the window, those carried
+// into it, and those it missed by ending. What dyno itself could not send is not among
+// them.
+func (c *Counts) Due() int64 {
+	return c.Scheduled - c.Generator - c.Unsent + c.Carried.Scheduled - c.Carried.Generator - c.Carried.Unsent + c.Missed
+}
+
+// Answered is how many of those were answered well.
+func (c *Counts) Answered() int64 { return c.OK + c.Carried.OK }
+
+// Unanswered counts those that failed, timed out, were dropped, unfinished or missed.
+func (c *Counts) Unanswered() int64 {
+	return c.Errors + c.Timeouts + c.Dropped - c.Unsent + c.Unfinished + c.Missed +
+		c.Carried.Errors + c.Carried.Timeouts + c.Carried.Dropped - c.Carried.Unsent + c.Carried.Unfinished
+}
+
+// A Silence is how long the target answered nothing while load was live: requests were due
+// and unanswered, or had failed since the last good response. Of subscribers, whatever
+// reached one of them is an answer. Times are from the beginning of the warm-up.
+type Silence struct {
+	Longest float64  `json:"longest_seconds"`                // in the window
+	From    float64  `json:"longest_from_seconds,omitempty"` // when that began
+	Last    *float64 `json:"last_answer_seconds,omitempty"`  // when the last answer came, the drain included
+	Ending  float64  `json:"ending_seconds"`                 // how long it lasted when the measurement ended, the drain included
+	Failing int64    `json:"failing"`                        // requests that had failed since the last answer
+}
+
+// Streams are what subscribers to events saw. Counts are from the beginning of the
+// ramp to the end of the drain, but for what is said to be of the window. Slow
+// subscribers are in Slow and in the counts of connections, and in nothing else.
+type Streams struct {
+	Requested      int64     `json:"requested"` // subscribers
+	Opened         int64     `json:"opened"`    // subscriptions that the target accepted, those of who came back included
+	Failed         int64     `json:"failed"`    // attempts that it did not
+	Reconnects     int64     `json:"reconnects"`
+	Ended          int64     `json:"ended"`               // subscriptions that the target ended
+	Broken         int64     `json:"broken"`              // subscriptions in which it broke the protocol's rules
+	Closed         int64     `json:"closed"`              // subscribers that it asked not to come back
+	Peak           int64     `json:"peak"`                // subscriptions open at once
+	Generator      int64     `json:"generator,omitempty"` // of the failed: for want of descriptors, ports or memory of dyno's own
+	Served         int64     `json:"served"`              // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
+	Silent         int64     `json:"silent"`              // subscribers with a stream whom nothing reached in the window
+	Quiet          int64     `json:"quiet"`               // subscribers whom something reached in the window, and nothing any more when it ended
+	Away           int64     `json:"away"`                // subscribers without a stream when the window ended, whose last attempt at one had failed
+	Subscribed     float64   `json:"subscribed_seconds"`  // how long subscribers had a stream in the window, summed
+	Silence        Silence   `json:"silence"`             // of all subscribers together
+	Delivered      int64     `json:"delivered"`           // events that arrived in the window
+	DeliveredBytes int64     `json:"delivered_bytes"`     // theirs
+	AllDelivered   int64     `json:"all_delivered"`
+	Lost           int64     `json:"lost"`        // were published and never arrived, and nobody said so
+	Announced      int64     `json:"announced"`   // never arrived, and the target said so
+	Uncertain      int64     `json:"uncertain"`   // never arrived, and perhaps were not published: that failed after the request was sent
+	Pending        int64     `json:"pending"`     // had not arrived when the measurement ended, their subscriber being without a connection
+	Gaps           int64     `json:"gaps"`        // events by which the target said that others are missing
+	Repeated       int64     `json:"repeated"`    // arrived again
+	Disordered     int64     `json:"disordered"`  // arrived after a later one of their publisher
+	Unstamped      int64     `json:"unstamped"`   // without a publisher and a number: nobody knows whether others are missing
+	Untracked      int64     `json:"untracked"`   // of more publishers than are told apart: likewise
+	Opening        Quantiles `json:"opening"`     // from the beginning of connecting to the end of the response's header
+	FirstEvent     Quantiles `json:"first_event"` // from the request to the first event
+	EventGap       Quantiles `json:"event_gap"`   // between two events of a subscriber
+	Delivery       Quantiles `json:"delivery"`    // from when an event was due, or as its target stamped it, to its last byte
+
+	Slow *SlowStreams `json:"slow,omitempty"` // nil where none was
+}
+
+// SlowStreams are what became of subscribers that read slowly.
+type SlowStreams struct {
+	Requested int64 `json:"requested"`
+	Opened    int64 `json:"opened"`
+	Ended     int64 `json:"ended"`     // subscriptions that the target ended
+	Delivered int64 `json:"delivered"` // events that were read
+	Gaps      int64 `json:"gaps"`
+	Announced int64 `json:"announced"` // events missing between others, and the target said so
+	Missing   int64 `json:"missing"`   // events missing between others, and nobody said so
+}
+
+// Conservation says whether the counts add up.
+type Conservation struct {
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Connections are what was asked for and what was opened.
+type Connections struct {
+	Requested   int64   `json:"requested"`
+	Opened      int64   `json:"opened"`
+	Failed      int64   `json:"failed"`
+	Generator   int64   `json:"generator,omitempty"`    // of the failed: for want of descriptors, ports or memory of dyno's own
+	Served      int64   `json:"served"`                 // places for a connection on which a request of the window, or carried into it, was answered well
+	Unanswered  int64   `json:"unanswered"`             // places on which there were such requests, and none was answered at all
+	Hung        int64   `json:"hung"`                   // places whose last such request had waited for a second or more when the measurement ended
+	HungSeconds float64 `json:"hung_seconds,omitempty"` // how long those had waited, summed
+	// Omitted is how long users of a closed loop waited in vain within the window, summed. What
+	// they would have sent is in no count of requests (coordinated omission).
+	Omitted        float64 `json:"omitted_seconds,omitempty"`
+	PeerClosed     int64   `json:"peer_closed"`     // closed by the peer while idle
+	Unsolicited    int64   `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for
+	ReusedRequests int64   `json:"reused_requests"` // sent on a connection that had carried one before
+	Peak           int64   `json:"peak"`            // open at once
+}

@@ -1,0 +1,149 @@
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/judge/explain"
+	"dyno/lab/experiment"
+	"dyno/selftest/truth"
+)
+
+// hotName is the variant with the planted function.
+const hotName = "hot"
+
+// An Explained difference is what one run said of two servers, the second of which
+// has a planted function, or is the first again.
+type Explained struct {
+	Number  int
+	Planted bool
+	Ranked  int     // how many functions were
+	First   string  // the first of the table
+	Change  float64 // its change, in seconds per request
+	// Share is the planted function's part of the CPU time per request, as the profiles
+	// have it; nil without one.
+	Share *float64
+	Valid bool // the run
+}
+
+// right tells whether the explanation is as it must be: the planted function is
+// ranked, and first; or nothing is ranked.
+func (e *Explained) right() bool {
+	if !e.Planted {
+		return e.Ranked == 0
+	}
+	return e.Ranked > 0 && isHot(e.First)
+}
+
+func isHot(function string) bool { return strings.HasSuffix(function, truth.HotFunction) }
+
+// explanations judges the table.
+func (r *Result) explanations() []judged {
+	var list []judged
+	for _, planted := range []bool{false, true} {
+		j := judged{name: "a server against itself: nothing is ranked", low: 0.95, high: 1}
+		if planted {
+			j.name = fmt.Sprintf("a planted function of %s: ranked first", percent(r.Config.Hot))
+		}
+		for i := range r.Explained {
+			if e := &r.Explained[i]; e.Planted == planted {
+				j.share.count(e.right())
+			}
+		}
+		if j.share.Of > 0 {
+			j.outcome = j.share.within(j.low, j.high)
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// explain measures and explains runs of a base, its control and a server with a
+// planted function.
+func (k *calibrator) explain(ctx context.Context) (err error) {
+	s, err := k.sheet("explained.csv", "run", "planted", "ranked", "first", "change_seconds", "planted_share", "valid")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	iterations := truth.WorkIterations(k.Work)
+	began := time.Now()
+	for i := range k.Explained {
+		found, err := k.explained(ctx, i+1, iterations)
+		if err != nil {
+			return err
+		}
+		for _, e := range found {
+			k.result.Explained = append(k.result.Explained, e)
+			err := s.write(strconv.Itoa(e.Number), strconv.FormatBool(e.Planted), strconv.Itoa(e.Ranked), e.First,
+				number(&e.Change), number(e.Share), strconv.FormatBool(e.Valid))
+			if err != nil {
+				return err
+			}
+		}
+		passed := time.Since(began)
+		k.step("explanation %d of %d: %d ranked of a server against itself, first of the planted: %s; %v to go", i+1, k.Explained,
+			found[0].Ranked, found[1].First, (passed / time.Duration(i+1) * time.Duration(k.Explained-i-1)).Round(time.Second))
+	}
+	return nil
+}
+
+// explained carries out one run and explains its two differences.
+func (k *calibrator) explained(ctx context.Context, n int, iterations int64) (_ []Explained, err error) {
+	dir, err := os.MkdirTemp(k.temp, "explained-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	control, hot := k.variant(controlName, iterations, 0), k.variant(hotName, iterations, 0)
+	control.AliasOf = baseName
+	hot.Target.Start = append(hot.Target.Start, "--hot", strconv.FormatFloat(k.Hot, 'f', -1, 64))
+	folder, err := k.folder(ctx, &experiment.Experiment{
+		Name:  "calibration",
+		Base:  baseName,
+		Awake: k.Awake,
+		Design: experiment.Design{
+			Rounds: k.Rounds, Seed: uint64(n), Stop: experiment.StopFixed, Margin: 0.02, Metric: compared, Control: controlName,
+		},
+		Profile:  &experiment.Profile{Kinds: []string{experiment.ProfileCPU}, By: experiment.BySampling, Rounds: k.Rounds, Window: k.ProfileWindow},
+		Variants: []experiment.Variant{k.variant(baseName, iterations, 0), control, hot},
+	}, filepath.Join(dir, "run"))
+	if err != nil {
+		return nil, fmt.Errorf("explanation %d: %w", n, err)
+	}
+	var found []Explained
+	for _, variant := range []string{controlName, hotName} {
+		x, err := explain.Explain(folder, baseName, variant)
+		if err != nil {
+			return nil, fmt.Errorf("explanation %d: %w", n, err)
+		}
+		if len(x.Tables) == 0 || len(x.Tables[0].Functions) == 0 {
+			return nil, fmt.Errorf("explanation %d: there are no profiles: %s", n, strings.Join(x.Notes, "; "))
+		}
+		e := Explained{Number: n, Planted: variant == hotName, Valid: folder.Run.Valid}
+		whole, planted := 0.0, 0.0
+		for i, f := range x.Tables[0].Functions {
+			if f.Ranked {
+				e.Ranked++
+			}
+			if i == 0 {
+				e.First, e.Change = f.Name, *f.Change.Estimate
+			}
+			whole += f.Variant
+			if isHot(f.Name) {
+				planted += f.Variant
+			}
+		}
+		if e.Planted {
+			e.Share = pointer(planted / whole)
+		}
+		found = append(found, e)
+	}
+	return found, nil
+}

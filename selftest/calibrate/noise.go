@@ -1,0 +1,444 @@
+package calibrate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/judge/verdict"
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+	"dyno/selftest/disturb"
+	"dyno/selftest/truth"
+)
+
+// Noises are what is done beside a measurement, and to whose CPUs. Stalls take a CPU at
+// real-time priority for 1 to 20 ms, now and then; busy keeps one 30 % busy at ordinary
+// priority.
+const (
+	Undisturbed     = "none"
+	StallsGenerator = "stalls-generator"
+	StallsTarget    = "stalls-target"
+	StallsBoth      = "stalls-both"
+	BusyGenerator   = "busy-generator"
+	BusyTarget      = "busy-target"
+	BusyBoth        = "busy-both"
+)
+
+// Noises lists all but none.
+func Noises() []string {
+	return []string{StallsGenerator, StallsTarget, StallsBoth, BusyGenerator, BusyTarget, BusyBoth}
+}
+
+const (
+	shortestStall = time.Millisecond
+	longestStall  = 20 * time.Millisecond
+	busyShare     = 0.3
+)
+
+// disturbance is what makes a noise; stalls come at the rate, of each CPU.
+func (k *calibrator) disturbance(noise string, rate float64, seed uint64) disturb.Config {
+	c := disturb.Config{Seed: seed}
+	kind, where, _ := strings.Cut(noise, "-")
+	switch where {
+	case "generator":
+		c.CPUs = k.load
+	case "target":
+		c.CPUs = k.server
+	default:
+		c.CPUs = slices.Compact(slices.Concat(k.server, k.load))
+	}
+	if kind == "busy" {
+		c.Busy = busyShare
+		return c
+	}
+	c.Shortest, c.Longest, c.PerSecond, c.RealTime = shortestStall, longestStall, rate, true
+	return c
+}
+
+// beside makes a noise until the returned function is called.
+func (k *calibrator) beside(noise string, rate float64, seed uint64) (quiet func() error, err error) {
+	if noise == Undisturbed {
+		return func() error { return nil }, nil
+	}
+	p, err := disturb.Start(k.disturbance(noise, rate, seed))
+	if err != nil {
+		return nil, fmt.Errorf("noise %s: %w", noise, err)
+	}
+	return func() error {
+		_, err := p.Stop()
+		return err
+	}, nil
+}
+
+// A said is a figure that a server's answer makes known, with how far what is printed
+// as it is may be from the truth: the larger of a value and of a share of the truth.
+type said struct {
+	figure string
+	floor  float64 // in the figure's own unit
+	share  float64
+}
+
+func (s said) slack(truly float64) float64 { return max(s.floor, s.share*truly) }
+
+// A known server is one whose figures are the same in each undisturbed run: its times
+// are planned, and each run offers it the same arrivals.
+type knownServer struct {
+	name    string
+	args    []string
+	rate    float64 // of arrivals; 0: a closed loop
+	poisson bool
+	users   int // of a closed loop
+	figures []said
+	// capacity is the throughput in theory; 0: that of undisturbed runs is the truth.
+	capacity float64
+}
+
+// knownServers lists what noise is made beside. Work is that of so many iterations: how
+// long they take is the truth, and not to be found anew for each run.
+func knownServers(iterations int64) []knownServer {
+	figures := func(latency string, more ...said) []said {
+		return append([]said{
+			{compared, 0, 0.01},
+			{latency + ".p50", 50e-6, 0},
+			{latency + ".p99", 100e-6, 0.01},
+		}, more...)
+	}
+	polls := spin.String()
+	return []knownServer{
+		{
+			name: "fixed delay 2 ms, open, Poisson, 1,000/s", rate: 1000, poisson: true, figures: figures("response"),
+			args: []string{"delay", "--delay", "2ms", "--spin", polls},
+		},
+		{
+			name: "freezes of 100 ms a second, open, 2,000/s", rate: 2000, figures: figures("response"),
+			args: []string{"freeze", "--hold", hold.String(), "--period", period.String(), "--spin", polls},
+		},
+		{
+			name: "M/M/1, μ 1,000/s, open, Poisson, 600/s", rate: 600, poisson: true, figures: figures("response"),
+			args: []string{"queue", "--workers", "1", "--service", "1ms", "--exponential", "--seed", "1", "--spin", polls},
+		},
+		{
+			name: "4 workers of 1 ms, closed, 16 users", users: 16, figures: figures("service"), capacity: truth.Capacity(4, time.Millisecond),
+			args: []string{"queue", "--workers", "4", "--service", "1ms", "--spin", polls},
+		},
+		{
+			name: "fixed delay 2 ms, closed, 4 users", users: 4, figures: figures("service"),
+			args: []string{"delay", "--delay", "2ms", "--spin", polls},
+		},
+		{
+			// The one whose CPU is the limit, and whose CPU time is its answer.
+			name: "200 µs of work, closed, 8 users", users: 8, figures: figures("service", said{cpuPerRequest, 0, 0.02}),
+			args: []string{"work", "--iterations", strconv.FormatInt(iterations, 10)},
+		},
+	}
+}
+
+// noisyWork is the CPU time of a request to the server that works.
+const noisyWork = 200 * time.Microsecond
+
+const cpuPerRequest = "target.cpu_per_request"
+
+// A Noisy is what one run beside a noise said of one figure.
+type Noisy struct {
+	Run       int
+	Server    string
+	Noise     string
+	PerSecond float64 // stalls, of each CPU
+	Figure    string
+	State     string // see rundir's State constants
+	Estimate  *float64
+	Low, High *float64 // of a bounded figure, or one that is not identified
+	Disturbed *float64 // share of the window
+	Foreign   *float64 // share of all CPUs' time that others used, the noise included
+	Causes    []string
+}
+
+func (n *Noisy) row() []string {
+	return []string{
+		strconv.Itoa(n.Run), n.Server, n.Noise, number(&n.PerSecond), n.Figure, n.State,
+		number(n.Estimate), number(n.Low), number(n.High), number(n.Disturbed), number(n.Foreign), strings.Join(n.Causes, " "),
+	}
+}
+
+// noisyColumns are those of row.
+var noisyColumns = []string{"run", "server", "noise", "stalls_per_second", "figure", "state", "estimate", "low", "high", "disturbed_share", "foreign_share", "causes"}
+
+// noise measures servers with a known answer beside each kind of noise, and without.
+// A turn holds all of them in a random order, so that what else goes on meets all alike.
+func (k *calibrator) noise(ctx context.Context) (err error) {
+	s, err := k.sheet("noise.csv", noisyColumns...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	type cell struct {
+		server knownServer
+		noise  string
+	}
+	var cells []cell
+	for _, server := range knownServers(truth.WorkIterations(noisyWork)) {
+		// Twice without: the truth is to be known better than what is held against it.
+		for _, noise := range append([]string{Undisturbed, Undisturbed}, Noises()...) {
+			cells = append(cells, cell{server, noise})
+		}
+	}
+	random := rand.New(rand.NewPCG(k.Seed, 0x401)) //nolint:gosec // an order, not a secret
+	began, runs := time.Now(), 0
+	var turn []cell
+	for noisy := 0; noisy < k.NoiseRuns; {
+		if len(turn) == 0 {
+			turn = slices.Clone(cells)
+			random.Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
+		}
+		c := turn[0]
+		turn = turn[1:]
+		runs++
+		if c.noise != Undisturbed {
+			noisy++
+		}
+		rate := k.NoiseRates[random.IntN(len(k.NoiseRates))]
+		found, err := k.noisy(ctx, runs, c.server, c.noise, rate)
+		if err != nil {
+			return err
+		}
+		for _, n := range found {
+			k.result.Noisy = append(k.result.Noisy, n)
+			if err := s.write(n.row()...); err != nil {
+				return err
+			}
+		}
+		passed := time.Since(began)
+		k.step("noise: run %d, %d of %d disturbed ones: %s, %s; %v to go", runs, noisy, k.NoiseRuns, c.server.name, c.noise,
+			(passed / time.Duration(noisy+1) * time.Duration(k.NoiseRuns-noisy)).Round(time.Second))
+	}
+	return nil
+}
+
+// noisy makes one run beside a noise.
+func (k *calibrator) noisy(ctx context.Context, run int, server knownServer, noise string, rate float64) (_ []Noisy, err error) {
+	dir, err := os.MkdirTemp(k.temp, "noise-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	quiet, err := k.beside(noise, rate, k.Seed<<20+uint64(run)) //nolint:gosec // runs are few
+	if err != nil {
+		return nil, err
+	}
+	folder, err := k.folder(ctx, k.noisyExperiment(server), filepath.Join(dir, "run"))
+	if err = errors.Join(err, quiet()); err != nil {
+		return nil, fmt.Errorf("noise %s, %s: %w", noise, server.name, err)
+	}
+	return readNoisy(&folder.Run, run, server, noise, rate), nil
+}
+
+// noisyExperiment is a quick load: one trial.
+func (k *calibrator) noisyExperiment(s knownServer) *experiment.Experiment {
+	v := experiment.DefaultVariant(experiment.HTTP)
+	v.Target.Start = append([]string{k.Program, TruthCommand}, s.args...)
+	v.Target.Start = append(v.Target.Start, "--listen", "127.0.0.1:{{port}}")
+	v.Target.CPUs, v.Load.CPUs = k.server, k.load
+	v.Target.Complete()
+	if s.rate > 0 {
+		v.Load.Open = experiment.DefaultOpen()
+		v.Load.Open.Rate = s.rate
+		if s.poisson {
+			v.Load.Open.Arrivals = experiment.ArrivalsPoisson
+		}
+	} else {
+		v.Load.Closed = &experiment.Closed{Connections: s.users, Think: experiment.Think{Distribution: experiment.ThinkNone}}
+	}
+	v.Load.Warmup, v.Load.Window = 200*time.Millisecond, k.NoiseWindow
+	e := &experiment.Experiment{
+		Name: "noise", Awake: k.Awake, Variants: []experiment.Variant{v},
+		// The arrivals are the same in each run: of a queue, they decide the answer.
+		Design: experiment.Design{Rounds: 1, Seed: 1, Stop: experiment.StopFixed, KeepSpoilt: true},
+	}
+	e.Complete()
+	return e
+}
+
+// readNoisy takes out of a run what it says of the figures that the server makes known.
+func readNoisy(run *rundir.Run, number int, server knownServer, noise string, rate float64) (found []Noisy) {
+	if strings.HasPrefix(noise, "busy") || noise == Undisturbed {
+		rate = 0
+	}
+	var disturbed, foreign *float64
+	for _, t := range run.Trials {
+		if t.Purpose != "" {
+			continue
+		}
+		disturbed = t.Disturbed
+		for _, c := range t.Checks {
+			if c.Kind == verdict.FlagForeignCPU {
+				foreign = c.Measured
+			}
+		}
+	}
+	for _, want := range server.figures {
+		for _, v := range run.Validity {
+			if v.Figure != want.figure || v.Base != "" {
+				continue
+			}
+			n := Noisy{
+				Run: number, Server: server.name, Noise: noise, PerSecond: rate, Figure: want.figure,
+				State: v.State, Low: v.Low, High: v.High, Disturbed: disturbed, Foreign: foreign, Causes: v.Causes,
+			}
+			for _, x := range run.Variants {
+				if x.Name == v.Variant {
+					n.Estimate = x.Intervals[want.figure].Estimate
+				}
+			}
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// A NoiseShare sums up what was said of one figure beside one noise, of all servers.
+// Latencies are response times of open loops and service times of closed ones.
+type NoiseShare struct {
+	Figure, Noise string
+	States        map[string]int // runs by state
+	// Holds is how often what was printed as it is, or as bounds, is right: of the former
+	// within the tolerance, of the latter with the same slack.
+	Holds Proportion
+	Of    map[string]Proportion // Holds, by state
+	// Width is the median of a bounded figure's high over low, less 1; NaN of none.
+	Width float64
+	// Off is the farthest that the truth lay beyond what was printed and its slack, as a
+	// share of the truth.
+	Off float64
+}
+
+// A figureOf is one figure of one server.
+type figureOf struct{ server, figure string }
+
+// A standard is the truth of a figure, and how far from it the runs are that it was taken
+// from: no better is it known.
+type standard struct{ truth, within float64 }
+
+// truths returns the truth of each figure of each server: what theory says, or else the
+// median of the calmest third of the undisturbed runs. What else goes on at a shared
+// machine disturbs those, too; which are calm, the machine's own signs say, not the figures.
+func truths(all []Noisy) map[figureOf]standard {
+	runs := map[figureOf][]Noisy{}
+	for _, n := range all {
+		if n.Noise == Undisturbed && n.Estimate != nil {
+			at := figureOf{n.Server, n.Figure}
+			runs[at] = append(runs[at], n)
+		}
+	}
+	found := map[figureOf]standard{}
+	for at, list := range runs {
+		slices.SortStableFunc(list, func(a, b Noisy) int { return cmp.Compare(a.unrest(), b.unrest()) })
+		var values []float64
+		for _, n := range list[:(len(list)+2)/3] {
+			values = append(values, *n.Estimate)
+		}
+		middle := medianOf(values)
+		found[at] = standard{middle, max(slices.Max(values)-middle, middle-slices.Min(values))}
+	}
+	for _, s := range knownServers(0) {
+		if at := (figureOf{s.name, compared}); s.capacity > 0 && found[at].truth > 0 {
+			found[at] = standard{truth: s.capacity}
+		}
+	}
+	return found
+}
+
+// unrest sums up the machine's signs: the disturbed share of the window, and what others
+// used of the CPUs. What is not known counts as all.
+func (n *Noisy) unrest() float64 {
+	sum := 0.0
+	for _, share := range []*float64{n.Disturbed, n.Foreign} {
+		if share == nil {
+			sum++
+		} else {
+			sum += max(0, *share)
+		}
+	}
+	return sum
+}
+
+// NoiseShares sums the runs up, by figure and noise, and of each figure all noises
+// together first: the noise is then empty.
+func (r *Result) NoiseShares() []NoiseShare {
+	slacks := map[figureOf]said{}
+	for _, s := range knownServers(0) {
+		for _, f := range s.figures {
+			slacks[figureOf{s.name, f.figure}] = f
+		}
+	}
+	truly := truths(r.Noisy)
+	var sums []NoiseShare
+	for _, figure := range []string{compared, "p50", "p99", cpuPerRequest} {
+		for _, noise := range append([]string{"", Undisturbed}, Noises()...) {
+			sum := NoiseShare{Figure: figure, Noise: noise, States: map[string]int{}, Of: map[string]Proportion{}}
+			var widths []float64
+			for i := range r.Noisy {
+				n := &r.Noisy[i]
+				if n.Figure != figure && !strings.HasSuffix(n.Figure, "."+figure) {
+					continue
+				}
+				if n.Noise != noise && (noise != "" || n.Noise == Undisturbed) {
+					continue
+				}
+				at := figureOf{n.Server, n.Figure}
+				sum.States[n.State]++
+				beyond, judged := n.beyond(truly[at], slacks[at])
+				if !judged {
+					continue
+				}
+				share := sum.Of[n.State]
+				share.count(beyond == 0)
+				sum.Of[n.State] = share
+				sum.Holds.count(beyond == 0)
+				sum.Off = max(sum.Off, beyond/truly[at].truth)
+				if n.State == rundir.StateBounded && *n.Low > 0 {
+					widths = append(widths, *n.High / *n.Low - 1)
+				}
+			}
+			if len(sum.States) == 0 {
+				continue
+			}
+			sum.Width = medianOf(widths)
+			sums = append(sums, sum)
+		}
+	}
+	return sums
+}
+
+// beyond is how far the truth lies outside of what was printed, slack included; 0 when it
+// holds. Not judged is what was not printed, and what no undisturbed run tells of.
+func (n *Noisy) beyond(known standard, s said) (beyond float64, judged bool) {
+	truly := known.truth
+	slack := max(s.slack(truly), known.within)
+	switch {
+	case !(truly > 0) || math.IsNaN(truly):
+		return 0, false
+	case n.State == rundir.StateOK && n.Estimate != nil:
+		return max(0, math.Abs(*n.Estimate-truly)-slack), true
+	case n.State == rundir.StateBounded && n.Low != nil && n.High != nil:
+		return max(0, *n.Low-slack-truly, truly-*n.High-slack), true
+	}
+	return 0, false
+}
+
+// Outcome holds all noises together against what must be: 95 % right.
+func (n *NoiseShare) Outcome() Outcome {
+	if n.Noise != "" || n.Holds.Of == 0 {
+		return Unlimited
+	}
+	return n.Holds.within(0.95, 1)
+}

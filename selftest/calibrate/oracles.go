@@ -1,0 +1,597 @@
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"dyno/judge/stat"
+	"dyno/lab/experiment"
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/selftest/truth"
+)
+
+// spin is how long before a start the generator polls, as in trials that give it
+// CPUs of its own.
+const spin = 60 * time.Microsecond
+
+// busiest is the generator's CPU share up to which its percentiles are promised.
+const busiest = 0.5
+
+// oracles loads servers with a known answer, which run in this process on the
+// other CPU.
+func (k *calibrator) oracles(ctx context.Context) (err error) {
+	s, err := k.readings("oracles.csv", &k.result.Oracles)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	// Its trials keep the CPUs awake themselves.
+	if err := s.add(k.search(ctx)); err != nil {
+		return err
+	}
+	sleep, err := k.keepAwake()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sleep()) }()
+	defer roomy()()
+	for _, o := range append(k.delays(), k.freezes, k.queue, k.capacity, k.little, k.rate, k.sendLag, k.faults) {
+		if err := s.add(o(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A readingSheet keeps readings and writes them down.
+type readingSheet struct {
+	*sheet
+	to *[]Reading
+}
+
+func (k *calibrator) readings(name string, to *[]Reading) (readingSheet, error) {
+	s, err := k.sheet(name, "oracle", "quantity", "unit", "expected", "measured", "limit", "outcome", "note")
+	return readingSheet{s, to}, err
+}
+
+// add takes what an oracle has returned.
+func (s readingSheet) add(readings []Reading, err error) error {
+	for _, r := range readings {
+		*s.to = append(*s.to, r)
+		err = errors.Join(err, s.write(r.Oracle, r.Quantity, r.Unit, number(r.Expected), number(&r.Measured), number(r.Limit), string(r.Outcome()), r.Note))
+	}
+	return err
+}
+
+// drive loads an HTTP server on this machine from the generator's CPU.
+func (k *calibrator) drive(ctx context.Context, address string, c engine.Config) (*engine.Result, error) {
+	request, err := http1.Request{Method: "GET", Target: "/", Host: address}.Encode()
+	if err != nil {
+		return nil, err
+	}
+	template := http1.Config{Request: request, Limits: http1.DefaultLimits()}
+	if _, err := http1.NewTemplate(template); err != nil {
+		return nil, err
+	}
+	c.Address, c.CPUs = address, k.load
+	c.NewClients = func(int) func() wire.Client {
+		t, err := http1.NewTemplate(template)
+		if err != nil {
+			panic(err) // the same configuration was right a moment ago
+		}
+		return func() wire.Client { return t.Client() }
+	}
+	if c.Schedule != nil && k.server[0] != k.load[0] {
+		c.Spin = spin
+	}
+	runtime.GC() // now, not in the window
+	r, err := engine.Run(ctx, c)
+	if err == nil && r.Interrupted {
+		err = context.Cause(ctx)
+	}
+	return r, err
+}
+
+// serverConfig is that of all servers here.
+func (k *calibrator) serverConfig() truth.Config { return truth.Config{CPUs: k.server, Spin: spin} }
+
+// share returns the CPU share of the generator's thread, but for the polling that
+// it chose to do.
+func share(r *engine.Result) float64 {
+	return max(0, r.Workers.Total()-r.Spun).Seconds() / r.Window.Seconds()
+}
+
+// delays returns the oracles of servers that say how long they took for each
+// request.
+func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
+	percentiles := agreement()
+	// At p99, a share of 1 % slow ones begins: which side of the step is read is
+	// chance. p95 and p99.9 are on either side.
+	bimodal := append([]percentile{percentiles[0], {"p95", 0.95, 100 * time.Microsecond, 0.01}}, percentiles[2])
+	var oracles []func(context.Context) ([]Reading, error)
+	for _, o := range []struct {
+		name        string
+		delay       truth.Distribution
+		percentiles []percentile
+	}{
+		{"fixed delay 0.1 ms", truth.Fixed(100 * time.Microsecond), percentiles},
+		{"fixed delay 1 ms", truth.Fixed(time.Millisecond), percentiles},
+		{"fixed delay 10 ms", truth.Fixed(10 * time.Millisecond), percentiles},
+		{"fixed delay 100 ms", truth.Fixed(100 * time.Millisecond), percentiles},
+		{"log-normal delay, median 2 ms, σ 0.5", truth.LogNormal{Median: 2 * time.Millisecond, Sigma: 0.5}, percentiles},
+		{"bimodal delay, 99 % 1 ms, 1 % 20 ms", truth.Bimodal{Fast: time.Millisecond, Slow: 20 * time.Millisecond, SlowShare: 0.01}, bimodal},
+	} {
+		oracles = append(oracles, func(ctx context.Context) ([]Reading, error) {
+			k.step("oracle: %s", o.name)
+			r, kernel, injected, err := k.delay(ctx, o.name, o.delay, k.Window)
+			if err != nil {
+				return nil, err
+			}
+			return agree(fmt.Sprintf("%s, Poisson, 2,000/s", o.name), r, kernel, injected, o.percentiles), nil
+		})
+	}
+	return oracles
+}
+
+// delay loads a server that says how long it took for each request, in Poisson arrivals
+// of delayRate. It returns what the engine saw, the kernel, and the server.
+func (k *calibrator) delay(ctx context.Context, name string, of truth.Distribution, window time.Duration) (r *engine.Result, kernel, injected times, err error) {
+	server, err := truth.StartDelay(ctx, k.serverConfig(), of, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer server.Close() //nolint:errcheck // what ended it early, the load has met
+	tap, err := truth.StartTap(netip.MustParseAddrPort(server.Addr().String()), k.server)
+	if err != nil {
+		k.once("no comparison with the kernel's time stamps: %v", err)
+		tap = nil
+	}
+	schedule, err := pace.New(pace.Steady(delayRate, 0), pace.Poisson, 1)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r, err = k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: window})
+	var exchanges []truth.Exchange
+	if tap != nil {
+		var lost error
+		if exchanges, lost = tap.Stop(); lost != nil {
+			k.note("%s: no comparison with the kernel's time stamps: %v", name, lost)
+			exchanges = nil
+		}
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return r, passed(exchanges, r), injectedIn(server.Log(), server.Clock(), r), nil
+}
+
+// delayRate is in requests per second.
+const delayRate = 2000
+
+// once keeps a note unless it is there already.
+func (k *calibrator) once(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for _, n := range k.result.Notes {
+		if n == text {
+			return
+		}
+	}
+	k.result.Notes = append(k.result.Notes, text)
+}
+
+// passed returns the times of the exchanges whose request passed in the window.
+func passed(exchanges []truth.Exchange, r *engine.Result) times {
+	var ns []int64
+	// Wall-clock readings only: the kernel's stamps have no other.
+	from := r.Start.Add(r.WindowStart).Round(0)
+	to := from.Add(r.Window)
+	for _, x := range exchanges {
+		if !x.Request.Before(from) && x.Request.Before(to) {
+			ns = append(ns, int64(x.Took))
+		}
+	}
+	return sorted(ns)
+}
+
+// injectedIn returns how long the server took for the requests that arrived in
+// the window.
+func injectedIn(log []truth.Record, clock time.Time, r *engine.Result) times {
+	var ns []int64
+	from := int64(r.Start.Add(r.WindowStart).Sub(clock))
+	to := from + int64(r.Window)
+	for _, x := range log {
+		if x.Injected >= 0 && x.Arrival >= from && x.Arrival < to {
+			ns = append(ns, x.Injected)
+		}
+	}
+	return sorted(ns)
+}
+
+// agree holds the percentiles of a load against the kernel's and the server's. Those
+// of the server are not judged: its clock leaves out the way there and back, and
+// both wake-ups.
+func agree(oracle string, r *engine.Result, kernel, injected times, percentiles []percentile) []Reading {
+	var readings []Reading
+	service := r.Latency[engine.Service]
+	for i, p := range percentiles {
+		measured := seconds(service.Quantile(p.q))
+		if len(kernel) > 0 {
+			expected := kernel.quantile(p.q)
+			row := Reading{
+				Oracle: oracle, Quantity: "service " + p.name + " by the kernel's clock", Unit: Seconds,
+				Expected: &expected, Measured: measured, Limit: p.limit(expected),
+			}
+			if i == 0 {
+				row.Note = fmt.Sprintf("%d exchanges in packets, %d measured", len(kernel), service.Count())
+			}
+			readings = append(readings, row)
+		}
+		expected := injected.quantile(p.q)
+		readings = append(readings, Reading{
+			Oracle: oracle, Quantity: "service " + p.name + " by the server's clock", Unit: Seconds,
+			Expected: &expected, Measured: measured,
+		})
+	}
+	return append(readings, Reading{
+		Oracle: oracle, Quantity: "generator CPU", Unit: Share, Measured: share(r), Limit: pointer(busiest),
+	})
+}
+
+// freezes loads a server that stands still for a tenth of the time.
+func (k *calibrator) freezes(ctx context.Context) ([]Reading, error) {
+	var readings []Reading
+	for _, rate := range []float64{200, 2000} {
+		k.step("oracle: freezes, %v/s", rate)
+		r, err := k.freeze(ctx, rate)
+		if err != nil {
+			return readings, err
+		}
+		readings = append(readings, r...)
+	}
+	return readings, nil
+}
+
+const (
+	hold   = 100 * time.Millisecond
+	period = time.Second
+)
+
+// freeze loads a freezing server at one rate and predicts, from when it truly
+// froze, how long each request had to wait.
+func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error) {
+	server, err := truth.StartFreeze(ctx, k.serverConfig(), hold, period)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close() //nolint:errcheck // what ended it early, the load has met
+	// A little more than the rate, so that the freezes do not all meet the arrivals
+	// at the same place between two of them.
+	schedule, err := pace.New(pace.Steady(rate+1/float64(k.Periods), 0), pace.Constant, 0)
+	if err != nil {
+		return nil, err
+	}
+	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+		Schedule: schedule, Connections: 500, Warmup: period, Window: time.Duration(k.Periods) * period,
+	})
+	if err != nil {
+		return nil, err
+	}
+	predicted, drain := waits(server.Log(), schedule, r)
+	var readings []Reading
+	for i, p := range stall() {
+		expected := predicted.quantile(p.q)
+		row := Reading{
+			Oracle:   fmt.Sprintf("freezes of 100 ms in every second, %v/s", rate),
+			Quantity: "response " + p.name, Unit: Seconds,
+			Expected: &expected, Measured: seconds(r.Latency[engine.Response].Quantile(p.q)), Limit: p.limit(expected),
+		}
+		if i == 0 {
+			row.Note = fmt.Sprintf("expected with the drain, of which the longest took %v", drain.Round(10*time.Microsecond))
+		}
+		readings = append(readings, row)
+	}
+	return readings, nil
+}
+
+// waits predicts the response time of each arrival in the window. One that comes
+// u into a freeze of length H waits H − u, and then for those that came before
+// it, a share u/H of the drain.
+func waits(freezes []truth.Freezing, schedule *pace.Schedule, r *engine.Result) (_ times, longest time.Duration) {
+	var ns []int64
+	arrivals := schedule.Split(0, 1)
+	for {
+		_, at, ok := arrivals.Next()
+		if !ok || at >= r.WindowStart+r.Window {
+			return sorted(ns), longest
+		}
+		if at < r.WindowStart {
+			continue
+		}
+		var wait time.Duration
+		for _, f := range freezes {
+			u := r.Start.Add(at).Sub(f.Start)
+			if u >= 0 && u < f.Length {
+				wait = f.Length - u + time.Duration(float64(f.Drain)*float64(u)/float64(f.Length))
+				longest = max(longest, f.Drain)
+			}
+		}
+		ns = append(ns, int64(wait))
+	}
+}
+
+// queue loads M/M/1, several times: its figures depend on each other over so many
+// requests that one window says little.
+func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
+	const (
+		serviceRate, arrivalRate = 1000, 800
+		q                        = 0.99
+	)
+	var p99s []float64
+	var injected []int64
+	merged := hist.New()
+	for i := range k.Repeats {
+		k.step("oracle: M/M/1, %d of %d", i+1, k.Repeats)
+		seed := uint64(i) + 1
+		server, err := truth.StartQueue(ctx, k.serverConfig(), 1, truth.Exponential{Mean: time.Second / serviceRate}, seed)
+		if err != nil {
+			return nil, err
+		}
+		schedule, err := pace.New(pace.Steady(arrivalRate, 0), pace.Poisson, seed)
+		if err != nil {
+			return nil, errors.Join(err, server.Close())
+		}
+		r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+			Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: k.Window,
+		})
+		if err = errors.Join(err, server.Close()); err != nil {
+			return nil, err
+		}
+		response := r.Latency[engine.Response]
+		p99s = append(p99s, seconds(response.Quantile(q)))
+		merged.Merge(response)
+		injected = append(injected, injectedIn(server.Log(), server.Clock(), r)...)
+	}
+	m, err := stat.PairedMean(p99s, 0.95)
+	if err != nil {
+		return nil, err
+	}
+	own := sorted(injected).quantile(q)
+	theory := truth.MM1Quantile(q, arrivalRate, serviceRate).Seconds()
+	sampling := (m.Interval.High - m.Interval.Low) / 2
+	oracle := "M/M/1, μ 1,000/s, λ 800/s"
+	byTheory := Reading{
+		Oracle: oracle, Quantity: "response p99 by theory", Unit: Seconds, Expected: &theory, Measured: m.Estimate,
+		Note: fmt.Sprintf("by theory: the mean of %d windows of %v, whose sampling error is ± %s (95 %%)", k.Repeats, k.Window, quantity(sampling, Seconds)),
+	}
+	if sampling <= 0.1*theory {
+		byTheory.Limit = pointer(sampling + 0.01*theory)
+		byTheory.Note += "; the limit is 1 % more"
+	} else {
+		byTheory.Note += ", too large to judge"
+	}
+	return []Reading{{
+		Oracle: oracle, Quantity: "response p99 by the server's clock", Unit: Seconds, Expected: &own,
+		Measured: seconds(merged.Quantile(q)), Limit: pointer(max(250e-6, 0.02*own)),
+		Note: "by the server's clock, which leaves out the way there and back and both wake-ups",
+	}, byTheory}, nil
+}
+
+// capacity saturates workers that take a fixed time.
+func (k *calibrator) capacity(ctx context.Context) ([]Reading, error) {
+	const workers, service = 4, time.Millisecond
+	k.step("oracle: capacity")
+	server, err := truth.StartQueue(ctx, k.serverConfig(), workers, truth.Fixed(service), 1)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close() //nolint:errcheck // what ended it early, the load has met
+	r, err := k.drive(ctx, server.Addr().String(), engine.Config{Connections: 4 * workers, Warmup: 500 * time.Millisecond, Window: k.Window})
+	if err != nil {
+		return nil, err
+	}
+	expected := truth.Capacity(workers, service)
+	return []Reading{{
+		Oracle: "4 workers of 1 ms, closed loop, 16 connections", Quantity: "throughput", Unit: PerSecond,
+		Expected: &expected, Measured: r.Throughput(), Limit: pointer(0.02 * expected),
+	}}, nil
+}
+
+// search finds the capacity of workers by the rate, as an experiment does: in
+// rounds, with processes of their own, and constant arrivals. In a window of 2 s,
+// 1 % too many requests make the last one wait for 20 ms. The service is slow, so
+// that the generator's own lag is small beside what is judged.
+func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
+	const (
+		workers, service = 32, 20 * time.Millisecond
+		rounds           = 3
+	)
+	k.step("oracle: search for the capacity")
+	v := experiment.DefaultVariant(experiment.HTTP)
+	v.Observe = experiment.Observe{Kernel: experiment.KernelNone} // many short trials
+	v.Target.Start = []string{
+		k.Program, TruthCommand, "queue", "--listen", "127.0.0.1:{{port}}", "--spin", spin.String(),
+		"--workers", strconv.Itoa(workers), "--service", service.String(),
+	}
+	v.Target.CPUs, v.Load.CPUs = k.server, k.load
+	v.Target.Complete()
+	v.Load.Open = experiment.DefaultOpen()
+	v.Load.Warmup, v.Load.Window = 100*time.Millisecond, 2*time.Second
+	expected := truth.Capacity(workers, service)
+	e := &experiment.Experiment{
+		Name:       "calibration",
+		Awake:      k.Awake,
+		Design:     experiment.Design{Rounds: rounds, Seed: 1},
+		Variants:   []experiment.Variant{v},
+		Capacity:   &experiment.Capacity{From: expected / 2, To: 2 * expected, Resolution: 0.01, Trials: 5, Tolerate: 0.5},
+		Thresholds: []string{"response.p99 < 30ms"},
+	}
+	e.Complete()
+	dir, err := os.MkdirTemp(k.temp, "search-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	run, err := k.measure(ctx, e, filepath.Join(dir, "run"))
+	if err != nil {
+		return nil, err
+	}
+	const oracle = "32 workers of 20 ms, search for the highest rate with response.p99 < 30ms"
+	if len(run.Capacities) == 0 || run.Capacities[0].Rate.Estimate == nil {
+		k.note("%s: no search found both ends", oracle)
+		return nil, nil
+	}
+	c := run.Capacities[0]
+	trials := 0
+	for _, s := range c.Searches {
+		trials += s.Trials
+	}
+	return []Reading{{
+		Oracle: oracle, Quantity: "capacity", Unit: PerSecond,
+		Expected: &expected, Measured: *c.Rate.Estimate, Limit: pointer(0.02 * expected),
+		Note: fmt.Sprintf("%d searches to within 1 %%, %d trials", len(c.Searches), trials),
+	}}, nil
+}
+
+// little holds N = X·(R + Z) (Little: A proof for the queuing formula L = λW, 1961).
+func (k *calibrator) little(ctx context.Context) ([]Reading, error) {
+	const (
+		users   = 32
+		thought = 5 * time.Millisecond
+		delay   = 10 * time.Millisecond
+	)
+	k.step("oracle: Little's law")
+	server, err := truth.StartDelay(ctx, k.serverConfig(), truth.Fixed(delay), 1)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close() //nolint:errcheck // what ended it early, the load has met
+	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+		Connections: users, Think: pace.Think{Kind: pace.Fixed, Mean: thought}, Warmup: 500 * time.Millisecond, Window: k.Window,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []Reading{{
+		Oracle: "Little's law, 32 users thinking 5 ms, delay 10 ms", Quantity: "X·(R + Z)", Unit: Count,
+		Expected: pointer(users), Measured: r.Throughput() * (r.Latency[engine.Response].Mean()/1e9 + thought.Seconds()),
+		Limit: pointer(0.01 * users),
+	}}, nil
+}
+
+// rate counts what was sent in a constant load's window.
+func (k *calibrator) rate(ctx context.Context) ([]Reading, error) {
+	const rate = 5000
+	k.step("oracle: rate")
+	r, err := k.null(ctx, rate, pace.Constant)
+	if err != nil {
+		return nil, err
+	}
+	return []Reading{{
+		Oracle: "constant arrivals, 5,000/s", Quantity: "mean rate", Unit: PerSecond,
+		Expected: pointer(rate), Measured: float64(r.Counts.Sent) / r.Window.Seconds(), Limit: pointer(0.001 * rate),
+	}}, nil
+}
+
+// sendLag reads how late requests were sent to a server that costs next to
+// nothing.
+func (k *calibrator) sendLag(ctx context.Context) ([]Reading, error) {
+	const rate = 5000
+	k.step("oracle: send lag")
+	r, err := k.null(ctx, rate, pace.Poisson)
+	if err != nil {
+		return nil, err
+	}
+	var readings []Reading
+	for _, p := range []percentile{
+		{"p50", 0.5, 20 * time.Microsecond, 0}, {"p99", 0.99, 100 * time.Microsecond, 0}, {"p99.9", 0.999, 500 * time.Microsecond, 0},
+	} {
+		readings = append(readings, Reading{
+			Oracle: "Poisson arrivals, 5,000/s", Quantity: "send lag " + p.name, Unit: Seconds,
+			Measured: seconds(r.Latency[engine.SendLag].Quantile(p.q)), Limit: p.limit(0),
+		})
+	}
+	readings[0].Note = fmt.Sprintf("generator CPU %.0f %%", 100*share(r))
+	return readings, nil
+}
+
+// null loads a server that answers at once.
+func (k *calibrator) null(ctx context.Context, rate float64, process pace.Process) (*engine.Result, error) {
+	server, err := truth.StartNull(ctx, k.serverConfig())
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close() //nolint:errcheck // what ended it early, the load has met
+	schedule, err := pace.New(pace.Steady(rate, 0), process, 1)
+	if err != nil {
+		return nil, err
+	}
+	return k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 64, Warmup: 500 * time.Millisecond, Window: k.Window})
+}
+
+// faults counts errors by their kind. Deeds that also strike the next request are
+// left out, since the server cannot know how the client counts that one.
+func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
+	const requests = 4000
+	k.step("oracle: errors by kind")
+	server, err := truth.StartFaulty(ctx, k.serverConfig(), truth.FaultyConfig{Seed: 1, Mix: truth.Mix{
+		truth.OK: 80, truth.Status: 5, truth.Slow: 3, truth.Reset: 4, truth.Cut: 4, truth.Misframe: 3, truth.Stall: 1,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+		Connections: 16, Requests: requests, Timeout: 500 * time.Millisecond, MaxBackoff: time.Millisecond,
+	})
+	if err = errors.Join(err, server.Close()); err != nil {
+		return nil, err
+	}
+	did := server.Counts().Did
+	expected := map[string]int64{}
+	for deed := range truth.Deeds {
+		expected[deed.Outcome()] += did[deed]
+	}
+	const oracle = "a server that fails, 4,000 requests"
+	exact := pointer(0)
+	readings := []Reading{{
+		Oracle: oracle, Quantity: "ok", Unit: Count, Expected: pointer(float64(expected["ok"])),
+		Measured: float64(r.Counts.OK), Limit: exact,
+	}}
+	for kind := wire.None + 1; kind < wire.Kinds; kind++ {
+		name := kind.String()
+		if want, got := expected[name], r.Counts.ByKind[kind]; want > 0 || got > 0 {
+			readings = append(readings, Reading{
+				Oracle: oracle, Quantity: "errors: " + name, Unit: Count, Expected: pointer(float64(want)), Measured: float64(got), Limit: exact,
+			})
+		}
+	}
+	off := 0.0
+	note := ""
+	if err := errors.Join(r.Counts.Conserved(), r.AllCounts.Conserved()); err != nil {
+		off, note = 1, err.Error()
+	}
+	return append(readings, Reading{
+		Oracle: oracle, Quantity: "breaches of conservation", Unit: Count, Measured: off, Limit: exact, Note: note,
+	}), nil
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// number writes a figure for a CSV file.
+func number(v *float64) string {
+	if v == nil || math.IsNaN(*v) {
+		return ""
+	}
+	return fmt.Sprintf("%.9g", *v)
+}
