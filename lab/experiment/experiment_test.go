@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files and schema.json")
+var update = flag.Bool("update", false, "rewrite golden files, schema.json and docs/reference.md")
 
 func parseFile(t *testing.T, path string, o Options) (*Experiment, error) {
 	t.Helper()
@@ -66,7 +66,7 @@ func TestCompare(t *testing.T) {
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
 				Reconnect: Reconnect{MaxBackoff: time.Second},
 			},
-			Observe: DefaultObserve(),
+			Observe: Observe{Kernel: KernelAfter},
 		}
 	}
 	control := variant("pool", map[string]string{"model": "pool", "workers": "16"})
@@ -358,7 +358,7 @@ func TestValidate(t *testing.T) {
 			e.Variants[0].Load.Request.Headers = []Header{{"X", "a\r\nY: b"}}
 		}, "load.request.headers.X: "},
 		{"service", func(e *Experiment) {
-			e.Variants[0].Services = []Service{{Name: "s", Process: defaultProcess()}}
+			e.Variants[0].Services = []Service{{Name: "s", Process: DefaultVariant(TCP).Target.Process}}
 		}, "services.s.start: "},
 	} {
 		e := quick()

@@ -6,10 +6,11 @@ import (
 )
 
 // JSONSchema returns the JSON Schema of the experiment file (draft 2020-12), as
-// published in schema.json: made from the table that the reader uses. The
+// published in schema.json: made from the tags that the reader uses. The
 // reader refuses whatever the schema refuses, and more.
 func JSONSchema() ([]byte, error) {
-	schema := table().schema(false)
+	file, _ := theFile()
+	schema := file.schema(false)
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	schema["title"] = "dyno experiment"
 	out, err := json.MarshalIndent(schema, "", "  ")
@@ -31,8 +32,8 @@ func (s *spec) schema(templates bool) map[string]any {
 	if s.short != nil {
 		out = map[string]any{"anyOf": []any{s.short.schema(templates), out}}
 	}
-	if s.doc != "" {
-		out["description"] = s.doc
+	if doc := s.description(); doc != "" {
+		out["description"] = doc
 	}
 	return out
 }
@@ -48,55 +49,38 @@ func (s *spec) plainSchema(templates bool) map[string]any {
 		}
 		return map[string]any{"anyOf": forms}
 	}
-	bounded := func(numeric string) map[string]any {
-		out := map[string]any{"type": numeric}
-		if !math.IsInf(s.min, 0) {
-			out["minimum"] = s.min
-		}
-		if !math.IsInf(s.max, 0) {
-			out["maximum"] = s.max
-		}
-		return out
-	}
 	written := func(pattern string) map[string]any {
 		return map[string]any{"type": "string", "pattern": pattern}
 	}
-	switch s.kind {
-	case text:
-		if s.pattern != "" {
-			return either(written(s.pattern))
-		}
+	of := forms[s.kind]
+	switch {
+	case s.kind == text && s.pattern != nil:
+		return either(written(s.pattern.expression))
+	case s.kind == text:
 		return map[string]any{"type": "string", "minLength": 1}
-	case word:
-		out := map[string]any{"type": []any{"string", "number", "boolean"}}
-		if s.pattern != "" {
-			out["pattern"] = s.pattern // of a string; JSON Schema applies it to nothing else
-		}
-		return out
-	case boolean:
+	case s.kind == word && s.pattern != nil: // of a string; JSON Schema applies it to nothing else
+		return map[string]any{"type": []any{"string", "number", "boolean"}, "pattern": s.pattern.expression}
+	case s.kind == word:
+		return map[string]any{"type": []any{"string", "number", "boolean"}}
+	case s.kind == boolean:
 		return either(map[string]any{"type": "boolean"})
-	case choice:
+	case s.kind == choice:
 		return either(map[string]any{"enum": s.choices})
-	case integer:
-		return either(bounded("integer"))
-	case number:
-		return either(bounded("number"))
-	case duration:
-		forms := []any{bounded("number"), written(durationPattern)}
-		if len(s.choices) > 0 {
-			forms = append(forms, map[string]any{"enum": s.choices})
-		}
-		return either(forms...)
-	case rate:
-		return either(bounded("number"), written(ratePattern))
-	case share, amount:
-		return either(bounded("number"), written(sharePattern))
-	case size:
-		return either(bounded("integer"), written(sizePattern))
-	case cpus:
-		return either(map[string]any{"type": "integer", "minimum": 0, "maximum": maxCPU}, written(cpusPattern))
-	case list:
+	case s.kind == list:
 		return map[string]any{"type": "array", "items": s.item.schema(templates), "minItems": s.min, "maxItems": s.max}
+	case s.kind != mapping: // a number, or text that stands for one
+		bounds := map[string]any{"type": of.json}
+		if !math.IsInf(s.max, 0) {
+			bounds["minimum"], bounds["maximum"] = s.min, s.max
+		}
+		ways := []any{bounds}
+		if of.pattern != "" {
+			ways = append(ways, written(of.pattern))
+		}
+		if len(s.choices) > 0 {
+			ways = append(ways, map[string]any{"enum": s.choices})
+		}
+		return either(ways...)
 	}
 	return s.mappingSchema(templates)
 }
@@ -119,7 +103,7 @@ func (s *spec) mappingSchema(templates bool) map[string]any {
 	if s.item != nil {
 		out["additionalProperties"] = s.item.schema(templates)
 		out["maxProperties"] = s.most()
-		out["propertyNames"] = map[string]any{"pattern": s.names}
+		out["propertyNames"] = map[string]any{"pattern": s.names.expression}
 	}
 	if s.few {
 		out["minProperties"] = 1

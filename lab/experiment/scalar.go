@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,59 +26,74 @@ const (
 // maxCPU is the highest CPU number: the kernel's cpu_set_t holds 1,024.
 const maxCPU = 1023
 
-// What a scalar of each kind is called in messages, and how it is written.
-func (k kind) String() string {
-	switch k {
-	case integer:
-		return "a whole number"
-	case number:
-		return "a number"
-	case duration:
-		return "a duration"
-	case rate:
-		return "a rate"
-	case share:
-		return "a share"
-	case amount:
-		return "an amount of CPUs"
-	case boolean:
-		return "true or false"
-	case size:
-		return "a size"
-	case cpus:
-		return "a CPU list"
-	case list:
-		return "a list"
-	case mapping:
-		return "a mapping"
-	}
-	return "text"
+// forms says how each kind is called in messages, and by tags where the Go type does not
+// tell, how a value is written, and what it is in a JSON Schema: a number, or text.
+var forms = [...]struct{ article, name, tag, example, json, pattern string }{
+	text:     {name: "text"},
+	word:     {name: "text", tag: "word"},
+	boolean:  {name: "true or false"},
+	choice:   {name: "text"},
+	integer:  {"a ", "whole number", "", "such as 100", "integer", ""},
+	number:   {"a ", "number", "", "such as 0.5", "number", ""},
+	duration: {"a ", "duration", "", "such as 5s or 250ms; a bare number is seconds", "number", durationPattern},
+	rate:     {"a ", "rate", "rate", "such as 5000/s, 300/min or 10/h; a bare number is per second", "number", ratePattern},
+	size:     {"a ", "size", "size", "such as 512, 512B, 1KiB or 1MiB", "integer", sizePattern},
+	share:    {"a ", "share", "share", "such as 2% or 0.02", "number", sharePattern},
+	amount:   {"an ", "amount of CPUs", "amount", "such as 0.5 or 50%", "number", sharePattern},
+	cpus:     {"a ", "CPU list", "", "such as 0 or 0-3,5", "integer", cpusPattern},
+	list:     {article: "a ", name: "list"},
+	mapping:  {article: "a ", name: "mapping"},
 }
 
-func (k kind) example() string {
-	switch k {
-	case integer:
-		return "such as 100"
-	case number:
-		return "such as 0.5"
-	case duration:
-		return "such as 5s or 250ms; a bare number is seconds"
-	case rate:
-		return "such as 5000/s, 300/min or 10/h; a bare number is per second"
-	case share:
-		return "such as 2% or 0.02"
-	case amount:
-		return "such as 0.5 or 50%"
-	case size:
-		return "such as 512, 512B, 1KiB or 1MiB"
-	case cpus:
-		return "such as 0 or 0-3,5"
-	}
-	return ""
+func (k kind) String() string  { return forms[k].article + forms[k].name }
+func (k kind) example() string { return forms[k].example }
+
+// A pattern is what a text has to look like.
+type pattern struct {
+	expression string
+	hint       string // in words
+	matches    func(string) bool
 }
 
-// matcher compiles a pattern of this package, which is known to be good.
-func matcher(pattern string) func(string) bool { return regexp.MustCompile(pattern).MatchString }
+// patterns are those that tags name.
+var patterns = map[string]*pattern{
+	"name":     newPattern(`^[A-Za-z0-9._+-]{1,100}$`, "1 to 100 letters, digits and . _ + -"),
+	"claim":    newPattern(`^[A-Za-z0-9._+/-]{1,100}$`, "1 to 100 letters, digits and . _ + - /"), // R1.1/pool is a part of R1.1
+	"variable": newPattern(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`, "a letter or _, then letters, digits and _"),
+	"service":  newPattern(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`, "a letter or _, then letters, digits, _ and -"),
+	"env":      newPattern(`^[A-Za-z_][A-Za-z0-9_]*$`, "letters, digits and _, as in PATH"),
+	"token":    newPattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "letters, digits and - (RFC 9110 calls it a token)"), // section 5.6.2
+	"sysctl":   newPattern(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$`, "words with dots between, such as net.core.somaxconn"),
+	"setting":  newPattern(`^[!-~]([ -~]{0,1000}[!-~])?$`, "printable ASCII, such as 65535 or 4096 131072 6291456"), // no blank at the ends
+	"observer": newPattern(`^[a-z][a-z0-9_]{0,31}$`, "a small letter, then small letters, digits and _"),            // the beginning of a column's name
+	"metric":   newPattern(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`, "such as throughput, response.p99 or target.cpu_per_request"),
+}
+
+func newPattern(expression, hint string) *pattern {
+	return &pattern{expression, hint, matcher(expression)}
+}
+
+// patternNamed returns the pattern that a tag names.
+func patternNamed(name string) *pattern {
+	p, ok := patterns[name]
+	if !ok {
+		panic("experiment: there is no pattern " + name)
+	}
+	return p
+}
+
+// nameFault says that something of this pattern cannot be named so; nothing when it can.
+func (p *pattern) nameFault(name string) (problem, hint string) {
+	if p.matches(name) {
+		return "", ""
+	}
+	return fmt.Sprintf("%q cannot be a name here", clip(name)), p.hint
+}
+
+// matcher compiles an expression of this package, which is known to be good.
+func matcher(expression string) func(string) bool {
+	return regexp.MustCompile(expression).MatchString
+}
 
 // The forms as predicates; compiled once and never changed.
 var (
@@ -248,68 +264,67 @@ func parseNumber(s string) (float64, bool) {
 	return v, err == nil
 }
 
+// auto is what a word that stands for a duration is read as.
+const auto = time.Duration(-1)
+
+// read returns the value that text stands for: a string, bool, float64, int (of bytes),
+// time.Duration or []int. What has the right form may yet be out of bounds.
+func (s *spec) read(t string) (value any, ok bool) {
+	switch s.kind {
+	case boolean:
+		return parseBool(t)
+	case integer:
+		return parseInteger(t)
+	case number:
+		return parseNumber(t)
+	case duration:
+		if slices.Contains(s.choices, t) {
+			return auto, true
+		}
+		return parseDuration(t)
+	case rate:
+		return parseRate(t)
+	case share, amount:
+		return parseShare(t)
+	case size:
+		return parseSize(t)
+	case cpus:
+		list, problem := parseCPUs(t)
+		return list, problem == ""
+	}
+	return t, true
+}
+
 // scalarFault returns what is wrong with a scalar's text, and what would be
 // right; nothing when it is good.
 func (s *spec) scalarFault(t string) (problem, hint string) {
-	var v float64
-	ok := true
-	switch s.kind {
-	case text:
-		if t == "" {
-			return "is empty", ""
-		}
-		if s.pattern != "" && !matcher(s.pattern)(t) {
-			return fmt.Sprintf("%q does not fit", clip(t)), patternHint(s.pattern)
-		}
-		return "", ""
-	case word:
-		if s.pattern != "" && !matcher(s.pattern)(t) {
-			return fmt.Sprintf("%q does not fit", clip(t)), patternHint(s.pattern)
-		}
-		return "", ""
-	case boolean:
-		if _, ok := parseBool(t); !ok {
-			return fmt.Sprintf("%q is not %s", clip(t), s.kind), ""
-		}
-		return "", ""
-	case choice:
-		if !slices.Contains(s.choices, t) {
-			return fmt.Sprintf("%q is not possible", clip(t)), choiceHint(t, s.choices)
-		}
-		return "", ""
-	case cpus:
-		if _, problem := parseCPUs(t); problem != "" {
-			return problem, s.kind.example()
-		}
-		return "", ""
-	case integer:
-		v, ok = parseInteger(t)
-	case number:
-		v, ok = parseNumber(t)
-	case duration:
-		if slices.Contains(s.choices, t) {
-			return "", ""
-		}
-		var d time.Duration
-		d, ok = parseDuration(t)
-		v = d.Seconds()
-	case rate:
-		v, ok = parseRate(t)
-	case share, amount:
-		v, ok = parseShare(t)
-	case size:
-		var n int
-		n, ok = parseSize(t)
-		v = float64(n)
+	value, ok := s.read(t)
+	switch {
+	case s.kind == text && t == "":
+		return "is empty", ""
+	case s.pattern != nil && !s.pattern.matches(t):
+		return fmt.Sprintf("%q does not fit", clip(t)), s.pattern.hint
+	case s.kind == choice && !slices.Contains(s.choices, t):
+		return fmt.Sprintf("%q is not possible", clip(t)), choiceHint(t, s.choices)
+	case !ok:
+		return s.formFault(t)
+	case s.kind >= integer && s.kind <= amount && !slices.Contains(s.choices, t):
+		return s.boundFault(numeric(reflect.ValueOf(value)))
 	}
-	if !ok {
-		hint = s.kind.example()
-		if s.kind == duration && len(s.choices) > 0 {
-			hint += "; or " + strings.Join(s.choices, ", ")
-		}
-		return fmt.Sprintf("%q is not %s", clip(t), s.kind), hint
+	return "", ""
+}
+
+// formFault says what is wrong with text that cannot be read.
+func (s *spec) formFault(t string) (problem, hint string) {
+	hint = s.kind.example()
+	if s.kind == cpus {
+		_, problem = parseCPUs(t)
+		return problem, hint
 	}
-	return s.boundFault(v)
+	if len(s.choices) > 0 {
+		hint += "; or " + strings.Join(s.choices, ", ")
+	}
+	return fmt.Sprintf("%q is not %s", clip(t), s.kind), hint
 }
 
 // boundFault checks a number against the spec's bounds.
@@ -322,8 +337,10 @@ func (s *spec) boundFault(v float64) (problem, hint string) {
 	default:
 		return "", ""
 	}
-	return problem, fmt.Sprintf("from %s to %s", s.format(s.min), s.format(s.max))
+	return problem, "from " + s.bounds()
 }
+
+func (s *spec) bounds() string { return s.format(s.min) + " to " + s.format(s.max) }
 
 // format writes a number in the unit of its kind.
 func (s *spec) format(v float64) string {
@@ -337,11 +354,23 @@ func (s *spec) format(v float64) string {
 	case s.kind == share:
 		return strconv.FormatFloat(math.Round(v*1e8)/1e6, 'f', -1, 64) + "%"
 	case s.kind == size:
-		return plain + " bytes"
+		return formatSize(v)
 	case s.kind == amount:
 		return plain + " CPUs"
 	}
 	return plain
+}
+
+// formatSize writes bytes in the largest binary unit of which they are a multiple.
+func formatSize(v float64) string {
+	unit := " bytes"
+	for _, larger := range []string{"KiB", "MiB", "GiB"} {
+		if v == 0 || math.Mod(v, 1024) != 0 {
+			break
+		}
+		v, unit = v/1024, larger
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64) + unit
 }
 
 // choiceHint lists the choices, after the one that was probably meant.
@@ -351,29 +380,4 @@ func choiceHint(t string, choices []string) string {
 		return h + " (" + all + ")"
 	}
 	return all
-}
-
-// patternHint says in words what a pattern of the table asks for.
-func patternHint(pattern string) string {
-	switch pattern {
-	case namePattern:
-		return "1 to 100 letters, digits and . _ + -"
-	case claimPattern:
-		return "1 to 100 letters, digits and . _ + - /"
-	case variablePattern:
-		return "a letter or _, then letters, digits and _"
-	case servicePattern:
-		return "a letter or _, then letters, digits, _ and -"
-	case envPattern:
-		return "letters, digits and _, as in PATH"
-	case sysctlPattern:
-		return "words with dots between, such as net.core.somaxconn"
-	case settingPattern:
-		return "printable ASCII, such as 65535 or 4096 131072 6291456"
-	case metricPattern:
-		return "such as throughput, response.p99 or target.cpu_per_request"
-	case tokenPattern:
-		return "letters, digits and - (RFC 9110 calls it a token)"
-	}
-	return "matching " + pattern
 }
