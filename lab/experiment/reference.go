@@ -15,9 +15,9 @@ func Reference() []byte {
 	var b strings.Builder
 	b.WriteString(`# The experiment file
 
-Every field, made from the declarations in ` + "`experiment/types.go`" + ` by ` + "`go test ./experiment -update`" + `.
-` + "`experiment/schema.json`" + ` is the same for editors. What the sections are for, and how variants
-come about, the documentation of the package ` + "`experiment`" + ` says.
+Every field, made from the declarations in ` + "`lab/experiment/types.go`" + ` by ` + "`go test ./lab/experiment -update`" + `.
+` + "`lab/experiment/schema.json`" + ` is the same for editors. What the sections are for, and how variants
+come about, the documentation of the package ` + "`lab/experiment`" + ` says.
 
 Values have these forms, with quotes or without; whole numbers and true or false have none:
 

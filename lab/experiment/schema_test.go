@@ -20,7 +20,7 @@ func TestGeneratedIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, got := range map[string][]byte{"schema.json": schema, "../docs/reference.md": Reference()} {
+	for path, got := range map[string][]byte{"schema.json": schema, "../../docs/reference.md": Reference()} {
 		if *update {
 			if err := os.WriteFile(path, got, 0o644); err != nil {
 				t.Fatal(err)
@@ -31,7 +31,7 @@ func TestGeneratedIsFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the tags say; run go test ./experiment -update", path)
+			t.Errorf("%s is not what the tags say; run go test ./lab/experiment -update", path)
 		}
 	}
 }
