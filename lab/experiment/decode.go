@@ -198,9 +198,8 @@ func preset(into reflect.Value, s *spec, protocol string, traits map[string]bool
 }
 
 // of tells whether targets of a protocol have the field.
-func (s *spec) of(protocol string) bool {
-	return len(s.only) == 0 || protocol == "" || slices.Contains(s.only, protocol) ||
-		s.only[0] == "loaded" && protocols()[protocol].loaded
+func (s *spec) of(name string) bool {
+	return len(s.only) == 0 || name == "" || slices.ContainsFunc(s.only, protocolNamed(name).is)
 }
 
 // defaultWith returns the default of a plan with these traits: the last of those whose

@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 			},
 			Services: []Service{{Name: "echo", Process: process("dyno", "serve", "echo", "--tcp", "127.0.0.1:{{port}}")}},
 			Load: Load{
-				CPUs: []int{1}, Payload: 1024, Framing: FramingEcho,
+				CPUs: []int{1}, TCPLoad: TCPLoad{Payload: 1024, Framing: FramingEcho},
 				Closed: &Closed{Connections: 100, Think: Think{Distribution: ThinkNone}},
 				Clock:  ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
@@ -149,10 +149,10 @@ func TestStages(t *testing.T) {
 	e := mustParse(t, "testdata/good/http-stages.yaml", Options{})
 	v := e.Variants[2]
 	want := Load{
-		Request: &Request{
+		HTTPLoad: HTTPLoad{&Request{
 			Method: "POST", Path: "/items/1000", Body: "{\"size\": 1000}\n",
 			Headers: []Header{{"Content-Type", "application/json"}, {"X-Size", "1000"}},
-		},
+		}},
 		Open: &Open{
 			Arrivals: ArrivalsPoisson, MaxConnections: 200, MaxWaiting: 1000,
 			Stages: []Stage{{30 * time.Second, 0, 5}, {time.Minute, 5, 5}, {10 * time.Second, 20, 0}},
@@ -533,13 +533,15 @@ func TestSubscribers(t *testing.T) {
 	}
 	v := e.Variants[1]
 	want := Load{
-		Subscribers: &Subscribers{
-			Connections: 1000, Ramp: 2000, Topics: 10, Headers: []Header{{"Authorization", "Bearer abc"}},
-			GapEvent: "missed", Slow: &Slow{Connections: 1, Rate: 1024}, ReceiveBuffer: 4096,
+		SSELoad: SSELoad{
+			Subscribers: &Subscribers{
+				Connections: 1000, Ramp: 2000, Topics: 10, Headers: []Header{{"Authorization", "Bearer abc"}},
+				GapEvent: "missed", Slow: &Slow{Connections: 1, Rate: 1024}, ReceiveBuffer: 4096,
+			},
+			Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
 		},
-		Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
-		Open:    &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
-		Clock:   ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
+		Open:  &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
+		Clock: ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
 		Reconnect: Reconnect{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {
@@ -547,5 +549,43 @@ func TestSubscribers(t *testing.T) {
 	}
 	if want := "http://127.0.0.1:{{port}}/events?topic=t{topic}"; v.Target.URL != want || v.Target.Address != "127.0.0.1:{{port}}" {
 		t.Errorf("the target is %s, %s", v.Target.URL, v.Target.Address)
+	}
+}
+
+// Run-time variables are filled in again for each trial, and never in the plan.
+func TestFillVariables(t *testing.T) {
+	v := DefaultVariant(HTTP)
+	v.Target.Address, v.Target.URL, v.Target.Pprof = "127.0.0.1:{{port}}", "http://127.0.0.1:{{port}}/", "http://127.0.0.1:{{admin}}/p"
+	v.Load.Request.Path, v.Load.Request.Body = "/{{echo.port}}", "{{port}}"
+	v.Load.Request.Headers = []Header{{Name: "X", Value: "{{echo.addr}}"}}
+	v.Observe = Observe{
+		Runtime: "http://127.0.0.1:{{admin}}/metrics", Endpoints: []Endpoint{{URL: "http://{{echo.addr}}/"}},
+		Commands: []Command{{Run: []string{"ask", "{{port}}"}}},
+	}
+	original := *v.Load.Request
+	filled := v
+	err := filled.Fill(map[string]string{"port": "80", "admin": "81", "echo.port": "82", "echo.addr": "127.0.0.1:82"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Request{Method: "GET", Path: "/82", Body: "80", Headers: []Header{{Name: "X", Value: "127.0.0.1:82"}}}
+	if diff := cmp.Diff(want, *filled.Load.Request); diff != "" {
+		t.Error(diff)
+	}
+	if filled.Target.Address != "127.0.0.1:80" || filled.Target.URL != "http://127.0.0.1:80/" || filled.Target.Pprof != "http://127.0.0.1:81/p" {
+		t.Errorf("%+v", filled.Target)
+	}
+	if o := filled.Observe; o.Runtime != "http://127.0.0.1:81/metrics" || o.Endpoints[0].URL != "http://127.0.0.1:82/" || o.Commands[0].Run[1] != "80" {
+		t.Errorf("%+v", o)
+	}
+	if o := v.Observe; o.Endpoints[0].URL != "http://{{echo.addr}}/" || o.Commands[0].Run[1] != "{{port}}" {
+		t.Errorf("the plan was changed: %+v", o)
+	}
+	// The plan is used again in the next round, with other ports.
+	if v.Load.Request.Path != original.Path || v.Load.Request.Headers[0].Value != "{{echo.addr}}" {
+		t.Errorf("the plan was changed: %+v", v.Load.Request)
+	}
+	if err := v.Fill(nil); err == nil || !strings.Contains(err.Error(), "variant default") {
+		t.Errorf("%v, want an error that names the variant", err)
 	}
 }

@@ -3,9 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -37,7 +35,7 @@ The flags are those of quick loads and of ` + "`dyno compare`" + `.
 `)
 	file, _ := theFile()
 	r := reference{b: &b, flags: map[string]Flag{}}
-	for _, f := range Flags(slices.Sorted(maps.Keys(protocols()))...) {
+	for _, f := range Flags(Protocols()...) {
 		r.flags[f.Field] = f
 	}
 	b.WriteString(tableHead)

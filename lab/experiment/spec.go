@@ -56,7 +56,7 @@ type spec struct {
 	set      string   // the name by which Options.Set knows it
 	defaults []string // the value without it, and others, each with what it holds for behind a blank
 	without  string   // what happens without it, where no value says so
-	only     []string // the protocols that have it; empty: all
+	only     []string // the protocols or groups of them that have it; empty: all
 	instead  string   // what there is instead with the others
 	flag     string   // of quick loads, with its shorthand behind a comma
 }
@@ -147,6 +147,9 @@ func (s *spec) scalar(tag reflect.StructTag) {
 		s.min, s.max = 0, maxCPU
 	}
 	s.choices = strings.Fields(tag.Get("oneof") + tag.Get("or"))
+	if tag.Get("kind") == "protocol" {
+		s.choices = Protocols()
+	}
 	if like := tag.Get("like"); like != "" {
 		s.pattern = patternNamed(like)
 	}
@@ -198,7 +201,7 @@ func kindOf(t reflect.Type, tag reflect.StructTag) kind {
 	case reflect.Bool:
 		return boolean
 	}
-	if tag.Get("oneof") != "" {
+	if tag.Get("oneof") != "" || tag.Get("kind") == "protocol" {
 		return choice
 	}
 	for k, f := range forms {
@@ -215,9 +218,10 @@ func kindOf(t reflect.Type, tag reflect.StructTag) kind {
 	return integer
 }
 
-// addFields adds the fields of a Go struct, which lies at a place within the mapping's.
-// One of them may be required though its own tag says nothing of it.
-func (s *spec) addFields(t reflect.Type, at []int, required string) {
+// addFields adds the fields of a Go struct, which lies at a place within the mapping's. The
+// tag of an embedded struct says which one of its fields is required, and which protocols
+// have them.
+func (s *spec) addFields(t reflect.Type, at []int, embedded reflect.StructTag) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		place := append(slices.Clone(at), i)
@@ -226,7 +230,7 @@ func (s *spec) addFields(t reflect.Type, at []int, required string) {
 		has := func(option string) bool { return slices.Contains(options, option) }
 		switch {
 		case f.Anonymous:
-			s.addFields(f.Type, place, f.Tag.Get("require"))
+			s.addFields(f.Type, place, f.Tag)
 			continue
 		case has("inline"):
 			s.addFields(f.Type.Elem(), nil, "")
@@ -238,7 +242,9 @@ func (s *spec) addFields(t reflect.Type, at []int, required string) {
 			continue
 		}
 		value := declared(f, name, options)
-		value.at = place
+		if value.at = place; len(value.only) == 0 {
+			value.only = strings.Fields(embedded.Get("for"))
+		}
 		switch {
 		case has("short"):
 			s.short = value
@@ -248,7 +254,7 @@ func (s *spec) addFields(t reflect.Type, at []int, required string) {
 		case has("beside"):
 			s.beside = append(s.beside, field{name, false, value})
 		default:
-			s.fields = append(s.fields, field{name, has("required") || name == required, value})
+			s.fields = append(s.fields, field{name, has("required") || name == embedded.Get("require"), value})
 			s.fields = append(s.fields, value.beside...)
 		}
 	}
@@ -362,10 +368,19 @@ func (s *spec) description() string {
 
 // about is what is said of the field, with the protocols that have it.
 func (s *spec) about() string {
-	if len(s.only) == 0 || s.only[0] == "loaded" {
+	if len(s.only) == 0 || slices.Contains(s.only, loaded) {
 		return s.doc
 	}
-	return strings.Join(s.only, " and ") + " only: " + s.doc
+	var names []string
+	for _, p := range s.speakers() {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, " and ") + " only: " + s.doc
+}
+
+// speakers returns the protocols that have the field.
+func (s *spec) speakers() []protocol {
+	return slices.DeleteFunc(slices.Clone(protocols), func(p protocol) bool { return !s.of(p.name) })
 }
 
 // base returns the default that has no condition; "" when there is none.

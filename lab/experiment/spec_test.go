@@ -68,7 +68,7 @@ func TestTagsAreRead(t *testing.T) {
 // Whatever is declared of a field holds together.
 func TestDeclarations(t *testing.T) {
 	traits := (&Experiment{}).traits()
-	for name := range protocols() {
+	for _, name := range Protocols() {
 		traits["of "+name] = true
 	}
 	file, _ := theFile()
@@ -78,8 +78,8 @@ func TestDeclarations(t *testing.T) {
 			t.Errorf("%s: nothing says what it is", path)
 		}
 		for _, name := range s.only {
-			if _, known := protocols()[name]; !known && name != "loaded" {
-				t.Errorf("%s: there is no protocol %s", path, name)
+			if !slices.ContainsFunc(protocols, func(p protocol) bool { return p.is(name) }) {
+				t.Errorf("%s: there is no protocol or group %s", path, name)
 			}
 		}
 		for i, d := range s.defaults {
@@ -117,12 +117,8 @@ func TestDeclarations(t *testing.T) {
 
 // The words of tags are those that the code goes by.
 func TestChoicesAreTheConstants(t *testing.T) {
-	var names []string
-	for name := range protocols() {
-		names = append(names, name)
-	}
 	for path, want := range map[string][]string{
-		"target.protocol":            names,
+		"target.protocol":            {HTTP, TCP, SSE, Program},
 		"load.clock":                 {ClockAuto, ClockArrival, ClockRead},
 		"load.framing":               {FramingEcho, FramingLine, FramingLength},
 		"load.publish.form":          {FormRaw, FormMercure},

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -58,6 +59,58 @@ func Expand(s string, vars map[string]string) (string, error) {
 		return "", err
 	}
 	return out, nil
+}
+
+// Fill replaces the run-time variables in the target's addresses, in the load and in what is
+// observed, of which it makes copies. Those of processes, which have ports of their own, are
+// left to who starts them.
+func (v *Variant) Fill(vars map[string]string) error {
+	var first error
+	expand := func(s string) string {
+		out, err := Expand(s, vars)
+		if first == nil {
+			first = err
+		}
+		return out
+	}
+	for _, s := range []*string{&v.Target.Address, &v.Target.URL, &v.Target.Pprof} {
+		*s = expand(*s)
+	}
+	for _, part := range []any{&v.Load, &v.Observe} {
+		of := reflect.ValueOf(part).Elem()
+		of.Set(filled(of, expand))
+	}
+	if first != nil {
+		return fmt.Errorf("variant %s: %w", v.Name, first)
+	}
+	return nil
+}
+
+// filled returns a deep copy of structs, pointers and slices in which every text is replaced.
+func filled(of reflect.Value, replace func(string) string) reflect.Value {
+	out := reflect.New(of.Type()).Elem()
+	out.Set(of)
+	switch of.Kind() {
+	case reflect.String:
+		out.SetString(replace(of.String()))
+	case reflect.Pointer:
+		if !of.IsNil() {
+			out.Set(reflect.New(of.Type().Elem()))
+			out.Elem().Set(filled(of.Elem(), replace))
+		}
+	case reflect.Struct:
+		for i := range of.NumField() {
+			out.Field(i).Set(filled(of.Field(i), replace))
+		}
+	case reflect.Slice:
+		if !of.IsNil() {
+			out.Set(reflect.MakeSlice(of.Type(), of.Len(), of.Len()))
+		}
+		for i := range of.Len() {
+			out.Index(i).Set(filled(of.Index(i), replace))
+		}
+	}
+	return out
 }
 
 // expand replaces the names that lookup knows and drops the others.

@@ -19,12 +19,14 @@ import "time"
 //	             rest       the entries of a mapping that are no fields
 //	             inline     the fields of the list's items stand in its place
 //	             beside     it stands beside the mapping that it belongs to
-//	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount or path
+//	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
+//	           protocol
 //	range      the least and the most, as a file has them; of a list, of its items
 //	oneof      the words that it may be; or: words that may stand for a number
 //	like       the pattern of a text, by name; names: those of a mapping's names, outermost first
 //	most       how many entries there may be
-//	for        the protocols that have it; loaded: all but program
+//	for        the protocols that have it, or groups of them (see protocols); of an embedded
+//	           struct, for all of its fields
 //	instead    what there is instead with the others
 //	default    the value without it. Those of some plans follow, each after a semicolon and
 //	           with what it holds for; the last that does counts
@@ -192,23 +194,12 @@ const (
 	ByPprof    = "pprof"    // by the program itself, at target.pprof
 )
 
-// Protocols a target may speak.
-const (
-	HTTP = "http"
-	TCP  = "tcp"
-	SSE  = "sse" // server-sent events, over HTTP/1.1
-	// Program is no protocol: the target is a program that is run to its end once a
-	// trial and prints, as the last line of its output, a JSON object of numbers. A
-	// name's end tells the unit: _seconds, _bytes or _per_second. There is no load.
-	Program = "program"
-)
-
 // A Target is the service under load.
 type Target struct {
-	Protocol string `yaml:"protocol,required" oneof:"http tcp sse program" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
+	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
 	// Address is never empty, but of a program.
 	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start 127.0.0.1:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
-	URL     string        `yaml:"url" for:"http sse" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path; of sse, {topic} in it is the number of a subscriber's topic"`
+	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path; of sse, {topic} in it is the number of a subscriber's topic"`
 	Pprof   string        `yaml:"pprof" for:"loaded" flag:"pprof" doc:"URL of the target's /debug/pprof, for profiles and its Go runtime; {{admin}} is a free port"`
 	Timeout time.Duration `yaml:"timeout" for:"program" instead:"for responses use load.timeout" range:"1ms..24h" default:"5m" doc:"how long it may take"`
 	Process               // Start is empty when the target runs already
@@ -267,17 +258,14 @@ type Load struct {
 	Workers int    `yaml:"workers" range:"1..1024" flag:"workers" otherwise:"one per CPU in cpus, else 1" doc:"event loops, each a thread"`
 	Clock   string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
-	Request *Request `yaml:"request" for:"http" default:"{}" doc:"the request that is repeated"`
-	Payload int      `yaml:"payload" for:"tcp" kind:"size" range:"1..64MiB" default:"64" flag:"payload" doc:"bytes of a message, such as 512 or 1KiB"`
-	Framing string   `yaml:"framing" for:"tcp" oneof:"echo line length-prefixed" default:"echo" flag:"framing" doc:"where a response ends; echo: after as many bytes as were sent; line: with a line feed; length-prefixed: as four bytes before it say"`
-
-	Subscribers *Subscribers `yaml:"subscribers" for:"sse" default:"{}" doc:"the connections that ask for events and stay; without publish, the target has events of its own"`
-	Publish     *Publish     `yaml:"publish" for:"sse" doc:"the request that publishes an event, repeated as closed or open says"`
+	HTTPLoad `for:"http"`
+	TCPLoad  `for:"tcp"`
+	SSELoad  `for:"sse"`
 
 	Closed *Closed `yaml:"closed" doc:"each connection sends its next request when the last one was answered"`
 	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`
 
-	Requests       uint64        `yaml:"requests" range:"1..1000000000000" flag:"requests,n" doc:"end the window after so many requests; without a window, it ends only then"`
+	Requests       uint64        `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after so many requests; without a window, it ends only then"`
 	Timeout        time.Duration `yaml:"timeout" range:"1ms..1h" default:"30s" flag:"timeout" doc:"of a response, from the actual write"`
 	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"1ms..1h" default:"5s" doc:"of opening a connection"`
 	Warmup         time.Duration `yaml:"warmup,set" range:"0..1h" or:"auto" default:"2s" flag:"warmup" doc:"load that is not measured, before the window; auto: as long as a pilot of each variant finds it must be"`
@@ -286,33 +274,11 @@ type Load struct {
 	Reconnect Reconnect     `yaml:"reconnect" doc:"how a lost connection is opened again"`
 }
 
-// A Request is the one HTTP request repeated.
-type Request struct {
-	Method   string   `yaml:"method" like:"token" default:"GET" flag:"method,X" doc:"request method"`
-	Path     string   `yaml:"path" otherwise:"those of target.url" doc:"path and query"`
-	Headers  []Header `yaml:"headers" names:"token" doc:"field names and values, in this order"`
-	Body     string   `yaml:"body" kind:"word" doc:"the content"`
-	BodyFile string   `yaml:"body_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; templates in it are not replaced"`
-}
-
-// A Header is one field line.
-type Header struct {
-	Name  string `yaml:",key"`
-	Value string `yaml:",short" kind:"word"`
-}
-
 // What ends a response or an event.
 const (
 	ClockAuto    = "auto"    // arrival, but for closed loops that leave the generator no time
 	ClockArrival = "arrival" // its last byte reached this machine, by the kernel's time stamp
 	ClockRead    = "read"    // the generator has read its last byte
-)
-
-// The framings of a TCP exchange.
-const (
-	FramingEcho   = "echo"            // as many bytes back as were sent
-	FramingLine   = "line"            // up to and with a line feed
-	FramingLength = "length-prefixed" // a four-byte big-endian length, then that many bytes
 )
 
 // A Closed load keeps Connections requests under way: each connection sends
@@ -367,42 +333,6 @@ type Reconnect struct {
 	MinBackoff time.Duration `yaml:"min_backoff" for:"sse" range:"1ms..1h" default:"1s" doc:"a subscriber's first pause, unless the target says another (its retry field)"`
 	MaxBackoff time.Duration `yaml:"max_backoff,required" range:"1ms..1h" default:"1s; 64s of sse" doc:"the longest pause after failures in a row"`
 }
-
-// Subscribers are connections that each ask for events and stay. All are opened before
-// the warm-up begins, as far as that goes.
-type Subscribers struct {
-	Connections   int      `yaml:"connections,required,zero" range:"1..1000000" doc:"how many"`
-	Ramp          float64  `yaml:"ramp" kind:"rate" range:"0.001..10000000" otherwise:"as fast as the target accepts them" flag:"ramp" doc:"subscribers opened per second, such as 1000/s"`
-	Topics        int      `yaml:"topics" range:"1..1000000" default:"1" flag:"topics" doc:"topics that subscribers are spread over, one each; its number, from 0, stands for {topic} in the URL"`
-	Headers       []Header `yaml:"headers" names:"token" doc:"field names and values, in this order"`
-	Resume        bool     `yaml:"resume" default:"true" flag:"resume" doc:"who comes back names the last event it has seen, by Last-Event-ID"`
-	GapEvent      string   `yaml:"gap_event" default:"gap" flag:"gap-event" doc:"the type of an event by which the target says that events are missing"`
-	ReceiveBuffer int      `yaml:"receive_buffer" kind:"size" range:"1..1GiB" otherwise:"the kernel's" flag:"receive-buffer" doc:"SO_RCVBUF of subscribers, such as 16KiB"`
-	Slow          *Slow    `yaml:"slow" doc:"some of them read slowly; what they miss is counted apart"`
-}
-
-// Slow are some of the subscribers, those with the lowest numbers, which read slowly.
-type Slow struct {
-	Connections int `yaml:"connections,required" range:"0..1000000" flag:"slow" doc:"how many of the subscribers read slowly"`
-	Rate        int `yaml:"rate" kind:"size" range:"0..1GiB" default:"0" flag:"slow-rate" doc:"bytes per second that each of those reads; 0: nothing at all"`
-}
-
-// A Publish is the request by which an event is published. The event's data begins with
-// who published it, its number and when it was due, by which subscribers know
-// how long it took and what is missing.
-type Publish struct {
-	Path    string   `yaml:"path,required" flag:"publish" doc:"path and query of the request that publishes an event; {topic} is the number of a topic, of which each publisher takes one after the other"`
-	Size    int      `yaml:"size" kind:"size" range:"50..1MiB" default:"100" flag:"size" doc:"bytes of an event's data, with who published it, its number and when it was due at the beginning"`
-	Form    string   `yaml:"form" oneof:"raw mercure" default:"raw" flag:"form" doc:"how an event is published; raw: the data is the content; mercure: form fields topic and data"`
-	Topic   string   `yaml:"topic" flag:"topic" doc:"of the form mercure: the topic's name, with {topic} for its number"`
-	Headers []Header `yaml:"headers" names:"token" doc:"field names and values, in this order"`
-}
-
-// How an event is written into the request that publishes it.
-const (
-	FormRaw     = "raw"     // the data is the request's content
-	FormMercure = "mercure" // form fields topic and data, as the Mercure protocol has them
-)
 
 // A Claim is a statement with an expression. Its outcome never fails a run.
 type Claim struct {

@@ -51,20 +51,18 @@ func inspect(e *Experiment, c *collector) {
 		if v.AliasOf != "" {
 			continue
 		}
-		p, known := protocols()[v.Target.Protocol]
-		if i.variant, i.protocol = v.Name, ""; known {
-			i.protocol = v.Target.Protocol
-		}
+		p := protocolNamed(v.Target.Protocol)
+		i.variant, i.protocol = v.Name, p.name
 		i.fields("", parts[1], reflect.ValueOf(v).Elem())
 		i.profiled(e.Profile, v)
 		i.observed(&v.Observe)
 		i.process("target", &v.Target.Process)
 		i.services(v)
-		if p.loaded {
+		if p.is(loaded) {
 			i.target(&v.Target)
 			i.load(v, e.Capacity != nil)
 		}
-		if p.judge != nil {
+		if p.speaker != nil {
 			p.judge(i, e, v)
 		}
 	}
@@ -159,13 +157,13 @@ func cpuFault(list []int) (problem, hint string) {
 // misplaced reports a field that targets of this protocol do not have, and what to do
 // instead.
 func (i *inspector) misplaced(path string, of, s *spec) {
-	if !protocols()[i.protocol].loaded {
+	if !protocolNamed(i.protocol).is(loaded) {
 		i.fault(path, onlyLoaded, "remove it")
 		return
 	}
-	titles := make([]string, len(s.only))
-	for n, name := range s.only {
-		titles[n] = protocols()[name].title
+	var titles, names []string
+	for _, p := range s.speakers() {
+		titles, names = append(titles, p.title), append(names, p.name)
 	}
 	var own []string // of this protocol, beside it
 	for _, f := range of.fields {
@@ -177,7 +175,7 @@ func (i *inspector) misplaced(path string, of, s *spec) {
 	if s.instead == "" && len(own) == 0 {
 		instead = "remove it"
 	}
-	i.fault(path, "is only for "+strings.Join(titles, " and ")+" targets", "say protocol: "+strings.Join(s.only, " or ")+", or "+instead)
+	i.fault(path, "is only for "+strings.Join(titles, " and ")+" targets", "say protocol: "+strings.Join(names, " or ")+", or "+instead)
 }
 
 // bound holds a number that the plan does not have as the file has it against what is said
@@ -255,7 +253,7 @@ func (i *inspector) target(t *Target) {
 	case t.Address != "": // else the URL is to blame, see below
 		i.address(t, started)
 	}
-	if t.overHTTP() && (t.URL != "" || t.Address != "") {
+	if HasURL(t.Protocol) && (t.URL != "" || t.Address != "") {
 		i.url(t.URL)
 	}
 	if t.Pprof != "" {

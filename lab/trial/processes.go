@@ -111,7 +111,7 @@ func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name
 			return nil, err
 		}
 	}
-	if err := fill(&v, known); err != nil {
+	if err := v.Fill(known); err != nil {
 		return nil, err
 	}
 	s.variables = known
@@ -231,58 +231,4 @@ func (x *expander) expand(s string) string {
 		x.err = err
 	}
 	return out
-}
-
-func (x *expander) headers(headers []experiment.Header) []experiment.Header {
-	headers = slices.Clone(headers)
-	for i := range headers {
-		headers[i].Value = x.expand(headers[i].Value)
-	}
-	return headers
-}
-
-// fill expands the run-time variables of the target's address, of the load and of what
-// is observed.
-// Those of the processes are expanded when they are started.
-func fill(v *experiment.Variant, vars map[string]string) error {
-	x := expander{vars: vars}
-	v.Target.Address = x.expand(v.Target.Address)
-	v.Target.URL = x.expand(v.Target.URL)
-	v.Target.Pprof = x.expand(v.Target.Pprof)
-	if v.Load.Request != nil {
-		request := *v.Load.Request
-		request.Path = x.expand(request.Path)
-		request.Body = x.expand(request.Body)
-		request.Headers = x.headers(request.Headers)
-		v.Load.Request = &request
-	}
-	if v.Load.Subscribers != nil {
-		subscribers := *v.Load.Subscribers
-		subscribers.Headers = x.headers(subscribers.Headers)
-		v.Load.Subscribers = &subscribers
-	}
-	if v.Load.Publish != nil {
-		publish := *v.Load.Publish
-		publish.Path, publish.Topic = x.expand(publish.Path), x.expand(publish.Topic)
-		publish.Headers = x.headers(publish.Headers)
-		v.Load.Publish = &publish
-	}
-	o := &v.Observe
-	o.Runtime = x.expand(o.Runtime)
-	o.Endpoints = slices.Clone(o.Endpoints)
-	for i := range o.Endpoints {
-		o.Endpoints[i].URL = x.expand(o.Endpoints[i].URL)
-	}
-	o.Commands = slices.Clone(o.Commands)
-	for i := range o.Commands {
-		run := slices.Clone(o.Commands[i].Run)
-		for k := range run {
-			run[k] = x.expand(run[k])
-		}
-		o.Commands[i].Run = run
-	}
-	if x.err != nil {
-		return fmt.Errorf("variant %s: %w", v.Name, x.err)
-	}
-	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"dyno/host/target"
 	"dyno/lab/experiment"
 )
@@ -41,42 +39,5 @@ func TestExpander(t *testing.T) {
 	x.expand("{{port}}")
 	if x.err == nil || !strings.Contains(x.err.Error(), "first") || strings.Contains(x.err.Error(), "second") {
 		t.Errorf("%v, want the first error", x.err)
-	}
-}
-
-func TestFill(t *testing.T) {
-	v := experiment.DefaultVariant(experiment.HTTP)
-	v.Target.Address, v.Target.URL, v.Target.Pprof = "127.0.0.1:{{port}}", "http://127.0.0.1:{{port}}/", "http://127.0.0.1:{{admin}}/p"
-	v.Load.Request.Path, v.Load.Request.Body = "/{{echo.port}}", "{{port}}"
-	v.Load.Request.Headers = []experiment.Header{{Name: "X", Value: "{{echo.addr}}"}}
-	v.Observe = experiment.Observe{
-		Runtime: "http://127.0.0.1:{{admin}}/metrics", Endpoints: []experiment.Endpoint{{URL: "http://{{echo.addr}}/"}},
-		Commands: []experiment.Command{{Run: []string{"ask", "{{port}}"}}},
-	}
-	original := *v.Load.Request
-	filled := v
-	err := fill(&filled, map[string]string{"port": "80", "admin": "81", "echo.port": "82", "echo.addr": "127.0.0.1:82"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := experiment.Request{Method: "GET", Path: "/82", Body: "80", Headers: []experiment.Header{{Name: "X", Value: "127.0.0.1:82"}}}
-	if diff := cmp.Diff(want, *filled.Load.Request); diff != "" {
-		t.Error(diff)
-	}
-	if filled.Target.Address != "127.0.0.1:80" || filled.Target.URL != "http://127.0.0.1:80/" || filled.Target.Pprof != "http://127.0.0.1:81/p" {
-		t.Errorf("%+v", filled.Target)
-	}
-	if o := filled.Observe; o.Runtime != "http://127.0.0.1:81/metrics" || o.Endpoints[0].URL != "http://127.0.0.1:82/" || o.Commands[0].Run[1] != "80" {
-		t.Errorf("%+v", o)
-	}
-	if o := v.Observe; o.Endpoints[0].URL != "http://{{echo.addr}}/" || o.Commands[0].Run[1] != "{{port}}" {
-		t.Errorf("the plan was changed: %+v", o)
-	}
-	// The plan is used again in the next round, with other ports.
-	if v.Load.Request.Path != original.Path || v.Load.Request.Headers[0].Value != "{{echo.addr}}" {
-		t.Errorf("the plan was changed: %+v", v.Load.Request)
-	}
-	if err := fill(&v, nil); err == nil || !strings.Contains(err.Error(), "variant default") {
-		t.Errorf("%v, want an error that names the variant", err)
 	}
 }
