@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,16 @@ func (f *fieldFlag) Set(text string) (err error) {
 	return err
 }
 
+// content returns what was said, or what the file holds that stands for it.
+func (f *fieldFlag) content() ([]string, error) {
+	name, isFile := strings.CutPrefix(f.String(), "@")
+	if !f.OrFile || !isFile {
+		return f.texts, nil
+	}
+	content, err := os.ReadFile(name)
+	return []string{string(content)}, err
+}
+
 // fieldFlags are flags of fields of the experiment file, which says what they are.
 type fieldFlags []*fieldFlag
 
@@ -75,7 +86,11 @@ func (all fieldFlags) fill(e *experiment.Experiment) (faults []error) {
 		if !f.given && !f.own {
 			continue // the plan has the default already
 		}
-		if err := f.Fill(e, f.texts...); err != nil {
+		texts, err := f.content()
+		if err == nil {
+			err = f.Fill(e, texts...)
+		}
+		if err != nil {
 			faults = append(faults, fmt.Errorf("--%s: %w", f.Name, err))
 		}
 	}

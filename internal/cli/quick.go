@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -20,8 +19,6 @@ type quickLoad struct {
 	connections int
 	publishers  int
 	unix        string
-	headers     []string
-	body        string
 
 	given func(flag string) bool // whether the user gave it
 }
@@ -44,12 +41,6 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	}
 	f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
-	if !slices.Equal(protocols, []string{experiment.TCP}) {
-		f.StringArrayVarP(&q.headers, "header", "H", nil, "header line `'Name: value'` of each request; may be repeated")
-	}
-	if slices.Contains(protocols, experiment.HTTP) {
-		f.StringVar(&q.body, "body", "", "request body, or @file")
-	}
 	q.given = f.Changed
 }
 
@@ -107,19 +98,6 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	return cmd
 }
 
-// parseHeaders reads the header lines that were given.
-func (q *quickLoad) parseHeaders() (headers []experiment.Header, faults []error) {
-	for _, h := range q.headers {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok {
-			faults = append(faults, fmt.Errorf("--header %q: want 'Name: value'", h))
-			continue
-		}
-		headers = append(headers, experiment.Header{Name: name, Value: strings.TrimSpace(value)})
-	}
-	return headers, faults
-}
-
 // plan makes one round of one variant of a target at a URL or an address.
 func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error) {
 	e, faults := q.unjudged(protocol, where)
@@ -131,34 +109,22 @@ func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error)
 func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, faults []error) {
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
-	if protocol == experiment.TCP {
-		v.Target.Address = where
-	} else {
+	if experiment.HasURL(protocol) {
 		v.Target.URL = withScheme(where)
+	} else {
+		v.Target.Address = where
 	}
 	if q.unix != "" {
 		v.Target.Address = "unix:" + q.unix
 	}
 	v.Target.Complete()
 	faults = q.fields.fill(e)
-	headers, bad := q.parseHeaders()
-	faults = append(faults, bad...)
 	l := &v.Load
 	if l.Requests > 0 && !q.given("duration") {
 		l.Window = 0
 	}
-	if l.Request != nil {
-		l.Request.Headers, l.Request.Body = headers, q.body
-		if file, ok := strings.CutPrefix(q.body, "@"); ok {
-			body, err := os.ReadFile(file)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("--body: %w", err))
-			}
-			l.Request.Body = string(body)
-		}
-	}
 	if l.Subscribers != nil {
-		return e, append(faults, q.streams(l, headers)...)
+		return e, append(faults, q.streams(l)...)
 	}
 	loop(l, q.connections, q.given("connections"))
 	return e, faults
@@ -176,9 +142,9 @@ func loop(l *experiment.Load, connections int, given bool) {
 
 // streams completes a load of subscribers, with publications where a path for them is
 // given.
-func (q *quickLoad) streams(l *experiment.Load, headers []experiment.Header) (faults []error) {
+func (q *quickLoad) streams(l *experiment.Load) (faults []error) {
 	s := l.Subscribers
-	s.Connections, s.Headers = q.connections, headers
+	s.Connections = q.connections
 	if s.Slow != nil && s.Slow.Connections == 0 {
 		s.Slow = nil
 		if q.given("slow-rate") {
@@ -186,7 +152,7 @@ func (q *quickLoad) streams(l *experiment.Load, headers []experiment.Header) (fa
 		}
 	}
 	if q.given("publish") {
-		l.Publish.Headers = headers
+		l.Publish.Headers = s.Headers
 		loop(l, q.publishers, q.given("publishers"))
 		return faults
 	}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ type Flag struct {
 	Type      string // the form of its value: bool, int, uint, or words for the user
 	Default   string // the value without it; empty: none, or Usage tells
 	Repeats   bool   // it may be given several times
+	OrFile    bool   // @FILE stands for what a file holds
 }
 
 // Flags returns the flags that targets of one of these protocols have, in the order of the
@@ -28,10 +30,16 @@ func Flags(protocols ...string) []Flag {
 		if s.flag == "" || !slices.ContainsFunc(protocols, func(p string) bool { return has(p, path) }) {
 			return
 		}
-		f := Flag{Field: path, Setting: s.set, Usage: s.doc, Type: s.flagType(), Repeats: s.kind == list && s.item.kind != choice}
+		f := Flag{Field: path, Setting: s.set, Usage: s.doc, Type: s.flagType(), OrFile: s.orFile}
+		f.Repeats = s.names != nil || s.kind == list && s.item.kind != choice
 		f.Name, f.Shorthand, _ = strings.Cut(s.flag, ",")
-		if s.short != nil {
+		switch {
+		case s.short != nil:
 			f.Usage += "; " + s.short.doc
+		case f.Repeats:
+			f.Usage += "; may be repeated"
+		case f.OrFile:
+			f.Usage += ", or @FILE that holds it"
 		}
 		switch {
 		case s.kind == list: // its default is that of a section
@@ -55,10 +63,16 @@ func has(protocol, path string) bool {
 	return true
 }
 
+// nameAndValue is the form in which a flag gives an entry of a mapping of names.
+const nameAndValue = "'Name: value'"
+
 // flagType is what help calls a flag's value.
 func (s *spec) flagType() string {
 	switch s.kind {
 	case mapping:
+		if s.names != nil {
+			return nameAndValue
+		}
 		return s.short.flagType()
 	case cpus:
 		return "cpus"
@@ -85,6 +99,11 @@ func (s *spec) flagType() string {
 func (f Flag) Fill(e *Experiment, texts ...string) error {
 	file, parts := theFile()
 	leaf := newLeaf(f.Field, file.find(f.Field), texts...)
+	for _, t := range texts {
+		if leaf.kind == isMapping && !strings.Contains(t, ":") {
+			return Fault{Problem: fmt.Sprintf("%q has no colon", clip(t)), Hint: "want " + nameAndValue}
+		}
+	}
 	if _, ok := leaf.spec.read(leaf.text); !ok {
 		problem, hint := leaf.spec.formFault(leaf.text)
 		return Fault{Problem: problem, Hint: hint}

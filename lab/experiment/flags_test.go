@@ -10,9 +10,9 @@ import (
 
 func TestFlags(t *testing.T) {
 	for protocol, want := range map[string]string{
-		HTTP: "method arrivals rate",
+		HTTP: "method header body arrivals rate",
 		TCP:  "payload framing arrivals rate",
-		SSE:  "ramp topics resume gap-event receive-buffer slow slow-rate publish size form topic arrivals rate",
+		SSE:  "header ramp topics resume gap-event receive-buffer slow slow-rate publish size form topic arrivals rate",
 	} {
 		found, shorthands := map[string]bool{}, map[string]bool{}
 		for _, f := range Flags(protocol) {
@@ -96,6 +96,8 @@ func TestFill(t *testing.T) {
 		{HTTP, "threshold", []string{"ratio(a, b) < 1", "c"}, func(e *Experiment) any { return e.Thresholds }, []string{"ratio(a, b) < 1", "c"}},
 		{HTTP, "ready", []string{"/healthz"}, func(e *Experiment) any { return e.Variants[0].Target.Ready }, Ready{Kind: ReadyHTTP, URL: "/healthz"}},
 		{HTTP, "ready", []string{"none"}, func(e *Experiment) any { return e.Variants[0].Target.Ready }, Ready{Kind: ReadyNone}},
+		{HTTP, "body", []string{"x: {{port}}"}, func(e *Experiment) any { return e.Variants[0].Load.Request.Body }, "x: {{port}}"},
+		{HTTP, "header", []string{"A: b: c", "D:"}, func(e *Experiment) any { return e.Variants[0].Load.Request.Headers }, []Header{{"A", "b: c"}, {"D", ""}}},
 		{TCP, "payload", []string{"1KiB"}, func(e *Experiment) any { return e.Variants[0].Load.Payload }, 1024},
 		{SSE, "slow", []string{"3"}, func(e *Experiment) any { return *e.Variants[0].Load.Subscribers.Slow }, Slow{Connections: 3}},
 		{SSE, "publish", []string{"/p"}, func(e *Experiment) any { return *e.Variants[0].Load.Publish }, Publish{Path: "/p", Size: 100, Form: FormRaw}},
@@ -111,6 +113,7 @@ func TestFill(t *testing.T) {
 		{"duration", "soon", `"soon" is not a duration; such as 5s or 250ms; a bare number is seconds`},
 		{"warmup", "soon", `"soon" is not a duration; such as 5s or 250ms; a bare number is seconds; or auto`},
 		{"cpus", "3-1", "the range 3-1 runs backwards; such as 0 or 0-3,5"},
+		{"header", "nothing", `"nothing" has no colon; want 'Name: value'`},
 		{"ready", "maybe", `"maybe" is not possible; tcp, none, a URL, a path such as /healthz, or {line: "listening on"}`},
 	} {
 		if err := flagNamed(t, c.flag).Fill(New("x", HTTP), c.text); err == nil || err.Error() != c.want {

@@ -20,8 +20,8 @@ type HTTPLoad struct {
 type Request struct {
 	Method   string   `yaml:"method" like:"token" default:"GET" flag:"method,X" doc:"request method"`
 	Path     string   `yaml:"path" otherwise:"those of target.url" doc:"path and query"`
-	Headers  []Header `yaml:"headers" names:"token" doc:"field names and values, in this order"`
-	Body     string   `yaml:"body" kind:"word" doc:"the content"`
+	Headers  []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
+	Body     string   `yaml:"body,orfile" kind:"word" flag:"body" doc:"the request's content"`
 	BodyFile string   `yaml:"body_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; templates in it are not replaced"`
 }
 

@@ -53,6 +53,7 @@ type spec struct {
 	inverted bool     // the Go field holds the opposite
 	started  bool     // only a process that dyno starts has it
 	zero     bool     // a plan may hold zero
+	orFile   bool     // as a flag, @FILE stands for what a file holds
 	set      string   // the name by which Options.Set knows it
 	defaults []string // the value without it, and others, each with what it holds for behind a blank
 	without  string   // what happens without it, where no value says so
@@ -279,7 +280,8 @@ func declared(f reflect.StructField, name string, options []string) *spec {
 		s.defaults = strings.Split(d, "; ")
 	}
 	has := func(option string) bool { return slices.Contains(options, option) }
-	s.few, s.template, s.inverted, s.started, s.zero = has("nonempty"), has("template"), has("inverted"), has("started"), has("zero")
+	s.few, s.template, s.inverted, s.started = has("nonempty"), has("template"), has("inverted"), has("started")
+	s.zero, s.orFile = has("zero"), has("orfile")
 	for _, option := range options {
 		if setting, own := strings.CutPrefix(option, "set="); own {
 			s.set = setting

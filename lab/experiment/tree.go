@@ -95,7 +95,7 @@ func (n *node) insert(path string, value *node) {
 }
 
 // newLeaf returns a node for what options and flags say of a field. Words of a list have
-// commas between.
+// commas between, and names of a mapping colons behind.
 func newLeaf(path string, s *spec, texts ...string) *node {
 	n := &node{kind: isText, path: path, spec: s}
 	switch {
@@ -105,6 +105,13 @@ func newLeaf(path string, s *spec, texts ...string) *node {
 		}
 		for _, t := range texts {
 			n.items = append(n.items, newLeaf(path, s.item, t))
+		}
+		return n
+	case s.names != nil:
+		n.kind = isMapping
+		for _, t := range texts {
+			name, value, _ := strings.Cut(t, ":")
+			n.keys = append(n.keys, key{name, newLeaf(join(path, name), s.item, strings.TrimSpace(value))})
 		}
 		return n
 	case s.short != nil:

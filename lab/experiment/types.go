@@ -14,6 +14,7 @@ import "time"
 //	             inverted   the Go field holds the opposite
 //	             started    only a process that dyno starts has it
 //	             zero       a plan may hold zero, whatever the default and the range
+//	             orfile     as a flag, @FILE stands for what a file holds
 //	             short      a scalar that may stand for the whole mapping
 //	             key        the name of a mapping's entry, when a list of these stands as one
 //	             rest       the entries of a mapping that are no fields
