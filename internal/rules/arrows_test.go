@@ -76,6 +76,7 @@ var arrows = []arrow{
 	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},
 	{"bench", nil, "a referee between dyno and others uses neither"},
 	{"scripts", nil, "development tools stand alone"},
+	{"scripts/types", []string{"report/html"}, "it writes down what that document is, for the page"},
 }
 
 // testsMay is what tests may import beyond their package's arrows.
