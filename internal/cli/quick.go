@@ -134,7 +134,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 func loop(l *experiment.Load, connections int, given bool) {
 	switch {
 	case l.Open == nil:
-		l.Closed = &experiment.Closed{Connections: connections, Think: experiment.Think{Distribution: experiment.ThinkNone}}
+		l.Closed = &experiment.Closed{Connections: connections}
 	case given:
 		l.Open.MaxConnections = connections
 	}

@@ -149,7 +149,7 @@ func (v *view) value(n *node, s *spec, into reflect.Value) {
 			v.field(n.get(f.name), f.spec, into)
 		}
 	}
-	if of, ok := into.Addr().Interface().(*Ready); ok {
+	if of, ok := into.Addr().Interface().(interface{ settle(v *view, n *node) }); ok {
 		of.settle(v, n)
 	}
 }
@@ -279,14 +279,18 @@ func (r *Ready) settle(v *view, n *node) {
 	}
 }
 
+// settle reports what is not one distribution.
+func (*Think) settle(v *view, n *node) {
+	if n.kind == isMapping && len(n.keys) != 1 {
+		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.keys)), "one of constant, uniform, exponential")
+	}
+}
+
 // load reads a load, with what the short form and the options say on top.
 func (v *view) load(n, short *node, l *Load) {
 	set := v.settings.get("load")
 	for _, layer := range []*node{n, short, set} {
 		v.read(layer, "load", l)
-	}
-	if l.Closed != nil {
-		l.Closed.Think = v.think(n.get("closed").get("think"))
 	}
 	windows := []*node{n.get("window"), v.root.get("short").get("window"), set.get("window")}
 	stages := n.get("stages")
@@ -328,16 +332,6 @@ type (
 		Sweep    map[string][]string `yaml:"sweep" names:"variable" kind:"word" doc:"some of the values of some of the variables"`
 		Variants []string            `yaml:"variants" like:"name" doc:"some of the variants or steps"`
 	}
-	thinkForm struct {
-		Always      time.Duration `yaml:",short" range:"0..1h" doc:"always this long"`
-		Constant    time.Duration `yaml:"constant" range:"0..1h" doc:"always this long"`
-		Exponential time.Duration `yaml:"exponential" range:"0..1h" doc:"exponentially distributed with this mean"`
-		Uniform     span          `yaml:"uniform" doc:"uniformly distributed"`
-	}
-	span struct {
-		From time.Duration `yaml:"from,required" range:"0..1h" doc:"the shortest"`
-		To   time.Duration `yaml:"to,required" range:"0..1h" doc:"the longest"`
-	}
 	stageForm struct {
 		Duration time.Duration `yaml:"duration,required" range:"1ms..24h" doc:"how long it lasts"`
 		Rate     float64       `yaml:"rate" kind:"rate" range:"0..10000000" doc:"of requests in all, from its beginning to its end"`
@@ -353,27 +347,8 @@ func formNamed(name string) reflect.Type {
 		"ladder":  reflect.TypeFor[ladderForm](),
 		"sweep":   reflect.TypeFor[sweepForm](),
 		"short":   reflect.TypeFor[shortForm](),
-		"think":   reflect.TypeFor[thinkForm](),
 		"stages":  reflect.TypeFor[[]stageForm](),
 	}[name]
-}
-
-func (v *view) think(n *node) Think {
-	t := Think{Distribution: ThinkNone}
-	if n == nil {
-		return t
-	}
-	var f thinkForm
-	v.read(n, "load.closed.think", &f)
-	switch {
-	case n.kind != isMapping:
-		t.Distribution, t.Mean = ThinkConstant, f.Always
-	case len(n.keys) != 1:
-		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.keys)), "one of constant, uniform, exponential")
-	default:
-		t = Think{Distribution: n.keys[0].name, Mean: f.Constant + f.Exponential, Low: f.Uniform.From, High: f.Uniform.To}
-	}
-	return t
 }
 
 // stages reads the parts of the window and makes their sum its length.

@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 			Services: []Service{{Name: "echo", Process: process("dyno", "serve", "echo", "--tcp", "127.0.0.1:{{port}}")}},
 			Load: Load{
 				CPUs: []int{1}, TCPLoad: TCPLoad{Payload: 1024, Framing: FramingEcho},
-				Closed: &Closed{Connections: 100, Think: Think{Distribution: ThinkNone}},
+				Closed: &Closed{Connections: 100},
 				Clock:  ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
 				Reconnect: Reconnect{MaxBackoff: time.Second},
@@ -121,7 +121,7 @@ func TestSweep(t *testing.T) {
 	if v.Load.Warmup != 500*time.Millisecond || v.Load.Window != 250*time.Millisecond {
 		t.Errorf("warm-up %v, window %v", v.Load.Warmup, v.Load.Window)
 	}
-	want := &Closed{Connections: 500, Think: Think{Distribution: ThinkUniform, Low: time.Millisecond, High: 500 * time.Millisecond}}
+	want := &Closed{Connections: 500, Think: Think{Uniform: &Span{time.Millisecond, 500 * time.Millisecond}}}
 	if diff := cmp.Diff(want, v.Load.Closed); diff != "" {
 		t.Error(diff)
 	}
@@ -320,7 +320,7 @@ func quick() *Experiment {
 	v := DefaultVariant(HTTP)
 	v.Target.URL = "http://127.0.0.1:8080/x"
 	v.Target.Complete()
-	v.Load.Closed = &Closed{Connections: 10, Think: Think{Distribution: ThinkNone}}
+	v.Load.Closed = &Closed{Connections: 10}
 	e := &Experiment{Name: "http", Design: Design{Rounds: 1, Seed: 1}, Variants: []Variant{v}}
 	e.Complete()
 	return e
@@ -346,8 +346,11 @@ func TestValidate(t *testing.T) {
 		{"workers", func(e *Experiment) { e.Variants[0].Load.Workers = 11 }, "load.workers: "},
 		{"both loops", func(e *Experiment) { e.Variants[0].Load.Open = DefaultOpen() }, "load.open: "},
 		{"think", func(e *Experiment) {
-			e.Variants[0].Load.Closed.Think = Think{Distribution: ThinkUniform, Low: 2, High: 1}
+			e.Variants[0].Load.Closed.Think = Think{Uniform: &Span{2, 1}}
 		}, "load.closed.think.uniform.to: "},
+		{"two think times", func(e *Experiment) {
+			e.Variants[0].Load.Closed.Think = Think{Constant: 1, Uniform: &Span{1, 2}}
+		}, "load.closed.think: more than one distribution"},
 		{"no loop", func(e *Experiment) { e.Variants[0].Load.Closed = nil }, "load: "},
 		{"no rate", func(e *Experiment) { e.Variants[0].Load.Closed, e.Variants[0].Load.Open = nil, DefaultOpen() }, "load.open.rate: "},
 		{"payload", func(e *Experiment) { e.Variants[0].Load.Payload = 1 }, "load.payload: "},

@@ -246,15 +246,16 @@ func (s *spec) addFields(t reflect.Type, at []int, embedded reflect.StructTag) {
 		if value.at = place; len(value.only) == 0 {
 			value.only = strings.Fields(embedded.Get("for"))
 		}
-		switch {
-		case has("short"):
+		if has("short") {
 			s.short = value
+		}
+		switch {
 		case has("rest"):
 			s.item, s.names, s.max = value.item, value.names, value.max
 			s.item.doc = value.doc
 		case has("beside"):
 			s.beside = append(s.beside, field{name, false, value})
-		default:
+		case name != "":
 			s.fields = append(s.fields, field{name, has("required") || name == embedded.Get("require"), value})
 			s.fields = append(s.fields, value.beside...)
 		}

@@ -133,11 +133,6 @@ func TestChoicesAreTheConstants(t *testing.T) {
 			t.Errorf("%s: %s", path, diff)
 		}
 	}
-	for _, want := range []string{ThinkConstant, ThinkExponential, ThinkUniform} {
-		if !slices.Contains(specAt("load.closed.think").fieldNames(), want) {
-			t.Errorf("there is no think time %s", want)
-		}
-	}
 }
 
 // What a default is depends on the protocol.

@@ -15,7 +15,7 @@ import "time"
 //	             started    only a process that dyno starts has it
 //	             zero       a plan may hold zero, whatever the default and the range
 //	             orfile     as a flag, @FILE stands for what a file holds
-//	             short      a scalar that may stand for the whole mapping
+//	             short      a scalar of this form may stand for the whole mapping
 //	             key        the name of a mapping's entry, when a list of these stands as one
 //	             rest       the entries of a mapping that are no fields
 //	             inline     the fields of the list's items stand in its place
@@ -286,22 +286,21 @@ const (
 // its next request when its last was answered and it has thought.
 type Closed struct {
 	Connections int   `yaml:"connections,required" range:"1..1000000" doc:"how many"`
-	Think       Think `yaml:"think" form:"think" otherwise:"none" doc:"the pause between a response and the next request"`
+	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request"`
 }
 
-// The distributions of a think time.
-const (
-	ThinkNone        = "none"
-	ThinkConstant    = "constant"
-	ThinkUniform     = "uniform"
-	ThinkExponential = "exponential"
-)
-
-// A Think is the pause between a response and the connection's next request.
+// A Think is the pause between a response and the connection's next request, by at most one
+// distribution; without one there is none.
 type Think struct {
-	Distribution string        // one of the Think constants
-	Mean         time.Duration // constant and exponential
-	Low, High    time.Duration // uniform
+	Constant    time.Duration `yaml:"constant,short" range:"0..1h" doc:"always this long"`
+	Exponential time.Duration `yaml:"exponential" range:"0..1h" doc:"exponentially distributed with this mean"`
+	Uniform     *Span         `yaml:"uniform" doc:"uniformly distributed"`
+}
+
+// A Span is the durations between two.
+type Span struct {
+	From time.Duration `yaml:"from,required" range:"0..1h" doc:"the shortest"`
+	To   time.Duration `yaml:"to,required" range:"0..1h" doc:"the longest"`
 }
 
 // The arrival processes of an open load.

@@ -407,18 +407,12 @@ func (i *inspector) load(v *Variant, search bool) {
 
 func (i *inspector) think(t Think) {
 	const path = "load.closed.think"
-	switch t.Distribution {
-	case ThinkNone:
-	case ThinkConstant, ThinkExponential:
-		i.duration(path+"."+t.Distribution, t.Mean)
-	case ThinkUniform:
-		i.duration(path+".uniform.from", t.Low)
-		i.duration(path+".uniform.to", t.High)
-		if t.Low > t.High {
-			i.fault(path+".uniform.to", fmt.Sprintf("%v is less than from, %v", t.High, t.Low), "swap them")
-		}
-	default:
-		i.fault(path, fmt.Sprintf("%q is not possible", clip(t.Distribution)), "one of constant, uniform, exponential")
+	u := t.Uniform
+	switch {
+	case t.Constant != 0 && t.Exponential != 0, u != nil && t.Constant+t.Exponential != 0:
+		i.fault(path, "more than one distribution", "one of constant, uniform, exponential")
+	case u != nil && u.From > u.To:
+		i.fault(path+".uniform.to", fmt.Sprintf("%v is less than from, %v", u.To, u.From), "swap them")
 	}
 }
 

@@ -194,13 +194,13 @@ func ownCPUs(v *experiment.Variant) bool {
 }
 
 func think(t experiment.Think) pace.Think {
-	switch t.Distribution {
-	case experiment.ThinkConstant:
-		return pace.Think{Kind: pace.Fixed, Mean: t.Mean}
-	case experiment.ThinkUniform:
-		return pace.Think{Kind: pace.Uniform, Min: t.Low, Max: t.High}
-	case experiment.ThinkExponential:
-		return pace.Think{Kind: pace.Exponential, Mean: t.Mean}
+	switch {
+	case t.Constant > 0:
+		return pace.Think{Kind: pace.Fixed, Mean: t.Constant}
+	case t.Exponential > 0:
+		return pace.Think{Kind: pace.Exponential, Mean: t.Exponential}
+	case t.Uniform != nil:
+		return pace.Think{Kind: pace.Uniform, Min: t.Uniform.From, Max: t.Uniform.To}
 	}
 	return pace.Think{}
 }
