@@ -124,7 +124,7 @@ func (v *view) value(n *node, s *spec, into reflect.Value) {
 	case s.kind != mapping:
 		if t, ok := v.scalar(n); ok {
 			if s.path && !filepath.IsAbs(t) {
-				t = filepath.Join(filepath.Dir(v.reader.file), t)
+				t = filepath.Join(filepath.Dir(v.file), t)
 			}
 			s.put(into, t)
 		}
@@ -326,9 +326,9 @@ type (
 		Values  map[string][]string `yaml:",rest" names:"variable" kind:"word" doc:"the values of a variable"`
 	}
 	shortForm struct {
-		Rounds   int                 `yaml:"rounds" range:"1..1000" doc:"how often each variant is measured, whatever design.stop says"`
-		Warmup   time.Duration       `yaml:"warmup" range:"0..1h" doc:"load that is not measured, before the window"`
-		Window   time.Duration       `yaml:"window" range:"100ms..24h" doc:"how long to measure"`
+		Rounds   int                 `yaml:"rounds" range:"design.rounds" doc:"how often each variant is measured, whatever design.stop says"`
+		Warmup   time.Duration       `yaml:"warmup" range:"load.warmup" doc:"load that is not measured, before the window"`
+		Window   time.Duration       `yaml:"window" range:"load.window" doc:"how long to measure"`
 		Sweep    map[string][]string `yaml:"sweep" names:"variable" kind:"word" doc:"some of the values of some of the variables"`
 		Variants []string            `yaml:"variants" like:"name" doc:"some of the variants or steps"`
 	}

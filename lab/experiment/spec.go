@@ -37,6 +37,7 @@ type spec struct {
 	choices  []string // of a choice; of a duration, words that may stand for one
 	pattern  *pattern // of a text or a word
 	min, max float64  // of a number (a duration's in seconds, a size's in bytes); of a list or a mapping of names, its length
+	sameAs   string   // the path of the field whose min and max it has
 	fields   []field  // of a mapping
 	beside   []field  // that stand beside it
 	item     *spec    // of a list, or of a mapping's entries that are no fields
@@ -97,6 +98,12 @@ var theFile = sync.OnceValues(func() (file *spec, parts [2]*spec) {
 		}
 		part.fields = append(part.fields, f)
 	}
+	file.walk("", func(_ string, s *spec) {
+		if s.sameAs != "" {
+			of := file.find(s.sameAs)
+			s.min, s.max = of.min, of.max
+		}
+	})
 	return file, parts
 })
 
@@ -156,6 +163,8 @@ func (s *spec) scalar(tag reflect.StructTag) {
 	}
 	if least, most, ok := strings.Cut(tag.Get("range"), ".."); ok {
 		s.min, s.max = s.number(least), s.number(most)
+	} else {
+		s.sameAs = least
 	}
 }
 

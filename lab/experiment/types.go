@@ -22,7 +22,8 @@ import "time"
 //	             beside     it stands beside the mapping that it belongs to
 //	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
 //	           protocol
-//	range      the least and the most, as a file has them; of a list, of its items
+//	range      the least and the most, as a file has them, or the path of the field whose they
+//	           are; of a list, of its items
 //	oneof      the words that it may be; or: words that may stand for a number
 //	like       the pattern of a text, by name; names: those of a mapping's names, outermost first
 //	most       how many entries there may be
@@ -174,7 +175,7 @@ type Command struct {
 type Profile struct {
 	Kinds  []string      `yaml:"kinds,set=profile" oneof:"cpu off_cpu heap allocs goroutine mutex block" most:"10" default:"cpu" flag:"profile" doc:"what is profiled after each round, each variant in a trial of its own, such as cpu, off_cpu or allocs; dyno explain reads it"`
 	By     string        `yaml:"by" oneof:"sampling pprof" default:"sampling" doc:"how CPU time is sampled; sampling: by the kernel, of any program; pprof: by the program itself, at target.pprof"`
-	Rounds int           `yaml:"rounds" range:"1..1000" otherwise:"all" doc:"after how many of the rounds"`
+	Rounds int           `yaml:"rounds" range:"design.rounds" otherwise:"all" doc:"after how many of the rounds"`
 	Window time.Duration `yaml:"window" range:"100ms..1h" otherwise:"that of the load" doc:"how long each lasts"`
 }
 
