@@ -86,10 +86,13 @@ func (s *spec) flagType() string {
 		}
 		return "int"
 	}
-	if s.kind == list && s.item.kind != choice {
-		return s.item.flagType()
+	switch {
+	case s.kind != list:
+		return forms[s.kind].name
+	case s.item.kind == choice:
+		return "words"
 	}
-	return forms[s.kind].name
+	return s.item.flagType()
 }
 
 // Fill gives the flag's field the value that text stands for, as a file would; in all

@@ -111,12 +111,6 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, notA(duration, s, ok)
 }
 
-// ParseSize reads a number of bytes, with a unit or without, such as 512 or 1KiB.
-func ParseSize(s string) (int, error) {
-	n, ok := parseSize(s)
-	return n, notA(size, s, ok)
-}
-
 // ParseShare reads a share, such as 2% or 0.02.
 func ParseShare(s string) (float64, error) {
 	v, ok := parseShare(s)
@@ -363,6 +357,9 @@ func (s *spec) format(v float64) string {
 
 // formatSize writes bytes in the largest binary unit of which they are a multiple.
 func formatSize(v float64) string {
+	if v == 1 {
+		return "1 byte"
+	}
 	unit := " bytes"
 	for _, larger := range []string{"KiB", "MiB", "GiB"} {
 		if v == 0 || math.Mod(v, 1024) != 0 {

@@ -173,7 +173,7 @@ type Command struct {
 // A Profile says what is profiled, in trials of their own: one for each variant
 // after each round, with the same load.
 type Profile struct {
-	Kinds  []string      `yaml:"kinds,set=profile" oneof:"cpu off_cpu heap allocs goroutine mutex block" most:"10" default:"cpu" flag:"profile" doc:"what is profiled after each round, each variant in a trial of its own, such as cpu, off_cpu or allocs; dyno explain reads it"`
+	Kinds  []string      `yaml:"kinds,set=profile" oneof:"cpu off_cpu heap allocs goroutine mutex block" most:"10" default:"cpu" flag:"profile" doc:"what is profiled after each round, each variant in a trial of its own, such as cpu,off_cpu,allocs; dyno explain reads it"`
 	By     string        `yaml:"by" oneof:"sampling pprof" default:"sampling" doc:"how CPU time is sampled; sampling: by the kernel, of any program; pprof: by the program itself, at target.pprof"`
 	Rounds int           `yaml:"rounds" range:"design.rounds" otherwise:"all" doc:"after how many of the rounds"`
 	Window time.Duration `yaml:"window" range:"100ms..1h" otherwise:"that of the load" doc:"how long each lasts"`
