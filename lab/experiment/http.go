@@ -72,10 +72,10 @@ func (i *inspector) headers(path string, headers []Header, started bool) {
 func notInTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }
 
 // codecs makes clients that repeat the request.
-func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (Codecs, error) {
+func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
-		return Codecs{}, err
+		return c, err
 	}
 	r := v.Load.Request
 	request := http1.Request{Method: r.Method, Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
@@ -85,14 +85,15 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (Codecs, error) {
 	addHeaders(&request, r.Headers)
 	if r.BodyFile != "" {
 		if request.Body, err = os.ReadFile(r.BodyFile); err != nil {
-			return Codecs{}, fmt.Errorf("load.request.body_file: %w", err)
+			return c, fmt.Errorf("load.request.body_file: %w", err)
 		}
 	}
 	encoded, err := request.Encode()
 	if err != nil {
-		return Codecs{}, fmt.Errorf("load.request: %w", err)
+		return c, fmt.Errorf("load.request: %w", err)
 	}
-	return perWorker(http1.Config{Request: encoded, Limits: http1.DefaultLimits()}, http1.NewTemplate, (*http1.Template).Client)
+	c.Clients, err = perWorker(alike(http1.Config{Request: encoded, Limits: http1.DefaultLimits()}), http1.NewTemplate, (*http1.Template).Client)
+	return c, err
 }
 
 // addHeaders gives a request its fields. Host is one of its own.

@@ -39,50 +39,46 @@ func (s *spec) schema(templates bool) map[string]any {
 }
 
 func (s *spec) plainSchema(templates bool) map[string]any {
-	template := map[string]any{"type": "string", "pattern": templatePattern}
-	either := func(forms ...any) map[string]any {
-		if templates {
-			forms = append(forms, template)
-		}
-		if len(forms) == 1 {
-			return forms[0].(map[string]any)
-		}
-		return map[string]any{"anyOf": forms}
-	}
-	written := func(pattern string) map[string]any {
-		return map[string]any{"type": "string", "pattern": pattern}
-	}
-	of := forms[s.kind]
+	written := func(pattern string) map[string]any { return map[string]any{"type": "string", "pattern": pattern} }
+	var ways []any // in which it may be given
 	switch {
-	case s.kind == text && s.pattern != nil:
-		return either(written(s.pattern.expression))
-	case s.kind == text:
-		return map[string]any{"type": "string", "minLength": 1}
-	case s.kind == word && s.pattern != nil: // of a string; JSON Schema applies it to nothing else
-		return map[string]any{"type": []any{"string", "number", "boolean"}, "pattern": s.pattern.expression}
-	case s.kind == word:
-		return map[string]any{"type": []any{"string", "number", "boolean"}}
-	case s.kind == boolean:
-		return either(map[string]any{"type": "boolean"})
-	case s.kind == choice:
-		return either(map[string]any{"enum": s.choices})
+	case s.kind == mapping:
+		return s.mappingSchema(templates)
 	case s.kind == list:
 		return map[string]any{"type": "array", "items": s.item.schema(templates), "minItems": s.min, "maxItems": s.max}
-	case s.kind != mapping: // a number, or text that stands for one
-		bounds := map[string]any{"type": of.json}
+	case s.kind == word:
+		out := map[string]any{"type": []any{"string", "number", "boolean"}}
+		if s.pattern != nil {
+			out["pattern"] = s.pattern.expression // of a string; JSON Schema applies it to nothing else
+		}
+		return out
+	case s.kind == text && s.pattern == nil:
+		return map[string]any{"type": "string", "minLength": 1}
+	case s.kind == text:
+		ways = append(ways, written(s.pattern.expression))
+	case s.kind == boolean:
+		ways = append(ways, map[string]any{"type": "boolean"})
+	case s.kind == choice:
+		ways = append(ways, map[string]any{"enum": s.choices})
+	default: // a number, or text that stands for one
+		bounds := map[string]any{"type": forms[s.kind].json}
 		if !math.IsInf(s.max, 0) {
 			bounds["minimum"], bounds["maximum"] = s.min, s.max
 		}
-		ways := []any{bounds}
-		if of.pattern != "" {
-			ways = append(ways, written(of.pattern))
+		if ways = append(ways, bounds); forms[s.kind].pattern != "" {
+			ways = append(ways, written(forms[s.kind].pattern))
 		}
 		if len(s.choices) > 0 {
 			ways = append(ways, map[string]any{"enum": s.choices})
 		}
-		return either(ways...)
 	}
-	return s.mappingSchema(templates)
+	if templates {
+		ways = append(ways, written(templatePattern))
+	}
+	if len(ways) == 1 {
+		return ways[0].(map[string]any)
+	}
+	return map[string]any{"anyOf": ways}
 }
 
 func (s *spec) mappingSchema(templates bool) map[string]any {

@@ -84,22 +84,25 @@ func (v *Variant) Codecs(seed uint64, workers int) (Codecs, error) {
 	return protocolNamed(v.Target.Protocol).codecs(v, seed, workers)
 }
 
-// perWorker makes a template for each worker and clients from it. The first
+// perWorker makes a template of each worker's configuration, and clients from it. The first
 // template is made now, to see whether the configuration is right.
-func perWorker[Config, Template any, Client wire.Client](c Config, newTemplate func(Config) (*Template, error),
+func perWorker[Config, Template any, Client wire.Client](of func(worker int) Config, newTemplate func(Config) (*Template, error),
 	newClient func(*Template) Client,
-) (Codecs, error) {
-	if _, err := newTemplate(c); err != nil {
-		return Codecs{}, err
+) (func(worker int) func() wire.Client, error) {
+	if _, err := newTemplate(of(0)); err != nil {
+		return nil, err
 	}
-	return Codecs{Clients: func(int) func() wire.Client {
-		t, err := newTemplate(c)
+	return func(worker int) func() wire.Client {
+		t, err := newTemplate(of(worker))
 		if err != nil {
-			panic(err) // the same configuration was right a moment ago
+			panic(err) // the first one, which differs in numbers, was right
 		}
 		return func() wire.Client { return newClient(t) }
-	}}, nil
+	}, nil
 }
+
+// alike is the configuration of workers that do not differ.
+func alike[Config any](c Config) func(int) Config { return func(int) Config { return c } }
 
 // Complete fills in, but for a program, the address from the URL or the command, and the URL from
 // the address, where one is missing.

@@ -159,16 +159,13 @@ func (p *Publish) publishers(end http1.Endpoint, topics, workers int) (func(work
 			c.Topics[i] = strings.ReplaceAll(p.Topic, topicMark, number)
 		}
 	}
-	if _, err := sse.NewPublisherTemplate(c); err != nil {
-		return nil, fmt.Errorf("load.publish: %w", err)
-	}
-	return func(worker int) func() wire.Client {
+	clients, err := perWorker(func(worker int) sse.PublisherConfig {
 		mine := c
 		mine.First = uint32(worker) //nolint:gosec // bounded by the engine
-		t, err := sse.NewPublisherTemplate(mine)
-		if err != nil {
-			panic(err) // the same configuration was right a moment ago
-		}
-		return func() wire.Client { return t.Publisher() }
-	}, nil
+		return mine
+	}, sse.NewPublisherTemplate, (*sse.PublisherTemplate).Publisher)
+	if err != nil {
+		return nil, fmt.Errorf("load.publish: %w", err)
+	}
+	return clients, nil
 }

@@ -27,15 +27,16 @@ func (TCPLoad) judge(*inspector, *Experiment, *Variant) {}
 
 // codecs makes clients that send a message and await as many bytes, a line, or what a length
 // says.
-func (TCPLoad) codecs(v *Variant, seed uint64, _ int) (Codecs, error) {
+func (TCPLoad) codecs(v *Variant, seed uint64, _ int) (c Codecs, err error) {
 	switch size := v.Load.Payload; v.Load.Framing {
-	case FramingLine:
-		c := tcp.DefaultLine(strings.Repeat("x", max(0, size-1))) // the line's end is one byte of the payload
-		return perWorker(c, tcp.NewLine, (*tcp.LineTemplate).Client)
+	case FramingLine: // whose end is one byte of the payload
+		line := tcp.DefaultLine(strings.Repeat("x", max(0, size-1)))
+		c.Clients, err = perWorker(alike(line), tcp.NewLine, (*tcp.LineTemplate).Client)
 	case FramingLength:
-		c := tcp.DefaultPrefixed(make([]byte, size))
-		return perWorker(c, tcp.NewPrefixed, (*tcp.PrefixedTemplate).Client)
+		prefixed := tcp.DefaultPrefixed(make([]byte, size))
+		c.Clients, err = perWorker(alike(prefixed), tcp.NewPrefixed, (*tcp.PrefixedTemplate).Client)
 	default:
-		return perWorker(tcp.EchoConfig{Size: size, Seed: seed}, tcp.NewEcho, (*tcp.EchoTemplate).Client)
+		c.Clients, err = perWorker(alike(tcp.EchoConfig{Size: size, Seed: seed}), tcp.NewEcho, (*tcp.EchoTemplate).Client)
 	}
+	return c, err
 }

@@ -3,7 +3,6 @@ package experiment
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"reflect"
@@ -102,8 +101,10 @@ func (i *inspector) value(path string, s *spec, v reflect.Value) {
 	case s.kind == mapping && v.Kind() == reflect.Struct:
 		i.fields(path, s, v)
 	case s.kind == mapping && v.Kind() == reflect.Map:
-		for _, name := range slices.Sorted(maps.Keys(v.Interface().(map[string]string))) {
-			i.entry(path, s, name, v.MapIndex(reflect.ValueOf(name)))
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			i.entry(path, s, key.String(), v.MapIndex(key))
 		}
 	case s.kind == mapping:
 		for n := range v.Len() {
