@@ -119,9 +119,10 @@ func (SSELoad) codecs(v *Variant, _ uint64, workers int) (c Codecs, err error) {
 
 // streams returns the maker of each worker's streams, which share what is asked of a topic.
 func (s *Subscribers) streams(end http1.Endpoint) (func(worker int) func(subscriber int) wire.Stream, error) {
+	target := strings.ReplaceAll(end.Target, "%7Btopic%7D", topicMark) // in a path, braces are escaped by now
 	// of returns what is asked of a topic, by its number.
 	of := func(topic int) sse.StreamConfig {
-		request := http1.Request{Target: sse.ExpandTopic(end.Target, strconv.Itoa(topic)), Host: end.Host}
+		request := http1.Request{Target: sse.ExpandTopic(target, strconv.Itoa(topic)), Host: end.Host}
 		addHeaders(&request, s.Headers)
 		return sse.StreamConfig{Request: request, Topics: []int{topic}, Forgets: !s.Resume, GapType: s.GapEvent}
 	}

@@ -22,8 +22,8 @@ import "time"
 //	             beside     it stands beside the mapping that it belongs to
 //	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
 //	           protocol
-//	range      the least and the most, as a file has them, or the path of the field whose they
-//	           are; of a list, of its items
+//	range      the least and the most, as a file has them, or the path of a field that has the
+//	           same; of a list, of its items
 //	oneof      the words that it may be; or: words that may stand for a number
 //	like       the pattern of a text, by name; names: those of a mapping's names, outermost first
 //	most       how many entries there may be
@@ -34,6 +34,7 @@ import "time"
 //	           with what it holds for; the last that does counts
 //	otherwise  what happens without it, where no value says so
 //	form       the name of the type that has the tags, where the file has another form
+//	require    of an embedded struct: which of its fields is required
 //	flag       the flag of quick loads, and its shorthand
 //	doc        what it is, in words that the help of a flag can use, too
 
