@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/child"
 	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/load/hist"
@@ -31,10 +32,10 @@ import (
 //	to a part:   its plan, when to start, what was published
 //	from a part: who it is, what it has published, its result and its latency log
 
-// PartArgs returns the arguments with which dyno's own executable carries a part of a
-// load. The main function that is given them must call RunPart, before it does anything
-// else, and exit with what that returns.
-func PartArgs() []string { return []string{"__carry-part"} }
+// Role is that of a process that carries a part of a load.
+func Role() child.Role {
+	return child.Role{Name: "__carry-part", Main: func([]string) int { return runPart(os.Stdin, os.Stdout) }}
+}
 
 // A partPlan says what a part does: the subscribers from First on, Count of them, of a
 // variant whose run-time variables are filled in.
@@ -216,7 +217,7 @@ type part struct {
 }
 
 func startPart(plan partPlan) (*part, error) {
-	command := exec.Command("/proc/self/exe", PartArgs()...)
+	command := Role().Command(os.Environ())
 	command.Stderr = os.Stderr
 	input, err := command.StdinPipe()
 	if err != nil {
@@ -379,9 +380,9 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// RunPart carries a part of a load as standard input says and returns the exit code. It
+// runPart carries a part of a load as standard input says and returns the exit code. It
 // ends as soon as standard input does.
-func RunPart(stdin io.Reader, stdout io.Writer) int {
+func runPart(stdin io.Reader, stdout io.Writer) int {
 	// Ctrl-C in a terminal reaches every process; dyno says when to stop.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
