@@ -42,7 +42,6 @@ cat >"$dir/pour" <<POUR
 #!/usr/bin/env bash
 # Sends all lines over the connections, waits for the file to hold them, and compares.
 set -euo pipefail
-rm -f "\$1.sorted"
 for c in \$(seq $connections); do
 	cat "$dir/lines.\$c" >/dev/tcp/127.0.0.1/$port &
 done
