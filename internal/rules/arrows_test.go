@@ -25,6 +25,9 @@ var arrows = []arrow{
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire"}, "the engine knows no files, processes or reports"},
 	{"load/pace", nil, "schedules are pure"},
+	{"load/jsonpath", nil, "a search in bytes is pure"},
+	{"load/feed", []string{"load/pace", "internal/nearest"}, "rows of data from files, for whoever sends them"},
+	{"load/scenario", []string{"load/wire", "load/pace", "load/jsonpath", "internal/nearest"}, "what users do, without clocks or sockets"},
 	{"load/hist", nil, "recording is pure"},
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 
@@ -71,6 +74,7 @@ var arrows = []arrow{
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 
 	{"internal/texts", nil, "words need nothing but themselves"},
+	{"internal/nearest", nil, "it knows words, and nothing of what they name"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},

@@ -1,0 +1,354 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dyno/load/wire"
+)
+
+// A StatusRange is the statuses First to Last.
+type StatusRange struct{ First, Last int }
+
+// ParseStatus reads a list of statuses and ranges of them, such as 200, 204, 300-304, 5xx.
+func ParseStatus(s string) (ranges []StatusRange, err error) {
+	for _, text := range strings.Split(s, ",") {
+		text = strings.TrimSpace(text)
+		first, last, isRange := strings.Cut(text, "-")
+		if class, found := strings.CutSuffix(text, "xx"); found && len(class) == 1 {
+			first, last, isRange = class+"00", class+"99", true
+		}
+		if !isRange {
+			last = first
+		}
+		var r StatusRange
+		var e1, e2 error
+		r.First, e1 = strconv.Atoi(strings.TrimSpace(first))
+		r.Last, e2 = strconv.Atoi(strings.TrimSpace(last))
+		if e1 != nil || e2 != nil || !r.valid() {
+			return nil, fmt.Errorf("status %q: want statuses from 100 to 999, such as 200, 204, 300-304 or 5xx", text)
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, nil
+}
+
+func (r StatusRange) valid() bool { return r.First >= 100 && r.Last <= 999 && r.First <= r.Last }
+
+// String writes the range as ParseStatus reads it.
+func (r StatusRange) String() string {
+	if r.First == r.Last {
+		return strconv.Itoa(r.First)
+	}
+	return fmt.Sprintf("%d-%d", r.First, r.Last)
+}
+
+// An assertion is a compiled Assertion.
+type assertion struct {
+	Assertion
+	value   template       // for Equals and Contains
+	pattern *regexp.Regexp // for Matches
+	finder
+	failure *wire.Error
+}
+
+// An extraction is a compiled Extraction.
+type extraction struct {
+	Extraction
+	value   int // the number of the variable's value
+	pattern *pattern
+	finder
+	nothing *wire.Error // it found nothing
+	large   *wire.Error // it found more than MaxValue bytes
+	misses  int         // its number among all
+}
+
+// step compiles a step.
+func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
+	out.info = Info{Name: st.Name, Once: st.Once, Method: st.Method, MaxBody: st.MaxBody}
+	if c.spec.BodyOnly {
+		c.bodyOnly(path, st)
+	} else {
+		c.head(path, st, &out, uses)
+	}
+	out.body = c.template(path+".body", st.Body, uses)
+	out.think = st.Think
+	if err := st.Think.Validate(); err != nil {
+		for _, e := range flatten(err) {
+			c.add(path+".think", -1, e.Error(), "")
+		}
+	}
+	if st.MaxBody < 0 || st.MaxBody > MaxBody {
+		c.add(path+".max_body", -1, fmt.Sprintf("%d", st.MaxBody), fmt.Sprintf("want 1 to %d bytes", MaxBody))
+	}
+	if st.MaxBody == 0 {
+		out.info.MaxBody = DefaultMaxBody
+	}
+	out.tooLarge = failure(st, "its body is longer than the %d bytes that max_body has kept", out.info.MaxBody)
+	c.status(path, st, &out)
+	if c.count(path+".assert", len(st.Assert), MaxList) {
+		for i := range st.Assert {
+			c.assertion(fmt.Sprintf("%s.assert[%d]", path, i), st, &out, &st.Assert[i], uses)
+		}
+	}
+	if c.count(path+".extract", len(st.Extract), MaxList) {
+		for i := range st.Extract {
+			c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
+		}
+	}
+	if c.spec.Cookies {
+		out.wantHeader(setCookie)
+	}
+	if out.info.WantsBody {
+		c.checkEncoding(path, st)
+	}
+	return out
+}
+
+const (
+	setCookie  = "set-cookie"
+	hintNoHead = "want the body only, as the protocol has nothing else"
+)
+
+// flatten returns what errors.Join has joined.
+func flatten(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// failure makes the error of a response that is not what the step expects.
+func failure(st *Step, format string, args ...any) *wire.Error {
+	return &wire.Error{Kind: wire.Assertion, Text: fmt.Sprintf("step %q: ", clip(st.Name)) + fmt.Sprintf(format, args...)}
+}
+
+// bodyOnly refuses what a protocol of bodies alone does not have.
+func (c *compiler) bodyOnly(path string, st *Step) {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{".method", st.Method != ""}, {".path", st.Path != ""}, {".header", len(st.Header) > 0}, {".status", len(st.Status) > 0},
+	} {
+		if f.given {
+			c.add(path+f.name, -1, "given", hintNoHead)
+		}
+	}
+}
+
+// head compiles method, path and header.
+func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
+	if out.method = st.Method; st.Method == "" {
+		if out.method = http.MethodGet; st.Body != "" {
+			out.method = http.MethodPost
+		}
+	}
+	out.info.Method = out.method
+	if !isToken(out.method) {
+		c.add(path+".method", -1, fmt.Sprintf("%q", clip(st.Method)), "want a token such as GET")
+	}
+	found := len(c.faults.list)
+	if out.path = c.template(path+".path", st.Path, uses); len(c.faults.list) == found {
+		c.literalPath(path+".path", &out.path)
+	}
+	if !c.count(path+".header", len(st.Header), MaxList) {
+		return
+	}
+	for i, f := range st.Header {
+		at := fmt.Sprintf("%s.header[%d]", path, i)
+		switch {
+		case !isToken(f.Name):
+			c.add(at+".name", -1, fmt.Sprintf("%q", clip(f.Name)), "want a token such as Content-Type")
+		case c.spec.Cookies && strings.EqualFold(f.Name, "cookie"):
+			c.add(at+".name", -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
+		}
+		value := c.template(at+".value", f.Value, uses)
+		for _, p := range value.parts {
+			if p.op == literal && !checkValue([]byte(p.text)) {
+				c.add(at+".value", -1, "a line end or another control character", "want none in a header field")
+				break
+			}
+		}
+		out.header = append(out.header, field{f.Name, value})
+	}
+}
+
+// literalPath checks what is known of a path before any user is.
+func (c *compiler) literalPath(path string, t *template) {
+	for i, p := range t.parts {
+		if p.op == literal && !checkPath([]byte("/"+p.text)) {
+			c.add(path, -1, fmt.Sprintf("%q holds a character that must be percent-encoded", clip(p.text)), "want no blanks, control characters, # or letters that are not ASCII: write %20 for a blank")
+		}
+		if i == 0 && (p.op == literal && p.text[0] != '/' || p.op != literal && !t.raw) {
+			c.add(path, -1, "it does not begin with /", "want / at the beginning")
+		}
+	}
+	if len(t.parts) == 0 {
+		c.add(path, -1, "it is empty", "want one that begins with /")
+	}
+}
+
+// checkEncoding refuses to ask for bodies that only a decoder could look into.
+func (c *compiler) checkEncoding(path string, st *Step) {
+	for i, f := range st.Header {
+		if strings.EqualFold(f.Name, "accept-encoding") && !strings.EqualFold(f.Value, "identity") {
+			c.add(fmt.Sprintf("%s.header[%d]", path, i), -1, "Accept-Encoding is given, and the step looks into the body, which is not decoded", "want identity, or leave it out")
+		}
+	}
+}
+
+func (c *compiler) status(path string, st *Step, out *step) {
+	if !c.count(path+".status", len(st.Status), MaxList) {
+		return
+	}
+	var texts []string
+	for i, r := range st.Status {
+		if !r.valid() {
+			c.add(fmt.Sprintf("%s.status[%d]", path, i), -1, r.String(), "want statuses from 100 to 999, the lower one first")
+		}
+		texts = append(texts, r.String())
+	}
+	out.status = slices.Clone(st.Status)
+	out.statusError = failure(st, "its status is not among %s", clip(strings.Join(texts, ", ")))
+}
+
+// wants notes which part of the response is looked at, and compiles its name.
+func (c *compiler) wants(path, text string, of Part, out *step) (f finder) {
+	switch {
+	case of >= parts:
+		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header or JSON")
+	case of == Header && c.spec.BodyOnly:
+		c.add(path, -1, "there is no header", hintNoHead)
+	case of == Header && !isToken(text):
+		c.add(path, -1, fmt.Sprintf("header field %q", clip(text)), "want a name such as Location")
+	case of == Header:
+		out.wantHeader(strings.ToLower(text))
+		f.header = strings.ToLower(text)
+	default:
+		out.info.WantsBody = true
+		if of == JSON {
+			f.path = c.jsonPath(path, text)
+		}
+	}
+	return f
+}
+
+func (st *step) wantHeader(name string) {
+	if !slices.Contains(st.info.WantsHeader, name) {
+		st.info.WantsHeader = append(st.info.WantsHeader, name)
+	}
+}
+
+func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, uses *[]use) {
+	compiled := assertion{Assertion: *a, finder: c.wants(path+".name", a.Name, a.Of, out)}
+	subject := "its body"
+	switch a.Of {
+	case Header:
+		subject = fmt.Sprintf("its header field %s", clip(a.Name))
+	case JSON:
+		subject = fmt.Sprintf("its value at %s", clip(a.Name))
+	case Body:
+		if a.Name != "" {
+			c.add(path+".name", -1, fmt.Sprintf("%q, of the body", clip(a.Name)), "leave it out")
+		}
+	}
+	switch a.Is {
+	case Equals, Contains:
+		verb := "does not equal"
+		if a.Is == Contains {
+			verb = "does not contain"
+			if a.Value == "" {
+				c.add(path+".value", -1, "nothing", "want what must be contained")
+			}
+		}
+		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.fresh {
+			c.add(path+".value", -1, "a function that says something else each time", "want variables only")
+		}
+		compiled.failure = failure(st, "%s %s %q", subject, verb, clip(a.Value))
+	case Matches:
+		c.expression(path+".value", a.Value)
+		compiled.pattern, _ = regexp.Compile(a.Value) // reported already
+		compiled.failure = failure(st, "%s does not match %q", subject, clip(a.Value))
+	case Exists:
+		if a.Of == Body {
+			c.add(path+".is", -1, "a body exists always", "want Equals, Contains or Matches")
+		}
+		if a.Value != "" {
+			c.add(path+".value", -1, fmt.Sprintf("%q, which exists does not use", clip(a.Value)), "leave it out")
+		}
+		compiled.failure = failure(st, "%s is missing", subject)
+	default:
+		c.add(path+".is", -1, fmt.Sprintf("comparison %d", a.Is), "want Equals, Contains, Matches or Exists")
+	}
+	out.assertions = append(out.assertions, compiled)
+}
+
+func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
+	compiled := extraction{Extraction: *e, finder: c.wants(path+".expression", e.Expression, e.From, out), misses: len(c.s.misses)}
+	c.s.misses = append(c.s.misses, Miss{Step: len(c.s.steps), Name: e.Name})
+	if e.From == Body && c.expression(path+".expression", e.Expression) {
+		re := regexp.MustCompile(e.Expression)
+		if e.Group < 0 || e.Group > re.NumSubexp() {
+			c.add(path+".group", -1, fmt.Sprintf("%d, and the expression has %d", e.Group, re.NumSubexp()), "want one of its groups, from 1")
+		} else if p, err := newPattern(e.Expression, e.Group); err == nil {
+			compiled.pattern = p
+		}
+	}
+	if e.From != Body && e.Group != 0 {
+		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a regular expression only")
+	}
+	switch {
+	case e.Otherwise >= otherwises:
+		c.add(path+".otherwise", -1, fmt.Sprintf("%d", e.Otherwise), "want Fail, Keep or UseDefault")
+	case e.Default != "" && e.Otherwise != UseDefault:
+		c.add(path+".default", -1, "given, and not used", "leave it out, or have it used")
+	}
+	if v := c.names[e.Name]; v != nil {
+		compiled.value = v.use()
+	}
+	compiled.nothing = failure(st, "nothing for %q at %s", clip(e.Name), clip(e.Expression))
+	compiled.large = failure(st, "more than %d bytes for %q", MaxValue, clip(e.Name))
+	out.extractions = append(out.extractions, compiled)
+}
+
+// expression checks a regular expression.
+func (c *compiler) expression(path, text string) bool {
+	if len(text) > MaxExpression {
+		c.add(path, -1, fmt.Sprintf("an expression of %d bytes", len(text)), fmt.Sprintf("want at most %d", MaxExpression))
+		return false
+	}
+	if text == "" {
+		c.add(path, -1, "no expression", "want a regular expression (RE2)")
+		return false
+	}
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		e := err.(*syntax.Error) //nolint:errorlint // all its errors are
+		c.add(path, max(0, strings.Index(text, e.Expr)), fmt.Sprintf("%s: %q", e.Code, clip(e.Expr)), "want a regular expression (RE2), without look-around and references back")
+		return false
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil || len(prog.Inst) > maxProgram {
+		c.add(path, -1, "an expression that is too large", fmt.Sprintf("want one of at most %d instructions, with smaller numbers of repetitions", maxProgram))
+		return false
+	}
+	return true
+}
+
+// isToken is a token of RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for i := range len(s) {
+		if b := s[i]; !isDigit(b) && b|0x20-'a' >= 26 && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}

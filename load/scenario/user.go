@@ -1,0 +1,420 @@
+package scenario
+
+import (
+	"bytes"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"dyno/load/feed"
+	"dyno/load/jsonpath"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+)
+
+// A Worker holds what the users of one worker of the engine share: their part of the data
+// and the memory in which requests are made. It and its users are for one goroutine at a
+// time.
+type Worker struct {
+	s     *Scenario
+	shard pace.Shard
+	seed  uint64
+	users uint64 // so far
+
+	counters []uint64
+	cursors  []*feed.Cursor
+	misses   []uint64
+	err      error
+
+	request Request
+	text    []byte // of the request: path, values of header fields, body
+	scratch []byte
+	machine machine
+}
+
+// Seeds of the users' flows, of their own numbers and of the feeds, which must have
+// nothing in common.
+const (
+	seedFlows = iota + 1
+	seedUsers
+	seedFeeds
+)
+
+// Worker returns a worker with its shard of users, counters and data. With other shards of
+// as many, in this process or others, and the same seed it shares them out: no row,
+// counter or user number is used twice. Worker panics if the shard is not valid.
+func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
+	if err := shard.Validate(); err != nil {
+		panic("scenario: " + err.Error())
+	}
+	w := &Worker{
+		s: s, shard: shard, seed: pace.Mix(seed),
+		counters: make([]uint64, s.counters), misses: make([]uint64, len(s.misses)),
+	}
+	for i, f := range s.feeds {
+		w.cursors = append(w.cursors, f.Table.Cursor(shard, f.Order, pace.Mix(w.seed+seedFeeds)+uint64(i), f.End))
+	}
+	return w
+}
+
+// Err returns why data could not be read any more; nil as long as it can. Users who need
+// it come to their end.
+func (w *Worker) Err() error { return w.err }
+
+// A Miss says how often an extraction found nothing.
+type Miss struct {
+	Step  int // the step's number
+	Name  string
+	Count uint64
+}
+
+// Misses appends the counts of all extractions, in the order of the steps. Those that are 0
+// are among them.
+func (w *Worker) Misses(dst []Miss) []Miss {
+	for i, m := range w.s.misses {
+		m.Count = w.misses[i]
+		dst = append(dst, m)
+	}
+	return dst
+}
+
+// A User is one user's way through the scenario.
+type User struct {
+	w      *Worker
+	number uint64
+	rng    rand.PCG
+	flow   *flow
+
+	step  *step // whose response is awaited; nil: none is
+	at    int   // in the list of the flow
+	loops bool  // that of the loop
+	over  bool
+
+	now    int64
+	values [][]byte // of the variables that change
+	rows   uint32   // bit i: the values are those of a row of feed i
+	jar    jar
+	path   []byte // of the request under way, for its cookies
+}
+
+// User returns the worker's next user.
+func (w *Worker) User() *User {
+	u := &User{w: w, values: make([][]byte, len(w.s.initial))}
+	u.Restart()
+	return u
+}
+
+// Number returns the user's number, which no other user of any shard has.
+func (u *User) Number() uint64 { return u.number }
+
+// Restart makes of u the worker's next user, at its beginning, as if it were new: its
+// number, its flow, its data and its cookies are.
+func (u *User) Restart() {
+	w := u.w
+	u.number = w.shard.At(w.users)
+	w.users++
+	u.rng = pace.NewRNG(w.seed+seedUsers, u.number)
+	u.flow = &w.s.flows[w.s.users.pick(spread(pace.Mix(w.seed+seedFlows), u.number))]
+	u.step, u.at, u.loops, u.over, u.rows = nil, 0, false, false, 0
+	for i, text := range w.s.initial {
+		u.values[i] = append(u.values[i][:0], text...)
+	}
+	u.jar.clear()
+}
+
+// A Request is what a user sends next. Its bytes are valid until the next call of Next
+// for any user of the worker.
+type Request struct {
+	Step   int
+	Method string
+	Path   []byte // with the query
+	Header []HeaderField
+	Body   []byte
+	Think  time.Duration // the pause between the end of this exchange and the next request
+
+	// What Response looks at of the response; see Info.
+	WantsBody   bool
+	MaxBody     int
+	WantsHeader []string
+}
+
+// A HeaderField is a header field as it goes over the wire.
+type HeaderField struct {
+	Name  string
+	Value []byte
+}
+
+// A Response is what an engine says of a complete response.
+type Response struct {
+	Status int
+	Header []HeaderField // those that the step wants, in any case of letters; others do no harm
+	Body   []byte        // its first bytes, up to MaxBody
+	Size   int64         // of the whole body in bytes
+}
+
+// Next makes the user's next request, at the Unix time now in nanoseconds. It returns nil
+// when the user has come to its end: there is no step left, or no row of data that it
+// needs (see Worker.Err). An error, of kind generator, means that the request cannot be
+// sent: it counts as one that failed, and Failed must be called as after any other.
+func (u *User) Next(now int64) (*Request, *wire.Error) {
+	if u.step != nil {
+		u.Failed()
+	}
+	u.now = now
+	number := u.choose()
+	if number < 0 || u.over {
+		return nil, nil
+	}
+	w, st := u.w, &u.w.s.steps[number]
+	if !u.fill(st.feeds &^ u.rows) {
+		u.over = true
+		return nil, nil
+	}
+	u.step = st
+	r := &w.request
+	*r = Request{
+		Step: number, Method: st.method, Header: r.Header[:0],
+		WantsBody: st.info.WantsBody, MaxBody: st.info.MaxBody, WantsHeader: st.info.WantsHeader,
+	}
+	err := u.render(st, r)
+	r.Think = st.think.Draw(&u.rng)
+	return r, err
+}
+
+// choose returns the number of the next step, or -1 if there is none.
+func (u *User) choose() int {
+	f := u.flow
+	if !u.loops {
+		if u.at < len(f.once) {
+			return f.once[u.at]
+		}
+		u.loops, u.at = true, 0
+	}
+	switch {
+	case len(f.loop) == 0:
+		return -1
+	case f.mix != nil:
+		return f.loop[f.mix.pick(u.rng.Uint64())]
+	default:
+		return f.loop[u.at]
+	}
+}
+
+// fill takes rows of the feeds whose bits are set.
+func (u *User) fill(feeds uint32) bool {
+	for ; feeds != 0; feeds &= feeds - 1 {
+		i := bits.TrailingZeros32(feeds)
+		cursor := u.w.cursors[i]
+		row, ok := cursor.Next()
+		if ok {
+			for _, c := range u.w.s.feeds[i].columns {
+				u.values[c.value] = row.Append(u.values[c.value][:0], c.number)
+			}
+		}
+		if err := cursor.Err(); err != nil {
+			u.w.err, ok = err, false
+		}
+		if !ok {
+			return false
+		}
+		u.rows |= 1 << i
+	}
+	return true
+}
+
+// render makes the bytes of a request.
+func (u *User) render(st *step, r *Request) (err *wire.Error) {
+	w := u.w
+	text := st.path.append(w.text[:0], u)
+	path := len(text)
+	if st.path.raw && !checkPath(text) {
+		err = errPath
+	}
+	// Values are cut out of the text when it has stopped growing.
+	for i := range st.header {
+		begin := len(text)
+		text = st.header[i].value.append(text, u)
+		if st.header[i].value.raw && !checkValue(text[begin:]) {
+			err = errHeader
+		}
+		r.Header = append(r.Header, HeaderField{st.header[i].name, text[begin:]})
+	}
+	if w.s.cookies {
+		begin := len(text)
+		u.path, _, _ = bytes.Cut(append(u.path[:0], text[:path]...), []byte("?"))
+		if text = u.jar.appendHeader(text, u.path, &w.s.site, u.now); len(text) > begin {
+			r.Header = append(r.Header, HeaderField{"Cookie", text[begin:]})
+		}
+	}
+	body := len(text)
+	text = st.body.append(text, u)
+	w.text = text
+	at := path
+	for i := range r.Header {
+		end := at + len(r.Header[i].Value)
+		r.Header[i].Value = text[at:end:end]
+		at = end
+	}
+	r.Path, r.Body = text[:path:path], text[body:]
+	return err
+}
+
+// Failed tells that the request has got no response, or could not be sent.
+func (u *User) Failed() { u.leave(true) }
+
+// Response takes in the response to the last request, and returns what is wrong with it:
+// nil if it is what the step expects. It keeps nothing of r.
+func (u *User) Response(now int64, r *Response) *wire.Error {
+	st := u.step
+	if st == nil {
+		return nil
+	}
+	u.now = now
+	if u.w.s.cookies {
+		for i := range r.Header {
+			if isNamed(&r.Header[i], setCookie) {
+				u.jar.set(r.Header[i].Value, u.path, &u.w.s.site, now)
+			}
+		}
+	}
+	err := u.judge(st, r)
+	u.leave(err != nil)
+	return err
+}
+
+// leave goes on to the next step.
+func (u *User) leave(failed bool) {
+	st := u.step
+	if st == nil {
+		return
+	}
+	u.step = nil
+	u.at++
+	switch {
+	case !u.loops && failed:
+		u.at = 0
+		u.jar.clear()
+	case u.loops && (u.flow.mix != nil || u.at == len(u.flow.loop) || failed && st.ends):
+		u.at = 0
+		u.rows &= u.w.s.kept
+	}
+}
+
+// judge holds a response against what the step expects, and extracts from it.
+func (u *User) judge(st *step, r *Response) *wire.Error {
+	if !u.w.s.bodyOnly {
+		if len(st.status) == 0 && r.Status >= 400 {
+			return http1.StatusError(min(r.Status, 999))
+		}
+		if len(st.status) > 0 && !accepted(st.status, r.Status) {
+			return st.statusError
+		}
+	}
+	if st.info.WantsBody && r.Size > int64(len(r.Body)) {
+		return st.tooLarge
+	}
+	for i := range st.assertions {
+		if a := &st.assertions[i]; !u.holds(a, r) {
+			return a.failure
+		}
+	}
+	var failure *wire.Error
+	for i := range st.extractions {
+		if err := u.extract(&st.extractions[i], r); err != nil && failure == nil {
+			failure = err
+		}
+	}
+	return failure
+}
+
+func accepted(ranges []StatusRange, status int) bool {
+	for _, r := range ranges {
+		if status >= r.First && status <= r.Last {
+			return true
+		}
+	}
+	return false
+}
+
+// A finder finds a part of a response.
+type finder struct {
+	header string         // the name of the field, in lower case
+	path   *jsonpath.Path // of the value; both empty: the body
+}
+
+// find returns the part; a value of JSON as it is written.
+func (f *finder) find(r *Response) (text []byte, ok bool) {
+	switch {
+	case f.path != nil:
+		value, result := f.path.Find(r.Body)
+		return value, result == jsonpath.Found
+	case f.header == "":
+		return r.Body, true
+	}
+	for i := range r.Header {
+		if isNamed(&r.Header[i], f.header) {
+			return r.Header[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// isNamed tells whether a field has a name, which is in lower case.
+func isNamed(f *HeaderField, name string) bool {
+	return len(f.Name) == len(name) && strings.EqualFold(f.Name, name)
+}
+
+// text returns what a part that was found says.
+func (u *User) text(f *finder, part []byte) []byte {
+	if f.path == nil || len(part) == 0 || part[0] != '"' {
+		return part
+	}
+	u.w.scratch = jsonpath.AppendText(u.w.scratch[:0], part)
+	return u.w.scratch
+}
+
+func (u *User) holds(a *assertion, r *Response) bool {
+	part, found := a.find(r)
+	if !found || a.Is == Exists {
+		return found
+	}
+	if a.Is == Matches {
+		return a.pattern.Match(u.text(&a.finder, part))
+	}
+	// The request is on its way, so that its text is free.
+	u.w.text = a.value.append(u.w.text[:0], u)
+	text := u.text(&a.finder, part)
+	if a.Is == Contains {
+		return bytes.Contains(text, u.w.text)
+	}
+	return bytes.Equal(text, u.w.text)
+}
+
+// extract sets a variable.
+func (u *User) extract(e *extraction, r *Response) *wire.Error {
+	part, found := e.find(r)
+	if found && e.pattern != nil {
+		var begin, end int
+		if begin, end, found = u.w.machine.find(e.pattern, part); found {
+			part = part[begin:end]
+		}
+	}
+	if !found {
+		u.w.misses[e.misses]++
+		switch e.Otherwise {
+		case Fail:
+			return e.nothing
+		case UseDefault:
+			u.values[e.value] = append(u.values[e.value][:0], e.Default...)
+		}
+		return nil
+	}
+	text := u.text(&e.finder, part)
+	if len(text) > MaxValue {
+		return e.large
+	}
+	u.values[e.value] = append(u.values[e.value][:0], text...)
+	return nil
+}
