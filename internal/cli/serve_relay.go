@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/lab/experiment"
+	"dyno/internal/units"
 	"dyno/services/relay"
 	"dyno/services/relay/channels"
 )
@@ -38,7 +38,7 @@ func (a *app) serveRelayCommand() *cobra.Command {
 			}
 			if cpus != "" {
 				var err error
-				if c.CPUs, err = experiment.ParseCPUs(cpus); err != nil {
+				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {
 					return &failure{exitUsage, fmt.Errorf("--cpus: %w", err), ""}
 				}
 			}

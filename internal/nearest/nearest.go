@@ -1,31 +1,38 @@
-// Package nearest turns a word that nobody knows into a hint: the known word that was
-// probably meant.
+// Package nearest finds, for a word that nobody knows, the known word that was probably
+// meant. It is the only place that measures how far words are apart.
 package nearest
 
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxWord is how many characters a word may have to be compared; a longer one is no
 // typing mistake.
 const maxWord = 64
 
-// Hint names the known word that is closest to the given one, as in
-// did you mean "email"?, or lists the known words when none is close. It returns ""
-// when there are none. Capital letters do not matter.
-func Hint(word string, known []string) string {
+// Find returns the known word that is closest to the given one, the first of several; false
+// when none is close. Capital letters do not matter.
+func Find(word string, known []string) (meant string, found bool) {
 	// At least one character must be right, and most of a longer word.
-	best, least := "", min(len(word), 1+max(1, len(word)/3))
+	n := utf8.RuneCountInString(word)
+	least := min(n, 1+max(1, (n+1)/3))
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
-			best, least = k, d
+			meant, least, found = k, d, true
 		}
 	}
-	switch {
-	case best != "":
-		return fmt.Sprintf("did you mean %q?", best)
-	case len(known) == 0:
+	return meant, found
+}
+
+// Hint names the known word that Find finds, as in did you mean "email"?, or lists the known
+// words when none is close. It returns "" when there are none.
+func Hint(word string, known []string) string {
+	if meant, found := Find(word, known); found {
+		return fmt.Sprintf("did you mean %q?", meant)
+	}
+	if len(known) == 0 {
 		return ""
 	}
 	return "known here: " + list(known)

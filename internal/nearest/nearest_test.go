@@ -35,6 +35,17 @@ func TestHint(t *testing.T) {
 	}
 }
 
+func TestFind(t *testing.T) {
+	known := []string{"rate", "Rates", "timeout", "é"}
+	for word, want := range map[string]string{
+		"rtae": "rate", "RATES": "Rates", "rat": "rate", "timeuot": "timeout", "tmieoutt": "timeout", "rest": "", "": "", "é": "é", "è": "", "x": "",
+	} {
+		if got, found := Find(word, known); got != want || found != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", word, got, found, want)
+		}
+	}
+}
+
 func TestDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -441,9 +442,9 @@ func disparities(older, newer *rundir.Run) []Disparity {
 	differ("item.virtualization", a.Virtualization, b.Virtualization)
 	differ("item.clock", a.ClockSource, b.ClockSource)
 	differ("item.governor", a.Governor, b.Governor)
-	differ("item.target", cpuList(a.TargetCPUs), cpuList(b.TargetCPUs))
-	differ("item.generator", cpuList(a.GeneratorCPUs), cpuList(b.GeneratorCPUs))
-	differ("item.awake", cpuList(a.AwakeCPUs), cpuList(b.AwakeCPUs))
+	differ("item.target", units.FormatCPUs(a.TargetCPUs), units.FormatCPUs(b.TargetCPUs))
+	differ("item.generator", units.FormatCPUs(a.GeneratorCPUs), units.FormatCPUs(b.GeneratorCPUs))
+	differ("item.awake", units.FormatCPUs(a.AwakeCPUs), units.FormatCPUs(b.AwakeCPUs))
 	differTexts(a.Sysctls, b.Sysctls)
 	differ("item.dyno", older.DynoVersion, newer.DynoVersion)
 	differ("item.go", a.GoVersion, b.GoVersion)
@@ -494,14 +495,6 @@ func namesOf(a, b map[string]string) []string {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-func cpuList(list []int) string {
-	var texts []string
-	for _, n := range list {
-		texts = append(texts, strconv.Itoa(n))
-	}
-	return strings.Join(texts, ",")
 }
 
 func bytesOf(n *int64) string {
