@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"strings"
 	"testing"
 
 	"dyno/load/pace"
@@ -64,14 +66,65 @@ func million(b *testing.B, format Format) string {
 	return path
 }
 
-func heap() uint64 {
+// heap returns how many bytes the heap holds.
+func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return int64(m.HeapAlloc)
 }
 
-func BenchmarkOpenMillion(b *testing.B) {
+// resident returns a field of /proc/self/status, such as RssAnon, in bytes.
+func resident(tb testing.TB, field string) int64 {
+	tb.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(status), "\n"+field+":")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); !found || err != nil {
+		tb.Fatalf("%s: %v", field, err)
+	}
+	return kib << 10
+}
+
+// countRows takes all rows that are left.
+func countRows(c *Cursor) (rows int) {
+	for _, ok := c.Next(); ok; _, ok = c.Next() {
+		rows++
+	}
+	return rows
+}
+
+// What a table and a cursor hold does not grow with the text of the rows, and by four
+// bytes with each row.
+func TestMemoryPerRow(t *testing.T) {
+	const rows = 200_000
+	text := "id,text\n" + strings.Repeat("1,"+strings.Repeat("x", 97)+"\n", rows)
+	path := write(t, "a.csv", text)
+	size := int64(len(text))
+	if size <= usual.keep {
+		t.Fatalf("a file of %d bytes is kept", size)
+	}
+	text = ""
+	before := heap()
+	table := mustOpen(t, path, Options{}, usual)
+	c := table.Cursor(pace.Whole(), Shuffled, 1, Stop)
+	if n := countRows(c); n != rows {
+		t.Fatalf("%d rows, want %d: %v", n, rows, c.Err())
+	}
+	held := heap() - before
+	if most := int64(4*rows + 2<<20); held > most {
+		t.Errorf("%d bytes are held for %d rows of %d bytes in all, want at most %d", held, rows, size, most)
+	}
+	runtime.KeepAlive(c)
+}
+
+// BenchmarkMillion opens a table of a million rows and takes each of them, in random order.
+// It reports what the process holds: held-MB on the heap for table and cursor; anon-MB, all
+// of the process's own memory; and file-MB, the pages of the mapping and of the program.
+func BenchmarkMillion(b *testing.B) {
 	for _, format := range []Format{CSV, JSONLines} {
 		b.Run(format.String(), func(b *testing.B) {
 			path := million(b, format)
@@ -80,19 +133,27 @@ func BenchmarkOpenMillion(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.SetBytes(info.Size())
+			debug.FreeOSMemory()
 			before := heap()
-			var held uint64
+			var held, anon, file int64
 			for b.Loop() {
 				table, err := Open(path, Options{})
 				if err != nil {
 					b.Fatal(err)
 				}
+				c := table.Cursor(pace.Whole(), Shuffled, 1, Stop)
+				if n := countRows(c); n != 1_000_000 {
+					b.Fatalf("%d rows: %v", n, c.Err())
+				}
+				anon, file = resident(b, "RssAnon"), resident(b, "RssFile")
 				held = heap() - before
 				if err := table.Close(); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(held)/1e6, "MB-held")
+			b.ReportMetric(float64(held)/1e6, "held-MB")
+			b.ReportMetric(float64(anon)/1e6, "anon-MB")
+			b.ReportMetric(float64(file)/1e6, "file-MB")
 		})
 	}
 }

@@ -1,18 +1,12 @@
 package feed
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"math/bits"
+	"runtime/debug"
 
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 )
-
-// readBytes is how much of a large file a cursor reads at a time when it needs what
-// follows as well.
-const readBytes = 64 << 10
 
 // A Cursor goes through one shard's share of a table's rows. It is for one goroutine at
 // a time, and once its buffers have the size of the longest row, none of its methods
@@ -28,9 +22,7 @@ type Cursor struct {
 	at    uint64      // the position in the pass that is next; at the number of rows or beyond: in a later pass
 	mixed permutation // of this pass
 
-	bytes  []byte // of the file, if the table does not keep it
-	base   int64  // where they begin in the file
-	row    []byte
+	row    []byte // a copy
 	number int
 	fields []field // CSV: of the row
 
@@ -98,15 +90,9 @@ func (c *Cursor) Err() error { return c.err }
 // load gets the row of the present number.
 func (c *Cursor) load() error {
 	begin, end := c.t.span(c.number)
-	if c.t.kept != nil {
-		c.row = c.t.kept[begin:end]
-	} else {
-		if begin < c.base || end > c.base+int64(len(c.bytes)) {
-			if err := c.read(begin, end); err != nil {
-				return err
-			}
-		}
-		c.row = c.bytes[begin-c.base : end-c.base]
+	var ok bool
+	if c.row, ok = copyRow(c.row[:0], c.t.data[begin:end]); !ok {
+		return c.changed()
 	}
 	if c.t.options.Format == CSV {
 		var n int
@@ -119,28 +105,20 @@ func (c *Cursor) load() error {
 	return nil
 }
 
-// read reads a row of a file that is not kept, and what is behind it if that is soon
-// needed.
-func (c *Cursor) read(begin, end int64) error {
-	n := end - begin
-	mean := c.t.end / int64(c.t.Rows())
-	if stride := mean * int64(c.shard.Count); c.order == Sequential && stride < readBytes/8 {
-		n = max(n, min(readBytes, c.t.end-begin))
-	}
-	if int64(cap(c.bytes)) < n {
-		c.bytes = make([]byte, 0, 1<<bits.Len64(uint64(n-1)))
-	}
-	c.bytes = c.bytes[:n]
-	c.base = begin
-	got, err := c.t.file.ReadAt(c.bytes, begin)
-	c.bytes = c.bytes[:got]
-	switch {
-	case int64(got) >= end-begin:
-		return nil // the row is there; one behind it that is not will be missed in its turn
-	case errors.Is(err, io.EOF):
-		return c.changed()
-	}
-	return fmt.Errorf("feed: %s: row %d: %w", c.t.name, c.number+1, err)
+// copyRow appends a row of the file to dst. It returns false where the file has become
+// shorter since it was mapped: the kernel answers that with a fault (SIGBUS), which the Go
+// runtime turns into a panic of this goroutine when it is asked to.
+func copyRow(dst, row []byte) (text []byte, ok bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if reason := recover(); reason != nil {
+			if _, isFault := reason.(interface{ Addr() uintptr }); !isFault {
+				panic(reason)
+			}
+			text, ok = dst, false
+		}
+	}()
+	return append(dst, row...), true
 }
 
 // changed is the error of a row that was sound when the table was opened.

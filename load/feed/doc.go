@@ -7,11 +7,13 @@
 // in one of several orders, without allocating. Positions are dealt to shards in turn,
 // so that all shards together have each row once in a pass, whatever the order.
 //
-// Files are read and not mapped into memory. Whoever cuts off a mapped file kills the
-// process that maps it (SIGBUS), and the pages of a mapping that were touched count as
-// the process's memory: with rows in random order soon all of the file. A file of up to
-// 4 MiB is kept in memory. Of a larger one, rows in sequence are read 64 KiB at a time,
-// and rows in any other order one by one, which costs a system call each. A file that
-// is changed or cut off while it is in use ends the cursor with an error, or gives rows of
-// other text; it can do no further harm.
+// A file of up to 4 MiB is kept in memory, a larger one is mapped into it: a row costs no
+// system call in any order. The pages of the mapping that rows were taken from count as
+// the process's memory (RssFile in /proc/PID/status), but they are the page cache's, and
+// the kernel takes them back when memory gets scarce. A page that is not in the page cache
+// is read from the disk while the cursor waits; Open has just read all of them.
+//
+// A file that is changed or cut off while it is in use ends the cursor with an error, or
+// gives rows of other text. It does no further harm: rows are copied out of the mapping at
+// one place, which survives that the file ends before the mapping does.
 package feed

@@ -61,10 +61,10 @@ func all(tb testing.TB, c *Cursor, most int) (rows [][]string) {
 
 const many = 1 << 20
 
-// both runs a test on a file that is kept and on one that is not.
+// both runs a test on a file that is kept and on one that is mapped.
 func both(t *testing.T, f func(t *testing.T, s sizes)) {
 	t.Run("kept", func(t *testing.T) { f(t, usual) })
-	t.Run("read", func(t *testing.T) { f(t, large) })
+	t.Run("mapped", func(t *testing.T) { f(t, large) })
 }
 
 func TestRows(t *testing.T) {

@@ -7,13 +7,15 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/load/jsonpath"
 )
 
 // sizes are what tests need to be smaller.
 type sizes struct {
-	keep   int64 // the largest file that is kept in memory
-	window int   // how much of a larger one is at hand at first while it is checked
+	keep   int64 // the largest file that is kept in memory, in bytes
+	window int   // how many bytes of a larger one are at hand at first while it is checked
 }
 
 var usual = sizes{keep: 4 << 20, window: 256 << 10}
@@ -29,8 +31,8 @@ type Table struct {
 	rows index
 	end  int64 // of the last row, in the file
 
-	kept []byte   // the whole file, if it is small
-	file *os.File // if it is not
+	data   []byte // the whole file
+	mapped bool   // data is a mapping of it
 }
 
 // An index holds where rows begin.
@@ -76,13 +78,9 @@ func open(path string, o Options, sizes sizes) (*Table, error) {
 		return nil, fmt.Errorf("feed: %w", err)
 	}
 	t := &Table{name: path, options: o.withDefaults(path)}
-	err = t.read(f, sizes)
-	if err == nil && t.kept == nil {
-		t.file = f
-		return t, nil
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, err
+	// A mapping stays when its file is closed.
+	if err := errors.Join(t.read(f, sizes), f.Close()); err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
@@ -99,11 +97,11 @@ func (t *Table) read(f *os.File, sizes sizes) error {
 	size := info.Size()
 	window := window{file: f, size: size, step: sizes.window}
 	if size <= sizes.keep {
-		t.kept = make([]byte, size)
-		if _, err := io.ReadFull(f, t.kept); err != nil {
+		t.data = make([]byte, size)
+		if _, err := io.ReadFull(f, t.data); err != nil {
 			return fmt.Errorf("feed: %s: %w", t.name, err)
 		}
-		window.bytes = t.kept
+		window.bytes = t.data
 	}
 	for _, c := range t.options.Columns {
 		t.columns = append(t.columns, c.Name)
@@ -116,6 +114,23 @@ func (t *Table) read(f *os.File, sizes sizes) error {
 		return err
 	}
 	t.end = check.end
+	if t.data == nil {
+		return t.mapFile(f, size)
+	}
+	return nil
+}
+
+// mapFile maps the whole file into memory. It was read before and not mapped, so that what
+// was looked at once does not count as the process's memory.
+func (t *Table) mapFile(f *os.File, size int64) error {
+	if int64(int(size)) != size {
+		return &Fault{File: t.name, Problem: fmt.Sprintf("%d bytes are more than the address space holds", size), Hint: "split the file"}
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("feed: %s: %w", t.name, os.NewSyscallError("mmap", err))
+	}
+	t.data, t.mapped = data, true
 	return nil
 }
 
@@ -155,10 +170,12 @@ func (t *Table) Column(name string) (number int, ok bool) {
 
 // Close releases the file. Cursors must not be used afterwards.
 func (t *Table) Close() error {
-	if t.file == nil {
+	data := t.data
+	t.data = nil
+	if !t.mapped || data == nil {
 		return nil
 	}
-	return t.file.Close()
+	return os.NewSyscallError("munmap", unix.Munmap(data))
 }
 
 // span returns where a row stands in the file, its line end included.
