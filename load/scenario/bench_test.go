@@ -19,13 +19,15 @@ func everything(tb testing.TB) Spec {
 		`"t":"{{ timestamp("rfc3339") }} {{ timestamp("ms") }}","b":"{{ base64(email, urlencode(title)) }}","e":"{{ path_entropy(9) }}"}`
 	post.Assert = append(post.Assert, Assertion{Of: Header, Name: "ETag", Is: Matches, Value: "^x"}, Assertion{Of: JSON, Name: "$.s", Is: Contains, Value: "{{ base64(id) }}"})
 	post.Extract = []Extraction{
-		{Name: "etag", From: Header, Expression: "ETag"}, {Name: "word", From: Body, Expression: `"s":"(\w+)`}, {Name: "miss", From: JSON, Expression: "$.nothing", Otherwise: UseDefault, Default: "d"},
+		{Name: "etag", From: Header, Of: "ETag"}, {Name: "word", From: Body, Pattern: `"s":"(\w+)`}, {Name: "miss", From: JSON, Of: "$.nothing", Otherwise: UseDefault, Default: "d"},
+		{Name: "etag", From: Header, Of: "ETag", Pattern: "^x(.)"},
 	}
 	return spec
 }
 
 // exchange is one request and its response.
 type exchange struct {
+	request   Request
 	responses []*Response
 	n         int
 }
@@ -40,11 +42,10 @@ func newExchange() *exchange {
 }
 
 func (x *exchange) do(tb testing.TB, u *User) {
-	r, err := u.Next(instant)
-	if err != nil || r == nil {
-		tb.Fatal(r, err)
+	if ok, err := u.Next(instant, &x.request); err != nil || !ok {
+		tb.Fatal(ok, err)
 	}
-	if err := u.Response(instant, x.responses[r.Step]); err != nil {
+	if err := u.Response(instant, x.responses[x.request.Step]); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -73,9 +74,10 @@ func TestFailingDoesNotAllocate(t *testing.T) {
 	u := mustCompile(t, everything(t)).Worker(whole, 1).User()
 	bad := []*Response{answer(500, ""), answer(200, "{"), answer(200, `{"data":{}}`)}
 	n := 0
+	var r Request
 	fail := func() {
-		if r, err := u.Next(instant); err != nil || r == nil {
-			t.Fatal(r, err)
+		if ok, err := u.Next(instant, &r); err != nil || !ok {
+			t.Fatal(ok, err)
 		}
 		if n++; n%4 == 0 {
 			u.Failed()

@@ -38,6 +38,8 @@ type step struct {
 
 	feeds uint32 // bit i: it needs a row of feed i
 
+	badPath *wire.Error // the path that its template says cannot be sent
+
 	status      []StatusRange
 	statusError *wire.Error
 	assertions  []assertion
@@ -51,6 +53,7 @@ type step struct {
 type field struct {
 	name  string
 	value template
+	bad   *wire.Error // the value that its template says cannot be sent
 }
 
 // A flow is a compiled Flow: numbers of steps.

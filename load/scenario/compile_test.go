@@ -35,7 +35,7 @@ func table(tb testing.TB, name, text string) *feed.Table {
 
 // extract is an extraction of JSON.
 func extract(name, path string) []Extraction {
-	return []Extraction{{Name: name, From: JSON, Expression: path}}
+	return []Extraction{{Name: name, From: JSON, Of: path}}
 }
 
 func TestFaults(t *testing.T) {
@@ -130,7 +130,7 @@ func TestFaults(t *testing.T) {
 			{Name: "login", Once: true, Path: "/{{ id }}", Extract: extract("token", "$.t")},
 		}}, []string{`steps[1].path: at offset 4: variable "id" is set only by a later step, "list"`}},
 		{"keep without a value", Spec{Steps: []Step{
-			{Name: "list", Path: "/", Extract: []Extraction{{Name: "id", From: JSON, Expression: "$.id", Otherwise: Keep}}},
+			{Name: "list", Path: "/", Extract: []Extraction{{Name: "id", From: JSON, Of: "$.id", Otherwise: Keep}}},
 			{Name: "post", Path: "/{{ id }}"},
 		}}, []string{`steps[1].path: at offset 4: variable "id" may have no value: step "list" keeps the earlier one when it finds nothing, and there is none`}},
 		{"drawn by weight", Spec{Steps: []Step{
@@ -180,32 +180,33 @@ func TestFaults(t *testing.T) {
 		{"extractions", Spec{
 			Feeds: []Feed{{Name: "users", Table: users}},
 			Steps: step(Step{Extract: []Extraction{
-				{Name: "email", From: JSON, Expression: "$.x"},
-				{Name: "a b", From: JSON, Expression: "$..x"},
-				{Name: "a", From: Header, Expression: "X Y"},
-				{Name: "b", From: Body, Expression: "a(b"},
-				{Name: "c", From: Body, Expression: "a(b)", Group: 2},
-				{Name: "d", From: Body},
-				{Name: "e", From: Body, Expression: strings.Repeat("x", MaxExpression+1)},
-				{Name: "f", From: Body, Expression: "((a{100}){100}){100}"},
-				{Name: "g", From: Body, Expression: strings.Repeat("a{1000}", 11)},
-				{Name: "h", From: JSON, Expression: "$.x", Group: 1, Otherwise: 9, Default: "x"},
-				{Name: "i", From: 9, Expression: "$.x", Otherwise: Keep, Default: "x"},
+				{Name: "email", From: JSON, Of: "$.x"},
+				{Name: "a b", From: JSON, Of: "$..x"},
+				{Name: "a", From: Header, Of: "X Y"},
+				{Name: "b", From: Body, Pattern: "a(b"},
+				{Name: "c", From: Body, Pattern: "a(b)", Group: 2},
+				{Name: "d", From: Body, Of: "x", Group: -1},
+				{Name: "e", From: Body, Pattern: strings.Repeat("x", MaxExpression+1)},
+				{Name: "f", From: Body, Pattern: "((a{100}){100}){100}"},
+				{Name: "g", From: Body, Pattern: strings.Repeat("a{1000}", 11)},
+				{Name: "h", From: JSON, Of: "$.x", Group: 1, Otherwise: 9, Default: "x"},
+				{Name: "i", From: 9, Of: "$.x", Otherwise: Keep, Default: "x"},
 			}}),
 		}, []string{
 			`steps[0].extract[0].name: "email" is a column of`,
 			`steps[0].extract[1].name: "a b"; want a letter`,
-			"steps[0].extract[1].expression: at offset 1: JSON path: .. selects several values; want a path to one value",
-			`steps[0].extract[2].expression: header field "X Y"; want a name such as Location`,
-			"steps[0].extract[3].expression: at offset 0: missing closing ): \"a(b\"; want a regular expression (RE2), without look-around",
+			"steps[0].extract[1].of: at offset 1: JSON path: .. selects several values; want a path to one value",
+			`steps[0].extract[2].of: header field "X Y"; want a name such as Location`,
+			"steps[0].extract[3].pattern: at offset 0: missing closing ): \"a(b\"; want a regular expression (RE2), without look-around",
 			"steps[0].extract[4].group: 2, and the expression has 1; want one of its groups, from 1",
-			"steps[0].extract[5].expression: no expression",
-			"steps[0].extract[6].expression: an expression of 4097 bytes; want at most 4096",
-			"steps[0].extract[7].expression: at offset 3: invalid repeat count: \"{100}\"",
-			"steps[0].extract[8].expression: an expression that is too large; want one of at most 10000 instructions",
-			"steps[0].extract[9].group: 1; want it with a regular expression only",
+			`steps[0].extract[5].of: "x", of the body; leave it out`,
+			"steps[0].extract[5].group: -1; want one of the pattern's groups, from 1",
+			"steps[0].extract[6].pattern: an expression of 4097 bytes; want at most 4096",
+			"steps[0].extract[7].pattern: at offset 3: invalid repeat count: \"{100}\"",
+			"steps[0].extract[8].pattern: an expression that is too large; want one of at most 10000 instructions",
+			"steps[0].extract[9].group: 1; want it with a pattern only",
 			"steps[0].extract[9].otherwise: 9; want Fail, Keep or UseDefault",
-			"steps[0].extract[10].expression: part 9 of the response; want Body, Header or JSON",
+			"steps[0].extract[10].of: part 9 of the response; want Body, Header or JSON",
 			"steps[0].extract[10].default: given, and not used; leave it out, or have it used",
 		}},
 		{"assertions", Spec{

@@ -12,6 +12,90 @@
 // Once their buffers have grown to the size of what goes through them, users and workers
 // do not allocate.
 //
+// # The contract with an engine
+//
+// Before the load, once for a process: feed.Open each file, Compile the Spec. Its Steps say
+// which number each step's figures go by. Once for each worker of the process:
+//
+//	w := s.Worker(process.Sub(worker), seed)
+//
+// where process is the process's pace.Shard of the run and worker the worker's of the
+// process. The seed is the same for all. The worker calls what follows from one goroutine.
+//
+// A user is one that sends, waits, thinks and sends again: in a closed loop one for each
+// place of the concurrency. It is no connection. It may send each request over another
+// one, and one connection may carry requests of many users. An exchange belongs to a user
+// and has a Request and a Response of its own, whose memory is used again.
+//
+//	u := w.User()
+//	for {
+//		ok, err := u.Next(now, &exchange.request)
+//		switch {
+//		case !ok:        // the user has come to its end: see below
+//		case err != nil: // not sent: count it as sent and failed with err.Kind, call u.Failed()
+//		default:         // encode request.Method, Path, Header and Body; send
+//		}
+//		// … the response is complete:        err := u.Response(now, &exchange.response)
+//		// … or there is none that counts:    u.Failed()
+//		// count the exchange for step request.Step; then wait for request.Think
+//	}
+//
+// Times are Unix times in nanoseconds. They go into timestamps, UUIDs and the age of cookies
+// only, so that one reading for each turn of the worker's loop will do.
+//
+// The request's bytes stay until Next is called again with the same Request: an engine that
+// has to send a request again, because the server has not looked at it (a stream above the
+// last one of a GOAWAY, REFUSED_STREAM), encodes them again and calls neither Failed nor Next
+// in between. The codec adds what is the connection's: Host or :authority, Content-Length,
+// a User-Agent. It must not decode the body: where a step looks into it (WantsBody), no
+// Accept-Encoding is sent but identity.
+//
+// Of the response the engine keeps what the request's WantsHeader and, with WantsBody, its
+// MaxBody ask for. It need not copy them: Response keeps nothing, so they may stand in the
+// buffer that was received into. As the name of a field it can put the string of WantsHeader
+// itself, and so need not make one.
+//
+// How an exchange ends, and with which wire.Kind it is counted:
+//
+//	Next says an error                      generator; the user goes on after Failed
+//	no descriptor, port or memory           generator, and Failed
+//	no connection, or a handshake failed    connect or tls, and Failed
+//	no response in time                     timeout, and Failed
+//	closed or reset before the end          reset, and Failed
+//	bytes that break the protocol           protocol, and Failed
+//	Response says nil                       a good response
+//	Response says an error                  its Kind: status or assertion
+//	the load has ended                      unfinished, and nothing more
+//
+// The errors that Next and Response return are the same pointers each time, of which there
+// are a few for each step, so that they can be told apart and counted by their address.
+// Their Text names the step. With Response, the codec's own opinion of the status does not
+// count: a step may accept a 404.
+//
+// A pause follows a failed exchange like any other. Without one a user who cannot log in
+// tries again at once, as one of a closed loop does whose requests fail.
+//
+// When Next says that the user has come to its end, w.Err tells why, if that is an error: a
+// file that has changed. Else there is no step left, or no row in the user's share of a feed
+// that ends with its rows. A closed loop has one user less, and ends with the last; Restart
+// makes of it the worker's next user instead, where users are to come and go.
+//
+// In an open loop an arrival is an iteration: it takes a user who is Between two of them, or
+// a new one, up to the bound on users, and is over when the user is Between again. The
+// intended start of the iteration's first request is the arrival's. That of each further one
+// is the end of the exchange before it, and its Think.
+//
+// When the load has ended, add up Worker.Misses of all workers by their place: how often an
+// extraction found nothing, also where that is no failure.
+//
+// A User takes 176 bytes, and
+//
+//	24 bytes and its text, of up to 16 KiB (MaxValue), for each variable that changes and is used
+//	72 bytes and its text, of up to 4 KiB, for each cookie, of which it keeps up to 50
+//	the path of its last request, if it has cookies
+//
+// A Request of eight header fields takes 520 bytes and its text.
+//
 // # Flows
 //
 // A user goes through one flow of steps. Those that are marked Once come first, in their
@@ -44,8 +128,8 @@
 //	urlencode(a, …)             percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)
 //	json_escape(a, …)           as it stands between the quotes of a JSON string
 //
-// Nothing is encoded unless a function says so. A path or header value that would break its
-// message is not sent: the request fails with kind generator.
+// Nothing is encoded unless a function says so. A request whose path or header value would
+// break the message is not sent: it fails with kind generator.
 //
 // What is random depends on the seed, the user's number and what the user has drawn
 // before. Two runs with one seed use the same values, UUIDs included: give each run a

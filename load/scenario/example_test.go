@@ -14,7 +14,7 @@ func Example() {
 		Steps: []scenario.Step{
 			{
 				Name: "login", Once: true, Path: "/login", Body: `{"user":"{{ json_escape(user) }}"}`,
-				Extract: []scenario.Extraction{{Name: "token", From: scenario.JSON, Expression: "$.token"}},
+				Extract: []scenario.Extraction{{Name: "token", From: scenario.JSON, Of: "$.token"}},
 			},
 			{
 				Name: "list", Path: "/lists/{{ urlencode(user) }}?n={{ counter() }}",
@@ -27,10 +27,10 @@ func Example() {
 		return
 	}
 	user := s.Worker(pace.Whole(), 1).User()
+	var request scenario.Request
 	for _, body := range []string{`{"token":"abc"}`, "[]", "[]"} {
-		request, err := user.Next(0)
-		if err != nil {
-			fmt.Println(err)
+		if ok, err := user.Next(0, &request); !ok || err != nil {
+			fmt.Println("no request:", err)
 			return
 		}
 		fmt.Printf("%s %s %s%s\n", request.Method, request.Path, request.Header, request.Body)

@@ -116,7 +116,7 @@ func FuzzTemplate(f *testing.F) {
 			BodyOnly:  true,
 			Variables: []Variable{{"a", value}},
 			Steps: []Step{
-				{Name: "first", Body: text, Extract: []Extraction{{Name: "a", From: JSON, Expression: "$"}}},
+				{Name: "first", Body: text, Extract: []Extraction{{Name: "a", From: JSON, Of: "$"}}},
 			},
 		})
 		if err != nil {
@@ -124,7 +124,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		u := s.Worker(whole, 1).User()
 		for range 3 {
-			if r, err := u.Next(0); r == nil || err != nil {
+			if r, err := next(u, 0); r == nil || err != nil {
 				t.Fatalf("%q: %v, %v", text, r, err)
 			}
 			u.Failed()

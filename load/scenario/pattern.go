@@ -9,7 +9,8 @@ import (
 // A pattern finds one group of a regular expression. It runs the program that package
 // regexp/syntax compiles, all its threads side by side (Pike's machine: Cox, Regular
 // expression matching: the virtual machine approach, 2009), in time proportional to the
-// text. Package regexp finds the same, but allocates what it returns.
+// text. Package regexp finds the same, but allocates what it returns and, after a garbage
+// collection, what it works with.
 type pattern struct {
 	prog   *syntax.Prog
 	prefix []byte // what every match begins with
@@ -19,22 +20,29 @@ type pattern struct {
 	begin, end uint32 // the captures of the group's ends; 0 and 1: the whole match
 }
 
-// newPattern compiles an expression; group 0 is the first, or the whole match if there is
-// none.
-func newPattern(text string, group int) (*pattern, error) {
+// wholeMatch stands for the whole match in place of a group.
+const wholeMatch = -1
+
+// newPattern compiles an expression and says how many groups it has. Group 0 is the first,
+// or the whole match if there is none.
+func newPattern(text string, group int) (p *pattern, groups int, err error) {
 	re, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if group == 0 {
-		group = min(1, re.MaxCap())
+	groups = re.MaxCap()
+	switch group {
+	case 0:
+		group = min(1, groups)
+	case wholeMatch:
+		group = 0
 	}
 	prog, err := syntax.Compile(re.Simplify())
 	if err != nil {
-		return nil, err
+		return nil, groups, err
 	}
 	prefix, _ := prog.Prefix()
-	p := &pattern{
+	p = &pattern{
 		prog:   prog,
 		prefix: []byte(prefix),
 		atHead: prog.StartCond()&syntax.EmptyBeginText != 0,
@@ -44,7 +52,7 @@ func newPattern(text string, group int) (*pattern, error) {
 	for i := range prog.Inst {
 		p.looks = p.looks || prog.Inst[i].Op == syntax.InstEmptyWidth
 	}
-	return p, nil
+	return p, groups, nil
 }
 
 // around returns what the program may ask of the position between two characters; -1

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"dyno/load/wire"
 )
 
 // append appends what the template says for a user, with the values that the user's
@@ -164,12 +162,6 @@ func appendJSON(dst, text []byte) []byte {
 	}
 	return dst
 }
-
-// What keeps a request from being sent: its template says what would break the message.
-var (
-	errPath   = &wire.Error{Kind: wire.Generator, Text: "the path does not begin with /, or holds a character that must be percent-encoded: put urlencode() around variables"}
-	errHeader = &wire.Error{Kind: wire.Generator, Text: "a header field holds a line end or another control character"}
-)
 
 // Which bytes can stand in a path, by HTTP/1.1's rule, which is also the other versions',
 // and in the value of a header field.

@@ -150,12 +150,13 @@ const (
 type Extraction struct {
 	Name string // of the variable
 	From Part
+	Of   string // of Header: the field's name; of JSON: the path
 
-	// Expression is the header field's name, the JSON path, or for Body a regular
-	// expression (RE2).
-	Expression string
-	// Group is the group of the regular expression that is taken, from 1; 0: the first
-	// group, or the whole match if there is none.
+	// Pattern is a regular expression (RE2). What it finds in the part is taken; without
+	// one, the whole part. A JSON string is searched without its quotes and escapes.
+	Pattern string
+	// Group is the group of the pattern that is taken, from 1; 0: the first group, or the
+	// whole match if there is none.
 	Group int
 
 	Otherwise Otherwise

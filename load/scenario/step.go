@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -52,8 +51,8 @@ func (r StatusRange) String() string {
 // An assertion is a compiled Assertion.
 type assertion struct {
 	Assertion
-	value   template       // for Equals and Contains
-	pattern *regexp.Regexp // for Matches
+	value   template // for Equals and Contains
+	pattern *pattern // for Matches
 	finder
 	failure *wire.Error
 }
@@ -61,8 +60,8 @@ type assertion struct {
 // An extraction is a compiled Extraction.
 type extraction struct {
 	Extraction
-	value   int // the number of the variable's value
-	pattern *pattern
+	value   int      // the number of the variable's value
+	pattern *pattern // nil: the whole part is taken
 	finder
 	nothing *wire.Error // it found nothing
 	large   *wire.Error // it found more than MaxValue bytes
@@ -90,7 +89,7 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	if st.MaxBody == 0 {
 		out.info.MaxBody = DefaultMaxBody
 	}
-	out.tooLarge = failure(st, "its body is longer than the %d bytes that max_body has kept", out.info.MaxBody)
+	out.tooLarge = expectation(st, "its body is longer than the %d bytes that max_body has kept", out.info.MaxBody)
 	c.status(path, st, &out)
 	if c.count(path+".assert", len(st.Assert), MaxList) {
 		for i := range st.Assert {
@@ -125,9 +124,14 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// failure makes the error of a response that is not what the step expects.
-func failure(st *Step, format string, args ...any) *wire.Error {
-	return &wire.Error{Kind: wire.Assertion, Text: fmt.Sprintf("step %q: ", clip(st.Name)) + fmt.Sprintf(format, args...)}
+// failure makes an error of a step's.
+func failure(kind wire.Kind, st *Step, format string, args ...any) *wire.Error {
+	return &wire.Error{Kind: kind, Text: fmt.Sprintf("step %q: ", clip(st.Name)) + fmt.Sprintf(format, args...)}
+}
+
+// expectation makes the error of a response that is not what the step expects.
+func expectation(st *Step, format string, args ...any) *wire.Error {
+	return failure(wire.Assertion, st, format, args...)
 }
 
 // bodyOnly refuses what a protocol of bodies alone does not have.
@@ -159,6 +163,7 @@ func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
 	if out.path = c.template(path+".path", st.Path, uses); len(c.faults.list) == found {
 		c.literalPath(path+".path", &out.path)
 	}
+	out.badPath = failure(wire.Generator, st, "the path does not begin with /, or holds a character that must be percent-encoded: put urlencode() around its variables")
 	if !c.count(path+".header", len(st.Header), MaxList) {
 		return
 	}
@@ -177,7 +182,7 @@ func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
 				break
 			}
 		}
-		out.header = append(out.header, field{f.Name, value})
+		out.header = append(out.header, field{f.Name, value, failure(wire.Generator, st, "the header field %s holds a line end or another control character", clip(f.Name))})
 	}
 }
 
@@ -217,11 +222,11 @@ func (c *compiler) status(path string, st *Step, out *step) {
 		texts = append(texts, r.String())
 	}
 	out.status = slices.Clone(st.Status)
-	out.statusError = failure(st, "its status is not among %s", clip(strings.Join(texts, ", ")))
+	out.statusError = expectation(st, "its status is not among %s", clip(strings.Join(texts, ", ")))
 }
 
 // wants notes which part of the response is looked at, and compiles its name.
-func (c *compiler) wants(path, text string, of Part, out *step) (f finder) {
+func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f finder) {
 	switch {
 	case of >= parts:
 		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header or JSON")
@@ -232,10 +237,14 @@ func (c *compiler) wants(path, text string, of Part, out *step) (f finder) {
 	case of == Header:
 		out.wantHeader(strings.ToLower(text))
 		f.header = strings.ToLower(text)
+	case of == JSON:
+		out.info.WantsBody = true
+		f.path = c.jsonPath(path, text)
+		f.malformed = expectation(st, "its body is not JSON, in which the value at %s is looked for", clip(text))
 	default:
 		out.info.WantsBody = true
-		if of == JSON {
-			f.path = c.jsonPath(path, text)
+		if text != "" {
+			c.add(path, -1, fmt.Sprintf("%q, of the body", clip(text)), "leave it out")
 		}
 	}
 	return f
@@ -248,18 +257,8 @@ func (st *step) wantHeader(name string) {
 }
 
 func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, uses *[]use) {
-	compiled := assertion{Assertion: *a, finder: c.wants(path+".name", a.Name, a.Of, out)}
-	subject := "its body"
-	switch a.Of {
-	case Header:
-		subject = fmt.Sprintf("its header field %s", clip(a.Name))
-	case JSON:
-		subject = fmt.Sprintf("its value at %s", clip(a.Name))
-	case Body:
-		if a.Name != "" {
-			c.add(path+".name", -1, fmt.Sprintf("%q, of the body", clip(a.Name)), "leave it out")
-		}
-	}
+	compiled := assertion{Assertion: *a, finder: c.wants(path+".name", a.Name, a.Of, st, out)}
+	subject := subject(a.Of, a.Name)
 	switch a.Is {
 	case Equals, Contains:
 		verb := "does not equal"
@@ -272,11 +271,10 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.fresh {
 			c.add(path+".value", -1, "a function that says something else each time", "want variables only")
 		}
-		compiled.failure = failure(st, "%s %s %q", subject, verb, clip(a.Value))
+		compiled.failure = expectation(st, "%s %s %q", subject, verb, clip(a.Value))
 	case Matches:
-		c.expression(path+".value", a.Value)
-		compiled.pattern, _ = regexp.Compile(a.Value) // reported already
-		compiled.failure = failure(st, "%s does not match %q", subject, clip(a.Value))
+		compiled.pattern = c.pattern(path+".value", a.Value, wholeMatch)
+		compiled.failure = expectation(st, "%s does not match %q", subject, clip(a.Value))
 	case Exists:
 		if a.Of == Body {
 			c.add(path+".is", -1, "a body exists always", "want Equals, Contains or Matches")
@@ -284,26 +282,34 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 		if a.Value != "" {
 			c.add(path+".value", -1, fmt.Sprintf("%q, which exists does not use", clip(a.Value)), "leave it out")
 		}
-		compiled.failure = failure(st, "%s is missing", subject)
+		compiled.failure = expectation(st, "%s is missing", subject)
 	default:
 		c.add(path+".is", -1, fmt.Sprintf("comparison %d", a.Is), "want Equals, Contains, Matches or Exists")
 	}
 	out.assertions = append(out.assertions, compiled)
 }
 
-func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
-	compiled := extraction{Extraction: *e, finder: c.wants(path+".expression", e.Expression, e.From, out), misses: len(c.s.misses)}
-	c.s.misses = append(c.s.misses, Miss{Step: len(c.s.steps), Name: e.Name})
-	if e.From == Body && c.expression(path+".expression", e.Expression) {
-		re := regexp.MustCompile(e.Expression)
-		if e.Group < 0 || e.Group > re.NumSubexp() {
-			c.add(path+".group", -1, fmt.Sprintf("%d, and the expression has %d", e.Group, re.NumSubexp()), "want one of its groups, from 1")
-		} else if p, err := newPattern(e.Expression, e.Group); err == nil {
-			compiled.pattern = p
-		}
+// subject says which part of a response is meant.
+func subject(of Part, name string) string {
+	switch of {
+	case Header:
+		return fmt.Sprintf("its header field %s", clip(name))
+	case JSON:
+		return fmt.Sprintf("its value at %s", clip(name))
 	}
-	if e.From != Body && e.Group != 0 {
-		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a regular expression only")
+	return "its body"
+}
+
+func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
+	compiled := extraction{Extraction: *e, finder: c.wants(path+".of", e.Of, e.From, st, out), misses: len(c.s.misses)}
+	c.s.misses = append(c.s.misses, Miss{Step: len(c.s.steps), Name: e.Name})
+	switch {
+	case e.Group < 0:
+		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want one of the pattern's groups, from 1")
+	case e.Pattern != "":
+		compiled.pattern = c.pattern(path+".pattern", e.Pattern, e.Group)
+	case e.Group > 0:
+		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a pattern only")
 	}
 	switch {
 	case e.Otherwise >= otherwises:
@@ -314,33 +320,41 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	if v := c.names[e.Name]; v != nil {
 		compiled.value = v.use()
 	}
-	compiled.nothing = failure(st, "nothing for %q at %s", clip(e.Name), clip(e.Expression))
-	compiled.large = failure(st, "more than %d bytes for %q", MaxValue, clip(e.Name))
+	var lacks string
+	switch {
+	case e.Pattern == "":
+		lacks = "is missing"
+	case e.From == Body:
+		lacks = fmt.Sprintf("does not match %q", clip(e.Pattern))
+	default:
+		lacks = fmt.Sprintf("is missing or does not match %q", clip(e.Pattern))
+	}
+	compiled.nothing = expectation(st, "nothing for %q: %s %s", clip(e.Name), subject(e.From, e.Of), lacks)
+	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, clip(e.Name))
 	out.extractions = append(out.extractions, compiled)
 }
 
-// expression checks a regular expression.
-func (c *compiler) expression(path, text string) bool {
-	if len(text) > MaxExpression {
+// pattern compiles a regular expression of which a group is to be found.
+func (c *compiler) pattern(path, text string, group int) *pattern {
+	switch {
+	case len(text) > MaxExpression:
 		c.add(path, -1, fmt.Sprintf("an expression of %d bytes", len(text)), fmt.Sprintf("want at most %d", MaxExpression))
-		return false
-	}
-	if text == "" {
+		return nil
+	case text == "":
 		c.add(path, -1, "no expression", "want a regular expression (RE2)")
-		return false
+		return nil
 	}
-	re, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		e := err.(*syntax.Error) //nolint:errorlint // all its errors are
-		c.add(path, max(0, strings.Index(text, e.Expr)), fmt.Sprintf("%s: %q", e.Code, clip(e.Expr)), "want a regular expression (RE2), without look-around and references back")
-		return false
-	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil || len(prog.Inst) > maxProgram {
+	p, groups, err := newPattern(text, group)
+	var fault *syntax.Error
+	switch {
+	case errors.As(err, &fault):
+		c.add(path, max(0, strings.Index(text, fault.Expr)), fmt.Sprintf("%s: %q", fault.Code, clip(fault.Expr)), "want a regular expression (RE2), without look-around and references back")
+	case group > groups:
+		c.add(strings.TrimSuffix(path, ".pattern")+".group", -1, fmt.Sprintf("%d, and the expression has %d", group, groups), "want one of its groups, from 1")
+	case err != nil || len(p.prog.Inst) > maxProgram:
 		c.add(path, -1, "an expression that is too large", fmt.Sprintf("want one of at most %d instructions, with smaller numbers of repetitions", maxProgram))
-		return false
 	}
-	return true
+	return p
 }
 
 // isToken is a token of RFC 9110, section 5.6.2.

@@ -36,7 +36,7 @@ func say(tb testing.TB, text string, variables []Variable, seed uint64, n int) (
 	s := mustCompile(tb, Spec{BodyOnly: true, Variables: variables, Steps: []Step{{Name: "s", Body: text}}})
 	u := s.Worker(whole, seed).User()
 	for range n {
-		r, err := u.Next(instant)
+		r, err := next(u, instant)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestCountersAreUniqueAcrossShards(t *testing.T) {
 			for range users {
 				u := w.User()
 				for range each {
-					r, _ := u.Next(0)
+					r, _ := next(u, 0)
 					n, err := strconv.Atoi(string(r.Body))
 					if err != nil || n >= len(seen) || seen[n] {
 						t.Fatalf("%s: beyond the end, or the second time", r.Body)
@@ -191,7 +191,7 @@ func TestRandomValuesRepeat(t *testing.T) {
 			w := s.Worker(pace.Shard{Index: i, Count: shards}, 7)
 			for range 6 / shards {
 				u := w.User()
-				r, _ := u.Next(0)
+				r, _ := next(u, 0)
 				if before, found := byNumber[u.Number()]; found && before != string(r.Body) {
 					t.Errorf("user %d says %q, and %q in another shard", u.Number(), before, r.Body)
 				}

@@ -15,7 +15,7 @@ import (
 )
 
 // A Worker holds what the users of one worker of the engine share: their part of the data
-// and the memory in which requests are made. It and its users are for one goroutine at a
+// and of the counters, and memory to work in. It and its users are for one goroutine at a
 // time.
 type Worker struct {
 	s     *Scenario
@@ -28,10 +28,9 @@ type Worker struct {
 	misses   []uint64
 	err      error
 
-	request Request
-	text    []byte // of the request: path, values of header fields, body
-	scratch []byte
-	machine machine
+	scratch  []byte // what is to be encoded, or has been decoded
+	expected []byte // what an assertion compares with
+	machine  machine
 }
 
 // Seeds of the users' flows, of their own numbers and of the feeds, which must have
@@ -124,8 +123,9 @@ func (u *User) Restart() {
 	u.jar.clear()
 }
 
-// A Request is what a user sends next. Its bytes are valid until the next call of Next
-// for any user of the worker.
+// A Request is what a user sends next. The caller owns it, and the zero value is ready to
+// use: Next fills it in and uses its memory again. Until then its bytes stay as they are,
+// so that a request can be sent again that the server has refused unseen.
 type Request struct {
 	Step   int
 	Method string
@@ -138,6 +138,8 @@ type Request struct {
 	WantsBody   bool
 	MaxBody     int
 	WantsHeader []string
+
+	text []byte // path, values of header fields, body
 }
 
 // A HeaderField is a header field as it goes over the wire.
@@ -149,39 +151,43 @@ type HeaderField struct {
 // A Response is what an engine says of a complete response.
 type Response struct {
 	Status int
-	Header []HeaderField // those that the step wants, in any case of letters; others do no harm
+	Header []HeaderField // those that the step wants, each as often as it came; names in any case of letters; others do no harm
 	Body   []byte        // its first bytes, up to MaxBody
 	Size   int64         // of the whole body in bytes
 }
 
-// Next makes the user's next request, at the Unix time now in nanoseconds. It returns nil
+// Next makes the user's next request, at the Unix time now in nanoseconds. It returns false
 // when the user has come to its end: there is no step left, or no row of data that it
 // needs (see Worker.Err). An error, of kind generator, means that the request cannot be
 // sent: it counts as one that failed, and Failed must be called as after any other.
-func (u *User) Next(now int64) (*Request, *wire.Error) {
+func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	if u.step != nil {
 		u.Failed()
 	}
 	u.now = now
 	number := u.choose()
 	if number < 0 || u.over {
-		return nil, nil
+		return false, nil
 	}
-	w, st := u.w, &u.w.s.steps[number]
+	st := &u.w.s.steps[number]
 	if !u.fill(st.feeds &^ u.rows) {
 		u.over = true
-		return nil, nil
+		return false, nil
 	}
 	u.step = st
-	r := &w.request
 	*r = Request{
-		Step: number, Method: st.method, Header: r.Header[:0],
+		Step: number, Method: st.method, Header: r.Header[:0], text: r.text[:0],
 		WantsBody: st.info.WantsBody, MaxBody: st.info.MaxBody, WantsHeader: st.info.WantsHeader,
 	}
-	err := u.render(st, r)
+	err = u.render(st, r)
 	r.Think = st.think.Draw(&u.rng)
-	return r, err
+	return true, err
 }
+
+// Between tells whether the user is between two iterations, of which the steps that are
+// carried out once are a part of the first. Who pays for an arrival with an iteration has
+// then paid.
+func (u *User) Between() bool { return u.step == nil && u.at == 0 }
 
 // choose returns the number of the next step, or -1 if there is none.
 func (u *User) choose() int {
@@ -226,31 +232,30 @@ func (u *User) fill(feeds uint32) bool {
 
 // render makes the bytes of a request.
 func (u *User) render(st *step, r *Request) (err *wire.Error) {
-	w := u.w
-	text := st.path.append(w.text[:0], u)
+	text := st.path.append(r.text, u)
 	path := len(text)
 	if st.path.raw && !checkPath(text) {
-		err = errPath
+		err = st.badPath
 	}
 	// Values are cut out of the text when it has stopped growing.
 	for i := range st.header {
-		begin := len(text)
-		text = st.header[i].value.append(text, u)
-		if st.header[i].value.raw && !checkValue(text[begin:]) {
-			err = errHeader
+		f, begin := &st.header[i], len(text)
+		text = f.value.append(text, u)
+		if f.value.raw && !checkValue(text[begin:]) && err == nil {
+			err = f.bad
 		}
-		r.Header = append(r.Header, HeaderField{st.header[i].name, text[begin:]})
+		r.Header = append(r.Header, HeaderField{f.name, text[begin:]})
 	}
-	if w.s.cookies {
+	if s := u.w.s; s.cookies {
 		begin := len(text)
 		u.path, _, _ = bytes.Cut(append(u.path[:0], text[:path]...), []byte("?"))
-		if text = u.jar.appendHeader(text, u.path, &w.s.site, u.now); len(text) > begin {
+		if text = u.jar.appendHeader(text, u.path, &s.site, u.now); len(text) > begin {
 			r.Header = append(r.Header, HeaderField{"Cookie", text[begin:]})
 		}
 	}
 	body := len(text)
 	text = st.body.append(text, u)
-	w.text = text
+	r.text = text
 	at := path
 	for i := range r.Header {
 		end := at + len(r.Header[i].Value)
@@ -261,11 +266,14 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 	return err
 }
 
-// Failed tells that the request has got no response, or could not be sent.
+// Failed tells that the last request has got no response, or could not be sent. Without
+// a request under way it does nothing.
 func (u *User) Failed() { u.leave(true) }
 
-// Response takes in the response to the last request, and returns what is wrong with it:
-// nil if it is what the step expects. It keeps nothing of r.
+// Response takes in the response to the last request, at the Unix time now in nanoseconds,
+// and returns what is wrong with it: nil if it is what the step expects, else an error of
+// kind status or assertion. It keeps nothing of r. Without a request under way it does
+// nothing.
 func (u *User) Response(now int64, r *Response) *wire.Error {
 	st := u.step
 	if st == nil {
@@ -316,8 +324,8 @@ func (u *User) judge(st *step, r *Response) *wire.Error {
 		return st.tooLarge
 	}
 	for i := range st.assertions {
-		if a := &st.assertions[i]; !u.holds(a, r) {
-			return a.failure
+		if err := u.check(&st.assertions[i], r); err != nil {
+			return err
 		}
 	}
 	var failure *wire.Error
@@ -340,25 +348,25 @@ func accepted(ranges []StatusRange, status int) bool {
 
 // A finder finds a part of a response.
 type finder struct {
-	header string         // the name of the field, in lower case
-	path   *jsonpath.Path // of the value; both empty: the body
+	header    string         // the name of the field, in lower case
+	path      *jsonpath.Path // of the value; both empty: the body
+	malformed *wire.Error    // the body is no JSON
 }
 
 // find returns the part; a value of JSON as it is written.
-func (f *finder) find(r *Response) (text []byte, ok bool) {
+func (f *finder) find(r *Response) (text []byte, result jsonpath.Result) {
 	switch {
 	case f.path != nil:
-		value, result := f.path.Find(r.Body)
-		return value, result == jsonpath.Found
+		return f.path.Find(r.Body)
 	case f.header == "":
-		return r.Body, true
+		return r.Body, jsonpath.Found
 	}
 	for i := range r.Header {
 		if isNamed(&r.Header[i], f.header) {
-			return r.Header[i].Value, true
+			return r.Header[i].Value, jsonpath.Found
 		}
 	}
-	return nil, false
+	return nil, jsonpath.Missing
 }
 
 // isNamed tells whether a field has a name, which is in lower case.
@@ -375,46 +383,61 @@ func (u *User) text(f *finder, part []byte) []byte {
 	return u.w.scratch
 }
 
-func (u *User) holds(a *assertion, r *Response) bool {
-	part, found := a.find(r)
-	if !found || a.Is == Exists {
-		return found
+// check holds a response against an assertion.
+func (u *User) check(a *assertion, r *Response) *wire.Error {
+	part, result := a.find(r)
+	if result == jsonpath.Malformed {
+		return a.malformed
 	}
-	if a.Is == Matches {
-		return a.pattern.Match(u.text(&a.finder, part))
+	ok := result == jsonpath.Found
+	if ok && a.Is != Exists {
+		// The value may encode, for which it needs the memory that text is in.
+		u.w.expected = a.value.append(u.w.expected[:0], u)
+		switch text := u.text(&a.finder, part); a.Is {
+		case Equals:
+			ok = bytes.Equal(text, u.w.expected)
+		case Contains:
+			ok = bytes.Contains(text, u.w.expected)
+		case Matches:
+			_, _, ok = u.w.machine.find(a.pattern, text)
+		}
 	}
-	// The request is on its way, so that its text is free.
-	u.w.text = a.value.append(u.w.text[:0], u)
-	text := u.text(&a.finder, part)
-	if a.Is == Contains {
-		return bytes.Contains(text, u.w.text)
+	if !ok {
+		return a.failure
 	}
-	return bytes.Equal(text, u.w.text)
+	return nil
 }
 
 // extract sets a variable.
 func (u *User) extract(e *extraction, r *Response) *wire.Error {
-	part, found := e.find(r)
+	part, result := e.find(r)
+	found := result == jsonpath.Found
+	var text []byte
+	if found {
+		text = u.text(&e.finder, part)
+	}
 	if found && e.pattern != nil {
-		var begin, end int
-		if begin, end, found = u.w.machine.find(e.pattern, part); found {
-			part = part[begin:end]
+		begin, end, ok := u.w.machine.find(e.pattern, text)
+		if found = ok; ok {
+			text = text[begin:end]
 		}
 	}
-	if !found {
-		u.w.misses[e.misses]++
-		switch e.Otherwise {
-		case Fail:
-			return e.nothing
-		case UseDefault:
-			u.values[e.value] = append(u.values[e.value][:0], e.Default...)
-		}
+	switch {
+	case found && len(text) > MaxValue:
+		return e.large
+	case found:
+		u.values[e.value] = append(u.values[e.value][:0], text...)
 		return nil
 	}
-	text := u.text(&e.finder, part)
-	if len(text) > MaxValue {
-		return e.large
+	u.w.misses[e.misses]++
+	switch {
+	case e.Otherwise == UseDefault:
+		u.values[e.value] = append(u.values[e.value][:0], e.Default...)
+	case e.Otherwise == Keep:
+	case result == jsonpath.Malformed:
+		return e.malformed
+	default:
+		return e.nothing
 	}
-	u.values[e.value] = append(u.values[e.value][:0], text...)
 	return nil
 }

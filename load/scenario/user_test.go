@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"dyno/load/feed"
 	"dyno/load/pace"
@@ -16,6 +17,16 @@ import (
 
 // get is a step that gets a path.
 func get(name, path string) Step { return Step{Name: name, Path: path} }
+
+// next returns a user's next request, or nil at its end.
+func next(u *User, now int64) (*Request, *wire.Error) {
+	var r Request
+	ok, err := u.Next(now, &r)
+	if !ok {
+		return nil, err
+	}
+	return &r, err
+}
 
 // answer is a response with a body.
 func answer(status int, body string, header ...HeaderField) *Response {
@@ -41,7 +52,7 @@ func line(r *Request) string {
 func script(tb testing.TB, u *User, answers ...*Response) (sent []string) {
 	tb.Helper()
 	for _, a := range answers {
-		r, err := u.Next(0)
+		r, err := next(u, 0)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -129,14 +140,14 @@ func TestShop(t *testing.T) {
 
 func TestRequestFields(t *testing.T) {
 	u := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1).User()
-	r, _ := u.Next(0)
+	r, _ := next(u, 0)
 	if r.Step != 0 || !r.WantsBody || r.MaxBody != DefaultMaxBody || !slices.Equal(r.WantsHeader, []string{"set-cookie"}) || r.Think != 0 {
 		t.Errorf("%+v", r)
 	}
 	if err := u.Response(0, answer(200, `{"data":{"token":"T1"}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if r, _ = u.Next(0); r.Step != 1 || r.Think != time.Second {
+	if r, _ = next(u, 0); r.Step != 1 || r.Think != time.Second {
 		t.Errorf("step %d, think time %v", r.Step, r.Think)
 	}
 }
@@ -179,8 +190,8 @@ func TestFailedSteps(t *testing.T) {
 	), []string{
 		"GET /a?0", "GET /b",
 		"GET /a?0", "GET /b", "GET /c?2", "GET /d/5 !status: status 503", "GET /e",
-		`GET /a?2 !assertion: step "a": nothing for "page" at $.page`, "GET /b", "GET /c?2", `GET /d/6 !assertion: step "d": nothing for "unused" at $.x`, "GET /e",
-		`GET /a?2 !assertion: step "a": nothing for "page" at $.page`,
+		`GET /a?2 !assertion: step "a": nothing for "page": its value at $.page is missing`, "GET /b", "GET /c?2", `GET /d/6 !assertion: step "d": nothing for "unused": its value at $.x is missing`, "GET /e",
+		`GET /a?2 !assertion: step "a": its body is not JSON, in which the value at $.page is looked for`,
 	})
 }
 
@@ -192,23 +203,29 @@ func TestExtractions(t *testing.T) {
 		err        string
 		misses     uint64
 	}{
-		{Extraction{From: JSON, Expression: "$.a"}, answer(200, `{"a":"\u00e9\n"}`), "é\n", "", 0},
-		{Extraction{From: JSON, Expression: "$.a"}, answer(200, `{"a":[1, 2]}`), "[1, 2]", "", 0},
-		{Extraction{From: JSON, Expression: "$.a"}, answer(200, `{"a":null}`), "null", "", 0},
-		{Extraction{From: JSON, Expression: "$.a"}, answer(200, `{"b":1}`), "old", `nothing for "v" at $.a`, 1},
-		{Extraction{From: JSON, Expression: "$.a"}, answer(200, `<html>`), "old", `nothing for "v" at $.a`, 1},
-		{Extraction{From: JSON, Expression: "$.a", Otherwise: Keep}, answer(200, `{"b":1}`), "old", "", 1},
-		{Extraction{From: JSON, Expression: "$.a", Otherwise: UseDefault, Default: "none"}, answer(200, ``), "none", "", 1},
-		{Extraction{From: Header, Expression: "Location"}, answer(302, "", HeaderField{"X", []byte("y")}, HeaderField{"location", []byte("/x")}, HeaderField{"Location", []byte("/z")}), "/x", "", 0},
-		{Extraction{From: Header, Expression: "location"}, answer(200, ""), "old", `nothing for "v" at location`, 1},
-		{Extraction{From: Body, Expression: `csrf="([^"]*)"`}, answer(200, `<p csrf="a&b">`), "a&b", "", 0},
-		{Extraction{From: Body, Expression: `\d+`}, answer(200, `ab12`), "12", "", 0},
-		{Extraction{From: Body, Expression: `(a)(b)`, Group: 2}, answer(200, `ab`), "b", "", 0},
-		{Extraction{From: Body, Expression: `(a)|b`}, answer(200, `b`), "old", `nothing for "v" at (a)|b`, 1},
-		{Extraction{From: Body, Expression: `x*`}, answer(200, ``), "", "", 0},
-		{Extraction{From: Body, Expression: `.*`}, answer(200, strings.Repeat("x", MaxValue+1)), "old", `more than 16384 bytes for "v"`, 0},
-		{Extraction{From: Body, Expression: `.*`}, &Response{Status: 200, Body: []byte("x"), Size: 2}, "old", "its body is longer than the 100000 bytes that max_body has kept", 0},
-		{Extraction{From: JSON, Expression: "$.a"}, answer(404, `{"a":1}`), "old", "status 404", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":"\u00e9\n"}`), "é\n", "", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":[1, 2]}`), "[1, 2]", "", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":null}`), "null", "", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"b":1}`), "old", `nothing for "v": its value at $.a is missing`, 1},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `<html>`), "old", "its body is not JSON, in which the value at $.a is looked for", 1},
+		{Extraction{From: JSON, Of: "$.a", Otherwise: Keep}, answer(200, `<html>`), "old", "", 1},
+		{Extraction{From: JSON, Of: "$.a", Pattern: `é(\w+)`}, answer(200, `{"a":"x\u00e9yz"}`), "yz", "", 0},
+		{Extraction{From: JSON, Of: "$.a", Pattern: `\d`}, answer(200, `{"a":"x"}`), "old", `nothing for "v": its value at $.a is missing or does not match "\\d"`, 1},
+		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{"Location", []byte("http://h/orders/12?x")}), "12", "", 0},
+		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{"Location", []byte("/users/1")}), "old", `its header field Location is missing or does not match`, 1},
+		{Extraction{From: Body}, answer(200, "a token"), "a token", "", 0},
+		{Extraction{From: JSON, Of: "$.a", Otherwise: Keep}, answer(200, `{"b":1}`), "old", "", 1},
+		{Extraction{From: JSON, Of: "$.a", Otherwise: UseDefault, Default: "none"}, answer(200, ``), "none", "", 1},
+		{Extraction{From: Header, Of: "Location"}, answer(302, "", HeaderField{"X", []byte("y")}, HeaderField{"location", []byte("/x")}, HeaderField{"Location", []byte("/z")}), "/x", "", 0},
+		{Extraction{From: Header, Of: "location"}, answer(200, ""), "old", `nothing for "v": its header field location is missing`, 1},
+		{Extraction{From: Body, Pattern: `csrf="([^"]*)"`}, answer(200, `<p csrf="a&b">`), "a&b", "", 0},
+		{Extraction{From: Body, Pattern: `\d+`}, answer(200, `ab12`), "12", "", 0},
+		{Extraction{From: Body, Pattern: `(a)(b)`, Group: 2}, answer(200, `ab`), "b", "", 0},
+		{Extraction{From: Body, Pattern: `(a)|b`}, answer(200, `b`), "old", `nothing for "v": its body does not match "(a)|b"`, 1},
+		{Extraction{From: Body, Pattern: `x*`}, answer(200, ``), "", "", 0},
+		{Extraction{From: Body, Pattern: `.*`}, answer(200, strings.Repeat("x", MaxValue+1)), "old", `more than 16384 bytes for "v"`, 0},
+		{Extraction{From: Body, Pattern: `.*`}, &Response{Status: 200, Body: []byte("x"), Size: 2}, "old", "its body is longer than the 100000 bytes that max_body has kept", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(404, `{"a":1}`), "old", "status 404", 0},
 	}
 	for _, tt := range tests {
 		tt.extraction.Name = "v"
@@ -220,7 +237,7 @@ func TestExtractions(t *testing.T) {
 			},
 		}).Worker(whole, 1)
 		u := w.User()
-		if _, err := u.Next(0); err != nil {
+		if _, err := next(u, 0); err != nil {
 			t.Fatal(err)
 		}
 		err := u.Response(0, tt.response)
@@ -244,12 +261,12 @@ func TestSeveralExtractions(t *testing.T) {
 	w := mustCompile(t, Spec{Steps: []Step{
 		{Name: "a", Path: "/"},
 		{Name: "s", Path: "/", Extract: []Extraction{
-			{Name: "x", From: JSON, Expression: "$.x"}, {Name: "y", From: JSON, Expression: "$.y"}, {Name: "z", From: JSON, Expression: "$.z"},
+			{Name: "x", From: JSON, Of: "$.x"}, {Name: "y", From: JSON, Of: "$.y"}, {Name: "z", From: JSON, Of: "$.z"},
 		}},
 	}}).Worker(whole, 1)
 	u := w.User()
 	got := script(t, u, answer(200, ""), answer(200, `{"y":1}`))
-	if want := `GET / !assertion: step "s": nothing for "x" at $.x`; got[1] != want {
+	if want := `GET / !assertion: step "s": nothing for "x": its value at $.x is missing`; got[1] != want {
 		t.Errorf("%q, want %q", got[1], want)
 	}
 	if got, want := w.Misses(nil), []Miss{{1, "x", 1}, {1, "y", 0}, {1, "z", 1}}; !slices.Equal(got, want) {
@@ -274,7 +291,10 @@ func TestAssertions(t *testing.T) {
 		{Assertion{Of: JSON, Name: "$.s", Is: Equals, Value: "aé"}, answer(200, doc), answer(200, `{"s":"ae"}`), `its value at $.s does not equal "aé"`},
 		{Assertion{Of: JSON, Name: "$.n", Is: Equals, Value: "1.50"}, answer(200, doc), answer(200, `{"n":1.5}`), "its value at $.n does not equal"},
 		{Assertion{Of: JSON, Name: "$.o.x", Is: Exists}, answer(200, doc), answer(200, `{"o":{}}`), "its value at $.o.x is missing"},
-		{Assertion{Of: JSON, Name: "$.s", Is: Matches, Value: "^a.$"}, answer(200, doc), answer(200, `[`), "its value at $.s does not match"},
+		{Assertion{Of: JSON, Name: "$.s", Is: Matches, Value: "^a.$"}, answer(200, doc), answer(200, `{"s":"b"}`), "its value at $.s does not match"},
+		{Assertion{Of: JSON, Name: "$.s", Is: Exists}, answer(200, doc), answer(200, `<html>`), "its body is not JSON, in which the value at $.s is looked for"},
+		{Assertion{Of: JSON, Name: "$.s", Is: Equals, Value: "{{ json_escape(v) }}"}, answer(200, `{"s":"n\u00e9"}`), answer(200, doc), "its value at $.s does not equal"},
+		{Assertion{Of: Body, Is: Matches, Value: "(x)|y"}, answer(200, "y"), answer(200, "z"), "its body does not match"},
 	} {
 		u := mustCompile(t, Spec{Variables: []Variable{{"v", "né"}}, Steps: []Step{{Name: "s", Path: "/", Assert: []Assertion{tt.assertion}}}}).Worker(whole, 1).User()
 		got := script(t, u, tt.ok, tt.bad)
@@ -323,9 +343,9 @@ func TestUnsendableRequests(t *testing.T) {
 		script(t, u, answer(200, fmt.Sprintf("%q", tt.value)))
 		var bad []string
 		for _, name := range []string{"path", "header", "whole"} {
-			r, err := u.Next(0)
+			r, err := next(u, 0)
 			if err != nil {
-				if bad = append(bad, name); err.Kind != wire.Generator || r == nil {
+				if bad = append(bad, name); err.Kind != wire.Generator || r == nil || !strings.HasPrefix(err.Text, fmt.Sprintf("step %q: the ", name)) {
 					t.Errorf("%q: %v, %v", name, r, err)
 				}
 			}
@@ -337,10 +357,98 @@ func TestUnsendableRequests(t *testing.T) {
 	}
 }
 
+// A request's bytes are its owner's: no other user's request or response changes them.
+func TestRequestsKeepTheirBytes(t *testing.T) {
+	w := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
+	var ada, bob Request
+	users := []*User{w.User(), w.User()}
+	if _, err := users[0].Next(0, &ada); err != nil {
+		t.Fatal(err)
+	}
+	before := line(&ada)
+	for range 10 {
+		if _, err := users[1].Next(0, &bob); err != nil {
+			t.Fatal(err)
+		}
+		if err := users[1].Response(0, answer(200, `{"data":{"token":"T2"},"items":[{"id":13}],"id":"13"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := line(&ada); after != before {
+		t.Errorf("%q has become %q", before, after)
+	}
+	if err := users[0].Response(0, answer(200, `{"data":{"token":"T1"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := users[0].Next(0, &ada); err != nil || !strings.Contains(line(&ada), "Bearer T1") {
+		t.Errorf("%q, %v", line(&ada), err)
+	}
+}
+
+// An iteration is from Between to Between.
+func TestBetween(t *testing.T) {
+	login, a, b := Step{Name: "login", Once: true, Path: "/"}, get("a", "/"), get("b", "/")
+	weighted := func(s Step) Step { s.Weight = 1; return s }
+	needs := Step{Name: "needs", Path: "/{{ id }}"}
+	gives := Step{Name: "gives", Path: "/", Extract: extract("id", "$.id")}
+	for _, tt := range []struct {
+		name  string
+		steps []Step
+		ok    string // of each response: y or n
+		want  string // after each: whether the user is between two iterations
+	}{
+		{"in their order", []Step{a, b}, "yyyn", "nyny"},
+		{"by weight", []Step{weighted(a), weighted(b)}, "yyn", "yyy"},
+		{"once, then in their order", []Step{login, a, b}, "yyyyy", "nnyny"},
+		{"once, then by weight", []Step{login, weighted(a)}, "yyy", "nyy"},
+		{"once fails", []Step{login, a}, "nyy", "yny"},
+		{"what others need fails", []Step{gives, needs}, "nn", "yy"},
+	} {
+		u := mustCompile(t, Spec{Steps: tt.steps}).Worker(whole, 1).User()
+		if !u.Between() {
+			t.Errorf("%s: not between iterations at the beginning", tt.name)
+		}
+		got := ""
+		for _, ok := range tt.ok {
+			if _, err := next(u, 0); err != nil || u.Between() {
+				t.Errorf("%s: between iterations with a request under way; %v", tt.name, err)
+			}
+			if ok == 'y' {
+				if err := u.Response(0, answer(200, `{"id":1}`)); err != nil {
+					t.Errorf("%s: %v", tt.name, err)
+				}
+			} else {
+				u.Failed()
+			}
+			if u.Between() {
+				got += "y"
+			} else {
+				got += "n"
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The package comment says how large a user is.
+func TestUserSize(t *testing.T) {
+	if size := unsafe.Sizeof(User{}); size > 176 {
+		t.Errorf("a User has %d bytes", size)
+	}
+	if size := unsafe.Sizeof(cookie{}); size > 72 {
+		t.Errorf("a cookie has %d bytes", size)
+	}
+	if size := unsafe.Sizeof(Request{}) + 8*unsafe.Sizeof(HeaderField{}); size > 520 {
+		t.Errorf("a Request with eight header fields has %d bytes", size)
+	}
+}
+
 // steps returns which steps a user takes.
 func steps(u *User, n int) (names []string) {
 	for range n {
-		r, _ := u.Next(0)
+		r, _ := next(u, 0)
 		if r == nil {
 			return append(names, "end")
 		}
@@ -478,7 +586,7 @@ func TestFeedsAreUnrelated(t *testing.T) {
 		Steps: []Step{{Name: "s", Body: "{{ a.n }} {{ b.n }}"}}}).Worker(whole, 1).User()
 	same := 0
 	for range 1000 {
-		r, _ := u.Next(0)
+		r, _ := next(u, 0)
 		if a, b, _ := strings.Cut(string(r.Body), " "); a == b {
 			same++
 		}
@@ -499,7 +607,7 @@ func TestFeedThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for r, _ := u.Next(0); r != nil; r, _ = u.Next(0) {
+	for r, _ := next(u, 0); r != nil; r, _ = next(u, 0) {
 		n++
 	}
 	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "the file has changed since it was opened") || n > 100_000 {
@@ -531,7 +639,7 @@ func TestOutOfTurn(t *testing.T) {
 	}
 	u.Failed()
 	for _, want := range []string{"GET /a", "GET /b", "GET /a"} {
-		if r, _ := u.Next(0); line(r) != want {
+		if r, _ := next(u, 0); line(r) != want {
 			t.Errorf("%s, want %s", line(r), want)
 		}
 	}
@@ -541,7 +649,7 @@ func TestThinkTimes(t *testing.T) {
 	u := mustCompile(t, Spec{Steps: []Step{{Name: "a", Path: "/", Think: pace.Think{Kind: pace.Uniform, Min: 10, Max: 20}}}}).Worker(whole, 1).User()
 	seen := map[time.Duration]bool{}
 	for range 500 {
-		r, _ := u.Next(0)
+		r, _ := next(u, 0)
 		if r.Think < 10 || r.Think > 20 {
 			t.Fatal(r.Think)
 		}
