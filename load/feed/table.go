@@ -42,8 +42,8 @@ type index struct {
 }
 
 // blockRows is how many rows share one base. Rows of MaxRow bytes keep their distance
-// from it below 2³².
-const blockRows = 4096
+// from it below 2³², and a block takes 16 KiB, for which Go has a size.
+const blockRows = 4094
 
 type block struct {
 	base     int64

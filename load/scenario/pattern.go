@@ -9,8 +9,7 @@ import (
 // A pattern finds one group of a regular expression. It runs the program that package
 // regexp/syntax compiles, all its threads side by side (Pike's machine: Cox, Regular
 // expression matching: the virtual machine approach, 2009), in time proportional to the
-// text. Package regexp finds the same, but allocates what it returns and, after a garbage
-// collection, what it works with.
+// text. Package regexp finds the same, but allocates what it returns.
 type pattern struct {
 	prog   *syntax.Prog
 	prefix []byte // what every match begins with
@@ -20,9 +19,6 @@ type pattern struct {
 	begin, end uint32 // the captures of the group's ends; 0 and 1: the whole match
 }
 
-// wholeMatch stands for the whole match in place of a group.
-const wholeMatch = -1
-
 // newPattern compiles an expression and says how many groups it has. Group 0 is the first,
 // or the whole match if there is none.
 func newPattern(text string, group int) (p *pattern, groups int, err error) {
@@ -31,11 +27,8 @@ func newPattern(text string, group int) (p *pattern, groups int, err error) {
 		return nil, 0, err
 	}
 	groups = re.MaxCap()
-	switch group {
-	case 0:
+	if group == 0 {
 		group = min(1, groups)
-	case wholeMatch:
-		group = 0
 	}
 	prog, err := syntax.Compile(re.Simplify())
 	if err != nil {

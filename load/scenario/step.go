@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -51,8 +52,8 @@ func (r StatusRange) String() string {
 // An assertion is a compiled Assertion.
 type assertion struct {
 	Assertion
-	value   template // for Equals and Contains
-	pattern *pattern // for Matches
+	value   template       // for Equals and Contains
+	pattern *regexp.Regexp // for Matches
 	finder
 	failure *wire.Error
 }
@@ -273,7 +274,9 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 		}
 		compiled.failure = expectation(st, "%s %s %q", subject, verb, clip(a.Value))
 	case Matches:
-		compiled.pattern = c.pattern(path+".value", a.Value, wholeMatch)
+		if c.pattern(path+".value", a.Value, 0) != nil {
+			compiled.pattern = regexp.MustCompile(a.Value)
+		}
 		compiled.failure = expectation(st, "%s does not match %q", subject, clip(a.Value))
 	case Exists:
 		if a.Of == Body {
@@ -334,7 +337,8 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	out.extractions = append(out.extractions, compiled)
 }
 
-// pattern compiles a regular expression of which a group is to be found.
+// pattern compiles a regular expression of which a group is to be found. It returns nil if it
+// has reported a fault.
 func (c *compiler) pattern(path, text string, group int) *pattern {
 	switch {
 	case len(text) > MaxExpression:
@@ -353,8 +357,10 @@ func (c *compiler) pattern(path, text string, group int) *pattern {
 		c.add(strings.TrimSuffix(path, ".pattern")+".group", -1, fmt.Sprintf("%d, and the expression has %d", group, groups), "want one of its groups, from 1")
 	case err != nil || len(p.prog.Inst) > maxProgram:
 		c.add(path, -1, "an expression that is too large", fmt.Sprintf("want one of at most %d instructions, with smaller numbers of repetitions", maxProgram))
+	default:
+		return p
 	}
-	return p
+	return nil
 }
 
 // isToken is a token of RFC 9110, section 5.6.2.

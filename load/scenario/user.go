@@ -399,7 +399,7 @@ func (u *User) check(a *assertion, r *Response) *wire.Error {
 		case Contains:
 			ok = bytes.Contains(text, u.w.expected)
 		case Matches:
-			_, _, ok = u.w.machine.find(a.pattern, text)
+			ok = a.pattern.Match(text)
 		}
 	}
 	if !ok {
