@@ -2,10 +2,8 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"dyno/internal/units"
@@ -17,11 +15,6 @@ const unknown = "–"
 // Seconds writes a time in a unit that fits, with three significant digits.
 func Seconds(seconds float64) string {
 	return units.Times().Write(seconds)
-}
-
-// planned writes a time of the plan as an experiment file has it.
-func planned(seconds float64) string {
-	return units.FormatDuration(time.Duration(math.Round(seconds * 1e9)))
 }
 
 // Duration is Seconds of a time in nanoseconds, as histograms have it.

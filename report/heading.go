@@ -83,9 +83,9 @@ func (p *page) load() string {
 			if v.WindowSeconds == 0 {
 				return "" // the number of requests ends the window
 			}
-			return "window " + planned(v.WindowSeconds)
+			return "window " + units.FormatSeconds(v.WindowSeconds)
 		})
-		common(func(v rundir.PlanVariant) string { return "warm-up " + planned(v.WarmupSeconds) })
+		common(func(v rundir.PlanVariant) string { return "warm-up " + units.FormatSeconds(v.WarmupSeconds) })
 	}
 	if rounds := p.rounds(); rounds != "" {
 		parts = append(parts, rounds)

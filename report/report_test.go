@@ -281,7 +281,6 @@ func TestFigures(t *testing.T) {
 		{whole(0), "0"}, {whole(999), "999"}, {whole(1000), "1,000"}, {whole(-1234567), "-1,234,567"},
 		{command([]string{"dyno", "run", "it's here.yaml", ""}), `dyno run 'it'\''s here.yaml' ''`},
 		{Printable(" a\n\t b "), "a b"},
-		{planned(5), "5s"}, {planned(0.1), "100ms"}, {planned(90), "1m30s"}, {planned(1800), "30m"}, {planned(7200), "2h"}, {planned(3660), "1h1m"}, {planned(0), "0s"}, {planned(10), "10s"},
 		{wrap("[1] ", "a µ", lineWidth), "[1] a µ"}, {wrap("", "", lineWidth), ""},
 		{wrap("[1] ", strings.Repeat("µ", 105)+" b "+strings.Repeat("c", 200)+" d", lineWidth), "[1] " + strings.Repeat("µ", 105) + "\n    b\n    " + strings.Repeat("c", 200) + "\n    d"},
 		{wrap("[1] ", strings.Repeat("µ", 104)+" b", lineWidth), "[1] " + strings.Repeat("µ", 104) + " b"},

@@ -102,6 +102,11 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
+// FormatSeconds is FormatDuration of a number of seconds, to the nanosecond.
+func FormatSeconds(seconds float64) string {
+	return FormatDuration(time.Duration(math.Round(seconds * 1e9)))
+}
+
 // ParseRate reads a rate, such as 5000/s, 300/min or 10/h, and returns it per second. A bare
 // number is per second.
 func ParseRate(s string) (perSecond float64, err error) {

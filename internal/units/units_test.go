@@ -146,6 +146,7 @@ func TestFormats(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
 		{FormatDuration(0), "0s"}, {FormatDuration(5 * time.Second), "5s"}, {FormatDuration(100 * time.Millisecond), "100ms"}, {FormatDuration(90 * time.Second), "1m30s"},
 		{FormatDuration(30 * time.Minute), "30m"}, {FormatDuration(2 * time.Hour), "2h"}, {FormatDuration(time.Hour + 10*time.Second), "1h0m10s"}, {FormatDuration(61 * time.Minute), "1h1m"},
+		{FormatSeconds(5), "5s"}, {FormatSeconds(0.1), "100ms"}, {FormatSeconds(90), "1m30s"}, {FormatSeconds(3660), "1h1m"},
 		{FormatSize(0), "0B"}, {FormatSize(512), "512B"}, {FormatSize(1536), "1536B"}, {FormatSize(64 << 10), "64KiB"}, {FormatSize(3 << 40), "3TiB"}, {FormatSize(4096 << 40), "4096TiB"}, {FormatSize(-1024), "-1KiB"},
 		{FormatRate(5000), "5000/s"}, {FormatRate(0.5), "0.5/s"},
 		{FormatCPUs(nil), ""}, {FormatCPUs([]int{3}), "3"}, {FormatCPUs([]int{0, 1, 2, 4, 6, 7}), "0-2,4,6-7"},

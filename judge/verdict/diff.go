@@ -468,8 +468,8 @@ func disparities(older, newer *rundir.Run) []Disparity {
 		differ("item.loop", v.Loop, w.Loop)
 		differ("item.connections", strconv.Itoa(v.Connections), strconv.Itoa(w.Connections))
 		add(texts.New("item.rate"), perSecond(v.Rate), perSecond(w.Rate))
-		differ("item.warmup", secondsText(v.WarmupSeconds), secondsText(w.WarmupSeconds))
-		differ("item.window", secondsText(v.WindowSeconds), secondsText(w.WindowSeconds))
+		differ("item.warmup", units.FormatSeconds(v.WarmupSeconds), units.FormatSeconds(w.WarmupSeconds))
+		differ("item.window", units.FormatSeconds(v.WindowSeconds), units.FormatSeconds(w.WindowSeconds))
 		differTexts(v.Variables, w.Variables)
 	}
 	return found
@@ -501,17 +501,15 @@ func bytesOf(n *int64) string {
 	if n == nil {
 		return ""
 	}
-	return strconv.FormatInt(*n, 10) + " B"
+	return units.FormatSize(*n)
 }
 
 func perSecond(rate *float64) rundir.Message {
 	if rate == nil {
 		return texts.New("cell.none")
 	}
-	return texts.Verbatim(strconv.FormatFloat(*rate, 'g', -1, 64) + "/s")
+	return texts.Verbatim(units.FormatRate(*rate))
 }
-
-func secondsText(s float64) string { return strconv.FormatFloat(s, 'g', -1, 64) + " s" }
 
 func searchOf(c *rundir.PlanCapacity) rundir.Message {
 	if c == nil {

@@ -107,7 +107,6 @@ func TestMemoryPerRow(t *testing.T) {
 	if size <= usual.keep {
 		t.Fatalf("a file of %d bytes is kept", size)
 	}
-	text = ""
 	before := heap()
 	table := mustOpen(t, path, Options{}, usual)
 	c := table.Cursor(pace.Whole(), Shuffled, 1, Stop)
