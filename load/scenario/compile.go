@@ -22,19 +22,22 @@ type Scenario struct {
 	counters int
 	initial  []string // of the variables that change, by the number of their value
 	misses   []Miss   // what extractions may find nothing of; all with Count 0
-	cookies  bool
+	names    []string // of the header fields of responses that are looked at, in lower case
 	bodyOnly bool
-	site     site
+
+	cookies   bool
+	setCookie int // its number among names
+	site      site
 }
 
 // A step is a compiled Step.
 type step struct {
-	info   Info
-	method string
-	path   template
-	header []field
-	body   template
-	think  pace.Think
+	info    Info
+	outline Outline // without cookies
+	path    template
+	header  []field // that vary
+	body    template
+	think   pace.Think
 
 	feeds uint32 // bit i: it needs a row of feed i
 
@@ -49,11 +52,10 @@ type step struct {
 	ends bool // if it fails, the iteration ends
 }
 
-// A field is a header field of a request.
+// A field is a header field of a request that varies.
 type field struct {
-	name  string
 	value template
-	bad   *wire.Error // the value that its template says cannot be sent
+	bad   *wire.Error // the value that the template says cannot be sent
 }
 
 // A flow is a compiled Flow: numbers of steps.
@@ -81,10 +83,45 @@ type Info struct {
 	// bytes.
 	WantsBody bool
 	MaxBody   int
-	// WantsHeader are the names, in lower case, of the header fields that Response looks
-	// at.
-	WantsHeader []string
 }
+
+// An Outline is what is the same each time of a request, so that a codec can encode it once.
+// What varies is given with each request, as its parts: the path first, then the header
+// fields that vary in the order of Header, then the body.
+type Outline struct {
+	Step   int    // that sends it
+	Method string // "" of protocols that have none
+	Path   string // with the query; "" if it varies
+	Header []OutlineField
+	Body   string // "" if it varies
+
+	VariesPath, VariesBody bool
+}
+
+// An OutlineField is a header field of an Outline.
+type OutlineField struct {
+	Name   string
+	Value  string // "" if it varies
+	Varies bool
+}
+
+// Outlines returns what users send. An outline's place in the list is its number in a
+// Request. With cookies each step has two: without a Cookie field, and with one.
+func (s *Scenario) Outlines() (outlines []Outline) {
+	for i := range s.steps {
+		o := s.steps[i].outline
+		outlines = append(outlines, o)
+		if s.cookies {
+			o.Header = append(slices.Clip(o.Header), OutlineField{Name: "Cookie", Varies: true})
+			outlines = append(outlines, o)
+		}
+	}
+	return outlines
+}
+
+// HeaderNames returns the names, in lower case, of the header fields of responses that any
+// step looks at. A name's place in the list is its number in a Response.
+func (s *Scenario) HeaderNames() []string { return slices.Clone(s.names) }
 
 // Steps describes all steps. A step's place in the list is its number in requests and
 // results.
@@ -101,6 +138,9 @@ func (s *Scenario) Steps() []Info {
 func Compile(spec Spec) (*Scenario, error) {
 	c := compiler{spec: spec, s: &Scenario{bodyOnly: spec.BodyOnly, cookies: spec.Cookies}, names: map[string]*variableInfo{}, counters: map[string]int{}}
 	c.site()
+	if spec.Cookies {
+		c.s.setCookie = c.wantHeader("set-cookie")
+	}
 	c.variables()
 	c.feeds()
 	flows := c.flows()

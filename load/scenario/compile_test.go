@@ -2,9 +2,9 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -244,7 +244,7 @@ func TestFaults(t *testing.T) {
 			Cookies:   true, Host: "h",
 			Steps: []Step{
 				{Name: "a", Method: "GE T", Path: "x", Header: []Field{{"a b", ""}, {"Cookie", "x"}, {"A", "x\ny"}}, MaxBody: -1},
-				{Name: "b", Path: "/a b"},
+				{Name: "b", Path: "/a b", Header: []Field{{"A", " x"}, {"B", "{{ empty }}y {{ counter() }}\t"}, {"C", " {{ counter() }}"}}},
 				{Name: "c", Path: "{{ empty }}"},
 				{Name: "d", Path: "{{ counter() }}"},
 				{Name: "e", MaxBody: MaxBody + 1, Think: pace.Think{Mean: -time.Second, Max: 1}},
@@ -258,6 +258,9 @@ func TestFaults(t *testing.T) {
 			"steps[0].header[2].value: a line end or another control character",
 			"steps[0].max_body: -1; want 1 to 67108864 bytes",
 			`steps[1].path: "/a b" holds a character that must be percent-encoded; want no blanks`,
+			`steps[1].header[0].value: " x" begins or ends with a blank; leave it out`,
+			`steps[1].header[1].value: "\t" begins or ends with a blank`,
+			`steps[1].header[2].value: " " begins or ends with a blank`,
 			"steps[2].path: it is empty; want one that begins with /",
 			"steps[3].path: it does not begin with /",
 			"steps[4].path: it is empty",
@@ -330,13 +333,49 @@ func TestSteps(t *testing.T) {
 		},
 	})
 	want := []Info{
-		{Name: "login", Once: true, Method: "POST", WantsBody: true, MaxBody: 10, WantsHeader: []string{"set-cookie"}},
-		{Name: "get", Method: "GET", MaxBody: DefaultMaxBody, WantsHeader: []string{"set-cookie"}},
-		{Name: "put", Method: "PUT", WantsBody: true, MaxBody: DefaultMaxBody, WantsHeader: []string{"etag", "set-cookie"}},
+		{Name: "login", Once: true, Method: "POST", WantsBody: true, MaxBody: 10},
+		{Name: "get", Method: "GET", MaxBody: DefaultMaxBody},
+		{Name: "put", Method: "PUT", WantsBody: true, MaxBody: DefaultMaxBody},
 	}
-	if got := s.Steps(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := s.Steps(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	if got, want := s.HeaderNames(), []string{"set-cookie", "etag"}; !slices.Equal(got, want) {
+		t.Errorf("header fields %q, want %q", got, want)
+	}
+}
+
+// An outline has what is the same each time, and says where the parts go.
+func TestOutlines(t *testing.T) {
+	spec := Spec{
+		Variables: []Variable{{"base", "/v1"}, {"v", "x"}},
+		Steps: []Step{
+			{Name: "fixed", Path: "{{ base }}/a", Header: []Field{{"A", "{{ base }}!"}, {"B", ""}}, Body: "{{ 'b' }}{{ base }}"},
+			{Name: "varies", Path: "/{{ v }}", Header: []Field{{"A", "1"}, {"B", "{{ counter() }}"}, {"C", "{{ v }}"}}, Body: "{{ uuid() }}", Extract: extract("v", "$")},
+		},
+	}
+	fixed := Outline{Step: 0, Method: "POST", Path: "/v1/a", Header: []OutlineField{{Name: "A", Value: "/v1!"}, {Name: "B"}}, Body: "b/v1"}
+	varies := Outline{
+		Step: 1, Method: "POST", VariesPath: true, VariesBody: true,
+		Header: []OutlineField{{Name: "A", Value: "1"}, {Name: "B", Varies: true}, {Name: "C", Varies: true}},
+	}
+	check := func(s *Scenario, want []Outline) {
+		t.Helper()
+		if got := s.Outlines(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	check(mustCompile(t, spec), []Outline{fixed, varies})
+
+	spec.Cookies, spec.Host = true, "h"
+	cookie := func(o Outline) Outline {
+		o.Header = slices.Concat(o.Header, []OutlineField{{Name: "Cookie", Varies: true}})
+		return o
+	}
+	check(mustCompile(t, spec), []Outline{fixed, cookie(fixed), varies, cookie(varies)})
+
+	check(mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "a", Body: "x"}, {Name: "b", Body: "{{ counter() }}"}}}),
+		[]Outline{{Step: 0, Body: "x"}, {Step: 1, VariesBody: true}})
 }
 
 func TestParseStatus(t *testing.T) {

@@ -81,7 +81,7 @@ func (j *jar) set(field, path []byte, s *site, now int64) {
 	pair, rest, _ := bytes.Cut(field, []byte(";"))
 	name, value, found := bytes.Cut(pair, []byte("="))
 	name, value = trim(name), trim(value)
-	if !found || len(name) == 0 || !checkValue(pair) {
+	if !found || len(name) == 0 || !consistsOf(pair, &valueByte) {
 		return
 	}
 	c := cookie{domain: len(s.host), expires: math.MaxInt64}
@@ -251,10 +251,10 @@ func parseAge(text []byte) (age int64, ok bool) {
 
 // trim takes blanks off both ends.
 func trim(s []byte) []byte {
-	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+	for len(s) > 0 && isBlank(s[0]) {
 		s = s[1:]
 	}
-	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+	for len(s) > 0 && isBlank(s[len(s)-1]) {
 		s = s[:len(s)-1]
 	}
 	return s

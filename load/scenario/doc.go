@@ -14,8 +14,15 @@
 //
 // # The contract with an engine
 //
-// Before the load, once for a process: feed.Open each file, Compile the Spec. Its Steps say
-// which number each step's figures go by. Once for each worker of the process:
+// Before the load, once for a process: feed.Open each file, Compile the Spec. The Scenario
+// says by numbers what will be asked for:
+//
+//	Steps        what figures are of, and how much of a response's body a step wants
+//	Outlines     the requests without what varies, for the codec to encode ahead; it adds
+//	             what is the connection's: Host or :authority, Content-Length, a User-Agent
+//	HeaderNames  the header fields of responses that the codec is to keep
+//
+// Then once for each worker of the process:
 //
 //	w := s.Worker(process.Sub(worker), seed)
 //
@@ -33,7 +40,7 @@
 //		switch {
 //		case !ok:        // the user has come to its end: see below
 //		case err != nil: // not sent: count it as sent and failed with err.Kind, call u.Failed()
-//		default:         // encode request.Method, Path, Header and Body; send
+//		default:         // send outline request.Outline with request.Parts in it
 //		}
 //		// … the response is complete:        err := u.Response(now, &exchange.response)
 //		// … or there is none that counts:    u.Failed()
@@ -46,14 +53,12 @@
 // The request's bytes stay until Next is called again with the same Request: an engine that
 // has to send a request again, because the server has not looked at it (a stream above the
 // last one of a GOAWAY, REFUSED_STREAM), encodes them again and calls neither Failed nor Next
-// in between. The codec adds what is the connection's: Host or :authority, Content-Length,
-// a User-Agent. It must not decode the body: where a step looks into it (WantsBody), no
+// in between. Bodies are not decoded: where a step looks into the body (WantsBody), no
 // Accept-Encoding is sent but identity.
 //
-// Of the response the engine keeps what the request's WantsHeader and, with WantsBody, its
-// MaxBody ask for. It need not copy them: Response keeps nothing, so they may stand in the
-// buffer that was received into. As the name of a field it can put the string of WantsHeader
-// itself, and so need not make one.
+// Of the response the engine keeps the fields of HeaderNames and, if the step WantsBody, the
+// body's first MaxBody bytes. What has arrived in one piece it need not copy: Response keeps
+// nothing, so that they may stand in the buffer that was received into.
 //
 // How an exchange ends, and with which wire.Kind it is counted:
 //
@@ -88,13 +93,13 @@
 // When the load has ended, add up Worker.Misses of all workers by their place: how often an
 // extraction found nothing, also where that is no failure.
 //
-// A User takes 176 bytes, and
+// A User takes 160 bytes, and
 //
 //	24 bytes and its text, of up to 16 KiB (MaxValue), for each variable that changes and is used
 //	72 bytes and its text, of up to 4 KiB, for each cookie, of which it keeps up to 50
 //	the path of its last request, if it has cookies
 //
-// A Request of eight header fields takes 520 bytes and its text.
+// A Request takes 72 bytes, and 24 bytes and its text for each part.
 //
 // # Flows
 //

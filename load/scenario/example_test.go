@@ -33,13 +33,14 @@ func Example() {
 			fmt.Println("no request:", err)
 			return
 		}
-		fmt.Printf("%s %s %s%s\n", request.Method, request.Path, request.Header, request.Body)
+		outline := s.Outlines()[request.Outline]
+		fmt.Printf("%s %s %q\n", outline.Method, outline.Path, request.Parts)
 		if err := user.Response(0, &scenario.Response{Status: 200, Body: []byte(body), Size: int64(len(body))}); err != nil {
 			fmt.Println(err)
 		}
 	}
 	// Output:
-	// POST /login []{"user":"ada"}
-	// GET /lists/ada?n=0 [{Authorization Bearer abc}]
-	// GET /lists/ada?n=1 [{Authorization Bearer abc}]
+	// POST /login ["{\"user\":\"ada\"}"]
+	// GET  ["/lists/ada?n=0" "Bearer abc"]
+	// GET  ["/lists/ada?n=1" "Bearer abc"]
 }

@@ -29,6 +29,17 @@ type template struct {
 	raw bool
 }
 
+// constant returns what the template says if that is the same each time; else "" and true.
+func (t *template) constant() (text string, varies bool) {
+	switch {
+	case len(t.parts) == 0:
+		return "", false
+	case len(t.parts) == 1 && t.parts[0].op == literal:
+		return t.parts[0].text, false
+	}
+	return "", true
+}
+
 // A part is one piece of a template.
 type part struct {
 	op     op

@@ -178,8 +178,14 @@ func checkPath(path []byte) bool {
 	return len(path) > 0 && path[0] == '/' && consistsOf(path, &pathByte)
 }
 
-// checkValue tells whether a header field can have the value.
-func checkValue(value []byte) bool { return consistsOf(value, &valueByte) }
+// checkValue tells whether a header field can have the value (RFC 9113, section 8.2.1: it
+// neither begins nor ends with a blank).
+func checkValue(value []byte) bool {
+	n := len(value)
+	return n == 0 || !isBlank(value[0]) && !isBlank(value[n-1]) && consistsOf(value, &valueByte)
+}
+
+func isBlank(b byte) bool { return b == ' ' || b == '\t' }
 
 func consistsOf(s []byte, allowed *[256]bool) bool {
 	for _, b := range s {

@@ -77,7 +77,9 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	} else {
 		c.head(path, st, &out, uses)
 	}
+	out.outline.Step = len(c.s.steps)
 	out.body = c.template(path+".body", st.Body, uses)
+	out.outline.Body, out.outline.VariesBody = out.body.constant()
 	out.think = st.Think
 	if err := st.Think.Validate(); err != nil {
 		for _, e := range flatten(err) {
@@ -102,19 +104,13 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 			c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
 		}
 	}
-	if c.spec.Cookies {
-		out.wantHeader(setCookie)
-	}
 	if out.info.WantsBody {
 		c.checkEncoding(path, st)
 	}
 	return out
 }
 
-const (
-	setCookie  = "set-cookie"
-	hintNoHead = "want the body only, as the protocol has nothing else"
-)
+const hintNoHead = "want the body only, as the protocol has nothing else"
 
 // flatten returns what errors.Join has joined.
 func flatten(err error) []error {
@@ -151,19 +147,21 @@ func (c *compiler) bodyOnly(path string, st *Step) {
 
 // head compiles method, path and header.
 func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
-	if out.method = st.Method; st.Method == "" {
-		if out.method = http.MethodGet; st.Body != "" {
-			out.method = http.MethodPost
+	method := st.Method
+	if method == "" {
+		if method = http.MethodGet; st.Body != "" {
+			method = http.MethodPost
 		}
 	}
-	out.info.Method = out.method
-	if !isToken(out.method) {
+	out.info.Method, out.outline.Method = method, method
+	if !isToken(method) {
 		c.add(path+".method", -1, fmt.Sprintf("%q", clip(st.Method)), "want a token such as GET")
 	}
 	found := len(c.faults.list)
 	if out.path = c.template(path+".path", st.Path, uses); len(c.faults.list) == found {
 		c.literalPath(path+".path", &out.path)
 	}
+	out.outline.Path, out.outline.VariesPath = out.path.constant()
 	out.badPath = failure(wire.Generator, st, "the path does not begin with /, or holds a character that must be percent-encoded: put urlencode() around its variables")
 	if !c.count(path+".header", len(st.Header), MaxList) {
 		return
@@ -176,14 +174,32 @@ func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
 		case c.spec.Cookies && strings.EqualFold(f.Name, "cookie"):
 			c.add(at+".name", -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
 		}
+		found := len(c.faults.list)
 		value := c.template(at+".value", f.Value, uses)
-		for _, p := range value.parts {
-			if p.op == literal && !checkValue([]byte(p.text)) {
-				c.add(at+".value", -1, "a line end or another control character", "want none in a header field")
-				break
-			}
+		if len(c.faults.list) == found {
+			c.literalValue(at+".value", &value)
 		}
-		out.header = append(out.header, field{f.Name, value, failure(wire.Generator, st, "the header field %s holds a line end or another control character", clip(f.Name))})
+		text, varies := value.constant()
+		out.outline.Header = append(out.outline.Header, OutlineField{f.Name, text, varies})
+		if varies {
+			bad := failure(wire.Generator, st, "the header field %s begins or ends with a blank, or holds a line end or another control character", clip(f.Name))
+			out.header = append(out.header, field{value, bad})
+		}
+	}
+}
+
+// literalValue checks what is known of a header field's value before any user is.
+func (c *compiler) literalValue(path string, t *template) {
+	for i, p := range t.parts {
+		first, last := i == 0, i == len(t.parts)-1
+		switch {
+		case p.op != literal:
+		case !consistsOf([]byte(p.text), &valueByte):
+			c.add(path, -1, "a line end or another control character", "want none in a header field")
+			return
+		case first && isBlank(p.text[0]) || last && isBlank(p.text[len(p.text)-1]):
+			c.add(path, -1, fmt.Sprintf("%q begins or ends with a blank", clip(p.text)), "leave it out, as it is no part of a header field's value")
+		}
 	}
 }
 
@@ -228,6 +244,7 @@ func (c *compiler) status(path string, st *Step, out *step) {
 
 // wants notes which part of the response is looked at, and compiles its name.
 func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f finder) {
+	f.header = -1
 	switch {
 	case of >= parts:
 		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header or JSON")
@@ -236,8 +253,7 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 	case of == Header && !isToken(text):
 		c.add(path, -1, fmt.Sprintf("header field %q", clip(text)), "want a name such as Location")
 	case of == Header:
-		out.wantHeader(strings.ToLower(text))
-		f.header = strings.ToLower(text)
+		f.header = c.wantHeader(strings.ToLower(text))
 	case of == JSON:
 		out.info.WantsBody = true
 		f.path = c.jsonPath(path, text)
@@ -251,10 +267,14 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 	return f
 }
 
-func (st *step) wantHeader(name string) {
-	if !slices.Contains(st.info.WantsHeader, name) {
-		st.info.WantsHeader = append(st.info.WantsHeader, name)
+// wantHeader returns the number of a header field of responses by its name in lower case.
+func (c *compiler) wantHeader(name string) int {
+	n := slices.Index(c.s.names, name)
+	if n < 0 {
+		n = len(c.s.names)
+		c.s.names = append(c.s.names, name)
 	}
+	return n
 }
 
 func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, uses *[]use) {

@@ -40,7 +40,7 @@ func say(tb testing.TB, text string, variables []Variable, seed uint64, n int) (
 		if err != nil {
 			tb.Fatal(err)
 		}
-		bodies = append(bodies, string(r.Body))
+		bodies = append(bodies, r.body)
 		u.Failed()
 	}
 	return bodies
@@ -96,9 +96,9 @@ func TestCountersAreUniqueAcrossShards(t *testing.T) {
 				u := w.User()
 				for range each {
 					r, _ := next(u, 0)
-					n, err := strconv.Atoi(string(r.Body))
+					n, err := strconv.Atoi(r.body)
 					if err != nil || n >= len(seen) || seen[n] {
-						t.Fatalf("%s: beyond the end, or the second time", r.Body)
+						t.Fatalf("%s: beyond the end, or the second time", r.body)
 					}
 					seen[n] = true
 				}
@@ -192,10 +192,10 @@ func TestRandomValuesRepeat(t *testing.T) {
 			for range 6 / shards {
 				u := w.User()
 				r, _ := next(u, 0)
-				if before, found := byNumber[u.Number()]; found && before != string(r.Body) {
-					t.Errorf("user %d says %q, and %q in another shard", u.Number(), before, r.Body)
+				if before, found := byNumber[u.Number()]; found && before != r.body {
+					t.Errorf("user %d says %q, and %q in another shard", u.Number(), before, r.body)
 				}
-				byNumber[u.Number()] = string(r.Body)
+				byNumber[u.Number()] = r.body
 			}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/bits"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"dyno/load/feed"
@@ -127,33 +126,26 @@ func (u *User) Restart() {
 // use: Next fills it in and uses its memory again. Until then its bytes stay as they are,
 // so that a request can be sent again that the server has refused unseen.
 type Request struct {
-	Step   int
-	Method string
-	Path   []byte // with the query
-	Header []HeaderField
-	Body   []byte
-	Think  time.Duration // the pause between the end of this exchange and the next request
+	Step    int           // its number, as in Scenario.Steps
+	Outline int           // its number, as in Scenario.Outlines
+	Parts   [][]byte      // what varies, in the order that Outline says
+	Think   time.Duration // the pause between the end of this exchange and the next request
 
-	// What Response looks at of the response; see Info.
-	WantsBody   bool
-	MaxBody     int
-	WantsHeader []string
-
-	text []byte // path, values of header fields, body
-}
-
-// A HeaderField is a header field as it goes over the wire.
-type HeaderField struct {
-	Name  string
-	Value []byte
+	text []byte // the parts, one after the other
 }
 
 // A Response is what an engine says of a complete response.
 type Response struct {
 	Status int
-	Header []HeaderField // those that the step wants, each as often as it came; names in any case of letters; others do no harm
-	Body   []byte        // its first bytes, up to MaxBody
+	Header []HeaderField // those that Scenario.HeaderNames asks for, each as often as it came
+	Body   []byte        // if the step wants it, its first bytes, up to MaxBody; not decoded
 	Size   int64         // of the whole body in bytes
+}
+
+// A HeaderField is a header field of a response.
+type HeaderField struct {
+	Name  int // its number, as in Scenario.HeaderNames
+	Value []byte
 }
 
 // Next makes the user's next request, at the Unix time now in nanoseconds. It returns false
@@ -175,10 +167,7 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 		return false, nil
 	}
 	u.step = st
-	*r = Request{
-		Step: number, Method: st.method, Header: r.Header[:0], text: r.text[:0],
-		WantsBody: st.info.WantsBody, MaxBody: st.info.MaxBody, WantsHeader: st.info.WantsHeader,
-	}
+	r.Step, r.Outline = number, number
 	err = u.render(st, r)
 	r.Think = st.think.Draw(&u.rng)
 	return true, err
@@ -230,39 +219,50 @@ func (u *User) fill(feeds uint32) bool {
 	return true
 }
 
-// render makes the bytes of a request.
+// render makes the parts of a request.
 func (u *User) render(st *step, r *Request) (err *wire.Error) {
-	text := st.path.append(r.text, u)
-	path := len(text)
-	if st.path.raw && !checkPath(text) {
-		err = st.badPath
+	text, parts := r.text[:0], r.Parts[:0]
+	if st.outline.VariesPath {
+		text = st.path.append(text, u)
+		parts = append(parts, text)
+		if st.path.raw && !checkPath(text) {
+			err = st.badPath
+		}
 	}
-	// Values are cut out of the text when it has stopped growing.
+	path := len(text)
 	for i := range st.header {
 		f, begin := &st.header[i], len(text)
 		text = f.value.append(text, u)
-		if f.value.raw && !checkValue(text[begin:]) && err == nil {
+		parts = append(parts, text[begin:])
+		if !checkValue(text[begin:]) && err == nil {
 			err = f.bad
 		}
-		r.Header = append(r.Header, HeaderField{f.name, text[begin:]})
 	}
 	if s := u.w.s; s.cookies {
+		r.Outline = 2 * r.Step
+		if u.path = append(u.path[:0], st.outline.Path...); st.outline.VariesPath {
+			u.path = append(u.path, text[:path]...)
+		}
+		u.path, _, _ = bytes.Cut(u.path, []byte("?"))
 		begin := len(text)
-		u.path, _, _ = bytes.Cut(append(u.path[:0], text[:path]...), []byte("?"))
 		if text = u.jar.appendHeader(text, u.path, &s.site, u.now); len(text) > begin {
-			r.Header = append(r.Header, HeaderField{"Cookie", text[begin:]})
+			parts = append(parts, text[begin:])
+			r.Outline++
 		}
 	}
-	body := len(text)
-	text = st.body.append(text, u)
-	r.text = text
-	at := path
-	for i := range r.Header {
-		end := at + len(r.Header[i].Value)
-		r.Header[i].Value = text[at:end:end]
+	if st.outline.VariesBody {
+		begin := len(text)
+		text = st.body.append(text, u)
+		parts = append(parts, text[begin:])
+	}
+	// Parts are cut out of the text when it has stopped growing.
+	at := 0
+	for i := range parts {
+		end := at + len(parts[i])
+		parts[i] = text[at:end:end]
 		at = end
 	}
-	r.Path, r.Body = text[:path:path], text[body:]
+	r.text, r.Parts = text, parts
 	return err
 }
 
@@ -282,7 +282,7 @@ func (u *User) Response(now int64, r *Response) *wire.Error {
 	u.now = now
 	if u.w.s.cookies {
 		for i := range r.Header {
-			if isNamed(&r.Header[i], setCookie) {
+			if r.Header[i].Name == u.w.s.setCookie {
 				u.jar.set(r.Header[i].Value, u.path, &u.w.s.site, now)
 			}
 		}
@@ -348,8 +348,8 @@ func accepted(ranges []StatusRange, status int) bool {
 
 // A finder finds a part of a response.
 type finder struct {
-	header    string         // the name of the field, in lower case
-	path      *jsonpath.Path // of the value; both empty: the body
+	path      *jsonpath.Path // of a value in the body, or nil
+	header    int            // the number of a field's name, or -1; without either: the body
 	malformed *wire.Error    // the body is no JSON
 }
 
@@ -358,20 +358,15 @@ func (f *finder) find(r *Response) (text []byte, result jsonpath.Result) {
 	switch {
 	case f.path != nil:
 		return f.path.Find(r.Body)
-	case f.header == "":
+	case f.header < 0:
 		return r.Body, jsonpath.Found
 	}
 	for i := range r.Header {
-		if isNamed(&r.Header[i], f.header) {
+		if r.Header[i].Name == f.header {
 			return r.Header[i].Value, jsonpath.Found
 		}
 	}
 	return nil, jsonpath.Missing
-}
-
-// isNamed tells whether a field has a name, which is in lower case.
-func isNamed(f *HeaderField, name string) bool {
-	return len(f.Name) == len(name) && strings.EqualFold(f.Name, name)
 }
 
 // text returns what a part that was found says.
