@@ -37,8 +37,9 @@ var arrows = []arrow{
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"lab/experiment", []string{"load/pace", "load/wire"}, "a plan is data; nothing is started to read it"},
 
-	{"host/target", []string{"host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
-	{"host/sysctl", nil, "it outlives whoever wants settings changed, and knows nothing of why"},
+	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
+	{"host/sysctl", []string{"host/child"}, "it outlives whoever wants settings changed, and knows nothing of why"},
+	{"host/child", nil, "it starts dyno's own program again, for whoever needs a process"},
 	{"host/proc", nil, "it reads what the kernel shows, for whoever wants to know"},
 	{"host/loopback", nil, "one rule for every client that asks a program about itself"},
 	{"host/awake", nil, "it runs beside a measurement and knows nothing of it"},
@@ -64,12 +65,13 @@ var arrows = []arrow{
 		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts", "internal/units",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"selftest/truth", nil, "a reference that shares code with what it checks would share its faults"},
-	{"selftest/micro", nil, "a program that is measured takes nothing from what measures it"},
-	{"selftest/disturb", nil, "it takes CPUs away and knows nothing of who had them"},
+	{"selftest/micro", []string{"services/channels"}, "a program that is measured takes nothing from what measures it"},
+	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
 	{"services/echo", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/relay", []string{"services/internal", "services/relay", "internal/units"}, "services share their life cycle and event loop, and how figures are written, nothing else"},
+	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "services/events"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 

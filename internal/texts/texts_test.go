@@ -95,7 +95,7 @@ func literals(t *testing.T) (inGo, inPages map[string]bool) {
 	t.Helper()
 	inGo, inPages = map[string]bool{}, map[string]bool{}
 	quoted := regexp.MustCompile("\"([^\"\n]+)\"|`([a-z]+\\.)\\$\\{")
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

@@ -3,7 +3,7 @@
 // processes below one are in (perf_event_open(2), software clock), and makes a
 // pprof profile of it.
 //
-//	s, err := sample.Start(sample.Config{Root: keeper, CPUs: []int{0}, …})
+//	s, err := sample.Start(sample.Config{Root: supervisor, CPUs: []int{0}, …})
 //	…                       // load
 //	result, err := s.Stop() // before the processes end: their files are read now
 //
