@@ -268,14 +268,6 @@ func TestMakeGroup(t *testing.T) {
 	})
 }
 
-func TestExpandList(t *testing.T) {
-	for in, want := range map[string]string{"0": "0", "0-2,5": "0,1,2,5", "": "", "x,1": "1", "5-1": "", "0-99999": ""} {
-		if got := expandList(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestKeyed(t *testing.T) {
 	const text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
 	if n := keyed(text, "oom_kill"); n != 3 {
@@ -644,7 +636,7 @@ func TestNice(t *testing.T) {
 }
 
 func TestNUMA(t *testing.T) {
-	node := atoi(t, strings.Split(memoryNodes(), ",")[0])
+	node := memoryNodes()[0]
 	p := started(t, Spec{Args: sh("echo up; exec sleep 1000"), NUMA: &node, Ready: Probe{Output: "^up$"}})
 	if maps := fmt.Sprintf("/proc/%d/numa_maps", p.PID()); exists(maps) {
 		until(t, "its memory is bound to the node", func() bool { // while it executes, it has none

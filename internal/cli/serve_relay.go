@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/lab/experiment"
+	"dyno/internal/units"
 	"dyno/services/relay"
 )
 
@@ -26,7 +26,7 @@ func (a *app) serveRelayCommand() *cobra.Command {
 			c.Logger = a.logger(verbose)
 			if cpus != "" {
 				var err error
-				if c.CPUs, err = experiment.ParseCPUs(cpus); err != nil {
+				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {
 					return &failure{exitUsage, fmt.Errorf("--cpus: %w", err), ""}
 				}
 			}
