@@ -2,6 +2,9 @@ module dyno
 
 go 1.26.0
 
+// A listener of net is one of plain TCP, as those of the programs it is compared with are.
+godebug multipathtcp=0
+
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/cilium/ebpf v0.22.0

@@ -34,7 +34,7 @@ if [[ $parts == *stalls* ]]; then
 fi
 if [[ $parts == *cost* ]]; then
 	echo
-	go test -run '^$' -bench ArrivalClock -benchtime 1x ./engine
+	go test -run '^$' -bench ArrivalClock -benchtime 1x ./load/engine
 fi
 [[ $parts == *nginx* ]] || exit 0
 echo

@@ -9,4 +9,4 @@
 # Settings, by environment: COUNT=5
 set -euo pipefail
 cd "$(dirname "$0")/.."
-exec go test -run '^$' -bench 'Freeze|SendLag' -benchtime 1x -count "${COUNT:-5}" ./engine
+exec go test -run '^$' -bench 'Freeze|SendLag' -benchtime 1x -count "${COUNT:-5}" ./load/engine

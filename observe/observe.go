@@ -4,7 +4,7 @@
 // An Observer fills one row of numbers whenever it is asked. A Recorder asks all
 // of them at every tick, and exactly at both ends of the measured window:
 //
-//	tree, err := observe.NewTreeBelow("target", keeper)
+//	tree, err := observe.NewTreeBelow("target", supervisor)
 //	…
 //	rec, err := observe.NewRecorder(observe.Config{Origin: start}, tree, machine)
 //	rec.Start()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
@@ -281,7 +282,7 @@ func (p *page) sweepsSay() []texts.Message {
 			lines = append(lines, texts.New("answer.sweep.peak", "metric", s.Metric, "variable", s.Variable, "level", plain().estimate(*s.Scalability.PeakLevel)))
 		}
 		best, ok := highest(s.Levels)
-		if !ok || unitOf(s.Metric).suffix == "" {
+		if !ok || unitOf(s.Metric).Suffix() == "" {
 			continue
 		}
 		l := texts.New("answer.sweep", "metric", s.Metric, "variable", s.Variable, "level", level(best.Value), "figure", p.brieflyIn(best.Variant, s.Metric, best.Figure))
@@ -333,7 +334,7 @@ func (p *page) extremesSay(metric string) []texts.Message {
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.value, b.value) })
 	first, last := places[0].name, places[len(places)-1].name
-	if unitOf(metric).suffix == "" {
+	if unitOf(metric).Suffix() == "" {
 		return []texts.Message{texts.New("answer.shortest", "variant", first, "metric", metric, "figure", p.briefly(first, metric), "other", last, "most", p.briefly(last, metric))}
 	}
 	return []texts.Message{texts.New("answer.highest", "variant", last, "metric", metric, "figure", p.briefly(last, metric), "other", first, "least", p.briefly(first, metric))}
@@ -404,7 +405,7 @@ func (p *page) aloneSay() []texts.Message {
 			lines = append(lines, texts.New("answer.unknown", "variant", v.Name, "metric", metric).With("why", because(s)))
 		case s.State == rundir.StateBounded && s.Low != nil && s.High != nil:
 			u := unitOf(metric)
-			lines = append(lines, texts.New("answer.bounded", "variant", v.Name, "metric", metric, "low", u.write(*s.Low), "high", u.write(*s.High)))
+			lines = append(lines, texts.New("answer.bounded", "variant", v.Name, "metric", metric, "low", u.Write(*s.Low), "high", u.Write(*s.High)))
 		default:
 			lines = append(lines, texts.New("answer.alone", "variant", v.Name, "metric", metric, "figure", p.briefly(v.Name, metric)))
 		}
@@ -435,15 +436,15 @@ func stated(u unit, e rundir.Estimate, v rundir.Validity) string {
 	case v.State == rundir.StateNotIdentified:
 		switch {
 		case v.Low != nil && v.High == nil && *v.Low > 0:
-			return "≥ " + u.write(*v.Low) + " ?"
+			return "≥ " + u.Write(*v.Low) + " ?"
 		case v.High != nil && v.Low == nil:
-			return "≤ " + u.write(*v.High) + " ?"
+			return "≤ " + u.Write(*v.High) + " ?"
 		}
 		return "?"
 	case v.State == rundir.StateRelative:
 		return "ratio only"
 	case v.State == rundir.StateBounded && v.Low != nil && v.High != nil:
-		return "[" + u.write(max(0, *v.Low)) + " … " + u.write(*v.High) + "]"
+		return "[" + u.Write(max(0, *v.Low)) + " … " + u.Write(*v.High) + "]"
 	}
 	return u.estimate(e)
 }
@@ -497,7 +498,7 @@ func (p *page) controlLine(c rundir.Comparison) texts.Message {
 		return texts.New("sure.control.differs", "share", margin(*r.Estimate-1), "interval", factors(r))
 	}
 	if wide := max(*r.High, 1/max(*r.Low, 1e-9)); wide > 2 {
-		return texts.New("sure.control.wide", "factor", figure(wide))
+		return texts.New("sure.control.wide", "factor", units.Figure(wide))
 	}
 	return texts.New("sure.control", "share", margin(max(*r.High-1, 1-*r.Low)))
 }
@@ -636,7 +637,7 @@ func (p *page) doubtful() []texts.Message {
 			if v.Base != "" {
 				u = plain()
 			}
-			l = texts.New("trust.asked.bounded", "low", u.write(max(0, *v.Low)), "high", u.write(*v.High))
+			l = texts.New("trust.asked.bounded", "low", u.Write(max(0, *v.Low)), "high", u.Write(*v.High))
 		}
 		lines = append(lines, l.With("figure", figure).With("why", because(v)))
 	}

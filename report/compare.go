@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -275,6 +276,6 @@ func (p *page) excludedRounds() {
 		return
 	}
 	slices.Sort(out)
-	p.section(fmt.Sprintf("%s left out, which the machine spoilt and others were measured in place of: %s", plural(len(out), "round"), cpus(out)))
+	p.section(fmt.Sprintf("%s left out, which the machine spoilt and others were measured in place of: %s", plural(len(out), "round"), units.FormatCPUs(out)))
 	p.table(t)
 }

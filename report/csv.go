@@ -28,7 +28,7 @@ func CSV(w io.Writer, f *rundir.Folder) error {
 			if e.Estimate == nil {
 				continue
 			}
-			row := []string{inert(p.title()), strconv.FormatBool(f.Run.Valid), inert(v.Name), strconv.Itoa(v.Trials), inert(m), unitOf(m).base(),
+			row := []string{inert(p.title()), strconv.FormatBool(f.Run.Valid), inert(v.Name), strconv.Itoa(v.Trials), inert(m), unitOf(m).Base(),
 				full(e.Estimate), full(e.Low), full(e.High), "", ""}
 			if bounded(e) {
 				row[9], row[10] = full(&e.Confidence), inert(e.Interval)

@@ -132,7 +132,7 @@ func TestBaseUnits(t *testing.T) {
 		"target.cpu_per_request": "s", "program.lock_seconds": "s", "program.size_bytes": "B", "program.n": "1", "delivery.max": "s",
 		"target.syscalls_per_second": "1/s", "streams.lost": "1",
 	} {
-		if got := unitOf(metric).base(); got != want {
+		if got := unitOf(metric).Base(); got != want {
 			t.Errorf("%s is in %q, want %q", metric, got, want)
 		}
 	}

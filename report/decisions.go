@@ -118,7 +118,7 @@ func (p *page) measured(text string, kind verdict.Kind, v, low, high *float64) s
 		}
 	}
 	if low == nil && high == nil || low != nil && high != nil && *low == *v && *high == *v {
-		return u.write(*v)
+		return u.Write(*v)
 	}
-	return u.write(*v) + " " + u.ends(rundir.Estimate{Estimate: v, Low: low, High: high})
+	return u.Write(*v) + " " + u.ends(rundir.Estimate{Estimate: v, Low: low, High: high})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -69,7 +70,7 @@ func (p *page) environment() {
 		if len(list) == 0 {
 			add("%s not placed", who)
 		} else {
-			add("%s on CPU %s", who, cpus(list))
+			add("%s on CPU %s", who, units.FormatCPUs(list))
 		}
 	}
 	placement("target", e.TargetCPUs)
@@ -77,7 +78,7 @@ func (p *page) environment() {
 		placement("generator", e.GeneratorCPUs)
 	}
 	if len(e.AwakeCPUs) > 0 {
-		add("CPU %s kept from halting", cpus(e.AwakeCPUs))
+		add("CPU %s kept from halting", units.FormatCPUs(e.AwakeCPUs))
 	}
 	p.section("environment")
 	p.line("%s", strings.Join(parts, ", "))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"dyno/internal/units"
 	"dyno/judge/explain"
 	"dyno/results/rundir"
 )
@@ -138,7 +139,7 @@ func (p *page) explained(what string, t explain.Table, items []explain.Item, top
 		if !i.Ranked && i.Change.Low != nil {
 			text = "~ " + text
 		}
-		row := []string{shortened(i.Name), u.write(i.Base), u.write(i.Variant), text, maybe(i.Adjusted, probability)}
+		row := []string{shortened(i.Name), u.Write(i.Base), u.Write(i.Variant), text, maybe(i.Adjusted, probability)}
 		if hasGroups {
 			row = append(row, i.Group)
 		}
@@ -225,7 +226,7 @@ func (p *page) resources(list []explain.Resource) {
 		if !r.Changed && r.Change.Low != nil {
 			text = "~ " + text
 		}
-		t.add(r.Name, u.write(r.Base), u.write(r.Variant), text, maybe(r.Adjusted, probability))
+		t.add(r.Name, u.Write(r.Base), u.Write(r.Variant), text, maybe(r.Adjusted, probability))
 	}
 	p.table(t)
 }
@@ -252,17 +253,17 @@ func delta(u unit, e rundir.Estimate) string {
 	if e.Low == nil || e.High == nil {
 		return text
 	}
-	s := u.step(max(math.Abs(*e.Estimate), math.Abs(*e.Low), math.Abs(*e.High)))
-	end := func(v float64) string { return sign(v) + figure(math.Abs(v)/s.from) }
-	return sign(*e.Estimate) + figure(math.Abs(*e.Estimate)/s.from) + s.name + u.suffix + " (" + end(*e.Low) + " … " + end(*e.High) + ")"
+	s := u.Step(max(math.Abs(*e.Estimate), math.Abs(*e.Low), math.Abs(*e.High)))
+	end := func(v float64) string { return sign(v) + units.Figure(math.Abs(v)/s.From) }
+	return sign(*e.Estimate) + units.Figure(math.Abs(*e.Estimate)/s.From) + s.Name + u.Suffix() + " (" + end(*e.Low) + " … " + end(*e.High) + ")"
 }
 
 // signedIn writes a difference in its own largest step.
 func signedIn(u unit, v float64) string {
 	if v == 0 {
-		return u.write(0)
+		return u.Write(0)
 	}
-	return sign(v) + u.write(math.Abs(v))
+	return sign(v) + u.Write(math.Abs(v))
 }
 
 func sign(v float64) string {

@@ -2,47 +2,19 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
+
+	"dyno/internal/units"
 )
 
 // unknown stands where a figure is not known.
 const unknown = "–"
 
-// figure writes a value with three significant digits, without an exponent
-// from 0.001 to 10 million.
-func figure(v float64) string {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
-	if err != nil || v == 0 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	magnitude := int(math.Floor(math.Log10(math.Abs(rounded)) + 1e-9))
-	if magnitude < -3 || magnitude > 7 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	return strconv.FormatFloat(rounded, 'f', max(0, 2-magnitude), 64)
-}
-
 // Seconds writes a time in a unit that fits, with three significant digits.
 func Seconds(seconds float64) string {
-	if seconds == 0 {
-		return "0 s"
-	}
-	return times().write(seconds)
-}
-
-// planned writes a time of the plan as an experiment file has it.
-func planned(seconds float64) string {
-	text := time.Duration(math.Round(seconds * 1e9)).String()
-	for _, zero := range []string{"0s", "0m"} {
-		if before, ok := strings.CutSuffix(text, zero); ok && strings.TrimRight(before, "hm") != before {
-			text = before
-		}
-	}
-	return text
+	return units.Times().Write(seconds)
 }
 
 // Duration is Seconds of a time in nanoseconds, as histograms have it.
@@ -50,7 +22,7 @@ func Duration(ns int64) string { return Seconds(float64(ns) / 1e9) }
 
 // Count writes a number with three significant digits, in thousands (k) or
 // millions (M) where it is that large.
-func Count(n float64) string { return counts().write(n) }
+func Count(n float64) string { return units.Counts().Write(n) }
 
 // whole writes a count with a comma between thousands.
 func whole(n int64) string {
@@ -107,22 +79,4 @@ func command(args []string) string {
 		words = append(words, a)
 	}
 	return strings.Join(words, " ")
-}
-
-// cpus writes a list of CPUs as ranges.
-func cpus(list []int) string {
-	var parts []string
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		part := strconv.Itoa(list[i])
-		if j > i {
-			part += "-" + strconv.Itoa(list[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }

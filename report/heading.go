@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -67,7 +68,7 @@ func (p *page) load() string {
 			return strconv.FormatFloat(*v.Rate, 'f', -1, 64) + " " + p.sent() + "/s"
 		})
 		if c := plan.Capacity; c != nil {
-			parts = append(parts, "a search from "+figure(c.From)+" to "+figure(c.To)+" "+p.sent()+"/s")
+			parts = append(parts, "a search from "+units.Figure(c.From)+" to "+units.Figure(c.To)+" "+p.sent()+"/s")
 		}
 		common(func(v rundir.PlanVariant) string {
 			switch v.Loop {
@@ -82,9 +83,9 @@ func (p *page) load() string {
 			if v.WindowSeconds == 0 {
 				return "" // the number of requests ends the window
 			}
-			return "window " + planned(v.WindowSeconds)
+			return "window " + units.FormatSeconds(v.WindowSeconds)
 		})
-		common(func(v rundir.PlanVariant) string { return "warm-up " + planned(v.WarmupSeconds) })
+		common(func(v rundir.PlanVariant) string { return "warm-up " + units.FormatSeconds(v.WarmupSeconds) })
 	}
 	if rounds := p.rounds(); rounds != "" {
 		parts = append(parts, rounds)
@@ -105,9 +106,9 @@ func (p *page) load() string {
 func duet(d *rundir.PlanDuet, base string) string {
 	place := func(s rundir.Seat) string {
 		if s.Shared() {
-			return "CPU " + cpus(s.TargetCPUs)
+			return "CPU " + units.FormatCPUs(s.TargetCPUs)
 		}
-		return "CPU " + cpus(s.TargetCPUs) + " (generator " + cpus(s.LoadCPUs) + ")"
+		return "CPU " + units.FormatCPUs(s.TargetCPUs) + " (generator " + units.FormatCPUs(s.LoadCPUs) + ")"
 	}
 	return fmt.Sprintf("duet: %s and another at once, on %s and %s, exchanged every round; only ratios are known",
 		Printable(base), place(d.Seats[0]), place(d.Seats[1]))

@@ -115,7 +115,7 @@ func changeSentence(e *history.Experiment, variant string, c history.Change) str
 	if c.Relative != nil && *c.Relative != 0 {
 		by = " by " + margin(math.Abs(*c.Relative))
 	}
-	write := unitOf(e.Metric).write
+	write := unitOf(e.Metric).Write
 	r := e.Runs[c.Run]
 	text := fmt.Sprintf("%s of %s %s%s, from %s to %s on average, with the run of %s (%s); p %s.",
 		Printable(e.Metric), Printable(variant), verb, by, write(c.Before), write(c.After), instant(r.StartedAt), Printable(r.Dir), probability(c.P))

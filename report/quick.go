@@ -44,7 +44,7 @@ func (p *page) quick() {
 		}
 	}
 	if rss := v.Target.RSSBytes; rss != nil {
-		t.add("target RSS", sizes().write(float64(*rss)))
+		t.add("target RSS", sizes().Write(float64(*rss)))
 	}
 	p.table(t)
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -87,7 +88,7 @@ func ratioEstimate(e rundir.Estimate) string {
 	case e.Estimate == nil:
 		return unknown
 	case !bounded(e):
-		return figure(*e.Estimate)
+		return units.Figure(*e.Estimate)
 	}
-	return figure(*e.Estimate) + " " + plain().ends(e)
+	return units.Figure(*e.Estimate) + " " + plain().ends(e)
 }

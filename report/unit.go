@@ -6,43 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
-// A step is a unit and where it begins.
-type step struct {
-	from float64
-	name string
-}
+// A unit is how the figures of a metric are written.
+type unit struct{ units.Scale }
 
-// A unit is how the figures of a metric are written: in the largest step that
-// a figure reaches, with what stands behind all of them.
-type unit struct {
-	steps  []step
-	zero   string
-	suffix string
-}
-
-// base is the unit that figures are kept in.
-func (u unit) base() string {
-	for _, s := range u.steps {
-		if name := strings.TrimSpace(s.name); s.from == 1 && name != "" {
-			return name
-		}
-	}
-	return "1" + u.suffix
-}
-
-func times() unit {
-	return unit{steps: []step{{1e-9, " ns"}, {1e-6, " µs"}, {1e-3, " ms"}, {1, " s"}}, zero: "0 s"}
-}
-func sizes() unit {
-	return unit{steps: []step{{1, " B"}, {1 << 10, " KiB"}, {1 << 20, " MiB"}, {1 << 30, " GiB"}}, zero: "0 B"}
-}
-func counts() unit { return unit{steps: []step{{1, ""}, {1e3, "k"}, {1e6, "M"}}, zero: "0"} }
-func rates() unit  { return unit{steps: counts().steps, zero: "0", suffix: "/s"} }
-func shares() unit { return unit{steps: []step{{0.01, "%"}}, zero: "0%"} }
-func plain() unit  { return unit{steps: []step{{1, ""}}, zero: "0"} }
+func times() unit  { return unit{units.Times()} }
+func sizes() unit  { return unit{units.Sizes()} }
+func counts() unit { return unit{units.Counts()} }
+func rates() unit  { return unit{units.Rates()} }
+func shares() unit { return unit{units.Shares()} }
+func plain() unit  { return unit{units.Numbers()} }
 
 // unitOf knows the unit of a metric by its name in expressions, and that of a
 // program's figure by the name's end.
@@ -68,27 +44,6 @@ func unitOf(metric string) unit {
 	return counts()
 }
 
-// step returns the largest step that a figure reaches when it is rounded.
-func (u unit) step(v float64) step {
-	best := u.steps[0]
-	for _, s := range u.steps {
-		// Half of the last of three digits below the step rounds up to it.
-		if math.Abs(v) >= s.from*(1-0.0005) {
-			best = s
-		}
-	}
-	return best
-}
-
-// write writes a figure with three significant digits.
-func (u unit) write(v float64) string {
-	if v == 0 {
-		return u.zero + u.suffix
-	}
-	s := u.step(v)
-	return figure(v/s.from) + s.name + u.suffix
-}
-
 // estimate writes a figure with its interval, if it has one: as 1.23k ±2% when
 // that is about as far to both sides, and else with both ends in the figure's unit.
 func (u unit) estimate(e rundir.Estimate) string {
@@ -96,31 +51,31 @@ func (u unit) estimate(e rundir.Estimate) string {
 	case e.Estimate == nil:
 		return unknown
 	case !bounded(e):
-		return strings.TrimSuffix(u.write(*e.Estimate)+" "+u.rangeOf(e), " ")
+		return strings.TrimSuffix(u.Write(*e.Estimate)+" "+u.rangeOf(e), " ")
 	}
 	v := *e.Estimate
 	if e.Low != nil && e.High != nil && *e.Low == v && *e.High == v {
-		return u.write(v) + " ±0%"
+		return u.Write(v) + " ±0%"
 	}
 	if e.Low != nil && e.High != nil && v > 0 {
 		down, up := 1-*e.Low/v, *e.High/v-1
 		if wide := max(down, up); wide < 0.5 && math.Abs(up-down) <= max(0.25*wide, 0.001) {
-			return u.write(v) + " ±" + margin(wide)
+			return u.Write(v) + " ±" + margin(wide)
 		}
 	}
-	return u.write(v) + " " + u.ends(e)
+	return u.Write(v) + " " + u.ends(e)
 }
 
 // ends writes an interval in the unit of its estimate. Where only one end is known, that
 // is said.
 func (u unit) ends(e rundir.Estimate) string {
-	s := u.step(*e.Estimate)
+	s := u.Step(*e.Estimate)
 	if *e.Estimate == 0 && e.High != nil {
-		s = u.step(*e.High)
+		s = u.Step(*e.High)
 	}
-	text := inside(e.Low, e.High, func(v float64) string { return figure(v / s.from) })
+	text := inside(e.Low, e.High, func(v float64) string { return units.Figure(v / s.From) })
 	if *e.Estimate == 0 { // the figure itself does not say which unit
-		text += s.name + u.suffix
+		text += s.Name + u.Suffix()
 	}
 	return "(" + text + ")"
 }
@@ -131,9 +86,9 @@ func (u unit) rangeOf(e rundir.Estimate) string {
 	if e.Interval == "" || e.Interval == rundir.NoInterval || len(e.Values) < 2 {
 		return ""
 	}
-	s := u.step(*e.Estimate)
+	s := u.Step(*e.Estimate)
 	low, high := slices.Min(e.Values), slices.Max(e.Values)
-	return "(range " + inside(&low, &high, func(v float64) string { return figure(v / s.from) }) + ")"
+	return "(range " + inside(&low, &high, func(v float64) string { return units.Figure(v / s.From) }) + ")"
 }
 
 // inside writes the ends of an interval, or the one that is known.
@@ -239,7 +194,7 @@ func bare(v float64) string {
 	if math.Abs(v-1) < 0.2 {
 		return fmt.Sprintf("%.3f", v)
 	}
-	return figure(v)
+	return units.Figure(v)
 }
 
 // factors writes the interval of a ratio, or of too few rounds their range.
@@ -278,4 +233,4 @@ func maybe(v *float64, write func(float64) string) string {
 }
 
 // percent writes a share.
-func percent(share float64) string { return shares().write(share) }
+func percent(share float64) string { return shares().Write(share) }

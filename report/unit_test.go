@@ -61,7 +61,7 @@ func TestUnits(t *testing.T) {
 		"target.rss": "1.50 B", "target.cpu_share": "150%", "errors.ratio": "150%", "errors.total": "1.50",
 		"program.a_seconds": "1.50 s", "program.a_bytes": "1.50 B", "program.a_per_second": "1.50/s", "program.a": "1.50", "program.response.p50": "1.50",
 	} {
-		if got := unitOf(metric).write(1.5); got != want {
+		if got := unitOf(metric).Write(1.5); got != want {
 			t.Errorf("%s: %q, want %q", metric, got, want)
 		}
 	}

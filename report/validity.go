@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -259,6 +260,6 @@ func (p *page) dependence() {
 	}
 	if d := worst.Dependence; d != nil {
 		p.line("dependence: strongest in trial %d (%s), whose %d bins of %s are worth %s independent ones (lag-1 %s)",
-			worst.Number, worst.Variant, d.Bins, Seconds(d.BinSeconds), figure(d.EffectiveSize), figure(d.Lag1))
+			worst.Number, worst.Variant, d.Bins, Seconds(d.BinSeconds), units.Figure(d.EffectiveSize), units.Figure(d.Lag1))
 	}
 }

@@ -212,7 +212,7 @@ func (p *page) throughput(variants []rundir.Variant) {
 	p.section("throughput, " + what + " per second")
 	t := table{head: []string{"", "", "by round"}, left: []int{2}, prose: true}
 	for _, v := range variants {
-		t.add(v.Name, p.cell(v.Name, "throughput"), list(v.Throughput.Values, counts().write))
+		t.add(v.Name, p.cell(v.Name, "throughput"), list(v.Throughput.Values, counts().Write))
 	}
 	p.table(t)
 }
@@ -433,7 +433,7 @@ func (p *page) measures(variants []rundir.Variant) {
 		t.add("program." + name)
 		for _, v := range variants {
 			if e, ok := v.Measures[name]; ok {
-				t.add("  "+v.Name, p.cell(v.Name, "program."+name), list(e.Values, unitOf("program."+name).write))
+				t.add("  "+v.Name, p.cell(v.Name, "program."+name), list(e.Values, unitOf("program."+name).Write))
 			}
 		}
 	}

@@ -34,19 +34,19 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/host/child"
 )
 
 const (
-	argument = "__keep-sysctl"
 	root     = "/proc/sys"
 	patience = 10 * time.Second
 	// maxOrder bounds the settings, and the answer, in bytes.
 	maxOrder = 1 << 20
 )
 
-// IsChild tells whether a program that was started with these arguments, its own
-// name left out, must hand over to Main.
-func IsChild(args []string) bool { return slices.Equal(args, []string{argument}) }
+// Role is that of the process that puts settings back.
+func Role() child.Role { return child.Role{Name: "__restore-sysctl", Main: run} }
 
 // Settings are in force until they are restored. Its methods are for one goroutine.
 type Settings struct {
@@ -65,8 +65,7 @@ type answer struct {
 
 // Set sets all settings, by names such as net.core.somaxconn, or none; the error then
 // names every fault. A value is read back: one that the kernel has made something
-// else of is an error too. The program's main must hand over to Main when IsChild
-// says so.
+// else of is an error too. A process of its own puts them back (package child).
 func Set(values map[string]string) (*Settings, error) {
 	order, err := json.Marshal(values)
 	if err != nil {
@@ -75,12 +74,7 @@ func Set(values map[string]string) (*Settings, error) {
 	if len(order) > maxOrder {
 		return nil, fmt.Errorf("sysctl: %d bytes of settings; want at most %d", len(order), maxOrder)
 	}
-	cmd := exec.Command("/proc/self/exe", argument)
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = []string{"GOMAXPROCS=1", "GORACE=atexit_sleep_ms=0"}
-	if v, ok := os.LookupEnv("GOCOVERDIR"); ok { // of instrumented builds
-		cmd.Env = append(cmd.Env, "GOCOVERDIR="+v)
-	}
+	cmd := Role().Command([]string{"GOMAXPROCS=1"})
 	// A session of its own: no signal of a terminal reaches it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := cmd.StdinPipe()
@@ -161,9 +155,9 @@ func (s *Settings) Restore() error {
 	return nil
 }
 
-// Main is the process that Set makes. It returns when the settings are put back, with
+// run is the process that Set makes. It returns when the settings are put back, with
 // the exit code.
-func Main() int {
+func run([]string) int {
 	// Whoever started this process decides when it ends. A dead one does not listen.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	return keep(kernel(), os.Stdin, os.Stdout)

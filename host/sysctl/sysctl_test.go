@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"dyno/host/child"
 	"dyno/internal/leak"
 )
 
@@ -33,10 +34,10 @@ const (
 // TestMain lets the test binary be what the tests start: the process that sets, and
 // a program that is going to end badly.
 func TestMain(m *testing.M) {
-	switch {
-	case IsChild(os.Args[1:]):
-		os.Exit(Main())
-	case len(os.Args) > 1 && os.Args[1] == "host":
+	if code, ran := child.Run(os.Args[1:], Role()); ran {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "host" {
 		os.Exit(host(os.Args[2]))
 	}
 	// The race detector's run time sleeps a second before it exits.

@@ -494,7 +494,7 @@ func removeBelow(folder string) error {
 	return nil
 }
 
-// killGroups kills what is in the groups, for a keeper that was killed itself, and
+// killGroups kills what is in the groups, for a supervisor that was killed itself, and
 // removes them.
 func killGroups(folders []string) error {
 	for range 100 { // what forks meanwhile is found by the next pass

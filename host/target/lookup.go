@@ -22,7 +22,7 @@ func lookup(name, dir string, env []string) (path, detail string, err error) {
 		if err := executable(full); err != nil {
 			return "", full + ": " + err.Error(), ErrNotFound
 		}
-		// Kept relative: the keeper changes to dir before it executes.
+		// Kept relative: the supervisor changes to dir before it executes.
 		return name, "", nil
 	}
 	search := getenv(env, "PATH")

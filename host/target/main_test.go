@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/host/child"
 	"dyno/host/proc"
 	"dyno/internal/leak"
 )
@@ -16,13 +17,14 @@ import (
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = 30 * time.Second
 
-// TestMain lets the test binary be what the tests start: the keeper, and a dyno
+// TestMain lets the test binary be what the tests start: the supervisor, and a dyno
 // that is going to be killed.
 func TestMain(m *testing.M) {
+	if code, ran := child.Run(os.Args[1:], Role()); ran {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case KeeperArgs()[0]:
-			os.Exit(RunKeeper(os.Stdin))
 		case "host":
 			os.Exit(host(nil, os.Args[2:]))
 		case "limited-host":
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 			os.Exit(printAffinity())
 		}
 	}
-	// The race detector's run time sleeps a second before it exits: in every keeper.
+	// The race detector's run time sleeps a second before it exits: in every target.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
@@ -55,7 +57,7 @@ func host(limits *Cgroup, args []string) int {
 		fmt.Println("error:", err)
 		return 1
 	}
-	fmt.Println(p.Keeper(), strings.Trim(fmt.Sprint(pids), "[]"))
+	fmt.Println(p.Supervisor(), strings.Trim(fmt.Sprint(pids), "[]"))
 	select {}
 }
 

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/internal/units"
 )
 
 const (
@@ -70,8 +73,8 @@ func setNice(nice int) error {
 // from one NUMA node only (set_mempolicy(2), MPOL_BIND).
 func bindMemory(node int) error {
 	nodes := memoryNodes()
-	if !strings.Contains(","+nodes+",", ","+strconv.Itoa(node)+",") {
-		return fmt.Errorf("there is no node %d with memory here; there is %s", node, nodes)
+	if !slices.Contains(nodes, node) {
+		return fmt.Errorf("there is no node %d with memory here; there is %s", node, units.FormatCPUs(nodes))
 	}
 	const bits = 8 * unsafe.Sizeof(uintptr(0))
 	var mask [(maxNode + 1) / bits]uintptr
@@ -80,37 +83,22 @@ func bindMemory(node int) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, unix.MPOL_BIND, uintptr(unsafe.Pointer(&mask)), maxNode+2)
 	// A kernel or a container without the call: the only node is all memory's
 	// anyway.
-	if errno != 0 && nodes != strconv.Itoa(node) {
+	if errno != 0 && len(nodes) > 1 {
 		return os.NewSyscallError("set_mempolicy", errno)
 	}
 	return nil
 }
 
-// memoryNodes returns the numbers of the nodes with memory, with commas between.
-func memoryNodes() string {
+// memoryNodes returns the numbers of the nodes with memory: at least one, unless the kernel
+// says what cannot be read.
+func memoryNodes() []int {
 	b, err := os.ReadFile("/sys/devices/system/node/has_memory")
 	if err != nil {
-		return "0" // a kernel that knows no nodes
+		return []int{0} // a kernel that knows no nodes
 	}
-	return expandList(strings.TrimSpace(string(b)))
-}
-
-// expandList writes out the ranges of a kernel's list: 0-2,5 becomes 0,1,2,5.
-func expandList(s string) string {
-	var all []string
-	for part := range strings.SplitSeq(s, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		last, err2 := first, error(nil)
-		if isRange {
-			last, err2 = strconv.Atoi(to)
-		}
-		if err != nil || err2 != nil || first < 0 || last > maxNode {
-			continue // not the kernel's words
-		}
-		for n := first; n <= last; n++ {
-			all = append(all, strconv.Itoa(n))
-		}
+	nodes, err := units.ParseList(strings.TrimSpace(string(b)), maxNode)
+	if err != nil {
+		return nil
 	}
-	return strings.Join(all, ",")
+	return nodes
 }

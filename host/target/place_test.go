@@ -268,14 +268,6 @@ func TestMakeGroup(t *testing.T) {
 	})
 }
 
-func TestExpandList(t *testing.T) {
-	for in, want := range map[string]string{"0": "0", "0-2,5": "0,1,2,5", "": "", "x,1": "1", "5-1": "", "0-99999": ""} {
-		if got := expandList(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestKeyed(t *testing.T) {
 	const text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
 	if n := keyed(text, "oom_kill"); n != 3 {
@@ -356,7 +348,7 @@ func TestCPUMax(t *testing.T) {
 	if got := number(t, at.CPU+"/cpu.shares"); got != 512 {
 		t.Errorf("%d shares, want 512", got)
 	}
-	// All of the target is inside, and nothing of the keeper.
+	// All of the target is inside, and nothing of the supervisor.
 	pids, err := p.PIDs()
 	if err != nil {
 		t.Fatal(err)
@@ -373,13 +365,13 @@ func TestCPUMax(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.Keeper()))
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.Supervisor()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, th := range threads {
 		if slices.Contains(tasks, th.Name()) {
-			t.Errorf("the keeper's thread %s is inside", th.Name())
+			t.Errorf("the supervisor's thread %s is inside", th.Name())
 		}
 	}
 	// By the group's own account, and not by the clock of a shared machine.
@@ -465,8 +457,12 @@ func TestGroupIsRemovedWhenNothingStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range left { // of other tests, whose keepers live
-		if _, err := proc.Read(atoi(t, strings.Split(filepath.Base(folder), "-")[1])); err != nil {
+	for _, folder := range left { // of others: tests, whose supervisors live, and calibrations
+		pid, err := strconv.Atoi(strings.Split(filepath.Base(folder), "-")[1])
+		if err != nil {
+			continue
+		}
+		if _, err := proc.Read(pid); err != nil {
 			t.Errorf("%s is left", folder)
 		}
 	}
@@ -483,8 +479,8 @@ func TestGroupIsRemovedWhenDynoIsKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var keeper, pid int
-	_, err = fmt.Fscan(out, &keeper, &pid)
+	var supervisor, pid int
+	_, err = fmt.Fscan(out, &supervisor, &pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -509,16 +505,16 @@ func TestGroupIsRemovedWhenDynoIsKilled(t *testing.T) {
 	})
 }
 
-// Of the keeper's death not even what has left its session survives, if it is in a
+// Of the supervisor's death not even what has left its session survives, if it is in a
 // group.
-func TestGroupOfAKilledKeeper(t *testing.T) {
+func TestGroupOfAKilledSupervisor(t *testing.T) {
 	p := limited(t, Spec{Args: sh("setsid sh -c 'echo up; exec sleep 1000' & wait"), Cgroup: &Cgroup{CPUMax: 0.5}, Ready: Probe{Output: "^up$"}})
 	pids, err := p.PIDs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree, folders := identities(t, pids), p.cgroup.all()
-	if err := syscall.Kill(p.Keeper(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(p.Supervisor(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	awaitDone(t, p)
@@ -616,8 +612,8 @@ func TestNice(t *testing.T) {
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", p.PID())); err == nil && !bytes.HasSuffix(b, []byte(" nice 7\n")) && len(b) > 0 {
 		t.Errorf("its session's priority: %q, want nice 7", b)
 	}
-	// The keeper must not starve beside what it watches over.
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.Keeper()))
+	// The supervisor must not starve beside what it watches over.
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.Supervisor()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -635,12 +631,12 @@ func TestNice(t *testing.T) {
 		}
 	}
 	if lowered != 1 || own == 0 {
-		t.Errorf("%d of the keeper's threads have the target's priority, %d their own; want one, and others", lowered, own)
+		t.Errorf("%d of the supervisor's threads have the target's priority, %d their own; want one, and others", lowered, own)
 	}
 }
 
 func TestNUMA(t *testing.T) {
-	node := atoi(t, strings.Split(memoryNodes(), ",")[0])
+	node := memoryNodes()[0]
 	p := started(t, Spec{Args: sh("echo up; exec sleep 1000"), NUMA: &node, Ready: Probe{Output: "^up$"}})
 	if maps := fmt.Sprintf("/proc/%d/numa_maps", p.PID()); exists(maps) {
 		until(t, "its memory is bound to the node", func() bool { // while it executes, it has none

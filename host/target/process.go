@@ -23,24 +23,24 @@ import (
 const (
 	// killWait bounds how long Stop waits for processes that were killed.
 	killWait = 10 * time.Second
-	// keeperWait bounds how long the keeper may take to start the process. The
+	// supervisorWait bounds how long the supervisor may take to start the process. The
 	// time to get ready begins after that.
-	keeperWait = 30 * time.Second
+	supervisorWait = 30 * time.Second
 	// drainWait bounds how long output is awaited from a process that survived
-	// its keeper.
+	// its supervisor.
 	drainWait = time.Second
 )
 
 // A Process is a started target and all that it has started. Its methods may be
 // called by any number of goroutines.
 type Process struct {
-	spec    Spec
-	pid     int
-	keeper  *exec.Cmd
-	control *os.File // dyno's end of the socket pair
-	out     *output
-	cgroup  CgroupFolders // empty without
-	done    chan struct{}
+	spec       Spec
+	pid        int
+	supervisor *exec.Cmd
+	control    *os.File // dyno's end of the socket pair
+	out        *output
+	cgroup     CgroupFolders // empty without
+	done       chan struct{}
 
 	mu       sync.Mutex // guards writing to control and the fields below
 	stopping bool       // Stop was called before the process had died
@@ -102,7 +102,7 @@ func checkFree(ctx context.Context, spec Spec) error {
 	return &Failure{Target: spec.Name, Reason: ErrPortInUse, Detail: detail}
 }
 
-// start starts the keeper and, through it, the process. Between the two lie a
+// start starts the supervisor and, through it, the process. Between the two lie a
 // socket and a pipe: what is written to them is with the kernel at once, so that
 // nothing is lost when closing them fails.
 func start(spec Spec, path string, env []string) (_ *Process, err error) {
@@ -111,14 +111,14 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	if err != nil {
 		return nil, fail(os.NewSyscallError("socketpair", err))
 	}
-	theirs := os.NewFile(uintptr(fds[1]), "keeper's orders")
+	theirs := os.NewFile(uintptr(fds[1]), "supervisor's orders")
 	// Non-blocking, so that closing it ends a read.
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		unix.Close(fds[0])
 		_ = theirs.Close()
 		return nil, fail(os.NewSyscallError("set nonblock", err))
 	}
-	control := os.NewFile(uintptr(fds[0]), "keeper")
+	control := os.NewFile(uintptr(fds[0]), "supervisor")
 	r, w, err := os.Pipe()
 	if err != nil {
 		_ = control.Close()
@@ -126,35 +126,26 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 		return nil, fail(err)
 	}
 
-	// By way of /proc, because a rebuilt binary may have taken the place of the
-	// one that runs.
-	keeper := exec.Command("/proc/self/exe", KeeperArgs()...)
-	keeper.Args[0] = os.Args[0]
-	keeper.Env = []string{"GOMAXPROCS=1", "GOGC=off"}
-	for _, name := range []string{"GOCOVERDIR", "GORACE"} { // of instrumented builds
-		if v, ok := os.LookupEnv(name); ok {
-			keeper.Env = append(keeper.Env, name+"="+v)
-		}
-	}
-	keeper.Stdin, keeper.Stdout, keeper.Stderr = theirs, w, w
+	supervisor := Role().Command([]string{"GOMAXPROCS=1", "GOGC=off"})
+	supervisor.Stdin, supervisor.Stdout, supervisor.Stderr = theirs, w, w
 	// A session of its own: no signal of dyno's terminal reaches it, and what it
 	// leaves behind can be told by the session.
-	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = keeper.Start()
-	// The keeper's ends are its alone: what reads the others must see it die.
+	supervisor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = supervisor.Start()
+	// The supervisor's ends are its alone: what reads the others must see it die.
 	_, _ = theirs.Close(), w.Close()
 	if err != nil {
 		_ = control.Close()
 		_ = r.Close()
-		return nil, fail(fmt.Errorf("start keeper: %w", err))
+		return nil, fail(fmt.Errorf("start supervisor: %w", err))
 	}
 
 	p := &Process{
-		spec:    spec,
-		keeper:  keeper,
-		control: control,
-		out:     newOutput(spec.Output, spec.Ready.pattern()),
-		done:    make(chan struct{}),
+		spec:       spec,
+		supervisor: supervisor,
+		control:    control,
+		out:        newOutput(spec.Output, spec.Ready.pattern()),
+		done:       make(chan struct{}),
 	}
 	drained := make(chan struct{})
 	go func() {
@@ -174,9 +165,9 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 		NUMA:   spec.NUMA,
 	})
 	p.pid = first.Started
-	go p.supervise(lines, r, drained)
+	go p.follow(lines, r, drained)
 	if err != nil {
-		_ = p.control.Close() // the keeper's cue to clean up
+		_ = p.control.Close() // the supervisor's cue to clean up
 		<-p.done
 		return nil, &Failure{Target: spec.Name, Reason: err, Tail: p.out.lines()}
 	}
@@ -185,22 +176,22 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 
 // launch sends the first order and returns its answer.
 func (p *Process) launch(lines *bufio.Scanner, l launch) (first report, err error) {
-	if err := p.control.SetDeadline(time.Now().Add(keeperWait)); err != nil {
+	if err := p.control.SetDeadline(time.Now().Add(supervisorWait)); err != nil {
 		return first, err
 	}
 	if err := p.send(order{Start: &l}); err != nil {
-		return first, fmt.Errorf("keeper: %w", err)
+		return first, fmt.Errorf("supervisor: %w", err)
 	}
 	for first.Started == 0 && first.Failed == "" {
 		if !lines.Scan() {
 			if err := lines.Err(); err != nil {
-				return first, fmt.Errorf("keeper: %w", err)
+				return first, fmt.Errorf("supervisor: %w", err)
 			}
-			return first, errors.New("the keeper ended at once: is this binary's main wired to RunKeeper?")
+			return first, errors.New("the supervisor ended at once: does this binary's main hand over to its roles (package child)?")
 		}
 		first = report{}
 		if err := json.Unmarshal(lines.Bytes(), &first); err != nil {
-			return first, fmt.Errorf("keeper: %w", err)
+			return first, fmt.Errorf("supervisor: %w", err)
 		}
 		if first.Cgroup == nil {
 			break
@@ -219,13 +210,13 @@ func (p *Process) launch(lines *bufio.Scanner, l launch) (first report, err erro
 	case first.Failed != "":
 		return first, errors.New(first.Failed)
 	case first.Started == 0:
-		return first, errors.New("keeper: no process id")
+		return first, errors.New("supervisor: no process id")
 	}
 	return first, nil
 }
 
-// send gives the keeper an order. An error means that the keeper is dead, which
-// supervise deals with.
+// send gives the supervisor an order. An error means that the supervisor is dead, which
+// follow deals with.
 func (p *Process) send(o order) error {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -237,8 +228,8 @@ func (p *Process) send(o order) error {
 	return err
 }
 
-// supervise follows the keeper's reports to their end, and closes done.
-func (p *Process) supervise(lines *bufio.Scanner, r *os.File, drained <-chan struct{}) {
+// follow reads the supervisor's reports to their end, and closes done.
+func (p *Process) follow(lines *bufio.Scanner, r *os.File, drained <-chan struct{}) {
 	died := false // by itself, before it was asked to stop
 	for lines.Scan() {
 		var rep report
@@ -257,19 +248,19 @@ func (p *Process) supervise(lines *bufio.Scanner, r *os.File, drained <-chan str
 		p.mu.Unlock()
 	}
 	p.mu.Lock()
-	unkept := p.ending == nil
-	orphaned := unkept && p.pid != 0
+	unsupervised := p.ending == nil
+	orphaned := unsupervised && p.pid != 0
 	p.mu.Unlock()
 	if orphaned {
-		killSession(p.keeper.Process.Pid) // not waited for yet, so the id is still its own
+		killSession(p.supervisor.Process.Pid) // not waited for yet, so the id is still its own
 	}
 	remaining := ""
-	if unkept {
+	if unsupervised {
 		if err := killGroups(p.cgroup.all()); err != nil {
 			remaining = err.Error()
 		}
 	}
-	_ = p.keeper.Wait() // its exit status says nothing that its reports do not
+	_ = p.supervisor.Wait() // its exit status says nothing that its reports do not
 	select {
 	case <-drained:
 	case <-time.After(drainWait):
@@ -285,7 +276,7 @@ func (p *Process) supervise(lines *bufio.Scanner, r *os.File, drained <-chan str
 	}
 	switch {
 	case orphaned:
-		p.err = p.failure(ErrExited, "its keeper was killed")
+		p.err = p.failure(ErrExited, "its supervisor was killed")
 	case died && p.exited != nil:
 		p.err = p.failure(ErrExited, p.exited.String()+p.outOfMemory())
 	case died:
@@ -317,7 +308,7 @@ func (p *Process) failure(reason error, detail string) error {
 	return &Failure{Target: p.spec.Name, Reason: reason, Detail: detail, Tail: p.out.lines()}
 }
 
-// killSession kills what is left of the session that the keeper led. Members that
+// killSession kills what is left of the session that the supervisor led. Members that
 // fork while this runs are found by the next pass; the passes are bounded.
 func killSession(session int) {
 	for range 100 {
@@ -384,10 +375,10 @@ func (p *Process) await(ctx context.Context) error {
 // PID returns the started process's id. A daemon's first process exits early.
 func (p *Process) PID() int { return p.pid }
 
-// Keeper returns the id of the keeper: the ancestor of all that the target
+// Supervisor returns the id of the supervisor: the ancestor of all that the target
 // starts, which also reaps what lost its parent. It is itself not part of the
 // target, and uses no CPU while nothing happens.
-func (p *Process) Keeper() int { return p.keeper.Process.Pid }
+func (p *Process) Supervisor() int { return p.supervisor.Process.Pid }
 
 // Cgroup returns the folders of the target's own control groups: those that its limits
 // asked for, which go when the target does, and otherwise those in which it is without
@@ -422,7 +413,7 @@ func (p *Process) PIDs() ([]int, error) {
 		return nil, err
 	}
 	var pids []int
-	for _, q := range proc.Below(all, p.Keeper()) {
+	for _, q := range proc.Below(all, p.Supervisor()) {
 		if q.State != 'Z' {
 			pids = append(pids, q.PID)
 		}
@@ -475,7 +466,7 @@ func (p *Process) Wait(ctx context.Context) error {
 }
 
 // Usage returns what the whole tree has used. It is known once Done is closed,
-// unless the keeper was killed.
+// unless the supervisor was killed.
 func (p *Process) Usage() (u Usage, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -494,7 +485,7 @@ func (p *Process) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopping = true
 	p.mu.Unlock()
-	// Sending fails only when the keeper is dead, and then done closes.
+	// Sending fails only when the supervisor is dead, and then done closes.
 	_ = p.send(order{Stop: true, Grace: p.spec.StopTimeout})
 	term := time.NewTimer(p.spec.StopTimeout + killWait)
 	defer term.Stop()

@@ -369,7 +369,7 @@ func TestDaemonIsNotDead(t *testing.T) {
 	}
 }
 
-// A dyno that is killed cannot clean up. Its keeper does.
+// A dyno that is killed cannot clean up. Its supervisor does.
 func TestSIGKILLLeavesNothing(t *testing.T) {
 	var ports Ports
 	port, err := ports.Free("tcp")
@@ -401,7 +401,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	if err != nil || len(pids) < 2 {
 		t.Fatalf("the host said %q, %v", line, err)
 	}
-	keeper := pids[0]
+	supervisor := pids[0]
 	// Wait for the whole tree: sh, three sleeps and the shell of the new session
 	// (or two), nginx's master and two workers.
 	var all []proc.Process
@@ -410,7 +410,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = proc.Below(every, keeper)
+		all = proc.Below(every, supervisor)
 		return len(all) >= 8
 	})
 	sessions := make(map[int]bool)
@@ -418,9 +418,9 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 		sessions[p.Session] = true
 	}
 	if len(sessions) < 4 {
-		t.Errorf("%d sessions; want the keeper's, two by setsid, and nginx's", len(sessions))
+		t.Errorf("%d sessions; want the supervisor's, two by setsid, and nginx's", len(sessions))
 	}
-	k, err := proc.Read(keeper)
+	k, err := proc.Read(supervisor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,20 +432,20 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	until(t, "nothing is left", func() bool { return alive(all) == nil })
 }
 
-// When the keeper is killed, the target must not go on unsupervised.
-func TestKeeperKilled(t *testing.T) {
+// When the supervisor is killed, the target must not go on unsupervised.
+func TestSupervisorKilled(t *testing.T) {
 	p := started(t, Spec{Args: sh("sleep 1000 & echo up; wait"), Ready: Probe{Output: "^up$"}})
 	pids, err := p.PIDs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree := identities(t, pids)
-	if err := syscall.Kill(p.Keeper(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(p.Supervisor(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	awaitDone(t, p)
-	if !errors.Is(p.Err(), ErrExited) || !strings.Contains(p.Err().Error(), "keeper") {
-		t.Errorf("%v; want the keeper to be blamed", p.Err())
+	if !errors.Is(p.Err(), ErrExited) || !strings.Contains(p.Err().Error(), "supervisor") {
+		t.Errorf("%v; want the supervisor to be blamed", p.Err())
 	}
 	until(t, "nothing is left", func() bool { return alive(tree) == nil })
 	if _, ok := p.Usage(); ok {
@@ -453,20 +453,20 @@ func TestKeeperKilled(t *testing.T) {
 	}
 }
 
-func TestKeeperOutlivesTheTerminalsSignals(t *testing.T) {
+func TestSupervisorOutlivesTheTerminalsSignals(t *testing.T) {
 	p := started(t, Spec{Args: sh("echo up; exec sleep 1000"), Ready: Probe{Output: "^up$"}})
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		if err := syscall.Kill(p.Keeper(), s); err != nil {
+		if err := syscall.Kill(p.Supervisor(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// Signals are handled in order with nothing else to see them by: an order
-	// that is still obeyed shows that the keeper lived through them.
+	// that is still obeyed shows that the supervisor lived through them.
 	if err := p.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if _, ok := p.Usage(); !ok {
-		t.Error("the keeper did not make its last report")
+		t.Error("the supervisor did not make its last report")
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dyno/internal/units"
 )
 
 // What a Spec means where it says nothing.
@@ -19,7 +21,7 @@ const (
 )
 
 // maxCPU bounds CPU numbers: the size of the kernel's fixed cpu_set_t.
-const maxCPU = 1024
+const maxCPU = units.MaxCPU + 1
 
 // A Spec says which process to start, where, and how to tell that it is ready.
 type Spec struct {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/lab/experiment"
+	"dyno/internal/units"
 	"dyno/selftest/calibrate"
 )
 
@@ -81,7 +81,7 @@ func (c *calibration) config() (calibrate.Config, error) {
 		if text == "" {
 			return
 		}
-		d, err := experiment.ParseDuration(text)
+		d, err := units.ParseDuration(text)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
 			return

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/host/target"
-	"dyno/lab/experiment"
+	"dyno/internal/units"
 	"dyno/load/engine"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -91,7 +91,7 @@ error only with --strict.`,
 					return usage("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", flag)
 				}
 			}
-			d, err := experiment.ParseDuration(length)
+			d, err := units.ParseDuration(length)
 			if err != nil || d <= 0 {
 				return usage("such as 2s", "--duration %q: want a duration", length)
 			}

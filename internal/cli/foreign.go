@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"dyno/internal/nearest"
 )
 
 // A habit is a flag that users of other load generators type, and what to type here.
@@ -119,8 +121,14 @@ func flagHint(cmd *cobra.Command, err error) string {
 	if hint := habitual(cmd, typed); hint != "" {
 		return hint
 	}
-	if near := nearest(cmd, typed); near != "" && !single {
-		return fmt.Sprintf("did you mean --%s? %s", near, fallback)
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if meant, found := nearest.Find(typed, names); found && !single {
+		return fmt.Sprintf("did you mean --%s? %s", meant, fallback)
 	}
 	return fallback
 }
@@ -154,39 +162,6 @@ func spelled(f *pflag.Flag) string {
 		return "--" + f.Name
 	}
 	return fmt.Sprintf("--%s (-%s)", f.Name, f.Shorthand)
-}
-
-// nearest returns the command's flag that is at most two letters away; "" for none.
-func nearest(cmd *cobra.Command, typed string) (near string) {
-	best := min(3, (len(typed)+1)/2)
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := distance(typed, f.Name); d < best && !f.Hidden {
-			best, near = d, f.Name
-		}
-	})
-	return near
-}
-
-// distance is how many letters must be put in, left out or changed to make b of a
-// (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for k := range len(b) {
-			changed := diagonal
-			if a[i] != b[k] {
-				changed++
-			}
-			diagonal = row[k+1]
-			row[k+1] = min(changed, row[k]+1, row[k+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // rateInQuiet is the hint where somebody may have meant a rate by -q, which takes no

@@ -78,17 +78,6 @@ func TestFlagHint(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"rate", "rate", 0}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestAddresses(t *testing.T) {
 	for arg, want := range map[string]bool{
 		"127.0.0.1:8080": true, "localhost:80/path?q": true, "[::1]:80": true,

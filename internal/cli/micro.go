@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/selftest/micro"
+	"dyno/services/channels"
 )
 
 func (a *app) microCommand() *cobra.Command {
@@ -59,6 +60,15 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.StringVar(&io.Model, "model", io.Model, "blocking, polling, multiplexing or asynchronous")
 	f.IntVar(&io.Connections, "connections", io.Connections, "how many, with one message outstanding on each")
 	f.DurationVar(&io.Duration, "duration", io.Duration, "how long to measure")
+
+	carried := micro.Channels{Connections: 8, Records: 400_000, Bytes: 100, Buffer: 4096, WhenFull: channels.Block, Sync: channels.SyncInterval}
+	f = a.program(cmd, "channels", "Records carried from TCP connections into a file, and what of them is lost", func() micro.Program { return carried })
+	f.IntVar(&carried.Connections, "connections", carried.Connections, "how many producers")
+	f.IntVar(&carried.Records, "records", carried.Records, "how many, in all")
+	f.IntVar(&carried.Bytes, "bytes", carried.Bytes, "of each record")
+	f.IntVar(&carried.Buffer, "buffer", carried.Buffer, "how many records the channel holds")
+	f.StringVar(&carried.WhenFull, "when-full", carried.WhenFull, "what happens then: block, drop-oldest or drop-newest")
+	f.StringVar(&carried.Sync, "sync", carried.Sync, "when the file is forced to disk: always, interval or never")
 
 	buffers := micro.Buffers{Bytes: 64 << 10}
 	f = a.program(cmd, "buffers", "The socket buffers that the kernel gives, of those asked for", func() micro.Program { return buffers })

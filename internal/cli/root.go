@@ -12,12 +12,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"dyno/host/child"
 	"dyno/host/sysctl"
 	"dyno/host/target"
 	"dyno/internal/texts"
@@ -35,17 +35,8 @@ type app struct {
 
 // Main runs dyno and returns its exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if slices.Equal(args, target.KeeperArgs()) {
-		return target.RunKeeper(os.Stdin)
-	}
-	if slices.Equal(args, trial.PartArgs()) {
-		return trial.RunPart(os.Stdin, os.Stdout)
-	}
-	if disturb.IsChild(args) {
-		return disturb.Main(args)
-	}
-	if sysctl.IsChild(args) {
-		return sysctl.Main()
+	if code, ran := child.Run(args, target.Role(), trial.Role(), sysctl.Role(), disturb.Role()); ran {
+		return code
 	}
 	ctx, stop := withSignals(ctx)
 	defer stop()

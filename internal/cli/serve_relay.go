@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"dyno/lab/experiment"
+	"dyno/internal/units"
 	"dyno/services/relay"
-	"dyno/services/relay/channels"
 )
 
 func (a *app) serveRelayCommand() *cobra.Command {
@@ -19,26 +15,18 @@ func (a *app) serveRelayCommand() *cobra.Command {
 		verbose bool
 		cpus    string
 		network networkFlags
-		file    string
 	)
 	cmd := &cobra.Command{
 		Use:   "relay",
 		Short: "Forward TCP connections, by a chosen concurrency model",
 		Example: `  dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --model epoll
-  dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --network delay=20ms,jitter=5ms
-  dyno serve relay --channels channels.yaml`,
+  dyno serve relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --network delay=20ms,jitter=5ms`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Logger = a.logger(verbose)
-			if file != "" {
-				if c.Listen != "" || c.To != "" {
-					return usage("the file says where channels listen", "--channels excludes --listen and --to")
-				}
-				return a.serveChannels(cmd.Context(), file, &c)
-			}
 			if cpus != "" {
 				var err error
-				if c.CPUs, err = experiment.ParseCPUs(cpus); err != nil {
+				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {
 					return &failure{exitUsage, fmt.Errorf("--cpus: %w", err), ""}
 				}
 			}
@@ -77,26 +65,6 @@ func (a *app) serveRelayCommand() *cobra.Command {
 	f.StringVar((*string)(&c.ProxyIn), "proxy-in", string(c.ProxyIn), "PROXY protocol header from clients: off or require")
 	f.StringVar((*string)(&c.ProxyOut), "proxy-out", string(c.ProxyOut), "PROXY protocol header to the upstream: off, v1 or v2")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single connections")
-	f.StringVar(&file, "channels", "", "multi-channel processing instead: carry records from sources to sinks as this `FILE` says")
 	network.flags(f)
 	return cmd
-}
-
-// serveChannels carries records between the sources and sinks of a file.
-func (a *app) serveChannels(ctx context.Context, file string, c *relay.Config) error {
-	src, err := os.ReadFile(file)
-	if err != nil {
-		return &failure{exitUsage, err, ""}
-	}
-	config, err := channels.ParseConfig(file, src)
-	if err != nil {
-		return &failure{exitUsage, err, ""}
-	}
-	stdin, ok := a.stdin.(*os.File)
-	if !ok {
-		return errors.New("standard input is not a file")
-	}
-	return relay.ServeChannels(ctx, relay.ChannelsConfig{
-		Channels: config, Admin: c.Admin, Logger: c.Logger, Stdin: stdin, Stdout: a.stdout,
-	})
 }

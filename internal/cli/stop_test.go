@@ -186,7 +186,7 @@ func TestSignals(t *testing.T) {
 			until(t, "it measures", counted(d))
 			tree := below(t, d.cmd.Process.Pid)
 			if len(tree) < 3 {
-				t.Fatalf("keeper, sh and echo must run: %v\n%s", tree, d.stderr.String())
+				t.Fatalf("supervisor, sh and echo must run: %v\n%s", tree, d.stderr.String())
 			}
 			if err := d.cmd.Process.Signal(c.signal); err != nil {
 				t.Fatal(err)
@@ -276,7 +276,7 @@ load: {closed: {connections: 1}}
 	}
 }
 
-// A second signal ends dyno at once, and the keeper ends the target.
+// A second signal ends dyno at once, and the supervisor ends the target.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -314,7 +314,7 @@ load: {closed: {connections: 1}, warmup: 0, window: 600s}
 func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		program, script string
-		processes       int // at least, the keeper included
+		processes       int // at least, the supervisor included
 	}{
 		{"nginx", "sed s/PORT/{{port}}/ nginx.in >nginx.conf && exec nginx -p . -c nginx.conf -e stderr", 4},
 		{"setsid", "(setsid sh -c 'sleep 600; :' &); setsid sleep 600 & dyno serve echo --http 127.0.0.1:{{port}} & wait", 6},

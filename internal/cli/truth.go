@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/lab/experiment"
+	"dyno/internal/units"
 	"dyno/selftest/calibrate"
 	"dyno/selftest/truth"
 )
@@ -45,7 +45,7 @@ func (a *app) serveTruth(kind, short string, start func(context.Context, truth.C
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cpus != "" {
 				var err error
-				if c.CPUs, err = experiment.ParseCPUs(cpus); err != nil {
+				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {
 					return usage("such as 0", "--cpus: %w", err)
 				}
 			}

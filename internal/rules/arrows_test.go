@@ -20,11 +20,14 @@ type arrow struct {
 var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"internal/cli", []string{
-		"lab", "judge", "report", "results", "selftest", "services", "load", "host", "observe", "ui", "internal/texts",
+		"lab", "judge", "report", "results", "selftest", "services", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
 	}, "the command line joins all stages"},
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire"}, "the engine knows no files, processes or reports"},
-	{"load/pace", nil, "schedules are pure"},
+	{"load/pace", []string{"internal/units"}, "schedules are pure"},
+	{"load/jsonpath", nil, "a search in bytes is pure"},
+	{"load/feed", []string{"load/pace", "load/jsonpath"}, "rows of data from files, for whoever sends them"},
+	{"load/scenario", []string{"load/wire", "load/pace", "load/jsonpath", "load/feed", "internal/nearest"}, "what users do, without clocks or sockets"},
 	{"load/hist", nil, "recording is pure"},
 	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
 
@@ -34,14 +37,15 @@ var arrows = []arrow{
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"lab/experiment", []string{"load/pace", "load/wire"}, "a plan is data; nothing is started to read it"},
 
-	{"host/target", []string{"host/proc"}, "starting and stopping processes needs nothing of the lab"},
-	{"host/sysctl", nil, "it outlives whoever wants settings changed, and knows nothing of why"},
+	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
+	{"host/sysctl", []string{"host/child"}, "it outlives whoever wants settings changed, and knows nothing of why"},
+	{"host/child", nil, "it starts dyno's own program again, for whoever needs a process"},
 	{"host/proc", nil, "it reads what the kernel shows, for whoever wants to know"},
 	{"host/loopback", nil, "one rule for every client that asks a program about itself"},
 	{"host/awake", nil, "it runs beside a measurement and knows nothing of it"},
 
 	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/texts"}, "observers watch any process, not only ours"},
-	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts"}, "profiles are fetched from any process"},
+	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
 	{"results/rundir", []string{"load/hist", "internal/texts"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged anew"},
@@ -49,28 +53,31 @@ var arrows = []arrow{
 
 	{"judge/stat", []string{"internal/texts"}, "statistics are pure"},
 	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},
-	{"judge/verdict", []string{"results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
+	{"judge/verdict", []string{"results/rundir", "judge/stat", "judge/capacity", "load/hist", "load/wire", "internal/texts", "internal/nearest", "internal/units"}, "a verdict is made from the run folder alone; wire gives the kinds of errors their names"},
 	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
 
-	{"report", []string{"judge", "results/history", "results/rundir", "load/hist", "internal/texts"}, "a report is made from a folder somebody sent, never by measuring"},
+	{"report", []string{"judge", "results/history", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"report/html", []string{"report", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
 	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/verdict", "services/events", "internal/texts"}, "what shows runs measures none: they are processes of their own"},
 
 	{"selftest/calibrate", []string{
-		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts",
+		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts", "internal/units",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"selftest/truth", nil, "a reference that shares code with what it checks would share its faults"},
-	{"selftest/micro", nil, "a program that is measured takes nothing from what measures it"},
-	{"selftest/disturb", nil, "it takes CPUs away and knows nothing of who had them"},
+	{"selftest/micro", []string{"services/channels"}, "a program that is measured takes nothing from what measures it"},
+	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
 	{"services/echo", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
-	{"services/relay", []string{"services/internal", "services/relay"}, "services share their life cycle and event loop, nothing else"},
+	{"services/relay", []string{"services/internal", "services/relay", "internal/units"}, "services share their life cycle and event loop, and how figures are written, nothing else"},
+	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "services/events"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 
 	{"internal/texts", nil, "words need nothing but themselves"},
+	{"internal/nearest", nil, "it knows words, and nothing of what they name"},
+	{"internal/units", nil, "it knows figures, and nothing of what they measure"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
@@ -441,9 +442,9 @@ func disparities(older, newer *rundir.Run) []Disparity {
 	differ("item.virtualization", a.Virtualization, b.Virtualization)
 	differ("item.clock", a.ClockSource, b.ClockSource)
 	differ("item.governor", a.Governor, b.Governor)
-	differ("item.target", cpuList(a.TargetCPUs), cpuList(b.TargetCPUs))
-	differ("item.generator", cpuList(a.GeneratorCPUs), cpuList(b.GeneratorCPUs))
-	differ("item.awake", cpuList(a.AwakeCPUs), cpuList(b.AwakeCPUs))
+	differ("item.target", units.FormatCPUs(a.TargetCPUs), units.FormatCPUs(b.TargetCPUs))
+	differ("item.generator", units.FormatCPUs(a.GeneratorCPUs), units.FormatCPUs(b.GeneratorCPUs))
+	differ("item.awake", units.FormatCPUs(a.AwakeCPUs), units.FormatCPUs(b.AwakeCPUs))
 	differTexts(a.Sysctls, b.Sysctls)
 	differ("item.dyno", older.DynoVersion, newer.DynoVersion)
 	differ("item.go", a.GoVersion, b.GoVersion)
@@ -467,8 +468,8 @@ func disparities(older, newer *rundir.Run) []Disparity {
 		differ("item.loop", v.Loop, w.Loop)
 		differ("item.connections", strconv.Itoa(v.Connections), strconv.Itoa(w.Connections))
 		add(texts.New("item.rate"), perSecond(v.Rate), perSecond(w.Rate))
-		differ("item.warmup", secondsText(v.WarmupSeconds), secondsText(w.WarmupSeconds))
-		differ("item.window", secondsText(v.WindowSeconds), secondsText(w.WindowSeconds))
+		differ("item.warmup", units.FormatSeconds(v.WarmupSeconds), units.FormatSeconds(w.WarmupSeconds))
+		differ("item.window", units.FormatSeconds(v.WindowSeconds), units.FormatSeconds(w.WindowSeconds))
 		differTexts(v.Variables, w.Variables)
 	}
 	return found
@@ -496,29 +497,19 @@ func namesOf(a, b map[string]string) []string {
 	return slices.Compact(all)
 }
 
-func cpuList(list []int) string {
-	var texts []string
-	for _, n := range list {
-		texts = append(texts, strconv.Itoa(n))
-	}
-	return strings.Join(texts, ",")
-}
-
 func bytesOf(n *int64) string {
 	if n == nil {
 		return ""
 	}
-	return strconv.FormatInt(*n, 10) + " B"
+	return units.FormatSize(*n)
 }
 
 func perSecond(rate *float64) rundir.Message {
 	if rate == nil {
 		return texts.New("cell.none")
 	}
-	return texts.Verbatim(strconv.FormatFloat(*rate, 'g', -1, 64) + "/s")
+	return texts.Verbatim(units.FormatRate(*rate))
 }
-
-func secondsText(s float64) string { return strconv.FormatFloat(s, 'g', -1, 64) + " s" }
 
 func searchOf(c *rundir.PlanCapacity) rundir.Message {
 	if c == nil {

@@ -206,7 +206,7 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 		{InPlan, "", "rounds", "4", "12"},
 		{InPlan, "pool", "connections", "100", "50"},
 		{InPlan, "pool", "rate", "none", "100/s"},
-		{InPlan, "pool", "warm-up", "2 s", "3 s"},
+		{InPlan, "pool", "warm-up", "2s", "3s"},
 		{InPlan, "pool", "batch", "unknown", "2"},
 		{InPlan, "pool", "workers", "16", "8"},
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/expr-lang/expr/parser"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
@@ -139,7 +140,7 @@ func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, &Error{1, "empty; want a condition such as response.p99 < 80ms"}
 	}
-	blanked, units, faults := takeUnits(runes)
+	blanked, behind, faults := takeUnits(runes)
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
@@ -147,7 +148,7 @@ func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 	if err != nil {
 		return nil, located(err, len(runes))
 	}
-	c := compiler{kind: kind, variants: variants, units: units}
+	c := compiler{kind: kind, variants: variants, units: behind}
 	e := &Expression{text: text}
 	e.holds, e.left = c.top(tree.Node)
 	e.perVariant, e.uses = c.perVariant, c.uses
@@ -203,7 +204,7 @@ type typed struct {
 type compiler struct {
 	kind       Kind
 	variants   []string
-	units      map[int]unit
+	units      map[int]units.Unit
 	perVariant bool
 	uses       []use
 	faults     []*Error
@@ -367,7 +368,7 @@ func (c *compiler) number(n ast.Node) typed {
 func (c *compiler) literal(n ast.Node, v float64) typed {
 	t := typed{dim: plain}
 	if u, ok := c.units[n.Location().From]; ok {
-		v, t.dim = u.of(v), u.dim
+		v, t.dim = u.Of(v), u.Dimension
 	}
 	t.number = func(*evaluation) (figure, error) { return sound(exactly(v), nil) }
 	return t
@@ -434,12 +435,12 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 		dim, combine = c.compatible(n, left.dim, right.dim), figure.minus
 	case "*":
 		combine = figure.times
-		if dim, possible = product(left.dim, right.dim); !possible {
+		if dim, possible = left.dim.Times(right.dim); !possible {
 			c.faultAt(n.Location().From, "%s times %s makes no figure", left.dim, right.dim)
 		}
 	case "/":
 		combine = figure.over
-		if dim, possible = quotient(left.dim, right.dim); !possible {
+		if dim, possible = left.dim.Over(right.dim); !possible {
 			c.faultAt(n.Location().From, "%s over %s makes no figure", left.dim, right.dim)
 		}
 	}

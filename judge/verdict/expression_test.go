@@ -356,22 +356,6 @@ func TestUnitsAreExact(t *testing.T) {
 	})
 }
 
-func TestEdits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.StringN(0, 12, -1)
-		a, b, c := s.Draw(t, "a"), s.Draw(t, "b"), s.Draw(t, "c")
-		if (edits(a, b) == 0) != (string([]rune(a)) == string([]rune(b))) {
-			t.Errorf("distance 0 is not equality")
-		}
-		if edits(a, b) != edits(b, a) {
-			t.Errorf("not symmetric")
-		}
-		if edits(a, c) > edits(a, b)+edits(b, c) {
-			t.Errorf("the detour is shorter")
-		}
-	})
-}
-
 // A fuzzed expression is evaluated on exact figures, on intervals around them and
 // on single trials, none of which may contradict another.
 func FuzzCompile(f *testing.F) {

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 
 	"dyno/internal/texts"
@@ -173,38 +172,13 @@ func both(l, r ruling, decisive truth) ruling {
 func (a figure) spelled(d dimension) rundir.Message {
 	switch {
 	case a.low == a.high:
-		return texts.New("range.exactly", "value", d.spell(a.estimate))
+		return texts.New("range.exactly", "value", d.Write(a.estimate))
 	case math.IsInf(a.low, -1) && math.IsInf(a.high, 1):
 		return texts.New("range.endless")
 	case math.IsInf(a.low, -1):
-		return texts.New("range.most", "high", d.spell(a.high))
+		return texts.New("range.most", "high", d.Write(a.high))
 	case math.IsInf(a.high, 1):
-		return texts.New("range.least", "low", d.spell(a.low))
+		return texts.New("range.least", "low", d.Write(a.low))
 	}
-	return texts.New("range.between", "low", d.spell(a.low), "high", d.spell(a.high))
-}
-
-// spell writes a value with four digits, as one would in an expression.
-func (d dimension) spell(v float64) string {
-	type scale struct {
-		of   float64
-		unit string
-	}
-	scales := map[dimension][]scale{
-		plain:      {{1, ""}},
-		duration:   {{1e-9, "ns"}, {1e-6, "µs"}, {1e-3, "ms"}, {1, "s"}},
-		size:       {{1, "B"}, {1 << 10, "KiB"}, {1 << 20, "MiB"}, {1 << 30, "GiB"}},
-		rate:       {{1, "/s"}},
-		growthRate: {{1. / 100 / 3600, "%/h"}},
-	}[d]
-	in := scales[0]
-	if v == 0 && d == duration {
-		in = scales[len(scales)-1]
-	}
-	for _, s := range scales[1:] {
-		if math.Abs(v) >= s.of {
-			in = s
-		}
-	}
-	return fmt.Sprintf("%.4g%s", v/in.of, in.unit)
+	return texts.New("range.between", "low", d.Write(a.low), "high", d.Write(a.high))
 }

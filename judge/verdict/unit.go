@@ -3,102 +3,28 @@ package verdict
 import (
 	"strings"
 	"unicode"
+
+	"dyno/internal/nearest"
+	"dyno/internal/units"
 )
 
-// A dimension is what a figure measures. Figures of different dimensions are
-// neither compared nor added.
-type dimension uint8
+// What a figure measures.
+type dimension = units.Dimension
 
 const (
-	plain      dimension = iota // a count, a share, a ratio
-	duration                    // seconds
-	size                        // bytes
-	rate                        // per second
-	growthRate                  // a share of itself per second
+	plain      = units.Plain
+	duration   = units.Duration
+	size       = units.Size
+	rate       = units.Rate
+	growthRate = units.Growth
 )
-
-func (d dimension) String() string {
-	return [...]string{"a plain number", "a time", "a size", "a rate", "a slope"}[d]
-}
-
-// product returns the dimension of a product; false, and that of the first, where
-// it makes no figure.
-func product(a, b dimension) (dimension, bool) {
-	switch {
-	case a == plain:
-		return b, true
-	case b == plain:
-		return a, true
-	case a == duration && b.perTime() || a.perTime() && b == duration:
-		return plain, true
-	}
-	return a, false
-}
-
-// quotient does the same for a over b.
-func quotient(a, b dimension) (dimension, bool) {
-	switch {
-	case a == b || a.perTime() && b.perTime():
-		return plain, true
-	case b == plain:
-		return a, true
-	case a == plain && b == duration:
-		return rate, true
-	case a == plain && b.perTime():
-		return duration, true
-	}
-	return a, false
-}
-
-// perTime tells whether a dimension is one over a time.
-func (d dimension) perTime() bool { return d == rate || d == growthRate }
-
-// A unit is what may stand right behind a number.
-//
-// Its factor is kept as a fraction: one division rounds as reading the decimal
-// number would, so 57ms is exactly 0.057s, which multiplying by 0.001 can miss.
-type unit struct {
-	name      string
-	times, by float64 // what to multiply with and divide by, for seconds, bytes, per second or ones
-	dim       dimension
-}
-
-func (u unit) of(v float64) float64 { return v * u.times / u.by }
-
-func units() []unit {
-	return []unit{
-		{"ns", 1, 1e9, duration},
-		{"us", 1, 1e6, duration},
-		{"µs", 1, 1e6, duration}, // micro sign
-		{"μs", 1, 1e6, duration}, // Greek letter
-		{"ms", 1, 1e3, duration},
-		{"s", 1, 1, duration},
-		{"m", 60, 1, duration},
-		{"min", 60, 1, duration},
-		{"h", 3600, 1, duration},
-		{"B", 1, 1, size},
-		{"KB", 1e3, 1, size},
-		{"MB", 1e6, 1, size},
-		{"GB", 1e9, 1, size},
-		{"KiB", 1 << 10, 1, size},
-		{"MiB", 1 << 20, 1, size},
-		{"GiB", 1 << 30, 1, size},
-		{"%", 1, 100, plain},
-		{"/s", 1, 1, rate},
-		{"/min", 1, 60, rate},
-		{"/h", 1, 3600, rate},
-		{"%/s", 1, 100, rate},
-		{"%/min", 1, 100 * 60, rate},
-		{"%/h", 1, 100 * 3600, rate},
-	}
-}
 
 // takeUnits blanks the units behind numbers, which the parser does not know,
 // and returns them by the position of their number. Nothing moves: positions
 // in the blanked text, counted in characters, are those in the text.
-func takeUnits(text []rune) (blanked string, found map[int]unit, faults []error) {
+func takeUnits(text []rune) (blanked string, found map[int]units.Unit, faults []error) {
 	out := append([]rune(nil), text...)
-	found = map[int]unit{}
+	found = map[int]units.Unit{}
 	at := func(i int) rune {
 		if i < len(text) {
 			return text[i]
@@ -131,9 +57,9 @@ func takeUnits(text []rune) (blanked string, found map[int]unit, faults []error)
 				continue
 			}
 			name := string(text[from:i])
-			u, ok := unitNamed(name)
+			u, ok := units.Named(name)
 			if !ok {
-				faults = append(faults, &Error{Column: from + 1, Message: "unknown unit " + quote(name) + meant(name, unitNames())})
+				faults = append(faults, &Error{Column: from + 1, Message: "unknown unit " + quote(name) + meant(name, units.Names())})
 				continue
 			}
 			found[start] = u
@@ -214,59 +140,10 @@ func isWord(r rune) bool {
 	return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-func unitNamed(name string) (unit, bool) {
-	for _, u := range units() {
-		if u.name == name {
-			return u, true
-		}
-	}
-	return unit{}, false
-}
-
-func unitNames() []string {
-	var names []string
-	for _, u := range units() {
-		if u.name != "μs" { // it looks like the other one
-			names = append(names, u.name)
-		}
-	}
-	return names
-}
-
 // meant proposes the nearest of the names, or lists them all when none is near.
 func meant(name string, names []string) string {
-	best, distance := "", 1+(len([]rune(name))+1)/3
-	for _, n := range names {
-		d := edits(strings.ToLower(name), strings.ToLower(n))
-		if d < distance {
-			best, distance = n, d
-		}
+	if best, found := nearest.Find(name, names); found {
+		return "; did you mean " + best + "?"
 	}
-	if best == "" {
-		return "; want one of " + strings.Join(names, ", ")
-	}
-	return "; did you mean " + best + "?"
-}
-
-// edits is the Levenshtein distance: how many characters must be inserted,
-// deleted or replaced to make b of a.
-func edits(a, b string) int {
-	from, to := []rune(a), []rune(b)
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, r := range from {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, s := range to {
-			replace := diagonal
-			if r != s {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(to)]
+	return "; want one of " + strings.Join(names, ", ")
 }

@@ -45,7 +45,7 @@ func countsAfter(up *stage, purpose string, round int) bool {
 func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
 	lack := t.Lack
 	k, err := kernel.New(kernel.Config{
-		Name: kernelColumns, Root: up.target.Keeper(), SystemCalls: true, RunQueue: true,
+		Name: kernelColumns, Root: up.target.Supervisor(), SystemCalls: true, RunQueue: true,
 	})
 	if err != nil {
 		lack(err)

@@ -5,32 +5,29 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"testing"
 
+	"dyno/host/child"
 	"dyno/host/sysctl"
 	"dyno/host/target"
 	"dyno/internal/leak"
 	"dyno/selftest/truth"
 )
 
-// TestMain lets the test binary be what the tests start: the keeper, what keeps
+// TestMain lets the test binary be what the tests start: the supervisor, what keeps
 // kernel settings set, and a target.
 func TestMain(m *testing.M) {
+	if code, ran := child.Run(os.Args[1:], target.Role(), sysctl.Role(), Role()); ran {
+		os.Exit(code)
+	}
 	switch {
-	case sysctl.IsChild(os.Args[1:]):
-		os.Exit(sysctl.Main())
-	case slices.Equal(os.Args[1:], target.KeeperArgs()):
-		os.Exit(target.RunKeeper(os.Stdin))
-	case slices.Equal(os.Args[1:], PartArgs()):
-		os.Exit(RunPart(os.Stdin, os.Stdout))
 	case len(os.Args) == 3 && os.Args[1] == "null":
 		os.Exit(null(os.Args[2]))
 	case len(os.Args) == 4 && os.Args[1] == "killed":
 		os.Exit(killed(os.Args[2], os.Args[3]))
 	}
-	// The race detector's run time sleeps a second before it exits: in every keeper.
+	// The race detector's run time sleeps a second before it exits: in every target.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/child"
 	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/load/hist"
@@ -29,12 +30,12 @@ import (
 // output, so that a part learns at once when dyno is gone.
 //
 //	to a part:   its plan, when to start, what was published
-//	from a part: who it is, what it has published, its result and its latency log
+//	from a part: who it is, its intervals, what it has published, its result and its latency log
 
-// PartArgs returns the arguments with which dyno's own executable carries a part of a
-// load. The main function that is given them must call RunPart, before it does anything
-// else, and exit with what that returns.
-func PartArgs() []string { return []string{"__carry-part"} }
+// Role is that of a process that carries a part of a load.
+func Role() child.Role {
+	return child.Role{Name: "__carry-part", Main: func([]string) int { return runPart(os.Stdin, os.Stdout) }}
+}
 
 // A partPlan says what a part does: the subscribers from First on, Count of them, of a
 // variant whose run-time variables are filled in.
@@ -49,10 +50,11 @@ type partPlan struct {
 
 // A partReport is what a part says: one of its fields.
 type partReport struct {
-	Party   *engine.Party  `json:"party,omitempty"`
-	Settled *settled       `json:"settled,omitempty"`
-	Result  *engine.Result `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
-	Failed  string         `json:"failed,omitempty"`
+	Party    *engine.Party    `json:"party,omitempty"`
+	Interval *engine.Interval `json:"interval,omitempty"` // without latencies
+	Settled  *settled         `json:"settled,omitempty"`
+	Result   *engine.Result   `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
+	Failed   string           `json:"failed,omitempty"`
 }
 
 // A partOrder is what a part is told: one of its fields.
@@ -84,6 +86,8 @@ const (
 	// uncertain of them, a few hundred MiB would be within reason; a load of so many
 	// publishers is not.
 	maxPartLine = 64 << 20
+	// maxSaid is more than a part says, intervals apart.
+	maxSaid = 8
 )
 
 // carry runs a load, in as many processes as its subscribers need.
@@ -120,6 +124,14 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 	}
 	own := partOf(c, 0, counts[0])
 	own.Joint = &hub{parts: parts}
+	if c.OnInterval != nil {
+		own.OnInterval = func(i engine.Interval) {
+			for _, p := range parts {
+				p.addTo(&i)
+			}
+			c.OnInterval(i)
+		}
+	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, p := range parts {
 			_ = p.tell(partOrder{Stop: true}) // one that cannot be told is gone already
@@ -212,11 +224,23 @@ type part struct {
 	orders *json.Encoder
 	input  io.WriteCloser
 
+	// What the part says comes through said, but for its intervals. The channel has room for
+	// all of it, and is closed behind the last; reports belong to whoever saw that.
+	said    chan partReport
+	lost    error // why no more was said; to be read when said is closed
+	counted tally
+
 	waited bool
 }
 
+// A tally is what a part did since it was last asked.
+type tally struct {
+	mu sync.Mutex // guards of
+	of engine.Interval
+}
+
 func startPart(plan partPlan) (*part, error) {
-	command := exec.Command("/proc/self/exe", PartArgs()...)
+	command := Role().Command(os.Environ())
 	command.Stderr = os.Stderr
 	input, err := command.StdinPipe()
 	if err != nil {
@@ -229,7 +253,8 @@ func startPart(plan partPlan) (*part, error) {
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	p := &part{command: command, reports: bufio.NewReader(output), output: output, orders: json.NewEncoder(input), input: input}
+	p := &part{command: command, reports: bufio.NewReader(output), output: output, orders: json.NewEncoder(input), input: input, said: make(chan partReport, maxSaid)}
+	go p.listen()
 	if err := p.tell(partOrder{Plan: &plan}); err != nil {
 		return nil, errors.Join(err, p.kill())
 	}
@@ -242,15 +267,62 @@ func (p *part) tell(o partOrder) error {
 	return p.orders.Encode(o)
 }
 
+// listen takes the part's reports until it has said what the load's outcome was.
+func (p *part) listen() {
+	defer close(p.said)
+	for range maxSaid {
+		r, err := p.next()
+		if err != nil {
+			p.lost = err
+			return
+		}
+		p.said <- r
+		if r.Result != nil {
+			return
+		}
+	}
+	p.lost = errors.New("it says more than it should")
+}
+
+// next reads the next report that is no interval, and adds up those.
+func (p *part) next() (partReport, error) {
+	for {
+		var r partReport
+		line, err := readLine(p.reports)
+		if err == nil {
+			err = json.Unmarshal(line, &r)
+		}
+		if err != nil || r.Interval == nil {
+			return r, err
+		}
+		p.counted.mu.Lock()
+		sum := &p.counted.of
+		sum.Completed += r.Interval.Completed
+		sum.Failed += r.Interval.Failed
+		sum.Delivered += r.Interval.Delivered
+		sum.Connections = r.Interval.Connections
+		p.counted.mu.Unlock()
+	}
+}
+
+// addTo adds to an interval what the part did since it was last asked. The latencies of an
+// interval are those of dyno's own process.
+func (p *part) addTo(i *engine.Interval) {
+	p.counted.mu.Lock()
+	defer p.counted.mu.Unlock()
+	sum := &p.counted.of
+	i.Completed += sum.Completed
+	i.Failed += sum.Failed
+	i.Delivered += sum.Delivered
+	i.Connections += sum.Connections
+	sum.Completed, sum.Failed, sum.Delivered = 0, 0, 0
+}
+
 // hear waits for the next report.
 func (p *part) hear() (partReport, error) {
-	var r partReport
-	line, err := readLine(p.reports)
-	if err == nil {
-		err = json.Unmarshal(line, &r)
-	}
-	if err != nil {
-		return r, fmt.Errorf("a process that carries a part of the load: %w", err)
+	r, more := <-p.said
+	if !more {
+		return r, fmt.Errorf("a process that carries a part of the load: %w", p.lost)
 	}
 	return r, r.failure()
 }
@@ -379,14 +451,14 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// RunPart carries a part of a load as standard input says and returns the exit code. It
+// runPart carries a part of a load as standard input says and returns the exit code. It
 // ends as soon as standard input does.
-func RunPart(stdin io.Reader, stdout io.Writer) int {
+func runPart(stdin io.Reader, stdout io.Writer) int {
 	// Ctrl-C in a terminal reaches every process; dyno says when to stop.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	m := &member{reports: json.NewEncoder(stdout), start: make(chan meeting, 1), settled: make(chan settled, 1)}
+	m := &member{output: json.NewEncoder(stdout), start: make(chan meeting, 1), settled: make(chan settled, 1)}
 	orders := bufio.NewReader(stdin)
 	var plan partOrder
 	line, err := readLine(orders)
@@ -401,7 +473,7 @@ func RunPart(stdin io.Reader, stdout io.Writer) int {
 		err = m.carry(ctx, plan.Plan, stdout)
 	}
 	if err != nil {
-		_ = m.reports.Encode(partReport{Failed: err.Error()}) // with nobody there, nobody needs it
+		_ = m.say(partReport{Failed: err.Error()}) // with nobody there, nobody needs it
 		return 1
 	}
 	return 0
@@ -409,9 +481,17 @@ func RunPart(stdin io.Reader, stdout io.Writer) int {
 
 // A member is the part's own side.
 type member struct {
-	reports *json.Encoder
+	mu     sync.Mutex // guards output
+	output *json.Encoder
+
 	start   chan meeting // one
 	settled chan settled // one
+}
+
+func (m *member) say(r partReport) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.output.Encode(r)
 }
 
 var _ engine.Joint = (*member)(nil)
@@ -444,6 +524,10 @@ func (m *member) carry(ctx context.Context, plan *partPlan, stdout io.Writer) er
 	}
 	c := partOf(whole, plan.First, plan.Count)
 	c.Warmup, c.Window, c.Interval, c.Joint = plan.Warmup, plan.Window, plan.Interval, m
+	c.OnInterval = func(i engine.Interval) {
+		i.Latency = [engine.Tags]*hist.Histogram{}
+		_ = m.say(partReport{Interval: &i}) // with nobody there, the orders end, and so does this process
+	}
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+processorsBeside))
 	runtime.GC()
 	ctx, release := context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partPatience)
@@ -458,7 +542,7 @@ func (m *member) carry(ctx context.Context, plan *partPlan, stdout io.Writer) er
 		i.Latency = [engine.Tags]*hist.Histogram{}
 		bare.Intervals = append(bare.Intervals, i)
 	}
-	if err := m.reports.Encode(partReport{Result: &bare}); err != nil {
+	if err := m.say(partReport{Result: &bare}); err != nil {
 		return err
 	}
 	return writeLatency(stdout, result)
@@ -475,7 +559,7 @@ func rampOf(c engine.Config) time.Duration {
 
 // Meet says who this part is and waits for the beginning.
 func (m *member) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
-	if err := m.reports.Encode(partReport{Party: &self}); err != nil {
+	if err := m.say(partReport{Party: &self}); err != nil {
 		return all, start, err
 	}
 	select {
@@ -488,7 +572,7 @@ func (m *member) Meet(ctx context.Context, self engine.Party) (all engine.Party,
 
 // Settle says what this part has published and waits for what all have.
 func (m *member) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
-	if err := m.reports.Encode(partReport{Settled: &settled{published}}); err != nil {
+	if err := m.say(partReport{Settled: &settled{published}}); err != nil {
 		return nil, err
 	}
 	select {

@@ -1,8 +1,10 @@
 package trial
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +81,34 @@ func TestParts(t *testing.T) {
 	// stall held up may arrive in the window, and what one holds up now may not.
 	if s.Delivered == 0 || s.Delivered > s.AllDelivered {
 		t.Errorf("%d of %d events were delivered in the window", s.Delivered, s.AllDelivered)
+	}
+}
+
+// Live rows are of all processes: what a part says of its intervals is added to dyno's own.
+func TestPartsAreSeenLive(t *testing.T) {
+	p := &part{said: make(chan partReport, maxSaid), reports: bufio.NewReader(strings.NewReader(`{"party":{}}
+{"interval":{"Completed":1,"Failed":2,"Delivered":3,"Connections":4}}
+{"interval":{"Completed":10,"Delivered":30,"Connections":5}}
+{"settled":{}}
+`))}
+	p.listen()
+	if r, err := p.hear(); err != nil || r.Party == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if r, err := p.hear(); err != nil || r.Settled == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if _, err := p.hear(); !errors.Is(err, io.EOF) {
+		t.Errorf("%v behind the last report", err)
+	}
+	for _, want := range []engine.Interval{
+		{Completed: 111, Failed: 2, Delivered: 33, Connections: 7},
+		{Completed: 100, Connections: 7}, // added once
+	} {
+		got := engine.Interval{Completed: 100, Connections: 2}
+		if p.addTo(&got); got.Completed != want.Completed || got.Failed != want.Failed || got.Delivered != want.Delivered || got.Connections != want.Connections {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 type profiler struct {
 	plan    *experiment.Profile
 	source  profile.Source // of the target; its URL is empty when it has none
-	root    int            // the target's keeper; 0 when dyno did not start it
+	root    int            // the target's supervisor; 0 when dyno did not start it
 	cpus    []int          // on which the target may run
 	symbols *symbol.Cache
 	window  time.Duration
@@ -65,7 +65,7 @@ func (r *runner) newProfiler(ctx context.Context, up *stage) *profiler {
 		cpus: v.Target.CPUs, symbols: &r.symbols, window: v.Load.Window, descriptors: math.NaN(),
 	}
 	if up.target != nil {
-		p.root = up.target.Keeper()
+		p.root = up.target.Supervisor()
 		p.descriptors = descriptors(p.root)
 	}
 	if p.wants(experiment.ProfileGoroutine) {
@@ -240,11 +240,11 @@ func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 
 // descriptors counts those that are open below a process; NaN when that cannot be
 // known.
-func descriptors(keeper int) float64 {
-	if keeper == 0 {
+func descriptors(supervisor int) float64 {
+	if supervisor == 0 {
 		return math.NaN()
 	}
-	tree, err := observe.NewTreeBelow("target", keeper)
+	tree, err := observe.NewTreeBelow("target", supervisor)
 	if err != nil {
 		return math.NaN()
 	}

@@ -33,7 +33,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 	o := &v.Observe
 	pid, root := 0, 0
 	if w.target != nil {
-		pid, root = w.target.PID(), w.target.Keeper()
+		pid, root = w.target.PID(), w.target.Supervisor()
 	}
 	if (o.Kernel == experiment.KernelAfter || o.Kernel == experiment.KernelWindow) && root != 0 && !w.profiled {
 		c := kernel.DefaultConfig(kernelColumns, root, ports(v.Target.Address)...)

@@ -104,20 +104,20 @@ func (w *watch) begin(origin time.Time, threads []int) {
 		users     []observe.CPUUser
 	)
 	if w.target != nil {
-		if tree, err := observe.NewTreeBelow("target", w.target.Keeper()); w.available(err) {
+		if tree, err := observe.NewTreeBelow("target", w.target.Supervisor()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
 	// Services are not what is measured, but not foreign either.
 	for _, s := range w.services {
-		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Keeper()); w.available(err) {
+		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Supervisor()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
 	// The other half of a duet is no foreigner.
 	if w.neighbours != nil {
 		for i, p := range w.neighbours() {
-			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Keeper()); w.available(err) {
+			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Supervisor()); w.available(err) {
 				observers, users = append(observers, tree), append(users, tree)
 			}
 		}

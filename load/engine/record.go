@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"dyno/load/hist"
@@ -49,11 +50,21 @@ type collector struct {
 	intervals []Interval
 	latency   [Tags]*hist.Histogram
 
-	pending map[int64]*Interval // by number
+	pending map[int64]*gathered // by number
 	next    int64               // the first interval not reported yet
 	seen    []int64             // per worker: the end of its last sheet
 	open    []int               // per worker: connections at that end
 }
+
+// gathered is an interval for which sheets are still to come.
+type gathered struct {
+	Interval
+	open []int // per worker: connections at the end; unsaid by those without a sheet
+}
+
+// unsaid are the connections of a worker whose sheet of the interval before reached over
+// this one.
+const unsaid = -1
 
 func newCollector(workers int, interval time.Duration, report func(Interval)) *collector {
 	c := &collector{
@@ -61,7 +72,7 @@ func newCollector(workers int, interval time.Duration, report func(Interval)) *c
 		interval: interval,
 		full:     make(chan *sheet, workers*sheets),
 		report:   report,
-		pending:  map[int64]*Interval{},
+		pending:  map[int64]*gathered{},
 		seen:     make([]int64, workers),
 		open:     make([]int, workers),
 	}
@@ -89,7 +100,7 @@ func (c *collector) take(s *sheet) {
 	start, end := time.Duration(s.start-c.origin), time.Duration(s.end-c.origin)
 	p := c.pending[number]
 	if p == nil {
-		p = &Interval{Start: start, Length: end - start}
+		p = &gathered{Interval{Start: start, Length: end - start}, slices.Repeat([]int{unsaid}, c.workers)}
 		c.pending[number] = p
 	}
 	// The workers turn their sheets when they come round to it, not at the same
@@ -100,11 +111,7 @@ func (c *collector) take(s *sheet) {
 	p.Completed += s.completed
 	p.Failed += s.failed
 	p.Delivered += s.delivered
-	c.open[s.worker] = s.open
-	p.Connections = 0
-	for _, n := range c.open {
-		p.Connections += n
-	}
+	p.open[s.worker] = s.open
 	for t, h := range s.latency {
 		if h.Count() == 0 {
 			continue
@@ -134,9 +141,15 @@ func (c *collector) flush(limit int64) {
 		}
 		delete(c.pending, c.next)
 		c.next++
-		c.intervals = append(c.intervals, *p)
+		for worker, n := range p.open {
+			if n != unsaid {
+				c.open[worker] = n
+			}
+			p.Connections += c.open[worker]
+		}
+		c.intervals = append(c.intervals, p.Interval)
 		if c.report != nil {
-			c.report(*p)
+			c.report(p.Interval)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (s *Schedule) Split(worker, workers int) *Cursor {
 		schedule: s,
 		skip:     uint64(worker),
 		workers:  uint64(workers),
-		rng:      newRNG(s.seed, scheduleStream),
+		rng:      NewRNG(s.seed, scheduleStream),
 	}
 }
 

@@ -5,17 +5,19 @@ import "math/rand/v2"
 // scheduleStream is the stream of arrivals; connections have the others.
 const scheduleStream = ^uint64(0)
 
-// newRNG returns the generator of one stream of a seed. Seeds and streams are
-// small numbers that differ in a few bits; mixing makes their states unrelated.
-func newRNG(seed, stream uint64) rand.PCG {
+// NewRNG returns the generator of one stream of a seed, such as that of one
+// connection or user. Seeds and streams are small numbers that differ in a few
+// bits; mixing makes their states unrelated.
+func NewRNG(seed, stream uint64) rand.PCG {
 	var p rand.PCG
-	p.Seed(mix(seed), mix(mix(seed)+stream))
+	p.Seed(Mix(seed), Mix(Mix(seed)+stream))
 	return p
 }
 
-// mix is the output function of SplitMix64 (Steele, Lea, Flood: Fast splittable
-// pseudorandom number generators, 2014).
-func mix(x uint64) uint64 {
+// Mix is the output function of SplitMix64 (Steele, Lea, Flood: Fast splittable
+// pseudorandom number generators, 2014): a bijection whose results for numbers
+// that differ in one bit look unrelated. It derives seeds from seeds.
+func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -18,21 +18,14 @@ func TestParseRate(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ in, want string }{
-		{"", `"" is not a number, want for example 5000, 5000/s, 300/min or 10/h`},
-		{"/s", `"" is not a number`},
-		{"fast", `"fast" is not a number`},
-		{"5k", `"5k" is not a number`},
-		{"inf", `"inf" is not a number`},
-		{"0x10", `"0x10" is not a number`},
-		{"1_000", `"1_000" is not a number`},
-		{" 5", `" 5" is not a number`},
-		{"5/", `unit "", want s, min or h`},
-		{"5/m", `unit "m", want s, min or h`},
-		{"5/s/s", `unit "s/s", want s, min or h`},
+		{"", `"" is not a rate; such as 5000/s, 300/min or 10/h; a bare number is per second`},
+		{"/s", `"/s" is not a rate`},
+		{"fast", `"fast" is not a rate`},
+		{"-5", `"-5" is not a rate`},
+		{"5/m", `"5/m" is not a rate`},
+		{"1e999", `"1e999" is too large`},
 		{"0", "want more than 0"},
-		{"-5", "want more than 0"},
 		{"1e10", "at most 1e+09 per second"},
-		{"1e999", "at most 1e+09 per second"},
 		{"1e-12", "at least 1e-09"},
 	} {
 		if got, err := ParseRate(tt.in); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -59,7 +52,7 @@ func FuzzParseRate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		rate, err := ParseRate(s)
 		if err != nil {
-			if rate != 0 || !strings.Contains(err.Error(), strconv.Quote(s)) {
+			if rate != 0 || len(s) < 60 && !strings.Contains(err.Error(), strconv.Quote(s)) {
 				t.Errorf("%q: %v, error %v", s, rate, err)
 			}
 			return

@@ -80,20 +80,24 @@ type Thinker struct {
 // the connection's number alone, not on what other connections draw. The
 // receiver must be valid.
 func (t Think) Thinker(seed, connection uint64) Thinker {
-	return Thinker{think: t, rng: newRNG(seed, connection)}
+	return Thinker{think: t, rng: NewRNG(seed, connection)}
 }
 
 // Next returns the next think time; it does not allocate.
-func (t *Thinker) Next() time.Duration {
-	switch t.think.Kind {
+func (t *Thinker) Next() time.Duration { return t.think.Draw(&t.rng) }
+
+// Draw returns a think time made from the next numbers of a generator, for those
+// who have one already; it does not allocate. The receiver must be valid.
+func (t Think) Draw(rng *rand.PCG) time.Duration {
+	switch t.Kind {
 	case Uniform:
-		above, _ := bits.Mul64(t.rng.Uint64(), uint64(t.think.Max-t.think.Min)+1)
-		return t.think.Min + time.Duration(above)
+		above, _ := bits.Mul64(rng.Uint64(), uint64(t.Max-t.Min)+1)
+		return t.Min + time.Duration(above)
 	case Exponential:
 		// In 64 bits there is room for 10⁵ times the longest mean.
-		ns, _ := exponential(&t.rng).scale(fixed{lo: uint64(t.think.Mean)}, 1)
+		ns, _ := exponential(rng).scale(fixed{lo: uint64(t.Mean)}, 1)
 		return time.Duration(ns)
 	default:
-		return t.think.Mean
+		return t.Mean
 	}
 }

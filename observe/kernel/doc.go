@@ -2,7 +2,7 @@
 // name, the connections that it accepts and that end, segments sent again, and how
 // long its threads wait for a CPU.
 //
-//	o, err := kernel.New(kernel.DefaultConfig("kernel", keeper, port))
+//	o, err := kernel.New(kernel.DefaultConfig("kernel", supervisor, port))
 //	…
 //	rec, err := observe.NewRecorder(observe.Config{Origin: start}, tree, o)
 //	…

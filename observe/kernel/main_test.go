@@ -34,7 +34,7 @@ const hangGuard = 30 * time.Second
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		roles := map[string]func(args []string) error{
-			"keeper":       keeper,
+			"supervisor":   supervisor,
 			"caller":       caller,
 			"server":       server,
 			"burner":       burner,
@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// keeper starts a role below itself, and says the role's process id first.
-func keeper(args []string) error {
+// supervisor starts a role below itself, and says the role's process id first.
+func supervisor(args []string) error {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -332,10 +332,10 @@ func start(t testing.TB, args ...string) *child {
 	return c
 }
 
-// startBelow starts a role below a keeper, and returns the role's process id too.
+// startBelow starts a role below a supervisor, and returns the role's process id too.
 func startBelow(t testing.TB, args ...string) (c *child, pid int) {
 	t.Helper()
-	c = start(t, append([]string{"keeper"}, args...)...)
+	c = start(t, append([]string{"supervisor"}, args...)...)
 	return c, number(c.line(t))
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/units"
 	"dyno/selftest/truth"
 )
 
@@ -66,19 +67,13 @@ func (p Percentiles) readings(oracle string) []Reading {
 	return readings
 }
 
-// units of times as tools write them.
+// unit returns how many seconds a unit of time has, as tools write it.
 func unit(name string) (float64, bool) {
-	switch name {
-	case "ns":
-		return 1e-9, true
-	case "us", "µs", "μs":
-		return 1e-6, true
-	case "ms":
-		return 1e-3, true
-	case "s", "sec", "secs":
-		return 1, true
+	if name == "sec" || name == "secs" {
+		name = "s"
 	}
-	return 0, false
+	u, ok := units.Named(name)
+	return u.Of(1), ok && u.Dimension == units.Duration
 }
 
 // eachMatch calls take with the groups of each match that are a percentile and a

@@ -26,10 +26,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/host/child"
 )
 
 const (
-	argument = "__disturb" // then the flags that arguments makes
 	started  = "disturbing"
 	patience = 10 * time.Second
 	// schedFIFO is Linux's SCHED_FIFO: sched(7).
@@ -102,7 +103,7 @@ func (c Config) Validate() error {
 // arguments are those of the process.
 func (c Config) arguments() []string {
 	args := []string{
-		argument, c.Shortest.String(), c.Longest.String(), strconv.FormatFloat(c.PerSecond, 'g', -1, 64),
+		c.Shortest.String(), c.Longest.String(), strconv.FormatFloat(c.PerSecond, 'g', -1, 64),
 		strconv.FormatBool(c.RealTime), strconv.FormatFloat(c.Busy, 'g', -1, 64), strconv.FormatUint(c.Seed, 10),
 	}
 	for _, cpu := range c.CPUs {
@@ -112,27 +113,26 @@ func (c Config) arguments() []string {
 }
 
 func parse(args []string) (c Config, err error) {
-	if len(args) < 7 {
+	if len(args) < 6 {
 		return c, errors.New("want lengths, a rate, a priority, a share, a seed and CPUs")
 	}
 	var faults [6]error
-	c.Shortest, faults[0] = time.ParseDuration(args[1])
-	c.Longest, faults[1] = time.ParseDuration(args[2])
-	c.PerSecond, faults[2] = strconv.ParseFloat(args[3], 64)
-	c.RealTime, faults[3] = strconv.ParseBool(args[4])
-	c.Busy, faults[4] = strconv.ParseFloat(args[5], 64)
-	c.Seed, faults[5] = strconv.ParseUint(args[6], 10, 64)
+	c.Shortest, faults[0] = time.ParseDuration(args[0])
+	c.Longest, faults[1] = time.ParseDuration(args[1])
+	c.PerSecond, faults[2] = strconv.ParseFloat(args[2], 64)
+	c.RealTime, faults[3] = strconv.ParseBool(args[3])
+	c.Busy, faults[4] = strconv.ParseFloat(args[4], 64)
+	c.Seed, faults[5] = strconv.ParseUint(args[5], 10, 64)
 	err = errors.Join(faults[:]...)
-	for _, name := range args[7:] {
+	for _, name := range args[6:] {
 		cpu, bad := strconv.Atoi(name)
 		c.CPUs, err = append(c.CPUs, cpu), errors.Join(err, bad)
 	}
 	return c, errors.Join(err, c.Validate())
 }
 
-// IsChild tells whether a program that was started with these arguments, its own
-// name left out, must hand over to Main.
-func IsChild(args []string) bool { return len(args) > 0 && args[0] == argument }
+// Role is that of the process that takes CPUs.
+func Role() child.Role { return child.Role{Name: "__disturb", Main: run} }
 
 // A Process disturbs until it is stopped, or whoever started it dies. Its methods are
 // for one goroutine.
@@ -149,16 +149,14 @@ type Taken struct {
 	Time   time.Duration
 }
 
-// Start begins to take CPUs. The program's main must hand over to Main when IsChild
-// says so. Real-time priority needs CAP_SYS_NICE; a CPU that this process may not use is
+// Start begins to take CPUs, in a process of its own (package child). Real-time priority needs CAP_SYS_NICE; a CPU that this process may not use is
 // an error.
 func Start(c Config) (*Process, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("/proc/self/exe", c.arguments()...) //nolint:gosec // this very program
 	// Nothing is allocated, and no thread needs another's attention.
-	cmd.Env = []string{"GOGC=off", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=" + strconv.Itoa(len(c.CPUs)+1), "GORACE=atexit_sleep_ms=0"}
+	cmd := Role().Command([]string{"GOGC=off", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=" + strconv.Itoa(len(c.CPUs)+1)}, c.arguments()...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("disturb: %w", err)
@@ -198,9 +196,9 @@ func (p *Process) Stop() (t Taken, err error) {
 	return t, nil
 }
 
-// Main is the process that Start makes. It returns when its standard input ends, with
+// run is the process that Start makes. It returns when its standard input ends, with
 // the exit code.
-func Main(args []string) int {
+func run(args []string) int {
 	c, err := parse(args)
 	if err == nil {
 		err = c.disturb(os.Stdin, os.Stdout)

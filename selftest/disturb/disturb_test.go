@@ -11,13 +11,15 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"dyno/host/child"
 )
 
 // TestMain lets the test binary be the process that Start makes, and one that
 // starts it and dies.
 func TestMain(m *testing.M) {
-	if IsChild(os.Args[1:]) {
-		os.Exit(Main(os.Args[1:]))
+	if code, ran := child.Run(os.Args[1:], Role()); ran {
+		os.Exit(code)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -173,7 +175,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v: the process takes it", c)
 		}
 	}
-	if _, err := parse([]string{argument, "1ms"}); err == nil {
+	if _, err := parse([]string{"1ms"}); err == nil {
 		t.Error("too few arguments are taken")
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/leak"
+	"dyno/services/channels"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -56,6 +57,17 @@ func measure(t *testing.T, p Program, names ...string) Result {
 		t.Errorf("%+v: figures %q, want %q", p, got, names)
 	}
 	return r
+}
+
+// A channel that blocks loses nothing, and one that drops says how much.
+func TestChannels(t *testing.T) {
+	names := []string{"records_per_second", "cpu_per_record_seconds", "delivered?", "dropped?", "lost?"}
+	for _, whenFull := range []string{channels.Block, channels.DropOldest, channels.DropNewest} {
+		r := measure(t, Channels{Connections: 3, Records: 10_000, Bytes: 100, Buffer: 8, WhenFull: whenFull, Sync: channels.SyncNever}, names...)
+		if r["lost"] != 0 || r["delivered"]+r["dropped"] != 9999 || whenFull == channels.Block && r["dropped"] != 0 {
+			t.Errorf("%s: %v", whenFull, r)
+		}
+	}
 }
 
 // The kernel switches once for each hand-off between threads, and does not know of

@@ -28,7 +28,7 @@ func newHTTP(s *Server) (*httpEcho, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", &handler{metrics: s.metrics, limit: s.cfg.MaxBodyBytes})
-	return &httpEcho{listener: l, server: &http.Server{
+	return &httpEcho{listener: serve.Patient(l), server: &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,

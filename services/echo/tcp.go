@@ -9,9 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dyno/services/internal/loop"
-
 	"golang.org/x/sys/unix"
+
+	"dyno/services/internal/loop"
+	"dyno/services/internal/serve"
 )
 
 // budget is how many reads one connection gets before the others' turn.
@@ -181,7 +182,7 @@ func (e *tcpEcho) accept() error {
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return nil
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+		case serve.Scarce(err):
 			e.server.log.Warn("accepting pauses", "error", err)
 			return e.pause()
 		case err != nil:

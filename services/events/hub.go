@@ -287,7 +287,7 @@ func (h *Hub) attach(l net.Listener) {
 		},
 		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
-	h.listener = l
+	h.listener = serve.Patient(l)
 }
 
 // connKey finds a request's connection in its context.

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"dyno/services/internal/loop"
-
 	"golang.org/x/sys/unix"
+
+	"dyno/services/internal/loop"
+	"dyno/services/internal/serve"
 )
 
 // acceptBatch bounds how many connections one wake-up accepts, so that a flood
@@ -77,21 +78,11 @@ func (a *acceptor) failed(err error) error {
 	if errors.Is(err, unix.EAGAIN) {
 		return nil
 	}
-	if scarce(err) {
+	if serve.Scarce(err) {
 		a.server.log.Warn("accepting pauses", "error", err)
 		return a.pause()
 	}
 	return fmt.Errorf("accept: %w", err)
-}
-
-// scarce tells whether err will pass when others give something back.
-func scarce(err error) bool {
-	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 // pause stops watching the listener; connections wait in its queue. From here on

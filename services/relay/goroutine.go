@@ -140,7 +140,9 @@ func (m *threaded) accept() error {
 			switch {
 			case errors.Is(err, net.ErrClosed):
 				return nil
-			case scarce(err):
+			case serve.OfConnection(err):
+				continue
+			case serve.Scarce(err):
 				s.log.Warn("accepting pauses", "error", err)
 				select {
 				case <-time.After(acceptPause):

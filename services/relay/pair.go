@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"sync/atomic"
-
-	"dyno/services/internal/loop"
+	"time"
 
 	"github.com/pires/go-proxyproto"
 	"golang.org/x/sys/unix"
+
+	"dyno/services/internal/loop"
+	"dyno/services/internal/serve"
 )
 
 // This file is what the pool, epoll and pinned models share: a client's
@@ -471,9 +473,19 @@ func (c *carrier) leave(p *pair, why outcome, closeFD func(int)) progress {
 	return over
 }
 
+// lackEvery is how often the log says that the relay lacks descriptors or memory.
+const lackEvery = time.Second
+
 // connectionFailed logs at debug level: a flood of connections must not become a
-// flood of records. The metrics count each.
+// flood of records. The metrics count each. That the relay itself lacks descriptors or
+// memory is for the operator to know, once in a while.
 func (s *Server) connectionFailed(id uint64, why outcome, err error) {
-	s.log.LogAttrs(context.Background(), slog.LevelDebug, "connection failed",
+	level := slog.LevelDebug
+	if serve.Scarce(err) {
+		if now, last := time.Now().UnixNano(), s.lackLogged.Load(); now-last > int64(lackEvery) && s.lackLogged.CompareAndSwap(last, now) {
+			level = slog.LevelWarn
+		}
+	}
+	s.log.LogAttrs(context.Background(), level, "connection failed",
 		slog.Uint64("connection", id), slog.String("reason", why.String()), slog.String("error", err.Error()))
 }

@@ -22,6 +22,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"dyno/services/internal/loop"
@@ -39,6 +40,8 @@ type Server struct {
 	buffers  *loop.Buffers
 	upstream loop.Remote
 	model    model
+
+	lackLogged atomic.Int64 // when the log last said that something is scarce; Unix time in ns
 }
 
 // A model serves connections until drained.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -226,18 +225,5 @@ func TestFollowForgets(t *testing.T) {
 	f, err := followed(records...)
 	if err != nil || len(f.processes) != maxEnded+1 {
 		t.Errorf("%v: %d processes are remembered, want %d", err, len(f.processes), maxEnded+1)
-	}
-}
-
-func TestParseCPUs(t *testing.T) {
-	for text, want := range map[string][]int{"0": {0}, "0-3,8": {0, 1, 2, 3, 8}, "1,3": {1, 3}} {
-		if got, err := parseCPUs(text); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "x", "3-1", "0-99999", "-1"} {
-		if got, err := parseCPUs(text); err == nil || !strings.Contains(err.Error(), "cpus:") {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
 	}
 }

@@ -3,7 +3,7 @@
 // processes below one are in (perf_event_open(2), software clock), and makes a
 // pprof profile of it.
 //
-//	s, err := sample.Start(sample.Config{Root: keeper, CPUs: []int{0}, …})
+//	s, err := sample.Start(sample.Config{Root: supervisor, CPUs: []int{0}, …})
 //	…                       // load
 //	result, err := s.Stop() // before the processes end: their files are read now
 //
@@ -49,6 +49,7 @@ import (
 
 	"dyno/host/proc"
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/observe/profile"
 	"dyno/observe/profile/stack"
 	"dyno/observe/profile/symbol"
@@ -422,27 +423,5 @@ func online() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseCPUs(strings.TrimSpace(string(b)))
-}
-
-// parseCPUs reads a list such as 0-3,8 (cpuset(7)).
-func parseCPUs(list string) ([]int, error) {
-	var cpus []int
-	for _, part := range strings.Split(list, ",") {
-		var from, to int
-		switch n, _ := fmt.Sscanf(part, "%d-%d", &from, &to); n {
-		case 1:
-			to = from
-		case 2:
-		default:
-			return nil, fmt.Errorf("cpus: %q: want a list such as 0-3,8", list)
-		}
-		if from < 0 || to < from || to >= maxCPUs {
-			return nil, fmt.Errorf("cpus: %q: want numbers from 0 to %d", list, maxCPUs-1)
-		}
-		for c := from; c <= to; c++ {
-			cpus = append(cpus, c)
-		}
-	}
-	return cpus, nil
+	return units.ParseList(strings.TrimSpace(string(b)), maxCPUs-1)
 }

@@ -650,7 +650,7 @@ func TestDrainStaggers(t *testing.T) {
 	}
 	l.leaving.until = time.Now().Add(time.Hour / 2)
 	l.depart()
-	if n := l.Stats().Ended[Drained]; n != 26 {
+	if n := l.Stats().Ended[Drained]; n != 25 && n != 26 { // half of the time is a moment off
 		t.Errorf("%d of 50 left after half the time", n)
 	}
 	l.leaving.until = time.Now()

@@ -55,10 +55,10 @@ func Accept(listener int, tcp bool) (int, error) {
 				_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 			}
 			return fd, nil
-		case unix.EINTR, unix.ECONNABORTED:
-			continue
 		default:
-			return -1, err
+			if !serve.OfConnection(err) {
+				return -1, err
+			}
 		}
 	}
 }

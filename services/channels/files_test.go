@@ -139,7 +139,7 @@ func verify(t *testing.T, path string, n uint64) {
 
 // A full disk: what was received stays pending, and is reported.
 func TestFullDisk(t *testing.T) {
-	s := serve(t, Config{DrainTimeout: 50 * time.Millisecond, Channels: []Channel{{Name: "c", Source: tcpSource(),
+	s := start(t, Config{DrainTimeout: 50 * time.Millisecond, Channels: []Channel{{Name: "c", Source: tcpSource(),
 		Sink: quick(Sink{Kind: File, Path: "/dev/full"})}}}, nil, nil)
 	produce(t, s.Addr("c"), 1, 10, rand.New(rand.NewPCG(1, 1)))
 	s.until("received, and tried again", func(st Stats) bool { return st.Received == 10 && st.SinkErrors >= 3 })
@@ -192,7 +192,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 func TestFramedFileGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	for range 3 {
-		s := serve(t, Config{Channels: []Channel{{Name: "c", Source: tcpSource(), Sink: quick(Sink{Kind: File, Format: Framed, Path: path})}}}, nil, nil)
+		s := start(t, Config{Channels: []Channel{{Name: "c", Source: tcpSource(), Sink: quick(Sink{Kind: File, Format: Framed, Path: path})}}}, nil, nil)
 		produce(t, s.Addr("c"), 1, 20, rand.New(rand.NewPCG(1, 1)))
 		s.until("received", func(st Stats) bool { return st.Received == 20 })
 		if err := s.stop(); err != nil {
@@ -247,7 +247,7 @@ func TestFollowAcrossRestarts(t *testing.T) {
 			out := filepath.Join(dir, "out")
 			config := Config{DrainTimeout: 10 * time.Second, Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 50},
 				Sink: quick(Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever})}}}
-			start := func() *serving { return serve(t, config, nil, nil) }
+			start := func() *serving { return start(t, config, nil, nil) }
 			s := start()
 			var oldState []byte
 			for range 60 {
@@ -388,7 +388,7 @@ func TestFollowBlockedThroughRotations(t *testing.T) {
 	sink.calm()
 	gate := make(chan struct{}) // closed when the sink may handle records
 	book.fail = func() error { <-gate; return nil }
-	s := serve(t, Config{Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 10}, Sink: quick(Sink{Kind: TCP, Format: Framed, Address: sink.address})}}}, nil, nil)
+	s := start(t, Config{Channels: []Channel{{Name: "c", Source: f.source(), Buffer: Buffer{Records: 10}, Sink: quick(Sink{Kind: TCP, Format: Framed, Address: sink.address})}}}, nil, nil)
 	s.until("full", func(st Stats) bool { return st.Received == 11 })
 	follow := s.channels[0].source.(*followSource)
 	for i := range 5 {
@@ -433,13 +433,13 @@ func TestFollowDetails(t *testing.T) {
 		}
 	}
 	add("before\n")
-	s := serve(t, config, nil, nil)
+	s := start(t, config, nil, nil)
 	eventually(t, "it has begun", func() bool { text, _ := os.ReadFile(source.State); return len(text) > 0 })
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
 	add("while down\n") // is behind the saved position, so it counts
-	s = serve(t, config, nil, nil)
+	s = start(t, config, nil, nil)
 	has("while down\n")
 	add(strings.Repeat("x", 1001) + "\nnext\nunfinished")
 	has("while down\nnext\n")
@@ -456,7 +456,7 @@ func TestFollowDetails(t *testing.T) {
 
 	// Another file with the same inode is not taken for the old one.
 	put(t, f.path, "other content, longer than before\n")
-	s = serve(t, config, nil, nil)
+	s = start(t, config, nil, nil)
 	has("while down\nnext\nunfinished\nnew\nother content, longer than before\n")
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
@@ -474,7 +474,7 @@ func TestStandardInputToOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		s := serve(t, Config{Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout, Format: format}}}}, in, &out)
+		s := start(t, Config{Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout, Format: format}}}}, in, &out)
 		send(t, feed, "one\ntwo\nthree")
 		feed.Close()
 		if err := s.wait(); err != nil { // it ends by itself
@@ -503,7 +503,7 @@ func TestStandardStreamsDoNotHang(t *testing.T) {
 	defer feed.Close()
 	unread, out := io.Pipe()
 	defer unread.Close()
-	s := serve(t, Config{DrainTimeout: 50 * time.Millisecond, Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout}}}}, in, out)
+	s := start(t, Config{DrainTimeout: 50 * time.Millisecond, Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout}}}}, in, out)
 	send(t, feed, "one\n")
 	s.until("received", func(st Stats) bool { return st.Received == 1 })
 	if err := s.stop(); !errors.Is(err, ErrPending) {
@@ -519,7 +519,7 @@ func TestStandardInputFails(t *testing.T) {
 	}
 	feed.Close()
 	in.Close()
-	s := serve(t, Config{Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout}}}}, in, io.Discard)
+	s := start(t, Config{Channels: []Channel{{Name: "c", Source: Source{Kind: Stdin}, Sink: Sink{Kind: Stdout}}}}, in, io.Discard)
 	if err := s.wait(); err == nil || !strings.Contains(err.Error(), "channel c: wait for standard input") {
 		t.Errorf("Serve = %v", err)
 	}
@@ -529,7 +529,7 @@ func TestStandardInputFails(t *testing.T) {
 func TestStandardOutputFails(t *testing.T) {
 	unread, out := io.Pipe()
 	unread.Close()
-	s := serve(t, Config{Channels: []Channel{
+	s := start(t, Config{Channels: []Channel{
 		{Name: "c", Source: tcpSource(), Sink: Sink{Kind: Stdout}},
 		{Name: "d", Source: tcpSource(), Sink: Sink{Kind: File, Path: filepath.Join(t.TempDir(), "f")}},
 	}}, nil, out)
@@ -544,7 +544,7 @@ func TestProducers(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	source := tcpSource()
 	source.MaxRecordBytes, source.MaxConnections, source.Framing = 10, 2, Length
-	s := serve(t, Config{Channels: []Channel{{Name: "c", Source: source, Sink: quick(Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever})}}}, nil, nil)
+	s := start(t, Config{Channels: []Channel{{Name: "c", Source: source, Sink: quick(Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever})}}}, nil, nil)
 	dial := func() *net.TCPConn {
 		c, err := net.Dial("tcp", s.Addr("c").String())
 		if err != nil {
@@ -592,10 +592,28 @@ func TestProducers(t *testing.T) {
 	}
 }
 
+// What is written and not synced may not fill the buffer: producers would wait for the
+// interval to end.
+func TestSyncsBeforeTheBufferIsFull(t *testing.T) {
+	const n = 2000 // of 100 bytes
+	for name, b := range map[string]Buffer{"records": {Records: 4}, "bytes": {Bytes: 64 << 10}} {
+		t.Run(name, func(t *testing.T) {
+			sink := Sink{Kind: File, Format: Framed, Path: filepath.Join(t.TempDir(), "out"), Sync: SyncInterval, SyncEvery: time.Hour}
+			s := start(t, Config{Channels: []Channel{{Name: "c", Source: tcpSource(), Buffer: b, Sink: sink}}}, nil, nil)
+			produce(t, s.Addr("c"), 1, n, rand.New(rand.NewPCG(1, 1)))
+			s.until("all received", func(st Stats) bool { return st.Received == n && st.Pending < n/2 })
+			if err := s.stop(); err != nil {
+				t.Error(err)
+			}
+			verify(t, sink.Path, n)
+		})
+	}
+}
+
 func TestIdleProducerIsClosed(t *testing.T) {
 	source := tcpSource()
 	source.IdleTimeout = 20 * time.Millisecond
-	s := serve(t, Config{Channels: []Channel{{Name: "c", Source: source, Sink: Sink{Kind: Stdout}}}}, nil, io.Discard)
+	s := start(t, Config{Channels: []Channel{{Name: "c", Source: source, Sink: Sink{Kind: Stdout}}}}, nil, io.Discard)
 	c, err := net.Dial("tcp", s.Addr("c").String())
 	if err != nil {
 		t.Fatal(err)

@@ -395,7 +395,8 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 				return fmt.Errorf("write: %w", err)
 			}
 			newest = records[len(records)-1].Seq
-			if s.config.Sync == SyncInterval && time.Since(lastSync) < s.config.SyncEvery {
+			// What is not synced fills the buffer: producers would wait for the interval to end.
+			if s.config.Sync == SyncInterval && time.Since(lastSync) < s.config.SyncEvery && !b.halfUnsettled() {
 				return nil
 			}
 		}

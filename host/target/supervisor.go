@@ -14,19 +14,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/child"
 	"dyno/host/proc"
 )
 
-// KeeperArgs returns the arguments with which Start executes dyno's own binary
-// again. The main function that is given them must call RunKeeper, before it does
-// anything else, and exit with what that returns:
-//
-//	if len(os.Args) > 1 && os.Args[1] == target.KeeperArgs()[0] {
-//		os.Exit(target.RunKeeper(os.Stdin))
-//	}
-func KeeperArgs() []string { return []string{"__keep-target"} }
+// Role is the supervisor's.
+func Role() child.Role {
+	return child.Role{Name: "__supervise", Main: func([]string) int { return runSupervisor(os.Stdin) }}
+}
 
-// dyno and the keeper exchange lines of JSON: orders one way, reports the other.
+// dyno and the supervisor exchange lines of JSON: orders one way, reports the other.
 // The first order starts the target; it is answered by started or failed. The
 // last report is gone. The end of the orders means that dyno is dead.
 type order struct {
@@ -93,8 +90,8 @@ const (
 	lastRetry  = 500 * time.Millisecond
 )
 
-// A keeper is the state of the process between dyno and the target.
-type keeper struct {
+// A supervisor is the state of the process between dyno and the target.
+type supervisor struct {
 	control    *os.File
 	root       int          // the target's process id
 	reaped     bool         // root is waited for, so that its number may be another's
@@ -102,14 +99,14 @@ type keeper struct {
 	group      *group       // the target's control group; nil without
 }
 
-// RunKeeper is the main function of the keeper; control is its standard input. It
+// runSupervisor is the main function of the supervisor; control is its standard input. It
 // returns the exit status when nothing is left below it.
-func RunKeeper(control *os.File) int {
+func runSupervisor(control *os.File) int {
 	// Caught and dropped rather than ignored, because what is ignored stays
 	// ignored in the target. What to do on an interrupt is dyno's to decide.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 
-	k := &keeper{control: control, terminated: make(map[int]bool)}
+	s := &supervisor{control: control, terminated: make(map[int]bool)}
 	orders := make(chan order)
 	go readOrders(control, orders)
 
@@ -119,32 +116,32 @@ func RunKeeper(control *os.File) int {
 	}
 	tried := make(chan error)
 	go func() {
-		// The target inherits this thread's placement, which is not the keeper's.
+		// The target inherits this thread's placement, which is not the supervisor's.
 		// The parent-death signal is tied to the thread that forks: it stays.
 		runtime.LockOSThread()
-		tried <- k.start(first.Start)
+		tried <- s.start(first.Start)
 		select {}
 	}()
 	if err := <-tried; err != nil {
 		r := report{Failed: err.Error(), Placement: errors.Is(err, ErrPlacement)}
 		errors.As(err, &r.Errno)
-		k.report(r)
+		s.report(r)
 		return 1
 	}
-	k.report(report{Started: k.root})
-	k.keep(orders)
+	s.report(report{Started: s.root})
+	s.run(orders)
 
 	var end ending
-	if k.group != nil {
-		end.OOMKills = k.group.folders.oomKills()
-		if err := k.group.remove(); err != nil {
+	if s.group != nil {
+		end.OOMKills = s.group.folders.oomKills()
+		if err := s.group.remove(); err != nil {
 			end.Remaining = err.Error()
 		}
 	}
 	var ru unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &ru); err == nil {
 		end.Usage = usage(ru)
-		k.report(report{Gone: &end})
+		s.report(report{Gone: &end})
 	}
 	return 0
 }
@@ -163,15 +160,15 @@ func readOrders(control *os.File, orders chan<- order) {
 }
 
 // report tells dyno. A dead dyno cannot listen; the end of the orders says so.
-func (k *keeper) report(r report) {
+func (s *supervisor) report(r report) {
 	b, err := json.Marshal(r)
 	if err == nil {
-		_, _ = k.control.Write(append(b, '\n'))
+		_, _ = s.control.Write(append(b, '\n'))
 	}
 }
 
 // start starts the target from the calling thread, which is locked.
-func (k *keeper) start(l *launch) (err error) {
+func (s *supervisor) start(l *launch) (err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl: become subreaper", err)
 	}
@@ -194,9 +191,9 @@ func (k *keeper) start(l *launch) (err error) {
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL},
 	}
 	if l.Cgroup == nil {
-		k.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), attr)
+		s.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), attr)
 	} else {
-		err = k.startInGroup(l, attr)
+		err = s.startInGroup(l, attr)
 	}
 	if err != nil && !errors.Is(err, ErrPlacement) {
 		return &os.PathError{Op: "execute", Path: string(l.Path), Err: err}
@@ -205,9 +202,9 @@ func (k *keeper) start(l *launch) (err error) {
 }
 
 // startInGroup makes the control group and starts the target in it: nothing of the
-// target ever runs outside, nothing of the keeper inside. On failure the group is
+// target ever runs outside, nothing of the supervisor inside. On failure the group is
 // removed.
-func (k *keeper) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
+func (s *supervisor) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
 	unplaced := func(err error) error { return fmt.Errorf("%w: %w", ErrPlacement, withRemedy(err)) }
 	own, err := readMembership("self")
 	if err != nil {
@@ -217,20 +214,20 @@ func (k *keeper) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
 	if err != nil {
 		return unplaced(err)
 	}
-	name := fmt.Sprintf("dyno-%d-%d", self.PID, self.Start) // of no other keeper since boot
+	name := fmt.Sprintf("dyno-%d-%d", self.PID, self.Start) // of no other supervisor since boot
 	g, err := makeGroup(*l.Cgroup, own, name, func(folder string) error { return os.Mkdir(folder, 0o755) })
 	if err != nil {
 		return unplaced(err)
 	}
-	// Before anything runs in it: if this keeper is killed, dyno cleans up.
-	k.report(report{Cgroup: &g.folders})
+	// Before anything runs in it: if this supervisor is killed, dyno cleans up.
+	s.report(report{Cgroup: &g.folders})
 	if err := g.enter(); err != nil {
 		return unplaced(errors.Join(err, g.leave(), g.remove()))
 	}
 	if g.v2 != nil {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(g.v2.Fd())
 	}
-	k.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), attr)
+	s.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), attr)
 	left := g.leave()
 	switch {
 	case err != nil:
@@ -239,16 +236,16 @@ func (k *keeper) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
 		}
 		return err
 	case left != nil:
-		_ = unix.Kill(k.root, unix.SIGKILL) // not waited for yet: the number is its own
-		_, _ = unix.Wait4(k.root, nil, 0, nil)
+		_ = unix.Kill(s.root, unix.SIGKILL) // not waited for yet: the number is its own
+		_, _ = unix.Wait4(s.root, nil, 0, nil)
 		return unplaced(left)
 	}
-	k.group = g
+	s.group = g
 	return nil
 }
 
-// keep returns when no descendant is left.
-func (k *keeper) keep(orders <-chan order) {
+// run returns when no descendant is left.
+func (s *supervisor) run(orders <-chan order) {
 	deaths, reaped := make(chan struct{}), make(chan struct{})
 	go awaitDeaths(deaths, reaped)
 
@@ -273,24 +270,24 @@ func (k *keeper) keep(orders <-chan order) {
 			}
 			// A started process that exits with success while its children
 			// live has daemonized; one that fails has died.
-			if k.reap() {
+			if s.reap() {
 				killing = true
 			}
 			reaped <- struct{}{}
 		case <-grace:
 			killing = true
 		case <-retry:
-			if k.killAll() {
+			if s.killAll() {
 				pause = firstRetry
 			}
 			retry, pause = time.After(pause), min(2*pause, lastRetry)
 		}
 		switch {
 		case killing && !wasKilling:
-			k.killAll()
+			s.killAll()
 			retry = time.After(pause)
 		case stopping && !killing:
-			k.terminate()
+			s.terminate()
 		}
 	}
 }
@@ -315,7 +312,7 @@ func awaitDeaths(deaths chan<- struct{}, reaped <-chan struct{}) {
 }
 
 // reap waits for all dead children and reports whether the target failed.
-func (k *keeper) reap() (failed bool) {
+func (s *supervisor) reap() (failed bool) {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
@@ -325,25 +322,25 @@ func (k *keeper) reap() (failed bool) {
 		if err != nil || pid <= 0 {
 			return failed
 		}
-		delete(k.terminated, pid)
-		if pid == k.root && !k.reaped {
-			k.reaped = true
+		delete(s.terminated, pid)
+		if pid == s.root && !s.reaped {
+			s.reaped = true
 			e := exit{Code: status.ExitStatus()}
 			if status.Signaled() {
 				e = exit{Signal: status.Signal().String()}
 			}
 			failed = e.failed()
-			k.report(report{Exited: &e})
+			s.report(report{Exited: &e})
 		}
 	}
 }
 
 // terminate asks the target's group, and each daemon whose parent has died, to
 // end: once each.
-func (k *keeper) terminate() {
-	if !k.reaped && !k.terminated[k.root] {
-		k.terminated[k.root] = true
-		_ = unix.Kill(-k.root, unix.SIGTERM)
+func (s *supervisor) terminate() {
+	if !s.reaped && !s.terminated[s.root] {
+		s.terminated[s.root] = true
+		_ = unix.Kill(-s.root, unix.SIGTERM)
 	}
 	all, err := proc.All()
 	if err != nil {
@@ -351,8 +348,8 @@ func (k *keeper) terminate() {
 	}
 	self := os.Getpid()
 	for _, p := range all {
-		if p.Parent == self && p.PID != k.root && !k.terminated[p.PID] {
-			k.terminated[p.PID] = true
+		if p.Parent == self && p.PID != s.root && !s.terminated[p.PID] {
+			s.terminated[p.PID] = true
 			_ = unix.Kill(p.PID, unix.SIGTERM)
 		}
 	}
@@ -361,9 +358,9 @@ func (k *keeper) terminate() {
 // killAll kills the target's group, which forks nothing in between, and then every
 // descendant, parents first so that none restarts a child. It reports whether
 // any was still alive.
-func (k *keeper) killAll() (found bool) {
-	if !k.reaped {
-		_ = unix.Kill(-k.root, unix.SIGKILL)
+func (s *supervisor) killAll() (found bool) {
+	if !s.reaped {
+		_ = unix.Kill(-s.root, unix.SIGKILL)
 	}
 	all, err := proc.All()
 	if err != nil {
@@ -414,7 +411,7 @@ func blobs(ss []string) [][]byte {
 
 // Usage is what all processes of a tree have used together, from start to end
 // (getrusage(2), RUSAGE_CHILDREN). A process whose parent refused to wait for it
-// (SIGCHLD ignored) is missing. MaxRSS is at least the keeper's own few MiB, whose
+// (SIGCHLD ignored) is missing. MaxRSS is at least the supervisor's own few MiB, whose
 // memory the process shares until it executes its program.
 type Usage struct {
 	User, System              time.Duration // CPU time

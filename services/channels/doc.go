@@ -58,7 +58,7 @@
 //
 // # What is guaranteed
 //
-// While the relay runs, with block, whatever happens to the sink:
+// While the process runs, with block, whatever happens to the sink:
 //
 //	sink              records reach it
 //	tcp, framed       exactly once after Receiver's deduplication
@@ -68,7 +68,7 @@
 //	                  then all of it on the next connection.
 //	stdout            at most once; when it fails, the channel fails
 //
-// Across restarts of the relay itself:
+// Across restarts of the process itself:
 //
 //	source file, sink framed (file, or TCP whose receiver remembers its last
 //	sequence numbers): exactly once, because position, stream and sequence number are
@@ -78,18 +78,18 @@
 //	sockets and standard input: what was received and not delivered is lost with the
 //	process, and reported as pending when it ends in an orderly way.
 //
-// A socket's producer gets no acknowledgement; what it wrote and the relay has not
+// A socket's producer gets no acknowledgement; what it wrote and the channel has not
 // read is not received. The position of a file advances only over records that
 // the sink has accepted (for files: written and, by the sync policy, on disk) or
 // that were dropped and counted.
 //
 // A followed file may be rotated by renaming it within its directory, and be
-// truncated. Files that had the path while the relay was following are read in
+// truncated. Files that had the path while the channel was following are read in
 // their order, also after a restart, if they are still in the directory. A file
-// that gets the path and is rotated away while the relay is not running is never
+// that gets the path and is rotated away while the process is not running is never
 // seen; after a crash, neither is one that was rotated away since the position
 // was last saved and followed by another. A file that is truncated and rotated
-// away while the relay is not running is taken for gone. A file truncated and
+// away while the process is not running is taken for gone. A file truncated and
 // grown beyond the old position between two looks is indistinguishable from one
 // that grew.
 package channels

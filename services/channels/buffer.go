@@ -39,6 +39,7 @@ type buffer struct {
 	// All guarded by mu.
 	sent, queue queue
 	next        int    // how many of sent have been handed out since rewind
+	handed      int    // the bytes of their payloads
 	bytes       int    // of the payloads of both
 	seq         uint64 // of the latest record
 	floor       uint64 // the sink has everything up to this number
@@ -157,6 +158,7 @@ func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window i
 		}
 		r := b.sent.at(b.next).Record
 		bytes += len(r.Payload)
+		b.handed += len(r.Payload)
 		out = append(out, r)
 	}
 	return out, nil
@@ -193,8 +195,12 @@ func (b *buffer) settle(seq uint64) {
 	defer b.mu.Unlock()
 	b.floor = max(b.floor, seq)
 	for b.sent.len() > 0 && b.sent.at(0).Seq <= seq {
-		b.remove(b.sent.pop())
-		b.next = max(0, b.next-1)
+		e := b.sent.pop()
+		b.remove(e)
+		if b.next > 0 {
+			b.next--
+			b.handed -= len(e.Payload)
+		}
 	}
 	// The sink has records of an earlier run that were read again.
 	for b.sent.len() == 0 && b.queue.len() > 0 && b.queue.at(0).Seq <= seq {
@@ -213,7 +219,7 @@ func (b *buffer) remove(e entry) {
 func (b *buffer) rewind() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.next = 0
+	b.next, b.handed = 0, 0
 	b.work.Broadcast()
 }
 
@@ -231,6 +237,13 @@ func (b *buffer) unsettled() (n int, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.next, b.seq
+}
+
+// halfUnsettled tells whether what was handed out and not settled takes half of the buffer.
+func (b *buffer) halfUnsettled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return 2*b.next >= b.limit.Records || 2*b.handed >= b.limit.Bytes
 }
 
 // settledThrough returns up to which number everything is delivered or dropped,

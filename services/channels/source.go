@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/services/internal/serve"
 )
 
 // A source pushes records into a buffer until it is at its end or ctx is done.
@@ -49,39 +51,13 @@ type listenSource struct {
 func listen(config Source, drain time.Duration, count *counters, log *slog.Logger) (*listenSource, error) {
 	address := config.Address
 	if config.Kind == Unix {
-		address = config.Path
-		if err := removeStale(address); err != nil {
-			return nil, fmt.Errorf("listen: %w", err)
-		}
+		address = "unix:" + config.Path
 	}
-	l, err := net.Listen(config.Kind, address)
+	l, err := serve.Listen(context.Background(), address, nil)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, err
 	}
 	return &listenSource{config, l, min(drain/4, 100*time.Millisecond), drain / 2, count, log}, nil
-}
-
-// removeStale removes a socket nobody listens on any more.
-func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if info.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("%s exists and is not a socket", path)
-	}
-	c, err := net.Dial("unix", path)
-	if err == nil {
-		c.Close()
-		return fmt.Errorf("%s: somebody is listening there", path)
-	}
-	if !errors.Is(err, unix.ECONNREFUSED) {
-		return err
-	}
-	return os.Remove(path)
 }
 
 func (s *listenSource) close() error { return s.listener.Close() }
@@ -97,10 +73,13 @@ func (s *listenSource) run(ctx, hard context.Context, b *buffer) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if errors.Is(err, net.ErrClosed) {
+			switch {
+			case serve.OfConnection(err):
+				continue
+			case !serve.Scarce(err):
 				return fmt.Errorf("accept: %w", err)
 			}
-			s.log.Error("cannot accept", "err", err) // such as too many open files
+			s.log.Warn("accepting pauses", "error", err)
 			pause(ctx, 100*time.Millisecond)
 			continue
 		}

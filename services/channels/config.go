@@ -110,7 +110,7 @@ type Sink struct {
 
 	Path      string        `yaml:"path"`       // file
 	Sync      string        `yaml:"sync"`       // file: always, interval (default) or never
-	SyncEvery time.Duration `yaml:"sync_every"` // file with sync interval (default 1s)
+	SyncEvery time.Duration `yaml:"sync_every"` // file with sync interval (default 1s); sooner when half the buffer waits for it
 
 	// A failed tcp or file sink is tried again after a pause that doubles from
 	// RetryMin (default 50ms) to RetryMax (default 5s), half of it random.

@@ -82,7 +82,7 @@ type metric struct {
 func newCollector(s *Server) *collector {
 	c := &collector{server: s}
 	add := func(name, help string, kind prometheus.ValueType, value func(Stats) uint64) {
-		desc := prometheus.NewDesc("relay_channel_"+name, help, []string{"channel"}, nil)
+		desc := prometheus.NewDesc("channels_"+name, help, []string{"channel"}, nil)
 		c.metrics = append(c.metrics, metric{desc, kind, value})
 	}
 	counter, gauge := prometheus.CounterValue, prometheus.GaugeValue

@@ -1,4 +1,4 @@
-package relay
+package channels
 
 import (
 	"context"
@@ -8,21 +8,20 @@ import (
 	"os"
 
 	"dyno/services/internal/serve"
-	"dyno/services/relay/channels"
 )
 
-// ChannelsConfig says how channels are hosted.
-type ChannelsConfig struct {
-	Channels channels.Config
+// ServeConfig says how channels are served.
+type ServeConfig struct {
+	Channels Config
 	Admin    string // address of the admin listener; "" means none
 	Logger   *slog.Logger
 	Stdin    *os.File  // of a stdin source
 	Stdout   io.Writer // of a stdout sink
 }
 
-// ServeChannels runs channels with the life cycle, metrics and health of a
-// service, until their sources have ended or ctx has. It returns what failed.
-func ServeChannels(ctx context.Context, c ChannelsConfig) (err error) {
+// Serve runs channels with the life cycle, metrics and health of a service, until
+// their sources have ended or ctx has. It returns what failed.
+func Serve(ctx context.Context, c ServeConfig) (err error) {
 	host, err := serve.New(serve.Config{
 		Name:         "channels",
 		Admin:        c.Admin,
@@ -33,7 +32,7 @@ func ServeChannels(ctx context.Context, c ChannelsConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := channels.New(c.Channels, host.Logger(), host.Registry(), c.Stdin, c.Stdout)
+	server, err := New(c.Channels, host.Logger(), host.Registry(), c.Stdin, c.Stdout)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/channels"
+)
+
+func (a *app) serveChannelsCommand() *cobra.Command {
+	var (
+		admin   string
+		verbose bool
+	)
+	cmd := &cobra.Command{
+		Use:   "channels FILE",
+		Short: "Carry records from sources to sinks, in order and without loss",
+		Long: `Channels carries records from TCP listeners, files that grow and standard input
+to TCP peers, files and standard output, as a YAML file says. Each channel has
+one source, one sink and a bounded buffer between them, and accounts for every
+record: received = delivered + dropped + pending.`,
+		Example: `  dyno serve channels channels.yaml --admin 127.0.0.1:9090`,
+		Args:    exactArgs(1, "a file of channels"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := args[0]
+			src, err := os.ReadFile(file)
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			config, err := channels.ParseConfig(file, src)
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			stdin, ok := a.stdin.(*os.File)
+			if !ok {
+				return errors.New("standard input is not a file")
+			}
+			return channels.Serve(cmd.Context(), channels.ServeConfig{
+				Channels: config, Admin: admin, Logger: a.logger(verbose), Stdin: stdin, Stdout: a.stdout,
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&admin, "admin", "", "address of /metrics, /healthz, /readyz and /debug/pprof")
+	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single connections")
+	return cmd
+}

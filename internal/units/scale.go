@@ -1,0 +1,115 @@
+package units
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Step is a unit of a Scale.
+type Step struct {
+	From float64 // how much it is, and from where on it is used
+	Name string  // with the blank before it, if there is one
+}
+
+// A Scale writes figures of one kind, each in the largest step that it reaches.
+type Scale struct {
+	steps  []Step
+	zero   string
+	suffix string
+}
+
+// Times is the scale of times in seconds.
+func Times() Scale {
+	return Scale{steps: []Step{{1e-9, " ns"}, {1e-6, " µs"}, {1e-3, " ms"}, {1, " s"}}, zero: "0 s"}
+}
+
+// Sizes is the scale of bytes.
+func Sizes() Scale {
+	return Scale{steps: []Step{{1, " B"}, {1 << 10, " KiB"}, {1 << 20, " MiB"}, {1 << 30, " GiB"}}, zero: "0 B"}
+}
+
+// Counts is the scale of counts, in thousands (k) and millions (M).
+func Counts() Scale { return Scale{steps: []Step{{1, ""}, {1e3, "k"}, {1e6, "M"}}, zero: "0"} }
+
+// Rates is the scale of what there is so much of in a second.
+func Rates() Scale { return Scale{steps: Counts().steps, zero: "0", suffix: "/s"} }
+
+// Shares is the scale of shares, of which 1 is the whole, in percent.
+func Shares() Scale { return Scale{steps: []Step{{0.01, "%"}}, zero: "0%"} }
+
+// Numbers is the scale of figures without a unit, as they are.
+func Numbers() Scale { return Scale{steps: []Step{{1, ""}}, zero: "0"} }
+
+// Write writes a figure with three significant digits and its unit.
+func (s Scale) Write(v float64) string {
+	if v == 0 {
+		return s.zero + s.suffix
+	}
+	step := s.Step(v)
+	return Figure(v/step.From) + step.Name + s.suffix
+}
+
+// Step returns the largest step that a figure reaches when it is rounded.
+func (s Scale) Step(v float64) Step {
+	best := s.steps[0]
+	for _, step := range s.steps {
+		// Half of the last of three digits below the step rounds up to it.
+		if math.Abs(v) >= step.From*(1-0.0005) {
+			best = step
+		}
+	}
+	return best
+}
+
+// Suffix is what stands behind every figure, in whatever step.
+func (s Scale) Suffix() string { return s.suffix }
+
+// Base is the unit that figures are kept in, such as s, B, 1/s or 1.
+func (s Scale) Base() string {
+	for _, step := range s.steps {
+		if name := strings.TrimSpace(step.Name); step.From == 1 && name != "" {
+			return name
+		}
+	}
+	return "1" + s.suffix
+}
+
+// Figure writes a value with three significant digits, without an exponent from 0.001 to 10
+// million.
+func Figure(v float64) string {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
+	if err != nil || v == 0 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	magnitude := int(math.Floor(math.Log10(math.Abs(rounded)) + 1e-9))
+	if magnitude < -3 || magnitude > 7 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(rounded, 'f', max(0, 2-magnitude), 64)
+}
+
+// Write writes a value of the dimension with four significant digits, as one would in an
+// expression: without a blank before the unit.
+func (d Dimension) Write(v float64) string {
+	steps := map[Dimension][]Step{
+		Duration: Times().steps,
+		Size:     Sizes().steps,
+		Rate:     {{1, "/s"}},
+		Growth:   {{1. / 100 / 3600, "%/h"}},
+	}[d]
+	if steps == nil {
+		steps = Numbers().steps
+	}
+	in := steps[0]
+	if v == 0 && d == Duration {
+		in = steps[len(steps)-1]
+	}
+	for _, step := range steps[1:] {
+		if math.Abs(v) >= step.From {
+			in = step
+		}
+	}
+	return fmt.Sprintf("%.4g%s", v/in.From, strings.TrimSpace(in.Name))
+}

@@ -1,0 +1,188 @@
+package feed
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/jsonpath"
+)
+
+// sizes are what tests need to be smaller.
+type sizes struct {
+	keep   int64 // the largest file that is kept in memory, in bytes
+	window int   // how many bytes of a larger one are at hand at first while it is checked
+}
+
+var usual = sizes{keep: 4 << 20, window: 256 << 10}
+
+// A Table is an open file of rows. It may be used by several goroutines at a time, each
+// with cursors of its own.
+type Table struct {
+	name    string // the file's, as given
+	options Options
+	columns []string
+	paths   []*jsonpath.Path // JSON Lines, by column
+
+	rows index
+	end  int64 // of the last row, in the file
+
+	data   []byte // the whole file
+	mapped bool   // data is a mapping of it
+}
+
+// An index holds where rows begin.
+type index struct {
+	blocks []*block
+	rows   int
+}
+
+// blockRows is how many rows share one base. Rows of MaxRow bytes keep their distance
+// from it below 2³², and a block takes 16 KiB, for which Go has a size.
+const blockRows = 4094
+
+type block struct {
+	base     int64
+	distance [blockRows]uint32
+}
+
+func (x *index) add(at int64) {
+	k := x.rows % blockRows
+	if k == 0 {
+		x.blocks = append(x.blocks, &block{base: at})
+	}
+	b := x.blocks[len(x.blocks)-1]
+	b.distance[k] = uint32(at - b.base)
+	x.rows++
+}
+
+func (x *index) at(row int) int64 {
+	b := x.blocks[row/blockRows]
+	return b.base + int64(b.distance[row%blockRows])
+}
+
+// Open reads a file of rows from beginning to end. An error holds every fault of the
+// options, or up to 20 faults of the file, each of type *Fault.
+func Open(path string, o Options) (*Table, error) { return open(path, o, usual) }
+
+func open(path string, o Options, sizes sizes) (*Table, error) {
+	if err := o.Validate(path); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("feed: %w", err)
+	}
+	t := &Table{name: path, options: o.withDefaults(path)}
+	// A mapping stays when its file is closed.
+	if err := errors.Join(t.read(f, sizes), f.Close()); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// read checks the file and makes the index.
+func (t *Table) read(f *os.File, sizes sizes) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("feed: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return &Fault{File: t.name, Problem: "not a regular file", Hint: "want a file on disk, as rows are read in any order"}
+	}
+	size := info.Size()
+	window := window{file: f, size: size, step: sizes.window}
+	if size <= sizes.keep {
+		t.data = make([]byte, size)
+		if _, err := io.ReadFull(f, t.data); err != nil {
+			return fmt.Errorf("feed: %s: %w", t.name, err)
+		}
+		window.bytes = t.data
+	}
+	for _, c := range t.options.Columns {
+		t.columns = append(t.columns, c.Name)
+	}
+	if err := t.compilePaths(); err != nil {
+		return err
+	}
+	check := checker{t: t, window: window}
+	if err := check.run(); err != nil {
+		return err
+	}
+	t.end = check.end
+	if t.data == nil {
+		return t.mapFile(f, size)
+	}
+	return nil
+}
+
+// mapFile maps the whole file into memory. It was read before and not mapped, so that what
+// was looked at once does not count as the process's memory.
+func (t *Table) mapFile(f *os.File, size int64) error {
+	if int64(int(size)) != size {
+		return &Fault{File: t.name, Problem: fmt.Sprintf("%d bytes are more than the address space holds", size), Hint: "split the file"}
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("feed: %s: %w", t.name, os.NewSyscallError("mmap", err))
+	}
+	t.data, t.mapped = data, true
+	return nil
+}
+
+// compilePaths makes the paths of the columns of JSON Lines.
+func (t *Table) compilePaths() error {
+	if t.options.Format != JSONLines {
+		return nil
+	}
+	for _, c := range t.options.Columns {
+		if c.Path == "" {
+			t.paths = append(t.paths, jsonpath.Member(c.Name))
+			continue
+		}
+		p, err := jsonpath.Compile(c.Path)
+		if err != nil {
+			return err
+		}
+		t.paths = append(t.paths, p)
+	}
+	return nil
+}
+
+// Name returns the file's name as it was given.
+func (t *Table) Name() string { return t.name }
+
+// Rows returns how many rows there are: at least one.
+func (t *Table) Rows() int { return t.rows.rows }
+
+// Columns returns the names of the columns.
+func (t *Table) Columns() []string { return slices.Clone(t.columns) }
+
+// Column returns the number of the column of that name, for Row.Append.
+func (t *Table) Column(name string) (number int, ok bool) {
+	number = slices.Index(t.columns, name)
+	return number, number >= 0
+}
+
+// Close releases the file. Cursors must not be used afterwards.
+func (t *Table) Close() error {
+	data := t.data
+	t.data = nil
+	if !t.mapped || data == nil {
+		return nil
+	}
+	return os.NewSyscallError("munmap", unix.Munmap(data))
+}
+
+// span returns where a row stands in the file, its line end included.
+func (t *Table) span(row int) (begin, end int64) {
+	begin = t.rows.at(row)
+	if row+1 == t.rows.rows {
+		return begin, t.end
+	}
+	return begin, t.rows.at(row + 1)
+}

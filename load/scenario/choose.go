@@ -1,0 +1,35 @@
+package scenario
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// A choice draws one of several by weight, from a table of sums.
+type choice struct{ sums []uint64 }
+
+func newChoice(weights []int) (c choice) {
+	var sum uint64
+	for _, w := range weights {
+		sum += uint64(w)
+		c.sums = append(c.sums, sum)
+	}
+	return c
+}
+
+// pick makes of a random number one of the weights' numbers.
+func (c choice) pick(random uint64) int {
+	x, _ := bits.Mul64(random, c.sums[len(c.sums)-1])
+	// The first sum above x.
+	i, _ := slices.BinarySearch(c.sums, x+1)
+	return i
+}
+
+// golden is 2⁶⁴ divided by the golden ratio, and odd.
+const golden = 0x9e3779b97f4a7c15
+
+// spread returns place n of a sequence that covers the numbers evenly from its
+// beginning, wherever it begins: so that of a few users each flow has about its share,
+// as random numbers would not see to. (The multiples of the golden ratio, modulo one, have
+// the lowest discrepancy of all such sequences.)
+func spread(start, n uint64) uint64 { return start + n*golden }

@@ -1,0 +1,589 @@
+package scenario
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"dyno/internal/nearest"
+	"dyno/load/jsonpath"
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// A Scenario is a compiled Spec. It is immutable and may be shared.
+type Scenario struct {
+	steps    []step
+	flows    []flow
+	users    choice // of a flow, by weight
+	feeds    []source
+	kept     uint32 // bit i: a user keeps the row of feed i for good
+	counters int
+	initial  []string // of the variables that change, by the number of their value
+	misses   []Miss   // what extractions may find nothing of; all with Count 0
+	names    []string // of the header fields of responses that are looked at, in lower case
+	bodyOnly bool
+
+	cookies   bool
+	setCookie int // its number among names
+	site      site
+}
+
+// A step is a compiled Step.
+type step struct {
+	info    Info
+	outline Outline // without cookies
+	path    template
+	header  []field // that vary
+	body    template
+	think   pace.Think
+
+	feeds uint32 // bit i: it needs a row of feed i
+
+	badPath *wire.Error // the path that its template says cannot be sent
+
+	status      []StatusRange
+	statusError *wire.Error
+	assertions  []assertion
+	extractions []extraction
+	tooLarge    *wire.Error // of a body
+
+	ends bool // if it fails, the iteration ends
+}
+
+// A field is a header field of a request that varies.
+type field struct {
+	value template
+	bad   *wire.Error // the value that the template says cannot be sent
+}
+
+// A flow is a compiled Flow: numbers of steps.
+type flow struct {
+	once, loop []int
+	mix        *choice // nil: the loop's steps are carried out in their order
+}
+
+// A source is a compiled Feed.
+type source struct {
+	Feed
+	columns []column // that are used
+}
+
+// A column's text goes into a variable.
+type column struct{ number, value int }
+
+// Info is what an engine needs to know of a step.
+type Info struct {
+	Name   string
+	Once   bool
+	Method string
+
+	// WantsBody says that Response looks at the body, of which it wants the first MaxBody
+	// bytes.
+	WantsBody bool
+	MaxBody   int
+}
+
+// An Outline is what is the same each time of a request, so that a codec can encode it once.
+// What varies is given with each request, as its parts: the path first, then the header
+// fields that vary in the order of Header, then the body.
+type Outline struct {
+	Step   int    // that sends it
+	Method string // "" of protocols that have none
+	Path   string // with the query; "" if it varies
+	Header []OutlineField
+	Body   string // "" if it varies
+
+	VariesPath, VariesBody bool
+}
+
+// An OutlineField is a header field of an Outline.
+type OutlineField struct {
+	Name   string
+	Value  string // "" if it varies
+	Varies bool
+}
+
+// Outlines returns what users send. An outline's place in the list is its number in a
+// Request. With cookies each step has two: without a Cookie field, and with one.
+func (s *Scenario) Outlines() (outlines []Outline) {
+	for i := range s.steps {
+		o := s.steps[i].outline
+		outlines = append(outlines, o)
+		if s.cookies {
+			o.Header = append(slices.Clip(o.Header), OutlineField{Name: "Cookie", Varies: true})
+			outlines = append(outlines, o)
+		}
+	}
+	return outlines
+}
+
+// HeaderNames returns the names, in lower case, of the header fields of responses that any
+// step looks at. A name's place in the list is its number in a Response.
+func (s *Scenario) HeaderNames() []string { return slices.Clone(s.names) }
+
+// Steps describes all steps. A step's place in the list is its number in requests and
+// results.
+func (s *Scenario) Steps() []Info {
+	infos := make([]Info, len(s.steps))
+	for i := range s.steps {
+		infos[i] = s.steps[i].info
+	}
+	return infos
+}
+
+// Compile makes a scenario, or returns up to a hundred faults of the Spec, each of type
+// *Fault.
+func Compile(spec Spec) (*Scenario, error) {
+	c := compiler{spec: spec, s: &Scenario{bodyOnly: spec.BodyOnly, cookies: spec.Cookies}, names: map[string]*variableInfo{}, counters: map[string]int{}}
+	c.site()
+	if spec.Cookies {
+		c.s.setCookie = c.wantHeader("set-cookie")
+	}
+	c.variables()
+	c.feeds()
+	flows := c.flows()
+	c.extracted(flows)
+	for i := range flows {
+		c.flow(&flows[i])
+	}
+	c.mixUsers(flows)
+	if err := c.err(); err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	c.s.counters = len(c.counters)
+	for i := range c.s.feeds {
+		if f := &c.s.feeds[i]; f.Per == PerUser || f.Per == PerNeed && c.onceFeeds>>i&1 == 1 {
+			c.s.kept |= 1 << i
+		}
+	}
+	return c.s, nil
+}
+
+// A compiler holds what is known of a Spec while it is compiled.
+type compiler struct {
+	faults
+	spec      Spec
+	s         *Scenario
+	names     map[string]*variableInfo // also by FEED.COLUMN
+	list      []*variableInfo
+	counters  map[string]int
+	onceFeeds uint32 // that steps marked Once need
+}
+
+// A variableInfo is what is known of a variable.
+type variableInfo struct {
+	c     *compiler
+	name  string
+	index int    // in the compiler's list
+	value string // from the start
+	given bool   // there is one
+
+	feed, column int // the feed, or -1, and its column
+	rivals       []string
+	setters      []setter
+	slot         int // the number of its value in a user, or -1 as long as nothing uses it
+}
+
+// A setter is a step that extracts a variable.
+type setter struct {
+	flow, step int // step within the flow
+	name       string
+	otherwise  Otherwise
+}
+
+// changes tells whether the variable's value is not that from the start, always.
+func (v *variableInfo) changes() bool { return v.feed >= 0 || len(v.setters) > 0 }
+
+// use returns the number of the variable's value, which it is given when it is first used.
+func (v *variableInfo) use() int {
+	if v.slot < 0 {
+		v.slot = len(v.c.s.initial)
+		v.c.s.initial = append(v.c.s.initial, v.value)
+		if v.feed >= 0 {
+			f := &v.c.s.feeds[v.feed]
+			f.columns = append(f.columns, column{v.column, v.slot})
+		}
+	}
+	return v.slot
+}
+
+func (c *compiler) variable(name string) *variableInfo {
+	v := &variableInfo{c: c, name: name, index: len(c.list), feed: -1, slot: -1}
+	c.list = append(c.list, v)
+	c.names[name] = v
+	return v
+}
+
+// lookup finds a variable, or says why it cannot be had.
+func (c *compiler) lookup(name string) (v *variableInfo, problem, hint string) {
+	v = c.names[name]
+	switch {
+	case v == nil:
+		if f, found := findFunction(name); found {
+			return nil, fmt.Sprintf("%q is a function", name), "want it as in " + f.usage
+		}
+		return nil, fmt.Sprintf("no variable %q", clip(name)), nearest.Hint(name, c.known())
+	case len(v.rivals) > 0:
+		return nil, fmt.Sprintf("%q is a column of several feeds", name), "want one of " + strings.Join(v.rivals, ", ")
+	}
+	return v, "", ""
+}
+
+// known lists the variables by the names that most would write.
+func (c *compiler) known() (names []string) {
+	for _, v := range c.list {
+		if !slices.Contains(names, v.name) {
+			names = append(names, v.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// counter returns the number of the counter of that name.
+func (c *compiler) counter(name string) int {
+	n, found := c.counters[name]
+	if !found {
+		n = len(c.counters)
+		c.counters[name] = n
+	}
+	return n
+}
+
+// count refuses lists that are too long.
+func (c *compiler) count(path string, n, most int) bool {
+	if n <= most {
+		return true
+	}
+	c.add(path, -1, fmt.Sprintf("%d entries", n), fmt.Sprintf("want at most %d", most))
+	return false
+}
+
+// site reads what cookies need to know.
+func (c *compiler) site() {
+	host := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(c.spec.Host, "["), "]"))
+	_, err := netip.ParseAddr(host)
+	c.s.site = site{host: host, address: err == nil, secure: c.spec.Secure}
+	if c.spec.Cookies && host == "" {
+		c.add("host", -1, "none given", "want the host of the requests, as cookies belong to it")
+	}
+	if c.spec.Cookies && c.spec.BodyOnly {
+		c.add("cookies", -1, "there is no header", "want cookies with a protocol that has headers only")
+	}
+}
+
+func (c *compiler) variables() {
+	if !c.count("variables", len(c.spec.Variables), MaxList) {
+		return
+	}
+	for i, given := range c.spec.Variables {
+		path := fmt.Sprintf("variables[%d]", i)
+		switch {
+		case !isName(given.Name):
+			c.add(path, -1, fmt.Sprintf("name %q", clip(given.Name)), hintName)
+		case c.names[given.Name] != nil:
+			c.add(path, -1, fmt.Sprintf("%q is given twice", given.Name), "want each once")
+		default:
+			v := c.variable(given.Name)
+			v.value, v.given = given.Value, true
+		}
+	}
+}
+
+const hintName = "want a letter or _, then letters, digits, _, - and ."
+
+func (c *compiler) feeds() {
+	if !c.count("feeds", len(c.spec.Feeds), MaxFeeds) {
+		return
+	}
+	names := map[string]bool{}
+	for i, f := range c.spec.Feeds {
+		path := fmt.Sprintf("feeds[%d]", i)
+		c.s.feeds = append(c.s.feeds, source{Feed: f})
+		if !isName(f.Name) {
+			c.add(path+".name", -1, fmt.Sprintf("%q", clip(f.Name)), hintName)
+		}
+		if names[f.Name] {
+			c.add(path+".name", -1, fmt.Sprintf("%q is taken", f.Name), "want another")
+		}
+		names[f.Name] = true
+		if f.Per >= pers {
+			c.add(path+".per", -1, fmt.Sprintf("%d", f.Per), "want PerNeed, PerIteration or PerUser")
+		}
+		if f.Table == nil {
+			c.add(path+".table", -1, "none given", "want an open table")
+			continue
+		}
+		for k, name := range f.Table.Columns() {
+			c.columnOf(path, i, k, name)
+		}
+	}
+}
+
+// columnOf makes a column a variable, by its own name and with the feed's before it.
+func (c *compiler) columnOf(path string, feed, number int, name string) {
+	f := c.spec.Feeds[feed]
+	full := f.Name + "." + name
+	other := c.names[name]
+	switch {
+	case other == nil:
+		v := c.variable(name)
+		v.feed, v.column = feed, number
+		if c.names[full] == nil {
+			c.names[full] = v
+		}
+		return
+	case other.feed < 0:
+		c.add(path, -1, fmt.Sprintf("column %q of %s is also a variable", name, f.Table.Name()), "want another name for the variable")
+		return
+	case len(other.rivals) == 0:
+		other.rivals = []string{c.spec.Feeds[other.feed].Name + "." + name}
+		first := c.variable(other.rivals[0])
+		first.feed, first.column = other.feed, other.column
+	}
+	other.rivals = append(other.rivals, full)
+	v := c.variable(full)
+	v.feed, v.column = feed, number
+}
+
+// A numbered is a Flow with its path and its place.
+type numbered struct {
+	Flow
+	path  string // of the flow: empty, or flows[1].
+	index int
+	first int // the number of its first step
+}
+
+// flows returns the flows, of which Steps make one.
+func (c *compiler) flows() (flows []numbered) {
+	switch {
+	case len(c.spec.Steps) > 0 && len(c.spec.Flows) > 0:
+		c.add("flows", -1, "given beside steps", "want either; put the steps into a flow of their own")
+	case len(c.spec.Steps) > 0:
+		flows = []numbered{{Flow: Flow{Steps: c.spec.Steps}}}
+	case len(c.spec.Flows) == 0:
+		c.add("steps", -1, "none given", "want at least one")
+	}
+	total := len(c.spec.Steps)
+	for _, f := range c.spec.Flows {
+		total += len(f.Steps)
+	}
+	if total > MaxSteps || len(c.spec.Flows) > MaxList {
+		c.add("steps", -1, fmt.Sprintf("%d in all, in %d flows", total, len(c.spec.Flows)), fmt.Sprintf("want at most %d steps in at most %d flows", MaxSteps, MaxList))
+		return nil
+	}
+	names := map[string]bool{}
+	for i, f := range c.spec.Flows {
+		n := numbered{Flow: f, path: fmt.Sprintf("flows[%d].", i), index: i}
+		if f.Name == "" || names[f.Name] {
+			c.add(n.path+"name", -1, fmt.Sprintf("%q", f.Name), "want a name that no other flow has")
+		}
+		names[f.Name] = true
+		if len(f.Steps) == 0 {
+			c.add(n.path+"steps", -1, "none given", "want at least one")
+		}
+		flows = append(flows, n)
+	}
+	names, first := map[string]bool{}, 0
+	for i := range flows {
+		flows[i].first = first
+		first += len(flows[i].Steps)
+		for k, st := range flows[i].Steps {
+			path := fmt.Sprintf("%ssteps[%d].name", flows[i].path, k)
+			switch {
+			case st.Name == "":
+				c.add(path, -1, "none given", "want one, as results are told by it")
+			case names[st.Name]:
+				c.add(path, -1, fmt.Sprintf("%q is taken", st.Name), "want a name that no other step has")
+			}
+			names[st.Name] = true
+		}
+	}
+	return flows
+}
+
+// extracted makes what steps extract variables, before templates are read.
+func (c *compiler) extracted(flows []numbered) {
+	for i := range flows {
+		for k, st := range flows[i].Steps {
+			for n, e := range st.Extract[:min(len(st.Extract), MaxList)] {
+				path := fmt.Sprintf("%ssteps[%d].extract[%d].name", flows[i].path, k, n)
+				v := c.names[e.Name]
+				switch {
+				case !isName(e.Name):
+					c.add(path, -1, fmt.Sprintf("%q", clip(e.Name)), hintName)
+					continue
+				case v != nil && v.feed >= 0:
+					c.add(path, -1, fmt.Sprintf("%q is a column of %s", e.Name, c.spec.Feeds[v.feed].Table.Name()), "want another name for what is extracted")
+					continue
+				case v == nil:
+					v = c.variable(e.Name)
+				}
+				v.setters = append(v.setters, setter{flow: i, step: k, name: st.Name, otherwise: e.Otherwise})
+			}
+		}
+	}
+}
+
+// weight checks a weight.
+func (c *compiler) weight(path string, w int) {
+	if w < 0 || w > MaxWeight {
+		c.add(path, -1, fmt.Sprintf("%d", w), fmt.Sprintf("want 1 to %d", MaxWeight))
+	}
+}
+
+// mixUsers prepares which flow each user takes.
+func (c *compiler) mixUsers(flows []numbered) {
+	weights := make([]int, len(flows))
+	for i, f := range flows {
+		c.weight(f.path+"weight", f.Weight)
+		weights[i] = max(1, f.Weight)
+	}
+	c.s.users = newChoice(weights)
+}
+
+// flow compiles a flow's steps and follows which variables have a value in each.
+func (c *compiler) flow(f *numbered) {
+	out := flow{}
+	uses := make([][]use, len(f.Steps))
+	var weights []int
+	weighted := slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Weight != 0 })
+	for k := range f.Steps {
+		st := &f.Steps[k]
+		path := fmt.Sprintf("%ssteps[%d]", f.path, k)
+		c.s.steps = append(c.s.steps, c.step(path, st, &uses[k]))
+		c.weight(path+".weight", st.Weight)
+		if st.Once {
+			out.once = append(out.once, f.first+k)
+			if st.Weight != 0 {
+				c.add(path+".weight", -1, "given to a step that is carried out once", "leave it out")
+			}
+			continue
+		}
+		out.loop = append(out.loop, f.first+k)
+		if weights = append(weights, max(1, st.Weight)); weighted && st.Weight == 0 {
+			c.add(path+".weight", -1, "none, but others have one", "want one for each step that is not carried out once")
+		}
+	}
+	if weighted && len(out.loop) > 0 {
+		mix := newChoice(weights)
+		out.mix = &mix
+	}
+	c.s.flows = append(c.s.flows, out)
+	c.follow(f, uses, weighted)
+}
+
+// follow checks that every variable has a value wherever it is used.
+func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
+	has := make([]bool, len(c.list))
+	for i, v := range c.list {
+		has[i] = v.given || v.feed >= 0
+	}
+	sets := func(k int) {
+		for _, e := range f.Steps[k].Extract {
+			if v := c.names[e.Name]; v != nil && e.Otherwise != Keep {
+				has[v.index] = true
+			}
+		}
+	}
+	check := func(k int) {
+		st := &c.s.steps[f.first+k]
+		for _, u := range uses[k] {
+			v := c.list[u.variable]
+			if v.feed >= 0 {
+				st.feeds |= 1 << v.feed
+				if st.info.Once {
+					c.onceFeeds |= 1 << v.feed
+					if per := c.spec.Feeds[v.feed].Per; per == PerIteration {
+						c.add(u.path, u.offset, fmt.Sprintf("%q is of a feed with a row per iteration, and the step is carried out once", v.name), "want a row per user")
+					}
+				}
+			}
+			if !has[u.variable] {
+				c.add(u.path, u.offset, c.missing(f, k, v, mixed), fmt.Sprintf("set it in an earlier step, or give it a first value: variables: {%s: ...}", v.name))
+			}
+		}
+	}
+	for k, st := range f.Steps {
+		if st.Once {
+			check(k)
+			sets(k)
+		}
+	}
+	for k, st := range f.Steps {
+		switch {
+		case st.Once:
+		case mixed:
+			check(k)
+		default:
+			check(k)
+			c.s.steps[f.first+k].ends = c.needed(f, k, uses, has)
+			sets(k)
+		}
+	}
+}
+
+// missing says why a variable may have no value in step k.
+func (c *compiler) missing(f *numbered, k int, v *variableInfo, mixed bool) string {
+	here := slices.DeleteFunc(slices.Clone(v.setters), func(s setter) bool { return s.flow != f.index })
+	if len(here) == 0 {
+		return fmt.Sprintf("variable %q is set in another flow only, by step %q", v.name, v.setters[0].name)
+	}
+	st := f.Steps[k]
+	for _, s := range here {
+		before := f.Steps[s.step].Once && !st.Once || f.Steps[s.step].Once == st.Once && s.step < k
+		switch {
+		case s.step == k:
+			return fmt.Sprintf("variable %q is set only by the response to this very step", v.name)
+		case before && s.otherwise == Keep:
+			return fmt.Sprintf("variable %q may have no value: step %q keeps the earlier one when it finds nothing, and there is none", v.name, s.name)
+		case before:
+			return fmt.Sprintf("variable %q is set by step %q, which need not come before this one, as steps are drawn by weight", v.name, s.name)
+		}
+	}
+	if mixed && !f.Steps[here[0].step].Once && !st.Once {
+		return fmt.Sprintf("variable %q is set by step %q, which need not come before this one, as steps are drawn by weight", v.name, here[0].name)
+	}
+	return fmt.Sprintf("variable %q is set only by a later step, %q", v.name, here[0].name)
+}
+
+// needed tells whether a later step of the iteration uses what step k sets and nothing
+// has set before.
+func (c *compiler) needed(f *numbered, k int, uses [][]use, has []bool) bool {
+	for _, e := range f.Steps[k].Extract {
+		v := c.names[e.Name]
+		if v == nil || has[v.index] {
+			continue
+		}
+		for later := k + 1; later < len(f.Steps); later++ {
+			if !f.Steps[later].Once && slices.ContainsFunc(uses[later], func(u use) bool { return u.variable == v.index }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// template compiles a template.
+func (c *compiler) template(path, text string, uses *[]use) template {
+	nodes, fault := parse(text)
+	if fault != nil {
+		c.add(path, fault.Offset, fault.Problem, fault.Hint)
+		return template{}
+	}
+	b := binder{c: c, path: path, uses: uses}
+	return b.bind(nodes)
+}
+
+// jsonPath compiles a JSON path.
+func (c *compiler) jsonPath(path, text string) *jsonpath.Path {
+	p, err := jsonpath.Compile(text)
+	if err != nil {
+		e := err.(*jsonpath.SyntaxError) //nolint:errorlint // all its errors are
+		c.add(path, e.Offset, "JSON path: "+e.Problem, e.Hint)
+		return nil
+	}
+	return p
+}

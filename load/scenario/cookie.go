@@ -1,0 +1,382 @@
+package scenario
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"time"
+)
+
+// Bounds of a jar. When it is full, the oldest cookie makes room for the new one. A
+// cookie that is too large is not kept.
+const (
+	maxCookies     = 50
+	maxCookieBytes = 4096 // of name, value and path together
+)
+
+// A jar holds one user's cookies as RFC 6265 says, in so far as they concern a user who
+// talks to one host: name, value, Path, Domain (of the host itself or a domain around it;
+// lists of public suffixes are not consulted), Expires, Max-Age and Secure. HttpOnly and
+// what came after that RFC, such as SameSite, change nothing. Cookies stand in the order
+// in which they are sent: longer paths first, then older cookies.
+type jar struct {
+	cookies []cookie
+	created uint64 // cookies so far
+}
+
+// A cookie is a name, a value and a path, in this order in one text.
+type cookie struct {
+	text    []byte
+	name    int    // bytes of the name
+	path    int    // where the path begins
+	domain  int    // how many of the host's last bytes are its domain; all of them without one
+	expires int64  // Unix time in ns; math.MaxInt64: with the session
+	created uint64 // its number
+	secure  bool
+}
+
+// A site is the host that requests go to.
+type site struct {
+	host    string // in lower case
+	address bool   // it is an IP address
+	secure  bool   // it is reached over TLS
+}
+
+// appendHeader appends the Cookie field of a request to a path, without its query; nothing
+// if no cookie belongs to it.
+func (j *jar) appendHeader(dst, path []byte, s *site, now int64) []byte {
+	start := len(dst)
+	for i := range j.cookies {
+		c := &j.cookies[i]
+		if c.expires <= now || c.secure && !s.secure || !pathMatches(path, c.text[c.path:]) {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, "; "...)
+		}
+		dst = append(dst, c.text[:c.name]...)
+		dst = append(dst, '=')
+		dst = append(dst, c.text[c.name:c.path]...)
+	}
+	return dst
+}
+
+// pathMatches is RFC 6265, section 5.1.4.
+func pathMatches(request, cookie []byte) bool {
+	return bytes.HasPrefix(request, cookie) &&
+		(len(request) == len(cookie) || cookie[len(cookie)-1] == '/' || request[len(cookie)] == '/')
+}
+
+// defaultPath is the path of a cookie without one (RFC 6265, section 5.1.4).
+func defaultPath(request []byte) []byte {
+	if i := bytes.LastIndexByte(request, '/'); i > 0 && request[0] == '/' {
+		return request[:i]
+	}
+	return []byte("/")
+}
+
+// set takes in a Set-Cookie field of the response to a request to a path, without its
+// query (RFC 6265, sections 5.2 and 5.3).
+func (j *jar) set(field, path []byte, s *site, now int64) {
+	pair, rest, _ := bytes.Cut(field, []byte(";"))
+	name, value, found := bytes.Cut(pair, []byte("="))
+	name, value = trim(name), trim(value)
+	if !found || len(name) == 0 || !consistsOf(pair, &valueByte) {
+		return
+	}
+	c := cookie{domain: len(s.host), expires: math.MaxInt64}
+	usual := defaultPath(path)
+	path = usual
+	aged := false // Max-Age counts more than Expires
+	var domain []byte
+	for len(rest) > 0 {
+		var attribute, text []byte
+		attribute, rest, _ = bytes.Cut(rest, []byte(";"))
+		attribute, text, _ = bytes.Cut(attribute, []byte("="))
+		attribute, text = trim(attribute), trim(text)
+		switch {
+		case isWord(attribute, "expires"):
+			if at, ok := parseDate(text); ok && !aged {
+				c.expires = at
+			}
+		case isWord(attribute, "max-age"):
+			if age, ok := parseAge(text); ok {
+				aged = true
+				c.expires = deadline(now, age)
+			}
+		case isWord(attribute, "domain"):
+			if text = bytes.TrimPrefix(text, []byte(".")); len(text) > 0 {
+				domain = text
+			}
+		case isWord(attribute, "path"):
+			if path = text; len(text) == 0 || text[0] != '/' {
+				path = usual
+			}
+		case isWord(attribute, "secure"):
+			c.secure = true
+		}
+	}
+	if len(domain) > 0 {
+		if !s.inDomain(domain) {
+			return
+		}
+		c.domain = len(domain)
+	}
+	if len(name)+len(value)+len(path) <= maxCookieBytes {
+		j.put(c, name, value, path, now)
+	}
+}
+
+// put keeps a cookie in place of one with the same name, domain and path, or lets that one
+// go if the new one has expired already.
+func (j *jar) put(c cookie, name, value, path []byte, now int64) {
+	c.created = j.created
+	if i := j.find(name, path, c.domain); i >= 0 {
+		c.created = j.cookies[i].created
+		j.remove(i)
+	}
+	if c.expires <= now {
+		return
+	}
+	if len(j.cookies) == maxCookies {
+		j.evict(now)
+	}
+	if c.created == j.created {
+		j.created++
+	}
+	n := len(j.cookies)
+	j.cookies = slices.Grow(j.cookies, 1)[:n+1]
+	c.text = append(append(append(j.cookies[n].text[:0], name...), value...), path...)
+	c.name, c.path = len(name), len(name)+len(value)
+	// Those behind it move up by one.
+	at := n
+	for ; at > 0 && c.before(&j.cookies[at-1]); at-- {
+		j.cookies[at] = j.cookies[at-1]
+	}
+	j.cookies[at] = c
+}
+
+// before tells whether c is sent before d.
+func (c *cookie) before(d *cookie) bool {
+	if m, n := len(c.text)-c.path, len(d.text)-d.path; m != n {
+		return m > n
+	}
+	return c.created < d.created
+}
+
+func (j *jar) find(name, path []byte, domain int) int {
+	for i := range j.cookies {
+		c := &j.cookies[i]
+		if c.domain == domain && bytes.Equal(c.text[:c.name], name) && bytes.Equal(c.text[c.path:], path) {
+			return i
+		}
+	}
+	return -1
+}
+
+// remove takes a cookie out. Its memory stays, behind the last.
+func (j *jar) remove(i int) {
+	text := j.cookies[i].text
+	last := len(j.cookies) - 1
+	copy(j.cookies[i:], j.cookies[i+1:])
+	j.cookies[last].text = text
+	j.cookies = j.cookies[:last]
+}
+
+// evict makes room: it takes out those that have expired, else the oldest.
+func (j *jar) evict(now int64) {
+	oldest := 0
+	for i := len(j.cookies) - 1; i >= 0; i-- {
+		if j.cookies[i].expires <= now {
+			j.remove(i)
+		}
+	}
+	if len(j.cookies) < maxCookies {
+		return
+	}
+	for i := range j.cookies {
+		if j.cookies[i].created < j.cookies[oldest].created {
+			oldest = i
+		}
+	}
+	j.remove(oldest)
+}
+
+// clear takes out all cookies.
+func (j *jar) clear() { j.cookies, j.created = j.cookies[:0], 0 }
+
+// inDomain is RFC 6265, section 5.1.3: the host is the domain or, unless it is an
+// address, lies in it.
+func (s *site) inDomain(domain []byte) bool {
+	at := len(s.host) - len(domain)
+	if at < 0 || !isWord(domain, s.host[at:]) {
+		return false
+	}
+	return at == 0 || s.host[at-1] == '.' && !s.address
+}
+
+// deadline returns the Unix time in ns that is so many seconds after now.
+func deadline(now, age int64) int64 {
+	switch {
+	case age <= 0:
+		return math.MinInt64
+	case age >= (math.MaxInt64-now)/int64(time.Second):
+		return math.MaxInt64
+	}
+	return now + age*int64(time.Second)
+}
+
+// parseAge reads Max-Age: digits, perhaps behind a minus. What 64 bits do not hold is the
+// nearest number that they do.
+func parseAge(text []byte) (age int64, ok bool) {
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	if len(digits) == 0 {
+		return 0, false
+	}
+	for _, d := range digits {
+		if !isDigit(d) {
+			return 0, false
+		}
+		if age > (math.MaxInt64-9)/10 {
+			age = math.MaxInt64
+		} else {
+			age = age*10 + int64(d-'0')
+		}
+	}
+	if len(digits) < len(text) {
+		age = -age
+	}
+	return age, true
+}
+
+// trim takes blanks off both ends.
+func trim(s []byte) []byte {
+	for len(s) > 0 && isBlank(s[0]) {
+		s = s[1:]
+	}
+	for len(s) > 0 && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// isWord compares ASCII without regard to case; the word is in lower case.
+func isWord(s []byte, word string) bool {
+	if len(s) != len(word) {
+		return false
+	}
+	for i, b := range s {
+		if lower(b) != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(b byte) byte {
+	if b-'A' < 26 {
+		b += 'a' - 'A'
+	}
+	return b
+}
+
+// parseDate reads the many forms that a cookie's date has, as RFC 6265, section 5.1.1,
+// tells: a time, a day, a month and a year, in any order and with anything between, in UTC.
+// It returns Unix time in ns.
+func parseDate(text []byte) (at int64, ok bool) {
+	var hour, minute, second, day, month, year int
+	var hasTime, hasDay, hasMonth, hasYear bool
+	for len(text) > 0 {
+		n := 0
+		for n < len(text) && !isDateDelimiter(text[n]) {
+			n++
+		}
+		token := text[:n]
+		text = text[min(n+1, len(text)):]
+		if len(token) == 0 {
+			continue
+		}
+		if !hasTime {
+			if hour, minute, second, hasTime = parseClock(token); hasTime {
+				continue
+			}
+		}
+		if !hasDay {
+			if day, hasDay = leadingNumber(token, 1, 2); hasDay {
+				continue
+			}
+		}
+		if !hasMonth {
+			if month, hasMonth = parseMonth(token); hasMonth {
+				continue
+			}
+		}
+		if !hasYear {
+			year, hasYear = leadingNumber(token, 2, 4)
+		}
+	}
+	switch {
+	case year >= 70 && year <= 99:
+		year += 1900
+	case year <= 69:
+		year += 2000
+	}
+	if !hasTime || !hasDay || !hasMonth || !hasYear || year < 1601 || hour > 23 || minute > 59 || second > 59 {
+		return 0, false
+	}
+	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	if t.Day() != day {
+		return 0, false // no such day in that month
+	}
+	switch unix := t.Unix(); {
+	case unix > math.MaxInt64/int64(time.Second):
+		return math.MaxInt64, true
+	case unix < math.MinInt64/int64(time.Second):
+		return math.MinInt64, true
+	default:
+		return unix * int64(time.Second), true
+	}
+}
+
+func isDateDelimiter(b byte) bool {
+	return b == '\t' || b >= ' ' && b <= '/' || b >= ';' && b <= '@' || b >= '[' && b <= '`' || b >= '{' && b <= '~'
+}
+
+// leadingNumber reads least to most digits, behind which anything but a digit may follow.
+func leadingNumber(token []byte, least, most int) (v int, ok bool) {
+	n := 0
+	for n < len(token) && isDigit(token[n]) {
+		if n == most {
+			return 0, false
+		}
+		v = v*10 + int(token[n]-'0')
+		n++
+	}
+	return v, n >= least
+}
+
+// parseClock reads hours, minutes and seconds.
+func parseClock(token []byte) (hour, minute, second int, ok bool) {
+	h, rest, found := bytes.Cut(token, []byte(":"))
+	m, s, again := bytes.Cut(rest, []byte(":"))
+	if !found || !again || len(h) > 2 || len(m) > 2 {
+		return 0, 0, 0, false
+	}
+	hour, hourOK := leadingNumber(h, len(h), 2)
+	minute, minuteOK := leadingNumber(m, len(m), 2)
+	second, ok = leadingNumber(s, 1, 2)
+	return hour, minute, second, ok && hourOK && minuteOK && len(h) > 0 && len(m) > 0
+}
+
+func parseMonth(token []byte) (month int, ok bool) {
+	const names = "janfebmaraprmayjunjulaugsepoctnovdec"
+	if len(token) < 3 {
+		return 0, false
+	}
+	for m := range 12 {
+		if isWord(token[:3], names[3*m:3*m+3]) {
+			return m + 1, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,149 @@
+// Package scenario is what users of a service do: log in once, then step after step,
+// with data of their own, with what earlier responses said, with pauses. It makes
+// requests and judges responses; it knows neither sockets nor clocks.
+//
+// Compile checks a Spec as a whole and makes a Scenario of it, which is immutable and
+// shared. Each worker of an engine makes a Worker of the scenario, with its shard of the
+// users and of the data, and users of that. A User is a state machine:
+//
+//	Next                  the next request, to be encoded and sent; or the end
+//	Response | Failed     what became of it
+//
+// Once their buffers have grown to the size of what goes through them, users and workers
+// do not allocate.
+//
+// # The contract with an engine
+//
+// Before the load, once for a process: feed.Open each file, Compile the Spec. The Scenario
+// says by numbers what will be asked for:
+//
+//	Steps        what figures are of, and how much of a response's body a step wants
+//	Outlines     the requests without what varies, for the codec to encode ahead; it adds
+//	             what is the connection's: Host or :authority, Content-Length, a User-Agent
+//	HeaderNames  the header fields of responses that the codec is to keep
+//
+// Then once for each worker of the process:
+//
+//	w := s.Worker(process.Sub(worker), seed)
+//
+// where process is the process's pace.Shard of the run and worker the worker's of the
+// process. The seed is the same for all. The worker calls what follows from one goroutine.
+//
+// A user is one that sends, waits, thinks and sends again: in a closed loop one for each
+// place of the concurrency. It is no connection. It may send each request over another
+// one, and one connection may carry requests of many users. An exchange belongs to a user
+// and has a Request and a Response of its own, whose memory is used again.
+//
+//	u := w.User()
+//	for {
+//		ok, err := u.Next(now, &exchange.request)
+//		switch {
+//		case !ok:        // the user has come to its end: see below
+//		case err != nil: // not sent: count it as sent and failed with err.Kind, call u.Failed()
+//		default:         // send outline request.Outline with request.Parts in it
+//		}
+//		// … the response is complete:        err := u.Response(now, &exchange.response)
+//		// … or there is none that counts:    u.Failed()
+//		// count the exchange for step request.Step; then wait for request.Think
+//	}
+//
+// Times are Unix times in nanoseconds. They go into timestamps, UUIDs and the age of cookies
+// only, so that one reading for each turn of the worker's loop will do.
+//
+// The request's bytes stay until Next is called again with the same Request: an engine that
+// has to send a request again, because the server has not looked at it (a stream above the
+// last one of a GOAWAY, REFUSED_STREAM), encodes them again and calls neither Failed nor Next
+// in between. Bodies are not decoded: where a step looks into the body (WantsBody), no
+// Accept-Encoding is sent but identity.
+//
+// Of the response the engine keeps the fields of HeaderNames and, if the step WantsBody, the
+// body's first MaxBody bytes. What has arrived in one piece it need not copy: Response keeps
+// nothing, so that they may stand in the buffer that was received into.
+//
+// How an exchange ends, and with which wire.Kind it is counted:
+//
+//	Next says an error                      generator; the user goes on after Failed
+//	no descriptor, port or memory           generator, and Failed
+//	no connection, or a handshake failed    connect or tls, and Failed
+//	no response in time                     timeout, and Failed
+//	closed or reset before the end          reset, and Failed
+//	bytes that break the protocol           protocol, and Failed
+//	Response says nil                       a good response
+//	Response says an error                  its Kind: status or assertion
+//	the load has ended                      unfinished, and nothing more
+//
+// The errors that Next and Response return are the same pointers each time, of which there
+// are a few for each step, so that they can be told apart and counted by their address.
+// Their Text names the step. With Response, the codec's own opinion of the status does not
+// count: a step may accept a 404.
+//
+// A pause follows a failed exchange like any other. Without one a user who cannot log in
+// tries again at once, as one of a closed loop does whose requests fail.
+//
+// When Next says that the user has come to its end, w.Err tells why, if that is an error: a
+// file that has changed. Else there is no step left, or no row in the user's share of a feed
+// that ends with its rows. A closed loop has one user less, and ends with the last; Restart
+// makes of it the worker's next user instead, where users are to come and go.
+//
+// In an open loop an arrival is an iteration: it takes a user who is Between two of them, or
+// a new one, up to the bound on users, and is over when the user is Between again. The
+// intended start of the iteration's first request is the arrival's. That of each further one
+// is the end of the exchange before it, and its Think.
+//
+// When the load has ended, add up Worker.Misses of all workers by their place: how often an
+// extraction found nothing, also where that is no failure.
+//
+// A User takes 160 bytes, and
+//
+//	24 bytes and its text, of up to 16 KiB (MaxValue), for each variable that changes and is used
+//	72 bytes and its text, of up to 4 KiB, for each cookie, of which it keeps up to 50
+//	the path of its last request, if it has cookies
+//
+// A Request takes 72 bytes, and 24 bytes and its text for each part.
+//
+// # Flows
+//
+// A user goes through one flow of steps. Those that are marked Once come first, in their
+// order; if one of them fails, the user begins again with the first, so that whatever they
+// set has a value behind them. The others are repeated, in their order or, when they have
+// weights, each time one of them drawn by its weight. One turn is an iteration. A step
+// that fails ends its iteration if a later step uses what it should have set; otherwise
+// the user goes on with the next one. Which flow a user takes is decided by the weights of
+// the flows and the user's number.
+//
+// # Templates
+//
+// Paths, header values and bodies are templates: text in which {{ }} holds one expression.
+// An expression is a variable, a string in single or double quotes (a backslash stands
+// before a quote or a backslash), or a function of expressions:
+//
+//	name                        a variable: given from the start, extracted, or a column of data
+//	users.name                  the column of one of several feeds that have it
+//	column("any name")          a variable whose name is no word
+//	counter()                   0, 1, 2 …, each number once among all users of all shards
+//	counter("orders")           another such sequence
+//	uuid(), uuid7()             a random and a time-ordered UUID (RFC 9562, versions 4 and 7)
+//	random_int(1, 100)          a whole number from the first to the second, both included
+//	random_string(8)            letters and digits
+//	random_string(8, "abc")     characters of the second
+//	random_choice(a, "b", …)    one of them
+//	path_entropy(4)             so many random bytes in hexadecimal digits, to get past caches
+//	timestamp("ms")             Unix time in s (default), ms, us or ns, or rfc3339 (UTC, milliseconds)
+//	base64(a, …), base64url(a, …)  what the arguments say together, encoded (RFC 4648, with padding; without)
+//	urlencode(a, …)             percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)
+//	json_escape(a, …)           as it stands between the quotes of a JSON string
+//
+// Nothing is encoded unless a function says so. A request whose path or header value would
+// break the message is not sent: it fails with kind generator.
+//
+// What is random depends on the seed, the user's number and what the user has drawn
+// before. Two runs with one seed use the same values, UUIDs included: give each run a
+// seed of its own where that must not be.
+//
+// # Responses
+//
+// A step judges the response in this order: status, then its assertions on header and body,
+// then its extractions. What fails an assertion, or an extraction that must find
+// something, is of kind assertion. Without a list of accepted statuses those below 400
+// are, and another is of kind status.
+package scenario

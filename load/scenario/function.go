@@ -1,0 +1,324 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/internal/nearest"
+)
+
+// Bounds of arguments.
+const (
+	maxRandomString = 64 << 10
+	maxEntropy      = 64
+)
+
+const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// A template is compiled text: what its parts say, one after the other.
+type template struct {
+	parts []part
+
+	// fresh says that it may say something else each time although no variable has
+	// changed.
+	fresh bool
+	// raw says that variables or choices stand in it as they are, so that it may hold any
+	// bytes.
+	raw bool
+}
+
+// constant returns what the template says if that is the same each time; else "" and true.
+func (t *template) constant() (text string, varies bool) {
+	switch {
+	case len(t.parts) == 0:
+		return "", false
+	case len(t.parts) == 1 && t.parts[0].op == literal:
+		return t.parts[0].text, false
+	}
+	return "", true
+}
+
+// A part is one piece of a template.
+type part struct {
+	op     op
+	text   string     // of a literal
+	index  int        // of a variable's value, of a counter, or how many
+	low    int64      // of random_int
+	width  uint64     // how many numbers random_int has; 0: 2⁶⁴
+	from   []string   // the characters of random_string
+	unit   timeUnit   // of timestamp
+	choice []template // of random_choice; of what is encoded, one after the other
+}
+
+type op uint8
+
+const (
+	literal op = iota
+	variable
+	counter
+	uuid4
+	uuid7
+	randomInt
+	randomString
+	randomChoice
+	pathEntropy
+	timestamp
+	base64Std
+	base64URL
+	urlEncode
+	jsonEscape
+)
+
+type timeUnit uint8
+
+const (
+	seconds timeUnit = iota
+	milliseconds
+	microseconds
+	nanoseconds
+	rfc3339
+)
+
+var timeUnits = []string{"s", "ms", "us", "ns", "rfc3339"}
+
+// nanosecondsPer is how many nanoseconds the other units have.
+var nanosecondsPer = [...]int64{int64(time.Second), int64(time.Millisecond), int64(time.Microsecond), 1}
+
+// A function is what a template can call.
+type function struct {
+	name        string
+	least, most int // arguments
+	usage       string
+	make        func(b *binder, call *node) part
+}
+
+// functions returns the functions by name. It is no variable, since they refer to it.
+func functions() []function {
+	return []function{
+		{"base64", 1, MaxList, `base64(user, ":", password)`, encoder(base64Std)},
+		{"base64url", 1, MaxList, "base64url(name)", encoder(base64URL)},
+		{"column", 1, 1, `column("any name")`, (*binder).column},
+		{"counter", 0, 1, `counter() or counter("orders")`, (*binder).counter},
+		{"json_escape", 1, MaxList, "json_escape(name)", encoder(jsonEscape)},
+		{"path_entropy", 1, 1, "path_entropy(4)", (*binder).pathEntropy},
+		{"random_choice", 1, MaxList, `random_choice("a", "b")`, (*binder).randomChoice},
+		{"random_int", 2, 2, "random_int(1, 100)", (*binder).randomInt},
+		{"random_string", 1, 2, `random_string(8) or random_string(8, "abc")`, (*binder).randomString},
+		{"timestamp", 0, 1, `timestamp("ms")`, (*binder).timestamp},
+		{"urlencode", 1, MaxList, "urlencode(name)", encoder(urlEncode)},
+		{"uuid", 0, 0, "uuid()", fresh(uuid4)},
+		{"uuid7", 0, 0, "uuid7()", fresh(uuid7)},
+	}
+}
+
+func findFunction(name string) (function, bool) {
+	all := functions()
+	i := slices.IndexFunc(all, func(f function) bool { return f.name == name })
+	if i < 0 {
+		return function{}, false
+	}
+	return all[i], true
+}
+
+func functionNames() (names []string) {
+	for _, f := range functions() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// A binder turns the nodes of one template into parts.
+type binder struct {
+	c    *compiler
+	path string // of the template in the Spec
+	uses *[]use // of variables
+	t    *template
+}
+
+// A use is a variable in a template.
+type use struct {
+	variable int
+	path     string
+	offset   int
+}
+
+// bind makes a template of nodes and reports what is wrong with names and arguments.
+func (b *binder) bind(nodes []node) (t template) {
+	outer := b.t
+	b.t = &t
+	for i := range nodes {
+		p := b.part(&nodes[i])
+		if last := len(t.parts) - 1; p.op == literal && last >= 0 && t.parts[last].op == literal {
+			t.parts[last].text += p.text
+			continue
+		}
+		if p.op != literal || p.text != "" {
+			t.parts = append(t.parts, p)
+		}
+	}
+	if b.t = outer; outer != nil {
+		outer.fresh = outer.fresh || t.fresh
+	}
+	return t
+}
+
+func (b *binder) fault(offset int, problem, hint string) {
+	b.c.add(b.path, offset, problem, hint)
+}
+
+func (b *binder) part(n *node) part {
+	switch n.kind {
+	case nameNode:
+		return b.variable(n.text, n.offset)
+	case callNode:
+		return b.call(n)
+	default:
+		return part{op: literal, text: n.text}
+	}
+}
+
+// variable makes the part that says a variable's value.
+func (b *binder) variable(name string, offset int) part {
+	v, problem, hint := b.c.lookup(name)
+	if problem != "" {
+		b.fault(offset, problem, hint)
+		return part{}
+	}
+	if !v.changes() {
+		return part{op: literal, text: v.value}
+	}
+	b.t.raw = true
+	*b.uses = append(*b.uses, use{variable: v.index, path: b.path, offset: offset})
+	return part{op: variable, index: v.use()}
+}
+
+func (b *binder) call(n *node) part {
+	f, found := findFunction(n.text)
+	switch {
+	case !found && b.c.names[n.text] != nil:
+		b.fault(n.offset, fmt.Sprintf("%q is a variable", n.text), fmt.Sprintf("want it without parentheses: {{ %s }}", n.text))
+	case !found:
+		b.fault(n.offset, fmt.Sprintf("no function %q", clip(n.text)), nearest.Hint(n.text, functionNames()))
+	case len(n.args) < f.least || len(n.args) > f.most:
+		b.fault(n.offset, fmt.Sprintf("%s with %d arguments", f.name, len(n.args)), "want it as in "+f.usage)
+	default:
+		return f.make(b, n)
+	}
+	return part{}
+}
+
+// text returns what an argument says if it is a string.
+func (b *binder) text(call *node, i int) (string, bool) {
+	if n := call.args[i]; n.kind != literalNode {
+		f, _ := findFunction(call.text)
+		b.fault(n.offset, fmt.Sprintf("argument %d of %s: want a string in quotes", i+1, call.text), "as in "+f.usage)
+		return "", false
+	}
+	return call.args[i].text, true
+}
+
+// whole returns an argument that is a number from low to high.
+func (b *binder) whole(call *node, i int, low, high int64) (int64, bool) {
+	n := call.args[i]
+	f, _ := findFunction(call.text)
+	switch {
+	case n.kind != numberNode:
+		b.fault(n.offset, fmt.Sprintf("argument %d of %s: want a number", i+1, call.text), "as in "+f.usage)
+	case n.number < low || n.number > high:
+		b.fault(n.offset, fmt.Sprintf("argument %d of %s: %d", i+1, call.text, n.number), fmt.Sprintf("want %d to %d", low, high))
+	default:
+		return n.number, true
+	}
+	return 0, false
+}
+
+func fresh(o op) func(b *binder, call *node) part {
+	return func(b *binder, _ *node) part {
+		b.t.fresh = true
+		return part{op: o}
+	}
+}
+
+func encoder(o op) func(b *binder, call *node) part {
+	return func(b *binder, call *node) part {
+		p := part{op: o, choice: []template{b.bind(call.args)}}
+		// JSON leaves spaces and letters of any script as they are.
+		b.t.raw = b.t.raw || o == jsonEscape
+		return p
+	}
+}
+
+func (b *binder) column(call *node) part {
+	if name, ok := b.text(call, 0); ok {
+		return b.variable(name, call.args[0].offset)
+	}
+	return part{}
+}
+
+func (b *binder) counter(call *node) part {
+	name := ""
+	if len(call.args) > 0 {
+		var ok bool
+		if name, ok = b.text(call, 0); !ok {
+			return part{}
+		}
+	}
+	b.t.fresh = true
+	return part{op: counter, index: b.c.counter(name)}
+}
+
+func (b *binder) pathEntropy(call *node) part {
+	n, _ := b.whole(call, 0, 1, maxEntropy)
+	b.t.fresh = true
+	return part{op: pathEntropy, index: int(n)}
+}
+
+func (b *binder) randomChoice(call *node) part {
+	p := part{op: randomChoice}
+	for i := range call.args {
+		t := b.bind(call.args[i : i+1])
+		p.choice = append(p.choice, t)
+	}
+	b.t.fresh, b.t.raw = true, true
+	return p
+}
+
+func (b *binder) randomInt(call *node) part {
+	const most = 1<<63 - 1
+	low, lowOK := b.whole(call, 0, -most-1, most)
+	high, highOK := b.whole(call, 1, -most-1, most)
+	if lowOK && highOK && low > high {
+		b.fault(call.offset, fmt.Sprintf("random_int from %d to %d", low, high), "want the smaller number first")
+	}
+	b.t.fresh = true
+	return part{op: randomInt, low: low, width: uint64(high) - uint64(low) + 1}
+}
+
+func (b *binder) randomString(call *node) part {
+	n, _ := b.whole(call, 0, 1, maxRandomString)
+	alphabet := alphanumeric
+	if len(call.args) > 1 {
+		given, ok := b.text(call, 1)
+		if ok && given == "" {
+			b.fault(call.args[1].offset, "no characters to choose from", "want at least one")
+		}
+		alphabet = given
+		b.t.raw = true
+	}
+	b.t.fresh = true
+	return part{op: randomString, index: int(n), from: strings.Split(alphabet, "")}
+}
+
+func (b *binder) timestamp(call *node) part {
+	unit := 0
+	if len(call.args) > 0 {
+		name, ok := b.text(call, 0)
+		if unit = slices.Index(timeUnits, name); ok && unit < 0 {
+			b.fault(call.args[0].offset, fmt.Sprintf("no unit %q of time", clip(name)), nearest.Hint(name, timeUnits))
+		}
+	}
+	b.t.fresh = true
+	return part{op: timestamp, unit: timeUnit(max(0, unit))}
+}

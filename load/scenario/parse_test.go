@@ -1,0 +1,133 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// show writes nodes so that they can be compared.
+func show(nodes []node) string {
+	var b strings.Builder
+	for i, n := range nodes {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		switch n.kind {
+		case literalNode:
+			fmt.Fprintf(&b, "%q", n.text)
+		case numberNode:
+			fmt.Fprint(&b, n.number)
+		case nameNode:
+			b.WriteString(n.text)
+		case callNode:
+			fmt.Fprintf(&b, "%s(%s)", n.text, show(n.args))
+		}
+		fmt.Fprintf(&b, "@%d", n.offset)
+	}
+	return b.String()
+}
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"", ""},
+		{"plain } }} text", `"plain } }} text"@0`},
+		{"{{a}}", "a@2"},
+		{"x{{ users.e-mail_1 }}y", `"x"@0 users.e-mail_1@4 "y"@21`},
+		{"{{a}}{{b}}", "a@2 b@7"},
+		{`{"a":{"b":{{ n }}}}`, `"{\"a\":{\"b\":"@0 n@13 "}}"@17`},
+		{`{{ "{{" }}{{'}}'}}`, `"{{"@3 "}}"@12`},
+		{`{{ 'a\'b"\\' }}`, `"a'b\"\\"@3`},
+		{"{{f()}}", "f()@2"},
+		{"{{ f( 1 , -2,\n'x', g(a) ) }}", `f(1@6 -2@10 "x"@14 g(a@21)@19)@3`},
+	} {
+		nodes, fault := parse(tt.text)
+		if fault != nil || show(nodes) != tt.want {
+			t.Errorf("%q: %s, %v; want %s", tt.text, show(nodes), fault, tt.want)
+		}
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	for _, tt := range []struct {
+		text   string
+		offset int
+		want   string
+	}{
+		{"ab{{", 2, `{{ without }}; close it; write {{ "{{" }} for the braces themselves`},
+		{"ab{{ a", 2, "{{ without }}"},
+		{"{{ }}", 3, "'}' where an expression is wanted; want a variable or a function"},
+		{"{{ a b }}", 5, "'b' where }} is wanted"},
+		{"{{ a } }", 5, "'}' where }} is wanted"},
+		{"{{ é }}", 3, "'é' where an expression is wanted"},
+		{"{{ 5 }}", 3, "a number by itself; leave the braces out"},
+		{"{{ f(1x) }}", 5, `"1x" is no whole number of 64 bits`},
+		{"{{ f(-) }}", 5, `"-" is no whole number`},
+		{"{{ f(9223372036854775808) }}", 5, "is no whole number of 64 bits"},
+		{"{{ f(1 2) }}", 7, "'2' where , or ) is wanted; close the arguments of f with )"},
+		{"{{ f(1", 6, "the end where , or ) is wanted"},
+		{"{{ f(1,) }}", 7, "')' where an expression is wanted"},
+		{`{{ "a }}`, 3, "the quote is never closed"},
+		{`{{ "a\n" }}`, 5, `a backslash before neither a quote nor a backslash; write \\ for a backslash`},
+		{`{{ "a\`, 5, "a backslash before neither"},
+		{"{{ f(" + strings.Repeat("f(", 20), 37, "functions nested too deep; want at most 16 levels"},
+		{"{{ f(" + strings.Repeat("1,", MaxList+1), 2005, "too many arguments; want at most 1000"},
+		{strings.Repeat("x", MaxTemplate+1), 0, "1048577 bytes are too long; want at most 1048576"},
+	} {
+		_, fault := parse(tt.text)
+		if fault == nil {
+			t.Errorf("%.40q: no fault", tt.text)
+			continue
+		}
+		if got := fault.Problem + "; " + fault.Hint; fault.Offset != tt.offset || !strings.Contains(got, tt.want) {
+			t.Errorf("%.40q: %q at %d, want %q at %d", tt.text, got, fault.Offset, tt.want, tt.offset)
+		}
+	}
+}
+
+// FuzzTemplate: any text is either in order or has one located fault; and what is in order
+// and compiles can be rendered.
+func FuzzTemplate(f *testing.F) {
+	for _, s := range []string{
+		"", "x", "{{a}}", `{"n":{{ random_int(1, 9) }}}`, `{{ base64(a, ":", 'b') }}`, "{{", "}}", `{{ "{{" }}`, "{{ counter('x') }}", "{{ f(", "{{ timestamp('rfc3339') }}",
+		"{{ random_string(3, 'é') }}", "{{ random_choice(a, uuid(), 5) }}", `{{ column("a") }}`, "{{ path_entropy(8) }}", "{{ urlencode(json_escape(a)) }}", "{{ uuid7() }}",
+	} {
+		f.Add(s, "value")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		nodes, fault := parse(text)
+		if fault != nil {
+			if fault.Offset < 0 || fault.Offset > len(text) || fault.Problem == "" || fault.Hint == "" {
+				t.Fatalf("%q: %#v", text, fault)
+			}
+			return
+		}
+		var literal strings.Builder
+		for _, n := range nodes {
+			if n.offset < 0 || n.offset >= len(text) {
+				t.Fatalf("%q: %s", text, show(nodes))
+			}
+			literal.WriteString(n.text)
+		}
+		if !strings.Contains(text, "{{") && literal.String() != text {
+			t.Fatalf("%q became %q", text, literal.String())
+		}
+		s, err := Compile(Spec{
+			BodyOnly:  true,
+			Variables: []Variable{{"a", value}},
+			Steps: []Step{
+				{Name: "first", Body: text, Extract: []Extraction{{Name: "a", From: JSON, Of: "$"}}},
+			},
+		})
+		if err != nil {
+			return
+		}
+		u := s.Worker(whole, 1).User()
+		for range 3 {
+			if r, err := next(u, 0); r == nil || err != nil {
+				t.Fatalf("%q: %v, %v", text, r, err)
+			}
+			u.Failed()
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package scenario
+
+import (
+	"dyno/load/feed"
+	"dyno/load/pace"
+)
+
+// Bounds of a Spec.
+const (
+	MaxSteps      = 1000 // of all flows together
+	MaxFeeds      = 16
+	MaxList       = 1000     // entries of any other list
+	MaxTemplate   = 1 << 20  // bytes of a template's text
+	MaxBody       = 64 << 20 // bytes of a response's body that a step may want
+	MaxValue      = 16 << 10 // bytes of an extracted value
+	MaxWeight     = 1_000_000
+	MaxExpression = 4096   // bytes of a regular expression
+	maxProgram    = 10_000 // instructions of one
+)
+
+// DefaultMaxBody is how many bytes of a response's body a step wants at most unless it says
+// otherwise.
+const DefaultMaxBody = 1 << 20
+
+// A Spec describes a scenario.
+type Spec struct {
+	// Variables have a value from the start. An extraction may change it, for its user.
+	Variables []Variable
+
+	// Feeds are data. Each column is a variable.
+	Feeds []Feed
+
+	// Steps are what every user does. Set either Steps or Flows.
+	Steps []Step
+	Flows []Flow
+
+	// BodyOnly says that requests and responses consist of bodies alone, as in protocols
+	// that have no methods, paths, headers and statuses.
+	BodyOnly bool
+
+	// Cookies gives each user a jar of cookies (RFC 6265).
+	Cookies bool
+	Host    string // of the requests, without the port; only for Cookies
+	Secure  bool   // requests go over TLS; only for Cookies
+}
+
+// A Variable is a name with its first value.
+type Variable struct{ Name, Value string }
+
+// A Feed is a table whose rows are dealt to users.
+type Feed struct {
+	Name  string // for messages, and for NAME.COLUMN in templates
+	Table *feed.Table
+	Order feed.Order
+	End   feed.End // with feed.Stop, a user for whom there is no row left has come to its end
+	Per   Per
+}
+
+// A Per says how long a user keeps a row.
+type Per uint8
+
+// For how long a user keeps a row. It takes the row when a step first needs it.
+const (
+	PerNeed      Per = iota // PerUser if a step that is marked Once uses a column, else PerIteration
+	PerIteration            // for one iteration
+	PerUser                 // for good
+	pers
+)
+
+// A Flow is what one kind of user does.
+type Flow struct {
+	Name   string
+	Weight int // its share of the users, in relation to the others' weights; default 1
+	Steps  []Step
+}
+
+// A Step is one request, what is expected of the response, and the pause after it.
+type Step struct {
+	Name string // unique in the whole scenario: results are told by it
+	Once bool   // each user carries it out once, before the steps that are not marked so
+
+	// Weight has the steps of the flow that are not marked Once drawn by weight. Either
+	// all of them have one or none.
+	Weight int
+
+	Method string  // default GET, or POST with a body
+	Path   string  // with the query; a template
+	Header []Field // values are templates
+	Body   string  // a template
+
+	Think pace.Think // the pause after the response
+
+	Status  []StatusRange // accepted; default below 400
+	Assert  []Assertion
+	Extract []Extraction
+
+	// MaxBody is how many bytes of the response's body are kept for Assert and Extract. A
+	// longer body fails them. Default DefaultMaxBody.
+	MaxBody int
+}
+
+// A Field is a header field of a request.
+type Field struct{ Name, Value string }
+
+// A Part is a part of a response.
+type Part uint8
+
+// The parts of a response.
+const (
+	Body   Part = iota
+	Header      // the first header field of a name
+	JSON        // a value in the body, by a path as package jsonpath has it
+	parts
+)
+
+// A Comparison says what an Assertion asks.
+type Comparison uint8
+
+// The comparisons. A JSON string is compared without its quotes and escapes, any other
+// value as it is written in the body.
+const (
+	Equals Comparison = iota
+	Contains
+	Matches // a regular expression (RE2) finds something
+	Exists  // of Header and JSON: it is there, whatever it says
+	comparisons
+)
+
+// An Assertion is something that must be true of a response.
+type Assertion struct {
+	Of    Part
+	Name  string // of Header: the field's name; of JSON: the path
+	Is    Comparison
+	Value string // for Equals and Contains a template of variables; for Matches the expression
+}
+
+// An Otherwise says what an extraction does when it finds nothing. It is counted in any
+// case.
+type Otherwise uint8
+
+// What an extraction may do when it finds nothing.
+const (
+	Fail       Otherwise = iota // the request fails, with kind assertion
+	Keep                        // the variable keeps its value
+	UseDefault                  // the variable becomes Default
+	otherwises
+)
+
+// An Extraction takes a value out of a response into a variable of the user.
+type Extraction struct {
+	Name string // of the variable
+	From Part
+	Of   string // of Header: the field's name; of JSON: the path
+
+	// Pattern is a regular expression (RE2). What it finds in the part is taken; without
+	// one, the whole part. A JSON string is searched without its quotes and escapes.
+	Pattern string
+	// Group is the group of the pattern that is taken, from 1; 0: the first group, or the
+	// whole match if there is none.
+	Group int
+
+	Otherwise Otherwise
+	Default   string
+}

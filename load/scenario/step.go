@@ -1,0 +1,394 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dyno/load/wire"
+)
+
+// A StatusRange is the statuses First to Last.
+type StatusRange struct{ First, Last int }
+
+// ParseStatus reads a list of statuses and ranges of them, such as 200, 204, 300-304, 5xx.
+func ParseStatus(s string) (ranges []StatusRange, err error) {
+	for _, text := range strings.Split(s, ",") {
+		text = strings.TrimSpace(text)
+		first, last, isRange := strings.Cut(text, "-")
+		if class, found := strings.CutSuffix(text, "xx"); found && len(class) == 1 {
+			first, last, isRange = class+"00", class+"99", true
+		}
+		if !isRange {
+			last = first
+		}
+		var r StatusRange
+		var e1, e2 error
+		r.First, e1 = strconv.Atoi(strings.TrimSpace(first))
+		r.Last, e2 = strconv.Atoi(strings.TrimSpace(last))
+		if e1 != nil || e2 != nil || !r.valid() {
+			return nil, fmt.Errorf("status %q: want statuses from 100 to 999, such as 200, 204, 300-304 or 5xx", text)
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, nil
+}
+
+func (r StatusRange) valid() bool { return r.First >= 100 && r.Last <= 999 && r.First <= r.Last }
+
+// String writes the range as ParseStatus reads it.
+func (r StatusRange) String() string {
+	if r.First == r.Last {
+		return strconv.Itoa(r.First)
+	}
+	return fmt.Sprintf("%d-%d", r.First, r.Last)
+}
+
+// An assertion is a compiled Assertion.
+type assertion struct {
+	Assertion
+	value   template       // for Equals and Contains
+	pattern *regexp.Regexp // for Matches
+	finder
+	failure *wire.Error
+}
+
+// An extraction is a compiled Extraction.
+type extraction struct {
+	Extraction
+	value   int      // the number of the variable's value
+	pattern *pattern // nil: the whole part is taken
+	finder
+	nothing *wire.Error // it found nothing
+	large   *wire.Error // it found more than MaxValue bytes
+	misses  int         // its number among all
+}
+
+// step compiles a step.
+func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
+	out.info = Info{Name: st.Name, Once: st.Once, Method: st.Method, MaxBody: st.MaxBody}
+	if c.spec.BodyOnly {
+		c.bodyOnly(path, st)
+	} else {
+		c.head(path, st, &out, uses)
+	}
+	out.outline.Step = len(c.s.steps)
+	out.body = c.template(path+".body", st.Body, uses)
+	out.outline.Body, out.outline.VariesBody = out.body.constant()
+	out.think = st.Think
+	if err := st.Think.Validate(); err != nil {
+		for _, e := range flatten(err) {
+			c.add(path+".think", -1, e.Error(), "")
+		}
+	}
+	if st.MaxBody < 0 || st.MaxBody > MaxBody {
+		c.add(path+".max_body", -1, fmt.Sprintf("%d", st.MaxBody), fmt.Sprintf("want 1 to %d bytes", MaxBody))
+	}
+	if st.MaxBody == 0 {
+		out.info.MaxBody = DefaultMaxBody
+	}
+	out.tooLarge = expectation(st, "its body is longer than the %d bytes that max_body has kept", out.info.MaxBody)
+	c.status(path, st, &out)
+	if c.count(path+".assert", len(st.Assert), MaxList) {
+		for i := range st.Assert {
+			c.assertion(fmt.Sprintf("%s.assert[%d]", path, i), st, &out, &st.Assert[i], uses)
+		}
+	}
+	if c.count(path+".extract", len(st.Extract), MaxList) {
+		for i := range st.Extract {
+			c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
+		}
+	}
+	if out.info.WantsBody {
+		c.checkEncoding(path, st)
+	}
+	return out
+}
+
+const hintNoHead = "want the body only, as the protocol has nothing else"
+
+// flatten returns what errors.Join has joined.
+func flatten(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// failure makes an error of a step's.
+func failure(kind wire.Kind, st *Step, format string, args ...any) *wire.Error {
+	return &wire.Error{Kind: kind, Text: fmt.Sprintf("step %q: ", clip(st.Name)) + fmt.Sprintf(format, args...)}
+}
+
+// expectation makes the error of a response that is not what the step expects.
+func expectation(st *Step, format string, args ...any) *wire.Error {
+	return failure(wire.Assertion, st, format, args...)
+}
+
+// bodyOnly refuses what a protocol of bodies alone does not have.
+func (c *compiler) bodyOnly(path string, st *Step) {
+	for _, f := range []struct {
+		name  string
+		given bool
+	}{
+		{".method", st.Method != ""}, {".path", st.Path != ""}, {".header", len(st.Header) > 0}, {".status", len(st.Status) > 0},
+	} {
+		if f.given {
+			c.add(path+f.name, -1, "given", hintNoHead)
+		}
+	}
+}
+
+// head compiles method, path and header.
+func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
+	method := st.Method
+	if method == "" {
+		if method = http.MethodGet; st.Body != "" {
+			method = http.MethodPost
+		}
+	}
+	out.info.Method, out.outline.Method = method, method
+	if !isToken(method) {
+		c.add(path+".method", -1, fmt.Sprintf("%q", clip(st.Method)), "want a token such as GET")
+	}
+	found := len(c.faults.list)
+	if out.path = c.template(path+".path", st.Path, uses); len(c.faults.list) == found {
+		c.literalPath(path+".path", &out.path)
+	}
+	out.outline.Path, out.outline.VariesPath = out.path.constant()
+	out.badPath = failure(wire.Generator, st, "the path does not begin with /, or holds a character that must be percent-encoded: put urlencode() around its variables")
+	if !c.count(path+".header", len(st.Header), MaxList) {
+		return
+	}
+	for i, f := range st.Header {
+		at := fmt.Sprintf("%s.header[%d]", path, i)
+		switch {
+		case !isToken(f.Name):
+			c.add(at+".name", -1, fmt.Sprintf("%q", clip(f.Name)), "want a token such as Content-Type")
+		case c.spec.Cookies && strings.EqualFold(f.Name, "cookie"):
+			c.add(at+".name", -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
+		}
+		found := len(c.faults.list)
+		value := c.template(at+".value", f.Value, uses)
+		if len(c.faults.list) == found {
+			c.literalValue(at+".value", &value)
+		}
+		text, varies := value.constant()
+		out.outline.Header = append(out.outline.Header, OutlineField{f.Name, text, varies})
+		if varies {
+			bad := failure(wire.Generator, st, "the header field %s begins or ends with a blank, or holds a line end or another control character", clip(f.Name))
+			out.header = append(out.header, field{value, bad})
+		}
+	}
+}
+
+// literalValue checks what is known of a header field's value before any user is.
+func (c *compiler) literalValue(path string, t *template) {
+	for i, p := range t.parts {
+		first, last := i == 0, i == len(t.parts)-1
+		switch {
+		case p.op != literal:
+		case !consistsOf([]byte(p.text), &valueByte):
+			c.add(path, -1, "a line end or another control character", "want none in a header field")
+			return
+		case first && isBlank(p.text[0]) || last && isBlank(p.text[len(p.text)-1]):
+			c.add(path, -1, fmt.Sprintf("%q begins or ends with a blank", clip(p.text)), "leave it out, as it is no part of a header field's value")
+		}
+	}
+}
+
+// literalPath checks what is known of a path before any user is.
+func (c *compiler) literalPath(path string, t *template) {
+	for i, p := range t.parts {
+		if p.op == literal && !checkPath([]byte("/"+p.text)) {
+			c.add(path, -1, fmt.Sprintf("%q holds a character that must be percent-encoded", clip(p.text)), "want no blanks, control characters, # or letters that are not ASCII: write %20 for a blank")
+		}
+		if i == 0 && (p.op == literal && p.text[0] != '/' || p.op != literal && !t.raw) {
+			c.add(path, -1, "it does not begin with /", "want / at the beginning")
+		}
+	}
+	if len(t.parts) == 0 {
+		c.add(path, -1, "it is empty", "want one that begins with /")
+	}
+}
+
+// checkEncoding refuses to ask for bodies that only a decoder could look into.
+func (c *compiler) checkEncoding(path string, st *Step) {
+	for i, f := range st.Header {
+		if strings.EqualFold(f.Name, "accept-encoding") && !strings.EqualFold(f.Value, "identity") {
+			c.add(fmt.Sprintf("%s.header[%d]", path, i), -1, "Accept-Encoding is given, and the step looks into the body, which is not decoded", "want identity, or leave it out")
+		}
+	}
+}
+
+func (c *compiler) status(path string, st *Step, out *step) {
+	if !c.count(path+".status", len(st.Status), MaxList) {
+		return
+	}
+	var texts []string
+	for i, r := range st.Status {
+		if !r.valid() {
+			c.add(fmt.Sprintf("%s.status[%d]", path, i), -1, r.String(), "want statuses from 100 to 999, the lower one first")
+		}
+		texts = append(texts, r.String())
+	}
+	out.status = slices.Clone(st.Status)
+	out.statusError = expectation(st, "its status is not among %s", clip(strings.Join(texts, ", ")))
+}
+
+// wants notes which part of the response is looked at, and compiles its name.
+func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f finder) {
+	f.header = -1
+	switch {
+	case of >= parts:
+		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header or JSON")
+	case of == Header && c.spec.BodyOnly:
+		c.add(path, -1, "there is no header", hintNoHead)
+	case of == Header && !isToken(text):
+		c.add(path, -1, fmt.Sprintf("header field %q", clip(text)), "want a name such as Location")
+	case of == Header:
+		f.header = c.wantHeader(strings.ToLower(text))
+	case of == JSON:
+		out.info.WantsBody = true
+		f.path = c.jsonPath(path, text)
+		f.malformed = expectation(st, "its body is not JSON, in which the value at %s is looked for", clip(text))
+	default:
+		out.info.WantsBody = true
+		if text != "" {
+			c.add(path, -1, fmt.Sprintf("%q, of the body", clip(text)), "leave it out")
+		}
+	}
+	return f
+}
+
+// wantHeader returns the number of a header field of responses by its name in lower case.
+func (c *compiler) wantHeader(name string) int {
+	n := slices.Index(c.s.names, name)
+	if n < 0 {
+		n = len(c.s.names)
+		c.s.names = append(c.s.names, name)
+	}
+	return n
+}
+
+func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, uses *[]use) {
+	compiled := assertion{Assertion: *a, finder: c.wants(path+".name", a.Name, a.Of, st, out)}
+	subject := subject(a.Of, a.Name)
+	switch a.Is {
+	case Equals, Contains:
+		verb := "does not equal"
+		if a.Is == Contains {
+			verb = "does not contain"
+			if a.Value == "" {
+				c.add(path+".value", -1, "nothing", "want what must be contained")
+			}
+		}
+		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.fresh {
+			c.add(path+".value", -1, "a function that says something else each time", "want variables only")
+		}
+		compiled.failure = expectation(st, "%s %s %q", subject, verb, clip(a.Value))
+	case Matches:
+		if c.pattern(path+".value", a.Value, 0) != nil {
+			compiled.pattern = regexp.MustCompile(a.Value)
+		}
+		compiled.failure = expectation(st, "%s does not match %q", subject, clip(a.Value))
+	case Exists:
+		if a.Of == Body {
+			c.add(path+".is", -1, "a body exists always", "want Equals, Contains or Matches")
+		}
+		if a.Value != "" {
+			c.add(path+".value", -1, fmt.Sprintf("%q, which exists does not use", clip(a.Value)), "leave it out")
+		}
+		compiled.failure = expectation(st, "%s is missing", subject)
+	default:
+		c.add(path+".is", -1, fmt.Sprintf("comparison %d", a.Is), "want Equals, Contains, Matches or Exists")
+	}
+	out.assertions = append(out.assertions, compiled)
+}
+
+// subject says which part of a response is meant.
+func subject(of Part, name string) string {
+	switch of {
+	case Header:
+		return fmt.Sprintf("its header field %s", clip(name))
+	case JSON:
+		return fmt.Sprintf("its value at %s", clip(name))
+	}
+	return "its body"
+}
+
+func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
+	compiled := extraction{Extraction: *e, finder: c.wants(path+".of", e.Of, e.From, st, out), misses: len(c.s.misses)}
+	c.s.misses = append(c.s.misses, Miss{Step: len(c.s.steps), Name: e.Name})
+	switch {
+	case e.Group < 0:
+		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want one of the pattern's groups, from 1")
+	case e.Pattern != "":
+		compiled.pattern = c.pattern(path+".pattern", e.Pattern, e.Group)
+	case e.Group > 0:
+		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a pattern only")
+	}
+	switch {
+	case e.Otherwise >= otherwises:
+		c.add(path+".otherwise", -1, fmt.Sprintf("%d", e.Otherwise), "want Fail, Keep or UseDefault")
+	case e.Default != "" && e.Otherwise != UseDefault:
+		c.add(path+".default", -1, "given, and not used", "leave it out, or have it used")
+	}
+	if v := c.names[e.Name]; v != nil {
+		compiled.value = v.use()
+	}
+	var lacks string
+	switch {
+	case e.Pattern == "":
+		lacks = "is missing"
+	case e.From == Body:
+		lacks = fmt.Sprintf("does not match %q", clip(e.Pattern))
+	default:
+		lacks = fmt.Sprintf("is missing or does not match %q", clip(e.Pattern))
+	}
+	compiled.nothing = expectation(st, "nothing for %q: %s %s", clip(e.Name), subject(e.From, e.Of), lacks)
+	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, clip(e.Name))
+	out.extractions = append(out.extractions, compiled)
+}
+
+// pattern compiles a regular expression of which a group is to be found. It returns nil if it
+// has reported a fault.
+func (c *compiler) pattern(path, text string, group int) *pattern {
+	switch {
+	case len(text) > MaxExpression:
+		c.add(path, -1, fmt.Sprintf("an expression of %d bytes", len(text)), fmt.Sprintf("want at most %d", MaxExpression))
+		return nil
+	case text == "":
+		c.add(path, -1, "no expression", "want a regular expression (RE2)")
+		return nil
+	}
+	p, groups, err := newPattern(text, group)
+	var fault *syntax.Error
+	switch {
+	case errors.As(err, &fault):
+		c.add(path, max(0, strings.Index(text, fault.Expr)), fmt.Sprintf("%s: %q", fault.Code, clip(fault.Expr)), "want a regular expression (RE2), without look-around and references back")
+	case group > groups:
+		c.add(strings.TrimSuffix(path, ".pattern")+".group", -1, fmt.Sprintf("%d, and the expression has %d", group, groups), "want one of its groups, from 1")
+	case err != nil || len(p.prog.Inst) > maxProgram:
+		c.add(path, -1, "an expression that is too large", fmt.Sprintf("want one of at most %d instructions, with smaller numbers of repetitions", maxProgram))
+	default:
+		return p
+	}
+	return nil
+}
+
+// isToken is a token of RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for i := range len(s) {
+		if b := s[i]; !isDigit(b) && b|0x20-'a' >= 26 && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}

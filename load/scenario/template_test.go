@@ -1,0 +1,232 @@
+package scenario
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/load/pace"
+
+	"pgregory.net/rapid"
+)
+
+var whole = pace.Whole()
+
+func mustCompile(tb testing.TB, spec Spec) *Scenario {
+	tb.Helper()
+	s, err := Compile(spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// say compiles a template as the body of the only step and returns what it says to a
+// number of requests in a row.
+func say(tb testing.TB, text string, variables []Variable, seed uint64, n int) (bodies []string) {
+	tb.Helper()
+	s := mustCompile(tb, Spec{BodyOnly: true, Variables: variables, Steps: []Step{{Name: "s", Body: text}}})
+	u := s.Worker(whole, seed).User()
+	for range n {
+		r, err := next(u, instant)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		bodies = append(bodies, r.body)
+		u.Failed()
+	}
+	return bodies
+}
+
+// instant is 2024-02-03T04:05:06.789012345Z.
+const instant = 1706933106_789012345
+
+func TestTemplates(t *testing.T) {
+	vars := []Variable{{"a", "x y"}, {"b.c-d", "é\""}, {"empty", ""}}
+	for _, tt := range []struct{ text, want string }{
+		{"", ""},
+		{"plain }}", "plain }}"},
+		{"{{a}}{{ b.c-d }}{{empty}}!", "x yé\"!"},
+		{`{{ column("b.c-d") }}`, "é\""},
+		{`{{ "{{a}}" }}`, "{{a}}"},
+		{`{{ base64(a, ":", "p") }}`, base64.StdEncoding.EncodeToString([]byte("x y:p"))},
+		{`{{ base64url("\\??>") }}`, base64.RawURLEncoding.EncodeToString([]byte(`\??>`))},
+		{`{{ urlencode(b.c-d, "a-._~/ +", 1) }}`, "%C3%A9%22a-._~%2F%20%2B1"},
+		{`{{ json_escape(b.c-d, "\\	") }}`, `é\"\\\t`},
+		{`{{ urlencode(base64("é?"), urlencode("&")) }}`, "w6k%2F%2526"},
+		{"{{ timestamp() }} {{ timestamp('s') }}", "1706933106 1706933106"},
+		{"{{ timestamp('ms') }} {{ timestamp('us') }} {{ timestamp('ns') }}", "1706933106789 1706933106789012 1706933106789012345"},
+		{"{{ timestamp('rfc3339') }}", "2024-02-03T04:05:06.789Z"},
+		{"{{ random_int(7, 7) }}{{ random_string(3, 'x') }}{{ random_choice(a) }}", "7xxxx y"},
+		{"{{ random_int(-9223372036854775808, -9223372036854775808) }}", "-9223372036854775808"},
+	} {
+		if got := say(t, tt.text, vars, 1, 1)[0]; got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestCounters(t *testing.T) {
+	got := say(t, `{{ counter() }} {{ counter("a") }} {{ counter() }} {{ counter('') }}`, nil, 1, 2)
+	if want := []string{"0 0 1 2", "3 1 4 5"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// However many shards there are, and however many users in each, no two get one number,
+// and shards that are equally far have left no gap.
+func TestCountersAreUniqueAcrossShards(t *testing.T) {
+	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: "{{ counter() }}"}}})
+	rapid.Check(t, func(t *rapid.T) {
+		shards := rapid.IntRange(1, 5).Draw(t, "shards")
+		users := rapid.IntRange(1, 3).Draw(t, "users")
+		const each = 4
+		seen := make([]bool, shards*users*each)
+		for i := range shards {
+			w := s.Worker(pace.Shard{Index: i, Count: shards}, 1)
+			for range users {
+				u := w.User()
+				for range each {
+					r, _ := next(u, 0)
+					n, err := strconv.Atoi(r.body)
+					if err != nil || n >= len(seen) || seen[n] {
+						t.Fatalf("%s: beyond the end, or the second time", r.body)
+					}
+					seen[n] = true
+				}
+			}
+		}
+	})
+}
+
+func TestUUIDs(t *testing.T) {
+	for _, tt := range []struct{ text, form string }{
+		{"{{uuid()}}", `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`},
+		{"{{uuid7()}}", `^018d6d24-3865-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`}, // 1706933106789 ms
+	} {
+		form, seen := regexp.MustCompile(tt.form), map[string]bool{}
+		for _, id := range say(t, tt.text, nil, 1, 1000) {
+			if !form.MatchString(id) || seen[id] {
+				t.Fatalf("%s: %s, of another form or the second time", tt.text, id)
+			}
+			seen[id] = true
+		}
+	}
+	if got := fmt.Sprintf("%012x", instant/int64(time.Millisecond)); got != "018d6d243865" {
+		t.Errorf("the test's time is %s", got)
+	}
+	if got := string(appendUUID(nil, 4, math.MaxUint64, math.MaxUint64)); got != "ffffffff-ffff-4fff-bfff-ffffffffffff" {
+		t.Errorf("all ones: %s", got)
+	}
+}
+
+// What is random stays within its bounds and reaches all of them about equally often:
+// chi-squared at the 0.1 % level, with a fixed seed.
+func TestRandomValues(t *testing.T) {
+	const n = 20_000
+	for _, tt := range []struct {
+		text   string
+		values []string
+		limit  float64
+	}{
+		{"{{ random_int(-2, 2) }}", []string{"-2", "-1", "0", "1", "2"}, 18.5},
+		{"{{ random_choice('a', 5, x, '') }}", []string{"a", "5", "X", ""}, 16.3},
+		{"{{ random_string(1, 'aé😀') }}", []string{"a", "é", "😀"}, 13.8},
+		{"{{ random_string(1) }}", strings.Split(alphanumeric, ""), 101},
+	} {
+		counts := map[string]int{}
+		for _, v := range say(t, tt.text, []Variable{{"x", "X"}}, 1, n) {
+			counts[v]++
+		}
+		mean, chi := float64(n)/float64(len(tt.values)), 0.0
+		for _, v := range tt.values {
+			d := float64(counts[v]) - mean
+			chi += d * d / mean
+			delete(counts, v)
+		}
+		if len(counts) > 0 || chi > tt.limit {
+			t.Errorf("%s: chi-squared %.1f, want at most %.1f; unexpected: %v", tt.text, chi, tt.limit, counts)
+		}
+	}
+	for _, v := range say(t, "{{ random_int(-9223372036854775808, 9223372036854775807) }}", nil, 1, 100) {
+		if _, err := strconv.ParseInt(v, 10, 64); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPathEntropy(t *testing.T) {
+	for _, n := range []int{1, 7, 8, 9, 64} {
+		form, seen := regexp.MustCompile(fmt.Sprintf("^[0-9a-f]{%d}$", 2*n)), map[string]bool{}
+		for _, v := range say(t, fmt.Sprintf("{{ path_entropy(%d) }}", n), nil, 1, 50) {
+			if !form.MatchString(v) || n > 4 && seen[v] {
+				t.Errorf("%d bytes: %s, of another form or the second time", n, v)
+			}
+			seen[v] = true
+		}
+	}
+}
+
+// A user's random values depend on the seed and the user's number alone.
+func TestRandomValuesRepeat(t *testing.T) {
+	const text = "{{ uuid() }} {{ random_int(1, 1000000) }} {{ random_string(8) }} {{ path_entropy(8) }}"
+	if a, b := say(t, text, nil, 1, 3), say(t, text, nil, 1, 3); !slices.Equal(a, b) {
+		t.Errorf("one seed, two results: %q, %q", a, b)
+	}
+	if a, b := say(t, text, nil, 1, 1), say(t, text, nil, 2, 1); a[0] == b[0] {
+		t.Errorf("two seeds, one result: %q", a)
+	}
+	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: text}}})
+	byNumber := map[uint64]string{}
+	for shards := 1; shards <= 3; shards++ {
+		for i := range shards {
+			w := s.Worker(pace.Shard{Index: i, Count: shards}, 7)
+			for range 6 / shards {
+				u := w.User()
+				r, _ := next(u, 0)
+				if before, found := byNumber[u.Number()]; found && before != r.body {
+					t.Errorf("user %d says %q, and %q in another shard", u.Number(), before, r.body)
+				}
+				byNumber[u.Number()] = r.body
+			}
+		}
+	}
+	if len(byNumber) != 6 {
+		t.Errorf("%d users, want 6", len(byNumber))
+	}
+}
+
+// What is encoded is decoded by others to what it was.
+func TestEncodersAgreeWithOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\x00\x1f\x7f\"\\/\n\r\t &=%+é😀\u2028")))).Draw(t, "text")
+		if got, err := url.QueryUnescape(string(appendURL(nil, []byte(text)))); err != nil || got != text {
+			t.Fatalf("urlencode of %q says %q, %v", text, got, err)
+		}
+		if got, err := url.PathUnescape(string(appendURL(nil, []byte(text)))); err != nil || got != text {
+			t.Fatalf("urlencode of %q says %q in a path, %v", text, got, err)
+		}
+		var got string
+		if err := json.Unmarshal([]byte(`"`+string(appendJSON(nil, []byte(text)))+`"`), &got); err != nil || got != text {
+			t.Fatalf("json_escape of %q says %q, %v", text, got, err)
+		}
+	})
+}
+
+func FuzzJSONEscape(f *testing.F) {
+	f.Add([]byte("a\"\\\n\x00\xff\xed\xa0\x80é"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var got string
+		if err := json.Unmarshal(slices.Concat([]byte(`"`), appendJSON(nil, text), []byte(`"`)), &got); err != nil || got != string([]rune(string(text))) {
+			t.Fatalf("json_escape of %q says %q, %v", text, got, err)
+		}
+	})
+}

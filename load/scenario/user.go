@@ -1,0 +1,438 @@
+package scenario
+
+import (
+	"bytes"
+	"math/bits"
+	"math/rand/v2"
+	"time"
+
+	"dyno/load/feed"
+	"dyno/load/jsonpath"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+)
+
+// A Worker holds what the users of one worker of the engine share: their part of the data
+// and of the counters, and memory to work in. It and its users are for one goroutine at a
+// time.
+type Worker struct {
+	s     *Scenario
+	shard pace.Shard
+	seed  uint64
+	users uint64 // so far
+
+	counters []uint64
+	cursors  []*feed.Cursor
+	misses   []uint64
+	err      error
+
+	scratch  []byte // what is to be encoded, or has been decoded
+	expected []byte // what an assertion compares with
+	machine  machine
+}
+
+// Seeds of the users' flows, of their own numbers and of the feeds, which must have
+// nothing in common.
+const (
+	seedFlows = iota + 1
+	seedUsers
+	seedFeeds
+)
+
+// Worker returns a worker with its shard of users, counters and data. With other shards of
+// as many, in this process or others, and the same seed it shares them out: no row,
+// counter or user number is used twice. Worker panics if the shard is not valid.
+func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
+	if err := shard.Validate(); err != nil {
+		panic("scenario: " + err.Error())
+	}
+	w := &Worker{
+		s: s, shard: shard, seed: pace.Mix(seed),
+		counters: make([]uint64, s.counters), misses: make([]uint64, len(s.misses)),
+	}
+	for i, f := range s.feeds {
+		w.cursors = append(w.cursors, f.Table.Cursor(shard, f.Order, pace.Mix(w.seed+seedFeeds)+uint64(i), f.End))
+	}
+	return w
+}
+
+// Err returns why data could not be read any more; nil as long as it can. Users who need
+// it come to their end.
+func (w *Worker) Err() error { return w.err }
+
+// A Miss says how often an extraction found nothing.
+type Miss struct {
+	Step  int // the step's number
+	Name  string
+	Count uint64
+}
+
+// Misses appends the counts of all extractions, in the order of the steps. Those that are 0
+// are among them.
+func (w *Worker) Misses(dst []Miss) []Miss {
+	for i, m := range w.s.misses {
+		m.Count = w.misses[i]
+		dst = append(dst, m)
+	}
+	return dst
+}
+
+// A User is one user's way through the scenario.
+type User struct {
+	w      *Worker
+	number uint64
+	rng    rand.PCG
+	flow   *flow
+
+	step  *step // whose response is awaited; nil: none is
+	at    int   // in the list of the flow
+	loops bool  // that of the loop
+	over  bool
+
+	now    int64
+	values [][]byte // of the variables that change
+	rows   uint32   // bit i: the values are those of a row of feed i
+	jar    jar
+	path   []byte // of the request under way, for its cookies
+}
+
+// User returns the worker's next user.
+func (w *Worker) User() *User {
+	u := &User{w: w, values: make([][]byte, len(w.s.initial))}
+	u.Restart()
+	return u
+}
+
+// Number returns the user's number, which no other user of any shard has.
+func (u *User) Number() uint64 { return u.number }
+
+// Restart makes of u the worker's next user, at its beginning, as if it were new: its
+// number, its flow, its data and its cookies are.
+func (u *User) Restart() {
+	w := u.w
+	u.number = w.shard.At(w.users)
+	w.users++
+	u.rng = pace.NewRNG(w.seed+seedUsers, u.number)
+	u.flow = &w.s.flows[w.s.users.pick(spread(pace.Mix(w.seed+seedFlows), u.number))]
+	u.step, u.at, u.loops, u.over, u.rows = nil, 0, false, false, 0
+	for i, text := range w.s.initial {
+		u.values[i] = append(u.values[i][:0], text...)
+	}
+	u.jar.clear()
+}
+
+// A Request is what a user sends next. The caller owns it, and the zero value is ready to
+// use: Next fills it in and uses its memory again. Until then its bytes stay as they are,
+// so that a request can be sent again that the server has refused unseen.
+type Request struct {
+	Step    int           // its number, as in Scenario.Steps
+	Outline int           // its number, as in Scenario.Outlines
+	Parts   [][]byte      // what varies, in the order that Outline says
+	Think   time.Duration // the pause between the end of this exchange and the next request
+
+	text []byte // the parts, one after the other
+}
+
+// A Response is what an engine says of a complete response.
+type Response struct {
+	Status int
+	Header []HeaderField // those that Scenario.HeaderNames asks for, each as often as it came
+	Body   []byte        // if the step wants it, its first bytes, up to MaxBody; not decoded
+	Size   int64         // of the whole body in bytes
+}
+
+// A HeaderField is a header field of a response.
+type HeaderField struct {
+	Name  int // its number, as in Scenario.HeaderNames
+	Value []byte
+}
+
+// Next makes the user's next request, at the Unix time now in nanoseconds. It returns false
+// when the user has come to its end: there is no step left, or no row of data that it
+// needs (see Worker.Err). An error, of kind generator, means that the request cannot be
+// sent: it counts as one that failed, and Failed must be called as after any other.
+func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
+	if u.step != nil {
+		u.Failed()
+	}
+	u.now = now
+	number := u.choose()
+	if number < 0 || u.over {
+		return false, nil
+	}
+	st := &u.w.s.steps[number]
+	if !u.fill(st.feeds &^ u.rows) {
+		u.over = true
+		return false, nil
+	}
+	u.step = st
+	r.Step, r.Outline = number, number
+	err = u.render(st, r)
+	r.Think = st.think.Draw(&u.rng)
+	return true, err
+}
+
+// Between tells whether the user is between two iterations, of which the steps that are
+// carried out once are a part of the first. Who pays for an arrival with an iteration has
+// then paid.
+func (u *User) Between() bool { return u.step == nil && u.at == 0 }
+
+// choose returns the number of the next step, or -1 if there is none.
+func (u *User) choose() int {
+	f := u.flow
+	if !u.loops {
+		if u.at < len(f.once) {
+			return f.once[u.at]
+		}
+		u.loops, u.at = true, 0
+	}
+	switch {
+	case len(f.loop) == 0:
+		return -1
+	case f.mix != nil:
+		return f.loop[f.mix.pick(u.rng.Uint64())]
+	default:
+		return f.loop[u.at]
+	}
+}
+
+// fill takes rows of the feeds whose bits are set.
+func (u *User) fill(feeds uint32) bool {
+	for ; feeds != 0; feeds &= feeds - 1 {
+		i := bits.TrailingZeros32(feeds)
+		cursor := u.w.cursors[i]
+		row, ok := cursor.Next()
+		if ok {
+			for _, c := range u.w.s.feeds[i].columns {
+				u.values[c.value] = row.Append(u.values[c.value][:0], c.number)
+			}
+		}
+		if err := cursor.Err(); err != nil {
+			u.w.err, ok = err, false
+		}
+		if !ok {
+			return false
+		}
+		u.rows |= 1 << i
+	}
+	return true
+}
+
+// render makes the parts of a request.
+func (u *User) render(st *step, r *Request) (err *wire.Error) {
+	text, parts := r.text[:0], r.Parts[:0]
+	if st.outline.VariesPath {
+		text = st.path.append(text, u)
+		parts = append(parts, text)
+		if st.path.raw && !checkPath(text) {
+			err = st.badPath
+		}
+	}
+	path := len(text)
+	for i := range st.header {
+		f, begin := &st.header[i], len(text)
+		text = f.value.append(text, u)
+		parts = append(parts, text[begin:])
+		if !checkValue(text[begin:]) && err == nil {
+			err = f.bad
+		}
+	}
+	if s := u.w.s; s.cookies {
+		r.Outline = 2 * r.Step
+		if u.path = append(u.path[:0], st.outline.Path...); st.outline.VariesPath {
+			u.path = append(u.path, text[:path]...)
+		}
+		u.path, _, _ = bytes.Cut(u.path, []byte("?"))
+		begin := len(text)
+		if text = u.jar.appendHeader(text, u.path, &s.site, u.now); len(text) > begin {
+			parts = append(parts, text[begin:])
+			r.Outline++
+		}
+	}
+	if st.outline.VariesBody {
+		begin := len(text)
+		text = st.body.append(text, u)
+		parts = append(parts, text[begin:])
+	}
+	// Parts are cut out of the text when it has stopped growing.
+	at := 0
+	for i := range parts {
+		end := at + len(parts[i])
+		parts[i] = text[at:end:end]
+		at = end
+	}
+	r.text, r.Parts = text, parts
+	return err
+}
+
+// Failed tells that the last request has got no response, or could not be sent. Without
+// a request under way it does nothing.
+func (u *User) Failed() { u.leave(true) }
+
+// Response takes in the response to the last request, at the Unix time now in nanoseconds,
+// and returns what is wrong with it: nil if it is what the step expects, else an error of
+// kind status or assertion. It keeps nothing of r. Without a request under way it does
+// nothing.
+func (u *User) Response(now int64, r *Response) *wire.Error {
+	st := u.step
+	if st == nil {
+		return nil
+	}
+	u.now = now
+	if u.w.s.cookies {
+		for i := range r.Header {
+			if r.Header[i].Name == u.w.s.setCookie {
+				u.jar.set(r.Header[i].Value, u.path, &u.w.s.site, now)
+			}
+		}
+	}
+	err := u.judge(st, r)
+	u.leave(err != nil)
+	return err
+}
+
+// leave goes on to the next step.
+func (u *User) leave(failed bool) {
+	st := u.step
+	if st == nil {
+		return
+	}
+	u.step = nil
+	u.at++
+	switch {
+	case !u.loops && failed:
+		u.at = 0
+		u.jar.clear()
+	case u.loops && (u.flow.mix != nil || u.at == len(u.flow.loop) || failed && st.ends):
+		u.at = 0
+		u.rows &= u.w.s.kept
+	}
+}
+
+// judge holds a response against what the step expects, and extracts from it.
+func (u *User) judge(st *step, r *Response) *wire.Error {
+	if !u.w.s.bodyOnly {
+		if len(st.status) == 0 && r.Status >= 400 {
+			return http1.StatusError(min(r.Status, 999))
+		}
+		if len(st.status) > 0 && !accepted(st.status, r.Status) {
+			return st.statusError
+		}
+	}
+	if st.info.WantsBody && r.Size > int64(len(r.Body)) {
+		return st.tooLarge
+	}
+	for i := range st.assertions {
+		if err := u.check(&st.assertions[i], r); err != nil {
+			return err
+		}
+	}
+	var failure *wire.Error
+	for i := range st.extractions {
+		if err := u.extract(&st.extractions[i], r); err != nil && failure == nil {
+			failure = err
+		}
+	}
+	return failure
+}
+
+func accepted(ranges []StatusRange, status int) bool {
+	for _, r := range ranges {
+		if status >= r.First && status <= r.Last {
+			return true
+		}
+	}
+	return false
+}
+
+// A finder finds a part of a response.
+type finder struct {
+	path      *jsonpath.Path // of a value in the body, or nil
+	header    int            // the number of a field's name, or -1; without either: the body
+	malformed *wire.Error    // the body is no JSON
+}
+
+// find returns the part; a value of JSON as it is written.
+func (f *finder) find(r *Response) (text []byte, result jsonpath.Result) {
+	switch {
+	case f.path != nil:
+		return f.path.Find(r.Body)
+	case f.header < 0:
+		return r.Body, jsonpath.Found
+	}
+	for i := range r.Header {
+		if r.Header[i].Name == f.header {
+			return r.Header[i].Value, jsonpath.Found
+		}
+	}
+	return nil, jsonpath.Missing
+}
+
+// text returns what a part that was found says.
+func (u *User) text(f *finder, part []byte) []byte {
+	if f.path == nil || len(part) == 0 || part[0] != '"' {
+		return part
+	}
+	u.w.scratch = jsonpath.AppendText(u.w.scratch[:0], part)
+	return u.w.scratch
+}
+
+// check holds a response against an assertion.
+func (u *User) check(a *assertion, r *Response) *wire.Error {
+	part, result := a.find(r)
+	if result == jsonpath.Malformed {
+		return a.malformed
+	}
+	ok := result == jsonpath.Found
+	if ok && a.Is != Exists {
+		// The value may encode, for which it needs the memory that text is in.
+		u.w.expected = a.value.append(u.w.expected[:0], u)
+		switch text := u.text(&a.finder, part); a.Is {
+		case Equals:
+			ok = bytes.Equal(text, u.w.expected)
+		case Contains:
+			ok = bytes.Contains(text, u.w.expected)
+		case Matches:
+			ok = a.pattern.Match(text)
+		}
+	}
+	if !ok {
+		return a.failure
+	}
+	return nil
+}
+
+// extract sets a variable.
+func (u *User) extract(e *extraction, r *Response) *wire.Error {
+	part, result := e.find(r)
+	found := result == jsonpath.Found
+	var text []byte
+	if found {
+		text = u.text(&e.finder, part)
+	}
+	if found && e.pattern != nil {
+		begin, end, ok := u.w.machine.find(e.pattern, text)
+		if found = ok; ok {
+			text = text[begin:end]
+		}
+	}
+	switch {
+	case found && len(text) > MaxValue:
+		return e.large
+	case found:
+		u.values[e.value] = append(u.values[e.value][:0], text...)
+		return nil
+	}
+	u.w.misses[e.misses]++
+	switch {
+	case e.Otherwise == UseDefault:
+		u.values[e.value] = append(u.values[e.value][:0], e.Default...)
+	case e.Otherwise == Keep:
+	case result == jsonpath.Malformed:
+		return e.malformed
+	default:
+		return e.nothing
+	}
+	return nil
+}

@@ -1,0 +1,699 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"dyno/load/feed"
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// get is a step that gets a path.
+func get(name, path string) Step { return Step{Name: name, Path: path} }
+
+// A message is a request with its outline and parts put together.
+type message struct {
+	*Request
+	method, path, body string
+	header             []Field
+}
+
+// assemble puts a request together as a codec does.
+func assemble(s *Scenario, r *Request) *message {
+	o, parts := s.Outlines()[r.Outline], r.Parts
+	next := func(varies bool, text string) string {
+		if varies {
+			text, parts = string(parts[0]), parts[1:]
+		}
+		return text
+	}
+	m := &message{Request: r, method: o.Method, path: next(o.VariesPath, o.Path)}
+	for _, f := range o.Header {
+		m.header = append(m.header, Field{f.Name, next(f.Varies, f.Value)})
+	}
+	m.body = next(o.VariesBody, o.Body)
+	if len(parts) > 0 || o.Step != r.Step {
+		panic(fmt.Sprintf("%d parts too many for outline %d, of step %d", len(parts), r.Outline, o.Step))
+	}
+	return m
+}
+
+// next returns a user's next request, or nil at its end.
+func next(u *User, now int64) (*message, *wire.Error) {
+	var r Request
+	ok, err := u.Next(now, &r)
+	if !ok {
+		return nil, err
+	}
+	return assemble(u.w.s, &r), err
+}
+
+// answer is a response with a body and with header fields by their numbers. Cookies have
+// number 0.
+func answer(status int, body string, header ...HeaderField) *Response {
+	return &Response{Status: status, Header: header, Body: []byte(body), Size: int64(len(body))}
+}
+
+// line writes a request down: method, path, header, body.
+func line(m *message) string {
+	if m == nil {
+		return "end"
+	}
+	text := m.method + " " + m.path
+	for _, f := range m.header {
+		text += " " + f.Name + ":" + f.Value
+	}
+	if m.body != "" {
+		text += " " + m.body
+	}
+	return text
+}
+
+// script takes a user through answers, and returns what it sent: the empty answer is none.
+func script(tb testing.TB, u *User, answers ...*Response) (sent []string) {
+	tb.Helper()
+	for _, a := range answers {
+		r, err := next(u, 0)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		sent = append(sent, line(r))
+		if r == nil {
+			return sent
+		}
+		if a == nil {
+			u.Failed()
+		} else if err := u.Response(0, a); err != nil {
+			sent[len(sent)-1] += " !" + err.Error()
+		}
+	}
+	return sent
+}
+
+func check(t *testing.T, got, want []string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		var g, w string
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			t.Errorf("%d: %q, want %q", i, g, w)
+		}
+	}
+}
+
+// shop is a scenario of log-in, list and post.
+func shop(tb testing.TB, users *feed.Table, order feed.Order) Spec {
+	return Spec{
+		Cookies: true, Host: "shop.example",
+		Variables: []Variable{{"base", "/v1"}},
+		Feeds:     []Feed{{Name: "users", Table: users, Order: order}},
+		Steps: []Step{
+			{
+				Name: "login", Once: true, Path: "{{ base }}/login",
+				Header: []Field{{"Content-Type", "application/json"}},
+				Body:   `{"email":"{{ json_escape(email) }}","password":"{{ json_escape(password) }}"}`,
+				Status: []StatusRange{{200, 201}}, Extract: extract("token", "$.data.token"),
+			},
+			{
+				Name: "list", Path: "{{ base }}/items?user={{ urlencode(email) }}",
+				Header:  []Field{{"Authorization", "Bearer {{ token }}"}},
+				Extract: extract("id", "$.items[0].id"),
+				Think:   pace.Think{Mean: time.Second},
+			},
+			{
+				Name: "post", Path: "{{ base }}/items/{{ id }}", Body: "n={{ counter() }}",
+				Header: []Field{{"Authorization", "Bearer {{ token }}"}, {"X-Fixed", "1"}},
+				Assert: []Assertion{{Of: JSON, Name: "$.id", Is: Equals, Value: "{{ id }}"}},
+			},
+		},
+	}
+}
+
+const usersCSV = "email,password\nada@x.y,\"p\"\"1\"\nbob@x.y,p2\n"
+
+func TestShop(t *testing.T) {
+	w := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
+	ada, bob := w.User(), w.User()
+	cookie := HeaderField{0, []byte("sid=7; Path=/v1")}
+	check(t, script(t, ada,
+		answer(200, `{"data":{"token":"T1"}}`, cookie),
+		answer(200, `{"items":[{"id":11},{"id":12}]}`),
+		answer(200, `{"id":"11"}`),
+		answer(200, `{"items":[{"id":"x-2"}]}`),
+	), []string{
+		`POST /v1/login Content-Type:application/json {"email":"ada@x.y","password":"p\"1"}`,
+		`GET /v1/items?user=ada%40x.y Authorization:Bearer T1 Cookie:sid=7`,
+		`POST /v1/items/11 Authorization:Bearer T1 X-Fixed:1 Cookie:sid=7 n=0`,
+		`GET /v1/items?user=ada%40x.y Authorization:Bearer T1 Cookie:sid=7`,
+	})
+	check(t, script(t, bob, answer(201, `{"data":{"token":"T2"}}`), answer(200, `{"items":[{"id":13}]}`), answer(200, `{"id":14}`)), []string{
+		`POST /v1/login Content-Type:application/json {"email":"bob@x.y","password":"p2"}`,
+		`GET /v1/items?user=bob%40x.y Authorization:Bearer T2`,
+		`POST /v1/items/13 Authorization:Bearer T2 X-Fixed:1 n=1 !assertion: step "post": its value at $.id does not equal "{{ id }}"`,
+	})
+	check(t, script(t, ada, nil), []string{`POST /v1/items/x-2 Authorization:Bearer T1 X-Fixed:1 Cookie:sid=7 n=2`})
+}
+
+func TestRequestFields(t *testing.T) {
+	u := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1).User()
+	r, _ := next(u, 0)
+	if r.Step != 0 || r.Outline != 0 || len(r.Parts) != 1 || r.Think != 0 {
+		t.Errorf("%+v", r)
+	}
+	if err := u.Response(0, answer(200, `{"data":{"token":"T1"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ = next(u, 0); r.Step != 1 || r.Outline != 2 || len(r.Parts) != 2 || r.Think != time.Second {
+		t.Errorf("step %d, outline %d, %d parts, think time %v", r.Step, r.Outline, len(r.Parts), r.Think)
+	}
+}
+
+// A step that must succeed once is tried until it does, from the first one on and without
+// cookies.
+func TestOnceIsTriedAgain(t *testing.T) {
+	u := mustCompile(t, Spec{
+		Cookies: true, Host: "h",
+		Steps: []Step{
+			get("loop", "/loop"),
+			{Name: "form", Once: true, Path: "/form"},
+			{Name: "login", Once: true, Path: "/login"},
+		},
+	}).Worker(whole, 1).User()
+	cookie := HeaderField{0, []byte("a=1")}
+	check(t, script(t, u, nil, answer(200, "", cookie), answer(401, ""), answer(200, ""), answer(200, "", cookie), nil, answer(500, ""), answer(200, "")), []string{
+		"GET /form", "GET /form", "GET /login Cookie:a=1 !status: status 401", "GET /form", "GET /login", "GET /loop Cookie:a=1", "GET /loop Cookie:a=1 !status: status 500", "GET /loop Cookie:a=1",
+	})
+}
+
+// After a step that fails the user goes on, unless a later step needs what it should have
+// set.
+func TestFailedSteps(t *testing.T) {
+	u := mustCompile(t, Spec{
+		Variables: []Variable{{"page", "0"}},
+		Steps: []Step{
+			{Name: "a", Path: "/a?{{ page }}", Extract: extract("page", "$.page")},
+			{Name: "b", Path: "/b", Extract: extract("id", "$.id")},
+			{Name: "c", Path: "/c?{{ page }}"},
+			{Name: "d", Path: "/d/{{ id }}", Extract: extract("unused", "$.x")},
+			{Name: "e", Path: "/e"},
+		},
+	}).Worker(whole, 1).User()
+	check(t, script(t, u,
+		nil, nil, // a has a value from the start; b ends the iteration
+		answer(200, `{"page":2}`), answer(200, `{"id":5}`), nil, answer(503, ""), answer(200, ""),
+		answer(200, `{}`), answer(200, `{"id":6}`), answer(200, ""), answer(200, "{}"), answer(200, ""),
+		answer(200, ""),
+	), []string{
+		"GET /a?0", "GET /b",
+		"GET /a?0", "GET /b", "GET /c?2", "GET /d/5 !status: status 503", "GET /e",
+		`GET /a?2 !assertion: step "a": nothing for "page": its value at $.page is missing`, "GET /b", "GET /c?2", `GET /d/6 !assertion: step "d": nothing for "unused": its value at $.x is missing`, "GET /e",
+		`GET /a?2 !assertion: step "a": its body is not JSON, in which the value at $.page is looked for`,
+	})
+}
+
+func TestExtractions(t *testing.T) {
+	var tests = []struct {
+		extraction Extraction
+		response   *Response
+		value      string
+		err        string
+		misses     uint64
+	}{
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":"\u00e9\n"}`), "é\n", "", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":[1, 2]}`), "[1, 2]", "", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":null}`), "null", "", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"b":1}`), "old", `nothing for "v": its value at $.a is missing`, 1},
+		{Extraction{From: JSON, Of: "$.a"}, answer(200, `<html>`), "old", "its body is not JSON, in which the value at $.a is looked for", 1},
+		{Extraction{From: JSON, Of: "$.a", Otherwise: Keep}, answer(200, `<html>`), "old", "", 1},
+		{Extraction{From: JSON, Of: "$.a", Pattern: `é(\w+)`}, answer(200, `{"a":"x\u00e9yz"}`), "yz", "", 0},
+		{Extraction{From: JSON, Of: "$.a", Pattern: `\d`}, answer(200, `{"a":"x"}`), "old", `nothing for "v": its value at $.a is missing or does not match "\\d"`, 1},
+		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{0, []byte("http://h/orders/12?x")}), "12", "", 0},
+		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{0, []byte("/users/1")}), "old", `its header field Location is missing or does not match`, 1},
+		{Extraction{From: Body}, answer(200, "a token"), "a token", "", 0},
+		{Extraction{From: JSON, Of: "$.a", Otherwise: Keep}, answer(200, `{"b":1}`), "old", "", 1},
+		{Extraction{From: JSON, Of: "$.a", Otherwise: UseDefault, Default: "none"}, answer(200, ``), "none", "", 1},
+		{Extraction{From: Header, Of: "Location"}, answer(302, "", HeaderField{1, []byte("y")}, HeaderField{0, []byte("/x")}, HeaderField{0, []byte("/z")}), "/x", "", 0},
+		{Extraction{From: Header, Of: "location"}, answer(200, ""), "old", `nothing for "v": its header field location is missing`, 1},
+		{Extraction{From: Body, Pattern: `csrf="([^"]*)"`}, answer(200, `<p csrf="a&b">`), "a&b", "", 0},
+		{Extraction{From: Body, Pattern: `\d+`}, answer(200, `ab12`), "12", "", 0},
+		{Extraction{From: Body, Pattern: `(a)(b)`, Group: 2}, answer(200, `ab`), "b", "", 0},
+		{Extraction{From: Body, Pattern: `(a)|b`}, answer(200, `b`), "old", `nothing for "v": its body does not match "(a)|b"`, 1},
+		{Extraction{From: Body, Pattern: `x*`}, answer(200, ``), "", "", 0},
+		{Extraction{From: Body, Pattern: `.*`}, answer(200, strings.Repeat("x", MaxValue+1)), "old", `more than 16384 bytes for "v"`, 0},
+		{Extraction{From: Body, Pattern: `.*`}, &Response{Status: 200, Body: []byte("x"), Size: 2}, "old", "its body is longer than the 100000 bytes that max_body has kept", 0},
+		{Extraction{From: JSON, Of: "$.a"}, answer(404, `{"a":1}`), "old", "status 404", 0},
+	}
+	for _, tt := range tests {
+		tt.extraction.Name = "v"
+		w := mustCompile(t, Spec{
+			Variables: []Variable{{"v", "old"}},
+			Steps: []Step{
+				{Name: "s", Path: "/", Extract: []Extraction{tt.extraction}, MaxBody: 100_000},
+				{Name: "t", Path: "/", Header: []Field{{"V", "{{ json_escape(v) }}"}}},
+			},
+		}).Worker(whole, 1)
+		u := w.User()
+		if _, err := next(u, 0); err != nil {
+			t.Fatal(err)
+		}
+		err := u.Response(0, tt.response)
+		switch {
+		case tt.err == "" && err != nil, tt.err != "" && (err == nil || !strings.Contains(err.Text, tt.err)):
+			t.Errorf("%+v: error %v, want %q", tt.extraction, err, tt.err)
+		case err != nil && err.Kind != wire.Assertion && tt.response.Status < 400:
+			t.Errorf("%+v: kind %v", tt.extraction, err.Kind)
+		}
+		if value := string(u.values[0]); value != tt.value {
+			t.Errorf("%+v: %q, want %q", tt.extraction, value, tt.value)
+		}
+		if got := w.Misses(nil); len(got) != 1 || got[0] != (Miss{Step: 0, Name: "v", Count: tt.misses}) {
+			t.Errorf("%+v: misses %+v, want %d", tt.extraction, got, tt.misses)
+		}
+	}
+}
+
+// Of several extractions all are tried, and the first failure is told.
+func TestSeveralExtractions(t *testing.T) {
+	w := mustCompile(t, Spec{Steps: []Step{
+		{Name: "a", Path: "/"},
+		{Name: "s", Path: "/", Extract: []Extraction{
+			{Name: "x", From: JSON, Of: "$.x"}, {Name: "y", From: JSON, Of: "$.y"}, {Name: "z", From: JSON, Of: "$.z"},
+		}},
+	}}).Worker(whole, 1)
+	u := w.User()
+	got := script(t, u, answer(200, ""), answer(200, `{"y":1}`))
+	if want := `GET / !assertion: step "s": nothing for "x": its value at $.x is missing`; got[1] != want {
+		t.Errorf("%q, want %q", got[1], want)
+	}
+	if got, want := w.Misses(nil), []Miss{{1, "x", 1}, {1, "y", 0}, {1, "z", 1}}; !slices.Equal(got, want) {
+		t.Errorf("misses %+v, want %+v", got, want)
+	}
+}
+
+func TestAssertions(t *testing.T) {
+	etag := HeaderField{0, []byte(`"a1"`)}
+	const doc = `{"s":"a\u00e9","n":1.50,"o":{"x":1}}`
+	for _, tt := range []struct {
+		assertion Assertion
+		ok, bad   *Response
+		failure   string
+	}{
+		{Assertion{Of: Body, Is: Equals, Value: "{{ v }}!"}, answer(200, "né!"), answer(200, "né"), `its body does not equal "{{ v }}!"`},
+		{Assertion{Of: Body, Is: Contains, Value: "{{ base64(v) }}"}, answer(200, "xbsOpx"), answer(200, "x"), `its body does not contain "{{ base64(v) }}"`},
+		{Assertion{Of: Body, Is: Matches, Value: `^\d+$`}, answer(200, "12"), answer(200, "12x"), `its body does not match "^\\d+$"`},
+		{Assertion{Of: Header, Name: "Etag", Is: Exists}, answer(200, "", etag), answer(200, ""), "its header field Etag is missing"},
+		{Assertion{Of: Header, Name: "ETag", Is: Equals, Value: `"a1"`}, answer(200, "", etag), answer(200, ""), "its header field ETag does not equal"},
+		{Assertion{Of: Header, Name: "etag", Is: Contains, Value: "a"}, answer(200, "", etag), answer(200, "", HeaderField{0, []byte("b")}), "its header field etag does not contain"},
+		{Assertion{Of: JSON, Name: "$.s", Is: Equals, Value: "aé"}, answer(200, doc), answer(200, `{"s":"ae"}`), `its value at $.s does not equal "aé"`},
+		{Assertion{Of: JSON, Name: "$.n", Is: Equals, Value: "1.50"}, answer(200, doc), answer(200, `{"n":1.5}`), "its value at $.n does not equal"},
+		{Assertion{Of: JSON, Name: "$.o.x", Is: Exists}, answer(200, doc), answer(200, `{"o":{}}`), "its value at $.o.x is missing"},
+		{Assertion{Of: JSON, Name: "$.s", Is: Matches, Value: "^a.$"}, answer(200, doc), answer(200, `{"s":"b"}`), "its value at $.s does not match"},
+		{Assertion{Of: JSON, Name: "$.s", Is: Exists}, answer(200, doc), answer(200, `<html>`), "its body is not JSON, in which the value at $.s is looked for"},
+		{Assertion{Of: JSON, Name: "$.s", Is: Equals, Value: "{{ json_escape(v) }}"}, answer(200, `{"s":"n\u00e9"}`), answer(200, doc), "its value at $.s does not equal"},
+		{Assertion{Of: Body, Is: Matches, Value: "(x)|y"}, answer(200, "y"), answer(200, "z"), "its body does not match"},
+	} {
+		u := mustCompile(t, Spec{Variables: []Variable{{"v", "né"}}, Steps: []Step{{Name: "s", Path: "/", Assert: []Assertion{tt.assertion}}}}).Worker(whole, 1).User()
+		got := script(t, u, tt.ok, tt.bad)
+		if got[0] != "GET /" {
+			t.Errorf("%+v: %s", tt.assertion, got[0])
+		}
+		if want := `GET / !assertion: step "s": ` + tt.failure; !strings.HasPrefix(got[1], want) {
+			t.Errorf("%+v: %q, want %q", tt.assertion, got[1], want)
+		}
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	u := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Status: []StatusRange{{200, 204}, {404, 404}}}}}).Worker(whole, 1).User()
+	check(t, script(t, u, answer(204, ""), answer(404, ""), answer(205, ""), answer(500, "")), []string{
+		"GET /", "GET /", `GET / !assertion: step "s": its status is not among 200-204, 404`, `GET / !assertion: step "s": its status is not among 200-204, 404`,
+	})
+	u = mustCompile(t, Spec{Steps: []Step{get("s", "/")}}).Worker(whole, 1).User()
+	check(t, script(t, u, answer(399, ""), answer(400, ""), answer(12345, "")), []string{"GET /", "GET / !status: status 400", "GET / !status: status 999"})
+}
+
+func TestBodyOnly(t *testing.T) {
+	u := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: "ping", Assert: []Assertion{{Is: Equals, Value: "pong"}}}}}).Worker(whole, 1).User()
+	check(t, script(t, u, answer(0, "pong"), answer(0, "x")), []string{"  ping", `  ping !assertion: step "s": its body does not equal "pong"`})
+}
+
+// What would break a request is not sent.
+func TestUnsendableRequests(t *testing.T) {
+	u := mustCompile(t, Spec{Variables: []Variable{{"v", ""}}, Steps: []Step{
+		{Name: "set", Path: "/", Extract: extract("v", "$")},
+		{Name: "path", Path: "/{{ v }}"},
+		{Name: "header", Path: "/{{ urlencode(v) }}", Header: []Field{{"A", "{{ v }}"}, {"B", "{{ base64(v) }}"}}},
+		{Name: "whole", Path: "{{ v }}"},
+	}}).Worker(whole, 1).User()
+	for _, tt := range []struct {
+		value string
+		bad   []string
+	}{
+		{"a", []string{"whole"}},
+		{"/a?b=%20", nil},
+		{"a b", []string{"path", "whole"}},
+		{"a\r\nX: y", []string{"path", "header", "whole"}},
+		{"é", []string{"path", "whole"}},
+		{"", []string{"whole"}},
+	} {
+		script(t, u, answer(200, fmt.Sprintf("%q", tt.value)))
+		var bad []string
+		for _, name := range []string{"path", "header", "whole"} {
+			r, err := next(u, 0)
+			if err != nil {
+				if bad = append(bad, name); err.Kind != wire.Generator || r == nil || !strings.HasPrefix(err.Text, fmt.Sprintf("step %q: the ", name)) {
+					t.Errorf("%q: %v, %v", name, r, err)
+				}
+			}
+			u.Failed()
+		}
+		if !slices.Equal(bad, tt.bad) {
+			t.Errorf("%q cannot be sent in %v, want %v", tt.value, bad, tt.bad)
+		}
+	}
+}
+
+// A request's bytes are its owner's: no other user's request or response changes them.
+func TestRequestsKeepTheirBytes(t *testing.T) {
+	w := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
+	var ada, bob Request
+	users := []*User{w.User(), w.User()}
+	if _, err := users[0].Next(0, &ada); err != nil {
+		t.Fatal(err)
+	}
+	before := line(assemble(w.s, &ada))
+	for range 10 {
+		if _, err := users[1].Next(0, &bob); err != nil {
+			t.Fatal(err)
+		}
+		if err := users[1].Response(0, answer(200, `{"data":{"token":"T2"},"items":[{"id":13}],"id":"13"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := line(assemble(w.s, &ada)); after != before {
+		t.Errorf("%q has become %q", before, after)
+	}
+	if err := users[0].Response(0, answer(200, `{"data":{"token":"T1"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := users[0].Next(0, &ada); err != nil || !strings.Contains(line(assemble(w.s, &ada)), "Bearer T1") {
+		t.Errorf("%q, %v", line(assemble(w.s, &ada)), err)
+	}
+}
+
+// An iteration is from Between to Between.
+func TestBetween(t *testing.T) {
+	login, a, b := Step{Name: "login", Once: true, Path: "/"}, get("a", "/"), get("b", "/")
+	weighted := func(s Step) Step { s.Weight = 1; return s }
+	needs := Step{Name: "needs", Path: "/{{ id }}"}
+	gives := Step{Name: "gives", Path: "/", Extract: extract("id", "$.id")}
+	for _, tt := range []struct {
+		name  string
+		steps []Step
+		ok    string // of each response: y or n
+		want  string // after each: whether the user is between two iterations
+	}{
+		{"in their order", []Step{a, b}, "yyyn", "nyny"},
+		{"by weight", []Step{weighted(a), weighted(b)}, "yyn", "yyy"},
+		{"once, then in their order", []Step{login, a, b}, "yyyyy", "nnyny"},
+		{"once, then by weight", []Step{login, weighted(a)}, "yyy", "nyy"},
+		{"once fails", []Step{login, a}, "nyy", "yny"},
+		{"what others need fails", []Step{gives, needs}, "nn", "yy"},
+	} {
+		u := mustCompile(t, Spec{Steps: tt.steps}).Worker(whole, 1).User()
+		if !u.Between() {
+			t.Errorf("%s: not between iterations at the beginning", tt.name)
+		}
+		got := ""
+		for _, ok := range tt.ok {
+			if _, err := next(u, 0); err != nil || u.Between() {
+				t.Errorf("%s: between iterations with a request under way; %v", tt.name, err)
+			}
+			if ok == 'y' {
+				if err := u.Response(0, answer(200, `{"id":1}`)); err != nil {
+					t.Errorf("%s: %v", tt.name, err)
+				}
+			} else {
+				u.Failed()
+			}
+			if u.Between() {
+				got += "y"
+			} else {
+				got += "n"
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The package comment says how large a user is.
+func TestUserSize(t *testing.T) {
+	if size := unsafe.Sizeof(User{}); size != 160 {
+		t.Errorf("a User has %d bytes", size)
+	}
+	if size := unsafe.Sizeof(cookie{}); size != 72 {
+		t.Errorf("a cookie has %d bytes", size)
+	}
+	if size := unsafe.Sizeof(Request{}); size != 72 {
+		t.Errorf("a Request has %d bytes", size)
+	}
+}
+
+// steps returns which steps a user takes.
+func steps(u *User, n int) (names []string) {
+	for range n {
+		r, _ := next(u, 0)
+		if r == nil {
+			return append(names, "end")
+		}
+		names = append(names, u.w.s.steps[r.Step].info.Name)
+		if err := u.Response(0, answer(200, "")); err != nil {
+			return append(names, err.Error())
+		}
+	}
+	return names
+}
+
+func TestOnlyOnce(t *testing.T) {
+	w := mustCompile(t, Spec{Steps: []Step{{Name: "a", Once: true, Path: "/"}, {Name: "b", Once: true, Path: "/"}}}).Worker(whole, 1)
+	u := w.User()
+	check(t, steps(u, 9), []string{"a", "b", "end"})
+	check(t, steps(u, 9), []string{"end"})
+	if u.Restart(); u.Number() != 1 {
+		t.Errorf("user %d, want 1", u.Number())
+	}
+	check(t, steps(u, 9), []string{"a", "b", "end"})
+}
+
+// Steps are drawn by weight: chi-squared with two degrees of freedom at the 0.1 % level,
+// with a fixed seed.
+func TestMixOfSteps(t *testing.T) {
+	w := mustCompile(t, Spec{Steps: []Step{
+		{Name: "once", Once: true, Path: "/"}, {Name: "a", Weight: 70, Path: "/"}, {Name: "b", Weight: 25, Path: "/"}, {Name: "c", Weight: 5, Path: "/"},
+	}}).Worker(whole, 1)
+	const n = 20_000
+	counts := map[string]float64{}
+	first := steps(w.User(), n+1)
+	for i, name := range first {
+		if (name == "once") != (i == 0) {
+			t.Fatalf("%s at %d", name, i)
+		}
+		counts[name]++
+	}
+	var chi float64
+	for name, share := range map[string]float64{"a": 0.7, "b": 0.25, "c": 0.05} {
+		d := counts[name] - share*n
+		chi += d * d / (share * n)
+	}
+	if chi > 13.8 {
+		t.Errorf("%v: chi-squared %.1f", counts, chi)
+	}
+	if slices.Equal(first[:50], steps(w.User(), 50)) {
+		t.Error("two users draw the same steps")
+	}
+}
+
+// Of any number of users each flow has about its share, whatever the seed and the shards.
+func TestMixOfFlows(t *testing.T) {
+	spec := Spec{Flows: []Flow{
+		{Name: "a", Weight: 6, Steps: []Step{get("a", "/")}}, {Name: "b", Weight: 3, Steps: []Step{get("b", "/")}}, {Name: "c", Steps: []Step{get("c", "/")}},
+	}}
+	s := mustCompile(t, spec)
+	for seed := range uint64(20) {
+		flows := map[uint64]string{}
+		for i := range 3 {
+			w := s.Worker(pace.Shard{Index: i, Count: 3}, seed)
+			for range 100 {
+				u := w.User()
+				flows[u.Number()] = steps(u, 1)[0]
+			}
+		}
+		counts := map[string]int{}
+		for n := range uint64(300) {
+			counts[flows[n]]++
+			for name, share := range map[string]float64{"a": 0.6, "b": 0.3, "c": 0.1} {
+				if off := math.Abs(float64(counts[name]) - share*float64(n+1)); off > 3 {
+					t.Fatalf("seed %d: of %d users %d take flow %s", seed, n+1, counts[name], name)
+				}
+			}
+		}
+		other := s.Worker(whole, seed)
+		for n := range uint64(50) {
+			if got := steps(other.User(), 1)[0]; got != flows[n] {
+				t.Fatalf("seed %d: user %d takes %s, and %s in another shard", seed, n, got, flows[n])
+			}
+		}
+	}
+}
+
+func TestFeeds(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("n,unused\n")
+	for i := range 6 {
+		fmt.Fprintf(&text, "%d,x\n", i)
+	}
+	numbers := table(t, "n.csv", text.String())
+	loop := []Step{{Name: "a", Path: "/a/{{ n }}"}, {Name: "b", Path: "/b/{{ f.n }}"}, get("c", "/c")}
+	once := append([]Step{{Name: "o", Once: true, Path: "/o/{{ n }}"}}, loop...)
+	ok := answer(200, "")
+	for _, tt := range []struct {
+		name  string
+		feed  Feed
+		steps []Step
+		want  []string // of two users in turn
+	}{
+		{"a row for each iteration", Feed{}, loop, []string{"/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/2", "/a/3", "/b/2", "/b/3"}},
+		{"a row for each user", Feed{Per: PerUser}, loop, []string{"/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/0", "/a/1"}},
+		{"a row for each user, as it is needed once", Feed{}, once, []string{"/o/0", "/o/1", "/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/0", "/a/1"}},
+	} {
+		tt.feed.Name, tt.feed.Table = "f", numbers
+		w := mustCompile(t, Spec{Feeds: []Feed{tt.feed}, Steps: tt.steps}).Worker(whole, 1)
+		users := []*User{w.User(), w.User()}
+		for i, want := range tt.want {
+			if got := script(t, users[i%2], ok)[0]; got != "GET "+want {
+				t.Errorf("%s: %d: %s, want %s", tt.name, i, got, want)
+			}
+		}
+	}
+
+	// At the end of the rows users who need one come to theirs.
+	w := mustCompile(t, Spec{Feeds: []Feed{{Name: "f", Table: numbers, End: feed.Stop}}, Steps: append([]Step{get("first", "/first")}, loop[0])}).Worker(pace.Shard{Index: 1, Count: 4}, 1)
+	u := w.User()
+	check(t, script(t, u, ok, ok, ok, ok, ok, ok, ok), []string{"GET /first", "GET /a/1", "GET /first", "GET /a/5", "GET /first", "end"})
+	check(t, script(t, u, ok), []string{"end"})
+	if w.Err() != nil {
+		t.Error(w.Err())
+	}
+	u.Restart()
+	check(t, script(t, u, ok, ok), []string{"GET /first", "end"})
+}
+
+// Two feeds with one seed and one order are not in step.
+func TestFeedsAreUnrelated(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("n\n")
+	for i := range 1000 {
+		fmt.Fprintln(&text, i)
+	}
+	numbers := table(t, "n.csv", text.String())
+	u := mustCompile(t, Spec{BodyOnly: true, Feeds: []Feed{{Name: "a", Table: numbers, Order: feed.Shuffled}, {Name: "b", Table: numbers, Order: feed.Shuffled}},
+		Steps: []Step{{Name: "s", Body: "{{ a.n }} {{ b.n }}"}}}).Worker(whole, 1).User()
+	same := 0
+	for range 1000 {
+		r, _ := next(u, 0)
+		if a, b, _ := strings.Cut(r.body, " "); a == b {
+			same++
+		}
+		u.Failed()
+	}
+	if same > 10 {
+		t.Errorf("%d of 1000 rows are the same in both feeds", same)
+	}
+}
+
+// A file that is cut off while it is in use ends the users, and the worker says why.
+func TestFeedThatFails(t *testing.T) {
+	numbers := table(t, "n.csv", "n\n"+strings.Repeat("12345678\n", 1_000_000))
+	w := mustCompile(t, Spec{Feeds: []Feed{{Name: "f", Table: numbers}}, Steps: []Step{get("s", "/{{ n }}")}}).Worker(whole, 1)
+	u := w.User()
+	check(t, script(t, u, answer(200, "")), []string{"GET /12345678"})
+	if err := os.Truncate(numbers.Name(), 2); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for r, _ := next(u, 0); r != nil; r, _ = next(u, 0) {
+		n++
+	}
+	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "the file has changed since it was opened") || n > 100_000 {
+		t.Errorf("after %d requests: %v", n, err)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	w := mustCompile(t, Spec{
+		Cookies: true, Host: "h", Variables: []Variable{{"v", "first"}},
+		Steps: []Step{{Name: "s", Path: "/{{ v }}", Extract: extract("v", "$.v")}},
+	}).Worker(pace.Shard{Index: 1, Count: 2}, 1)
+	u := w.User()
+	cookie := HeaderField{0, []byte("a=1")}
+	check(t, script(t, u, answer(200, `{"v":"x"}`, cookie), nil), []string{"GET /first", "GET /x Cookie:a=1"})
+	w.User()
+	if u.Restart(); u.Number() != 5 {
+		t.Errorf("user %d, want 5", u.Number())
+	}
+	check(t, script(t, u, nil), []string{"GET /first"})
+}
+
+// Next without a word on the request before takes it for failed; what comes without a
+// request is passed over.
+func TestOutOfTurn(t *testing.T) {
+	u := mustCompile(t, Spec{Steps: []Step{get("a", "/a"), get("b", "/b")}}).Worker(whole, 1).User()
+	if err := u.Response(0, answer(500, "")); err != nil {
+		t.Error(err)
+	}
+	u.Failed()
+	for _, want := range []string{"GET /a", "GET /b", "GET /a"} {
+		if r, _ := next(u, 0); line(r) != want {
+			t.Errorf("%s, want %s", line(r), want)
+		}
+	}
+}
+
+func TestThinkTimes(t *testing.T) {
+	u := mustCompile(t, Spec{Steps: []Step{{Name: "a", Path: "/", Think: pace.Think{Kind: pace.Uniform, Min: 10, Max: 20}}}}).Worker(whole, 1).User()
+	seen := map[time.Duration]bool{}
+	for range 500 {
+		r, _ := next(u, 0)
+		if r.Think < 10 || r.Think > 20 {
+			t.Fatal(r.Think)
+		}
+		seen[r.Think] = true
+	}
+	if len(seen) != 11 {
+		t.Errorf("%d think times, want 11", len(seen))
+	}
+}
+
+func TestWorkerPanicsWithoutAShard(t *testing.T) {
+	s := mustCompile(t, Spec{Steps: []Step{get("a", "/")}})
+	defer func() {
+		if r := recover(); r != "scenario: shard 0 of 0: want 1 to 16777216 shards" {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	s.Worker(pace.Shard{}, 1)
+}
