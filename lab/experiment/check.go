@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"dyno/internal/nearest"
 )
 
 // A checker holds a file against the specs of its fields: fields, kinds, forms, bounds.
@@ -133,7 +135,7 @@ func (ch checker) unknown(n *node, s *spec, name string) (problem, hint string) 
 	if len(ch.c.order) == maxFaults {
 		return "unknown field", "" // it is only counted
 	}
-	hint = suggest(name, s.fieldNames())
+	hint = nearest.Hint(name, s.fieldNames())
 	if !strings.HasPrefix(hint, "did") {
 		if places := ch.root.whereIs(name, ""); len(places) > 0 {
 			for i, p := range places {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dyno/internal/nearest"
 )
 
 // maxWork bounds what all variants of a file may hold together, in bytes and
@@ -72,7 +74,7 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 	}
 	v.work += len(t)
 	for _, name := range unknown {
-		hint := suggest(name, slices.Concat(slices.Sorted(maps.Keys(v.vars)), slices.Sorted(maps.Keys(v.runtime))))
+		hint := nearest.Hint(name, slices.Concat(slices.Sorted(maps.Keys(v.vars)), slices.Sorted(maps.Keys(v.runtime))))
 		if slices.Contains(v.variableNames(), name) {
 			hint = "set it in the base, from which the others take it"
 		}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files, schema.json and docs/reference.md")
@@ -393,80 +393,50 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// Package units reads figures; what is the reader's own is which of them a field takes, and
+// what is said of the others.
 func TestScalars(t *testing.T) {
-	for in, want := range map[string]time.Duration{
-		"5": 5 * time.Second, "0.25": 250 * time.Millisecond, "1m30s": 90 * time.Second, "1.5ms": 1500 * time.Microsecond, "0": 0,
+	for _, c := range []struct {
+		of   spec
+		in   string
+		want any    // nil: it is a fault
+		says string // the fault
+	}{
+		{spec{kind: duration}, "1m30s", 90 * time.Second, ""},
+		{spec{kind: duration, choices: []string{"auto"}}, "auto", auto, ""},
+		{spec{kind: duration, choices: []string{"auto"}}, "soon", nil, `"soon" is not a duration; such as 5s or 250ms; a bare number is seconds; or auto`},
+		{spec{kind: rate}, "300/min", 5., ""},
+		{spec{kind: rate}, "0", 0., ""},
+		{spec{kind: rate}, "fast", nil, `"fast" is not a rate; such as 5000/s, 300/min or 10/h; a bare number is per second`},
+		{spec{kind: size}, "2MiB", int64(2 << 20), ""},
+		{spec{kind: size}, "1 K", nil, `"1 K" is not a size; such as 512, 512B, 1.5KB, 1KiB or 1MiB`},
+		{spec{kind: share}, "2%", 0.02, ""},
+		{spec{kind: amount}, "50%", 0.5, ""},
+		{spec{kind: amount}, "half", nil, `"half" is not an amount of CPUs; such as 0.5 or 50%`},
+		{spec{kind: cpus}, "5,0-1", []int{0, 1, 5}, ""},
+		{spec{kind: cpus}, "3-1", nil, "the range 3-1 runs backwards; such as 0 or 0-3,5"},
+		{spec{kind: integer, max: 20}, "12", 12., ""},
+		{spec{kind: integer}, "012", nil, `"012" is not a whole number; such as 100`},
+		{spec{kind: integer, min: 1, max: 9}, "10", nil, "10 is too much; from 1 to 9"},
+		{spec{kind: duration, min: 1, max: 90}, "2m", nil, "2m is too much; from 1s to 1m30s"},
+		{spec{kind: size, min: 1, max: 1 << 20}, "0", nil, "0B is too little; from 1B to 1MiB"},
+		{spec{kind: choice, choices: []string{"echo", "line"}}, "lin", nil, `"lin" is not possible; did you mean "line"? (one of echo, line)`},
 	} {
-		if got, ok := parseDuration(in); !ok || got != want {
-			t.Errorf("duration %s: %v, %v", in, got, ok)
+		if c.of.max == 0 {
+			c.of.max = math.Inf(1)
+		}
+		if problem, hint := c.of.scalarFault(c.in); c.want == nil {
+			if problem+"; "+hint != c.says {
+				t.Errorf("%s %q: %s; %s, want %s", c.of.kind, c.in, problem, hint, c.says)
+			}
+			continue
+		} else if problem != "" {
+			t.Errorf("%s %q: %s", c.of.kind, c.in, problem)
+		}
+		if got, err := c.of.read(c.in); err != nil || !cmp.Equal(got, c.want) {
+			t.Errorf("%s %q: %v, %v, want %v", c.of.kind, c.in, got, err, c.want)
 		}
 	}
-	for in, want := range map[string]int{
-		"0": 0, "512": 512, "512B": 512, "1KB": 1000, "1KiB": 1024, "2 MiB": 2 << 20, "3GB": 3e9, "99999999999999999999": 1<<63 - 1,
-	} {
-		if got, ok := parseSize(in); !ok || got != want {
-			t.Errorf("size %s: %v, %v", in, got, ok)
-		}
-	}
-	for in, want := range map[string]float64{"5000": 5000, "5000/s": 5000, "300/min": 5, "36/h": 0.01, "0": 0, "0.0/s": 0} {
-		if got, ok := parseRate(in); !ok || got != want {
-			t.Errorf("rate %s: %v, %v", in, got, ok)
-		}
-	}
-	for in, want := range map[string][]int{"0": {0}, "0-3,5": {0, 1, 2, 3, 5}, "5,0-1": {0, 1, 5}, "1023": {1023}} {
-		if got, problem := parseCPUs(in); problem != "" || !cmp.Equal(got, want) {
-			t.Errorf("CPUs %s: %v, %s", in, got, problem)
-		}
-	}
-	for _, bad := range []string{"", "x", "-1", "+1s", "1 s", "1e3", "inf", "0x10", "5d", "99999999999h", ".5s"} {
-		if d, ok := parseDuration(bad); ok {
-			t.Errorf("duration %q: %v", bad, d)
-		}
-	}
-	for _, bad := range []string{"", "1.5KiB", "KiB", "1kib", "-1", "1 K"} {
-		if n, ok := parseSize(bad); ok {
-			t.Errorf("size %q: %v", bad, n)
-		}
-	}
-	for _, bad := range []string{"", "-5", "5/d", "/s", "5 /s", "1e3", "nan"} {
-		if v, ok := parseRate(bad); ok {
-			t.Errorf("rate %q: %v", bad, v)
-		}
-	}
-	for _, bad := range []string{"", "a", "1-", "3-1", "0,0", "0-2,1", "1024", "0-99999999999999999999", "1,,2", " 1"} {
-		if list, problem := parseCPUs(bad); problem == "" {
-			t.Errorf("CPUs %q: %v", bad, list)
-		}
-	}
-}
-
-func TestSuggest(t *testing.T) {
-	known := []string{"window", "warmup", "workers", "closed"}
-	for in, want := range map[string]string{
-		"windw": `did you mean "window"?`, "wokrers": `did you mean "workers"?`, "Closed": `did you mean "closed"?`,
-		"banana": "known here: window, warmup, workers, closed",
-	} {
-		if got := suggest(in, known); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := rapid.StringN(0, 12, -1).Draw(t, "a")
-		b := rapid.StringN(0, 12, -1).Draw(t, "b")
-		d := editDistance(a, b)
-		if d != editDistance(b, a) {
-			t.Fatal("not symmetric")
-		}
-		if (d == 0) != (string([]rune(a)) == string([]rune(b))) {
-			t.Fatalf("%d between %q and %q", d, a, b)
-		}
-		if d > max(len([]rune(a)), len([]rune(b))) {
-			t.Fatal("more than replacing everything")
-		}
-	})
 }
 
 // What is too large is refused at once, not after minutes.
@@ -507,24 +477,6 @@ func TestBounds(t *testing.T) {
 	var faults *Faults
 	if !errors.As(err, &faults) || len(faults.Faults) != maxFaults || faults.Omitted != 1000-maxFaults {
 		t.Errorf("%.200v", err)
-	}
-}
-
-func TestExportedScalars(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		err  func(s string) error
-		good string
-	}{
-		{"duration", func(s string) error { _, err := ParseDuration(s); return err }, "1.5s"},
-		{"CPU list", func(s string) error { _, err := ParseCPUs(s); return err }, "0-3,5"},
-	} {
-		if err := c.err(c.good); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if err := c.err("soon"); err == nil || !strings.HasPrefix(err.Error(), `"soon" is not a `+c.name+"; such as ") {
-			t.Errorf("%s: %v", c.name, err)
-		}
 	}
 }
 

@@ -107,8 +107,8 @@ func (f Flag) Fill(e *Experiment, texts ...string) error {
 			return Fault{Problem: fmt.Sprintf("%q has no colon", clip(t)), Hint: "want " + nameAndValue}
 		}
 	}
-	if _, ok := leaf.spec.read(leaf.text); !ok {
-		problem, hint := leaf.spec.formFault(leaf.text)
+	if _, err := leaf.spec.read(leaf.text); err != nil {
+		problem, hint := leaf.spec.formFault(err)
 		return Fault{Problem: problem, Hint: hint}
 	}
 	root := &node{kind: isMapping}

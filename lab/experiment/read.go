@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dyno/internal/nearest"
 )
 
 // Options change how a file is read.
@@ -263,7 +265,7 @@ func (r *reader) unknownSettings() {
 	known := append(Settings(), r.variableNames()...)
 	for _, name := range slices.Sorted(maps.Keys(r.options.Set)) {
 		if !slices.Contains(known, name) {
-			r.c.add(finding{path: "set." + name, problem: "there is no variable of this name", hint: suggest(name, known)}, "")
+			r.c.add(finding{path: "set." + name, problem: "there is no variable of this name", hint: nearest.Hint(name, known)}, "")
 		}
 	}
 }

@@ -10,21 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"dyno/load/pace"
+	"dyno/internal/nearest"
+	"dyno/internal/units"
 )
-
-// The forms of scalars. The JSON Schema holds the same patterns.
-const (
-	decimal         = `[0-9]+(\.[0-9]+)?`
-	durationPattern = `^(` + decimal + `|(` + decimal + `(ns|us|µs|ms|s|m|h))+)$`
-	ratePattern     = `^` + decimal + `(/(s|min|h))?$`
-	sharePattern    = `^` + decimal + `%?$`
-	sizePattern     = `^[0-9]+ ?(B|KB|KiB|MB|MiB|GB|GiB)?$`
-	cpusPattern     = `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`
-)
-
-// maxCPU is the highest CPU number: the kernel's cpu_set_t holds 1,024.
-const maxCPU = 1023
 
 // forms says how each kind is called in messages, and by tags where the Go type does not
 // tell, how a value is written, and what it is in a JSON Schema: a number, or text.
@@ -35,12 +23,12 @@ var forms = [...]struct{ article, name, tag, example, json, pattern string }{
 	choice:   {name: "text"},
 	integer:  {"a ", "whole number", "", "such as 100", "integer", ""},
 	number:   {"a ", "number", "", "such as 0.5", "number", ""},
-	duration: {"a ", "duration", "", "such as 5s or 250ms; a bare number is seconds", "number", durationPattern},
-	rate:     {"a ", "rate", "rate", "such as 5000/s, 300/min or 10/h; a bare number is per second", "number", ratePattern},
-	size:     {"a ", "size", "size", "such as 512, 512B, 1KiB or 1MiB", "integer", sizePattern},
-	share:    {"a ", "share", "share", "such as 2% or 0.02", "number", sharePattern},
-	amount:   {"an ", "amount of CPUs", "amount", "such as 0.5 or 50%", "number", sharePattern},
-	cpus:     {"a ", "CPU list", "", "such as 0 or 0-3,5", "integer", cpusPattern},
+	duration: {"a ", "duration", "", units.DurationExample, "number", units.DurationPattern},
+	rate:     {"a ", "rate", "rate", units.RateExample, "number", units.RatePattern},
+	size:     {"a ", "size", "size", units.SizeExample, "number", units.SizePattern},
+	share:    {"a ", "share", "share", units.ShareExample, "number", units.SharePattern},
+	amount:   {"an ", "amount of CPUs", "amount", "such as 0.5 or 50%", "number", units.SharePattern},
+	cpus:     {"a ", "CPU list", "", units.CPUsExample, "integer", units.CPUsPattern},
 	list:     {article: "a ", name: "list"},
 	mapping:  {article: "a ", name: "mapping"},
 }
@@ -95,141 +83,6 @@ func matcher(expression string) func(string) bool {
 	return regexp.MustCompile(expression).MatchString
 }
 
-// The forms as predicates; compiled once and never changed.
-var (
-	isDuration = matcher(durationPattern)
-	isRate     = matcher(ratePattern)
-	isShare    = matcher(sharePattern)
-	isSize     = matcher(sizePattern)
-	isCPUs     = matcher(cpusPattern)
-)
-
-// ParseDuration reads a Go duration, or a number of seconds, as the experiment
-// file does.
-func ParseDuration(s string) (time.Duration, error) {
-	d, ok := parseDuration(s)
-	return d, notA(duration, s, ok)
-}
-
-// ParseShare reads a share, such as 2% or 0.02.
-func ParseShare(s string) (float64, error) {
-	v, ok := parseShare(s)
-	return v, notA(share, s, ok)
-}
-
-// ParseCPUs reads a CPU list, such as 0-3,5, and returns it sorted.
-func ParseCPUs(s string) ([]int, error) {
-	list, problem := parseCPUs(s)
-	if problem != "" {
-		return nil, fmt.Errorf("%s; %s", problem, cpus.example())
-	}
-	return list, nil
-}
-
-func notA(k kind, s string, ok bool) error {
-	if ok {
-		return nil
-	}
-	return fmt.Errorf("%q is not %s; %s", clip(s), k, k.example())
-}
-
-// parseDuration returns not ok for what is none.
-func parseDuration(s string) (time.Duration, bool) {
-	if !isDuration(s) {
-		return 0, false
-	}
-	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
-		// Beyond a century every bound of the table is exceeded anyway.
-		return time.Duration(math.Round(min(seconds, 3e9) * 1e9)), true
-	}
-	d, err := time.ParseDuration(s)
-	return d, err == nil
-}
-
-func parseRate(s string) (float64, bool) {
-	if !isRate(s) {
-		return 0, false
-	}
-	figure, _, _ := strings.Cut(s, "/")
-	if strings.Trim(figure, "0.") == "" {
-		return 0, true // a stage may begin or end at rest; ParseRate refuses 0
-	}
-	v, err := pace.ParseRate(s)
-	return v, err == nil
-}
-
-// parseShare reads a percentage, or a number of which 1 is the whole.
-func parseShare(s string) (float64, bool) {
-	if !isShare(s) {
-		return 0, false
-	}
-	figure, percent := strings.CutSuffix(s, "%")
-	v, err := strconv.ParseFloat(figure, 64)
-	if percent {
-		v /= 100
-	}
-	return v, err == nil
-}
-
-// parseSize reads bytes with a decimal (KB) or binary (KiB) unit.
-func parseSize(s string) (int, bool) {
-	if !isSize(s) {
-		return 0, false
-	}
-	digits := strings.TrimRight(s, " BKMGi")
-	factor := 1
-	switch strings.TrimLeft(s[len(digits):], " ") {
-	case "KB":
-		factor = 1e3
-	case "KiB":
-		factor = 1 << 10
-	case "MB":
-		factor = 1e6
-	case "MiB":
-		factor = 1 << 20
-	case "GB":
-		factor = 1e9
-	case "GiB":
-		factor = 1 << 30
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n > math.MaxInt/factor {
-		return math.MaxInt, true // beyond every bound of the table
-	}
-	return n * factor, true
-}
-
-// parseCPUs reads a list in the kernel's form and returns it sorted.
-func parseCPUs(s string) (list []int, problem string) {
-	if !isCPUs(s) {
-		return nil, fmt.Sprintf("%q is not a CPU list", clip(s))
-	}
-	seen := make([]bool, maxCPU+1)
-	for part := range strings.SplitSeq(s, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		last := first
-		if isRange && err == nil {
-			last, err = strconv.Atoi(to)
-		}
-		switch {
-		case err != nil || first > maxCPU || last > maxCPU:
-			return nil, fmt.Sprintf("CPU %s is beyond %d, the highest there can be", part, maxCPU)
-		case first > last:
-			return nil, fmt.Sprintf("the range %s runs backwards", part)
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			if seen[cpu] {
-				return nil, fmt.Sprintf("CPU %d is listed twice", cpu)
-			}
-			seen[cpu] = true
-			list = append(list, cpu)
-		}
-	}
-	slices.Sort(list)
-	return list, ""
-}
-
 func parseInteger(s string) (float64, bool) {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
@@ -261,38 +114,47 @@ func parseNumber(s string) (float64, bool) {
 // auto is what a word that stands for a duration is read as.
 const auto = time.Duration(-1)
 
-// read returns the value that text stands for: a string, bool, float64, int (of bytes),
-// time.Duration or []int. What has the right form may yet be out of bounds.
-func (s *spec) read(t string) (value any, ok bool) {
+// read returns the value that text stands for: a string, bool, float64, int64 (of bytes),
+// time.Duration or []int. What has the right form may yet be out of bounds. The error is
+// what is wrong and, behind a semicolon, what would be right.
+func (s *spec) read(t string) (value any, err error) {
+	ok := true
 	switch s.kind {
 	case boolean:
-		return parseBool(t)
+		value, ok = parseBool(t)
 	case integer:
-		return parseInteger(t)
+		value, ok = parseInteger(t)
 	case number:
-		return parseNumber(t)
+		value, ok = parseNumber(t)
 	case duration:
 		if slices.Contains(s.choices, t) {
-			return auto, true
+			return auto, nil
 		}
-		return parseDuration(t)
+		value, err = units.ParseDuration(t)
 	case rate:
-		return parseRate(t)
-	case share, amount:
-		return parseShare(t)
+		value, err = units.ParseRate(t)
+	case share:
+		value, err = units.ParseShare(t)
+	case amount:
+		value, err = units.ParseShare(t)
+		ok = err == nil
 	case size:
-		return parseSize(t)
+		value, err = units.ParseSize(t)
 	case cpus:
-		list, problem := parseCPUs(t)
-		return list, problem == ""
+		value, err = units.ParseCPUs(t)
+	default:
+		return t, nil
 	}
-	return t, true
+	if !ok {
+		err = fmt.Errorf("%q is not %s; %s", clip(t), s.kind, s.kind.example())
+	}
+	return value, err
 }
 
 // scalarFault returns what is wrong with a scalar's text, and what would be
 // right; nothing when it is good.
 func (s *spec) scalarFault(t string) (problem, hint string) {
-	value, ok := s.read(t)
+	value, err := s.read(t)
 	switch {
 	case s.kind == text && t == "":
 		return "is empty", ""
@@ -300,25 +162,21 @@ func (s *spec) scalarFault(t string) (problem, hint string) {
 		return fmt.Sprintf("%q does not fit", clip(t)), s.pattern.hint
 	case s.kind == choice && !slices.Contains(s.choices, t):
 		return fmt.Sprintf("%q is not possible", clip(t)), choiceHint(t, s.choices)
-	case !ok:
-		return s.formFault(t)
+	case err != nil:
+		return s.formFault(err)
 	case s.kind >= integer && s.kind <= amount && !slices.Contains(s.choices, t):
 		return s.boundFault(numeric(reflect.ValueOf(value)))
 	}
 	return "", ""
 }
 
-// formFault says what is wrong with text that cannot be read.
-func (s *spec) formFault(t string) (problem, hint string) {
-	hint = s.kind.example()
-	if s.kind == cpus {
-		_, problem = parseCPUs(t)
-		return problem, hint
-	}
+// formFault takes what is wrong with text that cannot be read apart from what would be right.
+func (s *spec) formFault(err error) (problem, hint string) {
+	problem, hint, _ = strings.Cut(err.Error(), "; ")
 	if len(s.choices) > 0 {
 		hint += "; or " + strings.Join(s.choices, ", ")
 	}
-	return fmt.Sprintf("%q is not %s", clip(t), s.kind), hint
+	return problem, hint
 }
 
 // boundFault checks a number against the spec's bounds.
@@ -340,41 +198,25 @@ func (s *spec) bounds() string { return s.format(s.min) + " to " + s.format(s.ma
 func (s *spec) format(v float64) string {
 	plain := strconv.FormatFloat(v, 'f', -1, 64)
 	switch {
-	case s.kind == duration && math.Abs(v) < 9e9:
-		d := time.Duration(math.Round(v * 1e9)).String()
-		return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d)
+	case s.kind == duration:
+		return units.FormatSeconds(v)
 	case s.kind == rate:
 		return plain + "/s"
 	case s.kind == share:
 		return strconv.FormatFloat(math.Round(v*1e8)/1e6, 'f', -1, 64) + "%"
 	case s.kind == size:
-		return formatSize(v)
+		return units.FormatSize(int64(v))
 	case s.kind == amount:
 		return plain + " CPUs"
 	}
 	return plain
 }
 
-// formatSize writes bytes in the largest binary unit of which they are a multiple.
-func formatSize(v float64) string {
-	if v == 1 {
-		return "1 byte"
-	}
-	unit := " bytes"
-	for _, larger := range []string{"KiB", "MiB", "GiB"} {
-		if v == 0 || math.Mod(v, 1024) != 0 {
-			break
-		}
-		v, unit = v/1024, larger
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64) + unit
-}
-
 // choiceHint lists the choices, after the one that was probably meant.
 func choiceHint(t string, choices []string) string {
 	all := "one of " + strings.Join(choices, ", ")
-	if h := suggest(t, choices); strings.HasPrefix(h, "did") {
-		return h + " (" + all + ")"
+	if meant, found := nearest.Find(t, choices); found {
+		return fmt.Sprintf("did you mean %q? (%s)", meant, all)
 	}
 	return all
 }

@@ -160,7 +160,7 @@ func TestReaderRefusesWhatTheSchemaRefuses(t *testing.T) {
 		{"closed: {connections: 1}", "closed: {connections: 1, think: fast}", true},
 		{"closed: {connections: 1}", "closed: {connections: 1, think: {}}", false},
 		{"closed: {connections: 1}", "closed: {connections: 1, think: {uniform: {from: 1}}}", true},
-		{"closed: {connections: 1}", "closed: {connections: 1}, payload: 1 kb", true},
+		{"closed: {connections: 1}", "closed: {connections: 1}, payload: 1 kilobyte", true},
 		{"closed: {connections: 1}", "closed: {connections: 1}, payload: 1GiB", false},
 		{"closed: {connections: 1}", "open: {rate: 5/d}", true},
 		{"closed: {connections: 1}", "open: {rate: 100000000}", true},

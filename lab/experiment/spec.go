@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dyno/internal/units"
 )
 
 // A kind is the form of a value in the file.
@@ -152,7 +154,7 @@ func formOf(t reflect.Type, tag reflect.StructTag, names []string, most float64)
 // scalar takes what tags say of a scalar.
 func (s *spec) scalar(tag reflect.StructTag) {
 	if s.path = tag.Get("kind") == "path"; s.kind == cpus {
-		s.min, s.max = 0, maxCPU
+		s.min, s.max = 0, units.MaxCPU
 	}
 	s.choices = strings.Fields(tag.Get("oneof") + tag.Get("or"))
 	if tag.Get("kind") == "protocol" {
@@ -170,9 +172,9 @@ func (s *spec) scalar(tag reflect.StructTag) {
 
 // number reads one of a declaration's own numbers.
 func (s *spec) number(text string) float64 {
-	value, ok := s.read(text)
-	if !ok {
-		panic("experiment: a tag says " + text + ", which is not " + s.kind.String())
+	value, err := s.read(text)
+	if err != nil {
+		panic("experiment: in a tag, " + err.Error())
 	}
 	return numeric(reflect.ValueOf(value))
 }

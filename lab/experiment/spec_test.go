@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"dyno/internal/units"
 	"dyno/load/wire/sse"
 )
 
@@ -106,8 +107,8 @@ func TestDeclarations(t *testing.T) {
 	file.walk("", check)
 	for path, want := range map[string][2]float64{
 		"load.publish.size":     {float64(sse.StampBytes), float64(sse.MaxSize)},
-		"target.numa":           {0, maxCPU},
-		"target.cgroup.cpu_max": {0.01, maxCPU + 1},
+		"target.numa":           {0, units.MaxCPU},
+		"target.cgroup.cpu_max": {0.01, units.MaxCPU + 1},
 	} {
 		if s := specAt(path); s.min != want[0] || s.max != want[1] {
 			t.Errorf("%s: from %v to %v, want %v", path, s.min, s.max, want)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dyno/internal/units"
 )
 
 // maxSocketPath is how long the path of a Unix socket may be on Linux.
@@ -145,8 +147,8 @@ func (s *spec) valueFault(v reflect.Value) (problem, hint string) {
 
 func cpuFault(list []int) (problem, hint string) {
 	for n, cpu := range list {
-		if cpu < 0 || cpu > maxCPU {
-			return fmt.Sprintf("there is no CPU %d", cpu), fmt.Sprintf("from 0 to %d", maxCPU)
+		if cpu < 0 || cpu > units.MaxCPU {
+			return fmt.Sprintf("there is no CPU %d", cpu), fmt.Sprintf("from 0 to %d", units.MaxCPU)
 		}
 		if slices.Contains(list[:n], cpu) {
 			return fmt.Sprintf("CPU %d is listed twice", cpu), ""
