@@ -197,16 +197,16 @@ func (s *spec) bounds() string { return s.format(s.min) + " to " + s.format(s.ma
 // format writes a number in the unit of its kind.
 func (s *spec) format(v float64) string {
 	plain := strconv.FormatFloat(v, 'f', -1, 64)
-	switch {
-	case s.kind == duration:
+	switch s.kind {
+	case duration:
 		return units.FormatSeconds(v)
-	case s.kind == rate:
+	case rate:
 		return plain + "/s"
-	case s.kind == share:
+	case share:
 		return strconv.FormatFloat(math.Round(v*1e8)/1e6, 'f', -1, 64) + "%"
-	case s.kind == size:
+	case size:
 		return units.FormatSize(int64(v))
-	case s.kind == amount:
+	case amount:
 		return plain + " CPUs"
 	}
 	return plain
