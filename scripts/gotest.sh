@@ -14,4 +14,4 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
 fi
 packages=("$@")
 [ ${#packages[@]} -gt 0 ] || packages=(./...)
-go test -json -vet=off -shuffle=on -p 2 -timeout 10m ${race[@]+"${race[@]}"} "${packages[@]}" | go run ./scripts/testcount
+go test -json -vet=off -shuffle=on -p 2 -timeout 20m ${race[@]+"${race[@]}"} "${packages[@]}" | go run ./scripts/testcount

@@ -34,6 +34,7 @@ const hangGuard = 30 * time.Second
 // Beyond testscript's own commands there are
 //
 //	exits CODE program args…   run a program and compare its exit code; 0|4 is either
+//	explains PATTERN           match standard error, unless the machine has spoilt the run
 //	port NAME…                 put free ports into environment variables
 //	await ADDRESS…             wait until somebody accepts: host:port or a path
 //	answers URL TEXT PATTERN   ask until the answer matches; TEXT is the query's parameter
@@ -62,6 +63,7 @@ func TestScript(t *testing.T) {
 				if neg || len(args) < 2 {
 					ts.Fatalf("usage: exits CODE program args…")
 				}
+				ts.Setenv("SPOILT", "")
 				want := strings.Split(args[0], "|")
 				got := exitStatus(ts, ts.Exec(args[1], args[2:]...))
 				if slices.Contains(want, strconv.Itoa(got)) {
@@ -71,9 +73,19 @@ func TestScript(t *testing.T) {
 				// any regression, and that says nothing about dyno.
 				hidden := got == exitDone && slices.Contains(want, strconv.Itoa(exitRegression))
 				if (got == exitInvalid && args[0] != strconv.Itoa(exitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
+					ts.Setenv("SPOILT", "by the machine")
 					return
 				}
 				ts.Fatalf("exit code %d, want %s", got, args[0])
+			},
+			// What a run says of itself, unless the machine has spoilt it.
+			"explains": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 1 {
+					ts.Fatalf("usage: explains PATTERN")
+				}
+				if text := ts.ReadFile("stderr"); ts.Getenv("SPOILT") == "" && !regexp.MustCompile(args[0]).MatchString(text) {
+					ts.Fatalf("no match for %q in:\n%s", args[0], text)
+				}
 			},
 			"port": func(ts *testscript.TestScript, _ bool, args []string) {
 				for _, name := range args {
