@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/units"
 	"dyno/judge/verdict"
-	"dyno/lab/experiment"
 	"dyno/report"
 	"dyno/results/rundir"
 )
@@ -40,7 +40,7 @@ compare measures two versions side by side.`,
 				runs[i] = run
 			}
 			if margin != "" {
-				m, err := experiment.ParseShare(margin)
+				m, err := units.ParseShare(margin)
 				if err != nil || m <= 0 || m > 1 {
 					return usage("as in: --margin 2%", "--margin %q: want a share above 0 and at most 100%%", margin)
 				}

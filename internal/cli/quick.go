@@ -1,388 +1,173 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"dyno/judge/verdict"
 	"dyno/lab/experiment"
-	"dyno/load/pace"
 )
 
 // A quickLoad is an experiment of one variant and one trial, made of flags.
 type quickLoad struct {
+	fields      fieldFlags
 	connections int
-	requests    uint64
-	rate        string
-	arrivals    string
-	duration    string
-	warmup      string
-	timeout     string
-	workers     int
-	cpus        string
-	clock       string
-	unix        string
-	seed        uint64
-	awake       bool
-	thresholds  []string
-
-	method  string
-	headers []string
-	body    string
-
-	payload string
-	framing string
-
-	subscribers *experiment.Subscribers
-	slow        experiment.Slow
-	ramp        string
-	publish     *experiment.Publish
 	publishers  int
-	size        string
-	buffer      string
+	unix        string
 
 	given func(flag string) bool // whether the user gave it
 }
 
-// defaultDuration is how long a quick load measures when neither a duration nor
-// a number of requests is given.
-const defaultDuration = "10s"
-
-func (q *quickLoad) defaults() {
-	q.connections, q.arrivals, q.duration, q.warmup, q.timeout = 50, experiment.ArrivalsConstant, defaultDuration, "0", "30"
-	q.method, q.payload, q.framing = "GET", "64", experiment.FramingEcho
-	q.clock = experiment.ClockAuto
-	q.subscribers, q.publish, q.publishers = experiment.DefaultSubscribers(), experiment.DefaultPublish(), 1
-	q.seed = 1
-	q.given = func(string) bool { return false }
+// flags registers the flags of a load on targets that speak one of these protocols.
+func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
+	ofLoad := func(field string) bool {
+		return strings.HasPrefix(field, "load.") || field == "design.seed" || field == "awake" || field == "thresholds"
+	}
+	q.fields.register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
+	q.ownFlags(f, protocols...)
 }
 
-// flags registers the flags with their present values as the defaults.
-func (q *quickLoad) flags(f *pflag.FlagSet) {
-	f.IntVarP(&q.connections, "connections", "c", q.connections, "closed loop: connections, each with one request under way; open loop: the most there may be")
-	f.Uint64VarP(&q.requests, "requests", "n", 0, "end after so many requests")
-	q.commonFlags(f)
-}
-
-// commonFlags registers the flags that every quick load has.
-func (q *quickLoad) commonFlags(f *pflag.FlagSet) {
-	f.StringVarP(&q.rate, "rate", "R", "", "open loop: requests in all, such as 5000, 5000/s or 300/min")
-	f.StringVar(&q.arrivals, "arrivals", q.arrivals, "open loop: constant or poisson")
-	f.StringVarP(&q.duration, "duration", "z", q.duration, "how long to measure; a bare number is seconds")
-	f.StringVar(&q.warmup, "warmup", q.warmup, "load that is not measured, before that")
-	f.StringVar(&q.timeout, "timeout", q.timeout, "of a response, from the write")
-	f.IntVar(&q.workers, "workers", 0, "event loops, each a thread (default one per CPU of --cpus, else 1)")
-	f.StringVar(&q.cpus, "cpus", "", "CPUs of the generator, such as 1 or 2-3")
-	f.StringVar(&q.clock, "clock", q.clock, "what ends a response: arrival, by the kernel's time stamp; read, by the generator; auto, arrival unless a closed loop leaves it no time")
+// ownFlags registers those that are no fields of the file.
+func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
+	connections := "closed loop: connections, each with one request under way; open loop: the most there may be"
+	if slices.Contains(protocols, experiment.SSE) {
+		connections = "subscribers"
+		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the most there may be")
+	}
+	f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
-	f.Uint64Var(&q.seed, "seed", q.seed, "of everything random")
-	f.BoolVar(&q.awake, "awake", false, "keep the CPUs in use from halting, for virtual machines whose host takes halted ones away")
-	f.StringArrayVar(&q.thresholds, "threshold", nil, "a condition such as 'response.p99 < 80ms'; a broken one is exit code 99")
 	q.given = f.Changed
 }
 
-func (q *quickLoad) httpFlags(f *pflag.FlagSet) {
-	f.StringVarP(&q.method, "method", "X", q.method, "request method")
-	f.StringArrayVarP(&q.headers, "header", "H", nil, "header line `'Name: value'`; may be repeated")
-	f.StringVar(&q.body, "body", "", "request body, or @file")
+// A quickCommand is a protocol that has a command for quick loads.
+type quickCommand struct {
+	protocol, use, short, example string
+	where                         string // what its argument is
+	socket                        bool   // --unix may stand in its place
 }
 
-func (q *quickLoad) tcpFlags(f *pflag.FlagSet) {
-	f.StringVar(&q.payload, "payload", q.payload, "bytes of a message, such as 64 or 1KiB")
-	f.StringVar(&q.framing, "framing", q.framing, "echo: as many bytes back; line: up to a line feed; length-prefixed: 4 bytes of length, then that many")
-}
-
-func (a *app) httpCommand() *cobra.Command {
-	var (
-		q   quickLoad
-		out output
-	)
-	cmd := &cobra.Command{
-		Use:   "http URL",
-		Short: "Load an HTTP/1.1 server",
-		Example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
+func quickCommands() []quickCommand {
+	return []quickCommand{{
+		protocol: experiment.HTTP, use: "http URL", where: "a URL",
+		short: "Load an HTTP/1.1 server",
+		example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
   dyno http -R 5000 --arrivals poisson http://127.0.0.1:8080/
   dyno http -X POST -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
-		Args: exactArgs(1, "a URL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := q.http(args[0])
-			return a.quick(cmd.Context(), e, err, out)
-		},
-	}
-	f := cmd.Flags()
-	q.defaults()
-	q.flags(f)
-	q.httpFlags(f)
-	out.flags(f, "none is kept")
-	return cmd
-}
-
-func (a *app) tcpCommand() *cobra.Command {
-	var (
-		q   quickLoad
-		out output
-	)
-	cmd := &cobra.Command{
-		Use:   "tcp HOST:PORT",
-		Short: "Load a TCP server with exchanges of messages",
-		Example: `  dyno tcp -c 100 --payload 1KiB 127.0.0.1:7000
+	}, {
+		protocol: experiment.TCP, use: "tcp HOST:PORT", where: "an address, or --unix", socket: true,
+		short: "Load a TCP server with exchanges of messages",
+		example: `  dyno tcp -c 100 --payload 1KiB 127.0.0.1:7000
   dyno tcp --unix /run/echo.sock --framing line`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if q.unix != "" && len(args) == 0 {
-				return nil
-			}
-			return exactArgs(1, "an address, or --unix")(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := q.tcp(append(args, "")[0])
-			return a.quick(cmd.Context(), e, err, out)
-		},
-	}
-	f := cmd.Flags()
-	q.defaults()
-	q.flags(f)
-	q.tcpFlags(f)
-	out.flags(f, "none is kept")
-	return cmd
-}
-
-// sseFlags registers what a load of subscribers has, in place of flags.
-func (q *quickLoad) sseFlags(f *pflag.FlagSet) {
-	s, p := q.subscribers, q.publish
-	f.IntVarP(&q.connections, "connections", "c", q.connections, "subscribers")
-	f.StringVar(&q.ramp, "ramp", "", "subscribers opened per second, such as 1000/s (default as fast as the server accepts them)")
-	f.IntVar(&s.Topics, "topics", s.Topics, "topics that subscribers are spread over: {topic} in the URL is a topic's number, from 0")
-	f.StringArrayVarP(&q.headers, "header", "H", nil, "header line `'Name: value'` of subscriptions and publications; may be repeated")
-	f.BoolVar(&s.Resume, "resume", s.Resume, "name the last event seen when coming back (Last-Event-ID)")
-	f.StringVar(&s.GapEvent, "gap-event", s.GapEvent, "type of the event by which the server says that events are missing")
-	f.IntVar(&q.slow.Connections, "slow", 0, "how many of the subscribers read slowly")
-	f.IntVar(&q.slow.Rate, "slow-rate", 0, "bytes per second that each of those reads; 0 is nothing at all")
-	f.StringVar(&q.buffer, "receive-buffer", "", "SO_RCVBUF of subscribers, such as 16KiB")
-	f.StringVar(&p.Path, "publish", "", "publish events too, by requests to this path, in which {topic} is a topic's number")
-	f.StringVar(&q.size, "size", "100", "bytes of an event that is published")
-	f.StringVar(&p.Form, "form", p.Form, "how it is published: raw, the data is the content; mercure, form fields topic and data")
-	f.StringVar(&p.Topic, "topic", "", "form mercure: the topic's name, with {topic} for its number")
-	f.IntVar(&q.publishers, "publishers", q.publishers, "closed loop: connections that publish; with --rate, the most there may be")
-	q.commonFlags(f)
-}
-
-func (a *app) sseCommand() *cobra.Command {
-	var (
-		q   quickLoad
-		out output
-	)
-	cmd := &cobra.Command{
-		Use:   "sse URL",
-		Short: "Load a server of server-sent events with subscribers, and publish to them",
-		Example: `  dyno sse -c 1000 http://127.0.0.1:8080/events
+	}, {
+		protocol: experiment.SSE, use: "sse URL", where: "a URL",
+		short: "Load a server of server-sent events with subscribers, and publish to them",
+		example: `  dyno sse -c 1000 http://127.0.0.1:8080/events
   dyno sse -c 1000 --publish '/publish?topic=a' -R 50 'http://127.0.0.1:8080/events?topic=a'
   dyno sse -c 1000 --topics 10 --publish '/publish?topic=t{topic}' --publishers 4 'http://127.0.0.1:8080/events?topic=t{topic}'`,
-		Args: exactArgs(1, "a URL"),
+	}}
+}
+
+func (a *app) quickCommand(c quickCommand) *cobra.Command {
+	var (
+		q   quickLoad
+		out output
+	)
+	cmd := &cobra.Command{
+		Use: c.use, Short: c.short, Example: c.example,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if c.socket && q.unix != "" && len(args) == 0 {
+				return nil
+			}
+			return exactArgs(1, c.where)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, faults := q.sseVariant(args[0])
-			e, err := q.experiment("sse", faults, v)
-			return a.quick(cmd.Context(), e, err, out)
+			e, err := q.plan(c.protocol, append(args, "")[0])
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			return a.measure(cmd.Context(), job{experiment: e, output: out, quick: true})
 		},
 	}
-	f := cmd.Flags()
-	q.defaults()
-	q.sseFlags(f)
-	out.flags(f, "none is kept")
+	q.flags(cmd.Flags(), c.protocol)
+	out.flags(cmd.Flags(), "none is kept")
 	return cmd
 }
 
-// sseVariant returns the plan of subscribers, and of publications where a path for
-// them is given.
-func (q *quickLoad) sseVariant(url string) (v experiment.Variant, faults []error) {
-	fault := func(flag string, err error) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
-		}
+// plan makes one round of one variant of a target at a URL or an address.
+func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error) {
+	e, faults := q.unjudged(protocol, where)
+	e.Design.Rounds = 1
+	return judgedPlan(e, faults)
+}
+
+// unjudged makes a plan of one variant, as far as flags could be read.
+func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, faults []error) {
+	e = experiment.New(protocol, protocol)
+	v := &e.Variants[0]
+	if experiment.HasURL(protocol) {
+		v.Target.URL = withScheme(where)
+	} else {
+		v.Target.Address = where
 	}
-	v = experiment.DefaultVariant(experiment.SSE)
-	v.Target.URL = withScheme(url)
 	if q.unix != "" {
 		v.Target.Address = "unix:" + q.unix
 	}
 	v.Target.Complete()
-	headers, bad := q.parseHeaders()
-	faults = append(faults, bad...)
-	v.Load.Subscribers = q.subscribers
-	s := v.Load.Subscribers
-	s.Connections, s.Headers = q.connections, headers
-	var err error
-	if q.ramp != "" {
-		s.Ramp, err = pace.ParseRate(q.ramp)
-		fault("ramp", err)
-	}
-	if q.buffer != "" {
-		s.ReceiveBuffer, err = experiment.ParseSize(q.buffer)
-		fault("receive-buffer", err)
-	}
-	if q.slow.Connections > 0 {
-		s.Slow = &q.slow
-	} else if q.given("slow-rate") {
-		fault("slow-rate", errors.New("there are no slow subscribers; say how many with --slow"))
-	}
-	publish := q.publish.Path != ""
-	for _, flag := range []string{"size", "form", "topic", "publishers", "rate", "arrivals"} {
-		if !publish && q.given(flag) {
-			fault(flag, errors.New("nothing is published; give the path with --publish"))
-		}
-	}
-	faults = append(faults, q.load(&v.Load)...)
-	if !publish {
-		v.Load.Closed, v.Load.Open = nil, nil
-		return v, faults
-	}
-	v.Load.Publish = q.publish
-	v.Load.Publish.Headers = headers
-	v.Load.Publish.Size, err = experiment.ParseSize(q.size)
-	fault("size", err)
-	switch {
-	case v.Load.Open == nil:
-		v.Load.Closed.Connections = q.publishers
-	case q.given("publishers"):
-		v.Load.Open.MaxConnections = q.publishers
-	default:
-		v.Load.Open.MaxConnections = experiment.DefaultOpen().MaxConnections
-	}
-	return v, faults
-}
-
-// parseHeaders reads the header lines that were given.
-func (q *quickLoad) parseHeaders() (headers []experiment.Header, faults []error) {
-	for _, h := range q.headers {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok {
-			faults = append(faults, fmt.Errorf("--header %q: want 'Name: value'", h))
-			continue
-		}
-		headers = append(headers, experiment.Header{Name: name, Value: strings.TrimSpace(value)})
-	}
-	return headers, faults
-}
-
-func (a *app) quick(ctx context.Context, e *experiment.Experiment, err error, out output) error {
-	if err != nil {
-		return &failure{exitUsage, err, ""}
-	}
-	return a.measure(ctx, job{experiment: e, output: out, quick: true})
-}
-
-// http returns the plan of one trial of an HTTP server.
-func (q *quickLoad) http(url string) (*experiment.Experiment, error) {
-	v, faults := q.httpVariant(url)
-	return q.experiment("http", faults, v)
-}
-
-// tcp returns the plan of one trial of a TCP server.
-func (q *quickLoad) tcp(address string) (*experiment.Experiment, error) {
-	v, faults := q.tcpVariant(address)
-	return q.experiment("tcp", faults, v)
-}
-
-func (q *quickLoad) httpVariant(url string) (v experiment.Variant, faults []error) {
-	v = experiment.DefaultVariant(experiment.HTTP)
-	v.Target.URL = withScheme(url)
-	if q.unix != "" {
-		v.Target.Address = "unix:" + q.unix
-	}
-	r := v.Load.Request
-	r.Method = q.method
-	r.Headers, faults = q.parseHeaders()
-	r.Body = q.body
-	if file, ok := strings.CutPrefix(q.body, "@"); ok {
-		body, err := os.ReadFile(file)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--body: %w", err))
-		}
-		r.Body = string(body)
-	}
-	v.Target.Complete()
-	return v, append(faults, q.load(&v.Load)...)
-}
-
-func (q *quickLoad) tcpVariant(address string) (v experiment.Variant, faults []error) {
-	v = experiment.DefaultVariant(experiment.TCP)
-	v.Target.Address = address
-	if q.unix != "" {
-		v.Target.Address = "unix:" + q.unix
-	}
-	size, err := experiment.ParseSize(q.payload)
-	if err != nil {
-		faults = append(faults, fmt.Errorf("--payload: %w", err))
-	}
-	v.Load.Payload, v.Load.Framing = size, q.framing
-	v.Target.Complete()
-	return v, append(faults, q.load(&v.Load)...)
-}
-
-// load completes a load. It reports the faults of all flags.
-func (q *quickLoad) load(l *experiment.Load) (faults []error) {
-	fault := func(flag string, err error) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
-		}
-	}
-	for _, d := range []struct {
-		flag, value string
-		to          *time.Duration
-	}{
-		{"duration", q.duration, &l.Window},
-		{"warmup", q.warmup, &l.Warmup},
-		{"timeout", q.timeout, &l.Timeout},
-	} {
-		if d.flag == "warmup" && d.value == automatic {
-			l.Warmup = 0 // a pilot will say
-			continue
-		}
-		var err error
-		*d.to, err = experiment.ParseDuration(d.value)
-		fault(d.flag, err)
-	}
-	if l.Requests = q.requests; q.requests > 0 && !q.given("duration") {
+	faults = q.fields.fill(e)
+	l := &v.Load
+	if l.Requests > 0 && !q.given("duration") {
 		l.Window = 0
 	}
-	l.Workers = q.workers
-	l.Clock = q.clock
-	if q.cpus != "" {
-		var err error
-		l.CPUs, err = experiment.ParseCPUs(q.cpus)
-		fault("cpus", err)
+	if l.Subscribers != nil {
+		return e, append(faults, q.streams(l)...)
 	}
-	if q.rate == "" {
-		l.Closed = &experiment.Closed{Connections: q.connections, Think: experiment.Think{Distribution: experiment.ThinkNone}}
-		return faults
-	}
-	rate, err := pace.ParseRate(q.rate)
-	fault("rate", err)
-	l.Open = experiment.DefaultOpen()
-	l.Open.Rate, l.Open.Arrivals = rate, q.arrivals
-	if q.given("connections") {
-		l.Open.MaxConnections = q.connections
-	}
-	return faults
+	loop(l, q.connections, q.given("connections"))
+	return e, faults
 }
 
-// experiment makes a plan of one round of these variants. It judges the plan
-// only when each flag could be read.
-func (q *quickLoad) experiment(name string, faults []error, variants ...experiment.Variant) (*experiment.Experiment, error) {
-	e := &experiment.Experiment{
-		Name:       name,
-		Awake:      q.awake,
-		Design:     experiment.Design{Rounds: 1, Seed: q.seed},
-		Variants:   variants,
-		Thresholds: q.thresholds,
+// loop makes the loop closed that is not open.
+func loop(l *experiment.Load, connections int, given bool) {
+	switch {
+	case l.Open == nil:
+		l.Closed = &experiment.Closed{Connections: connections}
+	case given:
+		l.Open.MaxConnections = connections
 	}
-	return judgedPlan(e, faults)
+}
+
+// streams completes a load of subscribers, with publications where a path for them is
+// given.
+func (q *quickLoad) streams(l *experiment.Load) (faults []error) {
+	s := l.Subscribers
+	s.Connections = q.connections
+	if s.Slow != nil && s.Slow.Connections == 0 {
+		s.Slow = nil
+		if q.given("slow-rate") {
+			faults = append(faults, errors.New("--slow-rate: there are no slow subscribers; say how many with --slow"))
+		}
+	}
+	if q.given("publish") {
+		l.Publish.Headers = s.Headers
+		loop(l, q.publishers, q.given("publishers"))
+		return faults
+	}
+	needless := []string{"publishers"}
+	for _, f := range q.fields {
+		if strings.HasPrefix(f.Field, "load.publish.") || strings.HasPrefix(f.Field, "load.open.") {
+			needless = append(needless, f.Name)
+		}
+	}
+	for _, flag := range needless {
+		if q.given(flag) {
+			faults = append(faults, fmt.Errorf("--%s: nothing is published; give the path with --publish", flag))
+		}
+	}
+	return faults
 }
 
 // judgedPlan checks a plan made of flags. Only when each flag could be read, its

@@ -99,7 +99,10 @@ what came out and how sure it is.`,
 			return about.Help()
 		},
 	})
-	root.AddCommand(a.runCommand(), a.compareCommand(), a.httpCommand(), a.tcpCommand(), a.sseCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
+	for _, c := range quickCommands() {
+		root.AddCommand(a.quickCommand(c))
+	}
+	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.truthCommand())
 	return root
 }

@@ -48,8 +48,8 @@ func (a *app) runCommand() *cobra.Command {
 		out    output
 		o      = fileOptions()
 		quick  quickLoad
+		file   fieldFlags
 		resume string
-		kinds  string
 		loads  = pflag.NewFlagSet("", pflag.ContinueOnError) // the flags of a quick load
 	)
 	cmd := &cobra.Command{
@@ -78,9 +78,6 @@ func (a *app) runCommand() *cobra.Command {
 			if len(args) > 1 && out.json != "" && out.json != "-" {
 				return usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
 			}
-			if kinds != "" {
-				o.Set = with(o.Set, "profile", kinds)
-			}
 			if resume != "" {
 				return a.resume(cmd.Context(), resume, out)
 			}
@@ -94,9 +91,9 @@ func (a *app) runCommand() *cobra.Command {
 					err error
 				)
 				if isURL(arg) || isAddress(arg) {
-					e, err = quick.http(arg)
+					e, err = quick.plan(experiment.HTTP, arg)
 				} else if err = onlyForURLs(loads, arg); err == nil {
-					e, err = experiment.ReadFile(arg, o)
+					e, err = experiment.ReadFile(arg, file.settings(o))
 				}
 				faults = append(faults, err)
 				experiments = append(experiments, e)
@@ -119,12 +116,10 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	out.flags(f, "runs/NAME-TIME")
 	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
-	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its rounds, seed, stop, margin, metric, warmup, window, awake, duet or profile, as `NAME=VALUE`")
-	f.StringVar(&kinds, "profile", "", profileHelp)
+	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its "+strings.Join(experiment.Settings(), ", ")+", as `NAME=VALUE`")
+	file.register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
 	f.StringVar(&resume, "resume", "", "go on with the interrupted run in this `DIR`: whole rounds stand, a broken one is measured anew")
-	quick.defaults()
-	quick.flags(loads)
-	quick.httpFlags(loads)
+	quick.flags(loads, experiment.HTTP)
 	f.AddFlagSet(loads)
 	return cmd
 }
@@ -132,22 +127,19 @@ func (a *app) runCommand() *cobra.Command {
 // onlyForURLs refuses the flags of a quick load where there is a file, and says where
 // they belong.
 func onlyForURLs(loads *pflag.FlagSet, file string) error {
-	settings := map[string]string{"seed": "seed", "warmup": "warmup", "duration": "window", "awake": "awake"}
 	var faults []error
 	loads.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
 			return
 		}
 		remedy := "write it into the file"
-		if name, ok := settings[f.Name]; ok {
-			remedy = fmt.Sprintf("use --set %s=%s", name, f.Value)
+		if of, ok := f.Value.(*fieldFlag); ok && of.Setting != "" {
+			remedy = fmt.Sprintf("use --set %s=%s", of.Setting, of)
 		}
 		faults = append(faults, fmt.Errorf("--%s is for a URL, and %s is a file: %s", f.Name, file, remedy))
 	})
 	return errors.Join(faults...)
 }
-
-const profileHelp = "after each round, profile each variant in a trial of its own: `KINDS` such as cpu,off_cpu,allocs; dyno explain reads them"
 
 // with returns the settings with one more.
 func with(settings map[string]string, name, value string) map[string]string {

@@ -5,43 +5,19 @@ import (
 	"time"
 )
 
-const (
-	defaultSoak = 30 * time.Minute
-	// leastSoak is how long a soak lasts if its trends are to mean anything: caches
-	// fill and garbage collectors settle for minutes.
-	leastSoak = 10 * time.Minute
-)
-
-// capacity reads the search for the highest rate. Its defaults are those with
-// which RFC 9971 repeats trials: half of them may be bad.
-func (r *reader) capacity(v *view) *Capacity {
-	n := r.root.get("capacity")
-	if n == nil {
-		return nil
-	}
-	c := &Capacity{Resolution: 0.02, Trials: 5, Tolerate: 0.5}
-	v.rate(n.get("from"), &c.From)
-	v.rate(n.get("to"), &c.To)
-	v.share(n.get("resolution"), &c.Resolution)
-	v.integer(n.get("trials"), &c.Trials)
-	v.share(n.get("tolerate"), &c.Tolerate)
-	return c
-}
+// leastSoak is how long a soak lasts if its trends are to mean anything: caches
+// fill and garbage collectors settle for minutes.
+const leastSoak = 10 * time.Minute
 
 func (i *inspector) capacity(e *Experiment) {
 	c := e.Capacity
-	i.bound("capacity.from", c.From)
-	i.bound("capacity.to", c.To)
-	i.bound("capacity.resolution", c.Resolution)
-	i.bound("capacity.trials", float64(c.Trials))
-	i.bound("capacity.tolerate", c.Tolerate)
-	rate := i.table.at("capacity.to")
+	rate := specAt("capacity.to")
 	switch {
 	case !i.c.reliable("capacity.from"): // an edge that is not known
 	case c.To <= c.From:
 		i.fault("capacity.to", fmt.Sprintf("%s is not above from, %s", rate.format(c.To), rate.format(c.From)), "a higher rate, or a lower from")
 	case c.To <= c.From*(1+c.Resolution):
-		i.fault("capacity.to", fmt.Sprintf("the range is narrower than the resolution, %s", i.table.at("capacity.resolution").format(c.Resolution)), "a wider one")
+		i.fault("capacity.to", fmt.Sprintf("the range is narrower than the resolution, %s", specAt("capacity.resolution").format(c.Resolution)), "a wider one")
 	}
 	if len(e.Thresholds) == 0 && i.c.reliable("thresholds") {
 		i.fault("capacity", "there is no threshold that a rate could break", `such as thresholds: ["response.p99 < 50ms"]`)
@@ -82,11 +58,7 @@ func (r *reader) hurriedSoak(e *Experiment) {
 		return
 	}
 	if w := e.Variants[0].Load.Window; w != 0 && w < leastSoak && !e.Short {
-		path := "load.window"
-		if r.setting("window", path) != nil {
-			path = "set.window"
-		}
-		r.warn(path, fmt.Sprintf("%v are short for a soak", w), "a trend shows in 10m or more")
+		r.warn(r.from("load.window"), fmt.Sprintf("%v are short for a soak", w), "a trend shows in 10m or more")
 	}
 	if e.Design.Stop != StopFixed {
 		r.warn("design.stop", fmt.Sprintf("the soak is repeated up to %d times", e.Design.Rounds), "fixed")

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"dyno/internal/nearest"
 )
 
-// A checker holds a file against the table: fields, kinds, forms, bounds.
+// A checker holds a file against the specs of its fields: fields, kinds, forms, bounds.
 type checker struct {
 	c    *collector
 	root *spec // of the whole file
@@ -17,7 +19,7 @@ func (ch checker) fault(n *node, problem, hint string) {
 	ch.c.add(finding{path: n.path, problem: problem, hint: hint, line: n.line, column: n.column}, "")
 }
 
-// check reports what the table says is wrong with n and notes in each node
+// check reports what its spec says is wrong with n and notes in each node
 // what it has to be. Where templates may stand, a scalar with one is left to be
 // checked when its variables are known.
 func (ch checker) check(n *node, s *spec, templates bool) {
@@ -86,10 +88,7 @@ func (ch checker) list(n *node, s *spec, templates bool) {
 }
 
 func (ch checker) mapping(n *node, s *spec, templates bool) {
-	entries, isName := 0, func(string) bool { return true }
-	if s.names != "" {
-		isName = matcher(s.names)
-	}
+	entries := 0
 	if s.item != nil && len(n.keys) > s.most() {
 		ch.fault(n, fmt.Sprintf("%d entries are too many", len(n.keys)), fmt.Sprintf("at most %d", s.most()))
 		n.keys = n.keys[:s.most()] // so that what follows stays bounded
@@ -107,8 +106,8 @@ func (ch checker) mapping(n *node, s *spec, templates bool) {
 			continue
 		case !slices.Contains(s.fieldNames(), k.name):
 			entries++
-			if !isName(k.name) {
-				ch.fault(at, fmt.Sprintf("%q cannot be a name here", clip(k.name)), patternHint(s.names))
+			if problem, hint := s.names.nameFault(k.name); problem != "" {
+				ch.fault(at, problem, hint)
 			}
 		}
 		ch.check(k.value, f, templates)
@@ -128,7 +127,7 @@ func (ch checker) mapping(n *node, s *spec, templates bool) {
 	}
 }
 
-// unknown says what to do about a field that the table does not know.
+// unknown says what to do about a field that no spec knows.
 func (ch checker) unknown(n *node, s *spec, name string) (problem, hint string) {
 	if n.path == "" && slices.Contains(later(), name) {
 		return "not supported in this version", "remove it"
@@ -136,7 +135,7 @@ func (ch checker) unknown(n *node, s *spec, name string) (problem, hint string) 
 	if len(ch.c.order) == maxFaults {
 		return "unknown field", "" // it is only counted
 	}
-	hint = suggest(name, s.fieldNames())
+	hint = nearest.Hint(name, s.fieldNames())
 	if !strings.HasPrefix(hint, "did") {
 		if places := ch.root.whereIs(name, ""); len(places) > 0 {
 			for i, p := range places {

@@ -3,11 +3,13 @@ package experiment
 import (
 	"fmt"
 	"maps"
-	"net"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"dyno/internal/nearest"
 )
 
 // maxWork bounds what all variants of a file may hold together, in bytes and
@@ -20,6 +22,9 @@ type view struct {
 	variant string
 	vars    map[string]string // nil when the variables are not known
 	runtime map[string]bool
+	// protocol and traits say which defaults hold.
+	protocol string
+	traits   map[string]bool
 }
 
 // report adds a finding about a value in this variant.
@@ -69,7 +74,7 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 	}
 	v.work += len(t)
 	for _, name := range unknown {
-		hint := suggest(name, slices.Concat(slices.Sorted(maps.Keys(v.vars)), slices.Sorted(maps.Keys(v.runtime))))
+		hint := nearest.Hint(name, slices.Concat(slices.Sorted(maps.Keys(v.vars)), slices.Sorted(maps.Keys(v.runtime))))
 		if slices.Contains(v.variableNames(), name) {
 			hint = "set it in the base, from which the others take it"
 		}
@@ -85,64 +90,133 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 	return t, true
 }
 
-func (v *view) text(n *node, into *string) {
-	if t, ok := v.scalar(n); ok {
-		*into = t
+// read reads what is at a path of the file, or another node of the same form, into a
+// value of the Go type that the path's field has. What does not stand there keeps the
+// value it has.
+func (v *view) read(n *node, path string, into any) {
+	if n != nil {
+		v.value(n, specAt(path), reflect.ValueOf(into).Elem())
 	}
 }
 
-func (v *view) integer(n *node, into *int) {
-	if t, ok := v.scalar(n); ok {
-		f, _ := parseInteger(t)
-		*into = int(f)
+// field reads a field of a mapping, whose Go struct holds the value.
+func (v *view) field(n *node, s *spec, of reflect.Value) {
+	if n != nil && !s.form {
+		v.value(n, s, of.FieldByIndex(s.at))
 	}
 }
 
-func (v *view) duration(n *node, into *time.Duration) {
-	if t, ok := v.scalar(n); ok {
-		*into, _ = parseDuration(t)
+// value reads a node that is not nil. Where it makes something new, that has its
+// defaults before what the file says.
+func (v *view) value(n *node, s *spec, into reflect.Value) {
+	if into.Kind() == reflect.Pointer {
+		if into.IsNil() {
+			into.Set(v.fresh(into.Type().Elem(), s).Addr())
+		}
+		into = into.Elem()
+	}
+	switch {
+	case s.kind == list:
+		items := reflect.MakeSlice(into.Type(), len(n.items), len(n.items))
+		for i, item := range n.items {
+			items.Index(i).Set(v.fresh(into.Type().Elem(), s.item))
+			v.value(item, s.item, items.Index(i))
+		}
+		into.Set(items)
+	case s.kind != mapping:
+		if t, ok := v.scalar(n); ok {
+			if s.path && !filepath.IsAbs(t) {
+				t = filepath.Join(filepath.Dir(v.file), t)
+			}
+			s.put(into, t)
+		}
+	case s.short != nil && n.kind != isMapping:
+		v.field(n, s.short, into)
+	case into.Kind() == reflect.Map:
+		into.Set(reflect.MakeMap(into.Type()))
+		for _, k := range n.keys {
+			entry := v.fresh(into.Type().Elem(), s.item)
+			v.value(k.value, s.item, entry)
+			into.SetMapIndex(reflect.ValueOf(k.name), entry)
+		}
+	case into.Kind() == reflect.Slice:
+		for _, k := range n.keys {
+			entry := v.fresh(into.Type().Elem(), s.item)
+			entry.FieldByIndex(s.key).SetString(k.name)
+			v.field(k.value, s.item, entry)
+			into.Set(reflect.Append(into, entry))
+		}
+	default:
+		for _, f := range s.fields {
+			v.field(n.get(f.name), f.spec, into)
+		}
+	}
+	if of, ok := into.Addr().Interface().(interface{ settle(v *view, n *node) }); ok {
+		of.settle(v, n)
 	}
 }
 
-func (v *view) rate(n *node, into *float64) {
-	if t, ok := v.scalar(n); ok {
-		*into, _ = parseRate(t)
+// put gives a field the value of a text whose form is right; of a list, one of words.
+func (s *spec) put(into reflect.Value, t string) {
+	value, _ := s.read(t)
+	switch x := reflect.ValueOf(value); {
+	case s.kind == list:
+		into.Set(reflect.ValueOf(strings.Fields(t)))
+	case s.kind == boolean:
+		into.SetBool(x.Bool() != s.inverted)
+	case into.CanUint():
+		into.SetUint(uint64(x.Float()))
+	default:
+		into.Set(x.Convert(into.Type()))
 	}
 }
 
-func (v *view) share(n *node, into *float64) {
-	if t, ok := v.scalar(n); ok {
-		*into, _ = parseShare(t)
+// fresh returns a new value in which everything has its default that has one.
+func (v *view) fresh(t reflect.Type, s *spec) reflect.Value {
+	value := reflect.New(t).Elem()
+	preset(value, s, v.protocol, v.traits)
+	return value
+}
+
+// preset gives the fields of a mapping their defaults, for a protocol where that is known.
+// Where the traits are not known yet, a default with conditions waits until they are (see
+// Complete).
+func preset(into reflect.Value, s *spec, protocol string, traits map[string]bool) {
+	for _, f := range s.fields {
+		if f.spec.form || !f.spec.of(protocol) {
+			continue
+		}
+		to := into.FieldByIndex(f.spec.at)
+		switch d := f.spec.defaultWith(traits); {
+		case d == "{}":
+			to.Set(reflect.New(to.Type().Elem()))
+			preset(to.Elem(), f.spec, protocol, traits)
+		case d != "" && (len(f.spec.defaults) == 1 || traits != nil):
+			f.spec.put(to, d)
+		case to.Kind() == reflect.Struct:
+			preset(to, f.spec, protocol, traits)
+		}
 	}
 }
 
-func (v *view) boolean(n *node, into *bool) {
-	if t, ok := v.scalar(n); ok {
-		*into, _ = parseBool(t)
-	}
+// of tells whether targets of a protocol have the field.
+func (s *spec) of(name string) bool {
+	return len(s.only) == 0 || name == "" || slices.ContainsFunc(s.only, protocolNamed(name).is)
 }
 
-func (v *view) size(n *node, into *int) {
-	if t, ok := v.scalar(n); ok {
-		*into, _ = parseSize(t)
+// defaultWith returns the default of a plan with these traits: the last of those whose
+// condition holds.
+func (s *spec) defaultWith(traits map[string]bool) string {
+	var found string
+	for _, d := range s.defaults {
+		if value, condition, _ := strings.Cut(d, " "); condition == "" || traits[condition] {
+			found = value
+		}
 	}
-}
-
-func (v *view) cpuList(n *node, into *[]int) {
-	if t, ok := v.scalar(n); ok {
-		*into, _ = parseCPUs(t)
+	if found == "none" {
+		return ""
 	}
-}
-
-// file reads a path that is relative to the experiment's file.
-func (v *view) file(n *node, into *string) {
-	t, ok := v.scalar(n)
-	if ok && !filepath.IsAbs(t) {
-		t = filepath.Join(filepath.Dir(v.reader.file), t)
-	}
-	if ok {
-		*into = t
-	}
+	return found
 }
 
 // variant resolves everything one variant holds.
@@ -152,31 +226,33 @@ func (r *reader) variant(choice variantChoice, short *node) Variant {
 		v.runtime[name] = true
 	}
 	target := r.root.get("target")
-	protocol := TCP
-	v.text(target.get("protocol"), &protocol)
-	out := DefaultVariant(protocol)
+	v.protocol = TCP
+	v.read(target.get("protocol"), "target.protocol", &v.protocol)
+	v.traits = maps.Clone(r.traits)
+	v.traits["of "+v.protocol] = true
+	out := defaultVariant(v.protocol, v.traits)
 	out.Name, out.Vars = choice.name, choice.vars
-	if protocol == Program {
+	if v.protocol == Program {
 		v.program(target, short)
 	}
-	v.target(target, &out.Target)
-	if services := r.root.get("services"); services != nil {
-		for _, k := range services.keys {
-			s := Service{Name: k.name, Process: defaultProcess()}
-			v.process(k.value, &s.Process)
-			if s.Ready.Kind == "" {
-				s.Ready.Kind = ReadyNone
-				if s.mentions("port") {
-					s.Ready.Kind = ReadyTCP
-				}
+	v.read(target, "target", &out.Target)
+	if v.protocol == Program {
+		out.Target.Ready = Ready{Kind: ReadyNone}
+	}
+	out.Target.Complete()
+	v.read(r.root.get("services"), "services", &out.Services)
+	for i := range out.Services {
+		if s := &out.Services[i]; s.Ready.Kind == "" {
+			s.Ready.Kind = ReadyNone
+			if s.mentions("port") {
+				s.Ready.Kind = ReadyTCP
 			}
-			out.Services = append(out.Services, s)
 		}
 	}
 	out.Services = v.startOrder(out.Services)
-	v.observe(r.root.get("observe"), &out.Observe)
+	v.read(r.root.get("observe"), "observe", &out.Observe)
 	switch load := r.root.get("load"); {
-	case protocol == Program:
+	case v.protocol == Program:
 	case load != nil:
 		v.load(load, short, &out.Load)
 	case r.noLoad:
@@ -185,152 +261,45 @@ func (r *reader) variant(choice variantChoice, short *node) Variant {
 	return out
 }
 
-func (v *view) target(n *node, t *Target) {
-	v.text(n.get("address"), &t.Address)
-	v.text(n.get("url"), &t.URL)
-	v.text(n.get("pprof"), &t.Pprof)
-	v.duration(n.get("timeout"), &t.Timeout)
-	t.Ready.Kind = ""
-	v.process(n, &t.Process)
-	switch {
-	case t.Protocol == Program:
-		t.Ready = Ready{Kind: ReadyNone}
-	case t.Ready.Kind == "":
-		t.Ready.Kind = ReadyTCP
-	}
-	t.Complete()
-}
-
-func (v *view) process(n *node, p *Process) {
-	if start := n.get("start"); start != nil {
-		for _, item := range start.items {
-			var argument string
-			v.text(item, &argument)
-			p.Start = append(p.Start, argument)
-		}
-	}
-	v.ready(n.get("ready"), &p.Ready)
-	v.duration(n.get("ready_timeout"), &p.ReadyTimeout)
-	v.duration(n.get("stop_timeout"), &p.StopTimeout)
-	v.cpuList(n.get("cpus"), &p.CPUs)
-	v.file(n.get("dir"), &p.Dir)
-	if env := n.get("env"); env != nil {
-		p.Env = map[string]string{}
-		for _, k := range env.keys {
-			var value string
-			v.text(k.value, &value)
-			p.Env[k.name] = value
-		}
-	}
-	v.placement(n, p)
-}
-
-// placement reads where and with what the process runs.
-func (v *view) placement(n *node, p *Process) {
-	if limits := n.get("cgroup"); limits != nil {
-		p.Cgroup = &Cgroup{}
-		v.share(limits.get("cpu_max"), &p.Cgroup.CPUMax)
-		v.integer(limits.get("cpu_weight"), &p.Cgroup.CPUWeight)
-		v.size(limits.get("memory_max"), &p.Cgroup.MemoryMax)
-	}
-	v.integer(n.get("gomaxprocs"), &p.GOMAXPROCS)
-	v.optional(n.get("nice"), &p.Nice)
-	v.optional(n.get("numa"), &p.NUMA)
-}
-
-// optional reads an integer of which 0 is not the same as none.
-func (v *view) optional(n *node, into **int) {
-	if n != nil {
-		*into = new(int)
-		v.integer(n, *into)
-	}
-}
-
-func (v *view) ready(n *node, into *Ready) {
-	if n == nil {
-		return
-	}
-	if n.kind == isMapping {
-		v.text(n.get("http"), &into.URL)
-		v.text(n.get("line"), &into.Line)
-		switch http, line := n.get("http") != nil, n.get("line") != nil; {
-		case http && line:
-			v.report(n, "http and line exclude each other", "keep one of them")
-		case http:
-			into.Kind = ReadyHTTP
-		case line:
-			into.Kind = ReadyLine
-		default:
-			v.report(n, "the mapping is empty", `such as {http: /healthz} or {line: "listening on"}`)
-		}
-		return
-	}
-	t, ok := v.scalar(n)
-	switch {
-	case !ok:
-	case t == ReadyTCP || t == ReadyNone:
-		into.Kind = t
+// settle tells what a scalar means that stands for the mapping.
+func (r *Ready) settle(v *view, n *node) {
+	http, line := n.get("http") != nil, n.get("line") != nil
+	switch t := r.Kind; {
+	case http && line:
+		v.report(n, "http and line exclude each other", "keep one of them")
+	case http:
+		r.Kind = ReadyHTTP
+	case line:
+		r.Kind = ReadyLine
+	case n.kind == isMapping:
+		v.report(n, "the mapping is empty", `such as {http: /healthz} or {line: "listening on"}`)
+	case t == "" || t == ReadyTCP || t == ReadyNone:
 	case strings.HasPrefix(t, "/") || strings.Contains(t, "://"):
-		into.Kind, into.URL = ReadyHTTP, t
+		r.Kind, r.URL = ReadyHTTP, t
 	default:
 		v.report(n, fmt.Sprintf("%q is not possible", clip(t)), `tcp, none, a URL, a path such as /healthz, or {line: "listening on"}`)
 	}
 }
 
+// settle reports what is not one distribution.
+func (*Think) settle(v *view, n *node) {
+	if n.kind == isMapping && len(n.keys) != 1 {
+		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.keys)), "one of constant, uniform, exponential")
+	}
+}
+
+// load reads a load, with what the short form and the options say on top.
 func (v *view) load(n, short *node, l *Load) {
-	v.cpuList(n.get("cpus"), &l.CPUs)
-	v.integer(n.get("workers"), &l.Workers)
-	v.text(n.get("clock"), &l.Clock)
-	if request := n.get("request"); request != nil {
-		if l.Request == nil {
-			l.Request = &Request{Method: "GET"}
-		}
-		v.request(request, l.Request)
+	set := v.settings.get("load")
+	for _, layer := range []*node{n, short, set} {
+		v.read(layer, "load", l)
 	}
-	v.size(n.get("payload"), &l.Payload)
-	v.text(n.get("framing"), &l.Framing)
-	v.streams(n, l)
-	if closed := n.get("closed"); closed != nil {
-		l.Closed = &Closed{Think: Think{Distribution: ThinkNone}}
-		v.integer(closed.get("connections"), &l.Closed.Connections)
-		v.think(closed.get("think"), &l.Closed.Think)
-	}
+	windows := []*node{n.get("window"), v.root.get("short").get("window"), set.get("window")}
 	stages := n.get("stages")
-	if open := n.get("open"); open != nil || stages != nil {
-		l.Open = DefaultOpen()
-		v.rate(open.get("rate"), &l.Open.Rate)
-		v.text(open.get("arrivals"), &l.Open.Arrivals)
-		v.integer(open.get("max_connections"), &l.Open.MaxConnections)
-		v.integer(open.get("max_waiting"), &l.Open.MaxWaiting)
-	}
-	v.duration(n.get("timeout"), &l.Timeout)
-	v.duration(n.get("connect_timeout"), &l.ConnectTimeout)
-	v.duration(n.get("reconnect").get("min_backoff"), &l.Reconnect.MinBackoff)
-	v.duration(n.get("reconnect").get("max_backoff"), &l.Reconnect.MaxBackoff)
-	auto := false
-	for _, source := range []*node{n.get("warmup"), short.get("warmup"), v.setting("warmup", "load.warmup")} {
-		if t, ok := v.scalar(source); ok {
-			auto = t == warmupAuto
-			l.Warmup, _ = parseDuration(t) // 0 for auto
-		}
-	}
-	if auto {
-		v.pilots++
-	}
-	if v.soak {
-		l.Window = defaultSoak
-	}
-	requests := 0
-	v.integer(n.get("requests"), &requests)
-	l.Requests = uint64(requests)
-	windows := []*node{n.get("window"), v.root.get("short").get("window"), v.setting("window", "load.window")}
 	if stages == nil {
-		if l.Requests > 0 {
+		if l.Requests > 0 && n.get("window") == nil && short.get("window") == nil && set.get("window") == nil {
 			l.Window = 0
 		}
-		v.duration(windows[0], &l.Window)
-		v.duration(short.get("window"), &l.Window)
-		v.duration(windows[2], &l.Window)
 		return
 	}
 	for _, w := range windows {
@@ -338,97 +307,71 @@ func (v *view) load(n, short *node, l *Load) {
 			v.report(w, "the stages give the window its length", "remove it, or the stages")
 		}
 	}
+	if l.Open == nil {
+		l.Open = DefaultOpen()
+	}
 	v.stages(stages, l)
 }
 
-func (v *view) request(n *node, r *Request) {
-	v.text(n.get("method"), &r.Method)
-	v.text(n.get("path"), &r.Path)
-	v.text(n.get("body"), &r.Body)
-	v.file(n.get("body_file"), &r.BodyFile)
-	r.Headers = v.headers(n.get("headers"), r.Headers)
-}
+// The sections of the file, and the fields, that stand in another form in the plan.
+type (
+	comparison struct {
+		Base     string                       `yaml:"base,required" like:"name" doc:"the variant others are compared with"`
+		Variants map[string]map[string]string `yaml:"variants,required,nonempty" names:"name variable" kind:"word" most:"1000" doc:"each variant's variables, for {{name}} in target, services and load; what it does not set it takes from the base"`
+	}
+	ladderForm struct {
+		Steps       map[string]map[string]string `yaml:"steps,required,nonempty" names:"name variable" kind:"word" most:"1000" doc:"each step's variables, on top of those of the steps before it; the first is the base"`
+		LeaveOneOut bool                         `yaml:"leave_one_out" doc:"also measure the whole ladder without each step but the first and the last"`
+	}
+	sweepForm struct {
+		Exclude []map[string]string `yaml:"exclude" names:"variable" kind:"word" doc:"combinations to leave out: those with all these values"`
+		Values  map[string][]string `yaml:",rest" names:"variable" kind:"word" doc:"the values of a variable"`
+	}
+	shortForm struct {
+		Rounds   int                 `yaml:"rounds" range:"design.rounds" doc:"how often each variant is measured, whatever design.stop says"`
+		Warmup   time.Duration       `yaml:"warmup" range:"load.warmup" doc:"load that is not measured, before the window"`
+		Window   time.Duration       `yaml:"window" range:"load.window" doc:"how long to measure"`
+		Sweep    map[string][]string `yaml:"sweep" names:"variable" kind:"word" doc:"some of the values of some of the variables"`
+		Variants []string            `yaml:"variants" like:"name" doc:"some of the variants or steps"`
+	}
+	stageForm struct {
+		Duration time.Duration `yaml:"duration,required" range:"1ms..24h" doc:"how long it lasts"`
+		Rate     float64       `yaml:"rate" kind:"rate" range:"0..10000000" doc:"of requests in all, from its beginning to its end"`
+		From     float64       `yaml:"from" kind:"rate" range:"0..10000000" otherwise:"where the last stage ended" doc:"at its beginning"`
+		To       float64       `yaml:"to" kind:"rate" range:"0..10000000" doc:"at its end"`
+	}
+)
 
-func (v *view) headers(n *node, into []Header) []Header {
-	if n == nil {
-		return into
-	}
-	for _, k := range n.keys {
-		h := Header{Name: k.name}
-		v.text(k.value, &h.Value)
-		into = append(into, h)
-	}
-	return into
-}
-
-// streams reads the subscribers of a load and what is published to them.
-func (v *view) streams(n *node, l *Load) {
-	if subscribers := n.get("subscribers"); subscribers != nil {
-		if l.Subscribers == nil {
-			l.Subscribers = DefaultSubscribers()
-		}
-		s := l.Subscribers
-		v.integer(subscribers.get("connections"), &s.Connections)
-		v.rate(subscribers.get("ramp"), &s.Ramp)
-		v.integer(subscribers.get("topics"), &s.Topics)
-		v.boolean(subscribers.get("resume"), &s.Resume)
-		v.text(subscribers.get("gap_event"), &s.GapEvent)
-		v.size(subscribers.get("receive_buffer"), &s.ReceiveBuffer)
-		s.Headers = v.headers(subscribers.get("headers"), s.Headers)
-		if slow := subscribers.get("slow"); slow != nil {
-			s.Slow = &Slow{}
-			v.integer(slow.get("connections"), &s.Slow.Connections)
-			v.size(slow.get("rate"), &s.Slow.Rate)
-		}
-	}
-	if publish := n.get("publish"); publish != nil {
-		l.Publish = DefaultPublish()
-		p := l.Publish
-		v.text(publish.get("path"), &p.Path)
-		v.size(publish.get("size"), &p.Size)
-		v.text(publish.get("form"), &p.Form)
-		v.text(publish.get("topic"), &p.Topic)
-		p.Headers = v.headers(publish.get("headers"), p.Headers)
-	}
-}
-
-func (v *view) think(n *node, t *Think) {
-	if n == nil {
-		return
-	}
-	if n.kind != isMapping {
-		t.Distribution = ThinkConstant
-		v.duration(n, &t.Mean)
-		return
-	}
-	if len(n.keys) != 1 {
-		v.report(n, fmt.Sprintf("want one distribution, have %d", len(n.keys)), "one of constant, uniform, exponential")
-		return
-	}
-	t.Distribution = n.keys[0].name
-	value := n.keys[0].value
-	v.duration(value, &t.Mean)
-	v.duration(value.get("from"), &t.Low)
-	v.duration(value.get("to"), &t.High)
+// formNamed returns the type of a form that a tag names.
+func formNamed(name string) reflect.Type {
+	return map[string]reflect.Type{
+		"compare": reflect.TypeFor[comparison](),
+		"ladder":  reflect.TypeFor[ladderForm](),
+		"sweep":   reflect.TypeFor[sweepForm](),
+		"short":   reflect.TypeFor[shortForm](),
+		"stages":  reflect.TypeFor[[]stageForm](),
+	}[name]
 }
 
 // stages reads the parts of the window and makes their sum its length.
 func (v *view) stages(list *node, l *Load) {
+	var forms []stageForm
+	v.read(list, "load.stages", &forms)
 	l.Window = 0
 	rate := 0.0 // where the last stage ended
-	for _, n := range list.items {
-		s := Stage{From: rate}
-		v.duration(n.get("duration"), &s.Duration)
-		steady, from, to := n.get("rate"), n.get("from"), n.get("to")
+	for i, f := range forms {
+		n := list.items[i]
+		s := Stage{Duration: f.Duration, From: rate}
+		steady, from, to := n.get("rate") != nil, n.get("from") != nil, n.get("to") != nil
 		switch {
-		case steady != nil && (from != nil || to != nil):
+		case steady && (from || to):
 			v.report(n, "rate excludes from and to", "keep rate for a steady stage, from and to for a ramp")
-		case steady != nil:
-			v.rate(steady, &s.From)
-			s.To = s.From
-		case to != nil:
-			v.rate(from, &s.From)
-			v.rate(to, &s.To)
+		case steady:
+			s.From, s.To = f.Rate, f.Rate
+		case to:
+			if s.To = f.To; from {
+				s.From = f.From
+			}
 		case n.kind == isMapping:
 			v.report(n, "the stage has no rate", "give it rate, or to")
 		}
@@ -494,78 +437,23 @@ func (p Process) mentions(name string) bool { return slices.Contains(p.told(), n
 // default that has one. What is left to say: the target's address, URL or
 // command, and a closed or an open load; of a program only the command.
 func DefaultVariant(protocol string) Variant {
-	v := Variant{
-		Name:   "default",
-		Vars:   map[string]string{},
-		Target: Target{Protocol: protocol, Process: defaultProcess()},
-		Load: Load{
-			Clock:          ClockAuto,
-			Timeout:        30 * time.Second,
-			ConnectTimeout: 5 * time.Second,
-			Warmup:         2 * time.Second,
-			Window:         10 * time.Second,
-			Reconnect:      Reconnect{MaxBackoff: time.Second},
-		},
-	}
-	v.Observe = DefaultObserve()
-	v.Target.Ready.Kind = ReadyTCP
-	switch protocol {
-	case HTTP:
-		v.Load.Request = &Request{Method: "GET"}
-	case TCP:
-		v.Load.Payload, v.Load.Framing = 64, FramingEcho
-	case SSE:
-		v.Load.Subscribers = DefaultSubscribers()
-		v.Load.Reconnect = Reconnect{MinBackoff: time.Second, MaxBackoff: 64 * time.Second}
-	case Program:
-		v.Target.Ready.Kind, v.Target.Timeout = ReadyNone, 5*time.Minute
-		v.Load, v.Observe = Load{}, Observe{}
+	return defaultVariant(protocol, map[string]bool{"of " + protocol: true})
+}
+
+func defaultVariant(protocol string, traits map[string]bool) Variant {
+	v := Variant{Name: "default", Vars: map[string]string{}}
+	_, parts := theFile()
+	preset(reflect.ValueOf(&v).Elem(), parts[1], protocol, traits)
+	v.Target.Protocol, v.Target.Ready.Kind = protocol, ReadyTCP
+	if protocol == Program {
+		v.Target.Ready.Kind, v.Observe = ReadyNone, Observe{}
 	}
 	return v
 }
 
 // DefaultOpen returns an open load that lacks only its rate.
 func DefaultOpen() *Open {
-	return &Open{Arrivals: ArrivalsConstant, MaxConnections: 500, MaxWaiting: 65_536}
-}
-
-// DefaultSubscribers returns subscribers that lack only their number.
-func DefaultSubscribers() *Subscribers {
-	return &Subscribers{Topics: 1, Resume: true, GapEvent: "gap"}
-}
-
-// DefaultPublish returns a publication that lacks only its path.
-func DefaultPublish() *Publish { return &Publish{Size: 100, Form: FormRaw} }
-
-func defaultProcess() Process {
-	return Process{ReadyTimeout: 10 * time.Second, StopTimeout: 5 * time.Second}
-}
-
-// overHTTP tells whether the target has a URL.
-func (t *Target) overHTTP() bool { return t.Protocol == HTTP || t.Protocol == SSE }
-
-// Complete fills in, but for a program, the address from the URL or the command, and the URL from
-// the address, where one is missing.
-func (t *Target) Complete() {
-	if t.Address == "" && t.overHTTP() {
-		if authority, ok := strings.CutPrefix(t.URL, "http://"); ok {
-			if end := strings.IndexAny(authority, "/?#"); end >= 0 {
-				authority = authority[:end]
-			}
-			t.Address = authority
-			if _, _, err := net.SplitHostPort(placeholders(authority)); err != nil && authority != "" {
-				t.Address += ":80"
-			}
-		}
-	}
-	if t.Address == "" && t.Protocol != Program && len(t.Start) > 0 {
-		t.Address = "127.0.0.1:{{port}}"
-	}
-	if !t.overHTTP() || t.URL != "" || t.Address == "" {
-		return
-	}
-	t.URL = "http://" + t.Address + "/"
-	if strings.HasPrefix(t.Address, "unix:") {
-		t.URL = "http://localhost/"
-	}
+	o := &Open{}
+	preset(reflect.ValueOf(o).Elem(), specAt("load.open"), "", nil)
+	return o
 }

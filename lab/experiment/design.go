@@ -5,20 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 )
-
-// warmupAuto stands in the file for a warm-up that pilots find.
-const warmupAuto = "auto"
-
-// A pilot finds the end of the warm-up in bins of 100 ms, of which it needs 100.
-// With 300, it seldom takes a steady load for one that is not.
-const (
-	leastPilot   = 10 * time.Second
-	defaultPilot = 30 * time.Second
-)
-
-const defaultMargin = 0.02
 
 // The names that one metric, and all metrics of a program, have.
 const (
@@ -38,23 +25,59 @@ func leastToStop(stop string) int {
 	return 1
 }
 
+// newPlan returns a plan without variants that has those defaults that no variant
+// decides.
+func newPlan() *Experiment {
+	e := &Experiment{}
+	_, parts := theFile()
+	preset(reflect.ValueOf(e).Elem(), parts[0], "", nil)
+	return e
+}
+
 // Complete gives the design its defaults where it says nothing: the rounds, the
-// rule that stops them, the margin and the metric. What a program prints has no
-// default. Parse and ReadFile have done so already; it is for experiments built
-// in code, whose variants must be there before.
+// rule that stops them, the margin, the metric and, where a warm-up is a pilot's to find,
+// the pilot. What a program prints has no default. Parse and ReadFile have done so
+// already; it is for experiments built in code, whose variants must be there before.
 func (e *Experiment) Complete() {
-	d := &e.Design
-	if d.Stop == "" {
-		d.Stop = StopFixed
+	traits := e.traits()
+	for i := range e.Variants {
+		if l := &e.Variants[i].Load; l.Warmup == auto {
+			l.Warmup = 0
+		}
 	}
-	if d.Margin == 0 {
-		d.Margin = defaultMargin
+	d := reflect.ValueOf(&e.Design).Elem()
+	for _, f := range specAt("design").fields {
+		to := d.FieldByIndex(f.spec.at)
+		if problem, _ := f.spec.valueFault(to); problem == "" || !to.IsZero() {
+			continue // said, or as good as said: a seed may be 0
+		}
+		if value := f.spec.defaultWith(traits); value != "" {
+			f.spec.put(to, value)
+		}
 	}
-	if d.Rounds == 0 {
-		d.Rounds = e.defaultRounds()
+	if e.Profile != nil && e.Profile.Rounds == 0 {
+		e.Profile.Rounds = e.Design.Rounds
 	}
-	if d.Metric == "" {
-		d.Metric = e.defaultMetric()
+}
+
+// traits returns the conditions that the defaults of tags may name, and whether they hold.
+func (e *Experiment) traits() map[string]bool {
+	var first Variant
+	if len(e.Variants) > 0 {
+		first = e.Variants[0]
+	}
+	open := first.Load.Open != nil
+	return map[string]bool{
+		"of " + first.Target.Protocol: true,
+		"with several variants":       len(e.Variants) > 1,
+		"for a ladder":                e.Ladder != nil,
+		"for a soak":                  e.Soak,
+		"for capacity":                e.Capacity != nil,
+		"with stop looks":             e.Design.Stop == StopLooks,
+		"with stop precision":         e.Design.Stop == StopPrecision,
+		"of an open load":             open,
+		"of published events":         open && first.Load.Subscribers != nil,
+		"with warmup auto":            slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Load.Warmup == auto }),
 	}
 }
 
@@ -66,38 +89,6 @@ func (e *Experiment) Remeasure() int {
 		return 0
 	}
 	return e.Design.Rounds / 2
-}
-
-func (e *Experiment) defaultRounds() int {
-	switch {
-	case e.Design.Stop == StopPrecision:
-		return 40
-	case e.Design.Stop == StopLooks:
-		return 24
-	case e.Capacity != nil:
-		return 5
-	case e.Soak:
-		return 1
-	case e.Ladder != nil:
-		return 12
-	case len(e.Variants) > 1:
-		return 8
-	}
-	return 3
-}
-
-func (e *Experiment) defaultMetric() string {
-	switch {
-	case e.Capacity != nil:
-		return capacityMetric
-	case len(e.Variants) == 0 || e.Variants[0].Target.Protocol == Program:
-		return ""
-	case e.Variants[0].Load.Open != nil && e.Variants[0].Load.Subscribers != nil:
-		return "delivery.p99"
-	case e.Variants[0].Load.Open != nil:
-		return "response.p99"
-	}
-	return "throughput"
 }
 
 // controlName returns what the control of a variant is called.
@@ -114,7 +105,7 @@ func (e *Experiment) AddControl(of string) error {
 		return fmt.Errorf("there is a control already, %q", e.Design.Control)
 	case at < 0:
 		return fmt.Errorf("there is no variant %q", clip(of))
-	case !matcher(namePattern)(name):
+	case !patterns["name"].matches(name):
 		return fmt.Errorf("%q is too long to have a control", clip(of))
 	case slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Name == name }):
 		return fmt.Errorf("%q is the name of the control", clip(name))
@@ -126,63 +117,42 @@ func (e *Experiment) AddControl(of string) error {
 	return nil
 }
 
-// design reads how often and in which order variants are measured, and adds the
-// control. The variants are there already.
-func (r *reader) design(e *Experiment, v *view, short *node) {
-	section := r.root.get("design")
-	d := Design{Seed: 1}
-	v.text(section.get("stop"), &d.Stop)
-	v.integer(section.get("rounds"), &d.Rounds)
-	if brief := short.get("rounds"); brief != nil {
-		v.integer(brief, &d.Rounds)
-		d.Stop = StopFixed // a quick look has too few for any other rule
+// design judges what was read of the metric, the pilot and the control, and completes
+// the design. The variants are there already.
+func (r *reader) design(e *Experiment) {
+	for _, root := range []*node{r.root, r.settings} {
+		if n := root.find("design.metric"); n != nil && !n.bad && n.scalar() && r.options.CheckMetric != nil {
+			r.judge(n, r.options.CheckMetric(n.text))
+		}
 	}
-	v.integer(r.setting("rounds", "design.rounds"), &d.Rounds)
-	v.text(r.setting("stop", "design.stop"), &d.Stop)
-	seed := int(d.Seed)
-	v.integer(section.get("seed"), &seed)
-	v.integer(r.setting("seed", "design.seed"), &seed)
-	d.Seed = uint64(seed)
-	v.share(section.get("margin"), &d.Margin)
-	v.share(r.setting("margin", "design.margin"), &d.Margin)
-	r.metric(v, section.get("metric"), &d.Metric)
-	r.metric(v, r.setting("metric", "design.metric"), &d.Metric)
-	remeasure := true
-	v.boolean(section.get("remeasure"), &remeasure)
-	v.boolean(r.setting("remeasure", "design.remeasure"), &remeasure)
-	d.KeepSpoilt = !remeasure
-	v.boolean(section.get("duet"), &d.Duet)
-	v.boolean(r.setting("duet", "design.duet"), &d.Duet)
-	d.Pilot = r.pilot(v, section.get("pilot"), e)
-	e.Design = d
+	r.pilot(e)
+	e.Design.Control = ""         // until there is one
 	if e.Variants[0].Name != "" { // else they are not known
 		r.control(e)
 	}
 	e.Complete()
 }
 
-func (r *reader) metric(v *view, n *node, into *string) {
-	if v.text(n, into); n != nil && !n.bad && r.options.CheckMetric != nil {
-		r.judge(n, r.options.CheckMetric(*into))
+// pilot judges how long pilots last: they are made only when the warm-up is theirs to find.
+func (r *reader) pilot(e *Experiment) {
+	n, warmup := r.root.find("design.pilot"), r.root.find("load.warmup")
+	pilots := 0
+	for _, v := range e.Variants {
+		if v.Load.Warmup == auto {
+			pilots++
+		}
 	}
-}
-
-// pilot reads how long pilots last, when the warm-up is theirs to find.
-func (r *reader) pilot(v *view, n *node, e *Experiment) time.Duration {
-	warmup := r.root.get("load").get("warmup")
 	switch {
 	case n != nil && e.Variants[0].Target.Protocol == Program:
 		r.fault(n, "a program has no warm-up", "remove it")
-	case r.pilots > 0 && r.pilots < len(e.Variants):
+	case pilots > 0 && pilots < len(e.Variants):
 		r.fault(warmup, "a pilot finds the warm-up of all variants, or of none", "auto in all of them")
-	case r.pilots > 0:
-		d := defaultPilot
-		v.duration(n, &d)
-		return d
-	case n != nil && !n.bad && !r.c.touched["load.warmup"] && (warmup == nil || warmup.text != warmupAuto):
+	case pilots == 0 && n != nil && !n.bad && !r.c.touched["load.warmup"] && (warmup == nil || !slices.Contains(specAt("load.warmup").choices, warmup.text)):
 		r.fault(n, "the length of the warm-up is given, so that no pilot is made", "load.warmup: auto, or remove it")
 	}
-	return 0
+	if pilots == 0 {
+		e.Design.Pilot = 0
+	}
 }
 
 // control adds the control that the file asks for, or that a base has without
@@ -240,10 +210,6 @@ func (r *reader) controlOf(base string) (of string, wanted bool) {
 // design judges how the plan's parts go together.
 func (i *inspector) design(e *Experiment) {
 	d := &e.Design
-	i.bound("design.rounds", float64(d.Rounds))
-	i.bound("design.seed", float64(d.Seed))
-	i.form("design.stop", d.Stop)
-	i.bound("design.margin", d.Margin)
 	if least := leastToStop(d.Stop); d.Rounds >= 1 && d.Rounds < least {
 		i.fault("design.rounds", fmt.Sprintf("%d rounds are too few for stop: %s", d.Rounds, d.Stop), fmt.Sprintf("%d or more", least))
 	}
@@ -256,7 +222,6 @@ func (i *inspector) design(e *Experiment) {
 	if d.Pilot == 0 {
 		return
 	}
-	i.duration("design.pilot", d.Pilot)
 	for _, v := range e.Variants {
 		if v.Load.Warmup != 0 {
 			i.fault("load.warmup", fmt.Sprintf("%v, and a pilot that finds it", v.Load.Warmup), "keep one of them")
@@ -279,7 +244,7 @@ func (i *inspector) metric(e *Experiment) {
 	case program && e.Capacity != nil: // reported as such
 	case program && m == "":
 		i.fault(path, "is missing for a program", printed)
-	case program && (!ofProgram || !matcher(metricPattern)(m)):
+	case program && (!ofProgram || !patterns["metric"].matches(m)):
 		i.fault(path, fmt.Sprintf("%q is not known of a program", clip(m)), printed)
 	case ofProgram && !program:
 		i.fault(path, "only a program prints numbers", "target.protocol: program, or another metric")
@@ -287,8 +252,8 @@ func (i *inspector) metric(e *Experiment) {
 		i.fault(path, "a search finds nothing but the capacity", "remove it")
 	case e.Capacity == nil && m == capacityMetric:
 		i.fault(path, "no capacity is searched for", "add a section capacity, or another metric")
-	default:
-		i.form(path, m)
+	case m == "":
+		i.fault(path, "is missing", patterns["metric"].hint)
 	}
 }
 
@@ -327,15 +292,11 @@ func (r *reader) idlePilot(e *Experiment) {
 	if e.Design.Pilot == 0 || open == nil || open.Rate != 0 {
 		return
 	}
-	path := "load.warmup"
-	if r.setting("warmup", path) != nil {
-		path = "set.warmup"
-	}
 	problem := "pilots keep to the rate with which the stages begin"
 	if e.Capacity != nil {
 		problem = "pilots keep to the lowest rate of the search"
 	}
-	r.warn(path, problem, "give its length if it depends on the rate")
+	r.warn(r.from("load.warmup"), problem, "give its length if it depends on the rate")
 }
 
 // fewRounds warns of fewer rounds than a comparison needs, but in a short form.
@@ -352,10 +313,6 @@ func (r *reader) fewRounds(e *Experiment) {
 	if e.Design.Rounds >= least {
 		return
 	}
-	path := "design.rounds"
-	if r.setting("rounds", path) != nil {
-		path = "set.rounds"
-	}
-	r.warn(path, fmt.Sprintf("%d rounds are few for a %s", e.Design.Rounds, what),
+	r.warn(r.from("design.rounds"), fmt.Sprintf("%d rounds are few for a %s", e.Design.Rounds, what),
 		fmt.Sprintf("%d or more, or little will be shown", least))
 }

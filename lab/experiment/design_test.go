@@ -128,7 +128,7 @@ soak: true
 sweep: {x: [1, 2]}
 ladder: {steps: {}}
 compare: {base: a, variants: {a: {}, b: {}}}
-`, `x.yaml:2:58: target.timeout: is only for programs; remove it; for responses there is load.timeout
+`, `x.yaml:2:58: target.timeout: is only for program targets; say protocol: program, or for responses use load.timeout
 x.yaml:5:8: sweep: compare and sweep exclude each other; keep one of them
 x.yaml:6:9: ladder: compare and ladder exclude each other; keep one of them
 x.yaml:6:17: ladder.steps: the mapping is empty; leave it out, or give it an entry`},
@@ -190,7 +190,7 @@ x.yaml:2:83: target.pprof: is only for a target that is loaded, not for a progra
 x.yaml:2:101: target.ready: is only for a target that is loaded, not for a program; remove it
 x.yaml:2:114: target.ready_timeout: is only for a target that is loaded, not for a program; remove it
 x.yaml:2:142: target.timeout: 0s is too little; from 1ms to 24h
-x.yaml:3:1: load: there is none on a program; remove it
+x.yaml:3:1: load: is only for a target that is loaded, not for a program; remove it
 x.yaml:4:7: soak: capacity and soak exclude each other; keep one of them
 x.yaml:4:7: soak: needs a load, and there is none on a program; remove it
 x.yaml:5:1: capacity: needs a load, and there is none on a program; remove it
@@ -600,7 +600,7 @@ func TestValidateDesign(t *testing.T) {
 		{"control of none", func(e *Experiment) { e.Variants[1].AliasOf = "c" }, `design.control: there is no variant "c"`},
 		{"no alias", func(e *Experiment) { e.Variants[1].AliasOf = "" }, `design.control: no variant is the control "a.control"`},
 		{"other alias", func(e *Experiment) { e.Variants[2].AliasOf = "a" }, `design.control: "b" is an alias of "a" that is not the control`},
-		{"pilot and warm-up", func(e *Experiment) { e.Design.Pilot = leastPilot }, "load.warmup: 2s, and a pilot that finds it"},
+		{"pilot and warm-up", func(e *Experiment) { e.Design.Pilot = 10 * time.Second }, "load.warmup: 2s, and a pilot that finds it"},
 		{"pilot", func(e *Experiment) { e.Design.Pilot = time.Second }, "design.pilot: 1s is too little"},
 		{"another first step", func(e *Experiment) { e.Ladder.Steps = []string{"b", "a"} }, "ladder.steps: the first step is not the base"},
 		{"no such step", func(e *Experiment) { e.Ladder.Steps[1] = "c" }, `ladder.steps: there is no variant "c"`},
@@ -611,7 +611,7 @@ func TestValidateDesign(t *testing.T) {
 			v := DefaultVariant(Program)
 			v.Target.Start, v.Load = []string{"x"}, e.Variants[0].Load
 			e.Variants, e.Ladder, e.Base, e.Design.Control, e.Design.Metric = []Variant{v}, nil, "", "", "program.x"
-		}, "load: there is none on a program"},
+		}, "load: is only for a target that is loaded, not for a program"},
 	} {
 		e := build()
 		c.spoil(e)

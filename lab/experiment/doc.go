@@ -7,8 +7,13 @@
 //	relay.yaml:12:3: load.windw: unknown field; did you mean "window"?
 //	relay.yaml:14:25: load.closed.connections: 2000000 is too much; from 1 to 1000000
 //
-// One table says what may stand in a file. The reader checks against it, and
-// the JSON Schema published as schema.json is made from it.
+// Each field is declared once, by the tags of the Go field that holds it (see
+// Experiment). The reader and Validate check against them; the JSON Schema published as
+// schema.json, docs/reference.md and the flags of quick loads are made from them. To add
+// a field is to add a Go field with its tags, and to use it.
+//
+// What a field alone cannot say, such as which fields exclude each other, Validate says in
+// Go. The rules of one protocol are an entry of protocols.
 //
 // # Variants and variables
 //

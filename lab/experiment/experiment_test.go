@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,10 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "rewrite golden files and schema.json")
+var update = flag.Bool("update", false, "rewrite golden files, schema.json and docs/reference.md")
 
 func parseFile(t *testing.T, path string, o Options) (*Experiment, error) {
 	t.Helper()
@@ -60,13 +60,13 @@ func TestCompare(t *testing.T) {
 			},
 			Services: []Service{{Name: "echo", Process: process("dyno", "serve", "echo", "--tcp", "127.0.0.1:{{port}}")}},
 			Load: Load{
-				CPUs: []int{1}, Payload: 1024, Framing: FramingEcho,
-				Closed: &Closed{Connections: 100, Think: Think{Distribution: ThinkNone}},
+				CPUs: []int{1}, TCPLoad: TCPLoad{Payload: 1024, Framing: FramingEcho},
+				Closed: &Closed{Connections: 100},
 				Clock:  ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
 				Reconnect: Reconnect{MaxBackoff: time.Second},
 			},
-			Observe: DefaultObserve(),
+			Observe: Observe{Kernel: KernelAfter},
 		}
 	}
 	control := variant("pool", map[string]string{"model": "pool", "workers": "16"})
@@ -121,7 +121,7 @@ func TestSweep(t *testing.T) {
 	if v.Load.Warmup != 500*time.Millisecond || v.Load.Window != 250*time.Millisecond {
 		t.Errorf("warm-up %v, window %v", v.Load.Warmup, v.Load.Window)
 	}
-	want := &Closed{Connections: 500, Think: Think{Distribution: ThinkUniform, Low: time.Millisecond, High: 500 * time.Millisecond}}
+	want := &Closed{Connections: 500, Think: Think{Uniform: &Span{time.Millisecond, 500 * time.Millisecond}}}
 	if diff := cmp.Diff(want, v.Load.Closed); diff != "" {
 		t.Error(diff)
 	}
@@ -149,10 +149,10 @@ func TestStages(t *testing.T) {
 	e := mustParse(t, "testdata/good/http-stages.yaml", Options{})
 	v := e.Variants[2]
 	want := Load{
-		Request: &Request{
+		HTTPLoad: HTTPLoad{&Request{
 			Method: "POST", Path: "/items/1000", Body: "{\"size\": 1000}\n",
 			Headers: []Header{{"Content-Type", "application/json"}, {"X-Size", "1000"}},
-		},
+		}},
 		Open: &Open{
 			Arrivals: ArrivalsPoisson, MaxConnections: 200, MaxWaiting: 1000,
 			Stages: []Stage{{30 * time.Second, 0, 5}, {time.Minute, 5, 5}, {10 * time.Second, 20, 0}},
@@ -320,7 +320,7 @@ func quick() *Experiment {
 	v := DefaultVariant(HTTP)
 	v.Target.URL = "http://127.0.0.1:8080/x"
 	v.Target.Complete()
-	v.Load.Closed = &Closed{Connections: 10, Think: Think{Distribution: ThinkNone}}
+	v.Load.Closed = &Closed{Connections: 10}
 	e := &Experiment{Name: "http", Design: Design{Rounds: 1, Seed: 1}, Variants: []Variant{v}}
 	e.Complete()
 	return e
@@ -346,8 +346,11 @@ func TestValidate(t *testing.T) {
 		{"workers", func(e *Experiment) { e.Variants[0].Load.Workers = 11 }, "load.workers: "},
 		{"both loops", func(e *Experiment) { e.Variants[0].Load.Open = DefaultOpen() }, "load.open: "},
 		{"think", func(e *Experiment) {
-			e.Variants[0].Load.Closed.Think = Think{Distribution: ThinkUniform, Low: 2, High: 1}
+			e.Variants[0].Load.Closed.Think = Think{Uniform: &Span{2, 1}}
 		}, "load.closed.think.uniform.to: "},
+		{"two think times", func(e *Experiment) {
+			e.Variants[0].Load.Closed.Think = Think{Constant: 1, Uniform: &Span{1, 2}}
+		}, "load.closed.think: more than one distribution"},
 		{"no loop", func(e *Experiment) { e.Variants[0].Load.Closed = nil }, "load: "},
 		{"no rate", func(e *Experiment) { e.Variants[0].Load.Closed, e.Variants[0].Load.Open = nil, DefaultOpen() }, "load.open.rate: "},
 		{"payload", func(e *Experiment) { e.Variants[0].Load.Payload = 1 }, "load.payload: "},
@@ -358,7 +361,7 @@ func TestValidate(t *testing.T) {
 			e.Variants[0].Load.Request.Headers = []Header{{"X", "a\r\nY: b"}}
 		}, "load.request.headers.X: "},
 		{"service", func(e *Experiment) {
-			e.Variants[0].Services = []Service{{Name: "s", Process: defaultProcess()}}
+			e.Variants[0].Services = []Service{{Name: "s", Process: DefaultVariant(TCP).Target.Process}}
 		}, "services.s.start: "},
 	} {
 		e := quick()
@@ -390,80 +393,50 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// Package units reads figures; what is the reader's own is which of them a field takes, and
+// what is said of the others.
 func TestScalars(t *testing.T) {
-	for in, want := range map[string]time.Duration{
-		"5": 5 * time.Second, "0.25": 250 * time.Millisecond, "1m30s": 90 * time.Second, "1.5ms": 1500 * time.Microsecond, "0": 0,
+	for _, c := range []struct {
+		of   spec
+		in   string
+		want any    // nil: it is a fault
+		says string // the fault
+	}{
+		{spec{kind: duration}, "1m30s", 90 * time.Second, ""},
+		{spec{kind: duration, choices: []string{"auto"}}, "auto", auto, ""},
+		{spec{kind: duration, choices: []string{"auto"}}, "soon", nil, `"soon" is not a duration; such as 5s or 250ms; a bare number is seconds; or auto`},
+		{spec{kind: rate}, "300/min", 5., ""},
+		{spec{kind: rate}, "0", 0., ""},
+		{spec{kind: rate}, "fast", nil, `"fast" is not a rate; such as 5000/s, 300/min or 10/h; a bare number is per second`},
+		{spec{kind: size}, "2MiB", int64(2 << 20), ""},
+		{spec{kind: size}, "1 K", nil, `"1 K" is not a size; such as 512, 512B, 1.5KB, 1KiB or 1MiB`},
+		{spec{kind: share}, "2%", 0.02, ""},
+		{spec{kind: amount}, "50%", 0.5, ""},
+		{spec{kind: amount}, "half", nil, `"half" is not an amount of CPUs; such as 0.5 or 50%`},
+		{spec{kind: cpus}, "5,0-1", []int{0, 1, 5}, ""},
+		{spec{kind: cpus}, "3-1", nil, "the range 3-1 runs backwards; such as 0 or 0-3,5"},
+		{spec{kind: integer, max: 20}, "12", 12., ""},
+		{spec{kind: integer}, "012", nil, `"012" is not a whole number; such as 100`},
+		{spec{kind: integer, min: 1, max: 9}, "10", nil, "10 is too much; from 1 to 9"},
+		{spec{kind: duration, min: 1, max: 90}, "2m", nil, "2m is too much; from 1s to 1m30s"},
+		{spec{kind: size, min: 1, max: 1 << 20}, "0", nil, "0B is too little; from 1B to 1MiB"},
+		{spec{kind: choice, choices: []string{"echo", "line"}}, "lin", nil, `"lin" is not possible; did you mean "line"? (one of echo, line)`},
 	} {
-		if got, ok := parseDuration(in); !ok || got != want {
-			t.Errorf("duration %s: %v, %v", in, got, ok)
+		if c.of.max == 0 {
+			c.of.max = math.Inf(1)
+		}
+		if problem, hint := c.of.scalarFault(c.in); c.want == nil {
+			if problem+"; "+hint != c.says {
+				t.Errorf("%s %q: %s; %s, want %s", c.of.kind, c.in, problem, hint, c.says)
+			}
+			continue
+		} else if problem != "" {
+			t.Errorf("%s %q: %s", c.of.kind, c.in, problem)
+		}
+		if got, err := c.of.read(c.in); err != nil || !cmp.Equal(got, c.want) {
+			t.Errorf("%s %q: %v, %v, want %v", c.of.kind, c.in, got, err, c.want)
 		}
 	}
-	for in, want := range map[string]int{
-		"0": 0, "512": 512, "512B": 512, "1KB": 1000, "1KiB": 1024, "2 MiB": 2 << 20, "3GB": 3e9, "99999999999999999999": 1<<63 - 1,
-	} {
-		if got, ok := parseSize(in); !ok || got != want {
-			t.Errorf("size %s: %v, %v", in, got, ok)
-		}
-	}
-	for in, want := range map[string]float64{"5000": 5000, "5000/s": 5000, "300/min": 5, "36/h": 0.01, "0": 0, "0.0/s": 0} {
-		if got, ok := parseRate(in); !ok || got != want {
-			t.Errorf("rate %s: %v, %v", in, got, ok)
-		}
-	}
-	for in, want := range map[string][]int{"0": {0}, "0-3,5": {0, 1, 2, 3, 5}, "5,0-1": {0, 1, 5}, "1023": {1023}} {
-		if got, problem := parseCPUs(in); problem != "" || !cmp.Equal(got, want) {
-			t.Errorf("CPUs %s: %v, %s", in, got, problem)
-		}
-	}
-	for _, bad := range []string{"", "x", "-1", "+1s", "1 s", "1e3", "inf", "0x10", "5d", "99999999999h", ".5s"} {
-		if d, ok := parseDuration(bad); ok {
-			t.Errorf("duration %q: %v", bad, d)
-		}
-	}
-	for _, bad := range []string{"", "1.5KiB", "KiB", "1kib", "-1", "1 K"} {
-		if n, ok := parseSize(bad); ok {
-			t.Errorf("size %q: %v", bad, n)
-		}
-	}
-	for _, bad := range []string{"", "-5", "5/d", "/s", "5 /s", "1e3", "nan"} {
-		if v, ok := parseRate(bad); ok {
-			t.Errorf("rate %q: %v", bad, v)
-		}
-	}
-	for _, bad := range []string{"", "a", "1-", "3-1", "0,0", "0-2,1", "1024", "0-99999999999999999999", "1,,2", " 1"} {
-		if list, problem := parseCPUs(bad); problem == "" {
-			t.Errorf("CPUs %q: %v", bad, list)
-		}
-	}
-}
-
-func TestSuggest(t *testing.T) {
-	known := []string{"window", "warmup", "workers", "closed"}
-	for in, want := range map[string]string{
-		"windw": `did you mean "window"?`, "wokrers": `did you mean "workers"?`, "Closed": `did you mean "closed"?`,
-		"banana": "known here: window, warmup, workers, closed",
-	} {
-		if got := suggest(in, known); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := rapid.StringN(0, 12, -1).Draw(t, "a")
-		b := rapid.StringN(0, 12, -1).Draw(t, "b")
-		d := editDistance(a, b)
-		if d != editDistance(b, a) {
-			t.Fatal("not symmetric")
-		}
-		if (d == 0) != (string([]rune(a)) == string([]rune(b))) {
-			t.Fatalf("%d between %q and %q", d, a, b)
-		}
-		if d > max(len([]rune(a)), len([]rune(b))) {
-			t.Fatal("more than replacing everything")
-		}
-	})
 }
 
 // What is too large is refused at once, not after minutes.
@@ -507,25 +480,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestExportedScalars(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		err  func(s string) error
-		good string
-	}{
-		{"duration", func(s string) error { _, err := ParseDuration(s); return err }, "1.5s"},
-		{"size", func(s string) error { _, err := ParseSize(s); return err }, "1KiB"},
-		{"CPU list", func(s string) error { _, err := ParseCPUs(s); return err }, "0-3,5"},
-	} {
-		if err := c.err(c.good); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if err := c.err("soon"); err == nil || !strings.HasPrefix(err.Error(), `"soon" is not a `+c.name+"; such as ") {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
 func TestSubscribers(t *testing.T) {
 	e := mustParse(t, "testdata/good/sse.yaml", Options{})
 	if e.Design.Metric != "delivery.p99" {
@@ -533,13 +487,15 @@ func TestSubscribers(t *testing.T) {
 	}
 	v := e.Variants[1]
 	want := Load{
-		Subscribers: &Subscribers{
-			Connections: 1000, Ramp: 2000, Topics: 10, Headers: []Header{{"Authorization", "Bearer abc"}},
-			GapEvent: "missed", Slow: &Slow{Connections: 1, Rate: 1024}, ReceiveBuffer: 4096,
+		SSELoad: SSELoad{
+			Subscribers: &Subscribers{
+				Connections: 1000, Ramp: 2000, Topics: 10, Headers: []Header{{"Authorization", "Bearer abc"}},
+				GapEvent: "missed", Slow: &Slow{Connections: 1, Rate: 1024}, ReceiveBuffer: 4096,
+			},
+			Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
 		},
-		Publish: &Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: FormRaw, Headers: []Header{{"X-Run", "{{port}}"}}},
-		Open:    &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
-		Clock:   ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
+		Open:  &Open{Rate: 50, Arrivals: ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
+		Clock: ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
 		Reconnect: Reconnect{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {
@@ -547,5 +503,43 @@ func TestSubscribers(t *testing.T) {
 	}
 	if want := "http://127.0.0.1:{{port}}/events?topic=t{topic}"; v.Target.URL != want || v.Target.Address != "127.0.0.1:{{port}}" {
 		t.Errorf("the target is %s, %s", v.Target.URL, v.Target.Address)
+	}
+}
+
+// Run-time variables are filled in again for each trial, and never in the plan.
+func TestFillVariables(t *testing.T) {
+	v := DefaultVariant(HTTP)
+	v.Target.Address, v.Target.URL, v.Target.Pprof = "127.0.0.1:{{port}}", "http://127.0.0.1:{{port}}/", "http://127.0.0.1:{{admin}}/p"
+	v.Load.Request.Path, v.Load.Request.Body = "/{{echo.port}}", "{{port}}"
+	v.Load.Request.Headers = []Header{{Name: "X", Value: "{{echo.addr}}"}}
+	v.Observe = Observe{
+		Runtime: "http://127.0.0.1:{{admin}}/metrics", Endpoints: []Endpoint{{URL: "http://{{echo.addr}}/"}},
+		Commands: []Command{{Run: []string{"ask", "{{port}}"}}},
+	}
+	original := *v.Load.Request
+	filled := v
+	err := filled.Fill(map[string]string{"port": "80", "admin": "81", "echo.port": "82", "echo.addr": "127.0.0.1:82"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Request{Method: "GET", Path: "/82", Body: "80", Headers: []Header{{Name: "X", Value: "127.0.0.1:82"}}}
+	if diff := cmp.Diff(want, *filled.Load.Request); diff != "" {
+		t.Error(diff)
+	}
+	if filled.Target.Address != "127.0.0.1:80" || filled.Target.URL != "http://127.0.0.1:80/" || filled.Target.Pprof != "http://127.0.0.1:81/p" {
+		t.Errorf("%+v", filled.Target)
+	}
+	if o := filled.Observe; o.Runtime != "http://127.0.0.1:81/metrics" || o.Endpoints[0].URL != "http://127.0.0.1:82/" || o.Commands[0].Run[1] != "80" {
+		t.Errorf("%+v", o)
+	}
+	if o := v.Observe; o.Endpoints[0].URL != "http://{{echo.addr}}/" || o.Commands[0].Run[1] != "{{port}}" {
+		t.Errorf("the plan was changed: %+v", o)
+	}
+	// The plan is used again in the next round, with other ports.
+	if v.Load.Request.Path != original.Path || v.Load.Request.Headers[0].Value != "{{echo.addr}}" {
+		t.Errorf("the plan was changed: %+v", v.Load.Request)
+	}
+	if err := v.Fill(nil); err == nil || !strings.Contains(err.Error(), "variant default") {
+		t.Errorf("%v, want an error that names the variant", err)
 	}
 }

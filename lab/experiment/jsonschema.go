@@ -6,10 +6,11 @@ import (
 )
 
 // JSONSchema returns the JSON Schema of the experiment file (draft 2020-12), as
-// published in schema.json: made from the table that the reader uses. The
+// published in schema.json: made from the tags that the reader uses. The
 // reader refuses whatever the schema refuses, and more.
 func JSONSchema() ([]byte, error) {
-	schema := table().schema(false)
+	file, _ := theFile()
+	schema := file.schema(false)
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	schema["title"] = "dyno experiment"
 	out, err := json.MarshalIndent(schema, "", "  ")
@@ -31,74 +32,53 @@ func (s *spec) schema(templates bool) map[string]any {
 	if s.short != nil {
 		out = map[string]any{"anyOf": []any{s.short.schema(templates), out}}
 	}
-	if s.doc != "" {
-		out["description"] = s.doc
+	if doc := s.description(); doc != "" {
+		out["description"] = doc
 	}
 	return out
 }
 
 func (s *spec) plainSchema(templates bool) map[string]any {
-	template := map[string]any{"type": "string", "pattern": templatePattern}
-	either := func(forms ...any) map[string]any {
-		if templates {
-			forms = append(forms, template)
-		}
-		if len(forms) == 1 {
-			return forms[0].(map[string]any)
-		}
-		return map[string]any{"anyOf": forms}
-	}
-	bounded := func(numeric string) map[string]any {
-		out := map[string]any{"type": numeric}
-		if !math.IsInf(s.min, 0) {
-			out["minimum"] = s.min
-		}
-		if !math.IsInf(s.max, 0) {
-			out["maximum"] = s.max
-		}
-		return out
-	}
-	written := func(pattern string) map[string]any {
-		return map[string]any{"type": "string", "pattern": pattern}
-	}
-	switch s.kind {
-	case text:
-		if s.pattern != "" {
-			return either(written(s.pattern))
-		}
-		return map[string]any{"type": "string", "minLength": 1}
-	case word:
-		out := map[string]any{"type": []any{"string", "number", "boolean"}}
-		if s.pattern != "" {
-			out["pattern"] = s.pattern // of a string; JSON Schema applies it to nothing else
-		}
-		return out
-	case boolean:
-		return either(map[string]any{"type": "boolean"})
-	case choice:
-		return either(map[string]any{"enum": s.choices})
-	case integer:
-		return either(bounded("integer"))
-	case number:
-		return either(bounded("number"))
-	case duration:
-		forms := []any{bounded("number"), written(durationPattern)}
-		if len(s.choices) > 0 {
-			forms = append(forms, map[string]any{"enum": s.choices})
-		}
-		return either(forms...)
-	case rate:
-		return either(bounded("number"), written(ratePattern))
-	case share, amount:
-		return either(bounded("number"), written(sharePattern))
-	case size:
-		return either(bounded("integer"), written(sizePattern))
-	case cpus:
-		return either(map[string]any{"type": "integer", "minimum": 0, "maximum": maxCPU}, written(cpusPattern))
-	case list:
+	written := func(pattern string) map[string]any { return map[string]any{"type": "string", "pattern": pattern} }
+	var ways []any // in which it may be given
+	switch {
+	case s.kind == mapping:
+		return s.mappingSchema(templates)
+	case s.kind == list:
 		return map[string]any{"type": "array", "items": s.item.schema(templates), "minItems": s.min, "maxItems": s.max}
+	case s.kind == word:
+		out := map[string]any{"type": []any{"string", "number", "boolean"}}
+		if s.pattern != nil {
+			out["pattern"] = s.pattern.expression // of a string; JSON Schema applies it to nothing else
+		}
+		return out
+	case s.kind == text && s.pattern == nil:
+		return map[string]any{"type": "string", "minLength": 1}
+	case s.kind == text:
+		ways = append(ways, written(s.pattern.expression))
+	case s.kind == boolean:
+		ways = append(ways, map[string]any{"type": "boolean"})
+	case s.kind == choice:
+		ways = append(ways, map[string]any{"enum": s.choices})
+	default: // a number, or text that stands for one
+		bounds := map[string]any{"type": forms[s.kind].json}
+		if !math.IsInf(s.max, 0) {
+			bounds["minimum"], bounds["maximum"] = s.min, s.max
+		}
+		if ways = append(ways, bounds); forms[s.kind].pattern != "" {
+			ways = append(ways, written(forms[s.kind].pattern))
+		}
+		if len(s.choices) > 0 {
+			ways = append(ways, map[string]any{"enum": s.choices})
+		}
 	}
-	return s.mappingSchema(templates)
+	if templates {
+		ways = append(ways, written(templatePattern))
+	}
+	if len(ways) == 1 {
+		return ways[0].(map[string]any)
+	}
+	return map[string]any{"anyOf": ways}
 }
 
 func (s *spec) mappingSchema(templates bool) map[string]any {
@@ -119,7 +99,7 @@ func (s *spec) mappingSchema(templates bool) map[string]any {
 	if s.item != nil {
 		out["additionalProperties"] = s.item.schema(templates)
 		out["maxProperties"] = s.most()
-		out["propertyNames"] = map[string]any{"pattern": s.names}
+		out["propertyNames"] = map[string]any{"pattern": s.names.expression}
 	}
 	if s.few {
 		out["minProperties"] = 1

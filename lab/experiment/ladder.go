@@ -40,7 +40,7 @@ func (r *reader) laddered(e *Experiment, ladder, short *node) []variantChoice {
 			r.atName(taken, fmt.Sprintf("%q is the name of the ladder without %s", clip(name), clip(step.name)), "another name")
 			return nil
 		}
-		if !matcher(namePattern)(name) {
+		if !patterns["name"].matches(name) {
 			r.atName(step.value, fmt.Sprintf("too long for a name that begins with %q", withoutPrefix), "a shorter name")
 			return nil
 		}

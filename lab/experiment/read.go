@@ -6,9 +6,12 @@ import (
 	"io"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"dyno/internal/nearest"
 )
 
 // Options change how a file is read.
@@ -17,8 +20,8 @@ type Options struct {
 	Short bool
 
 	// Set overrides, by name: a variable, in all variants (of a sweep's
-	// variable, it replaces the list); or rounds, seed, stop, margin, metric, warmup
-	// or window, unless a variable is called that.
+	// variable, it replaces the list); or one of Settings, unless a variable is called
+	// that.
 	Set map[string]string
 
 	// CheckThreshold and CheckClaim, if not nil, judge an expression, so that its
@@ -64,16 +67,16 @@ func Parse(file string, src []byte, o Options) (*Experiment, error) {
 
 // A reader turns one file into an experiment.
 type reader struct {
-	file    string
-	options Options
-	c       *collector
-	root    *node
-	places  map[string]*node
-	work    int // bytes of values resolved so far, over all variants
+	file     string
+	options  Options
+	c        *collector
+	root     *node
+	settings *node // what the options say of fields, in the form of a file
+	places   map[string]*node
+	work     int // bytes of values resolved so far, over all variants
 
-	noLoad   bool // there is no load, not even a misspelt one
-	soak     bool // the default window is a soak's
-	pilots   int  // variants whose warm-up is left to a pilot
+	noLoad   bool            // there is no load, not even a misspelt one
+	traits   map[string]bool // of the plan, by which variants have their defaults
 	warnings []Fault
 }
 
@@ -141,33 +144,19 @@ func (r *reader) read(src []byte) *Experiment {
 		return nil
 	}
 	r.index(r.root)
-	root := table()
-	checker{r.c, root}.check(r.root, root, false)
+	file, _ := theFile()
+	checker{r.c, file}.check(r.root, file, false)
+	r.set()
 
-	e := &Experiment{File: r.file, Source: src, Short: r.options.Short}
+	e := newPlan()
+	e.File, e.Source, e.Short = r.file, src, r.options.Short
 	if len(r.options.Set) > 0 {
 		e.Set = maps.Clone(r.options.Set)
 	}
-	plain := &view{reader: r, vars: map[string]string{}}
-	plain.text(r.root.get("name"), &e.Name)
-	plain.text(r.root.get("question"), &e.Question)
 	short := r.short()
-
-	plain.boolean(r.root.get("soak"), &e.Soak)
-	plain.boolean(r.root.get("awake"), &e.Awake)
-	plain.boolean(r.setting("awake", "awake"), &e.Awake)
-	if settings := r.root.get("sysctl"); settings != nil {
-		e.Sysctl = map[string]string{}
-		for _, k := range settings.keys {
-			var value string
-			plain.text(k.value, &value)
-			e.Sysctl[k.name] = value
-		}
-	}
-	r.soak = e.Soak
+	r.plan(e, short)
 	r.noLoad = r.root.get("load") == nil && !r.c.touched["load"]
-	e.Capacity = r.capacity(plain)
-	e.Profile = r.profile(plain)
+	r.traits = e.traits()
 	choices := r.variants(e, short)
 	if len(choices) == 0 {
 		// Without variables only what holds no template can be judged.
@@ -177,11 +166,8 @@ func (r *reader) read(src []byte) *Experiment {
 	for _, choice := range choices {
 		e.Variants = append(e.Variants, r.variant(choice, short))
 	}
-	r.design(e, plain, short)
-	if p := e.Profile; p != nil && p.Rounds == 0 {
-		p.Rounds = e.Design.Rounds
-	}
-	r.expressions(e, plain)
+	r.design(e)
+	r.expressions(e)
 	r.unknownSettings()
 	r.c.settle()
 	inspect(e, r.c)
@@ -216,70 +202,92 @@ func (r *reader) short() *node {
 	return n
 }
 
-// setting returns the value that the options give to a field, unless a
-// variable of that name is meant.
-func (r *reader) setting(name, path string) *node {
-	value, ok := r.options.Set[name]
-	if !ok || slices.Contains(r.variableNames(), name) {
-		return nil
+// plan reads what holds for all variants, with what the short form and the options say
+// on top.
+func (r *reader) plan(e *Experiment, short *node) {
+	v := &view{reader: r}
+	_, parts := theFile()
+	into := reflect.ValueOf(e).Elem()
+	v.value(r.root, parts[0], into)
+	if rounds := short.get("rounds"); rounds != nil {
+		v.read(rounds, "design.rounds", &e.Design.Rounds)
+		e.Design.Stop = StopFixed // a quick look has too few for any other rule
 	}
-	n := &node{kind: isText, text: value, path: "set." + name, spec: table().at(path)}
-	if problem, hint := n.spec.scalarFault(value); problem != "" {
-		n.bad = true
-		r.c.add(finding{path: n.path, problem: problem, hint: hint}, "")
-	}
-	return n
+	v.value(r.settings, parts[0], into)
 }
 
-func settable() []string {
-	return []string{"rounds", "seed", "stop", "margin", "metric", "remeasure", "warmup", "window", "awake", "duet", profileSetting}
+// set notes what the options say of fields, unless a variable of that name is meant.
+func (r *reader) set() {
+	r.settings = &node{kind: isMapping}
+	variables := r.variableNames()
+	file, _ := theFile()
+	file.walk("", func(path string, s *spec) {
+		value, ok := r.options.Set[s.set]
+		if !ok || s.set == "" || slices.Contains(variables, s.set) {
+			return
+		}
+		leaf := newLeaf("set."+s.set, s, value)
+		for _, n := range append(leaf.items, leaf) {
+			if n.kind == isList {
+				continue
+			}
+			if problem, hint := n.spec.scalarFault(n.text); problem != "" {
+				n.bad = true
+				r.c.add(finding{path: n.path, problem: problem, hint: hint}, "")
+			}
+		}
+		r.settings.insert(path, leaf)
+	})
+}
+
+// from returns the path of the option that gives a field its value, or the field's own.
+func (r *reader) from(path string) string {
+	if n := r.settings.find(path); n != nil {
+		return n.path
+	}
+	return path
+}
+
+// Settings returns the names by which Options.Set changes fields.
+func Settings() []string {
+	var names []string
+	file, _ := theFile()
+	file.walk("", func(_ string, s *spec) {
+		if s.set != "" {
+			names = append(names, s.set)
+		}
+	})
+	return names
 }
 
 // unknownSettings reports options that set nothing.
 func (r *reader) unknownSettings() {
-	known := append(settable(), r.variableNames()...)
+	known := append(Settings(), r.variableNames()...)
 	for _, name := range slices.Sorted(maps.Keys(r.options.Set)) {
 		if !slices.Contains(known, name) {
-			r.c.add(finding{path: "set." + name, problem: "there is no variable of this name", hint: suggest(name, known)}, "")
+			r.c.add(finding{path: "set." + name, problem: "there is no variable of this name", hint: nearest.Hint(name, known)}, "")
 		}
 	}
 }
 
-func (r *reader) expressions(e *Experiment, v *view) {
+// expressions has thresholds and claims judged by whoever evaluates them.
+func (r *reader) expressions(e *Experiment) {
 	var names []string
 	for _, x := range e.Variants {
 		names = append(names, x.Name)
 	}
-	if list := r.root.get("thresholds"); list != nil {
-		for _, n := range list.items {
-			var t string
-			if v.text(n, &t); t != "" {
-				e.Thresholds = append(e.Thresholds, t)
-				if r.options.CheckThreshold != nil {
-					r.judge(n, r.options.CheckThreshold(t, names))
-				}
-			}
+	judge := func(n *node, expression string, check func(string, []string) error) {
+		if expression != "" && check != nil {
+			r.judge(n, check(expression, names))
 		}
 	}
-	list := r.root.get("claims")
-	if list == nil {
-		return
+	for i, t := range e.Thresholds {
+		judge(r.root.get("thresholds").items[i], t, r.options.CheckThreshold)
 	}
-	for _, n := range list.items {
-		var c Claim
-		v.text(n.get("id"), &c.ID)
-		v.text(n.get("says"), &c.Says)
-		v.text(n.get("holds"), &c.Holds)
-		v.text(n.get("direction"), &c.Direction)
-		v.text(n.get("testable"), &c.NotTestable)
-		e.Claims = append(e.Claims, c)
-		if r.options.CheckClaim == nil || c.NotTestable != "" {
-			continue
-		}
-		for name, expression := range map[string]string{"holds": c.Holds, "direction": c.Direction} {
-			if expression != "" {
-				r.judge(n.get(name), r.options.CheckClaim(expression, names))
-			}
+	for i, c := range e.Claims {
+		if n := r.root.get("claims").items[i]; c.NotTestable == "" {
+			judge(n.get("holds"), c.Holds, r.options.CheckClaim)
+			judge(n.get("direction"), c.Direction, r.options.CheckClaim)
 		}
 	}
 }

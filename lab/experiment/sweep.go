@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"dyno/internal/nearest"
 )
 
 // swept returns every combination of a sweep's values that is not excluded.
@@ -70,7 +72,7 @@ func (r *reader) narrowed(full []Dimension, short *node) []Dimension {
 		for _, k := range overlay.keys {
 			i := slices.IndexFunc(full, func(d Dimension) bool { return d.Name == k.name })
 			if i < 0 {
-				r.fault(k.value, "the sweep has no such variable", suggest(k.name, dimensionNames(full)))
+				r.fault(k.value, "the sweep has no such variable", nearest.Hint(k.name, dimensionNames(full)))
 				continue
 			}
 			if subset := r.subset(k.value, full[i].Values, "value"); short != nil && len(subset) > 0 {
@@ -103,7 +105,7 @@ func (r *reader) excluded(n *node, dimensions []Dimension) []map[string]string {
 			i := slices.IndexFunc(dimensions, func(d Dimension) bool { return d.Name == k.name })
 			switch {
 			case i < 0:
-				r.fault(k.value, "the sweep has no such variable", suggest(k.name, dimensionNames(dimensions)))
+				r.fault(k.value, "the sweep has no such variable", nearest.Hint(k.name, dimensionNames(dimensions)))
 			case !slices.Contains(dimensions[i].Values, k.value.text):
 				r.fault(k.value, fmt.Sprintf("the sweep has no value %q of %s", clip(k.value.text), k.name), choiceHint(k.value.text, dimensions[i].Values))
 			}

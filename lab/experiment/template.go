@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -58,6 +59,71 @@ func Expand(s string, vars map[string]string) (string, error) {
 		return "", err
 	}
 	return out, nil
+}
+
+// Fill replaces the run-time variables in the target's addresses, in the load and in what is
+// observed, of which it makes copies. Processes have ports of their own, and are filled in by
+// who starts them.
+func (v *Variant) Fill(vars map[string]string) error {
+	if err := fill(vars, &v.Target.Address, &v.Target.URL, &v.Target.Pprof, &v.Load, &v.Observe); err != nil {
+		return fmt.Errorf("variant %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+// Fill replaces the run-time variables in all that the process is told, of which it makes
+// copies.
+func (p *Process) Fill(vars map[string]string) error { return fill(vars, p) }
+
+// fill puts filled copies in the place of what it is given pointers to. It returns the first
+// error.
+func fill(vars map[string]string, parts ...any) (first error) {
+	for _, part := range parts {
+		of := reflect.ValueOf(part).Elem()
+		of.Set(filled(of, func(s string) string {
+			out, err := Expand(s, vars)
+			if first == nil {
+				first = err
+			}
+			return out
+		}))
+	}
+	return first
+}
+
+// filled returns a deep copy of structs, pointers, slices and maps in which every text but
+// the keys is replaced.
+func filled(of reflect.Value, replace func(string) string) reflect.Value {
+	out := reflect.New(of.Type()).Elem()
+	out.Set(of)
+	switch of.Kind() {
+	case reflect.String:
+		out.SetString(replace(of.String()))
+	case reflect.Pointer:
+		if !of.IsNil() {
+			out.Set(reflect.New(of.Type().Elem()))
+			out.Elem().Set(filled(of.Elem(), replace))
+		}
+	case reflect.Struct:
+		for i := range of.NumField() {
+			out.Field(i).Set(filled(of.Field(i), replace))
+		}
+	case reflect.Slice:
+		if !of.IsNil() {
+			out.Set(reflect.MakeSlice(of.Type(), of.Len(), of.Len()))
+		}
+		for i := range of.Len() {
+			out.Index(i).Set(filled(of.Index(i), replace))
+		}
+	case reflect.Map:
+		if !of.IsNil() {
+			out.Set(reflect.MakeMap(of.Type()))
+		}
+		for _, key := range of.MapKeys() {
+			out.SetMapIndex(key, filled(of.MapIndex(key), replace))
+		}
+	}
+	return out
 }
 
 // expand replaces the names that lookup knows and drops the others.

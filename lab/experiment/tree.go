@@ -69,6 +69,58 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
+// find returns the value at a path below a mapping, or nil.
+func (n *node) find(path string) *node {
+	for n != nil && path != "" {
+		var step string
+		step, path, _ = strings.Cut(path, ".")
+		n = n.get(step)
+	}
+	return n
+}
+
+// insert gives a mapping a value at a path below it.
+func (n *node) insert(path string, value *node) {
+	step, rest, below := strings.Cut(path, ".")
+	if !below {
+		n.keys = append(n.keys, key{step, value})
+		return
+	}
+	next := n.get(step)
+	if next == nil {
+		next = &node{kind: isMapping}
+		n.insert(step, next)
+	}
+	next.insert(rest, value)
+}
+
+// newLeaf returns a node for what options and flags say of a field. Words of a list have
+// commas between, and names of a mapping colons behind.
+func newLeaf(path string, s *spec, texts ...string) *node {
+	n := &node{kind: isText, path: path, spec: s}
+	switch {
+	case s.kind == list:
+		if n.kind = isList; s.item.kind == choice {
+			texts = strings.Split(strings.Join(texts, ","), ",")
+		}
+		for _, t := range texts {
+			n.items = append(n.items, newLeaf(path, s.item, t))
+		}
+		return n
+	case s.names != nil:
+		n.kind = isMapping
+		for _, t := range texts {
+			name, value, _ := strings.Cut(t, ":")
+			n.keys = append(n.keys, key{name, newLeaf(join(path, name), s.item, strings.TrimSpace(value))})
+		}
+		return n
+	case s.short != nil:
+		n.spec = s.short
+	}
+	n.text = texts[len(texts)-1]
+	return n
+}
+
 // scalar tells whether the node is text, a number or true or false.
 func (n *node) scalar() bool { return n.kind == isText || n.kind == isNumber || n.kind == isBool }
 

@@ -2,56 +2,89 @@ package experiment
 
 import "time"
 
+// The tags of a field say all there is to say of it, once: the reader, the JSON Schema, the
+// reference and the flags of quick loads are made from them. A field without a tag is
+// not in the file.
+//
+//	yaml       the name in the file, and words on it:
+//	             required   it must be there
+//	             nonempty   of a mapping of names: it must not be empty
+//	             template   templates may stand in it
+//	             set        Options.Set knows it, by this name or by that in set=NAME
+//	             inverted   the Go field holds the opposite
+//	             started    only a process that dyno starts has it
+//	             zero       a plan may hold zero, whatever the default and the range
+//	             orfile     as a flag, @FILE stands for what a file holds
+//	             short      a scalar of this form may stand for the whole mapping
+//	             key        the name of a mapping's entry, when a list of these stands as one
+//	             rest       the entries of a mapping that are no fields
+//	             inline     the fields of the list's items stand in its place
+//	             beside     it stands beside the mapping that it belongs to
+//	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
+//	           protocol
+//	range      the least and the most, as a file has them, or the path of a field that has the
+//	           same; of a list, of its items
+//	oneof      the words that it may be; or: words that may stand for a number
+//	like       the pattern of a text, by name; names: those of a mapping's names, outermost first
+//	most       how many entries there may be
+//	for        the protocols that have it, or groups of them (see protocols); of an embedded
+//	           struct, for all of its fields
+//	instead    what there is instead with the others
+//	default    the value without it. Those of some plans follow, each after a semicolon and
+//	           with what it holds for; the last that does counts
+//	otherwise  what happens without it, where no value says so
+//	form       the name of the type that has the tags, where the file has another form
+//	require    of an embedded struct: which of its fields is required
+//	flag       the flag of quick loads, and its shorthand
+//	doc        what it is, in words that the help of a flag can use, too
+
 // An Experiment is a validated plan: everything is resolved and typed, except
 // the run-time variables (see RuntimeNames), which a trial fills in when it
 // knows the ports it was given.
 type Experiment struct {
-	Name     string
-	Question string
+	Name     string `yaml:"name,required" like:"name" doc:"a short name, fit for a folder"`
+	Question string `yaml:"question" doc:"what the experiment shall answer"`
 	File     string // the file's name as given; empty when built in code
 	Source   []byte // the file's bytes, for the run folder
-	Short    bool   // the short form was asked for
 
 	Set      map[string]string // the overrides it was read with, for the run folder
-	Design   Design
-	Base     string // the variant others are compared with; empty without compare and ladder
-	Variants []Variant
-	Ladder   *Ladder     // nil without one
-	Sweep    []Dimension // in the order of the file; nil without one
-	Capacity *Capacity   // nil: every trial is at the load's own rate
-	Soak     bool        // the trends of the target's memory and other gauges are judged
-	Awake    bool        // the CPUs in use are kept from halting
-	Profile  *Profile    // nil: no trials of their own take profiles
+	Variants []Variant         `yaml:",inline"`
+	Design   Design            `yaml:"design" doc:"how often and in which order variants are measured, and what decides"`
 
-	// Sysctl are kernel settings by name, such as net.core.somaxconn: for the whole
-	// run, whatever the variant, and put back after it.
-	Sysctl map[string]string
+	// Base is the variant others are compared with; empty without compare and ladder.
+	Base     string            `yaml:"compare" form:"compare" doc:"named variants, compared with one of them"`
+	Ladder   *Ladder           `yaml:"ladder" form:"ladder" doc:"changes made one on top of the other"`
+	Sweep    []Dimension       `yaml:"sweep,nonempty" form:"sweep" doc:"a matrix of values: every combination is a variant, the first variable changes slowest"`
+	Capacity *Capacity         `yaml:"capacity" doc:"a search, in each round, for the highest rate at which the thresholds hold (RFC 9971); the open load has no rate of its own"`
+	Soak     bool              `yaml:"soak" doc:"judge the trends of the target's memory and other gauges"`
+	Awake    bool              `yaml:"awake,set" flag:"awake" doc:"keep the CPUs in use from halting, by asking the kernel to poll for work: for virtual machines, whose hosts take halted CPUs away; needs root and a driver of cpuidle that polls"`
+	Sysctl   map[string]string `yaml:"sysctl,nonempty" names:"sysctl" kind:"word" like:"setting" doc:"kernel settings such as net.core.somaxconn: 65535, set before the first trial and put back after the last; they hold for the whole machine and for all variants"`
+	Profile  *Profile          `yaml:"profile" doc:"what is profiled, in trials of their own: one for each variant after each round, with the same load"`
 
-	Thresholds []string
-	Claims     []Claim
+	Thresholds []string `yaml:"thresholds" most:"100" flag:"threshold" doc:"a condition on a metric, such as 'response.p99 < 80ms'; a broken one is exit code 99"`
+	Claims     []Claim  `yaml:"claims" doc:"statements with an expression; their outcome never fails a run"`
+
+	// Short tells that the short form was asked for.
+	Short bool `yaml:"short" form:"short" doc:"what the short form does differently"`
 
 	Warnings []Fault // what is allowed but hardly meant, such as a variable nothing uses
 }
 
 // A Design says how often and in which order variants are measured.
 type Design struct {
-	Rounds int    // a round holds every variant once; with another Stop than StopFixed, the most there may be
-	Seed   uint64 // of the order within rounds, arrivals and think times
-
-	Stop   string  // one of the Stop constants
-	Margin float64 // the smallest difference that matters, a share such as 0.02
-	Metric string  // the one that verdicts and Stop go by, such as throughput; never empty
+	Rounds int     `yaml:"rounds,set" range:"1..1000" default:"3; 8 with several variants; 12 for a ladder; 1 for a soak; 5 for capacity; 24 with stop looks; 40 with stop precision" flag:"rounds" doc:"how often each variant is measured; with stop precision or looks, at most"`
+	Seed   uint64  `yaml:"seed,set" range:"0..9007199254740992" default:"1" flag:"seed" doc:"of everything random"`
+	Stop   string  `yaml:"stop,set" oneof:"fixed precision looks" default:"fixed" flag:"stop" doc:"when there are enough rounds; fixed: after all; precision: when the interval is narrower than the margin; looks: at one of three looks at the result"`
+	Margin float64 `yaml:"margin,set" kind:"share" range:"0.01%..50%" default:"2%" flag:"margin" doc:"the smallest difference that matters, such as 2% or 0.02"`
+	Metric string  `yaml:"metric,set,zero" like:"metric" default:"throughput; response.p99 of an open load; delivery.p99 of published events; none of program; capacity for capacity" flag:"metric" doc:"what verdicts and stop go by, such as throughput or target.cpu_per_request; of a program, program.NAME"`
 	// Control is the name of the variant that is another's alias; empty: there is none.
-	Control string
+	Control string `yaml:"control" kind:"word" like:"name" otherwise:"true with compare and ladder" doc:"the variant measured a second time, as NAME.control, to show what no difference looks like; true: the base; false: none"`
 	// KeepSpoilt has no round measured again because the machine or the generator
 	// spoilt it.
-	KeepSpoilt bool
-	// Duet measures each variant beside the base, both at once, on CPUs of their own that
-	// change hands from round to round.
-	Duet bool
-	// Pilot is how long a pilot of each variant lasts, which finds the warm-up for
-	// all; 0: the load says how long the warm-up is.
-	Pilot time.Duration
+	KeepSpoilt bool `yaml:"remeasure,set,inverted" default:"true" flag:"remeasure" doc:"measure rounds that the machine or the generator spoilt again, all variants at once, up to half as many as are planned; results are shown with them, too"`
+	Duet       bool `yaml:"duet,set" flag:"duet" doc:"measure each variant beside the base, both at once with the same arrivals, on CPUs of their own that change hands from round to round: for machines whose noise hits both; only ratios come of it, and they need a control"`
+	// Pilot finds the warm-up for all; 0: the load says how long the warm-up is.
+	Pilot time.Duration `yaml:"pilot" range:"10s..1h" default:"; 30s with warmup auto" flag:"pilot" doc:"how long the pilot of each variant lasts that finds the warm-up"`
 }
 
 // The rules by which a run ends.
@@ -75,37 +108,37 @@ type Dimension struct {
 }
 
 // A Capacity is a search for the highest rate at which the thresholds hold
-// (RFC 9971). The load is open; its rate is the search's. Each round searches anew.
+// (RFC 9971). The load is open; its rate is the search's. Each round searches anew. The
+// defaults are those with which the RFC repeats trials: half of them may be bad.
 type Capacity struct {
-	From, To   float64 // the range, in requests per second
-	Resolution float64 // the relative width at which a search ends, a share
-	Trials     int     // at most, for each rate
-	Tolerate   float64 // the share of bad trials that a rate may have
+	From       float64 `yaml:"from,required" kind:"rate" range:"0.000001..10000000" doc:"the lowest rate of the search"`
+	To         float64 `yaml:"to,required" kind:"rate" range:"0.000001..10000000" doc:"the highest"`
+	Resolution float64 `yaml:"resolution" kind:"share" range:"0.1%..50%" default:"2%" doc:"the relative width at which a search ends"`
+	Trials     int     `yaml:"trials" range:"1..100" default:"5" doc:"the most there are at one rate"`
+	Tolerate   float64 `yaml:"tolerate" kind:"share" range:"0..0.99" default:"50%" doc:"the share of bad trials that a rate may have, the RFC's goal exceed ratio"`
 }
 
 // A Variant is one named form of the target and the load.
 type Variant struct {
-	Name     string
-	AliasOf  string            // the variant that this one is, measured again as a control; empty for all others
-	Vars     map[string]string // its variables, those of the base included
-	Target   Target
-	Services []Service // in the order to start them: users after those they use, else by name
-	Load     Load
-	Observe  Observe
+	Name    string
+	AliasOf string            // the variant that this one is, measured again as a control; empty for all others
+	Vars    map[string]string // its variables, those of the base included
+	Target  Target            `yaml:"target,required,template" doc:"the service under load"`
+	// Services are in the order to start them: users after those they use, else by name.
+	Services []Service `yaml:"services,template" names:"service" most:"32" doc:"other processes the target needs"`
+	Load     Load      `yaml:"load,template" for:"loaded" doc:"what the generator does; needed but for programs, which have none"`
+	Observe  Observe   `yaml:"observe,template" doc:"what is recorded beside the load; CPU, memory, threads and descriptors always are"`
 }
 
 // An Observe says what is recorded beside the load, but for what always is: CPU,
 // memory, threads and descriptors of the target, the generator and the machine.
 // What cannot be had on a machine is left out, and named.
 type Observe struct {
-	Kernel string // what the kernel sees of the target, by eBPF: one of the Kernel constants
-	// Sockets are the kernel's figures on the connections of both ends, and the accept
-	// queue. To read them takes the generator's CPU up to a hundredth of the time, in
-	// pieces of up to milliseconds, which the tail of an open loop shows.
-	Sockets   bool
-	Runtime   string     // URL of the target's metrics, variables or profiles, for its Go runtime; empty: beside target.pprof, but only in a soak and in profiled trials, because each answer takes the target about a millisecond
-	Endpoints []Endpoint // by name
-	Commands  []Command  // by name
+	Kernel    string     `yaml:"kernel,zero" oneof:"after window none" default:"after" doc:"when the target's system calls, accepts and run-queue waits are counted, by eBPF, at 0.15 to 0.2 µs for each call; after: in a short stretch of load after the window; window: in it, on its time line"`
+	Sockets   bool       `yaml:"sockets" doc:"the kernel's figures on the connections of both ends and the accept queue, read once and ten times a second: the tail of an open loop shows it"`
+	Runtime   string     `yaml:"runtime" otherwise:"what is beside target.pprof, in a soak and in profiled trials" doc:"URL of the target's Prometheus metrics, expvar or pprof, for its Go runtime; each answer takes the target about a millisecond"`
+	Endpoints []Endpoint `yaml:"endpoints" names:"observer" most:"16" doc:"endpoints that answer with numbers, by name"`
+	Commands  []Command  `yaml:"commands" names:"observer" most:"16" doc:"commands that are run again and again and print numbers, by name"`
 }
 
 // When the target's system calls, accepts and run-queue waits are counted. The hooks
@@ -124,27 +157,27 @@ const (
 
 // An Endpoint is a URL that answers with numbers.
 type Endpoint struct {
-	Name    string
-	URL     string
-	Format  string   // one of the Format constants
-	Metrics []string // names or patterns of those that are recorded
-	Every   time.Duration
+	Name    string        `yaml:",key"`
+	URL     string        `yaml:"url,required" doc:"answers with numbers"`
+	Format  string        `yaml:"format" oneof:"prometheus expvar" default:"prometheus" doc:"expvar: JSON, whose numbers are named by their path"`
+	Metrics []string      `yaml:"metrics,required" most:"64" doc:"those that are recorded: names, or regular expressions that match whole names"`
+	Every   time.Duration `yaml:"every" range:"100ms..1h" default:"1s" doc:"how often it is asked"`
 }
 
 // A Command is a program that is run again and again and prints numbers.
 type Command struct {
-	Name  string
-	Run   []string
-	Every time.Duration
+	Name  string        `yaml:",key"`
+	Run   []string      `yaml:"run,required" kind:"word" doc:"the command and its arguments; it prints a JSON object of numbers, or lines of a name and a number"`
+	Every time.Duration `yaml:"every" range:"100ms..1h" default:"1s" doc:"how often it is run"`
 }
 
 // A Profile says what is profiled, in trials of their own: one for each variant
 // after each round, with the same load.
 type Profile struct {
-	Kinds  []string      // of the Profile constants
-	By     string        // how CPU time is sampled: one of the By constants
-	Rounds int           // after how many of the rounds
-	Window time.Duration // 0: that of the load
+	Kinds  []string      `yaml:"kinds,set=profile" oneof:"cpu off_cpu heap allocs goroutine mutex block" most:"10" default:"cpu" flag:"profile" doc:"what is profiled after each round, each variant in a trial of its own, such as cpu,off_cpu,allocs; dyno explain reads it"`
+	By     string        `yaml:"by" oneof:"sampling pprof" default:"sampling" doc:"how CPU time is sampled; sampling: by the kernel, of any program; pprof: by the program itself, at target.pprof"`
+	Rounds int           `yaml:"rounds" range:"design.rounds" otherwise:"all" doc:"after how many of the rounds"`
+	Window time.Duration `yaml:"window" range:"100ms..1h" otherwise:"that of the load" doc:"how long each lasts"`
 }
 
 // The kinds of profiles.
@@ -164,62 +197,46 @@ const (
 	ByPprof    = "pprof"    // by the program itself, at target.pprof
 )
 
-// ProfileKinds lists all kinds of profiles.
-func ProfileKinds() []string {
-	return []string{ProfileCPU, ProfileOffCPU, ProfileHeap, ProfileAllocs, ProfileGoroutine, ProfileMutex, ProfileBlock}
-}
-
-// Protocols a target may speak.
-const (
-	HTTP = "http"
-	TCP  = "tcp"
-	SSE  = "sse" // server-sent events, over HTTP/1.1
-	// Program is no protocol: the target is a program that is run to its end once a
-	// trial and prints, as the last line of its output, a JSON object of numbers. A
-	// name's end tells the unit: _seconds, _bytes or _per_second. There is no load.
-	Program = "program"
-)
-
 // A Target is the service under load.
 type Target struct {
-	Protocol string // HTTP, TCP, SSE or Program
-	Address  string // host:port, [ipv6]:port or unix:/path; never empty; may hold {{port}}
-	URL      string // HTTP and SSE only: http://host:port/path, the base of the request; may hold {{port}}, of SSE {topic}
-	Pprof    string // URL of the target's /debug/pprof; empty when it has none
-	Process         // Start is empty when the target runs already
-
-	Timeout time.Duration // Program only: how long it may take
+	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
+	// Address is never empty, but of a program.
+	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start 127.0.0.1:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
+	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path; of sse, {topic} in it is the number of a subscriber's topic"`
+	Pprof   string        `yaml:"pprof" for:"loaded" flag:"pprof" doc:"URL of the target's /debug/pprof, for profiles and its Go runtime; {{admin}} is a free port"`
+	Timeout time.Duration `yaml:"timeout" for:"program" instead:"for responses use load.timeout" range:"1ms..24h" default:"5m" doc:"how long it may take"`
+	Process               // Start is empty when the target runs already
 }
 
 // A Service is another process the target needs.
 type Service struct {
-	Name string
-	Process
+	Name    string `yaml:",key"`
+	Process `require:"start"`
 }
 
 // A Process is a command to start, wait for and stop. Its strings may hold
 // run-time variables; {{port}} and {{admin}} are the process's own.
 type Process struct {
-	Start        []string // the command and its arguments
-	Ready        Ready
-	ReadyTimeout time.Duration
-	StopTimeout  time.Duration // from SIGTERM to SIGKILL
-	CPUs         []int         // sorted; empty: wherever the kernel likes
-	Env          map[string]string
-	Dir          string // working directory; empty: dyno's own
+	Start        []string          `yaml:"start" kind:"word" doc:"the command and its arguments, one list entry each; no shell is involved"`
+	Ready        Ready             `yaml:"ready" flag:"ready" otherwise:"tcp, but none for a service that is not told its port" doc:"how to tell that the process can be loaded"`
+	ReadyTimeout time.Duration     `yaml:"ready_timeout" range:"1ms..1h" default:"10s" doc:"how long to wait until it is ready"`
+	StopTimeout  time.Duration     `yaml:"stop_timeout" range:"1ms..1h" default:"5s" doc:"how long to wait from SIGTERM until SIGKILL"`
+	CPUs         []int             `yaml:"cpus,started" flag:"target-cpus" otherwise:"all" doc:"the CPUs the process may run on, such as 0-3,5"`
+	Env          map[string]string `yaml:"env,started" names:"env" kind:"word" doc:"environment variables, added to dyno's own"`
+	Dir          string            `yaml:"dir,started" kind:"path" otherwise:"dyno's own" doc:"working directory, relative to this file"`
 
-	Cgroup     *Cgroup // what it and all it starts may use; nil: no limits
-	GOMAXPROCS int     // set in the environment; 0: not set
-	Nice       *int    // priority, from -20, the highest, to 19; nil: dyno's own
-	NUMA       *int    // the node its memory comes from; nil: any
+	Cgroup     *Cgroup `yaml:"cgroup,started" doc:"what it and all it starts may use together, by a control group of their own, version 1 or 2"`
+	GOMAXPROCS int     `yaml:"gomaxprocs,started" range:"1..1048576" otherwise:"not set" doc:"GOMAXPROCS in its environment: how many CPUs a Go program uses at once"`
+	Nice       *int    `yaml:"nice,started" range:"-20..19" otherwise:"dyno's own" doc:"its priority, from -20, the highest, to 19"`
+	NUMA       *int    `yaml:"numa,started" range:"0..1023" otherwise:"any" doc:"the NUMA node that its memory comes from; for its CPUs there is cpus"`
 }
 
 // A Cgroup limits what all processes that a command starts use together. A field
 // that is zero limits nothing; not all are.
 type Cgroup struct {
-	CPUMax    float64 // CPUs, such as 0.5
-	CPUWeight int     // where CPUs are contended; the default is 100
-	MemoryMax int     // bytes, page cache included
+	CPUMax    float64 `yaml:"cpu_max" kind:"amount" range:"0.01..1024" doc:"CPUs, such as 0.5 or 50%: so much time in each 100 ms"`
+	CPUWeight int     `yaml:"cpu_weight" range:"1..10000" otherwise:"the kernel's, 100" doc:"its share where CPUs are contended"`
+	MemoryMax int     `yaml:"memory_max" kind:"size" range:"1MiB..1048576GiB" doc:"bytes, such as 512MiB, page cache included and swap not; who needs more is killed"`
 }
 
 // The ways to tell that a process is ready.
@@ -232,48 +249,33 @@ const (
 
 // Ready says how to tell that a process can be loaded.
 type Ready struct {
-	Kind string // one of the Ready constants
-	URL  string // for ReadyHTTP: a whole URL, or a path on the process's own address
-	Line string // for ReadyLine: a regular expression (RE2)
+	Kind string `yaml:",short" doc:"tcp: its address accepts a connection; none: at once; a URL or a path: a GET of it is answered with a status below 500"` // one of the Ready constants
+	URL  string `yaml:"http" doc:"a URL, or a path on the process's own address; a GET must be answered with a status below 500"`
+	Line string `yaml:"line" doc:"a regular expression (RE2) that a line of its output must match"`
 }
 
 // A Load is what the generator does. Exactly one of Closed and Open is set; with
 // Subscribers but without Publish, none is.
 type Load struct {
-	CPUs    []int // of the generator; empty: wherever the kernel likes
-	Workers int   // event loops; 0: one per CPU of the generator
+	CPUs    []int  `yaml:"cpus" flag:"cpus" otherwise:"all" doc:"the generator's CPUs, such as 1 or 4-7"`
+	Workers int    `yaml:"workers" range:"1..1024" flag:"workers" otherwise:"one per CPU in cpus, else 1" doc:"event loops, each a thread"`
+	Clock   string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
-	Clock string // what ends a response: one of the Clock constants
+	HTTPLoad `for:"http"`
+	TCPLoad  `for:"tcp"`
+	SSELoad  `for:"sse"`
 
-	Request *Request // HTTP only, then never nil
-	Payload int      // TCP only: bytes sent and awaited per exchange
-	Framing string   // TCP only: one of the Framing constants
+	Closed *Closed `yaml:"closed" doc:"each connection sends its next request when the last one was answered"`
+	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`
 
-	Subscribers *Subscribers // SSE only, then never nil
-	Publish     *Publish     // SSE only: what Closed or Open repeat; nil: the target has events of its own
-
-	Closed *Closed
-	Open   *Open
-
-	Timeout        time.Duration // of a response, from the actual write
-	ConnectTimeout time.Duration
-	Warmup         time.Duration // loaded but not counted
-	Window         time.Duration // measured; with stages, their sum; 0 only with Requests
-	Requests       uint64        // ends the window after so many requests; 0: no such end
-	Reconnect      Reconnect
+	Requests       uint64        `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after so many requests; without a window, it ends only then"`
+	Timeout        time.Duration `yaml:"timeout" range:"1ms..1h" default:"30s" flag:"timeout" doc:"of a response, from the actual write"`
+	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"1ms..1h" default:"5s" doc:"of opening a connection"`
+	Warmup         time.Duration `yaml:"warmup,set" range:"0..1h" or:"auto" default:"2s" flag:"warmup" doc:"load that is not measured, before the window; auto: as long as a pilot of each variant finds it must be"`
+	// Window is the stages' sum where there are any; 0 only with Requests.
+	Window    time.Duration `yaml:"window,set,zero" range:"100ms..24h" default:"10s; 30m for a soak" flag:"duration,z" doc:"how long to measure; a bare number is seconds"`
+	Reconnect Reconnect     `yaml:"reconnect" doc:"how a lost connection is opened again"`
 }
-
-// A Request is the one HTTP request repeated.
-type Request struct {
-	Method   string
-	Path     string   // path and query, replacing those of the target's URL; empty: the URL's own
-	Headers  []Header // in the order given
-	Body     string
-	BodyFile string // read by the trial; relative to the experiment's file; excludes Body
-}
-
-// A Header is one field line.
-type Header struct{ Name, Value string }
 
 // What ends a response or an event.
 const (
@@ -282,33 +284,25 @@ const (
 	ClockRead    = "read"    // the generator has read its last byte
 )
 
-// The framings of a TCP exchange.
-const (
-	FramingEcho   = "echo"            // as many bytes back as were sent
-	FramingLine   = "line"            // up to and with a line feed
-	FramingLength = "length-prefixed" // a four-byte big-endian length, then that many bytes
-)
-
 // A Closed load keeps Connections requests under way: each connection sends
 // its next request when its last was answered and it has thought.
 type Closed struct {
-	Connections int
-	Think       Think
+	Connections int   `yaml:"connections,required" range:"1..1000000" doc:"how many"`
+	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request"`
 }
 
-// The distributions of a think time.
-const (
-	ThinkNone        = "none"
-	ThinkConstant    = "constant"
-	ThinkUniform     = "uniform"
-	ThinkExponential = "exponential"
-)
-
-// A Think is the pause between a response and the connection's next request.
+// A Think is the pause between a response and the connection's next request, by at most one
+// distribution; without one there is none.
 type Think struct {
-	Distribution string        // one of the Think constants
-	Mean         time.Duration // constant and exponential
-	Low, High    time.Duration // uniform
+	Constant    time.Duration `yaml:"constant,short" range:"0..1h" doc:"always this long"`
+	Exponential time.Duration `yaml:"exponential" range:"0..1h" doc:"exponentially distributed with this mean"`
+	Uniform     *Span         `yaml:"uniform" doc:"uniformly distributed"`
+}
+
+// A Span is the durations between two.
+type Span struct {
+	From time.Duration `yaml:"from,required" range:"0..1h" doc:"the shortest"`
+	To   time.Duration `yaml:"to,required" range:"0..1h" doc:"the longest"`
 }
 
 // The arrival processes of an open load.
@@ -320,11 +314,11 @@ const (
 // An Open load starts requests on a schedule, whatever becomes of earlier
 // ones.
 type Open struct {
-	Rate           float64 // requests per second; 0 when there are Stages
-	Arrivals       string  // one of the Arrivals constants
-	Stages         []Stage
-	MaxConnections int
-	MaxWaiting     int // requests due but without a connection; one more is dropped and counted
+	Rate           float64 `yaml:"rate" kind:"rate" range:"0.000001..10000000" flag:"rate,R" doc:"requests of an open loop in all, such as 5000, 5000/s or 300/min"` // 0 when there are Stages
+	Arrivals       string  `yaml:"arrivals" oneof:"constant poisson" default:"constant" flag:"arrivals" doc:"how the requests of an open loop are spaced"`
+	MaxConnections int     `yaml:"max_connections" range:"1..1000000" default:"500" doc:"the most there may be"`
+	MaxWaiting     int     `yaml:"max_waiting" range:"1..10000000" default:"65536" doc:"requests due but without a connection; one more is dropped and counted"`
+	Stages         []Stage `yaml:"stages,beside" form:"stages" doc:"an open loop: the window in parts, each at a rate or from one rate to another"`
 }
 
 // A Stage is a part of the window in which the rate goes linearly from From
@@ -338,52 +332,15 @@ type Stage struct {
 // failures in a row with growing pauses. A subscriber, whose connection its server
 // ended, pauses before the first attempt too.
 type Reconnect struct {
-	MinBackoff time.Duration // SSE only: the first pause, unless the server says another (its retry field)
-	MaxBackoff time.Duration // the longest pause
+	MinBackoff time.Duration `yaml:"min_backoff" for:"sse" range:"1ms..1h" default:"1s" doc:"a subscriber's first pause, unless the target says another (its retry field)"`
+	MaxBackoff time.Duration `yaml:"max_backoff,required" range:"1ms..1h" default:"1s; 64s of sse" doc:"the longest pause after failures in a row"`
 }
-
-// Subscribers are connections that each ask for events and stay. All are opened before
-// the warm-up begins, as far as that goes.
-type Subscribers struct {
-	Connections int
-	Ramp        float64  // opened per second; 0: as fast as the target accepts them
-	Topics      int      // subscriber i asks for topic i mod Topics: its number stands for {topic} in the target's URL
-	Headers     []Header // of the request that subscribes
-	Resume      bool     // who comes back says which event it has seen last (Last-Event-ID)
-	GapEvent    string   // the type of an event by which the target says that events are missing
-	Slow        *Slow    // nil: all read as fast as events come
-	// ReceiveBuffer is SO_RCVBUF, in bytes; 0: the kernel's own.
-	ReceiveBuffer int
-}
-
-// Slow are some of the subscribers, those with the lowest numbers, which read slowly.
-type Slow struct {
-	Connections int // how many
-	Rate        int // bytes per second each; 0: they read nothing at all
-}
-
-// A Publish is the request by which an event is published. The event's data begins with
-// who published it, its number and when it was due, by which subscribers know
-// how long it took and what is missing.
-type Publish struct {
-	Path    string // path and query on the target's address; {topic} stands for a topic's number
-	Size    int    // bytes of an event's data
-	Form    string // one of the Form constants
-	Topic   string // FormMercure only: the topic's name; {topic} stands for its number
-	Headers []Header
-}
-
-// How an event is written into the request that publishes it.
-const (
-	FormRaw     = "raw"     // the data is the request's content
-	FormMercure = "mercure" // form fields topic and data, as the Mercure protocol has them
-)
 
 // A Claim is a statement with an expression. Its outcome never fails a run.
 type Claim struct {
-	ID          string
-	Says        string
-	Holds       string // the expression that is true when the claim holds
-	Direction   string // a weaker one, true when it holds in direction only; may be empty
-	NotTestable string // the reason why it cannot be tested here; empty: it can
+	ID          string `yaml:"id,required" like:"claim" doc:"such as R1.1 or R1.1/pool"`
+	Says        string `yaml:"says,required" doc:"the statement"`
+	Holds       string `yaml:"holds" doc:"the expression that is true when it holds"`
+	Direction   string `yaml:"direction" doc:"a weaker expression, true when it holds in direction only"`
+	NotTestable string `yaml:"testable" doc:"the reason why it cannot be tested here"` // empty: it can
 }

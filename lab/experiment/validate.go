@@ -1,15 +1,18 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"dyno/internal/units"
 )
 
 // maxSocketPath is how long the path of a Unix socket may be on Linux.
@@ -28,13 +31,15 @@ func (e *Experiment) Validate() error {
 // An inspector judges a plan, however it came about. Where reading the file
 // found a value wrong already, it stays silent.
 type inspector struct {
-	c       *collector
-	table   *spec
-	variant string // that is inspected; empty for the plan as a whole
+	c        *collector
+	variant  string // that is inspected; empty for the plan as a whole
+	protocol string // of its target
 }
 
 func inspect(e *Experiment, c *collector) {
-	i := &inspector{c: c, table: table()}
+	i := &inspector{c: c}
+	_, parts := theFile()
+	i.fields("", parts[0], reflect.ValueOf(e).Elem())
 	i.plan(e)
 	c.variants = 0
 	for n := range e.Variants {
@@ -44,19 +49,23 @@ func inspect(e *Experiment, c *collector) {
 	}
 	for n := range e.Variants {
 		v := &e.Variants[n]
-		if i.variant = v.Name; v.AliasOf != "" {
+		if v.AliasOf != "" {
 			continue
 		}
+		p := protocolNamed(v.Target.Protocol)
+		i.variant, i.protocol = v.Name, p.name
+		i.fields("", parts[1], reflect.ValueOf(v).Elem())
 		i.profiled(e.Profile, v)
 		i.observed(&v.Observe)
-		if v.Target.Protocol == Program {
-			i.program(e, v)
-			i.services(v)
-			continue
-		}
-		i.target(&v.Target)
+		i.process("target", &v.Target.Process)
 		i.services(v)
-		i.load(v, e.Capacity != nil)
+		if p.is(loaded) {
+			i.target(&v.Target)
+			i.load(v, e.Capacity != nil)
+		}
+		if p.speaker != nil {
+			p.judge(i, e, v)
+		}
 	}
 }
 
@@ -66,15 +75,116 @@ func (i *inspector) fault(path, problem, hint string) {
 	}
 }
 
-// form holds a value against the table.
-func (i *inspector) form(path, value string) {
-	if problem, hint := i.table.at(path).scalarFault(value); problem != "" {
-		i.fault(path, problem, hint)
+// fields holds what is in a struct against the tags of its fields, by path.
+func (i *inspector) fields(path string, s *spec, of reflect.Value) {
+	for _, f := range s.fields {
+		if f.spec.form {
+			continue
+		}
+		at, v := join(path, f.name), of.FieldByIndex(f.spec.at)
+		switch {
+		case !f.spec.of(i.protocol):
+			if !v.IsZero() {
+				i.misplaced(at, s, f.spec)
+			}
+		case v.IsZero() && (f.spec.zero || !f.required && f.spec.base() == ""):
+		default:
+			i.value(at, f.spec, v)
+		}
 	}
 }
 
+func (i *inspector) value(path string, s *spec, v reflect.Value) {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case !v.IsValid():
+	case s.kind == mapping && v.Kind() == reflect.Struct:
+		i.fields(path, s, v)
+	case s.kind == mapping && v.Kind() == reflect.Map:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			i.entry(path, s, key.String(), v.MapIndex(key))
+		}
+	case s.kind == mapping:
+		for n := range v.Len() {
+			i.entry(path, s, v.Index(n).FieldByIndex(s.key).String(), v.Index(n).FieldByIndex(s.item.at))
+		}
+	case s.kind == list:
+		for n := range v.Len() {
+			i.value(fmt.Sprintf("%s[%d]", path, n), s.item, v.Index(n))
+		}
+	default:
+		if problem, hint := s.valueFault(v); problem != "" {
+			i.fault(path, problem, hint)
+		}
+	}
+}
+
+// entry judges an entry of a mapping of names.
+func (i *inspector) entry(path string, s *spec, name string, v reflect.Value) {
+	if problem, hint := s.names.nameFault(name); problem != "" {
+		i.fault(join(path, name), problem, hint)
+		return
+	}
+	i.value(join(path, name), s.item, v)
+}
+
+// valueFault returns what is wrong with a value of a plan; nothing when it is good.
+func (s *spec) valueFault(v reflect.Value) (problem, hint string) {
+	switch {
+	case s.kind == cpus:
+		return cpuFault(v.Interface().([]int))
+	case v.Kind() == reflect.String:
+		return s.scalarFault(v.String())
+	case v.Kind() == reflect.Bool:
+		return "", ""
+	}
+	return s.boundFault(numeric(v))
+}
+
+func cpuFault(list []int) (problem, hint string) {
+	for n, cpu := range list {
+		if cpu < 0 || cpu > units.MaxCPU {
+			return fmt.Sprintf("there is no CPU %d", cpu), fmt.Sprintf("from 0 to %d", units.MaxCPU)
+		}
+		if slices.Contains(list[:n], cpu) {
+			return fmt.Sprintf("CPU %d is listed twice", cpu), ""
+		}
+	}
+	return "", ""
+}
+
+// misplaced reports a field that targets of this protocol do not have, and what to do
+// instead.
+func (i *inspector) misplaced(path string, of, s *spec) {
+	if !protocolNamed(i.protocol).is(loaded) {
+		i.fault(path, onlyLoaded, "remove it")
+		return
+	}
+	var titles, names []string
+	for _, p := range s.speakers() {
+		titles, names = append(titles, p.title), append(names, p.name)
+	}
+	var own []string // of this protocol, beside it
+	for _, f := range of.fields {
+		if slices.Contains(f.spec.only, i.protocol) {
+			own = append(own, join(parent(path), f.name))
+		}
+	}
+	instead := cmp.Or(s.instead, "use "+strings.Join(own, " and "))
+	if s.instead == "" && len(own) == 0 {
+		instead = "remove it"
+	}
+	i.fault(path, "is only for "+strings.Join(titles, " and ")+" targets", "say protocol: "+strings.Join(names, " or ")+", or "+instead)
+}
+
+// bound holds a number that the plan does not have as the file has it against what is said
+// of that field.
 func (i *inspector) bound(path string, value float64) {
-	if problem, hint := i.table.at(path).boundFault(value); problem != "" {
+	if problem, hint := specAt(path).boundFault(value); problem != "" {
 		i.fault(path, problem, hint)
 	}
 }
@@ -82,7 +192,6 @@ func (i *inspector) bound(path string, value float64) {
 func (i *inspector) duration(path string, d time.Duration) { i.bound(path, d.Seconds()) }
 
 func (i *inspector) plan(e *Experiment) {
-	i.form("name", e.Name)
 	i.design(e)
 	if e.Capacity != nil {
 		i.capacity(e)
@@ -109,13 +218,12 @@ func (i *inspector) plan(e *Experiment) {
 	case trials > maxTrials:
 		i.fault("design.rounds", fmt.Sprintf("%d trials are too many", trials), fmt.Sprintf("at most %d rounds of %d variants", maxTrials/len(e.Variants), len(e.Variants)))
 	}
-	isName := matcher(namePattern)
 	names := map[string]bool{}
 	for _, v := range e.Variants {
 		switch {
 		case v.Name == "": // not known
-		case !isName(v.Name):
-			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", clip(v.Name)), patternHint(namePattern))
+		case !patterns["name"].matches(v.Name):
+			i.fault("variants", fmt.Sprintf("%q cannot be a variant's name", clip(v.Name)), patterns["name"].hint)
 		case names[v.Name]:
 			i.fault("variants", fmt.Sprintf("two variants are named %q", v.Name), "")
 		}
@@ -124,23 +232,9 @@ func (i *inspector) plan(e *Experiment) {
 	if e.Base != "" && !names[e.Base] && !names[""] {
 		i.fault("compare.base", fmt.Sprintf("there is no variant %q", clip(e.Base)), "")
 	}
-	for n, t := range e.Thresholds {
-		i.form(fmt.Sprintf("thresholds[%d]", n), t)
-	}
-	isSetting := matcher(sysctlPattern)
-	for _, name := range slices.Sorted(maps.Keys(e.Sysctl)) {
-		path := join("sysctl", name)
-		if !isSetting(name) {
-			i.fault(path, fmt.Sprintf("%q cannot be a name here", clip(name)), patternHint(sysctlPattern))
-		} else if problem, hint := i.table.at("sysctl").item.scalarFault(e.Sysctl[name]); problem != "" {
-			i.fault(path, problem, hint)
-		}
-	}
 	ids := map[string]bool{}
 	for n, c := range e.Claims {
 		path := fmt.Sprintf("claims[%d]", n)
-		i.form(path+".id", c.ID)
-		i.form(path+".says", c.Says)
 		switch {
 		case ids[c.ID]:
 			i.fault(path+".id", fmt.Sprintf("%q is there twice", clip(c.ID)), "give each claim its own")
@@ -153,26 +247,17 @@ func (i *inspector) plan(e *Experiment) {
 	}
 }
 
+// target judges a target that is loaded.
 func (i *inspector) target(t *Target) {
-	i.form("target.protocol", t.Protocol)
-	i.process("target", &t.Process)
 	started := len(t.Start) > 0
 	switch {
 	case t.Address == "" && t.URL == "":
 		i.fault("target", "there is nothing to load", "give address or url for a target that runs, start for one to be started")
-	case t.Address == "":
-		// The URL is to blame, see below.
-	default:
+	case t.Address != "": // else the URL is to blame, see below
 		i.address(t, started)
 	}
-	switch {
-	case t.Protocol == TCP && t.URL != "":
-		i.fault("target.url", "a TCP target has no URL", "use address")
-	case t.overHTTP() && (t.URL != "" || t.Address != ""):
+	if HasURL(t.Protocol) && (t.URL != "" || t.Address != "") {
 		i.url(t.URL)
-	}
-	if t.Timeout != 0 {
-		i.fault("target.timeout", "is only for programs", "remove it; for responses there is load.timeout")
 	}
 	if t.Pprof != "" {
 		if u, err := url.Parse(placeholders(t.Pprof)); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -182,12 +267,8 @@ func (i *inspector) target(t *Target) {
 	if started {
 		return
 	}
-	for _, f := range []struct {
-		name  string
-		given bool
-	}{{"cpus", len(t.CPUs) > 0}, {"env", len(t.Env) > 0}, {"dir", t.Dir != ""}, {"cgroup", t.Cgroup != nil},
-		{"gomaxprocs", t.GOMAXPROCS != 0}, {"nice", t.Nice != nil}, {"numa", t.NUMA != nil}} {
-		if f.given {
+	for _, f := range specAt("target").fields {
+		if f.spec.started && !reflect.ValueOf(t).Elem().FieldByIndex(f.spec.at).IsZero() {
 			i.fault("target."+f.name, "is only for a target that dyno starts", "add start, or remove it")
 		}
 	}
@@ -253,16 +334,12 @@ func (i *inspector) process(path string, p *Process) {
 	if len(p.Start) > 0 && p.Start[0] == "" {
 		i.fault(path+".start", "the command is empty", "")
 	}
-	i.duration(path+".ready_timeout", p.ReadyTimeout)
-	i.duration(path+".stop_timeout", p.StopTimeout)
-	i.cpus(path+".cpus", p.CPUs)
-	isName := matcher(envPattern)
-	for name := range p.Env {
-		if !isName(name) {
-			i.fault(path+".env", fmt.Sprintf("%q cannot be a name here", clip(name)), patternHint(envPattern))
-		}
+	if p.Cgroup != nil && *p.Cgroup == (Cgroup{}) {
+		i.fault(path+".cgroup", "it limits nothing", "such as {cpu_max: 0.5, memory_max: 512MiB}")
 	}
-	i.placement(path, p)
+	if _, twice := p.Env["GOMAXPROCS"]; twice && p.GOMAXPROCS != 0 {
+		i.fault(path+".gomaxprocs", "env sets GOMAXPROCS too", "keep one of them")
+	}
 	at := path + ".ready"
 	switch p.Ready.Kind {
 	case ReadyNone, ReadyTCP:
@@ -280,57 +357,12 @@ func (i *inspector) process(path string, p *Process) {
 	}
 }
 
-func (i *inspector) placement(path string, p *Process) {
-	if c := p.Cgroup; c != nil {
-		at := path + ".cgroup"
-		if *c == (Cgroup{}) {
-			i.fault(at, "it limits nothing", "such as {cpu_max: 0.5, memory_max: 512MiB}")
-		}
-		if c.CPUMax != 0 {
-			i.bound(at+".cpu_max", c.CPUMax)
-		}
-		if c.CPUWeight != 0 {
-			i.bound(at+".cpu_weight", float64(c.CPUWeight))
-		}
-		if c.MemoryMax != 0 {
-			i.bound(at+".memory_max", float64(c.MemoryMax))
-		}
-	}
-	if p.GOMAXPROCS != 0 {
-		i.bound(path+".gomaxprocs", float64(p.GOMAXPROCS))
-		if _, twice := p.Env["GOMAXPROCS"]; twice {
-			i.fault(path+".gomaxprocs", "env sets GOMAXPROCS too", "keep one of them")
-		}
-	}
-	if p.Nice != nil {
-		i.bound(path+".nice", float64(*p.Nice))
-	}
-	if p.NUMA != nil {
-		i.bound(path+".numa", float64(*p.NUMA))
-	}
-}
-
-func (i *inspector) cpus(path string, list []int) {
-	for n, cpu := range list {
-		if cpu < 0 || cpu > maxCPU {
-			i.fault(path, fmt.Sprintf("there is no CPU %d", cpu), fmt.Sprintf("from 0 to %d", maxCPU))
-		}
-		if slices.Contains(list[:n], cpu) {
-			i.fault(path, fmt.Sprintf("CPU %d is listed twice", cpu), "")
-		}
-	}
-}
-
 func (i *inspector) services(v *Variant) {
-	isName := matcher(servicePattern)
 	names := map[string]bool{}
 	for n := range v.Services {
 		s := &v.Services[n]
 		path := join("services", s.Name)
 		switch {
-		case !isName(s.Name):
-			i.fault(path, fmt.Sprintf("%q cannot be a name here", clip(s.Name)), patternHint(servicePattern))
-			continue
 		case names[s.Name]:
 			i.fault(path, "two services have this name", "")
 		case len(s.Start) == 0:
@@ -344,52 +376,22 @@ func (i *inspector) services(v *Variant) {
 	}
 }
 
+// load judges how the parts of any load go together.
 func (i *inspector) load(v *Variant, search bool) {
 	l := &v.Load
-	i.cpus("load.cpus", l.CPUs)
-	if l.Workers != 0 {
-		i.bound("load.workers", float64(l.Workers))
-	}
-	i.form("load.clock", l.Clock)
-	if v.Target.Protocol == SSE {
-		i.streams(l, len(v.Target.Start) > 0)
-	} else {
-		for path, given := range map[string]bool{"load.subscribers": l.Subscribers != nil, "load.publish": l.Publish != nil} {
-			if given {
-				i.fault(path, "is only for SSE targets", "say protocol: sse, or remove it")
-			}
-		}
-	}
-	switch v.Target.Protocol {
-	case HTTP:
-		i.request(l.Request, len(v.Target.Start) > 0)
-		if l.Payload != 0 {
-			i.fault("load.payload", "is only for TCP targets", "use request.body")
-		}
-		if l.Framing != "" {
-			i.fault("load.framing", "is only for TCP targets", "remove it")
-		}
-	case TCP:
-		i.bound("load.payload", float64(l.Payload))
-		i.form("load.framing", l.Framing)
-		if l.Request != nil {
-			i.fault("load.request", "is only for HTTP targets", "use payload and framing")
-		}
-	}
 	connections := 0
 	if l.Subscribers != nil {
 		connections = l.Subscribers.Connections
 	}
 	switch {
 	case l.Subscribers != nil && l.Publish == nil:
-		// Nothing is sent that a loop could repeat: streams has looked.
+		// Nothing is sent that a loop could repeat: streams looks.
 	case l.Closed != nil && l.Open != nil:
 		i.fault("load.open", "closed and open exclude each other", "keep one of them; stages are for an open load")
 	case l.Closed == nil && l.Open == nil:
 		i.fault("load", "says neither closed nor open", "such as closed: {connections: 100} or open: {rate: 5000/s}")
 	case l.Closed != nil:
 		connections += l.Closed.Connections
-		i.bound("load.closed.connections", float64(l.Closed.Connections))
 		i.think(l.Closed.Think)
 	default:
 		connections += l.Open.MaxConnections
@@ -401,114 +403,25 @@ func (i *inspector) load(v *Variant, search bool) {
 	if connections > 0 && l.Workers > connections {
 		i.fault("load.workers", fmt.Sprintf("%d workers for %d connections", l.Workers, connections), "at most one per connection")
 	}
-	i.duration("load.timeout", l.Timeout)
-	i.duration("load.connect_timeout", l.ConnectTimeout)
-	i.duration("load.warmup", l.Warmup)
-	if l.Requests != 0 {
-		i.bound("load.requests", float64(l.Requests))
-	}
-	if l.Window != 0 || l.Requests == 0 {
-		i.duration("load.window", l.Window)
-	}
-	i.duration("load.reconnect.max_backoff", l.Reconnect.MaxBackoff)
-}
-
-// streams judges subscribers and what is published to them.
-func (i *inspector) streams(l *Load, started bool) {
-	for path, given := range map[string]bool{"load.request": l.Request != nil, "load.payload": l.Payload != 0, "load.framing": l.Framing != ""} {
-		if given {
-			i.fault(path, "SSE targets have no such thing", "there are load.subscribers and load.publish")
-		}
-	}
-	if s := l.Subscribers; s == nil || s.Connections == 0 {
-		i.fault("load.subscribers", "is missing", "such as subscribers: {connections: 1000}")
-	} else {
-		i.subscribers(s, started)
-	}
-	i.duration("load.reconnect.min_backoff", l.Reconnect.MinBackoff)
-	if l.Reconnect.MinBackoff > l.Reconnect.MaxBackoff {
-		i.fault("load.reconnect.min_backoff", fmt.Sprintf("%v is more than the longest, %v", l.Reconnect.MinBackoff, l.Reconnect.MaxBackoff), "lower it, or raise max_backoff")
-	}
-	if l.Publish != nil {
-		i.publish(l.Publish, started)
-		return
-	}
-	if l.Closed != nil || l.Open != nil {
-		i.fault("load.publish", "is missing", "what closed or open repeat, such as publish: {path: /publish}; without it, leave them out")
-	}
-	if l.Requests != 0 {
-		i.fault("load.requests", "there are no requests without publish", "remove it, and give a window")
-	}
-}
-
-func (i *inspector) subscribers(s *Subscribers, started bool) {
-	const path = "load.subscribers"
-	i.bound(path+".connections", float64(s.Connections))
-	i.bound(path+".topics", float64(s.Topics))
-	i.form(path+".gap_event", s.GapEvent)
-	if s.Ramp != 0 {
-		i.bound(path+".ramp", s.Ramp)
-	}
-	if s.ReceiveBuffer != 0 {
-		i.bound(path+".receive_buffer", float64(s.ReceiveBuffer))
-	}
-	i.headers(path, s.Headers, started)
-	if s.Slow != nil {
-		i.bound(path+".slow.connections", float64(s.Slow.Connections))
-		i.bound(path+".slow.rate", float64(s.Slow.Rate))
-		if s.Slow.Connections > s.Connections {
-			i.fault(path+".slow.connections", fmt.Sprintf("%d of %d subscribers", s.Slow.Connections, s.Connections), "at most all of them")
-		}
-	}
-}
-
-func (i *inspector) publish(p *Publish, started bool) {
-	const path = "load.publish"
-	if p.Path == "" || p.Path[0] != '/' || strings.ContainsFunc(placeholders(p.Path), notInTarget) {
-		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", clip(p.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
-	}
-	if !started {
-		i.ownPorts(path+".path", p.Path)
-	}
-	i.bound(path+".size", float64(p.Size))
-	i.form(path+".form", p.Form)
-	i.headers(path, p.Headers, started)
-	switch {
-	case p.Form == FormMercure && p.Topic == "":
-		i.fault(path+".topic", "is missing", "such as http://example.com/{topic}")
-	case p.Form == FormMercure && strings.Contains(p.Path, "{topic}"):
-		i.fault(path+".path", "{topic} is not replaced in it", "the form mercure names the topic in the content: see topic")
-	case p.Form != FormMercure && p.Topic != "":
-		i.fault(path+".topic", "is only for the form mercure", "a raw publication names its topic in the path")
+	if l.Window == 0 && l.Requests == 0 {
+		i.duration("load.window", 0)
 	}
 }
 
 func (i *inspector) think(t Think) {
 	const path = "load.closed.think"
-	switch t.Distribution {
-	case ThinkNone:
-	case ThinkConstant, ThinkExponential:
-		i.duration(path+"."+t.Distribution, t.Mean)
-	case ThinkUniform:
-		i.duration(path+".uniform.from", t.Low)
-		i.duration(path+".uniform.to", t.High)
-		if t.Low > t.High {
-			i.fault(path+".uniform.to", fmt.Sprintf("%v is less than from, %v", t.High, t.Low), "swap them")
-		}
-	default:
-		i.fault(path, fmt.Sprintf("%q is not possible", clip(t.Distribution)), "one of constant, uniform, exponential")
+	u := t.Uniform
+	switch {
+	case t.Constant != 0 && t.Exponential != 0, u != nil && t.Constant+t.Exponential != 0:
+		i.fault(path, "more than one distribution", "one of constant, uniform, exponential")
+	case u != nil && u.From > u.To:
+		i.fault(path+".uniform.to", fmt.Sprintf("%v is less than from, %v", u.To, u.From), "swap them")
 	}
 }
 
 func (i *inspector) open(o *Open, search bool) {
-	i.form("load.open.arrivals", o.Arrivals)
-	i.bound("load.open.max_connections", float64(o.MaxConnections))
-	i.bound("load.open.max_waiting", float64(o.MaxWaiting))
 	if len(o.Stages) == 0 {
-		switch {
-		case o.Rate != 0:
-			i.bound("load.open.rate", o.Rate)
-		case !search:
+		if o.Rate == 0 && !search {
 			i.fault("load.open.rate", "is missing", "such as 5000/s, or give load.stages")
 		}
 		return
@@ -528,45 +441,3 @@ func (i *inspector) open(o *Open, search bool) {
 		i.fault("load.stages", "the rate is 0 throughout", "give a stage a rate")
 	}
 }
-
-func (i *inspector) request(r *Request, started bool) {
-	const path = "load.request"
-	if r == nil {
-		i.fault(path, "is missing", "")
-		return
-	}
-	i.form(path+".method", r.Method)
-	if r.Path != "" && (r.Path[0] != '/' && r.Path != "*" || strings.ContainsFunc(placeholders(r.Path), notInTarget)) {
-		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", clip(r.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
-	}
-	if r.Body != "" && r.BodyFile != "" {
-		i.fault(path+".body_file", "body and body_file exclude each other", "keep one of them")
-	}
-	i.headers(path, r.Headers, started)
-	if !started {
-		i.ownPorts(path+".path", r.Path)
-		i.ownPorts(path+".body", r.Body)
-	}
-}
-
-// headers judges the fields of a request that dyno completes.
-func (i *inspector) headers(path string, headers []Header, started bool) {
-	isToken := matcher(tokenPattern)
-	for _, h := range headers {
-		at := join(path+".headers", h.Name)
-		switch name := strings.ToLower(h.Name); {
-		case !isToken(h.Name):
-			i.fault(at, fmt.Sprintf("%q cannot be a name here", clip(h.Name)), patternHint(tokenPattern))
-		case name == "content-length" || name == "transfer-encoding":
-			i.fault(at, "dyno sets it itself, from the body", "remove it")
-		case strings.ContainsAny(h.Value, "\r\n\x00"):
-			i.fault(at, "the value holds a line break", "remove it")
-		}
-		if !started {
-			i.ownPorts(at, h.Value)
-		}
-	}
-}
-
-// notInTarget tells which characters a request target cannot hold.
-func notInTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }

@@ -60,13 +60,13 @@ func TestEngineConfig(t *testing.T) {
 		{"no worker without a connection", func(v *experiment.Variant) { v.Load.CPUs, v.Load.Closed.Connections = []int{1, 3}, 1 },
 			func(c *engine.Config) { c.CPUs, c.Workers, c.Connections = []int{1, 3}, 1, 1 }},
 		{"constant think time", func(v *experiment.Variant) {
-			v.Load.Closed.Think = experiment.Think{Distribution: experiment.ThinkConstant, Mean: 5}
+			v.Load.Closed.Think = experiment.Think{Constant: 5}
 		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Fixed, Mean: 5} }},
 		{"uniform think time", func(v *experiment.Variant) {
-			v.Load.Closed.Think = experiment.Think{Distribution: experiment.ThinkUniform, Low: 1, High: 2}
+			v.Load.Closed.Think = experiment.Think{Uniform: &experiment.Span{From: 1, To: 2}}
 		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Uniform, Min: 1, Max: 2} }},
 		{"exponential think time", func(v *experiment.Variant) {
-			v.Load.Closed.Think = experiment.Think{Distribution: experiment.ThinkExponential, Mean: 5}
+			v.Load.Closed.Think = experiment.Think{Exponential: 5}
 		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Exponential, Mean: 5} }},
 		{"a number of requests", func(v *experiment.Variant) { v.Load.Requests, v.Load.Window = 1000, 0 },
 			func(c *engine.Config) { c.Requests, c.Window = 1000, 0 }},

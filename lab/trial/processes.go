@@ -111,7 +111,7 @@ func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name
 			return nil, err
 		}
 	}
-	if err := fill(&v, known); err != nil {
+	if err := v.Fill(known); err != nil {
 		return nil, err
 	}
 	s.variables = known
@@ -164,8 +164,14 @@ func begin(ctx context.Context, spec target.Spec) (*target.Process, error) {
 
 // spec says how to start a process, with its run-time variables filled in.
 func (r *runner) spec(name string, p experiment.Process, vars map[string]string, address string) (target.Spec, error) {
+	if err := p.Fill(vars); err != nil {
+		return target.Spec{}, fmt.Errorf("%s: %w", name, err)
+	}
 	spec := target.Spec{
 		Name:         name,
+		Args:         slices.Clone(p.Start),
+		Dir:          p.Dir,
+		Ready:        probe(p.Ready, address),
 		CPUs:         p.CPUs,
 		ReadyTimeout: p.ReadyTimeout,
 		StopTimeout:  p.StopTimeout,
@@ -178,20 +184,11 @@ func (r *runner) spec(name string, p experiment.Process, vars map[string]string,
 	if name == targetName {
 		spec.Name = "" // that of the program: messages begin with "target" anyway
 	}
-	x := expander{vars: vars}
-	spec.Dir = x.expand(p.Dir)
-	for _, a := range p.Start {
-		spec.Args = append(spec.Args, x.expand(a))
-	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
-		spec.Env = append(spec.Env, name+"="+x.expand(p.Env[name]))
+		spec.Env = append(spec.Env, name+"="+p.Env[name])
 	}
 	if p.GOMAXPROCS > 0 {
 		spec.Env = append(spec.Env, "GOMAXPROCS="+strconv.Itoa(p.GOMAXPROCS))
-	}
-	spec.Ready = probe(p.Ready, address, x.expand)
-	if x.err != nil {
-		return spec, fmt.Errorf("%s: %w", name, x.err)
 	}
 	if len(spec.Args) > 0 && spec.Args[0] == "dyno" {
 		spec.Args[0] = r.options.Program
@@ -200,7 +197,7 @@ func (r *runner) spec(name string, p experiment.Process, vars map[string]string,
 }
 
 // probe says how to tell that a process which serves on address is ready.
-func probe(r experiment.Ready, address string, expand func(string) string) target.Probe {
+func probe(r experiment.Ready, address string) target.Probe {
 	switch r.Kind {
 	case experiment.ReadyTCP:
 		if path, ok := strings.CutPrefix(address, "unix:"); ok {
@@ -208,81 +205,13 @@ func probe(r experiment.Ready, address string, expand func(string) string) targe
 		}
 		return target.Probe{TCP: address}
 	case experiment.ReadyHTTP:
-		u := expand(r.URL)
+		u := r.URL
 		if strings.HasPrefix(u, "/") {
 			u = (&url.URL{Scheme: "http", Host: address}).String() + u
 		}
 		return target.Probe{HTTP: u}
 	case experiment.ReadyLine:
-		return target.Probe{Output: expand(r.Line)}
+		return target.Probe{Output: r.Line}
 	}
 	return target.Probe{}
-}
-
-// An expander fills in run-time variables and keeps the first error.
-type expander struct {
-	vars map[string]string
-	err  error
-}
-
-func (x *expander) expand(s string) string {
-	out, err := experiment.Expand(s, x.vars)
-	if x.err == nil {
-		x.err = err
-	}
-	return out
-}
-
-func (x *expander) headers(headers []experiment.Header) []experiment.Header {
-	headers = slices.Clone(headers)
-	for i := range headers {
-		headers[i].Value = x.expand(headers[i].Value)
-	}
-	return headers
-}
-
-// fill expands the run-time variables of the target's address, of the load and of what
-// is observed.
-// Those of the processes are expanded when they are started.
-func fill(v *experiment.Variant, vars map[string]string) error {
-	x := expander{vars: vars}
-	v.Target.Address = x.expand(v.Target.Address)
-	v.Target.URL = x.expand(v.Target.URL)
-	v.Target.Pprof = x.expand(v.Target.Pprof)
-	if v.Load.Request != nil {
-		request := *v.Load.Request
-		request.Path = x.expand(request.Path)
-		request.Body = x.expand(request.Body)
-		request.Headers = x.headers(request.Headers)
-		v.Load.Request = &request
-	}
-	if v.Load.Subscribers != nil {
-		subscribers := *v.Load.Subscribers
-		subscribers.Headers = x.headers(subscribers.Headers)
-		v.Load.Subscribers = &subscribers
-	}
-	if v.Load.Publish != nil {
-		publish := *v.Load.Publish
-		publish.Path, publish.Topic = x.expand(publish.Path), x.expand(publish.Topic)
-		publish.Headers = x.headers(publish.Headers)
-		v.Load.Publish = &publish
-	}
-	o := &v.Observe
-	o.Runtime = x.expand(o.Runtime)
-	o.Endpoints = slices.Clone(o.Endpoints)
-	for i := range o.Endpoints {
-		o.Endpoints[i].URL = x.expand(o.Endpoints[i].URL)
-	}
-	o.Commands = slices.Clone(o.Commands)
-	for i := range o.Commands {
-		run := slices.Clone(o.Commands[i].Run)
-		for k := range run {
-			run[k] = x.expand(run[k])
-		}
-		o.Commands[i].Run = run
-	}
-	if x.err != nil {
-		return fmt.Errorf("variant %s: %w", v.Name, x.err)
-	}
-	return nil
 }

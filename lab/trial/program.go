@@ -14,9 +14,6 @@ import (
 	"dyno/results/rundir"
 )
 
-// programTimeout bounds a program for which the plan says nothing.
-const programTimeout = 5 * time.Minute
-
 // program runs a program to its end and records the figures that it prints. The
 // window is its whole life.
 func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter,
@@ -36,9 +33,6 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	var last lastLine
 	spec.Output = io.MultiWriter(&last, log)
 	limit := v.Target.Timeout
-	if limit == 0 {
-		limit = programTimeout
-	}
 
 	w := r.newWatch(up, t.Purpose)
 	t.StartedAt = time.Now()

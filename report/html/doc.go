@@ -2,7 +2,7 @@
 // own script, style and data, and makes no request to anywhere.
 //
 // Write is the whole of it. Make condenses a run folder to a Document, which is what
-// the page shows: web/src/document.ts has the same types. The page does the rest,
+// the page shows: scripts/types writes them down for it, in web/src/document.ts. The page does the rest,
 // because its reader chooses the language. Without scripts the page is the report as
 // text.
 //

@@ -366,7 +366,7 @@ func (k *calibrator) variant(name string, iterations int64, slow float64) experi
 	v.Target.CPUs = k.server
 	v.Target.Complete()
 	v.Load.CPUs = k.load
-	v.Load.Closed = &experiment.Closed{Connections: k.Connections, Think: experiment.Think{Distribution: experiment.ThinkNone}}
+	v.Load.Closed = &experiment.Closed{Connections: k.Connections}
 	v.Load.Warmup, v.Load.Window = k.Warmup, k.Trial
 	return v
 }

@@ -256,7 +256,7 @@ func (k *calibrator) noisyExperiment(s knownServer) *experiment.Experiment {
 			v.Load.Open.Arrivals = experiment.ArrivalsPoisson
 		}
 	} else {
-		v.Load.Closed = &experiment.Closed{Connections: s.users, Think: experiment.Think{Distribution: experiment.ThinkNone}}
+		v.Load.Closed = &experiment.Closed{Connections: s.users}
 	}
 	v.Load.Warmup, v.Load.Window = 200*time.Millisecond, k.NoiseWindow
 	e := &experiment.Experiment{

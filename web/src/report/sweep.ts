@@ -1,5 +1,5 @@
 import { fitted, h, picture, svg, table, type Child } from "../dom";
-import type { Capacity, Sweep } from "../document";
+import type { Capacity, Level, Sweep } from "../document";
 import { key } from "../charts/percentiles";
 import { scatter, type Plot } from "../charts/scatter";
 import { fitting, linear, linearSeries } from "../charts/scale";
@@ -24,6 +24,10 @@ export function sweeps(c: Context): Child[] {
   return parts;
 }
 
+function levels(s: Sweep): Level[] {
+  return s.levels ?? [];
+}
+
 function fixed(t: Texts, s: Sweep): string {
   return Object.entries(s.fixed ?? {}).map(([k, v]) => `${k} ${v}`).join(", ") || t.metric(s.metric);
 }
@@ -32,12 +36,12 @@ function curves(c: Context, list: Sweep[]): Child {
   const { t } = c;
   const s = list[0]!;
   const unit = unitOf(s.metric);
-  const values = list.flatMap((x) => x.levels.map((l) => l.value));
+  const values = list.flatMap((x) => levels(x).map((l) => l.value));
   const log = Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 8;
   const title = t("sweep.title", { metric: t.metric(s.metric), variable: s.variable });
   const plot: Plot = {
     label: title, x: { unit: counts, name: s.variable, log }, y: { unit, name: t.metric(s.metric) },
-    lines: list.map((x, order) => ({ order, points: x.levels.map((l) => ({ x: { estimate: l.value }, y: l.figure })) })),
+    lines: list.map((x, order) => ({ order, points: levels(x).map((l) => ({ x: { estimate: l.value }, y: l.figure })) })),
     ...(list.length === 1 && s.knee !== undefined ? { knee: s.knee } : {}),
   };
   return [
@@ -51,7 +55,7 @@ function curves(c: Context, list: Sweep[]): Child {
       !x.scalability && x.detail && h("p", { class: "hint" }, list.length > 1 && `${fixed(t, x)}: `, told(t, x.detail, x.because)),
     ]),
     table(title, [{ head: s.variable }, ...list.map((x) => ({ head: fixed(t, x) }))],
-      [...new Set(values)].sort((a, b) => a - b).map((v) => [write(plain, v), ...list.map((x) => estimate(unit, x.levels.find((l) => l.value === v)?.figure))])),
+      [...new Set(values)].sort((a, b) => a - b).map((v) => [write(plain, v), ...list.map((x) => estimate(unit, levels(x).find((l) => l.value === v)?.figure))])),
   ];
 }
 
@@ -65,7 +69,7 @@ function tradeoff(c: Context, list: Sweep[]): Child {
   const metric = `${mainClock(c)}.p99`;
   const lines = list.map((s, order) => ({
     order,
-    points: s.levels.flatMap((l) => {
+    points: levels(s).flatMap((l) => {
       const y = figureOf(c, l.variant, metric);
       return y?.estimate === undefined || l.figure.estimate === undefined ? [] : [{ x: l.figure, y, label: tick(counts, l.value) }];
     }),

@@ -1,0 +1,132 @@
+package experiment
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"dyno/load/wire"
+)
+
+// A protocol is what a target may speak. To add one is to write a file like tcp.go: a
+// struct of the fields that a load has for it, embedded in Load, whose tags say all about
+// them, with the methods of a speaker; and a line in protocols.
+type protocol struct {
+	name   string   // in a file
+	title  string   // of its targets, in messages
+	groups []string // by which tags name it together with others
+	speaker
+}
+
+// A speaker knows one protocol.
+type speaker interface {
+	// judge reports how the fields of a variant and of the plan have to go together,
+	// beyond what their tags say.
+	judge(i *inspector, e *Experiment, v *Variant)
+
+	// codecs makes what a variant's load is spoken with, see Codecs.
+	codecs(v *Variant, seed uint64, workers int) (Codecs, error)
+}
+
+// The groups of protocols.
+const (
+	loaded    = "loaded"    // the target is loaded, rather than run
+	withURL   = "url"       // it has a URL
+	exchanges = "exchanges" // each request has one response
+)
+
+// protocols are all there are, in the order in which they are offered. It is never changed.
+var protocols = []protocol{
+	{HTTP, "HTTP", []string{loaded, withURL, exchanges}, HTTPLoad{}},
+	{TCP, "TCP", []string{loaded, exchanges}, TCPLoad{}},
+	{SSE, "SSE", []string{loaded, withURL}, SSELoad{}},
+	{Program, "program", nil, program{}},
+}
+
+// protocolNamed returns the protocol of a name; for any other name one that has nothing.
+func protocolNamed(name string) protocol {
+	if at := slices.IndexFunc(protocols, func(p protocol) bool { return p.name == name }); at >= 0 {
+		return protocols[at]
+	}
+	return protocol{}
+}
+
+// is tells whether a tag that names a protocol or a group means this one.
+func (p protocol) is(name string) bool { return p.name == name || slices.Contains(p.groups, name) }
+
+// Protocols returns the names of all there are.
+func Protocols() []string {
+	var names []string
+	for _, p := range protocols {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// HasURL tells whether targets of a protocol are named by a URL, rather than by an address.
+func HasURL(protocol string) bool { return protocolNamed(protocol).is(withURL) }
+
+// Codecs are what a load is spoken with. Each function is called once for each worker, and
+// what it makes is used by that worker alone.
+type Codecs struct {
+	// Clients returns the maker of a worker's clients; nil without requests.
+	Clients func(worker int) func() wire.Client
+
+	// Streams returns the maker of a worker's streams, of subscribers by their number in
+	// all; nil without subscribers.
+	Streams func(worker int) func(subscriber int) wire.Stream
+}
+
+// Codecs makes what the load is spoken with by so many workers. The run-time variables are
+// filled in (see Fill). It reads the files that requests take their content from; the seed
+// is that of what is made up.
+func (v *Variant) Codecs(seed uint64, workers int) (Codecs, error) {
+	return protocolNamed(v.Target.Protocol).codecs(v, seed, workers)
+}
+
+// perWorker makes a template of each worker's configuration, and clients from it. The first
+// template is made now, to see whether the configuration is right.
+func perWorker[Config, Template any, Client wire.Client](of func(worker int) Config, newTemplate func(Config) (*Template, error),
+	newClient func(*Template) Client,
+) (func(worker int) func() wire.Client, error) {
+	if _, err := newTemplate(of(0)); err != nil {
+		return nil, err
+	}
+	return func(worker int) func() wire.Client {
+		t, err := newTemplate(of(worker))
+		if err != nil {
+			panic(err) // the first one, which differs in numbers, was right
+		}
+		return func() wire.Client { return newClient(t) }
+	}, nil
+}
+
+// alike is the configuration of workers that do not differ.
+func alike[Config any](c Config) func(int) Config { return func(int) Config { return c } }
+
+// Complete fills in, but for a program, the address from the URL or the command, and the URL from
+// the address, where one is missing.
+func (t *Target) Complete() {
+	p := protocolNamed(t.Protocol)
+	if t.Address == "" && p.is(withURL) {
+		if authority, ok := strings.CutPrefix(t.URL, "http://"); ok {
+			if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+				authority = authority[:end]
+			}
+			t.Address = authority
+			if _, _, err := net.SplitHostPort(placeholders(authority)); err != nil && authority != "" {
+				t.Address += ":80"
+			}
+		}
+	}
+	if t.Address == "" && p.is(loaded) && len(t.Start) > 0 {
+		t.Address = "127.0.0.1:{{port}}"
+	}
+	if !p.is(withURL) || t.URL != "" || t.Address == "" {
+		return
+	}
+	t.URL = "http://" + t.Address + "/"
+	if strings.HasPrefix(t.Address, "unix:") {
+		t.URL = "http://localhost/"
+	}
+}

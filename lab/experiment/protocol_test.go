@@ -1,0 +1,92 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+)
+
+// Each protocol says what its load is spoken with.
+func TestCodecs(t *testing.T) {
+	of := func(protocol string, change func(v *Variant)) *Variant {
+		v := DefaultVariant(protocol)
+		v.Target.URL, v.Target.Address = "http://127.0.0.1:1/{topic}", "127.0.0.1:1"
+		if change != nil {
+			change(&v)
+		}
+		return &v
+	}
+	publish := func(v *Variant) {
+		v.Load.Subscribers.Topics = 2
+		v.Load.Publish = &Publish{Path: "/p", Size: 100, Form: FormMercure, Topic: "t{topic}"}
+	}
+	for _, c := range []struct {
+		name            string
+		variant         *Variant
+		request, stream string // what they begin with; empty: there are none
+	}{
+		{"http", of(HTTP, func(v *Variant) { v.Load.Request.Path = "/x?y=1" }), "GET /x?y=1 HTTP/1.1\r\n", ""},
+		{"tcp", of(TCP, func(v *Variant) { v.Load.Payload, v.Load.Framing = 4, FramingLine }), "xxx\n", ""},
+		{"tcp with lengths", of(TCP, func(v *Variant) { v.Load.Payload, v.Load.Framing = 2, FramingLength }), "\x00\x00\x00\x02", ""},
+		{"sse", of(SSE, nil), "", "GET /0 HTTP/1.1\r\n"},
+		{"sse with publications", of(SSE, publish), "POST /p HTTP/1.1\r\n", "GET /1 HTTP/1.1\r\n"},
+	} {
+		codecs, err := c.variant.Codecs(1, 2)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if (codecs.Clients != nil) != (c.request != "") || (codecs.Streams != nil) != (c.stream != "") {
+			t.Errorf("%s: clients %t, streams %t", c.name, codecs.Clients != nil, codecs.Streams != nil)
+			continue
+		}
+		if codecs.Clients != nil {
+			client := codecs.Clients(1)()
+			client.Reset()
+			if got := client.Request(); !strings.HasPrefix(string(got), c.request) {
+				t.Errorf("%s: %.40q, want %q", c.name, got, c.request)
+			}
+		}
+		if codecs.Streams != nil {
+			stream := codecs.Streams(1)(1)
+			stream.Reset()
+			if got := stream.Request(); !strings.HasPrefix(string(got), c.stream) {
+				t.Errorf("%s: %.40q, want %q", c.name, got, c.stream)
+			}
+		}
+	}
+	for _, c := range []struct {
+		variant *Variant
+		want    string
+	}{
+		{of(HTTP, func(v *Variant) { v.Load.Request.BodyFile = "testdata/none" }), "load.request.body_file: "},
+		{of(HTTP, func(v *Variant) { v.Target.URL = "nothing" }), "nothing"},
+		{of(SSE, func(v *Variant) { v.Load.Publish = &Publish{Path: "/a b", Size: 100} }), "load.publish: "},
+		{of(Program, nil), "a program is run"},
+	} {
+		if _, err := c.variant.Codecs(1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.variant.Target.Protocol, err, c.want)
+		}
+	}
+}
+
+// A field that is not of a protocol is neither there nor missed, and who has it is named.
+func TestFieldsOfProtocols(t *testing.T) {
+	for path, want := range map[string]string{
+		"load.request":   "http",
+		"load.payload":   "tcp",
+		"load.publish":   "sse",
+		"load.requests":  "http tcp",
+		"target.url":     "http sse",
+		"target.address": "http tcp sse",
+		"target.timeout": "program",
+		"load.open":      "http tcp sse program", // the load that it is of is not of a program
+	} {
+		var names []string
+		for _, p := range specAt(path).speakers() {
+			names = append(names, p.name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s is of %s, want %s", path, got, want)
+		}
+	}
+}
