@@ -66,13 +66,15 @@ var arrows = []arrow{
 	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
-	{"services/echo", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
-	{"services/relay", []string{"services/internal", "services/relay"}, "services share their life cycle and event loop, nothing else"},
+	{"services/echo", []string{"services/internal", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
+	{"services/relay", []string{"services/internal", "services/relay", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
-	{"services/events", []string{"services/internal", "services/events"}, "services share their life cycle and event loop, nothing else"},
+	{"services/events", []string{"services/internal", "services/events", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
+	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
 	{"internal/texts", nil, "words need nothing but themselves"},
+	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},

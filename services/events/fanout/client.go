@@ -3,8 +3,8 @@ package fanout
 import (
 	"time"
 
+	"dyno/internal/loop"
 	"dyno/services/events/journal"
-	"dyno/services/internal/loop"
 
 	"golang.org/x/sys/unix"
 )

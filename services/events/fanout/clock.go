@@ -3,7 +3,7 @@ package fanout
 import (
 	"time"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
 
 	"golang.org/x/sys/unix"
 )

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/internal/loop"
 	"dyno/services/events/journal"
-	"dyno/services/internal/loop"
 )
 
 // crowdAddress, in the environment, makes this program a crowd of idle clients of

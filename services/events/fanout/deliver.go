@@ -1,8 +1,8 @@
 package fanout
 
 import (
+	"dyno/internal/loop"
 	"dyno/services/events/journal"
-	"dyno/services/internal/loop"
 
 	"golang.org/x/sys/unix"
 )

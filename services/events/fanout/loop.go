@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/internal/loop"
 	"dyno/services/events/journal"
-	"dyno/services/internal/loop"
 )
 
 // Bounds of what the loop does before it looks at everything else again.

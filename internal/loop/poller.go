@@ -1,6 +1,7 @@
-// Package loop holds what the event-driven services are built of: a readiness
-// poller over epoll, socket calls that bypass the Go scheduler because they never
-// block, and a slab of connection states that epoll's events can name.
+// Package loop holds what the event loops of the hub and of the services are built of: a
+// readiness poller over epoll, socket calls that bypass the Go scheduler because they never
+// block, and a slab of connection states that epoll's events can name. The engine has a
+// poller of its own: what measures shares no code with what is measured.
 //
 // A loop is one goroutine that owns a Poller and a Slab:
 //
