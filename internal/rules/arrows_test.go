@@ -20,7 +20,7 @@ type arrow struct {
 var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"internal/cli", []string{
-		"lab", "judge", "report", "results", "selftest", "services", "load", "host", "observe", "ui", "internal/texts",
+		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts",
 	}, "the command line joins all stages"},
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire"}, "the engine knows no files, processes or reports"},
@@ -56,7 +56,8 @@ var arrows = []arrow{
 	{"report", []string{"judge", "results/history", "results/rundir", "load/hist", "internal/texts"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"report/html", []string{"report", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/verdict", "services/events", "internal/texts"}, "what shows runs measures none: they are processes of their own"},
+	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/verdict", "hub", "internal/texts"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"hub", []string{"hub", "internal/loop"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{
 		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts",
@@ -69,7 +70,7 @@ var arrows = []arrow{
 	{"services/echo", []string{"services/internal", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
 	{"services/relay", []string{"services/internal", "services/relay", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
-	{"services/events", []string{"services/internal", "services/events", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
+	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
