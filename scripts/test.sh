@@ -27,7 +27,7 @@ step setup scripts/setup.sh
 wait "$modules"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-services/events/testdata/clients/install.sh >"$log" 2>&1 &
+hub/testdata/clients/install.sh >"$log" 2>&1 &
 installing=$!
 clients() {
 	local code=0

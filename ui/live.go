@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"dyno/hub"
+	"dyno/hub/journal"
 	"dyno/internal/texts"
-	"dyno/services/events"
-	"dyno/services/events/journal"
 )
 
 // Bounds of what is kept of the run under way; what is older is left out and counted.
@@ -58,7 +58,7 @@ var (
 // happens changes the state and is published in one step, so that a client that is
 // given the state and the ID of the last event misses nothing.
 type stage struct {
-	hub    *events.Hub
+	hub    *hub.Hub
 	runner Runner
 	log    *slog.Logger
 	now    func() time.Time
@@ -77,7 +77,7 @@ type stage struct {
 const topic = "live"
 
 func newStage(runner Runner, log *slog.Logger, changed func()) (*stage, error) {
-	c := events.Defaults()
+	c := hub.Defaults()
 	// The connection stays the server's, which writes the state to it and closes it at the
 	// end.
 	c.Hijack, c.EventLoop = false, false
@@ -86,11 +86,11 @@ func newStage(runner Runner, log *slog.Logger, changed func()) (*stage, error) {
 	c.MaxSubscribers, c.MaxPerAddress = maxStreams, maxStreams
 	c.Heartbeat = 15 * time.Second
 	c.Logger = log
-	hub, err := events.New(c)
+	h, err := hub.New(c)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{hub: hub, runner: runner, log: log, now: time.Now, changed: changed}
+	s := &stage{hub: h, runner: runner, log: log, now: time.Now, changed: changed}
 	// The first event is nobody's: it gives the state an ID from which to go on.
 	s.publish("idle", struct{}{})
 	return s, nil
@@ -102,7 +102,7 @@ func (s *stage) publish(kind string, value any) {
 	data, err := json.Marshal(value)
 	if err == nil {
 		var id string
-		if id, err = s.hub.Publish(context.Background(), events.Update{Topics: []string{topic}, Type: kind, Data: data}); err == nil {
+		if id, err = s.hub.Publish(context.Background(), hub.Update{Topics: []string{topic}, Type: kind, Data: data}); err == nil {
 			s.last = id
 			return
 		}
@@ -240,7 +240,7 @@ func (s *stage) present() (frame []byte, last string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return journal.AppendFrame(nil, &events.Update{ID: s.last, Type: "state", Data: data}), s.last, nil
+	return journal.AppendFrame(nil, &hub.Update{ID: s.last, Type: "state", Data: data}), s.last, nil
 }
 
 // serve streams: first the state, unless the client has it, then what follows.

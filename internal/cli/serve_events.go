@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/hub"
 	"dyno/services/events"
 )
 
@@ -57,11 +58,11 @@ With --admin, /subscribers lists those that are furthest behind.`,
 			if err := c.Validate(); err != nil {
 				return &failure{exitUsage, err, ""}
 			}
-			hub, err := events.New(c)
+			server, err := events.New(c)
 			if err != nil {
 				return err
 			}
-			return hub.Serve(cmd.Context())
+			return server.Serve(cmd.Context())
 		},
 	}
 	f := cmd.Flags()
@@ -122,7 +123,7 @@ With --admin, /subscribers lists those that are furthest behind.`,
 
 // readKey reads METHOD:FILE; nothing is no key. A secret does not include the end of
 // its line.
-func readKey(flag, text string) (*events.Key, error) {
+func readKey(flag, text string) (*hub.Key, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -134,5 +135,5 @@ func readKey(flag, text string) (*events.Key, error) {
 	if err != nil {
 		return nil, &failure{exitUsage, fmt.Errorf("--%s: %w", flag, err), ""}
 	}
-	return &events.Key{Method: method, Material: bytes.TrimRight(material, "\r\n")}, nil
+	return &hub.Key{Method: method, Material: bytes.TrimRight(material, "\r\n")}, nil
 }

@@ -20,7 +20,11 @@ type arrow struct {
 var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"internal/cli", []string{
+<<<<<<< HEAD
 		"lab", "judge", "report", "results", "selftest", "services", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
+=======
+		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts",
+>>>>>>> x-hub
 	}, "the command line joins all stages"},
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire"}, "the engine knows no files, processes or reports"},
@@ -59,7 +63,8 @@ var arrows = []arrow{
 	{"report", []string{"judge", "results/history", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a report is made from a folder somebody sent, never by measuring"},
 	{"report/html", []string{"report", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/verdict", "services/events", "internal/texts"}, "what shows runs measures none: they are processes of their own"},
+	{"ui", []string{"lab/experiment", "results/rundir", "results/history", "judge/verdict", "hub", "internal/texts"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"hub", []string{"hub", "internal/loop"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{
 		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts", "internal/units",
@@ -69,15 +74,25 @@ var arrows = []arrow{
 	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
+<<<<<<< HEAD
 	{"services/echo", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/relay", []string{"services/internal", "services/relay", "internal/units"}, "services share their life cycle and event loop, and how figures are written, nothing else"},
+=======
+	{"services/echo", []string{"services/internal", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
+	{"services/relay", []string{"services/internal", "services/relay", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
+>>>>>>> x-hub
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
-	{"services/events", []string{"services/internal", "services/events"}, "services share their life cycle and event loop, nothing else"},
+	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
+	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
 	{"internal/texts", nil, "words need nothing but themselves"},
+<<<<<<< HEAD
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},
 	{"internal/units", nil, "it knows figures, and nothing of what they measure"},
+=======
+	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},
+>>>>>>> x-hub
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},

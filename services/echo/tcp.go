@@ -11,8 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/sockets"
 )
 
 // budget is how many reads one connection gets before the others' turn.
@@ -25,7 +26,7 @@ const acceptBatch = 64
 type tcpEcho struct {
 	server  *Server
 	poll    *loop.Poller
-	socket  *loop.Socket // nil once draining
+	socket  *sockets.Listener // nil once draining
 	addr    net.Addr
 	conns   loop.Slab[conn]
 	buffers *loop.Buffers
@@ -61,7 +62,7 @@ func newTCP(s *Server) (*tcpEcho, error) {
 	e := &tcpEcho{server: s, buffers: loop.NewBuffers(s.cfg.BufferBytes), stopped: make(chan struct{})}
 	e.scratch = e.buffers.Get()
 	var err error
-	if e.socket, err = loop.ListenSocket(s.cfg.TCP, false); err != nil {
+	if e.socket, err = sockets.Listen(s.cfg.TCP, false); err != nil {
 		return nil, err
 	}
 	e.addr = e.socket.Addr
@@ -178,7 +179,7 @@ func (e *tcpEcho) accept() error {
 		if e.conns.Len() >= e.server.cfg.MaxConnections {
 			return e.pause()
 		}
-		fd, err := loop.Accept(e.socket.FD, e.socket.TCP())
+		fd, err := sockets.Accept(e.socket.FD, e.socket.TCP())
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return nil

@@ -7,8 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/sockets"
 )
 
 // acceptBatch bounds how many connections one wake-up accepts, so that a flood
@@ -26,9 +27,9 @@ type accepted struct {
 type acceptor struct {
 	server *Server
 	poll   *loop.Poller
-	socket *loop.Socket // nil when another accepts for this loop
-	shared bool         // another acceptor closes the socket
-	paused atomic.Bool  // for want of a slot or a descriptor
+	socket *sockets.Listener // nil when another accepts for this loop
+	shared bool              // another acceptor closes the socket
+	paused atomic.Bool       // for want of a slot or a descriptor
 }
 
 // start begins to accept.
@@ -56,7 +57,7 @@ func (a *acceptor) accept(serve func(accepted)) error {
 			}
 			return nil
 		}
-		fd, err := loop.Accept(a.socket.FD, a.socket.TCP())
+		fd, err := sockets.Accept(a.socket.FD, a.socket.TCP())
 		switch {
 		case err != nil:
 			if hasSlot {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
 	"dyno/services/internal/serve"
 
 	"github.com/pires/go-proxyproto"

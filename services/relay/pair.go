@@ -12,7 +12,7 @@ import (
 	"github.com/pires/go-proxyproto"
 	"golang.org/x/sys/unix"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
 	"dyno/services/internal/serve"
 )
 

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
+	"dyno/services/internal/sockets"
 )
 
 // pool is the model with a bounded number of workers. A worker does not own a
@@ -51,7 +52,7 @@ func (m *pool) listen() error {
 		return err
 	}
 	m.poll = poll
-	if m.socket, err = loop.ListenSocket(s.cfg.Listen, false); err != nil {
+	if m.socket, err = sockets.Listen(s.cfg.Listen, false); err != nil {
 		return err
 	}
 	m.listening = m.socket.Addr

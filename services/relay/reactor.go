@@ -8,7 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
+	"dyno/services/internal/sockets"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -100,12 +101,12 @@ func (m *reactors) listenFor(r *reactor, i int) (err error) {
 	cfg := m.server.cfg
 	switch {
 	case i == 0:
-		if r.socket, err = loop.ListenSocket(cfg.Listen, cfg.Model == Pinned); err == nil {
+		if r.socket, err = sockets.Listen(cfg.Listen, cfg.Model == Pinned); err == nil {
 			m.listening = r.socket.Addr
 		}
 	case cfg.Model == Epoll:
 	case m.loops[0].socket.TCP():
-		r.socket, err = loop.ListenSocket(m.listening.String(), true)
+		r.socket, err = sockets.Listen(m.listening.String(), true)
 	default:
 		r.socket, r.shared = m.loops[0].socket, true
 	}

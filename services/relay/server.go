@@ -25,8 +25,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dyno/services/internal/loop"
+	"dyno/internal/loop"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/sockets"
 )
 
 // A Server is one relay. Use New, then Listen and Serve, or Serve alone.
@@ -38,7 +39,7 @@ type Server struct {
 	slots    slots
 	limits   struct{ connect, header, idle uint32 } // in ticks
 	buffers  *loop.Buffers
-	upstream loop.Remote
+	upstream sockets.Remote
 	model    model
 
 	lackLogged atomic.Int64 // when the log last said that something is scarce; Unix time in ns
@@ -85,7 +86,7 @@ func New(cfg Config) (*Server, error) {
 // returned nil, Addr is known and clients may connect; they are served once
 // Serve runs.
 func (s *Server) Listen() (err error) {
-	if s.upstream, err = loop.Resolve(s.cfg.To); err != nil {
+	if s.upstream, err = sockets.Resolve(s.cfg.To); err != nil {
 		return err
 	}
 	var m model

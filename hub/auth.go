@@ -1,0 +1,201 @@
+package hub
+
+import (
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// A Key verifies JSON Web Tokens (RFC 7519) by one method only: a token that names
+// another is refused, so that a public key can never be taken for a shared secret.
+type Key struct {
+	// Method is HS256, RS256 or ES256 (RFC 7518, section 3.1).
+	Method string
+	// Material is the shared secret of HS256, 32 bytes at least (RFC 7518, section
+	// 3.2), or else a public key in PEM.
+	Material []byte
+}
+
+const minSecret = 32 // bytes
+
+// parse returns the key in the form that the method wants.
+func (k *Key) parse() (any, error) {
+	switch k.Method {
+	case "HS256":
+		if len(k.Material) < minSecret {
+			return nil, fmt.Errorf("a secret of %d bytes: HS256 needs %d at least", len(k.Material), minSecret)
+		}
+		return k.Material, nil
+	case "RS256":
+		key, err := jwt.ParseRSAPublicKeyFromPEM(k.Material)
+		if err != nil {
+			return nil, fmt.Errorf("want an RSA public key in PEM: %w", err)
+		}
+		return key, nil
+	case "ES256":
+		key, err := jwt.ParseECPublicKeyFromPEM(k.Material)
+		if err != nil {
+			return nil, fmt.Errorf("want an ECDSA public key in PEM: %w", err)
+		}
+		return key, nil
+	}
+	return nil, fmt.Errorf("method: %q: must be HS256, RS256 or ES256", k.Method)
+}
+
+// claims are those of the Mercure protocol beside the registered ones.
+type claims struct {
+	Mercure struct {
+		Publish   *[]string `json:"publish"`
+		Subscribe []string  `json:"subscribe"`
+	} `json:"mercure"`
+	jwt.RegisteredClaims
+}
+
+// A verifier checks tokens against one key.
+type verifier struct {
+	key    any
+	parser *jwt.Parser
+}
+
+// newVerifier returns nil for no key. The key has passed Validate.
+func newVerifier(k *Key, issuer, audience string) (*verifier, error) {
+	if k == nil {
+		return nil, nil
+	}
+	key, err := k.parse()
+	if err != nil {
+		return nil, err
+	}
+	options := []jwt.ParserOption{jwt.WithValidMethods([]string{k.Method}), jwt.WithStrictDecoding()}
+	if issuer != "" {
+		options = append(options, jwt.WithIssuer(issuer))
+	}
+	if audience != "" {
+		options = append(options, jwt.WithAudience(audience))
+	}
+	return &verifier{key, jwt.NewParser(options...)}, nil
+}
+
+func (v *verifier) verify(token string) (*claims, error) {
+	var c claims
+	_, err := v.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) {
+		switch key := v.key.(type) {
+		case []byte, *rsa.PublicKey, *ecdsa.PublicKey:
+			return key, nil
+		}
+		return nil, errors.New("no usable key")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	return &c, nil
+}
+
+// cookieName is the protocol's.
+const cookieName = "mercureAuthorization"
+
+// token finds a request's token: in the Authorization field, else in the
+// "authorization" parameter, else in the cookie. Browsers send a cookie whichever
+// page asked.
+func token(r *http.Request, parameter string) (text string, cookie bool, err error) {
+	if field := r.Header.Get("Authorization"); field != "" {
+		scheme, text, _ := strings.Cut(field, " ")
+		if !strings.EqualFold(scheme, "Bearer") || text == "" {
+			return "", false, errors.New("authorization: want Bearer and a token")
+		}
+		return text, false, nil
+	}
+	if parameter != "" {
+		return parameter, false, nil
+	}
+	if c, err := r.Cookie(cookieName); err == nil && c.Value != "" {
+		return c.Value, true, nil
+	}
+	return "", false, nil
+}
+
+// A refusal is an answer to a request that is not served.
+type refusal struct {
+	status int
+	text   string
+	after  time.Duration // Retry-After; 0 says nothing
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
+}
+
+// mayPublish tells whether a request may publish such updates. Every topic must be
+// covered by the token's mercure.publish claim, of public updates too.
+func (h *Hub) mayPublish(r *http.Request, topics []string) *refusal {
+	text, cookie, err := token(r, r.URL.Query().Get("authorization"))
+	if err != nil {
+		return refuse(http.StatusUnauthorized, "%v", err)
+	}
+	if cookie && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return refuse(http.StatusForbidden, "origin: must be known of who publishes by cookie")
+	}
+	if cookie || text == "" {
+		if err := h.crossOrigin.Check(r); err != nil {
+			return refuse(http.StatusForbidden, "origin: pages of %q may not publish here without a token of their own", r.Header.Get("Origin"))
+		}
+	}
+	if text == "" {
+		if h.cfg.AnonymousPublish {
+			return nil
+		}
+		return refuse(http.StatusUnauthorized, "publishing needs a token")
+	}
+	if h.publishers == nil {
+		if h.cfg.AnonymousPublish {
+			return nil
+		}
+		return refuse(http.StatusUnauthorized, "no publisher's token is accepted here")
+	}
+	c, err := h.publishers.verify(text)
+	if err != nil {
+		return refuse(http.StatusUnauthorized, "%v", err)
+	}
+	if c.Mercure.Publish == nil {
+		return refuse(http.StatusForbidden, "token: has no mercure.publish claim")
+	}
+	granted := h.selectors.acquire(*c.Mercure.Publish)
+	defer h.selectors.release(granted)
+	for _, topic := range topics {
+		if !matchAny(granted, []string{topic}) {
+			return refuse(http.StatusForbidden, "token: its mercure.publish claim does not cover topic %q", topic)
+		}
+	}
+	return nil
+}
+
+// maySubscribe returns of which topics the subscriber may have private updates, and
+// when this ends (zero: never).
+func (h *Hub) maySubscribe(r *http.Request) (rights []string, until time.Time, _ *refusal) {
+	text, _, err := token(r, r.URL.Query().Get("authorization"))
+	if err != nil {
+		return nil, time.Time{}, refuse(http.StatusUnauthorized, "%v", err)
+	}
+	if text == "" || h.subscribers == nil {
+		if !h.cfg.AnonymousSubscribe {
+			return nil, time.Time{}, refuse(http.StatusUnauthorized, "subscribing needs a token")
+		}
+		return nil, time.Time{}, nil
+	}
+	c, err := h.subscribers.verify(text)
+	if err != nil {
+		return nil, time.Time{}, refuse(http.StatusUnauthorized, "%v", err)
+	}
+	if c.ExpiresAt != nil {
+		until = c.ExpiresAt.Time
+	}
+	return c.Mercure.Subscribe, until, nil
+}

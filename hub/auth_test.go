@@ -1,0 +1,197 @@
+package hub
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+func publicPEM(t *testing.T, key any) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+// TestTokens publishes with tokens that must not, and that must, be accepted.
+func TestTokens(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsaPEM := publicPEM(t, &rsaKey.PublicKey)
+	hubs := map[string]*bed{}
+	for method, material := range map[string][]byte{"HS256": []byte(secret), "RS256": rsaPEM, "ES256": publicPEM(t, &ecKey.PublicKey)} {
+		hubs[method] = serving(t, func(c *Config) {
+			c.PublisherKey = &Key{Method: method, Material: material}
+			c.Issuer, c.Audience = "me", "hub"
+		})
+	}
+	claims := func(change func(jwt.MapClaims)) jwt.MapClaims {
+		c := jwt.MapClaims{"mercure": map[string][]string{"publish": {"t", "/{x}"}}, "iss": "me", "aud": "hub"}
+		if change != nil {
+			change(c)
+		}
+		return c
+	}
+	good := claims(nil)
+	for _, c := range []struct {
+		name, hub string
+		method    jwt.SigningMethod
+		key       any
+		claims    jwt.MapClaims
+		status    int
+	}{
+		{"HS256", "HS256", jwt.SigningMethodHS256, []byte(secret), good, 200},
+		{"RS256", "RS256", jwt.SigningMethodRS256, rsaKey, good, 200},
+		{"ES256", "ES256", jwt.SigningMethodES256, ecKey, good, 200},
+		{"not expired", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(time.Hour).Unix() }), 200},
+		{"none", "HS256", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good, 401},
+		{"none against a public key", "RS256", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good, 401},
+		{"public key as secret", "RS256", jwt.SigningMethodHS256, rsaPEM, good, 401},
+		{"other method", "HS256", jwt.SigningMethodHS512, []byte(secret), good, 401},
+		{"wrong key", "HS256", jwt.SigningMethodHS256, []byte("x" + secret[1:]), good, 401},
+		{"expired", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(-time.Second).Unix() }), 401},
+		{"not yet", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["nbf"] = time.Now().Add(time.Hour).Unix() }), 401},
+		{"issuer", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["iss"] = "you" }), 401},
+		{"audience", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["aud"] = "elsewhere" }), 401},
+		{"no audience", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { delete(c, "aud") }), 401},
+		{"no claim", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { delete(c, "mercure") }), 403},
+		{"subscriber's", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["mercure"] = map[string][]string{"subscribe": {"*"}} }), 403},
+		{"empty", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["mercure"] = map[string][]string{"publish": {}} }), 403},
+		{"other topic", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["mercure"] = map[string][]string{"publish": {"u"}} }), 403},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := hubs[c.hub]
+			b.t = t
+			text, err := jwt.NewWithClaims(c.method, c.claims).SignedString(c.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, answer := b.post("/publish?topic=t&topic=/a", "text/plain", "x", "Authorization: Bearer "+text)
+			if status != c.status {
+				t.Errorf("%d %s, want %d", status, answer, c.status)
+			}
+			if strings.Contains(answer, secret) {
+				t.Error("the answer has the key")
+			}
+		})
+	}
+	b := hubs["HS256"]
+	for _, field := range []string{"X: y", "Authorization: Basic eDp5", "Authorization: Bearer", "Authorization: Bearer x.y.z", "Authorization: Bearer "} {
+		if status, text := b.post("/publish?topic=t", "text/plain", "x", field); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", field, status, text)
+		}
+	}
+	if n := b.journal.Head(); n != 2 {
+		t.Errorf("%d updates kept, want 2", n)
+	}
+}
+
+// TestCrossSite: a page must not publish with what the browser adds by itself.
+func TestCrossSite(t *testing.T) {
+	keyed := serving(t, func(c *Config) {
+		c.PublisherKey = hs256()
+		c.PublishOrigins = []string{"https://page.example"}
+	})
+	open := serving(t, nil)
+	cookie := "Cookie: mercureAuthorization=" + grant(t, "publish", "*")
+	bearer := "Authorization: Bearer " + grant(t, "publish", "*")
+	for _, c := range []struct {
+		name   string
+		b      *bed
+		fields []string
+		status int
+	}{
+		{"cookie, trusted page", keyed, []string{cookie, "Origin: https://page.example"}, 200},
+		{"cookie, own page", keyed, []string{cookie, "Origin: http://hub"}, 200},
+		{"cookie, other page", keyed, []string{cookie, "Origin: https://evil.example"}, 403},
+		{"cookie, other page without origin", keyed, []string{cookie, "Sec-Fetch-Site: cross-site"}, 403},
+		{"cookie, nobody knows", keyed, []string{cookie}, 403},
+		{"token, any page", keyed, []string{bearer, "Origin: https://evil.example"}, 200},
+		{"open hub, no page", open, nil, 200},
+		{"open hub, other page", open, []string{"Origin: https://evil.example"}, 403},
+		{"open hub, some token", open, []string{bearer, "Origin: https://evil.example"}, 200},
+	} {
+		if status, text := c.b.post("/publish?topic=t", "text/plain", "x", c.fields...); status != c.status {
+			t.Errorf("%s: %d %s, want %d", c.name, status, text, c.status)
+		}
+	}
+}
+
+func TestAnonymous(t *testing.T) {
+	b := serving(t, func(c *Config) {
+		c.PublisherKey, c.SubscriberKey = hs256(), hs256()
+		c.AnonymousSubscribe = false
+		c.AnonymousPublish = true
+	})
+	if s := b.subscribe("topic=t"); s.resp.StatusCode != http.StatusUnauthorized || s.resp.Header.Get("WWW-Authenticate") != "Bearer" {
+		t.Errorf("without a token: %v", s.resp)
+	}
+	if s := b.subscribe("topic=t", "Authorization: Bearer x.y.z"); s.resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("with a bad one: %v", s.resp)
+	}
+	s := b.subscribe("topic=t", "Authorization: Bearer "+grant(t, "subscribe"))
+	if status, text := b.post("/publish?topic=t", "text/plain", "x"); status != http.StatusOK {
+		t.Errorf("anonymous publisher: %d %s", status, text)
+	}
+	s.want(event{Data: "x"})
+
+	closed, err := New(Defaults()) // a handler, with neither a key nor a listener
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	req, err := http.NewRequest(http.MethodPost, "http://hub/publish?topic=t", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newRecorder()
+	closed.Handler().ServeHTTP(w, req)
+	if w.status != http.StatusUnauthorized {
+		t.Errorf("a handler without a key lets anybody publish: %d", w.status)
+	}
+}
+
+// TestTokenExpires ends a stream when its token does.
+func TestTokenExpires(t *testing.T) {
+	for _, step := range goroutineSteps {
+		t.Run(step.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := piped(t, func(c *Config) {
+					step.set(c)
+					c.SubscriberKey = hs256()
+					c.Heartbeat = 0
+				})
+				start := time.Now()
+				s := b.subscribe("topic=t", "Authorization: Bearer "+sign(t, jwt.MapClaims{"exp": start.Add(time.Minute).Unix()}))
+				for {
+					if _, ok := s.next(); !ok {
+						break
+					}
+				}
+				if d := time.Since(start); d != time.Minute {
+					t.Errorf("ended after %v", d)
+				}
+				b.until(func(s Stats) bool { return s.Ends["token_expired"] == 1 })
+				b.end()
+			})
+		})
+	}
+}

@@ -1,0 +1,345 @@
+package hub_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/hub"
+)
+
+// An event is what a client says it has got.
+type event struct{ ID, Type, Data string }
+
+// A client is a program that somebody else wrote: given the URL of a subscription, it
+// tells of each event, comes back when its connection is lost, and ends after "end".
+type client struct {
+	name  string
+	needs []string // commands, and files below testdata/clients
+	start func(t *testing.T, url string, got chan<- event)
+}
+
+func clients() []client {
+	return []client{
+		{"npm eventsource", []string{"node", "node_modules/eventsource/package.json"}, func(t *testing.T, url string, got chan<- event) {
+			lines(t, got, exec.CommandContext(t.Context(), "node", "eventsource.mjs", url))
+		}},
+		{"httpx-sse", []string{"python3", "python/httpx_sse/__init__.py"}, func(t *testing.T, url string, got chan<- event) {
+			c := exec.CommandContext(t.Context(), "python3", "httpx_client.py", url)
+			c.Env = append(os.Environ(), "PYTHONPATH=python")
+			lines(t, got, c)
+		}},
+		{"Chromium", []string{"chromium"}, browse},
+	}
+}
+
+// missing returns what a client needs and is not there.
+func (c client) missing() string {
+	for _, need := range c.needs {
+		_, err := os.Stat(filepath.Join("testdata/clients", need))
+		if err != nil && filepath.Base(need) == need {
+			_, err = exec.LookPath(need)
+		}
+		if err != nil {
+			return need
+		}
+	}
+	return ""
+}
+
+// lines runs a program that prints events as lines of JSON.
+func lines(t *testing.T, got chan<- event, c *exec.Cmd) {
+	t.Helper()
+	c.Dir, c.Stderr = "testdata/clients", os.Stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			report(t, got, s.Bytes())
+		}
+	}()
+	t.Cleanup(func() {
+		<-done
+		_ = c.Wait() // ended by itself, or killed with the test
+	})
+}
+
+func report(t *testing.T, got chan<- event, line []byte) {
+	var e event
+	if err := json.Unmarshal(line, &e); err != nil {
+		t.Errorf("%q: %v", line, err)
+		return
+	}
+	select {
+	case got <- e:
+	case <-t.Context().Done():
+	}
+}
+
+// browse has Chromium open a page of another origin that subscribes.
+func browse(t *testing.T, at string, got chan<- event) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/clients/page.html") })
+	mux.HandleFunc("POST /seen", func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		report(t, got, body)
+	})
+	pages := httptest.NewServer(mux)
+	ctx, cancel := context.WithCancel(context.Background())
+	c := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(),
+		"--remote-debugging-port=0", pages.URL+"/?hub="+url.QueryEscape(at))
+	// It has children that write to its folder: they end with it, and hold the pipe that
+	// Wait reads to its end.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.Stdout, c.WaitDelay = io.Discard, 10*time.Second
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = c.Wait() // killed
+		pages.CloseClientConnections()
+		pages.Close()
+	})
+}
+
+// A mode is a way in which a hub holds its subscribers.
+type mode struct {
+	name string
+	set  func(*hub.Config)
+}
+
+func modes() []mode {
+	return []mode{
+		{"baseline", func(c *hub.Config) {
+			c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack, c.EventLoop = false, false, false, false, false
+		}},
+		{"hijacked", func(c *hub.Config) { c.EventLoop = false }},
+		{"event loop", func(*hub.Config) {}},
+	}
+}
+
+// Real clients get what is published, with type, ID and all lines, and go on where
+// they were when their connection is lost: nothing twice, nothing missing, no gap.
+func TestClients(t *testing.T) {
+	for _, c := range clients() {
+		t.Run(c.name, func(t *testing.T) {
+			if need := c.missing(); need != "" {
+				t.Skipf("no %s: scripts/setup.sh installs it", need)
+			}
+			for _, mode := range modes() {
+				t.Run(mode.name, func(t *testing.T) { subscribe(t, c, mode.set) })
+			}
+		})
+	}
+}
+
+func subscribe(t *testing.T, c client, set func(*hub.Config)) {
+	config := hub.Defaults()
+	config.Retry, config.AllowOrigins = 50*time.Millisecond, []string{"*"}
+	set(&config)
+	h, err := hub.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h.Handler())
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		server.CloseClientConnections()
+		server.Close()
+	})
+	network := startCutter(t, server.Listener.Addr().String())
+	publish := func(e event) event {
+		t.Helper()
+		id, err := h.Publish(t.Context(), hub.Update{Topics: []string{"t"}, Type: e.Type, Data: []byte(e.Data)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == "" {
+			e.Type = "message"
+		}
+		return event{id, e.Type, e.Data}
+	}
+	want := []event{publish(event{Data: "before anybody came"})}
+	first := want[0].ID
+
+	got := make(chan event)
+	c.start(t, "http://"+network.Addr().String()+"/events?topic=t&lastEventID=earliest", got)
+	next := func() event {
+		t.Helper()
+		select {
+		case e := <-got:
+			return e
+		case <-time.After(30 * time.Second):
+			t.Fatal("no event for 30 s")
+		}
+		panic("unreachable")
+	}
+	if e := next(); e.ID != first {
+		t.Fatalf("the first event is %+v, want the one of the history", e)
+	}
+	seen := []event{want[0]}
+	for _, e := range []event{{Type: "named", Data: "two\nlines\n\nand an empty one"}, {Data: "snow ☃, and : a colon"}} {
+		want = append(want, publish(e))
+		seen = append(seen, next())
+	}
+	// The connection is lost, and events come meanwhile.
+	network.cut()
+	for _, data := range []string{"while away", "end"} {
+		want = append(want, publish(event{Data: data}))
+	}
+	for len(seen) < len(want) {
+		seen = append(seen, next())
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A cutter forwards connections to an address, and cuts them when it is told to.
+type cutter struct {
+	net.Listener
+	to      string
+	mu      sync.Mutex // guards open
+	open    map[net.Conn]bool
+	running sync.WaitGroup
+}
+
+func startCutter(t *testing.T, to string) *cutter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{Listener: l, to: to, open: map[net.Conn]bool{}}
+	c.running.Go(c.serve)
+	t.Cleanup(func() {
+		l.Close()
+		c.cut()
+		c.running.Wait()
+	})
+	return c
+}
+
+func (c *cutter) serve() {
+	for {
+		near, err := c.Accept()
+		if err != nil {
+			return // closed
+		}
+		far, err := net.Dial("tcp", c.to)
+		if err != nil {
+			near.Close()
+			continue
+		}
+		c.mu.Lock()
+		c.open[near], c.open[far] = true, true
+		c.mu.Unlock()
+		for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+			c.running.Go(func() {
+				_, _ = io.Copy(way[0], way[1]) // until it is cut, or one of them ends it
+				near.Close()
+				far.Close()
+			})
+		}
+	}
+}
+
+// cut ends all connections there are.
+func (c *cutter) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for x := range c.open {
+		x.Close()
+	}
+	clear(c.open)
+}
+
+// curl prints the stream as it is, at once.
+func TestCurl(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("no curl: scripts/setup.sh installs it")
+	}
+	for _, mode := range modes() {
+		t.Run(mode.name, func(t *testing.T) {
+			config := hub.Defaults()
+			config.Retry = 0
+			mode.set(&config)
+			h, err := hub.New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(h.Handler())
+			t.Cleanup(func() {
+				if err := h.Close(); err != nil {
+					t.Error(err)
+				}
+				server.Close()
+			})
+			c := exec.CommandContext(t.Context(), "curl", "-sN", server.URL+"/events?topic=t&lastEventID=earliest")
+			out, err := c.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var lines []string
+			s := bufio.NewScanner(out)
+			for i, data := range []string{"one", "two\nlines"} {
+				id, err := h.Publish(t.Context(), hub.Update{Topics: []string{"t"}, Data: []byte(data)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Each event is there before the next is published.
+				for ends := 0; ends <= i && s.Scan(); {
+					if s.Text() == "" {
+						ends = i + 1
+					}
+					lines = append(lines, s.Text())
+				}
+				if !slices.Contains(lines, "id: "+id) && !slices.Contains(lines, "id:"+id) {
+					t.Errorf("no ID %s in %q", id, lines)
+				}
+			}
+			if n := len(lines); n < 3 || lines[n-1] != "" || lines[n-2] != "data: lines" && lines[n-2] != "data:lines" {
+				t.Errorf("the end is %q", lines)
+			}
+			if err := c.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+			_ = c.Wait() // killed
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package hub
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidate(t *testing.T) {
+	if err := Defaults().Validate(); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+	for _, c := range []struct {
+		change func(*Config)
+		want   []string
+	}{
+		{func(c *Config) { c.History = "paper" }, []string{`history: "paper": must be memory, file or redis`}},
+		{func(c *Config) { c.History = HistoryFile }, []string{`file: "": goes with history file`}},
+		{func(c *Config) { c.File = "x" }, []string{`file: "x": goes with history file`}},
+		{func(c *Config) { c.History, c.Redis = HistoryRedis, Redis{} }, []string{`redis address: ""`, "redis stream: ", "redis events: 0: must be from 1"}},
+		{func(c *Config) { c.HistoryEvents, c.HistoryBytes, c.HistoryAge = 0, 0, -1 }, []string{"history: events: 0", "bytes: 0", "age: -1ns"}},
+		{func(c *Config) { c.PublisherKey = &Key{"HS256", []byte("short")} }, []string{"publisher key: a secret of 5 bytes: HS256 needs 32"}},
+		{func(c *Config) { c.SubscriberKey = &Key{"RS256", []byte("x")} }, []string{"subscriber key: want an RSA public key in PEM"}},
+		{func(c *Config) { c.SubscriberKey = &Key{"none", nil} }, []string{`subscriber key: method: "none": must be HS256, RS256 or ES256`}},
+		{func(c *Config) { c.AnonymousSubscribe = false }, []string{"subscriber key: none: nobody could subscribe"}},
+		{func(c *Config) { c.AllowOrigins = []string{"*", "https://a/"} }, []string{`allow origins 1: "*"`, `allow origins 2: "https://a/"`}},
+		{func(c *Config) { c.PublishOrigins = []string{"*"} }, []string{`publish origins 1: "*"`}},
+		{func(c *Config) { c.MaxSubscribers, c.MaxPerAddress, c.MaxUpdateBytes, c.MaxTopics = 0, 0, 0, 0 },
+			[]string{"max subscribers: 0", "max per address: 0", "max update bytes: 0", "max topics: 0"}},
+		{func(c *Config) { c.QueueEvents, c.QueueBytes, c.Outcome = c.HistoryEvents+1, 0, "" }, []string{"queue events: 10001: must be from 1 to 10000", "queue bytes: 0", `outcome: ""`}},
+		{func(c *Config) { c.History, c.Redis.Address, c.Outcome = HistoryRedis, "127.0.0.1:1", Block }, []string{"outcome: block: cannot hold up publishers at other hubs"}},
+		{func(c *Config) { c.BlockTimeout, c.WriteTimeout = 0, 0 }, []string{"block timeout: 0s", "write timeout: 0s"}},
+		{func(c *Config) { c.ClientBackoff = time.Second }, []string{"heartbeat: 40s: must be 0 when it follows"}},
+		{func(c *Config) { c.Heartbeat, c.ClientBackoff, c.Retry = -1, -1, time.Microsecond }, []string{"heartbeat: -1ns", "client backoff: -1ns", "retry: 1µs"}},
+		{func(c *Config) { c.Heartbeat, c.WriteTimeout = time.Millisecond, 25*time.Hour },
+			[]string{"heartbeat: 1ms: must be 0 (never) or from 16ms to 24h", "write timeout: 25h0m0s: must be from 16ms to 24h"}},
+		{func(c *Config) { c.Hijack, c.EncodeOnce, c.MeasureFlush = false, false, true },
+			[]string{"event loop: true: needs hijack", "event loop: true: needs encode once", "measure flush: true: the event loop flushes nothing"}},
+		{func(c *Config) { c.EventLoop, c.BatchDelay = false, 11*time.Second }, []string{"batch delay: 11s: must be 0 without the event loop", "batch delay: 11s: must be from 0 to 10s"}},
+		{func(c *Config) { c.SingleWrite = false }, []string{"hijack: true: needs single write"}},
+		{func(c *Config) { c.SendBuffer, c.ReceiveBuffer = -1, 2<<30 }, []string{"send buffer: -1: must be from 0", "receive buffer: 2147483648: must be from 0"}},
+		{func(c *Config) { c.KeepAlive = KeepAlive{Idle: time.Millisecond, Count: 128} }, []string{"keepalive idle: 1ms", "keepalive interval: 0s", "keepalive count: 128"}},
+	} {
+		config := Defaults()
+		c.change(&config)
+		_, err := New(config)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("not reported: %s in %v", want, err)
+			}
+		}
+	}
+}
+
+func TestSelector(t *testing.T) {
+	for _, c := range []struct {
+		selector, topic string
+		want            bool
+	}{
+		{"*", "anything", true}, {"a", "a", true}, {"a", "ab", false}, {"", "a", false},
+		{"/users/{id}", "/users/1", true}, {"/users/{id}", "/users/1/x", false}, {"/users/{id}", "x/users/1", false},
+		{"/users/{id}", "/users/{id}", true}, {"/f{?x,y}", "/f?x=1&y=2", true}, {"/f{/p*}", "/f/a/b", true},
+		{"{", "{", true}, {"{", "x", false}, {"a.c", "abc", false}, {"/{a}.c", "/xbc", false},
+		{"/{+path}", "/a/b", true}, {"https://x/{a}/{b}", "https://x/1/2", true},
+	} {
+		s := newSelector(c.selector)
+		for range 2 { // the second time from memory
+			if got := s.match(c.topic); got != c.want {
+				t.Errorf("%q and %q: %v", c.selector, c.topic, got)
+			}
+		}
+		if s.match("something else") != (c.selector == "*") {
+			t.Errorf("%q remembers the wrong topic", c.selector)
+		}
+	}
+	// What the library cannot turn into an expression means itself.
+	large := "/{" + strings.Repeat("x,", 1200) + "x}"
+	if s := newSelector(large[:maxTemplate-1] + "}"); s.template == nil {
+		t.Error("a large template is none")
+	}
+	if s := compile(large); s != nil {
+		t.Error("a template of 1201 variables makes an expression")
+	}
+	if !newSelector(large).match(large) {
+		t.Error("does not match itself")
+	}
+}
+
+// TestSelectorsAreForgotten: they are shared, and gone with the last subscriber.
+func TestSelectorsAreForgotten(t *testing.T) {
+	s := selectors{used: map[string]*selector{}}
+	one, two := s.acquire([]string{"a", "b"}), s.acquire([]string{"b"})
+	if one[1] != two[0] {
+		t.Error("not shared")
+	}
+	s.release(one)
+	if len(s.used) != 1 {
+		t.Errorf("%d are left", len(s.used))
+	}
+	s.release(two)
+	if len(s.used) != 0 {
+		t.Errorf("%d are left", len(s.used))
+	}
+}
+
+func FuzzSelector(f *testing.F) {
+	for _, s := range []string{"*", "/users/{id}", "{+x}{#y}{.z*}{/a,b}{;c:3}{?d}{&e}", "{", "{a", "/{x:9999}"} {
+		f.Add(s, "/users/1")
+	}
+	f.Fuzz(func(t *testing.T, text, topic string) {
+		s := newSelector(text)
+		if !s.match(text) {
+			t.Errorf("%q does not match itself", text)
+		}
+		if first := s.match(topic); s.match(topic) != first {
+			t.Errorf("%q changes its mind about %q", text, topic)
+		}
+	})
+}
+
+// FuzzForm publishes any form: it is refused, or it is one event.
+func FuzzForm(f *testing.F) {
+	for _, s := range []string{"topic=t&data=x", "topic=a&topic=b&private=on&id=1&type=x&retry=5&data=a%0Ab", "topic=t&type=a%0Ad", "topic=%zz", "a;b", "topic=t&retry=-1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		form, err := url.ParseQuery(body)
+		if err != nil {
+			return
+		}
+		u, err := parseUpdate(form)
+		if err != nil {
+			return
+		}
+		if u.Retry < 0 || u.Retry > maxRetry || u.Private != form.Has("private") {
+			t.Errorf("%q became %+v", body, u)
+		}
+		if u.Check() == nil && (len(u.Topics) == 0 || strings.ContainsAny(u.ID+u.Type, "\r\n")) {
+			t.Errorf("%q passes as %+v", body, u)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package filelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dyno/hub/journal"
+	"dyno/internal/leak"
+
+	"go.etcd.io/bbolt"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func open(t *testing.T, path string, c journal.Config) *Log {
+	t.Helper()
+	l, err := Open(path, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func add(t *testing.T, l *Log, u journal.Update) string {
+	t.Helper()
+	u.Topics = append(u.Topics, "t")
+	id, err := l.Append(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// held returns the IDs and data of the journal.
+func held(j *journal.Journal) (out []string) {
+	entries, _ := j.Since(0, nil, 1000)
+	for _, e := range entries {
+		out = append(out, fmt.Sprintf("%d %s %s %s %v %v %v", e.Seq, e.ID, e.Type, e.Data, e.Topics, e.Private, e.Retry))
+	}
+	return out
+}
+
+// TestReopen: a log that is opened again is the same, and goes on.
+func TestReopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	c := journal.Defaults()
+	c.Events = 4
+	l := open(t, path, c)
+	epoch := l.Journal().Epoch()
+	for i := range 6 {
+		add(t, l, journal.Update{Data: []byte(fmt.Sprint("a\n", i))})
+	}
+	add(t, l, journal.Update{ID: "mine", Type: "x", Private: true, Retry: time.Second, Topics: []string{"u"}})
+	want := held(l.Journal())
+	if len(want) != 4 {
+		t.Fatalf("%q", want)
+	}
+	if _, err := Open(path, c); err == nil || !strings.Contains(err.Error(), "another process has it open") {
+		t.Errorf("opened twice: %v", err)
+	}
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Append(t.Context(), journal.Update{Topics: []string{"t"}}); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+
+	l = open(t, path, c)
+	if got := held(l.Journal()); strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if seq, found := l.Journal().Seek("mine"); !found || seq != 7 {
+		t.Errorf("a given ID is at %d, %v", seq, found)
+	}
+	if id := add(t, l, journal.Update{}); id != "dyno:"+epoch+"-8" {
+		t.Errorf("goes on with %s in epoch %s", id, epoch)
+	}
+	l.Close()
+
+	c.Events = 2 // smaller than what is in the file
+	l = open(t, path, c)
+	if got := held(l.Journal()); len(got) != 2 || !strings.HasPrefix(got[1], "8 ") {
+		t.Errorf("%q", got)
+	}
+	add(t, l, journal.Update{})
+	l.Close()
+	if n := records(t, path); n > 3 {
+		t.Errorf("the file still has %d entries", n)
+	}
+}
+
+// records counts the entries in a file.
+func records(t *testing.T, path string) (n int) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketEntries).ForEach(func(_, _ []byte) error { n++; return nil })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestHeadSurvivesExpiry: numbers go on also when everything has become too old.
+func TestHeadSurvivesExpiry(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	c := journal.Defaults()
+	c.Age = time.Nanosecond
+	l := open(t, path, c)
+	for range 3 {
+		add(t, l, journal.Update{})
+	}
+	l.Close()
+	l = open(t, path, c)
+	l.Journal().Expire(time.Now())
+	add(t, l, journal.Update{}) // removes the old ones from the file
+	l.Journal().Expire(time.Now().Add(time.Hour))
+	l.Close()
+	l = open(t, path, c)
+	if head := l.Journal().Head(); head != 4 {
+		t.Errorf("the head is %d, want 4", head)
+	}
+}
+
+// TestConcurrent: what many add is in the file once, in the journal's order.
+func TestConcurrent(t *testing.T) {
+	const writers, each = 8, 50
+	path := filepath.Join(t.TempDir(), "history")
+	l := open(t, path, journal.Defaults())
+	var work sync.WaitGroup
+	for w := range writers {
+		work.Go(func() {
+			last := uint64(0)
+			for i := range each {
+				id, err := l.Append(context.Background(), journal.Update{Topics: []string{"t"}, Data: []byte(fmt.Sprint(w, " ", i))})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				seq, found := l.Journal().Seek(id)
+				if !found || seq <= last {
+					t.Errorf("%s is at %d after %d", id, seq, last)
+				}
+				last = seq
+			}
+		})
+	}
+	work.Wait()
+	want := held(l.Journal())
+	l.Close()
+	if got := held(open(t, path, journal.Defaults()).Journal()); len(got) != writers*each || strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Errorf("%d entries, want %d", len(got), writers*each)
+	}
+}
+
+// TestRefused: a fault of an update is told, and the file is not touched by it.
+func TestRefused(t *testing.T) {
+	c := journal.Defaults()
+	c.Bytes = 1000
+	l := open(t, filepath.Join(t.TempDir(), "history"), c)
+	for _, u := range []journal.Update{{}, {Topics: []string{"t"}, Data: make([]byte, 1000)}} {
+		if _, err := l.Append(t.Context(), u); !errors.Is(err, journal.ErrUpdate) {
+			t.Errorf("got %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if id, err := l.Append(ctx, journal.Update{Topics: []string{"t"}}); err == nil && id == "" {
+		t.Error("neither kept nor refused")
+	}
+	if id := add(t, l, journal.Update{}); !strings.HasPrefix(id, "dyno:") {
+		t.Errorf("ID %q", id)
+	}
+}
+
+// TestDamaged: a file that is something else, or has a hole, is not used.
+func TestDamaged(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("not a history\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(text, journal.Defaults()); err == nil {
+		t.Error("opened a text")
+	}
+	if _, err := Open(filepath.Join(dir, "no", "such"), journal.Defaults()); err == nil {
+		t.Error("opened a file in a folder that is not there")
+	}
+	for name, c := range map[string]struct {
+		change func(tx *bbolt.Tx) error
+		want   string
+	}{
+		"hole":   {func(tx *bbolt.Tx) error { return tx.Bucket(bucketEntries).Delete(key(2)) }, "after entry 1"},
+		"record": {func(tx *bbolt.Tx) error { return tx.Bucket(bucketEntries).Put(key(2), []byte("{")) }, "entry 2: decode update"},
+		"format": {func(tx *bbolt.Tx) error { return tx.Bucket(bucketState).Put(keyFormat, []byte("other")) }, `has format "other"`},
+		"epoch":  {func(tx *bbolt.Tx) error { return tx.Bucket(bucketState).Put(keyEpoch, []byte("a-b")) }, `epoch: "a-b"`},
+	} {
+		path := filepath.Join(dir, name)
+		l := open(t, path, journal.Defaults())
+		for range 3 {
+			add(t, l, journal.Update{})
+		}
+		l.Close()
+		db, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Update(c.change), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, journal.Defaults()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	l, err := Open(filepath.Join(b.TempDir(), "history"), journal.Defaults())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	u := journal.Update{Topics: []string{"t"}, Data: []byte(strings.Repeat("x", 100))}
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := l.Append(context.Background(), u); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

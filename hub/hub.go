@@ -1,0 +1,388 @@
+// Package hub is a hub for server-sent events: publishers POST updates about
+// topics, subscribers GET a stream of them. It speaks the subset of the Mercure
+// protocol (draft-dunglas-mercure) that its clients use. It is a library: it listens
+// nowhere, and is a handler in somebody's server. Package services/events is a server
+// that has nothing else.
+//
+//	h, err := hub.New(config)
+//	server := &http.Server{Handler: h.Handler(), ConnState: h.ConnState, ConnContext: h.ConnContext}
+//	…
+//	go server.Shutdown(ctx)
+//	h.Drain(ctx, 8*time.Second) // or not at all
+//	err = h.Close()
+//
+// The handler works without the two hooks, and may be mounted beside others. ConnContext
+// lets the hub set the socket options of connections that it does not hijack, those of
+// HTTP/2 among them; ConnState counts connections for the metrics. By HTTP/2 a browser
+// holds all its subscriptions on one connection, so that the server's
+// MaxConcurrentStreams bounds them.
+//
+// What it promises:
+//
+//   - A subscriber is given every update that matches, once and in order, from its
+//     Last-Event-ID on if it names one; what cannot be given any more is announced by
+//     an event of type "gap". History and live events are one list (package journal),
+//     so there is no step between them at which an update could be lost.
+//   - What the hub holds for subscribers is bounded, and Config.Outcome says what
+//     happens to one that falls behind. It costs the others nothing, unless Block is
+//     chosen.
+//   - When told to stop it refuses new subscribers, and disconnects those it has one
+//     after the other, so that they do not all come back at once.
+//
+// The ways of delivering are switches, from the most wasteful on, so that what each
+// is worth can be measured: PooledBuffers, EncodeOnce, SingleWrite, Hijack, the
+// socket options, and EventLoop.
+//
+// To read the source: config.go, hub.go, server.go for what servers use, http.go for requests, stream.go for the
+// life of a subscriber, queue.go for those that fall behind; loop.go for those that
+// the event loop of package fanout serves instead.
+package hub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dyno/hub/fanout"
+	"dyno/hub/filelog"
+	"dyno/hub/journal"
+	"dyno/hub/redislog"
+)
+
+// An Update is what a publisher sends.
+type Update = journal.Update
+
+// ErrUpdate is wrapped by errors that are the update's own fault.
+var ErrUpdate = journal.ErrUpdate
+
+// history is where updates go first, and from where they come to the journal.
+type history interface {
+	// Append keeps u and returns its ID. It is in the journal then or soon after.
+	Append(ctx context.Context, u Update) (id string, err error)
+	// CatchUp returns when the journal has all that anybody was told is kept.
+	CatchUp(ctx context.Context) error
+	Close() error
+}
+
+var (
+	_ history = memory{}
+	_ history = (*filelog.Log)(nil)
+	_ history = (*redislog.Log)(nil)
+)
+
+// memory is the history that is nothing but the journal.
+type memory struct{ journal *journal.Journal }
+
+func (m memory) Append(_ context.Context, u Update) (string, error) {
+	e, err := m.journal.Append(u)
+	if err != nil {
+		return "", err
+	}
+	return e.ID, nil
+}
+
+func (memory) CatchUp(context.Context) error { return nil }
+func (memory) Close() error                  { return nil }
+
+// A Hub is one hub. Its methods may be called from any goroutine, Drain once.
+type Hub struct {
+	cfg     Config
+	log     *slog.Logger
+	journal *journal.Journal
+	history history
+	handler http.Handler
+	stats   *stats
+	buffers bufferPool
+
+	loop     *fanout.Loop  // nil unless configured
+	loopDone chan struct{} // closed when it has ended
+	loopErr  error         // what it failed of; to be read after that
+
+	publishers, subscribers *verifier // nil without a key
+	crossOrigin             *http.CrossOriginProtection
+	origins                 origins
+	selectors               selectors
+
+	appended *broadcast // when the journal grows
+	advanced *broadcast // when a subscriber that publishers wait for has been given something
+	departed *broadcast // when a subscriber has gone
+	held     atomic.Int64
+
+	mu        sync.Mutex // guards what follows
+	active    map[uint64]*subscriber
+	places    int            // taken: by subscribers, and by those about to be
+	addresses map[string]int // of these, by IP address
+	lastID    uint64
+	draining  bool
+	random    *rand.Rand
+	options   []socketOption // as the first subscriber's connection has them; nil before
+
+	conns       connections
+	unconnected sync.Once // warns of a server that keeps its connections to itself
+	unregister  func()    // takes the metrics back
+
+	streams    sync.WaitGroup // of subscribers
+	background sync.WaitGroup
+	stop       context.CancelFunc
+	closed     sync.Once
+	closeErr   error
+}
+
+// New checks cfg, opens the history, registers the metrics, and returns a hub that can be
+// served until Close. The error lists every fault of cfg, or says why the history cannot
+// be used or the metrics are refused.
+func New(cfg Config) (*Hub, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	h := &Hub{
+		cfg: cfg, stats: newStats(), selectors: selectors{used: map[string]*selector{}},
+		appended: newBroadcast(), advanced: newBroadcast(), departed: newBroadcast(),
+		active: map[uint64]*subscriber{}, addresses: map[string]int{},
+		origins:     newOrigins(cfg.AllowOrigins),
+		crossOrigin: http.NewCrossOriginProtection(),
+		conns:       connections{states: map[net.Conn]http.ConnState{}},
+		loopDone:    make(chan struct{}),
+	}
+	seed := cfg.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	h.random = rand.New(rand.NewPCG(seed, 0))
+	if h.log = cfg.Logger; h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if h.publishers, err = newVerifier(cfg.PublisherKey, cfg.Issuer, cfg.Audience); err != nil {
+		return nil, fmt.Errorf("publisher key: %w", err)
+	}
+	if h.subscribers, err = newVerifier(cfg.SubscriberKey, cfg.Issuer, cfg.Audience); err != nil {
+		return nil, fmt.Errorf("subscriber key: %w", err)
+	}
+	for _, origin := range cfg.PublishOrigins {
+		if err := h.crossOrigin.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("publish origins: %w", err)
+		}
+	}
+	if err := h.openHistory(); err != nil {
+		return nil, err
+	}
+	if h.loop, err = h.newLoop(); err != nil {
+		return nil, errors.Join(err, h.history.Close())
+	}
+	if h.unregister, err = h.register(cfg.Registerer); err != nil {
+		if h.loop != nil {
+			h.loop.Close()
+		}
+		return nil, errors.Join(err, h.history.Close())
+	}
+	h.handler = h.routes()
+	ctx, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	unsubscribe := h.journal.Notify(h.appended.wake)
+	h.background.Go(func() {
+		defer unsubscribe()
+		h.watch(ctx)
+	})
+	if h.loop != nil {
+		h.background.Go(h.runLoop)
+	}
+	return h, nil
+}
+
+func (h *Hub) openHistory() error {
+	switch h.cfg.History {
+	case HistoryMemory:
+		j, err := journal.New(h.cfg.journal())
+		if err != nil {
+			return err
+		}
+		h.journal, h.history = j, memory{j}
+	case HistoryFile:
+		l, err := filelog.Open(h.cfg.File, h.cfg.journal())
+		if err != nil {
+			return err
+		}
+		h.journal, h.history = l.Journal(), l
+	case HistoryRedis:
+		l, err := redislog.Open(redislog.Config{
+			Address: h.cfg.Redis.Address, Stream: h.cfg.Redis.Stream, Events: h.cfg.Redis.Events,
+			Journal: h.cfg.journal(), Logger: h.log,
+		})
+		if err != nil {
+			return err
+		}
+		h.journal, h.history = l.Journal(), l
+	}
+	return nil
+}
+
+// Handler answers subscribers and publishers. It may be mounted at any place of
+// somebody's server that leaves the paths as they are. Wrappers of the response must
+// have Unwrap.
+func (h *Hub) Handler() http.Handler { return h.handler }
+
+// Publish gives u to all subscribers whom it is for, and returns its ID when it is
+// kept as Config.History says. The error wraps ErrUpdate when the update is at
+// fault; otherwise it says why the history could not keep it, and it may have been
+// kept all the same. With Outcome Block it waits for subscribers.
+func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
+	start := time.Now()
+	if len(u.Topics) > h.cfg.MaxTopics {
+		return "", fmt.Errorf("%w: topic: %d of them: must be %d at most", ErrUpdate, len(u.Topics), h.cfg.MaxTopics)
+	}
+	if err := u.Check(); err != nil {
+		return "", err
+	}
+	if h.cfg.Outcome == Block {
+		if err := h.awaitSubscribers(ctx); err != nil {
+			return "", err
+		}
+	}
+	if id, err = h.history.Append(ctx, u); err != nil {
+		return "", err
+	}
+	h.stats.published.Add(1)
+	h.stats.publish.Observe(time.Since(start).Seconds())
+	return id, nil
+}
+
+// Drain refuses new subscribers and ends those there are, in random order and spread
+// over that time (0: all at once), after each has been given what there is. It returns
+// when all have ended, or ctx has: then it cuts the rest, and returns how many these
+// were. The last ones need some time to take what is on its way: end ctx later than over
+// has passed. It is called once, before Close, and may run beside http.Server.Shutdown.
+func (h *Hub) Drain(ctx context.Context, over time.Duration) (cut int) {
+	list := h.startDrain()
+	looped := make(chan int, 1)
+	go func() {
+		n := 0
+		if h.loop != nil {
+			n = h.loop.Drain(ctx, over)
+		}
+		looped <- n
+	}()
+	start := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i, s := range list {
+		timer.Reset(time.Until(start.Add(time.Duration(float64(over) * float64(i) / float64(len(list))))))
+		select {
+		case <-timer.C:
+			s.finish()
+		case <-s.gone:
+		case <-ctx.Done():
+		}
+	}
+	for {
+		departed := h.departed.wait()
+		if h.count() == 0 {
+			break
+		}
+		select {
+		case <-departed:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	cut = h.cutAll() + <-looped
+	h.streams.Wait()
+	return cut
+}
+
+// startDrain marks the hub as draining and returns the subscribers it has, shuffled.
+func (h *Hub) startDrain() []*subscriber {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.draining = true
+	list := make([]*subscriber, 0, len(h.active))
+	for _, s := range h.active {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *subscriber) int { return cmp.Compare(a.id, b.id) }) // a map has no order to repeat
+	h.random.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
+	return list
+}
+
+func (h *Hub) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.active)
+}
+
+// cutAll ends every subscriber at once and returns how many there were.
+func (h *Hub) cutAll() int {
+	list := h.startDrain()
+	for _, s := range list {
+		s.kick(endCut)
+	}
+	return len(list)
+}
+
+// Close ends all subscribers at once, refuses new ones, waits until their handlers
+// have returned, and frees what New opened. A server's other connections are its own to
+// close, after this: who subscribes meanwhile is told to come back.
+func (h *Hub) Close() error {
+	h.closed.Do(func() {
+		h.cutAll()
+		if h.loop != nil {
+			h.loop.Close()
+		}
+		h.streams.Wait()
+		h.stop()
+		h.background.Wait()
+		h.unregister()
+		h.closeErr = h.history.Close()
+	})
+	return h.closeErr
+}
+
+// watchPeriod is how often subscribers are looked at whose connections take
+// nothing.
+const watchPeriod = 100 * time.Millisecond
+
+// watch does what no request does: it ends subscribers that are stuck with a full
+// queue, and removes updates that have become too old.
+func (h *Hub) watch(ctx context.Context) {
+	ticker := time.NewTicker(watchPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			h.journal.Expire(now)
+			if h.cfg.Outcome == Disconnect {
+				h.endStuck()
+			}
+		}
+	}
+}
+
+// A broadcast wakes everybody who waits.
+type broadcast struct{ ch atomic.Pointer[chan struct{}] }
+
+func newBroadcast() *broadcast {
+	b := new(broadcast)
+	ch := make(chan struct{})
+	b.ch.Store(&ch)
+	return b
+}
+
+// wait returns what the next wake closes.
+func (b *broadcast) wait() <-chan struct{} { return *b.ch.Load() }
+
+func (b *broadcast) wake() {
+	ch := make(chan struct{})
+	close(*b.ch.Swap(&ch))
+}

@@ -1,0 +1,297 @@
+// Package redislog keeps a hub's history in a Redis stream that several hubs share:
+// each publishes to the stream, and reads it into a journal of its own. Event IDs
+// are those of the stream, so that any hub can go on with a subscriber of another.
+//
+// Updates are numbered in the stream, by the same script that adds them. A hub that
+// finds a number missing (the stream was cut faster than it could read, or Redis lost
+// what it had not saved) breaks its journal, so that every subscriber is told of a
+// gap. It relies on the clock of Redis not to go back when Redis loses data: IDs of
+// the stream begin with the time. While Redis cannot be reached, subscribers stay, and what is published is
+// refused.
+package redislog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"dyno/hub/journal"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Config says where the stream is. All fields are needed but Logger.
+type Config struct {
+	Address string // host:port
+	Stream  string // its key; Stream + ":sequence" counts what was ever added
+	Events  int64  // about how many the stream holds: the oldest are removed
+	Journal journal.Config
+	Logger  *slog.Logger // nil discards
+}
+
+// Times of the connection.
+const (
+	requestTimeout = 2 * time.Second
+	blockTime      = time.Second // of a read that waits for updates
+	minPause       = 50 * time.Millisecond
+	maxPause       = time.Second
+	loadTimeout    = 30 * time.Second // of reading the stream at the start
+	readCount      = 512              // updates of one read
+)
+
+// A Log is a journal that follows a stream. Its methods may be called from any
+// goroutine.
+type Log struct {
+	cfg     Config
+	log     *slog.Logger
+	client  *redis.Client
+	journal *journal.Journal
+	ctx     context.Context // of the reader
+	stop    context.CancelFunc
+	reader  sync.WaitGroup
+	closed  sync.Once
+	closing error
+
+	mu    sync.Mutex // guards what follows
+	last  streamID   // read up to here
+	moved chan struct{}
+
+	sequence uint64 // of last; only the reader uses it
+}
+
+// addScript publishes: it numbers an update and adds it at once.
+//
+//	KEYS: the stream, the counter. ARGV: about how many to hold, the update.
+const addScript = `local n = redis.call('INCR', KEYS[2])
+return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'n', n, 'u', ARGV[2])`
+
+// Open connects to Redis and reads the stream into a journal. c.Journal's epoch and
+// head are not used: IDs are the stream's.
+func Open(c Config) (*Log, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Journal.Epoch, c.Journal.Head = "", 0
+	j, err := journal.New(c.Journal)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{cfg: c, log: c.Logger.With("stream", c.Stream), journal: j, moved: make(chan struct{})}
+	l.client = redis.NewClient(&redis.Options{
+		Addr: c.Address,
+		// A request that failed may have been carried out: asking again could add an
+		// update twice.
+		MaxRetries:  -1,
+		DialTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout,
+		ContextTimeoutEnabled: true,
+		DisableIdentity:       true,
+		Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: requestTimeout}).DialContext(ctx, network, address)
+		},
+	})
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	if err := l.load(); err != nil {
+		l.stop()
+		return nil, errors.Join(fmt.Errorf("redis at %s: stream %s: %w", c.Address, c.Stream, err), l.client.Close())
+	}
+	l.reader.Go(l.follow)
+	return l, nil
+}
+
+// load reads what the stream holds.
+func (l *Log) load() error {
+	ctx, cancel := context.WithTimeout(l.ctx, loadTimeout)
+	defer cancel()
+	for {
+		messages, err := l.client.XRangeN(ctx, l.cfg.Stream, "("+l.last.String(), "+", readCount).Result()
+		if err != nil {
+			return err
+		}
+		l.take(messages)
+		if len(messages) < readCount {
+			return nil
+		}
+	}
+}
+
+// Journal is what subscribers read. Only the Log appends to it.
+func (l *Log) Journal() *journal.Journal { return l.journal }
+
+// Append adds u to the stream and returns its ID. The journal has it when it has
+// been read back. When it fails, u may have been added all the same.
+func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err error) {
+	if err := l.journal.Check(&u); err != nil {
+		return "", err
+	}
+	text, err := journal.EncodeRecord(time.Now(), u)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	added, err := l.client.Eval(ctx, addScript, []string{l.cfg.Stream, l.cfg.Stream + ":sequence"}, l.cfg.Events, text).Text()
+	if err != nil {
+		return "", fmt.Errorf("redis: %w", err)
+	}
+	if u.ID != "" {
+		return u.ID, nil
+	}
+	return journal.Scheme + added, nil
+}
+
+// CatchUp asks what the stream's last update is and waits until the journal has it, as
+// long as requestTimeout: Redis may be restarting.
+func (l *Log) CatchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var want streamID
+	for {
+		var err error
+		if want, err = l.newest(ctx); err == nil {
+			break
+		}
+		select {
+		case <-time.After(minPause):
+		case <-ctx.Done():
+			return fmt.Errorf("redis: %w", err)
+		}
+	}
+	for {
+		l.mu.Lock()
+		last, moved := l.last, l.moved
+		l.mu.Unlock()
+		if !last.less(want) {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("redis: read up to %v of %v: %w", last, want, context.Cause(ctx))
+		}
+	}
+}
+
+// newest returns the ID of the stream's last update, zero if there is none.
+func (l *Log) newest(ctx context.Context) (streamID, error) {
+	messages, err := l.client.XRevRangeN(ctx, l.cfg.Stream, "+", "-", 1).Result()
+	if err != nil || len(messages) == 0 {
+		return streamID{}, err
+	}
+	return parseStreamID(messages[0].ID)
+}
+
+// Close stops following the stream.
+func (l *Log) Close() error {
+	l.closed.Do(func() {
+		l.stop()
+		l.reader.Wait()
+		if err := l.client.Close(); err != nil {
+			l.closing = fmt.Errorf("redis: %w", err)
+		}
+	})
+	return l.closing
+}
+
+// follow reads the stream until Close. It never gives up.
+func (l *Log) follow() {
+	pause := minPause
+	for l.ctx.Err() == nil {
+		streams, err := l.client.XRead(l.ctx, &redis.XReadArgs{
+			Streams: []string{l.cfg.Stream, l.last.String()}, Count: readCount, Block: blockTime,
+		}).Result()
+		switch {
+		case err == nil || errors.Is(err, redis.Nil): // Nil: nothing came in time
+			if pause > minPause {
+				l.log.Info("redis answers again")
+				pause = minPause
+			}
+		case l.ctx.Err() != nil:
+			return
+		default:
+			if pause == minPause {
+				l.log.Warn("redis does not answer", "error", err)
+			}
+			select {
+			case <-l.ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, maxPause)
+			continue
+		}
+		for _, s := range streams {
+			l.take(s.Messages)
+		}
+	}
+}
+
+// take appends messages of the stream to the journal.
+func (l *Log) take(messages []redis.XMessage) {
+	for _, m := range messages {
+		if err := l.takeOne(m); err != nil {
+			// Somebody else writes to the stream. Whatever it was, it is missing here.
+			l.log.Warn("message of the stream cannot be used", "id", m.ID, "error", err)
+			l.journal.Break()
+		}
+		if id, err := parseStreamID(m.ID); err == nil {
+			l.mu.Lock()
+			l.last = id
+			close(l.moved)
+			l.moved = make(chan struct{})
+			l.mu.Unlock()
+		}
+	}
+}
+
+func (l *Log) takeOne(m redis.XMessage) error {
+	text, _ := m.Values["n"].(string)
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("its number: %w", err)
+	}
+	if l.last != (streamID{}) && number != l.sequence+1 {
+		l.log.Warn("updates of the stream are missing", "after", l.sequence, "before", number)
+		l.journal.Break()
+	}
+	l.sequence = number
+	record, _ := m.Values["u"].(string)
+	_, u, err := journal.DecodeRecord([]byte(record))
+	if err != nil {
+		return err
+	}
+	if u.ID == "" {
+		u.ID = journal.Scheme + m.ID
+	}
+	// The time of day here, not there: ages must not go back.
+	_, err = l.journal.Append(u)
+	return err
+}
+
+// A streamID is a Redis stream's ID: Unix time in milliseconds, and a number within.
+type streamID struct{ millis, number uint64 }
+
+func parseStreamID(text string) (id streamID, err error) {
+	a, b, ok := strings.Cut(text, "-")
+	if !ok {
+		return streamID{}, fmt.Errorf("stream ID %q: want two numbers", text)
+	}
+	if id.millis, err = strconv.ParseUint(a, 10, 64); err != nil {
+		return streamID{}, fmt.Errorf("stream ID %q: %w", text, err)
+	}
+	if id.number, err = strconv.ParseUint(b, 10, 64); err != nil {
+		return streamID{}, fmt.Errorf("stream ID %q: %w", text, err)
+	}
+	return id, nil
+}
+
+func (a streamID) less(b streamID) bool {
+	return a.millis < b.millis || a.millis == b.millis && a.number < b.number
+}
+
+func (a streamID) String() string { return fmt.Sprintf("%d-%d", a.millis, a.number) }

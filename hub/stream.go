@@ -1,0 +1,363 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dyno/hub/journal"
+)
+
+// An end is why a subscriber's stream ended.
+type end int32
+
+const (
+	endNone         end = iota
+	endClient           // it went away
+	endQueueFull        // Config.Outcome, or BlockTimeout
+	endWriteTimeout     // its connection took nothing for WriteTimeout
+	endExpired          // its token did
+	endDrained          // the hub stops, and it was told so
+	endCut              // the hub stopped before it could be told
+	ends
+)
+
+var endNames = [ends]string{"", "client", "queue_full", "write_timeout", "token_expired", "drained", "cut"}
+
+func (e end) String() string { return endNames[e] }
+
+// A phase is what a subscriber's stream is doing.
+type phase int32
+
+const (
+	waiting phase = iota // for an event
+	writing
+)
+
+// A seat is what the hub knows of a subscriber, however it is served.
+type seat struct {
+	id      uint64
+	address string
+	since   time.Time
+	until   time.Time // when its token expires; zero is never
+	filter  filter
+	retry   time.Duration
+}
+
+// A subscriber is one stream: a cursor into the journal, and where to write what
+// follows it. It is written to by one goroutine, unless the event loop has taken it
+// over, which needs its seat only.
+type subscriber struct {
+	seat
+
+	// What was in the journal when it came is history that it asked for, and does not
+	// count as its queue.
+	backlog, backlogTotal uint64
+
+	cursor atomic.Uint64 // it was given all up to here
+	total  atomic.Uint64 // journal.Entry.Total of that
+	phase  atomic.Int32  // a phase
+	why    atomic.Int32  // an end, once it is decided from outside
+
+	ended  chan struct{} // closed by finish and kick
+	gone   chan struct{} // closed when the stream has ended
+	ending sync.Once
+
+	mu  sync.Mutex // guards out against use after the stream has ended
+	out sink       // nil when the stream has ended
+
+	own, watched allowance // the stream's and the watcher's
+	lastWrite    time.Time // only the stream's goroutine uses it
+}
+
+// finish has the stream end after what is in the journal now.
+func (s *subscriber) finish() { s.ending.Do(func() { close(s.ended) }) }
+
+// kick ends the stream at once, also in the middle of a write.
+func (s *subscriber) kick(why end) {
+	s.why.CompareAndSwap(int32(endNone), int32(why))
+	s.finish()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out != nil {
+		s.out.deadline(time.Unix(1, 0)) // long past: whatever is being written fails
+	}
+}
+
+// A sink is where a stream's bytes go.
+type sink interface {
+	// write writes p so that nothing is left in a buffer of ours.
+	write(p []byte) error
+	// deadline bounds this and later writes; it may be called beside write.
+	deadline(t time.Time)
+}
+
+// response is a sink behind net/http: chunks in HTTP/1.1, frames in HTTP/2.
+type response struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	flushed func(time.Duration) // nil: not measured
+}
+
+func (r *response) write(p []byte) error {
+	if _, err := r.w.Write(p); err != nil {
+		return err
+	}
+	if r.flushed == nil {
+		return r.control.Flush()
+	}
+	start := time.Now()
+	err := r.control.Flush()
+	r.flushed(time.Since(start))
+	return err
+}
+
+// deadline has no effect where the server knows none: then only the end of the
+// connection ends a write.
+func (r *response) deadline(t time.Time) { _ = r.control.SetWriteDeadline(t) }
+
+// connection is a sink that is a connection.
+type connection struct {
+	net.Conn
+	flushed func(time.Duration)
+}
+
+func (c *connection) write(p []byte) error {
+	if c.flushed == nil {
+		_, err := c.Write(p)
+		return err
+	}
+	start := time.Now()
+	_, err := c.Write(p)
+	c.flushed(time.Since(start))
+	return err
+}
+
+func (c *connection) deadline(t time.Time) { c.SetWriteDeadline(t) }
+
+// turnEntries is how many entries a stream reads from the journal at once.
+const turnEntries = 16
+
+// stream gives s what follows its cursor until it ends, and says why. ctx ends with
+// the client. begin is written first.
+func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
+	var expired <-chan time.Time
+	if !s.until.IsZero() {
+		timer := time.NewTimer(time.Until(s.until))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	var pulse *time.Timer
+	var beat <-chan time.Time
+	if period := h.cfg.heartbeat(); period > 0 {
+		pulse = time.NewTimer(period)
+		defer pulse.Stop()
+		beat = pulse.C
+	}
+	if err := h.send(s, begin); err != nil {
+		return s.reason(err)
+	}
+	var turn [turnEntries]*journal.Entry
+	for {
+		appended := h.appended.wait() // before looking: what is appended later closes it
+		finishing := s.finishing()
+		if h.full(s, &s.own) {
+			switch h.cfg.Outcome {
+			case Disconnect:
+				return endQueueFull
+			case DropOldest, Coalesce:
+				if err := h.leaveOut(s); err != nil {
+					return s.reason(err)
+				}
+			case Block: // publishers wait
+			}
+		}
+		n, err := h.deliver(s, turn[:0])
+		if err != nil {
+			return s.reason(err)
+		}
+		if h.held.Load() > 0 {
+			h.advanced.wake()
+		}
+		if n > 0 {
+			continue
+		}
+		if finishing {
+			if s.retry > 0 {
+				_ = h.send(s, journal.AppendRetry(nil, s.retry)) // best effort: it is told at the start too
+			}
+			return s.reason(nil)
+		}
+		select {
+		case <-appended:
+		case <-s.ended:
+		case <-ctx.Done():
+			return endClient
+		case <-expired:
+			return endExpired
+		case now := <-beat:
+			if err := h.beat(s, pulse, now); err != nil {
+				return s.reason(err)
+			}
+		}
+	}
+}
+
+// finishing tells whether the stream is to end when it has caught up.
+func (s *subscriber) finishing() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// reason turns the error of a write into an end, unless that is decided already.
+func (s *subscriber) reason(err error) end {
+	if why := end(s.why.Load()); why != endNone {
+		return why
+	}
+	switch {
+	case err == nil:
+		return endDrained
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return endWriteTimeout
+	}
+	return endClient
+}
+
+// beat sends a comment if nothing has been sent for a heartbeat's period, and sets
+// the timer for when that may next be so.
+func (h *Hub) beat(s *subscriber, pulse *time.Timer, now time.Time) error {
+	period := h.cfg.heartbeat()
+	if quiet := now.Sub(s.lastWrite); quiet < period {
+		pulse.Reset(period - quiet)
+		return nil
+	}
+	pulse.Reset(period)
+	h.stats.heartbeats.Add(1)
+	return h.send(s, []byte(journal.Heartbeat))
+}
+
+// deliver writes what is for s of the next entries after its cursor, and returns how
+// many entries it went through.
+func (h *Hub) deliver(s *subscriber, turn []*journal.Entry) (n int, err error) {
+	cursor := s.cursor.Load()
+	entries, oldest := h.journal.Since(cursor, turn, turnEntries)
+	if oldest > cursor+1 {
+		if err := h.sendGap(s, journal.Gap{From: cursor + 1, To: oldest - 1, Missed: -1}); err != nil {
+			return 0, err
+		}
+		s.cursor.Store(oldest - 1)
+	}
+	var delivered, bytes uint64
+	for _, e := range entries {
+		if s.filter.match(e) {
+			if err = h.event(s, e); err != nil {
+				break
+			}
+			delivered++
+			bytes += uint64(len(e.Frame))
+		}
+		s.moveTo(e)
+	}
+	h.stats.deliveries.Add(delivered)
+	h.stats.bytes.Add(bytes)
+	return len(entries), err
+}
+
+// moveTo sets the cursor to e.
+func (s *subscriber) moveTo(e *journal.Entry) {
+	s.total.Store(e.Total)
+	s.cursor.Store(e.Seq)
+}
+
+// event writes an entry's event in the way that the configuration chose.
+func (h *Hub) event(s *subscriber, e *journal.Entry) error {
+	switch {
+	case h.cfg.EncodeOnce:
+		return h.sendEvent(s, e.Frame)
+	case h.cfg.PooledBuffers:
+		b := h.buffers.get()
+		defer h.buffers.put(b)
+		*b = journal.AppendFrame((*b)[:0], &e.Update)
+		return h.sendEvent(s, *b)
+	default:
+		return h.sendEvent(s, journal.AppendFrame(make([]byte, 0, bufferBytes), &e.Update))
+	}
+}
+
+// sendEvent writes an event at once, or line by line.
+func (h *Hub) sendEvent(s *subscriber, frame []byte) error {
+	if h.cfg.SingleWrite {
+		return h.send(s, frame)
+	}
+	for len(frame) > 0 {
+		n := 1
+		for frame[n-1] != '\n' {
+			n++
+		}
+		if err := h.send(s, frame[:n]); err != nil {
+			return err
+		}
+		frame = frame[n:]
+	}
+	return nil
+}
+
+// send writes p within WriteTimeout.
+func (h *Hub) send(s *subscriber, p []byte) error {
+	s.lastWrite = time.Now()
+	s.out.deadline(s.lastWrite.Add(h.cfg.WriteTimeout))
+	// Whoever kicks says so before it sets a deadline: if that came before ours, we
+	// see it here.
+	if s.why.Load() != int32(endNone) {
+		return os.ErrDeadlineExceeded
+	}
+	s.phase.Store(int32(writing))
+	err := s.out.write(p)
+	s.phase.Store(int32(waiting))
+	return err
+}
+
+func (h *Hub) sendGap(s *subscriber, g journal.Gap) error {
+	h.stats.gaps.Add(1)
+	if g.Missed > 0 {
+		h.stats.missed.Add(uint64(g.Missed))
+	}
+	return h.send(s, journal.AppendGap(nil, g))
+}
+
+// bufferBytes is the size of the buffers that events are encoded in.
+const bufferBytes = 4 << 10
+
+// maxPooled bounds the buffers that are kept: those of a rare large event are not.
+const maxPooled = 16 * bufferBytes
+
+// bufferPool counts how often a buffer was there to be used again.
+type bufferPool struct {
+	pool         sync.Pool
+	gets, misses atomic.Uint64
+}
+
+func (p *bufferPool) get() *[]byte {
+	p.gets.Add(1)
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return b
+	}
+	p.misses.Add(1)
+	b := make([]byte, 0, bufferBytes)
+	return &b
+}
+
+func (p *bufferPool) put(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		p.pool.Put(b)
+	}
+}

@@ -1,0 +1,83 @@
+package loop
+
+import (
+	"net"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Recv reads what there is, without waiting. b must not be empty. (0, 0) is the
+// end of the stream; EAGAIN means that nothing is there yet.
+func Recv(fd int, b []byte) (int, unix.Errno) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
+			uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+		if errno == 0 {
+			return int(n), 0
+		}
+		if errno != unix.EINTR {
+			return 0, errno
+		}
+	}
+}
+
+// Send writes what fits, without waiting. b must not be empty. EAGAIN means that
+// nothing fits. A socket whose peer has gone gives EPIPE, never a signal.
+func Send(fd int, b []byte) (int, unix.Errno) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
+			uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		if errno == 0 {
+			return int(n), 0
+		}
+		if errno != unix.EINTR {
+			return 0, errno
+		}
+	}
+}
+
+// Shutdown ends the sending direction.
+func Shutdown(fd int) { _ = unix.Shutdown(fd, unix.SHUT_WR) }
+
+// Close closes fd in order: what was written is still delivered.
+func Close(fd int) { _ = unix.Close(fd) }
+
+// Reset closes fd so that a TCP peer sees a reset, and not an end that it could
+// take for a complete stream. Unix sockets know no reset and are closed.
+func Reset(fd int) {
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	_ = unix.Close(fd)
+}
+
+// SocketError takes the error waiting on fd, such as a failed connect's.
+func SocketError(fd int) unix.Errno {
+	v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return unix.EINVAL
+	}
+	return unix.Errno(v)
+}
+
+// Addrs returns both addresses of a connected socket; what cannot be told is nil.
+func Addrs(fd int) (local, peer net.Addr) {
+	if sa, err := unix.Getsockname(fd); err == nil {
+		local = netAddr(sa)
+	}
+	if sa, err := unix.Getpeername(fd); err == nil {
+		peer = netAddr(sa)
+	}
+	return local, peer
+}
+
+func netAddr(sa unix.Sockaddr) net.Addr {
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return &net.TCPAddr{IP: sa.Addr[:], Port: sa.Port}
+	case *unix.SockaddrInet6:
+		return &net.TCPAddr{IP: sa.Addr[:], Port: sa.Port}
+	case *unix.SockaddrUnix:
+		return &net.UnixAddr{Name: sa.Name, Net: "unix"}
+	}
+	return nil
+}
