@@ -187,12 +187,3 @@ func parsePressure(b []byte, which string) (uint64, error) {
 	}
 	return 0, errFormat
 }
-
-// parsePSS returns the bytes of /proc/PID/smaps_rollup's Pss line.
-func parsePSS(b []byte) (uint64, error) {
-	kib, ok := field(b, "\nPss:")
-	if !ok || kib > math.MaxUint64>>10 {
-		return 0, errFormat
-	}
-	return kib << 10, nil
-}
