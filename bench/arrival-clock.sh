@@ -21,13 +21,9 @@ rounds=${ROUNDS:-12} seconds=${SECONDS_EACH:-3} connections=${CONNECTIONS:-64} r
 server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1} port=${PORT:-18080}
 dyno=${DYNO-$PWD/bin/dyno} parts=${PARTS:-stalls cost nginx}
 
-PATH=$PATH:/usr/sbin:/sbin
-for needed in nginx jq taskset "$dyno"; do
-	command -v "$needed" >/dev/null || {
-		echo "arrival-clock: $needed is missing: try make setup build" >&2
-		exit 1
-	}
-done
+. bench/required.sh
+. bench/nginx.sh
+required nginx jq taskset "$dyno"
 
 if [[ $parts == *stalls* ]]; then
 	"$dyno" doctor --calibrate --only stalls 2>/dev/null
@@ -41,30 +37,7 @@ echo
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-mkdir "$dir/html" "$dir/tmp"
-head -c 612 /dev/zero | tr '\0' 'x' >"$dir/html/index.html"
-cat >"$dir/nginx.conf" <<CONF
-daemon off;
-master_process off;  # one process, one thread: what serves is what was started
-pid $dir/nginx.pid;
-error_log stderr crit;
-events { worker_connections 4096; }
-http {
-	access_log off;
-	keepalive_requests 1000000000;
-	keepalive_timeout 1h;
-	open_file_cache max=10 inactive=1h;
-	client_body_temp_path $dir/tmp/body;
-	proxy_temp_path $dir/tmp/proxy;
-	fastcgi_temp_path $dir/tmp/fastcgi;
-	uwsgi_temp_path $dir/tmp/uwsgi;
-	scgi_temp_path $dir/tmp/scgi;
-	server {
-		listen 127.0.0.1:$port backlog=4096;
-		root $dir/html;
-	}
-}
-CONF
+nginx_static "$dir" "$port"
 go build -o "$dir/pair" ./bench/pair
 
 url=http://127.0.0.1:$port/index.html

@@ -7,7 +7,7 @@
 #   bench/channels-vs-rsyslog.sh | tee bench/channels-vs-rsyslog.txt
 #
 # Neither forces the file to disk. rsyslog parses each line as a syslog message, as it
-# always does, and writes it as it came (%rawmsg%).
+# always does, and writes it as it came (%rawmsg%). It must be installed: apt-get install rsyslog.
 #
 # Settings, by environment:
 #   ROUNDS=5 RECORDS=400000 CONNECTIONS=8 SERVER_CPU=0 LOAD_CPU=1 PORT=18110
@@ -19,13 +19,8 @@ server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1}
 port=${PORT:-18110}
 dyno=${DYNO:-$PWD/bin/dyno}
 
-PATH=$PATH:/usr/sbin:/sbin
-for needed in rsyslogd jq taskset "$dyno"; do
-	command -v "$needed" >/dev/null || {
-		echo "channels-vs-rsyslog: $needed is missing: try make setup build, and apt-get install rsyslog" >&2
-		exit 1
-	}
-done
+. bench/required.sh
+required rsyslogd jq taskset "$dyno"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

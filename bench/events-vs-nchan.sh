@@ -18,16 +18,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-PATH=$PATH:/usr/sbin:/sbin
+. bench/required.sh
+. bench/nginx.sh
 dyno=${DYNO:-$PWD/bin/dyno}
 hub=${HUB:-"$dyno serve events --event-loop --listen 127.0.0.1:{{port}}"}
 module=/usr/lib/nginx/modules/ngx_nchan_module.so
-for needed in nginx unshare ip jq "$dyno" "$module"; do
-	command -v "$needed" >/dev/null || [ -e "$needed" ] || {
-		echo "events-vs-nchan: $needed is missing: try make setup build" >&2
-		exit 1
-	}
-done
+required nginx unshare ip jq "$dyno" "$module"
 
 # The namespaces end with this process. Who is not root is root in one of its own.
 if [ -z "${EVENTS_INSIDE-}" ]; then
@@ -45,22 +41,9 @@ if [ "${STEER:-yes}" = yes ]; then
 	printf '%x' $((1 << load_cpu)) >"$dir/sys/class/net/lo/queues/rx-0/rps_cpus"
 fi
 
-mkdir "$dir/tmp"
-cat >"$dir/nginx.conf" <<CONF
-load_module $module;
-daemon off;
-master_process off;  # one process, one thread: what serves is what was started
-pid $dir/nginx.pid;
-error_log stderr crit;
-events { worker_connections 4096; }
-http {
-	access_log off;
-	keepalive_requests 1000000000;
-	client_body_temp_path $dir/tmp/body;
-	proxy_temp_path $dir/tmp/proxy;
-	fastcgi_temp_path $dir/tmp/fastcgi;
-	uwsgi_temp_path $dir/tmp/uwsgi;
-	scgi_temp_path $dir/tmp/scgi;
+{
+	echo "load_module $module;"
+	nginx_conf "$dir" <<CONF
 	server {
 		listen 127.0.0.1:PORT backlog=4096;
 		nchan_channel_id \$arg_topic;
@@ -68,8 +51,8 @@ http {
 		location = /events { nchan_subscriber eventsource; }
 		location = /publish { nchan_publisher; }
 	}
-}
 CONF
+} >"$dir/nginx.conf"
 nchan="sed s/PORT/{{port}}/ $dir/nginx.conf >$dir/nginx-{{port}}.conf; exec nginx -c $dir/nginx-{{port}}.conf"
 
 for rate in ${RATES:-50 100}; do

@@ -18,40 +18,13 @@ dyno=${DYNO-$PWD/bin/dyno}
 # Where dyno's JSON holds the number of good responses.
 dyno_ok='.variants[0].counts.ok'
 
-PATH=$PATH:/usr/sbin:/sbin
-for needed in nginx wrk jq taskset ${dyno:+"$dyno"}; do
-	command -v "$needed" >/dev/null || {
-		echo "http1-vs-wrk: $needed is missing: try make setup build" >&2
-		exit 1
-	}
-done
+. bench/required.sh
+. bench/nginx.sh
+required nginx wrk jq taskset ${dyno:+"$dyno"}
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-mkdir "$dir/html" "$dir/tmp"
-head -c 612 /dev/zero | tr '\0' 'x' >"$dir/html/index.html"
-cat >"$dir/nginx.conf" <<CONF
-daemon off;
-master_process off;  # one process, one thread: what serves is what was started
-pid $dir/nginx.pid;
-error_log stderr crit;
-events { worker_connections 4096; }
-http {
-	access_log off;
-	keepalive_requests 1000000000;
-	keepalive_timeout 1h;
-	open_file_cache max=10 inactive=1h;
-	client_body_temp_path $dir/tmp/body;
-	proxy_temp_path $dir/tmp/proxy;
-	fastcgi_temp_path $dir/tmp/fastcgi;
-	uwsgi_temp_path $dir/tmp/uwsgi;
-	scgi_temp_path $dir/tmp/scgi;
-	server {
-		listen 127.0.0.1:$port backlog=4096;
-		root $dir/html;
-	}
-}
-CONF
+nginx_static "$dir" "$port"
 
 url=http://127.0.0.1:$port/index.html
 subjects=()

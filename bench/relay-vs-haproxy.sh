@@ -23,13 +23,8 @@ read -ra pool_flags <<<"${POOL_WORKERS-}"
 # Where dyno's JSON holds the number of good exchanges.
 dyno_ok='.variants[0].counts.ok'
 
-PATH=$PATH:/usr/sbin:/sbin
-for needed in haproxy jq taskset "$dyno"; do
-	command -v "$needed" >/dev/null || {
-		echo "relay-vs-haproxy: $needed is missing: try make setup build" >&2
-		exit 1
-	}
-done
+. bench/required.sh
+required haproxy jq taskset "$dyno"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -123,8 +123,6 @@ func denied() {
 	t.scope = rootAlone // all of a machine below process 1 may be a lot
 	row := make([]float64, treeColumns)
 	fmt.Println(t.Observe(row), row[0] > 0, row[6])
-	pss, err := t.PSS()
-	fmt.Println(pss, err != nil)
 }
 
 // A child is a process of a test.

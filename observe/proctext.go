@@ -142,15 +142,13 @@ func parseCPUTimes(b []byte) (cpuTimes, error) {
 	return parseTimes(rest)
 }
 
+var newline = []byte{'\n'}
+
 // parseOneCPU reads the line of one CPU in /proc/stat.
 func parseOneCPU(b []byte, cpu int) (cpuTimes, error) {
 	for len(b) > 0 {
-		line := b
-		if end := bytes.IndexByte(b, '\n'); end >= 0 {
-			line, b = b[:end], b[end+1:]
-		} else {
-			b = nil
-		}
+		var line []byte
+		line, b, _ = bytes.Cut(b, newline)
 		if rest, found := bytes.CutPrefix(line, []byte("cpu")); found {
 			if n, rest, ok := number(rest); ok && n == uint64(cpu) && line[3] != ' ' { //nolint:gosec // a CPU's number is not negative
 				return parseTimes(rest)
@@ -172,12 +170,8 @@ func parseTimes(b []byte) (cpuTimes, error) {
 // /proc/pressure/*. The line is some or full; old kernels have no full for CPUs.
 func parsePressure(b []byte, which string) (uint64, error) {
 	for len(b) > 0 {
-		line := b
-		if end := bytes.IndexByte(b, '\n'); end >= 0 {
-			line, b = b[:end], b[end+1:]
-		} else {
-			b = nil
-		}
+		var line []byte
+		line, b, _ = bytes.Cut(b, newline)
 		if len(line) <= len(which) || string(line[:len(which)]) != which || line[len(which)] != ' ' {
 			continue
 		}
@@ -186,13 +180,4 @@ func parsePressure(b []byte, which string) (uint64, error) {
 		}
 	}
 	return 0, errFormat
-}
-
-// parsePSS returns the bytes of /proc/PID/smaps_rollup's Pss line.
-func parsePSS(b []byte) (uint64, error) {
-	kib, ok := field(b, "\nPss:")
-	if !ok || kib > math.MaxUint64>>10 {
-		return 0, errFormat
-	}
-	return kib << 10, nil
 }

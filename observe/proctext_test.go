@@ -20,9 +20,6 @@ const (
 	cpuText = "cpu  10 20 30 40 50 60 70 80 90 100\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 5 6\n"
 
 	pressureText = "some avg10=0.00 avg60=1.10 avg300=2.12 total=78191030\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
-
-	rollupText = "55998dbce000-7ffce5388000 ---p 00000000 00:00 0                          [rollup]\n" +
-		"Rss:                1640 kB\nPss:                 276 kB\nPss_Dirty:           112 kB\n"
 )
 
 func TestParsers(t *testing.T) {
@@ -53,9 +50,6 @@ func TestParsers(t *testing.T) {
 	}
 	if n, err := parsePressure([]byte("some total=1\n"), "full"); err == nil {
 		t.Errorf("no full pressure: %v", n)
-	}
-	if n, err := parsePSS([]byte(rollupText)); err != nil || n != 276<<10 {
-		t.Errorf("smaps_rollup: %v, %v", n, err)
 	}
 }
 
@@ -93,7 +87,7 @@ func TestEachDirent(t *testing.T) {
 }
 
 func FuzzParsers(f *testing.F) {
-	for _, s := range []string{statText, statusText, cpuText, pressureText, rollupText, "", ")", "1 (x) R", "some total=", "cpu ", "goroutine profile: total 1\n"} {
+	for _, s := range []string{statText, statusText, cpuText, pressureText, "", ")", "1 (x) R", "some total=", "cpu ", "goroutine profile: total 1\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -109,7 +103,6 @@ func FuzzParsers(f *testing.F) {
 		}
 		_, _ = parsePressure(b, "some")
 		_, _ = parsePressure(b, "full")
-		_, _ = parsePSS(b)
 		_ = cpuModel(b)
 		_ = isGuest(b)
 		_, _ = mounts(string(b), "cgroup")

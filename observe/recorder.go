@@ -127,9 +127,6 @@ func (r *Recorder) Last(names ...string) []float64 {
 	return values
 }
 
-// Columns returns all columns, with full names: the time first.
-func (r *Recorder) Columns() []Column { return append([]Column(nil), r.columns...) }
-
 // Start takes the first reading and begins to tick. It is to be called once.
 func (r *Recorder) Start() {
 	done := make(chan struct{})

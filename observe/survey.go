@@ -47,7 +47,6 @@ func Look() Survey {
 			observer("machine", func() (Observer, error) { return NewMachine() }),
 			observer("wakeup", func() (Observer, error) { return NewWakeup("wakeup") }),
 			pressure(),
-			pss(),
 			cgroup1(),
 			cgroup2(),
 			ebpf(),
@@ -89,14 +88,6 @@ func pressure() Availability {
 		_, err = parsePressure(b, "some")
 	}
 	return available("cpu pressure", "/proc/pressure/cpu", err, "boot with psi=1, on a kernel with CONFIG_PSI")
-}
-
-func pss() Availability {
-	b, err := os.ReadFile("/proc/self/smaps_rollup")
-	if err == nil {
-		_, err = parsePSS(b)
-	}
-	return available("proportional set size", "/proc/PID/smaps_rollup", err, "needs Linux 4.14 with CONFIG_PROC_PAGE_MONITOR")
 }
 
 // mounts returns the mount points of a file system type, and of each its options,

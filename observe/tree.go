@@ -461,33 +461,6 @@ func (p *process) close() {
 	p.fds.close()
 }
 
-// PSS returns the proportional set size in bytes: resident memory, with a page
-// that n processes share counted as 1/n in each. It walks page tables, which holds
-// up the processes for milliseconds: not for use during the window.
-func (t *Tree) PSS() (float64, error) {
-	t.dirty = true
-	t.discover()
-	sum := 0.0
-	for _, p := range t.processes {
-		if !p.countsOwn {
-			continue
-		}
-		b, err := os.ReadFile(procPath(p.pid, "smaps_rollup"))
-		if vanished(err) || err == nil && len(b) == 0 {
-			continue // gone, or a zombie, which has no memory
-		}
-		if err != nil {
-			return math.NaN(), fmt.Errorf("pss: %w", err)
-		}
-		n, err := parsePSS(b)
-		if err != nil {
-			return math.NaN(), fmt.Errorf("pss of process %d: %w", p.pid, err)
-		}
-		sum += float64(n)
-	}
-	return sum, nil
-}
-
 // Close closes what the tree holds open.
 func (t *Tree) Close() error {
 	for _, p := range t.processes {

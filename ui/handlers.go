@@ -102,14 +102,16 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, list)
 }
 
-// alone has requests that take memory and time wait for each other. It tells whether the
-// client is still there.
-func (s *Server) alone(r *http.Request) (release func(), ok bool) {
-	select {
-	case s.heavy <- struct{}{}:
-		return func() { <-s.heavy }, true
-	case <-r.Context().Done():
-		return nil, false
+// alone has requests that take memory and time wait for each other. A request whose
+// client leaves meanwhile is not served.
+func (s *Server) alone(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case s.heavy <- struct{}{}:
+			defer func() { <-s.heavy }()
+			serve(w, r)
+		case <-r.Context().Done():
+		}
 	}
 }
 
@@ -133,11 +135,6 @@ func unread(w http.ResponseWriter, err error) {
 
 func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	release, ok := s.alone(r)
-	if !ok {
-		return
-	}
-	defer release()
 	if !s.known(w, r, id) {
 		return
 	}
@@ -171,11 +168,11 @@ func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusUnauthorized, texts.NewError("refused.link"))
 		return
 	}
-	release, ok := s.alone(r)
-	if !ok {
-		return
-	}
-	defer release()
+	s.alone(s.writeReport)(w, r)
+}
+
+func (s *Server) writeReport(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
 	if !s.known(w, r, id) {
 		return
 	}
@@ -200,11 +197,6 @@ func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
-	release, ok := s.alone(r)
-	if !ok {
-		return
-	}
-	defer release()
 	var runs [2]*rundir.Run
 	for i, name := range []string{"a", "b"} {
 		id := r.URL.Query().Get(name)
@@ -227,11 +219,6 @@ func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
-	release, ok := s.alone(r)
-	if !ok {
-		return
-	}
-	defer release()
 	q := r.URL.Query()
 	query := history.Query{Name: q.Get("experiment"), Metric: q.Get("metric"), Variant: q.Get("variant")}
 	if query.Name == "" {
@@ -263,11 +250,6 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serveExperiments(w http.ResponseWriter, r *http.Request) {
-	release, ok := s.alone(r)
-	if !ok {
-		return
-	}
-	defer release()
 	list, err := s.library.list()
 	if err != nil {
 		answer(w, http.StatusInternalServerError, err)

@@ -133,9 +133,6 @@ func (s *Settings) wait() error {
 // Found returns the values that were in force before, by name.
 func (s *Settings) Found() map[string]string { return maps.Clone(s.found) }
 
-// Pid is the id of the process that is going to put the settings back.
-func (s *Settings) Pid() int { return s.cmd.Process.Pid }
-
 // Restore puts the settings back. The error names those that could not be.
 func (s *Settings) Restore() error {
 	_ = s.in.Close()                                                      // which is its sign to do so

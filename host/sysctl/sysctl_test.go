@@ -54,7 +54,7 @@ func host(end string) int {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println("set", s.Pid())
+	fmt.Println("set", s.cmd.Process.Pid)
 	if end == "panic" {
 		panic("on purpose")
 	}
@@ -189,7 +189,7 @@ func TestItsProcessIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(s.Pid(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(s.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Restore(); err != nil {

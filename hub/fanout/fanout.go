@@ -199,15 +199,6 @@ func (e End) String() string {
 	return [...]string{"gone", "slow", "stalled", "talkative", "drained", "cut", "refused", "expired"}[e]
 }
 
-// Ends are all there are.
-func Ends() []End {
-	all := make([]End, ends)
-	for i := range all {
-		all[i] = End(i)
-	}
-	return all
-}
-
 // Stats are counts since the loop began, but for the first two, which are of now.
 type Stats struct {
 	Subscribers int64

@@ -20,11 +20,7 @@ type arrow struct {
 var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"internal/cli", []string{
-<<<<<<< HEAD
-		"lab", "judge", "report", "results", "selftest", "services", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
-=======
-		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts",
->>>>>>> x-hub
+		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
 	}, "the command line joins all stages"},
 
 	{"load/engine", []string{"load/pace", "load/hist", "load/wire"}, "the engine knows no files, processes or reports"},
@@ -74,25 +70,17 @@ var arrows = []arrow{
 	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
-<<<<<<< HEAD
-	{"services/echo", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
-	{"services/relay", []string{"services/internal", "services/relay", "internal/units"}, "services share their life cycle and event loop, and how figures are written, nothing else"},
-=======
 	{"services/echo", []string{"services/internal", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
-	{"services/relay", []string{"services/internal", "services/relay", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
->>>>>>> x-hub
+	{"services/relay", []string{"services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle and event loop, nothing else"},
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
 	{"internal/texts", nil, "words need nothing but themselves"},
-<<<<<<< HEAD
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},
 	{"internal/units", nil, "it knows figures, and nothing of what they measure"},
-=======
 	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},
->>>>>>> x-hub
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},

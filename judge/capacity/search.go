@@ -103,8 +103,8 @@ type State struct {
 // to a tenth of the resolution or finer, so that they read well and repeat
 // exactly.
 //
-// Who tries what Next says makes at most MaxTrials trials. A trial outside the range
-// is an error.
+// A search ends: it tries about as many rates as the logarithm of the range over the
+// resolution has digits in base two. A trial outside the range is an error.
 func (g Goal) Next(done []Trial, hint float64) (State, error) {
 	if err := errors.Join(g.Validate(), g.checkTrials(done), checkHint(hint)); err != nil {
 		return State{}, fmt.Errorf("capacity: %w", err)
@@ -245,24 +245,6 @@ func (g Goal) classify(done []Trial) []found {
 	}
 	slices.SortFunc(rates, func(a, b found) int { return cmp.Compare(a.rate, b.rate) })
 	return rates
-}
-
-// MaxTrials returns how many trials a search makes at most, with a hint or without:
-// about as many rates as the logarithm of the range over the resolution has digits
-// in base two, times the trials for each, and as many again that may be spoilt. The
-// goal must be valid.
-func (g Goal) MaxTrials() int {
-	span, width := math.Log(g.To/g.From), math.Log1p(g.Resolution)
-	// Without a hint: the range is doubled through, and what one doubling covers
-	// halved. With one: steps that double cover the range, and one is halved. Rounding
-	// shifts a rate by a twentieth of the resolution at most.
-	doubling := math.Log(2 * (1 - g.Resolution/20))
-	halvings := func(of float64) float64 { return math.Ceil(max(0, math.Log2(of/width))) + 2 }
-	rates := max(
-		math.Ceil(span/doubling)+2+halvings(math.Ln2),
-		math.Ceil(math.Log2(span/(firstBracket*width)+1))+3+halvings(max(span, firstBracket*width)),
-	)
-	return int(rates) * 2 * g.Trials
 }
 
 func (g Goal) checkTrials(done []Trial) error {

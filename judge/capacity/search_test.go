@@ -10,6 +10,22 @@ import (
 	"pgregory.net/rapid"
 )
 
+// mostTrials is how many trials a search may need, with a hint or without: the rates
+// that it may try, times the trials of each, and as many again that may be spoilt.
+func mostTrials(g Goal) int {
+	span, width := math.Log(g.To/g.From), math.Log1p(g.Resolution)
+	// Without a hint: the range is doubled through, and what one doubling covers is
+	// halved. With a hint: steps that double cover the range, and one is halved.
+	// Rounding shifts a rate by a twentieth of the resolution at most.
+	doubling := math.Log(2 * (1 - g.Resolution/20))
+	halvings := func(of float64) float64 { return math.Ceil(max(0, math.Log2(of/width))) + 2 }
+	rates := max(
+		math.Ceil(span/doubling)+2+halvings(math.Ln2),
+		math.Ceil(math.Log2(span/(firstBracket*width)+1))+3+halvings(max(span, firstBracket*width)),
+	)
+	return int(rates) * 2 * g.Trials
+}
+
 // search tries what Next says until it is done.
 func search(t interface{ Fatalf(string, ...any) }, g Goal, hint float64, try func(rate float64) bool) (State, []Trial) {
 	var done []Trial
@@ -20,7 +36,7 @@ func search(t interface{ Fatalf(string, ...any) }, g Goal, hint float64, try fun
 			t.Fatalf("%+v after %v: %v", g, done, err)
 		case s.Done:
 			return s, done
-		case len(done) >= g.MaxTrials():
+		case len(done) >= mostTrials(g):
 			t.Fatalf("%+v, hint %v: not done after %d trials: %+v", g, hint, len(done), done)
 		}
 		done = append(done, Trial{Rate: s.Next, Good: try(s.Next)})

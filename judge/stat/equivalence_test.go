@@ -3,85 +3,46 @@ package stat
 import (
 	"math"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
-func TestEquivalenceAgainstSciPy(t *testing.T) {
+// Judge calls equivalent what SciPy's two one-sided tests call so.
+func TestJudgeAgainstSciPy(t *testing.T) {
 	for i, c := range readFixture[struct {
 		D            []float64
 		Margin       float64
 		P, Low, High decimal
 	}](t, "equivalence") {
-		e, err := EquivalenceTest(c.D, c.Margin, 0.05)
+		m, err := PairedMean(c.D, 0.9)
 		if err != nil {
 			t.Errorf("case %d: %v", i, err)
 			continue
 		}
-		expect(t, i, "p", e.P, c.P)
-		expect(t, i, "low", e.Interval.Low, c.Low)
-		expect(t, i, "high", e.Interval.High, c.High)
-		if e.Equivalent != (c.P <= 0.05) {
-			t.Errorf("case %d: %+v", i, e)
+		at90 := Interval{math.Exp(m.Interval.Low), math.Exp(m.Interval.High)}
+		expect(t, i, "low", at90.Low, c.Low)
+		expect(t, i, "high", at90.High, c.High)
+		wide := Interval{math.Inf(-1), math.Inf(1)}
+		if got := Judge(wide, at90, c.Margin, HigherIsBetter); (got == Equivalent) != (c.P <= 0.05) {
+			t.Errorf("case %d: %v, and p is %v", i, got, c.P)
 		}
 	}
 }
 
-// The interval lies within the margin when the test says so, whichever of the
-// two is the base.
-func TestEquivalenceIsSymmetric(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := rapid.SliceOfN(rapid.Float64Range(-0.03, 0.03), 2, 20).Draw(t, "log ratios")
-		margin := rapid.Float64Range(0.001, 0.1).Draw(t, "margin")
-		e, err := EquivalenceTest(d, margin, 0.05)
-		if err != nil {
-			t.Fatal(err)
-		}
-		swapped, err := EquivalenceTest(negated(d), margin, 0.05)
-		if err != nil || swapped.P != e.P || swapped.Equivalent != e.Equivalent || !agree(swapped.Interval.Low, 1/e.Interval.High) {
-			t.Errorf("%+v swapped is %+v, %v", e, swapped, err)
-		}
-		within := e.Interval.Within(Interval{1 / (1 + margin), 1 + margin})
-		if math.Abs(e.P-0.05) > 1e-9 && within != e.Equivalent {
-			t.Errorf("%+v, but within %v: %v", e, margin, within)
-		}
-	})
-}
-
-func TestEquivalenceWithoutSpread(t *testing.T) {
-	for _, c := range []struct {
-		d          float64
-		p          float64
-		equivalent bool
-	}{{0, 0, true}, {0.5, 1, false}, {-0.5, 1, false}, {logMargin(0.02), 0.5, false}} {
-		e, err := EquivalenceTest([]float64{c.d, c.d, c.d, c.d}, 0.02, 0.05)
-		if err != nil || e.P != c.p || e.Equivalent != c.equivalent {
-			t.Errorf("log ratios all %v: %+v, %v", c.d, e, err)
-		}
-	}
-	for _, alpha := range []float64{0, 0.5, -1, math.NaN()} {
-		_, err := EquivalenceTest([]float64{0, 1}, 0.02, alpha)
-		expectError(t, err, "alpha")
-	}
-	_, err := EquivalenceTest([]float64{0, 1}, 0, 0.05)
-	expectError(t, err, "margin 0")
-}
-
-// Variants a margin apart are called equivalent no more often than alpha.
-func TestEquivalenceKeepsItsLevel(t *testing.T) {
+// Variants a margin apart are called equivalent no more often than one time in twenty.
+func TestJudgeKeepsItsLevel(t *testing.T) {
 	const runs, n = 2500, 8
 	rng := newRNG(17)
 	found := 0
 	for range runs {
 		d := make([]float64, n)
 		for i := range d {
-			d[i] = logMargin(0.02) + 0.005*rng.NormFloat64()
+			d[i] = math.Log1p(0.02) + 0.005*rng.NormFloat64()
 		}
-		e, err := EquivalenceTest(d, 0.02, 0.05)
+		m, err := PairedMean(d, 0.9)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Equivalent {
+		at90 := Interval{math.Exp(m.Interval.Low), math.Exp(m.Interval.High)}
+		if Judge(Interval{0.5, 2}, at90, 0.02, HigherIsBetter) == Equivalent {
 			found++
 		}
 	}

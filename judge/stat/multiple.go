@@ -25,26 +25,6 @@ func Holm(p []float64) ([]float64, error) {
 	return adjusted, nil
 }
 
-// BenjaminiHochberg returns p-values adjusted so that, with those at most alpha
-// taken as found, about that share of the findings is false at worst
-// (Benjamini, Hochberg: Controlling the false discovery rate, 1995). It assumes
-// that the tests are independent or depend positively, as comparisons with one
-// base do. They are in the order of the argument. An empty family is none; a p
-// outside 0 to 1 is an error.
-func BenjaminiHochberg(p []float64) ([]float64, error) {
-	order, err := rising(p)
-	if err != nil {
-		return nil, err
-	}
-	adjusted := make([]float64, len(p))
-	last := 1.0
-	for k, i := range slices.Backward(order) {
-		last = min(last, p[i]*(float64(len(p))/float64(k+1)))
-		adjusted[i] = last
-	}
-	return adjusted, nil
-}
-
 // rising returns the places of p-values, the smallest first.
 func rising(p []float64) ([]int, error) {
 	order := make([]int, len(p))

@@ -10,46 +10,6 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// LogRatios returns ln(b/a) of each round. All values must be above zero.
-func LogRatios(a, b []float64) ([]float64, error) {
-	if err := checkPairs(a, b); err != nil {
-		return nil, err
-	}
-	d := make([]float64, len(a))
-	for i := range a {
-		if a[i] <= 0 || b[i] <= 0 {
-			return nil, fmt.Errorf("round %d has %v and %v: a ratio needs values above zero", i, a[i], b[i])
-		}
-		d[i] = math.Log(b[i]) - math.Log(a[i]) // b/a might not be representable
-	}
-	return d, nil
-}
-
-// Differences returns b−a of each round.
-func Differences(a, b []float64) ([]float64, error) {
-	if err := checkPairs(a, b); err != nil {
-		return nil, err
-	}
-	d := make([]float64, len(a))
-	for i := range a {
-		d[i] = b[i] - a[i]
-	}
-	return d, nil
-}
-
-func checkPairs(a, b []float64) error {
-	if len(a) != len(b) {
-		return fmt.Errorf("%d values against %d: want one of each variant in every round", len(a), len(b))
-	}
-	if err := checkValues(a, 1); err != nil {
-		return fmt.Errorf("base: %w", err)
-	}
-	if err := checkValues(b, 1); err != nil {
-		return fmt.Errorf("variant: %w", err)
-	}
-	return nil
-}
-
 // A Mean is what Student's t says of paired differences. It assumes that they
 // are independent and their mean about normal; the order and the distribution of
 // the trials themselves do not matter.
@@ -79,44 +39,6 @@ func PairedMean(differences []float64, confidence float64) (Mean, error) {
 	}
 	m.P = min(1, 2*student(m.N).CDF(-math.Abs(m.T)))
 	return m, nil
-}
-
-// A Ratio is a paired comparison of two variants.
-type Ratio struct {
-	N        int      // rounds
-	Estimate float64  // of B/A: the geometric mean of the rounds' ratios
-	Interval Interval // for B/A
-	P        float64  // two-sided, for a ratio of one
-	LogMean  float64  // ln Estimate
-	// LogStdDev is the standard deviation of one round's log ratio; small ones
-	// read as shares of the value, 0.02 as 2 %.
-	LogStdDev float64
-	// Detectable is the smallest change that so many rounds find in four
-	// comparisons of five, as a share: 0.03 is a ratio of 1.03, or of 1/1.03.
-	Detectable float64
-}
-
-// PairedRatio returns the ratio of b to a over rounds, both in the same unit and
-// above zero, with its interval exp(mean ± t·s/√n) from the log ratios. It needs
-// two rounds.
-func PairedRatio(a, b []float64, confidence float64) (Ratio, error) {
-	d, err := LogRatios(a, b)
-	if err != nil {
-		return Ratio{}, err
-	}
-	m, err := PairedMean(d, confidence)
-	if err != nil {
-		return Ratio{}, err
-	}
-	return Ratio{
-		N:          m.N,
-		Estimate:   math.Exp(m.Estimate),
-		Interval:   Interval{math.Exp(m.Interval.Low), math.Exp(m.Interval.High)},
-		P:          m.P,
-		LogMean:    m.Estimate,
-		LogStdDev:  m.StdDev,
-		Detectable: math.Expm1(DetectableEffect(m.StdDev, m.N, confidence, 0.8)),
-	}, nil
 }
 
 // DetectableEffect returns the smallest true mean that n rounds find with this

@@ -108,56 +108,6 @@ func meanOf(xs []float64) float64 {
 	return mean
 }
 
-// HalvesDifference returns how far the mean of a window's second half lies from
-// that of its first, relative to the mean of both: 0.01 is one per cent more. The
-// middle value of an odd number belongs to neither. It says nothing about
-// whether chance explains the difference.
-func HalvesDifference(xs []float64) (float64, error) {
-	if err := checkSeries("halves", xs, 2); err != nil {
-		return 0, err
-	}
-	half := len(xs) / 2
-	first, second := meanOf(xs[:half]), meanOf(xs[len(xs)-half:])
-	mean := (first + second) / 2
-	if mean == 0 {
-		return 0, errors.New("halves: the mean is 0: no relative difference")
-	}
-	return (second - first) / math.Abs(mean), nil
-}
-
-// Autocorrelation returns the correlation of a series with itself 0, 1 … maxLag
-// values later; the first is 1. The divisor is n at all lags, which keeps the
-// sequence positive definite at the price of a bias towards 0. It fails with
-// ErrConstant when all values are equal.
-//
-// Box, Jenkins and Reinsel, Time Series Analysis, section 2.1.
-func Autocorrelation(xs []float64, maxLag int) ([]float64, error) {
-	if err := checkSeries("autocorrelation", xs, 2); err != nil {
-		return nil, err
-	}
-	if maxLag < 0 || maxLag >= len(xs) {
-		return nil, fmt.Errorf("autocorrelation: lag %d: want 0 to %d, less than the number of values", maxLag, len(xs)-1)
-	}
-	c, err := center(xs)
-	if err != nil {
-		return nil, fmt.Errorf("autocorrelation: %w", err)
-	}
-	rho := make([]float64, maxLag+1)
-	for k := range rho {
-		rho[k] = c.rho(k)
-	}
-	return rho, nil
-}
-
-// Lag1 returns the correlation of neighbouring values, as Autocorrelation does.
-func Lag1(xs []float64) (float64, error) {
-	rho, err := Autocorrelation(xs, 1)
-	if err != nil {
-		return 0, err
-	}
-	return rho[1], nil
-}
-
 // centered is a series less its mean.
 type centered struct {
 	values  []float64
@@ -183,7 +133,9 @@ func center(xs []float64) (centered, error) {
 	return c, nil
 }
 
-// rho returns the autocorrelation at lag k.
+// rho returns the autocorrelation at lag k. The divisor is n at all lags, which keeps
+// the sequence positive definite at the price of a bias towards 0 (Box, Jenkins and
+// Reinsel, Time Series Analysis, section 2.1).
 func (c centered) rho(k int) float64 {
 	sum := 0.0
 	for i, v := range c.values[k:] {

@@ -94,10 +94,10 @@ func (s Stopping) Looks() []Look {
 type Decision struct {
 	Stop   bool
 	Reason texts.Message
-	// Confidence of the interval to report when stopping. One minus it is the level
-	// for the p-value, and for EquivalenceTest too where it is below 0.05. It makes
-	// up for when the rule stops: the interval reported holds the true ratio in 95 %
-	// of comparisons, but for what Looks says of few rounds.
+	// Confidence of the interval to report when stopping. One minus it is the level of
+	// the p-value, and of the test for equivalence where it is below 0.05. It makes up
+	// for when the rule stops: the interval reported holds the true ratio in 95 % of
+	// comparisons, except with few rounds, as Looks says.
 	Confidence float64
 }
 

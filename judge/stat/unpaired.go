@@ -9,37 +9,6 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A GeoMean is the level of one variant over its trials.
-type GeoMean struct {
-	N         int      // trials
-	Estimate  float64  // the geometric mean, in the unit of the values
-	Interval  Interval // for it
-	LogMean   float64  // ln Estimate
-	LogStdDev float64  // of one trial's logarithm; small ones read as shares of the value
-}
-
-// GeometricMean returns the geometric mean of values above zero with its interval
-// exp(mean ± t·s/√n) from their logarithms. It needs two values. On logarithms the
-// spread is a share of the value, and the ratio of two geometric means over the
-// same rounds is the estimate of PairedRatio.
-func GeometricMean(values []float64, confidence float64) (GeoMean, error) {
-	logs, err := logarithms(values)
-	if err != nil {
-		return GeoMean{}, err
-	}
-	m, err := PairedMean(logs, confidence)
-	if err != nil {
-		return GeoMean{}, err
-	}
-	return GeoMean{
-		N:         m.N,
-		Estimate:  math.Exp(m.Estimate),
-		Interval:  Interval{math.Exp(m.Interval.Low), math.Exp(m.Interval.High)},
-		LogMean:   m.Estimate,
-		LogStdDev: m.StdDev,
-	}, nil
-}
-
 // An Unpaired is a comparison of two runs that were made at different times.
 type Unpaired struct {
 	NA, NB   int      // trials of each
@@ -63,7 +32,7 @@ type Unpaired struct {
 //
 // Whatever changed between the two runs, such as the machine, is part of the
 // ratio; only pairs within rounds are free of that. At 90 % the interval is that
-// of two one-sided tests at 5 %, as EquivalenceTest has it for pairs.
+// of two one-sided tests at 5 %, as Judge wants it.
 //
 // Values that are all equal on both sides leave nothing to doubt: the interval is
 // a point, and P is 0, or 1 if the two are equal.

@@ -9,50 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestGeometricMeanAgainstSciPy(t *testing.T) {
-	for i, c := range readFixture[struct {
-		X                      []float64
-		Confidence             float64
-		Estimate, Low, High, S decimal
-	}](t, "geometric") {
-		m, err := GeometricMean(c.X, c.Confidence)
-		if err != nil {
-			t.Errorf("case %d: %v", i, err)
-			continue
-		}
-		expect(t, i, "estimate", m.Estimate, c.Estimate)
-		expect(t, i, "low", m.Interval.Low, c.Low)
-		expect(t, i, "high", m.Interval.High, c.High)
-		expect(t, i, "standard deviation", m.LogStdDev, c.S)
-		if m.N != len(c.X) || !agree(math.Exp(m.LogMean), m.Estimate) {
-			t.Errorf("case %d: %+v", i, m)
-		}
-	}
-}
-
-// Levels and their ratio say the same of whole rounds.
-func TestRatioOfGeometricMeans(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := drawRounds(t)
-		over, err := GeometricMean(b, 0.95)
-		if err != nil {
-			t.Fatal(err)
-		}
-		under, err := GeometricMean(a, 0.95)
-		if err != nil {
-			t.Fatal(err)
-		}
-		paired, err := PairedRatio(a, b, 0.95)
-		if err != nil || !agree(over.Estimate/under.Estimate, paired.Estimate) {
-			t.Errorf("%v over %v is not %v, %v", over.Estimate, under.Estimate, paired.Estimate, err)
-		}
-		unpaired, err := UnpairedRatio(a, b, 0.95)
-		if err != nil || !agree(unpaired.Estimate, paired.Estimate) {
-			t.Errorf("unpaired %v, paired %v, %v", unpaired.Estimate, paired.Estimate, err)
-		}
-	})
-}
-
 func TestUnpairedRatioAgainstSciPy(t *testing.T) {
 	for i, c := range readFixture[struct {
 		A, B                                             []float64
@@ -76,6 +32,21 @@ func TestUnpairedRatioAgainstSciPy(t *testing.T) {
 			t.Errorf("case %d: %+v", i, u)
 		}
 	}
+}
+
+// The ratio of two runs of the same rounds is the ratio by pairs.
+func TestUnpairedEstimateIsThePairedOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := drawRounds(t)
+		paired, err := PairedMean(logRatios(a, b), 0.95)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unpaired, err := UnpairedRatio(a, b, 0.95)
+		if err != nil || !agree(unpaired.Estimate, math.Exp(paired.Estimate)) {
+			t.Errorf("unpaired %v, paired %v, %v", unpaired.Estimate, math.Exp(paired.Estimate), err)
+		}
+	})
 }
 
 // Swapping the runs turns the ratio over; the order of the trials, and another
@@ -138,11 +109,7 @@ func TestUnpairedUnfit(t *testing.T) {
 		_, err := UnpairedRatio(c.a, c.b, c.confidence)
 		expectError(t, err, c.says)
 	}
-	_, err := GeometricMean([]float64{1, 0}, 0.95)
-	expectError(t, err, "value 1 is 0")
-	_, err = GeometricMean(good, 0)
-	expectError(t, err, "confidence 0")
-	if _, err := GeometricMean([]float64{1}, 0.95); !errors.Is(err, ErrTooFew) {
+	if _, err := UnpairedRatio(good, []float64{1}, 0.95); !errors.Is(err, ErrTooFew) {
 		t.Errorf("of one value: %v", err)
 	}
 }

@@ -303,6 +303,22 @@ func (e *normalEquations) solve(k int, damping float64) (x [3]float64, ok bool) 
 	return x, true
 }
 
+// Resampling says how to bootstrap.
+type Resampling struct {
+	Draws      int     // 100 to 100,000; 2,000 is enough for an interval
+	Seed       uint64  // the same seed gives the same result
+	Confidence float64 // of the interval, such as 0.95
+}
+
+// Validate reports all faults.
+func (r Resampling) Validate() error {
+	err := checkConfidence(r.Confidence)
+	if r.Draws < 100 || r.Draws > 100_000 {
+		err = errors.Join(err, fmt.Errorf("draws %d: want 100 to 100000", r.Draws))
+	}
+	return err
+}
+
 // ScalabilityEstimate is a fit with what resampling says of it.
 type ScalabilityEstimate struct {
 	// Fit is the law through all rounds.

@@ -207,9 +207,9 @@ func (d *Difference) judge() error {
 		}
 		ratio := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)} // shows no difference
 		if adjusted[k] <= 1-diffConfidence {
-			ratio = intervalOf(c.Ratio)
+			ratio = ends(c.Ratio)
 		}
-		c.Verdict = stat.Judge(ratio, intervalOf(*c.Equivalence), d.Margin, directionOf(c.Metric)).String()
+		c.Verdict = stat.Judge(ratio, ends(*c.Equivalence), d.Margin, directionOf(c.Metric)).String()
 	}
 	return nil
 }
@@ -339,18 +339,6 @@ func finite(v float64) *float64 {
 		return nil
 	}
 	return &v
-}
-
-// intervalOf returns an estimate's interval, unbounded where an end is nil.
-func intervalOf(e rundir.Estimate) stat.Interval {
-	i := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)}
-	if e.Low != nil {
-		i.Low = *e.Low
-	}
-	if e.High != nil {
-		i.High = *e.High
-	}
-	return i
 }
 
 // comparedIn lists the metrics in which a variant of two runs, judged by such times, is compared: those that

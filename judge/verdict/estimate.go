@@ -263,7 +263,7 @@ func bound(e *rundir.Estimate, low, high, confidence float64, method string) {
 	}
 }
 
-// ends returns what an estimate is bounded by.
+// ends returns an estimate's interval, unbounded where an end is nil.
 func ends(e rundir.Estimate) stat.Interval {
 	i := stat.Interval{Low: math.Inf(-1), High: math.Inf(1)}
 	if e.Low != nil {

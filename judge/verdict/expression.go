@@ -36,7 +36,6 @@ const (
 
 // An Expression is a condition on a run's figures.
 type Expression struct {
-	text       string
 	holds      condition
 	left       typed // of the comparison that is the whole expression; or nothing
 	perVariant bool  // a metric or a gauge stands without a variant
@@ -56,9 +55,6 @@ func (e *Expression) places(on *evaluation) (all []place) {
 	}
 	return all
 }
-
-// Text returns the expression as it was written.
-func (e *Expression) Text() string { return e.text }
 
 // Unit returns what the measured value of a threshold or claim is in: "s", "B",
 // "/s", "share/s" for a slope, or "" for a plain number and where nothing is
@@ -149,7 +145,7 @@ func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 		return nil, located(err, len(runes))
 	}
 	c := compiler{kind: kind, variants: variants, units: behind}
-	e := &Expression{text: text}
+	e := &Expression{}
 	e.holds, e.left = c.top(tree.Node)
 	e.perVariant, e.uses = c.perVariant, c.uses
 	if len(c.faults) > 0 {

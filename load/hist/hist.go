@@ -65,10 +65,8 @@ type Histogram struct {
 	counts []int64
 	packed []byte
 
-	count     int64
-	min, max  int64 // exact; MaxInt64 and 0 when empty
-	saturated int64
-	negative  int64
+	count    int64
+	min, max int64 // exact; MaxInt64 and 0 when empty
 }
 
 // New returns an empty histogram.
@@ -78,9 +76,9 @@ func New() *Histogram {
 
 // Record counts one value, in ns. It does not allocate.
 //
-// A value above Highest counts in the highest bucket, and in Saturated; Max and
-// the quantile 1 still tell what it was. A negative one is a fault of the clock
-// or the caller: it counts as 0, and in Negative.
+// A value above Highest counts in the highest bucket; Max and the quantile 1 still
+// tell what it was. A negative one is a fault of the clock or the caller: it counts
+// as 0.
 func (h *Histogram) Record(ns int64) {
 	// One check against the slice's length serves for the dense form, for
 	// values out of range, and as the bounds check.
@@ -104,15 +102,8 @@ func (h *Histogram) RecordN(ns, n int64) {
 
 func (h *Histogram) add(ns, n int64) {
 	h.unpack()
-	if ns < 0 {
-		h.negative += n
-		ns = 0
-	}
-	i := index(ns)
-	if i > top {
-		h.saturated += n
-		i = top
-	}
+	ns = max(ns, 0)
+	i := min(index(ns), top)
 	h.counts[i] += n
 	h.count += n
 	h.min = min(h.min, ns)
@@ -149,8 +140,6 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.count += o.count
 	h.min = min(h.min, o.min)
 	h.max = max(h.max, o.max)
-	h.saturated += o.saturated
-	h.negative += o.negative
 }
 
 // Reset makes the histogram empty. It clears what was touched, not the whole.
@@ -208,12 +197,6 @@ func (h *Histogram) nonzero() iter.Seq2[int, int64] {
 
 // Count returns the number of values.
 func (h *Histogram) Count() int64 { return h.count }
-
-// Saturated returns how many of the values were above Highest.
-func (h *Histogram) Saturated() int64 { return h.saturated }
-
-// Negative returns how many of the values were below 0.
-func (h *Histogram) Negative() int64 { return h.negative }
 
 // Min returns the lowest value, exactly; 0 when empty.
 func (h *Histogram) Min() int64 {
@@ -300,7 +283,7 @@ func (h *Histogram) CountAtOrBelow(ns int64) int64 {
 }
 
 // Equal tells whether all buckets of the two have the same counts. It ignores
-// what a log does not keep: the exact extremes, Saturated and Negative.
+// what a log does not keep: the exact extremes.
 func (h *Histogram) Equal(o *Histogram) bool {
 	if h.count != o.count {
 		return false

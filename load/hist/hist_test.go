@@ -160,9 +160,9 @@ func TestMergeIsExact(t *testing.T) {
 
 // same compares everything that there is to see.
 func same(t interface{ Fatalf(string, ...any) }, a, b *Histogram) {
-	type figures struct{ count, min, max, saturated, negative int64 }
+	type figures struct{ count, min, max int64 }
 	of := func(h *Histogram) figures {
-		return figures{h.Count(), h.Min(), h.Max(), h.Saturated(), h.Negative()}
+		return figures{h.Count(), h.Min(), h.Max()}
 	}
 	if of(a) != of(b) || !a.Equal(b) || !b.Equal(a) || !bytes.Equal(a.Clone().packed, b.Clone().packed) {
 		t.Fatalf("histograms differ: %+v and %+v", of(a), of(b))
@@ -222,8 +222,8 @@ func TestOutOfRange(t *testing.T) {
 	h.RecordN(3*Highest, 4)
 	h.RecordN(5, 0)
 	h.RecordN(5, -1)
-	if h.Count() != 14 || h.Negative() != 4 || h.Saturated() != 7 || h.Min() != 0 || h.Max() != math.MaxInt64 {
-		t.Errorf("count %d, negative %d, saturated %d, min %d, max %d", h.Count(), h.Negative(), h.Saturated(), h.Min(), h.Max())
+	if h.Count() != 14 || h.Min() != 0 || h.Max() != math.MaxInt64 {
+		t.Errorf("count %d, min %d, max %d", h.Count(), h.Min(), h.Max())
 	}
 	if got := h.CountAtOrBelow(0); got != 5 {
 		t.Errorf("%d at or below 0, want 5", got)

@@ -104,9 +104,8 @@ func (i Interval) validate() error {
 // intervals come in the order of the file, their histograms in compact form.
 // Without a StartTime the start is that of the first interval.
 //
-// A log keeps neither Saturated and Negative nor, of each histogram, the exact
-// Min; Max is exact if the Interval_Max column is in milliseconds and fits the
-// counts. Min is then the low end of its bucket, and Max the high end.
+// A log does not keep the exact Min of each histogram. Max is exact if the
+// Interval_Max column is in milliseconds and fits the counts. Min is then the low end of its bucket, and Max the high end.
 //
 // An error names the line, and comes with the intervals before it. A line has at
 // most 8 MiB, a log 2²⁰ intervals and 512 MiB of histograms in compact form.

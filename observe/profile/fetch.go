@@ -50,11 +50,6 @@ type Source struct {
 	AnyHost bool
 }
 
-// Fetch takes a profile from a program on this machine.
-func Fetch(ctx context.Context, base string, kind Kind, d time.Duration) (*pprof.Profile, error) {
-	return Source{URL: base}.Fetch(ctx, kind, d)
-}
-
 // Fetch takes a profile. CPU takes as long as the duration, in whole seconds; Allocs,
 // Mutex and Block are the difference of what the program had counted after the
 // duration and before; Heap and Goroutine are of the moment and need none.

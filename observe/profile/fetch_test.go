@@ -65,7 +65,7 @@ func during(t *testing.T, url string, kind Kind, d time.Duration, f func()) *pro
 			}
 		}
 	}()
-	p, err := Fetch(t.Context(), url, kind, d)
+	p, err := Source{URL: url}.Fetch(t.Context(), kind, d)
 	close(stop)
 	<-ended
 	if err != nil {
@@ -114,7 +114,7 @@ func TestFetch(t *testing.T) {
 func TestOnlyTheWindow(t *testing.T) {
 	url := offering(t)
 	kept := allocated(64)
-	p, err := Fetch(t.Context(), url, Allocs, time.Millisecond)
+	p, err := Source{URL: url}.Fetch(t.Context(), Allocs, time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestFetchFaults(t *testing.T) {
 		{"needless duration", url, Heap, time.Second, false, "want 0 for heap"},
 		{"another machine", "http://192.0.2.1:6060", Heap, 0, false, "no loopback address"},
 	} {
-		_, err := Fetch(t.Context(), c.url, c.kind, c.d)
+		_, err := Source{URL: c.url}.Fetch(t.Context(), c.kind, c.d)
 		var u *Unavailable
 		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &u) != c.unavailable {
 			t.Errorf("%s: %v; want %q, unavailable %v", c.name, err, c.want, c.unavailable)
@@ -194,7 +194,7 @@ func TestFetchIsInterrupted(t *testing.T) {
 	url := offering(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer time.AfterFunc(50*time.Millisecond, cancel).Stop()
-	if _, err := Fetch(ctx, url, Allocs, time.Hour); !errors.Is(err, context.Canceled) {
+	if _, err := (Source{URL: url}).Fetch(ctx, Allocs, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

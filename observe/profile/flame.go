@@ -27,20 +27,6 @@ type Node struct {
 	index map[Function]*Node // while it is built
 }
 
-// Flame makes the flame graph of a value. Nodes with less than a share of the whole
-// (such as 0.001) become one child named Rest, without children; and so do the smallest of more
-// than 20,000.
-func Flame(p *pprof.Profile, value string, share float64) (*Node, error) {
-	root := &Node{}
-	if _, _, err := eachStack(p, value, func(stack []Function, v float64) {
-		root.grow(stack, func(n *Node) (*float64, *float64) { return &n.Self, &n.Total }, v)
-	}); err != nil {
-		return nil, err
-	}
-	root.finish(share)
-	return root, nil
-}
-
 // FlameDifference makes one flame graph of two profiles: Self and Total are those of
 // b, per request if requests are given, BaseSelf and BaseTotal those of a. A node
 // stays if it has the share in either.

@@ -13,7 +13,7 @@ import (
 
 func TestFlame(t *testing.T) {
 	p := made("cpu", map[string]int64{"main.g main.f main.main": 30, "main.f main.main": 10, "main.h main.main": 58, "main.tiny main.main": 1, "main.small main.main": 1})
-	root, err := Flame(p, "cpu", 0.02)
+	root, err := FlameDifference(made("cpu", nil), p, "cpu", 0, 0, 0.02)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestFlameSums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, err := Flame(p, "cpu", rapid.Float64Range(0, 0.5).Draw(t, "share"))
+		root, err := FlameDifference(made("cpu", nil), p, "cpu", 0, 0, rapid.Float64Range(0, 0.5).Draw(t, "share"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestFlameIsBounded(t *testing.T) {
 	for i := range maxFlameNodes + 5000 {
 		all[fmt.Sprintf("main.f%d main.main", i)] = 1 + int64(i%2)
 	}
-	root, err := Flame(made("cpu", all), "cpu", 0)
+	root, err := FlameDifference(made("cpu", nil), made("cpu", all), "cpu", 0, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,11 @@ package profile
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -149,20 +152,26 @@ func TestGroupsOfRecordedProfiles(t *testing.T) {
 // table shows groups, and the functions that cost most with the group of each.
 func table(c *Costs) []byte {
 	var b bytes.Buffer
-	groups := GroupDifference(&Costs{}, c)
-	for _, g := range groups {
-		fmt.Fprintf(&b, "%6.2f %%  %s\n", 100*g.B/c.Total, g.Of)
+	for _, g := range dearest(c.Groups, func(g Group) string { return string(g) }) {
+		fmt.Fprintf(&b, "%6.2f %%  %s\n", 100*c.Groups[g]/c.Total, g)
 	}
 	b.WriteByte('\n')
-	functions := Difference(&Costs{}, c)
+	functions := dearest(c.Flat, func(f Function) string { return f.Name + "\x00" + f.Mapping })
 	for _, f := range functions[:min(30, len(functions))] {
-		g, _ := GroupOf(f.Of.Name, f.Of.Mapping)
+		g, _ := GroupOf(f.Name, f.Mapping)
 		if g == "" {
 			g = "of its caller"
 		}
-		fmt.Fprintf(&b, "%6.2f %%  %6.2f %%  %s: %s\n", 100*f.B/c.Total, 100*f.CumulativeB/c.Total, f.Of, g)
+		fmt.Fprintf(&b, "%6.2f %%  %6.2f %%  %s: %s\n", 100*c.Flat[f]/c.Total, 100*c.Cumulative[f]/c.Total, f, g)
 	}
 	return b.Bytes()
+}
+
+// dearest returns the keys of costs, the largest cost first.
+func dearest[K comparable](costs map[K]float64, name func(K) string) []K {
+	return slices.SortedFunc(maps.Keys(costs), func(a, b K) int {
+		return cmp.Or(cmp.Compare(costs[b], costs[a]), cmp.Compare(name(a), name(b)))
+	})
 }
 
 func TestIdlingIsNobodysTime(t *testing.T) {

@@ -12,7 +12,7 @@ func leaking(end <-chan struct{}) { <-end }
 
 func TestLeftover(t *testing.T) {
 	url := offering(t)
-	before, err := Fetch(t.Context(), url, Goroutine, 0)
+	before, err := Source{URL: url}.Fetch(t.Context(), Goroutine, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestLeftover(t *testing.T) {
 	// They must have come to where they wait.
 	var left []Stack
 	for range 1000 {
-		after, err := Fetch(t.Context(), url, Goroutine, 0)
+		after, err := Source{URL: url}.Fetch(t.Context(), Goroutine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,22 +1,20 @@
-// Package profile tells where a program's time and memory go: by function, by group
-// of functions, per request, and how two programs differ.
+// Package profile tells where a program's time and memory go, by function and by group
+// of functions.
 //
-// Profiles are in the format of pprof, and come from three places: a Go program's
-// own net/http/pprof (Source), samples that the kernel takes of any program
-// (observe/profile/sample), and what it waits for (observe/profile/offcpu). From there on they are
-// values:
+// Profiles are in pprof's format. They come from three places: a Go program's own
+// net/http/pprof (Source), samples that the kernel takes of any program
+// (observe/profile/sample), and what a program waits for (observe/profile/offcpu). Table
+// adds a profile up:
 //
-//	costs, err := profile.Table(p, "cpu")
-//	each, err := costs.PerRequest(requests) // nanoseconds per request
-//	for _, change := range profile.Difference(base, each) { … }
+//	costs, err := profile.Table(p, "cpu") // in nanoseconds, of the whole profile
 //
-// A Function is the same in two builds if it has the same name, whatever its
-// address. Functions that were inlined count under their own names where the profile
-// has them: Go's does, and so does observe/profile/sample for Go programs; of C, C++ and Rust it
-// is part of the caller.
+// A Function is the same in two builds if it has the same name, whatever its address.
+// An inlined function counts under its own name where the profile has that name. Go's
+// own profiles have it, and so have those of observe/profile/sample for Go programs. In
+// profiles of C, C++ and Rust, inlined code counts for its caller.
 //
-// Profiling slows a program down; observe/profile/sample and observe/profile/offcpu say by how much. So
-// profiles are taken in trials of their own.
+// Profiling slows a program down; observe/profile/sample and observe/profile/offcpu say
+// by how much. Profiles are therefore taken in trials of their own.
 package profile
 
 import (

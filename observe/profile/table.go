@@ -1,9 +1,7 @@
 package profile
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -119,71 +117,4 @@ func eachStack(p *pprof.Profile, value string, yield func(stack []Function, v fl
 		}
 	}
 	return value, p.SampleType[i].Unit, nil
-}
-
-// PerRequest divides by requests.
-func (c *Costs) PerRequest(requests float64) (*Costs, error) {
-	if !(requests > 0) || math.IsInf(requests, 0) {
-		return nil, fmt.Errorf("per request: %v requests: want more than 0", requests)
-	}
-	return &Costs{
-		Value: c.Value, Unit: c.Unit, Total: c.Total / requests,
-		Flat: divide(c.Flat, requests), Cumulative: divide(c.Cumulative, requests), Groups: divide(c.Groups, requests),
-	}, nil
-}
-
-func divide[K comparable](m map[K]float64, by float64) map[K]float64 {
-	d := make(map[K]float64, len(m))
-	for k, v := range m {
-		d[k] = v / by
-	}
-	return d
-}
-
-// A Change is what one function, or one group, costs in A and in B.
-type Change[K comparable] struct {
-	Of   K
-	A, B float64
-	// The same with what it called; of groups the same as A and B.
-	CumulativeA, CumulativeB float64
-}
-
-// By returns how much more it is in B.
-func (c Change[K]) By() float64 { return c.B - c.A }
-
-// Difference lists the functions of both by how much their own cost changed, the
-// largest change first. Divide by requests before, or the one with more load
-// costs more. The changes add up to the difference of the totals.
-func Difference(a, b *Costs) []Change[Function] {
-	changes := difference(a.Flat, b.Flat)
-	for i := range changes {
-		c := &changes[i]
-		c.CumulativeA, c.CumulativeB = a.Cumulative[c.Of], b.Cumulative[c.Of]
-	}
-	slices.SortFunc(changes, func(x, y Change[Function]) int {
-		return cmp.Or(cmp.Compare(math.Abs(y.By()), math.Abs(x.By())), cmp.Compare(x.Of.Name, y.Of.Name), cmp.Compare(x.Of.Mapping, y.Of.Mapping))
-	})
-	return changes
-}
-
-// GroupDifference is Difference by group.
-func GroupDifference(a, b *Costs) []Change[Group] {
-	changes := difference(a.Groups, b.Groups)
-	slices.SortFunc(changes, func(x, y Change[Group]) int {
-		return cmp.Or(cmp.Compare(math.Abs(y.By()), math.Abs(x.By())), cmp.Compare(x.Of, y.Of))
-	})
-	return changes
-}
-
-func difference[K comparable](a, b map[K]float64) []Change[K] {
-	var changes []Change[K]
-	for k, v := range a {
-		changes = append(changes, Change[K]{k, v, b[k], v, b[k]})
-	}
-	for k, v := range b {
-		if _, both := a[k]; !both {
-			changes = append(changes, Change[K]{k, 0, v, 0, v})
-		}
-	}
-	return changes
 }

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -38,15 +37,6 @@ func TestTable(t *testing.T) {
 	}
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
-	}
-	each, err := c.PerRequest(2)
-	if err != nil || each.Total != 23 || each.Flat[Function{Name: "main.leaf"}] != 5 || each.Groups[Network] != 4 || each.Cumulative[Function{Name: "main.f"}] != 16 {
-		t.Errorf("for each of two requests %+v, %v", each, err)
-	}
-	for _, none := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := c.PerRequest(none); err == nil {
-			t.Errorf("%v requests are no error", none)
-		}
 	}
 	if _, err := Table(p, "alloc_space"); err == nil || !strings.Contains(err.Error(), "want one of cpu") {
 		t.Errorf("a value that is not there: %v", err)
@@ -91,30 +81,6 @@ func TestInlinedFunctionsAreTheirOwn(t *testing.T) {
 	}
 }
 
-func TestDifference(t *testing.T) {
-	a, err := Table(made("cpu", map[string]int64{"main.f main.main": 10, "main.g main.main": 7, "main.old main.main": 1}), "cpu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := Table(made("cpu", map[string]int64{"main.f main.main": 4, "main.g main.main": 7, "encoding/json.Marshal main.main": 20}), "cpu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Change[Function]{
-		{Function{Name: "encoding/json.Marshal"}, 0, 20, 0, 20},
-		{Function{Name: "main.f"}, 10, 4, 10, 4},
-		{Function{Name: "main.old"}, 1, 0, 1, 0},
-		{Function{Name: "main.g"}, 7, 7, 7, 7},
-	}
-	if d := cmp.Diff(want, Difference(a, b)); d != "" {
-		t.Error(d)
-	}
-	groups := []Change[Group]{{Serialization, 0, 20, 0, 20}, {Own("main"), 18, 11, 18, 11}}
-	if d := cmp.Diff(groups, GroupDifference(a, b)); d != "" {
-		t.Error(d)
-	}
-}
-
 // stacks draws a profile.
 func stacks(t *rapid.T, name string) *pprof.Profile {
 	function := rapid.SampledFrom([]string{
@@ -140,7 +106,7 @@ func TestSumsHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var flat, groups, change float64
+		var flat, groups float64
 		for f, v := range a.Flat {
 			flat += v
 			if a.Cumulative[f] < v || a.Cumulative[f] > a.Total {
@@ -150,16 +116,8 @@ func TestSumsHold(t *testing.T) {
 		for _, v := range a.Groups {
 			groups += v
 		}
-		for _, c := range Difference(a, b) {
-			change += c.By()
-		}
-		if d := cmp.Diff([]float64{a.Total, a.Total, b.Total - a.Total}, []float64{flat, groups, change}, about); d != "" {
+		if d := cmp.Diff([]float64{a.Total, a.Total}, []float64{flat, groups}, about); d != "" {
 			t.Fatal(d)
-		}
-		for _, c := range Difference(a, a) {
-			if c.By() != 0 {
-				t.Fatalf("%v differs from itself", c)
-			}
 		}
 		if len(pa.Sample)+len(pb.Sample) == 0 {
 			return

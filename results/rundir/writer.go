@@ -137,9 +137,6 @@ func mustBeEmpty(dir string) error {
 	}
 }
 
-// Dir returns the folder's path as given to Create or Reopen.
-func (w *Writer) Dir() string { return w.dir }
-
 // Update replaces run.json by what is known so far, as not complete.
 func (w *Writer) Update(run *Run) error {
 	r := *run

@@ -196,23 +196,19 @@ func (s *sheet) close() error {
 	return s.file.Close()
 }
 
-// keepAwake keeps the CPUs from halting, if that is wanted, until the returned
-// function is called.
-func (k *calibrator) keepAwake() (sleep func() error, err error) {
-	if !k.Awake {
-		return func() error { return nil }, nil
+// besideServers calls do, which loads servers of this same process. The CPUs are kept
+// from halting meanwhile, if that is wanted. Go's scheduler has a processor for each
+// thread that must not wait for another, whatever the number of CPUs.
+func (k *calibrator) besideServers(do func() error) (err error) {
+	if k.Awake {
+		p, err := awake.Start(slices.Concat(k.server, k.load)...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.Stop()) }()
 	}
-	p, err := awake.Start(slices.Concat(k.server, k.load)...)
-	if err != nil {
-		return nil, err
-	}
-	return p.Stop, nil
-}
-
-// roomy gives Go's scheduler a processor for each thread that must not wait for
-// another, whatever the number of CPUs. The returned function takes it back.
-func roomy() func() {
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(before + 4) // server, worker, tap, and what goes on beside them
-	return func() { runtime.GOMAXPROCS(before) }
+	defer runtime.GOMAXPROCS(before)
+	return do()
 }

@@ -101,20 +101,17 @@ func TestQuantileIsARank(t *testing.T) {
 // simulate draws the rounds of a comparison and judges them as runs are judged.
 func simulate(random *rand.Rand, n int, slow float64) Comparison {
 	const rounds, noise = 8, 0.02
-	var a, b []float64
+	c := Comparison{Number: n, Slow: slow, Rounds: rounds, Claimed: true, Valid: true, Detectable: pointer(0.03), ServerCPU: pointer(0.94)}
+	var logs []float64
 	for range rounds {
-		a = append(a, 1000*math.Exp(noise*random.NormFloat64()))
-		b = append(b, 1000*truth.SlowRatio(slow)*math.Exp(noise*random.NormFloat64()))
+		base, variant := math.Exp(noise*random.NormFloat64()), truth.SlowRatio(slow)*math.Exp(noise*random.NormFloat64())
+		logs, c.Ratios = append(logs, math.Log(variant)-math.Log(base)), append(c.Ratios, variant/base)
 	}
-	r, err := stat.PairedRatio(a, b, 0.95)
+	m, err := stat.PairedMean(logs, 0.95)
 	if err != nil {
 		panic(err)
 	}
-	c := Comparison{Number: n, Slow: slow, Rounds: rounds, Claimed: true, Valid: true,
-		Ratio: &r.Estimate, Low: &r.Interval.Low, High: &r.Interval.High, Detectable: pointer(0.03), ServerCPU: pointer(0.94)}
-	for i := range a {
-		c.Ratios = append(c.Ratios, b[i]/a[i])
-	}
+	c.Ratio, c.Low, c.High = pointer(math.Exp(m.Estimate)), pointer(math.Exp(m.Interval.Low)), pointer(math.Exp(m.Interval.High))
 	return c
 }
 

@@ -302,33 +302,29 @@ func (c *Comparison) row() []string {
 }
 
 // run carries out one run and returns its comparisons.
-func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []float64) (_ []Comparison, err error) {
-	dir, err := os.MkdirTemp(k.temp, "run-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func (k *calibrator) run(ctx context.Context, n int, iterations int64, slows []float64) (found []Comparison, err error) {
 	noise, seed := Undisturbed, k.Seed<<20+uint64(n) //nolint:gosec // runs are few
 	if len(k.Beside) > 0 {
 		noise = k.Beside[(n-1)%len(k.Beside)]
 	}
-	quiet, err := k.beside(noise, k.NoiseRates[n/max(len(k.Beside), 1)%len(k.NoiseRates)], seed)
+	rate := k.NoiseRates[n/max(len(k.Beside), 1)%len(k.NoiseRates)]
+	err = k.beside(noise, rate, seed, func() error {
+		return k.measure(ctx, k.experiment(seed, iterations, slows), func(f *rundir.Folder) error {
+			if k.wanted(AA) {
+				slows = append([]float64{0}, slows...)
+			}
+			found = read(&f.Run, n, slows)
+			for i := range found {
+				found[i].Noise, found[i].Duet = noise, k.Duet
+				if f.Run.FinishedAt != nil {
+					found[i].Took = f.Run.FinishedAt.Sub(f.Run.StartedAt).Seconds()
+				}
+			}
+			return nil
+		})
+	})
 	if err != nil {
-		return nil, err
-	}
-	r, err := k.measure(ctx, k.experiment(seed, iterations, slows), filepath.Join(dir, "run"))
-	if err = errors.Join(err, quiet()); err != nil {
 		return nil, fmt.Errorf("comparison %d: %w", n, err)
-	}
-	if k.wanted(AA) {
-		slows = append([]float64{0}, slows...)
-	}
-	found := read(r, n, slows)
-	for i := range found {
-		found[i].Noise, found[i].Duet = noise, k.Duet
-		if r.FinishedAt != nil {
-			found[i].Took = r.FinishedAt.Sub(r.StartedAt).Seconds()
-		}
 	}
 	return found, nil
 }
@@ -371,33 +367,31 @@ func (k *calibrator) variant(name string, iterations int64, slow float64) experi
 	return v
 }
 
-// measure runs an experiment and judges it.
-func (k *calibrator) measure(ctx context.Context, e *experiment.Experiment, dir string) (*rundir.Run, error) {
-	f, err := k.folder(ctx, e, dir)
-	if err != nil {
-		return nil, err
-	}
-	return &f.Run, nil
-}
-
-// folder runs an experiment and judges its run folder.
-func (k *calibrator) folder(ctx context.Context, e *experiment.Experiment, dir string) (*rundir.Folder, error) {
+// measure runs an experiment, judges it and hands its folder to read. The folder is
+// removed afterwards.
+func (k *calibrator) measure(ctx context.Context, e *experiment.Experiment, read func(*rundir.Folder) error) (err error) {
 	if err := e.Validate(); err != nil {
-		return nil, err
+		return err
 	}
+	parent, err := os.MkdirTemp(k.temp, "run-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(parent)) }()
+	dir := filepath.Join(parent, "run")
 	if err := trial.Run(ctx, e, trial.Options{
 		Dir: dir, Program: k.Program, Command: k.Command, Version: k.Version, Referee: verdict.Referee{},
 	}); err != nil {
-		return nil, err
+		return err
 	}
 	folder, err := rundir.Open(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := verdict.Judge(folder); err != nil {
-		return nil, err
+		return err
 	}
-	return folder, nil
+	return read(folder)
 }
 
 // read takes the comparisons with these slowdowns out of a run; that with 0 is the

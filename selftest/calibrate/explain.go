@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"dyno/judge/explain"
 	"dyno/lab/experiment"
+	"dyno/results/rundir"
 	"dyno/selftest/truth"
 )
 
@@ -95,16 +94,11 @@ func (k *calibrator) explain(ctx context.Context) (err error) {
 }
 
 // explained carries out one run and explains its two differences.
-func (k *calibrator) explained(ctx context.Context, n int, iterations int64) (_ []Explained, err error) {
-	dir, err := os.MkdirTemp(k.temp, "explained-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func (k *calibrator) explained(ctx context.Context, n int, iterations int64) (found []Explained, err error) {
 	control, hot := k.variant(controlName, iterations, 0), k.variant(hotName, iterations, 0)
 	control.AliasOf = baseName
 	hot.Target.Start = append(hot.Target.Start, "--hot", strconv.FormatFloat(k.Hot, 'f', -1, 64))
-	folder, err := k.folder(ctx, &experiment.Experiment{
+	err = k.measure(ctx, &experiment.Experiment{
 		Name:  "calibration",
 		Base:  baseName,
 		Awake: k.Awake,
@@ -113,37 +107,48 @@ func (k *calibrator) explained(ctx context.Context, n int, iterations int64) (_ 
 		},
 		Profile:  &experiment.Profile{Kinds: []string{experiment.ProfileCPU}, By: experiment.BySampling, Rounds: k.Rounds, Window: k.ProfileWindow},
 		Variants: []experiment.Variant{k.variant(baseName, iterations, 0), control, hot},
-	}, filepath.Join(dir, "run"))
+	}, func(folder *rundir.Folder) error {
+		for _, variant := range []string{controlName, hotName} {
+			e, err := explainedOf(folder, variant)
+			if err != nil {
+				return err
+			}
+			e.Number = n
+			found = append(found, e)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("explanation %d: %w", n, err)
 	}
-	var found []Explained
-	for _, variant := range []string{controlName, hotName} {
-		x, err := explain.Explain(folder, baseName, variant)
-		if err != nil {
-			return nil, fmt.Errorf("explanation %d: %w", n, err)
-		}
-		if len(x.Tables) == 0 || len(x.Tables[0].Functions) == 0 {
-			return nil, fmt.Errorf("explanation %d: there are no profiles: %s", n, strings.Join(x.Notes, "; "))
-		}
-		e := Explained{Number: n, Planted: variant == hotName, Valid: folder.Run.Valid}
-		whole, planted := 0.0, 0.0
-		for i, f := range x.Tables[0].Functions {
-			if f.Ranked {
-				e.Ranked++
-			}
-			if i == 0 {
-				e.First, e.Change = f.Name, *f.Change.Estimate
-			}
-			whole += f.Variant
-			if isHot(f.Name) {
-				planted += f.Variant
-			}
-		}
-		if e.Planted {
-			e.Share = pointer(planted / whole)
-		}
-		found = append(found, e)
-	}
 	return found, nil
+}
+
+// explainedOf explains how a variant of a run differs from the base.
+func explainedOf(folder *rundir.Folder, variant string) (e Explained, err error) {
+	x, err := explain.Explain(folder, baseName, variant)
+	if err != nil {
+		return e, err
+	}
+	if len(x.Tables) == 0 || len(x.Tables[0].Functions) == 0 {
+		return e, fmt.Errorf("there are no profiles: %s", strings.Join(x.Notes, "; "))
+	}
+	e.Planted, e.Valid = variant == hotName, folder.Run.Valid
+	whole, planted := 0.0, 0.0
+	for i, f := range x.Tables[0].Functions {
+		if f.Ranked {
+			e.Ranked++
+		}
+		if i == 0 {
+			e.First, e.Change = f.Name, *f.Change.Estimate
+		}
+		whole += f.Variant
+		if isHot(f.Name) {
+			planted += f.Variant
+		}
+	}
+	if e.Planted {
+		e.Share = pointer(planted / whole)
+	}
+	return e, nil
 }

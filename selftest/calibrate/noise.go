@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,19 +63,18 @@ func (k *calibrator) disturbance(noise string, rate float64, seed uint64) distur
 	return c
 }
 
-// beside makes a noise until the returned function is called.
-func (k *calibrator) beside(noise string, rate float64, seed uint64) (quiet func() error, err error) {
+// beside makes a noise while do runs.
+func (k *calibrator) beside(noise string, rate float64, seed uint64, do func() error) error {
 	if noise == Undisturbed {
-		return func() error { return nil }, nil
+		return do()
 	}
 	p, err := disturb.Start(k.disturbance(noise, rate, seed))
 	if err != nil {
-		return nil, fmt.Errorf("noise %s: %w", noise, err)
+		return fmt.Errorf("noise %s: %w", noise, err)
 	}
-	return func() error {
-		_, err := p.Stop()
-		return err
-	}, nil
+	err = do()
+	_, failed := p.Stop()
+	return errors.Join(err, failed)
 }
 
 // A said is a figure that a server's answer makes known, with how far what is printed
@@ -225,21 +222,18 @@ func (k *calibrator) noise(ctx context.Context) (err error) {
 }
 
 // noisy makes one run beside a noise.
-func (k *calibrator) noisy(ctx context.Context, run int, server knownServer, noise string, rate float64) (_ []Noisy, err error) {
-	dir, err := os.MkdirTemp(k.temp, "noise-")
+func (k *calibrator) noisy(ctx context.Context, run int, server knownServer, noise string, rate float64) (found []Noisy, err error) {
+	seed := k.Seed<<20 + uint64(run) //nolint:gosec // runs are few
+	err = k.beside(noise, rate, seed, func() error {
+		return k.measure(ctx, k.noisyExperiment(server), func(f *rundir.Folder) error {
+			found = readNoisy(&f.Run, run, server, noise, rate)
+			return nil
+		})
+	})
 	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	quiet, err := k.beside(noise, rate, k.Seed<<20+uint64(run)) //nolint:gosec // runs are few
-	if err != nil {
-		return nil, err
-	}
-	folder, err := k.folder(ctx, k.noisyExperiment(server), filepath.Join(dir, "run"))
-	if err = errors.Join(err, quiet()); err != nil {
 		return nil, fmt.Errorf("noise %s, %s: %w", noise, server.name, err)
 	}
-	return readNoisy(&folder.Run, run, server, noise, rate), nil
+	return found, nil
 }
 
 // noisyExperiment is a quick load: one trial.

@@ -195,8 +195,9 @@ func TestNoisesAreWhatTheirNamesSay(t *testing.T) {
 			t.Errorf("%s is not listed", noise)
 		}
 	}
-	if quiet, err := k.beside(Undisturbed, 1, 1); err != nil || quiet() != nil {
-		t.Error(err)
+	done := false
+	if err := k.beside(Undisturbed, 1, 1, func() error { done = true; return nil }); err != nil || !done {
+		t.Errorf("done %v, %v", done, err)
 	}
 	k.Program = "/bin/dyno"
 	for _, s := range knownServers(0) {

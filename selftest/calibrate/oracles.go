@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
@@ -19,6 +17,7 @@ import (
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
+	"dyno/results/rundir"
 	"dyno/selftest/truth"
 )
 
@@ -41,18 +40,14 @@ func (k *calibrator) oracles(ctx context.Context) (err error) {
 	if err := s.add(k.search(ctx)); err != nil {
 		return err
 	}
-	sleep, err := k.keepAwake()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sleep()) }()
-	defer roomy()()
-	for _, o := range append(k.delays(), k.freezes, k.queue, k.capacity, k.little, k.rate, k.sendLag, k.faults) {
-		if err := s.add(o(ctx)); err != nil {
-			return err
+	return k.besideServers(func() error {
+		for _, o := range append(k.delays(), k.freezes, k.queue, k.capacity, k.little, k.rate, k.sendLag, k.faults) {
+			if err := s.add(o(ctx)); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // A readingSheet keeps readings and writes them down.
@@ -438,13 +433,11 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 		Thresholds: []string{"response.p99 < 30ms"},
 	}
 	e.Complete()
-	dir, err := os.MkdirTemp(k.temp, "search-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	run, err := k.measure(ctx, e, filepath.Join(dir, "run"))
-	if err != nil {
+	var run rundir.Run
+	if err := k.measure(ctx, e, func(f *rundir.Folder) error {
+		run = f.Run
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	const oracle = "32 workers of 20 ms, search for the highest rate with response.p99 < 30ms"

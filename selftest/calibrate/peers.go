@@ -128,12 +128,11 @@ func (k *calibrator) peers(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	sleep, err := k.keepAwake()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sleep()) }()
-	defer roomy()()
+	return k.besideServers(func() error { return k.eachPeer(ctx, s) })
+}
+
+// eachPeer measures with dyno, and then with each tool that is installed.
+func (k *calibrator) eachPeer(ctx context.Context, s readingSheet) error {
 	k.step("peers: dyno")
 	own, err := k.freeze(ctx, peerRate)
 	for i := range own {

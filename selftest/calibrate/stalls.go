@@ -27,26 +27,22 @@ func (k *calibrator) stalls(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	sleep, err := k.keepAwake()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sleep()) }()
-	defer roomy()()
-	for _, o := range []struct {
-		name  string
-		delay truth.Distribution
-	}{
-		{"fixed delay 1 ms", truth.Fixed(time.Millisecond)},
-		{"log-normal delay, median 2 ms, σ 0.5", truth.LogNormal{Median: 2 * time.Millisecond, Sigma: 0.5}},
-	} {
-		k.step("stalls: %s", o.name)
-		readings, err := k.stalled(ctx, o.name, o.delay)
-		if err := s.add(readings, err); err != nil {
-			return err
+	return k.besideServers(func() error {
+		for _, o := range []struct {
+			name  string
+			delay truth.Distribution
+		}{
+			{"fixed delay 1 ms", truth.Fixed(time.Millisecond)},
+			{"log-normal delay, median 2 ms, σ 0.5", truth.LogNormal{Median: 2 * time.Millisecond, Sigma: 0.5}},
+		} {
+			k.step("stalls: %s", o.name)
+			readings, err := k.stalled(ctx, o.name, o.delay)
+			if err := s.add(readings, err); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // stalled loads one server from a generator that is stalled.

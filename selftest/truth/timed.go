@@ -122,17 +122,6 @@ func (t *Timed) Log() []Record {
 	return append([]Record(nil), t.log...)
 }
 
-// Injected returns Record.Injected of each request in order of arrival.
-func (t *Timed) Injected() []int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	injected := make([]int64, len(t.log))
-	for i, r := range t.log {
-		injected[i] = r.Injected
-	}
-	return injected
-}
-
 // Clock returns the time that a Record's Arrival counts from. It carries a
 // monotonic reading.
 func (t *Timed) Clock() time.Time { return t.start }

@@ -19,9 +19,8 @@ const (
 // A Kernel knows the kernel's functions, its modules' and its BPF programs'.
 type Kernel struct{ functions spans }
 
-// OpenKernel reads /proc/kallsyms. To those who may not know addresses
-// (kernel.kptr_restrict) it shows zeros: the Kernel then knows nothing, and Hidden
-// tells.
+// OpenKernel reads /proc/kallsyms. For users who may not know addresses
+// (kernel.kptr_restrict) that file has zeros, and the Kernel then has no functions.
 func OpenKernel() (*Kernel, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -60,9 +59,6 @@ func parseKernel(r io.Reader) (*Kernel, error) {
 	}
 	return &Kernel{sortSpans(s)}, nil
 }
-
-// Hidden tells that no kernel function has a name here.
-func (k *Kernel) Hidden() bool { return len(k.functions) == 0 }
 
 // Lookup returns the function at an address, or "".
 func (k *Kernel) Lookup(address uint64) string {

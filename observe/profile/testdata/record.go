@@ -83,7 +83,7 @@ func record(out, load, url string, window time.Duration, frequency int, server [
 
 func take(url string, window time.Duration, frequency int) (*pprof.Profile, error) {
 	if url != "" {
-		return profile.Fetch(context.Background(), url, profile.CPU, window)
+		return profile.Source{URL: url}.Fetch(context.Background(), profile.CPU, window)
 	}
 	c := sample.DefaultConfig(os.Getpid())
 	c.CPUs, c.Frequency = []int{0}, frequency // the load is on the other CPU

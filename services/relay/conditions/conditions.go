@@ -127,9 +127,6 @@ func (p *Profile) link(dir Direction) *Link {
 	return &p.ToClient
 }
 
-// Active tells whether any condition holds in any direction.
-func (p *Profile) Active() bool { return p.ToServer.active() || p.ToClient.active() }
-
 func (l *Link) active() bool {
 	return l.Delay > 0 || l.Jitter > 0 || l.Bandwidth > 0 || l.StallEvery > 0 ||
 		l.StallChance > 0 || l.ResetAfter > 0 || l.ResetChance > 0 || l.ReadRate > 0

@@ -18,7 +18,7 @@ import numpy as np
 import pymannkendall
 import scipy
 import statsmodels
-from scipy import integrate, optimize, stats
+from scipy import optimize, stats
 from signal_processing_algorithms.energy_statistics import energy_statistics
 from statsmodels.tsa.stattools import acf
 
@@ -94,7 +94,6 @@ def series():
         end = geyer(rho)
         time = max(1.0, 1 + 2 * rho[1:end].sum())
         truncation, steady = mser5(x)
-        half = len(x) // 2
         yield {
             "name": name,
             "values": x,
@@ -103,7 +102,6 @@ def series():
             "time": time,
             "truncation": truncation,
             "steady": steady,
-            "halves": (x[-half:].mean() - x[:half].mean()) / ((x[-half:].mean() + x[:half].mean()) / 2),
         }
 
 
@@ -161,57 +159,6 @@ def trend():
             "their_inflation": theirs.var_s / mk.var_s,
             "their_p": theirs.p,
         }
-
-
-# -- exponential ---------------------------------------------------------------
-
-
-def limit():
-    """Weights of the chi-squares whose sum is the limit of the statistic, from its
-    covariance kernel (Stephens 1976), by quadrature with s = sin^2."""
-    u, w = np.polynomial.legendre.leggauss(600)
-    angle = (u + 1) * np.pi / 4
-    s = np.sin(angle) ** 2
-    ds = w * np.pi / 4 * 2 * np.sin(angle) * np.cos(angle)
-    phi = (1 - s) * np.log(1 - s)
-    kernel = np.minimum.outer(s, s) - np.outer(s, s) - np.outer(phi, phi)
-    d = np.sqrt(ds / (s * (1 - s)))
-    return np.linalg.eigvalsh(d[:, None] * kernel * d[None, :])[::-1]
-
-
-def upper_tail(weights, a):
-    """P(sum of weights x chi-square > a), by Imhof's integral."""
-    w = weights[weights > 1e-6]
-    a = a - (weights.sum() - w.sum())  # the rest hardly varies
-
-    def f(u):
-        angle = 0.5 * np.arctan(w * u).sum() - a * u / 2
-        return np.sin(angle) / (u * np.exp(0.25 * np.log1p((w * u) ** 2).sum()))
-
-    total = 0.0
-    for lo, hi in zip(*(lambda e: (e[:-1], e[1:]))(np.concatenate([[1e-12], np.geomspace(0.1, 4000, 60)]))):
-        total += integrate.quad(f, lo, hi, limit=200, epsabs=1e-13)[0]
-    return 0.5 + total / np.pi
-
-
-def exponential():
-    weights = limit()
-    for name, x in {
-        "exponential, 10": rng.exponential(2, 10),
-        "exponential, 200": rng.exponential(0.001, 200),
-        "exponential, 2000": rng.exponential(5, 2000),
-        "uniform": rng.uniform(0, 1, 60),
-        "nearly constant": rng.normal(10, 0.5, 40),
-        "log-normal": rng.lognormal(0, 1.3, 150),
-        "gamma 1.3": rng.gamma(1.3, 1, 300),
-        "gamma 0.7": rng.gamma(0.7, 1, 120),
-        "microseconds": np.ceil(rng.exponential(200, 100)),
-    }.items():
-        x = np.array([float(f"{v:.5g}") for v in x])
-        x = x[x > 0]
-        raw = stats.anderson(x, "expon", method="interpolate").statistic
-        a = raw * (1 + 0.6 / len(x))
-        yield {"name": name, "values": x, "statistic": a, "p_limit": upper_tail(weights, a)}
 
 
 # -- scalability -------------------------------------------------------------
@@ -318,5 +265,5 @@ def knees():
             }
 
 
-for f in (series, trend, exponential, usl, changes, knees):
+for f in (series, trend, usl, changes, knees):
     write(f.__name__, list(f()))
