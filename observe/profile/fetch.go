@@ -52,7 +52,9 @@ type Source struct {
 
 // Fetch takes a profile. CPU takes as long as the duration, in whole seconds; Allocs,
 // Mutex and Block are the difference of what the program had counted after the
-// duration and before; Heap and Goroutine are of the moment and need none.
+// duration and before; Heap and Goroutine are of the moment and need none. A Go program
+// counts allocations up to its latest garbage collection (runtime.MemProfile), so that the
+// difference begins and ends up to one collection early.
 //
 // Differences are taken here and not by the endpoint (its parameter seconds), which
 // would decode two profiles inside the program that is measured.

@@ -3,7 +3,6 @@ package disturb
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -122,7 +121,7 @@ func TestItEndsWithItsStarter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], sometimes(allowed(t)[0]).arguments()...)
+	cmd := Role().Command(nil, sometimes(allowed(t)[0]).arguments()...)
 	cmd.Stdin = in
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
