@@ -76,7 +76,7 @@ func (s *listenSource) run(ctx, hard context.Context, b *buffer) error {
 			switch {
 			case serve.OfConnection(err):
 				continue
-			case !serve.Scarce(err):
+			case !serve.Passing(err):
 				return fmt.Errorf("accept: %w", err)
 			}
 			s.log.Warn("accepting pauses", "error", err)

@@ -183,7 +183,7 @@ func (e *tcpEcho) accept() error {
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return nil
-		case serve.Scarce(err):
+		case serve.Passing(err):
 			e.server.log.Warn("accepting pauses", "error", err)
 			return e.pause()
 		case err != nil:

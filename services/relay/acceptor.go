@@ -74,12 +74,12 @@ func (a *acceptor) accept(serve func(accepted)) error {
 	return nil
 }
 
-// failed tells a passing shortage from a listener that is lost.
+// failed tells what will pass from a listener that is lost.
 func (a *acceptor) failed(err error) error {
 	if errors.Is(err, unix.EAGAIN) {
 		return nil
 	}
-	if serve.Scarce(err) {
+	if serve.Passing(err) {
 		a.server.log.Warn("accepting pauses", "error", err)
 		return a.pause()
 	}

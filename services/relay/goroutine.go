@@ -142,7 +142,7 @@ func (m *threaded) accept() error {
 				return nil
 			case serve.OfConnection(err):
 				continue
-			case serve.Scarce(err):
+			case serve.Passing(err):
 				s.log.Warn("accepting pauses", "error", err)
 				select {
 				case <-time.After(acceptPause):

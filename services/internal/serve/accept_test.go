@@ -46,11 +46,19 @@ func TestPatientListener(t *testing.T) {
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) || len(faults.errs) > 0 {
 		t.Errorf("%v, %d faults left", err, len(faults.errs))
 	}
+	var temporary interface{ Temporary() bool }
+	for _, passing := range []error{syscall.EMFILE, syscall.ENOMEM, syscall.EPERM} {
+		if OfConnection(passing) || !Passing(passing) {
+			t.Errorf("%v: who accepts again at once meets it again", passing)
+		}
+		if _, err := Patient(&failing{l, []error{passing}}).Accept(); !errors.Is(err, passing) || !errors.As(err, &temporary) || !temporary.Temporary() {
+			t.Errorf("%v became %v", passing, err)
+		}
+	}
 	for _, fatal := range []error{syscall.EBADF, syscall.EINVAL, net.ErrClosed} {
-		if OfConnection(fatal) || Scarce(fatal) {
+		if OfConnection(fatal) || Passing(fatal) {
 			t.Errorf("%v passes", fatal)
 		}
-		var temporary interface{ Temporary() bool }
 		if _, err := Patient(&failing{l, []error{fatal}}).Accept(); !errors.Is(err, fatal) || errors.As(err, &temporary) && temporary.Temporary() {
 			t.Errorf("%v became %v", fatal, err)
 		}

@@ -17,6 +17,8 @@ import (
 
 // Accept takes one connection off a listening socket. TCP connections get
 // TCP_NODELAY: a relay or an echo must not hold back the second half of a message.
+// It passes over connections that have failed (serve.OfConnection). EAGAIN means that none
+// is there; after what is serve.Passing the caller pauses.
 func Accept(listener int, tcp bool) (int, error) {
 	for {
 		fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"dyno/internal/leak"
 	"dyno/internal/loop"
+	"dyno/services/internal/serve"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -96,4 +99,65 @@ func TestReusePort(t *testing.T) {
 	if _, err := net.Listen("tcp", a.Addr.String()); err == nil {
 		t.Error("a third listener without SO_REUSEPORT got the same address")
 	}
+}
+
+// forbid has the kernel answer a system call of this goroutine's thread by EPERM, as filters
+// of container runtimes do.
+func forbid(call uint32) error {
+	runtime.LockOSThread()       // and never unlocked: the thread ends with the goroutine
+	filter := []unix.SockFilter{ // seccomp(2); the data begins with the call's number
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// TestAcceptForbidden: where accepting is forbidden, the caller learns it, and to pause. The
+// connection stays in the queue: trying again at once would never end.
+func TestAcceptForbidden(t *testing.T) {
+	l, err := Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	forbidden, accepted := make(chan error, 1), make(chan error, 1)
+	go func() {
+		err := forbid(unix.SYS_ACCEPT4)
+		forbidden <- err
+		if err == nil {
+			_, err = Accept(l.FD, true)
+			accepted <- err
+		}
+	}()
+	if err := <-forbidden; err != nil {
+		t.Skipf("system calls cannot be filtered here: %v", err)
+	}
+	select {
+	case err := <-accepted:
+		if !errors.Is(err, unix.EPERM) || !serve.Passing(err) {
+			t.Errorf("%v, want EPERM, which passes", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("tries for 20 s")
+	}
+	fd, err := Accept(l.FD, true)
+	if err != nil {
+		t.Fatalf("the connection is gone: %v", err)
+	}
+	loop.Close(fd)
 }
