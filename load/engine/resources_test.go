@@ -55,12 +55,13 @@ func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
 	if err := errors.Join(k.Conserved(), r.AllCounts.Conserved()); err != nil {
 		t.Error(err)
 	}
-	// So it is in an open loop, and what is dropped meanwhile is its own, too.
+	// So it is in an open loop, and what is dropped from then on is its own, too. Before the first
+	// attempt to connect has failed, requests that came in a burst may be dropped.
 	c.Schedule, c.MaxWaiting = evenly(t, 2000), 5
 	if r, err = Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if k := r.Counts; k.Generator == 0 || k.Errors != 0 || k.Unsent != k.Dropped {
+	if k := r.Counts; k.Generator == 0 || k.Errors != 0 || k.Unsent > k.Dropped {
 		t.Errorf("open loop: %+v", k)
 	}
 }
