@@ -21,8 +21,8 @@ func (d dimension) String() string {
 	return [...]string{"a plain number", "a time", "a size", "a rate", "a slope"}[d]
 }
 
-// product returns the dimension of a product; false, and that of the first, where
-// it makes no figure.
+// product returns the dimension of a product; false, and that of the first, if the
+// product is no figure.
 func product(a, b dimension) (dimension, bool) {
 	switch {
 	case a == plain:
@@ -50,13 +50,13 @@ func quotient(a, b dimension) (dimension, bool) {
 	return a, false
 }
 
-// perTime tells whether a dimension is one over a time.
+// perTime tells whether a dimension is per time.
 func (d dimension) perTime() bool { return d == rate || d == growthRate }
 
-// A unit is what may stand right behind a number.
+// A unit is a word that may follow a number directly.
 //
-// Its factor is kept as a fraction: one division rounds as reading the decimal
-// number would, so 57ms is exactly 0.057s, which multiplying by 0.001 can miss.
+// Its factor is kept as a fraction: one division rounds as reading the decimal number
+// would, so 57ms is exactly 0.057s, which multiplying by 0.001 can miss.
 type unit struct {
 	name      string
 	times, by float64 // what to multiply with and divide by, for seconds, bytes, per second or ones
