@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// unknown stands where a figure is not known.
+// unknown replaces a figure that is not known.
 const unknown = "–"
 
 // figure writes a value with three significant digits, without an exponent
@@ -34,7 +34,7 @@ func Seconds(seconds float64) string {
 	return times().write(seconds)
 }
 
-// planned writes a time of the plan as an experiment file has it.
+// planned writes a time of the plan in the form of an experiment file.
 func planned(seconds float64) string {
 	text := time.Duration(math.Round(seconds * 1e9)).String()
 	for _, zero := range []string{"0s", "0m"} {
@@ -73,9 +73,9 @@ func plural(n int, noun string) string {
 	return whole(int64(n)) + " " + noun + "s"
 }
 
-// Printable makes text fit for one line of a terminal: runs of white space become
-// one space, and what could move the cursor or turn the direction of writing
-// is shown as its code.
+// Printable makes text fit for one line of a terminal. Runs of white space become one
+// space. Characters that move the cursor or turn the direction of writing are shown as
+// their codes.
 func Printable(s string) string {
 	var b strings.Builder
 	space := false
@@ -97,7 +97,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// command writes a command as one would type it in a shell.
+// command writes a command as a user would type it in a shell.
 func command(args []string) string {
 	var words []string
 	for _, a := range args {
