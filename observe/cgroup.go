@@ -10,22 +10,21 @@ import (
 	"dyno/internal/texts"
 )
 
-// CgroupFolders are where the kernel shows the figures of a control group
-// (cgroups(7)): several folders with version 1, one with version 2. An empty one has
-// no figures.
+// CgroupFolders are the folders with the figures of a control group (cgroups(7)): several
+// with version 1, one with version 2. An empty one has no figures.
 type CgroupFolders struct {
 	CPU, CPUAcct, Memory string // version 1, by controller
 	Unified              string // version 2
 }
 
-// A Cgroup observes a control group: what its limits do to what runs in it.
+// A Cgroup observes a control group: the effects of its limits on the processes in it.
 type Cgroup struct {
 	name  string
 	files []cgroupFile
 	buf   [4096]byte
 }
 
-// A cgroupFile fills in the cells that one file tells.
+// A cgroupFile fills in the cells of one file.
 type cgroupFile struct {
 	path  string
 	file  procFile
@@ -66,8 +65,8 @@ func NewCgroup(name string, folders CgroupFolders) (*Cgroup, error) {
 	return c, nil
 }
 
-// open takes a file that can be read. A kernel started with psi=0 has files of pressure
-// and fails to read them.
+// open takes a file that can be read. A kernel started with psi=0 has files of pressure,
+// but fails to read them.
 func (c *Cgroup) open(f cgroupFile) (err error) {
 	if f.file, err = openProc(f.path); err != nil {
 		return err
@@ -84,9 +83,9 @@ func (c *Cgroup) open(f cgroupFile) (err error) {
 	return nil
 }
 
-// cgroupFiles returns the files that tell something (Documentation/admin-guide:
-// cgroup-v1/memory.rst, cgroup-v2.rst, and scheduler/sched-bwc.rst). Where both
-// versions do, version 1 counts: it is the one that has the controller.
+// cgroupFiles returns the files with figures (Documentation/admin-guide:
+// cgroup-v1/memory.rst, cgroup-v2.rst, and scheduler/sched-bwc.rst). If both versions
+// have a figure, version 1 counts, because it has the controller.
 func cgroupFiles(f CgroupFolders) (files []cgroupFile) {
 	add := func(folder, name string, cells func(b []byte, row []float64) error) {
 		if folder != "" {
@@ -171,8 +170,8 @@ func keyed(b []byte, label string) (uint64, bool) {
 // Name returns the name given.
 func (c *Cgroup) Name() string { return c.name }
 
-// Columns returns the columns. Those of what a version or a kernel lacks are NaN:
-// pressure is version 2's only.
+// Columns returns the columns. Those that a version or a kernel lacks are NaN: only
+// version 2 has pressure.
 func (c *Cgroup) Columns() []Column {
 	return []Column{
 		cgroupCPU:              {"cpu_seconds", Counter, "CPU time of the group, of its dead processes too"},
@@ -188,7 +187,7 @@ func (c *Cgroup) Columns() []Column {
 	}
 }
 
-// Observe reads the group. One that was removed, as a target's is when the target has
+// Observe reads the group. A group that was removed, as a target's is when the target has
 // ended, is NaN and no error.
 func (c *Cgroup) Observe(row []float64) error {
 	for i := range row {
@@ -210,7 +209,7 @@ func (c *Cgroup) Observe(row []float64) error {
 	return fault
 }
 
-// Close closes what the observer holds open.
+// Close closes the files.
 func (c *Cgroup) Close() error {
 	for _, f := range c.files {
 		f.file.close()

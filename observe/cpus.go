@@ -8,8 +8,8 @@ import (
 	"dyno/internal/texts"
 )
 
-// CPUs observes some of the machine's CPUs by themselves, such as those of the
-// target: what a Machine has of all together hides whose time was taken.
+// CPUs observes some of the machine's CPUs by themselves, such as those of the target. A
+// Machine sums all CPUs up, which hides whose time was taken.
 type CPUs struct {
 	name string
 	cpus []int
@@ -70,7 +70,7 @@ func (c *CPUs) Observe(row []float64) error {
 	return nil
 }
 
-// Close closes what the observer holds open.
+// Close closes the file.
 func (c *CPUs) Close() error {
 	c.stat.close()
 	c.stat.fd = -1

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Environment is the machine as a run found it: what a reader of its numbers
-// must know to compare them with others. What cannot be found out is left out.
+// An Environment describes the machine of a run, with everything that a reader needs to
+// compare its figures with others. Facts that cannot be found out are left out.
 type Environment struct {
 	Kernel         string            `json:"kernel"` // release, such as 6.18.4
-	Arch           string            `json:"arch"`   // as Go names it
+	Arch           string            `json:"arch"`   // in Go's spelling
 	CPUModel       string            `json:"cpu_model,omitempty"`
 	CPUs           int               `json:"cpus"`         // online
 	AllowedCPUs    []int             `json:"allowed_cpus"` // on which dyno may run
@@ -25,10 +25,10 @@ type Environment struct {
 	Virtualisation string            `json:"virtualisation,omitempty"` // a hint: the hypervisor, or "yes"
 	Governor       string            `json:"cpu_governor,omitempty"`   // of frequency scaling, of the first CPU
 	Limits         Limits            `json:"limits"`
-	Sysctls        map[string]string `json:"sysctls,omitempty"` // those that change what is measured
+	Sysctls        map[string]string `json:"sysctls,omitempty"` // those that change the results
 }
 
-// Limits are how many of what there can be.
+// Limits are the bounds on resources.
 type Limits struct {
 	Descriptors     uint64 `json:"descriptors"`         // of this process, now
 	DescriptorsHard uint64 `json:"descriptors_hard"`    // up to which it may raise that
@@ -140,8 +140,8 @@ func cpuModel(b []byte) string {
 	return ""
 }
 
-// virtualisation names what the firmware calls the machine, if the CPU or the
-// kernel says that it is a virtual one.
+// virtualisation returns the firmware's name of the machine, if the CPU or the kernel
+// says that it is a virtual one.
 func virtualisation() string {
 	if t := readLine("/sys/hypervisor/type"); t != "" {
 		return t

@@ -7,14 +7,14 @@ import (
 	"dyno/internal/texts"
 )
 
-// A CPUUser knows how much CPU time something has used, in seconds, by its last
-// reading; NaN when it does not.
+// A CPUUser knows how much CPU time it has used, in seconds, by its last reading; NaN
+// when it does not know.
 type CPUUser interface{ CPUSeconds() float64 }
 
-// A Machine observes the CPUs as a whole.
+// A Machine observes all CPUs together.
 //
-// The kernel accounts for them in steps of 10 ms, and by sampling on most
-// machines: single ticks are coarse, seconds are right.
+// The kernel accounts for them in steps of 10 ms, and by sampling on most machines:
+// single ticks are coarse, seconds are right.
 type Machine struct {
 	known    []CPUUser
 	stat     procFile
@@ -26,9 +26,9 @@ type Machine struct {
 	buf      [512]byte // the first line of /proc/stat is all that counts
 }
 
-// NewMachine observes the machine. What the processes of known do not account for
-// is foreign CPU time; they must be read before the machine, which a Recorder does
-// in the order in which it was given its observers.
+// NewMachine observes the machine. CPU time that the processes of known do not account
+// for is foreign. Those must be read before the machine. A Recorder reads its observers
+// in the order in which it was given them.
 func NewMachine(known ...CPUUser) (*Machine, error) {
 	m := &Machine{known: known}
 	unavailable := func(err error) error {
@@ -64,7 +64,7 @@ func NewMachine(known ...CPUUser) (*Machine, error) {
 	return m, nil
 }
 
-// Missing says which columns cannot be had here, and why.
+// Missing says which columns are not available here, and why.
 func (m *Machine) Missing() []error { return m.missing }
 
 // A pressureFile is one of the kernel's pressure stall information
@@ -160,8 +160,8 @@ func (c cpuTimes) busy() uint64 { return c.user + c.nice + c.system + c.irq + c.
 
 func (c cpuTimes) total() uint64 { return c.busy() + c.idle + c.iowait + c.steal }
 
-// share returns the growth of part over that of whole. iowait can go backwards
-// (proc(5)), and a reading right after another finds no growth: NaN.
+// share returns the growth of part over that of whole. iowait can go backwards (proc(5)).
+// A reading directly after another finds no growth: NaN.
 func share(part, lastPart, whole, lastWhole uint64) float64 {
 	if whole <= lastWhole || part < lastPart {
 		return math.NaN()
@@ -169,7 +169,7 @@ func share(part, lastPart, whole, lastWhole uint64) float64 {
 	return float64(part-lastPart) / float64(whole-lastWhole)
 }
 
-// Close closes what the machine holds open.
+// Close closes the machine's files.
 func (m *Machine) Close() error {
 	m.stat.close()
 	m.stat.fd = -1

@@ -28,10 +28,10 @@ type Observer interface {
 	Name() string
 	// Columns says what Observe fills in; it never changes.
 	Columns() []Column
-	// Observe reads now. It sets every cell of row, which has one for each
-	// column, to NaN where the value is not known; the error says why.
+	// Observe reads now. It sets every cell of row, which has one for each column, and
+	// uses NaN for values that are not known. The error says why they are not.
 	Observe(row []float64) error
-	// Close gives back what the observer holds.
+	// Close releases what the observer holds.
 	Close() error
 }
 
@@ -56,7 +56,7 @@ type Column struct {
 type Unavailable struct {
 	Observer string
 	Reason   texts.Message
-	Remedy   texts.Message // what the user can do; of no kind where nobody knows
+	Remedy   texts.Message // what the user can do; of no kind if that is not known
 	Err      error         // the system's error; may be nil
 }
 

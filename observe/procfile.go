@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A procFile is an open file or directory of /proc, read again and again. It stays
-// bound to its process: once that is gone, reading fails, also when the number
-// has gone to another.
+// A procFile is an open file or directory of /proc that is read again and again. It stays
+// bound to its process. Once that process has ended, reading fails, even if another
+// process has its number.
 type procFile struct{ fd int }
 
 func openProc(path string) (procFile, error) {
@@ -30,7 +30,7 @@ func openProc(path string) (procFile, error) {
 
 func (f procFile) ok() bool { return f.fd >= 0 }
 
-// read returns the file's text in buf; what does not fit is cut off.
+// read returns the file's text in buf. The part that does not fit is cut off.
 func (f procFile) read(buf []byte) ([]byte, error) {
 	n, err := unix.Pread(f.fd, buf, 0)
 	if err != nil {
@@ -81,7 +81,7 @@ func eachDirent(b []byte, yield func(int)) {
 	}
 }
 
-// vanished tells that a process or thread has gone.
+// vanished tells that a process or thread no longer exists.
 func vanished(err error) bool {
 	return errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT)
 }

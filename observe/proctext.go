@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// The readers of /proc's texts. They do not allocate, take whatever bytes they are
-// given, and never panic. The formats are those of proc(5).
+// The readers of /proc's texts. They do not allocate, accept any bytes, and never panic.
+// The formats are those of proc(5).
 
 var errFormat = errors.New("unexpected format")
 
@@ -47,7 +47,7 @@ func numbers(b []byte, to []uint64) (rest []byte, ok bool) {
 	return b, true
 }
 
-// A procStat is what counts of /proc/PID/stat. Times are in clock ticks.
+// A procStat holds the fields of /proc/PID/stat that are used. Times are in clock ticks.
 type procStat struct {
 	parent                 int
 	zombie                 bool

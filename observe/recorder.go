@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a Config means where it says nothing.
+// Defaults for the empty fields of a Config.
 const (
 	DefaultInterval = 250 * time.Millisecond
 	DefaultMaxRows  = 16384
@@ -27,9 +27,8 @@ type Config struct {
 	Interval time.Duration // between readings; default 250 ms, at least 1 ms
 
 	// MaxRows bounds the table; default 16,384, more than an hour at the default
-	// interval. When it is full, neighbouring rows are merged and the interval
-	// doubles: counters lose nothing by it, peaks are kept, gauges keep every
-	// other reading.
+	// interval. When it is full, neighbouring rows are merged and the interval doubles.
+	// Counters lose nothing by it, peaks are kept, and gauges keep every other reading.
 	MaxRows int
 }
 
@@ -110,8 +109,8 @@ func NewRecorder(cfg Config, observers ...Observer) (*Recorder, error) {
 	return r, nil
 }
 
-// Last returns the latest reading of columns, by their full names: NaN where there is
-// none yet, and for a name that is not a column's. It waits for a reading that is
+// Last returns the latest reading of columns, by their full names. It is NaN where there
+// is none yet, and for a name that is not a column's. Last waits for a reading that is
 // being taken.
 func (r *Recorder) Last(names ...string) []float64 {
 	values := make([]float64, len(names))
@@ -127,7 +126,7 @@ func (r *Recorder) Last(names ...string) []float64 {
 	return values
 }
 
-// Start takes the first reading and begins to tick. It is to be called once.
+// Start takes the first reading and begins to tick. It must be called once.
 func (r *Recorder) Start() {
 	done := make(chan struct{})
 	r.mu.Lock()
@@ -165,8 +164,8 @@ type Mark struct {
 	row []float64
 }
 
-// Mark reads now, on the caller's goroutine, and adds the row to the table. After
-// Stop it knows nothing.
+// Mark reads now, on the caller's goroutine, and adds the row to the table. After Stop
+// its values are not known.
 func (r *Recorder) Mark() Mark {
 	row := make([]float64, len(r.columns))
 	r.readInto(row)
@@ -177,7 +176,8 @@ func (r *Recorder) read() { r.readInto(nil) }
 
 // readInto takes one reading and copies its row.
 func (r *Recorder) readInto(copied []float64) {
-	// The thread's clock is only ours while we keep the thread.
+	// The thread's clock measures only this goroutine while the goroutine keeps the
+	// thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	r.mu.Lock()
@@ -266,8 +266,8 @@ func larger(a, b float64) float64 {
 	return a
 }
 
-// Stop takes the last reading, ends the ticking and closes the observers. What was
-// recorded stays.
+// Stop takes the last reading, ends the ticking and closes the observers. The recording
+// stays.
 func (r *Recorder) Stop() error {
 	r.mu.Lock()
 	already, ticking := r.stopping, r.done
@@ -313,8 +313,8 @@ type Window struct {
 	Columns  []Summary
 }
 
-// A Summary is one column over a window. What does not apply to the column's kind,
-// or is not known, is NaN.
+// A Summary describes one column over a window. A value that does not apply to the
+// column's kind, or is not known, is NaN.
 type Summary struct {
 	Column
 	Delta          float64 // counters: exactly between the marks

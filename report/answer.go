@@ -13,18 +13,19 @@ import (
 	"dyno/results/rundir"
 )
 
-// An Answer is what a run comes to, before all its figures: data that the terminal, a
-// document and the page make the same sentences of, each in its reader's language.
+// An Answer is the short result of a run, before all its figures. It is data: the
+// terminal, a document and the page make the same sentences of it, each in its reader's
+// language.
 type Answer struct {
 	Says  []texts.Message `json:"says"`            // the answer itself
 	Table *Brief          `json:"table,omitempty"` // the claims, or else what was compared or measured
-	Sure  []texts.Message `json:"sure,omitempty"`  // rounds, intervals and the control, in one sentence
-	Broke []texts.Message `json:"broke,omitempty"` // what the target did not do
+	Sure  []texts.Message `json:"sure,omitempty"`  // how sure the answer is: rounds, intervals and the control, in one sentence
+	Broke []texts.Message `json:"broke,omitempty"` // findings about the target
 	Trust []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
-	Asked []texts.Message `json:"asked,omitempty"` // of the figures that were asked for, those that are not as printed
+	Asked []texts.Message `json:"asked,omitempty"` // the figures that were asked for and are not as printed
 	Again []texts.Message `json:"again,omitempty"` // rounds measured again, and the outcome with them
 	Next  *texts.Message  `json:"next,omitempty"`  // the one thing that helps most
-	Rest  *texts.Message  `json:"rest,omitempty"`  // where all of it is
+	Rest  *texts.Message  `json:"rest,omitempty"`  // where the whole result is
 }
 
 // counted is a message about so many, which has a form for one.
@@ -35,16 +36,17 @@ func counted(kind string, n int, pairs ...string) texts.Message {
 	return texts.New(kind, append(pairs, "n", whole(int64(n)))...)
 }
 
-// A Brief is a table of cells that need no language, but for those under heads named
-// outcome, verdict and metric, for which there are words. The most important rows come first.
+// A Brief is a table of cells that need no language. The exception is cells under heads
+// named outcome, verdict and metric, for which there are words. The most important rows
+// come first.
 type Brief struct {
 	Kind string     `json:"kind"` // claims, comparisons, ladder, levels, capacities, trends or variants
-	Head []string   `json:"head"` // what each column is
+	Head []string   `json:"head"` // the content of each column
 	Rows [][]string `json:"rows"`
 }
 
-// Make condenses a run to its answer. Nothing but the run is needed; of a folder, its place
-// is named.
+// Make condenses a run to its answer. It needs only the run. For a folder, the answer
+// names its place.
 func Make(f *rundir.Folder) Answer {
 	p := newPage(f)
 	a := Answer{Says: p.says(), Table: p.brief()}
@@ -60,12 +62,12 @@ func Make(f *rundir.Folder) Answer {
 	return a
 }
 
-// nothing tells whether no figure came out.
+// nothing tells whether the run has no figure at all.
 func (p *page) nothing() bool {
 	return len(p.run.Capacities) == 0 && !slices.ContainsFunc(p.run.Variants, func(v rundir.Variant) bool { return v.Trials > 0 })
 }
 
-// mostSaid is how many sentences answer the question at most.
+// mostSaid is how many sentences the answer has at most.
 const mostSaid = 3
 
 // says answers the experiment's question.
@@ -139,7 +141,7 @@ func (p *page) primary(role string) []rundir.Comparison {
 	return list
 }
 
-// unclear ranks verdicts: differences, then equivalence, then what is open.
+// unclear ranks verdicts: differences, then equivalence, then undecided ones.
 func unclear(c rundir.Comparison) int {
 	return max(0, slices.Index([]string{rundir.Better, rundir.Worse, rundir.Equivalent, rundir.Inconclusive, "", rundir.Invalid}, c.Verdict)-1)
 }
@@ -189,10 +191,10 @@ func (p *page) ratioLine(kind string, c rundir.Comparison) texts.Message {
 		"factor", bare(*c.Ratio.Estimate), "interval", factors(c.Ratio), "confidence", digits(100*c.Ratio.Confidence))
 }
 
-// mostChange is the change up to which it is said in percent.
+// mostChange is the largest change that is written in percent.
 const mostChange = 0.5
 
-// comparisonSays is a comparison in words.
+// comparisonSays describes a comparison in words.
 func (p *page) comparisonSays(c rundir.Comparison) texts.Message {
 	r := c.Ratio
 	v := p.state(c.Metric, c.Variant, c.Base)
@@ -223,8 +225,8 @@ func (p *page) comparisonSays(c rundir.Comparison) texts.Message {
 	return l
 }
 
-// fewestRanked is how many rounds signed ranks need for an interval at 95 %: of fewer, all
-// on one side are no surprise. Student's t needs two.
+// fewestRanked is how many rounds signed ranks need for an interval at 95 %: with fewer,
+// all on one side may be chance. Student's t needs two.
 const fewestRanked = 6
 
 // needs says how many rounds an interval needs.
@@ -236,7 +238,7 @@ func needs(c rundir.Comparison) texts.Message {
 	return texts.New("needs.rounds", "n", strconv.Itoa(n))
 }
 
-// state returns what may be said of a figure; of one that nobody judged, that it is ok.
+// state returns what may be said of a figure. A figure that was not judged is ok.
 func (p *page) state(figure, variant, base string) rundir.Validity {
 	for _, v := range p.run.Validity {
 		if v.Figure == figure && v.Variant == variant && v.Base == base {
@@ -387,7 +389,7 @@ func (p *page) trendsSay() []texts.Message {
 	return lines
 }
 
-// aloneSay is what a run without comparisons measured.
+// aloneSay describes the measurements of a run without comparisons.
 func (p *page) aloneSay() []texts.Message {
 	metric := cmp.Or(p.run.Plan.Metric, "throughput")
 	if len(p.run.Variants) > mostSaid {
@@ -413,7 +415,7 @@ func (p *page) aloneSay() []texts.Message {
 	return lines
 }
 
-// briefly writes a variant's figure as its state lets it be said, without footnotes.
+// briefly writes a variant's figure as its state allows, without footnotes.
 func (p *page) briefly(variant, metric string) string {
 	for _, v := range p.run.Variants {
 		if v.Name == variant {
@@ -427,8 +429,8 @@ func (p *page) brieflyIn(variant, metric string, e rundir.Estimate) string {
 	return stated(unitOf(metric), e, p.state(metric, variant, ""))
 }
 
-// stated writes a figure as its state lets it be said: with its interval, as bounds, as
-// one that only ratios are right of, or not at all.
+// stated writes a figure as its state allows: with its interval, as bounds, as one whose
+// ratios alone are right, or not at all.
 func stated(u unit, e rundir.Estimate, v rundir.Validity) string {
 	switch {
 	case e.Estimate == nil:
@@ -503,7 +505,7 @@ func (p *page) controlLine(c rundir.Comparison) texts.Message {
 	return texts.New("sure.control", "share", margin(max(*r.High-1, 1-*r.Low)))
 }
 
-// broke lists what the target did not do: findings, and thresholds that it breaks.
+// broke lists the findings about the target, and the thresholds that it breaks.
 func (p *page) broke() []texts.Message {
 	type finding struct {
 		first  rundir.Flag
@@ -644,7 +646,7 @@ func (p *page) doubtful() []texts.Message {
 	return lines
 }
 
-// again says how many rounds were measured again, and what comes out with them.
+// again says how many rounds were measured again, and what the outcome with them is.
 func (p *page) again() []texts.Message {
 	rounds := map[int]bool{}
 	for _, e := range p.run.Trials {
@@ -664,8 +666,8 @@ func (p *page) again() []texts.Message {
 	return lines
 }
 
-// next is the one thing that helps most: with a figure that was asked for and is not
-// identified, then with the target, then with what is not settled, then with bounds.
+// next is the one step that helps most. It is chosen in this order: a figure that was
+// asked for and is not identified, the target, a comparison that is not settled, bounds.
 func (p *page) next() *texts.Message {
 	remedied := func(kinds []string) *texts.Message {
 		for _, kind := range kinds {

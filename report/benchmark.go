@@ -68,8 +68,8 @@ func Benchmark(w io.Writer, f *rundir.Folder) error {
 	return nil
 }
 
-// benchmarkName is a benchmark's name. The protocol stands behind the variant
-// because the format takes a number at the very end, as in pool-16, for GOMAXPROCS.
+// benchmarkName is a benchmark's name. The protocol follows the variant because the
+// format takes a number at the very end, as in pool-16, for GOMAXPROCS.
 func (p *page) benchmarkName(variant string) string {
 	name := encoded(p.title())
 	first, size := utf8.DecodeRuneInString(name)
@@ -84,8 +84,8 @@ func (p *page) benchmarkName(variant string) string {
 	return "Benchmark" + name + "/variant=" + encoded(variant) + "/protocol=" + encoded(protocol)
 }
 
-// encoded writes a name without white space and slashes, which end a part of a
-// benchmark's name, and without what cannot be printed, as URLs have it.
+// encoded writes a name in URL encoding where it has white space, slashes or unprintable
+// characters. White space and slashes would end a part of a benchmark's name.
 func encoded(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -106,10 +106,10 @@ func encoded(s string) string {
 type benchmark struct {
 	unit   string
 	value  *float64
-	better string // higher or lower; empty where the format knows, or nobody does
+	better string // higher or lower; empty where the format knows, or it is unknown
 }
 
-// benchmarks are the figures of a trial.
+// benchmarks returns the figures of a trial.
 func benchmarks(t *rundir.Trial, latency string) []benchmark {
 	clock, work := t.Service, "req/s"
 	switch {

@@ -34,7 +34,7 @@ func (p *page) brief() *Brief {
 	return b
 }
 
-// claimsBrief lists the claims, those first that are not as the claim says.
+// claimsBrief lists the claims. Claims that do not hold come first.
 func (p *page) claimsBrief() *Brief {
 	order := []string{rundir.Refuted, rundir.DirectionOnly, rundir.NotSettled, rundir.Holds, rundir.NotTestable}
 	list := slices.Clone(p.run.Claims)
@@ -72,8 +72,8 @@ func (p *page) capacitiesBrief() *Brief {
 	return b
 }
 
-// comparisonsBrief lists comparisons in the primary metric; where there is only one, that
-// of the other metrics too.
+// comparisonsBrief lists comparisons in the primary metric. If there is only one, it
+// lists that pair in the other metrics too.
 func (p *page) comparisonsBrief() *Brief {
 	list := p.primary("")
 	if len(list) == 1 {
@@ -93,7 +93,7 @@ func (p *page) comparisonsBrief() *Brief {
 	return b
 }
 
-// ratioBriefly writes a comparison's ratio as its state lets it be said.
+// ratioBriefly writes a comparison's ratio as its state allows.
 func (p *page) ratioBriefly(c rundir.Comparison) string {
 	if c.Verdict == rundir.Invalid || p.state(c.Metric, c.Variant, c.Base).State == rundir.StateNotIdentified {
 		return "?"
@@ -112,7 +112,7 @@ func (p *page) trendsBrief() *Brief {
 	return b
 }
 
-// variantsBrief lists what was measured of each variant.
+// variantsBrief lists the main figures of each variant.
 func (p *page) variantsBrief() *Brief {
 	metrics := []string{"throughput"}
 	if len(p.run.Variants) > 0 {
@@ -139,7 +139,7 @@ func (p *page) variantsBrief() *Brief {
 	return b
 }
 
-// claimed writes what was measured about a claim.
+// claimed writes the measured value of a claim.
 func (p *page) claimed(c rundir.Claim) string {
 	if c.NotIdentified != "" {
 		return "?"

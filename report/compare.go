@@ -10,7 +10,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// control says how well the A/A control agrees, and by which figures.
+// control says how well the A/A control agrees with the base, and in which figures.
 func (p *page) control() {
 	found := p.primary(rundir.RoleControl)
 	switch {
@@ -35,7 +35,7 @@ func (p *page) control() {
 	}
 }
 
-// identified tells whether something can be said of a comparison.
+// identified tells whether anything can be said of a comparison.
 func (p *page) identified(c rundir.Comparison) bool {
 	return c.Verdict != rundir.Invalid && p.state(c.Metric, c.Variant, c.Base).State != rundir.StateNotIdentified
 }
@@ -45,7 +45,7 @@ func comparisonUnknown(v rundir.Validity) string {
 	return "?: not identified: " + because(v).In(texts.English) + remedied(v)
 }
 
-// remedied says what helps a figure, from the first of its causes that anything helps.
+// remedied returns the remedy for a figure: that of the first of its causes that has one.
 func remedied(v rundir.Validity) string {
 	for _, kind := range v.Causes {
 		if r := remedy(kind); r != "" {
@@ -55,7 +55,7 @@ func remedied(v rundir.Validity) string {
 	return ""
 }
 
-// controlDiffers tells whether the run has the flag that its control raises.
+// controlDiffers tells whether the run has the flag of a control that differs.
 func (p *page) controlDiffers() bool {
 	return slices.ContainsFunc(p.run.Flags, func(f rundir.Flag) bool { return f.Kind == controlDiffers })
 }
@@ -136,8 +136,8 @@ func rounds(list []rundir.Comparison) string {
 	return text
 }
 
-// changes is the table of comparisons. Base is the variant that all are compared
-// with; empty: each has its own.
+// changes is the table of comparisons. Base is the variant that all are compared with. If
+// it is empty, each row has its own.
 func (p *page) changes(list []rundir.Comparison, base string) table {
 	var metrics []string
 	for _, c := range list {
@@ -223,8 +223,8 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 	return []string{name, p.cell(c.Variant, c.Metric), p.shown(c), prob, verdict, detectable}
 }
 
-// shown writes a comparison's change: ~ where no difference is shown, and = where
-// it is shown that there is none that matters.
+// shown writes a comparison's change, with ~ where no difference is shown, and = where it
+// is shown that there is no relevant difference.
 func (p *page) shown(c rundir.Comparison) string {
 	r := c.Ratio
 	if !p.identified(c) {

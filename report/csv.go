@@ -15,10 +15,10 @@ import (
 )
 
 // CSV writes a run's figures for a spreadsheet (RFC 4180): a row for each variant and
-// metric that has one, with both ends of its interval where it has them. Metrics are
-// named as in expressions, units as in the run folder: s, B, 1/s, and 1 for what is
-// counted or a share. Figures are written in full. A cell that a spreadsheet would take
-// for a formula begins with an apostrophe.
+// metric with a figure, with both ends of its interval if it has one. Metrics are named
+// as in expressions. Units are those of the run folder: s, B, 1/s, and 1 for counts and
+// shares. Figures are written in full. A cell that a spreadsheet would take for a formula
+// begins with an apostrophe.
 func CSV(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
 	rows := [][]string{{"run", "valid", "variant", "trials", "metric", "unit", "estimate", "low", "high", "confidence", "interval"}}
@@ -62,9 +62,9 @@ func metricsOf(v rundir.Variant) []string {
 }
 
 // TrialsCSV writes a run's trials for a spreadsheet, a row for each, pilots, probes and
-// incomplete ones included; counted says which are behind the run's figures. What is not
-// known is empty. What programs printed and what the plan names to be observed are the
-// last columns.
+// incomplete ones included. The column counted says which trials are behind the run's
+// figures. Unknown cells are empty. The last columns hold values that programs printed
+// and values that the plan asks to observe.
 func TrialsCSV(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
 	counted := map[int]bool{}
@@ -201,8 +201,9 @@ func trialColumns() []trialColumn {
 	)
 }
 
-// inert makes text fit for a cell: one line, nothing that drives a terminal, and no
-// formula. Spreadsheets take a cell for one that begins as listed, and run it.
+// inert makes text safe for a cell: one line, nothing that drives a terminal, and no
+// formula. A spreadsheet takes a cell that begins with one of the listed characters for a
+// formula, and runs it.
 func inert(s string) string {
 	s = Printable(s)
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
@@ -211,7 +212,7 @@ func inert(s string) string {
 	return s
 }
 
-// full writes a figure so that it reads back as it was; nothing where it is not known.
+// full writes a figure so that it reads back unchanged; empty if it is not known.
 func full(v *float64) string {
 	if v == nil || !finite(*v) {
 		return ""

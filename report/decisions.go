@@ -32,7 +32,7 @@ func (p *page) thresholds() {
 	p.table(t)
 }
 
-// outcome writes a threshold's outcome so that what is not kept stands out.
+// outcome writes a threshold's outcome so that a threshold that is not kept stands out.
 func outcome(x rundir.Threshold) string {
 	switch {
 	case x.OK:
@@ -105,7 +105,7 @@ func (p *page) measured(text string, kind verdict.Kind, v, low, high *float64) s
 		return over(rundir.Estimate{Estimate: v, Low: low, High: high}, 1800) + " in 30 min"
 	}
 	u := plain()
-	// An expression that does not compile here did when the value was measured:
+	// An expression that does not compile now did compile when the value was measured:
 	// the folder was edited, and the value is written as it is.
 	if e, err := verdict.Compile(text, kind, p.names); err == nil {
 		switch e.Unit() {

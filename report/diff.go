@@ -10,8 +10,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// Diff writes what two runs show side by side: first whether they can be compared,
-// then the primary metric in a sentence for each variant, then all figures.
+// Diff writes the comparison of two runs: first whether they can be compared, then the
+// primary metric in a sentence for each variant, then all figures.
 func Diff(w io.Writer, d *verdict.Difference) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -121,7 +121,7 @@ func diffDisparities(b *strings.Builder, list []verdict.Disparity) {
 	t.write(b)
 }
 
-// diffSentence says what is shown of a variant in the primary metric.
+// diffSentence describes the difference of a variant in the primary metric.
 func diffSentence(c verdict.UnpairedComparison) string {
 	subject := Printable(c.Variant) + ", " + Printable(c.Metric)
 	if c.Ratio.Estimate == nil {
@@ -143,8 +143,8 @@ func pOf(c verdict.UnpairedComparison) string {
 // bareFootnote explains the mark that inUnit leaves.
 const bareFootnote = "[1] no interval is claimed: it takes two rounds (design.rounds)"
 
-// inUnit writes a figure of a metric with its interval. One that has none is marked,
-// and bare.
+// inUnit writes a figure of a metric with its interval. A figure without an interval is
+// marked.
 func inUnit(metric string, e rundir.Estimate) (text string, bare bool) {
 	text = unitOf(metric).estimate(e)
 	if e.Estimate == nil || bounded(e) {

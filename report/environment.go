@@ -10,7 +10,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// missing says what was not measured here, and why.
+// missing says which figures were not measured here, and why.
 func (p *page) missing() {
 	var lines []string
 	for _, u := range p.unobserved() {
@@ -30,11 +30,11 @@ func (p *page) missing() {
 	}
 }
 
-// mostUnobserved is how many texts of what could not be observed are listed.
+// mostUnobserved is how many texts about missing observations are listed.
 const mostUnobserved = 12
 
-// unobserved lists what could not be observed, and why: in the whole run, and then
-// in any of its trials.
+// unobserved lists the observations that were not possible, and why: first those of the
+// whole run, then those of single trials.
 func (p *page) unobserved() []string {
 	list := slices.Clone(p.run.Environment.Unavailable)
 	for _, t := range p.folder.Trials {
@@ -84,7 +84,7 @@ func (p *page) environment() {
 	p.line("%s", strings.Join(parts, ", "))
 }
 
-// reproduce writes the command that makes the run again, with what it needs.
+// reproduce writes the command that makes the run again, and what that command needs.
 func (p *page) reproduce() {
 	r := p.run
 	if len(r.Command) == 0 {

@@ -11,9 +11,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// Explanations writes what accounts for differences between variants: the sum
-// first, then the functions and groups that have changed, then what the target used.
-// Of each table at most top rows are written, ranked ones always.
+// Explanations writes the causes of differences between variants: the sum first, then the
+// functions and groups that have changed, then the target's resources. Of each table it
+// writes at most top rows, and all ranked ones.
 func Explanations(w io.Writer, list []*explain.Explanation, top int) error {
 	var b strings.Builder
 	for i, e := range list {
@@ -69,7 +69,7 @@ func explanation(e *explain.Explanation, top int) []*part {
 	return p.parts
 }
 
-// account says what was measured, and how much of it the profiles account for.
+// account writes the measured change, and how much of it the profiles explain.
 func (p *page) account(e *explain.Explanation) {
 	if !e.Valid {
 		p.line("The run is INVALID: its figures are not fit for conclusions (dyno report says why).")
@@ -119,8 +119,8 @@ func ranked(e *explain.Explanation) (n int) {
 	return n
 }
 
-// explained writes a table of items, the ranked ones and, as far as there is room,
-// those that changed most without being certain.
+// explained writes a table of items: the ranked ones and, as far as there is room, those
+// with the largest changes that are not significant.
 func (p *page) explained(what string, t explain.Table, items []explain.Item, top int) {
 	u := tableUnit(t.Unit)
 	p.section(fmt.Sprintf("%s, %s per request", what, kindOf(t)))
@@ -181,7 +181,7 @@ func shortened(name string) string {
 	return string(text[:longestName/2-1]) + "…" + string(text[len(text)-longestName/2:])
 }
 
-// kindOf names what a table's figures are.
+// kindOf names the figures of a table.
 func kindOf(t explain.Table) string {
 	switch t.Kind {
 	case "cpu":
@@ -210,7 +210,7 @@ func tableUnit(name string) unit {
 	return counts()
 }
 
-// resources writes what the target used in the ordinary trials.
+// resources writes the target's resources in the ordinary trials.
 func (p *page) resources(list []explain.Resource) {
 	if len(list) == 0 {
 		return
@@ -231,7 +231,7 @@ func (p *page) resources(list []explain.Resource) {
 	p.table(t)
 }
 
-// leftover writes what did not go away when the load stopped.
+// leftover writes the stacks that remained after the load stopped.
 func (p *page) leftover(list []explain.Leftover) {
 	if len(list) == 0 {
 		return
@@ -258,7 +258,7 @@ func delta(u unit, e rundir.Estimate) string {
 	return sign(*e.Estimate) + units.Figure(math.Abs(*e.Estimate)/s.From) + s.Name + u.Suffix() + " (" + end(*e.Low) + " … " + end(*e.High) + ")"
 }
 
-// signedIn writes a difference in its own largest step.
+// signedIn writes a difference in the largest step that it reaches.
 func signedIn(u unit, v float64) string {
 	if v == 0 {
 		return u.Write(0)

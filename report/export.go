@@ -13,7 +13,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// JSON writes the run as run.json has it.
+// JSON writes the run in the form of run.json.
 func JSON(w io.Writer, run *rundir.Run) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -9,7 +9,7 @@ import (
 	"dyno/internal/units"
 )
 
-// unknown stands where a figure is not known.
+// unknown replaces a figure that is not known.
 const unknown = "–"
 
 // Seconds writes a time in a unit that fits, with three significant digits.
@@ -45,9 +45,9 @@ func plural(n int, noun string) string {
 	return whole(int64(n)) + " " + noun + "s"
 }
 
-// Printable makes text fit for one line of a terminal: runs of white space become
-// one space, and what could move the cursor or turn the direction of writing
-// is shown as its code.
+// Printable makes text fit for one line of a terminal. Runs of white space become one
+// space. Characters that move the cursor or turn the direction of writing are shown as
+// their codes.
 func Printable(s string) string {
 	var b strings.Builder
 	space := false
@@ -69,7 +69,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// command writes a command as one would type it in a shell.
+// command writes a command as a user would type it in a shell.
 func command(args []string) string {
 	var words []string
 	for _, a := range args {

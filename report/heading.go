@@ -10,7 +10,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// title is what the run is called.
+// title returns the name of the run.
 func (p *page) title() string {
 	if p.run.Name == "" {
 		return "dyno"
@@ -29,7 +29,7 @@ func (p *page) heading() {
 	}
 }
 
-// load says how the load was made, where all variants agree on it, and how often.
+// load describes the load, where all variants agree on it, and how often it was repeated.
 func (p *page) load() string {
 	plan := p.run.Plan
 	var parts []string
@@ -102,7 +102,7 @@ func (p *page) load() string {
 	return strings.Join(parts, ", ")
 }
 
-// duet says who is measured at once, and where.
+// duet says which variants are measured at once, and where.
 func duet(d *rundir.PlanDuet, base string) string {
 	place := func(s rundir.Seat) string {
 		if s.Shared() {
@@ -126,13 +126,13 @@ func (p *page) rounds() string {
 	return text + " in random order (seed " + strconv.FormatUint(plan.Seed, 10) + ")"
 }
 
-// isProgram tells whether the target is a program that is run to its end.
+// isProgram tells whether the target is a program that runs to its end.
 func (p *page) isProgram() bool { return p.run.Plan.Protocol == "program" }
 
 // latency is the name of the times that a variant is judged by.
 func (p *page) latency(variant string) string { return p.run.Plan.Variant(variant).Latency() }
 
-// unit is what the load consists of: the events that subscribers get, or requests.
+// unit names what is counted: the events that subscribers get, or requests.
 func (p *page) unit() string {
 	for _, v := range p.run.Plan.Variants {
 		if v.Subscribers > 0 {

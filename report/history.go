@@ -58,8 +58,8 @@ func History(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// historySeries writes one variant's figures, and what they show. It tells whether
-// one of them has no interval.
+// historySeries writes one variant's figures and their changes. It tells whether one of
+// them has no interval.
 func historySeries(b *strings.Builder, e *history.Experiment, s *history.Series) (bare bool) {
 	change := map[int]history.Change{}
 	for _, c := range s.Changes {

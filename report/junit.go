@@ -59,12 +59,12 @@ type (
 	}
 )
 
-// JUnit writes a judged run as JUnit's XML, for a build server. There is a test
-// case for the run's validity, for each threshold and variant, for each comparison
-// in the plan's metric, and for each claim. A threshold that is not kept is a
-// failure, be it broken or not settled, and so is a regression beyond the plan's
-// margin (verdict.Regressions). A run that was not measured whole is an error. A
-// claim never fails: one that is not shown to hold is skipped.
+// JUnit writes a judged run as JUnit's XML, for a build server. There is a test case for
+// the run's validity, for each threshold and variant, for each comparison in the plan's
+// metric, and for each claim. A threshold that is broken or not settled is a failure, and
+// so is a regression beyond the plan's margin (verdict.Regressions). A run that was not
+// measured whole is an error. A claim never fails: one that is not shown to hold is
+// skipped.
 func JUnit(w io.Writer, run *rundir.Run) error {
 	p := newPage(&rundir.Folder{Run: *run})
 	suite := junitSuite{

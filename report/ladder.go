@@ -6,7 +6,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// ladder writes the steps with what each changes.
+// ladder writes the steps with their effects.
 func (p *page) ladder() {
 	if len(p.run.Ladder) == 0 {
 		return
@@ -35,7 +35,7 @@ func (p *page) ladder() {
 	p.table(t)
 }
 
-// effect writes a step's ratio with the verdict on it.
+// effect writes a step's ratio with its verdict.
 func (p *page) effect(step, role string, e *rundir.Estimate, verdict string) string {
 	if e == nil {
 		return ""

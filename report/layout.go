@@ -11,8 +11,8 @@ const (
 	proseWidth = 24  // characters that a table's last column of prose has at least
 )
 
-// A part is a section of a report: a title with lines and tables, the same for
-// every form in which it is written. Whoever writes it makes it printable.
+// A part is a section of a report: a title with lines and tables, the same for every
+// format. The code that makes a part makes its text printable.
 type part struct {
 	title string
 	flush bool // its lines stand at the margin, as those below the report's own title do
@@ -28,7 +28,7 @@ type item struct {
 	verbatim bool
 }
 
-// writeText writes a part as text, what is below its title indented by two.
+// writeText writes a part as text. The content below its title is indented by two.
 func (s *part) writeText(b *strings.Builder) {
 	b.WriteString(Printable(s.title) + "\n")
 	indent := "  "
@@ -91,9 +91,9 @@ func (t *table) columns() int {
 	return n
 }
 
-// write prints the table, indented by two. Widths are in characters, so µ and ≥
-// take one place. A line does not end in spaces. Columns that find no room go
-// below the others, with the first column again.
+// write prints the table, indented by two. Widths are in characters, so µ and ≥ take one
+// place. Lines have no spaces at the end. Columns that do not fit go below the others,
+// with the first column again.
 func (t *table) write(b *strings.Builder) {
 	rows := t.rows
 	if t.head != nil {
@@ -155,7 +155,7 @@ func (t *table) writeColumns(b *strings.Builder, rows [][]string, widths []int, 
 	}
 }
 
-// printable returns cells that a terminal shows as they are.
+// printable returns cells in a form that a terminal can show.
 func printable(rows [][]string) [][]string {
 	out := make([][]string, len(rows))
 	for i, row := range rows {

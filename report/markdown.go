@@ -12,9 +12,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// Markdown writes judged runs as one document in GitHub's Markdown, named after
-// the first. Of several runs it begins with all their claims, by id. Each run has
-// its answer first, then the claims, and then what Text says.
+// Markdown writes judged runs as one document in GitHub's Markdown, named after the
+// first. For several runs it begins with all their claims, by id. Each run has its answer
+// first, then the claims, and then the parts of Text.
 func Markdown(w io.Writer, folders ...*rundir.Folder) error {
 	if len(folders) == 0 {
 		return fmt.Errorf("report as markdown: no run folder")
@@ -173,9 +173,8 @@ func (t *table) writeMarkdown(b *strings.Builder) {
 	}
 }
 
-// markdown escapes text so that GitHub's Markdown shows it as it is: on one line,
-// without control characters, and with nothing that Markdown or HTML would take
-// for theirs.
+// markdown escapes text so that GitHub's Markdown shows it unchanged: on one line,
+// without control characters, and with nothing that Markdown or HTML would interpret.
 func markdown(s string) string {
 	runes := []rune(Printable(s))
 	word := func(i int) bool {
@@ -205,8 +204,8 @@ func markdown(s string) string {
 	return b.String()
 }
 
-// numbers tells whether text is digits only, behind which a point or bracket would
-// begin a numbered list.
+// numbers tells whether text is digits only. A point or bracket after digits would begin
+// a numbered list.
 func numbers(runes []rune) bool {
 	return !slices.ContainsFunc(runes, func(r rune) bool { return r < '0' || r > '9' })
 }

@@ -2,8 +2,8 @@ package report
 
 import "dyno/results/rundir"
 
-// quick writes the one trial of a quick load, in the order in which hey and wrk
-// have taught people to read.
+// quick writes the one trial of a quick load, in the order that users know from hey and
+// wrk.
 func (p *page) quick() {
 	v := &p.run.Variants[0]
 	if v.Trials == 0 {
@@ -94,7 +94,7 @@ func (p *page) quick() {
 	}
 }
 
-// sent is what the load's requests are called.
+// sent names the load's requests.
 func (p *page) sent() string {
 	if p.unit() == "event" {
 		return "publications"
@@ -136,7 +136,7 @@ func (p *page) distribution(v *rundir.Variant) {
 	p.ends([]rundir.Variant{*v})
 }
 
-// known writes a figure, and explains one that is missing.
+// known writes a figure, and explains a missing one.
 func (p *page) known(v *float64, write func(float64) string) string {
 	if v == nil {
 		p.footnote(fewValues)
@@ -147,7 +147,7 @@ func (p *page) known(v *float64, write func(float64) string) string {
 // mostFailures is how many texts of failures are listed.
 const mostFailures = 8
 
-// causes says in words what was wrong, of the warm-up too.
+// causes describes failures in words, including those of the warm-up.
 func (p *page) causes(texts map[string]int64) {
 	for i, text := range descending(texts) {
 		if i == mostFailures {

@@ -11,7 +11,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// The first screen.
+// The sizes of the first screen.
 const (
 	screenLines = 24
 	screenWidth = 100 // characters
@@ -20,8 +20,8 @@ const (
 	nameWidth   = 28  // characters of a name in a table
 )
 
-// Short writes what a run comes to, on one screen: at most 24 lines of 100 characters, and 16
-// of a quick load. Kept tells that the folder stays, and may be named.
+// Short writes the answer of a run, on one screen: at most 24 lines of 100 characters,
+// and 16 for a quick load. Kept tells that the folder stays, and may be named.
 func Short(w io.Writer, f *rundir.Folder, kept bool) error {
 	p := newPage(f)
 	of := *f
@@ -50,7 +50,7 @@ func said(lines []texts.Message) []string {
 	return out
 }
 
-// block writes what is said under a heading, in at most so many lines.
+// block writes the sentences under a heading, in at most so many lines.
 func block(head string, sentences []string, most int) []string {
 	if len(sentences) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func block(head string, sentences []string, most int) []string {
 	return lines
 }
 
-// wrapped breaks a sentence into at most so many lines of the screen, and cuts what is left.
+// wrapped breaks a sentence into at most so many lines of the screen, and cuts the rest.
 func wrapped(mark, text string, most int) []string {
 	lines := strings.Split(wrap(mark, Printable(text), screenWidth), "\n")
 	if len(lines) > most {
@@ -89,7 +89,7 @@ func wrapped(mark, text string, most int) []string {
 	return lines
 }
 
-// cut shortens text to so many characters, the last of which says so.
+// cut shortens text to so many characters, the last of which marks the cut.
 func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -97,7 +97,7 @@ func cut(text string, most int) string {
 	return strings.TrimRight(string([]rune(text)[:max(0, most-1)]), " ") + "…"
 }
 
-// middle shortens a name, whose beginning and end tell it from others.
+// middle shortens a name in its middle, because beginning and end tell it from others.
 func middle(name string, most int) string {
 	runes := []rune(name)
 	if len(runes) <= most {
@@ -107,8 +107,8 @@ func middle(name string, most int) string {
 	return string(runes[:front]) + "…" + string(runes[len(runes)-(most-1-front):])
 }
 
-// screen is the first screen of an experiment. Where there is no room, less is said of
-// single figures, and then of the target.
+// screen is the first screen of an experiment. If there is no room, it says less about
+// single figures, and then about the target.
 func (p *page) screen(a Answer) []string {
 	var lines []string
 	for _, most := range [][2]int{{4, 3}, {3, 3}, {2, 3}, {2, 2}} {
@@ -163,8 +163,9 @@ func (p *page) headline() string {
 	return p.title() + ": " + p.run.Question
 }
 
-// lines writes the table in at most so many lines, its head and what says that there are
-// more rows included. Names give way first, and then columns: a figure is never cut.
+// lines writes the table in at most so many lines, including its head and the line that
+// says how many rows are left out. Names are shortened first, then columns are left out.
+// A figure is never cut.
 func (b *Brief) lines(most int) []string {
 	rows := append([][]string{b.Head}, b.Rows...)
 	more := 0
@@ -217,7 +218,7 @@ func (b *Brief) lines(most int) []string {
 	return lines
 }
 
-// The least characters that names and prose of a table are shortened to.
+// The fewest characters that names and prose of a table are shortened to.
 const (
 	leastName  = 9
 	leastProse = 24
@@ -317,7 +318,7 @@ func (p *page) quickScreen(a Answer) []string {
 	return append(lines, wrapped(head("rest"), a.Rest.In(texts.English), 1)...)
 }
 
-// quickLatencies is a line for each clock, as each figure's state lets it be said.
+// quickLatencies is a line for each clock, as each figure's state allows.
 func (p *page) quickLatencies(v *rundir.Variant) []string {
 	t := table{head: []string{"", "p50", "p90", "p99", "p99.9", "max"}}
 	var clocks []string
@@ -370,7 +371,7 @@ func (p *page) quickLatencies(v *rundir.Variant) []string {
 	return lines
 }
 
-// answered says how much of what was due was answered, and what went wrong.
+// answered says how much of what was due was answered, and describes the failures.
 func (p *page) answered(v *rundir.Variant, trial *rundir.Trial) string {
 	var parts []string
 	if v.Availability != nil {

@@ -11,8 +11,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// Text writes all of a judged run for people to read: its answer, and then what is behind
-// it. A quick load, that is one trial of one variant, gets a compact form.
+// Text writes all of a judged run for people to read: its answer first, and then the
+// details. A quick load, which is one trial of one variant, gets a compact form.
 func Text(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
 	p.heading()
@@ -45,7 +45,8 @@ func Text(w io.Writer, f *rundir.Folder) error {
 	return nil
 }
 
-// answer writes what the run comes to, as the first screen and the page say it.
+// answer writes the answer of the run, with the same content as the first screen and the
+// page.
 func (p *page) answer() {
 	a := Make(p.folder)
 	p.section("answer")
@@ -80,7 +81,7 @@ func (p *page) answer() {
 // mostSentences is how many are listed of a kind.
 const mostSentences = 12
 
-// A page is the report of one run under way, with the footnotes it has called for.
+// A page is the report of one run while it is written, with the footnotes that it needs.
 type page struct {
 	run       *rundir.Run
 	folder    *rundir.Folder
@@ -102,7 +103,7 @@ func (p *page) isQuick() bool {
 	return p.run.TrialsPlanned == 1 && len(p.run.Variants) == 1 && !p.run.Plan.Soak && !p.isProgram()
 }
 
-// results writes what the designs came to.
+// results writes the results of ladders, sweeps and other designs.
 func (p *page) results() {
 	p.ladder()
 	p.comparisons()
@@ -145,7 +146,7 @@ const (
 	fewValues = unknown + ": not observed, or too few values behind it (ten must lie beyond a quantile: a p99 needs 1,000, a p99.9 10,000); for a quantile, a longer load.window"
 )
 
-// notes writes the footnotes and what else a reader should know.
+// notes writes the footnotes and other notes for the reader.
 func (p *page) notes() {
 	methods := p.methods()
 	if len(p.footnotes)+len(p.run.Notes)+len(methods) == 0 {

@@ -44,8 +44,8 @@ func unitOf(metric string) unit {
 	return counts()
 }
 
-// estimate writes a figure with its interval, if it has one: as 1.23k ±2% when
-// that is about as far to both sides, and else with both ends in the figure's unit.
+// estimate writes a figure with its interval, if it has one: as 1.23k ±2% if both sides
+// are about equal, and otherwise with both ends in the figure's unit.
 func (u unit) estimate(e rundir.Estimate) string {
 	switch {
 	case e.Estimate == nil:
@@ -66,8 +66,8 @@ func (u unit) estimate(e rundir.Estimate) string {
 	return u.Write(v) + " " + u.ends(e)
 }
 
-// ends writes an interval in the unit of its estimate. Where only one end is known, that
-// is said.
+// ends writes an interval in the unit of its estimate. If only one end is known, the text
+// says so.
 func (u unit) ends(e rundir.Estimate) string {
 	s := u.Step(*e.Estimate)
 	if *e.Estimate == 0 && e.High != nil {
@@ -91,7 +91,7 @@ func (u unit) rangeOf(e rundir.Estimate) string {
 	return "(range " + inside(&low, &high, func(v float64) string { return units.Figure(v / s.From) }) + ")"
 }
 
-// inside writes the ends of an interval, or the one that is known.
+// inside writes the ends of an interval, or the only one that is known.
 func inside(low, high *float64, write func(float64) string) string {
 	switch {
 	case low != nil && high != nil:
@@ -104,10 +104,10 @@ func inside(low, high *float64, write func(float64) string) string {
 	return ""
 }
 
-// bounded tells whether an estimate has an interval, be it open to one side.
+// bounded tells whether an estimate has an interval, even one that is open on one side.
 func bounded(e rundir.Estimate) bool { return e.Low != nil || e.High != nil }
 
-// margin writes a share with two significant digits, as ±-figures have it.
+// margin writes a share with two significant digits, in the form of ± figures.
 func margin(share float64) string {
 	p := 100 * math.Abs(share)
 	switch {
@@ -121,8 +121,8 @@ func margin(share float64) string {
 	return fmt.Sprintf("%.2g%%", p)
 }
 
-// signed writes a change with the decimals given and always with a sign. A change
-// that rounds to nothing has none.
+// signed writes a change with the decimals given, always with a sign. A change that
+// rounds to zero has no sign.
 func signed(v float64, decimals int) string {
 	text := fmt.Sprintf("%+.*f", decimals, v)
 	if strings.Trim(text, "+-0.") == "" {
@@ -131,8 +131,8 @@ func signed(v float64, decimals int) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// growth writes a relative change, as a share, with its interval in percent, such
-// as −5.6% (−7.1 … −4.0). It has as many decimals as its interval deserves.
+// growth writes a relative change, as a share, with its interval in percent, such as
+// −5.6% (−7.1 … −4.0). The width of the interval decides the number of decimals.
 func growth(v float64, low, high *float64) string {
 	n := decimals(low, high)
 	text := signed(100*v, n) + "%"
@@ -142,7 +142,7 @@ func growth(v float64, low, high *float64) string {
 	return text
 }
 
-// decimals is how many a change in percent has.
+// decimals is how many decimals a change in percent has.
 func decimals(low, high *float64) int {
 	if low != nil && high != nil {
 		switch half := 50 * (*high - *low); {
@@ -160,8 +160,8 @@ func spread(low, high *float64, decimals int) string {
 	return "(" + inside(low, high, func(v float64) string { return signed(100*v, decimals) }) + ")"
 }
 
-// change writes a ratio as the relative change that it is, or as a factor when it
-// is 2 and more or a half and less.
+// change writes a ratio as a relative change, or as a factor when it is at least 2 or at
+// most a half.
 func change(r rundir.Estimate) string {
 	switch {
 	case r.Estimate == nil:
@@ -197,7 +197,7 @@ func bare(v float64) string {
 	return units.Figure(v)
 }
 
-// factors writes the interval of a ratio, or of too few rounds their range.
+// factors writes the interval of a ratio, or their range if there are too few rounds.
 func factors(r rundir.Estimate) string {
 	if !bounded(r) && len(r.Values) > 1 {
 		return "range " + reach(r, bare)
@@ -205,7 +205,7 @@ func factors(r rundir.Estimate) string {
 	return inside(r.Low, r.High, bare)
 }
 
-// reach writes from where to where the rounds' ratios go.
+// reach writes the range of the rounds' ratios.
 func reach(r rundir.Estimate, write func(float64) string) string {
 	low, high := slices.Min(r.Values), slices.Max(r.Values)
 	return inside(&low, &high, write)

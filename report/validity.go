@@ -16,8 +16,8 @@ import (
 // mostReasons is how many reasons for being incomplete are listed.
 const mostReasons = 8
 
-// validity says, before any figure, whether the figures may be trusted; and how
-// the run came to its warm-up and its number of rounds.
+// validity writes, before any figure, whether the figures may be trusted. It also says
+// how the run chose its warm-up and its number of rounds.
 func (p *page) validity() {
 	p.incomplete()
 	p.section("what the figures stand on")
@@ -33,7 +33,7 @@ func (p *page) validity() {
 	p.dependence()
 }
 
-// states lists the figures that are not as printed, by what may be said of them.
+// states lists the figures that are not as printed, by state.
 func (p *page) states() {
 	t := table{left: []int{1, 2}, prose: true}
 	listed := 0
@@ -64,7 +64,7 @@ func (p *page) states() {
 	}
 }
 
-// mostStates is how many figures are listed that are not as printed.
+// mostStates is how many figures that are not as printed are listed.
 const mostStates = 24
 
 func (p *page) incomplete() {
@@ -92,8 +92,8 @@ func (p *page) incomplete() {
 	}
 }
 
-// examined returns what was found about a trial, or nothing of a run that was
-// judged before trials were listed.
+// examined returns the findings about a trial; empty for a run that was judged before
+// trials were listed.
 func (p *page) examined(trial int) rundir.Examined {
 	for _, e := range p.run.Trials {
 		if e.Number == trial {
@@ -103,9 +103,9 @@ func (p *page) examined(trial int) rundir.Examined {
 	return rundir.Examined{}
 }
 
-// Incomplete returns why a folder is not complete, in the first lines of what somebody said: what
-// a process had printed when it died is in its log. A reason that says what an earlier one
-// does is left out: that of a trial is often that of the run.
+// Incomplete returns why a folder is not complete, in the first line of each message: the
+// output of a process that died is in its log. A reason that repeats an earlier one is
+// left out: that of a trial is often that of the run.
 func Incomplete(f *rundir.Folder) (reasons []texts.Message) {
 	var lines []string
 	for _, m := range f.Incomplete {
@@ -118,8 +118,8 @@ func Incomplete(f *rundir.Folder) (reasons []texts.Message) {
 	return reasons
 }
 
-// firstLines returns a message that says of each value the first line, and not that it was the
-// last output which is on the lines below.
+// firstLines returns a message with only the first line of each value, and without the
+// hint that the last output is on the lines below.
 func firstLines(m texts.Message) texts.Message {
 	m.Values = maps.Clone(m.Values)
 	for name, v := range m.Values {
@@ -173,7 +173,7 @@ func (p *page) flags() {
 	p.table(t)
 }
 
-// severity says how much a flag weighs.
+// severity says how serious a flag is.
 func severity(f rundir.Flag) string {
 	switch {
 	case f.Breaks:
@@ -184,7 +184,7 @@ func severity(f rundir.Flag) string {
 	return "warning"
 }
 
-// rank orders flags: that the control differs comes before anything else.
+// rank orders flags. The flag of a control that differs comes first.
 func rank(f rundir.Flag) int {
 	switch {
 	case f.Kind == controlDiffers:
@@ -213,10 +213,11 @@ func where(first rundir.Flag, trials []string) string {
 // controlDiffers is the kind of the flag that the A/A control raises.
 const controlDiffers = "control_differs"
 
-// remedyKind is the sentence that says what to do about a flag; empty where nobody knows.
+// remedyKind is the sentence that says how to help against a flag; empty if there is no
+// advice.
 func remedyKind(kind string) string { return texts.Remedy(kind) }
 
-// remedy says what to do about a flag, by its kind in run.json.
+// remedy says how to help against a flag, by its kind in run.json.
 func remedy(kind string) string {
 	if r := remedyKind(kind); r != "" {
 		return texts.Say(texts.English, r, nil)
@@ -224,7 +225,7 @@ func remedy(kind string) string {
 	return ""
 }
 
-// pilot writes what the pilots found.
+// pilot writes the results of the pilots.
 func (p *page) pilot() {
 	if p.run.Pilot == nil {
 		return
@@ -245,8 +246,8 @@ func (p *page) pilot() {
 	p.table(t)
 }
 
-// dependence writes the trial whose bins resembled each other most, where that
-// halves its worth or more.
+// dependence writes the trial with the strongest dependence between neighbouring bins, if
+// its effective sample size is half its bins or less.
 func (p *page) dependence() {
 	worst, most := rundir.Examined{}, 0.5
 	for _, e := range p.run.Trials {

@@ -34,7 +34,7 @@ func (p *page) estimate(v rundir.Variant, metric string) rundir.Estimate {
 	return rundir.Estimate{Estimate: summary(v, metric)}
 }
 
-// summary is a figure that a variant has beside its intervals.
+// summary is a figure of a variant that is stored beside its intervals.
 func summary(v rundir.Variant, metric string) *float64 {
 	group, name, _ := strings.Cut(metric, ".")
 	quantiles := map[string]rundir.Quantiles{
@@ -73,7 +73,7 @@ func float(n *int64) *float64 {
 	return &f
 }
 
-// cell writes a variant's figure in a metric, and explains what is missing.
+// cell writes a variant's figure in a metric, and explains a missing one.
 func (p *page) cell(variant, metric string) string {
 	for _, v := range p.run.Variants {
 		if v.Name != variant {
@@ -113,8 +113,8 @@ func (p *page) noInterval(v rundir.Variant, metric string) string {
 	return p.footnote("no interval is claimed for this figure")
 }
 
-// columns is a table of variants by metrics. A mark that all figures of a column
-// have goes to its head, and one that all columns have to the corner.
+// columns is a table of variants by metrics. A mark that all figures of a column have
+// goes to its head. A mark that all columns have goes to the corner.
 func (p *page) columns(variants []rundir.Variant, heads, metrics []string) table {
 	t := table{head: append([]string{""}, heads...)}
 	for _, v := range variants {
@@ -155,7 +155,7 @@ func (p *page) columns(variants []rundir.Variant, heads, metrics []string) table
 	return t
 }
 
-// figures writes what was measured of each variant.
+// figures writes the figures of each variant.
 func (p *page) figures() {
 	var measured []rundir.Variant
 	for _, v := range p.run.Variants {
@@ -175,8 +175,8 @@ func (p *page) figures() {
 	}
 }
 
-// dimensions writes what two servers of the same protocol are compared in, on one
-// line each. A figure that no trial could have is not a column.
+// dimensions writes the figures by which users compare two servers of the same protocol,
+// on one line each. A figure that no trial could have gets no column.
 func (p *page) dimensions(variants []rundir.Variant) {
 	latency := p.latency(variants[0].Name)
 	var heads, metrics []string
@@ -229,9 +229,8 @@ func list(values []float64, write func(float64) string) string {
 	return strings.Join(cells, " ")
 }
 
-// latencies writes what was seen of time. The first group of columns is what
-// the loop can know: the response time of an open loop, and the service time of
-// a closed one.
+// latencies writes the times. The first group of columns is the time that the loop can
+// know: the response time of an open loop, and the service time of a closed one.
 func (p *page) latencies(variants []rundir.Variant) {
 	var open, closed, streams []rundir.Variant
 	for _, v := range variants {
@@ -263,8 +262,8 @@ func (p *page) latencies(variants []rundir.Variant) {
 	p.ends(variants)
 }
 
-// ends says in a line what ended responses and events, and how far behind the generator
-// was; of several variants it gives the extremes.
+// ends says in one line what ended responses and events, and how late the generator read
+// them. If there are several variants, it gives the extremes.
 func (p *page) ends(variants []rundir.Variant) {
 	var share, p50, p99 []float64
 	var clock bool
@@ -297,7 +296,7 @@ func (p *page) ends(variants []rundir.Variant) {
 	}
 }
 
-// arrived writes the share of responses that ended by arrival: 100 % is all of them.
+// arrived writes the share of responses that ended by arrival; 100 % only if all did.
 func arrived(share float64) string {
 	if share < 1 && share > 0.9995 {
 		return "> 99.9%"
@@ -314,7 +313,7 @@ func extremes(figures []float64, write func(float64) string) string {
 	return low + " to " + high
 }
 
-// streams writes what subscribers saw of time, and what became of events.
+// streams writes the times of subscribers, and what became of events.
 func (p *page) streams(variants []rundir.Variant) {
 	p.section("delivery of events, from when they were due, or as the target stamped them, to the subscriber")
 	p.table(p.columns(variants,
@@ -418,8 +417,8 @@ func descending(counts map[string]int64) []string {
 	return keys
 }
 
-// measures writes what programs printed. Variants may run programs that print
-// different figures, so that each figure has a table row for those that have it.
+// measures writes the figures that programs printed. Variants may run programs that print
+// different figures. Each figure therefore has a table row for the variants that have it.
 func (p *page) measures(variants []rundir.Variant) {
 	p.section("what the programs printed")
 	names := map[string]bool{}
@@ -440,7 +439,7 @@ func (p *page) measures(variants []rundir.Variant) {
 	p.table(t)
 }
 
-// methods says where the intervals come from.
+// methods says how the intervals were made.
 func (p *page) methods() []string {
 	found := map[float64][]string{} // by confidence
 	note := func(e rundir.Estimate) {

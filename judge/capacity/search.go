@@ -76,31 +76,31 @@ func (g Goal) Validate() error {
 type Trial struct {
 	Rate float64
 	Good bool // the thresholds held
-	// Spoilt is one that says nothing of the server, such as when the generator was
-	// the limit. It is repeated, but for a rate at which more are spoilt than the
-	// goal has trials: there each further one is bad.
+	// Spoilt marks a trial that says nothing about the server, for example because the
+	// generator was the limit. It is repeated. If a rate has more spoilt trials than the
+	// goal has trials, each further one counts as bad.
 	Spoilt bool
 }
 
-// A State is where a search stands. Rates are in requests per second.
+// A State describes the progress of a search. Rates are in requests per second.
 type State struct {
 	Done bool
 	Next float64 // the rate to try, unless done
-	// Low is the relevant lower bound, 0 while there is none: at the end, that the
-	// edge lies below the range. High is the relevant upper bound, +Inf while there
-	// is none: at the end, that the edge lies above the range.
+	// Low is the relevant lower bound, 0 while there is none. At the end, 0 means that
+	// the edge lies below the range. High is the relevant upper bound, +Inf while there
+	// is none. At the end, +Inf means that the edge lies above the range.
 	Low, High float64
 }
 
-// Next returns where a search stands after the trials done, in whatever order. It
-// is their pure function, so an interrupted search goes on where it was, and a
+// Next returns the state of a search after the trials done, in any order. It is a pure
+// function of them, so an interrupted search continues from the same state, and a
 // finished one can be replayed.
 //
-// Hint is where an earlier search found the edge, 0 for none. With one, the search
-// begins with a bracket of seven resolutions about it and, where the edge is not
-// inside, moves on by twice as far each time; without, it begins at From and doubles
-// the rate. Between bounds it bisects on the scale of logarithms. Rates are rounded
-// to a tenth of the resolution or finer, so that they read well and repeat
+// Hint is where an earlier search found the edge, 0 for none. With a hint, the search
+// begins with a bracket of seven resolutions about it. If the edge is not inside, the
+// search moves on, each time by twice as far. Without a hint, it begins at From and
+// doubles the rate. Between bounds it bisects on the scale of logarithms. Rates are
+// rounded to a tenth of the resolution or finer, so that they read well and repeat
 // exactly.
 //
 // A search ends: it tries about as many rates as the logarithm of the range over the
@@ -120,7 +120,7 @@ func (g Goal) Next(done []Trial, hint float64) (State, error) {
 			s.Low = r.rate
 		}
 	}
-	// What is undecided is first tried to the end, where it still matters.
+	// A rate that is undecided is tried to the end first, where it still matters.
 	for _, r := range rates {
 		if r.class == undecided && r.rate > s.Low && r.rate < s.High {
 			s.Next = r.rate
@@ -138,7 +138,7 @@ func (g Goal) Next(done []Trial, hint float64) (State, error) {
 	return s, nil
 }
 
-// narrow tells whether two bounds are as close as asked for, but for rounding.
+// narrow tells whether two bounds are as close as the goal asks, except for rounding.
 func (g Goal) narrow(low, high float64) bool {
 	return high <= low*(1+g.Resolution)*(1+1e-12)
 }
@@ -191,14 +191,14 @@ func (g Goal) rounded(rate float64) float64 {
 	return math.Round(rate/unit) * unit
 }
 
-// firstBracket is how many resolutions about a hint are searched first. Three
-// halvings leave one of them, with room for rounding. A bracket no wider than the
-// resolution would be faster, and would find again and again what it was told where
-// the edge is soft: searches that each took the one before as a hint would be so
-// alike that an interval over them holds the edge in 80 % instead of 95 %.
+// firstBracket is how many resolutions about a hint are searched first. Three halvings
+// leave one of them, with room for rounding. A bracket no wider than the resolution would
+// be faster. But where the edge is soft, such a search would find its own hint again and
+// again. Searches that take the result before them as a hint would be so alike that an
+// interval over them holds the edge in 80 % instead of 95 %.
 const firstBracket = 7
 
-// A class is what a rate was found to be.
+// A class is the outcome of a rate.
 type class int
 
 const (
@@ -207,14 +207,14 @@ const (
 	upper           // an upper bound
 )
 
-// A found rate is one with what its trials say.
+// A found rate is a rate with the result of its trials.
 type found struct {
 	rate  float64
 	class class
 }
 
-// classify returns the rates that were tried, from the lowest. More trials than the
-// goal has for a rate count all the same.
+// classify returns the rates that were tried, from the lowest. If a rate has more trials
+// than the goal asks for, all of them count.
 func (g Goal) classify(done []Trial) []found {
 	type count struct{ good, bad, spoilt int }
 	counts := map[float64]count{}

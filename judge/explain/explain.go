@@ -10,8 +10,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// An Explanation is of the difference between two variants of a run. Where a part
-// of it is missing, a note says why.
+// An Explanation describes the difference between two variants of a run. Where a part is
+// missing, a note says why.
 type Explanation struct {
 	Run     string `json:"run"`
 	Base    string `json:"base"`
@@ -28,8 +28,8 @@ type Explanation struct {
 	NotesBecause []*rundir.Message `json:"notes_because,omitempty"` // the same as data
 }
 
-// An Account says how much of a measured change the profiles account for. All
-// figures are CPU seconds per request.
+// An Account says how much of a measured change the profiles explain. All figures are CPU
+// seconds per request.
 type Account struct {
 	Rounds   int             `json:"rounds"` // of ordinary trials
 	Base     float64         `json:"base"`
@@ -41,9 +41,9 @@ type Account struct {
 	Ranked        float64         `json:"ranked"`   // the sum of the ranked functions' changes
 	// Leftover is measured − profiled, in pairs over the rounds that have both.
 	Leftover  rundir.Estimate `json:"leftover"`
-	Accounted *float64        `json:"accounted,omitempty"` // profiled over measured, where the measured change is no chance
-	// Coverage is how much of the CPU time that the kernel accounted to the target the
-	// samples saw, by variant. What they did not see is shared out like the rest.
+	Accounted *float64        `json:"accounted,omitempty"` // profiled over measured, where the measured change is significant
+	// Coverage is the share of the CPU time accounted to the target that the samples saw,
+	// by variant. The rest is divided among functions in the same proportions.
 	Coverage map[string]float64 `json:"coverage,omitempty"`
 }
 
@@ -55,7 +55,8 @@ type Table struct {
 	Groups    []Item `json:"groups"`
 }
 
-// A Leftover is a stack that was there after the load had stopped and not before.
+// A Leftover is a stack that was there after the load had stopped, and not before the
+// load.
 type Leftover struct {
 	Variant string  `json:"variant"`
 	Kind    string  `json:"kind"` // goroutines or descriptors
@@ -71,9 +72,9 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("there is no variant %q", e.Variant) }
 
-// Explain explains the difference between two variants of a judged run. It fails
-// when one of them is not there or a profile cannot be read; without profiles it
-// explains by resources alone, and says so.
+// Explain explains the difference between two variants of a judged run. It fails when one
+// of them is missing or a profile cannot be read. Without profiles it explains by
+// resources alone, and says so.
 func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 	var names []string
 	alias := ""
@@ -137,8 +138,8 @@ type pair struct {
 	base, variant *rundir.TrialFolder
 }
 
-// pairs returns the rounds in which both variants have a complete trial of the
-// purpose. Of several, the last counts, as everywhere.
+// pairs returns the rounds in which both variants have a complete trial of the purpose.
+// If there are several, the last counts, as everywhere.
 func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 	rounds := map[int]*pair{}
 	for _, t := range f.Trials {
@@ -164,7 +165,7 @@ func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 	return list
 }
 
-// account holds the profiled change against the measured one.
+// account compares the profiled change with the measured one.
 func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*Account, error) {
 	a := &Account{Rounds: len(ordinary), ProfileRounds: len(profiled), Coverage: covered}
 	var changes []float64

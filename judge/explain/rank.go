@@ -14,14 +14,14 @@ import (
 const (
 	confidence = 0.95
 	alpha      = 0.05 // of any item at all where nothing has changed
-	// An item below leastShare of the whole, in both variants, is not tested by
-	// itself: each test makes the others' harder.
+	// An item below leastShare of the whole, in both variants, has no test of its own:
+	// each test makes the adjustment of the others stricter.
 	leastShare = 0.002
-	// A change below leastChange of the whole is not ranked, however certain.
+	// A change below leastChange of the whole is not ranked, even if it is certain.
 	leastChange = 0.002
 )
 
-// A cost is what something takes per request in one round, by item.
+// A cost is CPU time, memory or the like per request in one round, by item.
 type cost map[string]float64
 
 func (c cost) total() (sum float64) {
@@ -31,7 +31,7 @@ func (c cost) total() (sum float64) {
 	return sum
 }
 
-// A round holds what base and variant took in it.
+// A round holds the costs of base and variant in it.
 type round struct{ base, variant cost }
 
 // An Item is a function, a group of functions or a resource. Its figures are per
@@ -44,13 +44,13 @@ type Item struct {
 	Change   rundir.Estimate `json:"change"`               // variant − base, over rounds
 	P        *float64        `json:"p,omitempty"`          // two-sided, for no change
 	Adjusted *float64        `json:"adjusted_p,omitempty"` // by Holm, among the items of the table
-	// Ranked items have changed: by more than chance and by more than a trifle.
+	// Ranked items have a change that is significant and not negligible.
 	Ranked bool `json:"ranked"`
 }
 
-// rank compares every item in pairs over rounds. Ranked items come first, those
-// that changed most before the others; so do, behind them, the rest. The changes of
-// all items add up to the change of the whole.
+// rank compares every item in pairs over rounds. Ranked items come first. Among the
+// ranked items, and among the others, the largest change comes first. The changes of all
+// items add up to the change of the whole.
 func rank(rounds []round) ([]Item, error) {
 	means := map[string]*Item{}
 	whole := 0.0

@@ -82,9 +82,9 @@ func readings(t *rundir.Trial) []reading {
 	)
 }
 
-// resources compares what both variants used, in pairs over rounds. A system call
-// that only one of them makes was made zero times by the other. Holm's adjustment
-// is over all that can be compared.
+// resources compares the resources that both variants used, in pairs over rounds. A
+// system call that only one of them makes counts as zero for the other. Holm's adjustment
+// is over all resources that can be compared.
 func resources(trials []pair) ([]Resource, error) {
 	type sums struct {
 		Resource
@@ -149,14 +149,14 @@ func resources(trials []pair) ([]Resource, error) {
 	return list, nil
 }
 
-// A both is one resource of two trials.
+// A both holds one resource of two trials.
 type both struct {
 	name, unit    string
 	base, variant *float64
 }
 
-// merge joins the readings of two trials, in the first one's order. A system call
-// that stands in one trial only is zero in the other.
+// merge joins the readings of two trials, in the order of the first. A system call that
+// only one trial has is zero in the other.
 func merge(base, variant []reading) []both {
 	of := map[string]*float64{}
 	for _, r := range variant {

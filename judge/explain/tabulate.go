@@ -41,7 +41,7 @@ func kinds() []kind {
 // A usage is one trial's costs per request.
 type usage struct {
 	functions, groups cost
-	covered           float64 // of CPU time: how much the samples saw of what was accounted
+	covered           float64 // of CPU time: the share of the accounted time that the samples saw
 }
 
 // tabulate ranks what one kind of profile shows in all rounds.
@@ -89,7 +89,7 @@ func filed(t *rundir.TrialFolder, kind string) *rundir.Profile {
 	return &t.Profiles[i]
 }
 
-// read makes one trial's costs per request of its profile.
+// read turns one trial's profile into costs per request.
 func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error) {
 	p := filed(t, k.name)
 	if p == nil {
@@ -115,7 +115,8 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 	scale := 0.0
 	switch requests := float64(t.Work()); {
 	case k.name == cpuKind:
-		// Shares of the time that the kernel accounted: so they add up to it.
+		// The costs are shares of the time that the kernel accounted, so they add up to
+		// it.
 		perRequest, all := t.Target.CPUSecondsPerRequest, t.Target.CPUSeconds
 		if perRequest == nil || all == nil || costs.Total <= 0 {
 			return usage{}, lacks("unexplained.cpu", "trial", strconv.Itoa(t.Number))
@@ -140,7 +141,7 @@ func read(k kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 	return u, nil
 }
 
-// why finds what the trial says of a kind that it does not have.
+// why returns the trial's reason for a profile that it does not have.
 func why(t *rundir.TrialFolder, kind string) *rundir.Message {
 	for i, text := range t.Unavailable {
 		if strings.HasPrefix(text, "profile "+kind) || strings.HasPrefix(text, "profile "+strings.ReplaceAll(kind, "_", "-")) {
@@ -167,9 +168,9 @@ func open(t *rundir.TrialFolder, file string) (*pprof.Profile, error) {
 	return p, nil
 }
 
-// leftover collects what the targets did not give back after the load. What varies
-// from trial to trial by chance is left out: only what was there after every trial
-// counts.
+// leftover collects the stacks that the targets did not give back after the load. Only a
+// stack that was there after every trial counts, so that chance variation between trials
+// is left out.
 func leftover(trials []pair) ([]Leftover, error) {
 	type key struct{ variant, kind, where string }
 	counts, seen := map[key]float64{}, map[key]int{}

@@ -13,7 +13,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// A bracket is what a search found, with its probes.
+// A bracket is the result of a search, with its probes.
 type bracket struct {
 	rundir.Bracket
 	probes []*sample
@@ -23,19 +23,20 @@ type bracket struct {
 // closed tells whether both ends are known.
 func (b *bracket) closed() bool { return b.Low != nil && b.High != nil }
 
-// middle is the rate that stands for a closed bracket, by ratio as far from either
-// end.
+// middle is the rate that represents a closed bracket: its ratio to either end is the
+// same.
 func (b *bracket) middle() float64 { return math.Sqrt(*b.Low) * math.Sqrt(*b.High) }
 
-// goal is what a plan searches for.
+// goal returns the target of a plan's search.
 func goal(p rundir.PlanCapacity) capacity.Goal {
 	return capacity.Goal{From: p.From, To: p.To, Resolution: p.Resolution, Trials: p.Trials, Tolerate: p.Tolerate}
 }
 
-// judgeProbe decides whether a probe was good: it is complete and nothing was
-// dropped, and all thresholds hold by its estimates. What a disturbance can only have
-// made worse, and is good all the same, is good. A probe is spoilt when the generator was
-// the limit, and when thresholds are undecided because something disturbed it.
+// judgeProbe decides whether a probe was good. A good probe is complete, nothing was
+// dropped, and all thresholds hold by its estimates. A figure that a disturbance can only
+// have made worse is good if it is good despite that. A probe is spoilt when the
+// generator was the limit, and when thresholds are undecided because something disturbed
+// it.
 func judgeProbe(plan rundir.Plan, s *sample) {
 	s.probe = &capacity.Trial{}
 	if s.Rate != nil {
@@ -48,8 +49,8 @@ func judgeProbe(plan rundir.Plan, s *sample) {
 	s.probe.Good = s.why == ""
 }
 
-// spoiler returns the kind of flag that makes a probe unfit, and whether that is
-// for another reason than the target.
+// spoiler returns the kind of flag that makes a probe unusable, and whether the reason is
+// not the target.
 func spoiler(s *sample) (kind string, spoilt bool) {
 	switch {
 	case !s.Complete:
@@ -57,7 +58,8 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 	case s.Counts.Dropped > 0:
 		return FlagDrops, false
 	}
-	// Whatever else went on, a target that answered nothing was not up to the rate.
+	// Whatever else happened, a target that answered nothing did not keep up with the
+	// rate.
 	for _, f := range s.flags {
 		if f.Breaks {
 			return f.Kind, false
@@ -75,9 +77,9 @@ func spoiler(s *sample) (kind string, spoilt bool) {
 	return kind, false
 }
 
-// broken returns what keeps a probe from being good by its own figures: a threshold,
-// or the reason why one cannot be judged, which is also data; and whether that is
-// something that disturbed the probe.
+// broken returns why a probe is not good by its own figures: a threshold, or the reason
+// why a threshold cannot be judged, which is also data. It also tells whether that reason
+// is a disturbance of the probe.
 func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, spoilt bool) {
 	cannot := func(why *rundir.Message) (string, *rundir.Message, bool) { return why.English(), why, false }
 	alone := newScene(plan, nil)
@@ -100,15 +102,15 @@ func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, s
 	return cannot(open)
 }
 
-// search replays every search of a plan and puts its outcome into the scene.
-// Samples come by number, probes among them judged good or not.
+// search replays every search of a plan and puts its outcome into the scene. Samples come
+// by number. Probes among them are judged good or not.
 func (s *scene) search(samples []*sample) error {
 	if s.plan.Capacity == nil {
 		return nil
 	}
 	probes := map[string]map[int][]*sample{}
 	for _, x := range samples {
-		// One that is not complete belongs to a search that was interrupted.
+		// A search that is not complete was interrupted.
 		if x.Purpose != rundir.PurposeProbe || !x.Stands() || x.Rate == nil {
 			continue
 		}
@@ -125,7 +127,7 @@ func (s *scene) search(samples []*sample) error {
 		within := !slices.ContainsFunc(found, func(b *bracket) bool { return b.done && !b.closed() })
 		for _, b := range found {
 			f := &figures{Variant: rundir.Variant{Name: variant}, search: b}
-			if b.done && within { // else the rounds that have one would not stand for all
+			if b.done && within { // otherwise the rounds that have one would not represent all
 				rate := b.middle()
 				f.capacity = &rate
 			}
@@ -138,7 +140,7 @@ func (s *scene) search(samples []*sample) error {
 	return nil
 }
 
-// replay makes a variant's searches of its probes, by round.
+// replay makes a variant's searches from its probes, by round.
 func replay(g capacity.Goal, rounds map[int][]*sample) ([]*bracket, error) {
 	var found []*bracket
 	for _, round := range slices.Sorted(maps.Keys(rounds)) {
@@ -147,7 +149,7 @@ func replay(g capacity.Goal, rounds map[int][]*sample) ([]*bracket, error) {
 		for _, p := range probes {
 			done = append(done, *p.probe)
 		}
-		// Where earlier rounds found the edge says where to look, not what was found.
+		// The edge of earlier rounds is used as a place to begin, not as a result.
 		state, err := g.Next(done, 0)
 		if err != nil {
 			return nil, fmt.Errorf("round %d: %w", round, err)
@@ -201,8 +203,9 @@ func (s *scene) capacities() []rundir.Capacity {
 	return list
 }
 
-// outside fills in what is known of a capacity when some search found no edge
-// within the range: the ends that all searches have. It returns where the edge lies.
+// outside fills in what is known of a capacity when some search found no edge within the
+// range: the ends that all searches have. It returns on which side of the range the edge
+// lies.
 func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
 	if len(done) == 0 {
 		return texts.New("edge.none")
@@ -234,8 +237,8 @@ func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
 	return texts.New("edge.both", "below", strconv.Itoa(below), "above", strconv.Itoa(above), "n", n)
 }
 
-// limits returns what the probes at the lowest bad rates broke most often, as data where it
-// is a sentence, and says how many probes were spoilt.
+// limits returns what the probes at the lowest bad rates broke most often, as data if it
+// is a sentence. It also returns how many probes were spoilt.
 func limits(searches []*bracket) (limit string, because, spoilt *rundir.Message) {
 	broke, kinds, sentences := map[string]int{}, map[string]int{}, map[string]*rundir.Message{}
 	for _, b := range searches {

@@ -9,10 +9,10 @@ import (
 	"dyno/results/rundir"
 )
 
-// decideThreshold decides a threshold: for each variant, or once when it names
-// those that it is about. It is kept or broken when the whole interval says so,
-// and otherwise inconclusive, as it is when a figure is missing or the text does
-// not compile. Without an interval the estimate decides, and the detail says so.
+// decideThreshold decides a threshold: for each variant, or once when it names its
+// variants. It is kept or broken when the whole interval says so, and inconclusive
+// otherwise. It is also inconclusive when a figure is missing or the text does not
+// compile. Without an interval the estimate decides, and the detail says so.
 func decideThreshold(text string, names []string, ev evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
@@ -41,9 +41,9 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 }
 
 // keeps tells whether one trial alone keeps the thresholds, and if not, the first
-// one that it breaks. A trial has no spread: estimates decide, but for the figures that
-// are bounded because something disturbed the trial. Where nothing is broken, why says what
-// could not be decided.
+// threshold that it breaks. A trial has no spread. So estimates decide, except for
+// figures that are bounded because something disturbed the trial. If nothing is broken,
+// why lists the thresholds that could not be decided.
 func keeps(thresholds []string, variant string, ev evidence, bounded func(place) bool) (ok bool, broken string, why *rundir.Message) {
 	on := &evaluation{evidence: estimates{ev, bounded}, variant: variant}
 	var open []rundir.Message
@@ -63,7 +63,7 @@ func keeps(thresholds []string, variant string, ev evidence, bounded func(place)
 	return len(open) == 0, "", together(open)
 }
 
-// estimates is evidence with its estimates taken for exact, unless they are bounded.
+// estimates is evidence whose estimates count as exact, unless they are bounded.
 type estimates struct {
 	evidence
 	bounded func(place) bool
@@ -158,9 +158,9 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 	return r
 }
 
-// measured returns the left side of an expression that is one comparison, with
-// the ends of its interval; nil for any other, when a figure is missing, and for
-// an end that the data do not bound.
+// measured returns the left side of an expression that is one comparison, with the ends
+// of its interval. It returns nil for any other expression and when a figure is missing.
+// An end that the data do not bound is nil.
 func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
 	if e.left.number == nil {
 		return nil, nil, nil
@@ -178,7 +178,7 @@ func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
 	return &f.estimate, low, high
 }
 
-// together makes one sentence of reasons, each of which is said one time; nil of none.
+// together joins reasons to one sentence, without repetitions; nil for none.
 func together(reasons []rundir.Message) *rundir.Message {
 	if len(reasons) == 0 {
 		return nil
@@ -187,7 +187,7 @@ func together(reasons []rundir.Message) *rundir.Message {
 	return &m
 }
 
-// once joins what is said, one time each.
+// once joins texts, without repetitions.
 func once(said ...string) string {
 	var different []string
 	for _, s := range said {

@@ -13,15 +13,15 @@ import (
 	"dyno/results/rundir"
 )
 
-// A pair is two variants that are compared: one over its base.
+// A pair is two variants that are compared: a variant and its base.
 type pair struct{ variant, base, role string }
 
-// A family is pairs that answer one question together. Their p-values are
-// adjusted for being several, metric by metric.
+// A family is a set of pairs that answer one question together. Their p-values are
+// adjusted for their number, metric by metric.
 type family []pair
 
-// families returns what a plan compares. The control comes first and is a family
-// of its own, for it asks about the measurement and not about a variant.
+// families returns the pairs that a plan compares. The control comes first and is a
+// family of its own, because it tests the measurement and not a variant.
 func families(plan rundir.Plan) []family {
 	var all []family
 	i := slices.IndexFunc(plan.Variants, func(v rundir.PlanVariant) bool {
@@ -42,7 +42,7 @@ func families(plan rundir.Plan) []family {
 	return append(all, withBase)
 }
 
-// primaryMetric is the metric that verdicts go by.
+// primaryMetric is the metric that verdicts depend on.
 func primaryMetric(plan rundir.Plan) string {
 	switch {
 	case plan.Metric != "":
@@ -59,10 +59,10 @@ func primaryMetric(plan rundir.Plan) string {
 	return throughputMetric
 }
 
-// compared lists the metrics in which a pair is compared, the primary one among
-// them. A program's plain counts are not: which direction is good, nobody knows.
+// compared lists the metrics in which a pair is compared, with the primary one among
+// them. A program's plain counts are left out: nobody knows which direction is good.
 func (s *scene) compared(p pair) []metric {
-	var latency string // of two unlike loops, the one that both know
+	var latency string // if the two have different loops, the one that both know
 	for _, v := range s.plan.Variants {
 		if (v.Name == p.variant || v.Name == p.base) && latency != tagService {
 			latency = v.Latency()
@@ -78,8 +78,8 @@ func (s *scene) compared(p pair) []metric {
 	return list
 }
 
-// compare makes all comparisons, the control's first. Those for which no round
-// has the figures are left out; the notes say where a ratio would have no meaning.
+// compare makes all comparisons, the control's first. It leaves out comparisons for which
+// no round has the figures. The notes say where a ratio would have no meaning.
 func (s *scene) compare() (list []rundir.Comparison, notes []rundir.Message, err error) {
 	list = []rundir.Comparison{}
 	for _, f := range families(s.plan) {
@@ -115,7 +115,7 @@ func (s *scene) compare() (list []rundir.Comparison, notes []rundir.Message, err
 	return list, notes, nil
 }
 
-// comparison compares a pair in one metric, but for the verdict.
+// comparison compares a pair in one metric. The verdict is added later.
 func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Comparison, error) {
 	m = s.masked(p, m, s.rounds)
 	e, err := s.effect(p, m, s.rounds, confidence)
@@ -164,18 +164,18 @@ func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Compar
 	return c, nil
 }
 
-// An effect is what the rounds say of a pair in one metric, on the scale of
-// logarithms, where a ratio and its inverse are as far from none.
+// An effect is the result of the rounds for a pair in one metric, on the scale of
+// logarithms, where a ratio and its inverse are equally far from no effect.
 type effect struct {
 	logs       []float64 // of each round's ratio
 	estimate   float64
 	stdDev     float64
-	interval   stat.Interval // at the confidence; it begins at two rounds
+	interval   stat.Interval // at the confidence; known from two rounds on
 	confidence float64
 	p          float64 // two-sided, for no effect
 	method     string
 	width      float64 // to either side: how far off each round's ratio may be by itself
-	lost       bool    // there are rounds that one of the two lost
+	lost       bool    // one of the two lost some rounds
 }
 
 // A noRatio says why a pair has no ratio.
@@ -189,9 +189,9 @@ func (e *noRatio) Error() string { return e.String() }
 // Said returns the error as a message.
 func (e *noRatio) Said() rundir.Message { return e.Message }
 
-// effect returns the effect by the rounds given. Quantiles are compared by ranks,
-// up to as many rounds as those can be made of; all else by Student's t. The
-// error is a *noRatio where there is none.
+// effect returns the effect in the given rounds. Quantiles are compared by ranks, up to
+// the number of rounds that ranks can handle; all other metrics by Student's t. If there
+// is no effect, the error is a *noRatio.
 func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, confidence float64) (effect, error) {
 	e := effect{confidence: confidence, method: rundir.NoInterval}
 	var widths float64
@@ -256,7 +256,7 @@ func (s *scene) effect(p pair, m metric, rounds map[string]map[int]*figures, con
 		}
 		e.estimate, e.interval, e.p, e.method = at.Estimate, at.Interval, rank.P, rundir.ByHodgesLehmann
 	}
-	// No number of rounds says where in a bracket the edge lies.
+	// More rounds do not narrow the bracket around the edge.
 	e.interval.Low = min(e.interval.Low, e.estimate-e.width)
 	e.interval.High = max(e.interval.High, e.estimate+e.width)
 	return e, e.finite(p, m)
@@ -282,8 +282,8 @@ func (e effect) ratio() rundir.Estimate {
 	return r
 }
 
-// logWidth is how wide the range is in which the figure itself is known to lie,
-// as the logarithm of its ends' ratio; 0 for a figure that is a value.
+// logWidth is the width of the range in which the figure itself is known to lie, as the
+// logarithm of its ends' ratio. It is 0 for a figure that is a single value.
 func (m metric) logWidth(f *figures) float64 {
 	if m.width == nil {
 		return 0
@@ -307,9 +307,8 @@ func stopping(plan rundir.Plan) stat.Stopping {
 	return s
 }
 
-// decision asks the stopping rule about a pair. It goes by the primary metric
-// in all rounds, those left out for noise included: while measuring nobody knew
-// better.
+// decision asks the stopping rule about a pair. It uses the primary metric in all rounds,
+// including those left out for noise: during the measurement nobody knew of the noise.
 func (s *scene) decision(p pair) (stat.Decision, error) {
 	m, ok := lookup(primaryMetric(s.plan))
 	if !ok {
@@ -322,7 +321,7 @@ func (s *scene) decision(p pair) (stat.Decision, error) {
 	return stopping(s.plan).Decide(e.logs)
 }
 
-// confidence is that at which a pair is compared, in any metric.
+// confidence is the level at which a pair is compared, in any metric.
 func (s *scene) confidence(p pair) float64 {
 	d, err := s.decision(p)
 	if err != nil { // such as a plan of one round, to which no rule applies
@@ -372,8 +371,8 @@ func holm(family []*rundir.Comparison) error {
 	return nil
 }
 
-// outcome is what may be said of a comparison. A difference needs the interval,
-// and in a family the adjusted p-value too.
+// outcome is the verdict on a comparison. A difference needs the interval, and in a
+// family the adjusted p-value too.
 func outcome(c *rundir.Comparison, margin float64) stat.Outcome {
 	if c.Ratio.Interval == rundir.ByLostRounds {
 		return stat.Worse
@@ -392,8 +391,8 @@ func outcome(c *rundir.Comparison, margin float64) stat.Outcome {
 	return stat.Judge(wide, ends(*c.Equivalence), margin, good)
 }
 
-// furtherRounds is how many more rounds would settle a comparison of a family of
-// so many, if the spread stays as it is.
+// furtherRounds returns how many more rounds would settle a comparison in a family of
+// this size, if the spread stays the same.
 func furtherRounds(c *rundir.Comparison, margin float64, family int) (int, error) {
 	alpha := (1 - c.Ratio.Confidence) / float64(family)
 	m, err := stat.PairedMean(logs(c.Ratio.Values), 1-alpha)
@@ -405,7 +404,7 @@ func furtherRounds(c *rundir.Comparison, margin float64, family int) (int, error
 		return 0, err
 	}
 	if c.Ratio.Interval == rundir.ByHodgesLehmann {
-		// With fewer rounds than this, all ranks on one side are no surprise.
+		// With fewer rounds than this, all ranks may be on one side by chance.
 		n = max(n, int(math.Ceil(1-math.Log2(alpha)))-m.N)
 	}
 	return max(n, 1), nil

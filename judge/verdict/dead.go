@@ -11,37 +11,37 @@ import (
 	"dyno/results/rundir"
 )
 
-// Silence is the worst result, not a missing one. What follows looks for targets that did
-// not answer, in whole or in part. None of it makes a figure wrong: a window without
+// Silence is the worst result, not a missing one. The checks below look for targets that
+// did not answer, in whole or in part. They make no figure wrong: a window without
 // answers has a throughput of zero. So these checks do not make a trial invalid. They
-// break: they say that the target did not do what was asked of it.
+// break it: they say that the target did not do what was asked of it.
 
 // The limits on silence.
 const (
-	// A target has stalled that answered nothing under live load for StallFloor, or for
-	// StallFactor times the p99 of its answers or StallArrivals times the mean time
-	// between two requests, if that is more.
+	// A target has stalled if it answered nothing under live load for StallFloor. If that
+	// is more, the limit is StallFactor times the p99 of its answers, or StallArrivals
+	// times the mean time between two requests.
 	StallFloor    = 1.0 // seconds
 	StallFactor   = 100
 	StallArrivals = 10
-	// A request is unanswered that timed out, or was unfinished at the end, after StallFloor
-	// or UnansweredFactor times the p99 of the answers, if that is more.
+	// A request counts as unanswered if it timed out, or was unfinished at the end, after
+	// StallFloor or UnansweredFactor times the p99 of the answers, whichever is more.
 	UnansweredFactor = 10
-	// A target has ended that answered nothing any more when the measurement did: at least
+	// A target has ended if it no longer answered when the measurement ended: at least
 	// FailingRow requests in a row failed, for FailingFloor or FailingFactor times the
 	// median of its answers.
 	FailingRow    = 10
 	FailingFloor  = 0.1 // seconds
 	FailingFactor = 10
-	// Subscribers heard nothing any more when the window ended: for QuietFloor, or for
-	// QuietFactor times the longest time between two events before.
+	// Subscribers had gone silent when the window ended, if they heard nothing for
+	// QuietFloor, or for QuietFactor times the longest time between two events before.
 	QuietFloor  = 0.25 // seconds
 	QuietFactor = 3
 	// A subscriber to events that the target makes itself is found silent when others
 	// received QuietEvents of them each.
 	QuietEvents = 10
-	// Beyond AwayGenerator of the window without a CPU, a generator cannot tell whether a
-	// target answered too late or it read too late.
+	// If a generator had no CPU for more than AwayGenerator of the window, it cannot tell
+	// whether a target answered too late or it read too late.
 	AwayGenerator = 0.5
 )
 
@@ -60,7 +60,7 @@ func (x *examination) dead() {
 	}
 }
 
-// breaks records a finding about the target, or that there is none.
+// breaks records a finding about the target, or that there is no finding.
 func (x *examination) breaks(kind, unit string, measured, limit float64, found bool, what *rundir.Message) {
 	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if found {
@@ -69,10 +69,11 @@ func (x *examination) breaks(kind, unit string, measured, limit float64, found b
 	x.add(c)
 }
 
-// away is the share of the window in which the generator could not run: it waited for a CPU,
-// the hypervisor had it, or a sleeper beside it felt that nothing ran there. What it did not
-// read then looks as if it had not been answered. Who shares CPUs with the target waits for
-// it, which is the target's doing. Of a handful of requests it says nothing.
+// away is the share of the window in which the generator could not run: it waited for a
+// CPU, the hypervisor had the CPU, or a sleeper beside it noticed that nothing ran there.
+// Answers that it did not read then look like missing answers. A generator that shares
+// its target's CPUs waits for the target, and the target is the cause. In a window of a
+// handful of requests this share means nothing.
 func (x *examination) away() (share float64) {
 	g := x.trial.Generator
 	if x.shared() || x.trial.WindowSeconds < shortestBusy.Seconds() {
@@ -90,7 +91,8 @@ func (x *examination) away() (share float64) {
 	return min(max(share, stolen(x.trial, g.StealShare), felt), 1)
 }
 
-// told judges whether it can be told who did not do what was asked for.
+// told judges whether the generator and the target can be told apart as the cause of
+// missing answers.
 func (x *examination) told() {
 	if len(x.untold) == 0 {
 		return
@@ -103,7 +105,7 @@ func (x *examination) told() {
 	x.compare(FlagGeneratorStarved, asRatio, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
 }
 
-// lacking counts what dyno could not do for want of descriptors, ports or memory.
+// lacking counts what dyno could not do because it lacked descriptors, ports or memory.
 func lacking(t *rundir.Trial) int64 {
 	n := t.Counts.Generator + t.Counts.Unsent + t.Counts.Carried.Generator + t.Counts.Carried.Unsent + t.Connections.Generator
 	if t.Streams != nil {
@@ -113,7 +115,7 @@ func lacking(t *rundir.Trial) int64 {
 }
 
 // resources judges whether the generator had the descriptors, ports and memory that it
-// needed. What it could not send for want of them is none of the target's errors.
+// needed. Requests that it could not send for lack of them are no errors of the target.
 func (x *examination) resources() {
 	var why []string
 	for text := range x.trial.Failures {
@@ -128,7 +130,7 @@ func (x *examination) resources() {
 	x.compare(FlagGeneratorResources, asCount, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
 }
 
-// answers judges whether there was a good response in the window at all.
+// answers judges whether there was any good response in the window.
 func (x *examination) answers() {
 	c := &x.trial.Counts
 	if c.Due() <= 0 && c.CompletedInWindow == 0 {
@@ -143,7 +145,8 @@ func (x *examination) answers() {
 	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none, found)
 }
 
-// nothing is a sentence about a target that gave no good response, which says what it did.
+// nothing is a sentence about a target that gave no good response. It says what the
+// target did instead.
 func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
 	did := texts.New("nothing")
 	if k := x.trial.Counts.ByKind; k[wire.Status.String()]+k[wire.Assertion.String()] > 0 {
@@ -153,9 +156,9 @@ func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
 	return &m
 }
 
-// goodQuantile is a quantile, in seconds, of the times of good responses, 0 where there are
-// none. What timed out or was unfinished is recorded with them at what it had taken, and
-// is taken to be the longest.
+// goodQuantile is a quantile, in seconds, of the times of good responses; 0 where there
+// are none. Requests that timed out or were unfinished are recorded together with them,
+// with the time that they had taken. They are assumed to be the longest.
 func (x *examination) goodQuantile(q float64) float64 {
 	tag := tagService
 	if x.open() {
@@ -168,7 +171,7 @@ func (x *examination) goodQuantile(q float64) float64 {
 	return seconds(float64(h.Quantile(q * min(1, float64(good)/float64(h.Count())))))
 }
 
-// patience is for how long, in seconds, a target may answer nothing under live load.
+// patience is how long, in seconds, a target may answer nothing under live load.
 func (x *examination) patience() float64 {
 	limit := max(StallFloor, StallFactor*x.goodQuantile(0.99))
 	if due := x.trial.Counts.Due(); due > 0 {
@@ -177,8 +180,8 @@ func (x *examination) patience() float64 {
 	return limit
 }
 
-// unanswered counts the requests that timed out, or were unfinished at the end, after more
-// than a target may be silent for; the age is the least of theirs.
+// unanswered counts the requests that timed out, or were unfinished at the end, after
+// longer than a target may be silent. The age is that of the youngest of them.
 func (x *examination) unanswered() (age float64, n int64) {
 	tag := tagService
 	if x.open() {
@@ -192,7 +195,8 @@ func (x *examination) unanswered() (age float64, n int64) {
 	return limit, min(given, h.Count()-h.CountAtOrBelow(int64(min(limit, 3600)*1e9)))
 }
 
-// stalled judges the longest time without a good response, and how the measurement ended.
+// stalled judges the longest time without a good response, and the end of the
+// measurement.
 func (x *examination) stalled() {
 	s, limit := x.trial.Silence, x.patience()
 	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
@@ -200,7 +204,8 @@ func (x *examination) stalled() {
 	within := x.nothing("found.stalled", "time", short(s.Longest), "from", short(max(0, s.From-x.trial.WarmupSeconds)))
 	switch {
 	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
-		// Who waits behind the window, when no more is sent, is judged by connections.
+		// Requests that wait after the window, when no more is sent, are judged by
+		// connections.
 		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, within)
 	case s.Ending > limit && s.Last != nil:
 		begun := max(x.trial.WarmupSeconds, *s.Last)
@@ -219,7 +224,7 @@ func (x *examination) stalled() {
 	}
 }
 
-// served judges whether each connection that was asked something was answered.
+// served judges whether each connection that sent a request got an answer.
 func (x *examination) served() {
 	c := x.trial.Connections
 	asked := c.Peak
@@ -241,8 +246,8 @@ func (x *examination) served() {
 	x.breaks(FlagConnections, asCount, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0, found)
 }
 
-// omitted is the share of a closed loop's time in which users waited in vain. What they would
-// have sent is in no count of requests (coordinated omission).
+// omitted is the share of a closed loop's time in which users waited in vain. The
+// requests that they would have sent are in no count (coordinated omission).
 func omitted(t *rundir.Trial) float64 {
 	users := float64(t.Connections.Requested) * t.WindowSeconds
 	if users <= 0 {
@@ -251,8 +256,8 @@ func omitted(t *rundir.Trial) float64 {
 	return min(max(t.Connections.Omitted/users, 0), 1)
 }
 
-// upToOmitted is the most that errors.ratio can be: as if users who waited in vain had sent
-// as much as the others, in vain.
+// upToOmitted is the most that errors.ratio can be: the ratio if users who waited in vain
+// had sent as much as the others, all in vain.
 func upToOmitted(f *figures) (high float64, ok bool) {
 	if f.Errors.Ratio == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
 		return 0, false
@@ -276,7 +281,7 @@ func (x *examination) events() {
 	}
 }
 
-// quiet judges whether events went on to the window's end.
+// quiet judges whether events continued to the window's end.
 func (x *examination) quiet() {
 	s, longest := &x.trial.Streams.Silence, 0.0
 	if h := x.times[tagEventGap]; h != nil && h.Count() > 0 {
@@ -304,7 +309,7 @@ func (x *examination) subscribed() {
 	if n := silent(x.trial); n > 0 {
 		missing += n
 	}
-	// Where nobody hears anything any more, the target has stalled.
+	// If nobody hears anything any more, the target has stalled.
 	if missing == 0 && s.Quiet > 0 && s.Quiet < s.Served {
 		x.breaks(FlagConnections, asCount, float64(s.Quiet), 0, true,
 			message("found.connections.quiet", "n", digits(s.Quiet), "of", digits(s.Requested)))
@@ -327,18 +332,19 @@ func silent(t *rundir.Trial) int64 {
 	return 0
 }
 
-// availability is the share of what was due that was answered well: of requests those that
-// were, of all that were due; of a closed loop's users, who send nothing while they wait, that
-// times the share of the time in which they did not wait in vain. Of subscribers it is the least of three: the share of their
-// time in which they had a stream on which something came; of the events due to them the
-// share that arrived; and of the publications the share that was accepted.
+// availability is the share of what was due that was answered well. For requests it is
+// the share of all that were due. In a closed loop, whose users send nothing while they
+// wait, it is multiplied by the share of the time in which they did not wait in vain. For
+// subscribers it is the least of three shares: of their time in which they had a stream
+// that delivered something, of the events due to them that arrived, and of the
+// publications that were accepted.
 func availability(t *rundir.Trial) *float64 {
 	var shares []float64
 	if due := t.Counts.Due(); due > 0 {
 		shares = append(shares, float64(t.Counts.Answered())/float64(due)*(1-omitted(t)))
 	}
 	if s := t.Streams; s != nil {
-		if s.Subscribed > 0 || s.AllDelivered == 0 { // else it was recorded before subscribers' time was
+		if s.Subscribed > 0 || s.AllDelivered == 0 { // otherwise it was recorded before subscribers' time was
 			shares = append(shares, subscribedShare(t))
 		}
 		if due := s.AllDelivered + s.Lost + s.Announced + s.Pending; due > 0 {
@@ -359,8 +365,8 @@ func availability(t *rundir.Trial) *float64 {
 	return &least
 }
 
-// subscribedShare is the share of the subscribers' time in which they had a stream on which
-// something came.
+// subscribedShare is the share of the subscribers' time in which they had a stream that
+// delivered something.
 func subscribedShare(t *rundir.Trial) float64 {
 	s, window := t.Streams, max(t.WindowSeconds, t.PlannedSeconds)
 	asked := s.Requested - s.Closed
@@ -376,14 +382,14 @@ func subscribedShare(t *rundir.Trial) float64 {
 		limit = max(limit, QuietFactor**longest)
 	}
 	if t.WindowSeconds > 0 && s.Silence.Ending > limit {
-		// Nobody was served then, though the streams may have been there.
+		// Nobody was served then, even if the streams were open.
 		served *= 1 - min(1, s.Silence.Ending/t.WindowSeconds)
 	}
 	return served / (float64(asked) * window)
 }
 
-// Breaking returns the flags of a judged run that say that a target did not do what was
-// asked of it: it could not be reached, ended, or answered nothing, or not all.
+// Breaking returns the flags of a judged run that blame a target: it could not be
+// reached, ended, or answered nothing, or only in part.
 func Breaking(run *rundir.Run) []rundir.Flag {
 	var found []rundir.Flag
 	for _, f := range run.Flags {
@@ -394,8 +400,8 @@ func Breaking(run *rundir.Run) []rundir.Flag {
 	return found
 }
 
-// LostRounds says of each variant that is compared with another how many rounds its target
-// lost, where that of the other did not: it ended by itself, or answered nothing.
+// LostRounds returns, for each variant that is compared with another, how many rounds its
+// target lost (it ended by itself, or answered nothing) while the other's target did not.
 func LostRounds(run *rundir.Run) []string {
 	byTarget := map[string]map[int]bool{} // the rounds lost, by variant
 	for _, t := range run.Trials {
@@ -431,8 +437,8 @@ func roundsOf(n int) string {
 	return fmt.Sprintf("%d rounds", n)
 }
 
-// belowRange flags the variants that were up to no rate of the range that was searched. For a
-// search, capacities must be filled in.
+// belowRange flags the variants that kept up with no rate of the range that was searched.
+// For a search, capacities must be filled in.
 func belowRange(run *rundir.Run) []rundir.Flag {
 	var flags []rundir.Flag
 	for _, c := range run.Capacities {

@@ -15,17 +15,17 @@ const (
 	steadyBins = 4
 	// dependenceBins is how many a dependence needs, to be measured at all.
 	dependenceBins = 10
-	// judgedBins is how many it needs to be held against a trial. In simulation 0.2 %
-	// of series of 40 independent values seem to be worth fewer than DependentSize;
-	// of 20 values it is 5 %, of 12 it is 30 %.
+	// judgedBins is how many bins are needed to judge a trial by its dependence. In
+	// simulation 0.2 % of series of 40 independent values have an effective sample size
+	// below DependentSize; of 20 values it is 5 %, of 12 it is 30 %.
 	judgedBins = 40
-	// edge is how far marks of the window's edges may be off: they are made by a
-	// thread that must get to it.
+	// edge is how inexact the marks of the window's edges may be: the thread that makes
+	// them may run late.
 	edge = 0.05
 )
 
-// A bin is a stretch of the window with how many responses came in it. Times are
-// in seconds, since the warm-up began.
+// A bin is a stretch of the window with the number of responses in it. Times are in
+// seconds, since the warm-up began.
 type bin struct {
 	start, length, count float64
 }
@@ -38,10 +38,10 @@ func (s *subject) within(at float64) bool {
 	return at >= begin-edge && at <= begin+s.trial.WindowSeconds+edge
 }
 
-// bins returns the log's intervals of responses that lie within the window, but
-// for the first and those that begin before a p99 of response times has passed:
-// they lack the responses to requests that were due before the window. There are
-// none of stages, whose rate is meant to change.
+// bins returns the log's intervals of responses that lie within the window. It leaves out
+// the first, and those that begin before a p99 of response times has passed: they lack
+// the responses to requests that were due before the window. Loads with stages have none,
+// because their rate is meant to change.
 func (x *examination) bins() []bin {
 	if x.open() && x.rate() == nil {
 		return nil
@@ -78,9 +78,9 @@ func (x *examination) bins() []bin {
 }
 
 // steady compares the throughputs of the window's halves. They may differ by
-// SteadyTolerance, or by what chance alone makes of it if that is more: of even
-// loads whose bins vary by 5 %, the halves of a window of 20 bins differ by more
-// than 1 % in two of three, and a flag on most trials tells nobody anything.
+// SteadyTolerance, or by what chance explains, if that is more. With an even load whose
+// bins vary by 5 %, the halves of a window of 20 bins differ by more than 1 % in two of
+// three trials, and a flag on most trials would be of no use.
 func (x *examination) steady(bins []bin) {
 	if len(bins) < steadyBins {
 		x.unknown(FlagNotSteady, asRatio, message("unchecked.stretches", "n", strconv.Itoa(steadyBins)))
@@ -123,11 +123,11 @@ func total(bins []bin) (count, seconds float64) {
 	return count, seconds
 }
 
-// roughness is the standard deviation of the bins' rates around whatever slowly
-// changing mean they have: from the differences of neighbours, δ²/2 (von Neumann,
-// Kent, Bellinson and Hart, The mean square successive difference, Annals of
-// Mathematical Statistics 12, 1941). The plain deviation, or one widened for
-// dependence, would hold a drift to be noise and excuse it.
+// roughness is the standard deviation of the bins' rates around a mean that may change
+// slowly: from the differences of neighbours, δ²/2 (von Neumann, Kent, Bellinson and
+// Hart, The mean square successive difference, Annals of Mathematical Statistics 12,
+// 1941). The plain deviation, or one widened for dependence, would take a drift for noise
+// and excuse it.
 func roughness(bins []bin) float64 {
 	sum := 0.0
 	for i := range bins[1:] {
@@ -137,8 +137,9 @@ func roughness(bins []bin) float64 {
 	return math.Sqrt(sum / float64(2*(len(bins)-1)))
 }
 
-// measureDependence looks at throughput by bins of a window that begins at a
-// time. It returns nil for fewer than dependenceBins of them, and for a constant.
+// measureDependence returns the dependence of throughput by bins, in a window that begins
+// at the given time. It returns nil for fewer than dependenceBins bins, and for a
+// constant.
 func measureDependence(bins []bin, begin float64) *rundir.Dependence {
 	if len(bins) < dependenceBins {
 		return nil
@@ -164,8 +165,8 @@ func measureDependence(bins []bin, begin float64) *rundir.Dependence {
 	return &d
 }
 
-// dependent judges whether the window was long beside the target's memory. That
-// asks for judgedBins: fewer look dependent by chance.
+// dependent judges whether the window was long compared with the target's memory. That
+// needs judgedBins bins: with fewer, independent bins look dependent by chance.
 func (x *examination) dependent(d *rundir.Dependence, bins int) {
 	limit := float64(DependentSize)
 	switch {

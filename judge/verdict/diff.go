@@ -16,15 +16,15 @@ import (
 	"dyno/results/rundir"
 )
 
-// What holds for every Difference.
+// These hold for every Difference.
 const (
 	diffConfidence = 0.95
-	defaultMargin  = 0.02 // of runs whose plan says none
+	defaultMargin  = 0.02 // of runs whose plan has none
 
 )
 
-// A Difference is what two finished runs show side by side. It is unpaired, as its
-// caveat says: weaker than a comparison within one run.
+// A Difference compares two finished runs. It is unpaired, as its caveat says: weaker
+// than a comparison within one run.
 type Difference struct {
 	Caveat  string     `json:"caveat"`
 	Old     RunSummary `json:"old"`
@@ -33,16 +33,16 @@ type Difference struct {
 	Margin  float64    `json:"margin"` // the difference that matters, a share; of the new run's plan
 	OnlyOld []string   `json:"only_old,omitempty"`
 	OnlyNew []string   `json:"only_new,omitempty"`
-	// Disparities are what else is known to be different.
+	// Disparities are other known differences between the runs.
 	Disparities []Disparity          `json:"disparities"`
 	Comparisons []UnpairedComparison `json:"comparisons"` // by variant, the plan's order
 	Notes       []string             `json:"notes,omitempty"`
 
-	NotesBecause  []*rundir.Message `json:"notes_because,omitempty"` // the same as data, and so with all that ends in because
+	NotesBecause  []*rundir.Message `json:"notes_because,omitempty"` // the same as data, as in every field whose name ends in because
 	CaveatBecause *rundir.Message   `json:"caveat_because"`
 }
 
-// A RunSummary says which run it is, and whether it can be relied on.
+// A RunSummary identifies a run and says whether it is reliable.
 type RunSummary struct {
 	Name        string    `json:"name"`
 	StartedAt   time.Time `json:"started_at"`
@@ -52,15 +52,15 @@ type RunSummary struct {
 	Rounds      int       `json:"rounds"`
 }
 
-// The places of a Disparity; that of a variant is its name.
+// The places of a Disparity. The place of a variant is its name.
 const (
 	OnMachine = "machine"
 	InPlan    = "plan"
 )
 
-// A Disparity is one thing that differs between two runs, beside what they found. What is
-// dyno's word for it, and of a setting or a variable its name; only the former is data, and so
-// it is with the values.
+// A Disparity is one thing, other than results, that differs between two runs. What is
+// dyno's word for it, or the name of a setting or a variable. Only dyno's own words are
+// data too; the same is true of the values.
 type Disparity struct {
 	Where   string `json:"where"`             // machine or plan
 	Variant string `json:"variant,omitempty"` // whose part of the plan
@@ -214,8 +214,8 @@ func (d *Difference) judge() error {
 	return nil
 }
 
-// distrust takes the verdicts back that rest on a figure of which nothing can be said in
-// one of the runs: two runs do not share what disturbs them.
+// distrust withdraws verdicts that rest on a figure which is not identified in one of the
+// runs: two runs do not share their disturbances.
 func (d *Difference) distrust(runs ...*rundir.Run) {
 	for i := range d.Comparisons {
 		c := &d.Comparisons[i]
@@ -229,7 +229,7 @@ func (d *Difference) distrust(runs ...*rundir.Run) {
 	}
 }
 
-// note says what a reader should know beside the figures.
+// note adds the notes that a reader needs beside the figures.
 func (d *Difference) note(older, newer *rundir.Run) {
 	add := func(m rundir.Message) {
 		d.Notes, d.NotesBecause = append(d.Notes, m.English()), append(d.NotesBecause, &m)
@@ -287,8 +287,8 @@ func unpaired(older, newer *rundir.Variant, metric string, primary bool) Unpaire
 	return c
 }
 
-// widen keeps the intervals from being narrower than what is known of each value: their
-// logarithms may be off by so much together, to either side.
+// widen keeps the intervals from being narrower than the uncertainty of each value: their
+// logarithms may be off by slack together, to either side.
 func (c *UnpairedComparison) widen(slack float64) {
 	if c.Ratio.Estimate == nil {
 		return
@@ -307,9 +307,9 @@ func (c *UnpairedComparison) widen(slack float64) {
 	}
 }
 
-// bracketWidth returns how wide a run's searches for a variant's capacity left the
-// edge, on the scale of logarithms and on average: rounds that end at the same two
-// rates agree by being coarse.
+// bracketWidth returns the mean width of the brackets that a run's searches for a
+// variant's capacity ended with, on the scale of logarithms. Rounds that end at the same
+// two rates agree only because the rates are coarse.
 func bracketWidth(run *rundir.Run, variant string) float64 {
 	sum, n := 0.0, 0
 	for _, c := range run.Capacities {
@@ -333,7 +333,7 @@ func welch(u stat.Unpaired, confidence float64) rundir.Estimate {
 	}
 }
 
-// finite returns nil for what JSON cannot hold.
+// finite returns nil for a number that JSON cannot hold.
 func finite(v float64) *float64 {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return nil
@@ -341,8 +341,8 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// comparedIn lists the metrics in which a variant of two runs, judged by such times, is compared: those that
-// either run has, and the primary one even if neither does.
+// comparedIn lists the metrics in which a variant of two runs, judged by such times, is
+// compared: those that either run has, and the primary one in any case.
 func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 	known := func(metric string) bool {
 		_, before := older.Intervals[metric]
@@ -370,8 +370,8 @@ func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 	return list
 }
 
-// directionOf says which way a metric is good. A plan's metric is one, so a name that is
-// none stems from a folder that was edited.
+// directionOf returns which direction of a metric is good. A plan's metric is always
+// known, so an unknown name comes from a folder that was edited.
 func directionOf(name string) stat.Direction {
 	m, _ := lookup(name)
 	return m.good()
@@ -400,8 +400,8 @@ func summaryOf(run *rundir.Run) RunSummary {
 	}
 }
 
-// disparities lists what differs between the machines and the plans of two runs. Seeds
-// do not count: they change the order and no more.
+// disparities lists the differences between the machines and the plans of two runs. Seeds
+// do not count: they only change the order.
 func disparities(older, newer *rundir.Run) []Disparity {
 	found := []Disparity{}
 	place := Disparity{Where: OnMachine}
@@ -463,7 +463,8 @@ func disparities(older, newer *rundir.Run) []Disparity {
 	return found
 }
 
-// cell is what stands in a table, with the same as data where it is of dyno's words.
+// cell returns the text of a table's cell, and the same as data where it consists of
+// dyno's words.
 func cell(m rundir.Message) (text string, because *rundir.Message) {
 	if m.Kind == texts.Others {
 		return m.English(), nil

@@ -11,47 +11,48 @@ import (
 	"dyno/results/rundir"
 )
 
-// What marks a stretch, or requests, as disturbed. All of it is the machine's or the
-// generator's own sign, none is a latency: a stall of the target is what is to be measured.
+// These signs mark a stretch, or requests, as disturbed. All of them come from the
+// machine or the generator. None is a latency, because a stall of the target is what dyno
+// wants to measure.
 const (
-	// leastDelay is the delay that a figure is held to notice, and noticeable the share
-	// of the trial's median latency that it is held to notice if that is more.
+	// leastDelay is the delay that is assumed to affect a figure. noticeable is the share
+	// of the trial's median latency that is assumed to affect it, if that is more.
 	leastDelay = 50 * time.Microsecond
 	noticeable = 0.02
-	// stolenStretch is the share of some CPUs' time between two readings that marks the
-	// stretch between them; pressedStretch is that of memory or of disks.
+	// stolenStretch is the share of some CPUs' time, stolen between two readings, that
+	// marks the stretch between them. pressedStretch is the same for memory or disks.
 	stolenStretch  = 0.10
 	pressedStretch = 0.10
-	// longStall is the delay from which all of a stretch counts as disturbed. Of shorter
-	// ones, requests are counted: there are some in each second of a virtual machine, and
-	// each moves a handful.
+	// longStall is the delay from which the whole stretch counts as disturbed. For
+	// shorter delays requests are counted: a virtual machine has some of them in each
+	// second, and each affects a handful.
 	longStall = time.Millisecond
-	// edgeStretch is how near to an end of the window a disturbance moves responses across
-	// it, in seconds.
+	// edgeStretch is how close to an end of the window a disturbance moves responses
+	// across it, in seconds.
 	edgeStretch = 0.01
-	// sampled is the distance of a sleeper's wake-ups, each of which tells whether the CPU
-	// was to be had at one moment.
+	// sampled is the time between a sleeper's wake-ups. Each wake-up tells whether the
+	// CPU was available at one moment.
 	sampled = 5 * time.Millisecond
 	// shortestTurn and longestTurn are how long a program keeps a CPU that it shares.
 	shortestTurn = time.Millisecond
 	longestTurn  = 4 * time.Millisecond
-	// longestGuard bounds how long a queue is held to take until it has drained.
+	// longestGuard bounds the assumed time that a queue takes to drain.
 	longestGuard = time.Second
 )
 
-// A disturbance is what is known of a trial's disturbed stretches. A stretch is an
-// interval of the trial's log.
+// A disturbance describes a trial's disturbed stretches. A stretch is an interval of the
+// trial's log.
 type disturbance struct {
-	known bool  // there was somebody to feel it
-	clean times // what was recorded in the other stretches
+	known bool  // there was an observer that could notice it
+	clean times // recorded in the other stretches
 	// share is of the window, in disturbed stretches.
 	share     float64
-	moved     float64      // share of the requests that anything may have moved noticeably
-	taken     float64      // share of the window in which somebody else had a CPU that was wanted
+	moved     float64      // share of the requests that may have moved noticeably
+	taken     float64      // share of the window in which another program had a CPU that was wanted
 	shortened []shortening // by a late generator
 	lost      lostTime
 	edge      bool // an end of the window is disturbed
-	// What contaminated counts.
+	// These are the inputs of contaminated.
 	counted float64         // share of the window between readings of steal or pressure
 	window  float64         // seconds
 	stalls  []float64       // how late sleepers woke, seconds
@@ -61,15 +62,14 @@ type disturbance struct {
 	follow  float64         // how long a delay's consequences last, as a share of it
 	inside  float64         // seconds that a request is inside the target
 	works   []float64       // how long the same work took the target's CPUs, reading by reading, seconds
-	// signs are the kinds of checks that would have said so, by how much of the window
-	// they mark.
+	// signs holds, for each kind of check, how much of the window it marks.
 	signs map[string]float64
-	// whole are the kinds of checks by which no stretch of the trial is clean.
+	// whole holds the kinds of checks that leave no stretch of the trial clean.
 	whole []string
 }
 
-// A lostTime is the share of the window in which the generator, or the target, could
-// have worked and had no CPU.
+// A lostTime is the share of the window in which the generator, or the target, could have
+// worked but had no CPU.
 type lostTime struct{ generator, target float64 }
 
 // A span is a stretch of the trial's time line, in seconds.
@@ -94,7 +94,7 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 		}
 	}
 	d.shortened = s.shorten(d.idle)
-	stretches := map[span]string{} // of the window's intervals: by what they are disturbed
+	stretches := map[span]string{} // of the window's intervals: what disturbs them
 	for _, i := range s.log {
 		at := span{from: i.Start.Seconds(), to: (i.Start + i.Length).Seconds()}
 		if _, seen := stretches[at]; !seen {
@@ -133,8 +133,8 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 	return d
 }
 
-// touched returns the sign of the span that reaches into a stretch, none without. The
-// spans are apart and in order.
+// touched returns the sign of the span that overlaps a stretch, or "" for none. The spans
+// are in order and do not overlap.
 func touched(at span, spans []span) string {
 	n, _ := slices.BinarySearchFunc(spans, at.to, func(s span, to float64) int { return cmp.Compare(s.from, to) })
 	if n > 0 && spans[n-1].to > at.from {
@@ -143,7 +143,7 @@ func touched(at span, spans []span) string {
 	return ""
 }
 
-// apart joins spans that overlap; the sign is that of the first.
+// apart joins spans that overlap. The sign is that of the first.
 func apart(spans []span) (joined []span) {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	for _, s := range spans {
@@ -156,8 +156,8 @@ func apart(spans []span) (joined []span) {
 	return joined
 }
 
-// disturbedSpans returns the disturbed spans, each with the guard that follows it, apart
-// and in order.
+// disturbedSpans returns the disturbed spans in order, without overlaps. Each includes
+// the guard time after it.
 func (s *subject) disturbedSpans() (spans []span) {
 	long := max(s.noticed(), longStall.Seconds())
 	for _, stall := range s.stalls {
@@ -183,7 +183,7 @@ func (s *subject) disturbedSpans() (spans []span) {
 	return apart(append(spans, s.readSpans()...))
 }
 
-// readSpans returns those that counters tell of: they are as long as what lies between
+// readSpans returns the spans that counters reveal. They are as long as the time between
 // two readings.
 func (s *subject) readSpans() (spans []span) {
 	spans = append(spans, s.readings(FlagSteal, stolenStretch, "generator_cpus_cpu_steal_seconds", "generator_cpus_cpu_seconds")...)
@@ -201,7 +201,7 @@ func (s *subject) meets(stall rundir.Stall) bool {
 	return s.within(stall.Due.Seconds()) || s.within((stall.Due + stall.Late).Seconds())
 }
 
-// count keeps what contaminated needs.
+// count stores the inputs of contaminated.
 func (s *subject) count(d *disturbance) {
 	for _, stall := range s.stalls {
 		if s.meets(stall) && !s.shared() {
@@ -213,7 +213,8 @@ func (s *subject) count(d *disturbance) {
 	}
 	d.foreign = s.foreign()
 	if waited := s.grown("target_run_queue_wait_seconds"); s.trial.WindowSeconds > 0 && waited >= 0 {
-		// Of what others use, a target feels what it had to wait for.
+		// Of the time that others use, a target only feels the part that it had to wait
+		// for.
 		d.foreign = min(d.foreign, waited/s.trial.WindowSeconds)
 	}
 	if !s.open() {
@@ -226,18 +227,20 @@ func (s *subject) count(d *disturbance) {
 }
 
 // contaminated is the share of a trial's requests that may have moved a figure, by delays
-// of more than epsilon seconds and at most so many. It is a count and not a place: which
-// requests they are is not known.
+// of more than epsilon seconds and at most so many. It is a count and not a place: it
+// does not tell which requests they are.
 //
-//   - A sleeper's wake-ups are samples of its CPU: each that is late stands for as much
-//     time as lies between two, and for no less than the stall, which on average had begun
-//     as long before the wake-up as it lasted after. To that come the requests inside the
-//     target at its begin, and its consequences.
-//   - In an open loop the generator's lag is known of each request. Each late one
-//     disturbs those behind it.
-//   - What others use of the target's CPUs, requests find taken in proportion, and those
-//     inside the target at each of their turns; and so it is with the CPUs of a closed
-//     loop's generator, which reads late then.
+// First, a sleeper's wake-ups are samples of its CPU. Each late wake-up stands for as
+// much time as lies between two wake-ups, and for no less than the stall. On average the
+// stall had begun as long before the wake-up as it lasted after. The requests inside the
+// target when the stall began, and its consequences, are added.
+//
+// Second, in an open loop the generator's lag is known for each request. Each late
+// request disturbs those behind it.
+//
+// Third, requests find the target's CPUs taken in proportion to what others use of them,
+// and so do the requests inside the target at each of the others' turns. The same is true
+// of the CPUs of a closed loop's generator, which then reads late.
 func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds []string) {
 	of := map[string]float64{}
 	if epsilon < longestTurn.Seconds() { // their turns are no longer
@@ -265,9 +268,9 @@ func (d *disturbance) contaminated(epsilon, most float64) (share float64, kinds 
 	return min(share, 1), kinds
 }
 
-// counts is the share of a trial's requests that anything may have delayed by more than
-// epsilon seconds, by count alone: no stretch is left out. All of them, where the
-// generator was the limit.
+// counts is the share of a trial's requests that may have been delayed by more than
+// epsilon seconds. It goes by count alone: no stretch is left out. It is all of them
+// where the generator was the limit.
 func (d *disturbance) counts(epsilon float64) float64 {
 	if slices.ContainsFunc(d.whole, limitsGenerator) {
 		return 1
@@ -276,7 +279,7 @@ func (d *disturbance) counts(epsilon float64) float64 {
 	return min(share+d.counted, 1)
 }
 
-// noticed is the delay, in seconds, that the trial's figures notice.
+// noticed is the delay, in seconds, that affects the trial's figures.
 func (s *subject) noticed() float64 {
 	median := 0.0
 	if p50 := s.times.quantile(s.plan.Latency(), 2); p50 != nil {
@@ -285,9 +288,10 @@ func (s *subject) noticed() float64 {
 	return max(leastDelay.Seconds(), noticeable*median)
 }
 
-// guard is how long after a delay, in seconds, its consequences last: until what has
-// gathered is served, beside what goes on arriving, and recorded. The busy period that
-// a delay opens in a queue of utilization ρ is as long as the delay times ρ/(1−ρ).
+// guard is how long, in seconds, the consequences of a delay last: until the requests
+// that piled up are served, beside those that continue to arrive, and are recorded. The
+// busy period that a delay opens in a queue of utilization ρ is as long as the delay
+// times ρ/(1−ρ).
 func (s *subject) guard(late float64) float64 {
 	drained := min(late*s.follow(), longestGuard.Seconds())
 	if p90 := s.times.quantile(s.plan.Latency(), 10); p90 != nil {
@@ -296,9 +300,10 @@ func (s *subject) guard(late float64) float64 {
 	return drained
 }
 
-// follow is how long the busy period is that a delay opens, as a share of the delay. Of a
-// target whose CPU is not its limit, its CPU time says too little. In a closed loop nothing
-// gathers: all wait already, and once they have been served the delay is over.
+// follow is the length of the busy period after a delay, as a share of the delay. For a
+// target whose CPU is not its limit, its CPU time underestimates this. In a closed loop
+// nothing piles up: all users wait already, and once they have been served the delay is
+// over.
 func (s *subject) follow() float64 {
 	if !s.open() {
 		return 0
@@ -329,17 +334,18 @@ func (s *subject) readings(sign string, share float64, part, whole string) (span
 	return spans
 }
 
-// A shortening is what late sends of a closed loop may have done to the requests that came
-// in time: so many met a queue that was shorter by at most so many seconds of work.
+// A shortening describes what late sends of a closed loop may have done to the requests
+// that came in time: so many met a queue that was shorter by at most so many seconds of
+// work.
 type shortening struct{ requests, by float64 }
 
-// shorten is how many requests of a closed loop a late generator may have made look
-// faster than they would have been, and by how much. While it does not send, the target
-// works off what it has, and the next request of each connection meets a shorter queue:
-// no more than one for each connection and stall, and by no more than the stall. A sleeper
-// feels one shorter than its sleep only now and then, and stands for the others.
-// In an open loop a late request only makes others wait, and itself counts from when it
-// was due.
+// shorten returns how many requests of a closed loop a late generator may have made look
+// faster than they would have been, and by how much. While the generator does not send,
+// the target works off its queue, and the next request of each connection meets a shorter
+// queue. This affects no more than one request for each connection and stall, by no more
+// than the stall. A sleeper notices a stall shorter than its sleep only now and then, and
+// that one stands for the others. In an open loop a late request only makes others wait,
+// and its own time counts from when it was due.
 func (s *subject) shorten(idle float64) (all []shortening) {
 	if s.open() || s.streaming() {
 		return nil
@@ -361,8 +367,9 @@ func (s *subject) shorten(idle float64) (all []shortening) {
 }
 
 // shortenedTo bounds a quantile of values from above, some of which would have been
-// longer: those by much may all have been above it, the others by no more than the most
-// of them. An infinite bound says that too many would have been.
+// longer. Those shortened by much may all have been above it; the others by no more than
+// the largest of their shortenings. An infinite bound says that too many would have been
+// longer.
 func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
 	slices.SortFunc(by, func(a, b shortening) int { return cmp.Compare(b.by, a.by) })
 	high, above := math.Inf(1), 0.0
@@ -382,20 +389,21 @@ func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
 }
 
 // foreign is the share of the target's CPUs' time that others used. The trial's own
-// figure is of all CPUs, were all of it taken from the target's.
+// figure is of all CPUs. It is used as if all of it had been taken from the target's
+// CPUs.
 func (s *subject) foreign() float64 {
 	all := s.trial.Target.ForeignShare
 	if all == nil {
 		return 0
 	}
 	if busy, own, of := s.grown("target_cpus_cpu_busy_seconds"), s.grown("target_cpu_seconds"), s.grown("target_cpus_cpu_seconds"); of > 0 {
-		// Where the generator shares the CPUs, that is in it.
+		// If the generator shares these CPUs, its time is in that figure.
 		return max(0, min(*all, (busy-own)/of))
 	}
 	return max(0, *all)
 }
 
-// grown is by how much a counter grew in the window; NaN where that is not known.
+// grown returns by how much a counter grew in the window; NaN where that is not known.
 func (s *subject) grown(column string) float64 {
 	if s.series == nil {
 		return math.NaN()
@@ -425,7 +433,7 @@ func (s *subject) works() (all []float64) {
 	}
 	at := s.series.Column(rundir.TimeColumn)
 	for i, v := range s.series.Column("target_wakeup_work_seconds") {
-		if v > 0 && s.within(at[i]) && at[i] > s.trial.WarmupSeconds { // it is of the time before it
+		if v > 0 && s.within(at[i]) && at[i] > s.trial.WarmupSeconds { // this reading is of the time before the window
 			all = append(all, v)
 		}
 	}
@@ -433,8 +441,8 @@ func (s *subject) works() (all []float64) {
 }
 
 // felt is the share of the window in which the target's CPUs stood still, as a sleeper
-// there felt it. A stall had on average begun as long before the sleeper was due as it
-// lasted after, but for no longer than it sleeps.
+// there noticed it. On average a stall had begun as long before the sleeper was due as it
+// lasted after, but for no longer than the sleep.
 func (s *subject) felt() (share float64) {
 	for _, stall := range s.stalls {
 		if !s.shared() && stall.Target && stall.Late > longStall && s.meets(stall) && s.trial.WindowSeconds > 0 {
@@ -444,7 +452,7 @@ func (s *subject) felt() (share float64) {
 	return share
 }
 
-// lostBy is the time in which somebody who could have worked had no CPU.
+// lostBy is the time in which a process that could have worked had no CPU.
 func lostBy(s subject) (l lostTime) {
 	g, t := s.trial.Generator, s.trial.Target
 	if g.RunQueueWaitShare != nil && !s.shared() {
@@ -455,15 +463,15 @@ func lostBy(s subject) (l lostTime) {
 		l.generator = max(0, *g.RunQueueWaitShare-usual)
 	}
 	l.generator += stolen(s.trial, g.StealShare)
-	// Who takes a CPU for long enough to be felt is foreign, too: what the clock's ticks
-	// charge others with misses those that run between two.
+	// A program that takes a CPU long enough to be noticed is foreign, too. The time that
+	// the clock's ticks charge to others misses programs that run between two ticks.
 	l.target = stolen(s.trial, t.StealShare) + max(s.foreign(), s.felt())
 	const most = 0.99
 	return lostTime{min(l.generator, most), min(l.target, most)}
 }
 
-// stolen is the share of the CPUs' time that the hypervisor took: of somebody's own, or
-// else of all.
+// stolen is the share of the CPUs' time that the hypervisor took: of a process's own CPUs
+// where known, otherwise of all.
 func stolen(t *rundir.Trial, own *float64) float64 {
 	switch {
 	case own != nil:
@@ -485,7 +493,7 @@ func (d *disturbance) quantile(tag string, q float64) *float64 {
 	return &v
 }
 
-// causes lists what disturbed a trial, the most first.
+// causes lists what disturbed a trial, the largest cause first.
 func (d *disturbance) causes() []string {
 	kinds := slices.SortedFunc(maps.Keys(d.signs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(d.signs[b], d.signs[a]), cmp.Compare(a, b))
@@ -493,9 +501,9 @@ func (d *disturbance) causes() []string {
 	return append(slices.Clone(d.whole), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(d.whole, k) })...)
 }
 
-// disturbed is the share of the values of a tag that were recorded in disturbed
-// stretches. In a closed loop a stretch in which little was sent counts as much as one
-// like the others: without the disturbance, as much would have been sent.
+// disturbed is the share of a tag's values that were recorded in disturbed stretches. In
+// a closed loop a stretch in which little was sent counts as much as the others: without
+// the disturbance, as much would have been sent.
 func (d *disturbance) disturbed(tag string, all *hist.Histogram, closed bool) (bad, of float64) {
 	of = float64(all.Count())
 	clean := 0.0

@@ -11,22 +11,22 @@ import (
 	"dyno/results/rundir"
 )
 
-// A duet measures two variants at once. What disturbs both alike is in neither's ratio to
-// the other; but each disturbs the other, too, so that nothing but the ratio is known, and
-// that only if each disturbs the other as much. Three checks look at it.
+// A duet measures two variants at once. A disturbance of both is not in their ratio. But
+// each also disturbs the other, so only the ratio is known, and only if each disturbs the
+// other equally. Three checks look at that.
 const (
-	// duetLevel is the level of the tests by which a duet is refused: one sound duet in a
-	// hundred is.
+	// duetLevel is the level of the tests by which a duet is refused: they refuse one
+	// sound duet in a hundred.
 	duetLevel = 0.01
 	// A neighbour's load may not change what the base does by neighbourLimit or more. Two
-	// that share one CPU get half of it each, a factor of two: such a neighbour is on no
-	// CPU of its own. Less is what caches, memory and the threads of one core cost, and
-	// costs both.
+	// that share one CPU get half of it each, a factor of two: such a neighbour has no
+	// CPU of its own. A smaller change is the cost of shared caches, memory and the
+	// threads of one core, and affects both.
 	neighbourLimit = 1.8
 )
 
-// seatKey is where a variant's trials stand that were beside another one. Only the base
-// has several in a round.
+// seatKey is the key of a variant's trials that ran beside another one. Only the base has
+// several in a round.
 func (s *scene) seatKey(variant, beside string) string {
 	if s.plan.Duet == nil || variant != s.plan.Base {
 		return variant
@@ -34,7 +34,7 @@ func (s *scene) seatKey(variant, beside string) string {
 	return variant + " beside " + beside
 }
 
-// keysOf are where a variant's trials stand.
+// keysOf returns the keys of a variant's trials.
 func (s *scene) keysOf(variant string) (keys []string) {
 	if s.plan.Duet == nil || variant != s.plan.Base {
 		return []string{variant}
@@ -66,8 +66,8 @@ func (s *scene) facingRounds(p pair, rounds map[string]map[int]*figures) []int {
 	return slices.Sorted(maps.Keys(rounds[s.seatKey(p.variant, p.base)]))
 }
 
-// duetFault says why a duet says nothing about a pair in a metric; empty where nothing
-// speaks against it. The control's own ratio is what it is.
+// duetFault says why a duet cannot compare a pair in a metric; empty if it can. The
+// control's own ratio is always shown.
 func (s *scene) duetFault(p pair, m metric) *rundir.Message {
 	switch {
 	case s.plan.Duet == nil:
@@ -101,8 +101,8 @@ func (s *scene) controlFault(m metric) *rundir.Message {
 }
 
 // neighbourFault says by how much a variant's load disturbs its neighbour more, or less,
-// than the base's own load does: as much is its ratio off. The base beside it is compared
-// with the base beside the control, which is the base, round by round.
+// than the base's own load does: the ratio is wrong by as much. It compares the base
+// beside the variant with the base beside the control, which is the base, round by round.
 func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
 	control := pair{variant: s.plan.Control, base: s.plan.Base}
 	var logs []float64
@@ -122,8 +122,8 @@ func (s *scene) neighbourFault(p pair, m metric) *rundir.Message {
 	return nil
 }
 
-// shown is the mean of log ratios that should be zero, where it is shown that it is not
-// and the ratio is off by more than a figure may be; else 0.
+// shown returns the mean of log ratios that should be zero, if it is shown not to be zero
+// and the ratio is off by more than a figure may be; otherwise 0.
 func (s *scene) shown(logs []float64, second []bool) float64 {
 	if len(logs) < 3 || allEqual(logs) && logs[0] == 0 {
 		return 0
@@ -135,8 +135,8 @@ func (s *scene) shown(logs []float64, second []bool) float64 {
 	return m.Estimate
 }
 
-// idleFault says by how much a neighbour's load changes what the base does, if that is
-// so much that the two have no CPUs of their own. The base alone is beside the variant
+// idleFault says by how much a neighbour's load changes what the base does, if that is so
+// much that the two have no CPUs of their own. The base alone runs beside the variant
 // that is up and has no load.
 func (s *scene) idleFault(p pair) *rundir.Message {
 	name := throughputMetric
@@ -162,14 +162,14 @@ func (s *scene) idleFault(p pair) *rundir.Message {
 	case len(logs) == 0:
 		return nil
 	}
-	// Each of the looks must show it: one may have met a disturbance.
+	// Each of the measurements must show it: a single one may have met a disturbance.
 	if by := math.Exp(max(slices.Min(logs), -slices.Max(logs))); by >= neighbourLimit {
 		return message("why.duet.idle", "variant", p.variant, "metric", m.name, "base", p.base, "factor", fmt.Sprintf("%.2g", by))
 	}
 	return nil
 }
 
-// logOver is the logarithm of one figure over another; not ok where there is none.
+// logOver is the logarithm of one figure over another; not ok if there is none.
 func logOver(m metric, over, under *figures) (l float64, ok bool) {
 	if over == nil || under == nil || over.lost || under.lost {
 		return 0, false

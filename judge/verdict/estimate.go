@@ -11,13 +11,13 @@ import (
 	"dyno/results/rundir"
 )
 
-// confidence is that of every interval but those of comparisons whose number of
-// rounds depended on what was seen.
+// confidence is that of every interval, except in comparisons whose number of rounds
+// depended on results.
 const confidence = 0.95
 
-// typical is what stands for values of trials: their geometric mean, so that the
-// ratio of two variants' figures is that of their comparison; the mean where one
-// of them is zero. It returns nil when there are none.
+// typical is the value that represents several trials: their geometric mean, so that the
+// ratio of two variants' figures is that of their comparison, or the mean where one of
+// them is zero. It returns nil if there are none.
 func typical(values []float64) *float64 {
 	if len(values) == 0 {
 		return nil
@@ -76,7 +76,7 @@ func (m metric) estimate(whole *figures, trials []*figures) (rundir.Estimate, er
 	var err error
 	switch {
 	case e.Estimate == nil:
-	case m.fact: // it is what this run counted, or the most it saw, and stands for nothing beyond
+	case m.fact: // it is what this run counted, or the most it saw, and estimates nothing beyond
 	case len(trials) < 2:
 	case m.quantile != nil:
 		err = m.quantile.bound(&e, whole, trials)
@@ -106,7 +106,7 @@ func byStudent(e *rundir.Estimate) error {
 	}
 	low := back(m.Interval.Low)
 	if slices.Min(e.Values) >= 0 {
-		low = max(0, low) // what is never negative is not so on average
+		low = max(0, low) // a mean of values that are never negative is not negative
 	}
 	method := rundir.ByStudent
 	if slices.Contains(e.Values, 0) && !allEqual(e.Values) {
@@ -156,14 +156,15 @@ func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error
 	return &w, nil
 }
 
-// byShares gives a sum of parts over a sum of wholes, such as the errors of all
-// requests, its interval: that of a ratio estimator over trials, linearised
-// (Cochran: Sampling techniques, 6.4). A trial counts by how large it is.
+// byShares gives an interval to a sum of parts over a sum of wholes, such as the errors
+// of all requests: that of a ratio estimator over trials, linearised (Cochran: Sampling
+// techniques, 6.4). A trial counts in proportion to its size.
 //
-// What is a share of its whole is between 0 and 1, and so is its interval: it is made on the
-// scale of logits, by the delta method. Of none at all the trials show no spread, and the
-// upper end is where as many that came independently would be no surprise (Clopper and
-// Pearson; some 3/n, the rule of three); of nothing but all likewise.
+// A share of a whole is between 0 and 1, and so is its interval: it is made on the scale
+// of logits, by the delta method. If no trial has any, the trials show no spread. The
+// upper end is then the share at which as many independent ones could still all be absent
+// by chance (Clopper and Pearson; some 3/n, the rule of three). The same holds, mirrored,
+// if the parts are the whole.
 func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	var parts, wholes []float64
 	sum := 0.0
@@ -234,10 +235,10 @@ func (q *quantileOf) bound(e *rundir.Estimate, whole *figures, trials []*figures
 	return nil
 }
 
-// place returns the lowest value of the bucket that holds a quantile, and which
-// share of the bucket lies below the quantile, so that exactly the share q of all
-// values does. Many values may be alike, such as those of one long stall: counted
-// whole, the bucket would hide how unlike the trials are.
+// place returns the lowest value of the bucket that holds a quantile, and which share of
+// the bucket lies below the quantile, so that exactly the share q of all values does.
+// Many values may be equal, such as those of one long stall. If the bucket counted whole,
+// it would hide how different the trials are.
 func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64) {
 	left := q.q * float64(merged.Count())
 	merged.Each(func(low, _, count int64) bool {
@@ -251,7 +252,7 @@ func (q *quantileOf) place(merged *hist.Histogram) (lowest int64, split float64)
 	return lowest, split
 }
 
-// bound gives an estimate its interval. Infinite ends are none.
+// bound gives an estimate its interval. Infinite ends are left out.
 func bound(e *rundir.Estimate, low, high, confidence float64, method string) {
 	e.Confidence, e.Interval = confidence, method
 	e.Low, e.High = nil, nil

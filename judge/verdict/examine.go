@@ -18,8 +18,8 @@ const (
 	asCount   = "count"
 )
 
-// chance is how many standard deviations a count of random arrivals may be off
-// before that is a finding. The standard deviation of a Poisson count n is √n.
+// chance is how many standard deviations a count of random arrivals may be off before it
+// is a finding. The standard deviation of a Poisson count n is √n.
 const chance = 3
 
 // examination collects what is found about one trial.
@@ -27,16 +27,16 @@ type examination struct {
 	subject
 	checks []rundir.Check
 	flags  []rundir.Flag
-	untold []string // kinds of findings about the target that may be the generator's own doing
+	untold []string // kinds of findings about the target that the generator may have caused
 }
 
-// examine checks a trial. The checks come in the order of the kinds, those left
-// out that do not apply to its loop: a program, which is its own load, need only
-// have ended. Of an incomplete trial nothing more is checked. Each check that
-// warns or fails raises a flag of its kind.
+// examine checks a trial. The checks come in the order of the kinds. Checks that do not
+// apply to the trial's loop are left out: a program, which is its own load, need only
+// have ended. An incomplete trial gets no further checks. Each check that warns or fails
+// raises a flag of its kind.
 //
-// The dependence is that of a complete trial whose throughput was meant to be
-// even; nil where nothing can be said.
+// The dependence is that of a complete trial whose throughput was meant to be even; nil
+// where it is not known.
 func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 	x := examination{subject: s}
 	if s.program() {
@@ -110,8 +110,8 @@ func (x *examination) unknown(kind, unit string, why *rundir.Message) {
 	x.add(rundir.Check{Kind: kind, Unit: unit, Outcome: rundir.CheckUnknown, Because: why})
 }
 
-// compare records a figure that must not be above its limit. Above it the outcome
-// is bad, and found says what was.
+// compare records a figure that must not be above its limit. If it is above, the outcome
+// is bad, and found describes it.
 func (x *examination) compare(kind, unit string, measured, limit float64, bad string, found *rundir.Message) {
 	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if measured > limit {
@@ -153,9 +153,9 @@ func (x *examination) complete() bool {
 	return x.trial.Complete
 }
 
-// lag judges how late the generator was. Its lag is the part of the send lag
-// that is not due to waiting for a connection. A log without it is judged by
-// the whole send lag, which is never less.
+// lag judges how late the generator was. The generator's lag is the part of the send lag
+// that is not due to waiting for a connection. A log without it is judged by the whole
+// send lag, which is never less.
 func (x *examination) lag() {
 	generator := tagGeneratorLag
 	if x.times[generator] == nil {
@@ -164,8 +164,8 @@ func (x *examination) lag() {
 	if x.open() {
 		x.lagBody(generator)
 	}
-	// In a closed loop the reported percentiles are service times, which begin
-	// at the write: lag costs throughput there but does not stain them.
+	// In a closed loop the reported percentiles are service times, which begin at the
+	// write. There lag reduces throughput but does not bias the percentiles.
 	reported := tagResponse
 	if !x.open() {
 		reported = tagService
@@ -179,8 +179,8 @@ func (x *examination) lag() {
 		message("found.generator_lag_tail", "lag", short(*tail), "floor", TailLagFloor.String(), "share", percent(TailLagShare), "of", short(*of)))
 }
 
-// lagBody judges the p99 of the generator's lag, and whether requests waited for
-// a connection besides.
+// lagBody judges the p99 of the generator's lag, and also whether requests waited for a
+// connection.
 func (x *examination) lagBody(generator string) {
 	p99, p50 := x.times.quantile(generator, 100), x.times.quantile(tagResponse, 2)
 	if p99 == nil || p50 == nil {
@@ -210,10 +210,11 @@ func (x *examination) drops() {
 		message("found.drops", "n", digits(dropped), "of", digits(c.Scheduled)))
 }
 
-// achieved judges whether the load was the one wanted: whether all that was due
-// was sent, and whether as much was due as the rate asks for, by more than chance.
+// achieved judges whether the load was the load that was asked for: whether all that was
+// due was sent, and whether as much was due as the rate asks for, by more than chance.
 func (x *examination) achieved() {
-	// What was dropped because the target left no connection free was offered to it.
+	// Requests that were dropped because the target left no connection free were offered
+	// to it.
 	c := x.trial.Counts
 	sent, due := float64(c.Sent+c.Dropped-c.Unsent), float64(c.Scheduled)
 	rate, window := x.rate(), x.trial.WindowSeconds
@@ -236,8 +237,8 @@ func differ(is, want float64) float64 {
 	return math.Abs(is-want) / want
 }
 
-// unfinished judges how much of the tail is censored on the right: such requests
-// took at least as long as they were waited for.
+// unfinished judges how much of the tail is censored on the right: such requests took at
+// least as long as dyno waited for them.
 func (x *examination) unfinished() {
 	c := x.trial.Counts
 	if c.Sent <= 0 {
@@ -254,13 +255,14 @@ func (x *examination) unfinished() {
 }
 
 // subscribers judges whether there were as many as planned: with fewer, each event cost
-// the target less. Those it asked to stay away are missing by its own will.
+// the target less. Subscribers that the target asked to stay away are missing because it
+// wants that.
 func (x *examination) subscribers() {
 	s := x.trial.Streams
 	missing := s.Requested - s.Peak - s.Closed
 	outcome := rundir.CheckBroken
 	if s.Generator > 0 {
-		outcome = rundir.CheckWarning // what dyno lacked is judged by itself
+		outcome = rundir.CheckWarning // a lack of dyno's own is judged by itself
 	}
 	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, outcome,
 		message("found.subscribers", "n", digits(s.Peak), "of", digits(s.Requested)))
@@ -285,8 +287,8 @@ func (x *examination) generator() {
 
 const notObserved = "unchecked.unobserved"
 
-// shortestBusy is the shortest window of which how busy the generator was says anything:
-// in a handful of requests, it is as busy as it can be with opening connections.
+// shortestBusy is the shortest window in which the generator's CPU use means anything:
+// with a handful of requests, it is as busy as it can be with opening connections.
 const shortestBusy = 50 * time.Millisecond
 
 // starved judges for how long the generator was ready to run and had no CPU.
@@ -311,9 +313,9 @@ func (x *examination) starved() {
 	}
 }
 
-// exhausted judges whether the generator had time to spare in a closed loop. The
-// wait is that of the worst worker, the CPU time the mean over workers, so that
-// the sum errs on the side of the limit.
+// exhausted judges whether the generator had time to spare in a closed loop. The wait is
+// that of the worst worker, the CPU time is the mean over workers, so the sum errs on the
+// side of the limit.
 func (x *examination) exhausted() {
 	g, target := x.trial.Generator, x.trial.Target.CPUShare
 	if g.CPUShare == nil {
@@ -342,7 +344,7 @@ func (x *examination) exhausted() {
 	}
 }
 
-// machine judges what else went on.
+// machine judges the disturbances by the machine.
 func (x *examination) machine() {
 	m := x.trial.Machine
 	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad)
@@ -363,8 +365,7 @@ func (x *examination) machine() {
 	x.noise(FlagIOPressure, m.IOStall, StallWarn, StallBad)
 }
 
-// noise records a share that is worth a word above warn and spoils the trial
-// above bad.
+// noise records a share that is a warning above warn and spoils the trial above bad.
 func (x *examination) noise(kind string, share *float64, warn, bad float64) {
 	if share == nil {
 		x.unknown(kind, asRatio, message(notObserved))
@@ -397,7 +398,7 @@ func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
 	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
 }
 
-// disturbedShare is what run.json says of it; nil where nobody felt for it.
+// disturbedShare is the share that run.json holds; nil if there was no observer for it.
 func (s *sample) disturbedShare() *float64 {
 	if s.disturbed == nil || !s.disturbed.known {
 		return nil

@@ -26,8 +26,8 @@ const MaxExpression = 4096
 type Kind int
 
 const (
-	// ForThreshold is an expression about any variant: its metrics and slopes are
-	// those of the variant under judgement, which is each in turn.
+	// ForThreshold is an expression about any variant. Its metrics and slopes are those
+	// of the variant under judgement, each variant in turn.
 	ForThreshold Kind = iota
 	// ForClaim is an expression about the run: it names the variants, unless
 	// there is only one.
@@ -42,13 +42,13 @@ type Expression struct {
 	uses       []use
 }
 
-// A use is a figure that an expression looks at: of a variant, or of its ratio to a base.
+// A use is a figure that an expression needs: of a variant, or of its ratio to a base.
 type use struct {
 	variant      func(*evaluation) string
 	base, metric string
 }
 
-// places are where the figures stand that an expression looks at.
+// places lists the figures that an expression needs.
 func (e *Expression) places(on *evaluation) (all []place) {
 	for _, u := range e.uses {
 		all = append(all, place{u.metric, u.variant(on), u.base})
@@ -177,14 +177,14 @@ func located(err error, length int) error {
 	return &Error{min(max(fault.From, 0)+1, max(length, 1)), message}
 }
 
-// A number and a condition are compiled expressions. A number fails when a
-// figure that it needs is missing, and a condition is then undecided.
+// A number and a condition are compiled expressions. A number fails when a figure that it
+// needs is missing. A condition is then undecided.
 type (
 	number    func(*evaluation) (figure, error)
 	condition func(*evaluation) ruling
 )
 
-// An evaluation is what an expression is evaluated on.
+// An evaluation is the context in which an expression is evaluated.
 type evaluation struct {
 	evidence
 	variant    string // whose metrics bare names are
@@ -240,7 +240,7 @@ func isComparison(operator string) bool {
 	return slices.Contains([]string{"<", "<=", ">", ">=", "==", "!="}, operator)
 }
 
-// condition compiles what is true or false.
+// condition compiles an expression that is true or false.
 func (c *compiler) condition(n ast.Node) condition {
 	switch n := n.(type) {
 	case *ast.UnaryNode:
@@ -304,11 +304,10 @@ func straddles(wide, edge rundir.Message) rundir.Message {
 	return texts.New("range.straddles").With("range", wide).With("edge", edge)
 }
 
-// compatible reports a fault unless the operands can be compared or added, and
-// returns the dimension of both. A plain number may stand for bytes or for a rate,
-// but not for a time: 80 could be meant as any unit, and read as seconds it makes a
-// threshold that never breaks. Nor may 5% stand for a growth, which would be that
-// of each second.
+// compatible reports a fault unless the operands can be compared or added, and returns
+// the dimension of both. A plain number may stand for bytes or for a rate, but not for a
+// time: 80 could be meant in any unit, and read as seconds it makes a threshold that
+// never breaks. Nor may 5% stand for a growth: it would be the growth in each second.
 func (c *compiler) compatible(n *ast.BinaryNode, left, right dimension) dimension {
 	return c.unified(n.Location().From, n.Left, left, n.Right, right)
 }
@@ -332,7 +331,7 @@ func (c *compiler) unified(position int, leftNode ast.Node, left dimension, righ
 	return left
 }
 
-// number compiles what has a value.
+// number compiles an expression with a value.
 func (c *compiler) number(n ast.Node) typed {
 	switch n := n.(type) {
 	case *ast.IntegerNode:
@@ -380,8 +379,8 @@ func (c *compiler) bare(n ast.Node, m metric) typed {
 	return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant(e), m)) }, m.dim}
 }
 
-// ofWhich tells whose figure one without a variant is: in a threshold that of the
-// variant under judgement, in a claim that of the only one.
+// ofWhich returns the variant of a figure that names none: in a threshold the variant
+// under judgement, in a claim the only one.
 func (c *compiler) ofWhich(n ast.Node, what, function, argument string) (variant func(*evaluation) string, ok bool) {
 	if c.kind == ForThreshold {
 		c.perVariant = true
@@ -500,7 +499,7 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 
 func functions() []string { return []string{"ratio", "value", "slope", "min", "max", "abs"} }
 
-// gauges are what a slope can be of.
+// gauges are the names that slope accepts.
 func gauges() []string { return []string{"rss", "threads", "descriptors", "goroutines"} }
 
 func (c *compiler) call(n *ast.CallNode) typed {
@@ -619,7 +618,7 @@ func unknownMetric(name string) string {
 	for i, m := range metrics() {
 		names = slices.Insert(names, i, m.name)
 	}
-	// A group or a quantile alone is completed rather than corrected.
+	// A group or a quantile without its other half is completed rather than corrected.
 	var partial []string
 	for _, m := range names {
 		if strings.HasPrefix(m, name+".") || strings.HasSuffix(m, "."+name) {

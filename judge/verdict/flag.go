@@ -8,11 +8,10 @@ import (
 	"dyno/results/rundir"
 )
 
-// The kinds of flags that Judge raises. Those of a trial, up to FlagDependent, are
-// also the kinds of its checks, in the order in which they are made; but
-// FlagLagNotChecked is what a check of FlagGeneratorLag raises that cannot be
-// made. One that breaks says that the target did not do what was asked; its figures are
-// right.
+// The kinds of flags that Judge raises. Those of a trial, up to FlagDependent, are also
+// the kinds of its checks, in the order in which they are made. The exception is
+// FlagLagNotChecked: a check of FlagGeneratorLag raises it when it cannot be made. A flag
+// that breaks says that the target did not do what was asked. Its figures are right.
 const (
 	FlagConservation       = "conservation"
 	FlagIncomplete         = "incomplete"
@@ -48,15 +47,15 @@ const (
 	FlagPilotNotSteady = "pilot_not_steady"  // of the run
 )
 
-// What a flag can bias: the beginnings of metrics' names.
+// The figures that a flag can bias, as beginnings of metrics' names.
 const (
 	biasAll        = "all"
 	biasThroughput = throughputMetric
 	biasCPU        = cpuMetric
-	biasLatency    = "latency" // stands for the names of all that is timed
+	biasLatency    = "latency" // stands for the names of all times
 )
 
-// A kindOfFlag says what flags of a kind are about and what they can bias.
+// A kindOfFlag says whom flags of a kind are about and which figures they can bias.
 type kindOfFlag struct {
 	about  string
 	biases []string
@@ -103,27 +102,27 @@ func ours(kind string) bool {
 	return ok
 }
 
-// spoilsRound tells whether a flag that spoils is reason to measure the round again: it is
-// about what went on beside the measurement, and the next round may be spared.
+// spoilsRound tells whether a flag that spoils is a reason to measure the round again: it
+// is about a disturbance, and the next round may have none.
 func spoilsRound(kind string) bool { return kindsOfFlags[kind].about == rundir.AboutMachine }
 
-// limitsGenerator tells whether a flag that spoils says that the generator could not do
-// more: nothing bounds what the target could.
+// limitsGenerator tells whether a flag that spoils says that the generator was at its
+// limit: then the target's figures have no upper end.
 func limitsGenerator(kind string) bool {
 	return slices.Contains([]string{FlagGeneratorCPU, FlagGeneratorLimit, FlagAchievedRate, FlagPlateau}, kind)
 }
 
-// disturbsWhole tells whether a flag that spoils leaves no stretch of the trial clean. Those
-// that have stretches of their own do not.
+// disturbsWhole tells whether a flag that spoils leaves no stretch of the trial clean.
+// Kinds that mark stretches leave some.
 func disturbsWhole(kind string) bool {
 	return slices.Contains([]string{FlagRunQueue, FlagGeneratorLimit, FlagForeignCPU}, kind)
 }
 
 // The limits on the generator.
 const (
-	// The p99 of the generator's lag may be LagFloor, or LagShare of the median
-	// response time if that is more. Beyond it, response times in an open loop
-	// are partly the generator's own.
+	// The p99 of the generator's lag may be LagFloor, or LagShare of the median response
+	// time if that is more. Beyond it, response times in an open loop are partly the
+	// generator's own.
 	LagFloor = 50 * time.Microsecond
 	LagShare = 0.05
 	// The p99.9 of the generator's lag may be TailLagFloor, or TailLagShare of the
@@ -133,68 +132,68 @@ const (
 	TailLagShare = 0.10
 	// The rate achieved may differ from the rate wanted by RateTolerance.
 	RateTolerance = 0.01
-	// The generator may use BusyGenerator of its CPUs in an open loop: a single
-	// server's queue grows with 1/(1-utilization), here fourfold.
+	// The generator may use BusyGenerator of its CPUs in an open loop: a single server's
+	// queue grows with 1/(1-utilization), here to four times its length.
 	BusyGenerator = 0.75
-	// A worker of the generator may be ready to run without a CPU for RunQueueLimit
-	// of the window, and for WakeupCost each time it is given one: that much goes by
-	// on an idle CPU too, until the kernel has switched to the thread. It delays no
-	// request by more, and a thousand requests a second take 1 % of the window by it.
+	// A worker of the generator may be ready to run without a CPU for RunQueueLimit of
+	// the window, and for WakeupCost each time it is given one. An idle CPU takes that
+	// long too, until the kernel has switched to the thread. It delays no request by
+	// more, and at a thousand requests a second it takes 1 % of the window.
 	RunQueueLimit = 0.01
 	WakeupCost    = 10 * time.Microsecond
 )
 
-// A worker in a closed loop works, waits for a CPU, or has nothing to do until
-// the target answers. Only in the third state is the target what the load waits
-// for, so only a generator that has time to spare measures the target. Unless the
-// target is at its own limit all the same, two things spoil the throughput:
+// A worker in a closed loop works, waits for a CPU, or has nothing to do until the target
+// answers. Only in the third state does the load wait for the target, so only a generator
+// that has time to spare measures the target. Unless the target is at its own limit
+// anyway, two things spoil the throughput:
 const (
-	// More than StarvedGenerator of the window without a CPU. Answers lie unread
-	// for that long and the next requests wait with them, so that throughput is
-	// too low by up to as much: beyond twice the 2 % that count as a difference.
+	// The worker has no CPU for more than StarvedGenerator of the window. Answers lie
+	// unread for that long and the next requests wait with them, so the throughput is too
+	// low by up to as much: more than twice the 2 % that count as a difference.
 	StarvedGenerator = 0.05
-	// Less than 1 − ExhaustedGenerator of the window with nothing to do. A faster
-	// target could then gain less than 5 %, however much faster it is.
+	// The worker has nothing to do for less than 1 − ExhaustedGenerator of the window. A
+	// faster target could then gain less than 5 %, however much faster it is.
 	ExhaustedGenerator = 0.95
 	// A target that uses SaturatedTarget of its CPUs is at its own limit: it has
 	// at most a ninth more to give.
 	SaturatedTarget = 0.90
-	// The throughputs of PlateauLevels levels of load are a plateau when they
-	// differ by at most PlateauTolerance, the difference that does not matter by
-	// default. The generator is what ended the growth when it used
-	// PlateauGenerator of its CPUs, and no target was saturated.
+	// The throughputs of PlateauLevels levels of load are a plateau when they differ by
+	// at most PlateauTolerance, the difference that does not matter by default. The
+	// generator ended the growth if it used PlateauGenerator of its CPUs and no target
+	// was saturated.
 	PlateauLevels    = 3
 	PlateauTolerance = 0.02
 	PlateauGenerator = 0.90
 )
 
-// The limits on the machine: the first is worth a word, the second spoils the
-// trial.
+// The limits on the machine: beyond the first a trial has a warning, beyond the second it
+// is spoilt.
 const (
 	// Steal time, as a share of all CPUs' time.
 	StealWarn = 0.01
 	StealBad  = 0.10
-	// Foreign CPU time, as a share of all CPUs' time. What a scheduler spreads
-	// evenly takes as much from a target that needs all of its CPUs. ForeignWarn is
-	// more than twice the 2 % that count as a difference; ForeignBad is as large as
-	// most differences that are looked for.
+	// Foreign CPU time, as a share of all CPUs' time. A scheduler that spreads it evenly
+	// takes as much from a target that needs all of its CPUs. ForeignWarn is more than
+	// twice the 2 % that count as a difference. ForeignBad is as large as most
+	// differences that users look for.
 	ForeignWarn = 0.05
 	ForeignBad  = 0.15
 	// Sleeps of 5 ms that end more than 1 ms late, as a share of all. A thread that
-	// sleeps again and again meets what the generator meets: beyond LateWarn the p99.9 of
-	// what it wakes for is over 1 ms the machine's own. How far figures can be trusted is
-	// settled by stretches, see DisturbedBad. Shared machines that were healthy showed
+	// sleeps again and again meets the same delays as the generator. Beyond LateWarn the
+	// machine alone makes the p99.9 of such delays more than 1 ms. How reliable figures
+	// are is decided by stretches, see DisturbedBad. Healthy shared machines showed
 	// 0.0003 to 0.005.
 	LateWarn = 0.001
-	// DisturbedBad is the share of the window in which somebody else had a CPU that the
+	// DisturbedBad is the share of the window in which another program had a CPU that the
 	// generator or the target wanted, beyond which a round is measured again. How many
-	// requests that met depends on how many wait at once, and decides how wide the bounds
-	// are.
+	// requests met such a moment depends on how many wait at once, and decides how wide
+	// the bounds are.
 	DisturbedBad = 0.25
-	// The share of the window in which every task that had something to do waited
-	// for memory, or for input and output. As much throughput is lost: StallWarn is
-	// what not steady goes by, and at StallBad the trial measured the swap or the
-	// disk. The target's own waiting counts.
+	// The share of the window in which every task that had something to do waited for
+	// memory, or for input and output. As much throughput is lost. StallWarn equals the
+	// limit on steadiness. At StallBad the trial measured the swap or the disk. The
+	// target's own waiting counts.
 	StallWarn = 0.01
 	StallBad  = 0.10
 )
@@ -203,18 +202,18 @@ const (
 const (
 	// The throughputs of the window's halves may differ by SteadyTolerance.
 	SteadyTolerance = 0.01
-	// The share of requests sent that may be unfinished at the end. They would have
-	// been the slowest, so that of the quantiles reported the p99.9 is the first
-	// that lies among them.
+	// The share of requests sent that may be unfinished at the end. They would have been
+	// the slowest. Of the quantiles reported, the p99.9 is the first that lies among
+	// them.
 	UnfinishedLimit = 0.001
-	// The window's bins must be worth DependentSize independent ones. With fewer,
-	// the trial's throughput is the mean of a handful of values, and one slow
-	// change of the target's more or less decides it: only a longer window helps.
-	// The interval over trials remains right, and wide.
+	// The window's bins must have an effective sample size of DependentSize. With fewer,
+	// the trial's throughput is the mean of a handful of values, and one slow change of
+	// the target more or less decides it. Only a longer window helps. The interval over
+	// trials remains right, and wide.
 	DependentSize = 10
 )
 
-// A subject is a trial with all that it is examined by.
+// A subject is a trial with everything that its examination needs.
 type subject struct {
 	trial  *rundir.Trial
 	plan   rundir.PlanVariant
@@ -223,10 +222,11 @@ type subject struct {
 	series *rundir.Series  // what observers recorded; nil: nothing
 
 	stalls      []rundir.Stall
-	stallsKnown bool // somebody felt for them
+	stallsKnown bool // there were observers for them
 }
 
-// open tells whether the load came at times of its own. A probe's does.
+// open tells whether the schedule alone decides when requests are due. In a probe it
+// does.
 func (s *subject) open() bool { return s.plan.Loop == "open" || s.trial.Rate != nil }
 
 // streaming tells whether there were only subscribers: the load sent nothing that it
@@ -237,10 +237,10 @@ func (s *subject) streaming() bool { return s.plan.Loop == "stream" && s.trial.R
 func (s *subject) program() bool { return s.plan.Loop == "" && s.trial.Rate == nil }
 
 // shared tells whether the generator was on its target's own CPUs by design, as in a duet
-// on two CPUs: that it waits for its target there says nothing of the machine.
+// on two CPUs. There its waiting for the target says nothing about the machine.
 func (s *subject) shared() bool { return s.trial.Duet != nil && s.trial.Duet.Shared }
 
-// rate is how many requests a second were wanted; nil in a closed loop and of
+// rate is how many requests a second were asked for; nil in a closed loop, and for
 // stages, whose rate is meant to change.
 func (s *subject) rate() *float64 {
 	if s.trial.Rate != nil {

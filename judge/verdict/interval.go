@@ -7,12 +7,11 @@ import (
 	"dyno/results/rundir"
 )
 
-// exactly is a figure that is known without doubt.
+// exactly is a figure that is known exactly.
 func exactly(v float64) figure { return figure{estimate: v, low: v, high: v, bounded: true} }
 
-// sound returns a figure that can be computed with: its estimate is a number,
-// and lies between its ends. An end that is no number is one that the data do not
-// bound.
+// sound returns a figure that can be computed with: its estimate is a number and lies
+// between its ends. An end that is not a number counts as one that the data do not bound.
 func sound(f figure, err error) (figure, error) {
 	switch {
 	case err != nil:
@@ -145,15 +144,15 @@ func either(all, none bool) truth {
 	return undecided
 }
 
-// A ruling is what came out of a condition: of an undecided one why it is, and of
-// another what its reader should know.
+// A ruling is the outcome of a condition. If it is undecided, why holds the reasons;
+// otherwise why holds what a reader should know.
 type ruling struct {
 	is  truth
 	why []rundir.Message
 }
 
-// both joins two conditions. A side that is decisive (no for "and", yes for
-// "or") settles the matter, whatever the other is.
+// both joins two conditions. A side that is decisive (no for "and", yes for "or")
+// decides, whatever the other is.
 func both(l, r ruling, decisive truth) ruling {
 	switch {
 	case l.is == decisive && (r.is != decisive || len(l.why) <= len(r.why)):

@@ -13,17 +13,15 @@ import (
 	"dyno/results/rundir"
 )
 
-// Judge fills in everything of a folder's run that follows from its trials:
-// figures with their intervals, comparisons, ladder, sweeps, capacities, trends,
-// thresholds, claims, flags and whether it is valid. It may be called again on a
-// run that was judged before: what it found then is replaced, while flags of
-// other kinds, of the trials and of the run, are kept. It writes nothing to the
-// folder.
+// Judge fills in everything of a folder's run that follows from its trials: figures with
+// their intervals, comparisons, ladder, sweeps, capacities, trends, thresholds, claims,
+// flags and whether it is valid. It may be called again on a judged run. Its earlier
+// results are then replaced, while flags of other kinds, of the trials and of the run,
+// are kept. It writes nothing to the folder.
 //
-// It fails, leaving the run as it was, when a log cannot be read or a trial
-// does not belong to the plan. An expression that does not compile fails
-// nothing: its threshold is not OK, its claim inconclusive, and the detail says
-// why.
+// It fails, leaving the run as it was, when a log cannot be read or a trial does not
+// belong to the plan. An expression that does not compile is no failure: its threshold is
+// not OK, its claim is inconclusive, and the detail says why.
 func Judge(f *rundir.Folder) error {
 	sources := make([]source, 0, len(f.Trials))
 	for _, t := range f.Trials {
@@ -51,8 +49,8 @@ func recorded(t *rundir.TrialFolder) source {
 	}
 }
 
-// judge is Judge on what a folder holds. It asks for what was recorded of each
-// complete trial once. The order of the trials does not matter.
+// judge does what Judge does, with the given contents of a folder. It asks for the
+// recordings of each complete trial once. The order of the trials does not matter.
 func judge(run *rundir.Run, sources []source) error {
 	plan, judged := run.Plan, *run
 	samples, err := takeAll(plan, sources)
@@ -109,10 +107,10 @@ func judge(run *rundir.Run, sources []source) error {
 	return nil
 }
 
-// unidentifiedReason is how the reason of a run begins that was found not to be valid.
+// unidentifiedReason is the beginning of the reason of a run that was found not valid.
 const unidentifiedReason = "not identified: "
 
-// judgeProbes decides which probes were good, and which are spoilt.
+// judgeProbes decides which probes are good, and which are spoilt.
 func judgeProbes(plan rundir.Plan, samples []*sample) {
 	for _, x := range samples {
 		if x.Purpose == rundir.PurposeProbe {
@@ -130,7 +128,7 @@ func (s *scene) variants() []rundir.Variant {
 	return list
 }
 
-// missing returns the flags of variants that nothing is known of.
+// missing returns the flags of variants without any known figure.
 func (s *scene) missing() []rundir.Flag {
 	var flags []rundir.Flag
 	for _, v := range s.plan.Variants {
@@ -145,8 +143,8 @@ func (s *scene) missing() []rundir.Flag {
 	return flags
 }
 
-// controlDiffers returns the flag of a control that is unlike the variant that it
-// is.
+// controlDiffers returns the flag of a control that differs from the variant that it
+// repeats.
 func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
 	for _, c := range comparisons {
 		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || ends(c.Ratio).Contains(1) {
@@ -158,7 +156,8 @@ func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
 	return nil
 }
 
-// unsteadyPilots returns the flags of pilots that ended too early to tell.
+// unsteadyPilots returns the flags of pilots that ended too early to find their steady
+// state.
 func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 	if p == nil {
 		return nil
@@ -177,22 +176,22 @@ func unsteadyPilots(p *rundir.Pilot) []rundir.Flag {
 	return flags
 }
 
-// kept returns the run's own flags that judging does not make anew.
+// kept returns the run's own flags that Judge does not make.
 func kept(flags []rundir.Flag) []rundir.Flag {
 	return slices.DeleteFunc(slices.Clone(flags), func(f rundir.Flag) bool {
 		return f.Trial != 0 || ours(f.Kind)
 	})
 }
 
-// runFirst joins flags: those of the run first, then by trial.
+// runFirst joins flags: first those of the run, then those of trials in order.
 func runFirst(lists ...[]rundir.Flag) []rundir.Flag {
 	flags := append([]rundir.Flag{}, slices.Concat(lists...)...)
 	slices.SortStableFunc(flags, func(a, b rundir.Flag) int { return cmp.Compare(a.Trial, b.Trial) })
 	return flags
 }
 
-// withNotes adds the notes that are not there yet. It drops what runs say that
-// were judged before there were intervals.
+// withNotes adds the notes that are not there yet. It drops notes of runs that were
+// judged before there were intervals.
 func withNotes(run *rundir.Run, more []rundir.Message) (notes []string, because []*rundir.Message) {
 	made := map[string]*rundir.Message{}
 	for i := range more {
@@ -222,8 +221,8 @@ func (s *scene) names() []string {
 	return names
 }
 
-// thresholds decides the plan's thresholds. In a search for capacity they are
-// what each probe is judged by, and say nothing of the whole.
+// thresholds decides the plan's thresholds. In a search for capacity they judge each
+// probe, and do not apply to the whole run.
 func (s *scene) thresholds() []rundir.Threshold {
 	list := []rundir.Threshold{}
 	if s.plan.Capacity != nil {
@@ -243,8 +242,8 @@ func (s *scene) claims() []rundir.Claim {
 	return list
 }
 
-// wantsTrends tells whether the growth of the target's gauges is looked at: in a
-// soak, and where a condition asks for a slope.
+// wantsTrends tells whether the growth of the target's gauges is needed: in a soak, and
+// where a condition asks for a slope.
 func wantsTrends(plan rundir.Plan) bool {
 	asks := func(text string) bool { return strings.Contains(text, "slope") }
 	return plan.Soak || slices.ContainsFunc(plan.Thresholds, asks) ||

@@ -6,8 +6,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// steps pairs each step of a ladder with the first and with the one before: one
-// family. The second step's two pairs are the same, and stand once.
+// steps pairs each step of a ladder with the first and with the one before, in one
+// family. For the second step the two pairs are the same, and are listed once.
 func steps(l rundir.PlanLadder) family {
 	var f family
 	for i := 1; i < len(l.Steps); i++ {
@@ -41,7 +41,7 @@ func withoutStep(l rundir.PlanLadder, step string) (variant string, ok bool) {
 	return "", false
 }
 
-// climb sums a ladder up in the primary metric.
+// climb summarises a ladder in the primary metric.
 func climb(l *rundir.PlanLadder, comparisons []rundir.Comparison) []rundir.Step {
 	if l == nil {
 		return nil

@@ -9,20 +9,21 @@ import (
 	"dyno/results/rundir"
 )
 
-// A round that a variant lost, as its target ended or answered nothing, is a round in which
-// it is worse by as much as can be. Left out, it would leave the variant looking better
-// for it; and a logarithm of zero would make any mean of logarithms no number.
+// A variant loses a round when its target ended or answered nothing. In such a round it
+// is worse by as much as possible. Leaving the round out would make the variant look
+// better, and a logarithm of zero would make any mean of logarithms not a number.
 //
-// Where more is better, a lost round has a ratio of zero, and the pair is compared by ranks,
-// Hodges-Lehmann and signed ranks: what is smaller than all else has the first rank, however
-// much smaller it is. On the scale of logarithms lostRound stands for it, which is so
-// far out that its mean with any ratio of two figures is zero again, or infinite. Of times,
-// a lost round has one that is at least the window's length, which is how long it was waited
-// for. A variant that lost every round is worse without any test.
+// Where more is better, a lost round has a ratio of zero, and the pair is compared by
+// ranks (Hodges-Lehmann and signed ranks): the smallest value has the first rank, however
+// small it is. On the scale of logarithms lostRound represents such a ratio. It is so far
+// out that its mean with any ratio of two figures is zero again, or infinite. For times,
+// a lost round counts as at least the window's length, which is how long dyno waited. A
+// variant that lost every round is worse without any test.
 const lostRound = 2000
 
-// lostBy tells whether the trial is one that the target lost, as far as the metric goes. What
-// only some trials tell, such as CPU time per request, is not known of such a trial.
+// lostBy tells whether the target lost the trial, as far as the metric goes. A metric
+// that only some trials have, such as CPU time per request, is not known for such a
+// trial.
 func (m metric) lostBy(f *figures) bool {
 	v := m.get(f)
 	switch {
@@ -38,7 +39,8 @@ func (m metric) lostBy(f *figures) bool {
 	return false
 }
 
-// lostLog is what stands for the logarithm of a ratio where one of the two lost the round.
+// lostLog is the value that replaces the logarithm of a ratio where one of the two lost
+// the round.
 func (m metric) lostLog(f, b *figures) (log float64, lost bool) {
 	over, under := m.lostBy(f), m.lostBy(b)
 	switch {
@@ -57,7 +59,7 @@ func (m metric) lostLog(f, b *figures) (log float64, lost bool) {
 	return lostRound, true
 }
 
-// atLeast is a time, in seconds: of a trial that was lost, at least the window's.
+// atLeast is a time, in seconds; for a lost trial, at least the window's length.
 func (m metric) atLeast(f *figures) float64 {
 	v := m.get(f)
 	switch {
@@ -71,8 +73,8 @@ func (m metric) atLeast(f *figures) float64 {
 	return 0
 }
 
-// allLost is the effect of a variant that lost every round while its base lost none. Of times
-// only a lower bound is known.
+// allLost is the effect for a variant that lost every round while its base lost none. For
+// times only a lower bound is known.
 func (e effect) allLost(m metric) (effect, error) {
 	mean := 0.0
 	for _, l := range e.logs {
@@ -93,8 +95,8 @@ func (e effect) allLost(m metric) (effect, error) {
 	return e, nil
 }
 
-// finite returns why a pair has no ratio where the base lost so many rounds that it would
-// be infinite.
+// finite returns why a pair has no ratio if the base lost so many rounds that the ratio
+// would be infinite.
 func (e effect) finite(p pair, m metric) error {
 	if e.estimate < lostRound/4 {
 		return nil
@@ -102,7 +104,7 @@ func (e effect) finite(p pair, m metric) error {
 	return &noRatio{texts.New("lacks.base", "metric", m.name, "variant", p.variant, "base", p.base, "n", strconv.Itoa(len(e.logs))), true}
 }
 
-// raise makes an interval reach to the most that a figure can be.
+// raise extends an interval to the largest value that a figure can have.
 func (m metric) raise(e *rundir.Estimate, whole *figures) {
 	high, ok := m.upTo(whole)
 	if !ok {

@@ -8,12 +8,12 @@ import (
 	"dyno/results/rundir"
 )
 
-// figures are what is known of one variant, or of one trial alone.
+// figures are the known figures of one variant, or of one trial alone.
 type figures struct {
 	rundir.Variant
 	connections connections
-	measures    map[string]float64 // what a program printed; over trials, their typical value
-	observed    map[string]float64 // what endpoints and commands of the plan said, likewise
+	measures    map[string]float64 // values that a program printed; over trials, their typical value
+	observed    map[string]float64 // values of endpoints and commands of the plan, likewise
 	search      *bracket           // of one round's search for capacity
 	capacity    *float64           // requests per second
 	times       times              // nil where only trial.json was read
@@ -24,7 +24,7 @@ type figures struct {
 	seat        int                // of one trial of a duet
 }
 
-// connections are typical of a trial.
+// connections holds the typical values of a trial.
 type connections struct {
 	requested, opened, failed, peak, served, unanswered *float64
 }
@@ -35,11 +35,11 @@ type metric struct {
 	name string
 	dim  dimension
 	get  func(*figures) *float64
-	// Which way is better, where it is not as the dimension says: see good.
+	// The good direction, where it does not follow from the dimension: see good.
 	higher, lower bool
 
-	// What the figure of several trials is made of; at most one is set. With none
-	// it is the typical value of the trials.
+	// How the figure of several trials is made; at most one of these is set. With none it
+	// is the typical value of the trials.
 	quantile *quantileOf                                 // of the merged histogram
 	share    func(*figures) (part, whole float64)        // the sum of the parts over that of the wholes
 	fact     bool                                        // a count or an extreme of this run: nothing is estimated
@@ -53,13 +53,13 @@ type quantileOf struct {
 	q   float64
 }
 
-// ranked tells whether the metric is compared by ranks: one trial with a stall
-// moves its tail by as much as it likes.
+// ranked tells whether the metric is compared by ranks: a trial with one stall can move
+// its tail by any amount.
 func (m metric) ranked() bool { return m.quantile != nil || strings.HasSuffix(m.name, ".max") }
 
-// good is the direction in which the metric is better: of requests, more in the
-// same time; of what a program counted, more of it; of all else, such as time,
-// memory and errors, less.
+// good is the direction in which the metric is better: more, for requests in the same
+// time and for a program's counts; less, for everything else, such as time, memory and
+// errors.
 func (m metric) good() stat.Direction {
 	if m.lower {
 		return stat.LowerIsBetter
@@ -94,8 +94,8 @@ func lookup(name string) (metric, bool) {
 	return metric{}, false
 }
 
-// observedMetric is what an endpoint or a command of the plan said: of a counter how
-// much it grew in a second, of a gauge its mean. Nobody knows its unit.
+// observedMetric is the value of an endpoint or a command of the plan: for a counter its
+// growth per second, for a gauge its mean. Its unit is not known.
 func observedMetric(column string) metric {
 	return metric{name: observedPrefix + column, dim: plain, get: func(f *figures) *float64 {
 		if v, ok := f.observed[column]; ok {
@@ -105,8 +105,7 @@ func observedMetric(column string) metric {
 	}}
 }
 
-// programMetric is a number that a program printed. Its name's end says what it
-// is.
+// programMetric is a number that a program printed. The end of its name gives its unit.
 func programMetric(measure string) metric {
 	m := metric{name: programPrefix + measure, get: func(f *figures) *float64 {
 		if v, ok := f.measures[measure]; ok {
@@ -128,8 +127,7 @@ func programMetric(measure string) metric {
 // isProgram tells whether a program printed the metric.
 func (m metric) isProgram() bool { return strings.HasPrefix(m.name, programPrefix) }
 
-// metrics lists every metric but those of programs, in the order in which a
-// reader is told of them.
+// metrics lists every metric but those of programs, in the order of a report.
 func metrics() []metric {
 	all := []metric{
 		{name: throughputMetric, dim: rate, get: func(f *figures) *float64 { return f.Throughput.Estimate }},

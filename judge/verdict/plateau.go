@@ -10,11 +10,11 @@ import (
 	"dyno/results/rundir"
 )
 
-// plateaus flags sweeps in which throughput stopped growing because the generator
-// had no more to give: along a variable that adds load, the last PlateauLevels
-// levels are flat, the generator was busy at each of them and the target was not.
-// A trial alone cannot show that. Sweeps and variants must be filled in. With the
-// flags come the variants at the levels that are flat.
+// plateaus flags sweeps in which throughput stopped growing because the generator was at
+// its limit: along a variable that adds load, the last PlateauLevels levels are flat, the
+// generator was busy at each of them and the target was not. A single trial cannot show
+// that. Sweeps and variants must be filled in. With the flags, plateaus returns the
+// variants at the flat levels.
 func plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 	for _, s := range run.Sweeps {
 		if s.Metric != "throughput" || len(s.Levels) < PlateauLevels {
@@ -77,7 +77,7 @@ func addsLoad(plans []rundir.PlanVariant, levels []rundir.Level) bool {
 	return more || faster
 }
 
-// fixed names what a curve's other variables are.
+// fixed names the other variables of a curve, with their values.
 func fixed(variables map[string]string) string {
 	var all []string
 	for name, value := range variables {

@@ -14,30 +14,31 @@ import (
 	"dyno/results/rundir"
 )
 
-// A Referee says, from what was measured so far, how a run goes on. It judges as
+// A Referee decides, from what was measured so far, how a run continues. It judges as
 // Judge does, and may be used concurrently.
 type Referee struct{}
 
-// What a pilot is looked at by, and what comes of it.
+// The constants of pilots.
 const (
 	// pilotBin is the length, in seconds, of the bins of a pilot's series.
 	pilotBin = 0.1
-	// warmupFactor is for what one pilot cannot know of the next trial's start.
+	// warmupFactor is a reserve, because one pilot does not know how the next trial
+	// starts.
 	warmupFactor = 1.5
-	// leastWarmup, in seconds: connections are opened and caches filled, whatever a
-	// pilot says.
+	// leastWarmup, in seconds: connections are opened and caches filled in any case.
 	leastWarmup = 0.5
 )
 
-// Warmup finds how long the warm-up of all variants must be: one and a half times
-// the longest of their pilots, by MSER-5 on bins of 100 ms of throughput, median
-// latency and CPU per request. A pilot that was still changing in its second half
-// counts with that half. Of several complete pilots of a variant the last counts.
-// It fails when a variant has none, or one that is shorter than 100 bins.
+// Warmup finds how long the warm-up of all variants must be: one and a half times the
+// longest warm-up of their pilots, by MSER-5 on bins of 100 ms of throughput, median
+// latency and CPU per request. For a pilot that was still changing in its second half,
+// its first half counts as its warm-up. If a variant has several complete pilots, the
+// last counts. Warmup fails when a variant has none, or one that is shorter than 100
+// bins.
 func (Referee) Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error) {
 	p := &rundir.Pilot{WarmupSeconds: leastWarmup, Variants: []rundir.PilotVariant{}}
 	for _, v := range plan.Variants {
-		if v.AliasOf != "" { // it is measured like the variant that it is
+		if v.AliasOf != "" { // a control is measured like its original
 			continue
 		}
 		var last *rundir.TrialFolder
@@ -59,7 +60,7 @@ func (Referee) Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.P
 	return p, nil
 }
 
-// settling finds when a pilot became steady.
+// settling returns when a pilot became steady.
 func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
 	found := rundir.PilotVariant{Variant: v.Name}
 	log, err := from.log()
@@ -91,11 +92,11 @@ func settling(v rundir.PlanVariant, from source) (rundir.PilotVariant, error) {
 	return found, nil
 }
 
-// binned returns a pilot's throughput and median latency by bins, and the target's
-// CPU time per request if that was observed. A bin without responses has the
-// latency and the CPU time of the one before: nothing says that they changed.
+// binned returns a pilot's throughput and median latency by bins, and the target's CPU
+// time per request if it was observed. A bin without responses has the latency and the
+// CPU time of the one before: nothing says that they changed.
 func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed *rundir.Series) [][]float64 {
-	n := int(t.WindowSeconds/pilotBin + 0.01) // what does not fill the last bin is left out
+	n := int(t.WindowSeconds/pilotBin + 0.01) // a rest that does not fill a bin is left out
 	latency := v.Latency()
 	responses, lengths, latencies := make([]float64, n), make([]float64, n), make([]*hist.Histogram, n)
 	for _, i := range log {
@@ -139,8 +140,8 @@ func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed
 // cpuColumn is the target's CPU time so far, in seconds.
 const cpuColumn = "target_cpu_seconds"
 
-// cpuByBin returns the CPU time that the target used in each bin, its counter
-// taken to grow evenly between two ticks.
+// cpuByBin returns the CPU time that the target used in each bin. Its counter is taken to
+// grow evenly between two ticks.
 func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, ok bool) {
 	used = make([]float64, n)
 	if observed == nil {
@@ -159,7 +160,7 @@ func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, 
 	tick := 1
 	before := 0.0
 	for b := range n + 1 {
-		// Beyond the ends the nearest tick stands.
+		// Beyond the ends the nearest tick counts.
 		edge := min(max(t.WarmupSeconds+float64(b)*pilotBin, at[0]), at[len(at)-1])
 		for tick < len(at)-1 && at[tick] < edge {
 			tick++
@@ -191,11 +192,10 @@ func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, erro
 	return false, nil
 }
 
-// Enough decides after a whole round whether to make another, by the plan's rule
-// on the primary metric of every comparison but the control's: all of them must
-// have enough. It reads what trial.json holds and nothing else, so the primary
-// metric must be one of that. Without a comparison, and in a search for capacity,
-// all rounds are made.
+// Enough decides after a whole round whether to make another, by the plan's rule on the
+// primary metric of every comparison except the control's: all of them must have enough.
+// It reads only trial.json, so the primary metric must be in it. Without a comparison,
+// and in a search for capacity, all rounds are made.
 func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Message, error) {
 	var samples []*sample
 	for i := range trials {
@@ -222,7 +222,7 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Mes
 			if err != nil {
 				return false, rundir.Message{}, fmt.Errorf("%s over %s: %w", p.variant, p.base, err)
 			}
-			// What speaks against stopping is the reason to go on.
+			// The reason against stopping is the reason to continue.
 			if reason.Kind == "" || enough && !d.Stop {
 				enough = d.Stop
 				reason = texts.New("stopped.pair", "variant", p.variant, "base", p.base, "metric", primaryMetric(plan)).With("why", d.Reason)
@@ -235,10 +235,10 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Mes
 	return enough, reason, nil
 }
 
-// Probe decides whether a probe was good: all thresholds hold by its estimates
-// and nothing was dropped. It is spoilt when the generator was the limit, or something
-// disturbed it so that nothing can be said. Why it was not good stands in Run.Capacities once
-// the run is judged.
+// Probe decides whether a probe was good: all thresholds hold by its estimates and
+// nothing was dropped. It is spoilt when the generator was the limit, or when a
+// disturbance makes it undecidable. The reason why a probe was not good is in
+// Run.Capacities once the run is judged.
 func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {
 	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {
 		return capacity.Trial{}, errors.New("not a probe of a search for capacity")
@@ -251,7 +251,7 @@ func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Tria
 	return *s.probe, nil
 }
 
-// Examine returns the flags that Judge will raise about one trial, by itself.
+// Examine returns the flags that Judge will raise about one trial alone.
 func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
 	s, err := take(plan, recorded(t))
 	if err != nil {

@@ -2,10 +2,10 @@ package verdict
 
 import "dyno/results/rundir"
 
-// Regressions returns the comparisons of a judged run by which a change should be
-// turned down: in the plan's metric, not of the control, judged worse, and by an
-// estimate that is beyond the plan's margin. A run that is not valid has none,
-// because it has no verdicts.
+// Regressions returns the comparisons of a judged run that are a reason to reject a
+// change: in the plan's metric, not of the control, judged worse, and by an estimate that
+// is beyond the plan's margin. A run that is not valid has none, because it has no
+// verdicts.
 func Regressions(run *rundir.Run) []rundir.Comparison {
 	var found []rundir.Comparison
 	for _, c := range run.Comparisons {

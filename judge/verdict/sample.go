@@ -12,25 +12,25 @@ import (
 	"dyno/results/rundir"
 )
 
-// A source is a trial with what was recorded beside it.
+// A source is a trial with its recordings.
 type source struct {
 	trial  *rundir.Trial
 	log    func() ([]hist.Interval, error) // the latency log, all tags; starts are from the beginning of the warm-up
-	series func() (*rundir.Series, error)  // nil without an error: there is none
+	series func() (*rundir.Series, error)  // nil without an error: there is no series
 	stalls func() (stalls []rundir.Stall, known bool, err error)
 }
 
-// A sample is a trial as it is judged.
+// A sample is a trial prepared for judging.
 type sample struct {
 	*rundir.Trial
 	checks     []rundir.Check
-	flags      []rundir.Flag // what was found, and what the trial itself raised
+	flags      []rundir.Flag // findings, and what the trial itself raised
 	dependence *rundir.Dependence
 	trends     []rundir.Trend
 	disturbed  *disturbance // nil of a trial that is not complete
 	figures    *figures     // nil of a trial that is not complete
 	replaced   bool         // a later trial took its place
-	excluded   bool         // its round was spoilt, and another measured in its place
+	excluded   bool         // its round was spoilt, and another was measured instead
 
 	probe   *capacity.Trial // of a probe
 	why     string          // it is not good: the threshold, the kind of flag, or a sentence
@@ -42,12 +42,12 @@ type sample struct {
 func (s *sample) counts() bool { return s.Purpose == "" && s.Stands() && !s.replaced }
 
 // spoilt tells whether the machine or the generator disturbed the trial beyond a limit
-// fixed beforehand. It goes by nothing that the target decides.
+// fixed beforehand. Nothing that the target decides has an influence on it.
 func (s *sample) spoilt() bool {
 	return slices.ContainsFunc(s.flags, func(f rundir.Flag) bool { return f.Spoils && spoilsRound(f.Kind) })
 }
 
-// examined is what run.json says of the trial.
+// examined is the entry of the trial in run.json.
 func (s *sample) examined() rundir.Examined {
 	checks := s.checks
 	if checks == nil {
@@ -63,7 +63,7 @@ func (s *sample) examined() rundir.Examined {
 	}
 }
 
-// takeAll examines all trials, by number, and settles which count.
+// takeAll examines all trials, by number, and decides which count.
 func takeAll(plan rundir.Plan, sources []source) ([]*sample, error) {
 	samples := make([]*sample, 0, len(sources))
 	for _, from := range sources {
@@ -78,7 +78,7 @@ func takeAll(plan rundir.Plan, sources []source) ([]*sample, error) {
 	return samples, nil
 }
 
-// take reads what was recorded of a trial, once, and keeps what judging needs.
+// take reads a trial's recordings, once, and keeps what judging needs.
 func take(plan rundir.Plan, from source) (*sample, error) {
 	t := from.trial
 	at := slices.IndexFunc(plan.Variants, func(v rundir.PlanVariant) bool { return v.Name == t.Variant })
@@ -123,13 +123,13 @@ func take(plan rundir.Plan, from source) (*sample, error) {
 	return s, nil
 }
 
-// isProgram tells whether a variant is a program that is run to its end: it has
-// no load, and no latencies.
+// isProgram tells whether a variant is a program that runs to its end: it has no load and
+// no latencies.
 func isProgram(v rundir.PlanVariant) bool { return v.Loop == "" }
 
-// markReplaced marks the trials, given by number, whose place a later complete one
-// took: a run that is resumed measures an interrupted round, or search, anew.
-// Every complete probe of a search stands for itself.
+// markReplaced marks the trials, given by number, that a later complete one replaced: a
+// run that is resumed measures an interrupted round, or search, again. Every complete
+// probe of a search counts.
 func markReplaced(samples []*sample) {
 	type place struct {
 		purpose, variant, beside string
@@ -151,8 +151,8 @@ func markReplaced(samples []*sample) {
 // fewestRounds is how many rounds an interval by ranks needs, at 95 %.
 const fewestRounds = 6
 
-// exclude marks the trials of spoilt rounds in whose place others were measured: all of
-// them, when as many rounds are left as intervals need and half of the planned.
+// exclude marks the trials of spoilt rounds that were measured again: all of them, if the
+// rounds that are left are as many as intervals need and half of those planned.
 func exclude(plan rundir.Plan, samples []*sample) {
 	if plan.Remeasure == 0 {
 		return
@@ -177,9 +177,9 @@ func exclude(plan rundir.Plan, samples []*sample) {
 	}
 }
 
-// flagsOfTrials returns the flags of trials that are the run's. Those of pilots, of
-// probes, of trials that were replaced and of spoilt rounds are not: they are behind no
-// figure, and in Run.Trials.
+// flagsOfTrials returns the flags of trials that are the run's. Flags of pilots, of
+// probes, of replaced trials and of spoilt rounds are only in Run.Trials, because these
+// trials are behind no figure.
 func flagsOfTrials(samples []*sample) []rundir.Flag {
 	var flags []rundir.Flag
 	for _, s := range samples {

@@ -10,28 +10,28 @@ import (
 	"dyno/results/rundir"
 )
 
-// A scene is the figures of a run: what comparisons are made of, and what
-// expressions look at.
+// A scene holds the figures of a run, for comparisons and expressions.
 type scene struct {
 	plan     rundir.Plan
-	whole    map[string]*figures         // by variant, over all that counts
+	whole    map[string]*figures         // by variant, over all trials that count
 	rounds   map[string]map[int]*figures // by variant (of a duet by its key, see seatKey) and round, without those left out
-	all      map[string]map[int]*figures // with them
+	all      map[string]map[int]*figures // the same with them
 	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
-	alone    map[string]map[int]*figures // of a duet's base, by the variant that was beside it without load, and round
+	alone    map[string]map[int]*figures // of a duet's base, by the variant without load that was beside it, and round
 	trends   []rundir.Trend
-	excluded bool     // there are rounds that were left out
-	spent    []string // variants whose throughput was the generator's limit
-	// trusted is what may be said of figures: of a variant's, or of its ratio to a base.
+	excluded bool     // some rounds were left out
+	spent    []string // variants whose throughput the generator limited
+	// trusted holds what may be said of figures: of a variant's, or of its ratio to a
+	// base.
 	trusted map[place]rundir.Validity
 }
 
-// A place is where a figure stands. The base is empty of a variant's own.
+// A place identifies a figure. The base is empty for a variant's own.
 type place struct{ figure, variant, base string }
 
 var _ evidence = (*scene)(nil)
 
-// newScene sets out the trials that count.
+// newScene collects the trials that count.
 func newScene(plan rundir.Plan, samples []*sample) *scene {
 	s := &scene{
 		plan:   plan,
@@ -99,8 +99,8 @@ func (s *scene) inOrder(variant string) []*figures {
 	return f
 }
 
-// metrics lists the metrics that there may be figures of, those that programs
-// printed among them.
+// metrics lists the metrics that may have figures, with those that programs printed among
+// them.
 func (s *scene) metrics() []metric {
 	all := metrics()
 	measures, observed := map[string]bool{}, map[string]bool{}
@@ -123,7 +123,7 @@ func (s *scene) metrics() []metric {
 	return all
 }
 
-// sumUp makes each variant's figures of all that counts, with their intervals.
+// sumUp makes each variant's figures from all trials that count, with their intervals.
 func (s *scene) sumUp(samples []*sample) error {
 	trials, merged := map[string][]*rundir.Trial{}, map[string]times{}
 	for _, x := range samples {
@@ -149,7 +149,7 @@ func (s *scene) sumUp(samples []*sample) error {
 	return nil
 }
 
-// valuesOf returns what is known of a figure.
+// valuesOf returns the known values of a figure.
 func valuesOf(trials []*figures, get func(*figures) *float64) (values []float64) {
 	for _, t := range trials {
 		if v := get(t); v != nil {
@@ -169,7 +169,7 @@ func (s *scene) value(variant string, m metric) (figure, error) {
 	switch {
 	case ok && e.Estimate != nil:
 		f := figureOf(e)
-		f.bounded = f.bounded || m.fact // there is nothing to be unsure of
+		f.bounded = f.bounded || m.fact // it has no uncertainty
 		if v, ok := s.trusted[place{m.name, variant, ""}]; ok && v.State != rundir.StateOK {
 			f.low, f.high, f.bounded = math.Inf(-1), math.Inf(1), true
 			if v.Low != nil {

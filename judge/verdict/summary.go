@@ -23,8 +23,8 @@ const (
 	tagSharedStamp  = "shared_stamp"
 )
 
-// countedTag is the tag by which a load's responses are counted: where it sends no
-// requests, by the events that came.
+// countedTag is the tag by which a load's responses are counted. A load without requests
+// is counted by the events that came.
 func countedTag(v rundir.PlanVariant) string {
 	if v.Loop == "stream" {
 		return tagEventGap
@@ -64,9 +64,9 @@ func (t times) pack() {
 	}
 }
 
-// quantile returns the value, in seconds, that one in oneIn of the recorded
-// values exceeds; or nil when there are fewer than oneIn. That is enough for a
-// check; rundir.QuantilesOf asks for more before it reports one.
+// quantile returns the value, in seconds, that one in oneIn of the recorded values
+// exceeds; nil when there are fewer than oneIn. That is enough for a check.
+// rundir.QuantilesOf asks for more values before it reports one.
 func (t times) quantile(tag string, oneIn int64) *float64 {
 	h := t[tag]
 	if h == nil || h.Count() < oneIn {
@@ -78,8 +78,8 @@ func (t times) quantile(tag string, oneIn int64) *float64 {
 
 func seconds(ns float64) float64 { return ns / 1e9 }
 
-// ofTrial makes the figures of one complete trial. Without its times, those that
-// trial.json has stand for them.
+// ofTrial makes the figures of one complete trial. Without its times, those in trial.json
+// are used.
 func ofTrial(t *rundir.Trial, log times) *figures {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
 	if t.Duet != nil {
@@ -137,8 +137,8 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	return f
 }
 
-// typicalByName are the typical values of figures that have names, each over the trials that
-// have it; nil where none has any.
+// typicalByName returns the typical values of named figures, each over the trials that
+// have it; nil if none has any.
 func typicalByName(trials []*rundir.Trial, of func(*rundir.Trial) map[string]float64) map[string]float64 {
 	var all map[string]float64
 	for _, t := range trials {
@@ -283,8 +283,8 @@ func addCounts(to, from map[string]int64) map[string]int64 {
 	return to
 }
 
-// failures are the requests that were due and not answered well. What dyno could not send
-// for want of its own is not among them.
+// failures are the requests that were due and not answered well, without those that dyno
+// could not send for lack of its own resources.
 func failures(c rundir.Counts) rundir.Errors {
 	e := rundir.Errors{Total: c.Unanswered(), Due: c.Due()}
 	if e.Due > 0 {
@@ -334,8 +334,8 @@ func target(trials []*rundir.Trial) rundir.Target {
 	}
 }
 
-// syscalls are the means of what was made per request, by name. One that a trial
-// does not have was not made in it, unless none was counted at all.
+// syscalls are the mean numbers of calls per request, by name. A call that a trial does
+// not list was not made in it, unless the trial counted none at all.
 func syscalls(trials []*rundir.Trial) map[string]float64 {
 	counted := 0.0
 	sum := map[string]float64{}

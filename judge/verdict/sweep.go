@@ -62,7 +62,7 @@ func numbers(texts []string) (map[string]float64, bool) {
 	return values, true
 }
 
-// A line is the variants of a sweep that differ in one variable only.
+// A line holds the variants of a sweep that differ in one variable only.
 type line struct {
 	fixed    map[string]string // the others; nil without any
 	variants []rundir.PlanVariant
@@ -94,7 +94,7 @@ func lines(plan rundir.Plan, variable string) []*line {
 	return all
 }
 
-// shape looks for a knee and fits the scalability law, or says why not.
+// shape looks for a knee and fits the scalability law, or says why it does not.
 func (s *scene) shape(w *rundir.Sweep, m metric) error {
 	var x, y []float64
 	for _, l := range w.Levels {
@@ -124,7 +124,7 @@ func (s *scene) shape(w *rundir.Sweep, m metric) error {
 	return nil
 }
 
-// unfit says why the scalability law is not fitted; nothing when it can be.
+// unfit says why the scalability law is not fitted; nil if it can be.
 func (s *scene) unfit(w *rundir.Sweep, m metric) *rundir.Message {
 	switch {
 	case m.name != throughputMetric:
@@ -142,7 +142,7 @@ func (s *scene) unfit(w *rundir.Sweep, m metric) *rundir.Message {
 	return nil
 }
 
-// table returns the metric of each level, by the rounds that have it of all.
+// table returns the metric of each level, in the rounds that have it for all levels.
 func (s *scene) table(w *rundir.Sweep, m metric) (rows [][]float64) {
 	for _, round := range slices.Sorted(maps.Keys(s.rounds[w.Levels[0].Variant])) {
 		var row []float64

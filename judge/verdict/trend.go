@@ -14,21 +14,21 @@ import (
 const (
 	// trendRows is how many readings a trend needs.
 	trendRows = 10
-	// trendPoints is how many values a line is laid through: neighbours of a longer
-	// series are averaged. All pairs of 512 take some hundredths of a second;
-	// those of stat.MaxTrend take seconds, for an interval that is no narrower
-	// once neighbours resemble each other.
+	// trendPoints is how many values a line is fitted to: neighbours of a longer series
+	// are averaged. All pairs of 512 take some hundredths of a second. All pairs of
+	// stat.MaxTrend take seconds, for an interval that is no narrower once neighbours
+	// resemble each other.
 	trendPoints = 512
-	// A series whose deviations from the line are worth fewer than wanderingSize
-	// independent ones wanders: its memory is not short beside the window, and the
-	// widening for dependence falls short, as simulation of stat.HamedRao shows.
+	// A series wanders if its deviations from the line have an effective sample size
+	// below wanderingSize. Its memory is then not short compared with the window, and the
+	// widening for dependence is too small, as simulation of stat.HamedRao shows.
 	wanderingSize = 20
 	// trendConfidence is that of a slope's interval.
 	trendConfidence = 0.95
 )
 
-// gaugeColumns lists what of the target may grow, as expressions name it, with its
-// column in a trial's series.
+// gaugeColumns lists the target's gauges that may grow, as expressions name them, with
+// their columns in a trial's series.
 func gaugeColumns() [][2]string {
 	return [][2]string{
 		{"rss", "target_rss_bytes"},
@@ -38,18 +38,17 @@ func gaugeColumns() [][2]string {
 	}
 }
 
-// trends returns how the target's gauges changed within the window, those left
-// out that nobody recorded. A gauge that is known too seldom, or that was zero
-// when the window began, has a trend without values that says why.
+// trends returns how the target's gauges changed within the window. Gauges that nobody
+// recorded are left out. A gauge that is known too seldom, or that was zero when the
+// window began, has a trend without values that says why.
 //
-// Slopes are shares of the level at the window's begin per second, with an
-// interval that is widened for dependence, not for the level's own uncertainty.
-// P is of Mann and Kendall's test, widened as well. Where a gauge wanders without
-// a level to return to, as a random walk does, most windows end higher or lower
-// than they began. The interval then also holds, and P allows for, what a walk
-// without drift would do. In simulation 1 to 10 % of windows without growth have
-// P below 0.05, whether their values are independent, resemble their neighbours
-// or walk.
+// Slopes are shares of the level at the window's beginning, per second. Their interval is
+// widened for dependence, but not for the uncertainty of that level. P is of Mann and
+// Kendall's test, widened as well. If a gauge wanders without a level to return to, as a
+// random walk does, most windows end higher or lower than they began. The interval then
+// also covers, and P allows for, a walk without drift. In simulation 1 to 10 % of windows
+// without growth have P below 0.05, whether their values are independent, resemble their
+// neighbours or walk.
 func trends(s subject) []rundir.Trend {
 	if s.series == nil {
 		return nil
@@ -87,13 +86,13 @@ func trends(s subject) []rundir.Trend {
 
 // A growth is a straight line through a series.
 type grown struct {
-	slope    rundir.Estimate // per second, relative to the line's level at the begin
+	slope    rundir.Estimate // per second, relative to the line's level at the beginning
 	p        float64         // of there being no trend
 	constant bool
 }
 
-// measureGrowth lays a line through values at increasing times. It fails with
-// fewer than trendRows of them, and where the line begins at zero or below.
+// measureGrowth fits a line to values at increasing times. It fails with fewer than
+// trendRows values, and if the line begins at zero or below.
 func measureGrowth(at, values []float64, begin float64) (grown, error) {
 	if len(values) < trendRows {
 		return grown{}, texts.NewError("growth.readings", "n", strconv.Itoa(len(values)), "least", strconv.Itoa(trendRows))
@@ -139,8 +138,8 @@ func measureGrowth(at, values []float64, begin float64) (grown, error) {
 	return grown{slope: slopeEstimate(relative(line.Slope), relative(low), relative(high)), p: p}, nil
 }
 
-// wanders tells whether the deviations from a line last so long that the series
-// may have no level.
+// wanders tells whether the deviations from a line last so long that the series may have
+// no level.
 func wanders(at, values []float64, line stat.TrendLine) bool {
 	rest := make([]float64, len(values))
 	for i := range rest {
@@ -150,8 +149,8 @@ func wanders(at, values []float64, line stat.TrendLine) bool {
 	return err == nil && d.EffectiveSize < wanderingSize // err: all lie on the line
 }
 
-// walk is the drift per second of a random walk, of which every size-th value is
-// taken: its steps are independent, where means of neighbours are not.
+// walk is the drift per second of a random walk. It uses every size-th value, whose steps
+// are independent; means of neighbours would not be.
 func walk(at, values []float64, size int) (stat.Mean, error) {
 	var steps []float64
 	last := 0
@@ -186,8 +185,8 @@ func average(values []float64, size int) []float64 {
 	return means
 }
 
-// steepest returns the slope of a variant's gauge, per second and relative to its
-// level when the window began: of several trials, that of the one that grew most.
+// steepest returns the slope of a variant's gauge, per second and relative to its level
+// when the window began. If there are several trials, it is the largest.
 func steepest(ts []rundir.Trend, variant, gauge string) (figure, error) {
 	var (
 		most *rundir.Trend

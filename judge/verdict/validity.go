@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// A figure is as it is printed when what was disturbed cannot move it by more than
+	// A figure is as it is printed when the disturbances cannot move it by more than
 	// withinInterval of its interval's half-width, or withinMargin of the plan's margin.
 	withinInterval = 0.5
 	withinMargin   = 0.25
-	// unlikeLevel and unlikeLeast say when one variant was disturbed more than another:
-	// by a paired test at this level, and by this share of the window at least.
+	// unlikeLevel and unlikeLeast define when one variant was disturbed more than
+	// another: by a paired test at this level, and by at least this share of the window.
 	unlikeLevel = 0.01
 	unlikeLeast = 0.05
 	// refill is how much longer a target's own work takes, as a share of the time that
-	// others used on its CPUs: it finds caches and branch predictors filled by them. Beside
-	// a neighbour of 30 %, it took up to 10 % longer.
+	// others used on its CPUs: it finds caches and branch predictors filled by them.
+	// Beside a neighbour that used 30 %, it took up to 10 % longer.
 	refill = 0.5
-	// fewestReadings is how often the speed of the CPUs must have been read in a window for
-	// their variation to mean anything.
+	// fewestReadings is how often the speed of the CPUs must have been read in a window
+	// before its variation means anything.
 	fewestReadings = 5
-	// causeSpeed and causeClocks are causes that no check is about.
+	// causeSpeed and causeClocks are causes without a check.
 	causeSpeed  = "cpu_speed"
 	causeClocks = "clocks"
 	// cleanEnough is the share of its requests that every trial of a comparison must have
-	// in clean stretches, for the others to be left out of both sides.
+	// in clean stretches. Otherwise all requests of both sides are used.
 	cleanEnough = 0.5
 )
 
-// A bounds is where the truth of a figure lies, whatever happened in the disturbed
+// A bounds is the range of a figure's true value, whatever happened in the disturbed
 // stretches. An infinite end is open.
 type bounds struct {
 	low, high float64
@@ -44,13 +44,13 @@ type bounds struct {
 	causes    []string
 }
 
-// message is a sentence as data, of names and values by turns.
+// message is a sentence as data; names and values alternate.
 func message(kind string, pairs ...string) *rundir.Message {
 	m := texts.New(kind, pairs...)
 	return &m
 }
 
-// spoiltBy is that a check of some trial found what spoils all its figures.
+// spoiltBy says that a check of some trial found something that spoils all its figures.
 func spoiltBy(kind string) *rundir.Message {
 	if own := "why." + kind; texts.Has(own) {
 		return message(own)
@@ -66,7 +66,7 @@ func explain(v *rundir.Validity, why *rundir.Message) {
 // exact is a figure that nothing disturbed.
 func exact(v float64) bounds { return bounds{low: v, high: v} }
 
-// validities says of each variant's figures, and of each comparison, what may be said.
+// validities returns what may be said of each variant's figures, and of each comparison.
 func (s *scene) validities(comparisons []rundir.Comparison) []rundir.Validity {
 	list := []rundir.Validity{}
 	for _, v := range s.plan.Variants {
@@ -90,14 +90,14 @@ func (s *scene) own(variant string) (list []rundir.Validity) {
 	return list
 }
 
-// judged tells whether a metric can be disturbed at all: what took time, and what was
-// done in a time.
+// judged tells whether a disturbance can affect a metric at all: it can affect times, and
+// counts per time.
 func (s *scene) judged(m metric) bool {
 	return m.name == throughputMetric || m.name == cpuMetric || latencyTag(m) != "" || m.name == "errors.ratio"
 }
 
-// latencyTag is the tag of a latency that the target is judged by; empty of all else. Send
-// lag is the generator's own, and true.
+// latencyTag is the tag of a latency by which the target is judged; empty for all other
+// metrics. Send lag is the generator's own, and true.
 func latencyTag(m metric) string {
 	tag, _, ok := strings.Cut(m.name, ".")
 	if ok && slices.Contains([]string{tagResponse, tagService, tagFirstByte, tagConnect, tagOpening, tagFirstEvent, tagEventGap, tagDelivery}, tag) {
@@ -114,7 +114,7 @@ func (s *scene) validity(variant string, m metric) rundir.Validity {
 	if e.Estimate == nil {
 		return v
 	}
-	if s.plan.Duet != nil && m.name != "errors.ratio" { // what failed has failed, whoever was beside it
+	if s.plan.Duet != nil && m.name != "errors.ratio" { // a failure remains one, whatever the neighbour does
 		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), message("why.duet"), nil})
 	}
 	b := s.bounds(variant, m)
@@ -154,7 +154,7 @@ func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Val
 	return v
 }
 
-// widened adds to the bounds what sampling does: at either end the estimate's own
+// widened adds the sampling error to the bounds: at either end the estimate's own
 // interval, in proportion.
 func widened(e rundir.Estimate, b bounds) (low, high float64) {
 	low, high = b.low, b.high
@@ -169,7 +169,7 @@ func widened(e rundir.Estimate, b bounds) (low, high float64) {
 	return low, high
 }
 
-// bounds returns where the truth of a variant's figure lies.
+// bounds returns the range of a variant's true figure.
 func (s *scene) bounds(variant string, m metric) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
@@ -187,12 +187,13 @@ func (s *scene) bounds(variant string, m metric) bounds {
 	return exact(estimate)
 }
 
-// A speed is by how much the target's CPUs were faster and slower at times than most of
+// A speed says by how much the target's CPUs were at times faster and slower than most of
 // the time: ratios of how long the same work took, at most and at least 1.
 type speed struct{ fastest, slowest float64 }
 
-// speed is how the speed of the CPUs varied under the trials behind a variant's figure. It is
-// in an interval over rounds already, between which it varies as much as within one.
+// speed returns how the speed of the CPUs varied in the trials behind a variant's figure.
+// An interval over rounds contains this already: the speed varies between rounds as much
+// as within one.
 func (s *scene) speed(variant string, m metric) speed {
 	steady := speed{1, 1}
 	if s.whole[variant].Intervals[m.name].Interval != rundir.NoInterval {
@@ -213,9 +214,9 @@ func (s *scene) speed(variant string, m metric) speed {
 	return speed{works[0] / middle, works[len(works)-1] / middle}
 }
 
-// working is how much the throughput of a closed loop depends on the speed of the target's
-// CPUs: by the share of what there was of them that the target used. That of an open loop
-// does not.
+// working is how much the throughput of a closed loop depends on the speed of the
+// target's CPUs: the share of the available CPU time that the target used. The throughput
+// of an open loop does not depend on it.
 func (s *scene) working(variant string) float64 {
 	trials := s.inOrder(variant)
 	if s.plan.Variant(variant).Loop != "closed" {
@@ -228,7 +229,7 @@ func (s *scene) working(variant string) float64 {
 	return sum / float64(max(len(trials), 1))
 }
 
-// busy is the share that the target used of what others left of its CPUs.
+// busy is the share that the target used of the CPU time that others left it.
 func (f *figures) busy() float64 {
 	switch {
 	case f.Target.CPUShare == nil:
@@ -243,8 +244,8 @@ func (f *figures) busy() float64 {
 	return min(max(*f.Target.CPUShare/max(left, 0.01), 0), 1)
 }
 
-// slower widens bounds by what the speed of the CPUs makes of a figure that goes with a power
-// of how long work takes.
+// slower widens bounds by the effect of the CPUs' speed on a figure that is proportional
+// to a power of how long work takes.
 func (b bounds) slower(v speed, power float64) bounds {
 	low, high := math.Pow(v.fastest, power), math.Pow(v.slowest, power)
 	low, high = min(low, high), max(low, high)
@@ -273,10 +274,10 @@ func spoiling(trials []*figures, bias string) (kinds []string) {
 	return kinds
 }
 
-// latencyBounds bounds a latency. What disturbs makes responses late, so that the
-// recorded figure is the upper end; but for a closed loop, in which a late generator
-// leaves the target less to do. The lower end is that of the clean stretches, nothing
-// being assumed of the others.
+// latencyBounds bounds a latency. Disturbances make responses late, so the recorded
+// figure is the upper end. The exception is a closed loop, in which a late generator
+// gives the target less to do. The lower end is that of the clean stretches; nothing is
+// assumed about the others.
 func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
@@ -321,15 +322,16 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		return exact(estimate)
 	}
 	share := min(bad/of, 1)
-	// Of the requests of clean stretches, so many may have been moved all the same.
+	// Even of the requests in clean stretches, this many may have been moved.
 	moved := min(contaminated/of*(1-share), 1-share)
-	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is less than none
+	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is negative
 		why: message("why.disturbed", "share", percent(min(share+moved, counted/of)))}
 	h := clean[tag]
 	switch {
 	case m.quantile != nil:
-		// Nothing is assumed of the requests in disturbed stretches; of the others, those
-		// that were moved are at worst the slowest, and would have been the fastest.
+		// Nothing is assumed about the requests in disturbed stretches. Of the others, in
+		// the worst case those that were moved are the slowest and would have been the
+		// fastest.
 		if low, _ := stat.CleanLevels(m.quantile.q-moved, share); low > 0 && h != nil {
 			b.low = min(seconds(float64(h.Quantile(low))), estimate)
 		}
@@ -364,10 +366,10 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 }
 
 // lengthenedFrom bounds a quantile of values from below, a share of which would have been
-// shorter. Those that were delayed by more may in truth have been the fastest, whichever
-// they are. A delay of the target's lengthens a request by no more than itself, and late
-// arrivals delay what a queue serves by no more than the latest; a request may meet both.
-// That is said of short delays only: of what a long one sets off, nothing is assumed. An
+// shorter. Values delayed by more may in truth have been the fastest, whichever they are.
+// A delay of the target lengthens a request by no more than itself, and late arrivals
+// delay a queue by no more than the latest of them; a request may meet both. This holds
+// for short delays only. Nothing is assumed about the consequences of a long one. An
 // infinite bound says that too many were delayed.
 func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by float64) float64) float64 {
 	low := math.Inf(-1)
@@ -382,9 +384,9 @@ func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by flo
 	return low
 }
 
-// throughputBounds bounds how much was done in a time. In a closed loop, time in which the
-// generator or the target had no CPU is lost, and a target at its own limit loses none
-// of the generator's. In an open loop the rate is given.
+// throughputBounds bounds a throughput. In a closed loop, time in which the generator or
+// the target had no CPU is lost, and a target at its own limit loses none of the
+// generator's. In an open loop the rate is given.
 func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
 	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
@@ -404,7 +406,8 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 		}
 		l := t.disturbed.lost
 		if saturated(t) {
-			// It lost no more of the generator's time than it had nothing to do in.
+			// The target lost no more of the generator's time than the time in which it
+			// had nothing to do.
 			l.generator = min(l.generator, max(0, 1-*t.Target.CPUShare-known0(t.Target.StealShare)))
 		}
 		sum -= math.Log1p(-min(l.generator+l.target, 0.99))
@@ -426,9 +429,9 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 	return b
 }
 
-// openThroughput bounds what was done in an open loop. What a disturbance at an end of the
-// window holds back is answered on its other side; the answers to what was due within are
-// counted there. Where no end is disturbed, the target alone decides.
+// openThroughput bounds the throughput of an open loop. A disturbance at an end of the
+// window moves answers to the other side of that end; only answers within the window are
+// counted. If no end is disturbed, the target alone decides.
 func openThroughput(trials []*figures, estimate float64) bounds {
 	off, n := 0.0, 0
 	for _, t := range trials {
@@ -447,8 +450,8 @@ func openThroughput(trials []*figures, estimate float64) bounds {
 		message("why.edge"), []string{FlagDisturbed}}
 }
 
-// saturated tells whether the target used all that it had, what the hypervisor took
-// included.
+// saturated tells whether the target used all the CPU time that it had, including what
+// the hypervisor took.
 func saturated(f *figures) bool {
 	t := f.Target
 	return t.CPUShare != nil && *t.CPUShare+known0(t.StealShare) >= SaturatedTarget
@@ -461,8 +464,9 @@ func known0(v *float64) float64 {
 	return *v
 }
 
-// cpuBounds bounds the CPU time of a request. Stolen time is left out of a process's
-// account only approximately. What else ran beside it shares its caches.
+// cpuBounds bounds the CPU time of a request. The kernel leaves stolen time out of a
+// process's account only approximately. Other programs that ran beside the process share
+// its caches.
 func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	trials := s.inOrder(variant)
 	if kinds := spoiling(trials, biasCPU); len(kinds) > 0 {
@@ -489,9 +493,9 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 	return b
 }
 
-// ratioValidity says what may be said of a comparison: what disturbs all alike is in its
-// interval already; what disturbs one variant more makes it meaningless, and so does a
-// generator that was the limit of either.
+// ratioValidity returns what may be said of a comparison. A disturbance of both variants
+// alike is in its interval already. A disturbance of one variant more than the other
+// makes it meaningless, and so does a generator that was the limit of either.
 func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	v := rundir.Validity{Figure: m.name, Variant: p.variant, Base: p.base, State: rundir.StateOK}
 	bad := func(why *rundir.Message, causes ...string) rundir.Validity {
@@ -553,9 +557,9 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	return v
 }
 
-// otherClock tells whether most of one variant's responses ended when they arrived, and
-// most of the other's when they were read. What the generator was late by is then in one
-// side of the ratio only.
+// otherClock tells whether most of one variant's responses ended at their arrival, and
+// most of the other's at the read. The generator's read delay is then in one side of the
+// ratio only.
 func (s *scene) otherClock(p pair, m metric) bool {
 	if tag := latencyTag(m); tag == tagConnect || tag == tagOpening {
 		return false // a connection that opens bears no stamp
@@ -570,8 +574,8 @@ func (s *scene) otherClock(p pair, m metric) bool {
 	return a != nil && b != nil && a.ArrivalShare != nil && b.ArrivalShare != nil && math.Abs(*a.ArrivalShare-*b.ArrivalShare) > 0.5
 }
 
-// sameClock returns a metric that ends the responses of both variants by the same clock, if
-// there is one. When a response was read is always recorded of the service time.
+// sameClock returns a metric that ends the responses of both variants by the same clock,
+// if there is one. For the service time, the read is always recorded.
 func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
 	if !s.otherClock(p, m) {
 		return m, true
@@ -584,8 +588,8 @@ func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
 	return alike, same
 }
 
-// unlike is by how much more a measure of disturbance is of the variant than of its base,
-// where the rounds show that this is no chance; 0 elsewhere.
+// unlike returns by how much more the variant was disturbed than its base, by a measure
+// of disturbance, if the rounds show that this is no chance; otherwise 0.
 func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
 	var differences []float64
 	for _, round := range s.facingRounds(p, s.rounds) {
@@ -605,8 +609,8 @@ func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
 	return m.Estimate
 }
 
-// masked returns the metric by which a pair is compared: by the same clock, and by the clean
-// stretches of both where there is enough of them.
+// masked returns the metric by which a pair is compared: by the same clock, and by the
+// clean stretches of both if those hold enough requests.
 func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) metric {
 	if latencyTag(m) == "" {
 		return m
@@ -634,8 +638,8 @@ func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) met
 	return m
 }
 
-// settleValidities makes of absolute figures that are not identified relative ones, where
-// their ratios stand.
+// settleValidities turns absolute figures that are not identified into relative ones,
+// where their ratios stand.
 func settleValidities(list []rundir.Validity) {
 	stands := map[[2]string]bool{}
 	for _, v := range list {
@@ -650,7 +654,7 @@ func settleValidities(list []rundir.Validity) {
 	}
 }
 
-// trust keeps what may be said of figures, for the expressions that look at them.
+// trust stores what may be said of figures, for the expressions that use them.
 func (s *scene) trust(list []rundir.Validity) {
 	settleValidities(list)
 	s.trusted = map[place]rundir.Validity{}
@@ -659,23 +663,23 @@ func (s *scene) trust(list []rundir.Validity) {
 	}
 }
 
-// identified tells whether something can be said of a figure.
+// identified tells whether anything can be said of a figure.
 func (s *scene) identified(figure, variant, base string) bool {
 	return s.unidentified([]place{{figure, variant, base}}) == nil
 }
 
-// unidentified says why the first figure of some is not identified; nil when all are.
+// unidentified says why the first figure of several is not identified; nil if all are.
 func (s *scene) unidentified(places []place) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
 }
 
-// doubtful says what disturbed the first figure of some that is not as it is printed;
-// nil when nothing did.
+// doubtful says what disturbed the first figure of several that is not as it is printed;
+// nil if nothing did.
 func (s *scene) doubtful(places []place) *rundir.Message {
 	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
 }
 
-// lacking says why the first figure of some is in one of the states.
+// lacking says why the first figure of several is in one of the states.
 func (s *scene) lacking(places []place, states ...string) *rundir.Message {
 	for _, at := range places {
 		v, ok := s.trusted[at]
@@ -696,11 +700,11 @@ func (s *scene) lacking(places []place, states ...string) *rundir.Message {
 	return nil
 }
 
-// reasonOf is why a figure is not as it is printed, as far as that is known.
+// reasonOf says why a figure is not as it is printed, as far as that is known.
 func reasonOf(v *rundir.Validity) rundir.Message { return orVerbatim(v.Because, v.Why) }
 
-// orVerbatim is a sentence as data; where there is none, as of a folder of an earlier
-// version, its English.
+// orVerbatim returns a sentence as data, or, for a folder of an earlier version, its
+// English text.
 func orVerbatim(because *rundir.Message, english string) rundir.Message {
 	if because == nil {
 		return texts.Verbatim(english)
@@ -708,8 +712,8 @@ func orVerbatim(because *rundir.Message, english string) rundir.Message {
 	return *because
 }
 
-// answered tells whether everything that was asked for is identified, and if not, what
-// is missing; nil otherwise. It marks the figures that were asked for.
+// answered tells whether everything that was asked for is identified, and if not, what is
+// missing; nil otherwise. It marks the figures that were asked for.
 func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 	var missing []rundir.Message
 	asked := s.asked(run)
@@ -744,8 +748,8 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 	return false, &why
 }
 
-// primaries are the figures that the plan itself asks for: the primary metric of each
-// comparison, or of each variant where nothing is compared.
+// primaries lists the figures that the plan itself asks for: the primary metric of each
+// comparison, or of each variant if nothing is compared.
 func (s *scene) primaries(run *rundir.Run) (all []place) {
 	for _, c := range run.Comparisons {
 		if c.Primary && c.Role != rundir.RoleControl {
@@ -761,7 +765,7 @@ func (s *scene) primaries(run *rundir.Run) (all []place) {
 	return all
 }
 
-// asked are the figures that the plan, its thresholds and its claims look at.
+// asked lists the figures that the plan, its thresholds and its claims use.
 func (s *scene) asked(run *rundir.Run) []place {
 	all := s.primaries(run)
 	names := s.names()

@@ -29,7 +29,7 @@ func total(name, help string) column {
 	return column{Column: observe.Column{Name: name, Kind: observe.Counter, Help: help}}
 }
 
-// What each source may tell, in the order of columns.
+// The columns of each source, in their order.
 func goroutineCount() column {
 	return gauge("goroutines", "goroutines of a Go program, by its own answer")
 }
@@ -124,7 +124,8 @@ func fromMetrics(ctx context.Context, cfg Config) (*part, error) {
 		}
 		return evaluate(measures, p), nil
 	}
-	// A first look tells whether there are latencies, which only a second one can give.
+	// The first reading shows whether there are latencies. Only a second one gives their
+	// values.
 	look, cancel := context.WithTimeout(ctx, scrape.Timeout)
 	defer cancel()
 	if _, err := get(look); err != nil {

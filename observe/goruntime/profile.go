@@ -24,7 +24,7 @@ func profile(cfg Config, name string) (*scrape.Source, error) {
 	return scrape.NewSource(u.String(), cfg.Remote)
 }
 
-// Of a page that only counts goroutines, this much is enough.
+// For a page that only counts goroutines, this much is enough.
 const (
 	indexBytes   = 64 << 10
 	profileBytes = 256 // of the first line
@@ -106,7 +106,7 @@ func decimal(b []byte) (uint64, error) {
 	return n, nil
 }
 
-// memStats is what counts of runtime.MemStats.
+// memStats are the fields of runtime.MemStats that are used.
 type memStats struct {
 	HeapAlloc, HeapObjects, TotalAlloc float64
 	Mallocs, NumGC, PauseTotalNs       float64
@@ -189,9 +189,9 @@ type pauseSum struct {
 	begun  bool
 }
 
-// add takes the number of collections and the latest pauses, and returns the sum. It
-// is not known any more once there were more collections between two readings than
-// the program remembers.
+// add takes the number of collections and the latest pauses, and returns the sum. The sum
+// is no longer known once there were more collections between two readings than the
+// program remembers.
 func (p *pauseSum) add(cycles float64, recent [pauses]float64) float64 {
 	news := cycles - p.cycles
 	switch {

@@ -35,7 +35,7 @@ import (
 	"dyno/observe/scrape"
 )
 
-// What a Config means where it says nothing.
+// Defaults for the empty fields of a Config.
 const (
 	DefaultName  = "target"
 	DefaultEvery = time.Second
@@ -45,13 +45,13 @@ const (
 
 const leastEvery = 50 * time.Millisecond
 
-// A Config says where a Go program tells of itself.
+// A Config says where a Go program publishes its figures.
 type Config struct {
 	Name string // prefix of the columns; default "target"
 
 	// Pprof is the URL of the profiles, such as http://127.0.0.1:6060/debug/pprof.
-	// Metrics and Vars are those of Prometheus' and expvar's pages; by default they
-	// are looked for beside it, at /metrics and /debug/vars.
+	// Metrics and Vars are the pages of Prometheus and of expvar. By default they are at
+	// /metrics and /debug/vars beside it.
 	Pprof, Metrics, Vars string
 
 	Every  time.Duration // between readings; default 1 s, at least 50 ms
@@ -113,15 +113,14 @@ type Runtime struct {
 	parts []*part
 }
 
-// A part is what comes from one page.
+// A part holds the values of one page.
 type part struct {
 	poller  *poll.Poller
 	columns []observe.Column
 	source  *scrape.Source
 }
 
-// New finds out which source answers, for at most a second each, and begins to
-// observe.
+// New finds out which source answers, for at most a second each, and begins to observe.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("go runtime: %w", err)
@@ -155,8 +154,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	return r, nil
 }
 
-// begin starts a part that makes one row of values from each page. The first page
-// tells which of the columns there are: those that it has a value for.
+// begin starts a part that makes one row of values from each page. The first page decides
+// which columns there are: those for which it has a value.
 func begin(ctx context.Context, source *scrape.Source, every time.Duration, prefix string,
 	columns []column, get func(context.Context) ([]float64, error)) (*part, error) {
 	first, cancel := context.WithTimeout(ctx, scrape.Timeout)
@@ -243,7 +242,7 @@ func (r *Runtime) CPUSeconds() float64 {
 	return s
 }
 
-// Close ends the asking and waits for it.
+// Close stops the readings and waits until they have ended.
 func (r *Runtime) Close() error {
 	var errs []error
 	for _, p := range r.parts {

@@ -36,7 +36,7 @@ func callName(names *[slots]string, slot int) string {
 	return names[slot]
 }
 
-// A callGroup is one column: system calls that mean the same to a server.
+// A callGroup is one column: system calls with the same meaning for a server.
 type callGroup struct {
 	column string
 	calls  []string

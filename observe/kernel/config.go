@@ -10,18 +10,18 @@ import (
 // every change of state of every TCP connection of the machine.
 const mostPorts = 64
 
-// A Config says what is observed.
+// A Config says what to observe.
 type Config struct {
 	// Name is the prefix of the columns. It must not be the name of an
 	// observe.Tree of the same Recorder: both have run_queue_wait_seconds.
 	Name string
-	// Root is a process: all processes below it are observed, it itself is not.
+	// Root is a process. All processes below it are observed, but not itself.
 	Root int
-	// Ports are the TCP ports on which the target listens. Without any, what
-	// happens to connections is not known.
+	// Ports are the TCP ports on which the target listens. Without any, connections are
+	// not observed.
 	Ports []uint16
 
-	// What costs something can be left out, with its columns.
+	// These have a cost and can be left out, with their columns.
 	SystemCalls bool // a hook where any system call of the machine begins
 	Accepts     bool // a hook where any system call of the machine ends
 	Connections bool // hooks where connections change, and at retransmits
@@ -58,7 +58,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// asks returns what the configuration wants to be counted.
+// asks returns what the configuration wants to count.
 func (c Config) asks() (f facility) {
 	f = missedEvents
 	if c.SystemCalls {

@@ -30,21 +30,21 @@ type events struct {
 	buf     []byte
 }
 
-// A tracepointEvent is a tracepoint and what its count means.
+// A tracepointEvent is a tracepoint with the meaning of its count.
 type tracepointEvent struct {
 	id     uint64
 	slot   int // of system calls; allCalls, acceptedCalls
 	filter string
 }
 
-// What is no slot.
+// These values are not slots.
 const (
 	allCalls      = -1
 	acceptedCalls = -2
 )
 
-// newEvents attaches to every thread below the root. What the root itself starts
-// later is not seen.
+// newEvents attaches to every thread below the root. Processes that the root itself
+// starts later are not seen.
 func newEvents(cfg Config) (e *events, has facility, err error) {
 	e = &events{}
 	if e.points, has, err = tracepointEvents(cfg); err != nil {
@@ -71,8 +71,8 @@ func newEvents(cfg Config) (e *events, has facility, err error) {
 	return nil, 0, unavailable("unavailable.perf", texts.Message{}, texts.NewError("unavailable.threads", "process", strconv.Itoa(cfg.Root), "n", strconv.Itoa(mostAttempts)))
 }
 
-// open attaches to the threads that there are. It is settled when there are no
-// others afterwards: then each is counted once, by itself or by inheritance.
+// open attaches to all existing threads. It is done when no others have appeared
+// afterwards. Then each is counted once, by itself or by inheritance.
 func (e *events) open(root int) (settled bool, err error) {
 	threads := make(map[int]bool)
 	if err := eachThread(root, func(_, tid int) error {
@@ -100,8 +100,8 @@ func (e *events) open(root int) (settled bool, err error) {
 	return settled, err
 }
 
-// vanished tells whether a thread could not be followed because it has exited. Once
-// it has, the kernel takes a group's leader for one of another thread.
+// vanished tells whether a thread could not be followed because it has exited. After
+// that, the kernel takes a group's leader for one of another thread.
 func vanished(tid int, err error) bool {
 	if errors.Is(err, unix.ESRCH) {
 		return true
@@ -110,8 +110,8 @@ func vanished(tid int, err error) bool {
 	return errors.Is(err, unix.EINVAL) && errors.Is(gone, fs.ErrNotExist)
 }
 
-// follow opens the group of a thread. A thread that exits meanwhile leaves what is
-// open, which counts nothing more.
+// follow opens the group of a thread. If the thread exits meanwhile, the open events
+// count nothing more.
 func (e *events) follow(tid int) error {
 	leader := -1
 	for _, p := range e.points {
@@ -178,7 +178,7 @@ func (e *events) close() error {
 	return errors.Join(errs...)
 }
 
-// tracepointEvents returns what this kernel can count of what is wanted.
+// tracepointEvents returns the wanted events that this kernel can count.
 func tracepointEvents(cfg Config) (points []tracepointEvent, has facility, err error) {
 	var dir string
 	for _, dir = range []string{"/sys/kernel/tracing/events/", "/sys/kernel/debug/tracing/events/"} {

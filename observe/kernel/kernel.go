@@ -33,13 +33,13 @@ type source interface {
 	close() error
 }
 
-// A reading is what a source has counted since it was made.
+// A reading holds a source's counts since it was made.
 type reading struct {
 	counters        // of all CPUs
 	missed   uint64 // events that programs could not be run for
 }
 
-// sum adds what one CPU has counted.
+// sum adds the counts of one CPU.
 func (r *reading) sum(c *counters) {
 	for i, n := range c.Calls {
 		r.Calls[i] += n
@@ -135,11 +135,11 @@ func located(name string, err error) *observe.Unavailable {
 // Name returns the name given.
 func (o *Observer) Name() string { return o.name }
 
-// Method says how the counts are come by: "ebpf" or "perf".
+// Method returns the way of counting: "ebpf" or "perf".
 func (o *Observer) Method() string { return o.method }
 
-// Missing says which columns cannot be had here, and why. What the Config leaves
-// out has none, and is not among them.
+// Missing says which columns are not available here, and why. Columns that the Config
+// leaves out are not among them.
 func (o *Observer) Missing() []error { return o.missing }
 
 // Columns returns the columns.
@@ -198,7 +198,7 @@ func (o *Observer) Syscalls() map[string]uint64 {
 // Close detaches from the kernel.
 func (o *Observer) Close() error { return o.source.close() }
 
-// A column is known when the source has what it is made of.
+// A column is known when the source has the counts behind it.
 type column struct {
 	observe.Column
 	of    facility

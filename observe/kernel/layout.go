@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A layout is what the programs must know of this kernel's own structures, which
-// differ from kernel to kernel: offsets in bytes, and positions of arguments.
+// A layout holds the facts about this kernel's own structures that the programs need, and
+// that differ from kernel to kernel: offsets in bytes, and positions of arguments.
 type layout struct {
 	pid, tgid int16 // of struct task_struct, 4 bytes each
 
@@ -60,7 +60,7 @@ type finder struct {
 	errs  []error
 }
 
-// fault returns what was not found since it was last called.
+// fault returns what was not found since the last call of fault.
 func (f *finder) fault() error {
 	err := errors.Join(f.errs...)
 	f.errs = nil
@@ -103,8 +103,8 @@ func (f *finder) note(err error) {
 	}
 }
 
-// offset returns where a member of a structure is, given by its path, and holds
-// it to its size.
+// offset returns where a member of a structure is, given by its path, and checks its
+// size.
 func offset(types *btf.Spec, size int, path ...string) (int16, error) {
 	name := "struct " + strings.Join(path, ".")
 	var outer *btf.Struct

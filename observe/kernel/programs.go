@@ -23,7 +23,7 @@ const (
 	out        = "out"
 )
 
-// counters is what one CPU has counted.
+// counters are the counts of one CPU.
 type counters struct {
 	Calls                                     [slots]uint64 // system calls begun, by number
 	Accepts, Established, Closed, Retransmits uint64
@@ -32,7 +32,7 @@ type counters struct {
 	Crowded                                   uint64          // threads whose waits there was no place for
 }
 
-// waited is how the scheduler's account of a thread stood when it last left a CPU.
+// waited is the state of the scheduler's account of a thread when it last left a CPU.
 type waited struct {
 	Delay, Runs uint64
 	Known       uint64 // 0: not yet looked at
@@ -44,7 +44,7 @@ const (
 	knownIn = int16(unsafe.Offsetof(waited{}.Known))
 )
 
-// Offsets on the stack of what is passed by address.
+// Offsets on the stack of values that are passed by address.
 const (
 	idAt    = -4                                      // a thread's id
 	zeroAt  = -8                                      // the key of the counters
@@ -52,7 +52,7 @@ const (
 	halfAt  = entryAt - 8                             // two bytes
 )
 
-// What the kernel's headers call these.
+// The names are those of the kernel's headers.
 const (
 	tcpEstablished, tcpSynRecv, tcpFinWait1, tcpFinWait2 = 1, 3, 4, 5
 	tcpClose, tcpCloseWait, tcpLastAck, tcpClosing       = 7, 8, 9, 11
@@ -60,7 +60,7 @@ const (
 	updateAny                                            = 0
 )
 
-// A probe is a program and the tracepoint it is attached to.
+// A probe is a program and the tracepoint that it is attached to.
 type probe struct {
 	name   string // at most 15 bytes
 	group  string // of the tracepoint in tracefs; "" to attach to the kernel's own, which is cheaper
@@ -68,9 +68,9 @@ type probe struct {
 	code   asm.Instructions
 }
 
-// tracking are the probes that keep the set: a process or thread below root is in
-// it from before its first instruction until it exits. The set is an array and no
-// hash because all threads of the machine pay for the look into it.
+// tracking are the probes that maintain the set. A process or thread below root is in it
+// from before its first instruction until it exits. The set is an array rather than a
+// hash table because all threads of the machine pay for the look into it.
 func tracking(l layout, root int, waits bool) []probe {
 	return []probe{
 		{"dyno_fork", "", "sched_process_fork", onFork(l, root, waits)},
@@ -88,8 +88,8 @@ func onFork(l layout, root int, waits bool) asm.Instructions {
 		asm.Instructions{
 			asm.LoadMem(parent, asm.R1, 0, asm.DWord),
 			asm.LoadMem(child, asm.R1, 8, asm.DWord),
-			// A process that the root starts is new below it; a thread of the
-			// root's own is not.
+			// A process that the root starts is new below it. A thread of the root itself
+			// is not.
 			asm.LoadMem(asm.R1, parent, l.tgid, asm.Word),
 			asm.JNE.Imm(asm.R1, int32(root), "not by root"),
 			asm.LoadMem(asm.R1, child, l.tgid, asm.Word),
@@ -115,8 +115,8 @@ func onFork(l layout, root int, waits bool) asm.Instructions {
 	return append(code, end()...)
 }
 
-// onExec follows a thread that executes a program while its process has others: they
-// exit, and it takes on the id of the process.
+// onExec follows a thread that executes a program while its process has other threads.
+// Those exit, and it takes on the id of the process.
 func onExec(l layout, waits bool) asm.Instructions {
 	const old = asm.R7
 	code := join(
@@ -145,7 +145,7 @@ func onExec(l layout, waits bool) asm.Instructions {
 		insert(), end())
 }
 
-// onExit takes a thread out of the set, behind its last wait.
+// onExit takes a thread out of the set, after its last wait.
 func onExit(l layout, waits bool) asm.Instructions {
 	code := join(
 		asm.Instructions{
@@ -203,7 +203,7 @@ func onAccept() asm.Instructions {
 	)
 }
 
-// onSwitch counts the wait that a thread had before the time on a CPU that it now ends.
+// onSwitch counts the wait before the time on a CPU that a thread now ends.
 func onSwitch(l layout) asm.Instructions {
 	return join(
 		asm.Instructions{
@@ -218,9 +218,9 @@ func onSwitch(l layout) asm.Instructions {
 	)
 }
 
-// onState counts connections of the ports that are established by the other end,
-// and all that end. However a connection ends, its socket goes to CLOSE once: also
-// when it leaves a TIME_WAIT behind, which is no socket any more.
+// onState counts connections of the ports that are established by the other end, and all
+// that end. However a connection ends, its socket goes to CLOSE once. That includes a
+// connection that leaves a TIME_WAIT behind, which is no longer a socket.
 func onState(l layout, ports []uint16) asm.Instructions {
 	const sock, before, after = asm.R6, asm.R7, asm.R8
 	code := asm.Instructions{
@@ -282,11 +282,11 @@ func onRetransmit(l layout, ports []uint16) asm.Instructions {
 		end())
 }
 
-// wait counts the wait that precedes the present time of thread R6 on a CPU. R0 is
-// what was kept of the thread. It goes to done when there is nothing to count.
+// wait counts the wait that precedes the present time of thread R6 on a CPU. R0 points to
+// the stored account of the thread. It goes to done when there is nothing to count.
 //
-// The scheduler itself adds up a thread's waits (struct sched_info) when it gives
-// it a CPU, so the difference since the thread last left one is one wait.
+// The scheduler itself adds up a thread's waits (struct sched_info) when it gives it a
+// CPU, so the difference since the thread last left a CPU is one wait.
 func wait(l layout, done string) asm.Instructions {
 	const entry, runs, delay = asm.R7, asm.R8, asm.R9
 	return join(
@@ -317,9 +317,8 @@ func wait(l layout, done string) asm.Instructions {
 	)
 }
 
-// bucketOf turns ns into the bucket that the function bucket says. It uses
-// registers 1 to 3, and goes to done from where it never comes, which the verifier
-// wants to see.
+// bucketOf turns ns into the bucket that the function bucket returns. It uses registers 1
+// to 3. Its jump to done never happens, but the verifier wants to see it.
 func bucketOf(ns asm.Register, done string) asm.Instructions {
 	const exponent, high, rest = asm.R1, asm.R2, asm.R3
 	code := asm.Instructions{
@@ -367,7 +366,8 @@ func setTo(in int64, id asm.Register) asm.Instructions {
 	return append(inSet(id), asm.StoreImm(asm.R1, 0, in, asm.Byte))
 }
 
-// lookup leaves in R0 what was kept of the thread whose id is in the register, or 0.
+// lookup leaves in R0 the address of the stored value of the thread whose id is in the
+// register, or 0.
 func lookup(id asm.Register) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreMem(asm.RFP, idAt, id, asm.Word),
@@ -397,7 +397,7 @@ func insert() asm.Instructions {
 	)
 }
 
-// remove forgets what was kept of the thread whose id is on the stack.
+// remove deletes the stored value of the thread whose id is on the stack.
 func remove() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, 0).WithReference(threadsMap),

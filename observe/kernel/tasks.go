@@ -6,14 +6,14 @@ import (
 	"dyno/host/proc"
 )
 
-// Bounds of looking for what runs below the root.
+// Bounds of the search for processes below the root.
 const (
 	mostWalks = 100 // through /proc, until one finds nothing new
 )
 
-// below returns the processes of all that descend from root or from those already
-// known. It is unsettled when a parent is not among all: then a parent has died
-// meanwhile, and its children have another by now.
+// below returns the processes of all that descend from root or from those already known.
+// It is unsettled when a parent is not among all: then a parent has died meanwhile, and
+// its children now have another one.
 func below(all []proc.Process, root int, known map[int]bool) (found []int, settled bool) {
 	children, listed := make(map[int][]int), make(map[int]bool)
 	for _, p := range all {
@@ -42,7 +42,7 @@ func below(all []proc.Process, root int, known map[int]bool) (found []int, settl
 			}
 		}
 	}
-	// What was known and has another parent now is still below.
+	// A process that was known and now has another parent is still below.
 	for pid := range known {
 		if listed[pid] && !seen[pid] {
 			found = append(found, pid)

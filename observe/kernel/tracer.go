@@ -16,7 +16,8 @@ import (
 	"dyno/observe"
 )
 
-// licence is what the kernel asks for before a program may read its structures.
+// licence is the licence that the kernel demands of a program before it may read its
+// structures.
 const licence = "Dual MIT/GPL"
 
 // A tracer counts by eBPF programs.
@@ -33,9 +34,9 @@ type counter struct {
 	probes []probe
 }
 
-// newTracer loads the programs, attaches those that follow threads, puts every
-// thread below the root into the set, and attaches the others. Without one of the
-// rarer hooks it goes on; missing says which columns that costs.
+// newTracer loads the programs, attaches those that follow threads, puts every thread
+// below the root into the set, and attaches the others. If one of the rarer hooks is not
+// available, it continues; missing says which columns are lost.
 func newTracer(cfg Config) (t *tracer, has facility, missing []error, err error) {
 	if err := samePIDs(); err != nil {
 		return nil, 0, nil, err
@@ -93,7 +94,7 @@ func newTracer(cfg Config) (t *tracer, has facility, missing []error, err error)
 	return t, has, missing, nil
 }
 
-// plan returns what is to be counted, and what of it this kernel does not offer.
+// plan returns what to count, and which parts of it this kernel does not offer.
 func plan(cfg Config, l layout) (counting []counter, missing []error) {
 	want := func(gives facility, without error, probes func() []probe) {
 		if without != nil {
@@ -233,8 +234,8 @@ func (t *tracer) close() error {
 	return errors.Join(errs...)
 }
 
-// initialPIDs is the kernel's own first set of process ids, by the number that
-// include/linux/proc_ns.h gives it. Programs see ids of this one only.
+// initialPIDs is the kernel's first set of process ids, by the number that
+// include/linux/proc_ns.h gives it. Programs see ids of this set only.
 const initialPIDs = "pid:[4026531836]"
 
 // samePIDs tells whether ids mean the same here and in the kernel.
@@ -272,8 +273,8 @@ func refused(err error) error {
 	return unavailable("unavailable.ebpf", texts.New(needs), err)
 }
 
-// unavailable says why one way of counting cannot work, by a kind of sentence; New adds for
-// whom.
+// unavailable says why one way of counting cannot work, by a kind of sentence. New adds
+// the observer's name.
 func unavailable(kind string, remedy texts.Message, err error) *observe.Unavailable {
 	why := texts.New(kind, "error", err.Error())
 	if own, ok := texts.Of(err); ok {

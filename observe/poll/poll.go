@@ -1,10 +1,10 @@
-// Package poll reads what may be slow to read without holding up a recording. A
-// Poller reads on a goroutine of its own, one reading at a time, and an observer
-// shows the newest.
+// Package poll reads sources that may be slow without holding up a recording. A Poller
+// reads on a goroutine of its own, one reading at a time, and an observer shows the
+// newest.
 //
-// A row of a recording then holds values that are older than the row. So a Poller
-// adds a column, read_at_seconds, which says when they were read: how fast a
-// counter grew is its difference over that column's, exactly, whatever the age.
+// A row of a recording then holds values that are older than the row. So a Poller adds a
+// column, read_at_seconds, which says when they were read. The rate of a counter is its
+// difference over that column's difference, exactly, whatever the age.
 package poll
 
 import (
@@ -24,11 +24,11 @@ import (
 // The error says why values are missing.
 type Read func(ctx context.Context, row []float64) error
 
-// errClosed is what asking a closed Poller for a reading returns.
+// errClosed is the error of a reading from a closed Poller.
 var errClosed = errors.New("closed")
 
-// A Poller is the part that observers of slow things have in common. Its methods
-// may be called by any number of goroutines.
+// A Poller is the common part of observers that read slow sources. Its methods may be
+// called by any number of goroutines.
 type Poller struct {
 	every   time.Duration
 	timeout time.Duration
@@ -44,13 +44,13 @@ type Poller struct {
 	cpu float64 // seconds that the readings have used, NaN if that cannot be known
 }
 
-// rest is how many times the CPU time of a reading must pass until the next one: so
+// rest is how many times the CPU time of a reading must pass until the next one. So
 // readings use at most 1 % of a CPU, except when they are asked for.
 const rest = 100
 
 // Start reads columns values at once, and then every period, each time for at most
-// timeout. Readings that are expensive, or slow, become rarer than that, and none is
-// made up for. Close ends it.
+// timeout. Readings that are expensive, or slow, become rarer than that, and missed
+// readings are not made up for. Close ends it.
 func Start(columns int, every, timeout time.Duration, read Read) *Poller {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Poller{
@@ -78,8 +78,9 @@ func unknown(n int) []float64 {
 
 func (p *Poller) run(ctx context.Context) {
 	defer close(p.done)
-	// The thread's clock is only ours while we keep the thread, and a child of this
-	// thread that is to die with its parent lives no longer than the thread does.
+	// The thread's clock measures only this goroutine while the goroutine keeps the
+	// thread. A child of this thread that is to die with its parent lives no longer than
+	// the thread does.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	next := time.NewTimer(p.every)
@@ -132,8 +133,8 @@ func threadTime() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// Observe copies the newest reading and its time. Before the first one has ended
-// nothing is known. It does not wait.
+// Observe copies the newest reading and its time. Before the first one has ended, no
+// value is known. It does not wait.
 func (p *Poller) Observe(row []float64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,9 +142,9 @@ func (p *Poller) Observe(row []float64) error {
 	return p.err
 }
 
-// Refresh takes a reading now, after the one under way if there is one, and waits
-// until it has ended or ctx has. It is for moments at which values should be fresh,
-// such as just before a measured window begins and just after it has ended.
+// Refresh takes a reading now, after one under way if there is one, and waits until it
+// has ended or ctx has. It is for moments at which values should be fresh, such as just
+// before a measured window begins and just after it has ended.
 func (p *Poller) Refresh(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -161,15 +162,15 @@ func (p *Poller) Refresh(ctx context.Context) error {
 	}
 }
 
-// CPUSeconds returns the CPU time that the readings so far have used on their own
-// thread. What other goroutines do for them, as those of net/http, is not in it.
+// CPUSeconds returns the CPU time that the readings so far have used on their own thread.
+// The work of other goroutines for them, such as those of net/http, is not in it.
 func (p *Poller) CPUSeconds() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cpu
 }
 
-// Close ends the reading, also one under way, and waits for that.
+// Close ends the reading, also one under way, and waits until it has ended.
 func (p *Poller) Close() error {
 	p.cancel()
 	<-p.done

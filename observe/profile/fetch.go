@@ -32,7 +32,7 @@ const (
 	Block     Kind = "block"     // waiting of goroutines during the duration
 )
 
-// Bounds of fetching.
+// Bounds of a fetch.
 const (
 	maxProfileBytes = 64 << 20
 	answerTime      = 30 * time.Second // beyond the duration
@@ -50,17 +50,17 @@ type Source struct {
 	AnyHost bool
 }
 
-// Fetch takes a profile. CPU takes as long as the duration, in whole seconds; Allocs,
-// Mutex and Block are the difference of what the program had counted after the
-// duration and before; Heap and Goroutine are of the moment and need none. A Go program
-// counts allocations up to its latest garbage collection (runtime.MemProfile), so that the
-// difference begins and ends up to one collection early.
+// Fetch takes a profile. CPU takes as long as the duration, in whole seconds. Allocs,
+// Mutex and Block are the difference between the program's counts before and after the
+// duration. Heap and Goroutine are snapshots and need no duration. A Go program counts
+// allocations up to its latest garbage collection (runtime.MemProfile), so both ends of
+// the difference may be one collection early.
 //
-// Differences are taken here and not by the endpoint (its parameter seconds), which
-// would decode two profiles inside the program that is measured.
+// The differences are computed here and not by the endpoint (its parameter seconds),
+// which would decode two profiles inside the program that is measured.
 //
-// An *Unavailable says that the program has no such profile, or does not count
-// what it is about.
+// An *Unavailable says that the program has no such profile, or does not collect its
+// data.
 func (s Source) Fetch(ctx context.Context, kind Kind, d time.Duration) (*pprof.Profile, error) {
 	if !slices.Contains([]Kind{CPU, Heap, Allocs, Goroutine, Mutex, Block}, kind) {
 		return nil, fmt.Errorf("profile: kind: %q: want cpu, heap, allocs, goroutine, mutex or block", kind)
@@ -133,7 +133,7 @@ func (f *fetcher) fetch(ctx context.Context, d time.Duration) (*pprof.Profile, e
 	return p, nil
 }
 
-// subtract returns what came between two snapshots. It changes before.
+// subtract returns what was added between two snapshots. It changes before.
 func subtract(after, before *pprof.Profile) (*pprof.Profile, error) {
 	before.Scale(-1)
 	p, err := pprof.Merge([]*pprof.Profile{after, before})
@@ -143,7 +143,7 @@ func subtract(after, before *pprof.Profile) (*pprof.Profile, error) {
 	return p, nil
 }
 
-// empty says why a profile of contention holds nothing at all.
+// empty says why a profile of contention is completely empty.
 func (f *fetcher) empty(ctx context.Context) error {
 	u := &Unavailable{Profile: string(f.kind)}
 	if f.kind == Block {

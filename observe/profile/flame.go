@@ -11,7 +11,7 @@ import (
 const (
 	maxFlameDepth = 256
 	maxFlameNodes = 20_000
-	// Rest is the node of what is too small to be shown.
+	// Rest is the node for functions that are too small to be shown.
 	Rest = "…"
 )
 
@@ -20,16 +20,17 @@ const (
 type Node struct {
 	Function
 	Self, Total float64
-	// The same of the profile that this one is compared with; zero if there is none.
+	// The same for the profile that this one is compared with; zero if there is none.
 	BaseSelf, BaseTotal float64
 	Children            []*Node // by name
 
 	index map[Function]*Node // while it is built
 }
 
-// FlameDifference makes one flame graph of two profiles: Self and Total are those of
-// b, per request if requests are given, BaseSelf and BaseTotal those of a. A node
-// stays if it has the share in either.
+// FlameDifference makes one flame graph of two profiles. Self and Total are those of b,
+// per request if requests are given. BaseSelf and BaseTotal are those of a. A node with
+// at least the share of the whole in either profile is kept. Smaller ones become one
+// child named Rest, without children, and so do the smallest of more than 20,000.
 func FlameDifference(a, b *pprof.Profile, value string, requestsA, requestsB, share float64) (*Node, error) {
 	root := &Node{}
 	for _, side := range []struct {
@@ -75,7 +76,7 @@ func (n *Node) grow(stack []Function, at func(*Node) (self, total *float64), v f
 	}
 }
 
-// finish turns indexes into sorted children, without those that are too small.
+// finish turns indexes into sorted children, without nodes that are too small.
 func (n *Node) finish(share float64) {
 	least, leastBase := n.Total*share, n.BaseTotal*share
 	if kept := n.sizes(nil); len(kept) > maxFlameNodes {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Group is what functions do for the target.
+// A Group is a kind of work that functions do for the target.
 type Group string
 
 // The groups. A function that belongs to none of them is the target's own, see
@@ -33,11 +33,10 @@ const (
 // crate, a shared library, or "program" for C functions of the program itself.
 func Own(pack string) Group { return Group(ownPrefix + pack) }
 
-// Classify returns the group of a stack, the leaf first. Each function is asked in
-// turn, from the leaf towards its callers, and the first that belongs to a group
-// decides; memmove does not, so its time is its caller's. What the kernel does
-// before any of its functions decides never becomes the time of the user code that
-// it interrupted.
+// Classify returns the group of a stack, the leaf first. It looks at each function in
+// turn, from the leaf towards its callers, and the first that belongs to a group decides.
+// memmove belongs to none, so its time is its caller's. Kernel time before any deciding
+// kernel function never becomes the time of the user code that the kernel interrupted.
 func Classify(stack []Function) Group {
 	for i, f := range stack {
 		if g, _ := GroupOf(f.Name, f.Mapping); g != "" {
@@ -62,8 +61,8 @@ func Classify(stack []Function) Group {
 	}
 }
 
-// GroupOf returns the group of one function, and why. A function that works for
-// whoever calls it has none: "" with the reason.
+// GroupOf returns the group of one function, and why. A function that works for any
+// caller has none: the result is "" with the reason.
 func GroupOf(function, mapping string) (Group, string) {
 	pack := goPackage(function)
 	for i := range rules {
@@ -114,7 +113,7 @@ type rule struct {
 	libraries []string // shared libraries, whole
 }
 
-// A place is where a rule holds.
+// A place says where a rule holds.
 type place uint8
 
 const (
@@ -160,6 +159,6 @@ func match(pattern, s string) bool {
 	return s == pattern
 }
 
-// idles tells that whoever is in this function does nothing: the kernel's idle task,
-// which polls where CPUs are kept awake for a measurement.
+// idles tells that a function does nothing: the kernel's idle task, which polls where
+// CPUs are kept awake for a measurement.
 func idles(f Function) bool { return f.Mapping == Kernel && anyMatch(idleFunctions, f.Name) }

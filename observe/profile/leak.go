@@ -9,7 +9,7 @@ import (
 	pprof "github.com/google/pprof/profile"
 )
 
-// A Stack is goroutines that are at one place.
+// A Stack is a set of goroutines at the same place.
 type Stack struct {
 	Functions     []string // the leaf first, as name:line
 	Before, After int64    // how many goroutines
@@ -18,9 +18,9 @@ type Stack struct {
 // More returns how many have been added.
 func (s Stack) More() int64 { return s.After - s.Before }
 
-// Leftover compares two goroutine profiles of a program, one from before the load and
-// one from after it: the stacks that more goroutines are in than were, the largest
-// number first. What answers the request for the profile itself is left out.
+// Leftover compares two goroutine profiles of a program, one from before the load and one
+// from after it. It returns the stacks with more goroutines after than before, the
+// largest number first. Goroutines that answer the request for the profile are left out.
 func Leftover(before, after *pprof.Profile) ([]Stack, error) {
 	stacks := map[string]*Stack{}
 	for i, p := range []*pprof.Profile{before, after} {

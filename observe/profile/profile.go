@@ -30,7 +30,7 @@ import (
 type Unavailable struct {
 	Profile string
 	Reason  texts.Message
-	Remedy  texts.Message // what the user can do; of no kind where nobody knows
+	Remedy  texts.Message // what the user can do; of no kind if that is not known
 	Err     error         // the system's error; may be nil
 }
 

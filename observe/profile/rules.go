@@ -1,7 +1,7 @@
 package profile
 
-// rules are asked in this order for each function of a stack; the first that
-// matches decides. Kernel names are of Linux 5.10 to 6.18, on amd64 and arm64.
+// rules are applied in this order to each function of a stack; the first that matches
+// decides. Kernel names are of Linux 5.10 to 6.18, on amd64 and arm64.
 var rules = []rule{
 	// The kernel.
 	{in: inKernel, group: Scheduler, reason: "chooses, switches and wakes threads, and futexes are how they wait for each other", names: []string{
@@ -143,7 +143,7 @@ var rules = []rule{
 	{reason: "where C programs and threads begin", names: []string{"_start", "__libc_start*", "start_thread", "clone", "clone3", "__clone*"}},
 }
 
-// idleFunctions are where the kernel's idle task is.
+// idleFunctions are the functions of the kernel's idle task.
 var idleFunctions = []string{
 	"do_idle", "cpu_idle_poll", "default_idle*", "arch_cpu_idle*", "cpuidle_*", "intel_idle*", "acpi_idle_*", "mwait_idle*", "poll_idle",
 	"pv_native_safe_halt", "native_safe_halt", "cpu_do_idle", "cpu_startup_entry",

@@ -9,13 +9,13 @@ import (
 	pprof "github.com/google/pprof/profile"
 )
 
-// Names of what has none, the same in every build.
+// Names for functions without one, the same in every build.
 const (
 	Unknown = "[unknown]" // a function that no symbol tells
 	Kernel  = "[kernel]"  // the file of all kernel code, and a function of a kernel that hides its symbols
 )
 
-// A Function is what costs are given to.
+// A Function is the unit that costs are assigned to.
 type Function struct {
 	Name string
 	// Mapping tells functions of the same name apart: "[kernel]", the name of a shared
@@ -37,7 +37,7 @@ func Library(file string) bool {
 	return strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
 }
 
-// functionOf returns whose line it is.
+// functionOf returns the function of a line.
 func functionOf(l *pprof.Location, line pprof.Line) Function {
 	f := Function{Name: Unknown}
 	if line.Function != nil && line.Function.Name != "" {
@@ -68,7 +68,7 @@ func frames(s *pprof.Sample) []Function {
 	return all
 }
 
-// Costs are what functions cost.
+// Costs are the costs of functions.
 type Costs struct {
 	Value      string // such as cpu
 	Unit       string // such as nanoseconds
@@ -78,8 +78,8 @@ type Costs struct {
 	Groups     map[Group]float64    // by group; they add up to Total
 }
 
-// Table adds up one value of a profile, such as cpu, samples, alloc_space or delay. What
-// idles on the target's behalf is left out.
+// Table adds up one value of a profile, such as cpu, samples, alloc_space or delay. Idle
+// functions are left out.
 func Table(p *pprof.Profile, value string) (*Costs, error) {
 	c := &Costs{Flat: map[Function]float64{}, Cumulative: map[Function]float64{}, Groups: map[Group]float64{}}
 	var err error

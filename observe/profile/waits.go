@@ -7,9 +7,9 @@ import (
 	pprof "github.com/google/pprof/profile"
 )
 
-// Waits adds up an off-CPU profile. Every thread that waits is in the scheduler, so
-// each wait counts for the function of the program that called the system call it
-// waits in, and its group names the system call.
+// Waits adds up an off-CPU profile. Every thread that waits is in the scheduler. So each
+// wait counts for the function of the program that made the system call it waits in, and
+// its group names that system call.
 func Waits(p *pprof.Profile, value string) (*Costs, error) {
 	c := &Costs{Flat: map[Function]float64{}, Cumulative: map[Function]float64{}, Groups: map[Group]float64{}}
 	var err error
@@ -26,9 +26,9 @@ func Waits(p *pprof.Profile, value string) (*Costs, error) {
 	return c, err
 }
 
-// waitedIn names the system call that a stack waits in: the kernel's functions for
-// them have the architecture before the name. Without one the wait is for a page or
-// an interrupt.
+// waitedIn names the system call that a stack waits in. The kernel's functions for system
+// calls have the architecture before the name. Without one the wait is for a page or an
+// interrupt.
 func waitedIn(stack []Function) Group {
 	for _, f := range stack {
 		if f.Mapping != Kernel {
@@ -43,8 +43,8 @@ func waitedIn(stack []Function) Group {
 	return "waiting otherwise"
 }
 
-// waiter is the first function outside of the kernel that is more than a stub for
-// system calls; where there is none, the first outside of the kernel, or the leaf.
+// waiter is the first function outside of the kernel that is more than a stub for system
+// calls. If there is none, it is the first outside of the kernel, or the leaf.
 func waiter(stack []Function) Function {
 	var first Function
 	for _, f := range stack {

@@ -12,8 +12,7 @@ import (
 // DefaultMaxColumns bounds the columns of one endpoint or command.
 const DefaultMaxColumns = 64
 
-// A table is the columns that an observer begins with: what is there at first stays,
-// and nothing is added.
+// A table holds the columns that an observer begins with. They stay, and none is added.
 type table struct {
 	columns []observe.Column
 	index   map[string]int // by series
@@ -76,8 +75,8 @@ func columnName(s Sample) string {
 // behind it.
 const maxName = 60
 
-// choose returns the samples that any of the selectors picks. Of more than most, the
-// error says which selector picks how many.
+// choose returns the samples that any of the selectors selects. If there are more than
+// most, the error says how many each selector selects.
 func choose(samples []Sample, selectors []selector, most int) ([]Sample, error) {
 	if len(selectors) == 0 {
 		if len(samples) > most {

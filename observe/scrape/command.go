@@ -19,17 +19,17 @@ import (
 const (
 	mostOutput   = 64 << 10
 	mostComplain = 256 // bytes of standard error that are kept
-	// lingers is how long something that the command has started may hold its output
-	// open when the command is gone.
+	// lingers is how long a process that the command has started may hold its output open
+	// after the command has ended.
 	lingers = time.Second
 )
 
-// A Command observes what a command of the user's prints: a JSON object of numbers,
-// or one name and number a line. A number is a counter if its name ends in _total,
-// and a gauge otherwise. The columns are those of the first run.
+// A Command observes the output of a user's command: a JSON object of numbers, or one
+// name and number a line. A number is a counter if its name ends in _total, and a gauge
+// otherwise. The columns are those of the first run.
 //
-// It runs again and again, once at a time, in a process group of its own, which is
-// killed when it takes longer than its period. It dies with this process.
+// The command runs again and again, one run at a time, in a process group of its own. The
+// group is killed when a run takes longer than its period. It dies with this process.
 type Command struct {
 	*poll.Poller
 	name  string
@@ -37,7 +37,7 @@ type Command struct {
 	table table
 }
 
-// NewCommand runs the command for the first time, and goes on with it. Name is the
+// NewCommand runs the command for the first time, and keeps running it. Name is the
 // prefix of the columns.
 func NewCommand(ctx context.Context, name string, argv []string, every time.Duration) (*Command, error) {
 	var errs []error
@@ -87,7 +87,7 @@ func (c *Command) read(ctx context.Context, row []float64) error {
 
 // run runs the command once.
 func (c *Command) run(ctx context.Context) (Reading, error) {
-	// A child is told of the end of the thread that made it, not of the process.
+	// A child learns of the end of the thread that made it, not of the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var out, complaint head
@@ -99,7 +99,8 @@ func (c *Command) run(ctx context.Context) (Reading, error) {
 	cmd.WaitDelay = lingers
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		// What holds the output is in the group, whose number is not free until it ends.
+		// The process that holds the output is in the group. Its number is not free until
+		// it ends.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
 	switch {
@@ -123,7 +124,7 @@ func (c *Command) run(ctx context.Context) (Reading, error) {
 	return r, nil
 }
 
-// A head keeps the beginning of what is written to it.
+// A head keeps the beginning of the text that is written to it.
 type head struct {
 	text  []byte
 	limit int

@@ -1,8 +1,8 @@
-// Package scrape observes what programs tell of themselves: metrics in Prometheus'
-// format, the variables of Go's expvar, and whatever a command of the user's prints.
+// Package scrape observes figures that programs publish: metrics in Prometheus' format,
+// the variables of Go's expvar, and the output of a user's command.
 //
-// What is asked costs the program that answers: its time to write all its metrics,
-// not only those that are recorded. A second between readings is often enough.
+// A reading costs the program that answers the time to write all its metrics, not only
+// those that are recorded. A second between readings is often enough.
 package scrape
 
 import (
@@ -17,7 +17,7 @@ import (
 	"dyno/observe/poll"
 )
 
-// DefaultEvery is the time between readings where a Config says nothing.
+// DefaultEvery is the time between readings if a Config gives none.
 const DefaultEvery = time.Second
 
 // Bounds of a reading.
@@ -43,10 +43,10 @@ type Config struct {
 	Format Format
 	Every  time.Duration // between readings; default 1 s, at least 50 ms
 
-	// Metrics selects what becomes columns: names, regular expressions that match
-	// whole names, and conditions on labels behind either, such as
-	// http_requests_total{code=~"5.."}. Of a histogram or a summary, sum and count
-	// are recorded. Without any, all numbers are.
+	// Metrics selects the columns: names, regular expressions that match whole names, and
+	// conditions on labels after either, such as http_requests_total{code=~"5.."}. For a
+	// histogram or a summary, sum and count are recorded. Without selectors, all numbers
+	// are.
 	Metrics []string
 
 	MaxColumns int  // default 64
@@ -90,7 +90,8 @@ func (c Config) selectors() (selectors []selector, err error) {
 }
 
 // An Endpoint observes the numbers of an HTTP endpoint. Its columns are those of the
-// first answer: what appears later is left out, and what disappears is not known.
+// first answer. Numbers that appear later are left out, and those that disappear are not
+// known.
 type Endpoint struct {
 	*poll.Poller
 	name   string
@@ -102,8 +103,8 @@ type Endpoint struct {
 	histograms map[string]Histogram
 }
 
-// NewEndpoint asks the endpoint for the first time, for at most a second, and goes on
-// with it.
+// NewEndpoint reads the endpoint for the first time, for at most a second, and keeps
+// reading it.
 func NewEndpoint(ctx context.Context, cfg Config) (*Endpoint, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("scrape: %w", err)
@@ -187,7 +188,7 @@ func (e *Endpoint) Columns() []observe.Column {
 	return append(append([]observe.Column(nil), e.table.columns...), poll.Column(""))
 }
 
-// Close ends the asking and waits for it.
+// Close stops the readings and waits until they have ended.
 func (e *Endpoint) Close() error {
 	err := e.Poller.Close()
 	e.source.Close()

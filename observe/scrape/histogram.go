@@ -6,24 +6,24 @@ import (
 	"sort"
 )
 
-// A Histogram is one that only grows, as Prometheus counts: for each upper bound,
-// how many observations were at most that. The last bound is +Inf.
+// A Histogram is a cumulative one, as Prometheus has them: for each upper bound, how many
+// observations were at most that. The last bound is +Inf.
 type Histogram struct {
 	Upper  []float64 // bounds, ascending, in the unit of what was observed
 	Counts []float64 // of observations up to that bound, so the last is of all
 	Sum    float64   // of the observations
 }
 
-// valid tells whether a histogram is as it should be.
+// valid tells whether a histogram is well formed.
 func (h Histogram) valid() bool {
 	n := len(h.Upper)
 	return n > 0 && len(h.Counts) == n && math.IsInf(h.Upper[n-1], 1) &&
 		slices.IsSorted(h.Upper) && slices.IsSorted(h.Counts) && h.Counts[0] >= 0
 }
 
-// Since returns what was observed after an earlier reading of the same histogram.
-// It returns false where that is not known: other bounds, or counts that went
-// back, as they do when the program has started anew.
+// Since returns the observations after an earlier reading of the same histogram. It
+// returns false where they are not known: other bounds, or counts that went back, as they
+// do when the program has restarted.
 func (h Histogram) Since(earlier Histogram) (Histogram, bool) {
 	if !h.valid() || !slices.Equal(h.Upper, earlier.Upper) || len(earlier.Counts) != len(h.Counts) {
 		return Histogram{}, false

@@ -17,7 +17,7 @@ import (
 	"dyno/observe"
 )
 
-// A Sample is one number that a program tells of itself.
+// A Sample is one number that a program publishes.
 type Sample struct {
 	Name   string // as the program spells it
 	Family string // the metric that it is part of: without a histogram's _sum or _count
@@ -48,7 +48,7 @@ func series(name string, labels []Label) string {
 	return b.String()
 }
 
-// A Reading is all that a program said at once.
+// A Reading holds all numbers of one answer.
 type Reading struct {
 	Samples    []Sample             // sorted by series, each once
 	Histograms map[string]Histogram // by series
@@ -56,8 +56,8 @@ type Reading struct {
 
 func (r *Reading) add(s Sample) { r.Samples = append(r.Samples, s) }
 
-// sorted brings the samples in order. Of a series that is there twice, which no
-// format allows, the first counts.
+// sorted brings the samples in order. If a series is there twice, which no format allows,
+// the first counts.
 func (r *Reading) sorted() {
 	keys := make(map[string]bool, len(r.Samples))
 	r.Samples = slices.DeleteFunc(r.Samples, func(s Sample) bool {
@@ -69,7 +69,7 @@ func (r *Reading) sorted() {
 	sort.SliceStable(r.Samples, func(i, j int) bool { return r.Samples[i].Series() < r.Samples[j].Series() })
 }
 
-// kindByName is for formats that do not tell: what ends as counters do by
+// kindByName is for formats without types: a number whose name ends as counters do by
 // convention is one.
 func kindByName(name string) observe.Kind {
 	if strings.HasSuffix(name, "_total") {
@@ -157,7 +157,7 @@ func memstats(path string) bool {
 	return false
 }
 
-// deepest is how far JSON may be nested; what is below is left out.
+// deepest is how deep JSON may be nested. Deeper values are left out.
 const deepest = 16
 
 // Vars reads a JSON object, as Go's expvar publishes one, and names each number in

@@ -58,7 +58,7 @@ func parseSelector(text string) (selector, error) {
 }
 
 // bucketSuffix is how Prometheus ends the name of a histogram's bucket. There are so many
-// that only who names them gets them.
+// that they are only recorded when they are named.
 const bucketSuffix = "_bucket"
 
 // whole compiles an expression that matches whole texts.
@@ -119,8 +119,8 @@ func parseLabels(text string) (conditions []labelCondition, err error) {
 	return conditions, nil
 }
 
-// matches tells whether the selector picks a sample, by its own name or by that of
-// the metric which it is part of. A label that is not there is empty.
+// matches tells whether the selector selects a sample, by its own name or by that of its
+// metric. A label that is not there is empty.
 func (s selector) matches(m Sample) bool {
 	if strings.HasSuffix(m.Name, bucketSuffix) && !s.buckets {
 		return false

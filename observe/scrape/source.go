@@ -14,8 +14,8 @@ import (
 // MaxBytes bounds an answer.
 const MaxBytes = 16 << 20
 
-// accept asks for the text format, which is the cheapest to make, after JSON's, and
-// takes anything.
+// accept asks for the text format, which is the cheapest to make, then for JSON, and
+// accepts anything.
 const accept = "text/plain;version=0.0.4, application/json, */*;q=0.1"
 
 // A Source fetches one page again and again, on one connection, without redirects,
@@ -57,8 +57,8 @@ func (s *Source) Get(ctx context.Context) ([]byte, error) {
 	return s.get(ctx, MaxBytes, false)
 }
 
-// GetStart returns the first bytes of the page, as many as there are up to a limit.
-// Where the page is longer, the connection is given up with the rest.
+// GetStart returns the first bytes of the page, up to a limit. If the page is longer, the
+// rest is dropped together with the connection.
 func (s *Source) GetStart(ctx context.Context, limit int) ([]byte, error) {
 	return s.get(ctx, limit, true)
 }

@@ -1,12 +1,11 @@
-// Package html writes a judged run as one HTML file that can be mailed: it holds its
-// own script, style and data, and makes no request to anywhere.
+// Package html writes a judged run as one HTML file that can be mailed. The file holds
+// its own script, style and data, and makes no requests.
 //
-// Write is the whole of it. Make condenses a run folder to a Document, which is what
-// the page shows: scripts/types writes them down for it, in web/src/document.ts. The page does the rest,
-// because its reader chooses the language. Without scripts the page is the report as
-// text.
+// Write does all of it. Make condenses a run folder to a Document, the data that the page
+// shows; scripts/types writes its types in TypeScript, to web/src/document.ts. The page
+// itself turns this data into text, because its reader chooses the language. Without
+// scripts the page is the report as text.
 //
-// Whatever a run holds of other people's text (names, URLs, messages, functions) is
-// data to the page: it reaches a reader's browser compressed, and is only ever shown as
-// text.
+// Text in a run that other people wrote (names, URLs, messages, functions) is only data
+// to the page: it reaches a reader's browser compressed, and is only ever shown as text.
 package html

@@ -13,7 +13,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// A kind is a profile that is drawn as a flame graph of what a request takes.
+// A kind is a profile that is drawn as a flame graph of the cost of a request.
 type kind struct {
 	name, value, unit string
 	scale             float64 // from the profile's unit to the graph's
@@ -55,8 +55,8 @@ func pairs(run *rundir.Run) [][2]string {
 	return list
 }
 
-// explain adds what accounts for differences, where there are profiles. Pairs are
-// explained side by side: most of the time goes into reading profiles.
+// explain adds the causes of differences, where there are profiles. Pairs are explained
+// at the same time: most of the time goes into reading profiles.
 func (d *Document) explain(f *rundir.Folder) {
 	if f.Run.Plan.Profile == nil {
 		return
@@ -179,8 +179,8 @@ func graph(k kind, base, variant *sum) (*profile.Node, error) {
 	return profile.FlameDifference(base.profile, variant.profile, k.value, base.requests, variant.requests, leastShare)
 }
 
-// add adds a variant's profiles up; nil when there are none. In those of CPU time the
-// samples share out what the kernel accounted, as in explanations.
+// add adds a variant's profiles up; nil if there are none. In profiles of CPU time the
+// samples divide the time that the kernel accounted, as in explanations.
 func add(f *rundir.Folder, k kind, variant string) (s *sum, faults []string) {
 	var list []*pprof.Profile
 	var requests, accounted, trials float64
@@ -251,7 +251,7 @@ func newIndex() *index {
 	return &index{functions: map[profile.Function]int{}, groups: map[string]int{}}
 }
 
-// add writes a graph's nodes down, unless the page holds too many already.
+// add adds a graph's nodes to the page, unless the page holds too many already.
 func (x *index) add(f Flame, root *profile.Node) {
 	if len(root.Children) == 0 || x.nodes >= mostNodes {
 		return

@@ -11,12 +11,12 @@ import (
 	"dyno/results/rundir"
 )
 
-// Make condenses a judged run folder. Files that are missing or cannot be read are
-// left out, and Unreadable says which.
+// Make condenses a judged run folder. Files that are missing or cannot be read are left
+// out and listed in Unreadable.
 func Make(f *rundir.Folder) *Document {
 	d := &Document{Version: Version, Run: f.Run, Incomplete: report.Incomplete(f), Answer: report.Make(f)}
 	d.Run.Trials = nil
-	d.Run.Environment.Hostname = "" // nobody's business who the report is mailed to
+	d.Run.Environment.Hostname = "" // readers of the mailed page should not see it
 	examined := map[int]rundir.Examined{}
 	for _, e := range f.Run.Trials {
 		examined[e.Number] = e
@@ -41,7 +41,7 @@ func Make(f *rundir.Folder) *Document {
 	return d
 }
 
-// messages are sentences as data, and those that are not there as data as they are.
+// messages returns sentences as data. Sentences without data are returned as they are.
 func messages(english []string, because []*rundir.Message) (list []rundir.Message) {
 	for i, text := range english {
 		if i < len(because) && because[i] != nil {
@@ -53,8 +53,8 @@ func messages(english []string, because []*rundir.Message) (list []rundir.Messag
 	return list
 }
 
-// counted returns the trials behind the figures: complete ordinary ones, the last of
-// each variant and round, in rounds that were not left out for noise.
+// counted returns the trials behind the figures: complete ordinary ones, the last of each
+// variant and round, without rounds that were left out for noise.
 func counted(trials []*rundir.TrialFolder, examined map[int]rundir.Examined) map[int]bool {
 	type place struct {
 		round   int
@@ -74,7 +74,7 @@ func counted(trials []*rundir.TrialFolder, examined map[int]rundir.Examined) map
 	return numbers
 }
 
-// checks sums up by kind what was checked in each trial that is not replaced.
+// checks sums up by kind the checks of all trials that are not replaced.
 func checks(trials []rundir.Examined) []Check {
 	var list []Check
 	at := map[string]int{}
@@ -120,10 +120,10 @@ func worse(c rundir.Check, than float64) bool {
 // clocks are those whose percentiles are drawn.
 var clocks = [...]string{"response", "service", "send_lag", "delivery", "event_gap"}
 
-// mostCurves bounds what a page draws; more are no longer told apart.
+// mostCurves bounds what a page draws: readers cannot tell more curves apart.
 const mostCurves = 600
 
-// A reading is what one trial's files gave.
+// A reading holds the contents of one trial's files.
 type reading struct {
 	curves   []Curve
 	merged   map[string]*hist.Histogram // by clock
@@ -168,11 +168,11 @@ func (d *Document) measure(f *rundir.Folder, counted map[int]bool) {
 			}
 		}
 	}
-	// Of too many, single trials go first: merged ones come last.
+	// If there are too many, single trials are left out first: merged ones come last.
 	d.Curves = d.Curves[max(0, len(d.Curves)-mostCurves):]
 }
 
-// loop is how a variant's load was made.
+// loop describes how a variant's load was made.
 func loop(plan *rundir.Plan, variant string) string {
 	for _, v := range plan.Variants {
 		if v.Name == variant {
@@ -191,8 +191,8 @@ const (
 	ofAPoint    = 3 * mostLines / 2 // numbers; not every line is there, nor has ends
 )
 
-// divide returns how many points each trial's lines may have: of later rounds none,
-// when there is no room for all.
+// divide returns how many points each trial's lines may have. If there is no room for all
+// rounds, later rounds have none.
 func (d *Document) divide(trials []*rundir.TrialFolder) []int {
 	byRound := map[int]int{}
 	for _, t := range trials {
@@ -228,7 +228,7 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 	fault := func(err error) { r.faults = append(r.faults, fmt.Sprintf("trial %d: %v", t.Number, err)) }
 	_, intervals, err := t.Intervals()
 	if err != nil {
-		fault(err) // what comes before the fault is there
+		fault(err) // the part before the fault is there
 	}
 	for _, i := range intervals {
 		if !slices.Contains(clocks[:], i.Tag) {
@@ -262,8 +262,8 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 	return r
 }
 
-// mainClock is the one that a load's latency goes by: where there are subscribers, that
-// of their events, whatever publishes them.
+// mainClock is the clock that represents a load's latency: where there are subscribers,
+// that of their events, whatever publishes them.
 func mainClock(loop string, intervals []hist.Interval) string {
 	switch {
 	case slices.ContainsFunc(intervals, func(i hist.Interval) bool { return i.Tag == "delivery" }):

@@ -10,8 +10,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// load makes the lines of what the generator recorded: good responses and failures a
-// second, and percentiles of a clock. Nothing is recorded while nothing ends, so a stall
+// load makes the lines of the generator's recordings: good responses and failures a
+// second, and percentiles of a clock. While nothing ends, nothing is recorded, so a stall
 // is a stretch without intervals, and its rate is 0.
 func load(intervals []hist.Interval, clock string, room int) *Grid {
 	s := divided(intervals, clock, room)
@@ -67,7 +67,7 @@ func load(intervals []hist.Interval, clock string, room int) *Grid {
 	return g
 }
 
-// quantile is a quantile in seconds, NaN of less than so many values.
+// quantile is a quantile in seconds, NaN if there are fewer values than asked for.
 func quantile(h *hist.Histogram, q float64, least int64) float64 {
 	if h == nil || h.Count() < least {
 		return math.NaN()
@@ -105,8 +105,8 @@ func divided(intervals []hist.Interval, clock string, room int) *division {
 	return s
 }
 
-// of returns the slice that an interval's middle lies in; what reaches beyond the last
-// belongs to it.
+// of returns the slice that an interval's middle lies in. A part beyond the last slice
+// belongs to the last.
 func (s *division) of(i hist.Interval) int {
 	return min(max(0, int((i.Start+i.Length/2-s.start)/s.step)), s.n-1)
 }
@@ -205,8 +205,8 @@ func heat(intervals []hist.Interval, clock string, columns int) *Heat {
 // bin is the row of a heat map that a latency in ns belongs to.
 func bin(ns int64) int { return int(math.Floor(BinsPerDecade * math.Log10(float64(max(ns, 1))))) }
 
-// A column of series.csv that the page has a name for. Counters grow; what is drawn of
-// them is how fast.
+// A column describes a column of series.csv that the page has a name for. For counters,
+// the page draws how fast they grow.
 type column struct {
 	key     string
 	names   []string // the ends of columns that are added up; all of them must be there
@@ -233,11 +233,11 @@ func columns() []column {
 	}
 }
 
-// known are the prefixes of dyno's own columns, of which columns picks what is drawn.
-// Others are of endpoints and commands that the experiment names, and are drawn all.
+// known lists the prefixes of dyno's own columns; columns selects which of them are
+// drawn. Columns of endpoints and commands that the experiment names are all drawn.
 var known = [...]string{"kernel_", "network_", "target_", "service_", "generator_", "machine_", "wakeup_", "recorder_", "sockets_", "runtime_"}
 
-// observed makes the lines of what observers read.
+// observed makes the lines of the observers' readings.
 func observed(s *rundir.Series, room int) *Grid {
 	at := s.Column(rundir.TimeColumn)
 	rows := spaced(at)
@@ -296,8 +296,8 @@ func observed(s *rundir.Series, room int) *Grid {
 	return g
 }
 
-// spaced leaves out rows that follow another by less than half the usual time: those
-// were read at the window's ends, and a rate between them would be noise.
+// spaced leaves out rows that follow another by less than half the usual time. Those were
+// read at the window's ends, and a rate between them would be noise.
 func spaced(at []float64) []int {
 	var steps []float64
 	for i := 1; i < len(at); i++ {
@@ -317,8 +317,8 @@ func spaced(at []float64) []int {
 	return rows
 }
 
-// reached is what columns together came to at a row, or how fast they grew since the
-// row before.
+// reached returns the sum of columns at a row, or how fast that sum grew since the row
+// before.
 func reached(values [][]float64, at []float64, before, row int, counter bool) (sum float64) {
 	for _, v := range values {
 		if counter {
@@ -327,7 +327,7 @@ func reached(values [][]float64, at []float64, before, row int, counter bool) (s
 			sum += v[row]
 		}
 	}
-	if counter && sum < 0 { // the program that counted began anew
+	if counter && sum < 0 { // the program that counted has restarted
 		return math.NaN()
 	}
 	return sum

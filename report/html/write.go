@@ -40,8 +40,8 @@ func Write(w io.Writer, f *rundir.Folder) error {
 	return nil
 }
 
-// packed is the document as the page finds it: JSON, compressed, in base64, so that
-// nothing in it can end the element that holds it.
+// packed is the document in the form in which the page reads it: JSON, compressed, in
+// base64, so that nothing in it can end the element that holds it.
 func packed(d *Document) (string, error) {
 	var b bytes.Buffer
 	encode := base64.NewEncoder(base64.StdEncoding, &b)

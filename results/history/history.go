@@ -1,13 +1,13 @@
-// Package history looks at the runs of an experiment over time: which figures they
-// came to, and where they changed for good. Read finds the run folders below a
-// directory, Trace groups them and finds the change points.
+// Package history compares the runs of an experiment over time: which figures they had,
+// and where those changed permanently. Read finds the run folders below a directory.
+// Trace groups them and finds the change points.
 //
-// A run counts as it was judged: nothing is judged anew here, and the trials' own files
-// are not read. Runs that are incomplete or invalid are shown and left out of the
-// search for changes.
+// A run counts with the verdict that it has: nothing is judged again here, and the
+// trials' own files are not read. Runs that are incomplete or invalid are shown, but are
+// left out of the search for changes.
 //
-// Change points are for alerts: that something changed, and with which run it began.
-// What a change of the target did is the business of a comparison within one run.
+// Change points are for alerts: they tell that something changed, and with which run. To
+// find out how the target changed, compare its versions within one run.
 package history
 
 import (
@@ -31,36 +31,35 @@ import (
 	"dyno/results/rundir"
 )
 
-// The bounds of what Read looks at. More folders or runs are an error; what lies
-// deeper is not looked at.
+// The bounds of Read. More folders or runs are an error. Deeper folders are ignored.
 const (
 	MaxDepth   = 4      // folders below the directory
 	MaxFolders = 20_000 // looked into
 	MaxRuns    = 5_000
 )
 
-// MaxCompared is how many of the latest runs are searched for changes. Time grows with
-// the square of it, and is about a second for each test at this many.
+// MaxCompared is how many of the latest runs are searched for changes. The time grows
+// with its square, and is about a second for each test at this number.
 const MaxCompared = 300
 
-// changeLevel is the level of each test for a change. Histories are looked at again
-// after every run, and for each variant, so false alarms add up: at 5 %, one series in
-// fifteen with a true change shows a false one beside it, at 1 % one in a hundred.
+// changeLevel is the level of each test for a change. Histories are tested again after
+// every run, and for each variant, so false alarms add up. At 5 %, one series in fifteen
+// with a true change shows a false one beside it; at 1 %, one in a hundred.
 const changeLevel = 0.01
 
-// leastCompared is from how many runs on there is a test: with fewer, not even the
-// clearest change is as rare among random orders as the level asks, 2 of 126 for
-// four runs against five. Near the ends of a short series it takes some more.
+// leastCompared is from how many runs on there is a test. With fewer, not even the
+// clearest change is as rare among random orders as the level asks: it is 2 of 126 for
+// four runs against five. Near the ends of a short series the test needs some more.
 const leastCompared = 10
 
-// divisive is how changes are looked for.
+// divisive holds the parameters of the search for changes.
 func divisive() stat.Divisive {
 	d := stat.DefaultDivisive()
 	d.Alpha, d.Permutations = changeLevel, 499
 	return d
 }
 
-// A Run is what run.json says of one run, as far as its history is concerned.
+// A Run holds the parts of run.json that its history needs.
 type Run struct {
 	Dir         string    `json:"dir"`
 	Name        string    `json:"name,omitempty"`
@@ -70,22 +69,22 @@ type Run struct {
 	Rounds      int       `json:"rounds"`
 	DynoVersion string    `json:"dyno_version,omitempty"`
 	Machine     string    `json:"machine,omitempty"` // host, kernel and CPUs, in words
-	// Plan identifies what was measured: runs with the same are of one history. It
-	// stands for the variants and their loads; the seed, the number of rounds and the
-	// warm-up are not part of it.
+	// Plan identifies what was measured: runs with the same Plan belong to one history.
+	// It depends on the variants and their loads, but not on the seed, the number of
+	// rounds and the warm-up.
 	Plan     string   `json:"plan,omitempty"`
 	Metric   string   `json:"metric,omitempty"` // the primary one
 	Variants []string `json:"variants,omitempty"`
 	// Figures are by variant and metric, without the trials' values. Controls have none.
 	Figures map[string]map[string]rundir.Estimate `json:"-"`
-	// Problem is why run.json could not be read; all but Dir is empty then.
+	// Problem says why run.json could not be read. All fields except Dir are empty then.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Read finds the run folders below a directory, which may be one itself, and returns
-// them in the order of time; those that cannot be read come first, with their
-// Problem. A folder is one when it holds a run.json; what lies within it is not looked
-// at. Symbolic links are not followed.
+// Read finds the run folders below a directory, which may be one itself, and returns them
+// in the order of time. Those that cannot be read come first, with their Problem. A
+// folder with a run.json is a run folder, and is not searched further. Symbolic links are
+// not followed.
 func Read(dir string) ([]Run, error) {
 	f := finder{}
 	if err := f.look(dir, 0); err != nil {
@@ -97,7 +96,7 @@ func Read(dir string) ([]Run, error) {
 	return f.runs, nil
 }
 
-// A finder is a search for run folders under way.
+// A finder is a search for run folders.
 type finder struct {
 	runs    []Run
 	folders int
@@ -122,7 +121,8 @@ func (f *finder) look(dir string, depth int) error {
 		return f.unreadable(dir, depth, err)
 	}
 	defer func() { _ = d.Close() }() // nothing was written
-	// One more than there may be: a folder of a million files is not read to its end.
+	// It reads one more than the bound: a folder of a million files is not read to its
+	// end.
 	entries, err := d.ReadDir(MaxFolders + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return f.unreadable(dir, depth, err)
@@ -141,8 +141,8 @@ func (f *finder) look(dir string, depth int) error {
 	return nil
 }
 
-// unreadable lists a folder that cannot be looked into; that of the whole search is an
-// error.
+// unreadable lists a folder that cannot be read. If it is the folder of the whole search,
+// it is an error.
 func (f *finder) unreadable(dir string, depth int, err error) error {
 	if depth == 0 {
 		return err
@@ -159,7 +159,7 @@ func open(dir string) Run {
 	return Of(dir, run)
 }
 
-// Of returns what Trace needs to know of a run, which lies in the folder dir.
+// Of returns the parts of a run, in the folder dir, that Trace needs.
 func Of(dir string, run *rundir.Run) Run {
 	r := Run{
 		Dir: dir, Name: run.Name, StartedAt: run.StartedAt, Complete: run.Complete, Valid: run.Valid, Rounds: run.Rounds,
@@ -191,14 +191,14 @@ func machine(e rundir.Environment) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// fingerprint identifies a plan by what decides its figures.
+// fingerprint identifies a plan by everything that decides its figures.
 func fingerprint(plan rundir.Plan) string {
 	type part struct {
 		Protocol string
 		Short    bool
 		Variants []rundir.PlanVariant
 		Capacity *rundir.PlanCapacity
-		// What capacity is depends on them; other figures do not.
+		// Capacity depends on these; other figures do not.
 		Thresholds []string
 	}
 	p := part{Protocol: plan.Protocol, Short: plan.Short, Capacity: plan.Capacity}
@@ -219,14 +219,14 @@ func fingerprint(plan rundir.Plan) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// A Query narrows what Trace looks at. What is empty does not.
+// A Query restricts Trace. Empty fields do not restrict.
 type Query struct {
 	Name    string // of the experiment
 	Metric  string // else each experiment's primary one
 	Variant string
 }
 
-// nothing says that no run has what is asked for.
+// nothing says that no run matches.
 func (q Query) nothing() error {
 	switch {
 	case q.Metric != "" && q.Variant != "":
@@ -239,13 +239,13 @@ func (q Query) nothing() error {
 	return texts.NewError("searched.figure")
 }
 
-// A History is what became of the runs below a directory.
+// A History is the development of the runs below a directory.
 type History struct {
 	Experiments []Experiment `json:"experiments"`          // by name, then by their first run
 	Unreadable  []Run        `json:"unreadable,omitempty"` // with their Problem
 }
 
-// An Experiment is the runs of one plan, in the order of time.
+// An Experiment holds the runs of one plan, in the order of time.
 type Experiment struct {
 	Name   string   `json:"name"`
 	Plan   string   `json:"plan"`
@@ -275,8 +275,8 @@ type Point struct {
 	LeftBecause *rundir.Message `json:"left_out_because,omitempty"`
 }
 
-// A Change is where a series changed. Its size is a description: the same runs that
-// show it chose it.
+// A Change is a point at which a series changed. Its size only describes the data: the
+// same runs that show the change also chose the point.
 type Change struct {
 	Run        int      `json:"run"`    // the first one after it, an index among the experiment's
 	Before     float64  `json:"before"` // mean of the runs since the change before
@@ -330,8 +330,8 @@ func Trace(runs []Run, q Query) (*History, error) {
 	return h, nil
 }
 
-// trace fills in the metric and the series; none when the runs have nothing of what
-// was asked for.
+// trace fills in the metric and the series. There are none if the runs have no matching
+// figure.
 func (e *Experiment) trace(q Query) error {
 	latest := e.Runs[len(e.Runs)-1]
 	e.Metric = cmp.Or(q.Metric, latest.Metric, "throughput")
@@ -372,13 +372,13 @@ func (e *Experiment) trace(q Query) error {
 
 func (s *Series) say(m rundir.Message) { s.Detail, s.Because = m.English(), &m }
 
-// leave leaves a point out, for a reason of a kind.
+// leave leaves a point out, with the kind of the reason.
 func (p *Point) leave(kind string) {
 	m := texts.New(kind)
 	p.Left, p.LeftBecause = m.English(), &m
 }
 
-// findChanges fills in what the series shows.
+// findChanges fills in the changes of a series.
 func (s *Series) findChanges(runs []Run) error {
 	var good []*Point
 	for i := range s.Points {

@@ -11,8 +11,8 @@ import (
 // lineProtocol encodes samples in InfluxDB's line protocol
 // (https://docs.influxdata.com/influxdb/v2/reference/syntax/line-protocol): a line for
 // each point, with the metric as the measurement, the labels as tags and one field,
-// value. Times are nanoseconds, which is both versions' default. The end of a series
-// cannot be said in it.
+// value. Times are nanoseconds, the default of both versions. The protocol cannot express
+// the end of a series.
 func lineProtocol(samples []Sample) []byte {
 	var b []byte
 	for _, s := range samples {
@@ -41,8 +41,8 @@ func lineProtocol(samples []Sample) []byte {
 	return b
 }
 
-// tagValue escapes what means something in a tag's value. A backslash cannot be
-// escaped there, so that it becomes a slash; nor can what controls a line.
+// tagValue escapes special characters in a tag's value. A backslash cannot be escaped
+// there, so it becomes a slash. Characters that control a line are replaced too.
 func tagValue(s string) string {
 	var b strings.Builder
 	for _, r := range s { // an invalid byte becomes U+FFFD

@@ -23,7 +23,7 @@ type Trial struct {
 	Round   int // from 1; 0 for a pilot
 }
 
-// A Flag is what is wrong with a trial.
+// A Flag is a finding about a trial.
 type Flag struct {
 	Kind   string
 	Spoils bool // it is beyond a limit fixed beforehand
@@ -34,7 +34,7 @@ func clocks() []engine.Tag {
 	return []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.Delivery}
 }
 
-// A quantile is one that is sent, with what the label says.
+// A quantile is one that is sent, with its label.
 type quantile struct {
 	label string
 	q     float64
@@ -44,8 +44,8 @@ func quantiles() []quantile {
 	return []quantile{{"0.5", 0.5}, {"0.9", 0.9}, {"0.95", 0.95}, {"0.99", 0.99}, {"0.999", 0.999}, {"1", 1}}
 }
 
-// A Meter makes a sample of each second of a run from the engine's intervals. Its
-// methods may be called by any goroutine and return at once, as far as put does.
+// A Meter makes a sample of each second of a run from the engine's intervals. Its methods
+// may be called by any goroutine. They return at once if put does.
 type Meter struct {
 	run     Run
 	put     func(Sample)
@@ -90,16 +90,16 @@ func (m *Meter) Begin(t Trial) {
 	m.reset()
 }
 
-// Reading notes what the target has used so far: CPU time in seconds and resident
-// memory in bytes, NaN where that is not known.
+// Reading records the target's use so far: CPU time in seconds and resident memory in
+// bytes, NaN where that is not known.
 func (m *Meter) Reading(cpuSeconds, rssBytes float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cpu, m.rss = cpuSeconds, rssBytes
 }
 
-// Interval adds an interval, and makes a sample when a second has come together. It
-// keeps nothing of the interval.
+// Interval adds an interval, and makes a sample when a second is complete. It keeps no
+// reference to the interval.
 func (m *Meter) Interval(i engine.Interval) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func (m *Meter) Interval(i engine.Interval) {
 	}
 }
 
-// sample sends what has come together and begins anew.
+// sample sends the collected second and begins a new one.
 func (m *Meter) sample(connections int) {
 	of := m.metrics
 	points := []Point{
@@ -156,8 +156,8 @@ func (m *Meter) sample(connections int) {
 	m.reset()
 }
 
-// End ends the trial with what is wrong with it. An unfinished second at its end is
-// not sent: it is mostly the drain.
+// End ends the trial with its findings. An unfinished second at its end is not sent: it
+// is mostly the drain.
 func (m *Meter) End(flags []Flag) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -190,7 +190,7 @@ func (m *Meter) Close() {
 	m.finish()
 }
 
-// finish says of all the trial's series that they have ended.
+// finish marks all the trial's series as ended.
 func (m *Meter) finish() {
 	if len(m.series) > 0 {
 		ended := m.series
@@ -203,7 +203,7 @@ func (m *Meter) finish() {
 	m.labels = nil
 }
 
-// send gives points to the sender, and remembers of which series they are.
+// send gives points to the sender, and remembers their series.
 func (m *Meter) send(points []Point) {
 	var finite []Point
 	for _, p := range points {
@@ -218,7 +218,7 @@ func (m *Meter) send(points []Point) {
 	m.put(Sample{Time: m.tick(), Start: m.start, Labels: m.labels, Points: finite})
 }
 
-// knows tells whether a point's series has had a value. There are a few dozen.
+// knows tells whether a point's series has had a value. There are a few dozen series.
 func (m *Meter) knows(p Point) bool {
 	for _, s := range m.series {
 		if s.Metric == p.Metric && len(s.Labels) == len(p.Labels) {
@@ -235,7 +235,7 @@ func (m *Meter) knows(p Point) bool {
 }
 
 // tick returns the time of the next sample. Receivers keep milliseconds, and refuse a
-// second value for the same one.
+// second value for the same millisecond.
 func (m *Meter) tick() time.Time {
 	now := m.now()
 	if least := m.latest.Add(time.Millisecond); now.Before(least) {

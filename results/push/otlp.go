@@ -74,8 +74,8 @@ func attribute(name, value string) *common.KeyValue {
 	}}
 }
 
-// otlpRejected reads the response to a request that was accepted: it may say that some
-// of the points were not.
+// otlpRejected reads the response to an accepted request, which may say that some of the
+// points were rejected.
 func otlpRejected(body []byte) error {
 	var response collector.ExportMetricsServiceResponse
 	if err := proto.Unmarshal(body, &response); err != nil {

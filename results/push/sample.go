@@ -19,7 +19,7 @@ import "time"
 // A Label is a name with a value. Names are those of Prometheus labels.
 type Label struct{ Name, Value string }
 
-// A Sample is what a run looked like at one moment.
+// A Sample is the state of a run at one moment.
 type Sample struct {
 	Time   time.Time
 	Start  time.Time // since when counters count: the trial's begin
@@ -36,7 +36,7 @@ type Point struct {
 	Ended bool
 }
 
-// A Metric is what there are series of. Its name is the same wherever it is sent.
+// A Metric describes series. Its name is the same for all receivers.
 type Metric struct {
 	Name    string
 	Help    string
@@ -52,7 +52,7 @@ const (
 	LabelSeverity = "severity" // of a flag: warning or spoilt
 )
 
-// metrics are all there are.
+// metrics are all metrics.
 type metrics struct {
 	throughput, good, failed, delivered, latency, connections, targetCPU, targetRSS, flag Metric
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A Protocol is how samples are sent.
+// A Protocol is a way to send samples.
 type Protocol string
 
 // The protocols.
@@ -28,7 +28,7 @@ const (
 // Protocols returns all protocols.
 func Protocols() []Protocol { return []Protocol{Prometheus, OTLP, Influx} }
 
-// The paths that a URL without one means.
+// The paths for a URL without one.
 const (
 	prometheusPath = "/api/v1/write"
 	otlpPath       = "/v1/metrics"
@@ -37,7 +37,7 @@ const (
 // maxBatch is how many samples go in one request, at most. A sample is about 30 points.
 const maxBatch = 100
 
-// maxAnswer is how much of a response is read, in bytes.
+// maxAnswer is how many bytes of a response are read.
 const maxAnswer = 4096
 
 // A Config says where and how samples are sent. Defaults has values for all but the
@@ -47,17 +47,16 @@ type Config struct {
 	URL      string      // of the receiver; a path that is missing is the protocol's own
 	Header   http.Header // of every request, such as for credentials
 
-	// Queue bounds the samples that wait. When it is full the oldest is dropped, and
+	// Queue bounds the samples that wait. When it is full, the oldest is dropped and
 	// counted.
 	Queue int
 	// Timeout bounds one request.
 	Timeout time.Duration
-	// Attempts is how often a request is tried. After the last one its samples are given
-	// up, and counted.
+	// Attempts is how often a request is tried. After the last attempt its samples are
+	// given up and counted.
 	Attempts int
-	// MinBackoff is the pause after the first attempt; it doubles up to MaxBackoff, and
-	// half of it is random. A receiver's Retry-After takes its place, up to
-	// MaxRetryAfter.
+	// MinBackoff is the pause after the first attempt. It doubles up to MaxBackoff, and
+	// half of it is random. A receiver's Retry-After replaces it, up to MaxRetryAfter.
 	MinBackoff, MaxBackoff, MaxRetryAfter time.Duration
 	Seed                                  uint64 // of the pauses
 
@@ -111,8 +110,8 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// endpoint returns the receiver's URL in full. Its errors do not show what could be a
-// secret.
+// endpoint returns the receiver's complete URL. Its errors do not show parts that could
+// be a secret.
 func (c Config) endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.URL)
 	switch {
@@ -138,7 +137,7 @@ func (c Config) endpoint() (*url.URL, error) {
 	return u, nil
 }
 
-// Receiver names where samples go, without the query.
+// Receiver returns the receiver's URL without the query.
 func (c Config) Receiver() string {
 	u, err := c.endpoint()
 	if err != nil {
@@ -147,7 +146,8 @@ func (c Config) Receiver() string {
 	return string(c.Protocol) + " at " + u.Scheme + "://" + u.Host + u.Path
 }
 
-// An Outcome is what became of the samples: every one is in exactly one of the counts.
+// An Outcome says what happened to the samples. Each sample is in exactly one of the
+// counts.
 type Outcome struct {
 	Sent    uint64 // were accepted
 	Dropped uint64 // did not fit in the queue any more
@@ -179,7 +179,7 @@ type Sender struct {
 	outcome Outcome
 }
 
-// Start starts a sender. It connects to nobody yet. Close must be called.
+// Start starts a sender. It connects to nothing yet. Close must be called.
 func Start(c Config) (*Sender, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("push: %w", err)
@@ -190,7 +190,7 @@ func Start(c Config) (*Sender, error) {
 	}
 	transport := c.Transport
 	if transport == nil {
-		// A connection pool of its own: it goes when the sender does.
+		// The connection pool belongs to the sender and ends with it.
 		transport = &http.Transport{Proxy: http.ProxyFromEnvironment, MaxConnsPerHost: 1, IdleConnTimeout: time.Minute}
 	}
 	s := &Sender{
@@ -198,7 +198,7 @@ func Start(c Config) (*Sender, error) {
 		url:    u.String(),
 		client: &http.Client{
 			Transport: transport,
-			// Credentials are for the receiver that was named.
+			// Credentials are only for the receiver that was named.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		random: rand.New(rand.NewPCG(c.Seed, 0x70757368)), //nolint:gosec // jitter is no secret
@@ -211,8 +211,8 @@ func Start(c Config) (*Sender, error) {
 	return s, nil
 }
 
-// Put queues a sample and returns at once. When the queue is full the oldest one goes.
-// After Close it counts the sample as given up.
+// Put queues a sample and returns at once. When the queue is full, the oldest sample is
+// dropped. After Close it counts the sample as given up.
 func (s *Sender) Put(sample Sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,8 +237,8 @@ func (s *Sender) awaken() {
 	}
 }
 
-// Close sends what is queued until ctx ends, gives the rest up, and says what became
-// of all samples.
+// Close sends the queued samples until ctx ends, gives up the rest, and returns the
+// outcome of all samples.
 func (s *Sender) Close(ctx context.Context) Outcome {
 	s.mu.Lock()
 	s.closing = true
@@ -291,7 +291,7 @@ func (s *Sender) take() (batch []Sample, closing bool) {
 	return batch, s.closing
 }
 
-// deliver sends a batch, again and again where that makes sense.
+// deliver sends a batch, and repeats it if a repetition may succeed.
 func (s *Sender) deliver(batch []Sample) {
 	body, err := s.encode(batch)
 	if err != nil {
@@ -328,7 +328,7 @@ func (s *Sender) deliver(batch []Sample) {
 	}
 }
 
-// count notes what became of a batch.
+// count records the outcome of a batch.
 func (s *Sender) count(counter *uint64, batch []Sample, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,7 +348,7 @@ func (s *Sender) encode(batch []Sample) ([]byte, error) {
 	return remoteWrite(batch), nil
 }
 
-// An answer is what came of one attempt.
+// An answer is the result of one attempt.
 type answer struct {
 	err     error         // nil when the samples were accepted
 	again   bool          // another attempt may do better
@@ -404,8 +404,8 @@ func (s *Sender) post(body []byte) answer {
 	return answer{err: err, again: s.transient(response.StatusCode), after: retryAfter(response.Header.Get("Retry-After"), time.Now())}
 }
 
-// transient tells whether a request that got a status may be repeated. OTLP names the
-// statuses; remote write and InfluxDB leave 429 and all of 5xx to it.
+// transient tells whether a request with this status may be repeated. OTLP lists the
+// statuses. Remote write and InfluxDB repeat on 429 and all of 5xx.
 func (s *Sender) transient(status int) bool {
 	if s.config.Protocol == OTLP {
 		switch status {
@@ -417,8 +417,8 @@ func (s *Sender) transient(status int) bool {
 	return status == http.StatusTooManyRequests || status/100 == 5
 }
 
-// retryAfter reads a Retry-After field (RFC 9110, section 10.2.3): seconds or a date.
-// It returns 0 for what it cannot read and for the past.
+// retryAfter reads a Retry-After field (RFC 9110, section 10.2.3): seconds or a date. It
+// returns 0 for a value that it cannot read and for one in the past.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {

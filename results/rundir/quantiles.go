@@ -2,12 +2,12 @@ package rundir
 
 import "dyno/load/hist"
 
-// Beyond is how many values must lie beyond a quantile for it to be known: with
-// fewer, the next value to come could move it anywhere. So a p99 needs 1,000
-// values and a p99.9 needs 10,000.
+// Beyond is how many values must lie beyond a quantile for it to be known. With fewer,
+// the next value could move it anywhere. So a p99 needs 1,000 values and a p99.9 needs
+// 10,000.
 const Beyond = 10
 
-// QuantilesOf sums a histogram of nanoseconds up; nil is an empty one.
+// QuantilesOf summarises a histogram of nanoseconds; nil counts as an empty one.
 func QuantilesOf(h *hist.Histogram) Quantiles {
 	if h == nil || h.Count() == 0 {
 		return Quantiles{}

@@ -50,10 +50,10 @@ type TrialFolder struct {
 	run  string // the run folder
 }
 
-// Open reads a run folder. Trials that are missing or cannot be read make it
-// incomplete; a run.json that is missing, not valid or of another version is an
-// error. Nothing outside the folder is read: symbolic links that lead out of it
-// are refused, as are files that are none.
+// Open reads a run folder. Trials that are missing or cannot be read make it incomplete.
+// A run.json that is missing, not valid or of another version is an error. Nothing
+// outside the folder is read: symbolic links that lead out of it are refused, and so is
+// everything that is not a regular file.
 func Open(dir string) (*Folder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -88,8 +88,8 @@ func Open(dir string) (*Folder, error) {
 	return f, nil
 }
 
-// Rewrite replaces run.json by f.Run, in one step: for whoever has judged it.
-// While the run is being written it fails with ErrBusy.
+// Rewrite replaces run.json by f.Run, in one step, after the run was judged. While the
+// run is being written it fails with ErrBusy.
 func (f *Folder) Rewrite() error {
 	w := &Writer{dir: f.Dir}
 	if err := w.open(); err != nil {
@@ -98,9 +98,9 @@ func (f *Folder) Rewrite() error {
 	return w.Finish(&f.Run)
 }
 
-// replaced returns the trials whose place a later one took, by number: a run that
-// is resumed measures an interrupted round, or search, anew. Every probe of a
-// search stands for itself, so that only one that is not complete can be replaced.
+// replaced returns the trials, by number, that a later one replaced: a run that is
+// resumed measures an interrupted round, or search, again. Every probe of a search counts
+// for itself, so only a probe that is not complete can be replaced.
 func replaced(trials []*TrialFolder) map[int]bool {
 	type place struct {
 		round                    int
@@ -159,8 +159,8 @@ func (f *Folder) readTrials(root *os.Root) error {
 	return nil
 }
 
-// unbegun tells that a trial's folder is all there is of it: dyno was killed
-// before it could say which one. Nothing was measured.
+// unbegun tells that a trial consists only of its folder: dyno was killed before it could
+// write which trial it is. Nothing was measured.
 func unbegun(root *os.Root, name string) bool {
 	d, err := root.Open(name)
 	if err != nil {
@@ -179,8 +179,8 @@ func (t *TrialFolder) read(root *os.Root) error {
 	return t.check(filepath.Base(t.Name))
 }
 
-// openFile opens a regular file within the root. It never waits, as it would
-// for the writer of a pipe.
+// openFile opens a regular file within the root. It never waits, as opening a pipe would
+// for its writer.
 func openFile(root *os.Root, name string, limit int64) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -203,8 +203,8 @@ func openFile(root *os.Root, name string, limit int64) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// readJSON reads one JSON value. Fields it does not know are left alone, so
-// that a later minor addition does not make a folder unreadable.
+// readJSON reads one JSON value. Unknown fields are ignored, so that a later minor
+// addition does not make a folder unreadable.
 func readJSON(root *os.Root, name string, into any) error {
 	f, err := openFile(root, name, maxJSONBytes)
 	if err != nil {
@@ -233,7 +233,7 @@ func checkVersion(v int) error {
 	return nil
 }
 
-// check returns everything that is wrong with a run.json that was read.
+// check returns all faults of a run.json that was read.
 func (r *Run) check() error {
 	if err := checkVersion(r.SchemaVersion); err != nil {
 		return err
@@ -259,8 +259,7 @@ func (r *Run) check() error {
 	return errors.Join(faults...)
 }
 
-// check returns everything that is wrong with a trial.json that was read from
-// the folder of this name.
+// check returns all faults of a trial.json that was read from the folder of this name.
 func (t *Trial) check(folder string) error {
 	if err := checkVersion(t.SchemaVersion); err != nil {
 		return err
@@ -349,8 +348,8 @@ func (t *TrialFolder) File(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// Intervals reads latency.hlog: when its clock began, and its intervals. Of a
-// file that was cut off, it returns what comes before along with the error.
+// Intervals reads latency.hlog: when its clock began, and its intervals. If the file was
+// cut off, it returns the part before along with the error.
 func (t *TrialFolder) Intervals() (time.Time, []hist.Interval, error) {
 	f, err := t.open(LatencyFile, maxDataBytes)
 	if err != nil {
@@ -382,8 +381,8 @@ func (t *TrialFolder) Latencies() (map[string]*hist.Histogram, error) {
 	return merged, nil
 }
 
-// Latency returns all that was recorded under a tag, an empty histogram when
-// nothing was. Who wants several tags calls Latencies once.
+// Latency returns all values that were recorded under a tag; an empty histogram if there
+// are none. To read several tags, call Latencies once.
 func (t *TrialFolder) Latency(tag string) (*hist.Histogram, error) {
 	merged, err := t.Latencies()
 	if err != nil {
@@ -395,8 +394,8 @@ func (t *TrialFolder) Latency(tag string) (*hist.Histogram, error) {
 	return hist.New(), nil
 }
 
-// Series reads series.csv. Of a file that was cut off, it returns the rows
-// before along with the error.
+// Series reads series.csv. If the file was cut off, it returns the rows before along with
+// the error.
 func (t *TrialFolder) Series() (*Series, error) {
 	f, err := t.open(SeriesFile, maxDataBytes)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// ReadRun reads run.json of a run folder, and nothing of its trials: for whoever
-// looks at many runs, or at what was already judged. A run.json that is missing, not
-// valid or of another version is an error.
+// ReadRun reads run.json of a run folder, and nothing of its trials. It is for code that
+// looks at many runs, or at runs that were already judged. A run.json that is missing,
+// not valid or of another version is an error.
 func ReadRun(dir string) (*Run, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -26,8 +26,8 @@ const (
 // rss_bytes or cpu_seconds.
 var columnName = regexp.MustCompile(`^[a-z][a-z0-9_.]{0,99}$`)
 
-// A Series is what observers recorded, one row per tick. NaN stands for what
-// was not known at a tick.
+// A Series holds the observers' recordings, one row per tick. NaN means that a value was
+// not known at a tick.
 type Series struct {
 	Columns []string    // TimeColumn is the first
 	Values  [][]float64 // by column, then by row
@@ -124,8 +124,8 @@ func parseRow(record []string, row []float64) error {
 	return nil
 }
 
-// A rowLimit refuses a line that would have to be held in memory whole and is
-// longer than any row.
+// A rowLimit refuses a line that is longer than any row: it would have to be held in
+// memory whole.
 type rowLimit struct {
 	r   io.Reader
 	run int // bytes since the last line feed

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// The columns of stalls.csv beside the time, which is when a thread was due to wake.
+// The columns of stalls.csv beside the time at which a thread was due to wake.
 const (
 	generatorLateColumn = "generator_late_seconds"
 	targetLateColumn    = "target_late_seconds"
 )
 
-// A Stall is a stretch in which a CPU did not wake a thread that was due: a sign that
-// something else had the CPU, whatever the load did.
+// A Stall is a stretch in which a CPU did not wake a thread that was due. It is a sign
+// that something else had the CPU, independent of the load.
 type Stall struct {
 	Due    time.Duration // on the trial's time line, from the beginning of the warm-up
 	Late   time.Duration
@@ -49,8 +49,7 @@ func WriteStalls(w io.Writer, stalls []Stall) error {
 	return nil
 }
 
-// Stalls reads stalls.csv. Without the file, as of a trial beside which no sleeper
-// could be had, known is false.
+// Stalls reads stalls.csv. Without the file, known is false: the trial had no sleeper.
 func (t *TrialFolder) Stalls() (stalls []Stall, known bool, err error) {
 	f, err := t.open(StallsFile, maxDataBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +77,7 @@ func (t *TrialFolder) Stalls() (stalls []Stall, known bool, err error) {
 	return stalls, true, nil
 }
 
-// inTime converts seconds, which a file may have made up.
+// inTime converts seconds, which a file may have wrong.
 func inTime(seconds float64) time.Duration {
 	const most = 1e9 // some thirty years
 	return time.Duration(min(max(seconds, -most), most) * float64(time.Second))

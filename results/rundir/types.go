@@ -13,9 +13,8 @@ import (
 // Readers refuse any other.
 const SchemaVersion = 1
 
-// The ways in which the low and high of an Estimate come about, as
-// Estimate.Interval names them. NoInterval stands where nothing is claimed, such
-// as for a single trial.
+// The methods behind the low and high of an Estimate, as Estimate.Interval names them.
+// NoInterval means that no interval is claimed, for example for a single trial.
 const (
 	NoInterval        = "none claimed"
 	ByStudent         = "Student's t over trials"                       // on logarithms, where all values are above zero
@@ -37,11 +36,11 @@ const (
 const (
 	PurposePilot = "pilot" // it found how long the warm-up must be; behind no figure
 	PurposeProbe = "probe" // it tried one rate in a search for capacity; behind no figure of its own
-	// PurposeProfile is of a trial in which the target was profiled, which costs it
-	// something; behind no figure but those of the profiles.
+	// PurposeProfile is for a trial in which the target was profiled, which costs it
+	// something. It is behind no figure except those of the profiles.
 	PurposeProfile = "profile"
-	// PurposeIdle is of the base alone, beside a variant of a duet that is up and has no
-	// load; behind no figure, and what the idle-neighbour check goes by.
+	// PurposeIdle is for the base alone, beside a variant of a duet that is up and has no
+	// load. It is behind no figure; the idle-neighbour check uses it.
 	PurposeIdle = "idle_neighbour"
 )
 
@@ -64,10 +63,10 @@ const (
 	CheckUnknown = "unknown" // it could not be made
 )
 
-// The states of a figure: what may be said of it.
+// The states of a figure, which say how far it can be trusted.
 const (
-	// StateOK: what was disturbed cannot move the figure by more than half its
-	// interval, or a quarter of the margin.
+	// StateOK: the disturbances cannot move the figure by more than half its interval, or
+	// a quarter of the margin.
 	StateOK = "ok"
 	// StateBounded: the truth lies within the bounds, whatever happened in the
 	// disturbed stretches.
@@ -78,7 +77,7 @@ const (
 	StateNotIdentified = "not_identified"
 )
 
-// What a check or a flag is about.
+// The subjects of a check or a flag.
 const (
 	AboutTarget    = "target"    // a finding about what is measured
 	AboutGenerator = "generator" // dyno, or the CPUs that it was given
@@ -129,7 +128,7 @@ type Run struct {
 	DynoVersion    string       `json:"dyno_version,omitempty"`
 }
 
-// A Plan is what the run set out to do.
+// A Plan is what the run was asked to do.
 type Plan struct {
 	File         string            `json:"file,omitempty"`   // the experiment file's name
 	Source       string            `json:"source,omitempty"` // its text
@@ -158,7 +157,7 @@ type Plan struct {
 }
 
 // A PlanDuet says where the two variants are that are measured at once. Each of them has
-// a seat, and the other one in the next round.
+// a seat in one round, and the other seat in the next.
 type PlanDuet struct {
 	Seats [2]Seat `json:"seats"`
 }
@@ -173,7 +172,7 @@ type Seat struct {
 // Shared tells whether the generator is on its target's own CPUs.
 func (s Seat) Shared() bool { return slices.Equal(s.LoadCPUs, s.TargetCPUs) }
 
-// A Duet says of a trial who was beside it, and where it was itself.
+// A Duet says which variant ran beside a trial, and which seat the trial had.
 type Duet struct {
 	With   string `json:"with"`             // the variant
 	Trial  int    `json:"trial,omitempty"`  // its number; 0 where that was up without load
@@ -181,7 +180,7 @@ type Duet struct {
 	Shared bool   `json:"shared,omitempty"` // the generator is on its target's own CPUs
 }
 
-// Beside is the variant that the trial had beside it; empty of a trial that was alone.
+// Beside is the variant that ran beside the trial; empty for a trial that ran alone.
 func (t *Trial) Beside() string {
 	if t.Duet == nil {
 		return ""
@@ -189,9 +188,9 @@ func (t *Trial) Beside() string {
 	return t.Duet.With
 }
 
-// A PlanLadder names the variants that are steps, in their order: each has the
-// changes of all before it. WithoutStep are variants that have the last step's
-// changes but for those of one step.
+// A PlanLadder names the variants that are steps, in their order: each has the changes of
+// all before it. WithoutStep are variants that have all changes of the last step, except
+// those of one step.
 type PlanLadder struct {
 	Steps       []string          `json:"steps"`
 	WithoutStep map[string]string `json:"without_step,omitempty"` // variant → the step left out
@@ -243,7 +242,8 @@ type PlanVariant struct {
 	WindowSeconds float64           `json:"window_seconds"`
 }
 
-// Variant returns the plan of a variant; of one that is not in the plan, only its loop.
+// Variant returns the plan of a variant. For one that is not in the plan, it returns only
+// its loop.
 func (p *Plan) Variant(name string) PlanVariant {
 	for _, v := range p.Variants {
 		if v.Name == name {
@@ -253,10 +253,10 @@ func (p *Plan) Variant(name string) PlanVariant {
 	return PlanVariant{Name: name, Loop: p.Loop}
 }
 
-// Latency is the name of the times that a variant is judged by. Of events that is how
-// long they took to their subscribers. Of requests it is the response time where
-// arrivals did not wait for responses, and else the service time: a closed loop did not
-// send what it was too slow to send.
+// Latency names the times that judge a variant. For events, that is the delivery time to
+// their subscribers. For requests, it is the response time where arrivals did not wait
+// for responses, and otherwise the service time: a closed loop did not send what it was
+// too slow to send.
 func (v PlanVariant) Latency() string {
 	switch {
 	case v.Subscribers > 0:
@@ -303,26 +303,26 @@ type Variant struct {
 	SendLag    Quantiles `json:"send_lag"`
 	Connect    Quantiles `json:"connect"`
 	FirstByte  Quantiles `json:"first_byte"`
-	// ReadDelay is how long after its arrival a response or an event was read, of those
-	// that ended by arrival. ServiceRead is the service time until the read.
+	// ReadDelay is the time from the arrival of a response or an event to its read, for
+	// those that ended by arrival. ServiceRead is the service time until the read.
 	ReadDelay   Quantiles `json:"read_delay,omitzero"`
 	ServiceRead Quantiles `json:"service_read,omitzero"`
 	Ends        *Ends     `json:"ends,omitempty"`
 	Errors      Errors    `json:"errors"`
-	// Availability is the share of what was due that was answered well; of subscribers,
-	// at most the share of their time in which they were served.
+	// Availability is the share of what was due that was answered well. For subscribers,
+	// it is at most the share of their time in which they were served.
 	Availability *float64 `json:"availability,omitempty"`
-	// Omitted is the share of a closed loop's time in which users waited in vain, and so did
-	// not send what was to come.
+	// Omitted is the share of a closed loop's time in which users waited in vain, and so
+	// did not send their next requests.
 	Omitted   float64   `json:"omitted_share,omitempty"`
 	Counts    Counts    `json:"counts"`
 	Target    Target    `json:"target"`
 	Generator Generator `json:"generator"`
 	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
-	// Measures are what a program printed, by name.
+	// Measures are the figures that a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
-	// Intervals are those of figures above, by the metric's name in expressions,
-	// such as response.p99. Each estimate is the figure itself.
+	// Intervals are those of the figures above, by the metric's name in expressions, such
+	// as response.p99. The estimate of each is the figure itself.
 	Intervals map[string]Estimate `json:"intervals,omitempty"`
 }
 
@@ -338,8 +338,8 @@ type Estimate struct {
 	Interval   string    `json:"interval,omitempty"` // what Low and High are, or NoInterval
 }
 
-// Quantiles sum up a latency histogram. Count is how many values are behind
-// them; quantiles that too few values support are nil.
+// Quantiles summarise a latency histogram. Count is how many values are behind them.
+// Quantiles with too few values behind them are nil.
 type Quantiles struct {
 	Count int64    `json:"count"`
 	Mean  *float64 `json:"mean_seconds,omitempty"`
@@ -350,24 +350,24 @@ type Quantiles struct {
 	Max   *float64 `json:"max_seconds,omitempty"`
 }
 
-// Ends says what ended the good responses, and the events, of the window: the arrival
-// of their last segment at this machine, by the kernel's time stamp, or the generator's
-// reading it. Response, service, first byte and what is timed of events end so.
+// Ends says what ended the good responses, and the events, of the window: the arrival of
+// their last segment at this machine, by the kernel's time stamp, or the generator's
+// read. Response, service, first byte and the times of events end in that way.
 type Ends struct {
 	Clock        string   `json:"clock"` // arrival, if any ended so, or read
 	ByArrival    int64    `json:"by_arrival"`
 	ByRead       int64    `json:"by_read"`
 	ArrivalShare *float64 `json:"by_arrival_share,omitempty"`
 
-	// Of those by reading, these had a stamp that could not be believed: later than the
-	// read; earlier than the write; or of a segment that the kernel held back, for one
-	// that was lost or overtaken.
+	// These ended by the read because their stamp was not credible: later than the read;
+	// earlier than the write; or of a segment that the kernel held back because one
+	// before it was lost or overtaken.
 	Late  int64 `json:"refused_late,omitempty"`
 	Early int64 `json:"refused_early,omitempty"`
 	Stale int64 `json:"refused_stale,omitempty"`
 
-	// Shared are events by arrival that were followed by more in the same read, and have
-	// its stamp. They arrived no earlier than SharedBy before it.
+	// Shared counts events by arrival that were followed by more events in the same read,
+	// and have its stamp. They arrived no earlier than SharedBy before it.
 	Shared   int64     `json:"shared,omitempty"`
 	SharedBy Quantiles `json:"shared_by,omitzero"`
 
@@ -381,7 +381,7 @@ const (
 	EndsByRead    = "read"
 )
 
-// Complete sets what follows from the counts.
+// Complete sets the fields that follow from the counts.
 func (e *Ends) Complete() {
 	e.Clock = EndsByRead
 	if e.ByArrival > 0 {
@@ -394,9 +394,9 @@ func (e *Ends) Complete() {
 	}
 }
 
-// Errors are the requests that were due and not answered well: failed, timed out, dropped,
-// unfinished, carried into the window and missed ones included. What dyno itself could not
-// send is not among them.
+// Errors are the requests that were due and not answered well: failed, timed out, dropped
+// and unfinished ones, with those carried into the window and missed ones. Requests that
+// dyno itself could not send are not among them.
 type Errors struct {
 	Total  int64            `json:"total"`
 	Due    int64            `json:"due"`
@@ -404,7 +404,7 @@ type Errors struct {
 	ByKind map[string]int64 `json:"by_kind,omitempty"` // of those that were sent
 }
 
-// Target is what the load cost the target.
+// Target holds the cost of the load for the target.
 type Target struct {
 	CPUSeconds                    *float64 `json:"cpu_seconds,omitempty"`
 	CPUSecondsPerRequest          *float64 `json:"cpu_seconds_per_request,omitempty"`
@@ -415,8 +415,8 @@ type Target struct {
 	Descriptors                   *int64   `json:"descriptors,omitempty"`
 	VoluntarySwitchesPerRequest   *float64 `json:"voluntary_switches_per_request,omitempty"`
 	InvoluntarySwitchesPerRequest *float64 `json:"involuntary_switches_per_request,omitempty"`
-	// RunQueueWaitSecondsPerRequest is how long its threads were ready to run without
-	// a CPU.
+	// RunQueueWaitSecondsPerRequest is how long its threads were ready to run without a
+	// CPU.
 	RunQueueWaitSecondsPerRequest *float64 `json:"run_queue_wait_seconds_per_request,omitempty"`
 	// RunQueueWaitP99 is the 99th percentile of such waits, where system calls are counted.
 	RunQueueWaitP99 *float64 `json:"run_queue_wait_p99_seconds,omitempty"`
@@ -431,12 +431,12 @@ type Target struct {
 	ListenOverflows      *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
 	ThrottledSeconds     *float64           `json:"throttled_seconds,omitempty"`
 	StealShare           *float64           `json:"steal_share,omitempty"` // of its CPUs' time, where they are its own: taken by the hypervisor
-	// ForeignShare is the CPU time of other programs, were all of it taken from the CPUs
-	// that the target may use: the most that it can have lost to them.
+	// ForeignShare is the CPU time of other programs, as if all of it had been taken from
+	// the CPUs that the target may use: the most that the target can have lost to them.
 	ForeignShare *float64 `json:"foreign_share,omitempty"`
 	Goroutines   *int64   `json:"goroutines,omitempty"` // the most seen in the window
-	// DescriptorsLeft is how many more were open two seconds after the load than before
-	// it, at most; of profiled trials.
+	// DescriptorsLeft is how many more descriptors were open two seconds after the load
+	// than before it, at most. It is known for profiled trials.
 	DescriptorsLeft          *int64   `json:"descriptors_left,omitempty"`
 	GCPauseSeconds           *float64 `json:"gc_pause_seconds,omitempty"`
 	GCPauseSecondsPerRequest *float64 `json:"gc_pause_seconds_per_request,omitempty"`
@@ -444,7 +444,7 @@ type Target struct {
 	AllocationsPerRequest    *float64 `json:"allocations_per_request,omitempty"`
 }
 
-// Generator is what the load cost dyno.
+// Generator holds the cost of the load for dyno.
 type Generator struct {
 	CPUSeconds           *float64 `json:"cpu_seconds,omitempty"`
 	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty"`
@@ -458,7 +458,7 @@ type Generator struct {
 	Workers             int      `json:"workers,omitempty"`
 }
 
-// Machine is what else went on during the window.
+// Machine describes the rest of the machine during the window.
 type Machine struct {
 	StealShare   *float64 `json:"steal_share,omitempty"`   // of all CPUs' time
 	ForeignShare *float64 `json:"foreign_share,omitempty"` // of all CPUs' time: busy with neither target nor generator
@@ -488,8 +488,8 @@ type Comparison struct {
 	P       *float64 `json:"p,omitempty"` // two-sided, for a ratio of one, of the test that belongs to the interval
 	// SignFlipP is the exact p-value that assumes no distribution.
 	SignFlipP *float64 `json:"sign_flip_p,omitempty"`
-	// AdjustedP is P within its family, by the method named. A verdict of better or
-	// worse needs it where there is one.
+	// AdjustedP is P within its family, by the method named. Where there is one, a
+	// verdict of better or worse needs it.
 	AdjustedP  *float64 `json:"adjusted_p,omitempty"`
 	Adjustment string   `json:"adjustment,omitempty"`
 	// Equivalence is the interval that lies within the margin when the two are
@@ -501,7 +501,7 @@ type Comparison struct {
 	// FurtherRounds is how many more would settle an inconclusive comparison, if
 	// the spread stays as it is.
 	FurtherRounds *int `json:"further_rounds,omitempty"`
-	// AllRounds is the ratio with the spoilt rounds in whose place others were measured.
+	// AllRounds is the ratio including the spoilt rounds that were measured again.
 	AllRounds *Estimate `json:"all_rounds,omitempty"`
 	Verdict   string    `json:"verdict,omitempty"` // better, worse, equivalent, inconclusive or invalid
 }
@@ -516,7 +516,7 @@ const (
 	Inconclusive = "inconclusive"
 )
 
-// A Step is one of a ladder, in the primary metric. Comparisons holds the same
+// A Step is a step of a ladder, in the primary metric. Comparisons holds the same pairs
 // with all their figures.
 type Step struct {
 	Variant      string    `json:"variant"`
@@ -530,8 +530,8 @@ type Step struct {
 	LeftOutVerdict string    `json:"left_out_verdict,omitempty"`
 }
 
-// A Sweep is what a metric does along one variable of a sweep whose values are
-// numbers, the others fixed.
+// A Sweep describes a metric along one variable of a sweep whose values are numbers, with
+// the others fixed.
 type Sweep struct {
 	Variable    string            `json:"variable"`
 	Fixed       map[string]string `json:"fixed,omitempty"`
@@ -562,8 +562,8 @@ type Scalability struct {
 	Misfit       float64   `json:"misfit"`                 // root mean square, relative
 }
 
-// A Capacity is the highest rate at which a variant kept all thresholds. The
-// estimate is over rounds, each of which searched anew.
+// A Capacity is the highest rate at which a variant kept all thresholds. The estimate is
+// over rounds, each with a search of its own.
 type Capacity struct {
 	Variant      string    `json:"variant"`
 	Rate         Estimate  `json:"rate_per_second"`
@@ -574,9 +574,8 @@ type Capacity struct {
 	Because      *Message  `json:"because,omitempty"`
 }
 
-// A Bracket is what one search found: Low is the highest rate that was good and
-// High the lowest that was bad. One of them is nil when the edge lies outside
-// the range.
+// A Bracket is the result of one search: Low is the highest rate that was good and High
+// the lowest that was bad. One of them is nil when the edge lies outside the range.
 type Bracket struct {
 	Round  int      `json:"round"`
 	Low    *float64 `json:"low_per_second,omitempty"`
@@ -584,12 +583,12 @@ type Bracket struct {
 	Trials int      `json:"trials"`
 }
 
-// A Trend is how a gauge of the target grew during a variant's trials.
+// A Trend describes how a gauge of the target grew during a variant's trials.
 type Trend struct {
 	Variant string `json:"variant"`
 	Trial   int    `json:"trial"`
 	Metric  string `json:"metric"` // as expressions name it: rss, descriptors, threads, goroutines
-	// Slope is relative to the level at the window's begin, per second.
+	// Slope is relative to the level at the window's beginning, per second.
 	Slope   Estimate `json:"slope_per_second"`
 	Growth  *float64 `json:"growth,omitempty"` // of the line over the window, relative to its begin
 	P       *float64 `json:"p,omitempty"`      // Mann-Kendall, of there being no trend
@@ -598,7 +597,7 @@ type Trend struct {
 	Because *Message `json:"because,omitempty"`
 }
 
-// A Pilot is what the pilots found. The warm-up of all variants is one and a half
+// A Pilot holds the results of the pilots. The warm-up of all variants is one and a half
 // times the longest.
 type Pilot struct {
 	WarmupSeconds float64        `json:"warmup_seconds"`
@@ -615,7 +614,7 @@ type PilotVariant struct {
 	Because       *Message `json:"because,omitempty"`
 }
 
-// An Examined trial is one with everything that was checked about it.
+// An Examined trial is a trial with all its checks.
 type Examined struct {
 	Number     int         `json:"number"`
 	Round      int         `json:"round"`
@@ -632,8 +631,8 @@ type Examined struct {
 	Dependence *Dependence `json:"dependence,omitempty"`
 }
 
-// A Check is one condition on a trial with what was found and what is allowed,
-// both in the check's own unit.
+// A Check is one condition on a trial with the measured value and the limit, both in the
+// check's own unit.
 type Check struct {
 	Kind     string   `json:"kind"`
 	Measured *float64 `json:"measured,omitempty"`
@@ -645,8 +644,8 @@ type Check struct {
 	Because  *Message `json:"because,omitempty"`
 }
 
-// A Dependence says how much a window's throughput, in bins, resembles itself a
-// bin later, and how many independent values it is worth.
+// A Dependence says how much a window's throughput, in bins, resembles itself one bin
+// later, and its effective sample size.
 type Dependence struct {
 	BinSeconds    float64  `json:"bin_seconds"`
 	Bins          int      `json:"bins"`
@@ -668,7 +667,8 @@ type Threshold struct {
 	High     *float64 `json:"high,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // why it could not be decided
 	Because  *Message `json:"because,omitempty"`
-	// NotIdentified says which figure it could not be decided by, and what disturbed that.
+	// NotIdentified names a figure of the threshold that is not identified, and its
+	// disturbance.
 	NotIdentified        string   `json:"not_identified,omitempty"`
 	NotIdentifiedBecause *Message `json:"not_identified_because,omitempty"`
 }
@@ -682,7 +682,7 @@ const (
 	NotTestable   = "not testable here"
 )
 
-// A Claim is a statement with what came out of it.
+// A Claim is a statement with its outcome.
 type Claim struct {
 	ID       string   `json:"id"`
 	Says     string   `json:"says"`
@@ -706,41 +706,42 @@ type Flag struct {
 	Variant string   `json:"variant,omitempty"`
 	Detail  string   `json:"detail"`
 	Because *Message `json:"because,omitempty"`
-	// Measured, Limit and Unit are those of the check that raised it.
+	// Measured, Limit and Unit are those of the check that raised the flag.
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
 	// Biases are the figures that it can move, by the beginnings of their names in
-	// expressions, such as throughput or response. How far is in Run.Validity.
+	// expressions, such as throughput or response. Run.Validity says how far.
 	Biases []string `json:"biases,omitempty"`
 	Spoils bool     `json:"spoils"` // it is beyond a limit fixed beforehand, not only worth a word
-	// Breaks says that the target did not do what was asked of it. The figures are right, and
-	// the run is not a success.
+	// Breaks says that the target did not do what was asked of it. The figures are right,
+	// and the run is not a success.
 	Breaks bool `json:"breaks,omitempty"`
 }
 
-// A Validity says what may be said of one figure of a variant, or of the ratio of
-// two. How the bounds come about is in package verdict.
+// A Validity says how far one figure of a variant, or the ratio of two, can be trusted.
+// Package verdict says how the bounds are made.
 type Validity struct {
 	Figure  string `json:"figure"` // the metric's name in expressions, such as response.p99
 	Variant string `json:"variant"`
 	Base    string `json:"base,omitempty"` // the figure is Variant's over Base's
 	State   string `json:"state"`          // see the State constants
-	// Low and High are what bounds the truth, sampling included, in the metric's own
-	// unit. Of a figure that is not identified, one may be known.
+	// Low and High bound the truth, with the sampling error, in the metric's own unit.
+	// For a figure that is not identified, one of them may be known.
 	Low     *float64 `json:"low,omitempty"`
 	High    *float64 `json:"high,omitempty"`
 	Why     string   `json:"why,omitempty"`
 	Because *Message `json:"because,omitempty"`
-	// Causes are the kinds of checks behind it, the heaviest first.
+	// Causes are the kinds of checks behind it, the most important first.
 	Causes []string `json:"causes,omitempty"`
-	// Asked tells that the plan's metric, a threshold, a claim or a search goes by it.
+	// Asked tells that the plan's metric, a threshold, a claim or a search needs it.
 	Asked bool `json:"asked,omitempty"`
 }
 
-// A Message is a sentence of dyno's as data. Where run.json has a sentence in English, the
-// same as data is in the field because beside it; of a struct with several, that of a
-// field X is in X_because. Folders of earlier versions have the English alone.
+// A Message is a sentence of dyno's as data. Where run.json has a sentence in English,
+// the field because beside it has the same as data. In a struct with several sentences,
+// the data of a field X is in X_because. Folders of earlier versions have only the
+// English.
 type Message = texts.Message
 
 // A Trial is trial.json: one measured window of one variant.
@@ -779,40 +780,40 @@ type Trial struct {
 	Generator      Generator        `json:"generator"`
 	Machine        Machine          `json:"machine"`
 	ObserverCPU    *float64         `json:"observer_cpu_seconds,omitempty"` // what observing cost the generator's side, in the whole trial
-	// Observed are the endpoints and commands that the plan names: by column, how much
-	// a counter grew in a second of the window, and the mean of a gauge.
+	// Observed are the values of the endpoints and commands that the plan names: by
+	// column, how much a counter grew per second of the window, and the mean of a gauge.
 	Observed    map[string]float64 `json:"observed,omitempty"`
 	Profiles    []Profile          `json:"profiles,omitempty"`    // that were taken in the window
 	Unavailable []string           `json:"unavailable,omitempty"` // what could not be observed, and why
 
 	UnavailableBecause []*Message `json:"unavailable_because,omitempty"` // of each; null of what somebody else said
 
-	// Measures are what a program printed: figures by name, in the unit that the
-	// name ends in (_seconds, _bytes, _per_second), or plain.
+	// Measures are the figures that a program printed, by name, in the unit at the end of
+	// the name (_seconds, _bytes, _per_second), or plain.
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
 }
 
-// FaultTarget stands in Trial.Fault of a trial that is not complete because the target could
-// not be reached, or ended by itself. Such a trial stands: it says that the target did
-// nothing for the rest of it, and its throughput is over the window as it was planned.
+// FaultTarget stands in Trial.Fault of a trial that is not complete because the target
+// could not be reached, or ended by itself. Such a trial counts: it says that the target
+// did nothing for the rest of it. Its throughput is over the window as it was planned.
 const FaultTarget = "target"
 
 // Stands tells whether a trial counts: it is complete, or it is the target's fault that it
 // is not.
 func (t *Trial) Stands() bool { return t.Complete || t.Fault == FaultTarget }
 
-// Lack notes what could not be observed here, and why.
+// Lack records something that could not be observed here, and why.
 func (e *Environment) Lack(err error) {
 	e.Unavailable, e.UnavailableBecause = append(e.Unavailable, err.Error()), append(e.UnavailableBecause, because(err))
 }
 
-// Lack notes what could not be observed, and why.
+// Lack records something that could not be observed, and why.
 func (t *Trial) Lack(err error) {
 	t.Unavailable, t.UnavailableBecause = append(t.Unavailable, err.Error()), append(t.UnavailableBecause, because(err))
 }
 
-// because is an error as a message; nil of one that is none.
+// because returns an error as a message; nil if it is not one.
 func because(err error) *Message {
 	if m, ok := texts.Of(err); ok {
 		return &m
@@ -820,7 +821,8 @@ func because(err error) *Message {
 	return nil
 }
 
-// Failure says why the trial failed. What a process or the kernel said is in it as it is.
+// Failure says why the trial failed. Text from a process or the kernel is in it
+// unchanged.
 func (t *Trial) Failure() Message {
 	number := strconv.Itoa(t.Number)
 	if why, ok := strings.CutPrefix(t.Error, "trial "+number+", variant "+t.Variant+": "); ok {
@@ -841,8 +843,8 @@ func (t *Trial) Lost() bool {
 	return t.Complete && t.Counts.CompletedInWindow == 0 && t.Counts.Due() > 0
 }
 
-// Work is what was done in the window: events delivered where there are subscribers,
-// else good responses. What is per request in a trial is per unit of work.
+// Work is the number of units of work in the window: events delivered where there are
+// subscribers, otherwise good responses. A figure per request is per unit of work.
 func (t *Trial) Work() int64 {
 	if t.Streams != nil {
 		return t.Streams.Delivered
@@ -861,10 +863,10 @@ type Profile struct {
 	Detail  string  `json:"detail,omitempty"`
 }
 
-// Counts are of the requests that were due in the window, however late they
-// ended, but for CompletedInWindow: the good responses that ended in the window,
-// whenever they were due.
-// scheduled = sent + dropped; sent = ok + errors + generator + timeouts + unfinished.
+// Counts are of the requests that were due in the window, however late they ended. The
+// exception is CompletedInWindow: the good responses that ended in the window, whenever
+// they were due. scheduled = sent + dropped; sent = ok + errors + generator + timeouts +
+// unfinished.
 type Counts struct {
 	Scheduled         int64   `json:"scheduled"`
 	Sent              int64   `json:"sent"`
@@ -877,16 +879,16 @@ type Counts struct {
 	Unsent            int64   `json:"unsent,omitempty"`    // of the dropped: for the same want, no connection was opened for them
 	CompletedInWindow int64   `json:"completed_in_window"` // good responses
 	Carried           Carried `json:"carried,omitzero"`
-	// Missed are requests that would have been due, at the pace until then, in what was
-	// left of the window when the target's process ended.
+	// Missed are requests that would have been due, at the pace until then, in the rest
+	// of the window after the target's process ended.
 	Missed   int64            `json:"missed,omitempty"`
 	ByKind   map[string]int64 `json:"by_kind,omitempty"`   // failures, by the names of wire.Kind
 	ByStatus map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code
 }
 
-// Carried are the requests that were due before the window and unanswered when it began, and
-// what became of them. They are in none of the other counts.
-// scheduled = ok + errors + generator + timeouts + dropped + unfinished.
+// Carried are the requests that were due before the window and unanswered when it began,
+// with their outcomes. They are in none of the other counts. scheduled = ok + errors +
+// generator + timeouts + dropped + unfinished.
 type Carried struct {
 	Scheduled  int64 `json:"scheduled"`
 	OK         int64 `json:"ok"`
@@ -899,8 +901,8 @@ type Carried struct {
 }
 
 // Due is how many requests the target owed an answer: those of the window, those carried
-// into it, and those it missed by ending. What dyno itself could not send is not among
-// them.
+// into it, and those it missed by ending. Requests that dyno itself could not send are
+// not among them.
 func (c *Counts) Due() int64 {
 	return c.Scheduled - c.Generator - c.Unsent + c.Carried.Scheduled - c.Carried.Generator - c.Carried.Unsent + c.Missed
 }
@@ -914,9 +916,10 @@ func (c *Counts) Unanswered() int64 {
 		c.Carried.Errors + c.Carried.Timeouts + c.Carried.Dropped - c.Carried.Unsent + c.Carried.Unfinished
 }
 
-// A Silence is how long the target answered nothing while load was live: requests were due
-// and unanswered, or had failed since the last good response. Of subscribers, whatever
-// reached one of them is an answer. Times are from the beginning of the warm-up.
+// A Silence is how long the target answered nothing while load was live: requests were
+// due and unanswered, or had failed since the last good response. For subscribers,
+// anything that reached one of them counts as an answer. Times are from the beginning of
+// the warm-up.
 type Silence struct {
 	Longest float64  `json:"longest_seconds"`                // in the window
 	From    float64  `json:"longest_from_seconds,omitempty"` // when that began
@@ -925,9 +928,9 @@ type Silence struct {
 	Failing int64    `json:"failing"`                        // requests that had failed since the last answer
 }
 
-// Streams are what subscribers to events saw. Counts are from the beginning of the
-// ramp to the end of the drain, but for what is said to be of the window. Slow
-// subscribers are in Slow and in the counts of connections, and in nothing else.
+// Streams describe the subscribers to events. Counts are from the beginning of the ramp
+// to the end of the drain, except those that are said to be of the window. Slow
+// subscribers are only in Slow and in the counts of connections.
 type Streams struct {
 	Requested      int64     `json:"requested"` // subscribers
 	Opened         int64     `json:"opened"`    // subscriptions that the target accepted, those of who came back included
@@ -964,7 +967,7 @@ type Streams struct {
 	Slow *SlowStreams `json:"slow,omitempty"` // nil where none was
 }
 
-// SlowStreams are what became of subscribers that read slowly.
+// SlowStreams describe subscribers that read slowly.
 type SlowStreams struct {
 	Requested int64 `json:"requested"`
 	Opened    int64 `json:"opened"`
@@ -981,7 +984,7 @@ type Conservation struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Connections are what was asked for and what was opened.
+// Connections describe the connections that were asked for and those that were opened.
 type Connections struct {
 	Requested   int64   `json:"requested"`
 	Opened      int64   `json:"opened"`
@@ -991,8 +994,9 @@ type Connections struct {
 	Unanswered  int64   `json:"unanswered"`             // places on which there were such requests, and none was answered at all
 	Hung        int64   `json:"hung"`                   // places whose last such request had waited for a second or more when the measurement ended
 	HungSeconds float64 `json:"hung_seconds,omitempty"` // how long those had waited, summed
-	// Omitted is how long users of a closed loop waited in vain within the window, summed. What
-	// they would have sent is in no count of requests (coordinated omission).
+	// Omitted is how long users of a closed loop waited in vain within the window,
+	// summed. The requests that they would have sent are in no count (coordinated
+	// omission).
 	Omitted        float64 `json:"omitted_seconds,omitempty"`
 	PeerClosed     int64   `json:"peer_closed"`     // closed by the peer while idle
 	Unsolicited    int64   `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for

@@ -26,7 +26,7 @@ const (
 	lockFile  = ".lock"
 )
 
-// Bounds of what is written.
+// Bounds of what a Writer writes.
 const (
 	maxTrials    = 100_000
 	maxName      = 100      // bytes of a variant in a folder's name
@@ -34,14 +34,14 @@ const (
 	maxJSONBytes = 64 << 20
 )
 
-// Why a run folder cannot be written.
+// Reasons why a run folder cannot be written.
 var (
-	// ErrNotEmpty tells that a run folder was to be made where something is.
+	// ErrNotEmpty tells that there is something at the place of a new run folder.
 	ErrNotEmpty = errors.New("the folder is not empty")
 	// ErrBusy tells that another process, or another Writer of this one, writes
 	// the folder at this moment.
 	ErrBusy = errors.New("the run is still being written")
-	// ErrFinished tells that there is nothing to go on with.
+	// ErrFinished tells that the run is complete.
 	ErrFinished = errors.New("the run is finished")
 )
 
@@ -78,11 +78,11 @@ func Create(dir string, run *Run) (*Writer, error) {
 	return w, nil
 }
 
-// Reopen goes on with a folder whose run is not complete, and returns what is in
-// it. The error wraps ErrBusy or ErrFinished where they apply; nothing was
-// changed then.
+// Reopen continues a folder whose run is not complete, and returns its contents. The
+// error wraps ErrBusy or ErrFinished where they apply; nothing was changed then.
 func Reopen(dir string) (*Writer, *Folder, error) {
-	// Before the lock, which would leave a file where no run folder is.
+	// This comes before the lock, which would leave a file in a folder that is no run
+	// folder.
 	if _, err := os.Stat(filepath.Join(dir, RunFile)); err != nil {
 		return nil, nil, fmt.Errorf("run folder: %w", err)
 	}
@@ -100,8 +100,8 @@ func Reopen(dir string) (*Writer, *Folder, error) {
 	return w, f, nil
 }
 
-// open opens the folder and locks it. The lock is the kernel's (flock(2)), on a
-// file that stays: it ends with the process that holds it, however that ends.
+// open opens the folder and locks it. The lock is the kernel's (flock(2)), on a file that
+// is never removed. It ends with the process that holds it, however that process ends.
 func (w *Writer) open() (err error) {
 	if w.root, err = os.OpenRoot(w.dir); err != nil {
 		return fmt.Errorf("run folder: %w", err)
@@ -156,7 +156,7 @@ func (w *Writer) Close() error { return errors.Join(w.lock.Close(), w.root.Close
 func (w *Writer) writeRun(run *Run) error {
 	r := *run
 	r.SchemaVersion = SchemaVersion
-	// Lists are never null, so that readers may iterate without asking.
+	// Lists are never null, so that readers may iterate without a check.
 	r.Variants, r.Comparisons = some(r.Variants), some(r.Comparisons)
 	r.Thresholds, r.Claims, r.Flags = some(r.Thresholds), some(r.Claims), some(r.Flags)
 	return w.writeJSON(".", RunFile, &r)
@@ -169,8 +169,8 @@ func some[T any](list []T) []T {
 	return list
 }
 
-// located puts the whole path into an error about a file of the folder. The
-// errors of os.Root know only the last part.
+// located puts the whole path into an error about a file of the folder. The errors of
+// os.Root have only the last part.
 func (w *Writer) located(name string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -179,9 +179,8 @@ func (w *Writer) located(name string, err error) error {
 	return fmt.Errorf("run folder: %s: %w", filepath.Join(w.dir, name), err)
 }
 
-// writeJSON replaces a file in one step: a reader, or a machine that comes back
-// up, finds the old content or the new one, never a part. On an error the old
-// content stays.
+// writeJSON replaces a file in one step. A reader, or a machine that restarts, finds the
+// old content or the new one, never a part. On an error the old content stays.
 func (w *Writer) writeJSON(dir, name string, v any) error {
 	path := filepath.Join(dir, name)
 	content, err := json.MarshalIndent(v, "", "  ")
@@ -193,7 +192,7 @@ func (w *Writer) writeJSON(dir, name string, v any) error {
 	}
 	temp := filepath.Join(dir, tempName(name))
 	if err := w.writeTemp(temp, append(content, '\n')); err != nil {
-		// Whether it can be removed changes nothing: readers pass over it.
+		// A failure to remove it changes nothing: readers ignore it.
 		_ = w.root.Remove(temp)
 		return w.located(path, err)
 	}
@@ -207,7 +206,7 @@ func (w *Writer) writeJSON(dir, name string, v any) error {
 	return nil
 }
 
-// tempName is what a file is called until it is whole.
+// tempName is the name of a file until it is complete.
 func tempName(name string) string { return "." + name + ".tmp" }
 
 func (w *Writer) writeTemp(name string, content []byte) error {
@@ -222,7 +221,7 @@ func (w *Writer) writeTemp(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncDir makes a rename in a folder last.
+// syncDir makes a rename in a folder durable.
 func (w *Writer) syncDir(dir string) error {
 	d, err := w.root.Open(dir)
 	if err != nil {
@@ -253,8 +252,8 @@ func (w *Writer) LastTrial() (int, error) {
 	return last, nil
 }
 
-// Abandon marks a trial that was measured as not complete, with the reason: for
-// the probes of a search that is begun anew.
+// Abandon marks a trial that was measured as not complete, with the reason. It is used
+// for the probes of a search that is begun again.
 func (w *Writer) Abandon(t *TrialFolder, reason string) error {
 	t.Complete, t.Error = false, reason
 	return w.writeJSON(t.Name, TrialFile, &t.Trial)
@@ -288,7 +287,7 @@ func (w *Writer) Trial(number int, variant string) (*TrialWriter, error) {
 	return t, nil
 }
 
-// fileName replaces what does not belong in a file name.
+// fileName replaces characters that do not belong in a file name.
 func fileName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -303,15 +302,14 @@ func fileName(s string) string {
 // Dir returns the path of the trial's folder.
 func (t *TrialWriter) Dir() string { return filepath.Join(t.w.dir, t.name) }
 
-// Create makes a new file in the trial's folder. Errors name the file's path;
-// after a failed write, what was written before it can still be read. Closing
-// it twice does no harm.
+// Create makes a new file in the trial's folder. Errors name the file's path. After a
+// failed write, the part before it can still be read. Closing it twice does no harm.
 func (t *TrialWriter) Create(name string) (io.WriteCloser, error) {
 	return t.create(name, 0)
 }
 
-// Log makes a new file for the output of a process. It holds 16 MiB; what
-// follows is dropped, and the file's last line says how much that was.
+// Log makes a new file for the output of a process. It holds 16 MiB. The rest is dropped,
+// and the file's last line says how much that was.
 func (t *TrialWriter) Log(name string) (io.WriteCloser, error) {
 	return t.create(name, maxLogBytes)
 }
@@ -332,16 +330,16 @@ func (t *TrialWriter) create(name string, limit int64) (*file, error) {
 	return out, nil
 }
 
-// Begin writes trial.json as not complete, so that a trial that is cut short can
-// be told from its folder.
+// Begin writes trial.json as not complete, so that an interrupted trial can be recognised
+// by its folder.
 func (t *TrialWriter) Begin(trial *Trial) error {
 	begun := *trial
 	begun.Complete = false
 	return t.write(&begun)
 }
 
-// Finish closes the trial's files, those with errors included, and then writes
-// trial.json. The trial must be the one the folder was made for.
+// Finish closes the trial's files, including those with errors, and then writes
+// trial.json. The trial must be the one for which the folder was made.
 func (t *TrialWriter) Finish(trial *Trial) error {
 	t.mu.Lock()
 	open := t.open
@@ -363,7 +361,7 @@ func (t *TrialWriter) write(trial *Trial) error {
 	return t.w.writeJSON(t.name, TrialFile, &out)
 }
 
-// Folder reads the trial back, once it is finished and while the run goes on.
+// Folder reads the trial back, after it is finished, while the run continues.
 func (t *TrialWriter) Folder() (*TrialFolder, error) {
 	f := &TrialFolder{Name: t.name, run: t.w.dir}
 	if err := f.read(t.w.root); err != nil {
@@ -372,7 +370,7 @@ func (t *TrialWriter) Folder() (*TrialFolder, error) {
 	return f, nil
 }
 
-// A file is a file being written: errors get its path, a limit may hold.
+// A file is a file being written. Its errors have its path, and it may have a limit.
 type file struct {
 	located func(error) error
 	limit   int64 // bytes; 0: none
@@ -384,7 +382,7 @@ type file struct {
 	closed  bool
 }
 
-// Write accepts all of p; beyond the limit it counts instead of writing.
+// Write accepts all of p. Beyond the limit it only counts.
 func (f *file) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"dyno/observe"
 )
 
-// A Result is what a calibration has found. Tables that were not asked for, or
-// not reached, are empty.
+// A Result holds the findings of a calibration. Tables that were not asked for, or not
+// reached, are empty.
 type Result struct {
 	Config      Config
 	Started     time.Time
@@ -143,19 +143,19 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 
 func (k *calibrator) wanted(table string) bool { return slices.Contains(k.Only, table) }
 
-// note keeps what a reader must know.
+// note records something that a reader must know.
 func (k *calibrator) note(format string, args ...any) {
 	k.result.Notes = append(k.result.Notes, fmt.Sprintf(format, args...))
 }
 
-// step says what is done next.
+// step announces the next step.
 func (k *calibrator) step(format string, args ...any) {
 	if k.Progress != nil {
 		fmt.Fprintf(k.Progress, format+"\n", args...)
 	}
 }
 
-// A sheet is a raw CSV file under way. Rows are on disk when write returns.
+// A sheet is a raw CSV file that is being written. Rows are on disk when write returns.
 type sheet struct {
 	file *os.File
 	csv  *csv.Writer

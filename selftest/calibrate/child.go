@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxOutput bounds what is kept of a program's output; the rest is lost, and what
-// is parsed of it is then missing.
+// maxOutput bounds how much of a program's output is kept. The rest is lost, and figures
+// in it are then missing.
 const maxOutput = 64 << 20
 
-// A child is a program that is run to its end.
+// A child is a program that runs to its end.
 type child struct {
 	args   []string
 	cpus   []int // where it may run; empty: anywhere
@@ -32,7 +32,7 @@ type child struct {
 	during func(*os.Process) // called once it runs; must return at once
 }
 
-// A finished child is what it has left.
+// A finished child holds the results of one.
 type finished struct {
 	stdout []byte
 	usage  time.Duration // its CPU time, and that of its children that it waited for
@@ -46,8 +46,8 @@ func (c child) run(ctx context.Context) (finished, error) {
 		finished
 		err error
 	}
-	// A child dies with the thread that started it, and has that thread's CPUs: a
-	// thread of its own, which ends with it.
+	// A child dies with the thread that started it, and has that thread's CPUs. It is
+	// therefore started from a thread of its own, which ends with it.
 	result := make(chan outcome, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -106,7 +106,7 @@ func place(cpus []int) error {
 	return nil
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the beginning of the text that is written to it.
 type bounded struct {
 	to   io.Writer
 	room int
@@ -126,7 +126,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// A group is a control group of ours with a quota on CPU time.
+// A group is a control group of our own with a quota on CPU time.
 type group struct {
 	dir   string
 	quota string // the file that holds it
@@ -192,8 +192,8 @@ func (g *group) processes() string { return filepath.Join(g.dir, "cgroup.procs")
 // above is the same of the group that this process is in.
 func (g *group) above() string { return filepath.Join(filepath.Dir(g.dir), "cgroup.procs") }
 
-// remove removes the group, in which nothing must run any more. A process that
-// has just ended may be counted for a moment.
+// remove removes the group. Nothing may run in it any more. A process that has just ended
+// may be counted for a moment.
 func (g *group) remove() error {
 	var err error
 	for range 100 {
@@ -205,7 +205,7 @@ func (g *group) remove() error {
 	return err
 }
 
-// A hierarchy is where this process's group is.
+// A hierarchy is a place of this process's control group.
 type hierarchy struct {
 	dir     string
 	unified bool // version 2

@@ -29,7 +29,7 @@ const (
 // compared is the metric in which the truth is known.
 const compared = "throughput"
 
-// A Comparison is what one run said of two servers whose ratio is known.
+// A Comparison is the statement of one run about two servers whose ratio is known.
 type Comparison struct {
 	Number  int      // of the run, from 1
 	Slow    float64  // the planted slowdown, a share; 0: of a server with itself
@@ -91,9 +91,9 @@ type Tally struct {
 	Took          float64 // median seconds of a run; NaN of none
 	Invalid       int     // runs that were called invalid
 	Unclaimed     int     // runs without an interval; behind no proportion
-	// Refused are the runs that said of the ratio that it is not identified: they claim
-	// nothing, and are behind no proportion. RefusedFound and RefusedCovered are what would
-	// have come out with them.
+	// Refused counts the runs that call the ratio not identified. They claim nothing, and
+	// are behind no proportion. RefusedFound and RefusedCovered are what these runs would
+	// have claimed.
 	Refused                      int
 	RefusedFound, RefusedCovered Proportion
 	// ServerCPU is the median share of its CPU that the base used; NaN where not
@@ -210,7 +210,7 @@ func (p *Proportion) count(hit bool) {
 	}
 }
 
-// A judged is a proportion with the range it must lie in.
+// A judged is a proportion with its allowed range.
 type judged struct {
 	name      string
 	share     Proportion
@@ -218,9 +218,9 @@ type judged struct {
 	outcome   Outcome
 }
 
-// judged lists what a tally must keep to: at a level of 5 %, 4 to 16 of 200
-// comparisons of a server with itself may differ; intervals of 95 % hold the truth
-// in 93 to 97 of 100; a change is found in four of five runs that said they would.
+// judged lists the conditions on a tally. At a level of 5 %, 4 to 16 of 200 comparisons
+// of a server with itself may differ. Intervals of 95 % hold the truth in 93 to 97 of
+// 100. A change is found in four of five runs that declared they would find it.
 func (t *Tally) judged() []judged {
 	judge := func(name string, p Proportion, low, high float64) judged {
 		return judged{name, p, low, high, p.within(low, high)}
@@ -272,7 +272,7 @@ func (k *calibrator) compare(ctx context.Context) (err error) {
 	return nil
 }
 
-// brief says what a run has found.
+// brief summarises the comparisons of a run.
 func brief(found []Comparison) string {
 	var parts []string
 	for _, c := range found {

@@ -57,7 +57,7 @@ type Config struct {
 	NoiseWindow time.Duration // of each
 	NoiseRates  []float64     // stalls per second of each CPU, of which each run draws one
 	Duet        bool          // the comparisons' servers are measured two at once
-	// Beside are the noises that comparisons are made beside, in turn; empty: none.
+	// Beside are the noises beside comparisons, in turn; empty: none.
 	Beside []string
 	Seed   uint64 // of noises and of the order of runs
 

@@ -16,7 +16,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// The troubles that a generator is given.
+// The troubles of a generator.
 const (
 	Healthy      = "healthy"
 	Starved      = "starved"
@@ -26,7 +26,7 @@ const (
 	leastShare   = 0.02 // but not less than this of a CPU: it must come to an end
 )
 
-// troubledFigures are those that are looked at, latencies being response times of open
+// troubledFigures are the figures that are judged. Latencies are response times of open
 // loops and service times of closed ones.
 func troubledFigures() []string { return []string{compared, "p50", "p99"} }
 
@@ -44,8 +44,8 @@ type Trial struct {
 	LoadCPU    *float64          // share
 }
 
-// flagged tells whether a reader is told that something was wrong: a flag is beyond its
-// limit, or a figure is not what it is printed as.
+// flagged tells whether a reader is warned: a flag is beyond its limit, or a figure is
+// not as it is printed.
 func (t *Trial) flagged() bool {
 	return len(t.Spoils) > 0 || slices.ContainsFunc(troubledFigures(), func(f string) bool { return t.States[f] != rundir.StateOK })
 }
@@ -59,9 +59,10 @@ type FlagShare struct {
 	Kinds         map[string]int        // trials by the kind of flag beyond its limit
 }
 
-// Outcome holds the shares against what must be: of starved generators 95 % are flagged;
-// of healthy ones, each figure is not identified in 5 % at most; and the target is blamed in
-// no more. Neighbours have no limit: some leave the generator what it needs.
+// Outcome compares the shares with their limits. Of starved generators, 95 % must be
+// flagged. For healthy ones, each figure may be not identified in at most 5 %, and the
+// target may be blamed in no more. Neighbours have no limit: some leave the generator
+// what it needs.
 func (f *FlagShare) Outcome() Outcome {
 	list := []judged{{outcome: f.Blamed.within(0, 0.05)}}
 	switch f.Trouble {
@@ -179,11 +180,11 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 		if err := limits.limit(quota); err != nil {
 			return t, err
 		}
-		// Whatever is left of it at the end shall end soon.
+		// The rest of the program's run shall end soon.
 		defer func() { err = errors.Join(err, limits.limit(1)) }()
 		c.args = append([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, limits.processes()}, c.args...)
 	}
-	// What goes on beside the generator ends when it does.
+	// The neighbours end when the generator does.
 	beside, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	switch {
@@ -227,8 +228,8 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 	return k.trial(filepath.Join(dir, "run"), &run, trouble, loop, number)
 }
 
-// plan writes an experiment of one trial, in JSON, which is YAML. What is spoilt is not
-// measured again: it is what is counted.
+// plan writes an experiment of one trial, in JSON, which is YAML. Spoilt rounds are not
+// measured again, because this table counts them.
 func (k *calibrator) plan(loop string, seed int, starve bool, limits *group) ([]byte, error) {
 	target := []string{k.Program, TruthCommand}
 	load := map[string]any{"cpus": strconv.Itoa(k.load[0]), "warmup": "200ms", "window": k.FlagWindow.String()}
@@ -253,7 +254,7 @@ func (k *calibrator) plan(loop string, seed int, starve bool, limits *group) ([]
 	})
 }
 
-// trial reads what the generator wrote of its trial, and what its verdict was.
+// trial reads the generator's figures of its trial, and the verdict on it.
 func (k *calibrator) trial(dir string, run *rundir.Run, trouble, loop string, number int) (t Trial, err error) {
 	folder, err := rundir.Open(dir)
 	if err != nil {
@@ -268,7 +269,7 @@ func (k *calibrator) trial(dir string, run *rundir.Run, trouble, loop string, nu
 	return t, nil
 }
 
-// trialOf is what a run's verdict was of its trial.
+// trialOf returns the verdict of a run on its trial.
 func trialOf(run *rundir.Run, trouble, loop string, number int) Trial {
 	t := Trial{Trouble: trouble, Loop: loop, Number: number, States: map[string]string{}}
 	for _, f := range run.Flags {

@@ -19,9 +19,9 @@ import (
 	"dyno/selftest/truth"
 )
 
-// Noises are what is done beside a measurement, and to whose CPUs. Stalls take a CPU at
-// real-time priority for 1 to 20 ms, now and then; busy keeps one 30 % busy at ordinary
-// priority.
+// Noises are the disturbances beside a measurement, and the CPUs that they are on. Stalls
+// take a CPU at real-time priority for 1 to 20 ms, now and then; busy keeps one 30 % busy
+// at ordinary priority.
 const (
 	Undisturbed     = "none"
 	StallsGenerator = "stalls-generator"
@@ -43,7 +43,7 @@ const (
 	busyShare     = 0.3
 )
 
-// disturbance is what makes a noise; stalls come at the rate, of each CPU.
+// disturbance is the configuration of a noise. Stalls come at the rate, on each CPU.
 func (k *calibrator) disturbance(noise string, rate float64, seed uint64) disturb.Config {
 	c := disturb.Config{Seed: seed}
 	kind, where, _ := strings.Cut(noise, "-")
@@ -77,8 +77,8 @@ func (k *calibrator) beside(noise string, rate float64, seed uint64, do func() e
 	return errors.Join(err, failed)
 }
 
-// A said is a figure that a server's answer makes known, with how far what is printed
-// as it is may be from the truth: the larger of a value and of a share of the truth.
+// A said is a figure that a server makes known, with the tolerance of a value that is
+// printed as it is: the larger of a value and of a share of the truth.
 type said struct {
 	figure string
 	floor  float64 // in the figure's own unit
@@ -87,8 +87,8 @@ type said struct {
 
 func (s said) slack(truly float64) float64 { return max(s.floor, s.share*truly) }
 
-// A known server is one whose figures are the same in each undisturbed run: its times
-// are planned, and each run offers it the same arrivals.
+// A knownServer has the same figures in each undisturbed run: its times are planned, and
+// each run offers it the same arrivals.
 type knownServer struct {
 	name    string
 	args    []string
@@ -100,8 +100,8 @@ type knownServer struct {
 	capacity float64
 }
 
-// knownServers lists what noise is made beside. Work is that of so many iterations: how
-// long they take is the truth, and not to be found anew for each run.
+// knownServers lists the servers of the noise table. Work has so many iterations: how
+// long they take is the truth, and must not be measured anew for each run.
 func knownServers(iterations int64) []knownServer {
 	figures := func(latency string, more ...said) []said {
 		return append([]said{
@@ -133,7 +133,7 @@ func knownServers(iterations int64) []knownServer {
 			args: []string{"delay", "--delay", "2ms", "--spin", polls},
 		},
 		{
-			// The one whose CPU is the limit, and whose CPU time is its answer.
+			// For this server the CPU is the limit, and its CPU time is known.
 			name: "200 µs of work, closed, 8 users", users: 8, figures: figures("service", said{cpuPerRequest, 0, 0.02}),
 			args: []string{"work", "--iterations", strconv.FormatInt(iterations, 10)},
 		},
@@ -145,7 +145,7 @@ const noisyWork = 200 * time.Microsecond
 
 const cpuPerRequest = "target.cpu_per_request"
 
-// A Noisy is what one run beside a noise said of one figure.
+// A Noisy is the statement of one run beside a noise about one figure.
 type Noisy struct {
 	Run       int
 	Server    string
@@ -167,11 +167,11 @@ func (n *Noisy) row() []string {
 	}
 }
 
-// noisyColumns are those of row.
+// noisyColumns are the columns of row.
 var noisyColumns = []string{"run", "server", "noise", "stalls_per_second", "figure", "state", "estimate", "low", "high", "disturbed_share", "foreign_share", "causes"}
 
-// noise measures servers with a known answer beside each kind of noise, and without.
-// A turn holds all of them in a random order, so that what else goes on meets all alike.
+// noise measures servers with a known answer beside each kind of noise, and without. A
+// turn holds all of them in a random order, so that other disturbances affect all alike.
 func (k *calibrator) noise(ctx context.Context) (err error) {
 	s, err := k.sheet("noise.csv", noisyColumns...)
 	if err != nil {
@@ -184,7 +184,8 @@ func (k *calibrator) noise(ctx context.Context) (err error) {
 	}
 	var cells []cell
 	for _, server := range knownServers(truth.WorkIterations(noisyWork)) {
-		// Twice without: the truth is to be known better than what is held against it.
+		// Runs without noise come twice: the truth must be known better than the figures
+		// that are compared with it.
 		for _, noise := range append([]string{Undisturbed, Undisturbed}, Noises()...) {
 			cells = append(cells, cell{server, noise})
 		}
@@ -255,14 +256,15 @@ func (k *calibrator) noisyExperiment(s knownServer) *experiment.Experiment {
 	v.Load.Warmup, v.Load.Window = 200*time.Millisecond, k.NoiseWindow
 	e := &experiment.Experiment{
 		Name: "noise", Awake: k.Awake, Variants: []experiment.Variant{v},
-		// The arrivals are the same in each run: of a queue, they decide the answer.
+		// The arrivals are the same in each run, because they decide the times of a
+		// queue.
 		Design: experiment.Design{Rounds: 1, Seed: 1, Stop: experiment.StopFixed, KeepSpoilt: true},
 	}
 	e.Complete()
 	return e
 }
 
-// readNoisy takes out of a run what it says of the figures that the server makes known.
+// readNoisy reads a run's statements about the figures that the server makes known.
 func readNoisy(run *rundir.Run, number int, server knownServer, noise string, rate float64) (found []Noisy) {
 	if strings.HasPrefix(noise, "busy") || noise == Undisturbed {
 		rate = 0
@@ -299,32 +301,33 @@ func readNoisy(run *rundir.Run, number int, server knownServer, noise string, ra
 	return found
 }
 
-// A NoiseShare sums up what was said of one figure beside one noise, of all servers.
+// A NoiseShare sums up the statements about one figure beside one noise, of all servers.
 // Latencies are response times of open loops and service times of closed ones.
 type NoiseShare struct {
 	Figure, Noise string
 	States        map[string]int // runs by state
-	// Holds is how often what was printed as it is, or as bounds, is right: of the former
-	// within the tolerance, of the latter with the same slack.
+	// Holds is how often a printed figure is right. A figure printed as it is must be
+	// within the tolerance. Bounds must hold the truth, with the same tolerance.
 	Holds Proportion
 	Of    map[string]Proportion // Holds, by state
 	// Width is the median of a bounded figure's high over low, less 1; NaN of none.
 	Width float64
-	// Off is the farthest that the truth lay beyond what was printed and its slack, as a
-	// share of the truth.
+	// Off is the farthest that the truth lay beyond the printed figure and its tolerance,
+	// as a share of the truth.
 	Off float64
 }
 
 // A figureOf is one figure of one server.
 type figureOf struct{ server, figure string }
 
-// A standard is the truth of a figure, and how far from it the runs are that it was taken
-// from: no better is it known.
+// A standard is the truth of a figure, and how far the runs behind it are from it: it is
+// known no better than that.
 type standard struct{ truth, within float64 }
 
-// truths returns the truth of each figure of each server: what theory says, or else the
-// median of the calmest third of the undisturbed runs. What else goes on at a shared
-// machine disturbs those, too; which are calm, the machine's own signs say, not the figures.
+// truths returns the truth of each figure of each server: the value of theory, or else
+// the median of the calmest third of the undisturbed runs. Other programs on a shared
+// machine disturb those, too. The machine's own signs tell which of them are calm, not
+// the figures.
 func truths(all []Noisy) map[figureOf]standard {
 	runs := map[figureOf][]Noisy{}
 	for _, n := range all {
@@ -351,8 +354,8 @@ func truths(all []Noisy) map[figureOf]standard {
 	return found
 }
 
-// unrest sums up the machine's signs: the disturbed share of the window, and what others
-// used of the CPUs. What is not known counts as all.
+// unrest sums up the machine's signs: the disturbed share of the window, and the share of
+// the CPUs that others used. An unknown share counts as 1.
 func (n *Noisy) unrest() float64 {
 	sum := 0.0
 	for _, share := range []*float64{n.Disturbed, n.Foreign} {
@@ -365,8 +368,8 @@ func (n *Noisy) unrest() float64 {
 	return sum
 }
 
-// NoiseShares sums the runs up, by figure and noise, and of each figure all noises
-// together first: the noise is then empty.
+// NoiseShares sums the runs up, by figure and noise. For each figure, all noises together
+// come first, with an empty noise.
 func (r *Result) NoiseShares() []NoiseShare {
 	slacks := map[figureOf]said{}
 	for _, s := range knownServers(0) {
@@ -413,8 +416,8 @@ func (r *Result) NoiseShares() []NoiseShare {
 	return sums
 }
 
-// beyond is how far the truth lies outside of what was printed, slack included; 0 when it
-// holds. Not judged is what was not printed, and what no undisturbed run tells of.
+// beyond is how far the truth lies outside of the printed figure with its tolerance; 0 if
+// it holds. A figure that was not printed, or whose truth is not known, is not judged.
 func (n *Noisy) beyond(known standard, s said) (beyond float64, judged bool) {
 	truly := known.truth
 	slack := max(s.slack(truly), known.within)
@@ -429,7 +432,7 @@ func (n *Noisy) beyond(known standard, s said) (beyond float64, judged bool) {
 	return 0, false
 }
 
-// Outcome holds all noises together against what must be: 95 % right.
+// Outcome compares all noises together with the requirement: 95 % right.
 func (n *NoiseShare) Outcome() Outcome {
 	if n.Noise != "" || n.Holds.Of == 0 {
 		return Unlimited

@@ -21,11 +21,11 @@ import (
 	"dyno/selftest/truth"
 )
 
-// spin is how long before a start the generator polls, as in trials that give it
-// CPUs of its own.
+// spin is how long the generator polls before a start, as in trials in which it has CPUs
+// of its own.
 const spin = 60 * time.Microsecond
 
-// busiest is the generator's CPU share up to which its percentiles are promised.
+// busiest is the generator's CPU share up to which its percentiles must be right.
 const busiest = 0.5
 
 // oracles loads servers with a known answer, which run in this process on the
@@ -36,7 +36,7 @@ func (k *calibrator) oracles(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	// Its trials keep the CPUs awake themselves.
+	// The trials of a search keep the CPUs awake themselves.
 	if err := s.add(k.search(ctx)); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func (k *calibrator) drive(ctx context.Context, address string, c engine.Config)
 // serverConfig is that of all servers here.
 func (k *calibrator) serverConfig() truth.Config { return truth.Config{CPUs: k.server, Spin: spin} }
 
-// share returns the CPU share of the generator's thread, but for the polling that
-// it chose to do.
+// share returns the CPU share of the generator's thread, without the polling that it
+// chose to do.
 func share(r *engine.Result) float64 {
 	return max(0, r.Workers.Total()-r.Spun).Seconds() / r.Window.Seconds()
 }
@@ -112,8 +112,8 @@ func share(r *engine.Result) float64 {
 // request.
 func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
 	percentiles := agreement()
-	// At p99, a share of 1 % slow ones begins: which side of the step is read is
-	// chance. p95 and p99.9 are on either side.
+	// At p99, the 1 % of slow requests begins: chance decides on which side of the step
+	// the quantile falls. p95 and p99.9 are on either side.
 	bimodal := append([]percentile{percentiles[0], {"p95", 0.95, 100 * time.Microsecond, 0.01}}, percentiles[2])
 	var oracles []func(context.Context) ([]Reading, error)
 	for _, o := range []struct {
@@ -141,7 +141,7 @@ func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
 }
 
 // delay loads a server that says how long it took for each request, in Poisson arrivals
-// of delayRate. It returns what the engine saw, the kernel, and the server.
+// of delayRate. It returns the times of the engine, the kernel and the server.
 func (k *calibrator) delay(ctx context.Context, name string, of truth.Distribution, window time.Duration) (r *engine.Result, kernel, injected times, err error) {
 	server, err := truth.StartDelay(ctx, k.serverConfig(), of, 1)
 	if err != nil {
@@ -186,7 +186,7 @@ func (k *calibrator) once(format string, args ...any) {
 	k.result.Notes = append(k.result.Notes, text)
 }
 
-// passed returns the times of the exchanges whose request passed in the window.
+// passed returns the times of the exchanges whose request passed the tap in the window.
 func passed(exchanges []truth.Exchange, r *engine.Result) times {
 	var ns []int64
 	// Wall-clock readings only: the kernel's stamps have no other.
@@ -214,9 +214,9 @@ func injectedIn(log []truth.Record, clock time.Time, r *engine.Result) times {
 	return sorted(ns)
 }
 
-// agree holds the percentiles of a load against the kernel's and the server's. Those
-// of the server are not judged: its clock leaves out the way there and back, and
-// both wake-ups.
+// agree compares the percentiles of a load with the kernel's and the server's. The
+// server's are not judged: its clock leaves out the way there and back, and both
+// wake-ups.
 func agree(oracle string, r *engine.Result, kernel, injected times, percentiles []percentile) []Reading {
 	var readings []Reading
 	service := r.Latency[engine.Service]
@@ -271,8 +271,8 @@ func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error
 		return nil, err
 	}
 	defer server.Close() //nolint:errcheck // what ended it early, the load has met
-	// A little more than the rate, so that the freezes do not all meet the arrivals
-	// at the same place between two of them.
+	// The period is a little more than that of the rate, so that the freezes do not all
+	// meet the arrivals at the same place between two of them.
 	schedule, err := pace.New(pace.Steady(rate+1/float64(k.Periods), 0), pace.Constant, 0)
 	if err != nil {
 		return nil, err
@@ -326,8 +326,8 @@ func waits(freezes []truth.Freezing, schedule *pace.Schedule, r *engine.Result) 
 	}
 }
 
-// queue loads M/M/1, several times: its figures depend on each other over so many
-// requests that one window says little.
+// queue loads M/M/1 several times: its figures depend on each other over so many requests
+// that one window says little.
 func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 	const (
 		serviceRate, arrivalRate = 1000, 800
@@ -403,10 +403,10 @@ func (k *calibrator) capacity(ctx context.Context) ([]Reading, error) {
 	}}, nil
 }
 
-// search finds the capacity of workers by the rate, as an experiment does: in
-// rounds, with processes of their own, and constant arrivals. In a window of 2 s,
-// 1 % too many requests make the last one wait for 20 ms. The service is slow, so
-// that the generator's own lag is small beside what is judged.
+// search finds the capacity of workers by the rate, as an experiment does: in rounds,
+// with processes of their own, and constant arrivals. In a window of 2 s, 1 % too many
+// requests make the last one wait for 20 ms. The service is slow, so that the generator's
+// own lag is small compared with the limit.
 func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 	const (
 		workers, service = 32, 20 * time.Millisecond
@@ -483,7 +483,7 @@ func (k *calibrator) little(ctx context.Context) ([]Reading, error) {
 	}}, nil
 }
 
-// rate counts what was sent in a constant load's window.
+// rate counts the requests that were sent in a constant load's window.
 func (k *calibrator) rate(ctx context.Context) ([]Reading, error) {
 	const rate = 5000
 	k.step("oracle: rate")
@@ -497,8 +497,7 @@ func (k *calibrator) rate(ctx context.Context) ([]Reading, error) {
 	}}, nil
 }
 
-// sendLag reads how late requests were sent to a server that costs next to
-// nothing.
+// sendLag reads how late requests were sent to a server that costs almost nothing.
 func (k *calibrator) sendLag(ctx context.Context) ([]Reading, error) {
 	const rate = 5000
 	k.step("oracle: send lag")
@@ -533,8 +532,8 @@ func (k *calibrator) null(ctx context.Context, rate float64, process pace.Proces
 	return k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 64, Warmup: 500 * time.Millisecond, Window: k.Window})
 }
 
-// faults counts errors by their kind. Deeds that also strike the next request are
-// left out, since the server cannot know how the client counts that one.
+// faults counts errors by their kind. Faults that also affect the next request are left
+// out, since the server cannot know how the client counts that one.
 func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
 	const requests = 4000
 	k.step("oracle: errors by kind")

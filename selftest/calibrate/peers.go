@@ -13,15 +13,15 @@ import (
 	"dyno/selftest/truth"
 )
 
-// peerRate and peerConnections are what all tools are asked for, as far as they
-// can.
+// peerRate and peerConnections are the load that all tools are asked for, as far as they
+// can make it.
 const (
 	peerRate        = 2000
 	peerConnections = 64
 )
 
-// A job is what a tool is to load, and for how long. Files named are in a folder of
-// its own, which is its working directory.
+// A job is a target for a tool, with the duration. The files that commands name are in a
+// folder of the job's own, which is the working directory.
 type job struct {
 	url    string
 	length time.Duration
@@ -37,7 +37,7 @@ type tool struct {
 	files   map[string]string
 	// commands returns what is to be run, one after another.
 	commands func(job) [][]string
-	// output is the file that is parsed; empty: the standard output of the last command.
+	// output is the file to parse; empty: the standard output of the last command.
 	output string
 	parse  func([]byte) (Percentiles, error)
 }
@@ -175,7 +175,7 @@ func (k *calibrator) version(ctx context.Context, program string, t tool) string
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	// Some print it and then fail for want of an address.
+	// Some tools print it and then fail because they have no address.
 	out, _ := exec.CommandContext(ctx, program, t.version...).CombinedOutput() //nolint:gosec // a peer on PATH
 	return versionIn(string(out))
 }

@@ -14,7 +14,7 @@ import (
 	"dyno/selftest/truth"
 )
 
-// Percentiles are response times as a tool reports them, in seconds. What it
+// Percentiles are response times as a tool reports them, in seconds. A percentile that it
 // does not report is nil.
 type Percentiles struct{ P50, P95, P99, P999 *float64 }
 
@@ -50,7 +50,7 @@ func (p Percentiles) known() (Percentiles, error) {
 	return p, nil
 }
 
-// readings holds percentiles against what happens to requests that come evenly.
+// readings compares percentiles with the times of requests that come evenly.
 func (p Percentiles) readings(oracle string) []Reading {
 	var readings []Reading
 	for _, f := range append([]percentile{{"p50", 0.5, time.Millisecond, 0}}, stall()...) {
@@ -89,7 +89,7 @@ func (p *Percentiles) eachMatch(r *regexp.Regexp, text []byte) {
 	}
 }
 
-// parseWrk reads what our script makes wrk and wrk2 print.
+// parseWrk reads the output of our script for wrk and wrk2.
 func parseWrk(out []byte) (p Percentiles, err error) {
 	p.eachMatch(regexp.MustCompile(`(?m)^percentile ([0-9.]+) ([0-9]+) (us)$`), out)
 	return p.known()

@@ -10,7 +10,7 @@ import (
 	"reflect"
 )
 
-// resultFile is where a folder of raw data keeps the result that it is of.
+// resultFile is the file of the result in a folder of raw data.
 const resultFile = "result.json"
 
 // save writes the result beside its raw data, so that Read finds it.
@@ -36,14 +36,14 @@ func Read(folder string) (*Result, error) {
 	return r, nil
 }
 
-// A setting must be the same wherever rows of a table come from.
+// A setting must be the same in all results whose rows are pooled in a table.
 type setting struct {
 	name string
 	of   func(*Config) any // a pointer to it
 }
 
-// measured lists what a result has rows of, each with the settings that decide what its
-// rows mean.
+// measured lists the tables of a result, each with the settings that decide the meaning
+// of its rows.
 func (r *Result) measured() map[string][]setting {
 	connections := setting{"connections", func(c *Config) any { return &c.Connections }}
 	rounds := setting{"rounds", func(c *Config) any { return &c.Rounds }}
@@ -136,7 +136,8 @@ func Pool(parts ...*Result) (*Result, error) {
 	return all, nil
 }
 
-// sameMachine tells whether two results are of the same machine, by all that it tells.
+// sameMachine tells whether two results are of the same machine, as far as they describe
+// it.
 func (r *Result) sameMachine(other *Result) bool {
 	a, b := &r.Environment, &other.Environment
 	return a.CPUs == b.CPUs && a.CPUModel == b.CPUModel && a.Kernel == b.Kernel && r.ServerCPU == other.ServerCPU && r.LoadCPU == other.LoadCPU
@@ -150,7 +151,7 @@ func (r *Result) measurements() []*Result {
 	return []*Result{r}
 }
 
-// MarshalJSON writes a figure that is not known as null, which JSON has no number for.
+// MarshalJSON writes an unknown figure as null, because JSON has no number for it.
 func (r Reading) MarshalJSON() ([]byte, error) {
 	type plain Reading
 	out := struct {

@@ -8,7 +8,7 @@ import (
 	"dyno/judge/stat"
 )
 
-// A Proportion is how often something happened.
+// A Proportion is how often an event happened.
 type Proportion struct{ Hits, Of int }
 
 // Share returns hits over all, NaN of none.
@@ -30,7 +30,7 @@ func (p Proportion) Interval() stat.Interval {
 	return i
 }
 
-// An Outcome is what a figure says about its limit.
+// An Outcome is the result of comparing a figure with its limit.
 type Outcome string
 
 // The outcomes.
@@ -44,8 +44,9 @@ const (
 // enough is how many trials the limits on proportions are meant for.
 const enough = 200
 
-// within tells whether a proportion lies in a range of shares. One that does not
-// has missed it, unless fewer trials than the range is meant for leave it possible.
+// within tells whether a proportion lies in a range of shares. A proportion outside has
+// missed it, unless its trials are fewer than the range is meant for and leave it
+// possible.
 func (p Proportion) within(low, high float64) Outcome {
 	const rounding = 1e-9
 	i := p.Interval()

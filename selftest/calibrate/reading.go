@@ -14,8 +14,8 @@ const (
 	Share     = "share"
 )
 
-// A Reading is one figure that dyno, or another tool, has measured of something
-// that is known.
+// A Reading is one figure that dyno, or another tool, has measured of a server whose
+// answer is known.
 type Reading struct {
 	Oracle   string
 	Quantity string
@@ -23,7 +23,7 @@ type Reading struct {
 	Expected *float64 // nil: there is only a limit
 	Measured float64
 	// Limit is the largest |Measured − Expected|, or without Expected the largest
-	// Measured. Nil: the reading is shown and not judged.
+	// Measured. If it is nil, the reading is shown and not judged.
 	Limit *float64
 	Note  string
 }
@@ -36,7 +36,7 @@ func (r *Reading) Deviation() (float64, bool) {
 	return r.Measured - *r.Expected, true
 }
 
-// Outcome holds the reading against its limit.
+// Outcome compares the reading with its limit.
 func (r *Reading) Outcome() Outcome {
 	if r.Limit == nil {
 		return Unlimited
@@ -51,8 +51,8 @@ func (r *Reading) Outcome() Outcome {
 	return Missed
 }
 
-// A percentile is a share with the limit on a reading of it: the larger of a time
-// and of a share of what was expected.
+// A percentile is a share with the limit on a reading of it: the larger of a time and of
+// a share of the expected value.
 type percentile struct {
 	name  string
 	q     float64
@@ -65,8 +65,8 @@ func (p percentile) limit(expected float64) *float64 {
 	return &l
 }
 
-// agreement lists the percentiles of a distribution of times, with how far dyno
-// may be from the kernel's time stamps.
+// agreement lists the percentiles of a distribution of times, with the largest difference
+// that dyno may have from the kernel's time stamps.
 func agreement() []percentile {
 	return []percentile{
 		{"p50", 0.50, 50 * time.Microsecond, 0},
@@ -75,7 +75,7 @@ func agreement() []percentile {
 	}
 }
 
-// stall lists the percentiles that a freezing server decides.
+// stall lists the percentiles that depend on a server's freezes.
 func stall() []percentile {
 	return []percentile{{"p95", 0.95, 0, 0.02}, {"p99", 0.99, 0, 0.02}, {"p99.9", 0.999, 0, 0.02}}
 }

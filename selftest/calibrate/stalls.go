@@ -11,7 +11,7 @@ import (
 	"dyno/selftest/truth"
 )
 
-// The generator's CPU is taken away at real-time priority for so long and so often.
+// The generator's CPU is taken away at real-time priority for this long and this often.
 const (
 	stallLength = 5 * time.Millisecond
 	stallRate   = 20
@@ -19,8 +19,8 @@ const (
 	stallWindow = 15 * time.Second
 )
 
-// stalls holds service times against the kernel's while the generator's CPU is taken
-// away now and then. What the generator reads late has not taken longer.
+// stalls compares service times with the kernel's while the generator's CPU is taken away
+// now and then. A response that the generator reads late has not taken longer.
 func (k *calibrator) stalls(ctx context.Context) (err error) {
 	s, err := k.readings("stalls.csv", &k.result.Oracles)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package disturb takes CPUs away from whoever runs there, at random moments and for
-// known lengths: as a hypervisor does, or a busy neighbour. What measures must give the
-// same answer beside it, or say that it does not.
+// Package disturb takes CPUs away from other programs, at random moments and for known
+// lengths, as a hypervisor or a busy neighbour does. A measurement must give the same
+// answer beside it, or say that it does not.
 //
-// The threads that do it are those of a process of their own, which Start makes from
-// this executable, so that they are nobody's CPU time but their own. At real-time
-// priority (SCHED_FIFO) nothing of ordinary priority runs on the CPU until they are
-// done; without, they share it with others. Or they keep a CPU busy for a share of the
-// time, evenly, as an ordinary program does that has always something to do.
+// Its threads belong to a process of its own, which Start makes from this executable, so
+// that their CPU time counts for no other process. At real-time priority (SCHED_FIFO)
+// nothing of ordinary priority runs on the CPU until they are done. At ordinary priority
+// they share it with others. They can also keep a CPU busy for a share of the time,
+// evenly, as an ordinary program with endless work does.
 package disturb
 
 import (
@@ -37,22 +37,22 @@ const (
 	schedFIFO = 1
 	// resetOnFork is SCHED_FLAG_RESET_ON_FORK: threads to come are ordinary ones.
 	resetOnFork = 1
-	// nap is the longest that a thread sleeps without looking whether it is over.
+	// nap is the longest time that a thread sleeps without a check whether it is over.
 	nap = 20 * time.Millisecond
-	// piece is the time line's part in which a busy thread uses its share.
+	// piece is the part of the time line in which a busy thread uses its share.
 	piece = 10 * time.Millisecond
 )
 
 // Bounds of a Config.
 const (
 	MaxLength = 100 * time.Millisecond
-	// MaxShare is the most of a CPU's time that may be taken. Beyond 95 % Linux would
-	// take it back from real-time threads (sched_rt_runtime_us), and a machine whose
-	// only CPU is taken for long cannot be stopped.
+	// MaxShare is the largest share of a CPU's time that may be taken. Beyond 95 % Linux
+	// would take it back from real-time threads (sched_rt_runtime_us), and a machine
+	// whose only CPU is taken for long cannot be stopped.
 	MaxShare = 0.5
 )
 
-// A Config says what is taken.
+// A Config describes the disturbance.
 type Config struct {
 	CPUs []int
 	// Shortest and Longest bound the length of a stall; it is drawn from between them.
@@ -60,7 +60,8 @@ type Config struct {
 	PerSecond         float64 // stalls of each CPU, at exponential distances
 	RealTime          bool    // nothing of ordinary priority runs meanwhile
 	// Busy is the share of each CPU's time that is used at ordinary priority, in small
-	// pieces; no stalls then. What the thread did not get it does not catch up on.
+	// pieces, without stalls. Time that the thread did not get in one piece is not made
+	// up for.
 	Busy float64
 	Seed uint64
 }
@@ -142,8 +143,8 @@ type Process struct {
 	out *bufio.Reader
 }
 
-// Taken is what a Process took, of all its CPUs together. Of busy CPUs it counts pieces,
-// and the time is that which its threads got.
+// Taken is the CPU time that a Process took, of all its CPUs together. For busy CPUs it
+// counts pieces, and the time is the CPU time of its threads.
 type Taken struct {
 	Stalls int
 	Time   time.Duration
@@ -155,7 +156,7 @@ func Start(c Config) (*Process, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	// Nothing is allocated, and no thread needs another's attention.
+	// From here nothing is allocated, and no thread needs another.
 	cmd := Role().Command([]string{"GOGC=off", "GODEBUG=asyncpreemptoff=1", "GOMAXPROCS=" + strconv.Itoa(len(c.CPUs)+1)}, c.arguments()...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -181,7 +182,7 @@ func Start(c Config) (*Process, error) {
 	return nil, fmt.Errorf("disturb: %s", line)
 }
 
-// Stop leaves the CPUs alone and tells what was taken.
+// Stop releases the CPUs and returns what was taken.
 func (p *Process) Stop() (t Taken, err error) {
 	_ = p.in.Close() // which is its sign to end
 	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
@@ -211,7 +212,7 @@ func run(args []string) int {
 }
 
 func (c Config) disturb(in io.Reader, out io.Writer) error {
-	// A terminal interrupts the whole session. Whoever started this process decides.
+	// A terminal interrupts the whole session. The process that started this one decides.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	var (
 		over   atomic.Bool
@@ -303,8 +304,8 @@ func (c Config) keepBusy(over *atomic.Bool) (t Taken) {
 	share := time.Duration(c.Busy * float64(piece))
 	for next := time.Now(); !over.Load(); t.Stalls++ {
 		from := used()
-		// A thread that others keep from its CPU may take longer than a piece: it goes on
-		// with the next, and owes nothing.
+		// A thread that others keep from its CPU may take longer than a piece. It then
+		// begins the next piece, and owes nothing.
 		for used()-from < share && !over.Load() {
 		}
 		t.Time += used() - from

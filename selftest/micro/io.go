@@ -134,7 +134,7 @@ func newLine(connections int) (*line, error) {
 	return l, nil
 }
 
-// serve makes all others end when one has failed.
+// serve ends all servers when one has failed.
 func (l *line) serve(body func() error) func() error {
 	return func() error {
 		err := body()
@@ -164,8 +164,8 @@ func (l *line) close() {
 
 var errHungUp = errors.New("the server hung up")
 
-// exchange is the client: it keeps one message on each connection until stop, and
-// checks that each comes back as it was sent. It waits for those under way.
+// exchange is the client: it keeps one message on each connection until stop, and checks
+// that each comes back unchanged. In the end it waits for those under way.
 func (l *line) exchange(stop *atomic.Bool) (exchanges int64, err error) {
 	poll, err := newPoll(l.client)
 	if err != nil {

@@ -191,8 +191,8 @@ func (t *shardedTable) shard(key string) *mutexTable {
 func (t *shardedTable) add(key string)        { t.shard(key).add(key) }
 func (t *shardedTable) read(key string) int64 { return t.shard(key).read(key) }
 
-// fnv1a is the 32-bit hash of Fowler, Noll and Vo, which hash/fnv computes of
-// bytes only.
+// fnv1a is the 32-bit hash of Fowler, Noll and Vo for strings; hash/fnv has it for bytes
+// only.
 func fnv1a(s string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(s) {

@@ -19,7 +19,7 @@ import (
 // MaxUnits is how many units a program may be asked for.
 const MaxUnits = 2_000_000
 
-// A lot is units that are parked until it is released.
+// A lot is a set of units that are parked until it is released.
 type lot struct {
 	unit    string
 	release func() // may be called once
@@ -29,9 +29,8 @@ type lot struct {
 	units   int
 }
 
-// newLot prepares for parking. Goroutines wait for a channel. Threads wait in a
-// blocking read of an empty pipe, which the runtime does not take part in: each
-// keeps its thread.
+// newLot prepares for parking. Goroutines wait for a channel. Threads wait in a blocking
+// read of an empty pipe, of which the runtime knows nothing, so each keeps its thread.
 func newLot(unit string) (*lot, error) {
 	l := &lot{unit: unit}
 	if unit == Goroutine {
@@ -79,15 +78,15 @@ func (l *lot) leave() {
 	l.ended.Wait()
 }
 
-// allowThreads makes the runtime permit n more threads than it would; above its
-// limit it ends the process.
+// allowThreads makes the runtime permit n more threads than by default. Above its limit
+// it ends the process.
 func allowThreads(n int) (restore func()) {
 	before := debug.SetMaxThreads(math.MaxInt32)
 	debug.SetMaxThreads(max(before, n+before))
 	return func() { debug.SetMaxThreads(before) }
 }
 
-// memory is what the process takes, in bytes.
+// memory is the memory of the process, in bytes.
 type memory struct {
 	resident, virtual float64
 	kernelStacks      float64 // of the whole machine
@@ -135,7 +134,7 @@ func field(file, name string) (float64, error) {
 	return 0, fmt.Errorf("%s: no %s", file, name)
 }
 
-// A limit is how many threads there may be, and who says so.
+// A limit is how many threads there may be, and where that limit comes from.
 type limit struct {
 	threads int
 	source  string

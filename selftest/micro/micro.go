@@ -1,13 +1,12 @@
-// Package micro holds small programs that show what a load test cannot: what a
-// hand-off between threads costs and one between goroutines, how much memory a
-// parked one takes and how many there can be, what locks cost under contention,
-// what pinning does, how models of input and output rank, and what socket options
-// do.
+// Package micro holds small programs that show what a load test cannot: the cost of a
+// hand-off between threads and between goroutines, the memory of a parked one and how
+// many there can be, the cost of locks under contention, the effect of pinning, how
+// models of input and output rank, and what socket options do.
 //
-// Each program is a plain configuration with Validate and Run. Run does one
-// measurement and returns its figures; repeating it, interleaved with others and
-// with an interval, is the lab's business. Programs set GOMAXPROCS while they run
-// and count what the whole process does, so one runs at a time.
+// Each program is a plain configuration with Validate and Run. Run does one measurement
+// and returns its figures. The lab repeats it, interleaves it with others and computes
+// intervals. Programs set GOMAXPROCS while they run and count everything in the process,
+// so only one may run at a time.
 //
 // Linux only. Threads are goroutines locked to theirs; see thread.go.
 package micro
@@ -22,16 +21,16 @@ import (
 	"time"
 )
 
-// A Result is what a program measured, by name. A name's end tells the unit:
-// _seconds, _bytes or _per_second; without one of these it is a plain number.
+// A Result holds the figures of a program, by name. The end of a name gives the unit:
+// _seconds, _bytes or _per_second. Without one of these it is a plain number.
 type Result map[string]float64
 
 // A Program measures one thing.
 type Program interface {
 	// Validate reports all faults at once, joined.
 	Validate() error
-	// Run measures. It fails when the context ends, or the machine refuses what it
-	// takes.
+	// Run measures. It fails when the context ends, or the machine refuses the resources
+	// it needs.
 	Run(ctx context.Context) (Result, error)
 }
 

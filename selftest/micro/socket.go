@@ -67,7 +67,7 @@ func (b Buffers) Run(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// settings is where the kernel shows what holds in the caller's network namespace.
+// settings is where the kernel shows the values of the caller's network namespace.
 const settings = "/proc/sys/net/"
 
 func readSetting(name string) (int, error) {
@@ -117,7 +117,7 @@ func (n NoDelay) Run(ctx context.Context) (Result, error) {
 		return nil, err
 	}
 	deadline := time.Now().Add(n.Duration)
-	// Whoever waits for an answer then has waited long enough for any of them.
+	// A program that waits for an answer has then waited long enough for any of them.
 	_ = near.SetDeadline(deadline.Add(10 * time.Second))
 	part, answer := make([]byte, n.Bytes), make([]byte, message)
 	var count, sum, squares, largest float64

@@ -1,15 +1,15 @@
-// Package offcpu tells what a program waits for: the time its threads are blocked, by
-// the stack of functions that they are blocked in, as a pprof profile. It is what an
-// on-CPU profile cannot show: locks, disks, other services.
+// Package offcpu tells what a program waits for: the time its threads are blocked, by the
+// stack of functions that they are blocked in, as a pprof profile. An on-CPU profile
+// cannot show this: locks, disks, other services.
 //
-// eBPF programs at the scheduler's tracepoints add it up in the kernel. A wait
-// counts from when a thread leaves its CPU because it has to wait until it runs
-// again, so the wait for a free CPU after the wake-up is part of it. A thread that
-// is preempted is not blocked. Waits that began before the profiler did are not
-// seen; of those that last to its end the time so far counts.
+// eBPF programs at the scheduler's tracepoints add it up in the kernel. A wait counts
+// from when a thread leaves its CPU because it has to wait, until it runs again. So the
+// wait for a free CPU after the wake-up is part of it. A thread that is preempted is not
+// blocked. Waits that began before the profiler did are not seen. Waits that last to its
+// end count with the time so far.
 //
-// Threads that idle are blocked too: a pool of idle workers shows as so much time in
-// futex or epoll_wait, and belongs to no request.
+// Threads that idle are blocked too: a pool of idle workers shows as much time in futex
+// or epoll_wait, which belongs to no request.
 //
 // On two EPYC vCPUs, Linux 6.18, a switch from a thread that has to wait costs 2.3 µs, by
 // the kernel's own account of eBPF programs, and one between other processes 0.4 µs. A
@@ -40,7 +40,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what the kernel keeps. What finds no room is counted in Result.Lost.
+// Bounds of the kernel's tables. Waits that do not fit are counted in Result.Lost.
 const (
 	maxProcesses = 1 << 14
 	maxBlocked   = 1 << 15 // threads blocked at once
@@ -49,7 +49,7 @@ const (
 	maxDepth     = 127 // kernel.perf_event_max_stack, unless it was changed
 )
 
-// A Result is what was seen.
+// A Result holds the profile and its losses.
 type Result struct {
 	Profile *pprof.Profile // waits/count and off_cpu/nanoseconds
 	Lost    uint64         // waits that found no room
@@ -113,8 +113,8 @@ func (p *Profiler) start() error {
 	if err := p.maps.open(); err != nil {
 		return err
 	}
-	// Forks are followed before processes are looked for, so that none is missed;
-	// waits last.
+	// Forks are followed before processes are searched, so that none is missed. Waits
+	// come last.
 	if err := p.attach("sched_process_fork", p.maps.onFork(formats["sched_process_fork"])); err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (p *Profiler) start() error {
 	return p.attach("sched_switch", p.maps.onSwitch(formats["sched_switch"]))
 }
 
-// enlist puts the root, and all below it, on the list. A child that was forked before
-// its parent was on the list is found by looking again.
+// enlist puts the root, and all processes below it, on the list. A child that was forked
+// before its parent was on the list is found by another look.
 func (p *Profiler) enlist() error {
 	if err := p.maps.processes.Put(uint32(p.root), uint32(followed)); err != nil {
 		return fmt.Errorf("list processes: %w", err)
@@ -173,7 +173,7 @@ func (p *Profiler) attach(event string, spec *ebpf.ProgramSpec) error {
 	return nil
 }
 
-// release gives back what is held in the kernel.
+// release closes everything held in the kernel.
 func (p *Profiler) release() error {
 	err := p.detach()
 	for _, program := range p.programs {
@@ -191,8 +191,8 @@ func (p *Profiler) detach() (err error) {
 	return err
 }
 
-// Stop ends watching, once, and makes the profile. The processes should still be there:
-// what they have mapped is read now.
+// Stop ends the profiling, once, and makes the profile. The processes should still exist,
+// because their mappings are read now.
 func (p *Profiler) Stop() (*Result, error) {
 	now := stack.Now()
 	duration := time.Since(p.began)

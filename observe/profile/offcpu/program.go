@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// maps are what the eBPF programs write and we read.
+// maps are the tables that the eBPF programs write and dyno reads.
 type maps struct {
 	processes *ebpf.Map // number → followed or watched
 	blocked   *ebpf.Map // thread → wait
@@ -17,7 +17,7 @@ type maps struct {
 	lost      *ebpf.Map // 0 → count
 }
 
-// What is done with a process on the list. Its children are watched.
+// What to do with a process on the list. Its children are watched.
 const (
 	followed = iota
 	watched
@@ -30,14 +30,14 @@ type place struct {
 	Kernel, User int32
 }
 
-// A wait is one that goes on.
+// A wait is one that has not ended.
 type wait struct {
 	Since uint64 // nanoseconds
 	Place place
 	_     uint32
 }
 
-// A total is of all waits at a place that are over.
+// A total sums up all ended waits at a place.
 type total struct{ Nanoseconds, Waits uint64 }
 
 // Sizes and offsets of the above, as the programs use them.
@@ -184,8 +184,8 @@ func (m *maps) onFree(f format) *ebpf.ProgramSpec {
 // thread that was preempted, and others are ending.
 const blockedStates = 0x0f
 
-// onSwitch runs as the thread that leaves its CPU. If it has to wait, its stacks and
-// the time are noted; and the wait of the one that comes next is over.
+// onSwitch runs as the thread that leaves its CPU. If that thread has to wait, its stacks
+// and the time are stored. The wait of the thread that comes next has ended.
 func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
 	const (
 		process   = -4
@@ -228,7 +228,7 @@ func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
 			asm.Mov.Reg(context, asm.R1),
 			asm.FnKtimeGetNs.Call(),
 			asm.Mov.Reg(now, asm.R0),
-			// Who leaves, and does it have to wait?
+			// Which thread leaves, and does it have to wait?
 			load(asm.R1, f["prev_state"]),
 			asm.And.Imm(asm.R1, blockedStates),
 			asm.JEq.Imm(asm.R1, 0, "next"),
@@ -253,7 +253,7 @@ func (m *maps) onSwitch(f format) *ebpf.ProgramSpec {
 		update(m.blocked, tid, waitSlot, 0),
 		asm.Instructions{asm.JEq.Imm(asm.R0, 0, "next")},
 		lost("next"),
-		// Who comes, and was it waiting?
+		// Which thread comes, and was it waiting?
 		asm.Instructions{
 			load(asm.R1, f["next_pid"]).WithSymbol("next"),
 			asm.StoreMem(asm.RFP, tid, asm.R1, asm.Word),

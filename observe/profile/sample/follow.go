@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPending bounds records that wait for their time. It is what all rings hold;
-// samples beyond are dropped and counted.
+// maxPending bounds records that wait for their time. It is the size of all rings.
+// Samples beyond are dropped and counted.
 const maxPending = 1 << 18
 
 // maxEnded is how many processes are remembered after their end.
 const maxEnded = 1024
 
-// A follower puts the records of all CPUs in order of time, keeps the target's
-// processes and what they have mapped, and gathers the samples that are theirs.
+// A follower puts the records of all CPUs in order of time, tracks the target's processes
+// and their mappings, and collects the samples of the target.
 type follower struct {
 	root      int
 	period    int64 // nanoseconds
@@ -49,7 +49,7 @@ func (f *follower) scan() {
 	}
 }
 
-// take keeps a record until its time has come.
+// take stores a record until its time has come.
 func (f *follower) take(b []byte) error {
 	r, err := decode(b)
 	if err != nil {
@@ -78,7 +78,8 @@ func (f *follower) advance(horizon uint64) {
 
 func (f *follower) apply(r *record) {
 	if r.scan != nil {
-		// It was read after its time. What it mapped since comes again, and is the same.
+		// The process was read after its time. Its later mappings are reported again, and
+		// are the same.
 		f.processes[r.pid] = r.scan.process
 		return
 	}

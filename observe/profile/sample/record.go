@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Records of the kernel, as perf_event_open(2) lays them out, for the kind of
-// sample that attributes asks for.
+// Records of the kernel, as perf_event_open(2) lays them out, for the samples that
+// attributes asks for.
 const (
 	headBytes    = 8  // type, flags, size
 	trailerBytes = 16 // process, thread, time: behind all but samples
@@ -23,7 +23,7 @@ const (
 	contextMax    = 1<<64 - 4095
 )
 
-// A record is one that matters to us.
+// A record is one of the records that are used.
 type record struct {
 	kind         uint32
 	time         uint64 // nanoseconds of CLOCK_MONOTONIC
@@ -40,7 +40,7 @@ func recordSize(b []byte) uint16 { return binary.NativeEndian.Uint16(b[6:]) }
 
 var errShort = errors.New("too short")
 
-// decode reads a record. A kind that does not matter has kind 0.
+// decode reads a record. A kind that is not used has kind 0.
 func decode(b []byte) (r record, err error) {
 	if len(b) < headBytes {
 		return r, fmt.Errorf("record: %w", errShort)

@@ -20,7 +20,7 @@ type ring struct {
 	record []byte // one that goes over the end, in one piece
 }
 
-// errLocked is of a user who may not lock so much memory.
+// errLocked is the error of a user who may not lock so much memory.
 var errLocked = errors.New("more than may be locked")
 
 func newRing(fd, pages int) (*ring, error) {

@@ -62,7 +62,7 @@ const (
 	maxCPUs          = 4096
 )
 
-// A Config says what is sampled.
+// A Config says what to sample.
 type Config struct {
 	Root      int           // all processes below this one, now or later, but not itself
 	Frequency int           // samples per second of CPU time
@@ -96,7 +96,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// A Result is what was sampled. Values of the profile are samples/count and
+// A Result holds the samples. Values of the profile are samples/count and
 // cpu/nanoseconds.
 type Result struct {
 	Profile   *pprof.Profile
@@ -110,8 +110,8 @@ type Result struct {
 	Notes     []string
 }
 
-// ring is what the kernel must have room for between two readings: 2 KB is a sample
-// with a stack of 127 frames in both halves.
+// ring is the space that the kernel needs between two readings: 2 KB is a sample with a
+// stack of 127 frames in both halves.
 const (
 	readEvery   = 100 * time.Millisecond
 	sampleBytes = 2100
@@ -174,8 +174,8 @@ func Start(c Config) (*Sampler, error) {
 			return nil, fmt.Errorf("sample: start events: %w", err)
 		}
 	}
-	// From here on the kernel reports what changes. What is there already is read
-	// now, and takes its place among the reports by its time.
+	// From here on the kernel reports changes. What exists already is read now, and is
+	// put in its place among the reports by its time.
 	s.follow.scan()
 	go s.run()
 	return s, nil
@@ -251,8 +251,8 @@ func (s *Sampler) attributes(kernel, inherit bool) *unix.PerfEventAttr {
 	return a
 }
 
-// openPerCPU opens an event for every CPU. Where the target does not run it is one
-// that reports forks and never samples: the target may be started from there.
+// openPerCPU opens an event for every CPU. On CPUs where the target does not run, the
+// event reports forks and never samples, because the target may be started from there.
 func (s *Sampler) openPerCPU(all []int, kernel bool) error {
 	for _, cpu := range all {
 		a := s.attributes(kernel, false)
@@ -274,9 +274,9 @@ func (s *Sampler) openPerCPU(all []int, kernel bool) error {
 // maxEvents bounds threads times CPUs.
 const maxEvents = 8192
 
-// openPerThread opens an event for every thread and CPU, the root's included: so are
-// processes followed that it starts later. Threads that came while others were
-// opened are found by looking again until there are none.
+// openPerThread opens an event for every thread and CPU, including those of the root. In
+// this way processes that the root starts later are followed. Threads that appear while
+// others are opened are found by further looks until there are none.
 func (s *Sampler) openPerThread(kernel bool) error {
 	cpus := s.config.CPUs
 	rings := make([]int, len(cpus)) // the event that owns the ring
@@ -377,7 +377,7 @@ func (s *Sampler) read() error {
 	return nil
 }
 
-// Stop ends sampling, once, and makes the profile. The processes should still be there.
+// Stop ends sampling, once, and makes the profile. The processes should still exist.
 func (s *Sampler) Stop() (*Result, error) {
 	for _, fd := range s.events {
 		_ = unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_DISABLE, 0) // closed below in any case

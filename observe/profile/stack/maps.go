@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// maxMappings bounds what is remembered of a process. Code beyond has no names.
+// maxMappings bounds the mappings that are remembered of a process. Code beyond has no
+// names.
 const maxMappings = 16 << 10
 
 // A Mapping is memory that a process may execute, from a file or not.
@@ -23,8 +24,8 @@ type Mapping struct {
 	Inode      uint64 // 0 if it is no file
 }
 
-// ParseMaps reads what a process may execute from the text of /proc/PID/maps
-// (proc_pid_maps(5)). Lines that cannot be read are passed over.
+// ParseMaps returns the executable mappings in the text of /proc/PID/maps
+// (proc_pid_maps(5)). Lines that cannot be read are skipped.
 func ParseMaps(r io.Reader) []Mapping {
 	var found []Mapping
 	lines := bufio.NewScanner(r)
@@ -69,10 +70,10 @@ type Process struct {
 	mappings []*mapped // by Start, without overlap
 }
 
-// NewProcess returns a process of which nothing is known yet.
+// NewProcess returns a process without known mappings.
 func NewProcess(pid int) *Process { return &Process{pid: pid} }
 
-// ReadProcess reads what the process has mapped now.
+// ReadProcess reads the present mappings of a process.
 func ReadProcess(pid int) (*Process, error) {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/maps")
 	if err != nil {
@@ -91,7 +92,7 @@ func (p *Process) Fork(pid int) *Process {
 	return &Process{pid: pid, mappings: slices.Clone(p.mappings)}
 }
 
-// Map adds a mapping in place of what was there.
+// Map adds a mapping and replaces what was there.
 func (p *Process) Map(m Mapping) {
 	if m.Start >= m.End {
 		return
@@ -129,7 +130,7 @@ func (p *Process) find(address uint64) *mapped {
 	return p.mappings[i]
 }
 
-// A mapped is a mapping of a process, and what a Collector makes of it.
+// A mapped is a mapping of a process, with the data that a Collector adds to it.
 type mapped struct {
 	Mapping
 	pid int // of a process that has it

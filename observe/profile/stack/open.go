@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An opened is the file behind a mapping. It is opened when the first stack needs
-// it, since the process may be gone when names are asked for, and read at the end.
+// An opened is the file behind a mapping. It is opened when the first stack needs it,
+// since the process may have ended when names are needed, and is read at the end.
 type opened struct {
 	file *os.File
 	part filePart
@@ -37,7 +37,7 @@ func open(m *mapped) *opened {
 		proc + "/exe", // no folder's rights are in the way
 		m.Path,        // the process is gone
 	} {
-		// Whatever the name leads to: it must not be waited for.
+		// Whatever the name leads to, opening must not wait.
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue
@@ -53,8 +53,8 @@ func open(m *mapped) *opened {
 	return &opened{}
 }
 
-// openJIT reads the functions that a program has compiled by itself; nil if it does
-// not tell.
+// openJIT reads the functions that a program has compiled by itself; nil if it does not
+// publish them.
 func openJIT(pid int) *symbol.JIT {
 	proc := "/proc/" + strconv.Itoa(pid)
 	inner := strconv.Itoa(pid)

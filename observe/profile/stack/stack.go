@@ -1,8 +1,8 @@
-// Package stack gathers call stacks of processes, as addresses, and makes a profile
-// of them in the format of pprof.
+// Package stack collects call stacks of processes, as addresses, and makes a profile of
+// them in pprof's format.
 //
-// Gathering is cheap: an address is only put beside the mapping that it lies in.
-// Files are read, and addresses named, when the profile is made.
+// Collecting is cheap: an address is only stored with its mapping. Files are read, and
+// addresses named, when the profile is made.
 package stack
 
 import (
@@ -19,7 +19,7 @@ import (
 	pprof "github.com/google/pprof/profile"
 )
 
-// Names of what has none. They are the same in every build.
+// Names for addresses without one. They are the same in every build.
 const (
 	Unknown    = profile.Unknown // a function that no symbol tells
 	KernelFile = profile.Kernel  // the mapping of all kernel code, and a function of a kernel whose symbols are hidden
@@ -32,7 +32,7 @@ const (
 	maxDepth  = 512     // of each half; callers beyond are left out
 )
 
-// A Collector gathers stacks. It is used by one goroutine at a time.
+// A Collector collects stacks. It is used by one goroutine at a time.
 type Collector struct {
 	Dropped uint64 // values that belong to stacks beyond the bound
 
@@ -81,7 +81,7 @@ func (c *Collector) Add(p *Process, kernel, user []uint64, values ...int64) {
 		frames = append(frames, frame{c.kernel, called(a, i)})
 	}
 	for i, a := range user {
-		// Below the kernel's frames the first is not a return address either.
+		// The first frame below the kernel's frames is not a return address either.
 		a = called(a, i)
 		f := frame{nil, a}
 		if m := p.find(a); m != nil {
@@ -121,9 +121,9 @@ func called(a uint64, depth int) uint64 {
 	return a
 }
 
-// firstOf returns the mapping that stands for all of the same part of the same file:
-// processes of one program have it at different addresses. The file is opened, while
-// the process is there.
+// firstOf returns the mapping that represents all of the same part of the same file:
+// processes of one program have it at different addresses. The file is opened while the
+// process exists.
 func (c *Collector) firstOf(m *mapped) *mapped {
 	if m.first != nil {
 		return m.first
@@ -146,7 +146,7 @@ func (c *Collector) firstOf(m *mapped) *mapped {
 	return m
 }
 
-// Close closes what is open. The collector is then empty.
+// Close closes the open files. The collector is then empty.
 func (c *Collector) Close() error {
 	var errs []error
 	for _, m := range c.files {
@@ -156,8 +156,8 @@ func (c *Collector) Close() error {
 	return errors.Join(errs...)
 }
 
-// Profile makes a profile of all stacks, with names, and says what had none. The
-// types are those of the values.
+// Profile makes a profile of all stacks, with names, and says which addresses had none.
+// The types are those of the values.
 func (c *Collector) Profile(types []*pprof.ValueType, period int64, start time.Time, duration time.Duration) (*pprof.Profile, error) {
 	if len(types) != c.values {
 		return nil, fmt.Errorf("stack: %d types for %d values", len(types), c.values)
@@ -328,7 +328,7 @@ func (b *builder) mapping(m *mapped) *pprof.Mapping {
 	return pm
 }
 
-// order puts the mapping first that is the program: pprof takes the first for it.
+// order puts the mapping of the program first, because pprof takes the first for it.
 func (b *builder) order() {
 	slices.SortStableFunc(b.p.Mapping, func(x, y *pprof.Mapping) int {
 		return cmp.Or(cmp.Compare(kind(x), kind(y)), cmp.Compare(b.weight[y], b.weight[x]), cmp.Compare(x.Start, y.Start))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bounds of what is read of one file. A table that is larger is not read, and its
+// Bounds of the data read of one file. A table that is larger is not read, and its
 // functions have no names.
 const (
 	maxSection = 256 << 20
@@ -26,13 +26,13 @@ type File struct {
 	goTable  *goTable
 }
 
-// A segment is what a program header of type PT_LOAD says.
+// A segment holds the addresses of a program header of type PT_LOAD.
 type segment struct{ offset, address, size uint64 }
 
 // Open reads the functions of an ELF file. A file without any, because it was
 // stripped, is no error.
 func Open(r io.ReaderAt) (file *File, err error) {
-	// debug/elf promises no panic, but reads what others have built.
+	// debug/elf is not hardened against damaged files, and others have built these.
 	defer func() {
 		if p := recover(); p != nil {
 			file, err = nil, fmt.Errorf("elf: damaged: %v", p)
@@ -78,7 +78,7 @@ func (f *File) At(address uint64) []string {
 	return nil
 }
 
-// elfSymbols is what the symbol tables say.
+// elfSymbols holds the facts from the symbol tables.
 type elfSymbols struct {
 	functions spans
 	text      uint64 // runtime.text
@@ -114,8 +114,8 @@ func symbols(e *elf.File) (s elfSymbols) {
 	return s
 }
 
-// rank prefers, of several names of a function, the one that others call it by:
-// with a size, global, and with few underscores before it.
+// rank prefers, of several names of a function, the one that others call it by: with a
+// size, global, and with few underscores before it.
 func rank(y elf.Symbol) int {
 	r := len(y.Name) - len(strings.TrimLeft(y.Name, "_"))
 	switch elf.ST_BIND(y.Info) {
@@ -162,8 +162,8 @@ func (s *elfSymbols) goTable(e *elf.File) *goTable {
 	}
 	text, inlines := s.text, s.inlines
 	if section, b := section(e, ".go.module"); section != nil && (text == 0 || inlines == 0) && e.Class == elf.ELFCLASS64 && len(b) >= 328 {
-		// Stripped, of Go 1.26: moduledata tells (runtime/symtab.go), unless the
-		// loader has yet to fill it in.
+		// The file is stripped and of Go 1.26: moduledata has the table
+		// (runtime/symtab.go), unless the loader has yet to fill it in.
 		if t := e.Section(".text"); t != nil {
 			if v := e.ByteOrder.Uint64(b[176:]); v >= t.Addr && v < t.Addr+t.Size {
 				text = v

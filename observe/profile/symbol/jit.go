@@ -11,10 +11,10 @@ import (
 // A JIT knows the functions that a program has compiled at run time.
 type JIT struct{ functions spans }
 
-// ParseJIT reads the text that such programs write as /tmp/perf-PID.map: lines of
-// start and size, hexadecimal, and a name (tools/perf/Documentation/jit-interface.txt
-// of the kernel). Code is moved and replaced; of several functions at one place the
-// last line is right. Lines that cannot be read are passed over.
+// ParseJIT reads the text that such programs write as /tmp/perf-PID.map: lines of start
+// and size, hexadecimal, and a name (tools/perf/Documentation/jit-interface.txt of the
+// kernel). Code is moved and replaced. If several functions are at one place, the last
+// line is right. Lines that cannot be read are skipped.
 func ParseJIT(r io.Reader) (*JIT, error) {
 	var s spans
 	lines := bufio.NewScanner(io.LimitReader(r, maxTextBytes))

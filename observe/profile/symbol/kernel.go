@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Bounds of texts. What is beyond is not read.
+// Bounds of texts. The rest is not read.
 const (
 	maxTextLines = 2 << 20
 	maxTextBytes = 256 << 20

@@ -38,7 +38,7 @@ func sortSpans(s spans) spans {
 	})
 	s = slices.CompactFunc(s, func(a, b span) bool { return a.start == b.start })
 	for i := range s {
-		// What gives no size, assembly as a rule, ends where the next begins.
+		// A function without a size, assembly as a rule, ends where the next begins.
 		if s[i].end <= s[i].start {
 			s[i].end = s[i].start + 1
 			if i+1 < len(s) {
