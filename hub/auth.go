@@ -12,19 +12,19 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// A Key verifies JSON Web Tokens (RFC 7519) by one method only: a token that names
-// another is refused, so that a public key can never be taken for a shared secret.
+// A Key verifies JSON Web Tokens (RFC 7519) by one method only. It refuses a token that
+// names another method, so that a public key can never be used as a shared secret.
 type Key struct {
 	// Method is HS256, RS256 or ES256 (RFC 7518, section 3.1).
 	Method string
-	// Material is the shared secret of HS256, 32 bytes at least (RFC 7518, section
-	// 3.2), or else a public key in PEM.
+	// Material is the shared secret of HS256, at least 32 bytes (RFC 7518, section 3.2),
+	// or otherwise a public key in PEM.
 	Material []byte
 }
 
 const minSecret = 32 // bytes
 
-// parse returns the key in the form that the method wants.
+// parse returns the key in the form that the method needs.
 func (k *Key) parse() (any, error) {
 	switch k.Method {
 	case "HS256":
@@ -48,7 +48,7 @@ func (k *Key) parse() (any, error) {
 	return nil, fmt.Errorf("method: %q: must be HS256, RS256 or ES256", k.Method)
 }
 
-// claims are those of the Mercure protocol beside the registered ones.
+// claims are the Mercure protocol's claims, in addition to the registered ones.
 type claims struct {
 	Mercure struct {
 		Publish   *[]string `json:"publish"`
@@ -63,7 +63,7 @@ type verifier struct {
 	parser *jwt.Parser
 }
 
-// newVerifier returns nil for no key. The key has passed Validate.
+// newVerifier returns nil if there is no key. Validate has checked the key.
 func newVerifier(k *Key, issuer, audience string) (*verifier, error) {
 	if k == nil {
 		return nil, nil
@@ -97,12 +97,12 @@ func (v *verifier) verify(token string) (*claims, error) {
 	return &c, nil
 }
 
-// cookieName is the protocol's.
+// cookieName is the name that the protocol gives the cookie.
 const cookieName = "mercureAuthorization"
 
-// token finds a request's token: in the Authorization field, else in the
-// "authorization" parameter, else in the cookie. Browsers send a cookie whichever
-// page asked.
+// token returns a request's token: from the Authorization field, or else from the
+// "authorization" parameter, or else from the cookie. A browser sends the cookie
+// whichever page made the request.
 func token(r *http.Request, parameter string) (text string, cookie bool, err error) {
 	if field := r.Header.Get("Authorization"); field != "" {
 		scheme, text, _ := strings.Cut(field, " ")
@@ -120,11 +120,11 @@ func token(r *http.Request, parameter string) (text string, cookie bool, err err
 	return "", false, nil
 }
 
-// A refusal is an answer to a request that is not served.
+// A refusal is the answer to a request that is not served.
 type refusal struct {
 	status int
 	text   string
-	after  time.Duration // Retry-After; 0 says nothing
+	after  time.Duration // Retry-After; 0 sends none
 }
 
 func (r *refusal) Error() string { return r.text }
@@ -133,8 +133,8 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
-// mayPublish tells whether a request may publish such updates. Every topic must be
-// covered by the token's mercure.publish claim, of public updates too.
+// mayPublish reports whether a request may publish such updates. The token's
+// mercure.publish claim must cover every topic, also for public updates.
 func (h *Hub) mayPublish(r *http.Request, topics []string) *refusal {
 	text, cookie, err := token(r, r.URL.Query().Get("authorization"))
 	if err != nil {
@@ -177,8 +177,8 @@ func (h *Hub) mayPublish(r *http.Request, topics []string) *refusal {
 	return nil
 }
 
-// maySubscribe returns of which topics the subscriber may have private updates, and
-// when this ends (zero: never).
+// maySubscribe returns the topics of which the subscriber may have private updates, and
+// when this permission ends (zero: never).
 func (h *Hub) maySubscribe(r *http.Request) (rights []string, until time.Time, _ *refusal) {
 	text, _, err := token(r, r.URL.Query().Get("authorization"))
 	if err != nil {

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// A Client is a subscriber as the list of slow clients shows it.
+// A Client is a subscriber as an entry of the list of slow clients.
 type Client struct {
 	ID      uint64    `json:"id"`
 	Address string    `json:"address"`
 	Topics  []string  `json:"topics"`
 	Since   time.Time `json:"since"`
-	// LagEvents and LagBytes (of frames) are what was published and the subscriber was
-	// not given; without the event loop, whether it is for it or not.
+	// LagEvents and LagBytes (of frames) are what was published and not yet given to the
+	// subscriber. Without the event loop they include updates that are not for this
+	// subscriber.
 	LagEvents uint64 `json:"lag_events"`
 	LagBytes  uint64 `json:"lag_bytes"`
-	Writing   bool   `json:"writing"` // its connection is taking, or not taking, an event
+	Writing   bool   `json:"writing"` // an event is being written to its connection
 }
 
-// Clients returns up to limit subscribers, those furthest behind first, and how many
-// there are in all.
+// Clients returns up to limit subscribers, those furthest behind first, and the number of
+// all subscribers.
 func (h *Hub) Clients(limit int) (list []Client, all int) {
 	h.mu.Lock()
 	active := make([]*subscriber, 0, len(h.active))
@@ -54,7 +55,7 @@ func (h *Hub) Clients(limit int) (list []Client, all int) {
 	}
 	looped, err := h.loop.Clients(context.Background(), limit)
 	if err != nil {
-		return list, len(active) // it is closed, and has nobody any more
+		return list, len(active) // the hub is closed and has no subscribers any more
 	}
 	for _, c := range looped {
 		s := c.Owner.(*seat)

@@ -13,15 +13,15 @@ import (
 	"dyno/hub/journal"
 )
 
-// A History is where updates are kept.
+// A History says where updates are kept.
 type History string
 
-// Where they can be kept.
+// The places where updates can be kept.
 const (
-	// HistoryMemory keeps them in the process: they end with it.
+	// HistoryMemory keeps them in the process. They are lost when it ends.
 	HistoryMemory History = "memory"
-	// HistoryFile also keeps them in a file: they survive a killed process, though
-	// not a power cut.
+	// HistoryFile also keeps them in a file. They survive a killed process, but not a
+	// power cut.
 	HistoryFile History = "file"
 	// HistoryRedis keeps them in a Redis stream that several hubs share.
 	HistoryRedis History = "redis"
@@ -30,146 +30,152 @@ const (
 // An Outcome is what happens to a subscriber whose queue is full.
 type Outcome string
 
-// What can happen.
+// The outcomes.
 const (
-	// Disconnect ends its connection: it comes back with its Last-Event-ID when it
-	// can keep up again.
+	// Disconnect ends its connection. The subscriber may come back with its Last-Event-ID
+	// when it can keep up again.
 	Disconnect Outcome = "disconnect"
-	// DropOldest leaves out its oldest events, and tells it with a gap event.
+	// DropOldest leaves out the oldest events for it, and announces that by a gap event.
 	DropOldest Outcome = "drop_oldest"
-	// Coalesce leaves out all but the latest event of each canonical topic, and tells
-	// it with a gap event.
+	// Coalesce leaves out all but the latest event of each canonical topic, and announces
+	// that by a gap event.
 	Coalesce Outcome = "coalesce"
-	// Block has publishers wait for it, for BlockTimeout at most: then it is
-	// disconnected. This makes a closed loop of publishers and subscribers, for
-	// measurements; one subscriber can hold up everybody.
+	// Block makes publishers wait for it, for at most BlockTimeout. After that it is
+	// disconnected. This makes publishers and subscribers a closed loop, for
+	// measurements: one subscriber can hold up everybody.
 	Block Outcome = "block"
 )
 
-// KeepAlive asks the kernel to probe connections on which nothing moves; the zero
-// value asks nothing.
+// KeepAlive makes the kernel probe idle connections; the zero value leaves them as they
+// are.
 type KeepAlive struct {
 	Idle     time.Duration // before the first probe; whole seconds
 	Interval time.Duration // between probes; whole seconds
-	Count    int           // probes without an answer that end the connection
+	Count    int           // unanswered probes that end the connection
 }
 
-// Redis says where the shared history is.
+// Redis says where the shared history is kept.
 type Redis struct {
 	Address string // host:port
 	Stream  string // its key; Stream + ":sequence" is used as well
-	// Events is about how many events the stream holds: the oldest are removed.
+	// Events is about how many events the stream holds. The oldest are removed.
 	Events int64
 }
 
-// Config says what a hub does. Start from Defaults.
+// Config configures a hub. Start from Defaults.
 type Config struct {
-	// History is where updates are kept; File is the file's path, Redis the stream.
+	// History is where updates are kept. File is the path of the file; Redis names the
+	// stream.
 	History History
 	File    string
 	Redis   Redis
-	// HistoryEvents, HistoryBytes (of memory, about) and HistoryAge (0 is no bound)
-	// bound the history in the process. The oldest updates are removed; who still
-	// needed them is told with a gap event.
+	// HistoryEvents, HistoryBytes (of memory, approximately) and HistoryAge (0 is no
+	// bound) bound the history in the process. The oldest updates are removed. A
+	// subscriber that still needed them gets a gap event.
 	HistoryEvents int
 	HistoryBytes  int64
 	HistoryAge    time.Duration
 
-	// PublisherKey and SubscriberKey verify the JWTs of either; nil accepts none.
+	// PublisherKey and SubscriberKey verify the JWTs of publishers and of subscribers;
+	// nil accepts none.
 	PublisherKey, SubscriberKey *Key
-	// Issuer and Audience must be the "iss" and among the "aud" of every JWT, where
-	// they are not "".
+	// If they are not "", Issuer must be the "iss" of every JWT, and Audience must be
+	// among its "aud".
 	Issuer, Audience string
-	// AnonymousSubscribe lets subscribers without a JWT have public updates.
+	// AnonymousSubscribe gives public updates to subscribers without a JWT.
 	AnonymousSubscribe bool
 	// AnonymousPublish lets anybody publish. Without it and without PublisherKey, only
-	// Hub.Publish does.
+	// Hub.Publish can publish.
 	AnonymousPublish bool
-	// AllowOrigins are the origins of web pages that may subscribe, and read the
-	// answers to what they publish, from elsewhere; "*" alone is every origin, without
+	// AllowOrigins are the origins of web pages on other sites that may subscribe, and
+	// may read the answers to what they publish. A single "*" is every origin, without
 	// cookies.
 	AllowOrigins []string
 	// PublishOrigins are the origins of web pages that may publish without a token of
 	// their own: by cookie, or anonymously.
 	PublishOrigins []string
 
-	// MaxSubscribers bounds subscribers in all (beyond: 503), MaxPerAddress those of
-	// one IP address (beyond: 429).
+	// MaxSubscribers bounds all subscribers (beyond: 503), and MaxPerAddress those of one
+	// IP address (beyond: 429).
 	MaxSubscribers, MaxPerAddress int
 	// MaxUpdateBytes bounds the body of a request that publishes (beyond: 413).
 	MaxUpdateBytes int64
 	// MaxTopics bounds the topics of an update and of a subscription (beyond: 400).
 	MaxTopics int
 
-	// QueueEvents and QueueBytes (of frames) bound what a subscriber has not been
-	// given of what was published since it came. Outcome is what happens beyond. A
-	// subscriber whose connection takes nothing at the moment is looked at ten times a
-	// second.
+	// QueueEvents and QueueBytes (of frames) bound a subscriber's queue: what was
+	// published since it came and has not been given to it. Outcome is what happens if
+	// the queue is full. If a subscriber's connection takes nothing at the moment, the
+	// hub checks its queue ten times a second.
 	QueueEvents int
 	QueueBytes  int64
 	Outcome     Outcome
 	// BlockTimeout bounds how long Outcome Block holds up one publish.
 	BlockTimeout time.Duration
-	// WriteTimeout bounds writing one event, from 16ms to 24h: a connection that takes
-	// nothing for so long is ended, whatever the Outcome; by the event loop up to two
-	// seconds later.
+	// WriteTimeout bounds writing one event, from 16ms to 24h. The hub ends a connection
+	// that takes nothing for so long, whatever the Outcome. The event loop may do so up
+	// to two seconds later.
 	WriteTimeout time.Duration
 
-	// Heartbeat is after how long without an event a comment is sent, from 16ms to 24h;
-	// 0 is never. By the event loop it is up to two seconds earlier.
+	// Heartbeat is the time without an event after which a comment is sent, from 16ms to
+	// 24h; 0 is never. The event loop may send it up to two seconds earlier.
 	Heartbeat time.Duration
-	// ClientBackoff is the longest that clients wait before they reconnect, from 20ms to
-	// 24h. Where it is not 0, the heartbeat is 0.8 times that, and Heartbeat must be 0.
+	// ClientBackoff is the longest time that clients wait before they reconnect, from
+	// 20ms to 24h. If it is not 0, the heartbeat is 0.8 times this time, and Heartbeat
+	// must be 0.
 	ClientBackoff time.Duration
-	// Retry tells clients how long to wait before they reconnect: each another time
-	// from Retry to twice that, so that they do not all come back at once; 0 tells
-	// nothing.
+	// Retry tells clients how long to wait before they reconnect. Each client gets
+	// another time, between Retry and twice that, so that they do not all come back at
+	// once; 0 tells them nothing.
 	Retry time.Duration
 
-	// PooledBuffers encodes events into buffers that are used again.
+	// PooledBuffers encodes events into buffers that are reused.
 	PooledBuffers bool
-	// EncodeOnce encodes an event once for all subscribers, instead of for each.
+	// EncodeOnce encodes an event once for all subscribers, instead of once for each.
 	EncodeOnce bool
-	// SingleWrite writes an event at once, instead of line by line with a flush after
-	// each.
+	// SingleWrite writes an event with one call, instead of line by line with a flush
+	// after each.
 	SingleWrite bool
-	// Hijack answers HTTP/1.1 subscribers with the fewest header fields, and writes
-	// events straight to the connection, which ends with the stream: no chunks, no
-	// buffer. Subscribers by HTTP/2 share a connection and are served as without.
+	// Hijack answers HTTP/1.1 subscribers with as few header fields as possible. It
+	// writes events straight to the connection, which ends with the stream: no chunks, no
+	// buffer. HTTP/2 subscribers share a connection, so this setting does not apply to
+	// them.
 	Hijack bool
-	// EventLoop has one event loop write to all connections that are hijacked, without
-	// a goroutine or a buffer for each: events that came since its last turn go out
-	// together. Where a connection is none of the system's, such as one of TLS, and by
-	// HTTP/2, subscribers are served as without.
+	// EventLoop makes one event loop write to all hijacked connections, without a
+	// goroutine or a buffer for each. Events that came since its last turn go out
+	// together. It does not apply to HTTP/2, nor to connections that are not plain
+	// sockets, such as those of TLS.
 	EventLoop bool
-	// BatchDelay is how long the event loop waits for more to send along; 0 is not at
-	// all. It adds to the delay of every event.
+	// BatchDelay is how long the event loop waits for more events to send together; 0 is
+	// no wait. It adds to the delay of every event.
 	BatchDelay time.Duration
-	// NoDelay sets TCP_NODELAY on or off; nil leaves it as Go sets it, which is on.
+	// NoDelay sets TCP_NODELAY on or off; nil leaves Go's default, which is on.
 	NoDelay *bool
-	// SendBuffer and ReceiveBuffer are SO_SNDBUF and SO_RCVBUF in bytes; 0 leaves them
-	// to the kernel. It doubles what is asked, within the bounds of net.core.wmem_max
-	// and rmem_max. What it gave is logged once and in the metrics.
+	// SendBuffer and ReceiveBuffer are SO_SNDBUF and SO_RCVBUF in bytes; 0 leaves them to
+	// the kernel. The kernel doubles the requested size, within the bounds of
+	// net.core.wmem_max and rmem_max. The resulting size is logged once and is in the
+	// metrics.
 	SendBuffer, ReceiveBuffer int
-	// KeepAlive sets keep-alive probes; the kernel's own settings are then of no
-	// account. These socket options need Hijack, or a server that calls ConnContext, and
-	// connections of the system's, which those of TLS are not; else the connections are
-	// as the server has them, and the log says so once.
+	// KeepAlive sets keep-alive probes, in place of the kernel's own settings. These
+	// socket options need Hijack, or a server that calls ConnContext, and they need plain
+	// sockets, which connections of TLS are not. Otherwise the connections keep the
+	// server's options, and the log says so once.
 	KeepAlive KeepAlive
 	// MeasureFlush records how long each flush takes, in a histogram of the metrics.
 	MeasureFlush bool
 
-	// Seed makes the jitter of retry and drain repeatable; 0 is another each time.
+	// Seed makes the random times of retry and drain repeatable; 0 is a new seed each
+	// time.
 	Seed uint64
-	// Logger takes what happens to the hub, and at debug level what happens to single
-	// subscribers; nil discards.
+	// Logger receives the hub's events, and at debug level those of single subscribers;
+	// nil discards them.
 	Logger *slog.Logger
-	// Registerer is given the hub's metrics, whose names begin with "events_", until
-	// Close; nil is for none. One takes those of one hub only.
+	// Registerer gets the hub's metrics, whose names begin with "events_", until Close;
+	// nil is none. A registerer can take those of one hub only.
 	Registerer prometheus.Registerer
 }
 
-// Bounds of Config's numbers.
+// The bounds of Config's numbers.
 const (
 	maxSubscribers  = 1 << 20
 	maxTopics       = 1 << 12
@@ -181,7 +187,7 @@ const (
 	maxStream       = 1 << 32
 )
 
-// Defaults returns the Config that every field starts from.
+// Defaults returns a Config with every default.
 func Defaults() Config {
 	history := journal.Defaults()
 	return Config{
@@ -209,7 +215,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every fault at once: the field, its value, what would be right.
+// Validate reports every fault at once: the field, its value, and what would be right.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, field string, value any, want string) {

@@ -17,8 +17,8 @@ import (
 	"dyno/hub/journal"
 )
 
-// Paths of the hub. The first is the Mercure protocol's, the second says the same
-// in short; the third takes bodies as they are.
+// The paths of the hub. The first is the Mercure protocol's. The second is a shorter name
+// for the same. The third takes a body as the data.
 const (
 	pathMercure = "/.well-known/mercure"
 	pathEvents  = "/events"
@@ -40,7 +40,7 @@ func (h *Hub) routes() http.Handler {
 	})
 }
 
-// origins are those of pages whose scripts may read answers (Fetch standard,
+// origins are the origins of pages whose scripts may read answers (Fetch standard,
 // section 3.2).
 type origins struct {
 	all  bool
@@ -59,7 +59,7 @@ func newOrigins(list []string) origins {
 func (o origins) allow(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	if !o.all && len(o.some) > 0 {
-		header.Add("Vary", "Origin") // also for who sends none: the answer is another for who does
+		header.Add("Vary", "Origin") // also without an Origin: requests with one get another answer
 	}
 	switch origin := r.Header.Get("Origin"); {
 	case origin == "":
@@ -75,8 +75,8 @@ func (o origins) allow(w http.ResponseWriter, r *http.Request) {
 	header.Set("Access-Control-Expose-Headers", "Last-Event-ID")
 }
 
-// servePreflight answers what browsers ask before a request that a form could not
-// have made. The origin has been dealt with.
+// servePreflight answers the request that a browser makes before one that a form could
+// not have made. The caller has already checked the origin.
 func servePreflight(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Access-Control-Request-Method") != "" {
 		w.Header().Set("Access-Control-Allow-Methods", "GET, POST")
@@ -87,7 +87,7 @@ func servePreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// answer tells a client why it is not served.
+// answer tells a client why its request is not served.
 func (h *Hub) answer(w http.ResponseWriter, r *refusal) {
 	if r.after > 0 {
 		w.Header().Set("Retry-After", retryAfter(r.after))
@@ -100,11 +100,11 @@ func (h *Hub) answer(w http.ResponseWriter, r *refusal) {
 }
 
 // answerHijacked is answer for a connection that net/http does not serve any more. It
-// does not wait for the client: nothing has been written to it yet.
+// does not wait for the client, because nothing has been written to the connection yet.
 func (h *Hub) answerHijacked(c net.Conn, r *refusal) {
 	h.stats.refused(r.status)
 	c.SetWriteDeadline(time.Now().Add(h.cfg.WriteTimeout))
-	_ = (&http.Response{ // a client that has gone needs none
+	_ = (&http.Response{ // the client may have gone
 		StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, Close: true,
 		Header:        http.Header{"Retry-After": {retryAfter(r.after)}, "Content-Type": {"text/plain; charset=utf-8"}},
 		Body:          io.NopCloser(strings.NewReader(r.text + "\n")),
@@ -112,12 +112,12 @@ func (h *Hub) answerHijacked(c net.Conn, r *refusal) {
 	}).Write(c)
 }
 
-// retryAfter is d as a header field has it: whole seconds, rounded up.
+// retryAfter writes d for a header field: in whole seconds, rounded up.
 func retryAfter(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// servePublishForm takes an update as the Mercure protocol has it: a form.
+// servePublishForm takes an update in the form of the Mercure protocol: an HTML form.
 func (h *Hub) servePublishForm(w http.ResponseWriter, r *http.Request) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		h.answer(w, refuse(http.StatusUnsupportedMediaType, "content type: want application/x-www-form-urlencoded"))
@@ -134,8 +134,8 @@ func (h *Hub) servePublishForm(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// servePublishRaw takes an update whose data is the body, and whose other fields are
-// in the address.
+// servePublishRaw takes an update whose data is the body. Its other fields are in the
+// URL's query.
 func (h *Hub) servePublishRaw(w http.ResponseWriter, r *http.Request) {
 	h.publish(w, r, func(body []byte) (Update, error) {
 		form, err := url.ParseQuery(r.URL.RawQuery)
@@ -148,10 +148,10 @@ func (h *Hub) servePublishRaw(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// maxRetryField bounds the retry that publishers give, in milliseconds.
+// maxRetryField bounds the retry that publishers set, in milliseconds.
 const maxRetryField = int64(maxRetry / time.Millisecond)
 
-// parseUpdate reads the fields of an update but its data.
+// parseUpdate reads the fields of an update except for its data.
 func parseUpdate(form url.Values) (Update, error) {
 	u := Update{Topics: form["topic"], Private: form.Has("private"), ID: form.Get("id"), Type: form.Get("type")}
 	if text := form.Get("retry"); text != "" {
@@ -190,7 +190,7 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, parse func([]byte)
 	case err == nil:
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Content-Length", strconv.Itoa(len(id)))
-		_, _ = io.WriteString(w, id) // a client that has gone needs no answer
+		_, _ = io.WriteString(w, id) // the client may have gone
 	case errors.Is(err, ErrUpdate):
 		h.answer(w, refuse(http.StatusBadRequest, "%v", err))
 	default:
@@ -199,7 +199,7 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, parse func([]byte)
 	}
 }
 
-// readBody reads a body of limit bytes at most, at once where its length is known.
+// readBody reads a body of at most limit bytes, with one read if its length is known.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -210,7 +210,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return b.Bytes(), err
 }
 
-// earliest is the ID that asks for the whole history, by the Mercure protocol.
+// earliest is the ID that asks for the whole history in the Mercure protocol.
 const earliest = "earliest"
 
 // serveSubscribe gives a subscriber its stream.
@@ -241,7 +241,7 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-cache")
-	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	header.Set("X-Accel-Buffering", "no") // nginx would otherwise buffer events
 	if r.Method == http.MethodHead {
 		h.release(&s.seat)
 		return
@@ -260,8 +260,8 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 	}
 	found, err := h.place(r.Context(), s, last)
 	if err != nil {
-		// It may be that nothing is missing. A stream that ends is one that clients come
-		// back for, with the same Last-Event-ID; after an error they would not.
+		// Perhaps nothing is missing. If the stream ends, clients come back with the same
+		// Last-Event-ID; after an error status they would not.
 		h.log.Debug("history not complete", "error", err)
 		h.stats.postponed.Add(1)
 		h.forget(&s.seat)
@@ -282,8 +282,8 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 	h.start(w, r, s, begin)
 }
 
-// host is the address of a client without its port; all clients of a Unix socket
-// are one.
+// host returns a client's address without its port. All clients of a Unix socket have the
+// same.
 func host(address string) string {
 	h, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -292,9 +292,9 @@ func host(address string) string {
 	return h
 }
 
-// place sets the cursor of a subscriber whose last event had that ID, and tells
-// whether it is known. If not, the subscriber is given the whole history: better too
-// much than too little. The error says that it cannot be told at the moment.
+// place sets the cursor of a subscriber by the ID of its last event, and reports whether
+// the ID is known. If it is not, the subscriber gets the whole history: too much rather
+// than too little. The error says that the history cannot tell at the moment.
 func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool, err error) {
 	s.backlogTotal, s.backlog = h.journal.Total(), h.journal.Head()
 	cursor := s.backlog
@@ -324,8 +324,8 @@ func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool
 }
 
 // start streams on the connection itself if that is configured and possible, and
-// else through net/http. In the first case the handler returns at once, so that
-// what net/http needs of memory for a request is free while the stream goes on.
+// otherwise through net/http. In the first case the handler returns at once. This frees
+// the memory that net/http needs for a request while the stream goes on.
 func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin []byte) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	control := http.NewResponseController(w)
@@ -363,11 +363,11 @@ func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin
 	h.leave(s, h.stream(r.Context(), s, begin))
 }
 
-// head is a response's head for a body that ends with the connection.
+// head returns a response's head for a body that ends with the connection.
 func head(header http.Header) []byte {
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 200 OK\r\nConnection: close\r\n")
-	_ = header.Write(&b) // to memory
+	_ = header.Write(&b) // to memory, which cannot fail
 	b.WriteString("\r\n")
 	return b.Bytes()
 }
@@ -375,8 +375,8 @@ func head(header http.Header) []byte {
 // inputBytes bounds what a subscriber may send after its request.
 const inputBytes = 4 << 10
 
-// startHijacked streams on a connection of its own: one goroutine writes, one waits
-// for the client's end.
+// startHijacked streams on the connection itself. One goroutine writes, and one waits
+// until the client closes.
 func (h *Hub) startHijacked(c net.Conn, s *subscriber, begin []byte) {
 	out := &connection{Conn: c}
 	if h.cfg.MeasureFlush {
@@ -411,8 +411,8 @@ func (h *Hub) startHijacked(c net.Conn, s *subscriber, begin []byte) {
 	})
 }
 
-// setSocket sets the options of a subscriber's connection. What the kernel made of
-// the first is logged and kept for the metrics.
+// setSocket sets the options of a subscriber's connection. The values that the kernel
+// gave the first connection are logged and kept for the metrics.
 func (h *Hub) setSocket(c net.Conn) {
 	if c == nil && h.cfg.socketOptions() {
 		h.unconnected.Do(func() { h.log.Warn("socket options not set", "error", "the server does not call ConnContext") })
@@ -438,12 +438,12 @@ func (h *Hub) setSocket(c net.Conn) {
 	}
 }
 
-// stopping is what new subscribers are told while the hub drains, and afterwards.
+// stopping is the answer to new subscribers while the hub drains, and afterwards.
 func (h *Hub) stopping() *refusal {
 	return &refusal{http.StatusServiceUnavailable, "the hub is stopping", max(h.cfg.Retry, time.Second)}
 }
 
-// reserve takes a place for a subscriber, if there is one.
+// reserve takes a place for a subscriber, if one is free.
 func (h *Hub) reserve(s *seat) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -466,8 +466,8 @@ func (h *Hub) reserve(s *seat) *refusal {
 	return nil
 }
 
-// jittered returns what one client is told to wait before it reconnects. The caller
-// holds mu.
+// jittered returns the time that one client is told to wait before it reconnects. The
+// caller holds mu.
 func (h *Hub) jittered() time.Duration {
 	return h.cfg.Retry + time.Duration(h.random.Int64N(int64(h.cfg.Retry)+1)).Truncate(time.Millisecond)
 }
@@ -482,14 +482,14 @@ func (h *Hub) release(s *seat) {
 	}
 }
 
-// forget gives back what a subscriber has that was never entered, or has left.
+// forget gives back what a subscriber holds that was never entered, or has left.
 func (h *Hub) forget(s *seat) {
 	h.release(s)
 	h.selectors.release(s.filter.wanted)
 	h.selectors.release(s.filter.rights)
 }
 
-// enter makes a subscriber known, unless the hub has begun to stop.
+// enter adds a subscriber to the active ones, unless the hub has begun to stop.
 func (h *Hub) enter(s *subscriber) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -497,7 +497,7 @@ func (h *Hub) enter(s *subscriber) *refusal {
 		return h.stopping()
 	}
 	h.active[s.id] = s
-	h.streams.Add(1) // before draining is set, after which Close waits
+	h.streams.Add(1) // before draining is set; after that, Close waits
 	h.stats.entered.Add(1)
 	return nil
 }
@@ -509,14 +509,14 @@ func (h *Hub) leave(s *subscriber, why end) {
 	s.mu.Unlock()
 	h.farewell(&s.seat, why)
 	h.mu.Lock()
-	delete(h.active, s.id) // not before its place is free: who sees that it has gone may come
+	delete(h.active, s.id) // only after its place is free: a client that sees that the subscriber has gone may come at once
 	h.mu.Unlock()
 	close(s.gone)
 	h.departed.wake()
 	h.streams.Done()
 }
 
-// farewell counts a subscriber that has ended, and gives back what it had.
+// farewell counts a subscriber whose stream has ended, and gives back what it held.
 func (h *Hub) farewell(s *seat, why end) {
 	if h.log.Enabled(context.Background(), slog.LevelDebug) {
 		h.log.Debug("subscriber ended", "id", s.id, "address", s.address, "reason", why.String(), "topics", strings.Join(texts(s.filter.wanted), " "))

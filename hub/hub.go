@@ -1,41 +1,40 @@
-// Package hub is a hub for server-sent events: publishers POST updates about
-// topics, subscribers GET a stream of them. It speaks the subset of the Mercure
-// protocol (draft-dunglas-mercure) that its clients use. It is a library: it listens
-// nowhere, and is a handler in somebody's server. Package services/events is a server
-// that has nothing else.
+// Package hub is a hub for server-sent events: publishers POST updates about topics,
+// subscribers GET a stream of them. It supports the part of the Mercure protocol
+// (draft-dunglas-mercure) that its clients use. It is a library: it listens nowhere, and is
+// a handler for any server. Package services/events is a server that has nothing else.
 //
 //	h, err := hub.New(config)
 //	server := &http.Server{Handler: h.Handler(), ConnState: h.ConnState, ConnContext: h.ConnContext}
 //	…
 //	go server.Shutdown(ctx)
-//	h.Drain(ctx, 8*time.Second) // or not at all
+//	h.Drain(ctx, 8*time.Second) // optional
 //	err = h.Close()
 //
 // The handler works without the two hooks, and may be mounted beside others. ConnContext
-// lets the hub set the socket options of connections that it does not hijack, those of
-// HTTP/2 among them; ConnState counts connections for the metrics. By HTTP/2 a browser
-// holds all its subscriptions on one connection, so that the server's
-// MaxConcurrentStreams bounds them.
+// lets the hub set the socket options of connections that it does not hijack, including
+// those of HTTP/2. ConnState counts connections for the metrics. With HTTP/2 a browser
+// holds all its subscriptions on one connection, so the server's MaxConcurrentStreams
+// bounds them.
 //
 // What it promises:
 //
-//   - A subscriber is given every update that matches, once and in order, from its
-//     Last-Event-ID on if it names one; what cannot be given any more is announced by
-//     an event of type "gap". History and live events are one list (package journal),
-//     so there is no step between them at which an update could be lost.
-//   - What the hub holds for subscribers is bounded, and Config.Outcome says what
-//     happens to one that falls behind. It costs the others nothing, unless Block is
-//     chosen.
-//   - When told to stop it refuses new subscribers, and disconnects those it has one
-//     after the other, so that they do not all come back at once.
+//   - A subscriber gets every update that matches, once and in order. If it names a
+//     Last-Event-ID, it gets those after that. An event of type "gap" announces updates
+//     that the hub cannot give it any more. History and live events are one list (package
+//     journal), so no update can be lost between them.
+//   - What the hub holds for subscribers is bounded, and Config.Outcome says what happens
+//     to a subscriber that falls behind. It costs the others nothing, except with Block.
+//   - When the hub is told to stop, it refuses new subscribers, and disconnects the
+//     existing ones one after the other, so that they do not all come back at once.
 //
-// The ways of delivering are switches, from the most wasteful on, so that what each
-// is worth can be measured: PooledBuffers, EncodeOnce, SingleWrite, Hijack, the
-// socket options, and EventLoop.
+// The ways of delivering are switches, the most wasteful first, so that the gain of each
+// can be measured: PooledBuffers, EncodeOnce, SingleWrite, Hijack, the socket options, and
+// EventLoop.
 //
-// To read the source: config.go, hub.go, server.go for what servers use, http.go for requests, stream.go for the
-// life of a subscriber, queue.go for those that fall behind; loop.go for those that
-// the event loop of package fanout serves instead.
+// To read the source: config.go and hub.go; server.go for the methods that servers use;
+// http.go for requests; stream.go for the life of a subscriber; queue.go for subscribers
+// that fall behind; and loop.go for subscribers that the event loop of package fanout
+// serves.
 package hub
 
 import (
@@ -61,14 +60,14 @@ import (
 // An Update is what a publisher sends.
 type Update = journal.Update
 
-// ErrUpdate is wrapped by errors that are the update's own fault.
+// ErrUpdate is wrapped by errors that are caused by the update itself.
 var ErrUpdate = journal.ErrUpdate
 
-// history is where updates go first, and from where they come to the journal.
+// A history takes updates first, and passes them to the journal.
 type history interface {
-	// Append keeps u and returns its ID. It is in the journal then or soon after.
+	// Append keeps u and returns its ID. The journal has it then or soon after.
 	Append(ctx context.Context, u Update) (id string, err error)
-	// CatchUp returns when the journal has all that anybody was told is kept.
+	// CatchUp returns when the journal has every update that was acknowledged.
 	CatchUp(ctx context.Context) error
 	Close() error
 }
@@ -79,7 +78,7 @@ var (
 	_ history = (*redislog.Log)(nil)
 )
 
-// memory is the history that is nothing but the journal.
+// memory is a history without storage of its own: only the journal.
 type memory struct{ journal *journal.Journal }
 
 func (m memory) Append(_ context.Context, u Update) (string, error) {
@@ -93,7 +92,7 @@ func (m memory) Append(_ context.Context, u Update) (string, error) {
 func (memory) CatchUp(context.Context) error { return nil }
 func (memory) Close() error                  { return nil }
 
-// A Hub is one hub. Its methods may be called from any goroutine, Drain once.
+// A Hub is one hub. Its methods may be called from any goroutine; Drain only once.
 type Hub struct {
 	cfg     Config
 	log     *slog.Logger
@@ -104,8 +103,8 @@ type Hub struct {
 	buffers bufferPool
 
 	loop     *fanout.Loop  // nil unless configured
-	loopDone chan struct{} // closed when it has ended
-	loopErr  error         // what it failed of; to be read after that
+	loopDone chan struct{} // closed when the loop has ended
+	loopErr  error         // the loop's error; to be read after that
 
 	publishers, subscribers *verifier // nil without a key
 	crossOrigin             *http.CrossOriginProtection
@@ -113,22 +112,22 @@ type Hub struct {
 	selectors               selectors
 
 	appended *broadcast // when the journal grows
-	advanced *broadcast // when a subscriber that publishers wait for has been given something
-	departed *broadcast // when a subscriber has gone
+	advanced *broadcast // when a subscriber that publishers wait for has been given an entry
+	departed *broadcast // when a subscriber has left
 	held     atomic.Int64
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	active    map[uint64]*subscriber
-	places    int            // taken: by subscribers, and by those about to be
-	addresses map[string]int // of these, by IP address
+	places    int            // taken by subscribers, and by requests that are about to become one
+	addresses map[string]int // the same, by IP address
 	lastID    uint64
 	draining  bool
 	random    *rand.Rand
-	options   []socketOption // as the first subscriber's connection has them; nil before
+	options   []socketOption // those of the first subscriber's connection; nil before
 
 	conns       connections
-	unconnected sync.Once // warns of a server that keeps its connections to itself
-	unregister  func()    // takes the metrics back
+	unconnected sync.Once // warns of a server whose connections the hub cannot reach
+	unregister  func()    // unregisters the metrics
 
 	streams    sync.WaitGroup // of subscribers
 	background sync.WaitGroup
@@ -137,8 +136,8 @@ type Hub struct {
 	closeErr   error
 }
 
-// New checks cfg, opens the history, registers the metrics, and returns a hub that can be
-// served until Close. The error lists every fault of cfg, or says why the history cannot
+// New checks cfg, opens the history, registers the metrics, and returns a hub that can
+// serve until Close. The error lists every fault of cfg, or says why the history cannot
 // be used or the metrics are refused.
 func New(cfg Config) (*Hub, error) {
 	if err := cfg.Validate(); err != nil {
@@ -226,15 +225,14 @@ func (h *Hub) openHistory() error {
 	return nil
 }
 
-// Handler answers subscribers and publishers. It may be mounted at any place of
-// somebody's server that leaves the paths as they are. Wrappers of the response must
-// have Unwrap.
+// Handler answers subscribers and publishers. It may be mounted anywhere in a server that
+// does not change the paths. Wrappers of the response must have Unwrap.
 func (h *Hub) Handler() http.Handler { return h.handler }
 
-// Publish gives u to all subscribers whom it is for, and returns its ID when it is
-// kept as Config.History says. The error wraps ErrUpdate when the update is at
-// fault; otherwise it says why the history could not keep it, and it may have been
-// kept all the same. With Outcome Block it waits for subscribers.
+// Publish gives u to all subscribers that it is for. It returns the update's ID when the
+// update is kept as Config.History says. The error wraps ErrUpdate if the update is at
+// fault. Otherwise it says why the history could not keep the update, which may still
+// have been kept. With Outcome Block, Publish waits for subscribers.
 func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
 	start := time.Now()
 	if len(u.Topics) > h.cfg.MaxTopics {
@@ -256,11 +254,12 @@ func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
 	return id, nil
 }
 
-// Drain refuses new subscribers and ends those there are, in random order and spread
-// over that time (0: all at once), after each has been given what there is. It returns
-// when all have ended, or ctx has: then it cuts the rest, and returns how many these
-// were. The last ones need some time to take what is on its way: end ctx later than over
-// has passed. It is called once, before Close, and may run beside http.Server.Shutdown.
+// Drain refuses new subscribers and ends the existing ones, in random order and spread
+// over the given time (0: all at once). Each gets all entries that there are first. Drain
+// returns when all have ended. If ctx ends before that, Drain cuts the rest and returns
+// their number. The last subscribers need some time to take what is on its way, so let
+// ctx end some time after over has passed. It is called once, before Close, and may run
+// at the same time as http.Server.Shutdown.
 func (h *Hub) Drain(ctx context.Context, over time.Duration) (cut int) {
 	list := h.startDrain()
 	looped := make(chan int, 1)
@@ -309,7 +308,7 @@ func (h *Hub) startDrain() []*subscriber {
 	for _, s := range h.active {
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b *subscriber) int { return cmp.Compare(a.id, b.id) }) // a map has no order to repeat
+	slices.SortFunc(list, func(a, b *subscriber) int { return cmp.Compare(a.id, b.id) }) // a repeatable order, which a map does not have
 	h.random.Shuffle(len(list), func(i, k int) { list[i], list[k] = list[k], list[i] })
 	return list
 }
@@ -329,9 +328,9 @@ func (h *Hub) cutAll() int {
 	return len(list)
 }
 
-// Close ends all subscribers at once, refuses new ones, waits until their handlers
-// have returned, and frees what New opened. A server's other connections are its own to
-// close, after this: who subscribes meanwhile is told to come back.
+// Close ends all subscribers at once, refuses new ones, waits until their handlers have
+// returned, and frees what New opened. The server closes its other connections itself,
+// after this. A client that subscribes meanwhile is told to come back.
 func (h *Hub) Close() error {
 	h.closed.Do(func() {
 		h.cutAll()
@@ -347,12 +346,11 @@ func (h *Hub) Close() error {
 	return h.closeErr
 }
 
-// watchPeriod is how often subscribers are looked at whose connections take
-// nothing.
+// watchPeriod is how often the hub checks subscribers whose connections take nothing.
 const watchPeriod = 100 * time.Millisecond
 
-// watch does what no request does: it ends subscribers that are stuck with a full
-// queue, and removes updates that have become too old.
+// watch does the work that no request does: it ends subscribers that are stuck with a
+// full queue, and removes updates that have become too old.
 func (h *Hub) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchPeriod)
 	defer ticker.Stop()
@@ -379,7 +377,7 @@ func newBroadcast() *broadcast {
 	return b
 }
 
-// wait returns what the next wake closes.
+// wait returns a channel that the next wake closes.
 func (b *broadcast) wait() <-chan struct{} { return *b.ch.Load() }
 
 func (b *broadcast) wake() {

@@ -16,7 +16,7 @@ import (
 	"dyno/hub/journal"
 )
 
-// newLoop makes the event loop that takes over connections, if that is configured.
+// newLoop makes the event loop that takes over connections, if it is configured.
 func (h *Hub) newLoop() (*fanout.Loop, error) {
 	if !h.cfg.EventLoop {
 		return nil, nil
@@ -37,7 +37,7 @@ func (h *Hub) newLoop() (*fanout.Loop, error) {
 	return fanout.New(c, h.journal)
 }
 
-// runLoop runs the event loop, and refuses subscribers when it has ended by itself.
+// runLoop runs the event loop, and refuses subscribers if the loop has ended by itself.
 func (h *Hub) runLoop() {
 	defer close(h.loopDone)
 	if err := h.loop.Run(); err != nil && !errors.Is(err, fanout.ErrClosed) {
@@ -56,8 +56,8 @@ type socket interface {
 	syscall.Conn
 }
 
-// looped returns c as a socket, if there is an event loop and c is one of the system's,
-// and not something around it that does more.
+// looped returns c as a socket, if there is an event loop and c is a plain socket. A
+// wrapper around a socket that does more, such as TLS, is not.
 func (h *Hub) looped(c net.Conn) (s socket, ok bool) {
 	if h.loop == nil {
 		return nil, false
@@ -71,8 +71,8 @@ func (h *Hub) looped(c net.Conn) (s socket, ok bool) {
 	return nil, false
 }
 
-// handOver gives a connection to the event loop, and closes what Go's runtime and
-// net/http hold of it.
+// handOver gives a connection to the event loop, and frees what Go's runtime and net/http
+// hold for it.
 func (h *Hub) handOver(ctx context.Context, c socket, s *subscriber, preamble []byte) {
 	own := s.seat // the rest is not needed any more
 	err := h.adopt(ctx, c, &own, s.cursor.Load(), preamble)
@@ -87,7 +87,7 @@ func (h *Hub) handOver(ctx context.Context, c socket, s *subscriber, preamble []
 	c.Close() // the loop has a descriptor of its own
 }
 
-// adopt has the event loop take over another descriptor of a connection.
+// adopt lets the event loop take over another descriptor of a connection.
 func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, preamble []byte) error {
 	fd, err := duplicate(c)
 	if err != nil {
@@ -95,7 +95,7 @@ func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, pre
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), arrivalTimeout)
 	defer cancel()
-	h.stats.looped.Add(1) // first: it may end at once
+	h.stats.looped.Add(1) // counted first, because the stream may end at once
 	if err := h.loop.Add(ctx, fd, fanout.Subscriber{
 		Owner: own, Until: own.until, Address: own.address,
 		Group: own.filter.key(), Topics: texts(own.filter.wanted), Match: own.filter.match,
@@ -108,7 +108,7 @@ func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, pre
 	return nil
 }
 
-// loopEnded is told of a subscriber of the event loop that has ended.
+// loopEnded is called when a stream of the event loop has ended.
 func (h *Hub) loopEnded(owner any, why fanout.End) {
 	reason := endClient
 	switch why {
@@ -129,8 +129,8 @@ func (h *Hub) loopEnded(owner any, why fanout.End) {
 	h.departed.wake()
 }
 
-// duplicate returns another descriptor of a socket. It does not block, since Go's
-// sockets do not.
+// duplicate returns another descriptor of a socket. It does not block: Go's sockets are
+// non-blocking.
 func duplicate(c syscall.Conn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -145,7 +145,7 @@ func duplicate(c syscall.Conn) (fd int, err error) {
 	return fd, nil
 }
 
-// key is equal for filters that say the same of every entry.
+// key is equal for filters that give the same answer for every entry.
 func (f *filter) key() string {
 	var b strings.Builder
 	for _, list := range [][]*selector{f.wanted, f.rights} {
@@ -168,6 +168,6 @@ func (h *Hub) awaitLoop(ctx, wait context.Context) error {
 	if err == nil || ctx.Err() != nil || wait.Err() == nil {
 		return err
 	}
-	h.loop.Shed() // time is over, though not the publisher's
+	h.loop.Shed() // BlockTimeout is over, but not the publisher's own time
 	return nil
 }

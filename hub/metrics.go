@@ -16,9 +16,9 @@ import (
 type stats struct {
 	entered    atomic.Uint64
 	ends       [ends]atomic.Uint64
-	responses  atomic.Int64  // subscribers behind net/http
-	looped     atomic.Int64  // subscribers of the event loop, those included that it has still to take over
-	hijacked   atomic.Uint64 // connections of subscribers that have ended and were the hub's own
+	responses  atomic.Int64  // served through net/http
+	looped     atomic.Int64  // served by the event loop, including those that it has not taken over yet
+	hijacked   atomic.Uint64 // connections of ended subscribers that the hub had hijacked
 	published  atomic.Uint64
 	deliveries atomic.Uint64
 	bytes      atomic.Uint64
@@ -26,7 +26,7 @@ type stats struct {
 	missed     atomic.Uint64
 	heartbeats atomic.Uint64
 	postponed  atomic.Uint64
-	refusals   sync.Map // status → *atomic.Uint64: a handful
+	refusals   sync.Map // status → *atomic.Uint64: only a few
 
 	publish prometheus.Histogram
 	flush   prometheus.Histogram
@@ -40,7 +40,7 @@ func newStats() *stats {
 		}),
 		flush: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "events_flush_seconds", Help: "What a flush takes, or a write to a connection; only if that is measured.",
-			Buckets: []float64{5e-6, 50e-6, 500e-6, 5e-3, 50e-3}, // the first two are report R4's
+			Buckets: []float64{5e-6, 50e-6, 500e-6, 5e-3, 50e-3}, // the first two are the thresholds in report R4
 		}),
 	}
 }
@@ -55,22 +55,22 @@ func (s *stats) refused(status int) {
 	n.(*atomic.Uint64).Add(1)
 }
 
-// Stats is a reading of a hub's counters. Each is exact; together they are not one
-// moment's.
+// Stats is a reading of a hub's counters. Each is exact, but they are not read at the
+// same moment.
 type Stats struct {
-	Subscribers int               // now
+	Subscribers int               // current
 	Entered     uint64            // subscribers ever
 	Ends        map[string]uint64 // ended subscribers by reason
 	Refused     map[int]uint64    // requests by status
-	Postponed   uint64            // subscribers asked to come back, as the history could not be read
+	Postponed   uint64            // subscribers asked to come back, because the history could not be read
 	Published   uint64            // updates accepted here
-	Deliveries  uint64            // events written, for each subscriber
-	Bytes       uint64            // of these events; by the event loop of all that it writes
+	Deliveries  uint64            // events written, counted for each subscriber
+	Bytes       uint64            // of these events; for the event loop, of everything that it writes
 	Gaps        uint64            // gap events written
-	Missed      uint64            // events that these say are missing, as far as known
+	Missed      uint64            // events that these announce as missing, as far as known
 	Heartbeats  uint64            // comments written
 	BufferGets  uint64            // buffers taken from the pool
-	BufferHits  uint64            // of these, used before
+	BufferHits  uint64            // those of them that had been used before
 }
 
 // Stats reads the counters. It may be called from any goroutine.
@@ -96,16 +96,16 @@ func (h *Hub) Stats() Stats {
 		r.Missed += uint64(l.Dropped + l.Coalesced)
 		r.Heartbeats += uint64(l.Heartbeats)
 	}
-	misses := h.buffers.misses.Load() // before gets: never more than these
+	misses := h.buffers.misses.Load() // read before gets, so that there are never more of them
 	r.BufferGets = h.buffers.gets.Load()
 	r.BufferHits = r.BufferGets - misses
 	return r
 }
 
-// connections keeps the states of the server's connections, those that have been
-// hijacked apart.
+// connections keeps the states of the server's connections. Hijacked ones are counted
+// separately.
 type connections struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	states map[net.Conn]http.ConnState
 	closed uint64
 }
@@ -124,8 +124,8 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// count returns how many are serving a request, how many are not, and how many have
-// ended.
+// count returns how many connections are serving a request, how many are not, and how
+// many have ended.
 func (c *connections) count() (busy, idle int, closed uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,8 @@ func (c *connections) count() (busy, idle int, closed uint64) {
 	return busy, idle, c.closed
 }
 
-// phases counts subscribers that wait for an event and that are being written to.
+// phases counts the subscribers that wait for an event, and those that are being written
+// to.
 func (h *Hub) phases() (waits, writes int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,8 +158,8 @@ func (h *Hub) phases() (waits, writes int) {
 	return waits, writes
 }
 
-// register gives the metrics to r, and returns what takes them back. Nothing is left
-// there when one is refused. r may be nil.
+// register registers the metrics with r, and returns a function that unregisters them. If
+// one is refused, none stays registered. r may be nil.
 func (h *Hub) register(r prometheus.Registerer) (unregister func(), err error) {
 	var done []prometheus.Collector
 	unregister = func() {
@@ -179,7 +180,7 @@ func (h *Hub) register(r prometheus.Registerer) (unregister func(), err error) {
 	return unregister, nil
 }
 
-// collector hands Stats to Prometheus when it asks.
+// A collector gives Stats to Prometheus on request.
 type collector struct {
 	hub *Hub
 
@@ -214,8 +215,8 @@ func newCollector(h *Hub) *collector {
 	}
 }
 
-// Describe names all that Collect may give. What is there at the moment would not do: to
-// unregister, Prometheus must find the same.
+// Describe lists everything that Collect may ever return, not just what it returns at the
+// moment: to unregister, Prometheus must find the same list again.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.subscribers, c.entered, c.ends, c.refused, c.postponed, c.published, c.deliveries, c.bytes, c.gaps, c.missed, c.heartbeats,
@@ -256,7 +257,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	behind := h.stats.responses.Load()
 	waits, writes := h.phases()
 	gauge(c.states, float64(idle), "idle")
-	// Subscribers behind net/http are on busy connections too, and by HTTP/2 on shared ones.
+	// Subscribers served through net/http also are on busy connections, and with HTTP/2
+	// on shared ones.
 	gauge(c.states, float64(max(0, int64(busy)-behind)), "reading")
 	gauge(c.states, float64(waits), "waiting")
 	gauge(c.states, float64(writes), "writing")

@@ -7,19 +7,19 @@ import (
 	"dyno/hub/journal"
 )
 
-// An allowance is until when a subscriber's queue cannot be full: it has been
-// counted, and the journal has not grown enough since. So counting costs no more
+// An allowance is a range in which a subscriber's queue cannot be full: the queue has
+// been counted, and the journal has not grown enough since. So counting costs no more
 // than appending.
 type allowance struct {
 	head, total uint64 // of the journal
 }
 
-// newAllowance is that of a subscriber whose queue is empty.
+// newAllowance is the allowance of a subscriber whose queue is empty.
 func (c Config) newAllowance(head, total uint64) allowance {
 	return allowance{head + uint64(c.QueueEvents), total + uint64(c.QueueBytes)}
 }
 
-// full tells whether more is waiting for s than its queue holds.
+// full reports whether more entries wait for s than its queue may hold.
 func (h *Hub) full(s *subscriber, a *allowance) bool {
 	if h.journal.Head() <= a.head && h.journal.Total() <= a.total {
 		return false
@@ -37,8 +37,8 @@ func (h *Hub) full(s *subscriber, a *allowance) bool {
 	return false
 }
 
-// pending calls fn with each entry for s that follows cursor, up to head, and tells
-// whether they are all there.
+// pending calls fn with each entry for s after cursor, up to head. It reports whether the
+// journal still had all of them.
 func (h *Hub) pending(s *subscriber, cursor, head uint64, fn func(*journal.Entry)) (whole bool) {
 	whole = true
 	var turn [64]*journal.Entry
@@ -64,8 +64,8 @@ func (h *Hub) pending(s *subscriber, cursor, head uint64, fn func(*journal.Entry
 	return whole
 }
 
-// endStuck ends subscribers that are in the middle of a write with a full queue.
-// Those that are not look after themselves.
+// endStuck ends subscribers that are in the middle of a write with a full queue. All
+// others check their queues themselves.
 func (h *Hub) endStuck() {
 	h.mu.Lock()
 	var list []*subscriber
@@ -82,9 +82,9 @@ func (h *Hub) endStuck() {
 	}
 }
 
-// leaveOut shortens the queue of s as the outcome has it, and tells it what it will
-// not be given. Half of the queue is free then, so that one who is always behind is
-// not told of every event.
+// leaveOut shortens the queue of s as the outcome says, and announces what is left out.
+// Half of the queue is free afterwards, so that a subscriber that is always behind does
+// not get a gap event for every event.
 func (h *Hub) leaveOut(s *subscriber) error {
 	start, total, head := s.cursor.Load(), h.journal.Total(), h.journal.Head()
 	var queue []*journal.Entry // bounded by the journal
@@ -145,8 +145,8 @@ func newest(queue []*journal.Entry, events int, bytes int64) []*journal.Entry {
 	return queue[from:]
 }
 
-// firstLeftOut and lastLeftOut return the sequence numbers of the first and last
-// entry of queue that is not in kept, a part of it; 0 for none.
+// firstLeftOut and lastLeftOut return the sequence numbers of the first and last entry of
+// queue that is not in kept, a part of it; 0 if there is none.
 func firstLeftOut(queue, kept []*journal.Entry) uint64 {
 	for i, e := range queue {
 		if i >= len(kept) || kept[i] != e {
@@ -165,9 +165,9 @@ func lastLeftOut(queue, kept []*journal.Entry) uint64 {
 	return 0
 }
 
-// awaitSubscribers waits until no subscriber's queue is full, and ends those whose
-// queue still is after BlockTimeout. Publishers that wait at the same time go on at the
-// same time, so that queues may hold as many events more.
+// awaitSubscribers waits until no subscriber's queue is full, and ends those whose queue
+// is still full after BlockTimeout. Publishers that wait at the same time continue at the
+// same time, so queues may hold as many more events.
 func (h *Hub) awaitSubscribers(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, h.cfg.BlockTimeout)
 	defer cancel()
@@ -177,8 +177,8 @@ func (h *Hub) awaitSubscribers(ctx context.Context) error {
 	return h.awaitLoop(ctx, wait)
 }
 
-// awaitRoom is awaitSubscribers for those that have a goroutine. wait is what is left
-// of BlockTimeout, ctx the publisher's patience.
+// awaitRoom is awaitSubscribers for subscribers with a goroutine. wait is the rest of
+// BlockTimeout. ctx is the publisher's.
 func (h *Hub) awaitRoom(ctx, wait context.Context) error {
 	h.held.Add(1)
 	defer h.held.Add(-1)
@@ -211,7 +211,8 @@ func (h *Hub) behind() (list []*subscriber) {
 	defer h.mu.Unlock()
 	head, total := h.journal.Head(), h.journal.Total()
 	for _, s := range h.active {
-		// Not exact, and need not be: an event for somebody else counts too.
+		// This is not exact, and need not be: it also counts events for other
+		// subscribers.
 		if head-min(head, max(s.cursor.Load(), s.backlog)) >= uint64(h.cfg.QueueEvents) ||
 			total-min(total, max(s.total.Load(), s.backlogTotal)) >= uint64(h.cfg.QueueBytes) {
 			list = append(list, s)

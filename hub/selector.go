@@ -12,27 +12,26 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 )
 
-// A selector says which topics are meant, as the Mercure protocol has it: all
-// ("*"), the one of the same text, or those that a URI template (RFC 6570) could
-// expand to.
+// A selector matches topics as in the Mercure protocol: all topics ("*"), the topic with
+// the same text, or those that a URI template (RFC 6570) could expand to.
 type selector struct {
 	text     string
-	template *regexp.Regexp // nil when text is no template
+	template *regexp.Regexp // nil if the text is not a template
 	last     atomic.Pointer[verdict]
-	users    int // guarded by the selectors that made it
+	users    int // guarded by the mutex of the selectors that made it
 }
 
-// verdict is what a selector said of a topic. One is kept: an event is matched for
-// all subscribers in a row, and a template takes far longer than a comparison.
+// verdict is the result for a topic. One is kept: an event is matched for all subscribers
+// in a row, and matching a template takes far longer than a comparison.
 type verdict struct {
 	topic string
 	match bool
 }
 
-// maxTemplate bounds a template in bytes, and with it what matching takes.
+// maxTemplate bounds the length of a template in bytes, and with it the cost of matching.
 const maxTemplate = 1 << 10
 
-// newSelector never fails: what is no template means the topic of that text.
+// newSelector never fails: a text that is not a template matches the topic of that text.
 func newSelector(text string) *selector {
 	s := &selector{text: text}
 	if strings.Contains(text, "{") && len(text) <= maxTemplate {
@@ -41,8 +40,8 @@ func newSelector(text string) *selector {
 	return s
 }
 
-// compile returns nil for what is no template, or makes too large an expression:
-// the library panics at that.
+// compile returns nil for a text that is not a template, or whose regular expression
+// would be too large: the library panics for these.
 func compile(text string) (expression *regexp.Regexp) {
 	t, err := uritemplate.New(text)
 	if err != nil {
@@ -71,11 +70,11 @@ func (s *selector) match(topic string) bool {
 	return v.match
 }
 
-// selectors gives subscribers with the same selector the same one, so that a
-// template is compiled and matched once for all of them. It holds what subscribers
-// hold, no more.
+// selectors gives all subscribers with the same selector the same object, so that a
+// template is compiled and matched once for all of them. It holds only selectors that
+// subscribers use.
 type selectors struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the following fields
 	used map[string]*selector
 }
 
@@ -105,19 +104,19 @@ func (s *selectors) release(list []*selector) {
 	}
 }
 
-// filter says which entries are for a subscriber.
+// A filter says which entries are for a subscriber.
 type filter struct {
-	wanted []*selector // topics it asks for
-	rights []*selector // topics of which it may have private updates
+	wanted []*selector // the topics it asks for
+	rights []*selector // the topics of which it may have private updates
 }
 
-// match: one topic of the update must be wanted and, if it is private, one must be
-// permitted.
+// match reports whether an update is for the subscriber: one of its topics must be wanted
+// and, if the update is private, one must be permitted.
 func (f *filter) match(e *journal.Entry) bool {
 	return matchAny(f.wanted, e.Topics) && (!e.Private || matchAny(f.rights, e.Topics))
 }
 
-// texts returns what the filter's selectors say.
+// texts returns the texts of the filter's selectors.
 func texts(list []*selector) []string {
 	out := make([]string, len(list))
 	for i, s := range list {

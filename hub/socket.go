@@ -8,14 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socketOption is one that was asked for, and what the kernel made of it.
+// A socketOption is an option with its requested value and the value that the kernel gave
+// it.
 type socketOption struct {
 	name         string
 	asked, given int
 }
 
-// setSocket sets the configured options of a connection and reads them back. What
-// is no TCP connection has none.
+// setSocket sets the configured options of a connection and reads them back. A connection
+// that is not TCP has none.
 func (c Config) setSocket(conn net.Conn) ([]socketOption, error) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok || !c.socketOptions() {

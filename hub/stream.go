@@ -13,17 +13,17 @@ import (
 	"dyno/hub/journal"
 )
 
-// An end is why a subscriber's stream ended.
+// An end is the reason why a subscriber's stream ended.
 type end int32
 
 const (
 	endNone         end = iota
 	endClient           // it went away
-	endQueueFull        // Config.Outcome, or BlockTimeout
+	endQueueFull        // by Config.Outcome, or after BlockTimeout
 	endWriteTimeout     // its connection took nothing for WriteTimeout
-	endExpired          // its token did
-	endDrained          // the hub stops, and it was told so
-	endCut              // the hub stopped before it could be told
+	endExpired          // its token expired
+	endDrained          // the hub stops, and the client was told so
+	endCut              // the hub stopped before the client could be told
 	ends
 )
 
@@ -39,69 +39,70 @@ const (
 	writing
 )
 
-// A seat is what the hub knows of a subscriber, however it is served.
+// A seat holds what the hub knows about a subscriber, whichever way it is served.
 type seat struct {
 	id      uint64
 	address string
 	since   time.Time
-	until   time.Time // when its token expires; zero is never
+	until   time.Time // when its token expires; zero: never
 	filter  filter
 	retry   time.Duration
 }
 
-// A subscriber is one stream: a cursor into the journal, and where to write what
-// follows it. It is written to by one goroutine, unless the event loop has taken it
-// over, which needs its seat only.
+// A subscriber is one stream: a cursor into the journal, and where to write the entries
+// after it. One goroutine writes to it. If the event loop has taken it over, only its
+// seat is used.
 type subscriber struct {
 	seat
 
-	// What was in the journal when it came is history that it asked for, and does not
-	// count as its queue.
+	// Entries that were in the journal when the subscriber came are history that it asked
+	// for, and do not count as its queue.
 	backlog, backlogTotal uint64
 
-	cursor atomic.Uint64 // it was given all up to here
-	total  atomic.Uint64 // journal.Entry.Total of that
+	cursor atomic.Uint64 // it was given everything up to here
+	total  atomic.Uint64 // journal.Entry.Total of that entry
 	phase  atomic.Int32  // a phase
-	why    atomic.Int32  // an end, once it is decided from outside
+	why    atomic.Int32  // an end, if it was decided by another goroutine
 
 	ended  chan struct{} // closed by finish and kick
 	gone   chan struct{} // closed when the stream has ended
 	ending sync.Once
 
-	mu  sync.Mutex // guards out against use after the stream has ended
-	out sink       // nil when the stream has ended
+	mu  sync.Mutex // guards out, which must not be used after the stream has ended
+	out sink       // nil after the stream has ended
 
-	own, watched allowance // the stream's and the watcher's
+	own, watched allowance // the first is the stream's, the second the watcher's
 	lastWrite    time.Time // only the stream's goroutine uses it
 }
 
-// finish has the stream end after what is in the journal now.
+// finish makes the stream end after sending what is in the journal now.
 func (s *subscriber) finish() { s.ending.Do(func() { close(s.ended) }) }
 
-// kick ends the stream at once, also in the middle of a write.
+// kick ends the stream at once, even in the middle of a write.
 func (s *subscriber) kick(why end) {
 	s.why.CompareAndSwap(int32(endNone), int32(why))
 	s.finish()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.out != nil {
-		s.out.deadline(time.Unix(1, 0)) // long past: whatever is being written fails
+		s.out.deadline(time.Unix(1, 0)) // in the past, so that a write in progress fails
 	}
 }
 
 // A sink is where a stream's bytes go.
 type sink interface {
-	// write writes p so that nothing is left in a buffer of ours.
+	// write writes p, leaving nothing in a buffer of the hub's.
 	write(p []byte) error
-	// deadline bounds this and later writes; it may be called beside write.
+	// deadline bounds this and later writes. It may be called during write.
 	deadline(t time.Time)
 }
 
-// response is a sink behind net/http: chunks in HTTP/1.1, frames in HTTP/2.
+// response is a sink that writes through net/http: in chunks with HTTP/1.1, in frames
+// with HTTP/2.
 type response struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	flushed func(time.Duration) // nil: not measured
+	flushed func(time.Duration) // nil: times are not measured
 }
 
 func (r *response) write(p []byte) error {
@@ -117,11 +118,11 @@ func (r *response) write(p []byte) error {
 	return err
 }
 
-// deadline has no effect where the server knows none: then only the end of the
+// deadline has no effect if the server does not support it. Then only the end of the
 // connection ends a write.
 func (r *response) deadline(t time.Time) { _ = r.control.SetWriteDeadline(t) }
 
-// connection is a sink that is a connection.
+// connection is a sink that writes to a connection itself.
 type connection struct {
 	net.Conn
 	flushed func(time.Duration)
@@ -143,8 +144,8 @@ func (c *connection) deadline(t time.Time) { c.SetWriteDeadline(t) }
 // turnEntries is how many entries a stream reads from the journal at once.
 const turnEntries = 16
 
-// stream gives s what follows its cursor until it ends, and says why. ctx ends with
-// the client. begin is written first.
+// stream gives s the entries after its cursor until the stream ends, and returns the
+// reason. ctx ends with the client. begin is written first.
 func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
 	var expired <-chan time.Time
 	if !s.until.IsZero() {
@@ -164,7 +165,7 @@ func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
 	}
 	var turn [turnEntries]*journal.Entry
 	for {
-		appended := h.appended.wait() // before looking: what is appended later closes it
+		appended := h.appended.wait() // taken before the check, so that a later append closes it
 		finishing := s.finishing()
 		if h.full(s, &s.own) {
 			switch h.cfg.Outcome {
@@ -189,7 +190,7 @@ func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
 		}
 		if finishing {
 			if s.retry > 0 {
-				_ = h.send(s, journal.AppendRetry(nil, s.retry)) // best effort: it is told at the start too
+				_ = h.send(s, journal.AppendRetry(nil, s.retry)) // an attempt is enough: the client was also told at the start
 			}
 			return s.reason(nil)
 		}
@@ -208,7 +209,7 @@ func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
 	}
 }
 
-// finishing tells whether the stream is to end when it has caught up.
+// finishing reports whether the stream is to end when it has caught up.
 func (s *subscriber) finishing() bool {
 	select {
 	case <-s.ended:
@@ -218,7 +219,7 @@ func (s *subscriber) finishing() bool {
 	}
 }
 
-// reason turns the error of a write into an end, unless that is decided already.
+// reason turns the error of a write into an end, unless an end is already decided.
 func (s *subscriber) reason(err error) end {
 	if why := end(s.why.Load()); why != endNone {
 		return why
@@ -232,8 +233,8 @@ func (s *subscriber) reason(err error) end {
 	return endClient
 }
 
-// beat sends a comment if nothing has been sent for a heartbeat's period, and sets
-// the timer for when that may next be so.
+// beat sends a comment if nothing has been sent for the heartbeat's period, and sets the
+// timer for the next possible time.
 func (h *Hub) beat(s *subscriber, pulse *time.Timer, now time.Time) error {
 	period := h.cfg.heartbeat()
 	if quiet := now.Sub(s.lastWrite); quiet < period {
@@ -245,8 +246,8 @@ func (h *Hub) beat(s *subscriber, pulse *time.Timer, now time.Time) error {
 	return h.send(s, []byte(journal.Heartbeat))
 }
 
-// deliver writes what is for s of the next entries after its cursor, and returns how
-// many entries it went through.
+// deliver writes the next entries after its cursor that are for s, and returns how many
+// entries it looked at.
 func (h *Hub) deliver(s *subscriber, turn []*journal.Entry) (n int, err error) {
 	cursor := s.cursor.Load()
 	entries, oldest := h.journal.Since(cursor, turn, turnEntries)
@@ -272,13 +273,13 @@ func (h *Hub) deliver(s *subscriber, turn []*journal.Entry) (n int, err error) {
 	return len(entries), err
 }
 
-// moveTo sets the cursor to e.
+// moveTo moves the cursor to e.
 func (s *subscriber) moveTo(e *journal.Entry) {
 	s.total.Store(e.Total)
 	s.cursor.Store(e.Seq)
 }
 
-// event writes an entry's event in the way that the configuration chose.
+// event writes an entry's event in the configured way.
 func (h *Hub) event(s *subscriber, e *journal.Entry) error {
 	switch {
 	case h.cfg.EncodeOnce:
@@ -315,8 +316,8 @@ func (h *Hub) sendEvent(s *subscriber, frame []byte) error {
 func (h *Hub) send(s *subscriber, p []byte) error {
 	s.lastWrite = time.Now()
 	s.out.deadline(s.lastWrite.Add(h.cfg.WriteTimeout))
-	// Whoever kicks says so before it sets a deadline: if that came before ours, we
-	// see it here.
+	// kick sets why before it sets its deadline. If its deadline came before the one set
+	// above, why is visible here.
 	if s.why.Load() != int32(endNone) {
 		return os.ErrDeadlineExceeded
 	}
@@ -337,10 +338,11 @@ func (h *Hub) sendGap(s *subscriber, g journal.Gap) error {
 // bufferBytes is the size of the buffers that events are encoded in.
 const bufferBytes = 4 << 10
 
-// maxPooled bounds the buffers that are kept: those of a rare large event are not.
+// maxPooled bounds the size of buffers that are kept; the buffer of a rare large event is
+// dropped.
 const maxPooled = 16 * bufferBytes
 
-// bufferPool counts how often a buffer was there to be used again.
+// A bufferPool counts how often it had a buffer to reuse.
 type bufferPool struct {
 	pool         sync.Pool
 	gets, misses atomic.Uint64

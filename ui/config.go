@@ -18,32 +18,31 @@ import (
 type Config struct {
 	// Listen is a loopback address and a port; port 0 picks one.
 	Listen string
-	// Runs is the folder of run folders; new ones are made in it.
+	// Runs is the folder of run folders. New runs are created in it.
 	Runs string
-	// Experiments is the folder whose experiments may be started; "" is none.
+	// Experiments is the folder whose experiments may be started; "" for none.
 	Experiments string
-	// Runner starts runs; nil when Experiments is "".
+	// Runner starts runs; nil if Experiments is "".
 	Runner Runner
-	// Answer condenses a run to what it comes to, for the page to say; nil: pages begin
-	// with nothing said.
+	// Answer sums up a run for the page. If it is nil, pages have no summary.
 	Answer func(*rundir.Run) any
-	// Report writes the report of a run as an HTML page that makes no request; nil:
+	// Report writes the report of a run as an HTML page that makes no requests; nil:
 	// there are no reports.
 	Report func(w io.Writer, f *rundir.Folder) error
-	// StopTimeout bounds how long Serve waits, when it ends, for a run to end in order;
-	// then the run ends at once.
+	// StopTimeout bounds how long Serve, at its end, waits for a run to end in order;
+	// after that the run ends at once.
 	StopTimeout time.Duration
-	// Logger takes what goes wrong beside requests; nil discards.
+	// Logger receives errors outside of requests; nil discards them.
 	Logger *slog.Logger
 }
 
-// Defaults returns the Config that every field starts from; there is no Runner.
+// Defaults returns a Config with every default; it has no Runner.
 func Defaults() Config {
 	return Config{Listen: "127.0.0.1:7070", Runs: "runs", StopTimeout: time.Minute}
 }
 
-// Validate reports every fault at once: the field, its value, what would be right. It
-// looks at no file.
+// Validate reports every fault at once: the field, its value, and what would be right. It
+// reads no files.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, field string, value any, want string) {
@@ -59,7 +58,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// parseListen returns an address that only this machine reaches. The name localhost is
+// parseListen returns an address that only this machine can reach. The name localhost is
 // 127.0.0.1, whatever a resolver says.
 func parseListen(text string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(text)
@@ -83,7 +82,7 @@ func parseListen(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
 }
 
-// openRoot opens a folder, outside of which nothing is opened.
+// openRoot opens a folder as a root: no path leads outside of it.
 func openRoot(field, dir string) (*os.Root, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

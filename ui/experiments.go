@@ -16,17 +16,17 @@ import (
 	"dyno/lab/experiment"
 )
 
-// Bounds of what is looked at in the folder of experiments.
+// The bounds of what is read in the folder of experiments.
 const (
 	maxFiles     = 1000
-	maxFileBytes = 1 << 20 // as experiment has it
+	maxFileBytes = 1 << 20 // the same limit as in package experiment
 )
 
-// An ExperimentList is what there is to start.
+// An ExperimentList lists the experiments that can be started.
 type ExperimentList struct {
 	Experiments []Experiment `json:"experiments"`
-	Truncated   bool         `json:"truncated,omitempty"` // there are more files than are looked at
-	Startable   bool         `json:"startable"`           // a folder was named
+	Truncated   bool         `json:"truncated,omitempty"` // there are more files than are read
+	Startable   bool         `json:"startable"`           // a folder of experiments is configured
 }
 
 // An Experiment is a file in the folder of experiments.
@@ -35,14 +35,15 @@ type Experiment struct {
 	Name     string   `json:"name,omitempty"`
 	Question string   `json:"question,omitempty"`
 	Variants []string `json:"variants"`
-	// Variables are the names that can be set, with the value that all variants share or "".
+	// Variables are the names that can be set, with the value that all variants share, or
+	// "".
 	Variables map[string]string `json:"variables,omitempty"`
 	Rounds    int               `json:"rounds"`
-	Seconds   float64           `json:"load_seconds"` // of load in all rounds, without starts and stops; 0 is not known
-	// Short is the short form; nil when there is none.
+	Seconds   float64           `json:"load_seconds"` // duration of the load in all rounds, without starts and stops; 0 is not known
+	// Short is the short form; nil if there is none.
 	Short    *Extent `json:"short,omitempty"`
 	Warnings []Fault `json:"warnings"`
-	Faults   []Fault `json:"faults"` // it cannot be started when there is any
+	Faults   []Fault `json:"faults"` // if there are any, it cannot be started
 }
 
 // An Extent is how long a form of an experiment takes.
@@ -53,20 +54,20 @@ type Extent struct {
 
 // A Fault is one thing wrong with an experiment.
 type Fault struct {
-	Line    int    `json:"line,omitempty"` // from 1; 0: in no line of the file
+	Line    int    `json:"line,omitempty"` // from 1; 0: not in a line of the file
 	Column  int    `json:"column,omitempty"`
 	Field   string `json:"field,omitempty"`
 	Problem string `json:"problem"`
 	Hint    string `json:"hint,omitempty"`
 }
 
-// A library is the experiments below one folder. A file is read again when it has
-// changed.
+// A library holds the experiments below one folder. It reads a file again when the file
+// has changed.
 type library struct {
 	root *os.Root // nil: there is no folder
 	dir  string   // its name
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the following fields
 	read map[string]shelved
 }
 
@@ -102,7 +103,7 @@ func (l *library) list() (ExperimentList, error) {
 	return all, nil
 }
 
-// findFiles returns the YAML files below the folder. Symbolic links are not followed.
+// findFiles returns the YAML files below the folder. It does not follow symbolic links.
 func findFiles(root *os.Root) (found map[string]stamp, truncated bool, err error) {
 	found = map[string]stamp{}
 	seen := 0
@@ -111,7 +112,7 @@ func findFiles(root *os.Root) (found map[string]stamp, truncated bool, err error
 			if name == "." {
 				return err
 			}
-			return nil // a folder that cannot be read holds nothing to start
+			return nil // a folder that cannot be read has nothing to start
 		}
 		if seen++; seen > maxFolders || len(found) == maxFiles {
 			truncated = true
@@ -130,12 +131,12 @@ func findFiles(root *os.Root) (found map[string]stamp, truncated bool, err error
 		if err == nil {
 			found[name] = stampOf(info)
 		}
-		return nil // one that has gone is not there
+		return nil // a file that was just removed is left out
 	})
 	return found, truncated, err
 }
 
-// source reads a file; its name must be one that findFiles gives.
+// source reads a file; its name must be one that findFiles returned.
 func (l *library) source(id string) ([]byte, error) {
 	f, err := l.root.OpenFile(id, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -145,7 +146,7 @@ func (l *library) source(id string) ([]byte, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(errors.New("not a regular file"), err)
 	}
-	// One byte more than there may be tells Parse that the file is too large.
+	// One byte more than the limit tells Parse that the file is too large.
 	return io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 }
 
@@ -196,7 +197,8 @@ func (l *library) open(id string) Experiment {
 	return x
 }
 
-// seconds is how long an experiment loads its targets; 0 where what is measured decides.
+// seconds is how long an experiment loads its targets; 0 if that depends on what is
+// measured.
 func seconds(e *experiment.Experiment) float64 {
 	if e.Capacity != nil || e.Design.Stop != "" && e.Design.Stop != experiment.StopFixed {
 		return 0
@@ -212,7 +214,7 @@ func seconds(e *experiment.Experiment) float64 {
 	return (sum * time.Duration(e.Design.Rounds)).Seconds()
 }
 
-// faultsOf says what is wrong, one by one where an error has several parts.
+// faultsOf lists the faults in an error, one by one if it has several parts.
 func faultsOf(err error) []Fault {
 	var list *experiment.Faults
 	if !errors.As(err, &list) {

@@ -21,7 +21,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// Bounds of what is asked for.
+// The bounds of requests.
 const (
 	mostListed  = 500
 	usualListed = 50
@@ -31,7 +31,7 @@ const (
 	maxSetValue = 1000 // bytes
 )
 
-// number reads a number of a query that may be missing.
+// number reads a number of a query, which may be missing.
 func number(q url.Values, name string, otherwise, most int) (int, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -44,8 +44,8 @@ func number(q url.Values, name string, otherwise, most int) (int, error) {
 	return n, nil
 }
 
-// instant reads a day or a time of a query that may be missing. A day means its beginning,
-// in this machine's zone, or its end.
+// instant reads a day or a time of a query, which may be missing. A day means its
+// beginning, in this machine's zone, or its end.
 func instant(q url.Values, name string, end bool) (time.Time, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -102,8 +102,8 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, list)
 }
 
-// alone has requests that take memory and time wait for each other. A request whose
-// client leaves meanwhile is not served.
+// alone makes requests that take memory and time wait for each other. If a client leaves
+// meanwhile, its request is not served.
 func (s *Server) alone(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -115,7 +115,7 @@ func (s *Server) alone(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// known refuses IDs that are no run's: whatever else they may be, it is not opened.
+// known refuses IDs that do not belong to a run: no other path is ever opened.
 func (s *Server) known(w http.ResponseWriter, r *http.Request, id string) bool {
 	if s.runs.has(r.Context(), id) {
 		return true
@@ -149,7 +149,7 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	}{run, s.answer(run)})
 }
 
-// answer is what a run comes to; nil where nobody says it.
+// answer returns the summary of a run; nil if there is no function for that.
 func (s *Server) answer(run *rundir.Run) any {
 	if s.cfg.Answer == nil {
 		return nil
@@ -157,7 +157,8 @@ func (s *Server) answer(run *rundir.Run) any {
 	return s.cfg.Answer(run)
 }
 
-// serveReport makes the report anew: the file in the folder may be by somebody else.
+// serveReport makes the report again: somebody else may have written the file in the
+// folder.
 func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if s.cfg.Report == nil {
@@ -193,7 +194,7 @@ func (s *Server) writeReport(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", reportPolicy)
 	h.Del("Cross-Origin-Opener-Policy") // a sandboxed page cannot have one
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = page.WriteTo(w) // a client that has gone needs no answer
+	_, _ = page.WriteTo(w) // the client may have gone
 }
 
 func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
@@ -262,11 +263,11 @@ func (s *Server) serveExperiments(w http.ResponseWriter, r *http.Request) {
 type Order struct {
 	Experiment string            `json:"experiment"` // its ID
 	Short      bool              `json:"short"`
-	Set        map[string]string `json:"set"` // as dyno run --set
+	Set        map[string]string `json:"set"` // as for dyno run --set
 }
 
-// readOrder reads a request's body, which must be JSON: a form of another page could
-// not send that.
+// readOrder reads a request's body, which must be JSON: a form on another site could not
+// send that.
 func readOrder(r *http.Request) (Order, int, error) {
 	var o Order
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
@@ -362,7 +363,8 @@ func (l *ExperimentList) has(id string) bool {
 	return false
 }
 
-// newID names a run as dyno run does: by the experiment and the time. It must be free.
+// newID names a run as dyno run does: by the experiment and the time. The name must be
+// free.
 func (s *Server) newID(name string) (string, error) {
 	base := name + "-" + time.Now().Format("20060102-150405")
 	for n := 1; n < 100; n++ {

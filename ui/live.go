@@ -16,22 +16,22 @@ import (
 	"dyno/internal/texts"
 )
 
-// Bounds of what is kept of the run under way; what is older is left out and counted.
+// The bounds of what is kept of the current run. Older data is left out and counted.
 const (
 	keptSeconds = 1800
 	keptTrials  = 1000
 )
 
-// Bounds of the stream.
+// The bounds of the stream.
 const (
 	historyEvents = 2000
 	historyBytes  = 8 << 20
 	queueEvents   = 1000
 	queueBytes    = 4 << 20
-	maxStreams    = 64 // beyond, clients are refused with 503 and come back
+	maxStreams    = 64 // further clients are refused with 503 and come back
 )
 
-// A Live is the run under way, or the last one.
+// A Live is the current run, or the last one.
 type Live struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
@@ -41,22 +41,22 @@ type Live struct {
 	StartedAt  time.Time         `json:"started_at"`
 	EndedAt    *time.Time        `json:"ended_at,omitempty"`
 	Stopping   bool              `json:"stopping,omitempty"`
-	Outcome    *Outcome          `json:"outcome,omitempty"` // when it has ended
-	Trial      *Begin            `json:"trial,omitempty"`   // under way
+	Outcome    *Outcome          `json:"outcome,omitempty"` // once it has ended
+	Trial      *Begin            `json:"trial,omitempty"`   // the current one
 	Seconds    []Second          `json:"seconds"`           // the latest
 	Trials     []TrialEnd        `json:"trials"`            // the latest
-	Omitted    int               `json:"omitted,omitempty"` // trials before these
+	Omitted    int               `json:"omitted,omitempty"` // earlier trials
 }
 
-// errBusy tells that a run is under way, and errIdle that it is not.
+// errBusy means that a run is in progress, and errIdle that it is not.
 var (
 	errBusy = texts.NewError("refused.busy")
 	errIdle = texts.NewError("refused.idle")
 )
 
-// A stage is where runs go on, one at a time, watched by any number of clients. What
-// happens changes the state and is published in one step, so that a client that is
-// given the state and the ID of the last event misses nothing.
+// A stage runs one run at a time, and any number of clients watch it. An event changes
+// the state and is published in one step. So a client that is given the state and the ID
+// of the last event misses nothing.
 type stage struct {
 	hub    *hub.Hub
 	runner Runner
@@ -65,21 +65,21 @@ type stage struct {
 	// changed is called when a run has begun or ended.
 	changed func()
 
-	mu        sync.Mutex // guards what follows
-	run       *Live      // nil before the first
+	mu        sync.Mutex // guards the following fields
+	run       *Live      // nil before the first run
 	execution Execution
-	gone      chan struct{} // closed when the run has ended; nil before the first
+	gone      chan struct{} // closed when the run has ended; nil before the first run
 	last      string        // the ID of the last event
 	closed    bool
 }
 
-// topic is the hub's only one.
+// topic is the only topic of the hub.
 const topic = "live"
 
 func newStage(runner Runner, log *slog.Logger, changed func()) (*stage, error) {
 	c := hub.Defaults()
-	// The connection stays the server's, which writes the state to it and closes it at the
-	// end.
+	// The connection stays with the server, which writes the state to it and closes it at
+	// the end.
 	c.Hijack, c.EventLoop = false, false
 	c.HistoryEvents, c.HistoryBytes = historyEvents, historyBytes
 	c.QueueEvents, c.QueueBytes = queueEvents, queueBytes
@@ -91,13 +91,14 @@ func newStage(runner Runner, log *slog.Logger, changed func()) (*stage, error) {
 		return nil, err
 	}
 	s := &stage{hub: h, runner: runner, log: log, now: time.Now, changed: changed}
-	// The first event is nobody's: it gives the state an ID from which to go on.
+	// The first event is not for clients. It gives the state an ID after which the stream
+	// continues.
 	s.publish("idle", struct{}{})
 	return s, nil
 }
 
-// publish tells clients. Of a single process a hub with its history in memory refuses
-// nothing that can be encoded.
+// publish sends an event to clients. The hub has one process and keeps its history in
+// memory, so it refuses nothing that can be encoded.
 func (s *stage) publish(kind string, value any) {
 	data, err := json.Marshal(value)
 	if err == nil {
@@ -110,7 +111,7 @@ func (s *stage) publish(kind string, value any) {
 	s.log.Error("event not published", "type", kind, "error", err)
 }
 
-// outline is the run without what has events of its own.
+// outline is the run without the parts that have events of their own.
 func (l *Live) outline() Live {
 	o := *l
 	o.Seconds, o.Trials = []Second{}, []TrialEnd{}
@@ -146,7 +147,7 @@ func (s *stage) start(run Live, launch Launch) error {
 	return nil
 }
 
-// tell takes what the run says.
+// tell handles an event of the run.
 func (s *stage) tell(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +172,7 @@ func (s *stage) tell(e Event) {
 	}
 }
 
-// stop ends the run with this ID. It fails with errIdle when that is not under way.
+// stop ends the run with this ID. It fails with errIdle if that run is not in progress.
 func (s *stage) stop(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +189,7 @@ func (s *stage) stop(id string) error {
 	return nil
 }
 
-// running returns the ID of the run under way, "" for none.
+// running returns the ID of the current run, or "".
 func (s *stage) running() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,8 +199,8 @@ func (s *stage) running() string {
 	return s.run.ID
 }
 
-// close ends the run under way, in order if that takes no longer than patience, and
-// lets no other begin.
+// close ends the current run, in order if that takes no longer than patience, and lets no
+// other begin.
 func (s *stage) close(patience time.Duration) {
 	s.mu.Lock()
 	s.closed = true
@@ -230,7 +231,7 @@ func (s *stage) end(id string) {
 	}
 }
 
-// present returns the state as an event, and the ID after which the stream goes on.
+// present returns the state as an event, and the ID after which the stream continues.
 func (s *stage) present() (frame []byte, last string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +244,7 @@ func (s *stage) present() (frame []byte, last string, err error) {
 	return journal.AppendFrame(nil, &hub.Update{ID: s.last, Type: "state", Data: data}), s.last, nil
 }
 
-// serve streams: first the state, unless the client has it, then what follows.
+// serve streams: first the state, unless the client has it, then the later events.
 func (s *stage) serve(w http.ResponseWriter, r *http.Request) {
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
@@ -261,7 +262,7 @@ func (s *stage) serve(w http.ResponseWriter, r *http.Request) {
 	s.hub.Handler().ServeHTTP(w, inner)
 }
 
-// A preceded response has something before its body, unless it is a refusal.
+// A preceded response writes something before its body, unless it is a refusal.
 type preceded struct {
 	http.ResponseWriter
 	first []byte

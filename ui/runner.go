@@ -6,26 +6,26 @@ import (
 	"dyno/results/rundir"
 )
 
-// A Runner starts runs. It is declared here because this package may not know what
+// A Runner starts runs. It is declared here because this package must not import what
 // measures.
 type Runner interface {
-	// Start starts a run and returns when its process is there. Until Wait returns,
-	// tell is called with what the run does, by one goroutine; it returns at once.
+	// Start starts a run and returns when its process exists. Until Wait returns, one
+	// goroutine calls tell with the run's events; tell returns at once.
 	Start(l Launch, tell func(Event)) (Execution, error)
 }
 
-// A Launch is a run to start, checked as far as can be.
+// A Launch is a run to start, checked as far as possible.
 type Launch struct {
-	File  string            // the experiment's, as a path of this process
-	Dir   string            // the run folder to make
+	File  string            // of the experiment, as a path of this process
+	Dir   string            // the run folder to create
 	Short bool              // in its short form
 	Set   map[string]string // overrides, by name
 }
 
-// An Execution is a run under way.
+// An Execution is a run in progress.
 type Execution interface {
-	// Stop has the run end in order, and keep what was measured; the second time it ends
-	// at once. It returns at once.
+	// Stop makes the run end in order and keep what was measured. A second call ends it
+	// at once. Stop does not wait.
 	Stop() error
 	// Wait returns when the process is gone. It is called once.
 	Wait() Outcome
@@ -34,10 +34,10 @@ type Execution interface {
 // An Outcome is how a run ended.
 type Outcome struct {
 	Code    int    `json:"code"`              // dyno's exit code
-	Message string `json:"message,omitempty"` // what it said on standard error, its end if that is long
+	Message string `json:"message,omitempty"` // its output on standard error; only the end if that is long
 }
 
-// An Event is one thing that a run tells: one field is set.
+// An Event is one event of a run: one field is set.
 type Event struct {
 	Begin  *Begin    `json:"begin,omitempty"`
 	Second *Second   `json:"second,omitempty"`
@@ -47,7 +47,7 @@ type Event struct {
 // A Begin is a trial that begins.
 type Begin struct {
 	Number  int      `json:"number"`       // from 1
-	Of      int      `json:"of,omitempty"` // the last one's number; 0: nobody knows
+	Of      int      `json:"of,omitempty"` // the last one's number; 0: not known
 	Round   int      `json:"round"`        // from 1; 0 for a pilot
 	Rounds  int      `json:"rounds"`       // the most there may be
 	Variant string   `json:"variant"`
@@ -55,10 +55,10 @@ type Begin struct {
 	Rate    *float64 `json:"rate_per_second,omitempty"`
 }
 
-// A Second is what happened in a second of a trial, or in the rest at its end.
+// A Second is what happened in a second of a trial, or in the remaining time at its end.
 type Second struct {
 	At         time.Time          `json:"at"`             // its end
-	Trial      int                `json:"trial"`          // the trial's number
+	Trial      int                `json:"trial"`          // its number
 	Elapsed    float64            `json:"trial_seconds"`  // its end, since the trial's load began
 	Seconds    float64            `json:"length_seconds"` // how long it was
 	Throughput float64            `json:"throughput_per_second"`
@@ -66,7 +66,7 @@ type Second struct {
 	Latency    map[string]Latency `json:"latency,omitempty"` // by clock: response, service, delivery; none in the warm-up
 }
 
-// A Latency has the quantiles that at least one value lies beyond, in seconds.
+// A Latency has the quantiles, in seconds, beyond which there is at least one value.
 type Latency struct {
 	P50  float64  `json:"p50_seconds"`
 	P90  *float64 `json:"p90_seconds,omitempty"`

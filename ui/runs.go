@@ -19,33 +19,34 @@ import (
 	"dyno/results/rundir"
 )
 
-// Bounds of what is found below a folder. What is beyond is not shown, and the list says
+// The bounds of the search below a folder. Runs beyond are not shown, and the list says
 // so.
 const (
-	maxDepth   = 4 // folders below the one named
+	maxDepth   = 4 // folders below the configured one
 	maxFolders = 40_000
 	maxRuns    = 20_000
 )
 
-// freshFor is how long a look at the folders is good for.
+// freshFor is how long a scan of the folders is valid.
 const freshFor = time.Second
 
-// patience is how long a request waits for a look: then it is answered with what is known.
+// patience is how long a request waits for a scan; after that it is answered with what is
+// known.
 const patience = 500 * time.Millisecond
 
-// A State is what can be said of a run in a word.
+// A State is the state of a run, in one word.
 type State string
 
 // The states.
 const (
 	Valid      State = "valid"
 	Invalid    State = "invalid"
-	Incomplete State = "incomplete" // also of one that another process is making
+	Incomplete State = "incomplete" // also if another process is running it
 	Broken     State = "broken"
 	Running    State = "running" // started from here
 )
 
-// A Run is a run as lists show it.
+// A Run is a run as an entry of a list.
 type Run struct {
 	ID         string     `json:"id"`
 	Name       string     `json:"name,omitempty"`
@@ -62,11 +63,11 @@ type Run struct {
 	Variants []string        `json:"variants"`
 	Flags    int             `json:"flags"`
 	Broken   int             `json:"thresholds_broken"`
-	// Results are the comparisons in the primary metric, without controls; without any,
-	// Figures has the metric of each variant.
+	// Results are the comparisons in the primary metric, without controls. If there are
+	// none, Figures has the metric of each variant.
 	Results []Result `json:"results"`
 	Figures []Figure `json:"figures"`
-	Report  string   `json:"report,omitempty"` // where its report is
+	Report  string   `json:"report,omitempty"` // URL of its report
 }
 
 // A Result is a comparison's verdict.
@@ -83,20 +84,20 @@ type Figure struct {
 	Figure  rundir.Estimate `json:"figure"`
 }
 
-// shown is how many results or figures a list shows of a run.
+// shown is how many results or figures a list shows for a run.
 const shown = 4
 
-// A RunList is a part of the runs.
+// A RunList is a page of the list of runs.
 type RunList struct {
 	Runs        []Run    `json:"runs"`
-	Matched     int      `json:"matched"` // how many there are of what was asked for
+	Matched     int      `json:"matched"` // how many runs match the query
 	Total       int      `json:"total"`
-	Pending     int      `json:"pending"`             // folders that are still to be read
-	Truncated   bool     `json:"truncated,omitempty"` // there are more folders than are looked at
+	Pending     int      `json:"pending"`             // folders not yet read
+	Truncated   bool     `json:"truncated,omitempty"` // there are more folders than are scanned
 	Experiments []string `json:"experiments"`         // the names, in order
 }
 
-// A filter says which runs are asked for. What is empty asks for all.
+// A filter says which runs to list. An empty field matches all.
 type filter struct {
 	words      []string // in lower case
 	experiment string
@@ -129,7 +130,7 @@ type entry struct {
 	stamp
 }
 
-// A stamp tells whether a file is the one that was read.
+// A stamp identifies the version of a file that was read.
 type stamp struct {
 	modified time.Time
 	size     int64
@@ -137,18 +138,18 @@ type stamp struct {
 
 func stampOf(i fs.FileInfo) stamp { return stamp{i.ModTime(), i.Size()} }
 
-// An index knows the run folders below one folder. It reads a run.json only when it has
-// changed, and looks for changes when it is asked, once a second at most.
+// An index knows the run folders below one folder. It reads a run.json only when the file
+// has changed, and looks for changes on request, at most once a second.
 type index struct {
 	root *os.Root
 	log  *slog.Logger
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	entries   map[string]*entry
-	sorted    []*entry // latest first; nil when it must be made anew
+	sorted    []*entry // latest first; nil if it must be sorted again
 	looking   chan struct{}
 	looked    time.Time
-	changed   bool // while a look was under way
+	changed   bool // during a scan
 	pending   int
 	truncated bool
 	closed    bool
@@ -159,7 +160,7 @@ func newIndex(root *os.Root, log *slog.Logger) *index {
 	return &index{root: root, log: log, entries: map[string]*entry{}}
 }
 
-// close waits for a look under way, which ends early.
+// close waits for a running scan, which ends early.
 func (x *index) close() {
 	x.mu.Lock()
 	x.closed = true
@@ -167,8 +168,8 @@ func (x *index) close() {
 	x.looks.Wait()
 }
 
-// refresh looks at the folders, unless that was done just now. It returns when that is
-// done or has taken too long for whoever waits; the look then goes on.
+// refresh scans the folders, unless that has just been done. It returns when the scan is
+// done or has taken longer than patience; the scan then continues.
 func (x *index) refresh(ctx context.Context) {
 	x.mu.Lock()
 	if x.looking == nil {
@@ -190,15 +191,15 @@ func (x *index) refresh(ctx context.Context) {
 	}
 }
 
-// stale says that something has changed: the next refresh looks again, however soon, and
-// so does a look that has begun before.
+// stale records that something has changed: the next refresh scans again, however soon,
+// and so does a scan that is already running.
 func (x *index) stale() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.looked, x.changed = time.Time{}, true
 }
 
-// look brings the entries up to date.
+// look scans the folders and updates the entries.
 func (x *index) look() {
 	for again := true; again; {
 		x.mu.Lock()
@@ -235,7 +236,7 @@ func (x *index) lookOnce() {
 	}
 	x.pending, x.truncated = len(changed), truncated
 	x.mu.Unlock()
-	// Names end in times as a rule: the latest first.
+	// Names usually end in times: read the latest first.
 	slices.SortFunc(changed, func(a, b string) int { return strings.Compare(b, a) })
 	for _, id := range changed {
 		e := newEntry(x.root, id)
@@ -265,7 +266,7 @@ func (x *index) latestFirst() []*entry {
 	return x.sorted
 }
 
-// list returns a page of the runs that are asked for.
+// list returns a page of the runs that match.
 func (x *index) list(ctx context.Context, f filter, running string, offset, limit int) RunList {
 	x.refresh(ctx)
 	x.mu.Lock()
@@ -307,7 +308,7 @@ func (x *index) of(ctx context.Context, experiment string, most int) (ids, broke
 	return ids, broken
 }
 
-// has tells whether there is a run of this ID.
+// has reports whether there is a run with this ID.
 func (x *index) has(ctx context.Context, id string) bool {
 	x.mu.Lock()
 	known := x.entries[id] != nil
@@ -321,8 +322,8 @@ func (x *index) has(ctx context.Context, id string) bool {
 	return x.entries[id] != nil
 }
 
-// findRuns returns the folders that hold a run.json. What lies within one is not looked
-// at, and symbolic links are not followed.
+// findRuns returns the folders that hold a run.json. It does not look inside such a
+// folder, and does not follow symbolic links.
 func findRuns(root *os.Root) (found map[string]stamp, truncated bool, err error) {
 	found = map[string]stamp{}
 	folders := 0
@@ -371,8 +372,8 @@ func folderNames(root *os.Root, dir string) (names []string, err error) {
 	return names, nil
 }
 
-// hold opens a folder in the root and returns a path that means this folder, whatever
-// becomes of its name, until it is released.
+// hold opens a folder in the root and returns a path that leads to this folder until it
+// is released, even if the folder is renamed.
 func hold(root *os.Root, id string) (dir string, release func(), err error) {
 	f, err := root.Open(id)
 	if err != nil {
@@ -395,7 +396,7 @@ func held(root *os.Root, id string, fn func(dir string) error) error {
 	return nil
 }
 
-// A renamed error speaks of a path by another name.
+// Replace the temporary path in the error by the ID.
 type renamed struct {
 	err      error
 	from, to string
@@ -429,7 +430,7 @@ func newEntry(root *os.Root, id string) *entry {
 // explain says why a run is broken or incomplete.
 func (r *Run) explain(why rundir.Message) { r.Reason, r.Because = why.English(), &why }
 
-// fill takes over what lists show.
+// fill fills in what lists show.
 func (r *Run) fill(run *rundir.Run) {
 	r.Name, r.Question, r.StartedAt, r.FinishedAt = run.Name, run.Question, run.StartedAt, run.FinishedAt
 	r.Short, r.Rounds, r.Flags = run.Plan.Short, run.Rounds, len(run.Flags)

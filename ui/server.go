@@ -22,14 +22,15 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Bounds of requests.
+// The bounds of requests.
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 10 * time.Second
-	answerTimeout = time.Minute // of an answer but a stream, from the request on
+	answerTimeout = time.Minute // for an answer that is not a stream, from the request on
 	maxHeader     = 16 << 10
 	maxBody       = 64 << 10
-	// heavy is how many requests that read whole runs are answered at once; others wait.
+	// heavy is how many requests that read whole runs are answered at the same time;
+	// others wait.
 	heavy = 2
 )
 
@@ -42,15 +43,15 @@ type Server struct {
 	runs    *index
 	library *library
 	stage   *stage
-	heavy   chan struct{} // holds one for each that is answered
+	heavy   chan struct{} // one for each such request that is being answered
 
 	listener net.Listener
 	server   *http.Server
 }
 
-// New checks cfg, opens the folders and returns a server that is not listening. The error
-// lists every fault of cfg, or says which folder cannot be opened. Who does not call Serve
-// calls Close.
+// New checks cfg, opens the folders and returns a server that is not listening yet. The
+// error lists every fault of cfg, or says which folder cannot be opened. Serve calls
+// Close at its end; if Serve is not called, call Close.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// URL is where the page is, with the token: for the eyes of the user only. "" before
+// URL is the page's URL including the token, so only the user should see it. "" before
 // Listen.
 func (s *Server) URL() string {
 	if s.listener == nil {
@@ -116,7 +117,7 @@ func (s *Server) URL() string {
 }
 
 // Serve answers until ctx ends. It calls Listen unless that has been done. At the end it
-// ends the run under way and Close is called.
+// ends the current run and calls Close.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.listener == nil {
 		if err := s.Listen(); err != nil {
@@ -125,14 +126,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Serve(s.listener) }()
-	// The first look takes a while where there are many runs.
+	// The first scan takes a while if there are many runs.
 	go s.runs.refresh(ctx)
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
 	}
-	// Whoever follows the run sees how it ends.
+	// Clients that follow the run see how it ends.
 	s.stage.close(s.cfg.StopTimeout)
 	err = errors.Join(err, s.Close())
 	if errors.Is(err, http.ErrServerClosed) {
@@ -162,8 +163,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// routes are all paths there are. What is below /api wants the token, but for reports,
-// which want their key.
+// routes are all paths. Those below /api require the token, except for reports, which
+// require their key.
 func (s *Server) routes() (http.Handler, error) {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
@@ -204,7 +205,7 @@ func (s *Server) routes() (http.Handler, error) {
 		}
 		if r.URL.Path != "/api/live" { // the hub sets deadlines of its own
 			control := http.NewResponseController(w)
-			_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // of a connection that is gone
+			_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // the connection may be gone
 			_ = control.SetWriteDeadline(time.Now().Add(answerTimeout))
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -219,7 +220,7 @@ type refusal struct {
 	Faults []Fault `json:"faults,omitempty"`
 
 	Because     *rundir.Message `json:"because,omitempty"`      // the error as data
-	HintBecause *rundir.Message `json:"hint_because,omitempty"` // the hint as data, where it is a sentence
+	HintBecause *rundir.Message `json:"hint_because,omitempty"` // the hint as data, if it is a sentence
 }
 
 // refuse makes a refusal of an error.
@@ -230,7 +231,7 @@ func refuse(err error) refusal {
 
 func answer(w http.ResponseWriter, status int, err error) { reply(w, status, refuse(err)) }
 
-// reply answers with JSON. A client that has gone needs none.
+// reply answers with JSON. The client may have gone.
 func reply(w http.ResponseWriter, status int, value any) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -241,8 +242,8 @@ func reply(w http.ResponseWriter, status int, value any) {
 	_, _ = w.Write(b)
 }
 
-// inFolder is a path of this process for an ID, which is a path below a folder.
+// inFolder turns an ID, which is a path below a folder, into a path of this process.
 func inFolder(folder, id string) string { return filepath.Join(folder, filepath.FromSlash(id)) }
 
-// gone tells whether an error is that of what is not there.
+// gone reports whether an error means that a file does not exist.
 func gone(err error) bool { return errors.Is(err, os.ErrNotExist) }

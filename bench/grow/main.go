@@ -1,11 +1,11 @@
 // Grow measures how long the kernel takes to enlarge a descriptor table that several
 // threads share, which it does only when RCU lets it. It starts processes one after the
-// other and has each of them open the 257th, 513th and 1,025th descriptor, among
-// programs that are busy now and then on every CPU, and prints the distribution.
+// other. Each opens the 257th, 513th and 1,025th descriptor while other programs are busy
+// from time to time on every CPU. Grow prints the distribution.
 //
 //	grow -beside nothing   with CPUs that halt when they have nothing to do
-//	grow -beside threads   with a thread of SCHED_IDLE on each, as dyno's awake once was
-//	grow -beside polling   with CPUs that poll for work, as awake asks the kernel to now (root)
+//	grow -beside threads   with a thread of SCHED_IDLE on each, as dyno's awake once had
+//	grow -beside polling   with CPUs that poll for work, as awake requests from the kernel now (root)
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(args []string) error {
 	return fmt.Errorf("-part %s: want table, load or idle", *part)
 }
 
-// measure grows tables among busy programs and prints what that took.
+// measure grows tables among busy programs and prints how long that took.
 func measure(processes int, beside string) (err error) {
 	var parts []*exec.Cmd
 	defer func() {
@@ -74,7 +74,7 @@ func measure(processes int, beside string) (err error) {
 	begin := func(part string) error {
 		for cpu := range runtime.NumCPU() {
 			c := exec.Command("/proc/self/exe", "-part", part, "-cpu", strconv.Itoa(cpu)) //nolint:gosec // this very program
-			// It ends with this program, however that ends.
+			// It ends with this program, whatever the reason.
 			c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 			c.Stderr = os.Stderr
 			if err := c.Start(); err != nil {
@@ -84,7 +84,7 @@ func measure(processes int, beside string) (err error) {
 		}
 		return nil
 	}
-	runtime.LockOSThread() // whose death Pdeathsig is about
+	runtime.LockOSThread() // Pdeathsig is tied to this thread
 	switch beside {
 	case "nothing":
 	case "threads":
@@ -158,7 +158,7 @@ func place(cpu int, policy uint32) error {
 	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy}, 0)
 }
 
-// idle uses what nobody else wants of a CPU, until it is killed.
+// idle uses the CPU time that nobody else needs, until it is killed.
 func idle(cpu int) error {
 	if err := place(cpu, schedIdle); err != nil {
 		return err
@@ -167,8 +167,8 @@ func idle(cpu int) error {
 	}
 }
 
-// load is busy and idle in turns, until it is killed: by hundreds of milliseconds on the
-// first CPU, as a server is, by less than ten on the others, as its clients are.
+// load is busy and idle in turns, until it is killed: for hundreds of milliseconds on the
+// first CPU, like a server, and for less than ten on the others, like its clients.
 func load(cpu int) error {
 	if err := place(cpu, unix.SCHED_NORMAL); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Pair compares programs by what one CPU-second of them achieves. It runs them
-// in turns, A B A B, so that a machine that grows slower in the meantime does so
-// for all of them, and compares within each round.
+// Pair compares programs by what they achieve per CPU-second. It runs them in turns,
+// A B A B, so that all are affected alike if the machine becomes slower, and compares
+// within each round.
 //
 // It reads a plan, in JSON, from standard input and prints a table, and result lines for
 // scripts/figures:
@@ -13,12 +13,11 @@
 //	    "count": "awk '/requests in/ {print $1}'"},
 //	   …]}
 //
-// Services run throughout. A subject is run once a round; what it prints on
-// standard output goes to the shell command "count", which prints how much was
-// achieved. The CPU time is the subject's own, user and system; or, if it has an
-// "under" (started before it, stopped after it), that of "under" from just before
-// the subject starts until it has ended. Under is a single process: children of
-// its own are not counted.
+// Services run throughout. A subject is run once a round. Its standard output goes to the
+// shell command "count", which prints how much was achieved. The CPU time is the subject's
+// own, user and system. If the subject has an "under" (a program started before it and
+// stopped after it), the CPU time is that of "under", from just before the subject starts
+// until it has ended. Under must be a single process: its children are not counted.
 package main
 
 import (
@@ -54,20 +53,20 @@ type plan struct {
 	Subjects []subject `json:"subjects"`
 }
 
-// A program is something that runs until it is stopped.
+// A program runs until it is stopped.
 type program struct {
 	Run   []string `json:"run"`
-	CPUs  string   `json:"cpus"`  // as taskset -c has it; empty: any
-	Ready string   `json:"ready"` // address that accepts connections once it is ready
+	CPUs  string   `json:"cpus"`  // in the form of taskset -c; empty: any
+	Ready string   `json:"ready"` // an address that accepts connections once the program is ready
 }
 
-// A subject is something that runs for a while, achieves something, and ends.
+// A subject runs for a while, achieves something, and ends.
 type subject struct {
 	Name   string   `json:"name"`
 	Run    []string `json:"run"`
 	CPUs   string   `json:"cpus"`
 	Count  string   `json:"count"`  // shell command: standard output → number
-	Accept []int    `json:"accept"` // exit codes besides 0 that mean it was done
+	Accept []int    `json:"accept"` // exit codes besides 0 that mean success
 	Under  *program `json:"under"`
 }
 
@@ -109,7 +108,7 @@ func (p plan) validate() error {
 }
 
 func main() {
-	// Children die with the thread that started them: keep it for good.
+	// Children die with the thread that started them, so keep this thread for good.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -141,7 +140,8 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	results := map[string][]result{}
 	for round := range p.Rounds {
 		for i := range p.Subjects {
-			// Another one begins each round: whoever is first may meet a cooler machine.
+			// Each round begins with another subject, because the first may find a cooler
+			// machine.
 			s := p.Subjects[(i+round)%len(p.Subjects)]
 			r, err := s.measure(ctx, stderr)
 			if err != nil {
@@ -172,8 +172,8 @@ func command(ctx context.Context, cpus string, args []string) *exec.Cmd {
 	return cmd
 }
 
-// start starts a program and waits until it is ready. Its address must be free
-// before, or another program would be measured.
+// start starts a program and waits until it is ready. Its address must be free before;
+// otherwise another program would be measured.
 func start(ctx context.Context, p program, stderr io.Writer) (*running, error) {
 	if c, err := net.Dial("tcp", p.Ready); err == nil {
 		c.Close()
@@ -186,7 +186,7 @@ func start(ctx context.Context, p program, stderr io.Writer) (*running, error) {
 	}
 	r := &running{cmd, make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how it ends is not its verdict: it is stopped by a signal
+		_ = cmd.Wait() // the exit status does not matter: a signal stops it
 		close(r.done)
 	}()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -210,7 +210,7 @@ func start(ctx context.Context, p program, stderr io.Writer) (*running, error) {
 
 // stop ends the program, by force if it takes longer than 5 s.
 func (r *running) stop() {
-	_ = r.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has already ended
 	select {
 	case <-r.done:
 	case <-time.After(5 * time.Second):
@@ -230,7 +230,7 @@ func cpuOf(pid int) (time.Duration, error) {
 }
 
 func parseStat(text string) (time.Duration, error) {
-	// The second field, the name, may hold anything; it ends with the last ).
+	// The second field, the name, may contain anything; it ends at the last ).
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	const utime, stime = 14 - 3, 15 - 3 // numbered from 1 in proc(5); these begin with the third
 	if len(fields) <= stime {
@@ -322,7 +322,7 @@ func (p plan) print(w io.Writer, results map[string][]result) error {
 	return err
 }
 
-// median returns the middle value, or the mean of the middle two; NaN of none.
+// median returns the middle value, or the mean of the middle two; NaN for no values.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -331,7 +331,7 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// machine says where this was measured, as far as it matters.
+// machine describes the machine, as far as it matters.
 func machine() string {
 	model := "unknown CPU"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {

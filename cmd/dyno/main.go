@@ -1,5 +1,5 @@
-// Command dyno is a dynamometer for network services: it loads a server, watches
-// it, repeats and interleaves trials, and says what came out and how sure it is.
+// Command dyno is a dynamometer for network services: it loads a server, watches it,
+// repeats and interleaves trials, and reports the results and how certain they are.
 package main
 
 import (

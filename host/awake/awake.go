@@ -1,25 +1,25 @@
 // Package awake keeps CPUs from halting while something is measured.
 //
-// A CPU without work halts until an interrupt wakes it. In a virtual machine that
-// hands it back to the host, and it comes back when the host's scheduler sees fit: a
-// client and a server that wait for each other measure the host then, and what it
-// takes shows up as stolen time. The kernel can poll for work instead, in its own idle
-// loop, as idle=poll on its command line makes it. It does so for as long as somebody
-// holds /dev/cpu_dma_latency open and has asked for no latency at all there: see "PM
-// Quality Of Service Interface" in the kernel's documentation. All CPUs poll then, and
-// go back to halting when the file is closed, by Stop or by the end of the process.
+// A CPU without work halts until an interrupt wakes it. In a virtual machine, halting
+// hands the CPU back to the host, and it returns only when the host's scheduler decides
+// so. A client and a server that wait for each other then measure the host, and the time
+// it takes shows up as stolen time. The kernel can instead poll for work in its own idle
+// loop, as idle=poll on its command line makes it do. It polls for as long as a process
+// holds /dev/cpu_dma_latency open and has requested a latency of zero there: see "PM
+// Quality Of Service Interface" in the kernel's documentation. All CPUs poll then. They
+// halt again when the file is closed, by Stop or by the end of the process.
 //
-// The host's CPUs are busy all the time, too: this is not for machines that are
+// The host's CPUs are busy all that time, too. Do not use this on machines that are
 // billed, or throttled, by the CPU time they use.
 //
 // No thread of any priority does this as well. Linux shares CPUs among groups first
-// (sched_autogroup, cgroups), and kernel threads are outside of them: to these, a group
-// with nothing to run but one thread of SCHED_IDLE is a group like any other. While it
-// was such threads that kept the CPUs awake, the kernel's rcu_preempt and ksoftirqd
-// waited for half a second and more while a thread ran that was to give way to everybody,
-// and whoever waited for them hung: a server that opened its 257th, 513th or
-// 1,025th connection, since the kernel enlarges a shared descriptor table only when RCU
-// lets it. The idle loop is in no group, and gives way to all.
+// (sched_autogroup, cgroups), and kernel threads are outside of these groups. To kernel
+// threads, a group that has only one thread of SCHED_IDLE to run is a group like any
+// other. While dyno used such threads to keep the CPUs awake, the kernel's rcu_preempt
+// and ksoftirqd waited for half a second and more behind a thread that was meant to give
+// way to everybody. Whatever waited for RCU hung: for example a server that opened its
+// 257th, 513th or 1,025th connection, because the kernel enlarges a shared descriptor
+// table only when RCU lets it. The idle loop is in no group, and gives way to everything.
 package awake
 
 import (
@@ -31,8 +31,9 @@ import (
 	"strings"
 )
 
-// requests is where latency is asked for, and idle where the kernel names what each
-// CPU does when it has nothing to do, the shallowest first. Both as of Linux 2.6.38.
+// requests is the file that takes latency requests. idle is the folder in which the
+// kernel names what each CPU does when it has nothing to do, the shallowest state first.
+// Both exist since Linux 2.6.38.
 const (
 	requests = "/dev/cpu_dma_latency"
 	idle     = "/sys/devices/system/cpu/cpu%d/cpuidle/state0/name"
@@ -45,9 +46,8 @@ const polling = "POLL"
 // Its methods are for one goroutine.
 type Lock struct{ file *os.File }
 
-// Start keeps the CPUs awake, and with them all others of the machine. It is an error,
-// of which nothing remains, if one of them cannot poll, or if this process may not
-// ask.
+// Start keeps all CPUs of the machine awake. It returns an error, and changes nothing, if
+// one of these CPUs cannot poll or if this process may not request it.
 func Start(cpus ...int) (*Lock, error) {
 	for _, c := range cpus {
 		if err := polls(c); err != nil {
@@ -76,7 +76,7 @@ func (l *Lock) Stop() error {
 	return nil
 }
 
-// polls returns nil if a CPU has a state in which it polls.
+// polls returns nil if a CPU has an idle state in which it polls.
 func polls(cpu int) error {
 	name, err := os.ReadFile(fmt.Sprintf(idle, cpu))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,6 @@
-// Package child starts dyno's own program again, in a role that is no command of a
-// person's: what must outlive dyno, or must not share its runtime, is a process of its own.
+// Package child starts dyno's own program again in another role, as a process of its own.
+// It is for work that must outlive dyno or must not share its runtime. No command of dyno
+// shows these roles to people.
 //
 // A package that needs such a process has a Role. The program's main function hands over
 // before it does anything else:
@@ -18,11 +19,11 @@ import (
 // A Role is what the program does when it is started with the role's name as its first
 // argument.
 type Role struct {
-	Name string                  // no command has it
-	Main func(args []string) int // args are those behind the name; returns the exit code
+	Name string                  // no command has this name
+	Main func(args []string) int // args are those after the name; returns the exit code
 }
 
-// Run runs the role that args name, and tells whether they name one.
+// Run runs the role that args name, and reports whether they name one.
 func Run(args []string, roles ...Role) (code int, ran bool) {
 	for _, r := range roles {
 		if len(args) > 0 && args[0] == r.Name {
@@ -32,9 +33,9 @@ func Run(args []string, roles ...Role) (code int, ran bool) {
 	return 0, false
 }
 
-// Command returns the command that starts the role. It goes by way of /proc, because a
-// rebuilt binary may have taken the place of the one that runs. Its environment is that
-// given, and what instrumented builds need of this process's.
+// Command returns the command that starts the role. It runs /proc/self/exe, because a
+// rebuilt binary may have replaced the file of the running one. The environment is the
+// given one, plus the variables that instrumented builds need from this process.
 func (r Role) Command(env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", append([]string{r.Name}, args...)...) //nolint:gosec // this very program
 	cmd.Args[0] = os.Args[0]
@@ -42,8 +43,8 @@ func (r Role) Command(env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// instrumented is the environment of builds that count coverage or find races. The latter
-// would wait for a second when they end.
+// instrumented returns the variables for builds that count coverage or find races.
+// Without them a process built with the race detector waits for a second when it ends.
 func instrumented() []string {
 	env := []string{"GORACE=" + strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")}
 	if v, ok := os.LookupEnv("GOCOVERDIR"); ok {

@@ -1,5 +1,6 @@
-// Package loopback keeps a client on this machine. What programs tell of themselves
-// is asked of this machine only, unless told otherwise: whatever a name resolves to.
+// Package loopback keeps a client on this machine. dyno asks a program for its own
+// figures only on this machine, unless told otherwise, whatever address a name resolves
+// to.
 package loopback
 
 import (
@@ -9,7 +10,8 @@ import (
 	"syscall"
 )
 
-// Dialer returns one that refuses to connect to another machine, unless anyHost.
+// Dialer returns a dialer that refuses to connect to other machines, unless anyHost is
+// set.
 func Dialer(anyHost bool) *net.Dialer {
 	if anyHost {
 		return &net.Dialer{}

@@ -1,6 +1,5 @@
-// Package proc reads processes as the kernel shows them in /proc: which there are,
-// which of them descend from another, and their threads. What it reads may have
-// changed by the time it returns.
+// Package proc reads processes from /proc: the list of processes, the descendants of one,
+// and threads. What it reads may have changed by the time it returns.
 package proc
 
 import (
@@ -11,23 +10,23 @@ import (
 	"strconv"
 )
 
-// A Process is what /proc/PID/stat says (proc_pid_stat(5)), or of a thread
+// A Process is the contents of /proc/PID/stat (proc_pid_stat(5)), or for a thread of
 // /proc/PID/task/TID/stat.
 type Process struct {
 	PID, Parent, Group, Session int
 	State                       byte   // R, S, D, Z …
 	Flags                       uint64 // PF_… of the kernel's include/linux/sched.h
-	Start                       uint64 // clock ticks after boot; with PID, unique
+	Start                       uint64 // clock ticks after boot; unique together with PID
 }
 
-// exiting is PF_EXITING. It is set before the tracepoint of the exit.
+// exiting is PF_EXITING. The kernel sets it before the tracepoint of the exit.
 const exiting = 0x4
 
-// Exiting tells whether the process has begun to exit.
+// Exiting reports whether the process has begun to exit.
 func (p Process) Exiting() bool { return p.Flags&exiting != 0 }
 
-// All returns every process of the machine. One that vanishes while it is read is
-// left out.
+// All returns every process of the machine. It leaves out a process that vanishes while
+// it is read.
 func All() ([]Process, error) {
 	pids, err := numbers("/proc")
 	if err != nil {
@@ -45,7 +44,8 @@ func All() ([]Process, error) {
 // Read returns one process.
 func Read(pid int) (Process, error) { return read("/proc/" + strconv.Itoa(pid) + "/stat") }
 
-// ReadThread returns one thread of a process. Parent, flags and state are its own.
+// ReadThread returns one thread of a process, with the thread's own parent, flags and
+// state.
 func ReadThread(pid, tid int) (Process, error) {
 	return read("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(tid) + "/stat")
 }
@@ -63,7 +63,7 @@ func Threads(pid int) ([]int, error) {
 func Below(all []Process, root int) []Process {
 	children := make(map[int][]Process)
 	for _, p := range all {
-		if p.PID != root { // a text may name itself its own parent; no real process is
+		if p.PID != root { // an invalid text may name itself as its own parent; no real process does
 			children[p.Parent] = append(children[p.Parent], p)
 		}
 	}
@@ -86,8 +86,8 @@ func read(file string) (Process, error) {
 	return Parse(b)
 }
 
-// Parse reads the text of a stat file. The name in parentheses may itself hold
-// spaces and parentheses: the last one ends it.
+// Parse reads the text of a stat file. The name in parentheses may itself contain spaces
+// and parentheses, so the name ends at the last closing parenthesis.
 func Parse(b []byte) (p Process, err error) {
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || end < open {

@@ -1,18 +1,17 @@
-// Package sysctl sets kernel settings for a while and puts them back, whatever
-// becomes of the program that asked for it:
+// Package sysctl sets kernel settings for a while and restores them, whatever happens to
+// the program that asked for it:
 //
 //	s, err := sysctl.Set(map[string]string{"net.core.somaxconn": "65535"})
 //	…
 //	err = s.Restore()
 //
-// What sets them is a process of its own, which Set makes from this executable. It
-// puts them back when its standard input ends, which the kernel does for the caller
-// when that is gone: after an error, a panic or SIGKILL. If it is that process that
-// is killed, Restore puts them back itself. Only when both are killed do the
-// settings stay.
+// A separate process, which Set starts from this executable, changes the settings. It
+// restores them when its standard input ends. The kernel closes that input when the caller
+// is gone: after an error, a panic or SIGKILL. If the separate process itself is killed,
+// Restore restores the settings. They stay changed only if both processes are killed.
 //
-// Nobody else's settings are watched: of two programs that set the same one, the
-// last to end puts back what it found.
+// The package does not watch for changes by others: if two programs change the same
+// setting, the last to end restores the value that it found.
 package sysctl
 
 import (
@@ -41,14 +40,14 @@ import (
 const (
 	root     = "/proc/sys"
 	patience = 10 * time.Second
-	// maxOrder bounds the settings, and the answer, in bytes.
+	// maxOrder bounds the list of settings, and the answer, in bytes.
 	maxOrder = 1 << 20
 )
 
-// Role is that of the process that puts settings back.
+// Role is the role of the process that restores settings.
 func Role() child.Role { return child.Role{Name: "__restore-sysctl", Main: run} }
 
-// Settings are in force until they are restored. Its methods are for one goroutine.
+// Settings are in force until they are restored. The methods are for one goroutine.
 type Settings struct {
 	cmd   *exec.Cmd
 	in    io.Closer
@@ -56,16 +55,17 @@ type Settings struct {
 	found map[string]string
 }
 
-// An answer is a line that the process writes: one when the settings are in force or
-// were refused, and one when they could not be put back.
+// An answer is a line that the process writes: one when the settings are in force or were
+// refused, and one if they could not be restored.
 type answer struct {
 	Found  map[string]string
 	Failed string
 }
 
-// Set sets all settings, by names such as net.core.somaxconn, or none; the error then
-// names every fault. A value is read back: one that the kernel has made something
-// else of is an error too. A process of its own puts them back (package child).
+// Set changes all settings, by names such as net.core.somaxconn, or none. If it changes
+// none, the error names every fault. Set reads each value back: it is an error if the
+// kernel has turned it into another value. A separate process restores the settings
+// (package child).
 func Set(values map[string]string) (*Settings, error) {
 	order, err := json.Marshal(values)
 	if err != nil {
@@ -75,7 +75,7 @@ func Set(values map[string]string) (*Settings, error) {
 		return nil, fmt.Errorf("sysctl: %d bytes of settings; want at most %d", len(order), maxOrder)
 	}
 	cmd := Role().Command([]string{"GOMAXPROCS=1"})
-	// A session of its own: no signal of a terminal reaches it.
+	// In a session of its own the process gets no signal from a terminal.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -89,7 +89,7 @@ func Set(values map[string]string) (*Settings, error) {
 		return nil, fmt.Errorf("sysctl: %w", err)
 	}
 	s := &Settings{cmd: cmd, in: in, out: bufio.NewReader(io.LimitReader(out, 4*maxOrder))}
-	late := time.AfterFunc(patience, func() { _ = in.Close() }) // its sign to undo, and to end
+	late := time.AfterFunc(patience, func() { _ = in.Close() }) // tells the process to restore the settings and to end
 	var a answer
 	if _, err = in.Write(append(order, '\n')); err == nil {
 		a, err = s.read()
@@ -107,11 +107,11 @@ func Set(values map[string]string) (*Settings, error) {
 		err = fmt.Errorf("its process did not start: %w", err)
 	}
 	_ = in.Close()
-	// It has put back what it had set, and says so if it has not.
+	// The process has restored what it had changed, or says that it could not.
 	if last, none := s.read(); none == nil && last.Failed != "" {
 		err = errors.Join(err, errors.New(last.Failed))
 	}
-	_ = s.wait() // its exit code says nothing that its answers do not
+	_ = s.wait() // the answers already say all that the exit code does
 	return nil, fmt.Errorf("sysctl: %w", err)
 }
 
@@ -123,7 +123,7 @@ func (s *Settings) read() (a answer, err error) {
 	return a, json.Unmarshal(line, &a)
 }
 
-// wait returns how the process ended; one that does not end is killed.
+// wait returns how the process ended. It kills a process that does not end.
 func (s *Settings) wait() error {
 	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	defer late.Stop()
@@ -133,10 +133,10 @@ func (s *Settings) wait() error {
 // Found returns the values that were in force before, by name.
 func (s *Settings) Found() map[string]string { return maps.Clone(s.found) }
 
-// Restore puts the settings back. The error names those that could not be.
+// Restore restores the settings. The error names those that could not be restored.
 func (s *Settings) Restore() error {
-	_ = s.in.Close()                                                      // which is its sign to do so
-	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() }) // which ends the reading
+	_ = s.in.Close()                                                      // tells the process to restore them
+	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() }) // ends the reading
 	last, none := s.read()
 	late.Stop()
 	switch err := s.wait(); {
@@ -145,17 +145,18 @@ func (s *Settings) Restore() error {
 	case none == nil && last.Failed != "":
 		return fmt.Errorf("sysctl: %s", last.Failed)
 	}
-	// It was killed.
+	// The process was killed.
 	if err := kernel().restore(s.found); err != nil {
 		return fmt.Errorf("sysctl: %w", err)
 	}
 	return nil
 }
 
-// run is the process that Set makes. It returns when the settings are put back, with
-// the exit code.
+// run is the main function of the process that Set starts. It returns the exit code when
+// the settings are restored.
 func run([]string) int {
-	// Whoever started this process decides when it ends. A dead one does not listen.
+	// The caller decides when this process ends, so it ignores these signals. A killed
+	// process could not listen to the caller.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	return keep(kernel(), os.Stdin, os.Stdout)
 }
@@ -163,20 +164,20 @@ func run([]string) int {
 func keep(s store, in io.Reader, out io.Writer) int {
 	say := func(a answer) {
 		if b, err := json.Marshal(a); err == nil {
-			_, _ = out.Write(append(b, '\n')) // nobody may be there to read
+			_, _ = out.Write(append(b, '\n')) // the reader may be gone
 		}
 	}
 	lines := bufio.NewReader(in)
 	order, err := lines.ReadBytes('\n')
 	if err != nil {
-		return 0 // whoever wanted something is gone
+		return 0 // the caller is gone
 	}
 	var values map[string]string
 	if err = json.Unmarshal(order, &values); err == nil {
 		var found map[string]string
 		if found, err = s.set(values); err == nil {
 			say(answer{Found: found})
-			_, _ = io.Copy(io.Discard, lines) // to its end, however it ends
+			_, _ = io.Copy(io.Discard, lines) // up to the end of input, whether or not with an error
 			if err = s.restore(found); err == nil {
 				return 0
 			}
@@ -220,8 +221,8 @@ func kernel() store {
 
 var isName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$`).MatchString
 
-// path returns a setting's file, which is below root: a name holds no slash and no
-// two dots in a row.
+// path returns a setting's file, which is always below root: a valid name contains no
+// slash and no two dots in a row.
 func path(name string) (string, error) {
 	if !isName(name) {
 		return "", errors.New("not the name of a setting; want one such as net.core.somaxconn")
@@ -229,7 +230,7 @@ func path(name string) (string, error) {
 	return filepath.Join(root, strings.ReplaceAll(name, ".", "/")), nil
 }
 
-// set sets all values, by name, or none, and returns what they were.
+// set changes all values, by name, or none, and returns the values they had.
 func (s store) set(values map[string]string) (found map[string]string, err error) {
 	found = make(map[string]string)
 	var faults []error
@@ -258,7 +259,7 @@ func (s store) set(values map[string]string) (found map[string]string, err error
 	return nil, errors.Join(append(faults, s.restore(found))...)
 }
 
-// restore puts values back, all that it can.
+// restore restores all values that it can.
 func (s store) restore(found map[string]string) error {
 	var faults []error
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(found))) {
@@ -277,7 +278,7 @@ func (s store) restore(found map[string]string) error {
 	return errors.Join(faults...)
 }
 
-// located adds to an error the setting and what helps.
+// located adds the setting's name and a hint to an error.
 func located(name string, err error) error {
 	remedy := ""
 	switch {
@@ -291,7 +292,7 @@ func located(name string, err error) error {
 	return fmt.Errorf("%s: %w%s", name, err, remedy)
 }
 
-// same compares values but for the blanks between their words.
+// same compares two values, ignoring the blanks between their words.
 func same(a, b string) bool { return plain(a) == plain(b) }
 
 func plain(s string) string { return strings.Join(strings.Fields(s), " ") }

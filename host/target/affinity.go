@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs returns the CPUs that this process may run on, ascending, as its
-// main thread has them.
+// AllowedCPUs returns the CPUs that this process may run on, ascending. They are those of
+// its main thread.
 func AllowedCPUs() ([]int, error) { return affinity(os.Getpid()) }
 
-// SetAffinity places every thread of this process on cpus, and with them every
-// thread and process that they start later. It fails, having changed some
-// threads, when a CPU does not exist or is not allowed.
+// SetAffinity places every thread of this process on cpus, and with them every thread and
+// process that they start later. It fails if a CPU does not exist or is not allowed; some
+// threads may have been moved by then.
 func SetAffinity(cpus []int) error {
 	done := make(map[int]bool)
-	// A thread may be started by one that was not placed yet: look again until
-	// a walk finds no new one.
+	// A thread that was not placed yet may start another one: repeat until a pass finds
+	// no new thread.
 	for again := true; again; {
 		again = false
 		tids, err := os.ReadDir("/proc/self/task")
@@ -40,8 +40,8 @@ func SetAffinity(cpus []int) error {
 	return nil
 }
 
-// setThreadAffinity places one thread (0: the calling one). The kernel silently
-// drops CPUs it cannot give, so that the result is read back.
+// setThreadAffinity places one thread (0: the calling one). The kernel silently drops
+// CPUs that it cannot give, so the result is read back.
 func setThreadAffinity(tid int, cpus []int) error {
 	if len(cpus) == 0 {
 		return errors.New("set affinity: no cpus")

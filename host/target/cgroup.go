@@ -17,29 +17,29 @@ import (
 	"dyno/host/proc"
 )
 
-// A Cgroup limits what all processes of a target use together, by a control group
-// of their own (cgroups(7)). A field that is zero limits nothing.
+// A Cgroup limits what all processes of a target use together. The target has a control
+// group of its own for this (cgroups(7)). A field that is zero sets no limit.
 type Cgroup struct {
-	// CPUMax is how many CPUs they may use, such as 0.5: in each 100 ms so much
-	// time, and then they wait (cpu.max, cpu.cfs_quota_us).
+	// CPUMax is how many CPUs the processes may use, such as 0.5. It limits their CPU
+	// time in each 100 ms; after that they wait for the next (cpu.max, cpu.cfs_quota_us).
 	CPUMax float64
-	// CPUWeight is their share where CPUs are contended: 1 to 10,000, the kernel's
-	// default being 100 (cpu.weight; version 1 has the same as cpu.shares).
+	// CPUWeight is their share of contended CPUs: 1 to 10,000; the kernel's default is
+	// 100 (cpu.weight; cpu.shares in version 1).
 	CPUWeight int
-	// MemoryMax is how many bytes they may hold, page cache included and swap
-	// not (memory.max, memory.limit_in_bytes). Who needs more is killed.
+	// MemoryMax is how many bytes they may hold, including the page cache but not swap
+	// (memory.max, memory.limit_in_bytes). The kernel kills a process that needs more.
 	MemoryMax int64
 }
 
-// CgroupFolders are where the figures of a target's control groups are found. One is
-// empty where the target has no group of its own. On version 1, controllers that are
-// mounted together have the same folder.
+// CgroupFolders are the folders that hold the figures of a target's control groups. A
+// field is empty if the target has no group of its own there. In version 1, controllers
+// that are mounted together have the same folder.
 type CgroupFolders struct {
 	CPU, CPUAcct, Memory string // version 1
 	Unified              string // version 2
 }
 
-// controllers of version 1 that count here.
+// The controllers of version 1 that are used here.
 const (
 	cpuController     = "cpu"
 	cpuAcctController = "cpuacct"
@@ -48,10 +48,10 @@ const (
 
 const (
 	cpuPeriod = 100_000 // µs, the kernel's default
-	// LeastCPUMax is the least that the kernel takes: 1 ms in a period.
+	// LeastCPUMax is the smallest limit that the kernel takes: 1 ms in a period.
 	LeastCPUMax = 0.01
-	// removeWait bounds how long a group's removal is tried: what has died may be
-	// counted for a moment after it was waited for.
+	// removeWait bounds how long the removal of a group is tried. The kernel may count a
+	// dead process in its group for a moment after its parent has waited for it.
 	removeWait = 2 * time.Second
 )
 
@@ -81,7 +81,7 @@ func (c *Cgroup) needs() (controllers []string) {
 // A setting is a value for a file of a group.
 type setting struct{ file, value string }
 
-// settings returns what to write for the limits of a controller.
+// settings returns what to write for the limits of one controller.
 func (c *Cgroup) settings(controller string, v2 bool) (all []setting) {
 	quota := strconv.Itoa(int(math.Round(c.CPUMax * cpuPeriod)))
 	memory := strconv.FormatInt(c.MemoryMax, 10)
@@ -108,8 +108,8 @@ func (c *Cgroup) settings(controller string, v2 bool) (all []setting) {
 	return all
 }
 
-// shares returns version 1's form of a weight, as the kernel converts them:
-// 1,024 are a weight of 100, and 2 are the least there can be.
+// shares returns a weight in the form of version 1, by the kernel's own conversion: a
+// weight of 100 is 1,024 shares, and 2 shares is the minimum.
 func shares(weight int) int { return max(2, (weight*1024+50)/100) }
 
 // set writes the value and reads it back. The kernel rounds memory to pages.
@@ -134,7 +134,8 @@ func (s setting) set(folder string) error {
 	return fmt.Errorf("%s: wrote %s, and it says %s", path, s.value, got)
 }
 
-// write writes to a file that the kernel has made: to create it is no use.
+// write writes to an existing file: creating a file in the kernel's file system is never
+// right.
 func write(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -144,20 +145,20 @@ func write(path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// A membership is the groups that a process is in, as folders, where they are mounted
-// and visible from here: by controller for version 1, under unified for version 2.
+// A membership is the set of groups that a process is in, as folders that are mounted and
+// visible to this process. Groups of version 1 are listed by controller, the group of
+// version 2 under unified.
 type membership struct {
 	folder map[string]string
-	top    map[string]string // where the hierarchy is mounted
+	top    map[string]string // where each hierarchy is mounted
 }
 
-// unified stands for version 2 among the controllers of version 1, as it does in
-// /proc/PID/cgroup.
+// unified names version 2 among the controllers of version 1, as in /proc/PID/cgroup.
 const unified = ""
 
-// readMembership reads that of a process, by its id or as self.
+// readMembership reads the membership of a process, given by its id or as self.
 func readMembership(process string) (membership, error) {
-	// The mounts are those of this process: it is from here that folders are looked at.
+	// The mounts are those of this process, because this process opens the folders.
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return membership{}, err
@@ -170,8 +171,8 @@ func readMembership(process string) (membership, error) {
 }
 
 // parseMembership reads the texts of /proc/PID/mountinfo and /proc/PID/cgroup
-// (proc_pid_mountinfo(5), cgroups(7)). A group outside of what is mounted, as in a
-// container, is left out.
+// (proc_pid_mountinfo(5), cgroups(7)). It leaves out a group outside of the mounted part,
+// as in a container.
 func parseMembership(mountinfo, groups string) membership {
 	m := membership{make(map[string]string), make(map[string]string)}
 	paths := make(map[string]string)
@@ -192,7 +193,7 @@ func parseMembership(mountinfo, groups string) membership {
 		var controllers []string
 		switch a[0] {
 		case "cgroup":
-			controllers = strings.Split(a[2], ",") // among options such as rw
+			controllers = strings.Split(a[2], ",") // they stand among options such as rw
 		case "cgroup2":
 			controllers = []string{unified}
 		}
@@ -220,8 +221,8 @@ func (m membership) apartFrom(other membership) CgroupFolders {
 	return CgroupFolders{CPU: own(cpuController), CPUAcct: own(cpuAcctController), Memory: own(memoryController), Unified: own(unified)}
 }
 
-// visible returns the folder of a group where the part of the hierarchy from root
-// on is mounted at point.
+// visible returns the folder of a group if the part of the hierarchy below root is
+// mounted at point.
 func visible(root, point, path string) (folder string, ok bool) {
 	if !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
 		return "", false // beyond the root of the process's name space
@@ -242,16 +243,16 @@ func unescape(s string) string {
 // A group is a target's control group, in one or several hierarchies.
 type group struct {
 	folders CgroupFolders
-	made    []string // all folders, each once
-	v1      []string // of them, those of version 1
+	made    []string // all folders, without repetition
+	v1      []string // those of them that are of version 1
 	home    []string // for each of v1, the group of this process
-	v2      *os.File // of version 2; nil without
+	v2      *os.File // the folder of version 2; nil without one
 }
 
-// makeGroup makes a group of this name with these limits: below this process's own
-// or, where version 2 does not let a group with processes pass controllers on,
-// beside it. Either all limits hold or nothing is left. What makes a folder, and
-// with it the files that the kernel puts there, is given.
+// makeGroup makes a group with this name and these limits. It is below this process's own
+// group, or beside it where version 2 does not let a group with processes pass on its
+// controllers. Either all limits are in force or nothing is left. The function that makes
+// a folder, in which the kernel then creates the files, is a parameter.
 func makeGroup(c Cgroup, m membership, name string, mkdir func(string) error) (_ *group, err error) {
 	g := &group{}
 	defer func() {
@@ -289,8 +290,8 @@ func makeGroup(c Cgroup, m membership, name string, mkdir func(string) error) (_
 			}
 		}
 	}
-	// These only count. What cannot be counted is not observed, and no limit is
-	// missing.
+	// These controllers only count. If one is missing, its figures are not observed, but
+	// no limit is missing.
 	for _, controller := range []string{cpuAcctController, memoryController} {
 		if m.folder[controller] != "" {
 			_ = g.makeV1(m, controller, name, mkdir)
@@ -354,8 +355,8 @@ func (g *group) makeV2(m membership, controllers []string, name string, mkdir fu
 	return errors.Join(faults...)
 }
 
-// passOn lets the groups below parent have the controllers. They keep them: another
-// group may have limits by then.
+// passOn enables the controllers for the groups below parent. They stay enabled, because
+// another group may use them for limits by then.
 func passOn(parent string, controllers []string) error {
 	has, err := words(filepath.Join(parent, "cgroup.controllers"))
 	if err != nil {
@@ -389,24 +390,24 @@ func words(path string) ([]string, error) {
 	return strings.Fields(string(b)), err
 }
 
-// enter moves the calling thread into the group's hierarchies of version 1. What it
-// forks is in the group from its first moment on.
+// enter moves the calling thread into the group's hierarchies of version 1. Processes
+// that it forks are in the group from their first moment.
 func (g *group) enter() error { return moveThread(g.v1) }
 
-// leave moves it back.
+// leave moves the thread back.
 func (g *group) leave() error { return moveThread(g.home) }
 
 func moveThread(folders []string) error {
 	for _, f := range folders {
-		if err := write(filepath.Join(f, "tasks"), "0"); err != nil { // 0: the thread that writes
+		if err := write(filepath.Join(f, "tasks"), "0"); err != nil { // 0 is the thread that writes
 			return err
 		}
 	}
 	return nil
 }
 
-// oomKills returns how many processes of the group the kernel has killed for want
-// of memory.
+// oomKills returns how many processes of the group the kernel has killed because memory
+// ran out.
 func (f CgroupFolders) oomKills() int {
 	path := filepath.Join(f.Memory, "memory.oom_control")
 	switch {
@@ -417,12 +418,12 @@ func (f CgroupFolders) oomKills() int {
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return 0 // not known; the exit status stands
+		return 0 // not known; the exit status then tells
 	}
 	return keyed(string(b), "oom_kill")
 }
 
-// keyed returns the number behind a word at the beginning of a line, or 0.
+// keyed returns the number after a word at the beginning of a line, or 0.
 func keyed(text, word string) int {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
@@ -436,7 +437,7 @@ func keyed(text, word string) int {
 	return 0
 }
 
-// all returns the folders, each once.
+// all returns the folders without repetition.
 func (f CgroupFolders) all() (folders []string) {
 	for _, folder := range []string{f.CPU, f.CPUAcct, f.Memory, f.Unified} {
 		if folder != "" && !slices.Contains(folders, folder) {
@@ -457,7 +458,7 @@ func (g *group) remove() error {
 	return removeGroups(g.made)
 }
 
-// removeGroups removes groups, with those that a target has made below them.
+// removeGroups removes groups, including those that a target has made below them.
 func removeGroups(folders []string) error {
 	end := time.Now().Add(removeWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -494,10 +495,10 @@ func removeBelow(folder string) error {
 	return nil
 }
 
-// killGroups kills what is in the groups, for a supervisor that was killed itself, and
-// removes them.
+// killGroups kills all processes in the groups and removes the groups. It does this for a
+// supervisor that was killed itself.
 func killGroups(folders []string) error {
-	for range 100 { // what forks meanwhile is found by the next pass
+	for range 100 { // the next pass finds what forks during this one
 		left := false
 		for _, f := range folders {
 			pids, err := words(filepath.Join(f, "cgroup.procs"))
@@ -523,7 +524,7 @@ func killGroups(folders []string) error {
 	return removeGroups(folders)
 }
 
-// withRemedy adds to an error of a control group what helps.
+// withRemedy adds a hint to an error of a control group.
 func withRemedy(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):

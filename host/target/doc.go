@@ -1,5 +1,5 @@
-// Package target starts the program under load, places it on CPUs, waits until
-// it is ready, and stops it, with everything it has started in turn.
+// Package target starts the program under load, places it on CPUs, waits until it is
+// ready, and stops it together with everything that it has started.
 //
 //	p, err := target.Start(ctx, target.Spec{
 //		Args:  []string{"nginx", "-g", "daemon off;"},
@@ -10,27 +10,28 @@
 //
 // # Nothing is orphaned
 //
-// A target does not run below dyno itself but below a supervisor: dyno's own
-// executable, started again in a role of its own (package child). The supervisor holds one end of a socket pair. The kernel closes dyno's
-// end when dyno is gone, for whatever reason, SIGKILL included; the supervisor then
-// kills everything below it and exits. It is the reaper of its descendants
-// (PR_SET_CHILD_SUBREAPER), so that a process which daemonizes or calls setsid
-// stays below it and is found.
+// A target does not run below dyno itself but below a supervisor: dyno's own executable,
+// started again in a role of its own (package child). The supervisor holds one end of a
+// socket pair. The kernel closes dyno's end when dyno is gone, for whatever reason, SIGKILL
+// included. The supervisor then kills everything below it and exits. It is the reaper of
+// its descendants (PR_SET_CHILD_SUBREAPER), so a process that daemonizes or calls setsid
+// stays below the supervisor and is found.
 //
-// The supervisor may be killed too. Then the kernel kills the started process
-// itself (PR_SET_PDEATHSIG), and dyno, while it lives, whatever else is left in
-// the supervisor's session and control group. Only a process which had called setsid
-// survives that, and only if it outlives its parent and has no limits. A process that another program starts on
-// the target's behalf (a container by its daemon, a systemd unit) was never
-// below the supervisor and is not covered.
+// The supervisor may be killed too. Then the kernel kills the started process itself
+// (PR_SET_PDEATHSIG). dyno, if it is alive, kills whatever else is left in the
+// supervisor's session and control group. A process survives this only if it had called
+// setsid, outlives its parent and has no limits. A process that another program starts on
+// the target's behalf (a container by its daemon, a systemd unit) was never below the
+// supervisor and is not covered.
 //
 // # Where it runs
 //
-// CPUs, memory node and priority are given to the thread that forks the target, and
-// inherited. For limits the supervisor makes a control group, below dyno's own with
-// version 1 or where version 2 lets it, else beside it. The target is in it before
-// its program begins, and so is all that it starts; the supervisor is not. The supervisor
-// removes the group when nothing of the target is left, and dyno does when the supervisor
-// was killed; if both are, an empty group named dyno-… remains. What cannot be had is
-// ErrPlacement, with the reason and the remedy: no limit is left out silently.
+// The thread that forks the target is given the CPUs, the memory node and the priority, and
+// the target inherits them. For limits the supervisor makes a control group: below dyno's
+// own group with version 1, or where version 2 allows it, and otherwise beside it. The
+// target is in the group before its program begins, and so is everything that it starts.
+// The supervisor is not in the group. It removes the group when nothing of the target is
+// left; if the supervisor was killed, dyno removes it. If both are killed, an empty group
+// named dyno-… remains. If any of this is not possible, the error is ErrPlacement, with the
+// reason and a hint: no limit is left out silently.
 package target

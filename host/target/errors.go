@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Why a target failed. A *Failure wraps one of these.
+// The reasons why a target failed. A *Failure wraps one of these.
 var (
 	ErrNotFound  = errors.New("program not found")
 	ErrPortInUse = errors.New("address already in use")
@@ -15,12 +15,12 @@ var (
 	ErrPlacement = errors.New("cannot be placed as asked") // CPUs, cgroup, priority, NUMA node
 )
 
-// A Failure says why a target could not be started, or why it died.
+// A Failure says why a target could not be started, or why it ended.
 type Failure struct {
-	Target string   // its name
+	Target string   // the target's name
 	Reason error    // ErrNotFound, ErrPortInUse, ErrNotReady, ErrExited, ErrPlacement, or the system's error
-	Detail string   // what exactly, such as "exit status 1" or "searched PATH …"
-	Tail   []string // its last lines of output, at most 20
+	Detail string   // the details, such as "exit status 1" or "searched PATH …"
+	Tail   []string // the target's last lines of output, at most 20
 }
 
 func (f *Failure) Error() string {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookup finds the program as execvp would in the process to be: a name with a
-// slash relative to dir, any other name in the PATH of env. It fails with
+// lookup finds the program as execvp would do in the new process: a name with a slash
+// relative to dir, any other name in the PATH of env. If it finds none, it fails with
 // ErrNotFound and says where it looked.
 func lookup(name, dir string, env []string) (path, detail string, err error) {
 	if strings.Contains(name, "/") {
@@ -22,14 +22,15 @@ func lookup(name, dir string, env []string) (path, detail string, err error) {
 		if err := executable(full); err != nil {
 			return "", full + ": " + err.Error(), ErrNotFound
 		}
-		// Kept relative: the supervisor changes to dir before it executes.
+		// The name stays relative, because the supervisor changes to dir before it
+		// executes it.
 		return name, "", nil
 	}
 	search := getenv(env, "PATH")
 	unusable := ""
 	for _, d := range filepath.SplitList(search) {
 		if !filepath.IsAbs(d) {
-			continue // never run a program because of where dyno was started
+			continue // which program runs must not depend on where dyno was started
 		}
 		full := filepath.Join(d, name)
 		err := executable(full)
@@ -58,7 +59,7 @@ func executable(path string) error {
 	return unix.Access(path, unix.X_OK)
 }
 
-// getenv returns the last value that env gives name.
+// getenv returns the last value of name in env.
 func getenv(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(env[i], name+"="); ok {

@@ -9,16 +9,16 @@ import (
 
 const (
 	tailLines = 20
-	// maxLine bounds what is kept of one line for the tail and for matching; the
-	// rest of a longer line goes to the writer only.
+	// maxLine bounds how much of a line is kept for the tail and for matching. Only the
+	// writer gets the rest of a longer line.
 	maxLine = 4096
 )
 
-// output takes what a process writes: passes it on, keeps the tail, and notices
+// output takes what a process writes. It passes the text on, keeps the tail, and notices
 // when a line matches.
 type output struct {
-	sink    io.Writer      // nil: dropped
-	match   *regexp.Regexp // nil: nothing to notice
+	sink    io.Writer      // nil: the text is dropped
+	match   *regexp.Regexp // nil: no line is looked for
 	matched chan struct{}  // closed at the first match
 
 	mu   sync.Mutex // guards the fields below
@@ -32,8 +32,8 @@ func newOutput(sink io.Writer, match *regexp.Regexp) *output {
 	return &output{sink: sink, match: match, matched: make(chan struct{})}
 }
 
-// drain reads r to its end. It keeps reading after the sink has failed, so that a
-// full disk is an error in dyno's books and not a blocked target.
+// drain reads r to its end. It keeps reading after the sink has failed, so that a full
+// disk becomes an error that dyno reports and does not block the target.
 func (o *output) drain(r io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -65,7 +65,7 @@ func (o *output) take(p []byte) {
 		}
 		o.line = append(o.line, part[:min(len(part), maxLine-len(o.line))]...)
 		if i < 0 {
-			o.check() // a prompt has no newline
+			o.check() // for a prompt, which has no newline
 			return
 		}
 		o.check()
@@ -81,7 +81,7 @@ func (o *output) check() {
 	}
 }
 
-// keep moves the line into the tail, reusing the oldest line's memory.
+// keep moves the line into the tail, in the memory of the oldest line.
 func (o *output) keep() {
 	var old []byte
 	if len(o.tail) == tailLines {
@@ -93,7 +93,7 @@ func (o *output) keep() {
 	o.line = old
 }
 
-// lines returns the tail, with an unfinished last line if there is one.
+// lines returns the tail, including an unfinished last line.
 func (o *output) lines() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"dyno/host/proc"
 )
 
-// owner describes the process that listens on an address ("nginx, pid 4711"), or
-// returns "" when /proc does not tell: other users' descriptors are hidden.
+// owner describes the process that listens on an address ("nginx, pid 4711"). It returns
+// "" if /proc does not show it: other users' descriptors are hidden.
 func owner(network, addr string) string {
 	inodes := make(map[string]bool)
 	add := func(file string, parse func([]byte) []string) {
@@ -26,7 +26,7 @@ func owner(network, addr string) string {
 	if network == "unix" {
 		add("/proc/net/unix", func(b []byte) []string { return unixListeners(b, addr) })
 	} else if port, err := strconv.Atoi(addr[strings.LastIndexByte(addr, ':')+1:]); err == nil {
-		ip, _ := netip.ParseAddr(strings.Trim(addr[:strings.LastIndexByte(addr, ':')], "[]")) // a name: any
+		ip, _ := netip.ParseAddr(strings.Trim(addr[:strings.LastIndexByte(addr, ':')], "[]")) // a name means any address
 		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			add(file, func(b []byte) []string { return tcpListeners(b, ip, port) })
 		}
@@ -54,9 +54,9 @@ func owner(network, addr string) string {
 	return ""
 }
 
-// tcpListeners returns the inodes of the sockets that listen on the port, and on
-// ip or on every address; an invalid ip matches all. The text is that of
-// /proc/net/tcp or tcp6 (proc_pid_net(5)).
+// tcpListeners returns the inodes of the sockets that listen on the port, either on ip or
+// on every address. An invalid ip matches every socket. The text is that of /proc/net/tcp
+// or tcp6 (proc_pid_net(5)).
 func tcpListeners(text []byte, ip netip.Addr, port int) (inodes []string) {
 	const listen = "0A"
 	for line := range bytes.Lines(text) {
@@ -76,8 +76,8 @@ func tcpListeners(text []byte, ip netip.Addr, port int) (inodes []string) {
 	return inodes
 }
 
-// parseHexAddr reads an address as the kernel prints it: 32-bit words of the
-// machine, which is little-endian.
+// parseHexAddr reads an address as the kernel prints it: as 32-bit words in the byte
+// order of the machine, which is little-endian.
 func parseHexAddr(s string) (netip.Addr, bool) {
 	b, err := hex.DecodeString(s)
 	if err != nil || (len(b) != 4 && len(b) != 16) {

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	maxNode = 1023 // NUMA nodes, the kernel's MAX_NUMNODES at its largest
-	// autogroupWait bounds how long an ordinary user is made to wait for a
-	// session's priority: the kernel takes one change in 100 ms from all of them.
+	maxNode = 1023 // of NUMA nodes: the largest value of the kernel's MAX_NUMNODES
+	// autogroupWait bounds how long an ordinary user waits until a session's priority can
+	// be set: the kernel takes one change in 100 ms from all such users together.
 	autogroupWait = 2 * time.Second
 )
 
-// place gives the calling thread what the target is to inherit: CPUs, memory node
-// and priority.
+// place gives the calling thread what the target is to inherit: CPUs, memory node and
+// priority.
 func (l *launch) place() error {
 	if len(l.CPUs) > 0 {
 		if err := setThreadAffinity(0, l.CPUs); err != nil {
@@ -44,9 +44,9 @@ func (l *launch) place() error {
 	return nil
 }
 
-// setNice sets the priority of the calling thread, and of its session: where the
-// kernel shares CPUs among sessions first (sched_autogroup, see sched(7)), a thread's
-// own counts only within its session.
+// setNice sets the priority of the calling thread and of its session. Where the kernel
+// shares CPUs among sessions first (sched_autogroup, see sched(7)), a thread's own
+// priority counts only within its session.
 func setNice(nice int) error {
 	const remedy = "run as root, or raise the limit: ulimit -e"
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
@@ -59,7 +59,7 @@ func setNice(nice int) error {
 	for {
 		err := write("/proc/self/autogroup", strconv.Itoa(nice))
 		switch {
-		case err == nil, errors.Is(err, fs.ErrNotExist): // a kernel without
+		case err == nil, errors.Is(err, fs.ErrNotExist): // this kernel has no autogroups
 			return nil
 		case errors.Is(err, unix.EAGAIN) && time.Now().Before(end):
 			time.Sleep(firstRetry)
@@ -69,8 +69,8 @@ func setNice(nice int) error {
 	}
 }
 
-// bindMemory has the calling thread's memory, and that of what it executes, come
-// from one NUMA node only (set_mempolicy(2), MPOL_BIND).
+// bindMemory binds the memory of the calling thread, and of what it executes, to one NUMA
+// node (set_mempolicy(2), MPOL_BIND).
 func bindMemory(node int) error {
 	nodes := memoryNodes()
 	if !slices.Contains(nodes, node) {
@@ -79,22 +79,22 @@ func bindMemory(node int) error {
 	const bits = 8 * unsafe.Sizeof(uintptr(0))
 	var mask [(maxNode + 1) / bits]uintptr
 	mask[uintptr(node)/bits] |= 1 << (uintptr(node) % bits)
-	// The kernel takes one bit less than it is told.
+	// The kernel uses one bit less than the number that it is given.
 	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, unix.MPOL_BIND, uintptr(unsafe.Pointer(&mask)), maxNode+2)
-	// A kernel or a container without the call: the only node is all memory's
-	// anyway.
+	// If a kernel or container does not have the call, its only node already has all
+	// memory.
 	if errno != 0 && len(nodes) > 1 {
 		return os.NewSyscallError("set_mempolicy", errno)
 	}
 	return nil
 }
 
-// memoryNodes returns the numbers of the nodes with memory: at least one, unless the kernel
-// says what cannot be read.
+// memoryNodes returns the numbers of the nodes that have memory. There is at least one,
+// unless the kernel's list cannot be read.
 func memoryNodes() []int {
 	b, err := os.ReadFile("/sys/devices/system/node/has_memory")
 	if err != nil {
-		return []int{0} // a kernel that knows no nodes
+		return []int{0} // a kernel without NUMA nodes
 	}
 	nodes, err := units.ParseList(strings.TrimSpace(string(b)), maxNode)
 	if err != nil {

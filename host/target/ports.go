@@ -10,21 +10,20 @@ import (
 	"sync"
 )
 
-// Ports hands out free loopback ports, none of them twice. The zero value is
-// ready to use, by any number of goroutines; a process needs one.
+// Ports hands out free loopback ports, each only once. The zero value is ready to use, by
+// any number of goroutines. A process needs only one.
 type Ports struct {
 	mu    sync.Mutex   // guards given
 	given map[int]bool // at most 65,535 entries
 }
 
-// lowestPort keeps clear of the ports that well-known services use.
+// lowestPort stays above the ports that well-known services use.
 const lowestPort = 10000
 
-// Free returns a port that nothing listens on, on 127.0.0.1 or ::1, for "tcp" or
-// "udp". It is outside the ephemeral range as long as there is a free one:
-// inside, the kernel could give it to a client's socket before the target has
-// bound it. Nothing reserves the port: another program may take it, in which
-// case Start says so.
+// Free returns a port for "tcp" or "udp" that nothing listens on, neither on 127.0.0.1
+// nor on ::1. The port is outside the ephemeral range, unless none is free there: within
+// that range the kernel could give it to a client's socket before the target has bound
+// it. The port is not reserved: another program may take it, and Start then reports that.
 func (p *Ports) Free(network string) (int, error) {
 	if network != "tcp" && network != "udp" {
 		return 0, fmt.Errorf("free port: network %q; want tcp or udp", network)
@@ -39,7 +38,7 @@ func (p *Ports) Free(network string) (int, error) {
 		low, high = 32768, 60999 // the kernel's default
 	}
 	candidates := append(span(lowestPort, low-1), span(max(high+1, lowestPort), 65535)...)
-	// In random order, so that two dynos on one machine rarely meet.
+	// The order is random, so that two dynos on one machine rarely choose the same port.
 	rand.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 	for _, port := range append(candidates, span(low, high)...) {
 		if !p.given[port] && bindable(network, port) {
@@ -59,8 +58,8 @@ func span(low, high int) []int {
 	return s
 }
 
-// bindable tells whether the port can be had on both loopback addresses. A machine
-// without IPv6 fails to bind ::1 for another reason, which is no objection.
+// bindable reports whether the port is free on both loopback addresses. On a machine
+// without IPv6, binding ::1 fails for another reason; the port then counts as free.
 func bindable(network string, port int) bool {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		addr := net.JoinHostPort(host, strconv.Itoa(port))
@@ -83,7 +82,8 @@ func bindable(network string, port int) bool {
 	return true
 }
 
-// ephemeralRange returns the ports the kernel gives to sockets that ask for none.
+// ephemeralRange returns the range from which the kernel gives ports to sockets that ask
+// for none.
 func ephemeralRange() (low, high int, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

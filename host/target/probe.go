@@ -18,7 +18,7 @@ import (
 // attemptTimeout bounds one attempt of a probe.
 const attemptTimeout = time.Second
 
-// address returns where the process is to listen, if the probe knows.
+// address returns the address on which the process is to listen, if the probe names one.
 func (p Probe) address() (network, addr string) {
 	switch {
 	case p.TCP != "":
@@ -39,12 +39,12 @@ func (p Probe) address() (network, addr string) {
 	return "", ""
 }
 
-// pattern returns the regular expression for the output, or nil.
+// pattern returns the regular expression to look for in the output, or nil.
 func (p Probe) pattern() *regexp.Regexp {
 	if p.Output == "" {
 		return nil
 	}
-	return regexp.MustCompile(p.Output) // validated
+	return regexp.MustCompile(p.Output) // Validate has checked it
 }
 
 // attempt tries once and returns nil when the process is ready.
@@ -68,7 +68,7 @@ func (p Probe) attempt(ctx context.Context, out *output) error {
 	return nil
 }
 
-// connect succeeds when somebody accepts.
+// connect succeeds when a listener accepts.
 func connect(ctx context.Context, network, addr string) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, network, addr)
@@ -76,16 +76,16 @@ func connect(ctx context.Context, network, addr string) error {
 		return err
 	}
 	defer c.Close()
-	// A TCP socket can connect to itself when the port is ephemeral.
+	// A TCP socket can connect to itself if the port is ephemeral.
 	if network == "tcp" && c.LocalAddr().String() == c.RemoteAddr().String() {
 		return errors.New("nobody listens")
 	}
 	return nil
 }
 
-// get succeeds when the server answers, and not with a failure of its own. It
-// follows no redirect, uses no proxy and trusts any certificate: the question is
-// only whether the server is up.
+// get succeeds when the server answers with any status below 500. It follows no redirect,
+// uses no proxy and trusts any certificate: the only question is whether the server is
+// up.
 func get(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -100,14 +100,15 @@ func get(ctx context.Context, url string) error {
 		return err
 	}
 	defer res.Body.Close()
-	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // lets a small answer end in order
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // lets the connection of a small answer end in order
 	if res.StatusCode >= 500 {
 		return fmt.Errorf("get %s: status %d", url, res.StatusCode)
 	}
 	return nil
 }
 
-// noAddress tells that an address does not exist on this machine.
+// noAddress reports whether an error means that an address does not exist on this
+// machine.
 func noAddress(err error) bool {
 	return errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)
 }

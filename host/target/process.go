@@ -24,34 +24,34 @@ const (
 	// killWait bounds how long Stop waits for processes that were killed.
 	killWait = 10 * time.Second
 	// supervisorWait bounds how long the supervisor may take to start the process. The
-	// time to get ready begins after that.
+	// ready timeout begins after that.
 	supervisorWait = 30 * time.Second
-	// drainWait bounds how long output is awaited from a process that survived
+	// drainWait bounds how long dyno waits for the output of a process that has survived
 	// its supervisor.
 	drainWait = time.Second
 )
 
-// A Process is a started target and all that it has started. Its methods may be
-// called by any number of goroutines.
+// A Process is a started target, with all processes that it has started. Its methods may
+// be called by any number of goroutines.
 type Process struct {
 	spec       Spec
 	pid        int
 	supervisor *exec.Cmd
 	control    *os.File // dyno's end of the socket pair
 	out        *output
-	cgroup     CgroupFolders // empty without
+	cgroup     CgroupFolders // empty without a control group
 	done       chan struct{}
 
 	mu       sync.Mutex // guards writing to control and the fields below
-	stopping bool       // Stop was called before the process had died
-	exited   *exit      // of the started process
-	ending   *ending    // of the tree, once it is gone
+	stopping bool       // Stop was called before the process had ended
+	exited   *exit      // how the started process ended
+	ending   *ending    // how the tree ended, once it is gone
 	err      error      // valid once done is closed
 }
 
-// Start starts a process and returns when it is ready. Otherwise it stops what it
-// has started and returns a *Failure, or ctx's error. ctx bounds starting only;
-// what runs is ended by Stop.
+// Start starts a process and returns when it is ready. Otherwise it stops what it has
+// started and returns a *Failure, or ctx's error. ctx bounds the start only; Stop ends a
+// running process.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	spec = spec.withDefaults()
 	if err := spec.Validate(); err != nil {
@@ -83,8 +83,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// checkFree refuses an address on which somebody answers already: the probe would
-// take the stranger for the target, and the load would measure it.
+// checkFree refuses an address on which another process already answers. The probe would
+// take that process for the target, and the load would measure it.
 func checkFree(ctx context.Context, spec Spec) error {
 	network, addr := spec.Ready.address()
 	if network == "" {
@@ -102,9 +102,9 @@ func checkFree(ctx context.Context, spec Spec) error {
 	return &Failure{Target: spec.Name, Reason: ErrPortInUse, Detail: detail}
 }
 
-// start starts the supervisor and, through it, the process. Between the two lie a
-// socket and a pipe: what is written to them is with the kernel at once, so that
-// nothing is lost when closing them fails.
+// start starts the supervisor, which starts the process. They are connected by a socket
+// and a pipe. What is written to these is in the kernel at once, so closing them loses
+// nothing.
 func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	fail := func(err error) error { return &Failure{Target: spec.Name, Reason: err} }
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -112,7 +112,7 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 		return nil, fail(os.NewSyscallError("socketpair", err))
 	}
 	theirs := os.NewFile(uintptr(fds[1]), "supervisor's orders")
-	// Non-blocking, so that closing it ends a read.
+	// The descriptor is non-blocking, so that closing it ends a read.
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		unix.Close(fds[0])
 		_ = theirs.Close()
@@ -128,11 +128,12 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 
 	supervisor := Role().Command([]string{"GOMAXPROCS=1", "GOGC=off"})
 	supervisor.Stdin, supervisor.Stdout, supervisor.Stderr = theirs, w, w
-	// A session of its own: no signal of dyno's terminal reaches it, and what it
-	// leaves behind can be told by the session.
+	// The supervisor has a session of its own. It gets no signal from dyno's terminal,
+	// and what it leaves behind can be found by its session.
 	supervisor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = supervisor.Start()
-	// The supervisor's ends are its alone: what reads the others must see it die.
+	// Only the supervisor keeps its ends: the readers of the other ends must notice when
+	// it dies.
 	_, _ = theirs.Close(), w.Close()
 	if err != nil {
 		_ = control.Close()
@@ -167,7 +168,7 @@ func start(spec Spec, path string, env []string) (_ *Process, err error) {
 	p.pid = first.Started
 	go p.follow(lines, r, drained)
 	if err != nil {
-		_ = p.control.Close() // the supervisor's cue to clean up
+		_ = p.control.Close() // tells the supervisor to clean up
 		<-p.done
 		return nil, &Failure{Target: spec.Name, Reason: err, Tail: p.out.lines()}
 	}
@@ -205,7 +206,7 @@ func (p *Process) launch(lines *bufio.Scanner, l launch) (first report, err erro
 	case first.Placement:
 		return first, fmt.Errorf("%w: %s", ErrPlacement, strings.TrimPrefix(first.Failed, ErrPlacement.Error()+": "))
 	case first.Errno != 0 && errors.Is(first.Errno, fs.ErrNotExist):
-		// The file is there: the interpreter its first line names is not.
+		// The file exists, but not the interpreter that its first line names.
 		return first, fmt.Errorf("%w: %s", ErrNotFound, first.Failed)
 	case first.Failed != "":
 		return first, errors.New(first.Failed)
@@ -215,8 +216,8 @@ func (p *Process) launch(lines *bufio.Scanner, l launch) (first report, err erro
 	return first, nil
 }
 
-// send gives the supervisor an order. An error means that the supervisor is dead, which
-// follow deals with.
+// send gives the supervisor an order. It fails only if the supervisor is dead; follow
+// handles that case.
 func (p *Process) send(o order) error {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -230,7 +231,7 @@ func (p *Process) send(o order) error {
 
 // follow reads the supervisor's reports to their end, and closes done.
 func (p *Process) follow(lines *bufio.Scanner, r *os.File, drained <-chan struct{}) {
-	died := false // by itself, before it was asked to stop
+	died := false // by itself, before Stop was called
 	for lines.Scan() {
 		var rep report
 		if json.Unmarshal(lines.Bytes(), &rep) != nil {
@@ -252,7 +253,7 @@ func (p *Process) follow(lines *bufio.Scanner, r *os.File, drained <-chan struct
 	orphaned := unsupervised && p.pid != 0
 	p.mu.Unlock()
 	if orphaned {
-		killSession(p.supervisor.Process.Pid) // not waited for yet, so the id is still its own
+		killSession(p.supervisor.Process.Pid) // it has not been waited for yet, so the id is still its own
 	}
 	remaining := ""
 	if unsupervised {
@@ -260,12 +261,12 @@ func (p *Process) follow(lines *bufio.Scanner, r *os.File, drained <-chan struct
 			remaining = err.Error()
 		}
 	}
-	_ = p.supervisor.Wait() // its exit status says nothing that its reports do not
+	_ = p.supervisor.Wait() // its reports already say all that its exit status does
 	select {
 	case <-drained:
 	case <-time.After(drainWait):
 	}
-	_ = r.Close() // ends the drain, if it has not ended
+	_ = r.Close() // ends the drain, if it is still running
 	<-drained
 	_ = p.control.Close()
 
@@ -291,8 +292,8 @@ func (p *Process) leftBehind(why string) error {
 	return fmt.Errorf("target %s: its control group is left behind: %s", p.spec.Name, why)
 }
 
-// outOfMemory says that the kernel has killed processes of the target for want of
-// memory, if it has.
+// outOfMemory returns a sentence saying that the kernel has killed processes of the
+// target because memory ran out, or "" if it has not.
 func (p *Process) outOfMemory() string {
 	if p.ending == nil || p.ending.OOMKills == 0 {
 		return ""
@@ -308,8 +309,9 @@ func (p *Process) failure(reason error, detail string) error {
 	return &Failure{Target: p.spec.Name, Reason: reason, Detail: detail, Tail: p.out.lines()}
 }
 
-// killSession kills what is left of the session that the supervisor led. Members that
-// fork while this runs are found by the next pass; the passes are bounded.
+// killSession kills the remaining processes of the session that the supervisor led. A
+// process may fork meanwhile; the next pass finds its child. The number of passes is
+// bounded.
 func killSession(session int) {
 	for range 100 {
 		all, err := proc.All()
@@ -334,7 +336,7 @@ func killSession(session int) {
 func (p *Process) await(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, p.spec.ReadyTimeout)
 	defer cancel()
-	// An attempt ends when the process does.
+	// An attempt also ends when the process does.
 	limit, interrupt := context.WithCancel(limit)
 	defer interrupt()
 	go func() {
@@ -354,7 +356,7 @@ func (p *Process) await(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case limit.Err() == nil || last == nil:
-			last = err // an attempt cut short says nothing new
+			last = err // an attempt that was cut short has no news
 		}
 		select {
 		case <-p.done:
@@ -372,21 +374,23 @@ func (p *Process) await(ctx context.Context) error {
 	}
 }
 
-// PID returns the started process's id. A daemon's first process exits early.
+// PID returns the started process's id. If the program is a daemon, that process exits
+// early.
 func (p *Process) PID() int { return p.pid }
 
-// Supervisor returns the id of the supervisor: the ancestor of all that the target
-// starts, which also reaps what lost its parent. It is itself not part of the
-// target, and uses no CPU while nothing happens.
+// Supervisor returns the id of the supervisor. It is the ancestor of all that the target
+// starts, and reaps processes that lost their parent. It is not part of the target, and
+// uses no CPU while nothing happens.
 func (p *Process) Supervisor() int { return p.supervisor.Process.Pid }
 
-// Cgroup returns the folders of the target's own control groups: those that its limits
-// asked for, which go when the target does, and otherwise those in which it is without
-// dyno and which are no hierarchy's root.
+// Cgroup returns the folders of the target's own control groups. If the target has
+// limits, these are the groups made for them, which are removed when the target is gone.
+// Otherwise they are the groups that the target is in but dyno is not, except for the
+// roots of hierarchies.
 func (p *Process) Cgroup() CgroupFolders {
 	target, err := readMembership(strconv.Itoa(p.pid))
 	if err != nil {
-		return p.cgroup // a daemon's first process has gone
+		return p.cgroup // a daemon's first process is gone
 	}
 	own, err := readMembership("self")
 	if err != nil {
@@ -421,15 +425,15 @@ func (p *Process) PIDs() ([]int, error) {
 	return pids, nil
 }
 
-// Done is closed when nothing of the target is left: when it was stopped, when the
-// started process failed (the rest is then killed), or when its last process
-// has exited. A started process that exits with success while others live has
-// daemonized, and is not done.
+// Done is closed when nothing of the target is left: after Stop, after the started
+// process failed (the rest is then killed), or when its last process has exited. If a
+// started process exits with success while others live, it has daemonized, and the target
+// is not done.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err tells, once Done is closed, why the target died: a *Failure that wraps
-// ErrExited, or nil when Stop ended it. It is another error when all went well but
-// the target's control group could not be removed.
+// Err says, once Done is closed, why the target ended: a *Failure that wraps ErrExited,
+// or nil if Stop ended it. If all else went well but the target's control group could not
+// be removed, it is that error.
 func (p *Process) Err() error {
 	if !isClosed(p.done) {
 		return nil
@@ -439,10 +443,10 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Wait waits for a process that is to end by itself, with all that it has started.
-// It returns nil when the process exited with status 0 and all its output could be
-// written, a *Failure when it died, and the cause of ctx when that ends first; what
-// runs then goes on running.
+// Wait waits for a process that is expected to end by itself, and for all that it has
+// started. It returns nil if the process exited with status 0 and all its output was
+// written, and a *Failure if the process failed. If ctx ends first, Wait returns its
+// cause, and the process goes on running.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -465,8 +469,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Usage returns what the whole tree has used. It is known once Done is closed,
-// unless the supervisor was killed.
+// Usage returns what the whole tree has used. It is known once Done is closed, unless the
+// supervisor was killed.
 func (p *Process) Usage() (u Usage, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -476,16 +480,15 @@ func (p *Process) Usage() (u Usage, ok bool) {
 	return p.ending.Usage, true
 }
 
-// Stop ends the target: SIGTERM to its process group, and, after the spec's
-// StopTimeout or when ctx ends, SIGKILL to every process left. It returns when
-// none is, and an error when the target had died before, when its output could
-// not be written, or when processes survive SIGKILL for 10 s. Calling it again is
-// harmless.
+// Stop ends the target. It sends SIGTERM to its process group and, after the spec's
+// StopTimeout or when ctx ends, SIGKILL to every remaining process. It returns when none
+// is left. It returns an error if the target had ended before, if its output could not be
+// written, or if processes survive SIGKILL for 10 s. Calling it again is harmless.
 func (p *Process) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopping = true
 	p.mu.Unlock()
-	// Sending fails only when the supervisor is dead, and then done closes.
+	// Sending fails only if the supervisor is dead, and done is closed in that case.
 	_ = p.send(order{Stop: true, Grace: p.spec.StopTimeout})
 	term := time.NewTimer(p.spec.StopTimeout + killWait)
 	defer term.Stop()

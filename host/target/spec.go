@@ -14,47 +14,49 @@ import (
 	"dyno/internal/units"
 )
 
-// What a Spec means where it says nothing.
+// The defaults of a Spec.
 const (
 	DefaultReadyTimeout = 10 * time.Second
 	DefaultStopTimeout  = 5 * time.Second
 )
 
-// maxCPU bounds CPU numbers: the size of the kernel's fixed cpu_set_t.
+// maxCPU bounds CPU numbers: it is the size of the kernel's fixed cpu_set_t.
 const maxCPU = units.MaxCPU + 1
 
-// A Spec says which process to start, where, and how to tell that it is ready.
+// A Spec says which process to start, where to run it, and how to find out that it is
+// ready.
 type Spec struct {
-	Name string   // in messages; default: the last element of Args[0]
-	Args []string // the program and its arguments; a program without a slash is looked up in PATH
-	Env  []string // "NAME=value", added to dyno's own environment; the last one wins
+	Name string   // for messages; default: the last element of Args[0]
+	Args []string // the program and its arguments; a name without a slash is looked up in PATH
+	Env  []string // "NAME=value", in addition to dyno's own environment; the last one wins
 	Dir  string   // working directory; default: dyno's own
 
-	// CPUs the process and all it starts may run on. Default: those dyno's own
-	// threads may run on when Start is called.
+	// CPUs are those that the process and all it starts may run on. Default: those that
+	// dyno's own threads may run on when Start is called.
 	CPUs []int
-	// Cgroup limits it and all it starts, in a control group below dyno's own or
-	// beside it, which is removed when the last of them is gone. Nil: none.
+	// Cgroup limits the process and all it starts, in a control group below dyno's own or
+	// beside it. The group is removed when the last of these processes is gone. Nil: no
+	// limits.
 	Cgroup *Cgroup
-	// Nice is its priority, from -20, the highest, to 19, and that of its session
-	// (autogroup(7) in sched(7)). Nil: dyno's own.
+	// Nice is the priority of the process, from -20, the highest, to 19, and of its
+	// session (autogroup(7) in sched(7)). Nil: dyno's own.
 	Nice *int
-	// NUMA is the node that its memory comes from. Nil: any.
+	// NUMA is the node that the process gets its memory from. Nil: any.
 	NUMA *int
 
 	Ready        Probe
 	ReadyTimeout time.Duration // from the program's start until ready; default 10 s
 	StopTimeout  time.Duration // from SIGTERM until SIGKILL; default 5 s
 
-	// Output receives what the process writes to standard output and standard
-	// error. It is called from one goroutine; while it blocks, so does the
-	// process once the pipe is full (64 KiB). Default: dropped, except for the
-	// tail that errors show.
+	// Output receives what the process writes to standard output and standard error. One
+	// goroutine calls it. While it blocks, the process blocks too as soon as the pipe is
+	// full (64 KiB). Default: the output is dropped, except for the tail that errors
+	// show.
 	Output io.Writer
 }
 
-// A Probe tells that a process is ready. At most one field is set. Without any, a
-// process is ready once it has been started.
+// A Probe finds out that a process is ready. At most one field is set. If none is, a
+// process counts as ready once it has started.
 type Probe struct {
 	TCP    string // host:port that accepts a connection
 	Unix   string // path of a Unix stream socket that accepts a connection
@@ -76,8 +78,8 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// Validate reports every fault of the spec at once, each with its field. It looks
-// at the spec only: whether the program or the CPUs exist is Start's to find out.
+// Validate reports every fault of the spec at once, each with its field. It looks only at
+// the spec: Start finds out whether the program and the CPUs exist.
 func (s Spec) Validate() error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
@@ -154,5 +156,5 @@ func (p Probe) validate() (faults []error) {
 	return faults
 }
 
-// maxUnixPath is the longest path a sockaddr_un takes.
+// maxUnixPath is the length of the longest path that fits a sockaddr_un.
 const maxUnixPath = 107

@@ -18,23 +18,23 @@ import (
 	"dyno/host/proc"
 )
 
-// Role is the supervisor's.
+// Role is the role of the supervisor.
 func Role() child.Role {
 	return child.Role{Name: "__supervise", Main: func([]string) int { return runSupervisor(os.Stdin) }}
 }
 
-// dyno and the supervisor exchange lines of JSON: orders one way, reports the other.
-// The first order starts the target; it is answered by started or failed. The
-// last report is gone. The end of the orders means that dyno is dead.
+// dyno and the supervisor exchange lines of JSON: orders in one direction, reports in the
+// other. The first order starts the target; the answer to it is Started or Failed. The
+// last report is Gone. When the orders end, dyno is dead.
 type order struct {
 	Start *launch       `json:"start,omitempty"`
-	Stop  bool          `json:"stop,omitempty"` // SIGTERM, and after Grace SIGKILL
+	Stop  bool          `json:"stop,omitempty"` // SIGTERM, and SIGKILL after Grace
 	Grace time.Duration `json:"grace,omitempty"`
 	Kill  bool          `json:"kill,omitempty"` // SIGKILL at once
 }
 
-// A launch is what execve needs. Its strings are bytes, because JSON would change
-// those that are not UTF-8.
+// A launch holds the arguments of execve. Its strings are bytes, because JSON would
+// change those that are not UTF-8.
 type launch struct {
 	Path []byte
 	Args [][]byte
@@ -48,20 +48,20 @@ type launch struct {
 }
 
 type report struct {
-	Cgroup    *CgroupFolders `json:"cgroup,omitempty"`    // made; before the target is started
+	Cgroup    *CgroupFolders `json:"cgroup,omitempty"`    // the folders, sent before the target is started
 	Started   int            `json:"started,omitempty"`   // the target's process id
 	Failed    string         `json:"failed,omitempty"`    // why it could not be started
-	Placement bool           `json:"placement,omitempty"` // with Failed: it could not be placed
-	Errno     syscall.Errno  `json:"errno,omitempty"`     // of execve, with Failed
-	Exited    *exit          `json:"exited,omitempty"`    // the started process, not yet its tree
+	Placement bool           `json:"placement,omitempty"` // with Failed: the target could not be placed
+	Errno     syscall.Errno  `json:"errno,omitempty"`     // with Failed: the error of execve
+	Exited    *exit          `json:"exited,omitempty"`    // how the started process ended; its tree may still live
 	Gone      *ending        `json:"gone,omitempty"`      // nothing of the tree is left
 }
 
-// An ending is what is known of a tree once it is gone.
+// An ending is what is known about a tree once it is gone.
 type ending struct {
 	Usage
-	OOMKills  int    // of its control group
-	Remaining string // why the control group could not be removed; empty: it was
+	OOMKills  int    // in its control group
+	Remaining string // why the control group could not be removed; empty if it could
 }
 
 // An exit is how the started process ended.
@@ -79,12 +79,13 @@ func (e exit) String() string {
 	return "exit status " + strconv.Itoa(e.Code)
 }
 
-// maxOrder bounds a line: arguments and environment (2 MiB in Linux's usual
-// limits) in base64.
+// maxOrder bounds a line. The largest holds arguments and environment (2 MiB in Linux's
+// usual limits) in base64.
 const maxOrder = 4 << 20
 
-// Between two passes of killing. The second pass finds what was forked during the
-// first; the longest pause is for what cannot die yet (uninterruptible sleep).
+// The pauses between two passes of killing. The second pass finds what was forked during
+// the first. The longest pause is for processes that cannot die yet (uninterruptible
+// sleep).
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
@@ -94,16 +95,16 @@ const (
 type supervisor struct {
 	control    *os.File
 	root       int          // the target's process id
-	reaped     bool         // root is waited for, so that its number may be another's
-	terminated map[int]bool // children that were sent SIGTERM
-	group      *group       // the target's control group; nil without
+	reaped     bool         // root was waited for, so another process may have its number now
+	terminated map[int]bool // children that SIGTERM was sent to
+	group      *group       // the target's control group; nil without one
 }
 
 // runSupervisor is the main function of the supervisor; control is its standard input. It
-// returns the exit status when nothing is left below it.
+// returns the exit status when no process is left below it.
 func runSupervisor(control *os.File) int {
-	// Caught and dropped rather than ignored, because what is ignored stays
-	// ignored in the target. What to do on an interrupt is dyno's to decide.
+	// These signals are caught and dropped rather than ignored, because the target would
+	// inherit that they are ignored. dyno decides what to do on an interrupt.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 
 	s := &supervisor{control: control, terminated: make(map[int]bool)}
@@ -112,12 +113,13 @@ func runSupervisor(control *os.File) int {
 
 	first, ok := <-orders
 	if !ok || first.Start == nil {
-		return 0 // dyno died before it asked for anything
+		return 0 // dyno died before the first order
 	}
 	tried := make(chan error)
 	go func() {
-		// The target inherits this thread's placement, which is not the supervisor's.
-		// The parent-death signal is tied to the thread that forks: it stays.
+		// The target inherits this thread's placement; the supervisor's other threads keep
+		// their own. The parent-death signal is tied to the thread that forks, so this
+		// thread never ends.
 		runtime.LockOSThread()
 		tried <- s.start(first.Start)
 		select {}
@@ -153,13 +155,14 @@ func readOrders(control *os.File, orders chan<- order) {
 	for lines.Scan() {
 		var o order
 		if json.Unmarshal(lines.Bytes(), &o) != nil {
-			return // not dyno's words: as if dyno were dead
+			return // dyno does not write such a line; treat it as if dyno were dead
 		}
 		orders <- o
 	}
 }
 
-// report tells dyno. A dead dyno cannot listen; the end of the orders says so.
+// report sends dyno a report. If dyno is dead, sending fails; the end of the orders shows
+// the same.
 func (s *supervisor) report(r report) {
 	b, err := json.Marshal(r)
 	if err == nil {
@@ -175,7 +178,7 @@ func (s *supervisor) start(l *launch) (err error) {
 	if err := l.place(); err != nil {
 		return fmt.Errorf("%w: %w", ErrPlacement, err)
 	}
-	// Descriptors that dyno itself was started with have no close-on-exec flag.
+	// Descriptors that dyno itself was started with do not have the close-on-exec flag.
 	if err := closeOnExec(3); err != nil {
 		return err
 	}
@@ -201,9 +204,9 @@ func (s *supervisor) start(l *launch) (err error) {
 	return err
 }
 
-// startInGroup makes the control group and starts the target in it: nothing of the
-// target ever runs outside, nothing of the supervisor inside. On failure the group is
-// removed.
+// startInGroup makes the control group and starts the target in it. Nothing of the target
+// ever runs outside of the group, and nothing of the supervisor inside. On failure the
+// group is removed.
 func (s *supervisor) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
 	unplaced := func(err error) error { return fmt.Errorf("%w: %w", ErrPlacement, withRemedy(err)) }
 	own, err := readMembership("self")
@@ -214,12 +217,13 @@ func (s *supervisor) startInGroup(l *launch, attr *syscall.ProcAttr) (err error)
 	if err != nil {
 		return unplaced(err)
 	}
-	name := fmt.Sprintf("dyno-%d-%d", self.PID, self.Start) // of no other supervisor since boot
+	name := fmt.Sprintf("dyno-%d-%d", self.PID, self.Start) // no other supervisor since boot has the same name
 	g, err := makeGroup(*l.Cgroup, own, name, func(folder string) error { return os.Mkdir(folder, 0o755) })
 	if err != nil {
 		return unplaced(err)
 	}
-	// Before anything runs in it: if this supervisor is killed, dyno cleans up.
+	// Report the folders before any process runs in them: if this supervisor is killed,
+	// dyno cleans up.
 	s.report(report{Cgroup: &g.folders})
 	if err := g.enter(); err != nil {
 		return unplaced(errors.Join(err, g.leave(), g.remove()))
@@ -236,7 +240,7 @@ func (s *supervisor) startInGroup(l *launch, attr *syscall.ProcAttr) (err error)
 		}
 		return err
 	case left != nil:
-		_ = unix.Kill(s.root, unix.SIGKILL) // not waited for yet: the number is its own
+		_ = unix.Kill(s.root, unix.SIGKILL) // it has not been waited for yet, so the number is its own
 		_, _ = unix.Wait4(s.root, nil, 0, nil)
 		return unplaced(left)
 	}
@@ -268,8 +272,8 @@ func (s *supervisor) run(orders <-chan order) {
 			if !ok {
 				return
 			}
-			// A started process that exits with success while its children
-			// live has daemonized; one that fails has died.
+			// If a started process exits with success while its children live, it has
+			// daemonized. If it exits with failure, the target has failed.
 			if s.reap() {
 				killing = true
 			}
@@ -292,10 +296,10 @@ func (s *supervisor) run(orders <-chan order) {
 	}
 }
 
-// awaitDeaths sends whenever there is a dead child to reap, then waits until that
-// is done; it closes deaths when there is no child. Only looking, it leaves
-// reaping to the one goroutine that also sends signals by process id: until then
-// an id cannot be another's.
+// awaitDeaths sends a value whenever there is a dead child to reap, then waits until it
+// is reaped. It closes deaths when there is no child. It only looks: the goroutine that
+// sends signals by process id also reaps, so an id cannot become another process's in
+// between.
 func awaitDeaths(deaths chan<- struct{}, reaped <-chan struct{}) {
 	for {
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -335,8 +339,8 @@ func (s *supervisor) reap() (failed bool) {
 	}
 }
 
-// terminate asks the target's group, and each daemon whose parent has died, to
-// end: once each.
+// terminate asks the target's process group, and each daemon whose parent has died, to
+// end. It asks each only once.
 func (s *supervisor) terminate() {
 	if !s.reaped && !s.terminated[s.root] {
 		s.terminated[s.root] = true
@@ -344,7 +348,7 @@ func (s *supervisor) terminate() {
 	}
 	all, err := proc.All()
 	if err != nil {
-		return // the grace period ends in killAll
+		return // killAll ends the grace period
 	}
 	self := os.Getpid()
 	for _, p := range all {
@@ -355,9 +359,9 @@ func (s *supervisor) terminate() {
 	}
 }
 
-// killAll kills the target's group, which forks nothing in between, and then every
-// descendant, parents first so that none restarts a child. It reports whether
-// any was still alive.
+// killAll kills the target's process group, which cannot fork meanwhile, and then every
+// descendant. It kills parents first, so that none restarts a child. It reports whether
+// any process was still alive.
 func (s *supervisor) killAll() (found bool) {
 	if !s.reaped {
 		_ = unix.Kill(-s.root, unix.SIGKILL)
@@ -374,13 +378,13 @@ func (s *supervisor) killAll() (found bool) {
 	return found
 }
 
-// closeOnExec marks every descriptor from first on.
+// closeOnExec sets the flag on every descriptor from first on.
 func closeOnExec(first int) error {
 	err := unix.CloseRange(uint(first), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {
 		return nil
 	}
-	// Linux before 5.11 knows neither the call nor the flag.
+	// Linux before 5.11 has neither the call nor the flag.
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return err
@@ -410,12 +414,12 @@ func blobs(ss []string) [][]byte {
 }
 
 // Usage is what all processes of a tree have used together, from start to end
-// (getrusage(2), RUSAGE_CHILDREN). A process whose parent refused to wait for it
-// (SIGCHLD ignored) is missing. MaxRSS is at least the supervisor's own few MiB, whose
-// memory the process shares until it executes its program.
+// (getrusage(2), RUSAGE_CHILDREN). It leaves out a process whose parent does not wait for
+// it (SIGCHLD ignored). MaxRSS is at least the few MiB of the supervisor itself, because
+// the process shares the supervisor's memory until it executes its program.
 type Usage struct {
 	User, System              time.Duration // CPU time
-	MaxRSS                    int64         // bytes, of the largest single process
+	MaxRSS                    int64         // bytes, of the largest process
 	MinorFaults, MajorFaults  int64
 	VoluntarySwitches         int64
 	InvoluntarySwitches       int64

@@ -8,8 +8,8 @@ import (
 	"dyno/host/proc"
 )
 
-// kill sends SIGKILL to the process that p describes, never to a later one with
-// the same number: the number is pinned by a pidfd before it is checked.
+// kill sends SIGKILL to the process that p describes, never to a later one with the same
+// number: a pidfd pins the process before its start time is checked.
 func kill(p proc.Process) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A client is a subscriber in the slab. It is up to date, with everything up to
+// A client is a subscriber in the slab. It is up to date and has everything up to
 // Loop.seen, unless it has a late part.
 type client struct {
 	key     uint64
@@ -17,8 +17,8 @@ type client struct {
 	late    *late
 	owner   any
 	address string
-	since   int64 // Unix nanoseconds
-	until   int64 // likewise; 0 is without end
+	since   int64 // Unix time in nanoseconds
+	until   int64 // the same; 0 means no end
 	events  int64
 	bytes   int64
 	fd      int32
@@ -27,32 +27,32 @@ type client struct {
 	read    uint32 // bytes that it sent
 }
 
-// late is what a client needs while it is not up to date.
+// late is the additional state of a client that is not up to date.
 type late struct {
-	cursor uint64 // last entry sent, passed over, or begun with its remains in rest
-	// rest goes out before anything else: a frame that is half sent must be completed.
-	// It is a part of the preamble, a heartbeat, a gap event or an entry's frame,
-	// which it keeps alive: one frame at most, whatever the journal has dropped.
+	cursor uint64 // last entry that was sent, passed over, or begun with the remaining bytes in rest
+	// rest goes out before anything else, because a frame that is half sent must be
+	// completed. It is a part of the preamble, a heartbeat, a gap event or an entry's
+	// frame. It keeps at most one frame alive, even if the journal has dropped it.
 	rest []byte
 	half bool        // rest is the end of an entry's frame
-	gap  journal.Gap // goes out after rest; From is 0 when there is none
+	gap  journal.Gap // goes out after rest; From is 0 if there is none
 
-	// events and bytes are owed: what it is to get of the entries after counted and
-	// up to Loop.seen, rest not included.
+	// events and bytes are owed: the entries for this client after counted and up to
+	// Loop.seen, without rest.
 	counted uint64
 	events  int64
 	bytes   int64
 
-	until  uint64            // entries up to here are coalesced; 0 is none
-	latest map[string]uint64 // of these, by first topic: the one that is sent; nil is not known yet
-	told   int64             // entries after cursor that a gap event has said are left out
+	until  uint64            // entries up to this one are coalesced; 0 means none
+	latest map[string]uint64 // for each first topic, the one of these entries that is sent; nil if not known yet
+	told   int64             // entries after cursor that a gap event has already announced as left out
 
-	writable bool // the socket took all that it was given, as far as is known
+	writable bool // the socket took everything that it was given, as far as is known
 	queued   bool // in Loop.waiting
 	crowds   bool // counted in Loop.over
 }
 
-// A group is the clients that get the same entries.
+// A group is the set of clients that get the same entries.
 type group struct {
 	name    string
 	topics  []string
@@ -61,26 +61,26 @@ type group struct {
 	place   int // in Loop.order
 }
 
-// A part is a piece of what one send call is given.
+// A part is a piece of the bytes of one send call.
 type part struct {
 	kind  kind
 	frame []byte
-	seq   uint64 // an entry's
-	size  int    // of its frame
+	seq   uint64 // of an entry
+	size  int    // of the entry's frame
 }
 
 type kind uint8
 
 const (
-	remains kind = iota // of what was begun before
+	remains kind = iota // remaining bytes of what was begun before
 	gapEvent
 	entry
 	leftOut // an entry that is not sent
 )
 
-// adopt makes a connection the loop's.
+// adopt hands a connection over to the loop.
 func (l *Loop) adopt(a arrival) {
-	// A cursor may be ahead of the loop, though not of the journal.
+	// A cursor may be ahead of the loop, but not of the journal.
 	for end := min(a.s.Cursor, l.source.Head()); l.seen < end; {
 		l.turn()
 	}
@@ -108,8 +108,8 @@ func (l *Loop) adopt(a arrival) {
 	l.enqueue(c)
 }
 
-// drop ends a client's connection: in order if it was drained, else by a reset,
-// which also frees what the kernel still holds for it.
+// drop ends a client's connection. A drained client's connection ends in order. Any other
+// is reset, which also frees what the kernel still holds for it.
 func (l *Loop) drop(c *client, why End) {
 	l.settle(c)
 	g := c.group
@@ -137,7 +137,7 @@ func (l *Loop) drop(c *client, why End) {
 	l.ended(owner, why)
 }
 
-// ended counts a subscriber that has ended, and tells its owner.
+// ended counts a subscriber whose connection has ended, and tells its owner.
 func (l *Loop) ended(owner any, why End) {
 	l.counts.ended[why].Add(1)
 	if l.cfg.Ended != nil {
@@ -150,7 +150,7 @@ func (l *Loop) fallBehind(c *client, w *late) {
 	l.counts.late.Add(1)
 }
 
-// settle makes c up to date, or forgets what it was owed.
+// settle ends the late state of a client that is up to date, or whose connection ends.
 func (l *Loop) settle(c *client) {
 	if c.late == nil {
 		return
@@ -162,7 +162,7 @@ func (l *Loop) settle(c *client) {
 	l.counts.late.Add(-1)
 }
 
-// enqueue has catchUp give a late client a turn.
+// enqueue asks catchUp to give a late client a turn.
 func (l *Loop) enqueue(c *client) {
 	if !c.late.queued {
 		c.late.queued = true
@@ -170,13 +170,13 @@ func (l *Loop) enqueue(c *client) {
 	}
 }
 
-// ready takes what the poller says of a client's socket.
+// ready handles the poller's events of a client's socket.
 func (l *Loop) ready(key uint64, bits uint32) {
 	c := l.clients.Get(key)
 	if c == nil {
 		return
 	}
-	// A subscriber that ends its own direction has hung up, as for net/http.
+	// A subscriber that shuts down its sending direction counts as gone, as in net/http.
 	if bits&(loop.End|loop.Hangup|loop.Error) != 0 {
 		l.drop(c, Gone)
 		return
@@ -190,8 +190,8 @@ func (l *Loop) ready(key uint64, bits uint32) {
 	}
 }
 
-// discard reads what a client sent, which means nothing to us, and tells whether
-// it is still there.
+// discard reads what a client sent, which has no meaning here, and reports whether the
+// client is still there.
 func (l *Loop) discard(c *client) bool {
 	for {
 		n, errno := loop.Recv(int(c.fd), l.scratch)

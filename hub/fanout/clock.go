@@ -10,20 +10,20 @@ import (
 
 const (
 	looks      = 4  // at each client in the shortest of the periods
-	fineness   = 64 // ticks in that period, where a tick's bounds allow
+	fineness   = 64 // ticks in that period, if the bounds of a tick allow
 	minTick    = time.Millisecond
 	drainTick  = 10 * time.Millisecond
-	longPeriod = 8 * time.Second // is never exceeded, since Subscriber.Until must be noticed
+	longPeriod = 8 * time.Second // upper bound of the period, because Subscriber.Until must be noticed
 )
 
-// A clock says when clients are looked at: each has its own tick in every quarter
-// of the period, by its place in the slab, so that the work is spread whatever
-// they did together.
+// A clock says when clients are checked. Each client has its own tick in every quarter of
+// the period, by its place in the slab. This spreads the work even if all clients did
+// something at the same time.
 type clock struct {
 	tick  time.Duration
-	every int // ticks between looks at a client
-	beat  int // ticks of silence that are too many; 0 is never
-	stall int // ticks without progress that are too many; 0 is never
+	every int // ticks between two checks of a client
+	beat  int // ticks of silence after which a heartbeat is due; 0 is never
+	stall int // ticks without progress after which a client is stuck; 0 is never
 }
 
 func newClock(c Config) clock {
@@ -39,7 +39,7 @@ func newClock(c Config) clock {
 	return k
 }
 
-// onTick looks at those whose tick it is.
+// onTick checks the clients whose tick it is.
 func (l *Loop) onTick() {
 	if l.leaving.on {
 		l.depart()
@@ -59,8 +59,8 @@ func (l *Loop) onTick() {
 	}
 }
 
-// check sends a heartbeat if the next look might be too late for it, and ends
-// what is stuck.
+// check sends a heartbeat if the next check might be too late for it, and ends a stuck
+// connection.
 func (l *Loop) check(c *client) {
 	quiet := int(l.ticks - c.wrote)
 	if w := c.late; w != nil {
@@ -69,7 +69,7 @@ func (l *Loop) check(c *client) {
 		}
 		return
 	}
-	// One more: the write may have been at the beginning of its tick.
+	// Add one tick, because the write may have been at the beginning of its tick.
 	if l.clock.beat == 0 || quiet+l.clock.every+1 <= l.clock.beat {
 		return
 	}
@@ -80,7 +80,7 @@ func (l *Loop) check(c *client) {
 	}
 	l.sent(c, n)
 	if n == 0 {
-		return // what fills the socket is a sign of life, too
+		return // a full socket has bytes for the client, which are a sign of life too
 	}
 	l.counts.heartbeats.Add(1)
 	if n < len(l.heartbeat) {
@@ -88,14 +88,14 @@ func (l *Loop) check(c *client) {
 	}
 }
 
-// leaving is how Drain is going.
+// leaving is the progress of Drain.
 type leaving struct {
 	on    bool
-	all   int           // who was there
-	over  time.Duration // the whole of it
-	until time.Time     // when everyone shall have been disconnected
-	tick  time.Duration // no longer than the clock's
-	since time.Duration // the clock's last tick
+	all   int           // subscribers at the beginning
+	over  time.Duration // how long all of it takes
+	until time.Time     // when every subscriber is to be disconnected
+	tick  time.Duration // no longer than the clock's tick
+	since time.Duration // since the clock's last tick
 }
 
 // leave begins to disconnect clients.
@@ -110,8 +110,8 @@ func (l *Loop) leave(until time.Time) error {
 	return nil
 }
 
-// depart disconnects the share of the time that has passed, after sending all that is
-// in the journal.
+// depart sends all that is in the journal, then disconnects clients in proportion to the
+// time that has passed.
 func (l *Loop) depart() {
 	for head := l.source.Head(); l.seen < head; {
 		l.turn()
@@ -126,7 +126,7 @@ func (l *Loop) depart() {
 			continue
 		}
 		if l.cfg.Farewell != nil {
-			// Whether it gets there is not worth waiting for.
+			// Delivery of these bytes is not worth waiting for.
 			_, _ = loop.Send(int(c.fd), l.cfg.Farewell())
 		}
 		l.drop(c, Drained)

@@ -7,9 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turn sends what is new in the journal to all that are up to date.
+// turn sends what is new in the journal to all clients that are up to date.
 func (l *Loop) turn() {
-	// Before the journal is read: what comes later asks for another turn.
+	// This comes before the journal is read: an entry that is added later asks for
+	// another turn.
 	l.grown.Store(false)
 	l.noted.Store(false)
 	entries, oldest := l.source.Since(l.seen, l.entries[:0], turnEntries)
@@ -18,7 +19,8 @@ func (l *Loop) turn() {
 	}
 	l.counts.turns.Add(1)
 	if oldest > l.seen+1 {
-		// The loop itself came too late. Each client finds that out by its own cursor.
+		// The loop itself came too late for some entries. Each client notices that by its
+		// own cursor.
 		l.allBehind()
 		l.seen = oldest - 1
 	}
@@ -32,11 +34,11 @@ func (l *Loop) turn() {
 	if n > 0 {
 		before := l.seen
 		l.seen = entries[n-1].Seq
-		for i := len(l.order) - 1; i >= 0; i-- { // groups may vanish on the way
+		for i := len(l.order) - 1; i >= 0; i-- { // groups may vanish meanwhile
 			l.deliver(l.order[i], entries[:n], before)
 		}
 	}
-	clear(entries) // the journal decides how long they live
+	clear(entries) // only the journal decides how long entries live
 	if l.source.Head() != l.seen {
 		l.grown.Store(true)
 	}
@@ -51,7 +53,8 @@ func (l *Loop) allBehind() {
 	}
 }
 
-// deliver sends a group what is new for it, to members that had all up to before.
+// deliver sends a group its new entries. It sends them to members that had everything up
+// to before.
 func (l *Loop) deliver(g *group, entries []*journal.Entry, before uint64) {
 	l.parts = l.parts[:0]
 	for _, e := range entries {
@@ -65,7 +68,7 @@ func (l *Loop) deliver(g *group, entries []*journal.Entry, before uint64) {
 	buf := l.join()
 	events, bytes := int64(len(l.parts)), int64(len(buf))
 	var whole int64
-	for i := len(g.members) - 1; i >= 0; i-- { // members may vanish on the way
+	for i := len(g.members) - 1; i >= 0; i-- { // members may vanish meanwhile
 		c := g.members[i]
 		if c.late == nil {
 			n, errno := loop.Send(int(c.fd), buf)
@@ -97,7 +100,7 @@ func (l *Loop) deliver(g *group, entries []*journal.Entry, before uint64) {
 	clear(l.parts)
 }
 
-// join returns the bytes of all parts, valid until the next join.
+// join returns the bytes of all parts. They are valid until the next join.
 func (l *Loop) join() []byte {
 	if len(l.parts) == 1 {
 		return l.parts[0].frame
@@ -109,7 +112,7 @@ func (l *Loop) join() []byte {
 	return l.buffer
 }
 
-// catchUp gives late clients that can take something a turn.
+// catchUp gives a turn to late clients whose sockets can take something.
 func (l *Loop) catchUp() {
 	n := min(len(l.waiting), turnLate)
 	turn := append(l.spare[:0], l.waiting[:n]...)
@@ -125,7 +128,7 @@ func (l *Loop) catchUp() {
 	l.spare = turn
 }
 
-// advance sends a late client some of what it is to get.
+// advance sends a late client some of what it is owed.
 func (l *Loop) advance(c *client) {
 	w := c.late
 	entries, oldest := l.source.Since(w.cursor, l.entries[:0], turnEntries)
@@ -187,7 +190,7 @@ func (l *Loop) advance(c *client) {
 	l.enqueue(c)
 }
 
-// sent accounts for a send call.
+// sent counts a send call.
 func (l *Loop) sent(c *client, n int) {
 	if n == 0 {
 		return
@@ -198,8 +201,8 @@ func (l *Loop) sent(c *client, n int) {
 	l.counts.bytes.Add(int64(n))
 }
 
-// took accounts for a late client's socket having taken the first n bytes of the
-// parts, and tells whether that is all.
+// took updates a late client after its socket took the first n bytes of the parts. It
+// reports whether that is all of them.
 func (l *Loop) took(c *client, n int) bool {
 	w := c.late
 	for _, p := range l.parts {
@@ -222,7 +225,7 @@ func (l *Loop) took(c *client, n int) bool {
 	return true
 }
 
-// finished counts what has been sent whole.
+// finished counts entries that have been sent whole.
 func (l *Loop) finished(c *client, entry bool) {
 	c.late.half = false
 	if entry {
@@ -231,7 +234,7 @@ func (l *Loop) finished(c *client, entry bool) {
 	}
 }
 
-// taken accounts for a part that the socket took, or began to.
+// taken updates the accounts for a part that the socket took completely or in part.
 func (l *Loop) taken(c *client, p part) {
 	w := c.late
 	switch p.kind {
@@ -248,7 +251,7 @@ func (l *Loop) taken(c *client, p part) {
 	}
 }
 
-// pay takes an entry off what is owed.
+// pay subtracts an entry from what is owed.
 func (l *Loop) pay(w *late, seq uint64, size int) {
 	if seq > w.counted {
 		w.events--
@@ -265,12 +268,12 @@ func (l *Loop) relieve(w *late) {
 	}
 }
 
-// beyond tells whether more is owed than may be.
+// beyond reports whether more is owed than the bounds allow.
 func (l *Loop) beyond(w *late) bool {
 	return w.events > int64(l.cfg.QueueEvents) || w.bytes > l.cfg.QueueBytes
 }
 
-// bound does what the configuration says about a client beyond the bounds.
+// bound applies the configured outcome to a client beyond the bounds.
 func (l *Loop) bound(c *client) {
 	w := c.late
 	switch l.cfg.Outcome {
@@ -288,7 +291,7 @@ func (l *Loop) bound(c *client) {
 	}
 }
 
-// dropOldest moves a client's cursor to where it is within the bounds.
+// dropOldest moves a client's cursor forward until the client is within the bounds.
 func (l *Loop) dropOldest(c *client) {
 	w := c.late
 	for l.beyond(w) && w.cursor < l.seen {
@@ -311,8 +314,8 @@ func (l *Loop) dropOldest(c *client) {
 	}
 }
 
-// lose moves a client's cursor past what the journal does not have any more. How
-// much of that was for it, nobody knows.
+// lose moves a client's cursor past entries that the journal does not have any more. It
+// is unknown how many of these were for this client.
 func (l *Loop) lose(w *late, oldest uint64) {
 	end := min(oldest-1, l.seen)
 	w.gap = widen(w.gap, journal.Gap{From: w.cursor + 1, To: end, Missed: -1})
@@ -341,14 +344,14 @@ func (l *Loop) coalesce(c *client) {
 		}
 		clear(entries)
 	}
-	// What an earlier gap event said is not said again.
+	// Do not announce again what an earlier gap event has announced.
 	if missed := matched - int64(len(w.latest)) - w.told; missed > 0 {
 		w.gap = widen(w.gap, journal.Gap{From: w.cursor + 1, To: w.until, Missed: int(missed)})
 		w.told += missed
 	}
 }
 
-// widen joins two gaps, of which the first may be none.
+// widen joins two gaps. The first may be empty.
 func widen(a, b journal.Gap) journal.Gap {
 	if a.From == 0 {
 		return b

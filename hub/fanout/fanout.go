@@ -1,18 +1,17 @@
-// Package fanout delivers a journal's entries to many event-stream subscribers
-// from one goroutine. A subscriber costs neither a goroutine nor a buffer: it is a
-// socket, a slot in a slab, and, while it is not up to date, a cursor.
+// Package fanout delivers a journal's entries to many event-stream subscribers from one
+// goroutine. A subscriber costs neither a goroutine nor a buffer: it is a socket, a place
+// in a slab and, while it is not up to date, a cursor.
 //
-// Subscribers that want the same entries and may see the same form a group. When
-// the journal grows, the loop reads the new entries once, makes each group's bytes
-// once, and sends them with one call to every member that is up to date: events
-// that came since the last turn share that call.
+// Subscribers that want the same entries and have the same rights form a group. When the
+// journal grows, the loop reads the new entries once and makes each group's bytes once.
+// It sends them with one call to every member that is up to date; events that came since
+// the last turn share that call.
 //
-// A socket that does not take everything makes its subscriber late. A late
-// subscriber catches up from the journal by its own cursor, a bounded amount at a
-// turn and only when its socket is ready, so that it costs the others nothing. What
-// it may be owed is bounded; Outcome says what happens beyond. New subscribers
-// begin late: history and live entries come out of the same journal, so that there
-// is no step between them at which one could be lost.
+// If a socket does not take everything, its subscriber becomes late. A late subscriber
+// catches up from the journal by its own cursor. It gets a bounded amount in a turn, and
+// only when its socket is ready, so it costs the others nothing. What it may be owed is
+// bounded; Outcome says what happens beyond. New subscribers begin as late ones: history
+// and live entries come from the same journal, so no entry can be lost between them.
 package fanout
 
 import (
@@ -23,75 +22,76 @@ import (
 	"dyno/hub/journal"
 )
 
-// A Source is what the loop needs of a journal. Its methods may be called from any
-// goroutine.
+// A Source is the part of a journal that the loop needs. Its methods may be called from
+// any goroutine.
 type Source interface {
-	// Since appends to dst up to limit entries after seq, in order. Entries before
-	// oldest are gone.
+	// Since appends up to limit entries after seq to dst, in order. Entries before oldest
+	// are gone.
 	Since(seq uint64, dst []*journal.Entry, limit int) (entries []*journal.Entry, oldest uint64)
 	// Head is the newest entry's sequence number.
 	Head() uint64
-	// Notify has fn called after every change. fn does not block.
+	// Notify makes fn be called after every change. fn does not block.
 	Notify(fn func()) (stop func())
 }
 
 var _ Source = (*journal.Journal)(nil)
 
-// An Outcome is what happens to a subscriber that is owed more than the bounds.
+// An Outcome is what happens to a subscriber that is owed more than the bounds allow.
 type Outcome string
 
 // The outcomes.
 const (
 	// Disconnect resets its connection. It may come back and name its last event.
 	Disconnect Outcome = "disconnect"
-	// DropOldest passes over the oldest entries that it is owed, and tells it so by
-	// a gap event.
+	// DropOldest passes over the oldest entries that it is owed, and announces that by a
+	// gap event.
 	DropOldest Outcome = "drop_oldest"
-	// Coalesce gives it only the latest of the entries that share a first topic, and
-	// tells it how many are left out by a gap event before them.
+	// Coalesce gives it only the latest of the entries that share a first topic. A gap
+	// event before them says how many are left out.
 	Coalesce Outcome = "coalesce"
 	// Block makes Admit wait, so that publishers are as slow as the slowest
 	// subscriber. It is for benchmarks in which publishers are a closed loop.
 	Block Outcome = "block"
 )
 
-// Config says how a loop delivers. Start from Defaults.
+// Config configures a loop. Start from Defaults.
 type Config struct {
-	// QueueEvents and QueueBytes bound what a subscriber may be owed of what was
-	// appended while it was late: entries that it is to get, and bytes of their
-	// frames. An entry that is partly sent does not count, nor does history that it
-	// asked for.
+	// QueueEvents and QueueBytes bound what a subscriber may be owed of the entries that
+	// were appended while it was late: the number of entries, and the bytes of their
+	// frames. An entry that is partly sent does not count, nor does history that the
+	// subscriber asked for.
 	QueueEvents int
 	QueueBytes  int64
-	// Outcome is what happens beyond.
+	// Outcome is what happens to a subscriber beyond the bounds.
 	Outcome Outcome
-	// Heartbeat is the longest that a connection is silent; then it gets a comment
-	// line. A quarter of the period is used to spread the heartbeats of subscribers
-	// who got their last event together. 0 means none.
+	// Heartbeat is the longest time that a connection is silent; after that it gets a
+	// comment line. A quarter of the period is used to spread the heartbeats of
+	// subscribers that got their last event together. 0 means none.
 	Heartbeat time.Duration
-	// WriteTimeout ends the connection of a late subscriber whose socket took
-	// nothing for so long; it may be noticed up to a quarter later. 0 means never.
+	// WriteTimeout ends the connection of a late subscriber whose socket took nothing for
+	// so long. The loop may notice this up to a quarter of that time later. 0 means
+	// never.
 	WriteTimeout time.Duration
-	// BatchDelay is how long the loop waits after an append for more to send along.
-	// It adds to the delay of every event. 0 means not at all.
+	// BatchDelay is how long the loop waits after an append for more entries to send
+	// together. It adds to the delay of every event. 0 means no wait.
 	BatchDelay time.Duration
-	// Arrivals is how many subscribers may wait to be taken over. When so many do,
-	// Add waits.
+	// Arrivals is how many subscribers may wait to be taken over. If so many wait, Add
+	// waits too.
 	Arrivals int
-	// ReadBytes is how much a subscriber may send, which nobody reads, before its
-	// connection is reset.
+	// ReadBytes is how much a subscriber may send before its connection is reset. The
+	// loop ignores these bytes.
 	ReadBytes int
-	// Ended, if not nil, is told of every subscriber that the loop has taken over, when
-	// its connection has ended. It is called on the loop's goroutine, or by Close, and
-	// must not block.
+	// Ended, if not nil, is called for every subscriber that the loop has taken over,
+	// when its connection has ended. It is called on the loop's goroutine, or by Close,
+	// and must not block.
 	Ended func(owner any, why End)
-	// Farewell, if not nil, makes the last bytes for a subscriber that Drain
-	// disconnects, such as a retry field of its own. It is called on the loop's
-	// goroutine and must not block.
+	// Farewell, if not nil, returns the last bytes for a subscriber that Drain
+	// disconnects, such as a retry field with a time of its own. It is called on the
+	// loop's goroutine and must not block.
 	Farewell func() []byte
 }
 
-// Bounds of Config's numbers.
+// The bounds of Config's numbers.
 const (
 	maxQueueEvents = 1 << 26
 	maxArrivals    = 1 << 20
@@ -99,13 +99,13 @@ const (
 	maxBatchDelay  = 10 * time.Second
 )
 
-// Bounds of Config's Heartbeat and WriteTimeout.
+// The bounds of Config's Heartbeat and WriteTimeout.
 const (
 	MinPeriod = 4 * looks * minTick
 	MaxPeriod = 24 * time.Hour
 )
 
-// Defaults returns the Config that every field starts from.
+// Defaults returns a Config with every default.
 func Defaults() Config {
 	return Config{
 		QueueEvents: 1000, QueueBytes: 1 << 20, Outcome: Disconnect,
@@ -149,49 +149,51 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// A Subscriber is who gets what. The loop keeps it by reference where it can:
+// A Subscriber says which entries are sent to whom. The loop keeps references to it, so
 // nothing in it may change after Add.
 type Subscriber struct {
-	// Owner is who Config.Ended and the list of clients name; the loop only keeps it.
+	// Owner identifies the subscriber to Config.Ended and in the list of clients. The
+	// loop does not use it otherwise.
 	Owner any
-	// Until is when the connection is ended whatever comes, such as the expiry of a
-	// token; zero is never. It is noticed up to two seconds later, or a quarter of the
-	// heartbeat's period or of the write timeout if one of these is shorter.
+	// Until is when the connection is ended in any case, for example because a token
+	// expires; zero is never. The loop notices it up to two seconds later, or up to a
+	// quarter of the heartbeat's period or of the write timeout if one of these is
+	// shorter.
 	Until time.Time
-	// Address is the peer's, for the list of clients.
+	// Address is the peer's address, for the list of clients.
 	Address string
-	// Group is equal for subscribers whose Match gives the same answers; the loop
-	// asks the first one's Match for all of them.
+	// Group is equal for subscribers whose Match gives the same answers. The loop calls
+	// only the first one's Match for all of them.
 	Group string
 	// Topics are the group's selectors, for the list of clients.
 	Topics []string
-	// Match tells whether an entry is for this subscriber. It is called on the loop's
+	// Match reports whether an entry is for this subscriber. It is called on the loop's
 	// goroutine, once for a group, and must not block.
 	Match func(*journal.Entry) bool
-	// Cursor is the sequence number of the last entry that the subscriber has: what
-	// follows it is sent.
+	// Cursor is the sequence number of the last entry that the subscriber has. It gets
+	// the entries after that.
 	Cursor uint64
-	// Preamble goes out first: the response's head, the retry field, a gap event.
+	// Preamble is sent first: the response's head, the retry field, a gap event.
 	Preamble []byte
 }
 
-// An End is why a subscriber's connection ended.
+// An End is the reason why a subscriber's connection ended.
 type End int
 
 // The ends.
 const (
-	Gone      End = iota // it hung up, or its connection failed
+	Gone      End = iota // the peer hung up, or its connection failed
 	Slow                 // it was owed more than the bounds, and the outcome is Disconnect
 	Stalled              // its socket took nothing for the write timeout
-	Talkative            // it sent more than ReadBytes
+	Talkative            // the peer sent more than ReadBytes
 	Drained              // Drain ended it in order, up to date
-	Cut                  // Close, or the end of Drain's time, reset it
-	Refused              // the kernel would not watch its socket
-	Expired              // its time was up
+	Cut                  // it was reset by Close, or at the end of Drain's time
+	Refused              // the kernel refused to watch its socket
+	Expired              // Subscriber.Until has passed
 	ends
 )
 
-// String names the end as metrics do.
+// String returns the name that metrics use for the reason.
 func (e End) String() string {
 	if e < 0 || e >= ends {
 		return fmt.Sprintf("end %d", int(e))
@@ -199,16 +201,16 @@ func (e End) String() string {
 	return [...]string{"gone", "slow", "stalled", "talkative", "drained", "cut", "refused", "expired"}[e]
 }
 
-// Stats are counts since the loop began, but for the first two, which are of now.
+// Stats are counts since the loop began, except for the first two, which are current.
 type Stats struct {
 	Subscribers int64
-	Late        int64 // of them: have not been sent all that there is for them
+	Late        int64 // of these, how many have not been sent all that there is for them
 
-	Deliveries int64 // entries sent whole, once for each subscriber
-	Writes     int64 // send calls that the kernel took something of
-	Bytes      int64 // what it took
-	Short      int64 // send calls that a full socket took less of than there was, or nothing
-	Turns      int64 // looks at the journal that found something new
+	Deliveries int64 // entries sent whole, counted for each subscriber
+	Writes     int64 // send calls of which the kernel took at least a part
+	Bytes      int64 // taken by the kernel
+	Short      int64 // send calls of which a full socket took only a part, or nothing
+	Turns      int64 // times that the journal was read and had something new
 	Heartbeats int64
 	Gaps       int64 // gap events sent
 	Dropped    int64 // entries passed over, by DropOldest
@@ -216,16 +218,16 @@ type Stats struct {
 	Ended      [ends]int64
 }
 
-// A Client is a subscriber as the list of slow clients shows it.
+// A Client is a subscriber as an entry of the list of slow clients.
 type Client struct {
-	ID      uint64 // of the connection, as long as the loop lives
+	ID      uint64 // of the connection, unique while the loop lives
 	Owner   any    // Subscriber.Owner
 	Address string
 	Topics  []string
 	Since   time.Time
 	Late    bool
-	// LagEvents and LagBytes are what it is owed of what came while it was late;
-	// history that it is still reading is on top and shows in Cursor.
+	// LagEvents and LagBytes are what it is owed of the entries that came while it was
+	// late. They do not include history that it is still reading; Cursor shows that.
 	LagEvents int64
 	LagBytes  int64
 	Cursor    uint64 // last entry sent, or passed over

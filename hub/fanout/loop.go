@@ -13,64 +13,64 @@ import (
 	"dyno/internal/loop"
 )
 
-// Bounds of what the loop does before it looks at everything else again.
+// The bounds of what the loop does before it looks at everything else again.
 const (
-	turnEntries = 256      // read from the journal at once
-	turnBytes   = 64 << 10 // put together for one send call, beyond the first frame
+	turnEntries = 256      // entries read from the journal at once
+	turnBytes   = 64 << 10 // bytes of one send call, beyond the first frame
 	turnLate    = 256      // late subscribers that get a turn
 	turnArrive  = 256      // new subscribers
 )
 
-// ErrClosed is what Add, Admit, Clients and Run give once the loop takes no one any
+// ErrClosed is returned by Add, Admit, Clients and Run once the loop accepts nobody any
 // more.
 var ErrClosed = errors.New("the event loop is closed")
 
-// A Loop is one event loop. Run is its goroutine; all other methods may be called
-// from any.
+// A Loop is one event loop. Run is its goroutine; all other methods may be called from
+// any goroutine.
 type Loop struct {
 	cfg    Config
 	source Source
 	poll   *loop.Poller
 	counts counters
 
-	// What follows belongs to Run's goroutine.
+	// The following fields belong to Run's goroutine.
 	clients loop.Slab[client]
 	groups  map[string]*group
 	order   []*group
-	seen    uint64 // every subscriber that is not late has all up to here
+	seen    uint64 // every subscriber that is not late has everything up to here
 	waiting []uint64
 	spare   []uint64
 	ticks   uint32
 	clock   clock
 	leaving leaving
-	more    bool // arrivals are left for the next turn
+	more    bool // some arrivals are left for the next turn
 	over    int  // late subscribers beyond the bounds, with Block
 	entries []*journal.Entry
-	passing []*journal.Entry // another one, as entries may be in use
+	passing []*journal.Entry // a second buffer, because entries may be in use
 	parts   []part
 	buffer  []byte
 	scratch []byte
 
 	heartbeat []byte
 
-	grown   atomic.Bool // the journal has more than was seen when it was last false
-	noted   atomic.Bool // and the loop has been told, or will be
+	grown   atomic.Bool // the journal has grown since this was last false
+	noted   atomic.Bool // the loop has been told so, or will be
 	passed  atomic.Uint64
 	crowded atomic.Bool
-	stopped chan struct{} // closed when Run is about to return
+	stopped chan struct{} // closed just before Run returns
 
-	places chan struct{} // one for each arrival, taken by Add and given back by the loop
+	places chan struct{} // one for each arrival; Add takes it and the loop gives it back
 
-	// mu guards what follows. It is held for a moment only, and never while waiting.
+	// mu guards the following fields. It is held only briefly, and never while waiting.
 	mu       sync.Mutex
 	arrivals []arrival
 	asked    []question
 	shed     bool          // Shed was called
-	drain    time.Time     // when everyone shall have been disconnected; zero if Drain was not called
+	drain    time.Time     // when every subscriber is to be disconnected; zero if Drain was not called
 	kill     bool          // Close was called, or Drain's time is over
-	closed   bool          // no arrivals and questions are taken
+	closed   bool          // no arrivals and questions are accepted
 	gone     bool          // the poller is closed: do not wake it
-	gate     chan struct{} // closed and replaced when Admit should look again
+	gate     chan struct{} // closed and replaced when Admit should check again
 	batch    *time.Timer   // wakes the loop after BatchDelay; nil without one
 	running  bool
 }
@@ -82,10 +82,10 @@ type arrival struct {
 
 type question struct {
 	limit  int
-	answer chan []Client // holds one, so that the loop never waits
+	answer chan []Client // has room for one, so that the loop never waits
 }
 
-// New returns a loop that Run must be called on. The error lists every fault of c.
+// New returns a loop; the caller must then call Run. The error lists every fault of c.
 func New(c Config, source Source) (*Loop, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("event loop: %w", err)
@@ -114,9 +114,9 @@ func New(c Config, source Source) (*Loop, error) {
 	return l, nil
 }
 
-// Run delivers until Close, or until Drain has done its work; then it returns nil.
-// It returns ErrClosed if Close came first. On any other error the connections are
-// reset. It is called once.
+// Run delivers until Close, or until Drain has finished. Then it returns nil. It returns
+// ErrClosed if Close came first. On any other error it resets the connections. It is
+// called once.
 func (l *Loop) Run() error {
 	l.mu.Lock()
 	twice, late := l.running, l.kill
@@ -131,7 +131,7 @@ func (l *Loop) Run() error {
 	defer close(l.stopped)
 	stop := l.source.Notify(l.notified)
 	defer stop()
-	l.grown.Store(true) // what came before Notify
+	l.grown.Store(true) // entries that came before Notify
 	err := l.run()
 	l.end()
 	if err != nil {
@@ -148,8 +148,8 @@ func (l *Loop) run() error {
 	}
 }
 
-// step is one round of the loop, and tells whether it is the last. With wait it
-// sleeps until there is something to do.
+// step is one round of the loop. It reports whether it was the last. With wait it sleeps
+// until there is something to do.
 func (l *Loop) step(wait bool) (done bool, err error) {
 	var n int
 	if wait && len(l.waiting) == 0 && !l.grown.Load() {
@@ -178,7 +178,7 @@ func (l *Loop) step(wait bool) (done bool, err error) {
 	return l.leaving.on && l.clients.Len() == 0 && !l.more, nil
 }
 
-// end leaves nothing behind.
+// end releases everything.
 func (l *Loop) end() {
 	l.mu.Lock()
 	l.closed, l.gone = true, true
@@ -202,8 +202,8 @@ func (l *Loop) end() {
 	}
 }
 
-// notified is called by the journal. It costs a system call only when the loop has
-// not been told yet.
+// notified is called by the journal. It makes a system call only if the loop has not been
+// told yet.
 func (l *Loop) notified() {
 	if l.noted.Swap(true) {
 		return
@@ -219,7 +219,7 @@ func (l *Loop) notified() {
 	}
 }
 
-// look has the loop look at the journal.
+// look makes the loop read the journal.
 func (l *Loop) look() {
 	l.grown.Store(true)
 	l.wake()
@@ -233,9 +233,9 @@ func (l *Loop) wake() {
 	}
 }
 
-// Add gives the loop a connection: a stream socket, which nothing else reads or
-// writes any more. On success the loop closes fd in time; on an error it is still
-// the caller's. Add waits while Config.Arrivals others do, until ctx has ended.
+// Add gives the loop a connection: a stream socket that nothing else reads or writes any
+// more. On success the loop closes fd when it is done. On an error fd still belongs to
+// the caller. If Config.Arrivals connections wait already, Add waits until ctx ends.
 func (l *Loop) Add(ctx context.Context, fd int, s Subscriber) error {
 	select {
 	case l.places <- struct{}{}:
@@ -257,16 +257,17 @@ func (l *Loop) Add(ctx context.Context, fd int, s Subscriber) error {
 	return nil
 }
 
-// Admit waits, if the outcome is Block, until no subscriber is owed more than the
-// bounds and the loop itself is not behind the journal by more than QueueEvents.
-// Publishers call it before they append. It fails when ctx ends first, and with
-// ErrClosed.
+// Admit does nothing unless the outcome is Block. Then it waits until no subscriber is
+// owed more than the bounds allow and the loop itself is not behind the journal by more
+// than QueueEvents. Publishers call it before they append. It fails if ctx ends first,
+// and with ErrClosed.
 func (l *Loop) Admit(ctx context.Context) error {
 	for l.cfg.Outcome == Block {
 		l.mu.Lock()
 		gate := l.gate
 		l.mu.Unlock()
-		// In this order: what changes after the look closes the gate that was taken.
+		// The order matters: a change after the check closes the gate that was taken
+		// before it.
 		if !l.full() {
 			return nil
 		}
@@ -281,7 +282,8 @@ func (l *Loop) Admit(ctx context.Context) error {
 	return nil
 }
 
-// Shed disconnects, if the outcome is Block, those who make Admit wait.
+// Shed does nothing unless the outcome is Block. Then it disconnects the subscribers for
+// which Admit waits.
 func (l *Loop) Shed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -303,7 +305,7 @@ func (l *Loop) full() bool {
 	return l.crowded.Load() || l.source.Head()-l.passed.Load() > uint64(l.cfg.QueueEvents)
 }
 
-// open tells those who wait in Admit to look again.
+// open makes the callers of Admit check again.
 func (l *Loop) open() {
 	if l.cfg.Outcome != Block {
 		return
@@ -318,9 +320,10 @@ func (l *Loop) open() {
 	l.gate = make(chan struct{})
 }
 
-// Drain takes no new subscribers and disconnects those there are, one after the
-// other over so long, so that they do not all come back at once. Late ones may catch
-// up, and are reset when ctx ends: cut is how many. It is called once.
+// Drain accepts no new subscribers. It disconnects the existing ones one after the other,
+// spread over the given time, so that they do not all come back at once. Late ones may
+// catch up first, and are reset when ctx ends; cut is the number of these. It is called
+// once.
 func (l *Loop) Drain(ctx context.Context, over time.Duration) (cut int) {
 	l.mu.Lock()
 	l.drain = time.Now().Add(over)
@@ -336,7 +339,7 @@ func (l *Loop) Drain(ctx context.Context, over time.Duration) (cut int) {
 	return int(l.counts.ended[Cut].Load())
 }
 
-// Close resets all connections and ends Run, if that was called, and waits for it.
+// Close resets all connections. If Run was called, Close ends it and waits for it.
 func (l *Loop) Close() {
 	l.mu.Lock()
 	l.kill = true
@@ -345,7 +348,7 @@ func (l *Loop) Close() {
 	}
 	running := l.running
 	if !running {
-		l.running = true // it never will
+		l.running = true // it never will run
 	}
 	l.mu.Unlock()
 	if !running {
@@ -355,10 +358,11 @@ func (l *Loop) Close() {
 	<-l.stopped
 }
 
-// Stats returns counts, each right by itself.
+// Stats returns counts. Each is exact by itself.
 func (l *Loop) Stats() Stats { return l.counts.read() }
 
-// Clients lists the subscribers that are owed most, most first, limit at most.
+// Clients lists the subscribers that are owed most, in descending order, at most limit of
+// them.
 func (l *Loop) Clients(ctx context.Context, limit int) ([]Client, error) {
 	q := question{limit, make(chan []Client, 1)}
 	l.mu.Lock()
@@ -380,13 +384,13 @@ func (l *Loop) Clients(ctx context.Context, limit int) ([]Client, error) {
 	}
 }
 
-// obey does what other goroutines asked for, and tells whether to end.
+// obey carries out the requests of other goroutines, and reports whether to end.
 func (l *Loop) obey() (done bool, err error) {
 	l.mu.Lock()
 	arrivals := l.arrivals
 	if len(arrivals) > turnArrive {
 		arrivals = arrivals[:turnArrive]
-		l.poll.Wake() // for the rest
+		l.poll.Wake() // for the remaining arrivals
 	}
 	l.arrivals = l.arrivals[len(arrivals):]
 	l.more = len(l.arrivals) > 0
@@ -452,7 +456,7 @@ func (l *Loop) list(limit int) []Client {
 	return list
 }
 
-// counters are Stats while they are counted.
+// counters hold Stats while counting.
 type counters struct {
 	subscribers, late                       atomic.Int64
 	deliveries, writes, bytes, short, turns atomic.Int64

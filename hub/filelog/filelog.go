@@ -1,10 +1,9 @@
-// Package filelog keeps a hub's history in a file, so that a hub that is started
-// again goes on where it ended: with the same updates, the same IDs, and sequence
-// numbers that continue.
+// Package filelog keeps a hub's history in a file, so that a restarted hub continues
+// where it ended: with the same updates, the same IDs, and continued sequence numbers.
 //
-// An update is acknowledged when it has been written to the file, which is not
-// forced to the disk. So all that was acknowledged survives a process that is killed
-// at any moment, and a power cut may lose the last of it.
+// An update is acknowledged when it has been written to the file, but the file is not
+// forced to the disk. So everything that was acknowledged survives a process that is
+// killed at any moment, but a power cut may lose the latest updates.
 package filelog
 
 import (
@@ -21,7 +20,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// A Log is a journal whose entries are in a file. Its methods may be called from any
+// A Log is a journal whose entries are also in a file. Its methods may be called from any
 // goroutine.
 type Log struct {
 	db      *bbolt.DB
@@ -29,29 +28,30 @@ type Log struct {
 
 	queue   chan *request
 	stop    chan struct{}
-	ended   chan struct{} // closed when nothing is written any more
+	ended   chan struct{} // closed when nothing will be written any more
 	stopped sync.Once
 	closing error
 	oldest  uint64 // in the file; only the writer uses it
 }
 
-// request is an update that waits to be written.
+// A request is an update that waits to be written.
 type request struct {
 	update journal.Update
-	done   chan error // buffered: the writer never waits for who asked
+	done   chan error // buffered, so that the writer never waits for the caller
 	entry  *journal.Entry
 }
 
-// Bounds of what waits to be written. When the queue is full, Append waits.
+// The bounds of the queue for writing. When the queue is full, Append waits.
 const (
 	queueLength = 1024
-	batchLength = 256 // of one transaction
+	batchLength = 256 // updates in one transaction
 )
 
 // lockTimeout is how long to wait for another process that has the file open.
 const lockTimeout = time.Second
 
-// Buckets and keys of the file. Entries are by sequence number, in big endian.
+// The buckets and keys of the file. The keys of entries are sequence numbers, in big
+// endian.
 var (
 	bucketEntries = []byte("entries")
 	bucketState   = []byte("state")
@@ -61,8 +61,9 @@ var (
 
 const format = "dyno events 1"
 
-// Open opens or makes the file, and reads it into a journal with c's bounds; c's
-// epoch and head are the file's. Only one process at a time can have it open.
+// Open opens or creates the file, and reads it into a journal with c's bounds. The
+// journal's epoch and head come from the file, not from c. Only one process at a time can
+// have the file open.
 func Open(path string, c journal.Config) (*Log, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: lockTimeout, NoSync: true, NoGrowSync: true, NoFreelistSync: true,
@@ -82,7 +83,7 @@ func Open(path string, c journal.Config) (*Log, error) {
 	return l, nil
 }
 
-// load reads the file, or makes its buckets.
+// load reads the file, or creates its buckets.
 func (l *Log) load(c journal.Config) error {
 	return l.db.Update(func(tx *bbolt.Tx) error {
 		entries, err := tx.CreateBucketIfNotExists(bucketEntries)
@@ -97,8 +98,8 @@ func (l *Log) load(c journal.Config) error {
 			return fmt.Errorf("has format %q, want %q", found, format)
 		}
 		c.Epoch, c.Head = string(state.Get(keyEpoch)), 0
-		// There is a first entry if there ever was one: entries leave the file only with
-		// a batch of new ones.
+		// If there ever was an entry, there is one now: entries leave the file only
+		// together with a batch of new ones.
 		first, _ := entries.Cursor().First()
 		if len(first) == 8 {
 			c.Head = binary.BigEndian.Uint64(first) - 1
@@ -126,14 +127,14 @@ func (l *Log) load(c journal.Config) error {
 	})
 }
 
-// Journal is what subscribers read. Only the Log appends to it.
+// Journal returns the journal that subscribers read. Only the Log appends to it.
 func (l *Log) Journal() *journal.Journal { return l.journal }
 
 // ErrClosed is returned for updates that come after Close.
 var ErrClosed = errors.New("history file is closed")
 
-// Append writes u to the file and then to the journal, and returns its ID. When ctx
-// ends first, it may be written all the same.
+// Append writes u to the file and then to the journal, and returns its ID. If ctx ends
+// first, u may still be written.
 func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err error) {
 	if err := l.journal.Check(&u); err != nil {
 		return "", err
@@ -157,7 +158,7 @@ func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err erro
 	case <-l.ended:
 	}
 	select {
-	case err := <-r.done: // with the last batch
+	case err := <-r.done: // the last batch has written it
 		if err != nil {
 			return "", err
 		}
@@ -167,10 +168,10 @@ func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err erro
 	}
 }
 
-// CatchUp returns at once: nothing is acknowledged before it is in the journal.
+// CatchUp returns at once: updates are acknowledged only when they are in the journal.
 func (l *Log) CatchUp(context.Context) error { return nil }
 
-// Close refuses what waits to be written and closes the file.
+// Close refuses the updates that wait to be written, and closes the file.
 func (l *Log) Close() error {
 	l.stopped.Do(func() {
 		close(l.stop)
@@ -182,7 +183,7 @@ func (l *Log) Close() error {
 	return l.closing
 }
 
-// write puts updates into the file, all that wait in one transaction.
+// write writes updates to the file. All that wait share one transaction.
 func (l *Log) write() {
 	defer close(l.ended)
 	batch := make([]*request, 0, batchLength)
@@ -207,15 +208,15 @@ func (l *Log) write() {
 	}
 }
 
-// commit writes a batch to the file and then to the journal. What the journal has
-// removed leaves the file with the next batch.
+// commit writes a batch to the file and then to the journal. Entries that the journal has
+// removed leave the file with the next batch.
 func (l *Log) commit(batch []*request) {
 	now := time.Now()
 	seq := l.journal.Head()
 	oldest := l.journal.Oldest()
 	err := l.db.Update(func(tx *bbolt.Tx) error {
 		entries := tx.Bucket(bucketEntries)
-		entries.FillPercent = 1 // keys only grow: pages need no room for more
+		entries.FillPercent = 1 // keys only grow, so pages need no room for more
 		for gone := l.oldest; gone < oldest; gone++ {
 			if err := entries.Delete(key(gone)); err != nil {
 				return err
@@ -239,7 +240,7 @@ func (l *Log) commit(batch []*request) {
 	}
 	for _, r := range batch {
 		if err == nil {
-			r.entry, err = l.journal.AppendAt(now, r.update) // Append has checked it
+			r.entry, err = l.journal.AppendAt(now, r.update) // Append has checked the update
 		}
 		r.done <- err
 	}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// entryBytes is about what an Entry takes beside its frame: the struct, its
+// entryBytes is about what an Entry takes in addition to its frame: the struct, its
 // topics' headers, its place in the ring.
 const entryBytes = 240
 
-// size is about the memory that an entry takes.
+// size is approximately the memory that an entry takes.
 func (e *Entry) size() int64 {
 	n := entryBytes + len(e.Frame) + len(e.ID) + len(e.Type)
 	if bytes.ContainsAny(e.Data, "\r\n") {
@@ -22,11 +22,11 @@ func (e *Entry) size() int64 {
 	return int64(n)
 }
 
-// maxFieldBytes is what a frame has beside the values of its fields, with an ID that
-// the journal gives and a line of data.
+// maxFieldBytes is the size of a frame without the values of its fields, with an ID from
+// the journal and one line of data.
 const maxFieldBytes = 160
 
-// bound is at least the size of the entry that u becomes, whatever its number.
+// bound is at least the size of the entry that u becomes, whatever its sequence number.
 func (u *Update) bound() int64 {
 	n := entryBytes + maxFieldBytes + 2*len(u.ID) + 2*len(u.Type) + len(u.Data)
 	if lines := bytes.Count(u.Data, []byte("\n")) + bytes.Count(u.Data, []byte("\r")); lines > 0 {
@@ -38,7 +38,7 @@ func (u *Update) bound() int64 {
 	return int64(n)
 }
 
-// encode makes the frame, and has Data refer to it where it can, so that the data
+// encode makes the frame. Where it can, it lets Data refer to the frame, so that the data
 // is not kept twice.
 func (e *Entry) encode() {
 	size := len("id: \nevent: \nretry: 9223372036854\ndata: \n\n") + len(e.ID) + len(e.Type) + len(e.Data)
@@ -48,14 +48,13 @@ func (e *Entry) encode() {
 		e.Data = bytes.Clone(e.Data)
 		return
 	}
-	end := len(e.Frame) - 2 // the ends of the last line and of the event
+	end := len(e.Frame) - 2 // without the ends of the last line and of the event
 	e.Data = e.Frame[end-len(e.Data) : end : end]
 }
 
-// AppendFrame appends u as an event of an event stream (HTML standard, section
-// 9.2) that has its ID, and its type and retry where it has them. The data is
-// split into lines at CR, LF and CRLF, which all arrive as LF. u must have passed
-// Check.
+// AppendFrame appends u as an event of an event stream (HTML standard, section 9.2), with
+// its ID, and with its type and retry if it has them. The data is split into lines at CR,
+// LF and CRLF; all of these arrive as LF. u must have passed Check.
 func AppendFrame(dst []byte, u *Update) []byte {
 	dst = append(dst, "id: "...)
 	dst = append(dst, u.ID...)
@@ -76,7 +75,7 @@ func AppendFrame(dst []byte, u *Update) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// cutLine returns what precedes the first end of a line, and what follows it.
+// cutLine returns the text before the first end of a line, and the text after it.
 func cutLine(text []byte) (line, rest []byte, more bool) {
 	i := bytes.IndexAny(text, "\r\n")
 	if i < 0 {
@@ -93,9 +92,9 @@ func appendRetryField(dst []byte, d time.Duration) []byte {
 	return strconv.AppendInt(append(dst, "retry: "...), d.Milliseconds(), 10)
 }
 
-// AppendRetry appends what tells a client how long to wait before it reconnects,
-// by itself: it is no event, and a field that takes effect at the end of its line. No
-// empty line follows, for which some clients would report an event without data.
+// AppendRetry appends a retry field by itself, which tells a client how long to wait
+// before it reconnects. The field is no event and takes effect at the end of its line. No
+// empty line follows, because some clients would report an event without data for it.
 func AppendRetry(dst []byte, d time.Duration) []byte {
 	return append(appendRetryField(dst, d), '\n')
 }
@@ -103,19 +102,19 @@ func AppendRetry(dst []byte, d time.Duration) []byte {
 // GapType is the type of an event that tells a subscriber that events are missing.
 const GapType = "gap"
 
-// A Gap is what a subscriber is told when it cannot have everything.
+// A Gap describes the entries that a subscriber cannot get.
 type Gap struct {
-	// From and To are the sequence numbers of the first and last entry that it was
-	// not given; both are 0 when its last event is not known here.
+	// From and To are the sequence numbers of the first and last entry that the
+	// subscriber was not given. Both are 0 if its last event is not known here.
 	From, To uint64
-	// Missed is how many of these were for this subscriber; below 0 when that is
-	// not known, because they are gone.
+	// Missed is how many of these were for this subscriber. It is below 0 if that is not
+	// known, because they are gone.
 	Missed int
 }
 
-// AppendGap appends g as an event: type "gap", a JSON object as data with the
-// numbers "from", "to" and "missed", each null when not known. It has no ID, so
-// that a client that reconnects still names the last event it was given.
+// AppendGap appends g as an event of type "gap". Its data is a JSON object with the
+// numbers "from", "to" and "missed", each null if not known. The event has no ID, so that
+// a client that reconnects still names the last event it was given.
 func AppendGap(dst []byte, g Gap) []byte {
 	number := func(name string, n uint64, known bool) {
 		dst = append(dst, name...)
@@ -132,6 +131,6 @@ func AppendGap(dst []byte, g Gap) []byte {
 	return append(dst, "}\n\n"...)
 }
 
-// Heartbeat is a comment line, which clients ignore and proxies take for a sign
-// of life. No empty line follows, as none follows a retry field.
+// Heartbeat is a comment line. Clients ignore it, and proxies see that the connection is
+// alive. As after a retry field, no empty line follows.
 const Heartbeat = ":\n"

@@ -1,12 +1,12 @@
-// Package journal is the one ordered, bounded log behind an event hub. Every
-// subscriber, however it is served, is a cursor into it: a sequence number up to
-// which it has been given everything. History and live events are the same list,
-// so the step from one to the other cannot lose any, and a subscriber's queue is
-// the distance from its cursor to the head, so that no event is kept twice.
+// Package journal is the one ordered, bounded log behind an event hub. Every subscriber,
+// however it is served, is a cursor into it: a sequence number up to which it has been
+// given everything. History and live events are the same list, so no event can be lost
+// between them. A subscriber's queue is the distance from its cursor to the head, so no
+// event is kept twice.
 //
-// A reader takes what follows its cursor with Since and waits for more with
-// Notify. What the bounds have removed before the reader came is never passed
-// over in silence: Since says which is the oldest entry there is.
+// A reader gets the entries after its cursor with Since, and waits for more with Notify.
+// If the bounds have removed entries before the reader came, this is never hidden: Since
+// returns the number of the oldest entry there is.
 package journal
 
 import (
@@ -23,14 +23,14 @@ import (
 
 // An Update is what a publisher sends.
 type Update struct {
-	// ID is the event's ID; the journal gives one when it is empty. It has no CR, LF
-	// or NUL, and does not begin with "#", as the Mercure protocol demands. Two
-	// updates should not share one: see Seek.
+	// ID is the event's ID; the journal makes one if it is empty. It has no CR, LF or
+	// NUL, and does not begin with "#", which the Mercure protocol forbids. Two updates
+	// should not have the same ID: see Seek.
 	ID string
-	// Topics are what the update is about, one at least: the first is canonical, the
-	// others are alternates.
+	// Topics are what the update is about. There is at least one: the first is canonical,
+	// the others are alternates.
 	Topics []string
-	// Private updates are for subscribers that may read one of their topics.
+	// Private updates are only for subscribers that may read one of their topics.
 	Private bool
 	// Type is the event's type; "" is the default, "message". It has no CR or LF.
 	Type string
@@ -38,42 +38,42 @@ type Update struct {
 	// to it.
 	Data []byte
 	// Retry tells subscribers how long to wait before they reconnect, in whole
-	// milliseconds; 0 says nothing.
+	// milliseconds; 0 tells them nothing.
 	Retry time.Duration
 }
 
-// An Entry is an update in the journal. It never changes, so that any number of
-// readers share it.
+// An Entry is an update in the journal. It never changes, so any number of readers can
+// share it.
 type Entry struct {
 	Update
-	Seq   uint64    // its place, from 1, without holes
+	Seq   uint64    // its place, from 1, without gaps
 	At    time.Time // when it was appended
 	Frame []byte    // its event-stream encoding, made once
-	Total uint64    // bytes of all frames up to this one, its own included
+	Total uint64    // bytes of all frames up to and including this one
 }
 
-// Config says what a journal holds. When a bound is passed, the oldest entries
-// are removed. Start from Defaults.
+// Config says what a journal holds. If a bound is exceeded, the oldest entries are
+// removed. Start from Defaults.
 type Config struct {
 	Events int           // entries
-	Bytes  int64         // of what the entries take in memory, about
+	Bytes  int64         // memory that the entries take, approximately
 	Age    time.Duration // of an entry; 0 is no bound
-	// Epoch is part of every ID that the journal gives, and must be another one
-	// whenever sequence numbers begin again, so that an ID of another life of the
-	// journal is not taken for one of this. It has 1 to 32 letters and digits; ""
-	// makes a random one.
+	// Epoch is part of every ID that the journal makes. It must change whenever sequence
+	// numbers begin again, so that an ID from an earlier time is not mistaken for a
+	// current one. It has 1 to 32 letters and digits; "" makes a random one.
 	Epoch string
-	// Head is the last sequence number of an earlier life with the same epoch.
+	// Head is the last sequence number that an earlier journal with the same epoch has
+	// used.
 	Head uint64
 }
 
-// Bounds of Config's numbers.
+// The bounds of Config's numbers.
 const (
 	maxEvents = 1 << 24
 	maxEpoch  = 32
 )
 
-// Defaults returns the Config that every field starts from.
+// Defaults returns a Config with every default.
 func Defaults() Config {
 	return Config{Events: 10_000, Bytes: 64 << 20}
 }
@@ -100,23 +100,24 @@ func notAlphanumeric(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// A Journal is safe for any number of readers and writers. Readers take no lock
-// and never wait for a writer.
+// A Journal may be used by any number of readers and writers. Readers take no lock and
+// never wait for a writer.
 type Journal struct {
 	cfg    Config
-	prefix string // of the IDs it gives
+	prefix string // of the IDs it makes
 
-	// ring holds the entry with sequence number s in place s mod its length. What
-	// is not between oldest and head is nil or another entry: a reader checks Seq.
+	// ring holds the entry with sequence number s in place s mod its length. A place
+	// whose number is not between oldest and head holds nil or another entry: a reader
+	// checks Seq.
 	ring   []atomic.Pointer[Entry]
 	mask   uint64
 	head   atomic.Uint64 // the newest entry's number
-	oldest atomic.Uint64 // of the oldest entry there is; head+1 when there is none
-	total  atomic.Uint64 // bytes of all frames ever
+	oldest atomic.Uint64 // of the oldest entry there is; head+1 if there is none
+	total  atomic.Uint64 // bytes of all frames ever appended
 
-	mu       sync.Mutex        // guards what follows, and writing to the above
-	held     int64             // bytes of the entries there are
-	ids      map[string]uint64 // IDs that publishers gave, of entries there are
+	mu       sync.Mutex        // guards the following fields, and writing to those above
+	held     int64             // bytes of the present entries
+	ids      map[string]uint64 // IDs that publishers chose, of present entries
 	watchers []*watcher        // replaced as a whole, never changed in place
 }
 
@@ -143,16 +144,16 @@ func New(c Config) (*Journal, error) {
 	return j, nil
 }
 
-// Scheme begins every ID that a hub gives: the Mercure protocol wants an IRI.
+// Scheme begins every ID that a hub makes: the Mercure protocol requires an IRI.
 const Scheme = "dyno:"
 
-// Epoch is the part of IDs that tells this journal from others.
+// Epoch is the part of IDs that distinguishes this journal from others.
 func (j *Journal) Epoch() string { return j.cfg.Epoch }
 
-// ErrUpdate is what every error of Append wraps: the update itself is at fault.
+// ErrUpdate is wrapped by every error of Append: the update itself is at fault.
 var ErrUpdate = errors.New("unusable update")
 
-// Check tells what is wrong with an update, whatever journal it is for.
+// Check says what is wrong with an update, for any journal.
 func (u *Update) Check() error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrUpdate, fmt.Sprintf(format, args...))
@@ -181,7 +182,7 @@ func (u *Update) Check() error {
 	return nil
 }
 
-// Check tells what would make Append refuse u.
+// Check says why Append would refuse u.
 func (j *Journal) Check(u *Update) error {
 	if err := u.Check(); err != nil {
 		return err
@@ -192,13 +193,12 @@ func (j *Journal) Check(u *Update) error {
 	return nil
 }
 
-// Append adds u behind all entries, removes what the bounds do not allow any
-// more, and then calls those who asked to be notified. Every error wraps
-// ErrUpdate.
+// Append adds u after all entries, removes entries that exceed the bounds, and then calls
+// the functions given to Notify. Every error wraps ErrUpdate.
 func (j *Journal) Append(u Update) (*Entry, error) { return j.AppendAt(time.Now(), u) }
 
-// AppendAt is Append for an update that was first published at another time, such
-// as one read back from a file. Times must not go back.
+// AppendAt is Append for an update that was first published at another time, such as one
+// read back from a file. The times of successive calls must not decrease.
 func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) {
 	if err := j.Check(&u); err != nil {
 		return nil, err
@@ -216,7 +216,8 @@ func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) {
 		j.ids[e.ID] = e.Seq
 	}
 	j.held += e.size()
-	// Room first: a slot is overwritten only after oldest says that it is gone.
+	// Make room first: a place is overwritten only after oldest says that its entry is
+	// gone.
 	j.trim(e.Seq, at)
 	j.ring[e.Seq&j.mask].Store(e)
 	j.total.Store(e.Total)
@@ -229,8 +230,8 @@ func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) {
 	return e, nil
 }
 
-// trim removes what the bounds do not allow, where newest is the entry that must
-// stay, whether it is in the ring yet or not. The caller holds mu.
+// trim removes entries that exceed the bounds. newest is the number of the entry that
+// must stay; it may not be in the ring yet. The caller holds mu.
 func (j *Journal) trim(newest uint64, now time.Time) {
 	for s := j.oldest.Load(); s < newest; s++ {
 		e := j.ring[s&j.mask].Load()
@@ -242,7 +243,7 @@ func (j *Journal) trim(newest uint64, now time.Time) {
 	}
 }
 
-// remove takes the oldest entry out. The caller holds mu.
+// remove removes the oldest entry. The caller holds mu.
 func (j *Journal) remove(e *Entry) {
 	j.oldest.Store(e.Seq + 1)
 	j.ring[e.Seq&j.mask].Store(nil)
@@ -252,8 +253,8 @@ func (j *Journal) remove(e *Entry) {
 	}
 }
 
-// Expire removes entries that are older than the configured age. Append does so
-// too; this is for times without any.
+// Expire removes entries that are older than the configured age. Append does so too; this
+// is for times without appends.
 func (j *Journal) Expire(now time.Time) {
 	if j.cfg.Age == 0 {
 		return
@@ -269,16 +270,17 @@ func (j *Journal) Expire(now time.Time) {
 	}
 }
 
-// Break says that updates were lost before they came here: it removes all entries
-// and leaves out a sequence number, so that every reader is told of a gap,
-// whatever its cursor. Those who asked are notified.
+// Break records that updates were lost before they reached the journal. It removes all
+// entries and skips a sequence number, so that every reader learns of a gap, whatever its
+// cursor. It calls the functions given to Notify.
 func (j *Journal) Break() {
 	j.mu.Lock()
 	head := j.head.Load()
 	for s := j.oldest.Load(); s <= head; s++ {
 		j.remove(j.ring[s&j.mask].Load())
 	}
-	// Head last: a reader that sees it must also see that nothing is there.
+	// Head comes last: a reader that sees the new head must also see that the entries are
+	// gone.
 	j.oldest.Store(head + 2)
 	j.head.Store(head + 1)
 	watchers := j.watchers
@@ -288,10 +290,10 @@ func (j *Journal) Break() {
 	}
 }
 
-// Since appends to dst up to limit entries that follow seq, in order and without
-// holes, and returns it. Where oldest is more than seq+1, the entries from seq+1 to
-// oldest-1 are gone for good, and those returned, if any, begin with oldest. A seq
-// beyond the head yields nothing. It allocates only what dst lacks.
+// Since appends up to limit entries after seq to dst, in order and without gaps, and
+// returns it. If oldest is more than seq+1, the entries from seq+1 to oldest-1 are gone
+// for good, and the returned entries, if any, begin with oldest. A seq beyond the head
+// yields nothing. Since allocates only if dst is too small.
 func (j *Journal) Since(seq uint64, dst []*Entry, limit int) (entries []*Entry, oldest uint64) {
 	for {
 		head := j.head.Load()
@@ -301,7 +303,7 @@ func (j *Journal) Since(seq uint64, dst []*Entry, limit int) (entries []*Entry, 
 		for ; next <= head && len(entries)-len(dst) < limit; next++ {
 			e := j.ring[next&j.mask].Load()
 			if e == nil || e.Seq != next {
-				break // removed since we looked
+				break // it was removed meanwhile
 			}
 			entries = append(entries, e)
 		}
@@ -311,11 +313,11 @@ func (j *Journal) Since(seq uint64, dst []*Entry, limit int) (entries []*Entry, 
 	}
 }
 
-// Seek returns the cursor of a reader whose last event had this ID, and whether
-// the ID is known. An ID that this journal gave is known although its entry is
-// gone: Since then says what is missing. An ID that a publisher gave is known as
-// long as its entry is there; of several entries with one ID the oldest is meant,
-// as it is better to repeat events than to lose them.
+// Seek returns the cursor of a reader whose last event had this ID, and whether the ID is
+// known. An ID that this journal made is known even if its entry is gone; Since then says
+// what is missing. An ID that a publisher chose is known while its entry is there. If
+// several entries have the same ID, the oldest is used, because it is better to repeat
+// events than to lose them.
 func (j *Journal) Seek(id string) (seq uint64, found bool) {
 	j.mu.Lock()
 	seq, found = j.ids[id]
@@ -337,17 +339,17 @@ func (j *Journal) Seek(id string) (seq uint64, found bool) {
 // Head is the newest entry's sequence number; 0 before the first.
 func (j *Journal) Head() uint64 { return j.head.Load() }
 
-// Oldest is the sequence number of the oldest entry there is; one more than Head
-// when there is none.
+// Oldest is the sequence number of the oldest entry there is, or Head plus one if there
+// is none.
 func (j *Journal) Oldest() uint64 { return j.oldest.Load() }
 
-// Total is the bytes of all frames ever appended. What a reader has not been
-// given takes Total less its last entry's Total.
+// Total is the bytes of all frames ever appended. The bytes that a reader has not been
+// given are Total minus the Total of its last entry.
 func (j *Journal) Total() uint64 { return j.total.Load() }
 
-// Notify has fn called after every Append and Break, on the goroutine of the
-// writer and possibly on several at once. What was appended can be read by then.
-// fn must not block. After stop, fn is not called for what is appended later.
+// Notify makes fn be called after every Append and Break, on the goroutine of the writer
+// and possibly on several at once. The new entries can be read by then. fn must not block.
+// After stop, fn is not called for later entries.
 func (j *Journal) Notify(fn func()) (stop func()) {
 	w := &watcher{fn}
 	j.mu.Lock()

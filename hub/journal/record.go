@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// record is an update as it is kept outside of the process. Text survives JSON as
-// it is, because Check demands UTF-8.
+// record is the form in which an update is kept outside of the process. JSON does not
+// change its text, because Check demands UTF-8.
 type record struct {
 	ID      string   `json:"id,omitempty"`
 	Topics  []string `json:"topics"`
@@ -19,7 +19,7 @@ type record struct {
 	At      int64    `json:"at"`              // Unix time in nanoseconds
 }
 
-// EncodeRecord writes u, first published at that time, as one JSON object, for
+// EncodeRecord writes u, with the time of its first publication, as one JSON object, for
 // files and for other processes. u must have passed Check.
 func EncodeRecord(at time.Time, u Update) ([]byte, error) {
 	var b bytes.Buffer

@@ -1,13 +1,14 @@
-// Package redislog keeps a hub's history in a Redis stream that several hubs share:
-// each publishes to the stream, and reads it into a journal of its own. Event IDs
-// are those of the stream, so that any hub can go on with a subscriber of another.
+// Package redislog keeps a hub's history in a Redis stream that several hubs share. Each
+// hub publishes to the stream, and reads the stream into a journal of its own. Event IDs
+// are those of the stream, so any hub can continue the stream of another hub's
+// subscriber.
 //
-// Updates are numbered in the stream, by the same script that adds them. A hub that
-// finds a number missing (the stream was cut faster than it could read, or Redis lost
-// what it had not saved) breaks its journal, so that every subscriber is told of a
-// gap. It relies on the clock of Redis not to go back when Redis loses data: IDs of
-// the stream begin with the time. While Redis cannot be reached, subscribers stay, and what is published is
-// refused.
+// The script that adds an update to the stream also numbers it. A hub may find a number
+// missing: the stream was trimmed faster than the hub could read, or Redis lost what it
+// had not saved. Then the hub breaks its journal, so that every subscriber gets a gap
+// event. IDs of the stream begin with the time, so the package relies on Redis's clock
+// not to go back when Redis loses data. While Redis cannot be reached, subscribers stay
+// connected, and publishing fails.
 package redislog
 
 import (
@@ -26,16 +27,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Config says where the stream is. All fields are needed but Logger.
+// Config says where the stream is. All fields except Logger are required.
 type Config struct {
 	Address string // host:port
-	Stream  string // its key; Stream + ":sequence" counts what was ever added
+	Stream  string // its key; Stream + ":sequence" counts all updates ever added
 	Events  int64  // about how many the stream holds: the oldest are removed
 	Journal journal.Config
 	Logger  *slog.Logger // nil discards
 }
 
-// Times of the connection.
+// The times and sizes of the connection.
 const (
 	requestTimeout = 2 * time.Second
 	blockTime      = time.Second // of a read that waits for updates
@@ -45,8 +46,7 @@ const (
 	readCount      = 512              // updates of one read
 )
 
-// A Log is a journal that follows a stream. Its methods may be called from any
-// goroutine.
+// A Log is a journal that follows a stream. Its methods may be called from any goroutine.
 type Log struct {
 	cfg     Config
 	log     *slog.Logger
@@ -58,21 +58,21 @@ type Log struct {
 	closed  sync.Once
 	closing error
 
-	mu    sync.Mutex // guards what follows
-	last  streamID   // read up to here
+	mu    sync.Mutex // guards the following fields
+	last  streamID   // the stream has been read up to here
 	moved chan struct{}
 
 	sequence uint64 // of last; only the reader uses it
 }
 
-// addScript publishes: it numbers an update and adds it at once.
+// addScript publishes: it numbers an update and adds it in one step.
 //
 //	KEYS: the stream, the counter. ARGV: about how many to hold, the update.
 const addScript = `local n = redis.call('INCR', KEYS[2])
 return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'n', n, 'u', ARGV[2])`
 
-// Open connects to Redis and reads the stream into a journal. c.Journal's epoch and
-// head are not used: IDs are the stream's.
+// Open connects to Redis and reads the stream into a journal. It does not use c.Journal's
+// epoch and head, because IDs are the stream's.
 func Open(c Config) (*Log, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -85,7 +85,7 @@ func Open(c Config) (*Log, error) {
 	l := &Log{cfg: c, log: c.Logger.With("stream", c.Stream), journal: j, moved: make(chan struct{})}
 	l.client = redis.NewClient(&redis.Options{
 		Addr: c.Address,
-		// A request that failed may have been carried out: asking again could add an
+		// Redis may have carried out a request that failed: a second attempt could add an
 		// update twice.
 		MaxRetries:  -1,
 		DialTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout,
@@ -104,7 +104,7 @@ func Open(c Config) (*Log, error) {
 	return l, nil
 }
 
-// load reads what the stream holds.
+// load reads the updates that the stream holds.
 func (l *Log) load() error {
 	ctx, cancel := context.WithTimeout(l.ctx, loadTimeout)
 	defer cancel()
@@ -120,11 +120,11 @@ func (l *Log) load() error {
 	}
 }
 
-// Journal is what subscribers read. Only the Log appends to it.
+// Journal returns the journal that subscribers read. Only the Log appends to it.
 func (l *Log) Journal() *journal.Journal { return l.journal }
 
-// Append adds u to the stream and returns its ID. The journal has it when it has
-// been read back. When it fails, u may have been added all the same.
+// Append adds u to the stream and returns its ID. The journal has the update when it has
+// been read back. If Append fails, u may still have been added.
 func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err error) {
 	if err := l.journal.Check(&u); err != nil {
 		return "", err
@@ -145,8 +145,8 @@ func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err erro
 	return journal.Scheme + added, nil
 }
 
-// CatchUp asks what the stream's last update is and waits until the journal has it, as
-// long as requestTimeout: Redis may be restarting.
+// CatchUp asks for the stream's last update and waits until the journal has it, for at
+// most requestTimeout: Redis may be restarting.
 func (l *Log) CatchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -177,7 +177,7 @@ func (l *Log) CatchUp(ctx context.Context) error {
 	}
 }
 
-// newest returns the ID of the stream's last update, zero if there is none.
+// newest returns the ID of the stream's last update, or zero if there is none.
 func (l *Log) newest(ctx context.Context) (streamID, error) {
 	messages, err := l.client.XRevRangeN(ctx, l.cfg.Stream, "+", "-", 1).Result()
 	if err != nil || len(messages) == 0 {
@@ -206,7 +206,7 @@ func (l *Log) follow() {
 			Streams: []string{l.cfg.Stream, l.last.String()}, Count: readCount, Block: blockTime,
 		}).Result()
 		switch {
-		case err == nil || errors.Is(err, redis.Nil): // Nil: nothing came in time
+		case err == nil || errors.Is(err, redis.Nil): // Nil: no update came within blockTime
 			if pause > minPause {
 				l.log.Info("redis answers again")
 				pause = minPause
@@ -235,7 +235,8 @@ func (l *Log) follow() {
 func (l *Log) take(messages []redis.XMessage) {
 	for _, m := range messages {
 		if err := l.takeOne(m); err != nil {
-			// Somebody else writes to the stream. Whatever it was, it is missing here.
+			// Another program writes to the stream. Its message cannot be used and counts
+			// as missing.
 			l.log.Warn("message of the stream cannot be used", "id", m.ID, "error", err)
 			l.journal.Break()
 		}
@@ -268,12 +269,13 @@ func (l *Log) takeOne(m redis.XMessage) error {
 	if u.ID == "" {
 		u.ID = journal.Scheme + m.ID
 	}
-	// The time of day here, not there: ages must not go back.
+	// The time is this machine's, not that of Redis: times must not go back.
 	_, err = l.journal.Append(u)
 	return err
 }
 
-// A streamID is a Redis stream's ID: Unix time in milliseconds, and a number within.
+// A streamID is a Redis stream's ID: a Unix time in milliseconds, and a number within
+// that millisecond.
 type streamID struct{ millis, number uint64 }
 
 func parseStreamID(text string) (id streamID, err error) {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// isURL tells whether an argument is the URL of an HTTP server, and no file.
+// isURL reports whether an argument is the URL of an HTTP server and not a file.
 func isURL(arg string) bool {
 	return strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://")
 }
 
-// isAddress tells whether an argument can only be a host and a port, a path behind them
-// or not: nothing has that name here.
+// isAddress reports whether an argument can only be a host and a port, with or without a
+// path after them: no file here has that name.
 func isAddress(arg string) bool {
 	authority, _, _ := strings.Cut(arg, "/")
 	host, port, err := net.SplitHostPort(authority)

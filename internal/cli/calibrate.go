@@ -16,7 +16,7 @@ import (
 	"dyno/selftest/calibrate"
 )
 
-// A calibration is what doctor's flags say about one.
+// A calibration holds doctor's flags about calibration.
 type calibration struct {
 	wanted, long, strict, quiet, awake bool
 
@@ -38,7 +38,7 @@ type calibration struct {
 	given func(flag string) bool
 }
 
-// calibrationFlags lists those that need --calibrate.
+// calibrationFlags lists the flags that need --calibrate.
 func calibrationFlags() []string {
 	return []string{"long", "strict", "quiet", "docs", "raw", "from", "only", "slow", "comparisons", "rounds", "flag-trials", "explained", "window", "trial-window", "awake", "noise-runs", "noise-rates", "beside", "duet", "seed"}
 }
@@ -67,8 +67,7 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.trial, "trial-window", "", "of a comparison's trial (default 250ms)")
 }
 
-// config turns the flags into what is to be measured. It reports the faults of
-// all flags.
+// config turns the flags into a configuration. It reports the faults of all flags.
 func (c *calibration) config() (calibrate.Config, error) {
 	k := calibrate.Quick()
 	if c.long {
@@ -140,8 +139,8 @@ func (c *calibration) config() (calibrate.Config, error) {
 	return k, errors.Join(faults...)
 }
 
-// calibrate measures, prints the tables, and with --long writes the document.
-// What was measured before an error or an interruption is printed all the same.
+// calibrate measures, prints the tables, and with --long writes the document. It prints
+// what was measured even after an error or an interruption.
 func (a *app) calibrate(ctx context.Context, c *calibration) error {
 	k, err := c.config()
 	if err == nil {
@@ -174,7 +173,7 @@ func (a *app) calibrate(ctx context.Context, c *calibration) error {
 	return nil
 }
 
-// result measures, or pools what was measured before.
+// result measures, or pools earlier measurements.
 func (c *calibration) result(ctx context.Context, k calibrate.Config) (*calibrate.Result, error) {
 	if len(c.from) == 0 {
 		return calibrate.Run(ctx, k)

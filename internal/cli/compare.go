@@ -11,7 +11,7 @@ import (
 	"dyno/lab/experiment"
 )
 
-// A contest is a comparison of two commands, made of flags.
+// A contest is a comparison of two commands, made from flags.
 type contest struct {
 	quickLoad
 
@@ -75,7 +75,7 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 	return cmd
 }
 
-// experiment makes the plan of two commands.
+// experiment makes the plan for two commands.
 func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 	protocol := experiment.HTTP
 	where, tcp := strings.CutPrefix(url, "tcp://")
@@ -103,8 +103,7 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 	return judgedPlan(e, faults)
 }
 
-// split takes a command apart as a shell would, and refuses what only a shell
-// could do.
+// split splits a command as a shell would, and refuses what only a shell could do.
 func split(command string) ([]string, error) {
 	p := shellwords.NewParser()
 	words, err := p.Parse(command)

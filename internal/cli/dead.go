@@ -13,10 +13,10 @@ import (
 // mostSeen bounds how many findings one sentence joins.
 const mostSeen = 3
 
-// unanswered returns the error of a run in which a target did not do what was asked of it:
-// it could not be reached, ended, or answered nothing, or not all. A regression that
-// was asked about comes first, and a threshold that it broke; nil of a run without such
-// a finding.
+// unanswered returns the error of a run in which a target did not do what was asked: it
+// could not be reached, ended, or answered only some requests or none. If the user asked
+// about regressions or thresholds and the target failed one, that error comes first. It
+// returns nil for a run without such a finding.
 func unanswered(run *rundir.Run, regression bool) error {
 	findings := verdict.Breaking(run)
 	if len(findings) == 0 {
@@ -28,7 +28,7 @@ func unanswered(run *rundir.Run, regression bool) error {
 		}
 	}
 	broken := brokenThresholds(run)
-	// In a search, thresholds are what a rate is judged by.
+	// In a search, thresholds only classify rates.
 	for _, c := range run.Capacities {
 		if slices.ContainsFunc(findings, func(f rundir.Flag) bool { return f.Kind == verdict.FlagBelowRange && f.Variant == c.Variant }) &&
 			slices.Contains(run.Plan.Thresholds, c.Limit) {
@@ -44,14 +44,15 @@ func unanswered(run *rundir.Run, regression bool) error {
 	return &failure{exitTarget, errors.New(seen(findings)), "the log of a target that dyno started is in the trial's folder"}
 }
 
-// seen says in one sentence what was found, by the first trial that has a finding.
+// seen says in one sentence what was found, beginning with the first trial that has a
+// finding.
 func seen(findings []rundir.Flag) string {
 	first := findings[0]
 	var said []string
 	trials := map[int]bool{}
 	for _, f := range findings {
 		trials[f.Trial] = true
-		// A window without answers says it all.
+		// A window without answers needs no further detail.
 		again := f.Kind == verdict.FlagStalled && first.Kind == verdict.FlagNoAnswers
 		if f.Trial == first.Trial && len(said) < mostSeen && !again {
 			said = append(said, f.Detail)
@@ -67,7 +68,7 @@ func seen(findings []rundir.Flag) string {
 	return text
 }
 
-// worse says which comparisons are a regression.
+// worse returns the comparisons that are a regression.
 func worse(run *rundir.Run) []string {
 	var found []string
 	for _, c := range verdict.Regressions(run) {
@@ -76,7 +77,8 @@ func worse(run *rundir.Run) []string {
 	return found
 }
 
-// openThresholds are those that are neither shown to hold nor shown to be broken.
+// openThresholds returns the thresholds that are neither shown to hold nor shown to be
+// broken.
 func openThresholds(run *rundir.Run) []string {
 	var open []string
 	for _, t := range run.Thresholds {
@@ -87,7 +89,7 @@ func openThresholds(run *rundir.Run) []string {
 	return slices.Compact(open)
 }
 
-// brokenThresholds are those that do not hold.
+// brokenThresholds returns the thresholds that do not hold.
 func brokenThresholds(run *rundir.Run) []string {
 	var broken []string
 	for _, t := range run.Thresholds {

@@ -71,7 +71,7 @@ compare measures two versions side by side.`,
 	return cmd
 }
 
-// regressed is the error that names regressions; nil for none.
+// regressed is the error that names regressions; nil if there are none.
 func regressed(worse []string) error {
 	if len(worse) == 0 {
 		return nil
@@ -79,8 +79,8 @@ func regressed(worse []string) error {
 	return &failure{exitRegression, fmt.Errorf("regression: %s", strings.Join(worse, "; ")), ""}
 }
 
-// output writes a value as JSON where that is asked for, and as text unless the JSON
-// has taken its place on standard output.
+// output writes a value as JSON if that is requested, and as text unless the JSON goes to
+// standard output.
 func (a *app) output(asJSON string, value any, text func(io.Writer) error) error {
 	switch asJSON {
 	case "":

@@ -117,8 +117,8 @@ error only with --strict.`,
 	return cmd
 }
 
-// runSelfTest loads a null server of this process on one CPU from another: first
-// as fast as it goes, then at a fixed rate to see the send lag.
+// runSelfTest loads a null server of this process, which runs on one CPU, from another
+// CPU: first as fast as possible, then at a fixed rate to measure the send lag.
 func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err error) {
 	cpus, err := target.AllowedCPUs()
 	if err != nil {
@@ -146,7 +146,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 		NewClients: func(int) func() wire.Client {
 			template, err := http1.NewTemplate(http1.Config{Request: request, Limits: http1.DefaultLimits()})
 			if err != nil {
-				panic(err) // the request was encoded above, the limits are the defaults
+				panic(err) // cannot happen: the request was encoded above, and the limits are the defaults
 			}
 			return func() wire.Client { return template.Client() }
 		},

@@ -18,7 +18,7 @@ import (
 // The exit codes, as documented in the README.
 const (
 	exitDone        = 0
-	exitFailed      = 1 // what has no code of its own, such as a full disk
+	exitFailed      = 1 // errors without a code of their own, such as a full disk
 	exitUsage       = 2
 	exitTarget      = 3
 	exitInvalid     = 4
@@ -29,8 +29,8 @@ const (
 	exitTerminated  = 143
 )
 
-// A failure is an error with the exit code it deserves and, where there is
-// something the user can do, a hint.
+// A failure is an error with its exit code and, if there is something the user can do, a
+// hint.
 type failure struct {
 	code int
 	err  error
@@ -44,8 +44,8 @@ func usage(hint, format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...), hint}
 }
 
-// exitCode returns the code for an error, and prints the error. Everything that
-// went wrong passes through here exactly once. Of a closed pipe nothing is said.
+// exitCode returns the code for an error, and prints the error. Every error passes
+// through here exactly once. For a closed pipe it prints nothing.
 func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 	if signalOf(ctx) == syscall.SIGPIPE {
 		return exitUnread
@@ -93,7 +93,7 @@ func classify(err error) (code int, hint string) {
 		return exitUsage, "name another folder with --out"
 	case errors.As(err, &plan):
 		return exitUsage, ""
-	case errors.As(err, &failed): // before a refused connection, which is what a dead target leaves
+	case errors.As(err, &failed): // before a refused connection, which a dead target causes
 		return exitTarget, ""
 	case errors.As(err, &fault):
 		return exitTarget, ""

@@ -74,8 +74,8 @@ ladder against the one before.`,
 	return cmd
 }
 
-// differences are the pairs of variants to explain: those asked for, or what the
-// plan compares.
+// differences returns the pairs of variants to explain: those asked for, or those that
+// the plan compares.
 func differences(run *rundir.Run, base, variant string) (pairs [][2]string, err error) {
 	plan := run.Plan
 	if variant != "" && base == "" {

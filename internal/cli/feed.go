@@ -16,28 +16,29 @@ import (
 	"dyno/ui"
 )
 
-// feedArgs is what dyno ui puts before the arguments of a run that it starts. The rest
-// are those with which the run can be repeated.
+// feedArgs are the arguments that dyno ui puts before those of a run that it starts. The
+// rest can be used to repeat the run.
 func feedArgs() []string { return []string{"__follow-run"} }
 
-// followed tells whether dyno ui has started this process.
+// followed reports whether dyno ui has started this process.
 func followed(args []string) bool { return len(args) > 0 && args[0] == feedArgs()[0] }
 
-// feedDescriptor is where such a process writes, the first that os/exec passes on.
+// feedDescriptor is where such a process writes. It is the first descriptor that os/exec
+// passes on.
 const feedDescriptor = 3
 
-// feedQueue is how many events may wait for whoever reads; what is beyond is left out. An
-// interval must not wait for a reader.
+// feedQueue is how many events may wait for the reader. Events beyond that are left out,
+// because an interval must not wait for a reader.
 const feedQueue = 1024
 
-// A feed tells whoever follows what a run does, a line of JSON for each ui.Event. When
-// nobody reads any more, the run is ended: it was started to be followed. It implements
-// trial.Watcher; its methods may be called by any goroutine.
+// A feed tells its reader what a run does, with a line of JSON for each ui.Event. If
+// nobody reads any more, the run ends: it was started to be followed. It implements
+// trial.Watcher; any goroutine may call its methods.
 type feed struct {
 	lines  chan []byte
 	done   chan struct{}
 	now    func() time.Time
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the following fields
 	number int        // of the trial
 	second ui.Second
 	good   uint64
@@ -46,11 +47,11 @@ type feed struct {
 
 var _ trial.Watcher = (*feed)(nil)
 
-// clocks are the times that are told.
+// clocks are the latencies that are sent.
 func clocks() []engine.Tag { return []engine.Tag{engine.Response, engine.Service, engine.Delivery} }
 
 func newFeed(to *os.File, cancel context.CancelCauseFunc) *feed {
-	syscall.CloseOnExec(int(to.Fd())) // what the run starts would keep it open
+	syscall.CloseOnExec(int(to.Fd())) // commands that the run starts would keep it open
 	f := &feed{lines: make(chan []byte, feedQueue), done: make(chan struct{}), now: time.Now, times: map[engine.Tag]*hist.Histogram{}}
 	for _, c := range clocks() {
 		f.times[c] = hist.New()
@@ -67,12 +68,12 @@ func newFeed(to *os.File, cancel context.CancelCauseFunc) *feed {
 				cancel(texts.NewError("reason.deserted"))
 			}
 		}
-		_ = to.Close() // whoever has gone needs no end
+		_ = to.Close() // if the reader is gone, it does not matter
 	}()
 	return f
 }
 
-// close sends what is left.
+// close sends the remaining events.
 func (f *feed) close() {
 	close(f.lines)
 	<-f.done
@@ -81,7 +82,7 @@ func (f *feed) close() {
 func (f *feed) tell(e ui.Event) {
 	line, err := json.Marshal(e)
 	if err != nil {
-		return // an infinite figure: there is no such thing to tell
+		return // it holds an infinite figure, which JSON cannot express
 	}
 	select {
 	case f.lines <- append(line, '\n'):
@@ -101,7 +102,7 @@ func (f *feed) Begin(next trial.Planned) {
 	f.tell(ui.Event{Begin: &b})
 }
 
-// Interval implements trial.Watcher: it tells when a second has come together.
+// Interval implements trial.Watcher. It sends an event when a second is complete.
 func (f *feed) Interval(i engine.Interval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +120,7 @@ func (f *feed) Interval(i engine.Interval) {
 	}
 }
 
-// flush tells what has come together. The caller holds mu.
+// flush sends the second. The caller holds mu.
 func (f *feed) flush() {
 	s := f.second
 	s.At, s.Trial, s.Throughput = f.now(), f.number, float64(f.good)/s.Seconds
@@ -143,7 +144,7 @@ func (f *feed) reset(number int) {
 	}
 }
 
-// latencyOf leaves out quantiles that no value lies beyond.
+// latencyOf leaves out quantiles beyond which there is no value.
 func latencyOf(h *hist.Histogram) ui.Latency {
 	in := func(ns int64) float64 { return float64(ns) / 1e9 }
 	beyond := func(oneIn int64) *float64 {
@@ -160,7 +161,8 @@ func latencyOf(h *hist.Histogram) ui.Latency {
 func (f *feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// What is left is a part of a second, or the wait for what nobody counts any more.
+	// What remains is a part of a second, or the wait for responses that do not count any
+	// more.
 	if f.good > 0 || f.second.Failed > 0 {
 		f.flush()
 	}
@@ -174,7 +176,8 @@ func (f *feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	f.tell(ui.Event{End: &e})
 }
 
-// watcher is told how a run goes: whoever started it, or the terminal.
+// watcher returns the watcher of a run: a feed for the process that started it, or the
+// terminal.
 func (a *app) watcher(out output) trial.Watcher {
 	if a.feed != nil {
 		return a.feed

@@ -12,12 +12,12 @@ import (
 	"dyno/lab/experiment"
 )
 
-// A fieldFlag holds what a flag says of a field of the experiment file.
+// A fieldFlag holds the value of a flag for a field of the experiment file.
 type fieldFlag struct {
 	experiment.Flag
 	texts []string
 	given bool
-	own   bool // the command's default is not the file's
+	own   bool // the command has a default that differs from the file's
 }
 
 var _ pflag.Value = (*fieldFlag)(nil)
@@ -28,8 +28,8 @@ func (f *fieldFlag) String() string { return strings.Join(f.texts, ",") }
 // Type implements pflag.Value.
 func (f *fieldFlag) Type() string { return f.Flag.Type }
 
-// Set implements pflag.Value. Numbers and switches are refused at once; what else cannot
-// be read is reported with the faults of all flags.
+// Set implements pflag.Value. It refuses bad numbers and switches at once. Other faults
+// are reported together with those of all flags.
 func (f *fieldFlag) Set(text string) (err error) {
 	switch f.Flag.Type {
 	case "bool":
@@ -48,7 +48,7 @@ func (f *fieldFlag) Set(text string) (err error) {
 	return err
 }
 
-// content returns what was said, or what the file holds that stands for it.
+// content returns the given value, or the value in the file's form that it stands for.
 func (f *fieldFlag) content() ([]string, error) {
 	name, isFile := strings.CutPrefix(f.String(), "@")
 	if !f.OrFile || !isFile {
@@ -58,11 +58,11 @@ func (f *fieldFlag) content() ([]string, error) {
 	return []string{string(content)}, err
 }
 
-// fieldFlags are flags of fields of the experiment file, which says what they are.
+// fieldFlags are the flags for fields of the experiment file, which defines them.
 type fieldFlags []*fieldFlag
 
-// register adds the flags of fields that are wanted to a command whose targets speak one
-// of these protocols. It may have defaults of its own.
+// register adds the wanted fields' flags to a command for targets with one of these
+// protocols. The command may have defaults of its own.
 func (all *fieldFlags) register(f *pflag.FlagSet, wanted func(field string) bool, defaults map[string]string, protocols ...string) {
 	for _, flag := range experiment.Flags(protocols...) {
 		if !wanted(flag.Field) {
@@ -80,11 +80,11 @@ func (all *fieldFlags) register(f *pflag.FlagSet, wanted func(field string) bool
 	}
 }
 
-// fill gives the fields of a plan what the flags say. It reports the faults of all.
+// fill sets the fields of a plan from the flags. It reports the faults of all flags.
 func (all fieldFlags) fill(e *experiment.Experiment) (faults []error) {
 	for _, f := range all {
 		if !f.given && !f.own {
-			continue // the plan has the default already
+			continue // the plan already has the default
 		}
 		texts, err := f.content()
 		if err == nil {
@@ -97,8 +97,8 @@ func (all fieldFlags) fill(e *experiment.Experiment) (faults []error) {
 	return faults
 }
 
-// settings returns the options of a file with what flags that were given say of its
-// fields.
+// settings returns the options of a file, with the values of flags that were given for
+// its fields.
 func (all fieldFlags) settings(o experiment.Options) experiment.Options {
 	for _, f := range all {
 		if f.given && f.Setting != "" {

@@ -12,17 +12,17 @@ import (
 	"dyno/internal/nearest"
 )
 
-// A habit is a flag that users of other load generators type, and what to type here.
+// A habit is a flag that users of other load generators type, and its equivalent in dyno.
 type habit struct {
-	flag   string // as there, without dashes
-	tools  string // that have it
-	means  string // what it is there
-	ours   string // the flag that does it here, without dashes
-	remark string // where none does: what to do instead
+	flag   string // as in the other tool, without dashes
+	tools  string // the tools that have it
+	means  string // its meaning there
+	ours   string // dyno's flag for it, without dashes
+	remark string // if dyno has none: what to do instead
 }
 
-// habits are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz and vegeta that dyno's
-// quick loads have under another name, or do not need. The likeliest meaning of a flag
+// habits are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz and vegeta that have
+// another name in dyno's quick loads, or are not needed. The likeliest meaning of a flag
 // comes first.
 func habits() []habit {
 	return []habit{
@@ -80,8 +80,8 @@ func habits() []habit {
 	}
 }
 
-// flagHint says which flag of a command is meant by one that it does not have, or by a
-// value that may have been the rest of a flag's name.
+// flagHint suggests the flag of a command that was meant by an unknown one, or by a value
+// that may have been the rest of a flag's name.
 func flagHint(cmd *cobra.Command, err error) string {
 	fallback := cmd.CommandPath() + " --help lists the flags"
 	if !cmd.HasParent() {
@@ -91,14 +91,14 @@ func flagHint(cmd *cobra.Command, err error) string {
 		unknown *pflag.NotExistError
 		invalid *pflag.InvalidValueError
 		typed   string // without dashes
-		single  bool   // behind one dash
+		single  bool   // with one dash
 	)
 	switch {
 	case errors.As(err, &unknown):
 		typed = unknown.GetSpecifiedName()
 		if group := unknown.GetSpecifiedShortnames(); group != "" {
 			single = true
-			// Go's own flags, as hey's and vegeta's are, have one dash before a long name.
+			// Long names of Go's own flags, which hey and vegeta use, have one dash.
 			name, _, _ := strings.Cut(group, "=")
 			if len(name) > 1 && (cmd.Flags().Lookup(name) != nil || slices.ContainsFunc(habits(), func(h habit) bool { return h.flag == name })) {
 				typed = name
@@ -133,8 +133,8 @@ func flagHint(cmd *cobra.Command, err error) string {
 	return fallback
 }
 
-// habitual says what users of other tools mean by a flag; "" when that is not known, or
-// the command loads nothing.
+// habitual says what users of other tools mean by a flag. It returns "" if that is not
+// known, or if the command makes no load.
 func habitual(cmd *cobra.Command, typed string) string {
 	if cmd.Flags().Lookup("connections") == nil {
 		return ""
@@ -156,7 +156,7 @@ func habitual(cmd *cobra.Command, typed string) string {
 	return strings.Join(remarks, " ")
 }
 
-// spelled is a flag in its long and its short form.
+// spelled returns a flag in its long and its short form.
 func spelled(f *pflag.Flag) string {
 	if f.Shorthand == "" {
 		return "--" + f.Name
@@ -164,8 +164,8 @@ func spelled(f *pflag.Flag) string {
 	return fmt.Sprintf("--%s (-%s)", f.Name, f.Shorthand)
 }
 
-// rateInQuiet is the hint where somebody may have meant a rate by -q, which takes no
-// value here, so that the number stands among the arguments; "" where not.
+// rateInQuiet returns a hint if somebody may have meant a rate by -q. Here -q takes no
+// value, so the number is among the arguments. It returns "" otherwise.
 func rateInQuiet(cmd *cobra.Command, args []string) string {
 	quiet := cmd.Flags().Lookup("quiet")
 	if quiet == nil || !quiet.Changed || cmd.Flags().Lookup("rate") == nil {
@@ -179,7 +179,7 @@ func rateInQuiet(cmd *cobra.Command, args []string) string {
 	return ""
 }
 
-// commandHint says which command is meant by one that is not there.
+// commandHint suggests the command that was meant by an unknown one.
 func commandHint(parent *cobra.Command, typed, fallback string) string {
 	if address, ok := strings.CutPrefix(typed, "tcp://"); ok {
 		return "as in: dyno tcp " + address

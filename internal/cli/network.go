@@ -10,7 +10,7 @@ import (
 	"dyno/services/relay/conditions"
 )
 
-// networkFlags describe the network that the relay pretends to be.
+// networkFlags describe the network that the relay simulates.
 type networkFlags struct {
 	both, toServer, toClient string
 	seed                     uint64
@@ -60,7 +60,8 @@ func parseLink(text string, to *conditions.Link) error {
 		fmt.Fprintf(&b, "%s: %s\n", strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	if err := yaml.UnmarshalWithOptions([]byte(b.String()), to, yaml.Strict()); err != nil {
-		// The first line says what is wrong; the rest shows YAML nobody wrote.
+		// The first line says what is wrong; the rest shows YAML that the user did not
+		// write.
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		return fmt.Errorf("%s", first)
 	}

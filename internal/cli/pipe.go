@@ -8,11 +8,12 @@ import (
 	"syscall"
 )
 
-// A pipe is an output whose reader may go away, as in dyno … | head. cat and its like die
-// of SIGPIPE then, and say nothing. dyno ends as by any other signal: it stops what it has
-// started, keeps what was measured, says nothing, and exits with what a shell calls a
-// death by SIGPIPE. The same holds for standard error: progress that nobody reads is the
-// sign that nobody waits for the run, as in dyno … 2>&1 | head.
+// A pipe is an output whose reader may go away, as in dyno … | head. cat and similar
+// programs then die of SIGPIPE without a message. dyno ends as it does after any other
+// signal: it stops what it has started, keeps what was measured, prints nothing, and
+// exits with the code that a shell uses for a death by SIGPIPE. The same applies to
+// standard error: if nobody reads the progress, nobody waits for the run, as in dyno …
+// 2>&1 | head.
 type pipe struct {
 	to   io.Writer
 	gone func() // nobody reads any more; may be called several times
@@ -27,8 +28,8 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// piped returns the writer, watched if it is a file that somebody else reads: a pipe or a
-// socket.
+// piped returns the writer. If it is a pipe or a socket, which another program reads, it
+// is watched.
 func piped(w io.Writer, gone func()) io.Writer {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -41,10 +42,10 @@ func piped(w io.Writer, gone func()) io.Writer {
 	return &pipe{w, gone}
 }
 
-// surviveBrokenPipes has writes to closed pipes fail instead of ending the process, which
-// is what Go does where the descriptor is that of standard output or error and nobody asks
-// for SIGPIPE. Ignoring the signal would do that as well, and be inherited by commands that
-// dyno starts.
+// surviveBrokenPipes makes writes to closed pipes fail instead of ending the process. Go
+// ends the process if the descriptor is that of standard output or error and nobody is
+// notified of SIGPIPE. Ignoring the signal would also work, but commands that dyno starts
+// would inherit that.
 func surviveBrokenPipes() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody receives: the error is enough
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody receives: the error of the write is enough
 }

@@ -17,16 +17,16 @@ import (
 	"dyno/results/rundir"
 )
 
-// A progress shows a run while it goes on, one row a second, from the intervals
-// that the engine records anyway. On a terminal a row replaces the one before it,
-// ends in a sparkline of the latest p99s, and is cut to the terminal's width. It
-// implements trial.Watcher; its methods may be called by any goroutine.
+// A progress shows a run while it goes on, with one row a second, from the intervals that
+// the engine records anyway. On a terminal a row replaces the one before it, ends in a
+// sparkline of the latest p99s, and is cut to the terminal's width. It implements
+// trial.Watcher; any goroutine may call its methods.
 type progress struct {
 	mu       sync.Mutex // guards the fields below
 	w        io.Writer
 	repaint  bool
-	colour   bool       // only where it repaints
-	columns  func() int // of the terminal, now; 0 is not known
+	colour   bool       // only if it repaints
+	columns  func() int // of the terminal at the moment; 0 is not known
 	quiet    bool
 	planned  trial.Planned
 	since    time.Duration
@@ -34,11 +34,11 @@ type progress struct {
 	bad      uint64
 	length   time.Duration
 	response *hist.Histogram
-	p99s     []int64 // of the trial's latest seconds in ns, sparkSeconds at most; 0: nothing to tell
-	width    int     // of the row that stands
+	p99s     []int64 // of the trial's latest seconds in ns, sparkSeconds at most; 0: no value
+	width    int     // of the current row
 }
 
-// sparkSeconds is how many seconds a sparkline goes back.
+// sparkSeconds is how many seconds a sparkline shows.
 const sparkSeconds = 30
 
 var _ trial.Watcher = (*progress)(nil)
@@ -60,8 +60,8 @@ func newProgress(w io.Writer, quiet, noColour bool) *progress {
 	return p
 }
 
-// coloured tells whether a terminal is to have colours: it must have some, and nobody
-// may have said that they are unwanted, by a flag or by NO_COLOR (https://no-color.org).
+// coloured reports whether to use colours: the terminal must have them, and they must not
+// be disabled by a flag or by NO_COLOR (https://no-color.org).
 func coloured(no bool, getenv func(string) string) bool {
 	return !no && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 }
@@ -75,7 +75,7 @@ func (p *progress) Begin(next trial.Planned) {
 	p.clear()
 }
 
-// Interval adds one interval and shows a row when a second has come together.
+// Interval adds one interval and shows a row when a second is complete.
 func (p *progress) Interval(i engine.Interval) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *progress) Interval(i engine.Interval) {
 	p.reset()
 }
 
-// End shows what came out of a trial, and on a terminal what is wrong with it.
+// End shows the result of a trial, and on a terminal what is wrong with it.
 func (p *progress) End(t *rundir.Trial, flags []rundir.Flag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +203,7 @@ func (p *progress) show(r row, final bool) {
 		fmt.Fprintln(p.w, r.text())
 		return
 	}
-	// The last column stays free: a terminal may go to the next line behind it.
+	// The last column stays free: a terminal may otherwise move to the next line.
 	columns := p.columns()
 	if columns > 0 && !final {
 		r = r.cut(columns - 1)

@@ -19,10 +19,11 @@ import (
 	"dyno/results/rundir"
 )
 
-// closePush bounds what a run waits at its end for receivers to take the last samples.
+// closePush bounds how long a run waits at its end for receivers to take the last
+// samples.
 const closePush = 5 * time.Second
 
-// A pushing says where live figures go, as flags have it.
+// A pushing says where live figures go, as given by flags.
 type pushing struct {
 	receivers []string
 	headers   []string
@@ -33,7 +34,7 @@ func (p *pushing) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.headers, "push-header", nil, "header line of those requests, its value from the environment: `'Name: $VARIABLE'`, or 'PROTOCOL=Name: $VARIABLE' with several receivers")
 }
 
-// configs reads the flags, with the environment as lookup has it. Its errors show no
+// configs reads the flags and, with lookup, the environment. Its errors never contain the
 // value of a variable.
 func (p *pushing) configs(lookup func(string) (string, bool)) (configs []push.Config, err error) {
 	var faults []error
@@ -58,8 +59,8 @@ func (p *pushing) configs(lookup func(string) (string, bool)) (configs []push.Co
 	return configs, errors.Join(faults...)
 }
 
-// addPushHeader gives the header to the receivers that it is for. A value that stands
-// in the command line itself would stand in the run folder too.
+// addPushHeader adds the header to the receivers that it is for. It takes values only
+// from the environment, because the command line is recorded in the run folder.
 func addPushHeader(configs []push.Config, h string, lookup func(string) (string, bool)) error {
 	name, value, ok := strings.Cut(h, ":")
 	protocol, rest, chosen := strings.Cut(name, "=")
@@ -99,15 +100,15 @@ func addPushHeader(configs []push.Config, h string, lookup func(string) (string,
 	return nil
 }
 
-// isToken tells whether text is a token of RFC 9110, section 5.6.2, as names of fields are.
+// isToken reports whether text is a token as in RFC 9110, section 5.6.2; names of fields
+// are tokens.
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 	})
 }
 
-// A pusher sends live figures of a run to receivers. It implements
-// trial.ReadingWatcher.
+// A pusher sends live figures of a run to receivers. It implements trial.ReadingWatcher.
 type pusher struct {
 	meter   *push.Meter
 	senders []*push.Sender
@@ -157,8 +158,8 @@ func (p *pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
 	p.meter.End(found)
 }
 
-// close sends what is left, all receivers at the same time, and warns of what was
-// lost. That never fails a run.
+// close sends the rest, to all receivers at the same time, and warns about losses. These
+// never fail a run.
 func (p *pusher) close(stderr io.Writer) {
 	if p.meter != nil {
 		p.meter.Close()
@@ -191,7 +192,7 @@ func (p *pusher) close(stderr io.Writer) {
 	}
 }
 
-// watchers are told one after another.
+// watchers calls several watchers, one after another.
 type watchers []trial.Watcher
 
 var _ trial.ReadingWatcher = watchers(nil)
@@ -210,7 +211,7 @@ func (w watchers) Interval(i engine.Interval) {
 	}
 }
 
-// Reading implements trial.ReadingWatcher, for those that do.
+// Reading implements trial.ReadingWatcher, for the watchers that do.
 func (w watchers) Reading(r trial.Reading) {
 	for _, of := range w {
 		if reader, ok := of.(trial.ReadingWatcher); ok {

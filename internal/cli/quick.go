@@ -13,17 +13,17 @@ import (
 	"dyno/lab/experiment"
 )
 
-// A quickLoad is an experiment of one variant and one trial, made of flags.
+// A quickLoad is an experiment of one variant and one trial, made from flags.
 type quickLoad struct {
 	fields      fieldFlags
 	connections int
 	publishers  int
 	unix        string
 
-	given func(flag string) bool // whether the user gave it
+	given func(flag string) bool // reports whether the user gave it
 }
 
-// flags registers the flags of a load on targets that speak one of these protocols.
+// flags registers the flags of a load for targets with one of these protocols.
 func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
 	ofLoad := func(field string) bool {
 		return strings.HasPrefix(field, "load.") || field == "design.seed" || field == "awake" || field == "thresholds"
@@ -32,7 +32,7 @@ func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
 	q.ownFlags(f, protocols...)
 }
 
-// ownFlags registers those that are no fields of the file.
+// ownFlags registers the flags that are not fields of the file.
 func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	connections := "closed loop: connections, each with one request under way; open loop: the most there may be"
 	if slices.Contains(protocols, experiment.SSE) {
@@ -48,7 +48,7 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 type quickCommand struct {
 	protocol, use, short, example string
 	where                         string // what its argument is
-	socket                        bool   // --unix may stand in its place
+	socket                        bool   // --unix may replace it
 }
 
 func quickCommands() []quickCommand {
@@ -98,14 +98,14 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	return cmd
 }
 
-// plan makes one round of one variant of a target at a URL or an address.
+// plan makes a plan with one round of one variant, for a target at a URL or an address.
 func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error) {
 	e, faults := q.unjudged(protocol, where)
 	e.Design.Rounds = 1
 	return judgedPlan(e, faults)
 }
 
-// unjudged makes a plan of one variant, as far as flags could be read.
+// unjudged makes a plan of one variant, as far as the flags can be read.
 func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, faults []error) {
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
@@ -130,7 +130,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	return e, faults
 }
 
-// loop makes the loop closed that is not open.
+// loop makes the loop closed if it is not open.
 func loop(l *experiment.Load, connections int, given bool) {
 	switch {
 	case l.Open == nil:
@@ -140,8 +140,7 @@ func loop(l *experiment.Load, connections int, given bool) {
 	}
 }
 
-// streams completes a load of subscribers, with publications where a path for them is
-// given.
+// streams completes a load of subscribers, with publications if a path for them is given.
 func (q *quickLoad) streams(l *experiment.Load) (faults []error) {
 	s := l.Subscribers
 	s.Connections = q.connections
@@ -170,8 +169,8 @@ func (q *quickLoad) streams(l *experiment.Load) (faults []error) {
 	return faults
 }
 
-// judgedPlan checks a plan made of flags. Only when each flag could be read, its
-// parts are held against each other.
+// judgedPlan checks a plan made from flags. It checks how its parts go together only if
+// every flag could be read.
 func judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experiment, error) {
 	e.Complete()
 	var names []string

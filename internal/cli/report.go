@@ -100,8 +100,8 @@ func (a *app) reportCommand() *cobra.Command {
 	return cmd
 }
 
-// replace writes a file in one step: whoever reads it meanwhile has the old one, and
-// so does whoever looks after a write that failed.
+// replace writes a file atomically: a concurrent reader gets the old file, and so does a
+// reader after a failed write.
 func replace(name string, write func(io.Writer) error) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {

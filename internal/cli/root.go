@@ -27,10 +27,10 @@ import (
 
 // An app is what the commands share.
 type app struct {
-	args           []string // as given, to show how a run can be repeated
+	args           []string // as given, to show how to repeat a run
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	feed           *feed // to whom it tells what a run does; nil to nobody
+	feed           *feed // who is told what a run does; nil: nobody
 }
 
 // Main runs dyno and returns its exit code.
@@ -107,7 +107,7 @@ what came out and how sure it is.`,
 	return root
 }
 
-// unknownCommand is the error of a name that no command below this one has.
+// unknownCommand is the error for an unknown command below this one.
 func unknownCommand(parent *cobra.Command, name string) error {
 	what := "command"
 	if parent.Name() == "serve" {
@@ -116,7 +116,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	return usage(commandHint(parent, name, fmt.Sprintf("%s --help lists the %ss", parent.CommandPath(), what)), "unknown %s %q", what, name)
 }
 
-// exactArgs demands n arguments, which what describes.
+// exactArgs demands n arguments; what describes them.
 func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -126,7 +126,7 @@ func exactArgs(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// noArgs demands that there is no argument.
+// noArgs demands that there are no arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
@@ -144,8 +144,8 @@ func (s signalled) Said() texts.Message {
 	return texts.New("reason.interrupted", "signal", unix.SignalName(s.signal))
 }
 
-// withSignals ends the context at the first SIGINT or SIGTERM. The second one
-// ends the process, for when stopping takes too long.
+// withSignals ends the context at the first SIGINT or SIGTERM. The second one ends the
+// process, in case stopping takes too long.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -171,7 +171,7 @@ func signalOf(ctx context.Context) os.Signal {
 	return nil
 }
 
-// version returns the module's version as the build knows it.
+// version returns the module's version from the build information.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

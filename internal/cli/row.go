@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/width"
 )
 
-// A style is how text looks on a terminal that has colours.
+// A style is the look of text on a terminal with colours.
 type style string
 
-// The styles, as ECMA-48 has them (SGR).
+// The styles, by their codes in ECMA-48 (SGR).
 const (
 	plain  style = ""
 	red    style = "31"
@@ -36,7 +36,7 @@ func (r row) text() string {
 	return b.String()
 }
 
-// paint is the row as a terminal gets it.
+// paint is the row with the codes for a terminal.
 func (r row) paint(colour bool) string {
 	if !colour {
 		return r.text()
@@ -63,7 +63,7 @@ func (r row) width() int {
 	return n
 }
 
-// cut returns what of the row fits into so many columns, at least none.
+// cut returns the part of the row that fits into so many columns.
 func (r row) cut(columns int) row {
 	var out row
 	for _, s := range r {
@@ -79,8 +79,8 @@ func (r row) cut(columns int) row {
 	return out
 }
 
-// with returns the row with one more span, if that still fits into so many columns but
-// one, or if nobody knows how many there are.
+// with returns the row with one more span, if it then fits into so many columns minus
+// one, or if the number of columns is not known.
 func (r row) with(s span, columns int) row {
 	if columns > 0 && r.width()+(row{s}).width() > columns-1 {
 		return r
@@ -88,8 +88,8 @@ func (r row) with(s span, columns int) row {
 	return append(r, s)
 }
 
-// columnsOf is how many columns a character takes: Chinese, Japanese and Korean ones
-// take two (Unicode Standard Annex 11), combining ones none.
+// columnsOf is how many columns a character takes: two for Chinese, Japanese and Korean
+// ones (Unicode Standard Annex 11), none for combining ones.
 func columnsOf(c rune) int {
 	if unicode.In(c, unicode.Mn, unicode.Me) {
 		return 0
@@ -101,9 +101,9 @@ func columnsOf(c rune) int {
 	return 1
 }
 
-// sparkline draws values above zero on a logarithmic scale, from the least to the
-// largest, which is at least four times as much, so that an even latency looks even.
-// Zero is a gap.
+// sparkline draws values above zero on a logarithmic scale, from the smallest to the
+// largest. The scale covers at least a factor of four, so that an even latency looks
+// even. Zero is a gap.
 func sparkline(values []int64) string {
 	levels := []rune("▁▂▃▄▅▆▇█")
 	least, most := int64(math.MaxInt64), int64(0)

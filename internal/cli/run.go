@@ -81,8 +81,8 @@ func (a *app) runCommand() *cobra.Command {
 			if resume != "" {
 				return a.resume(cmd.Context(), resume, out)
 			}
-			// All files are read before the first is run: a fault in the last one
-			// should not cost the time of the others.
+			// All files are read before the first is run: a fault in the last one should
+			// not cost the time of the others.
 			var experiments []*experiment.Experiment
 			var faults []error
 			for _, arg := range args {
@@ -101,8 +101,8 @@ func (a *app) runCommand() *cobra.Command {
 			if err := errors.Join(faults...); err != nil {
 				return &failure{exitUsage, err, ""}
 			}
-			// What became of one experiment says nothing about the next. The exit code
-			// is that of the first that went wrong.
+			// The result of one experiment does not affect the next. The exit code is
+			// that of the first that failed.
 			var failed []error
 			for _, e := range experiments {
 				failed = append(failed, a.measure(cmd.Context(), job{experiment: e, output: out}))
@@ -124,8 +124,8 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
-// onlyForURLs refuses the flags of a quick load where there is a file, and says where
-// they belong.
+// onlyForURLs refuses a quick load's flags if the argument is a file, and says where
+// these settings belong.
 func onlyForURLs(loads *pflag.FlagSet, file string) error {
 	var faults []error
 	loads.VisitAll(func(f *pflag.Flag) {
@@ -160,7 +160,7 @@ func fileOptions() experiment.Options {
 	}
 }
 
-// resume goes on with an interrupted run, whose experiment is in its folder.
+// resume continues an interrupted run, whose experiment is in its folder.
 func (a *app) resume(ctx context.Context, dir string, out output) error {
 	if out.dir != "" {
 		return usage("leave --out away", "--resume names the run folder already")
@@ -183,25 +183,26 @@ func (a *app) resume(ctx context.Context, dir string, out output) error {
 	return a.measure(ctx, job{experiment: e, output: out, resume: true})
 }
 
-// A job is an experiment to run, and what becomes of the results.
+// A job is an experiment to run, and says what to do with the results.
 type job struct {
 	experiment *experiment.Experiment
 	output     output
-	quick      bool // a quick load, which keeps no folder unless it is asked to
-	resume     bool // the folder is there and holds a part of the run
-	regression bool // one is an error
+	quick      bool // a quick load, which keeps no folder unless one is named
+	resume     bool // the folder exists and holds a part of the run
+	regression bool // a regression is an error
 }
 
-// measure runs an experiment, judges it and prints the results. A quick load
-// that names no folder leaves none, unless it was cut short: then the folder is
-// all there is of what was measured.
+// measure runs an experiment, judges it and prints the results. A quick load that names
+// no folder leaves none, unless it was cut short: then the folder holds all that was
+// measured.
 func (a *app) measure(ctx context.Context, j job) (err error) {
 	e, out := j.experiment, j.output
 	receivers, err := out.push.configs(os.LookupEnv)
 	if err != nil {
 		return &failure{exitUsage, err, ""}
 	}
-	// Opened now: a file that cannot be written should not cost the time of a run.
+	// The file is opened now: if it cannot be written, this should not cost the time of a
+	// run.
 	var asJSON *os.File
 	if out.json != "" && out.json != "-" {
 		if asJSON, err = os.Create(out.json); err != nil {
@@ -267,7 +268,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if err := verdict.Judge(folder); err != nil {
 		return errors.Join(ran, err)
 	}
-	// Not being able to write the verdict down is no reason not to print it.
+	// If the verdict cannot be written to the folder, it is still printed.
 	rewritten := folder.Rewrite()
 	if ran != nil && !keep {
 		keep = slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool { return t.Counts.Sent > 0 })
@@ -288,8 +289,8 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	return judged(&folder.Run, j.regression)
 }
 
-// print writes the results: JSON where it was asked for, and what they come to unless the
-// JSON has taken its place.
+// print writes the results: JSON if that was requested, and a summary as text unless the
+// JSON goes to standard output.
 func (a *app) print(folder *rundir.Folder, out output, kept bool, file *os.File) error {
 	if out.json == "-" {
 		return report.JSON(a.stdout, &folder.Run)
@@ -306,10 +307,10 @@ func (a *app) print(folder *rundir.Folder, out output, kept bool, file *os.File)
 	return err
 }
 
-// judged turns a verdict into the command's error. What is shown about the target comes
-// before what could not be shown.
+// judged turns a verdict into the command's error. Findings about the target come before
+// figures that are not identified.
 func judged(run *rundir.Run, regression bool) error {
-	// What the target did not do is said first: noise neither makes nor excuses it.
+	// Failures of the target come first: noise neither causes nor excuses them.
 	if err := unanswered(run, regression); err != nil {
 		return err
 	}

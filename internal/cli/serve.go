@@ -22,7 +22,7 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// logger returns what a service logs to: JSON lines on standard error.
+// logger returns the logger of a service: JSON lines on standard error.
 func (a *app) logger(verbose bool) *slog.Logger {
 	level := slog.LevelInfo
 	if verbose {

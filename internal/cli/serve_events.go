@@ -43,10 +43,10 @@ With --admin, /subscribers lists those that are furthest behind.`,
 				c.NoDelay = &noDelay
 			}
 			if !flags.Changed("event-loop") {
-				c.EventLoop = c.Hijack && c.EncodeOnce && !c.MeasureFlush // it needs both, and flushes nothing
+				c.EventLoop = c.Hijack && c.EncodeOnce && !c.MeasureFlush // it needs both, and never flushes
 			}
 			if c.ClientBackoff > 0 && !flags.Changed("heartbeat") {
-				c.Heartbeat = 0 // it follows
+				c.Heartbeat = 0 // it follows from ClientBackoff
 			}
 			if c.PublisherKey, err = readKey("publisher-key", publisherKey); err != nil {
 				return err
@@ -121,8 +121,8 @@ With --admin, /subscribers lists those that are furthest behind.`,
 	return cmd
 }
 
-// readKey reads METHOD:FILE; nothing is no key. A secret does not include the end of
-// its line.
+// readKey reads METHOD:FILE; an empty text is no key. The end of line in the file is not
+// part of a secret.
 func readKey(flag, text string) (*hub.Key, error) {
 	if text == "" {
 		return nil, nil

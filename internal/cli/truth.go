@@ -14,8 +14,8 @@ import (
 	"dyno/selftest/truth"
 )
 
-// truthCommand starts servers with a known answer as threads of their own, so
-// that trials can start them like any target. It is hidden: calibration uses it.
+// truthCommand starts servers with a known answer as processes of their own, so that
+// trials can start them like any target. It is hidden: calibration uses it.
 func (a *app) truthCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    calibrate.TruthCommand,
@@ -33,8 +33,9 @@ func (a *app) truthCommand() *cobra.Command {
 	return cmd
 }
 
-// serveTruth is the command of one kind of server. Start is called once the flags
-// are known; last, which may be nil, is printed as JSON when the server has ended.
+// serveTruth is the command of one kind of server. It calls start once the flags are
+// known. It prints the result of last, which may be nil, as JSON when the server has
+// ended.
 func (a *app) serveTruth(kind, short string, start func(context.Context, truth.Config) (*truth.Server, error), last func() any) *cobra.Command {
 	var c truth.Config
 	var cpus string
@@ -49,7 +50,8 @@ func (a *app) serveTruth(kind, short string, start func(context.Context, truth.C
 					return usage("such as 0", "--cpus: %w", err)
 				}
 			}
-			// The server is closed here and not by the context, to read what it did.
+			// The server is closed here and not by the context, so that its counts can be
+			// read.
 			server, err := start(context.WithoutCancel(cmd.Context()), c)
 			if err != nil {
 				return &failure{exitUsage, err, ""}
@@ -219,10 +221,10 @@ func (a *app) truthBreaking() *cobra.Command {
 	return cmd
 }
 
-// crashed is the exit code of a server that crashes as it was told.
+// crashed is the exit code of a server that crashes on purpose.
 const crashed = 7
 
-// truthBurn is no server but a noisy neighbour.
+// truthBurn is not a server but a noisy neighbour.
 func (a *app) truthBurn() *cobra.Command {
 	var threads int
 	cmd := &cobra.Command{

@@ -48,7 +48,7 @@ The URL that it prints holds a token: whoever has it may start programs here.`,
 			if err := c.Validate(); err != nil {
 				return &failure{exitUsage, err, ""}
 			}
-			if !cmd.Flags().Changed("runs") { // a folder that was named should be there
+			if !cmd.Flags().Changed("runs") { // a folder that the user named must exist
 				if err := os.MkdirAll(c.Runs, 0o755); err != nil {
 					return err
 				}
@@ -72,7 +72,7 @@ The URL that it prints holds a token: whoever has it may start programs here.`,
 	return cmd
 }
 
-// A launcher starts runs as processes of their own, by dyno's own program.
+// A launcher starts runs as processes of their own, with dyno's own program.
 type launcher struct{ program string }
 
 var _ ui.Runner = launcher{}
@@ -90,11 +90,11 @@ func (l launcher) Start(launch ui.Launch, tell func(ui.Event)) (ui.Execution, er
 	x := &execution{cmd: exec.Command(l.program, append(feedArgs(), args...)...), fed: make(chan struct{})}
 	x.cmd.Stderr, x.cmd.WaitDelay = &x.said, outputDelay
 	x.cmd.ExtraFiles = []*os.File{theirs}
-	// In a group of its own: what a terminal sends to this one is for the pages, which
-	// end the run themselves.
+	// The run has a process group of its own: a signal from the terminal is for the
+	// pages, which end the run themselves.
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = x.cmd.Start()
-	_ = theirs.Close() // the process has its own
+	_ = theirs.Close() // the process has a copy
 	if err != nil {
 		return nil, errors.Join(err, feed.Close())
 	}
@@ -106,7 +106,7 @@ func (l launcher) Start(launch ui.Launch, tell func(ui.Event)) (ui.Execution, er
 	return x, nil
 }
 
-// runArgs are the arguments of dyno for a run.
+// runArgs are dyno's arguments for a run.
 func runArgs(l ui.Launch) ([]string, error) {
 	args := []string{"run", "--quiet", "--out", l.Dir}
 	if l.Short {
@@ -114,7 +114,7 @@ func runArgs(l ui.Launch) ([]string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Set)) {
 		pair := name + "=" + l.Set[name]
-		if strings.Count(pair, "=") > 1 { // the flag reads CSV then
+		if strings.Count(pair, "=") > 1 { // then the flag reads it as CSV
 			var b strings.Builder
 			w := csv.NewWriter(&b)
 			if err := w.Write([]string{pair}); err != nil {
@@ -128,10 +128,10 @@ func runArgs(l ui.Launch) ([]string, error) {
 	return append(args, "--", l.File), nil
 }
 
-// maxEvent bounds a line of a feed in bytes; one that is longer ends it.
+// maxEvent bounds a line of a feed in bytes; a longer line ends the feed.
 const maxEvent = 1 << 20
 
-// follow reads a feed to its end. What is not understood is left out.
+// follow reads a feed to its end. It leaves out events that it does not understand.
 func follow(feed io.Reader, tell func(ui.Event)) {
 	lines := bufio.NewScanner(feed)
 	lines.Buffer(nil, maxEvent)
@@ -141,11 +141,11 @@ func follow(feed io.Reader, tell func(ui.Event)) {
 			tell(e)
 		}
 	}
-	_, _ = io.Copy(io.Discard, feed) // the run shall not stop for want of a reader
+	_, _ = io.Copy(io.Discard, feed) // so that the run does not block
 }
 
-// outputDelay bounds the wait for standard error to end when the process has: something
-// that it started may hold it.
+// outputDelay bounds the wait for standard error to end after the process has ended: a
+// process that it started may hold it open.
 const outputDelay = 5 * time.Second
 
 // An execution is a run in a process of its own.
@@ -155,7 +155,7 @@ type execution struct {
 	fed  chan struct{} // closed when the feed has ended
 }
 
-// Stop implements ui.Execution: by the signal that a terminal sends.
+// Stop implements ui.Execution, with the signal that a terminal sends.
 func (x *execution) Stop() error {
 	err := x.cmd.Process.Signal(os.Interrupt)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -176,10 +176,10 @@ func (x *execution) Wait() ui.Outcome {
 	return o
 }
 
-// maxSaid is how many bytes of what a process says are kept, the last.
+// maxSaid is how many bytes of a process's output are kept: the last ones.
 const maxSaid = 16 << 10
 
-// A tail keeps the end of what is written.
+// A tail keeps the end of the text that is written to it.
 type tail struct {
 	mu   sync.Mutex // guards text
 	text []byte

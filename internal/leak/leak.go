@@ -1,9 +1,10 @@
-// Package leak lets a package's tests fail when one of their goroutines outlives them.
+// Package leak makes a package's tests fail if one of their goroutines outlives them.
 //
-// It is goleak with more patience. goleak waits some 430 ms for what is about to end, and
-// net/http's server takes 500 ms to end a connection whose request it did not read to the
-// end (closeWriteAndWait): a test that is last to leave one would fail, or not, by the
-// order that tests run in. Nothing is ignored: what does not end is found.
+// It is goleak with more patience. goleak waits some 430 ms for goroutines that are about
+// to end. net/http's server takes 500 ms to end a connection whose request it did not
+// read to the end (closeWriteAndWait). If a test leaves such a connection and happens to
+// run last, goleak fails; in another order of tests it does not. This package waits
+// longer instead of ignoring any goroutine: it finds every one that does not end.
 package leak
 
 import (
@@ -17,11 +18,11 @@ import (
 // patience bounds the wait for goroutines to end. Only a leak takes that long.
 const patience = 10 * time.Second
 
-// A runner is what a *testing.M is to a TestMain.
+// A runner is the *testing.M of a TestMain.
 type runner interface{ Run() int }
 
-// Main runs the tests of a package and exits: with their code, or with 1 when they pass and
-// leave a goroutine behind. It is all of a TestMain.
+// Main runs the tests of a package and exits, with their code, or with 1 if they pass but
+// leave a goroutine behind. A TestMain needs nothing else.
 func Main(m runner) { os.Exit(Checked(m)) }
 
 // Checked is Main without the exit: it returns the code.
@@ -37,10 +38,10 @@ func Checked(m runner) int {
 	return 0
 }
 
-// find waits until no goroutine of the tests is left, or for so long.
+// find waits until no goroutine of the tests is left, or for the given time.
 func find(patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; {
-		err := goleak.Find() // which waits between its looks
+		err := goleak.Find() // it waits between its attempts
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}

@@ -1,7 +1,7 @@
-// Package loop holds what the event loops of the hub and of the services are built of: a
+// Package loop holds the common parts of the event loops of the hub and of the services: a
 // readiness poller over epoll, socket calls that bypass the Go scheduler because they never
-// block, and a slab of connection states that epoll's events can name. The engine has a
-// poller of its own: what measures shares no code with what is measured.
+// block, and a slab of connection states that epoll's events refer to by key. The engine
+// has a poller of its own: what measures shares no code with what is measured.
 //
 // A loop is one goroutine that owns a Poller and a Slab:
 //
@@ -13,9 +13,9 @@
 //		}
 //	}
 //
-// Streams are registered once, edge-triggered, for everything (Stream), so that
-// no message costs an epoll_ctl. The price is that the loop must remember what
-// is readable and writable; see epoll(7), "Level-triggered and edge-triggered".
+// Streams are registered once, edge-triggered, for all events (Stream), so that no message
+// costs an epoll_ctl. In return, the loop must remember which sockets are readable and
+// writable; see epoll(7), "Level-triggered and edge-triggered".
 package loop
 
 import (
@@ -29,7 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Readiness, as epoll reports it.
+// Readiness, in epoll's bits.
 const (
 	In     = unix.EPOLLIN
 	Out    = unix.EPOLLOUT
@@ -38,10 +38,10 @@ const (
 	Hangup = unix.EPOLLHUP   // neither side will send any more
 	Error  = unix.EPOLLERR
 
-	// Stream is what a connection is registered for.
+	// Stream is the set of events that a connection is registered for.
 	Stream = In | Out | Urgent | End | unix.EPOLLET
-	// Listener is what a listening socket is registered for: level-triggered,
-	// and with several pollers only some of them woken.
+	// Listener is the set of events for a listening socket. It is level-triggered, and if
+	// several pollers have the socket, only some of them wake up.
 	Listener = In | unix.EPOLLEXCLUSIVE
 )
 
@@ -52,12 +52,12 @@ const (
 	KeyListener                                // for the owner's listening socket
 )
 
-// batch is how many events one wait can bring: enough to spread the call's
-// cost, few enough to come back to a fresh view of what is ready.
+// batch is how many events one wait can return: enough to spread the cost of the call,
+// and few enough to learn soon what else is ready.
 const batch = 256
 
-// A Poller waits for descriptors to become ready. Wait and Event belong to one
-// goroutine; the other methods may be called from any.
+// A Poller waits for descriptors to become ready. Wait and Event belong to one goroutine.
+// The other methods may be called from any goroutine.
 type Poller struct {
 	epoll, wake, tick int
 	file              *os.File // owns epoll, for Park
@@ -76,7 +76,7 @@ func NewPoller() (_ *Poller, err error) {
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	// A non-blocking descriptor is one that Go's poller takes.
+	// Go's own poller takes only non-blocking descriptors.
 	if err = unix.SetNonblock(p.epoll, true); err != nil {
 		return nil, fmt.Errorf("epoll: %w", err)
 	}
@@ -90,7 +90,7 @@ func NewPoller() (_ *Poller, err error) {
 	if p.tick, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("timerfd_create: %w", err)
 	}
-	// Edge-triggered, the eventfd need not be read: every write is an edge.
+	// Because it is edge-triggered, the eventfd need not be read: every write is an edge.
 	if err = p.Add(p.wake, KeyWake, In|unix.EPOLLET); err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (p *Poller) Close() {
 	}
 }
 
-// Tick makes the poller report KeyTick every period; 0 turns it off. A timer of
-// the kernel's costs a loop nothing between ticks, not even reading the clock.
+// Tick makes the poller report KeyTick every period; 0 turns it off. The kernel's timer
+// costs a loop nothing between ticks; the loop does not even read the clock.
 func (p *Poller) Tick(period time.Duration) error {
 	ts := unix.NsecToTimespec(period.Nanoseconds())
 	if err := unix.TimerfdSettime(p.tick, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil); err != nil {
@@ -122,15 +122,14 @@ func (p *Poller) Tick(period time.Duration) error {
 	return nil
 }
 
-// Wake makes Wait return with KeyWake, now or when next called.
+// Wake makes Wait return with KeyWake, now or at its next call.
 func (p *Poller) Wake() {
 	one := uint64(1)
-	// It fails only when 2^64-2 wakes are unread, when it is not needed.
+	// The write fails only if 2^64-2 wakes are unread, and then it is not needed.
 	_, _ = unix.Write(p.wake, (*[8]byte)(unsafe.Pointer(&one))[:])
 }
 
-// Add registers fd under key. Closing fd, unless it was duplicated, takes it
-// out again.
+// Add registers fd under key. Closing fd removes it, unless it was duplicated.
 func (p *Poller) Add(fd int, key uint64, interest uint32) error {
 	ev := unix.EpollEvent{Events: interest, Fd: int32(uint32(key)), Pad: int32(uint32(key >> 32))}
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
@@ -139,7 +138,7 @@ func (p *Poller) Add(fd int, key uint64, interest uint32) error {
 	return nil
 }
 
-// Remove takes fd out.
+// Remove removes fd.
 func (p *Poller) Remove(fd int) error {
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd, nil); err != nil {
 		return fmt.Errorf("epoll_ctl del: %w", err)
@@ -150,13 +149,13 @@ func (p *Poller) Remove(fd int) error {
 // hold is how many milliseconds Wait keeps its processor from the Go scheduler.
 const hold = 1
 
-// Wait returns how many events there are; without block it returns at once. It
-// may return 0 at any time.
+// Wait returns how many events there are. Without block it returns at once. It may return
+// 0 at any time.
 //
-// It first sleeps for a moment without telling the Go scheduler. Under load that
-// is all, and it matters: the scheduler would answer every short sleep by waking
-// another thread to look for work, on the very CPU that has just become free. Other
-// goroutines lose that moment at most.
+// It first sleeps for a moment without telling the Go scheduler. Under load, events
+// arrive within that moment. This matters: the scheduler would respond to every short
+// sleep by waking another thread to look for work, on the very CPU that has just become
+// free. Other goroutines are delayed by at most that moment.
 func (p *Poller) Wait(block bool) (int, error) {
 	if !block {
 		return p.poll(0)
@@ -171,8 +170,8 @@ func (p *Poller) Wait(block bool) (int, error) {
 	return max(n, 0), nil
 }
 
-// Park is Wait for a goroutine that hands its work to others: it sleeps in Go's
-// own poller, so that they run meanwhile.
+// Park is Wait for a goroutine that hands work to other goroutines: it sleeps in Go's own
+// poller, so that they can run meanwhile.
 func (p *Poller) Park() (n int, err error) {
 	if n, err = p.poll(0); n > 0 || err != nil {
 		return n, err
@@ -187,7 +186,7 @@ func (p *Poller) Park() (n int, err error) {
 	return n, err
 }
 
-// poll is epoll_wait without the scheduler's knowledge.
+// poll calls epoll_wait without telling the scheduler.
 func (p *Poller) poll(milliseconds int) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll),
 		uintptr(unsafe.Pointer(&p.events)), batch, uintptr(milliseconds), 0, 0)
@@ -200,12 +199,12 @@ func (p *Poller) poll(milliseconds int) (int, error) {
 	return 0, fmt.Errorf("epoll_wait: %w", errno)
 }
 
-// Event returns what the i-th event of the last Wait says.
+// Event returns the i-th event of the last Wait.
 func (p *Poller) Event(i int) (key uint64, ready uint32) {
 	ev := &p.events[i]
 	key = uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32
 	if key == KeyTick {
-		// Reading is what starts the timer's next period.
+		// The timer's next period starts when this is read.
 		var periods [8]byte
 		_, _ = unix.Read(p.tick, periods[:])
 	}

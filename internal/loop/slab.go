@@ -6,10 +6,9 @@ import (
 	"unsafe"
 )
 
-// A Slab holds connection states in blocks, so that they do not move, cost the
-// garbage collector little, and can be named by a number in epoll's events. A
-// name outlives what it named: Get knows a stale one by its generation. A Slab
-// belongs to one goroutine.
+// A Slab holds connection states in blocks. The states do not move, cost the garbage
+// collector little, and have a key that fits into epoll's events. A key may outlive its
+// state: Get recognizes a stale key by its generation. A Slab belongs to one goroutine.
 type Slab[T any] struct {
 	blocks [][]slot[T]
 	free   []uint32
@@ -17,14 +16,14 @@ type Slab[T any] struct {
 }
 
 type slot[T any] struct {
-	generation uint32 // odd while in use
+	generation uint32 // odd while the place is in use
 	value      T
 }
 
 const blockSize = 128
 
-// Alloc returns a zero T and its key. The key's lowest bit is zero and the
-// owner's to use: Get ignores it.
+// Alloc returns a zero T and its key. The key's lowest bit is zero; the owner may use it,
+// and Get ignores it.
 func (s *Slab[T]) Alloc() (uint64, *T) {
 	if len(s.free) == 0 {
 		first := uint32(len(s.blocks)) * blockSize
@@ -45,7 +44,7 @@ func key(index, generation uint32) uint64 {
 	return uint64(generation)<<32 | uint64(index)<<1
 }
 
-// Get returns what key names, nil when that has been freed.
+// Get returns the state of a key, or nil if it has been freed.
 func (s *Slab[T]) Get(key uint64) *T {
 	i := uint32(key) >> 1
 	if int(i/blockSize) >= len(s.blocks) {
@@ -58,8 +57,7 @@ func (s *Slab[T]) Get(key uint64) *T {
 	return &sl.value
 }
 
-// Free gives back what key names and forgets its contents; a stale key does
-// nothing.
+// Free releases the state of a key and forgets its contents. A stale key has no effect.
 func (s *Slab[T]) Free(key uint64) {
 	if s.Get(key) == nil {
 		return
@@ -73,15 +71,15 @@ func (s *Slab[T]) Free(key uint64) {
 	s.free = append(s.free, i)
 }
 
-// Len is how many are in use.
+// Len is the number of states in use.
 func (s *Slab[T]) Len() int { return s.live }
 
-// All goes through those in use. Freeing on the way is allowed.
+// All iterates over the states in use. The loop body may free states.
 func (s *Slab[T]) All() iter.Seq2[uint64, *T] { return s.Stride(0, 1) }
 
-// Stride goes through every step-th place, from the first-th on, and gives what
-// is in use there: step calls with different first < step make All. Freeing on the
-// way is allowed.
+// Stride iterates over every step-th place, beginning with the first-th, and yields the
+// states in use there. Calls with each first < step together make up All. The loop body
+// may free states.
 func (s *Slab[T]) Stride(first, step int) iter.Seq2[uint64, *T] {
 	return func(yield func(uint64, *T) bool) {
 		for i := first; i < len(s.blocks)*blockSize; i += step {
@@ -93,12 +91,12 @@ func (s *Slab[T]) Stride(first, step int) iter.Seq2[uint64, *T] {
 	}
 }
 
-// Buffers lends buffers of one size. Connections hold one only while bytes are
-// pending, so few are in use at a time; what bounds their number is the owner's
-// bound on connections. It may be used from any goroutine.
+// Buffers lends buffers of one size. A connection holds a buffer only while bytes are
+// pending, so few are in use at a time. The owner's limit on connections bounds their
+// number. It may be used from any goroutine.
 type Buffers struct {
 	size int
-	pool sync.Pool // of *byte, a buffer's first: storing it allocates nothing
+	pool sync.Pool // of *byte, the first of a buffer: storing a pointer allocates nothing
 }
 
 // NewBuffers lends buffers of size bytes.

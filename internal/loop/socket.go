@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recv reads what there is, without waiting. b must not be empty. (0, 0) is the
-// end of the stream; EAGAIN means that nothing is there yet.
+// Recv reads the available bytes without waiting. b must not be empty. (0, 0) is the end
+// of the stream. EAGAIN means that nothing is available yet.
 func Recv(fd int, b []byte) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
@@ -22,8 +22,8 @@ func Recv(fd int, b []byte) (int, unix.Errno) {
 	}
 }
 
-// Send writes what fits, without waiting. b must not be empty. EAGAIN means that
-// nothing fits. A socket whose peer has gone gives EPIPE, never a signal.
+// Send writes as many bytes as fit without waiting. b must not be empty. EAGAIN means
+// that nothing fits. If the peer is gone, Send returns EPIPE and raises no signal.
 func Send(fd int, b []byte) (int, unix.Errno) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
@@ -40,17 +40,17 @@ func Send(fd int, b []byte) (int, unix.Errno) {
 // Shutdown ends the sending direction.
 func Shutdown(fd int) { _ = unix.Shutdown(fd, unix.SHUT_WR) }
 
-// Close closes fd in order: what was written is still delivered.
+// Close closes fd in order: the kernel still delivers what was written.
 func Close(fd int) { _ = unix.Close(fd) }
 
-// Reset closes fd so that a TCP peer sees a reset, and not an end that it could
-// take for a complete stream. Unix sockets know no reset and are closed.
+// Reset closes fd so that a TCP peer sees a reset, not an end that it could take for a
+// complete stream. Unix sockets have no reset and are closed.
 func Reset(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	_ = unix.Close(fd)
 }
 
-// SocketError takes the error waiting on fd, such as a failed connect's.
+// SocketError takes the pending error of a socket, such as that of a failed connect.
 func SocketError(fd int) unix.Errno {
 	v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil {
@@ -59,7 +59,8 @@ func SocketError(fd int) unix.Errno {
 	return unix.Errno(v)
 }
 
-// Addrs returns both addresses of a connected socket; what cannot be told is nil.
+// Addrs returns both addresses of a connected socket. An address that cannot be found is
+// nil.
 func Addrs(fd int) (local, peer net.Addr) {
 	if sa, err := unix.Getsockname(fd); err == nil {
 		local = netAddr(sa)

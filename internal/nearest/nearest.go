@@ -1,5 +1,5 @@
-// Package nearest finds, for a word that nobody knows, the known word that was probably
-// meant. It is the only place that measures how far words are apart.
+// Package nearest finds, for an unknown word, the known word that was probably meant. It
+// is the only place that measures how far words are apart.
 package nearest
 
 import (
@@ -8,14 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxWord is how many characters a word may have to be compared; a longer one is no
-// typing mistake.
+// maxWord is the length, in characters, up to which words are compared; a longer word is
+// no typing mistake.
 const maxWord = 64
 
-// Find returns the known word that is closest to the given one, the first of several; false
-// when none is close. Capital letters do not matter.
+// Find returns the known word that is closest to the given one, the first one of equals,
+// or false if none is close. It ignores case.
 func Find(word string, known []string) (meant string, found bool) {
-	// At least one character must be right, and most of a longer word.
+	// At least one character must be the same, and most of the characters of a longer
+	// word.
 	n := utf8.RuneCountInString(word)
 	least := min(n, 1+max(1, (n+1)/3))
 	for _, k := range known {
@@ -26,8 +27,8 @@ func Find(word string, known []string) (meant string, found bool) {
 	return meant, found
 }
 
-// Hint names the known word that Find finds, as in did you mean "email"?, or lists the known
-// words when none is close. It returns "" when there are none.
+// Hint names the known word that Find finds, as in did you mean "email"?, or lists the
+// known words if none is close. It returns "" if there are no known words.
 func Hint(word string, known []string) string {
 	if meant, found := Find(word, known); found {
 		return fmt.Sprintf("did you mean %q?", meant)
@@ -38,7 +39,7 @@ func Hint(word string, known []string) string {
 	return "known here: " + list(known)
 }
 
-// list joins the words, and counts those beyond a few.
+// list joins the first few words, and says how many more there are.
 func list(known []string) string {
 	const shown = 20
 	if more := len(known) - shown; more > 0 {

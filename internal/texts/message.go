@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// A Message is a sentence as data: its kind, the values that it is said with, written as they
-// are read, and sentences within it.
+// A Message is a sentence as data: its kind, its values, written as a reader sees them,
+// and the sentences within it.
 type Message struct {
 	Kind   string               `json:"kind"`
 	Values map[string]string    `json:"values,omitempty"`
 	Parts  map[string][]Message `json:"parts,omitempty"`
 }
 
-// New makes a message of names and values by turns.
+// New makes a message from names and values in turn.
 func New(kind string, pairs ...string) Message {
 	m := Message{Kind: kind}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -27,7 +27,7 @@ func New(kind string, pairs ...string) Message {
 	return m
 }
 
-// With returns the message with sentences within it.
+// With returns the message with other sentences in it.
 func (m Message) With(name string, parts ...Message) Message {
 	all := maps.Clone(m.Parts)
 	if all == nil {
@@ -38,19 +38,20 @@ func (m Message) With(name string, parts ...Message) Message {
 	return m
 }
 
-// Others is the kind of what somebody else said, in their own words.
+// Others is the kind of text that somebody else wrote, in their own words.
 const Others = "verbatim"
 
-// Verbatim is what somebody else said.
+// Verbatim makes a message of text that somebody else wrote.
 func Verbatim(words string) Message { return New(Others, "words", words) }
 
-// reasons is the name of sentences within another that are reasons, each a clause of its own.
+// reasons is the name under which a sentence holds others that are reasons. Each reason
+// is a clause of its own.
 const reasons = "reasons"
 
-// Because is a message of a kind about reasons, each of which is said once.
+// Because makes a message of a kind that has reasons. A repeated reason is named once.
 func Because(kind string, list ...Message) Message { return New(kind).With(reasons, Once(list...)...) }
 
-// Once returns the messages without those that repeat an earlier one.
+// Once returns the messages without repetitions.
 func Once(list ...Message) []Message {
 	var different []Message
 	for _, m := range list {
@@ -61,7 +62,7 @@ func Once(list ...Message) []Message {
 	return different
 }
 
-// Together makes one message of several, each of which is said once. There must be one.
+// Together makes one message of several, without repetitions. There must be at least one.
 func Together(list ...Message) Message {
 	if different := Once(list...); len(different) == 1 {
 		return different[0]
@@ -69,8 +70,8 @@ func Together(list ...Message) Message {
 	return Because("reasons", list...)
 }
 
-// In says the message in a language. Of names it has no words: those of checks are written
-// with blanks, all else stands as it is.
+// In writes the message in a language. This package has no words for names: it writes
+// those of checks with blanks, and leaves all others as they are.
 func (m Message) In(language string) string {
 	values := map[string]string{}
 	for name, v := range m.Values {
@@ -89,7 +90,7 @@ func (m Message) In(language string) string {
 	return Say(language, m.Kind, values)
 }
 
-// English says the message in English; of none, nothing.
+// English writes the message in English; for no message it returns "".
 func (m *Message) English() string {
 	if m == nil {
 		return ""
@@ -97,10 +98,10 @@ func (m *Message) English() string {
 	return m.In(English)
 }
 
-// String returns the message in English, for whoever looks for faults.
+// String returns the message in English, for debugging.
 func (m Message) String() string { return m.In(English) }
 
-// Joined says several messages as one sentence.
+// Joined writes several messages as one sentence.
 func Joined(language string, list []Message) string { return join(language, "answer.comma", list) }
 
 func join(language, separator string, list []Message) string {
@@ -111,7 +112,7 @@ func join(language, separator string, list []Message) string {
 	return strings.Join(said, Say(language, separator, nil))
 }
 
-// An Error is a message as an error, whose text is English.
+// An Error is a message as an error. Its text is English.
 type Error struct{ Message }
 
 func (e *Error) Error() string { return e.In(English) }
@@ -122,7 +123,8 @@ func (e *Error) Said() Message { return e.Message }
 // NewError makes an error of a message.
 func NewError(kind string, pairs ...string) error { return &Error{New(kind, pairs...)} }
 
-// Of returns the message of an error that is one, alone in whatever has joined it.
+// Of returns the message of an error. It looks into joined errors that consist of a
+// single one.
 func Of(err error) (Message, bool) {
 	switch e := err.(type) { //nolint:errorlint // what an error is wrapped in says more than the error
 	case interface{ Said() Message }:
@@ -135,8 +137,9 @@ func Of(err error) (Message, bool) {
 	return Message{}, false
 }
 
-// Reasons returns what an error says, each reason once: the messages of those that are an
-// Error, or tell by a method Said, alone or joined; and the text of any other, line by line.
+// Reasons returns what an error says, without repetitions. For an Error, and for each
+// error with a method Said, alone or joined, that is its message. For any other error it
+// is the text, line by line.
 func Reasons(err error) (list []Message) {
 	switch e := err.(type) { //nolint:errorlint // what an error is wrapped in says more than the error
 	case nil:

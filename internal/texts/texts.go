@@ -1,11 +1,12 @@
-// Package texts holds the sentences that dyno says in more than one place, in English and
+// Package texts holds the sentences that dyno uses in more than one place, in English and
 // in Simplified Chinese: a run's answer, why a figure is not as it is printed, and what
-// helps. A sentence is data, a kind with values by name, until somebody reads it: the
-// terminal, a document, or the page, which reads the same files.
+// helps. A sentence is data, a kind with named values, until it is shown: by the
+// terminal, in a document, or on the page, which reads the same files.
 //
-// A value {name} stands in a sentence as it is. Values called metric, check, cause, limit,
-// gauge, series and profile are names for which the page has words of its own; values called
-// error and words are what a program, the kernel or somebody else said, and stay as they are.
+// A value {name} appears in a sentence unchanged. Values called metric, check, cause,
+// limit, gauge, series and profile are names for which the page has words of its own.
+// Values called error and words are text from a program, from the kernel or from a
+// person, and stay as they are.
 package texts
 
 import (
@@ -31,8 +32,8 @@ const (
 	Chinese = "zh"
 )
 
-// tables are the sentences by language, then kind. The files are part of the program: one
-// that is no JSON is a fault in it, which the package's own test finds.
+// tables holds the sentences by language, then by kind. The files are part of the
+// program: invalid JSON in them is a fault of dyno, and this package's test finds it.
 var tables = sync.OnceValue(func() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for language, file := range map[string][]byte{English: english, Chinese: chinese} {
@@ -47,8 +48,8 @@ var tables = sync.OnceValue(func() map[string]map[string]string {
 
 var slot = regexp.MustCompile(`\{(\w+)\}`)
 
-// Say returns the sentence of a kind with its values. A kind that the language does not
-// have is returned as it is, and so is the {name} of a value that is missing.
+// Say returns the sentence of a kind with its values filled in. A kind that the language
+// does not have is returned unchanged, and so is the {name} of a missing value.
 func Say(language, kind string, values map[string]string) string {
 	text, ok := tables()[language][kind]
 	if !ok {
@@ -62,7 +63,7 @@ func Say(language, kind string, values map[string]string) string {
 	})
 }
 
-// byFlag is which sentence says what helps, by kinds of flags.
+// byFlag maps the kinds of flags to the sentences that say what helps.
 var byFlag = sync.OnceValue(func() map[string]string {
 	table := map[string]string{}
 	if err := json.Unmarshal(remedies, &table); err != nil {
@@ -71,11 +72,11 @@ var byFlag = sync.OnceValue(func() map[string]string {
 	return table
 })
 
-// Remedy returns the kind of the sentence that says what helps against a flag; empty where
-// nobody knows.
+// Remedy returns the kind of the sentence that says what helps against a flag, or "" if
+// there is none.
 func Remedy(flag string) string { return byFlag()[flag] }
 
-// Has tells whether there is a sentence of the kind.
+// Has reports whether there is a sentence of the kind.
 func Has(kind string) bool {
 	_, ok := tables()[English][kind]
 	return ok
@@ -83,5 +84,5 @@ func Has(kind string) bool {
 
 var name = regexp.MustCompile(`^[a-z][a-z_]*$`)
 
-// IsName tells whether a value is a name such as a check's, and no text of somebody's.
+// IsName reports whether a value is a name, such as that of a check, and not free text.
 func IsName(value string) bool { return name.MatchString(value) }

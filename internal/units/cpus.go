@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// MaxCPU is the highest CPU number that there can be: the kernel's cpu_set_t has 1,024.
+// MaxCPU is the highest possible CPU number: the kernel's cpu_set_t has room for 1,024.
 const MaxCPU = 1023
 
 // ParseCPUs reads a list of CPUs, such as 0-3,8, and returns it sorted. Each CPU may be
 // listed once.
 func ParseCPUs(s string) ([]int, error) { return ParseList(s, MaxCPU) }
 
-// ParseList reads a list of CPUs or of other things that the kernel numbers and lists in the
-// same form, up to the number most.
+// ParseList reads a list of CPUs, or of other things that the kernel numbers and lists in
+// the same form. most is the highest number allowed.
 func ParseList(s string, most int) (list []int, err error) {
 	if !isCPUs(s) {
 		return nil, notA("a CPU list", s, CPUsExample)
@@ -46,8 +46,8 @@ func ParseList(s string, most int) (list []int, err error) {
 	return list, nil
 }
 
-// FormatCPUs writes a list as ParseCPUs reads it, neighbours as ranges; "" for none. The list
-// is sorted.
+// FormatCPUs writes a sorted list in the form that ParseCPUs reads, with neighbours as
+// ranges; "" if it is empty.
 func FormatCPUs(list []int) string {
 	var b strings.Builder
 	for i := 0; i < len(list); {

@@ -12,7 +12,8 @@ import (
 )
 
 // The forms that the Parse functions take, as regular expressions (ECMA-262 and RE2), for
-// schemas. What does not match is refused; what matches may still be too large.
+// schemas. A text that does not match is refused. A text that matches may still be too
+// large.
 const (
 	number = `[0-9]+(\.[0-9]+)?`
 
@@ -24,7 +25,8 @@ const (
 	CPUsPattern      = `^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`
 )
 
-// matcher returns the predicate of a pattern, which is compiled when it is first needed.
+// matcher returns a function that matches a pattern. The pattern is compiled when it is
+// first needed.
 func matcher(pattern string) func(string) bool {
 	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 	return func(s string) bool { return compiled().MatchString(s) }
@@ -52,7 +54,7 @@ const (
 // maxDuration is the longest time that a time.Duration holds, 292 years.
 const maxDuration = time.Duration(math.MaxInt64)
 
-// notA says that text is not of a kind, or is too large for it.
+// notA returns an error saying that a text is not of a kind, or is too large for it.
 func notA(kind, s, example string) error {
 	return fmt.Errorf("%q is not %s; %s", clip(s), kind, example)
 }
@@ -70,8 +72,8 @@ func clip(s string) string {
 	return s
 }
 
-// ParseDuration reads a time: one of Go's durations without a sign, such as 1m30s or 250ms,
-// or a number of seconds.
+// ParseDuration reads a time: one of Go's durations without a sign, such as 1m30s or
+// 250ms, or a number of seconds.
 func ParseDuration(s string) (time.Duration, error) {
 	if !isDuration(s) {
 		return 0, notA("a duration", s, DurationExample)
@@ -84,14 +86,14 @@ func ParseDuration(s string) (time.Duration, error) {
 		return time.Duration(ns), nil
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil { // it has the form
+	if err != nil { // the pattern has already matched
 		return 0, tooLarge(s, FormatDuration(maxDuration))
 	}
 	return d, nil
 }
 
-// FormatDuration writes a time exactly, as ParseDuration reads it: Go's form without parts
-// that are zero, such as 30m for 30m0s.
+// FormatDuration writes a time exactly, in a form that ParseDuration reads: Go's form
+// without parts that are zero, such as 30m for 30m0s.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"0s", "0m"} {
@@ -102,7 +104,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// FormatSeconds is FormatDuration of a number of seconds, to the nanosecond.
+// FormatSeconds is FormatDuration for a number of seconds, to the nanosecond.
 func FormatSeconds(seconds float64) string {
 	return FormatDuration(time.Duration(math.Round(seconds * 1e9)))
 }
@@ -119,24 +121,24 @@ func ParseRate(s string) (perSecond float64, err error) {
 	}
 	per, _ := Named("/" + unit)
 	v, err := strconv.ParseFloat(figure, 64)
-	if err != nil || math.IsInf(per.Of(v), 0) { // it has the form
+	if err != nil || math.IsInf(per.Of(v), 0) { // the pattern has already matched
 		return 0, tooLarge(s, "1.8e308/s")
 	}
 	return per.Of(v), nil
 }
 
-// FormatRate writes a rate per second exactly, as ParseRate reads it.
+// FormatRate writes a rate per second exactly, in a form that ParseRate reads.
 func FormatRate(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', -1, 64) + "/s" }
 
-// ParseShare reads a share: a percentage such as 2%, or a number such as 0.02, of which 1 is
-// the whole.
+// ParseShare reads a share: a percentage such as 2%, or a number such as 0.02. The whole
+// is 1.
 func ParseShare(s string) (float64, error) {
 	if !isShare(s) {
 		return 0, notA("a share", s, ShareExample)
 	}
 	figure, percent := strings.CutSuffix(s, "%")
 	v, err := strconv.ParseFloat(figure, 64)
-	if err != nil { // it has the form
+	if err != nil { // the pattern has already matched
 		return 0, tooLarge(s, "1.8e308")
 	}
 	if percent {
@@ -145,9 +147,9 @@ func ParseShare(s string) (float64, error) {
 	return v, nil
 }
 
-// ParseSize reads a number of bytes: a decimal number with B, or KB, MB, GB, TB (powers of
-// 1000), or KiB, MiB, GiB, TiB (powers of 1024) behind it, in any case of letters, or with
-// nothing. What is left below one byte is cut off.
+// ParseSize reads a number of bytes: a decimal number, followed by nothing, by B, by KB,
+// MB, GB, TB (powers of 1000), or by KiB, MiB, GiB, TiB (powers of 1024). It ignores
+// case, and drops fractions of a byte.
 func ParseSize(s string) (int64, error) {
 	if !isSize(s) {
 		return 0, notA("a size", s, SizeExample)
@@ -159,8 +161,8 @@ func ParseSize(s string) (int64, error) {
 	return n, nil
 }
 
-// ParseBandwidth reads a number of bytes per second: a size, or a number with bit, kbit,
-// Mbit or Gbit behind it (powers of 1000), and /s, which may be left out.
+// ParseBandwidth reads a number of bytes per second: a size, or a number followed by bit,
+// kbit, Mbit or Gbit (powers of 1000). It may be followed by /s.
 func ParseBandwidth(s string) (bytesPerSecond int64, err error) {
 	if !isBandwidth(s) {
 		return 0, notA("a bandwidth", s, BandwidthExample)
@@ -172,12 +174,13 @@ func ParseBandwidth(s string) (bytesPerSecond int64, err error) {
 	return n, nil
 }
 
-// bytesOf reads a number with a unit of bytes or bits, which has been checked to be one. It
-// returns false if 64 bits do not hold it.
+// bytesOf reads a number with a unit of bytes or bits. The caller has checked the form.
+// It returns false if 64 bits cannot hold the number.
 func bytesOf(s string) (int64, bool) {
 	end := strings.LastIndexAny(s, "0123456789.") + 1
 	figure, factor := s[:end], bytesPer(strings.Trim(s[end:], " "))
-	// Whole bytes do not pass through a float, which holds only 53 bits of them.
+	// A whole number of bytes does not pass through a float, which holds only 53 bits of
+	// it.
 	if factor == 1 && !strings.Contains(figure, ".") {
 		n, err := strconv.ParseInt(figure, 10, 64)
 		return n, err == nil
@@ -189,7 +192,7 @@ func bytesOf(s string) (int64, bool) {
 	return int64(v), true
 }
 
-// bytesPer returns how many bytes a unit of bytes or bits has, in any case of letters.
+// bytesPer returns how many bytes a unit of bytes or bits has. It ignores case.
 func bytesPer(unit string) float64 {
 	switch strings.ToLower(unit) {
 	case "bit":
@@ -209,8 +212,8 @@ func bytesPer(unit string) float64 {
 	return 1
 }
 
-// FormatSize writes a number of bytes exactly, as ParseSize reads it: with the largest unit
-// of 1024 that divides it.
+// FormatSize writes a number of bytes exactly, in a form that ParseSize reads: with the
+// largest power of 1024 that divides it.
 func FormatSize(n int64) string {
 	unit := "B"
 	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {

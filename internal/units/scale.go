@@ -9,7 +9,7 @@ import (
 
 // A Step is a unit of a Scale.
 type Step struct {
-	From float64 // how much it is, and from where on it is used
+	From float64 // its size, and the value from which it is used
 	Name string  // with the blank before it, if there is one
 }
 
@@ -33,13 +33,13 @@ func Sizes() Scale {
 // Counts is the scale of counts, in thousands (k) and millions (M).
 func Counts() Scale { return Scale{steps: []Step{{1, ""}, {1e3, "k"}, {1e6, "M"}}, zero: "0"} }
 
-// Rates is the scale of what there is so much of in a second.
+// Rates is the scale of figures per second.
 func Rates() Scale { return Scale{steps: Counts().steps, zero: "0", suffix: "/s"} }
 
-// Shares is the scale of shares, of which 1 is the whole, in percent.
+// Shares is the scale of shares, in percent. The whole is 1.
 func Shares() Scale { return Scale{steps: []Step{{0.01, "%"}}, zero: "0%"} }
 
-// Numbers is the scale of figures without a unit, as they are.
+// Numbers is the scale of figures without a unit.
 func Numbers() Scale { return Scale{steps: []Step{{1, ""}}, zero: "0"} }
 
 // Write writes a figure with three significant digits and its unit.
@@ -55,7 +55,8 @@ func (s Scale) Write(v float64) string {
 func (s Scale) Step(v float64) Step {
 	best := s.steps[0]
 	for _, step := range s.steps {
-		// Half of the last of three digits below the step rounds up to it.
+		// A value rounds up to the step if it is at most half of the last of three digits
+		// below it.
 		if math.Abs(v) >= step.From*(1-0.0005) {
 			best = step
 		}
@@ -63,10 +64,10 @@ func (s Scale) Step(v float64) Step {
 	return best
 }
 
-// Suffix is what stands behind every figure, in whatever step.
+// Suffix is the text after every figure, in whatever step.
 func (s Scale) Suffix() string { return s.suffix }
 
-// Base is the unit that figures are kept in, such as s, B, 1/s or 1.
+// Base is the unit in which figures are kept, such as s, B, 1/s or 1.
 func (s Scale) Base() string {
 	for _, step := range s.steps {
 		if name := strings.TrimSpace(step.Name); step.From == 1 && name != "" {
@@ -90,8 +91,8 @@ func Figure(v float64) string {
 	return strconv.FormatFloat(rounded, 'f', max(0, 2-magnitude), 64)
 }
 
-// Write writes a value of the dimension with four significant digits, as one would in an
-// expression: without a blank before the unit.
+// Write writes a value of the dimension with four significant digits, in the form used in
+// expressions: without a blank before the unit.
 func (d Dimension) Write(v float64) string {
 	steps := map[Dimension][]Step{
 		Duration: Times().steps,

@@ -1,10 +1,11 @@
-// Package units reads and writes figures as people do: times, sizes, rates, shares and
+// Package units reads and writes figures for people: times, sizes, rates, shares and
 // lists of CPUs. It is the only place that knows which units there are, how they are
 // spelled and how a figure is rounded, for experiment files, flags, expressions and
 // reports alike. It is pure.
 //
-// What a person has written, a Parse function reads and the Format function of the same
-// name writes, exactly. What was measured, a Scale writes, with three significant digits.
+// A Parse function reads what a person has written. The Format function of the same name
+// writes it again, exactly. A Scale writes a measured value with three significant
+// digits.
 package units
 
 import "fmt"
@@ -13,7 +14,7 @@ import "fmt"
 // compared nor added.
 type Dimension uint8
 
-// The dimensions, with the unit that figures are kept in.
+// The dimensions, each with the unit in which figures are kept.
 const (
 	Plain    Dimension = iota // a count, a share, a ratio
 	Duration                  // seconds
@@ -24,7 +25,7 @@ const (
 
 var dimensionNames = [...]string{"a plain number", "a time", "a size", "a rate", "a slope"}
 
-// String says what a figure of the dimension is, for messages.
+// String describes a figure of the dimension, for messages.
 func (d Dimension) String() string {
 	if int(d) < len(dimensionNames) {
 		return dimensionNames[d]
@@ -32,7 +33,8 @@ func (d Dimension) String() string {
 	return fmt.Sprintf("Dimension(%d)", uint8(d))
 }
 
-// Times returns the dimension of a product; false, and d, where it makes no figure.
+// Times returns the dimension of a product. If the product is no figure, it returns
+// false, and d.
 func (d Dimension) Times(e Dimension) (Dimension, bool) {
 	switch {
 	case d == Plain:
@@ -45,7 +47,8 @@ func (d Dimension) Times(e Dimension) (Dimension, bool) {
 	return d, false
 }
 
-// Over returns the dimension of d divided by e; false, and d, where it makes no figure.
+// Over returns the dimension of d divided by e. If the quotient is no figure, it returns
+// false, and d.
 func (d Dimension) Over(e Dimension) (Dimension, bool) {
 	switch {
 	case d == e || d.perTime() && e.perTime():
@@ -60,13 +63,13 @@ func (d Dimension) Over(e Dimension) (Dimension, bool) {
 	return d, false
 }
 
-// perTime tells whether a dimension is one over a time.
+// perTime reports whether a dimension is per time.
 func (d Dimension) perTime() bool { return d == Rate || d == Growth }
 
-// A Unit is what may stand right behind a number.
+// A Unit is a word that may directly follow a number.
 //
 // Its factor is kept as a fraction: one division rounds as reading the decimal number
-// would, so that 57ms is exactly 0.057s, which multiplying by 0.001 can miss.
+// would, so 57ms is exactly 0.057s, which multiplying by 0.001 can miss.
 type Unit struct {
 	Name      string
 	Dimension Dimension
@@ -76,11 +79,11 @@ type Unit struct {
 // Of returns v of the unit in seconds, bytes, per second or ones.
 func (u Unit) Of(v float64) float64 { return v * u.times / u.by }
 
-// greekMicro is the microsecond with the Greek letter in place of the micro sign, which
+// greekMicro is the microsecond with the Greek letter instead of the micro sign, which
 // looks the same.
 const greekMicro = "μs"
 
-// all are the units. It is no variable, so that nobody changes it.
+// all returns the units. It is not a variable, so that nobody can change it.
 func all() []Unit {
 	return []Unit{
 		{"ns", Duration, 1, 1e9},
@@ -111,7 +114,7 @@ func all() []Unit {
 	}
 }
 
-// Named returns the unit of that name, which is spelled exactly so: ms is not MS.
+// Named returns the unit with exactly that name: ms is not MS.
 func Named(name string) (Unit, bool) {
 	for _, u := range all() {
 		if u.Name == name {
@@ -121,7 +124,7 @@ func Named(name string) (Unit, bool) {
 	return Unit{}, false
 }
 
-// Names lists the units' names, each that looks different once.
+// Names lists the units' names. Of names that look the same it lists one.
 func Names() (names []string) {
 	for _, u := range all() {
 		if u.Name != greekMicro {

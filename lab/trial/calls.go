@@ -14,34 +14,34 @@ import (
 	"dyno/results/rundir"
 )
 
-// The stretch of load in which system calls are counted.
+// The length of the load in which system calls are counted.
 const (
 	countWarmup = 200 * time.Millisecond
 	countWindow = 500 * time.Millisecond
-	// A slow load has too few requests in that: then it is as long as the window, up to
-	// mostCounted.
+	// A slow load has too few requests in that time. Then it lasts as long as the window,
+	// up to mostCounted.
 	fewRequests = 1000
 	mostCounted = 5 * time.Second
-	// countedRounds is in how many rounds they are counted. What a request takes of them
-	// hardly varies, and each time costs a second.
+	// countedRounds is the number of rounds in which system calls are counted. Their
+	// number per request hardly varies, and each count costs a second.
 	countedRounds = 3
 )
 
-// countsAfter tells whether a trial's system calls are counted after its window. A
-// load of so many requests must not send more of them, and one in stages has no
-// rate that could be gone on with.
+// countsAfter reports whether a trial's system calls are counted after its window. A load
+// with a fixed number of requests must not send more of them, and a load in stages has no
+// single rate to continue with.
 func countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
-	// What hooks cost the other half of a duet, nobody could tell.
+	// In a duet the hooks would also cost the other half an unknown amount.
 	return up.target != nil && up.half == nil && up.idle == nil && up.variant.Observe.Kernel == experiment.KernelAfter &&
 		purpose == "" && round <= countedRounds &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0)
 }
 
-// countCalls puts the same load on the target once more, for a short time, and
-// counts its system calls meanwhile: the hooks for that slow down target and
-// generator, which no figure of the window should contain. What cannot be counted is
-// said and fails nothing.
+// countCalls puts the same load on the target once more, for a short time, and counts its
+// system calls meanwhile. The hooks for that slow down target and generator, so no figure
+// of the window should contain them. If something cannot be counted, this is recorded,
+// and the trial does not fail.
 func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *rundir.Trial) {
 	lack := t.Lack
 	k, err := kernel.New(kernel.Config{
@@ -90,18 +90,18 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		lack(texts.NewError("unavailable.calls.none"))
 		return
 	}
-	// The readings are a little off the window's edges.
+	// The readings are not exactly at the window's edges.
 	seconds := at[1].Sub(at[0]).Seconds()
 	recordCalls(&t.Target, k.Columns(), rows, seconds, float64(answered)/result.Window.Seconds()*seconds)
 	if t.Target.SyscallsPerRequest != nil && t.Throughput != nil {
-		// Of the window, at the window's throughput.
+		// The rate in the window, at the window's throughput.
 		rate := *t.Target.SyscallsPerRequest * *t.Throughput
 		t.Target.SyscallsPerSecond = &rate
 	}
 }
 
-// recordCalls sums up what the kernel counted between two readings, in which so many
-// requests were answered.
+// recordCalls sums up what the kernel counted between two readings, in which the given
+// number of requests were answered.
 func recordCalls(t *rundir.Target, columns []observe.Column, rows [2][]float64, seconds, requests float64) {
 	const prefix, suffix = "syscall_", "_total"
 	for i, c := range columns {

@@ -17,24 +17,25 @@ import (
 	"dyno/results/rundir"
 )
 
-// A duet measures two variants at once, on CPUs of their own and with the same arrivals:
-// what disturbs the machine disturbs both (Bulej, Horký, Tůma et al., "Duet Benchmarking:
-// Improving Measurement Accuracy in the Cloud", ICPE 2020). Both halves are trials, each
-// with an engine in this process, whose workers are on the half's CPUs.
+// A duet measures two variants at the same time, on CPUs of their own and with the same
+// arrivals, so that a disturbance of the machine affects both (Bulej, Horký, Tůma et al.,
+// "Duet Benchmarking: Improving Measurement Accuracy in the Cloud", ICPE 2020). Both
+// halves are trials. Each has an engine in this process, whose workers are on the half's
+// CPUs.
 
-// idleRounds is in how many rounds, from the first, each variant is also up beside the
-// base without load: once in either seat.
+// idleRounds is the number of rounds, from the first, in which each variant also runs
+// beside the base without load: once in either seat.
 const idleRounds = 2
 
-// A couple is the base and another variant that are measured at once.
+// A couple is the base and another variant that are measured at the same time.
 type couple struct {
 	base, variant *experiment.Variant
 	seat          int // the base's; the variant has the other one
 }
 
-// couples lays out so many rounds: each holds every variant but the base once, with the
-// base beside it, in a random order of its own from the seed. Which seat the base has
-// first is drawn for each variant, and changes from round to round.
+// couples plans the given number of rounds. Each round holds every variant except the
+// base once, with the base beside it, in a random order of its own from the seed. The
+// base's first seat is drawn for each variant, and changes from round to round.
 func couples(e *experiment.Experiment, count int) [][]couple {
 	rng := rand.New(rand.NewPCG(e.Design.Seed, 0x0d0e7)) //nolint:gosec // an order, not a secret
 	var base *experiment.Variant
@@ -59,10 +60,10 @@ func couples(e *experiment.Experiment, count int) [][]couple {
 	return rounds
 }
 
-// seats divides CPUs between two variants that are measured at once: those that the plan
-// gives generator and target, or else all that dyno may use. With four or more in all, the
-// generator of each has its own; with two or three it shares one with its target. Seats
-// are alike: they have as many CPUs each.
+// seats divides CPUs between two variants that are measured at the same time: the CPUs
+// that the plan gives generator and target, or else all that dyno may use. With four or
+// more in all, each generator has CPUs of its own. With two or three, it shares one with
+// its target. The two seats are alike: they have the same number of CPUs.
 func seats(load, processes, allowed []int) (*rundir.PlanDuet, error) {
 	pool := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool {
 		return len(load)+len(processes) > 0 && !slices.Contains(load, cpu) && !slices.Contains(processes, cpu)
@@ -101,7 +102,7 @@ func seats(load, processes, allowed []int) (*rundir.PlanDuet, error) {
 		listed(load), listed(processes))
 }
 
-// fromPool divides CPUs that may be used for anything. One left over stays idle.
+// fromPool divides CPUs that may be used for anything. An odd one stays idle.
 func fromPool(pool []int) *rundir.PlanDuet {
 	each := len(pool) / 2
 	var d rundir.PlanDuet
@@ -124,8 +125,8 @@ func listed(cpus []int) string {
 	return fmt.Sprint(cpus)
 }
 
-// planDuet places a duet on this machine; nil for a plan that is none. Services are with
-// their targets.
+// planDuet places a duet on this machine; nil if the plan is not a duet. Services run on
+// the CPUs of their targets.
 func planDuet(e *experiment.Experiment) (*rundir.PlanDuet, error) {
 	if !e.Design.Duet {
 		return nil, nil
@@ -152,8 +153,8 @@ func seated(v experiment.Variant, seat rundir.Seat) experiment.Variant {
 	return v
 }
 
-// duetRound measures the couples of one round, and in the first rounds the base beside
-// each variant that has no load.
+// duetRound measures the couples of one round. In the first rounds it also measures the
+// base beside each variant that has no load.
 func (r *runner) duetRound(ctx context.Context, round int, couples []couple) error {
 	if r.whole(round) {
 		return nil
@@ -178,8 +179,8 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []couple) err
 	return nil
 }
 
-// both measures the two variants of a couple at once. The watcher is told of the base's
-// intervals, and of the other when both have ended.
+// both measures the two variants of a couple at the same time. The watcher gets the
+// intervals of the base, and is told about the other variant when both have ended.
 func (r *runner) both(ctx context.Context, round int, c couple) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (r *runner) both(ctx context.Context, round int, c couple) error {
 		})
 	}
 	halves.Wait()
-	_ = target.SetAffinity(before) // they were allowed a moment ago
+	_ = target.SetAffinity(before) // dyno was allowed to use these CPUs before
 	runtime.GOMAXPROCS(procs)
 	_, err = r.end(ctx, tasks[0], begun[0], failed[0])
 	r.announce(tasks[1], begun[1])
@@ -229,24 +230,25 @@ func (r *runner) both(ctx context.Context, round int, c couple) error {
 	return errors.Join(err, other)
 }
 
-// A half is one of two trials that are made at once.
+// A half is one of two trials that are measured at the same time.
 type half struct {
 	partners *partners
 	number   int // 0 or 1
 }
 
-// Partners wait for each other, once when the processes of both are up and once when the
-// connections of both are. Who has left is waited for no more: the other goes on alone.
+// Partners wait for each other: once when the processes of both are up, and once when the
+// connections of both are. If one has left, the other does not wait for it and goes on
+// alone.
 type partners struct {
 	up, start *gate
-	placed    error     // of the generator, once both are up
-	at        time.Time // when the warm-up of both begins, once both have started
+	placed    error     // the error of placing the generator, once both are up
+	at        time.Time // when the warm-up of both begins
 
 	mu     sync.Mutex // guards stages
 	stages [2]*stage  // nil: not up
 }
 
-// newPartners returns two that place the generator once both are up.
+// newPartners returns partners that place the generator once both are up.
 func newPartners(place func() error) *partners {
 	p := &partners{}
 	p.up = newGate(func() { p.placed = place() })
@@ -265,14 +267,14 @@ func (p *partners) ready(ctx context.Context, number int, up *stage) error {
 	return p.placed
 }
 
-// other is what the other one has put up; nil when that failed.
+// other returns the other half's stage; nil if that half failed.
 func (p *partners) other(number int) *stage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stages[1-number]
 }
 
-// leave says that one waits for the other no more, and need not be waited for.
+// leave records that one no longer waits for the other and need not be waited for.
 func (p *partners) leave(number int) {
 	p.up.come(number)
 	p.start.come(number)
@@ -280,7 +282,7 @@ func (p *partners) leave(number int) {
 
 var _ engine.Joint = (*half)(nil)
 
-// Meet begins when both halves have their connections.
+// Meet returns when both halves have their connections.
 func (h *half) Meet(ctx context.Context, self engine.Party) (engine.Party, time.Time, error) {
 	if err := h.partners.start.pass(ctx, h.number); err != nil {
 		return self, time.Time{}, err
@@ -288,12 +290,12 @@ func (h *half) Meet(ctx context.Context, self engine.Party) (engine.Party, time.
 	return self, h.partners.at, nil
 }
 
-// Settle returns what was published by this half: each has events of its own.
+// Settle returns what this half has published: each half has events of its own.
 func (h *half) Settle(_ context.Context, published []wire.Source) ([]wire.Source, error) {
 	return published, nil
 }
 
-// A gate opens once, when both of two have come. Before it does, it acts.
+// A gate opens once, when both halves have come. It runs an action before it opens.
 type gate struct {
 	act  func()
 	open chan struct{}
@@ -304,7 +306,7 @@ type gate struct {
 
 func newGate(act func()) *gate { return &gate{act: act, open: make(chan struct{})} }
 
-// pass comes and waits for the other one.
+// pass arrives at the gate and waits for the other one.
 func (g *gate) pass(ctx context.Context, number int) error {
 	g.come(number)
 	select {

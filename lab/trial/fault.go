@@ -14,15 +14,16 @@ import (
 	"dyno/results/rundir"
 )
 
-// A Fault says that the target itself ended a trial: it was not ready in time, ended by
-// itself, or did not come to its end.
+// A Fault means that the target itself ended a trial: it was not ready in time, ended by
+// itself, or did not end when it should have.
 type Fault struct{ Err error }
 
 func (f *Fault) Error() string { return f.Err.Error() }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// startFault makes a Fault of a target that was started and did not become ready. That it
-// could not be started at all, as when there is no such program, is the plan's.
+// startFault makes a Fault for a target that was started and did not become ready. If the
+// target could not be started at all, for example because the program does not exist, the
+// plan is at fault.
 func startFault(err error) error {
 	if errors.Is(err, target.ErrExited) || errors.Is(err, target.ErrNotReady) {
 		return &Fault{err}
@@ -30,8 +31,8 @@ func startFault(err error) error {
 	return err
 }
 
-// targets tells whether all that went wrong was the target's doing: nothing else may be
-// passed over with it.
+// targets reports whether everything that went wrong was the target's fault. Otherwise a
+// trial must not be recorded as lost.
 func targets(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // each link of the chain is looked at
 	case *Fault, *engine.Unreachable:
@@ -49,7 +50,8 @@ func targets(err error) bool {
 	return false
 }
 
-// lose records a trial whose target ended it: what was left of the window it did nothing.
+// lose records a trial that its target ended: the target did nothing in the rest of the
+// window.
 func lose(t *rundir.Trial, l *experiment.Load, program bool) {
 	t.Fault = rundir.FaultTarget
 	if program {
@@ -64,8 +66,8 @@ func lose(t *rundir.Trial, l *experiment.Load, program bool) {
 	t.Counts.Missed = missed(t, l)
 }
 
-// missed is how many requests would have been due in the rest of the window: as many a
-// second as until then, else as many as the load's rate says, else one of each user.
+// missed is how many requests would have been due in the rest of the window: at the rate
+// until then, or else at the load's own rate, or else one for each user.
 func missed(t *rundir.Trial, l *experiment.Load) int64 {
 	rest := t.PlannedSeconds - t.WindowSeconds
 	switch {
@@ -81,23 +83,24 @@ func missed(t *rundir.Trial, l *experiment.Load) int64 {
 	return 0
 }
 
-// blames tells whether a trial failed by its target's fault alone, so that it is recorded
-// as lost.
+// blames reports whether a trial failed only by its target's fault, so that it is
+// recorded as lost.
 func blames(ctx context.Context, s task, failed error) bool {
 	return failed != nil && s.purpose != rundir.PurposePilot && context.Cause(ctx) == nil && targets(failed)
 }
 
-// goesOn tells whether there is more to measure when a trial is lost. A target that is alone
-// and has never answered would only not answer again.
+// goesOn reports whether to measure more after a lost trial. A target that is the only
+// variant and has never answered would not answer again either.
 func (r *runner) goesOn(t *rundir.Trial) bool {
 	answered := t.Counts.OK > 0 || slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.Stands() && !t.Lost() })
 	return len(r.experiment.Variants) > 1 || r.experiment.Capacity != nil || r.experiment.Design.Rounds > 1 && answered
 }
 
-// hopelessRounds is after how many rounds a variant that lost each of them ends the run.
+// hopelessRounds is the number of rounds after which a variant that lost each of them
+// ends the run.
 const hopelessRounds = 3
 
-// hopeless returns why no more rounds are made: a variant lost all of them.
+// hopeless returns why no more rounds are made: a variant has lost all of them.
 func (r *runner) hopeless(round int) (reason *rundir.Message) {
 	if round < hopelessRounds {
 		return nil

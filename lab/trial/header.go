@@ -11,7 +11,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// header is what run.json says before anything has been measured.
+// header is the content of run.json before anything has been measured.
 func (r *runner) header() (*rundir.Run, error) {
 	e := r.experiment
 	duet, err := planDuet(e)
@@ -33,7 +33,7 @@ func (r *runner) header() (*rundir.Run, error) {
 	return run, nil
 }
 
-// planned returns how many trials so many rounds have, 0 for searches.
+// planned returns how many trials the given number of rounds has, 0 for searches.
 func (r *runner) planned(rounds int) int {
 	e := r.experiment
 	if e.Capacity != nil {
@@ -49,7 +49,7 @@ func (r *runner) planned(rounds int) int {
 	return n
 }
 
-// plan is what the experiment sets out to do, for the record.
+// plan is the record of what the experiment asks for.
 func plan(e *experiment.Experiment, remeasure int) rundir.Plan {
 	d := &e.Design
 	p := rundir.Plan{
@@ -155,7 +155,7 @@ func environment(e *experiment.Experiment, duet *rundir.PlanDuet) rundir.Environ
 	return env
 }
 
-// hypervisor names it where the machine only says that there is one.
+// hypervisor names the hypervisor where the processor flags only show that there is one.
 func hypervisor(hint string) string {
 	if hint == "yes" {
 		return "virtual machine"
@@ -163,8 +163,8 @@ func hypervisor(hint string) string {
 	return hint
 }
 
-// inUse returns the CPUs that a run uses: all it may, unless everything has its
-// place.
+// inUse returns the CPUs that a run uses: all that it may, unless the plan places every
+// process.
 func inUse(e *experiment.Experiment, allowed []int) []int {
 	var cpus []int
 	for i := range e.Variants {

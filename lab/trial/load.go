@@ -27,7 +27,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if t.Purpose == rundir.PurposePilot {
 		c.Interval = fine
 	}
-	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.half == nil { // else both are placed already
+	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.half == nil { // otherwise both are placed already
 		before, err := target.AllowedCPUs()
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		if err := target.SetAffinity(cpus); err != nil {
 			return &PlanError{fmt.Errorf("load.cpus: %w", err)}
 		}
-		defer func() { _ = target.SetAffinity(before) }() // they were allowed a moment ago
+		defer func() { _ = target.SetAffinity(before) }() // dyno was allowed to use these CPUs before
 	}
 	w := r.newWatch(up, t.Purpose)
 	w.open(ctx, up.variant)
@@ -64,7 +64,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	} else {
 		c.Joint = up.half
 	}
-	// What the runtime would do now and then, it does before the window.
+	// Collect garbage before the window rather than in it.
 	runtime.GC()
 	result, err := carry(ctx, up.variant, r.experiment.Design.Seed, c)
 	if errors.Is(err, context.Canceled) {
@@ -97,14 +97,14 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	return err
 }
 
-// processorsBeside is how many of Go's processors there are beside one for each worker:
-// one for each sleeper, which keeps it, and two for what else goes on, whatever the number
-// of CPUs. With fewer, Go's scheduler would take turns between a worker and the rest, and
-// wake threads to do so.
+// processorsBeside is how many of Go's processors there are in addition to one for each
+// worker: one for each sleeper, which keeps it, and two for everything else, whatever the
+// number of CPUs. With fewer, Go's scheduler would take turns between a worker and the
+// rest, and wake threads to do so.
 const processorsBeside = 4
 
-// engineConfig translates a variant's load, whose run-time variables are filled
-// in, for the engine.
+// engineConfig translates a variant's load for the engine. The run-time variables are
+// filled in.
 func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 	l := &v.Load
 	c := engine.Config{
@@ -159,7 +159,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 	return c, nil
 }
 
-// clock translates what ends a response.
+// clock translates the setting for what ends a response.
 func clock(name string) engine.Clock {
 	switch name {
 	case experiment.ClockArrival:
@@ -170,12 +170,12 @@ func clock(name string) engine.Clock {
 	return engine.ClockAuto
 }
 
-// spin covers what a sleeping thread usually takes to wake up. It costs CPU time
-// that nobody else wants where the generator's CPUs are its own.
+// spin covers the time that a sleeping thread usually takes to wake up. It is used only
+// where the generator's CPUs are its own, because there nobody else needs the CPU time.
 const spin = 60 * time.Microsecond
 
-// ownCPUs tells whether the plan gives the generator CPUs that neither the target
-// nor a service may use.
+// ownCPUs reports whether the plan gives the generator CPUs that neither the target nor a
+// service may use.
 func ownCPUs(v *experiment.Variant) bool {
 	processes := []experiment.Process{v.Target.Process}
 	for _, s := range v.Services {
@@ -183,7 +183,7 @@ func ownCPUs(v *experiment.Variant) bool {
 	}
 	for _, p := range processes {
 		if len(p.Start) == 0 {
-			continue // where it runs is not ours to know
+			continue // dyno did not start it and cannot know where it runs
 		}
 		shares := func(cpu int) bool { return slices.Contains(v.Load.CPUs, cpu) }
 		if len(p.CPUs) == 0 || slices.ContainsFunc(p.CPUs, shares) {
@@ -205,8 +205,8 @@ func think(t experiment.Think) pace.Think {
 	return pace.Think{}
 }
 
-// schedule lays the arrivals out. The warm-up goes at the rate with which the
-// window begins.
+// schedule makes the schedule of arrivals. The warm-up has the rate with which the window
+// begins.
 func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
 	process, err := pace.ParseProcess(l.Open.Arrivals)
 	if err != nil {
@@ -225,16 +225,17 @@ func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
 	return pace.New(stages, process, seed)
 }
 
-// Bounds of a trial's log: how many intervals it may have, and how many requests may be
-// recorded finely, where they end the window and nobody knows how long they take.
+// The bounds of a trial's log: how many intervals it may have, and how many requests may
+// be recorded in short intervals if the number of requests ends the window and nobody
+// knows how long they take.
 const (
 	mostIntervals  = 4096
 	finelyRecorded = 1_000_000
 )
 
-// interval returns how finely a load is recorded. What something else disturbed is left
-// out by whole intervals, so that they are as short as the log allows: 100 ms up to seven
-// minutes, and not quite a second for an hour.
+// interval returns the length of the intervals in which a load is recorded. Disturbances
+// are left out by whole intervals, so these are as short as the log allows: 100 ms up to
+// seven minutes, and almost a second for an hour.
 func interval(l *experiment.Load) time.Duration {
 	switch {
 	case l.Requests > finelyRecorded:

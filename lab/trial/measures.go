@@ -10,27 +10,27 @@ import (
 	"strconv"
 )
 
-// Bounds of what a program may print as its figures.
+// The bounds of the figures that a program may print.
 const (
 	maxMeasures = 1000
 	maxLastLine = 1 << 20 // bytes
 )
 
-// measureName is what a figure may be called.
+// measureName matches valid names of figures.
 var measureName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,99}$`)
 
-// A lastLine keeps the last line written to it that is not blank, up to its bound.
+// A lastLine keeps the last line written to it that is not blank, up to a bound.
 type lastLine struct {
 	last, next buffer
 }
 
-// A buffer is a line of which no more is kept than there may be.
+// A buffer is a line of which only a bounded part is kept.
 type buffer struct {
 	text    []byte
 	tooLong bool
 }
 
-// Write takes everything.
+// Write never fails.
 func (l *lastLine) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -50,7 +50,7 @@ func (b *buffer) add(p []byte) {
 	b.text = append(b.text, p[:min(len(p), room)]...)
 }
 
-// end ends a line: it is the last one now, if there is anything in it.
+// end ends a line. If it is not blank, it is now the last one.
 func (l *lastLine) end() {
 	if l.next.tooLong || len(bytes.TrimSpace(l.next.text)) > 0 {
 		l.last, l.next = l.next, l.last
@@ -58,7 +58,7 @@ func (l *lastLine) end() {
 	l.next = buffer{text: l.next.text[:0]}
 }
 
-// measures reads the figures from the last line, once all is written.
+// measures reads the figures from the last line, after everything has been written.
 func (l *lastLine) measures() (map[string]float64, error) {
 	l.end()
 	switch {
@@ -70,8 +70,8 @@ func (l *lastLine) measures() (map[string]float64, error) {
 	return parseMeasures(l.last.text)
 }
 
-// parseMeasures reads a JSON object of finite numbers. It reports what is wrong
-// with each of them, up to a bound.
+// parseMeasures reads a JSON object of finite numbers. It reports what is wrong with each
+// of them, up to a bound.
 func parseMeasures(line []byte) (map[string]float64, error) {
 	const mostFaults = 10
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -85,7 +85,7 @@ func parseMeasures(line []byte) (map[string]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("byte %d: %w", d.InputOffset(), err)
 		}
-		name, _ := key.(string) // the decoder takes nothing else for a key
+		name, _ := key.(string) // the decoder accepts only strings as keys
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return nil, fmt.Errorf("byte %d: %w", d.InputOffset(), err)
@@ -123,7 +123,7 @@ func parseMeasures(line []byte) (map[string]float64, error) {
 	return measures, nil
 }
 
-// unexpected says that an end is none where there should be more.
+// unexpected turns io.EOF into an error where the text must continue.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -131,7 +131,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// clipped shortens what a message quotes.
+// clipped shortens a text that a message quotes.
 func clipped(b []byte) []byte {
 	const most = 100
 	if len(b) > most {

@@ -24,21 +24,21 @@ import (
 	"dyno/load/wire"
 )
 
-// A load of more subscribers than one process has descriptors for is carried by
-// several: dyno itself, with all that publishes, and parts, which are dyno's own
-// executable again. They exchange lines of JSON over a part's standard input and
-// output, so that a part learns at once when dyno is gone.
+// If a load has more subscribers than one process has descriptors for, several processes
+// carry it: dyno itself, with all publishers, and parts, which are dyno's own executable
+// started again. They exchange lines of JSON over a part's standard input and output, so a
+// part learns at once when dyno is gone.
 //
 //	to a part:   its plan, when to start, what was published
 //	from a part: who it is, its intervals, what it has published, its result and its latency log
 
-// Role is that of a process that carries a part of a load.
+// Role is the role of a process that carries a part of a load.
 func Role() child.Role {
 	return child.Role{Name: "__carry-part", Main: func([]string) int { return runPart(os.Stdin, os.Stdout) }}
 }
 
-// A partPlan says what a part does: the subscribers from First on, Count of them, of a
-// variant whose run-time variables are filled in.
+// A partPlan is the work of a part: Count subscribers, from number First on, of a variant
+// whose run-time variables are filled in.
 type partPlan struct {
 	Variant      *experiment.Variant
 	Seed         uint64
@@ -48,7 +48,7 @@ type partPlan struct {
 	Interval     time.Duration
 }
 
-// A partReport is what a part says: one of its fields.
+// A partReport is a message from a part. One of its fields is set.
 type partReport struct {
 	Party    *engine.Party    `json:"party,omitempty"`
 	Interval *engine.Interval `json:"interval,omitempty"` // without latencies
@@ -57,12 +57,12 @@ type partReport struct {
 	Failed   string           `json:"failed,omitempty"`
 }
 
-// A partOrder is what a part is told: one of its fields.
+// A partOrder is a message to a part. One of its fields is set.
 type partOrder struct {
 	Plan    *partPlan `json:"plan,omitempty"`
 	Start   *meeting  `json:"start,omitempty"`
 	Settled *settled  `json:"settled,omitempty"`
-	Stop    bool      `json:"stop,omitempty"` // now: the run is interrupted
+	Stop    bool      `json:"stop,omitempty"` // at once: the run is interrupted
 }
 
 type meeting struct {
@@ -72,21 +72,21 @@ type meeting struct {
 
 type settled struct{ Sources []wire.Source }
 
-// Bounds of parts.
+// The bounds of parts.
 const (
 	maxParts = 64
-	// descriptorReserve is what a process needs beside connections: files, pollers,
-	// observers, and what the target's side of dyno has open.
+	// descriptorReserve is how many descriptors a process needs in addition to
+	// connections: for files, pollers, observers, and what dyno has open for the target.
 	descriptorReserve = 256
 	// partLead is how long before the warm-up all parts are told when it begins.
 	partLead = 50 * time.Millisecond
-	// partPatience is how long a part may take beyond what it was asked to do.
+	// partPatience is how long a part may take beyond the time that its work needs.
 	partPatience = 30 * time.Second
-	// maxPartLine bounds a line of the exchange: with a million sources and what is
-	// uncertain of them, a few hundred MiB would be within reason; a load of so many
-	// publishers is not.
+	// maxPartLine bounds a line of the exchange. A million sources with their uncertain
+	// numbers could need a few hundred MiB, but a load with so many publishers makes no
+	// sense.
 	maxPartLine = 64 << 20
-	// maxSaid is more than a part says, intervals apart.
+	// maxSaid is more than the number of messages from a part, without intervals.
 	maxSaid = 8
 )
 
@@ -105,10 +105,10 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 		return engine.Run(ctx, c)
 	}
 	var parts []*part
-	// Parts that are not awaited are killed.
+	// Kill the parts that were not waited for.
 	defer func() {
 		for _, p := range parts {
-			_ = p.kill() // how it ended does not matter any more
+			_ = p.kill() // it does not matter any more how it ended
 		}
 	}()
 	first := counts[0]
@@ -134,7 +134,7 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, p := range parts {
-			_ = p.tell(partOrder{Stop: true}) // one that cannot be told is gone already
+			_ = p.tell(partOrder{Stop: true}) // if this fails, the part is already gone
 		}
 	})
 	defer stop()
@@ -155,8 +155,8 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 	return result, err
 }
 
-// split returns how many subscribers each process has: one entry where this process has
-// descriptors for all.
+// split returns how many subscribers each process has. There is one entry if this process
+// has descriptors for all.
 func split(c engine.Config) ([]int, error) {
 	if c.Subscribers == nil {
 		return []int{0}, nil
@@ -174,8 +174,9 @@ func split(c engine.Config) ([]int, error) {
 	return counts, nil
 }
 
-// shares divides subscribers among processes with room for so many connections, the
-// first of which has the publishers as well; nil where that takes too many.
+// shares divides subscribers among processes, each with room for the given number of
+// connections. The first process also has the publishers. It returns nil if that takes
+// too many processes.
 func shares(subscribers, publishers, room int) []int {
 	if subscribers+publishers <= room {
 		return []int{subscribers}
@@ -224,16 +225,16 @@ type part struct {
 	orders *json.Encoder
 	input  io.WriteCloser
 
-	// What the part says comes through said, but for its intervals. The channel has room for
-	// all of it, and is closed behind the last; reports belong to whoever saw that.
+	// said has the part's messages, except for its intervals. It has room for all of
+	// them, and is closed after the last one; from then on its receiver may read reports.
 	said    chan partReport
-	lost    error // why no more was said; to be read when said is closed
+	lost    error // why there were no more messages; to be read when said is closed
 	counted tally
 
 	waited bool
 }
 
-// A tally is what a part did since it was last asked.
+// A tally sums up what a part did since the last reading.
 type tally struct {
 	mu sync.Mutex // guards of
 	of engine.Interval
@@ -267,7 +268,7 @@ func (p *part) tell(o partOrder) error {
 	return p.orders.Encode(o)
 }
 
-// listen takes the part's reports until it has said what the load's outcome was.
+// listen reads the part's messages up to the outcome of the load.
 func (p *part) listen() {
 	defer close(p.said)
 	for range maxSaid {
@@ -284,7 +285,8 @@ func (p *part) listen() {
 	p.lost = errors.New("it says more than it should")
 }
 
-// next reads the next report that is no interval, and adds up those.
+// next reads the next message that is not an interval, and adds up the intervals before
+// it.
 func (p *part) next() (partReport, error) {
 	for {
 		var r partReport
@@ -305,8 +307,8 @@ func (p *part) next() (partReport, error) {
 	}
 }
 
-// addTo adds to an interval what the part did since it was last asked. The latencies of an
-// interval are those of dyno's own process.
+// addTo adds what the part did since the last reading to an interval. The latencies of an
+// interval are only those of dyno's own process.
 func (p *part) addTo(i *engine.Interval) {
 	p.counted.mu.Lock()
 	defer p.counted.mu.Unlock()
@@ -318,7 +320,7 @@ func (p *part) addTo(i *engine.Interval) {
 	sum.Completed, sum.Failed, sum.Delivered = 0, 0, 0
 }
 
-// hear waits for the next report.
+// hear waits for the next message.
 func (p *part) hear() (partReport, error) {
 	r, more := <-p.said
 	if !more {
@@ -327,7 +329,7 @@ func (p *part) hear() (partReport, error) {
 	return r, r.failure()
 }
 
-// failure is what a part says has gone wrong, or nil.
+// failure returns the error that a part reports, or nil.
 func (r *partReport) failure() error {
 	if r.Failed == "" {
 		return nil
@@ -335,9 +337,10 @@ func (r *partReport) failure() error {
 	return fmt.Errorf("a process that carries a part of the load: %s", r.Failed)
 }
 
-// fault returns why a part failed, if it has said so. It has no more to do.
+// fault returns why a part failed, if it has reported that. The part has nothing more to
+// do.
 func (p *part) fault() error {
-	_ = p.input.Close() // if it fails, the part is gone already, and may have said why
+	_ = p.input.Close() // if this fails, the part is already gone, and may have reported why
 	r, err := p.hear()
 	for err == nil && r.Result == nil {
 		r, err = p.hear()
@@ -345,7 +348,7 @@ func (p *part) fault() error {
 	return r.failure()
 }
 
-// result waits for what the part saw, and for its end.
+// result waits for the part's result, and for its end.
 func (p *part) result() (*engine.Result, error) {
 	r, err := p.hear()
 	for err == nil && r.Result == nil {
@@ -363,7 +366,7 @@ func (p *part) result() (*engine.Result, error) {
 	return r.Result, p.command.Wait()
 }
 
-// kill ends a part that was not awaited.
+// kill ends a part that was not waited for.
 func (p *part) kill() error {
 	if p.waited {
 		return nil
@@ -374,12 +377,12 @@ func (p *part) kill() error {
 	return p.command.Wait()
 }
 
-// A hub joins dyno's own engine to the parts'.
+// A hub joins dyno's own engine to those of the parts.
 type hub struct{ parts []*part }
 
 var _ engine.Joint = (*hub)(nil)
 
-// Meet gathers who carries the load and says when the warm-up begins.
+// Meet collects the shares of all parts and sets when the warm-up begins.
 func (h *hub) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	release := context.AfterFunc(ctx, h.abandon)
 	defer release()
@@ -404,7 +407,7 @@ func (h *hub) Meet(ctx context.Context, self engine.Party) (all engine.Party, st
 	return all, start, nil
 }
 
-// Settle gathers what was published and tells the parts.
+// Settle collects what was published and tells the parts.
 func (h *hub) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
 	release := context.AfterFunc(ctx, h.abandon)
 	defer release()
@@ -427,10 +430,10 @@ func (h *hub) Settle(ctx context.Context, published []wire.Source) ([]wire.Sourc
 	return all, nil
 }
 
-// abandon makes whoever waits for a part stop waiting.
+// abandon ends every wait for a part.
 func (h *hub) abandon() {
 	for _, p := range h.parts {
-		_ = p.output.Close() // it may be closed already
+		_ = p.output.Close() // it may already be closed
 	}
 }
 
@@ -451,10 +454,10 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// runPart carries a part of a load as standard input says and returns the exit code. It
+// runPart carries a part of a load as standard input says, and returns the exit code. It
 // ends as soon as standard input does.
 func runPart(stdin io.Reader, stdout io.Writer) int {
-	// Ctrl-C in a terminal reaches every process; dyno says when to stop.
+	// Ctrl-C in a terminal reaches every process, but dyno decides when to stop.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -473,13 +476,13 @@ func runPart(stdin io.Reader, stdout io.Writer) int {
 		err = m.carry(ctx, plan.Plan, stdout)
 	}
 	if err != nil {
-		_ = m.say(partReport{Failed: err.Error()}) // with nobody there, nobody needs it
+		_ = m.say(partReport{Failed: err.Error()}) // if this fails, nobody is left to read it
 		return 1
 	}
 	return 0
 }
 
-// A member is the part's own side.
+// A member is the part's own side of the exchange.
 type member struct {
 	mu     sync.Mutex // guards output
 	output *json.Encoder
@@ -496,7 +499,7 @@ func (m *member) say(r partReport) error {
 
 var _ engine.Joint = (*member)(nil)
 
-// follow takes orders until they end, which means that dyno is dead.
+// follow reads orders until they end, which means that dyno is dead.
 func (m *member) follow(orders *bufio.Reader, cancel func()) {
 	for {
 		var o partOrder
@@ -526,7 +529,7 @@ func (m *member) carry(ctx context.Context, plan *partPlan, stdout io.Writer) er
 	c.Warmup, c.Window, c.Interval, c.Joint = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i engine.Interval) {
 		i.Latency = [engine.Tags]*hist.Histogram{}
-		_ = m.say(partReport{Interval: &i}) // with nobody there, the orders end, and so does this process
+		_ = m.say(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
 	}
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+processorsBeside))
 	runtime.GC()
@@ -548,7 +551,7 @@ func (m *member) carry(ctx context.Context, plan *partPlan, stdout io.Writer) er
 	return writeLatency(stdout, result)
 }
 
-// rampOf is how long a part may take until all its subscribers were tried.
+// rampOf is how long a part may take until it has tried to connect all its subscribers.
 func rampOf(c engine.Config) time.Duration {
 	d := 2 * c.ConnectTimeout
 	if s := c.Subscribers; s.Ramp > 0 {
@@ -557,7 +560,7 @@ func rampOf(c engine.Config) time.Duration {
 	return d
 }
 
-// Meet says who this part is and waits for the beginning.
+// Meet reports this part's share and waits for the start.
 func (m *member) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	if err := m.say(partReport{Party: &self}); err != nil {
 		return all, start, err
@@ -570,7 +573,7 @@ func (m *member) Meet(ctx context.Context, self engine.Party) (all engine.Party,
 	}
 }
 
-// Settle says what this part has published and waits for what all have.
+// Settle reports what this part has published and waits for what all have published.
 func (m *member) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
 	if err := m.say(partReport{Settled: &settled{published}}); err != nil {
 		return nil, err

@@ -9,12 +9,12 @@ import (
 	"dyno/results/rundir"
 )
 
-// fine is how finely a pilot is recorded, by the engine and by the observers:
-// steady states are looked for on bins of so long.
+// fine is the length of the intervals in which the engine and the observers record a
+// pilot: the steady state is looked for in bins of this length.
 const fine = 100 * time.Millisecond
 
-// piloted are the variants that have a pilot: all but aliases, which behave as the
-// variants that they are.
+// piloted returns the variants that have a pilot: all except aliases, which behave like
+// the variants that they stand for.
 func piloted(e *experiment.Experiment) (variants []*experiment.Variant) {
 	for i := range e.Variants {
 		if e.Variants[i].AliasOf == "" {
@@ -24,8 +24,8 @@ func piloted(e *experiment.Experiment) (variants []*experiment.Variant) {
 	return variants
 }
 
-// pilots measures each variant from cold and lets the referee say how long the
-// warm-up of all must be.
+// pilots measures each variant from cold and lets the referee decide how long the warm-up
+// of all must be.
 func (r *runner) pilots(ctx context.Context) error {
 	var done []*rundir.TrialFolder
 	for _, v := range piloted(r.experiment) {
@@ -49,8 +49,7 @@ func (r *runner) pilots(ctx context.Context) error {
 	return r.folder.Update(r.run)
 }
 
-// pilotOf returns the variant's complete pilot in a folder that is gone on with,
-// or nil.
+// pilotOf returns the variant's complete pilot in the folder of a resumed run, or nil.
 func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
 	for _, t := range r.trials {
 		if t.Complete && t.Purpose == rundir.PurposePilot && t.Variant == variant {
@@ -60,8 +59,9 @@ func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
 	return found
 }
 
-// pilotLoad makes a load one of a pilot: no warm-up, and a window at one rate, that
-// with which the window of a trial begins. A search begins at its lowest rate.
+// pilotLoad turns a load into that of a pilot. It has no warm-up, and a window at one
+// rate, the rate with which the window of a trial begins. For a search this is the lowest
+// rate.
 func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
 	l.Warmup, l.Window, l.Requests = 0, e.Design.Pilot, 0
 	if l.Open == nil {
@@ -72,14 +72,14 @@ func pilotLoad(l *experiment.Load, e *experiment.Experiment) {
 	}
 	if stages := l.Open.Stages; len(stages) > 0 {
 		l.Open.Rate, l.Open.Stages = stages[0].From, nil
-		if l.Open.Rate == 0 { // a ramp from nothing
+		if l.Open.Rate == 0 { // a ramp from zero
 			l.Open.Rate = stages[0].To
 		}
 	}
 }
 
-// profiledLoad makes a load one of a profiled trial: the same, for as long as the
-// profile asks. A window in stages keeps its own length.
+// profiledLoad turns a load into that of a profiled trial: the same load, for as long as
+// the profile needs. A window in stages keeps its own length.
 func profiledLoad(l *experiment.Load, p *experiment.Profile) {
 	if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) {
 		l.Window, l.Requests = p.Window, 0

@@ -16,21 +16,21 @@ import (
 	"dyno/lab/experiment"
 )
 
-// targetName is what the target's log is called, beside those of the services.
+// targetName is the name of the target's log, beside those of the services.
 const targetName = "target"
 
-// A stage is what a trial has put up: the services and the target.
+// A stage holds the running processes of a trial: the services and the target.
 type stage struct {
 	variant   *experiment.Variant // with its run-time variables filled in
-	variables map[string]string   // what they are, those of the target included
-	target    *target.Process     // nil when the target runs already, or is a program
+	variables map[string]string   // their values, including those of the target
+	target    *target.Process     // nil if the target is already running, or is a program
 	processes []*target.Process   // in the order they were started
 
-	half *half  // of a duet; nil: there is no load beside this one's
-	idle *stage // what is up beside it without load
+	half *half  // of a duet; nil: no other load runs at the same time
+	idle *stage // the other variant of a duet, which is up without load
 }
 
-// neighbours are what else of dyno's is up meanwhile: the other half of a duet.
+// neighbours are dyno's other running processes: those of the other half of a duet.
 func (s *stage) neighbours() (all []*target.Process) {
 	beside := s.idle
 	if s.half != nil {
@@ -42,13 +42,13 @@ func (s *stage) neighbours() (all []*target.Process) {
 	return all
 }
 
-// A running service is one of the experiment's.
+// A running service is a service of the experiment that is up.
 type running struct {
 	name    string
 	process *target.Process
 }
 
-// services returns those that run. They were started before the target.
+// services returns the running services. They were started before the target.
 func (s *stage) services() []running {
 	var all []running
 	for i := range s.variant.Services {
@@ -57,8 +57,8 @@ func (s *stage) services() []running {
 	return all
 }
 
-// stop takes everything down, the last started first. It returns what was wrong
-// with it and is not known yet.
+// stop stops everything, the last started first. It returns the errors that are not known
+// yet.
 func (s *stage) stop(ctx context.Context, known error) error {
 	var errs []error
 	for _, p := range slices.Backward(s.processes) {
@@ -69,7 +69,7 @@ func (s *stage) stop(ctx context.Context, known error) error {
 	return errors.Join(errs...)
 }
 
-// died returns a channel that receives the first process that ends unasked.
+// died returns a channel that receives the first process that ends by itself.
 func (s *stage) died() <-chan *target.Process {
 	dead := make(chan *target.Process, len(s.processes))
 	for _, p := range s.processes {
@@ -81,9 +81,9 @@ func (s *stage) died() <-chan *target.Process {
 	return dead
 }
 
-// set starts a variant's services and its target, each once those before it are
-// ready. A program is not started yet. On failure nothing is left running. Output returns where a process's
-// output goes.
+// set starts a variant's services and its target, each when the ones before are ready. It
+// does not start a program yet. On failure nothing is left running. output returns where
+// a process's output goes.
 func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name string) (io.Writer, error)) (_ *stage, err error) {
 	s := &stage{variant: &v}
 	defer func() {
@@ -123,8 +123,7 @@ func (r *runner) set(ctx context.Context, v experiment.Variant, output func(name
 	return s, nil
 }
 
-// portPair returns a port for a process to serve on and one for its
-// administration.
+// portPair returns a port for a process to serve on and one for its administration.
 func (r *runner) portPair() (port, admin string, err error) {
 	a, err := r.ports.Free("tcp")
 	if err != nil {
@@ -152,8 +151,8 @@ func (r *runner) start(ctx context.Context, s *stage, name string, p experiment.
 	return started, nil
 }
 
-// begin starts a process. That it cannot be placed as the experiment asks is the
-// plan's fault and not the process's.
+// begin starts a process. If it cannot be placed as the experiment asks, the plan is at
+// fault and not the process.
 func begin(ctx context.Context, spec target.Spec) (*target.Process, error) {
 	started, err := target.Start(ctx, spec)
 	if errors.Is(err, target.ErrPlacement) {
@@ -182,7 +181,7 @@ func (r *runner) spec(name string, p experiment.Process, vars map[string]string,
 		spec.Cgroup = &target.Cgroup{CPUMax: c.CPUMax, CPUWeight: c.CPUWeight, MemoryMax: int64(c.MemoryMax)}
 	}
 	if name == targetName {
-		spec.Name = "" // that of the program: messages begin with "target" anyway
+		spec.Name = "" // default: the program's name; messages begin with "target" anyway
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		spec.Env = append(spec.Env, name+"="+p.Env[name])
@@ -196,7 +195,7 @@ func (r *runner) spec(name string, p experiment.Process, vars map[string]string,
 	return spec, nil
 }
 
-// probe says how to tell that a process which serves on address is ready.
+// probe says how to find out that a process which serves on address is ready.
 func probe(r experiment.Ready, address string) target.Probe {
 	switch r.Kind {
 	case experiment.ReadyTCP:

@@ -23,20 +23,20 @@ import (
 	"dyno/results/rundir"
 )
 
-// settling is how long a target has, after the load has stopped, to end what it had
-// under way for it; and how often that is looked at.
+// settling is how long a target has, after the load has stopped, to finish the work that
+// it had begun. settlingGap is the time between two checks of that.
 const (
 	settling    = 2 * time.Second
 	settlingGap = 100 * time.Millisecond
 )
 
-// A profiler takes the profiles of one trial, in its window. What cannot be taken
-// here is left out and said so; it never fails the trial.
+// A profiler takes the profiles of one trial, in its window. If one cannot be taken here,
+// it is left out and this is recorded; the trial does not fail.
 type profiler struct {
 	plan    *experiment.Profile
-	source  profile.Source // of the target; its URL is empty when it has none
-	root    int            // the target's supervisor; 0 when dyno did not start it
-	cpus    []int          // on which the target may run
+	source  profile.Source // of the target; its URL is empty if there is none
+	root    int            // the target's supervisor; 0 if dyno did not start the target
+	cpus    []int          // those on which the target may run
 	symbols *symbol.Cache
 	window  time.Duration
 
@@ -76,7 +76,7 @@ func (r *runner) newProfiler(ctx context.Context, up *stage) *profiler {
 
 func (p *profiler) wants(kind string) bool { return slices.Contains(p.plan.Kinds, kind) }
 
-// phase begins with the window and ends with it.
+// phase starts the profiles at the begin of the window and ends them at its end.
 func (p *profiler) phase(ctx context.Context, phase engine.Phase) {
 	switch phase {
 	case engine.Measuring:
@@ -86,7 +86,7 @@ func (p *profiler) phase(ctx context.Context, phase engine.Phase) {
 	}
 }
 
-// begin starts what is taken over the window.
+// begin starts the profiles that cover the window.
 func (p *profiler) begin(ctx context.Context) {
 	if p.wants(experiment.ProfileCPU) && p.plan.By == experiment.BySampling {
 		c := sample.DefaultConfig(p.root)
@@ -104,8 +104,8 @@ func (p *profiler) begin(ctx context.Context) {
 			p.waits = nil
 		}
 	}
-	// The program's own profile of CPU time is in whole seconds. It is asked for also
-	// where it alone can say.
+	// The program's own CPU profile takes whole seconds. It is requested only if the plan
+	// says so, or if there is no sampler.
 	whole := p.window.Truncate(time.Second)
 	for _, kind := range []profile.Kind{profile.CPU, profile.Allocs, profile.Mutex, profile.Block} {
 		own := kind != profile.CPU || p.plan.By == experiment.ByPprof || p.sampler == nil && p.source.URL != ""
@@ -120,7 +120,7 @@ func (p *profiler) begin(ctx context.Context) {
 	}
 }
 
-// end ends what was taken over the window, while the target still runs.
+// end ends the profiles that cover the window, while the target still runs.
 func (p *profiler) end(ctx context.Context) {
 	if p.sampler != nil {
 		r, err := p.sampler.Stop()
@@ -152,11 +152,11 @@ func (p *profiler) end(ctx context.Context) {
 	}
 }
 
-// settle waits until the target has come to rest after the load, or for as long as it
-// may take, and says what is still there that was not before.
+// settle waits until the target is idle after the load, or until settling has passed, and
+// records what is left that was not there before.
 func (p *profiler) settle(ctx context.Context, t *rundir.Trial) {
 	p.fetching.Wait()
-	// A target that does not answer may take no longer either.
+	// A target that does not answer may not take longer either.
 	ctx, cancel := context.WithTimeout(ctx, 2*settling)
 	defer cancel()
 	deadline := time.After(settling)
@@ -238,8 +238,8 @@ func (p *profiler) save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 	return errors.Join(errs...)
 }
 
-// descriptors counts those that are open below a process; NaN when that cannot be
-// known.
+// descriptors counts the open ones of a process and its descendants; NaN if that cannot
+// be found out.
 func descriptors(supervisor int) float64 {
 	if supervisor == 0 {
 		return math.NaN()

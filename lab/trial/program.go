@@ -14,8 +14,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// program runs a program to its end and records the figures that it prints. The
-// window is its whole life.
+// program runs a program to its end and records the figures that it prints. The window is
+// its whole life.
 func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter,
 	output func(name string) (io.Writer, error),
 ) error {
@@ -50,7 +50,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	t.WindowSeconds = time.Since(t.StartedAt).Seconds()
 	w.mark()
 	if bounded.Err() != nil && err != nil {
-		// What is wrong with one that had to be stopped is known.
+		// If the program had to be stopped, its error is known already.
 		if stopped := p.Stop(context.WithoutCancel(ctx)); !errors.Is(stopped, target.ErrExited) {
 			err = errors.Join(err, stopped)
 		}
@@ -75,8 +75,8 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	return nil
 }
 
-// recordProgram sums a program up that has ended. The kernel has counted what it
-// used, however short it lived; the observer may have missed it.
+// recordProgram sums up a program that has ended. The kernel has counted what it used,
+// however short it ran; the observer may have missed it.
 func (w *watch) recordProgram(t *rundir.Trial, p *target.Process) {
 	w.lack(t)
 	if used, ok := p.Usage(); ok {
@@ -90,14 +90,14 @@ func (w *watch) recordProgram(t *rundir.Trial, p *target.Process) {
 		return
 	}
 	window := w.recorder.Window(w.marks[0], w.marks[1])
-	// Of all processes together it can only be more than of the largest one.
+	// All processes together use at least as much as the largest one.
 	if all := largest(window, "target_rss_bytes"); all != nil && (t.Target.RSSBytes == nil || *all > *t.Target.RSSBytes) {
 		t.Target.RSSBytes = all
 	}
 	t.Target.Threads = largest(window, "target_threads")
 	t.Target.Descriptors = largest(window, "target_descriptors")
 	w.recordMachine(t, window)
-	// What the program used after the observer's last look at it is not foreign.
+	// CPU time that the program used after the observer's last reading is not foreign.
 	if foreign := t.Machine.ForeignShare; foreign != nil && t.Target.CPUSeconds != nil {
 		missed := *t.Target.CPUSeconds
 		if seen := window.Delta("target_cpu_seconds"); !math.IsNaN(seen) {

@@ -11,7 +11,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// record translates what the engine saw for the run folder.
+// record translates the engine's result for the run folder.
 func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.StartedAt = r.Start
 	t.WarmupSeconds = r.WindowStart.Seconds()
@@ -92,7 +92,7 @@ func counts(r *engine.Result) rundir.Counts {
 	return c
 }
 
-// ends says what ended responses and events; nil where there were none.
+// ends says what ended responses and events; nil if there were none.
 func ends(r *engine.Result) *rundir.Ends {
 	e := &r.Ends
 	if e.ByArrival+e.ByRead == 0 {
@@ -119,7 +119,8 @@ func silence(s *engine.Silence) rundir.Silence {
 	return r
 }
 
-// conservation checks the window's requests, those carried into it, and all of them.
+// conservation checks three accounts: the window's requests, those carried into the
+// window, and all.
 func conservation(r *engine.Result) rundir.Conservation {
 	err := errors.Join(r.Counts.Conserved(), r.Carried.Conserved(), r.AllCounts.Conserved())
 	if err != nil {
@@ -136,15 +137,15 @@ func failures(r *engine.Result) map[string]int64 {
 	return m
 }
 
-// generator sums up what so much work cost dyno. In a duet its process has two loads, and
-// what counts is what the workers of the one have used.
+// generator sums up what the load cost dyno. In a duet dyno's process has two loads, so
+// only the workers of the one count.
 func generator(r *engine.Result, workers int, work int64, duet bool) rundir.Generator {
 	g := rundir.Generator{Workers: workers}
 	used := r.Process
 	if duet {
 		used = r.Workers
 	}
-	// Polling before a start is a choice, not a load: it would have been sleep.
+	// Polling before a start is a choice and not load: the worker would otherwise sleep.
 	busy := max(0, used.Total()-r.Spun).Seconds()
 	g.CPUSeconds = &busy
 	if work > 0 {
@@ -162,9 +163,9 @@ func generator(r *engine.Result, workers int, work int64, duet bool) rundir.Gene
 	return g
 }
 
-// writeLatency writes the log of all intervals, those of each tag in order. What the load is
-// counted by is there in each interval: one in which nothing ended is a value, and none
-// that is missing.
+// writeLatency writes the log of all intervals, those of each tag in order. The tag that
+// counts the load has a line for each interval: one in which nothing ended is a value,
+// and none is missing.
 func writeLatency(w io.Writer, r *engine.Result) error {
 	log, err := hist.NewLogWriter(w, r.Start)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"dyno/results/rundir"
 )
 
-// Resume goes on with a run that was cut short, in its folder, as Run would have:
-// pilots, whole rounds and finished searches stand, and what was interrupted is
-// measured anew, with numbers after the highest. The folder is o.Dir; it keeps the
-// command of the run's beginning.
+// Resume continues a run that was cut short, in its folder, as Run would have. Pilots,
+// whole rounds and finished searches stay. What was interrupted is measured again, with
+// numbers after the highest. The folder is o.Dir. It keeps the command that began the
+// run.
 //
-// The error is a *FolderError when the folder cannot be gone on with, wrapping
-// rundir.ErrFinished or rundir.ErrBusy where they apply, and a *PlanError when the
-// experiment or the machine is not that of the folder: figures of two of them do
-// not belong together. The folder is left as it was then.
+// The error is a *FolderError if the folder cannot be continued; it wraps
+// rundir.ErrFinished or rundir.ErrBusy where these apply. It is a *PlanError if the
+// experiment or the machine is not that of the folder, because their figures must not be
+// mixed. In these cases the folder is not changed.
 func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 	if err := check(e, o); err != nil {
 		return &PlanError{err}
@@ -40,7 +40,7 @@ func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 	if r.number, err = folder.LastTrial(); err != nil {
 		return &FolderError{errors.Join(err, folder.Close())}
 	}
-	// Judgements of the part are for whoever judges the whole.
+	// Verdicts on a part of the run are dropped: the caller judges the whole run.
 	r.run.StartedAt, r.run.Plan, r.run.Pilot = old.Run.StartedAt, old.Run.Plan, old.Run.Pilot
 	r.run.Environment, r.run.Command, r.run.DynoVersion = old.Run.Environment, old.Run.Command, old.Run.DynoVersion
 	err = folder.Update(r.run)
@@ -50,8 +50,8 @@ func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 	return r.finish(err)
 }
 
-// same reports every difference between a recorded run and one about to begin that
-// makes their trials incomparable.
+// same reports every difference between a recorded run and one about to begin that makes
+// their trials incomparable.
 func same(recorded, now *rundir.Run) error {
 	var faults []error
 	differ := func(what string, was, is any) {
@@ -81,8 +81,8 @@ func same(recorded, now *rundir.Run) error {
 	return errors.Join(append(faults, err)...)
 }
 
-// differing names the plan's fields, as run.json does, in which two plans differ.
-// The file's name may, and so may warm-ups that pilots have found.
+// differing returns the names, as in run.json, of the fields in which two plans differ.
+// It ignores the file's name, and warm-ups that pilots have found.
 func differing(recorded, now rundir.Plan) ([]string, error) {
 	recorded.File = now.File
 	if now.PilotSeconds > 0 {
@@ -126,13 +126,13 @@ func encoded(p rundir.Plan) (fields map[string]json.RawMessage, err error) {
 	return fields, nil
 }
 
-// begun tells whether there are trials of the round or of later ones.
+// begun reports whether there are trials of this round or of later ones.
 func (r *runner) begun(round int) bool {
 	return slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.Round >= round })
 }
 
-// whole tells whether a round is there and need not be measured. Its trials must
-// have followed one another: those of two attempts may lie days apart.
+// whole reports whether a round is complete and need not be measured. Its trials must
+// have followed one another: those of two attempts may be days apart.
 func (r *runner) whole(round int) bool {
 	type place struct{ variant, purpose, beside string }
 	last := map[place]int{}
@@ -153,14 +153,14 @@ func (r *runner) trialsOf(round int) int {
 	if r.experiment.Design.Duet {
 		n := 2 * (len(r.experiment.Variants) - 1)
 		if round <= idleRounds {
-			n += len(r.experiment.Variants) - 2 // not beside the control, which is the base
+			n += len(r.experiment.Variants) - 2 // no trial of the control beside the base: the control is the base
 		}
 		return n
 	}
 	return len(r.experiment.Variants) * len(r.purposes(round))
 }
 
-// outstanding returns how many trials of a plan without rules are still to be made.
+// outstanding returns how many trials are still to be made, for a plan without rules.
 func (r *runner) outstanding() (n int) {
 	if r.experiment.Design.Pilot > 0 && r.run.Pilot == nil {
 		for _, v := range piloted(r.experiment) {

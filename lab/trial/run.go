@@ -1,11 +1,10 @@
-// Package trial carries out an experiment: in each round every variant once, each
-// time with fresh processes, a warm-up and a measured window, observed from both
-// ends and written to the run folder. Before the rounds, pilots may find how long
-// the warm-up must be; a search for capacity makes several trials of a variant in
-// each round; and a rule may end the run early. What is measured decides these,
-// but to say what it means is the Referee's business.
+// Package trial carries out an experiment. Each round measures every variant once, each
+// time with fresh processes, a warm-up and a measured window, observes both ends and
+// writes the run folder. Before the rounds, pilots may find how long the warm-up must be.
+// A search for capacity makes several trials of a variant in each round. A rule may end
+// the run early. These decisions depend on what was measured; the Referee makes them.
 //
-// A run that was cut short can be gone on with: see Resume.
+// A run that was cut short can be continued: see Resume.
 package trial
 
 import (
@@ -31,80 +30,81 @@ import (
 // Options say where and how an experiment is run.
 type Options struct {
 	Dir     string   // the run folder to create
-	Program string   // dyno's own program, which takes the place of "dyno" in commands
+	Program string   // dyno's own program, which replaces "dyno" in commands
 	Command []string // how dyno was called, for the record
-	Version string   // dyno's
+	Version string   // the version of dyno
 	Watcher Watcher  // may be nil
-	Referee Referee  // nil only where nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
+	Referee Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
 }
 
-// A Referee says, from what was measured so far, how a run goes on. It is asked
-// by one goroutine. An error ends the run.
+// A Referee decides, from what was measured so far, how a run continues. One goroutine
+// calls it. An error ends the run.
 type Referee interface {
-	// Warmup is asked once, when there is a complete pilot of every variant that is
-	// not another's alias. The result's WarmupSeconds holds for all variants.
+	// Warmup is called once, when there is a complete pilot of every variant that is not
+	// another's alias. The result's WarmupSeconds applies to all variants.
 	Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error)
-	// Spoilt is asked after each whole round, where spoilt ones are measured again: did
-	// the machine or the generator disturb one of its ordinary trials, which it is given,
-	// beyond a limit fixed beforehand? It must not go by what the trials measured of the
-	// target, and must give the same answer again: a resumed run asks anew.
+	// Spoilt is called after each whole round, if the plan says that spoilt rounds are
+	// measured again. It gets the round's ordinary trials and reports whether the machine
+	// or the generator disturbed one of them beyond a limit fixed beforehand. The answer
+	// must not depend on what the trials measured of the target, and must be the same for
+	// the same trials: a resumed run asks again.
 	Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error)
-	// Enough is asked after each whole round, with all trials of the run so far, pilots
-	// and incomplete ones included, by number, but for those of spoilt rounds.
+	// Enough is called after each whole round. It gets all trials of the run so far, by
+	// number, including pilots and incomplete trials but not those of spoilt rounds.
 	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason rundir.Message, err error)
-	// Probe is asked after each probe, whose rate is in it. It must give the same
-	// answer again: a resumed run asks anew.
+	// Probe is called after each probe, whose trial holds its rate. It must give the same
+	// answer for the same probe: a resumed run asks again.
 	Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error)
-	// Examine is asked after each trial, for the Watcher: what is wrong with it.
+	// Examine is called after each trial. It returns what is wrong with the trial, for
+	// the Watcher.
 	Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error)
 }
 
 // Planned is a trial that is about to begin.
 type Planned struct {
 	Number  int // from 1
-	Of      int // the last one's number; 0: nobody knows
+	Of      int // the last one's number; 0: not known
 	Round   int // from 1; 0 for a pilot
 	Rounds  int // the most there may be
 	Variant string
-	Purpose string  // one of rundir's purposes, or none
+	Purpose string  // one of rundir's purposes, or empty
 	Rate    float64 // of a probe, in requests per second
-	Beside  string  // the other variant of a duet: of the two, intervals are told of the first; empty without
+	Beside  string  // the other variant of a duet, or empty; the intervals are those of the first
 	Width   int     // of the longest variant's name, for alignment
 }
 
-// A Watcher is told how the run goes. Interval is called from another goroutine
-// than the rest, between Begin and End, and must return at once: it holds up the
-// recording. End is given the flags that the Referee, if there is one, raised about
-// the trial.
+// A Watcher is told how the run goes. Between Begin and End, another goroutine calls
+// Interval; it must return at once, because it holds up the recording. End gets the flags
+// that the Referee, if there is one, raised about the trial.
 type Watcher interface {
 	Begin(Planned)
 	Interval(engine.Interval)
 	End(*rundir.Trial, []rundir.Flag)
 }
 
-// A ReadingWatcher is a Watcher that is also told, before each Interval and by the
-// same goroutine, what was read last of the target.
+// A ReadingWatcher is a Watcher that also gets the latest reading of the target, before
+// each Interval and from the same goroutine.
 type ReadingWatcher interface {
 	Watcher
 	Reading(Reading)
 }
 
-// A Reading is what the target had used when it was last looked at; NaN is not known,
-// as of a target that dyno did not start.
+// A Reading is what the target had used at the last observation. NaN means not known, for
+// example for a target that dyno did not start.
 type Reading struct {
 	CPUSeconds float64 // since its start, of all its processes
 	RSSBytes   float64 // of all its processes together
 }
 
-// A FolderError says that the run folder could not be made, or not be opened to go
-// on with it. Nothing was measured, and what is in its place was left as it was.
+// A FolderError means that the run folder could not be created, or could not be opened to
+// continue the run. Nothing was measured, and nothing was changed.
 type FolderError struct{ Err error }
 
 func (e *FolderError) Error() string { return e.Err.Error() }
 func (e *FolderError) Unwrap() error { return e.Err }
 
-// A PlanError says that the experiment asks for what cannot be had here, such as
-// a CPU that this machine does not have.
+// A PlanError means that the experiment asks for something that is not available here,
+// such as a CPU that this machine does not have.
 type PlanError struct{ Err error }
 
 func (e *PlanError) Error() string { return e.Err.Error() }
@@ -120,19 +120,19 @@ type runner struct {
 
 	trials []*rundir.TrialFolder // all of the run so far, by number
 	spoilt map[int]bool          // rounds
-	number int                   // the highest in use
-	of     int                   // the last trial's; 0: nobody knows
-	// edges are where the searches of a variant ended so far: the geometric means of
-	// the brackets that have both ends.
+	number int                   // the highest number in use
+	of     int                   // the last trial's number; 0: not known
+	// edges holds, for each variant, where its searches ended so far: the geometric means
+	// of the brackets that have both ends.
 	edges map[string][]float64
 	// symbols are those of the programs that were profiled so far.
 	symbols symbol.Cache
 }
 
-// Run measures every trial of the experiment and writes the run folder, which it
-// creates; if it cannot, the error is a *FolderError. When it returns any other
-// error, the folder holds what was measured until then and says that it is
-// incomplete. The run folder's verdicts are not its business.
+// Run measures every trial of the experiment and writes the run folder, which it creates.
+// If it cannot create the folder, the error is a *FolderError. When it returns any other
+// error, the folder holds what was measured until then and is marked incomplete. Run
+// writes no verdicts.
 func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
 	if err := check(e, o); err != nil {
 		return &PlanError{err}
@@ -147,7 +147,7 @@ func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
 	return r.finish(r.carryThrough(ctx))
 }
 
-// check reports what the experiment needs and does not get.
+// check reports what the experiment needs and cannot have here.
 func check(e *experiment.Experiment, o Options) error {
 	var faults []error
 	d := &e.Design
@@ -170,10 +170,10 @@ func check(e *experiment.Experiment, o Options) error {
 	return errors.Join(faults...)
 }
 
-// ruled tells whether the number of rounds depends on what is measured.
+// ruled reports whether the number of rounds depends on what is measured.
 func ruled(d *experiment.Design) bool { return d.Stop != "" && d.Stop != experiment.StopFixed }
 
-// finish writes the run's last word and ends the folder.
+// finish writes the final state of the run and closes the folder.
 func (r *runner) finish(err error) error {
 	r.run.Complete = err == nil
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *runner) finish(err error) error {
 	return errors.Join(err, r.folder.Finish(r.run))
 }
 
-// A trialError is why a trial failed.
+// A trialError is the reason why a trial failed.
 type trialError struct {
 	trial *rundir.Trial
 	err   error
@@ -193,7 +193,8 @@ type trialError struct {
 func (e *trialError) Error() string { return e.Said().String() }
 func (e *trialError) Unwrap() error { return e.err }
 
-// Said returns the error as a message. What a process or the kernel said is in it as it is.
+// Said returns the error as a message. It contains the text of a process or the kernel
+// unchanged.
 func (e *trialError) Said() rundir.Message {
 	m := texts.New("reason.trial", "trial", strconv.Itoa(e.trial.Number), "variant", e.trial.Variant, "error", e.err.Error())
 	if why, ok := texts.Of(e.err); ok {
@@ -202,7 +203,7 @@ func (e *trialError) Said() rundir.Message {
 	return m
 }
 
-// because is what an error says that ended the run, as a message.
+// because returns the error that ended the run, as a message.
 func because(err error) *rundir.Message {
 	m, ok := texts.Of(err)
 	if !ok {
@@ -223,8 +224,8 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		if failed == nil {
 			defer func() { err = errors.Join(err, kept.Stop()) }()
 		} else {
-			// What is measured is true all the same, and the checks on the machine
-			// say what it is worth.
+			// The measurements are still correct, and the checks on the machine say what
+			// they are worth.
 			env.AwakeCPUs = nil
 			env.Lack(failed)
 		}
@@ -256,7 +257,7 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			break
 		}
 		if !ruled(&r.experiment.Design) || r.begun(round+1) {
-			continue // nobody asks, or somebody did when the round ended
+			continue // no referee, or it was asked when the round ended
 		}
 		stop, reason, err := r.options.Referee.Enough(r.run.Plan, r.measured())
 		if err != nil {
@@ -287,14 +288,14 @@ func (r *runner) remeasure() int {
 	return r.experiment.Remeasure()
 }
 
-// lookBack settles whether a round was spoilt, so that another is measured in its
-// place. Of more rounds than may be measured again nobody asks.
+// lookBack finds out whether a round was spoilt, so that another is measured in its
+// place. It does not ask if no more rounds may be measured again.
 func (r *runner) lookBack(round int) error {
 	if len(r.spoilt) >= r.remeasure() {
 		return nil
 	}
 	type place struct{ variant, beside string }
-	last := map[place]*rundir.TrialFolder{} // a resumed run may have begun the round twice
+	last := map[place]*rundir.TrialFolder{} // a resumed run may contain the round twice
 	for _, t := range r.trials {
 		if t.Round == round && t.Purpose == "" && t.Complete {
 			last[place{t.Variant, t.Beside()}] = t
@@ -314,7 +315,7 @@ func (r *runner) lookBack(round int) error {
 	return nil
 }
 
-// rounds lays out so many rounds: what measures each of them.
+// rounds plans the given number of rounds: for each, the function that measures it.
 func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int) error) {
 	if r.experiment.Design.Duet {
 		for _, c := range couples(r.experiment, count) {
@@ -328,8 +329,8 @@ func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int
 	return rounds
 }
 
-// round measures every variant once, or searches for its capacity. What stands in
-// a folder that is gone on with is not measured again.
+// round measures every variant once, or searches for its capacity. What the folder of a
+// resumed run already holds is not measured again.
 func (r *runner) round(ctx context.Context, round int, variants []*experiment.Variant) error {
 	if r.experiment.Capacity != nil {
 		for _, v := range variants {
@@ -352,8 +353,8 @@ func (r *runner) round(ctx context.Context, round int, variants []*experiment.Va
 	return nil
 }
 
-// purposes are those of the trials that every variant has in a round, in their
-// order: the ordinary one, and one under a profiler where the plan has it.
+// purposes are those of the trials that every variant has in a round, in order: the
+// ordinary one and, if the plan asks for it, one under a profiler.
 func (r *runner) purposes(round int) []string {
 	if p := r.experiment.Profile; p != nil && round <= p.Rounds {
 		return []string{"", rundir.PurposeProfile}
@@ -361,7 +362,7 @@ func (r *runner) purposes(round int) []string {
 	return []string{""}
 }
 
-// measured returns the trials so far, but for those of spoilt rounds.
+// measured returns the trials so far, without those of spoilt rounds.
 func (r *runner) measured() []rundir.Trial {
 	trials := make([]rundir.Trial, 0, len(r.trials))
 	for _, t := range r.trials {
@@ -380,8 +381,8 @@ type task struct {
 	rate    float64 // of a probe
 
 	seat   int                 // of a duet
-	beside *experiment.Variant // the other one of a duet; without half, it is up and has no load
-	half   *half               // nil: there is no load beside this one's
+	beside *experiment.Variant // the other variant of a duet; without half, it is up and has no load
+	half   *half               // nil: no other load runs at the same time
 }
 
 // A begun trial is one that has its number and its folder.
@@ -390,8 +391,8 @@ type begun struct {
 	folder *rundir.TrialWriter
 }
 
-// measure carries out one trial and writes its folder, whatever came of it. One that its
-// target ended is no error, as long as there is more to measure.
+// measure carries out one trial and writes its folder, whatever the result. If the target
+// ended the trial, this is no error, as long as there is more to measure.
 func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -414,7 +415,7 @@ func (r *runner) begin(s task) (*begun, error) {
 		Variant:       s.variant.Name,
 		Purpose:       s.purpose,
 		StartedAt:     time.Now(),
-		Conservation:  rundir.Conservation{OK: true}, // of no requests so far
+		Conservation:  rundir.Conservation{OK: true}, // for no requests so far
 		Flags:         []rundir.Flag{},
 	}
 	if s.purpose == rundir.PurposeProbe {
@@ -444,7 +445,7 @@ func (r *runner) announce(s task, b *begun) {
 	w.Begin(next)
 }
 
-// end writes what came of a trial, and of why it failed.
+// end writes the result of a trial, and why it failed if it did.
 func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rundir.TrialFolder, error) {
 	t := b.trial
 	if failed != nil {
@@ -454,7 +455,7 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 	t.Complete = failed == nil
 	switch {
 	case !blames(ctx, s, failed):
-	case s.purpose == rundir.PurposeIdle: // one of the two loses its ordinary trials by that, not the base this one
+	case s.purpose == rundir.PurposeIdle: // the other variant loses its ordinary trials by that, not this base
 		t.Fault, failed = rundir.FaultTarget, nil
 	default:
 		lose(t, &s.variant.Load, s.variant.Target.Protocol == experiment.Program)
@@ -481,8 +482,8 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 	return written, nil
 }
 
-// carryOut puts up the processes, loads the target or runs the program, and takes
-// everything down.
+// carryOut starts the processes, loads the target or runs the program, and stops
+// everything.
 func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *rundir.TrialWriter) (err error) {
 	var logs []io.Closer
 	defer func() {
@@ -515,8 +516,8 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	died := up.died()
 	defer func() { err = errors.Join(err, up.stop(context.WithoutCancel(ctx), err)) }()
 
-	// A process that ends unasked ends the trial: what is measured after that is
-	// of something else.
+	// A process that ends by itself ends the trial: what is measured after that would be
+	// something else.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	loaded := make(chan struct{})
@@ -543,7 +544,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	return r.load(ctx, up, t, folder)
 }
 
-// adapted returns the variant with the load that the task is to put on it.
+// adapted returns the variant with the load that the task needs.
 func (r *runner) adapted(s task) experiment.Variant {
 	v := *s.variant
 	if d := r.run.Plan.Duet; d != nil {

@@ -10,10 +10,10 @@ import (
 	"dyno/results/rundir"
 )
 
-// search looks for the highest rate at which a variant keeps the thresholds, by
-// one trial after the other. It begins where the searches of earlier rounds ended.
-// A search that stands finished in a folder that is gone on with is not repeated;
-// one that was interrupted begins anew, because its probes belong close together.
+// search looks for the highest rate at which a variant keeps the thresholds, with one
+// trial after the other. It begins where the searches of earlier rounds ended. In a
+// resumed run, a finished search is not repeated. An interrupted search begins again,
+// because its probes must be close together in time.
 func (r *runner) search(ctx context.Context, round int, v *experiment.Variant) error {
 	goal, hint := goal(r.experiment.Capacity), geometricMean(r.edges[v.Name])
 	recorded, done, err := r.recordedProbes(round, v.Name)
@@ -51,7 +51,7 @@ func (r *runner) search(ctx context.Context, round int, v *experiment.Variant) e
 	return nil
 }
 
-// recordedProbes returns the complete probes of a search that are there already.
+// recordedProbes returns the complete probes of a search that the folder already holds.
 func (r *runner) recordedProbes(round int, variant string) (probes []*rundir.TrialFolder, done []capacity.Trial, err error) {
 	for _, t := range r.trials {
 		if t.Stands() && t.Purpose == rundir.PurposeProbe && t.Round == round && t.Variant == variant {
@@ -73,7 +73,7 @@ func (r *runner) judge(probe *rundir.TrialFolder) (capacity.Trial, error) {
 	return t, nil
 }
 
-// geometricMean returns 0 of nothing.
+// geometricMean returns 0 for an empty list.
 func geometricMean(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -15,7 +15,7 @@ import (
 	"dyno/observe/sockets"
 )
 
-// Prefixes of columns.
+// The prefixes of columns.
 const (
 	kernelColumns  = "kernel"
 	socketColumns  = "tcp"
@@ -27,8 +27,8 @@ const (
 // A paid observer reads on threads of its own, which cost CPU time.
 type paid interface{ CPUSeconds() float64 }
 
-// open makes the observers of a target that is up, before the load begins: some take
-// their time to attach, or ask the target for the first time.
+// open makes the observers of a target that is up, before the load begins: some take time
+// to attach, or make a first request to the target.
 func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 	o := &v.Observe
 	pid, root := 0, 0
@@ -37,7 +37,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 	}
 	if (o.Kernel == experiment.KernelAfter || o.Kernel == experiment.KernelWindow) && root != 0 && !w.profiled {
 		c := kernel.DefaultConfig(kernelColumns, root, ports(v.Target.Address)...)
-		if o.Kernel == experiment.KernelAfter { // what costs something waits
+		if o.Kernel == experiment.KernelAfter { // costly hooks come after the window
 			c.SystemCalls, c.Accepts, c.RunQueue = false, false, false
 		}
 		if k, err := kernel.New(c); w.available(err) {
@@ -60,7 +60,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 		w.add(n)
 	}
 	if w.target != nil {
-		// Most targets have no group of their own, which is nothing to say.
+		// Most targets have no group of their own, so its absence is not recorded.
 		if f := observe.CgroupFolders(w.target.Cgroup()); f != (observe.CgroupFolders{}) {
 			if c, err := observe.NewCgroup(cgroupColumns, f); w.available(err) {
 				w.add(c)
@@ -90,7 +90,7 @@ func (w *watch) open(ctx context.Context, v *experiment.Variant) {
 	}
 }
 
-// add puts an observer on the recording.
+// add adds an observer to the recording.
 func (w *watch) add(o observe.Observer) {
 	w.observers = append(w.observers, o)
 	if p, ok := o.(paid); ok {
@@ -98,8 +98,8 @@ func (w *watch) add(o observe.Observer) {
 	}
 }
 
-// runtimeAt says where a target tells of its Go runtime. A page that is named takes
-// the place of those beside the profiles.
+// runtimeAt says where a target reports its Go runtime. A page that is named replaces the
+// one beside the profiles.
 func runtimeAt(v *experiment.Variant) goruntime.Config {
 	c := goruntime.Config{Name: runtimeColumns, Pprof: v.Target.Pprof, Remote: len(v.Target.Start) == 0}
 	switch u := v.Observe.Runtime; {
@@ -114,7 +114,7 @@ func runtimeAt(v *experiment.Variant) goruntime.Config {
 	return c
 }
 
-// ports are those on which a target listens, as far as its address says.
+// ports are those on which a target listens, as far as its address shows.
 func ports(address string) []uint16 {
 	if a, err := netip.ParseAddrPort(address); err == nil {
 		return []uint16{a.Port()}

@@ -25,7 +25,7 @@ func subscribers(l *experiment.Load, streams func(worker int) func(subscriber in
 	return c
 }
 
-// recordStreams translates what the engine saw of subscribers for the run folder.
+// recordStreams translates the engine's result on subscribers for the run folder.
 func recordStreams(t *rundir.Trial, r *engine.Result) {
 	s := &r.Streams
 	t.Streams = &rundir.Streams{

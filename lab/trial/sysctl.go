@@ -8,8 +8,8 @@ import (
 	"dyno/host/sysctl"
 )
 
-// setSysctls puts the kernel settings that the experiment names in force, and on
-// record with what they were. The function returned puts them back.
+// setSysctls changes the kernel settings that the experiment names, and records them with
+// their old values. The returned function restores them.
 func (r *runner) setSysctls() (restore func() error, err error) {
 	wanted := r.experiment.Sysctl
 	if len(wanted) == 0 {
@@ -21,7 +21,7 @@ func (r *runner) setSysctls() (restore func() error, err error) {
 	}
 	env := &r.run.Environment
 	env.SysctlsSet = maps.Clone(wanted)
-	// A resumed run shares the map with the folder it was read from.
+	// A resumed run shares the map with the folder that it was read from.
 	env.Sysctls = maps.Clone(env.Sysctls)
 	if env.Sysctls == nil {
 		env.Sysctls = make(map[string]string)

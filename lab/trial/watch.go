@@ -18,37 +18,38 @@ import (
 	"dyno/results/rundir"
 )
 
-// Bounds of a trial's series: readings as often as the least interval says, less
-// often in a long trial.
+// The bounds of a trial's series: readings as often as the least interval allows, and
+// less often in a long trial.
 const (
 	leastTick = 250 * time.Millisecond
 	mostRows  = 4096
 )
 
-// A watch records the target, the generator and the machine beside one load or
-// program. What cannot be observed here is left out and said so; it never fails
-// the trial.
+// A watch records the target, the generator and the machine during one load or program.
+// If something cannot be observed here, it is left out and this is recorded; the trial
+// does not fail.
 type watch struct {
-	target        *target.Process // nil when dyno did not start it
+	target        *target.Process // nil if dyno did not start it
 	services      []running
-	neighbours    func() []*target.Process // what is up beside, once the load begins; nil: nothing
-	targetCPUs    float64                  // how many it may use; a limit may allow a part of one
-	targetOn      []int                    // its CPUs, where the plan gives it some that are not the generator's
-	generatorCPUs []int                    // empty: wherever the kernel likes
+	neighbours    func() []*target.Process // other processes of dyno, once the load begins; nil: none
+	targetCPUs    float64                  // how many it may use; a limit may allow a fraction of one
+	targetOn      []int                    // its CPUs, if the plan gives it some that are not the generator's
+	generatorCPUs []int                    // empty: the kernel decides
 	tick          time.Duration
-	// profiled trials have no hooks at system calls: they would be in the profile.
+	// profiled trials have no hooks at system calls, because these would be in the
+	// profile.
 	profiled bool
-	// unhurried trials may ask the target about its runtime, though that takes it a
-	// moment each time.
+	// In unhurried trials the target may be asked about its runtime, although answering
+	// costs it a moment each time.
 	unhurried bool
 
-	observers []observe.Observer // that were opened before the load
-	paid      []paid             // of them
-	named     []observe.Observer // of them, those that the plan names
+	observers []observe.Observer // those opened before the load
+	paid      []paid             // those of them that cost CPU time
+	named     []observe.Observer // those of them that the plan names
 
 	recorder    *observe.Recorder
 	recording   atomic.Pointer[observe.Recorder] // the same one, for other goroutines
-	sleepers    [2]*observe.Wakeup               // on the generator's CPUs, and on the target's; nil without
+	sleepers    [2]*observe.Wakeup               // on the generator's CPUs and on the target's; nil without one
 	origin      time.Time
 	marks       [2]observe.Mark
 	marked      int
@@ -64,7 +65,7 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 		neighbours:    up.neighbours,
 		targetCPUs:    float64(len(up.variant.Target.CPUs)),
 		generatorCPUs: l.CPUs,
-		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows are not the ticks'
+		tick:          max(leastTick, (l.Warmup+l.Window)/(mostRows-mostRows/16)), // some rows do not come from ticks
 	}
 	if w.targetCPUs == 0 {
 		w.targetCPUs = float64(runtime.NumCPU())
@@ -82,9 +83,9 @@ func (r *runner) newWatch(up *stage, purpose string) *watch {
 	return w
 }
 
-// start begins to record beside a load, on the engine's time line. A sleeper on the
-// generator's CPUs feels what the generator feels, and one on the target's what the
-// target feels, but for the target's own load.
+// start begins to record during a load, on the engine's time line. A sleeper on the
+// generator's CPUs is delayed by whatever delays the generator. One on the target's CPUs
+// is delayed by whatever delays the target, except for the target's own load.
 func (w *watch) start(s engine.Start) {
 	if sleeper, err := observe.NewWakeup("wakeup", w.generatorCPUs...); w.available(err) {
 		w.sleepers[0] = sleeper
@@ -97,7 +98,7 @@ func (w *watch) start(s engine.Start) {
 	w.begin(s.Time, s.Threads)
 }
 
-// begin begins to record. Threads are the generator's workers.
+// begin begins to record. threads are the generator's workers.
 func (w *watch) begin(origin time.Time, threads []int) {
 	var (
 		observers = w.observers
@@ -108,13 +109,13 @@ func (w *watch) begin(origin time.Time, threads []int) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
-	// Services are not what is measured, but not foreign either.
+	// Services are not measured, but they are not foreign either.
 	for _, s := range w.services {
 		if tree, err := observe.NewTreeBelow("service_"+strings.ReplaceAll(s.name, "-", "_"), s.process.Supervisor()); w.available(err) {
 			observers, users = append(observers, tree), append(users, tree)
 		}
 	}
-	// The other half of a duet is no foreigner.
+	// The other half of a duet is not foreign either.
 	if w.neighbours != nil {
 		for i, p := range w.neighbours() {
 			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Supervisor()); w.available(err) {
@@ -160,7 +161,7 @@ func (w *watch) begin(origin time.Time, threads []int) {
 	w.recording.Store(recorder)
 }
 
-// reading returns what was read last of the target. It may be called by any goroutine.
+// reading returns the latest reading of the target. Any goroutine may call it.
 func (w *watch) reading() Reading {
 	r := Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()}
 	if recorder := w.recording.Load(); recorder != nil {
@@ -191,7 +192,7 @@ func (w *watch) phase(p engine.Phase) {
 	}
 }
 
-// mark marks one end of the window, and then the other.
+// mark marks one end of the window, and at the next call the other.
 func (w *watch) mark() {
 	if w.recorder != nil && w.marked < len(w.marks) {
 		w.marks[w.marked] = w.recorder.Mark()
@@ -199,8 +200,7 @@ func (w *watch) mark() {
 	}
 }
 
-// stop ends the recording. Nothing that was opened stays open, whether there was a
-// recording or not.
+// stop ends the recording. It closes everything, whether there was a recording or not.
 func (w *watch) stop() {
 	if w.recorder == nil {
 		for _, o := range w.observers {
@@ -246,7 +246,7 @@ func (w *watch) stalls() []rundir.Stall {
 	return all
 }
 
-// record sums the window of a load up.
+// record sums up the window of a load.
 func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	w.lack(t)
 	if w.marked < 2 {
@@ -254,7 +254,7 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	}
 	window := w.recorder.Window(w.marks[0], w.marks[1])
 	length := (window.To - window.From).Seconds()
-	// The marks are a little off the window's edges, so that counts go by the
+	// The marks are not exactly at the window's edges, so counts are divided by the
 	// requests of their own stretch of time.
 	requests := float64(t.Work()) * length / r.Window.Seconds()
 
@@ -275,8 +275,8 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 		t.Target.ThrottledSeconds = known(window.Delta(cgroupColumns + "_cpu_throttled_seconds"))
 		recordKernel(&t.Target, window, requests)
 	}
-	// A program tells of itself once a second, whatever the window's edges are: what it
-	// says is a rate.
+	// A program reports its figures once a second, independent of the window's edges, so
+	// they are used as rates.
 	perRequest := length / requests
 	t.Target.GCPauseSeconds = known(length * rate(window, "target_gc_pause_seconds"))
 	t.Target.GCPauseSecondsPerRequest = known(perRequest * rate(window, "target_gc_pause_seconds"))
@@ -297,7 +297,7 @@ func (w *watch) record(t *rundir.Trial, r *engine.Result) {
 	w.recordMachine(t, window)
 }
 
-// recordMachine sums up what else went on in the window.
+// recordMachine sums up what else happened on the machine in the window.
 func (w *watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	length := (window.To - window.From).Seconds()
 	all := window.Delta("machine_cpu_seconds")
@@ -323,7 +323,7 @@ func (w *watch) recordMachine(t *rundir.Trial, window observe.Window) {
 	t.ObserverCPU = known(cost)
 }
 
-// recordKernel sums up what the kernel saw of the target.
+// recordKernel sums up what the kernel recorded about the target.
 func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
 	var (
 		columns []observe.Column
@@ -334,7 +334,7 @@ func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
 			column := s.Column
 			column.Name = name
 			columns = append(columns, column)
-			// Of a percentile, the worst that was seen.
+			// For a percentile, take the worst reading.
 			last := s.Delta
 			if s.Kind != observe.Counter {
 				last = s.Max
@@ -348,13 +348,14 @@ func recordKernel(t *rundir.Target, window observe.Window, requests float64) {
 		t.ConnectionsAccepted = &n
 	}
 	if t.Retransmits = grown(window, kernelColumns+"_retransmits_total"); t.Retransmits == nil {
-		// As far as the sockets' own counts go, which end with them.
+		// This is only as complete as the sockets' own counts, which end with the
+		// sockets.
 		t.Retransmits = grown(window, socketColumns+"_target_retransmits_total")
 	}
 }
 
-// recordNamed sums up what the plan names: of a counter its rate, of a gauge its
-// mean.
+// recordNamed sums up the metrics that the plan names: the rate of a counter, the mean of
+// a gauge.
 func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
 	for _, o := range w.named {
 		for _, c := range o.Columns() {
@@ -378,8 +379,8 @@ func (w *watch) recordNamed(t *rundir.Trial, window observe.Window) {
 // readAt is the column of an observer that reads on a schedule of its own.
 const readAt = "read_at_seconds"
 
-// rate returns how much a counter grew in a second, by the clock of its own readings:
-// the last column with one before the next observer's.
+// rate returns the growth of a counter per second, by the clock of its own readings: the
+// last such column before the next observer's.
 func rate(window observe.Window, column string) float64 {
 	found := false
 	for _, c := range window.Columns {
@@ -394,7 +395,7 @@ func rate(window observe.Window, column string) float64 {
 	return math.NaN()
 }
 
-// grown returns how much a counter of whole things grew.
+// grown returns the growth of a counter of whole numbers.
 func grown(w observe.Window, column string) *int64 {
 	v := w.Delta(column)
 	if math.IsNaN(v) {
@@ -412,7 +413,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// largest returns the largest reading of a gauge that counts whole things.
+// largest returns the largest reading of a gauge of whole numbers.
 func largest(w observe.Window, column string) *int64 {
 	s, ok := w.Summary(column)
 	if !ok || math.IsNaN(s.Max) {

@@ -1,16 +1,16 @@
-// Figures puts into documents the figures that measurements have left in files, so that
-// no document can say something else than what was measured. In place of TEXT, in
+// Figures puts measured figures from files into documents, so that no document can state
+// anything else than what was measured. In place of TEXT, in
 //
 //	<!-- figure FILE · KEY -->TEXT<!-- / -->
 //
 // it writes what FILE has for KEY, with numbers to three significant digits. In a file
 // that ends in .md, KEY is a cell of a table: the leading cells of its row and the head of
 // its column, with " · " between them; a first cell that is empty repeats the one above.
-// In any other file it is the name behind "result: " at the beginning of a line, whose rest
-// is the figure.
+// In any other file KEY is the name after "result: " at the beginning of a line; the rest of
+// the line is the figure.
 //
 // Between <!-- figures --> and <!-- /figures --> every number of a table, from its third
-// column on, must be such a figure: the first two say what was measured, and how.
+// column on, must be such a figure: the first two columns say what was measured, and how.
 //
 //	figures DOCUMENT…          from the repository's root; it rewrites documents
 package main
@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run brings documents up to date. Each is written only if all its figures are found.
+// run updates documents. Each is written only if all its figures are found.
 func run(root string, documents []string) error {
 	var faults []error
 	for _, name := range documents {
@@ -64,10 +64,10 @@ var (
 	number = regexp.MustCompile(`\b[0-9][0-9,]*(?:\.[0-9]+)?`) // not within a name, such as p99
 )
 
-// between separates the parts of what a marker names.
+// between separates the parts of a key.
 const between = " · "
 
-// render returns a document with the figures of today. The error names every marker
+// render returns a document with the current figures. The error names every marker
 // without a figure and every number without a marker.
 func render(root, text string) (string, error) {
 	var faults []error
@@ -86,8 +86,8 @@ func render(root, text string) (string, error) {
 	return text, errors.Join(faults...)
 }
 
-// unmarked returns a fault for each number of a table, from the third column on, that no
-// marker has put there.
+// unmarked returns a fault for each number of a table, from the third column on, that
+// does not come from a marker.
 func unmarked(text string) (faults []error) {
 	for line := range strings.Lines(text) {
 		cells := row(line)
@@ -103,7 +103,7 @@ func unmarked(text string) (faults []error) {
 	return faults
 }
 
-// row returns the cells of a table's line; nil of any other line.
+// row returns the cells of a table's line; nil for any other line.
 func row(line string) []string {
 	line = strings.TrimSpace(line)
 	if len(line) < 2 || line[0] != '|' || line[len(line)-1] != '|' {
@@ -116,7 +116,7 @@ func row(line string) []string {
 	return cells
 }
 
-// look finds what a marker names.
+// look finds the figure of a marker.
 func look(root, name string) (string, error) {
 	file, key, ok := strings.Cut(name, between)
 	if !ok {
@@ -138,7 +138,7 @@ func look(root, name string) (string, error) {
 	return found, nil
 }
 
-// result finds a result line. A name that is there twice is nobody's.
+// result finds a result line. A name that occurs twice is an error.
 func result(content []byte, key string) (found string, err error) {
 	for line := range bytes.Lines(content) {
 		rest, ok := strings.CutPrefix(string(line), "result: "+key+" ")
@@ -188,7 +188,7 @@ func cell(content []byte, key []string) (string, error) {
 	return "", fmt.Errorf("no table has a figure for %q in a column %q", labels, column)
 }
 
-// tidy writes every number of a figure with three significant digits at most, and commas
+// tidy writes every number of a figure with at most three significant digits, and commas
 // between thousands.
 func tidy(figure string) string {
 	return number.ReplaceAllStringFunc(figure, func(text string) string {
@@ -196,7 +196,7 @@ func tidy(figure string) string {
 		digits := len(strings.TrimLeft(strings.ReplaceAll(plain, ".", ""), "0"))
 		x, err := strconv.ParseFloat(plain, 64)
 		if err != nil {
-			return text // no number after all, such as a date's parts
+			return text // not a number, such as the parts of a date
 		}
 		if digits > 3 {
 			decimals := 2 - int(math.Floor(math.Log10(x)))

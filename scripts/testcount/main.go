@@ -1,11 +1,9 @@
-// Testcount reads the output of go test -json and says what a reader wants to
-// know: a line per package, the output of what failed, the reason of what was
-// skipped, and last "N passed, N failed, N skipped". It exits 1 if anything
-// failed.
+// Testcount reads the output of go test -json and prints what a reader wants to know: a
+// line per package, the output of failed tests, the reason of skipped ones, and last "N
+// passed, N failed, N skipped". It exits 1 if anything failed.
 //
-// A test with subtests counts as its subtests, unless it failed by itself. A
-// package that fails without a failed test (it does not build, or crashed)
-// counts as one failure.
+// A test with subtests counts as its subtests, unless it failed by itself. A package that
+// fails without a failed test (it does not build, or crashed) counts as one failure.
 package main
 
 import (
@@ -60,7 +58,7 @@ func count(r io.Reader, w io.Writer) (failed int, err error) {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			fmt.Fprintln(w, lines.Text()) // the go command itself, about a package it cannot load
+			fmt.Fprintln(w, lines.Text()) // a message of the go command itself, about a package it cannot load
 			continue
 		}
 		if e.Action == "build-output" {
@@ -128,7 +126,7 @@ func (p *pkg) finish(w io.Writer, e event) (n [3]int) {
 	for name := range p.tests {
 		names = append(names, name)
 	}
-	// Subtests before their parents, which then know whether one failed.
+	// Subtests come before their parents, which then know whether one failed.
 	slices.SortFunc(names, func(a, b string) int {
 		if d := strings.Count(b, "/") - strings.Count(a, "/"); d != 0 {
 			return d
@@ -170,7 +168,7 @@ func (p *pkg) finish(w io.Writer, e event) (n [3]int) {
 	return n
 }
 
-// reason returns what a skipped test said.
+// reason returns what a skipped test printed.
 func reason(output []string) string {
 	var said []string
 	for _, line := range output {

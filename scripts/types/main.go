@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// module is the path of this module, whose packages lie in folders below the root.
+// module is the path of this module. Its packages are in folders below the root.
 const module = "dyno/"
 
 // generate returns the types of a document, with the comments of the Go sources below root.
@@ -68,11 +68,11 @@ export type Numbers = (number | null)[];
 	return []byte(g.out.String()), nil
 }
 
-// A generator writes types in the order in which they are met.
+// A generator writes types in the order in which it finds them.
 type generator struct {
 	root     string
 	out      strings.Builder
-	queue    []reflect.Type // named, and yet to be written
+	queue    []reflect.Type // named, and not yet written
 	names    map[reflect.Type]string
 	taken    map[string]bool
 	comments map[string]map[string]string // of a package's types (T) and fields (T.F)
@@ -114,13 +114,13 @@ func (g *generator) declare(t reflect.Type) error {
 	return nil
 }
 
-// mayBeNil tells whether a field of a struct may be null. Those of a document itself never
-// are, which report/html tests; those of run.json may be.
+// mayBeNil reports whether a field of a struct may be null. Fields of the document itself
+// never are, which report/html tests; those of run.json may be.
 func mayBeNil(of, field reflect.Type) bool {
 	return (field.Kind() == reflect.Slice || field.Kind() == reflect.Map) && !strings.HasPrefix(of.PkgPath(), module+"report")
 }
 
-// typeOf returns what the JSON of a Go type is.
+// typeOf returns the type of a Go value's JSON.
 func (g *generator) typeOf(t reflect.Type) (string, error) {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -154,8 +154,8 @@ func (g *generator) typeOf(t reflect.Type) (string, error) {
 	return "", fmt.Errorf("%v has no type in TypeScript", t)
 }
 
-// named returns the name of a struct, which is that of its Go type, and has it written. Of
-// two with one name, the later has its package's before it.
+// named returns the name of a struct, which is that of its Go type, and makes it be
+// written. If two have the same name, the later one's is prefixed with its package's.
 func (g *generator) named(t reflect.Type) (string, error) {
 	if name, known := g.names[t]; known {
 		return name, nil
@@ -176,7 +176,7 @@ func (g *generator) named(t reflect.Type) (string, error) {
 	return name, nil
 }
 
-// comment writes a comment of its own lines.
+// comment writes a comment on lines of its own.
 func (g *generator) comment(indent, text string) {
 	if text == "" {
 		return

@@ -6,44 +6,43 @@ import (
 	"sync"
 )
 
-// An outcome is what became of a record that was pushed.
+// An outcome is what happened to a record that was pushed.
 type outcome uint8
 
 const (
 	admitted  outcome = iota
 	dropped           // and counted
-	abandoned         // the drain deadline came first; it stays pending
+	abandoned         // the drain deadline came first; the record stays pending
 )
 
-// errDone is returned by buffer.take and buffer.await when no more will come and
-// everything has been settled. It is not io.EOF, which is what a sink's peer may
-// end with at any time.
+// errDone is returned by buffer.take and buffer.await when no more records will come and
+// all are settled. It is not io.EOF, because a sink's peer may cause io.EOF at any time.
 var errDone = errors.New("all settled")
 
-// errFinal is returned by buffer.take when no more will come, everything has
-// been handed out, and some of it has not been settled.
+// errFinal is returned by buffer.take when no more records will come, all have been
+// handed out, and some of them are not settled.
 var errFinal = errors.New("handed out, not settled")
 
-// A buffer holds the records of a channel between their arrival and the moment
-// the sink has them for good. It is where the channel counts. Records are in
-// the order of their numbers: first the sent ones, which the sink was given at
-// least once and may have, then the queued ones. Only the latter may be dropped,
-// or the count of what was lost would not be exact.
+// A buffer holds the records of a channel from their arrival until the sink has them for
+// good. The channel's counts are kept here. Records are in the order of their numbers:
+// first the sent ones, which were given to the sink at least once, then the queued ones.
+// Only queued records may be dropped; otherwise the count of lost records would not be
+// exact.
 type buffer struct {
 	limit Buffer
 
 	mu   sync.Mutex
 	room sync.Cond // uses mu; a producer waits for space
-	work sync.Cond // uses mu; the sink waits for records, or for all to be settled
+	work sync.Cond // uses mu; the sink waits for records, or until all are settled
 
-	// All guarded by mu.
+	// mu guards all of these.
 	sent, queue queue
-	next        int    // how many of sent have been handed out since rewind
+	next        int    // how many of sent have been handed out since the last rewind
 	handed      int    // the bytes of their payloads
 	bytes       int    // of the payloads of both
 	seq         uint64 // of the latest record
-	floor       uint64 // the sink has everything up to this number
-	through     uint64 // everything up to this number is settled or dropped
+	floor       uint64 // the sink has every record up to this number
+	through     uint64 // every record up to this number is settled or dropped
 	pos         position
 	closed      bool // no more will be pushed
 	waiting     int  // records that have arrived and wait for room
@@ -51,24 +50,24 @@ type buffer struct {
 	received, delivered, droppedN, deliveredBytes uint64
 }
 
-// An entry is a record in the buffer. When it is settled, so is everything up
-// to through and pos: records dropped behind it are part of its entry.
+// An entry is a record in the buffer. When it is settled, everything up to through and
+// pos is settled too: records that were dropped right after it belong to its entry.
 type entry struct {
 	Record
 	through uint64
 	pos     position
 }
 
-// newBuffer returns a buffer whose records are numbered from seq+1, behind
-// pos, and whose sink has everything up to floor.
+// newBuffer returns a buffer whose records are numbered from seq+1 and come after pos.
+// Its sink has every record up to floor.
 func newBuffer(limit Buffer, seq, floor uint64, pos position) *buffer {
 	b := &buffer{limit: limit, seq: seq, through: seq, floor: floor, pos: pos}
 	b.room.L, b.work.L = &b.mu, &b.mu
 	return b
 }
 
-// push takes in a record, waiting for room until ctx is done if the buffer's
-// outcome is to block. pos is where its source goes on behind it.
+// push adds a record. If the buffer's outcome is to block, push waits for room until ctx
+// is done. pos is the position at which the source continues after this record.
 func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos position) outcome {
 	sum := castagnoli(0, payload)
 	b.mu.Lock()
@@ -93,10 +92,10 @@ func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos po
 	e.seal(b.seq, sum)
 	e.through = b.seq
 	switch {
-	case e.Seq <= b.floor: // and so is everything before it
+	case e.Seq <= b.floor: // and so is every earlier record
 		b.settled(e)
 	case b.full(len(payload)):
-		b.bytes += len(payload) // drop takes it off again
+		b.bytes += len(payload) // drop subtracts it again
 		b.drop(e)
 		return dropped
 	default:
@@ -111,13 +110,13 @@ func (b *buffer) full(n int) bool {
 	return b.sent.len()+b.queue.len() >= b.limit.Records || b.bytes+n > b.limit.Bytes
 }
 
-// drop counts an entry that is in neither queue any more as dropped. The one
-// before it, if any, answers for its position.
+// drop counts an entry that has left both queues as dropped. The entry before it, if any,
+// takes over its position.
 func (b *buffer) drop(e entry) {
 	b.bytes -= len(e.Payload)
 	b.droppedN++
 	before := b.sent.last()
-	// A queued entry before e exists only when e is the newest.
+	// There is a queued entry before e only if e is the newest.
 	if last := b.queue.last(); last != nil && last.Seq < e.Seq {
 		before = last
 	}
@@ -135,10 +134,10 @@ func (b *buffer) settled(e entry) {
 	b.through, b.pos = e.through, e.pos
 }
 
-// take appends records to hand to the sink to out: at most max of them, with
-// about maxBytes of payload, and so that at most window are unsettled. It waits
-// for the first. It returns errDone when all is done, errFinal when all that is
-// left is to settle, and the cause of ctx.
+// take appends records for the sink to out: at most max of them, with about maxBytes of
+// payload, and so that at most window are unsettled. It waits for the first. It returns
+// errDone when everything is done, errFinal when all that is left is to settle, and the
+// cause of ctx when ctx is done.
 func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window int) ([]Record, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,8 +163,8 @@ func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window i
 	return out, nil
 }
 
-// await waits until there is something to hand out. It returns errDone when there
-// never will be, and the cause of ctx.
+// await waits until there is something to hand out. It returns errDone if there never
+// will be, and the cause of ctx when ctx is done.
 func (b *buffer) await(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,7 +188,7 @@ func (b *buffer) flushed(ctx context.Context) error {
 	return nil
 }
 
-// settle says that the sink has everything up to seq for good.
+// settle records that the sink has every record up to seq for good.
 func (b *buffer) settle(seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,7 +214,7 @@ func (b *buffer) remove(e entry) {
 	b.settled(e)
 }
 
-// rewind makes take hand out again what has not been settled.
+// rewind makes take hand out all unsettled records again.
 func (b *buffer) rewind() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +222,7 @@ func (b *buffer) rewind() {
 	b.work.Broadcast()
 }
 
-// close says that nothing more will be pushed.
+// close records that nothing more will be pushed.
 func (b *buffer) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,31 +230,32 @@ func (b *buffer) close() {
 	b.work.Broadcast()
 }
 
-// unsettled returns how many records have been handed out since the last rewind
-// and not been settled, and the highest number that a record has been given.
+// unsettled returns how many records have been handed out since the last rewind and are
+// not settled, and the highest number that a record has.
 func (b *buffer) unsettled() (n int, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.next, b.seq
 }
 
-// halfUnsettled tells whether what was handed out and not settled takes half of the buffer.
+// halfUnsettled reports whether the handed-out and unsettled records take half of the
+// buffer.
 func (b *buffer) halfUnsettled() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return 2*b.next >= b.limit.Records || 2*b.handed >= b.limit.Bytes
 }
 
-// settledThrough returns up to which number everything is delivered or dropped,
-// and the position of the source behind it.
+// settledThrough returns the number up to which every record is delivered or dropped, and
+// the position of the source after it.
 func (b *buffer) settledThrough() (uint64, position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.through, b.pos
 }
 
-// goOnAt says that the source goes on at pos instead of behind its latest record:
-// that is what is reached when all records are settled.
+// goOnAt sets the position at which the source continues, if it is not the one after its
+// latest record. This position is reached when all records are settled.
 func (b *buffer) goOnAt(pos position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,8 +268,8 @@ func (b *buffer) goOnAt(pos position) {
 	}
 }
 
-// wait waits on cond, with mu held, until the condition holds or ctx is done,
-// and tells whether it holds.
+// wait waits on cond, with mu held, until the condition is true or ctx is done. It
+// reports whether the condition is true.
 func (b *buffer) wait(ctx context.Context, cond *sync.Cond, holds func() bool) bool {
 	if holds() {
 		return true
@@ -308,9 +308,9 @@ func (q *queue) last() *entry {
 
 func (q *queue) pop() entry {
 	e := q.entries[q.first]
-	q.entries[q.first] = entry{} // lets go of the payload
+	q.entries[q.first] = entry{} // frees the payload
 	q.first++
-	if q.first*2 >= len(q.entries) { // seldom enough to cost a constant per entry
+	if q.first*2 >= len(q.entries) { // rarely enough that the cost per entry is constant
 		n := copy(q.entries, q.entries[q.first:])
 		clear(q.entries[n:])
 		q.entries, q.first = q.entries[:n], 0
@@ -318,8 +318,8 @@ func (q *queue) pop() entry {
 	return e
 }
 
-// handedOut tells whether seq is settled or has been handed out since the last
-// rewind: no sink can have what it was not given.
+// handedOut reports whether seq is settled or has been handed out since the last rewind.
+// A sink cannot have any other record.
 func (b *buffer) handedOut(seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

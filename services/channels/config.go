@@ -17,12 +17,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// A Config is what a Server does.
+// A Config describes the channels of a Server.
 type Config struct {
-	// Seed of the jitter of reconnections.
+	// Seed makes the random pauses before reconnections repeatable.
 	Seed uint64 `yaml:"seed"`
-	// DrainTimeout bounds the time between the end of Serve's context and its
-	// return (default 10s). Until then, what has been received is delivered.
+	// DrainTimeout bounds the time between the end of Serve's context and its return
+	// (default 10s). In that time, the received records are delivered.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 	// AllowRemote lets listeners bind to addresses other than loopback.
 	AllowRemote bool `yaml:"allow_remote"`
@@ -47,8 +47,7 @@ const (
 	Stdout = "stdout" // sink
 )
 
-// How a source is cut into records, what a sink is given, and when a file is
-// synced.
+// How a source is cut into records, which format a sink gets, and when a file is synced.
 const (
 	Lines  = "lines"
 	Length = "length"
@@ -64,7 +63,7 @@ const (
 	FromEnd       = "end"
 )
 
-// What happens when a channel's buffer is full; see the package comment.
+// What happens if a channel's buffer is full; see the package comment.
 const (
 	Block      = "block"
 	DropOldest = "drop-oldest"
@@ -72,25 +71,25 @@ const (
 	Disconnect = "disconnect"
 )
 
-// A Source is where records come from.
+// A Source is the origin of a channel's records.
 type Source struct {
 	Kind           string `yaml:"kind"`
 	Framing        string `yaml:"framing"`          // lines (default) or length
 	MaxRecordBytes int    `yaml:"max_record_bytes"` // default 64 KiB
 
 	Address        string        `yaml:"address"`         // tcp: host:port
-	MaxConnections int           `yaml:"max_connections"` // tcp, unix: more are closed at once (default 1024)
-	IdleTimeout    time.Duration `yaml:"idle_timeout"`    // tcp, unix: a producer silent for so long is closed (default 0: never)
+	MaxConnections int           `yaml:"max_connections"` // tcp, unix: connections beyond this are closed at once (default 1024)
+	IdleTimeout    time.Duration `yaml:"idle_timeout"`    // tcp, unix: a producer that is silent for so long is disconnected (default 0: never)
 
 	Path       string        `yaml:"path"`        // unix, file
-	State      string        `yaml:"state"`       // file: where its position is kept
+	State      string        `yaml:"state"`       // file: where the position in it is kept
 	SaveEvery  time.Duration `yaml:"save_every"`  // file: how often the position is saved (default 1s)
-	From       string        `yaml:"from"`        // file without a saved position: beginning (default) or end
+	From       string        `yaml:"from"`        // file without a saved position: start at its beginning (default) or end
 	RotateWait time.Duration `yaml:"rotate_wait"` // file: how long the old file must be quiet before the new one is read (default 1s)
-	Poll       time.Duration `yaml:"poll"`        // file: how often to look when the kernel reports nothing (default 1s)
+	Poll       time.Duration `yaml:"poll"`        // file: how often to check it if the kernel reports nothing (default 1s)
 }
 
-// A Buffer bounds what a channel holds, including what was sent and not yet
+// A Buffer bounds what a channel holds, including records that were sent and not yet
 // acknowledged.
 type Buffer struct {
 	Records  int    `yaml:"records"`   // default 4096
@@ -98,7 +97,7 @@ type Buffer struct {
 	WhenFull string `yaml:"when_full"` // block (default), drop-oldest, drop-newest or disconnect
 }
 
-// A Sink is where records go.
+// A Sink is the destination of a channel's records.
 type Sink struct {
 	Kind   string `yaml:"kind"`
 	Format string `yaml:"format"` // raw (default) or framed
@@ -106,11 +105,11 @@ type Sink struct {
 	Address     string        `yaml:"address"`      // tcp: host:port
 	DialTimeout time.Duration `yaml:"dial_timeout"` // tcp (default 5s)
 	Window      int           `yaml:"window"`       // tcp, framed: records sent and not acknowledged (default half the buffer, at most 1024)
-	AckTimeout  time.Duration `yaml:"ack_timeout"`  // tcp, framed: without progress for so long, up to twice, reconnect (default 10s)
+	AckTimeout  time.Duration `yaml:"ack_timeout"`  // tcp, framed: reconnect after so long without progress, up to twice that (default 10s)
 
 	Path      string        `yaml:"path"`       // file
 	Sync      string        `yaml:"sync"`       // file: always, interval (default) or never
-	SyncEvery time.Duration `yaml:"sync_every"` // file with sync interval (default 1s); sooner when half the buffer waits for it
+	SyncEvery time.Duration `yaml:"sync_every"` // file with sync interval (default 1s); sooner if unsynced records fill half the buffer
 
 	// A failed tcp or file sink is tried again after a pause that doubles from
 	// RetryMin (default 50ms) to RetryMax (default 5s), half of it random.
@@ -118,7 +117,8 @@ type Sink struct {
 	RetryMax time.Duration `yaml:"retry_max"`
 }
 
-// sourceFields and sinkFields say which fields a kind has beyond the common ones.
+// sourceFields and sinkFields list the fields that a kind has in addition to the common
+// ones.
 func sourceFields(kind string) []string {
 	switch kind {
 	case TCP:
@@ -148,8 +148,8 @@ func sinkFields(kind, format, sync string) []string {
 	return nil
 }
 
-// WithDefaults returns the configuration with a value for every field that was
-// left out and applies.
+// WithDefaults returns the configuration with defaults for every field that was left out
+// and has a meaning here.
 func (c Config) WithDefaults() Config {
 	or(&c.DrainTimeout, 10*time.Second)
 	c.Channels = slices.Clone(c.Channels)
@@ -195,7 +195,7 @@ func (ch *Channel) setDefaults() {
 	}
 }
 
-// or gives v a default.
+// or sets v to a default if it is zero.
 func or[T comparable](v *T, otherwise T) {
 	var zero T
 	if *v == zero {
@@ -205,7 +205,7 @@ func or[T comparable](v *T, otherwise T) {
 
 // A Fault is something wrong with a field of a configuration.
 type Fault struct {
-	Field string // such as channels[0].source.kind
+	Field string // its path, such as channels[0].source.kind
 	Text  string // the value and what would be right
 }
 
@@ -247,7 +247,7 @@ func (c Config) faults() []*Fault {
 
 type validation struct {
 	faults []*Fault
-	uses   map[string]string // what may be used once, and the field that does
+	uses   map[string]string // things that may be used only once, with the field that uses them
 }
 
 func (v *validation) fault(field, format string, args ...any) {
@@ -282,7 +282,7 @@ func (v *validation) duration(field string, d, low time.Duration) {
 	}
 }
 
-// path checks a path and that it has one use only.
+// path checks a path, and that it is used only once.
 func (v *validation) path(field, path string) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		v.fault(field, "%q: want a path", path)
@@ -291,7 +291,7 @@ func (v *validation) path(field, path string) {
 	v.once(field, "path "+filepath.Clean(path))
 }
 
-// only reports fields that are set and mean nothing here.
+// only reports fields that are set but have no meaning here.
 func (v *validation) only(at string, s any, common, fields []string) {
 	value := reflect.ValueOf(s)
 	for i := range value.NumField() {
@@ -405,9 +405,8 @@ func loopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// ParseConfig reads a configuration in YAML, fills in the defaults and validates
-// it. Faults are located by name, as file:line:column, and by field. Unknown
-// fields are faults.
+// ParseConfig reads a configuration in YAML, fills in the defaults and validates it. Each
+// fault has its place, as file:line:column, and its field. Unknown fields are faults.
 func ParseConfig(name string, src []byte) (Config, error) {
 	var c Config
 	if err := yaml.UnmarshalWithOptions(src, &c, yaml.Strict()); err != nil {
@@ -424,7 +423,7 @@ func ParseConfig(name string, src []byte) (Config, error) {
 		return c, nil
 	}
 	file, err := parser.ParseBytes(src, 0)
-	if err != nil { // it was parsed a moment ago
+	if err != nil { // cannot happen: it was parsed above
 		return Config{}, fmt.Errorf("%s: %w", name, c.Validate())
 	}
 	var located []error
@@ -435,7 +434,8 @@ func ParseConfig(name string, src []byte) (Config, error) {
 	return Config{}, errors.Join(located...)
 }
 
-// locate returns where a field stands, or else what should hold it.
+// locate returns the place of a field or, if it is missing, of the mapping that should
+// hold it.
 func locate(file *ast.File, field string) (line, column int) {
 	for field != "" {
 		if path, err := yaml.PathString("$." + field); err == nil {

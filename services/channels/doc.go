@@ -1,43 +1,41 @@
-// Package channels carries records from sources to sinks: from sockets, a file
-// that grows or standard input, to a TCP peer, a file or standard output. Each
-// channel has one source and one sink, keeps its records in order, holds them in
-// a bounded buffer between the two, and accounts for every one of them:
+// Package channels carries records from sources to sinks: from sockets, a growing file or
+// standard input, to a TCP peer, a file or standard output. Each channel has one source and
+// one sink. It keeps its records in order, holds them in a bounded buffer between the two,
+// and accounts for every record:
 //
 //	received = delivered + dropped + pending
 //
-// at any moment, also while faults happen.
+// at any moment, also during faults.
 //
 // # Records
 //
-// A source cuts its bytes into records: lines (without their newline; a carriage
-// return stays) or payloads behind a length of 4 bytes, big endian. The order
-// of each connection is kept; records of different connections are interleaved
-// in the order in which the channel took them, and carry the number of their
-// connection. A record that is longer than max_record_bytes ends its connection;
-// in a file or on standard input it is skipped. Both are counted as rejected. A
-// record that a connection leaves incomplete is counted as torn and not
-// received. The last line of a file that was rotated away, and that of standard
-// input, count without a newline.
+// A source cuts its bytes into records: lines (without their newline; a carriage return
+// stays), or payloads after a length of 4 bytes, big endian. The records of one connection
+// stay in order. Records of different connections are interleaved in the order in which the
+// channel received them, and carry the number of their connection. A record that is longer
+// than max_record_bytes ends its connection; in a file or on standard input it is skipped.
+// Both count as rejected. A record that a connection leaves incomplete counts as torn and
+// not as received. The last line of a file that was rotated away, and that of standard
+// input, count even without a newline.
 //
-// On its way in, each record gets the next sequence number of the channel. A
-// dropped record has had its number too, so at the sink a gap of n numbers is n
-// records dropped.
+// On arrival, each record gets the next sequence number of the channel. A dropped record
+// has a number too, so a gap of n numbers at the sink means n dropped records.
 //
 // # When the buffer is full
 //
-//	block        the source waits; a producer meets a full window. Nothing is lost.
-//	drop-oldest  the oldest record the sink was never given makes room; if it was
-//	             given all of them, the new record is dropped instead
+//	block        the source waits; a producer finds its TCP window full. Nothing is lost.
+//	drop-oldest  the oldest record that was never given to the sink makes room; if all
+//	             were given to it, the new record is dropped instead
 //	drop-newest  the new record is dropped
 //	disconnect   the new record is dropped and its connection closed
 //
 // # Formats
 //
-// A raw sink gets each record's bytes and a newline. A framed sink gets a
-// header, once per file or connection,
+// A raw sink gets each record's bytes and a newline. A framed sink gets a header, once per
+// file or connection,
 //
 //	 8  "dynorec1"
-//	16  stream: which numbering the sequence numbers belong to
+//	16  stream: identifies the numbering that the sequence numbers belong to
 //
 // and then frames, all integers big endian,
 //
@@ -47,14 +45,14 @@
 //	4  CRC32C (Castagnoli, RFC 3720) of the payload followed by the 20 bytes above
 //	…  payload
 //
-// The checksum is made when the record is received, so it covers the way
-// through the channel too. Verify reads such a file and tells what is missing.
+// The checksum is made when the record is received, so it also covers the way through the
+// channel. Verify reads such a file and reports what is missing.
 //
-// Over TCP, a framed sink's peer (see Receiver) answers the header with the last
-// sequence number it has of that stream, 8 bytes, 0 for none, and later sends
-// the same to acknowledge all records up to it. After a reconnection the sink
-// goes on behind what the peer has. Records that were sent and not
-// acknowledged stay in the buffer, at most window of them.
+// Over TCP, a framed sink's peer (see Receiver) answers the header with the last sequence
+// number that it has of the stream: 8 bytes, 0 for none. Later it sends such a number to
+// acknowledge all records up to it. After a reconnection the sink continues after the last
+// record that the peer has. Records that were sent and not acknowledged stay in the buffer,
+// at most window of them.
 //
 // # What is guaranteed
 //
@@ -63,33 +61,32 @@
 //	sink              records reach it
 //	tcp, framed       exactly once after Receiver's deduplication
 //	file, any format  exactly once: a failed write is cut off and repeated
-//	tcp, raw          at most once: what the kernel took counts as delivered, and a
-//	                  peer that dies loses it. It may see the start of a record, and
+//	tcp, raw          at most once: what the kernel took counts as delivered, and is
+//	                  lost if the peer dies. The peer may see the start of a record, and
 //	                  then all of it on the next connection.
-//	stdout            at most once; when it fails, the channel fails
+//	stdout            at most once; if it fails, the channel fails
 //
 // Across restarts of the process itself:
 //
-//	source file, sink framed (file, or TCP whose receiver remembers its last
+//	source file, sink framed (file, or TCP with a receiver that remembers its last
 //	sequence numbers): exactly once, because position, stream and sequence number are
 //	saved together and the sink knows what it has;
-//	source file, sink file raw: at least once: what was delivered since the position was
-//	last saved is delivered again;
-//	sockets and standard input: what was received and not delivered is lost with the
-//	process, and reported as pending when it ends in an orderly way.
+//	source file, sink file raw: at least once: records that were delivered after the
+//	position was last saved are delivered again;
+//	sockets and standard input: records that were received and not delivered are lost with
+//	the process. They are reported as pending if it ends in an orderly way.
 //
-// A socket's producer gets no acknowledgement; what it wrote and the channel has not
-// read is not received. The position of a file advances only over records that
-// the sink has accepted (for files: written and, by the sync policy, on disk) or
-// that were dropped and counted.
+// The producer on a socket gets no acknowledgement. Bytes that it wrote and the channel has
+// not read do not count as received. The position of a file advances only over records that
+// the sink has accepted (for files: written and, by the sync policy, on disk) or that were
+// dropped and counted.
 //
-// A followed file may be rotated by renaming it within its directory, and be
-// truncated. Files that had the path while the channel was following are read in
-// their order, also after a restart, if they are still in the directory. A file
-// that gets the path and is rotated away while the process is not running is never
-// seen; after a crash, neither is one that was rotated away since the position
-// was last saved and followed by another. A file that is truncated and rotated
-// away while the process is not running is taken for gone. A file truncated and
-// grown beyond the old position between two looks is indistinguishable from one
-// that grew.
+// A followed file may be rotated by renaming it within its directory, and may be truncated.
+// Files that had the path while the channel was following are read in their order, also
+// after a restart, if they are still in the directory. A file that gets the path and is
+// rotated away while the process is not running is never seen. After a crash, this also
+// applies to a file that was rotated away and followed by another one since the position
+// was last saved. A file that is truncated and rotated away while the process is not
+// running counts as gone. A file that is truncated and then grows beyond the old position
+// between two checks cannot be told from a file that only grew.
 package channels

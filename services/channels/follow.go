@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headBytes is how much of a file's start is compared to recognise it: inode
-// numbers are used again.
+// headBytes is how much of a file's start is compared to recognise the file, because
+// inode numbers are reused.
 const headBytes = 256
 
-// A position is a place in a file, which is known by its inode and by how it
-// starts.
+// A position is a place in a file. The file is identified by its inode and its first
+// bytes.
 type position struct {
 	fileID
 	Offset  int64  `json:"offset"`
@@ -30,17 +30,18 @@ type position struct {
 	HeadSum uint32 `json:"head_crc32c"`
 }
 
-// A state is what is saved of a channel whose source is a file: up to Position,
-// all is delivered or dropped, and its last record has the number Seq in Stream.
+// A state is the saved state of a channel whose source is a file. Everything up to
+// Position is delivered or dropped, and the last record before it has the number Seq in
+// Stream.
 type state struct {
 	Version  int      `json:"version"`
 	Stream   StreamID `json:"stream"`
 	Seq      uint64   `json:"sequence"`
 	Position position `json:"position"`
-	Next     []fileID `json:"next,omitempty"` // files that had the path after that of Position, in order
+	Next     []fileID `json:"next,omitempty"` // files that had the path after the file of Position, in order
 }
 
-// A fileID names a file as long as it exists.
+// A fileID identifies a file while it exists.
 type fileID struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
@@ -62,7 +63,7 @@ func loadState(path string) (*state, error) {
 	return &s, nil
 }
 
-// save replaces the state in one step: after a crash there is the old one or the
+// save replaces the state atomically: after a crash there is either the old one or the
 // new one.
 func (s *state) save(path string) error {
 	text, err := json.Marshal(s)
@@ -84,16 +85,16 @@ func (s *state) save(path string) error {
 	return nil
 }
 
-// A followSource follows a file that is appended to, rotated and truncated. It
-// only reads its files, so that nothing is lost when closing one fails.
+// A followSource follows a file that is appended to, rotated and truncated. It only reads
+// its files, so an error on closing one loses nothing.
 type followSource struct {
 	config Source
-	resume *state // where an earlier process left off, if it did
+	resume *state // where an earlier process stopped, if there was one
 	count  *counters
 	log    *slog.Logger
 
 	file  *os.File
-	at    position // behind the last whole record
+	at    position // after the last whole record
 	read  int64    // offset of the next read
 	head  []byte   // the start of the file, as far as it has been read
 	split splitter
@@ -145,7 +146,7 @@ func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 			}
 			if s.path.replaced() {
 				if !replaced {
-					// Whoever writes may yet have to notice.
+					// The writer may not have noticed the rotation yet.
 					quietSince, replaced = time.Now(), true
 				}
 				wait = min(wait, s.config.RotateWait-time.Since(quietSince))
@@ -165,15 +166,15 @@ func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 	return nil
 }
 
-// open opens the file to begin with: the one an earlier process was reading,
-// under whatever name, and those after it, or else the one at the path.
+// open opens the first file: the one that an earlier process was reading, whatever its
+// name is now, and those after it, or otherwise the file at the path.
 func (s *followSource) open(b *buffer) (err error) {
 	if s.resume == nil {
 		offset := int64(0)
 		if s.config.From == FromEnd {
 			offset = -1
 		}
-		err = s.openPath(offset) // a file that is not there yet is not an error
+		err = s.openPath(offset) // a file that does not exist yet is not an error
 		b.goOnAt(s.at)
 		if s.file != nil {
 			s.path.begin([]fileID{s.at.fileID}, nil)
@@ -224,9 +225,9 @@ func (s *followSource) open(b *buffer) (err error) {
 	return nil
 }
 
-// findFiles opens the regular files of a directory that have the given
-// identities, whatever their names. What is being renamed may be missed by one
-// listing of the directory, so there are up to three.
+// findFiles opens the regular files of a directory that have the given identities,
+// whatever their names. One listing of the directory may miss a file that is being
+// renamed, so there are up to three.
 func findFiles(dir string, ids []fileID) (map[fileID]*os.File, error) {
 	found := map[fileID]*os.File{}
 	for range 3 {
@@ -259,7 +260,7 @@ func findFiles(dir string, ids []fileID) (map[fileID]*os.File, error) {
 	return found, nil
 }
 
-// openPath begins with the file at the path, if there is one.
+// openPath begins to read the file at the path, if there is one.
 func (s *followSource) openPath(offset int64) error {
 	f, err := os.Open(s.config.Path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -271,8 +272,8 @@ func (s *followSource) openPath(offset int64) error {
 	return s.begin(f, offset)
 }
 
-// begin begins to read a file, nil for none: at an offset, or at its end if the
-// offset is negative.
+// begin begins to read a file, nil for none, at an offset. If the offset is negative, it
+// begins at the end.
 func (s *followSource) begin(f *os.File, offset int64) error {
 	if f == nil {
 		return nil
@@ -290,7 +291,7 @@ func (s *followSource) begin(f *os.File, offset int64) error {
 	if offset < 0 {
 		s.read = info.Size()
 		head := make([]byte, min(headBytes, s.read))
-		n, _ := f.ReadAt(head, 0) // what is missing is not compared
+		n, _ := f.ReadAt(head, 0) // missing bytes are not compared
 		s.head = head[:n]
 		s.mark(s.read)
 	}
@@ -302,7 +303,7 @@ func identity(info os.FileInfo) fileID {
 	return fileID{st.Dev, st.Ino}
 }
 
-// step reads once and pushes the records that are complete.
+// step reads once and pushes the complete records.
 func (s *followSource) step(hard context.Context, b *buffer) (int, error) {
 	n, err := s.file.ReadAt(s.buf, s.read)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -330,7 +331,7 @@ func (s *followSource) step(hard context.Context, b *buffer) (int, error) {
 	return n, nil
 }
 
-// mark moves the position of the last whole record to offset.
+// mark moves the position after the last whole record to offset.
 func (s *followSource) mark(offset int64) {
 	s.at.Offset = offset
 	if head := int(min(offset, int64(len(s.head)))); head != s.at.Head {
@@ -338,7 +339,7 @@ func (s *followSource) mark(offset int64) {
 	}
 }
 
-// truncated finds out whether the file was truncated, and then begins it anew.
+// truncated checks whether the file was truncated, and starts reading it again if so.
 func (s *followSource) truncated(b *buffer) (bool, error) {
 	info, err := s.file.Stat()
 	if err != nil {
@@ -356,7 +357,7 @@ func (s *followSource) truncated(b *buffer) (bool, error) {
 	return true, nil
 }
 
-// finish leaves a file that was rotated away.
+// finish closes a file that was rotated away.
 func (s *followSource) finish(hard context.Context, b *buffer) {
 	s.leave(func(line []byte) bool {
 		s.mark(s.read)
@@ -369,8 +370,8 @@ func (s *followSource) finish(hard context.Context, b *buffer) {
 	s.log.Info("the followed file was rotated", "path", s.config.Path)
 }
 
-// leave offers what is behind the last newline to keep, and counts what is not
-// kept as torn.
+// leave passes the bytes after the last newline to keep, and counts them as torn if they
+// are not kept.
 func (s *followSource) leave(keep func(line []byte) bool) {
 	line, ok, torn := s.split.end()
 	if torn || ok && !keep(line) {
@@ -378,22 +379,22 @@ func (s *followSource) leave(keep func(line []byte) bool) {
 	}
 }
 
-// maxSuccessors bounds how many rotated files are held open while their
-// predecessors are still being read, as when a full buffer holds the source back.
-// A further one is lost if it is rotated away before there is room.
+// maxSuccessors bounds how many rotated files are held open while their predecessors are
+// still being read, for example because the buffer is full. A further file is lost if it
+// is rotated away before there is room.
 const maxSuccessors = 64
 
-// A pathWatch opens each file that appears at a path, so that none is missed
-// however often the path is given to another one.
+// A pathWatch opens each file that appears at a path, so that none is missed, however
+// often the path changes to another file.
 type pathWatch struct {
 	path string
 
 	mu    sync.Mutex
-	seen  []fileID   // guarded by mu; those that had the path, oldest first, from the settled position on
-	files []*os.File // guarded by mu; those not yet read, oldest first
+	seen  []fileID   // guarded by mu; files that had the path, oldest first, from the settled position on
+	files []*os.File // guarded by mu; files not yet read, oldest first
 }
 
-// look opens the file at the path if it is another one than before.
+// look opens the file at the path if it is a new one.
 func (w *pathWatch) look() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -409,12 +410,12 @@ func (w *pathWatch) look() error {
 	}
 	f, err := os.Open(w.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it was there a moment ago; a successor will be
+		return nil // it has just been removed; its successor will be seen
 	}
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
-	if info, err = f.Stat(); err != nil { // of what was opened, which may be another one since
+	if info, err = f.Stat(); err != nil { // of the opened file, because the path may have changed since
 		_ = f.Close()
 		return fmt.Errorf("follow: %w", err)
 	}
@@ -428,16 +429,16 @@ func (w *pathWatch) look() error {
 
 func (w *pathWatch) isLast(id fileID) bool { return len(w.seen) > 0 && w.seen[len(w.seen)-1] == id }
 
-// begin says which files are known from before, and which of them are to be
-// read. A file that is gone is not among them: another may have its inode.
+// begin sets the files that are known from before, and which of them are to be read. It
+// leaves out files that are gone: another file may have their inode.
 func (w *pathWatch) begin(seen []fileID, files []*os.File) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen, w.files = seen, files
 }
 
-// after returns the files that had the path after that of a position, and
-// forgets those before it.
+// after returns the files that had the path after the file of a position, and forgets
+// earlier ones.
 func (w *pathWatch) after(pos position) []fileID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -472,9 +473,9 @@ func (w *pathWatch) close() {
 	}
 }
 
-// watch looks whenever something happens in the path's directory, until ctx is
-// done, and then signals the channel it returns. Where the kernel cannot tell,
-// it never does, and polling has to do.
+// watch calls look whenever something happens in the path's directory, until ctx is done,
+// and then signals the channel that it returns. If the kernel cannot report changes,
+// watch never signals, and polling takes its place.
 func (w *pathWatch) watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	changes := make(chan struct{}, 1)
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -495,9 +496,9 @@ func (w *pathWatch) watch(ctx context.Context, log *slog.Logger) <-chan struct{}
 		buf := make([]byte, 16<<10)
 		for {
 			if _, err := f.Read(buf); err != nil {
-				return // closed
+				return // the watch was closed
 			}
-			_ = w.look() // the source looks too, and reports what is wrong
+			_ = w.look() // the source looks too, and reports errors
 			select {
 			case changes <- struct{}{}:
 			default:

@@ -10,14 +10,13 @@ import (
 	"sync"
 )
 
-// maxStreams bounds how many streams a Receiver remembers. Connections of
-// further ones are refused.
+// maxStreams bounds how many streams a Receiver remembers. It refuses connections of
+// further streams.
 const maxStreams = 1024
 
-// A Receiver is the other end of framed TCP sinks. It hands each record on
-// once, in order, and acknowledges it afterwards. It may serve any number of
-// connections, also several of one stream, as after a reconnection that only one
-// side has noticed.
+// A Receiver is the other end of framed TCP sinks. It passes on each record once, in
+// order, and acknowledges it afterwards. It may serve any number of connections, also
+// several of one stream, for example after a reconnection that only one side has noticed.
 type Receiver struct {
 	handle     func(StreamID, Record) error
 	maxPayload int
@@ -26,7 +25,7 @@ type Receiver struct {
 	streams map[StreamID]*received // guarded by mu
 }
 
-// received is how far a stream has come.
+// received is the state of a stream.
 type received struct {
 	mu         sync.Mutex // held while a record is handled; taken after Receiver.mu, never before
 	last       uint64     // guarded by mu
@@ -34,16 +33,16 @@ type received struct {
 	missing    uint64     // guarded by mu
 }
 
-// NewReceiver returns a receiver for payloads of at most maxPayload bytes. It
-// calls handle for each record that is new, in the order of their numbers and
-// one at a time within a stream; the payload is valid during the call. An
-// error ends the connection, and the record is sent again on the next.
+// NewReceiver returns a receiver for payloads of at most maxPayload bytes. It calls
+// handle for each new record, in the order of their numbers and one at a time within a
+// stream. The payload is valid during the call. If handle returns an error, the
+// connection ends, and the record is sent again on the next.
 func NewReceiver(maxPayload int, handle func(StreamID, Record) error) *Receiver {
 	return &Receiver{handle: handle, maxPayload: maxPayload, streams: map[StreamID]*received{}}
 }
 
-// Resume says that everything of the stream up to seq was handled before, by a
-// receiver that is no more.
+// Resume records that an earlier receiver has handled every record of the stream up to
+// seq.
 func (r *Receiver) Resume(id StreamID, seq uint64) error {
 	s, err := r.stream(id)
 	if err != nil {
@@ -55,8 +54,9 @@ func (r *Receiver) Resume(id StreamID, seq uint64) error {
 	return nil
 }
 
-// Stream returns the last number handled of a stream, how many records were sent
-// more than once, and how many numbers were left out, that is, dropped.
+// Stream returns the last number of a stream that was handled, how many records were sent
+// more than once, and how many numbers are missing, which means that their records were
+// dropped.
 func (r *Receiver) Stream(id StreamID) (last, duplicates, missing uint64) {
 	r.mu.Lock()
 	s := r.streams[id]
@@ -83,8 +83,8 @@ func (r *Receiver) stream(id StreamID) (*received, error) {
 	return s, nil
 }
 
-// ServeConn receives from one connection until it ends, and closes it. The end
-// is nil when it comes between two records.
+// ServeConn receives from one connection until it ends, and closes it. It returns nil if
+// the end comes between two records.
 func (r *Receiver) ServeConn(ctx context.Context, conn net.Conn) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -109,7 +109,7 @@ func (r *Receiver) ServeConn(ctx context.Context, conn net.Conn) error {
 		return fmt.Errorf("acknowledge: %w", err)
 	}
 
-	// A whole frame always fits, and usually many.
+	// A whole frame always fits, and usually many do.
 	buf := make([]byte, max(64<<10, frameHead+r.maxPayload))
 	have := 0
 	for {
@@ -117,7 +117,7 @@ func (r *Receiver) ServeConn(ctx context.Context, conn net.Conn) error {
 		have += n
 		used, last, err := r.frames(id, s, buf[:have])
 		if last > 0 {
-			// One acknowledgement for all that came with one read.
+			// One acknowledgement covers everything that came with one read.
 			if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, last)); err != nil {
 				return fmt.Errorf("acknowledge: %w", err)
 			}
@@ -136,8 +136,8 @@ func (r *Receiver) ServeConn(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// frames handles the whole frames at the start of b and returns their length
-// and the number to acknowledge, 0 if there is none.
+// frames handles the whole frames at the start of b. It returns their length and the
+// number to acknowledge, 0 if there is none.
 func (r *Receiver) frames(id StreamID, s *received, b []byte) (used int, last uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

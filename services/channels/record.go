@@ -11,7 +11,7 @@ import (
 	"io"
 )
 
-// A StreamID names one numbering of records.
+// A StreamID identifies one numbering of records.
 type StreamID [16]byte
 
 func (s StreamID) String() string { return hex.EncodeToString(s[:]) }
@@ -44,7 +44,7 @@ const (
 	ackSize     = 8
 )
 
-// Faults of framed bytes.
+// The faults of framed bytes.
 var (
 	ErrShort    = errors.New("incomplete frame")
 	ErrChecksum = errors.New("checksum does not match")
@@ -56,7 +56,7 @@ func castagnoli(sum uint32, p []byte) uint32 {
 	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), p)
 }
 
-// seal gives the record its numbers and its checksum; payloadSum is that of its
+// seal sets the record's numbers and its checksum. payloadSum is the checksum of the
 // payload alone.
 func (r *Record) seal(seq uint64, payloadSum uint32) {
 	r.Seq = seq
@@ -79,9 +79,9 @@ func (r *Record) AppendFrame(b []byte) []byte {
 	return append(b, r.Payload...)
 }
 
-// DecodeFrame decodes the frame at the start of b and returns how many bytes it
-// has. ErrShort says that b ends before the frame does; ErrChecksum and
-// ErrTooLong that the stream is broken. The payload is part of b.
+// DecodeFrame decodes the frame at the start of b and returns its length in bytes.
+// ErrShort means that b ends before the frame does. ErrChecksum and ErrTooLong mean that
+// the stream is broken. The payload is part of b.
 func DecodeFrame(b []byte, maxPayload int) (Record, int, error) {
 	if len(b) < frameHead {
 		return Record{}, 0, ErrShort
@@ -185,21 +185,20 @@ func (f *Reader) Next() (Record, error) {
 	return r, nil
 }
 
-// A Summary is what Verify found.
+// A Summary is the result of Verify.
 type Summary struct {
 	Stream      StreamID
 	Records     uint64
 	Bytes       uint64 // of payload
 	First, Last uint64 // sequence numbers
 	Missing     uint64 // numbers between First and Last that no record has
-	Repeated    uint64 // records whose number was not above all before it
+	Repeated    uint64 // records whose number was not higher than all before
 }
 
-// Verify reads a framed stream to its end and tells whether it is whole: every
-// checksum is compared, and every sequence number. It stops with an error at
-// the first broken or incomplete frame, with what it found before. A summary
-// whose Missing and Repeated are 0 proves order, and that nothing between First
-// and Last was lost.
+// Verify reads a framed stream to its end and checks every checksum and every sequence
+// number. At the first broken or incomplete frame it stops with an error, and returns
+// what it found before. If Missing and Repeated are 0, the records are in order, and
+// nothing between First and Last was lost.
 func Verify(r io.Reader, maxPayload int) (Summary, error) {
 	var s Summary
 	f, err := NewReader(r, maxPayload)

@@ -10,17 +10,17 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// ServeConfig says how channels are served.
+// ServeConfig configures Serve.
 type ServeConfig struct {
 	Channels Config
 	Admin    string // address of the admin listener; "" means none
 	Logger   *slog.Logger
-	Stdin    *os.File  // of a stdin source
-	Stdout   io.Writer // of a stdout sink
+	Stdin    *os.File  // for a stdin source
+	Stdout   io.Writer // for a stdout sink
 }
 
-// Serve runs channels with the life cycle, metrics and health of a service, until
-// their sources have ended or ctx has. It returns what failed.
+// Serve runs channels with the life cycle, metrics and health of a service, until their
+// sources or ctx have ended. It returns the errors.
 func Serve(ctx context.Context, c ServeConfig) (err error) {
 	host, err := serve.New(serve.Config{
 		Name:         "channels",
@@ -39,7 +39,7 @@ func Serve(ctx context.Context, c ServeConfig) (err error) {
 	if err := host.Listen(); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	// The channels have an end of their own: when all sources have ended.
+	// The channels may end by themselves: when all sources have ended.
 	ctx, ended := context.WithCancel(ctx)
 	defer ended()
 	work, drain := context.WithCancel(context.WithoutCancel(ctx))

@@ -18,12 +18,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ErrPending is returned by Serve when records were received that could not be
-// delivered by the drain deadline and that no source will give again.
+// ErrPending is returned by Serve if received records could not be delivered by the drain
+// deadline and no source can supply them again.
 var ErrPending = errors.New("records received and not delivered")
 
-// errDrained is the cause of the end of what is still under way at the drain
-// deadline.
+// errDrained is the cause with which work still running at the drain deadline is ended.
 var errDrained = errors.New("drain deadline")
 
 // A Server runs the channels of a configuration.
@@ -33,22 +32,22 @@ type Server struct {
 	channels []*channel
 }
 
-// A channel is one of them. Its source and its sink have a goroutine each.
+// A channel is one channel of a Server. Its source and its sink have a goroutine each.
 type channel struct {
 	config   Channel
 	stream   StreamID
 	source   source
 	sink     sink
 	buffer   *buffer
-	listener net.Listener // of the source, if it has one
+	listener net.Listener // of the source, if it listens
 	count    counters
 	log      *slog.Logger
 }
 
-// New opens what the configuration names: listeners, sinks' files, saved
-// positions. It is validated first, with its defaults filled in. Metrics are
-// registered in reg, which may be nil. Standard input and output are those
-// given. Serve must follow, or Close.
+// New fills in the configuration's defaults, validates it, and opens what it names:
+// listeners, sinks' files, saved positions. Metrics are registered in reg, which may be
+// nil. stdin and stdout are used for standard input and output. The caller must call
+// Serve or Close afterwards.
 func New(c Config, log *slog.Logger, reg prometheus.Registerer, stdin *os.File, stdout io.Writer) (s *Server, err error) {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
@@ -76,8 +75,8 @@ func New(c Config, log *slog.Logger, reg prometheus.Registerer, stdin *os.File, 
 	return s, nil
 }
 
-// open opens source and sink, and finds out where their numbering goes on:
-// behind the saved position, or else behind what the sink's file holds.
+// open opens source and sink, and finds out where their numbering continues: after the
+// saved position, or otherwise after the last record in the sink's file.
 func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 	rand.Read(ch.stream[:])
 	var saved *state
@@ -139,7 +138,7 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		f := &followSource{config: config, count: &ch.count, log: ch.log}
 		f.path.path = config.Path
 		if f.resume = saved; saved != nil {
-			// What is saved before the source has begun must not forget them.
+			// A save before the source has begun must not forget these files.
 			f.path.begin(saved.Next, nil)
 		}
 		ch.source = f
@@ -147,7 +146,7 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 	return nil
 }
 
-// Close closes what New opened, for a server that does not serve.
+// Close closes what New opened. It is for a server whose Serve is never called.
 func (s *Server) Close() error {
 	var errs []error
 	for _, ch := range s.channels {
@@ -161,7 +160,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// Addr returns where the channel of this name listens, nil if it does not.
+// Addr returns the address on which the channel of this name listens, or nil if it does
+// not.
 func (s *Server) Addr(name string) net.Addr {
 	for _, ch := range s.channels {
 		if ch.config.Name == name && ch.listener != nil {
@@ -171,11 +171,11 @@ func (s *Server) Addr(name string) net.Addr {
 	return nil
 }
 
-// Serve runs all channels until their sources have ended and everything is
-// delivered, or until ctx is done: then sources stop, and what has been received
-// is delivered, for DrainTimeout at most. A channel that fails ends the others in
-// the same way. It is called once. Errors name their channels; ErrPending is
-// among them if records are lost with the process.
+// Serve runs all channels until their sources have ended and everything is delivered, or
+// until ctx is done. Then the sources stop, and received records are delivered for at
+// most DrainTimeout. A channel that fails ends the others in the same way. Serve is
+// called once. Its errors name their channels. ErrPending is among them if records are
+// lost with the process.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -209,7 +209,7 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 func (ch *channel) run(ctx, hard context.Context) error {
-	// When the sink has failed for good, the source need not go on.
+	// If the sink has failed for good, the source need not continue.
 	ctx, stopSource := context.WithCancel(ctx)
 	defer stopSource()
 	hard, stopHard := context.WithCancelCause(hard)
@@ -225,7 +225,7 @@ func (ch *channel) run(ctx, hard context.Context) error {
 		sinkErr = ch.sink.run(hard, ch.buffer)
 		if sinkErr != nil {
 			stopSource()
-			stopHard(sinkErr) // a source waiting for room has none to wait for
+			stopHard(sinkErr) // a source that waits for room would wait for ever
 		}
 	})
 	done := make(chan struct{})
@@ -238,7 +238,7 @@ func (ch *channel) run(ctx, hard context.Context) error {
 	saver.Wait()
 
 	if errors.Is(sinkErr, errDrained) {
-		sinkErr = nil // told below, if it matters
+		sinkErr = nil // reported below, if it matters
 	}
 	if errors.Is(sourceErr, errDrained) || sinkErr != nil && errors.Is(sourceErr, sinkErr) {
 		sourceErr = nil
@@ -254,8 +254,8 @@ func (ch *channel) run(ctx, hard context.Context) error {
 	return errors.Join(errs...)
 }
 
-// savePositions saves the position from time to time and, in any case, when
-// done. Only that last failure is an error: until then there is another attempt.
+// savePositions saves the position from time to time, and always at the end. Only a
+// failure of the last save is an error; any other is followed by another attempt.
 func (ch *channel) savePositions(done <-chan struct{}) error {
 	tick := time.NewTicker(ch.config.Source.SaveEvery)
 	defer tick.Stop()

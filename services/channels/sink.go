@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// One hand-out to a sink.
+// The bounds of one batch for a sink.
 const (
 	batchRecords = 256
 	batchBytes   = 256 << 10
 )
 
-// A sink takes records out of a buffer until it is empty and closed, or until
-// ctx is done, the drain deadline. It returns an error when the channel cannot
-// go on; whatever can be tried again is.
+// A sink takes records out of a buffer until the buffer is empty and closed, or until ctx
+// is done, the drain deadline. It tries again what can be tried again, and returns an
+// error if the channel cannot go on.
 type sink interface {
 	run(ctx context.Context, b *buffer) error
 }
@@ -41,8 +41,8 @@ func encode(out []byte, format string, records []Record) []byte {
 	return out
 }
 
-// lastWhole returns the number of the last of the records that is whole within
-// their first n encoded bytes, 0 if none is.
+// lastWhole returns the number of the last record that is whole within the first n
+// encoded bytes, 0 if there is none.
 func lastWhole(format string, records []Record, n int) (seq uint64) {
 	for i := range records {
 		if format == Framed {
@@ -58,8 +58,8 @@ func lastWhole(format string, records []Record, n int) (seq uint64) {
 	return seq
 }
 
-// A backoff is the pause before the next attempt: it doubles, and half of it is
-// random, so that those who failed together do not come back together.
+// A backoff is the pause before the next attempt. It doubles each time. Half of it is
+// random, so that clients that failed together do not come back together.
 type backoff struct {
 	min, max, current time.Duration
 	rng               *rand.Rand
@@ -82,11 +82,11 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// A tcpSink dials its peer and gives it records, again and again.
+// A tcpSink dials its peer and sends it records. It reconnects after failures.
 type tcpSink struct {
 	config Sink
 	stream StreamID
-	again  bool // the stream was begun by an earlier process: the peer may be ahead
+	again  bool // an earlier process began the stream: the peer may be ahead
 	retry  backoff
 	count  *counters
 	log    *slog.Logger
@@ -124,8 +124,8 @@ func (s *tcpSink) run(ctx context.Context, b *buffer) error {
 	}
 }
 
-// raw writes records until the connection fails. What the kernel took is
-// settled. A peer that closes its side is taken as gone.
+// raw writes records until the connection fails. Records that the kernel took are
+// settled. A peer that closes its side counts as gone.
 func (s *tcpSink) raw(ctx context.Context, conn net.Conn, b *buffer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	context.AfterFunc(ctx, func() { conn.Close() })
@@ -144,7 +144,7 @@ func (s *tcpSink) raw(ctx context.Context, conn net.Conn, b *buffer) error {
 		records, err = b.take(ctx, records[:0], batchRecords, batchBytes, b.limit.Records)
 		if err != nil {
 			if errors.Is(err, errDone) {
-				_ = conn.(*net.TCPConn).CloseWrite() // fails only if the peer is gone, and all is settled
+				_ = conn.(*net.TCPConn).CloseWrite() // fails only if the peer is gone, and all is settled by then
 			}
 			return err
 		}
@@ -161,12 +161,12 @@ func (s *tcpSink) raw(ctx context.Context, conn net.Conn, b *buffer) error {
 	}
 }
 
-// framed writes records and reads acknowledgements until the connection fails,
-// or until all is acknowledged.
+// framed writes records and reads acknowledgements until the connection fails, or until
+// every record is acknowledged.
 func (s *tcpSink) framed(ctx context.Context, conn net.Conn, b *buffer) error {
 	conn.SetDeadline(time.Now().Add(s.config.AckTimeout))
 	ctx, cancel := context.WithCancelCause(ctx)
-	context.AfterFunc(ctx, func() { conn.Close() }) // no later deadline can undo that
+	context.AfterFunc(ctx, func() { conn.Close() }) // a later deadline cannot undo that
 	var acks sync.WaitGroup
 	defer acks.Wait()
 	defer cancel(nil)
@@ -208,9 +208,9 @@ func (s *tcpSink) framed(ctx context.Context, conn net.Conn, b *buffer) error {
 	}
 }
 
-// readAcks settles what the peer acknowledges. It returns when the connection
-// fails, when the peer acknowledges what it was not sent, or when it has been
-// silent for AckTimeout or a little longer while records wait.
+// readAcks settles what the peer acknowledges. It returns if the connection fails, if the
+// peer acknowledges what it was not sent, or if it has been silent for AckTimeout or a
+// little longer while records wait.
 func (s *tcpSink) readAcks(conn net.Conn, b *buffer, last uint64) error {
 	var buf [ackSize * 64]byte
 	have, overdue := 0, false
@@ -245,15 +245,15 @@ func (s *tcpSink) readAcks(conn net.Conn, b *buffer, last uint64) error {
 	}
 }
 
-// A fileSink appends to a file. What it has settled is in the file; whatever
-// fails beyond that is cut off and written again.
+// A fileSink appends to a file. The records that it has settled are in the file. After a
+// failure, it cuts off everything beyond them and writes it again.
 type fileSink struct {
 	config  Sink
 	file    appendFile
-	regular bool  // can be cut
-	size    int64 // of what has been settled, and of the header
-	written int64 // size and what was written since
-	dirty   bool  // the file may be longer than written says
+	regular bool  // it can be truncated
+	size    int64 // of the settled records and the header
+	written int64 // size, and what was written since
+	dirty   bool  // the file may be longer than written
 	retry   backoff
 	count   *counters
 	log     *slog.Logger
@@ -266,9 +266,9 @@ type appendFile interface {
 	Truncate(size int64) error
 }
 
-// openFileSink opens the file, cuts off what a crash left incomplete, and
-// returns what the file holds already: for the framed format its stream, adopted
-// from the given one if it is new, and the last sequence number.
+// openFileSink opens the file, cuts off what a crash left incomplete, and returns what
+// the file already holds. For the framed format that is its stream, which is the given
+// one if the file is new, and the last sequence number.
 func openFileSink(config Sink, maxRecord int, log *slog.Logger) (s *fileSink, held *Summary, err error) {
 	f, err := os.OpenFile(config.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -310,9 +310,9 @@ func openFileSink(config Sink, maxRecord int, log *slog.Logger) (s *fileSink, he
 	return s, held, nil
 }
 
-// wholeFrames returns what a framed file holds and where its last whole frame
-// ends. Only an incomplete frame at the end can come from a crash; anything else
-// that is wrong is an error. The summary is nil if there is no whole header.
+// wholeFrames returns what a framed file holds and where its last whole frame ends. Only
+// an incomplete frame at the end can come from a crash; any other fault is an error. The
+// summary is nil if there is no whole header.
 func wholeFrames(f io.Reader, maxRecord int) (*Summary, int64, error) {
 	r, err := NewReader(f, maxRecord)
 	if errors.Is(err, io.EOF) || errors.Is(err, ErrShort) {
@@ -347,7 +347,7 @@ func wholeLines(f io.ReaderAt, size int64, maxRecord int) (int64, error) {
 		}
 	}
 	if int64(len(tail)) == size {
-		return 0, nil // nothing but the start of a first record
+		return 0, nil // only the start of a first record
 	}
 	return 0, fmt.Errorf("its last line is longer than max_record_bytes, %d: not written by this channel", maxRecord)
 }
@@ -365,7 +365,8 @@ func (s *fileSink) begin(id StreamID) error {
 
 func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 	defer func() {
-		// The kernel's last word on what it took and was not made to sync.
+		// Closing returns the kernel's error for data that it took and that was never
+		// synced.
 		if closeErr := s.file.Close(); closeErr != nil {
 			err = errors.Join(err, fmt.Errorf("close sink: %w", closeErr))
 		}
@@ -374,7 +375,7 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 	var out []byte
 	lastSync := time.Now()
 	newest := uint64(0) // number of the last record written
-	// attempt does what is to be done once, and syncs when it is time.
+	// attempt writes and settles one batch, and syncs if it is time.
 	attempt := func() error {
 		deadline, cancel := ctx, context.CancelFunc(func() {})
 		if s.config.Sync == SyncInterval && s.written > s.size {
@@ -395,15 +396,16 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 				return fmt.Errorf("write: %w", err)
 			}
 			newest = records[len(records)-1].Seq
-			// What is not synced fills the buffer: producers would wait for the interval to end.
+			// Unsynced records fill the buffer. Without this, producers would wait for
+			// the interval to end.
 			if s.config.Sync == SyncInterval && time.Since(lastSync) < s.config.SyncEvery && !b.halfUnsettled() {
 				return nil
 			}
 		}
 		if s.config.Sync != SyncNever {
 			if err := s.file.Sync(); err != nil && s.regular {
-				// The kernel may have dropped the pages: what is not settled is
-				// written anew rather than synced again.
+				// The kernel may have dropped the pages, so unsettled records are written
+				// again rather than only synced again.
 				s.dirty = true
 				return fmt.Errorf("sync: %w", err)
 			}
@@ -425,7 +427,7 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 		case errors.Is(err, errDone):
 			return nil
 		case ctx.Err() != nil:
-			// What is in the file and not yet synced is one sync away.
+			// Records that are in the file but not yet synced need only one sync.
 			if !s.dirty && s.written > s.size && s.file.Sync() == nil {
 				s.size = s.written
 				b.settle(newest)
@@ -440,7 +442,7 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 	}
 }
 
-// clean cuts off what was written and not settled, after a failure.
+// clean cuts off what was written but not settled, after a failure.
 func (s *fileSink) clean() error {
 	if !s.dirty {
 		return nil
@@ -454,8 +456,8 @@ func (s *fileSink) clean() error {
 	return nil
 }
 
-// A writerSink writes to standard output. There is no second one: when it
-// fails, so does the channel.
+// A writerSink writes to standard output. That cannot be opened again: if it fails, the
+// channel fails.
 type writerSink struct {
 	format string
 	stream StreamID
@@ -488,8 +490,8 @@ func (s *writerSink) run(ctx context.Context, b *buffer) error {
 	}
 }
 
-// write writes p, and gives up waiting when ctx is done: a write to a pipe that
-// nobody reads cannot be ended otherwise than with the process.
+// write writes p, and stops waiting when ctx is done: a write to a pipe that nobody reads
+// ends only with the process.
 func (s *writerSink) write(ctx context.Context, p []byte) (int, error) {
 	type result struct {
 		n   int

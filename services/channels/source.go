@@ -17,11 +17,11 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// A source pushes records into a buffer until it is at its end or ctx is done.
-// What it has read by then it still pushes, until hard is done.
+// A source pushes records into a buffer until it is at its end or ctx is done. After that
+// it still pushes what it has already read, until hard is done.
 type source interface {
 	run(ctx, hard context.Context, b *buffer) error
-	close() error // for a source that never ran
+	close() error // for a source that was never run
 }
 
 // counters count what the buffer does not see. They belong to one channel.
@@ -31,7 +31,7 @@ type counters struct {
 	connections  atomic.Int64  // of producers, open
 	accepted     atomic.Uint64 // connections of producers
 	refused      atomic.Uint64 // connections beyond max_connections
-	disconnected atomic.Uint64 // producers, because the buffer was full
+	disconnected atomic.Uint64 // producers disconnected because the buffer was full
 	rotations    atomic.Uint64
 	truncations  atomic.Uint64
 	connects     atomic.Uint64 // to the sink
@@ -42,8 +42,8 @@ type counters struct {
 type listenSource struct {
 	config   Source
 	listener net.Listener
-	quiet    time.Duration // at the end: how long a producer is waited for
-	grace    time.Duration // at the end: and at most, in all
+	quiet    time.Duration // at the end: how long a silent producer is waited for
+	grace    time.Duration // at the end: the limit for all producers together
 	count    *counters
 	log      *slog.Logger
 }
@@ -102,11 +102,10 @@ func (s *listenSource) run(ctx, hard context.Context, b *buffer) error {
 	}
 }
 
-// produce pushes the records of one connection. When ctx is done it goes on
-// reading what has already been sent: until the producer pauses, or for grace at
-// most.
+// produce pushes the records of one connection. When ctx is done, it goes on reading what
+// has already been sent: until the producer pauses, but at most for grace.
 func (s *listenSource) produce(ctx, hard context.Context, b *buffer, conn net.Conn, number uint64) error {
-	var end time.Time // of the grace, once ctx is done
+	var end time.Time // of grace, once ctx is done
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now().Add(s.quiet)) })
 	defer stop()
 	split := splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
@@ -137,7 +136,7 @@ func (s *listenSource) produce(ctx, hard context.Context, b *buffer, conn net.Co
 			p = p[used:]
 			if err != nil {
 				s.count.rejected.Add(1)
-				split.end() // it is rejected, not torn
+				split.end() // the record is rejected, not torn
 				return err
 			}
 			if !ok {
@@ -179,7 +178,7 @@ func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
 			return fmt.Errorf("wait for standard input: %w", err)
 		}
 		if !ready {
-			return nil // what has not been read stays where it is
+			return nil // unread bytes stay in the pipe or file
 		}
 		n, err := s.in.Read(buf)
 		for p := buf[:n]; len(p) > 0; {
@@ -209,9 +208,9 @@ func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
 	}
 }
 
-// readable waits until f can be read, or until ctx is done, and then returns
-// false. A read of a terminal or pipe, once begun, could not be ended; so it is
-// begun only when it will not wait, and ctx is looked at ten times a second.
+// readable waits until f can be read. If ctx is done first, it returns false. A read of a
+// terminal or pipe cannot be ended once it has begun, so it is begun only when it will
+// not wait. ctx is checked ten times a second.
 func readable(ctx context.Context, f *os.File) (bool, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -227,7 +226,7 @@ func readable(ctx context.Context, f *os.File) (bool, error) {
 			return false, err
 		}
 		if n > 0 || pollErr != nil && !errors.Is(pollErr, unix.EINTR) {
-			return true, nil // the read tells what is wrong, if anything is
+			return true, nil // the read will return the error, if there is one
 		}
 	}
 	return false, nil

@@ -6,19 +6,19 @@ import (
 	"errors"
 )
 
-// errOversize says that a record is longer than allowed. The splitter skips the
-// rest of it.
+// errOversize means that a record is longer than allowed. The splitter skips the rest of
+// it.
 var errOversize = errors.New("record longer than max_record_bytes")
 
 // A splitter cuts the bytes of one source into records. It holds at most one
 // incomplete record.
 type splitter struct {
-	lengths bool // framing by length rather than by newline
-	max     int  // bytes of a record
+	lengths bool // framing by length instead of newlines
+	max     int  // length of a record in bytes
 
-	partial  []byte // an incomplete record so far, with its length prefix
-	skipLine bool   // until the next newline
-	skip     int64  // so many bytes
+	partial  []byte // the incomplete record so far, with its length prefix
+	skipLine bool   // skip until the next newline
+	skip     int64  // bytes to skip
 }
 
 // next consumes bytes of p, which is not empty, until a record is complete or p
@@ -82,13 +82,13 @@ func (s *splitter) take(from int) []byte {
 	copy(record, s.partial[from:])
 	s.partial = s.partial[:0]
 	if cap(s.partial) > 64<<10 {
-		s.partial = nil // one long record must not hold its memory for ever
+		s.partial = nil // one long record must not keep its memory for ever
 	}
 	return record
 }
 
-// end tells what is left at the end of the bytes, and forgets it: a last line
-// without newline (ok), or an incomplete record (torn).
+// end returns what is left at the end of the bytes, and forgets it: a last line without
+// newline (ok), or an incomplete record (torn).
 func (s *splitter) end() (line []byte, ok, torn bool) {
 	left := len(s.partial) > 0
 	ok = left && !s.lengths

@@ -11,7 +11,7 @@ type Stats struct {
 	Channel string
 
 	Received  uint64 // records that arrived whole
-	Delivered uint64 // records the sink has for good, or was found to have
+	Delivered uint64 // records that the sink has for good, or was found to have
 	Dropped   uint64 // records given up because the buffer was full
 	Pending   uint64 // records in the buffer, sent and unacknowledged, or waiting for room
 

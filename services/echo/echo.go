@@ -1,9 +1,8 @@
-// Package echo answers with what it was sent: over TCP byte for byte, over
-// HTTP/1.1 body for body. It is the end point behind a relay, and a target with
-// nothing of its own to measure.
+// Package echo answers with what it was sent: over TCP byte for byte, over HTTP/1.1 body
+// for body. It is used behind a relay, or as a target that does almost nothing.
 //
-// The TCP side is one readiness loop: it must cost less than what is measured in
-// front of it.
+// The TCP side is one readiness loop: it must cost less than what is measured in front of
+// it.
 package echo
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config says what to listen on. Start from Defaults.
+// Config says where to listen. Start from Defaults.
 type Config struct {
 	// TCP and HTTP are the addresses of the two end points: host:port, [ipv6]:port
 	// or unix:PATH; port 0 picks one, "" means none, and at least one is needed.
@@ -31,24 +30,24 @@ type Config struct {
 	// Admin is the address of the admin listener; "" means none.
 	Admin string
 
-	// BufferBytes bounds what is held of a TCP connection whose client does not
-	// read its echo. When it is full, the client's bytes are not read any more.
+	// BufferBytes bounds what is held for a TCP connection whose client does not read its
+	// echo. When the buffer is full, the client's bytes are not read any more.
 	BufferBytes int
 	// MaxConnections bounds the TCP connections served at once. Further ones wait
 	// in the listener's queue.
 	MaxConnections int
-	// MaxBodyBytes bounds HTTP bodies, echoed ones and those asked for by ?size=. A
+	// MaxBodyBytes bounds HTTP bodies, both echoed ones and those requested by ?size=. A
 	// longer one is answered with 413 or 400.
 	MaxBodyBytes int64
 	// DrainTimeout is how long open connections may go on when Serve's context has
 	// ended. The rest are reset.
 	DrainTimeout time.Duration
 
-	// Logger takes what happens to the service; nil discards.
+	// Logger receives the service's events; nil discards them.
 	Logger *slog.Logger
 }
 
-// Defaults returns the Config that every field starts from. It has no addresses.
+// Defaults returns a Config with every default. It has no addresses.
 func Defaults() Config {
 	return Config{
 		BufferBytes:    64 << 10,
@@ -58,8 +57,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every fault at once: the field, its value, what would be
-// right.
+// Validate reports every fault at once: the field, its value, and what would be right.
 func (c Config) Validate() error {
 	var errs []error
 	if c.TCP == "" && c.HTTP == "" {
@@ -135,8 +133,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Listen opens the listeners. When it has returned nil, the addresses are known
-// and clients may connect; they are served once Serve runs.
+// Listen opens the listeners. After it has returned nil, the addresses are known and
+// clients may connect; they are served once Serve runs.
 func (s *Server) Listen() (err error) {
 	defer func() {
 		if err != nil {
@@ -186,11 +184,10 @@ func (s *Server) HTTPAddr() net.Addr {
 	return s.http.listener.Addr()
 }
 
-// AdminAddr is where the admin listener listens; nil without one or before
-// Listen.
+// AdminAddr is the address of the admin listener; nil without one or before Listen.
 func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
 
-// Close frees the listeners of a service that is never served.
+// Close frees the listeners of a service whose Serve is never called.
 func (s *Server) Close() error {
 	if s.tcp != nil {
 		s.tcp.close()
@@ -201,9 +198,9 @@ func (s *Server) Close() error {
 	return s.host.Close()
 }
 
-// Serve echoes until ctx ends and drains then. It returns nil after that, also
-// when connections had to be cut at the deadline, which is logged; otherwise
-// what failed. It calls Listen unless that has been done, and may be called once.
+// Serve echoes until ctx ends, and then drains. It returns nil after that, even if
+// connections had to be cut at the deadline, which it logs. Otherwise it returns the
+// error. It calls Listen unless that has been done, and may be called once.
 func (s *Server) Serve(ctx context.Context) error {
 	if !s.listening {
 		if err := s.Listen(); err != nil {

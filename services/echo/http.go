@@ -18,7 +18,7 @@ type httpEcho struct {
 	listener net.Listener
 }
 
-// greeting is what GET / answers without ?size=.
+// greeting is the answer to GET / without ?size=.
 const greeting = "dyno echo\n"
 
 func newHTTP(s *Server) (*httpEcho, error) {
@@ -42,8 +42,8 @@ func (h *httpEcho) serve() error {
 	return nil
 }
 
-// drain lets requests under way finish. How many it cuts is not known; it
-// reports one for any number.
+// drain lets current requests finish. It does not know how many it cuts, and reports one
+// if there were any.
 func (h *httpEcho) drain(ctx context.Context) int {
 	if err := h.server.Shutdown(ctx); err != nil {
 		_ = h.server.Close()
@@ -86,12 +86,12 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request) int {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	if r.Method == http.MethodGet {
-		_, _ = io.CopyN(w, new(repeated), size) // a client that has gone needs no answer
+		_, _ = io.CopyN(w, new(repeated), size) // the client may have gone
 	}
 	return http.StatusOK
 }
 
-// repeated reads as the greeting, over and over.
+// repeated reads as the greeting repeated without end.
 type repeated struct{ at int }
 
 func (p *repeated) Read(b []byte) (int, error) {
@@ -104,8 +104,8 @@ func (p *repeated) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// echo answers the request's body. The body is read before the answer begins: a
-// client of HTTP/1.1 may not read before it has written.
+// echo answers with the request's body. It reads the whole body before it begins to
+// answer: a client of HTTP/1.1 may finish writing before it reads.
 func (h *handler) echo(w http.ResponseWriter, r *http.Request) int {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.limit))
 	if err != nil {
@@ -123,6 +123,6 @@ func (h *handler) echo(w http.ResponseWriter, r *http.Request) int {
 		w.Header().Set("Content-Type", "application/octet-stream")
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	_, _ = w.Write(body) // the client may have gone
 	return http.StatusOK
 }

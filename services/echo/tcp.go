@@ -31,14 +31,14 @@ type tcpEcho struct {
 	conns   loop.Slab[conn]
 	buffers *loop.Buffers
 	scratch []byte
-	hungry  []uint64 // connections that used up their budget, each once
+	hungry  []uint64 // connections that used up their budget, each only once
 	spare   []uint64
-	paused  bool // not accepting: too many connections, or no descriptor
+	paused  bool // not accepting: too many connections, or no descriptors
 
 	stop    atomic.Bool
 	kill    atomic.Bool
 	cut     atomic.Int64
-	stopped chan struct{} // closed when serve is about to return
+	stopped chan struct{} // closed just before serve returns
 
 	mu   sync.Mutex // guards gone
 	gone bool       // the poller is closed: do not wake it
@@ -51,7 +51,7 @@ type conn struct {
 	fd       int
 	readable bool
 	writable bool
-	greedy   bool // read until nothing is left: an end may follow the data
+	greedy   bool // read until nothing is left: the end of the stream may follow the data
 	ended    bool // the client will send no more
 	queued   bool
 	buf      []byte // borrowed while bytes are pending
@@ -70,7 +70,7 @@ func newTCP(s *Server) (*tcpEcho, error) {
 		e.socket.Close()
 		return nil, err
 	}
-	// The tick resumes accepting after a shortage of descriptors.
+	// The tick makes the loop accept again after a shortage of descriptors.
 	if err = e.poll.Tick(time.Second); err == nil {
 		err = e.watchListener()
 	}
@@ -257,7 +257,7 @@ func (e *tcpEcho) feed() {
 	e.spare = turn
 }
 
-// echo writes what is pending, or else reads once and writes it back. It reports
+// echo writes what is pending, or otherwise reads once and writes that back. It reports
 // whether it should be called again.
 func (e *tcpEcho) echo(c *conn) (more bool, errno unix.Errno) {
 	if c.buf != nil {

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// maxListed bounds the list that one request gets.
+// maxListed bounds the list in one answer.
 const maxListed = 10_000
 
-// serveSubscribers is the admin's page of slow clients.
+// serveSubscribers is the admin page that lists slow clients.
 func (s *Server) serveSubscribers(w http.ResponseWriter, r *http.Request) {
 	limit := 100
 	if text := r.URL.Query().Get("slow"); text != "" {
@@ -22,5 +22,5 @@ func (s *Server) serveSubscribers(w http.ResponseWriter, r *http.Request) {
 	}
 	list, all := s.hub.Clients(limit)
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"total": all, "subscribers": list}) // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(map[string]any{"total": all, "subscribers": list}) // the client may have gone
 }

@@ -9,7 +9,7 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Config says where a server listens, and what its hub does. Start from Defaults.
+// Config says where a server listens, and configures its hub. Start from Defaults.
 type Config struct {
 	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks
 	// one. It must be a loopback address unless AllowRemote is set.
@@ -20,23 +20,23 @@ type Config struct {
 	Admin string
 	// HTTP2 lets clients speak HTTP/2 without TLS, beside HTTP/1.1.
 	HTTP2 bool
-	// DrainTimeout is how long the end may take: subscribers are disconnected one by
-	// one in the first 0.8 of it, and the rest at its end.
+	// DrainTimeout is how long stopping may take: subscribers are disconnected one by one
+	// in the first 0.8 of this time, and the rest at its end.
 	DrainTimeout time.Duration
 
-	// Config is the hub's. Without AnonymousPublish and PublisherKey, everybody who
-	// reaches a Listen that only this machine reaches may publish all the same. The
-	// metrics are on the admin listener: Registerer must be nil.
+	// Config is the hub's. If only this machine can reach Listen, everybody may publish,
+	// even without AnonymousPublish and PublisherKey. The metrics are on the admin
+	// listener: Registerer must be nil.
 	hub.Config
 }
 
-// Defaults returns the Config that every field starts from; Listen has none.
+// Defaults returns a Config with every default; Listen has none.
 func Defaults() Config {
 	return Config{HTTP2: true, DrainTimeout: 10 * time.Second, Config: hub.Defaults()}
 }
 
-// Validate reports every fault at once, those of the hub's Config included: the field,
-// its value, what would be right.
+// Validate reports every fault at once, including those of the hub's Config: the field,
+// its value, and what would be right.
 func (c Config) Validate() error {
 	var errs []error
 	if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
@@ -59,7 +59,7 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, c.Config.Validate())...)
 }
 
-// local tells whether only this machine reaches the listener.
+// local reports whether only this machine can reach the listener.
 func (c Config) local() bool {
 	a, err := serve.ParseAddress(c.Listen)
 	return err == nil && a.Local()

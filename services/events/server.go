@@ -1,11 +1,11 @@
-// Package events is a server that is a hub for server-sent events, and nothing else:
-// package hub with a listener, an admin listener and a life cycle.
+// Package events is a server for package hub, the hub for server-sent events: it adds a
+// listener, an admin listener and a life cycle, and nothing else.
 //
 //	server, err := events.New(config)
 //	err = server.Serve(ctx)
 //
-// When told to stop it accepts no more connections, refuses new subscribers, and
-// disconnects those it has one after the other.
+// When told to stop, it accepts no more connections, refuses new subscribers, and
+// disconnects the existing ones one after the other.
 package events
 
 import (
@@ -35,17 +35,17 @@ type Server struct {
 	closeErr error
 }
 
-// Bounds of requests and connections.
+// The bounds of requests and connections.
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 5 * time.Minute
 	maxHeader     = 64 << 10
-	maxStreams    = 1000 // requests at once on one connection of HTTP/2
+	maxStreams    = 1000 // requests at the same time on one HTTP/2 connection
 )
 
-// New checks cfg, opens the history, and returns a server that is not listening. The
-// error lists every fault of cfg, or says why the history cannot be used. Serve ends
-// with Close; who does not call Serve calls Close.
+// New checks cfg, opens the history, and returns a server that is not listening yet. The
+// error lists every fault of cfg, or says why the history cannot be used. Serve calls
+// Close at its end; if Serve is not called, call Close.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func New(cfg Config) (*Server, error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols,
-		// One browser holds all its subscriptions on one connection.
+		// A browser holds all its subscriptions on one connection.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: min(cfg.MaxPerAddress, maxStreams)},
 		ConnState:   s.hub.ConnState,
 		ConnContext: s.hub.ConnContext,
@@ -84,8 +84,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Listen opens the listeners. When it has returned nil, Addr is known and clients
-// may connect; they are served once Serve runs.
+// Listen opens the listeners. After it has returned nil, Addr is known and clients may
+// connect; they are served once Serve runs.
 func (s *Server) Listen() error {
 	l, err := serve.Listen(context.Background(), s.cfg.Listen, nil)
 	if err != nil {
@@ -106,12 +106,12 @@ func (s *Server) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
-// AdminAddr is where the admin listener listens; nil without one or before Listen.
+// AdminAddr is the address of the admin listener; nil without one or before Listen.
 func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
 
-// Serve answers clients until ctx ends and drains then. It returns nil after that,
-// also when subscribers had to be cut at the deadline, which is logged; otherwise
-// what failed. It calls Listen unless that has been done, and Close at the end.
+// Serve answers clients until ctx ends, and then drains. It returns nil after that, even
+// if subscribers had to be cut at the deadline, which it logs. Otherwise it returns the
+// error. It calls Listen unless that has been done, and Close at the end.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.listener == nil {
 		if err := s.Listen(); err != nil {
@@ -136,20 +136,20 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// drainShare is how much of the drain's time subscribers are spread over; the rest
-// is for the last of them to take what is on its way.
+// drainShare is the share of the drain's time over which the ends of subscribers are
+// spread. In the rest, the last of them can take what is on its way.
 const drainShare = 0.8
 
-// drain accepts no more and ends the subscribers. It returns how many were cut when ctx
-// ended.
+// drain accepts no more connections and ends the subscribers. It returns how many were
+// cut when ctx ended.
 func (s *Server) drain(ctx context.Context) (cut int) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		_ = s.server.Shutdown(ctx) // its only error is ctx's, which cut tells
+		_ = s.server.Shutdown(ctx) // its only error is ctx's, which cut shows
 	}()
 	cut = s.hub.Drain(ctx, time.Duration(drainShare*float64(s.cfg.DrainTimeout)))
-	_ = s.server.Close() // a response that is still being written is cut
+	_ = s.server.Close() // cuts responses that are still being written
 	<-finished
 	return cut
 }
@@ -159,11 +159,11 @@ func (s *Server) drain(ctx context.Context) (cut int) {
 func (s *Server) Close() error {
 	s.closed.Do(func() {
 		s.closeErr = s.hub.Close()
-		_ = s.server.Close() // of connections that nobody needs any more
+		_ = s.server.Close() // nobody needs its connections any more
 		if s.listener != nil {
-			s.listener.Close() // which the server does not know unless it was served
+			s.listener.Close() // the server knows the listener only if it was served
 		}
-		// The admin listener has been closed when Serve ran: closing it again fails.
+		// If Serve ran, the admin listener is already closed, and closing it again fails.
 		_ = s.host.Close()
 	})
 	return s.closeErr

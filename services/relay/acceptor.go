@@ -16,20 +16,20 @@ import (
 // of new connections does not starve the open ones.
 const acceptBatch = 64
 
-// accepted is a connection on its way to whoever will serve it.
+// accepted is a connection that has been accepted and is not yet served.
 type accepted struct {
 	fd int
 	id uint64
 }
 
-// An acceptor takes connections off a listening socket, within the bound on
+// An acceptor accepts connections from a listening socket, up to the bound on
 // connections. It belongs to the goroutine of its poller.
 type acceptor struct {
 	server *Server
 	poll   *loop.Poller
-	socket *sockets.Listener // nil when another accepts for this loop
+	socket *sockets.Listener // nil if another acceptor accepts for this loop
 	shared bool              // another acceptor closes the socket
-	paused atomic.Bool       // for want of a slot or a descriptor
+	paused atomic.Bool       // because no slot or no descriptor is free
 }
 
 // start begins to accept.
@@ -40,7 +40,7 @@ func (a *acceptor) start() error {
 	return a.poll.Add(a.socket.FD, loop.KeyListener, loop.Listener)
 }
 
-// accept takes what waits at the listener and hands it to serve.
+// accept accepts the waiting connections and passes them to serve.
 func (a *acceptor) accept(serve func(accepted)) error {
 	s := a.server
 	for range acceptBatch {
@@ -53,7 +53,7 @@ func (a *acceptor) accept(serve func(accepted)) error {
 				return err
 			}
 			if s.slots.any() {
-				a.poll.Wake() // freed just before it was wanted; waking resumes
+				a.poll.Wake() // a slot was freed before wanted was set; waking the poller resumes
 			}
 			return nil
 		}
@@ -74,7 +74,7 @@ func (a *acceptor) accept(serve func(accepted)) error {
 	return nil
 }
 
-// failed tells what will pass from a listener that is lost.
+// failed distinguishes errors that will pass from a listener that is lost.
 func (a *acceptor) failed(err error) error {
 	if errors.Is(err, unix.EAGAIN) {
 		return nil
@@ -86,8 +86,8 @@ func (a *acceptor) failed(err error) error {
 	return fmt.Errorf("accept: %w", err)
 }
 
-// pause stops watching the listener; connections wait in its queue. From here on
-// every slot that is freed wakes the poller.
+// pause stops watching the listener; connections wait in its queue. From now on, every
+// slot that is freed wakes the poller.
 func (a *acceptor) pause() error {
 	if err := a.poll.Remove(a.socket.FD); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (a *acceptor) pause() error {
 	return nil
 }
 
-// resume watches the listener again if there is a slot. It is called when the
-// poller was woken and on every tick.
+// resume watches the listener again if there is a slot. It is called when the poller was
+// woken and on every tick.
 func (a *acceptor) resume() error {
 	if !a.paused.Load() || !a.server.slots.any() {
 		return nil
@@ -108,8 +108,7 @@ func (a *acceptor) resume() error {
 	return a.start()
 }
 
-// stop ends accepting for good; it reports whether it did, or had been done
-// before.
+// stop ends accepting for good. It reports whether this call ended it.
 func (a *acceptor) stop() bool {
 	if a.socket == nil {
 		return false
@@ -130,7 +129,7 @@ func (a *acceptor) stop() bool {
 type slots struct {
 	limit  int64
 	taken  atomic.Int64
-	wanted atomic.Int32 // how many acceptors pause
+	wanted atomic.Int32 // how many acceptors have paused
 	freed  func()       // wakes them; may be called from any goroutine
 }
 

@@ -8,18 +8,18 @@ import (
 	"dyno/services/relay/conditions"
 )
 
-// A Conditioner copies one direction of a connection under network conditions:
-// src to dst until src ends (nil), a side fails, or it decides to break the
-// connection (conditions.ErrReset). It closes neither. The relay passes on the
-// end, or the reset. Copy is called from many goroutines.
+// A Conditioner copies one direction of a connection under network conditions: src to dst
+// until src ends (nil), a side fails, or it decides to break the connection
+// (conditions.ErrReset). It closes neither side. The relay passes on the end, or the
+// reset. Copy is called from many goroutines.
 type Conditioner interface {
 	Copy(ctx context.Context, dst, src net.Conn, dir conditions.Direction, conn uint64) (int64, error)
 }
 
 var _ Conditioner = (*conditions.Profile)(nil)
 
-// copyUnder copies one direction under network conditions. What conditions hold
-// back is theirs to bound and not part of the buffered bytes.
+// copyUnder copies one direction under network conditions. The conditions bound the bytes
+// that they hold back themselves; these are not part of the buffered bytes.
 func (m *threaded) copyUnder(c Conditioner, v *conversation, d int, dst, src net.Conn) (outcome, error) {
 	dir := conditions.ToServer
 	if d == toClient {
@@ -41,8 +41,8 @@ func (m *threaded) copyUnder(c Conditioner, v *conversation, d int, dst, src net
 	return resetByClient + outcome(d), err
 }
 
-// A watched connection tells the relay what passes through it. It is read or
-// written, not both; failed may be looked at when that is over.
+// A watched connection tells the relay how many bytes pass through it. It is either read
+// or written. failed may be read after that has ended.
 type watched struct {
 	net.Conn
 	v      *conversation
@@ -67,8 +67,8 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// SetReadBuffer lets a slow reader be slow: a large kernel buffer would read for
-// it.
+// SetReadBuffer lets a slow reader be slow: a large kernel buffer would take bytes in its
+// place.
 func (w *watched) SetReadBuffer(bytes int) error {
 	return w.Conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(bytes)
 }

@@ -13,26 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Model is how the relay spends threads and goroutines on connections.
+// A Model says how the relay uses threads and goroutines for connections.
 type Model string
 
 // The models.
 const (
-	// Goroutine spends two goroutines on a connection, one per direction.
+	// Goroutine uses two goroutines for a connection, one per direction.
 	Goroutine Model = "goroutine"
-	// Pool hands connections that have something to forward to a bounded number
-	// of workers; a connection is with one worker at a time.
+	// Pool passes connections that have something to forward to a bounded number of
+	// workers. Only one worker at a time has a connection.
 	Pool Model = "pool"
 	// Epoll forwards from a few readiness loops that share one listener.
 	Epoll Model = "epoll"
-	// Pinned is Epoll with each loop on a CPU of its own and a listener each.
+	// Pinned is Epoll in which each loop has a CPU and a listener of its own.
 	Pinned Model = "pinned"
 )
 
 // Full is what happens to a connection that arrives when MaxConnections are open.
 type Full string
 
-// What can happen.
+// The outcomes.
 const (
 	// Wait leaves it in the listener's queue until another connection ends.
 	Wait Full = "wait"
@@ -43,25 +43,26 @@ const (
 // ProxyIn is what the relay expects at the start of a client's connection.
 type ProxyIn string
 
-// What it can expect.
+// The settings of ProxyIn.
 const (
-	ProxyInOff ProxyIn = "off" // nothing: all bytes are the client's
+	ProxyInOff ProxyIn = "off" // no header: all bytes are the client's
 	// ProxyInRequire expects a PROXY protocol header, version 1 or 2, and resets a
-	// connection without one. There is no guessing, as the protocol demands.
+	// connection without one. The relay never guesses whether there is a header; the
+	// protocol forbids that.
 	ProxyInRequire ProxyIn = "require"
 )
 
-// ProxyOut is what the relay sends ahead of the client's bytes.
+// ProxyOut is what the relay sends before the client's bytes.
 type ProxyOut string
 
-// What it can send.
+// The settings of ProxyOut.
 const (
 	ProxyOutOff ProxyOut = "off" // nothing
 	ProxyOutV1  ProxyOut = "v1"  // a PROXY protocol header in text
 	ProxyOutV2  ProxyOut = "v2"  // a binary one
 )
 
-// Config says what a relay does. Start from Defaults.
+// Config configures a relay. Start from Defaults.
 type Config struct {
 	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0
 	// picks one. It must be a loopback address unless AllowRemote is set.
@@ -78,24 +79,23 @@ type Config struct {
 
 	// Workers is how many goroutines the pool model forwards with.
 	Workers int
-	// Queue is how many ready connections may wait for a worker of the pool model.
-	// When it is full, nothing more is taken from the kernel until a worker is free:
-	// readiness waits there and is not lost.
+	// Queue is how many ready connections may wait for a worker of the pool model. When
+	// it is full, the relay reads no further events until a worker is free: readiness
+	// waits in the kernel and is not lost.
 	Queue int
 	// Loops is how many loops the epoll model runs; 0 means GOMAXPROCS.
 	Loops int
-	// CPUs are those that the pinned model runs a loop on each; none means all that
+	// CPUs are the CPUs on which the pinned model runs a loop each; none means all that
 	// the process may use.
 	CPUs []int
 
-	// BufferBytes bounds what the relay holds of a connection, per direction, when
-	// one side reads slower than the other writes. When it is full, the relay stops
-	// reading the fast side until all of it has been written. Kernel buffers come
-	// on top.
+	// BufferBytes bounds what the relay holds of a connection, per direction, if one side
+	// reads slower than the other writes. When it is full, the relay stops reading the
+	// fast side until everything has been written. Kernel buffers are not included.
 	BufferBytes int
-	// ReadBudgetBytes is how much a loop or a pool's worker forwards of one
-	// direction before it turns to the next connection, so that one fast stream
-	// cannot starve the others. The goroutine model leaves this to the Go scheduler.
+	// ReadBudgetBytes is how much a loop or a pool's worker forwards in one direction
+	// before it turns to the next connection, so that one fast stream cannot starve the
+	// others. The goroutine model leaves this to the Go scheduler.
 	ReadBudgetBytes int
 
 	// MaxConnections bounds the clients served at once; each takes two descriptors.
@@ -104,33 +104,33 @@ type Config struct {
 	Full Full
 
 	// ConnectTimeout bounds connecting to the upstream. All timeouts are coarse: a
-	// connection ends after at least the timeout and less than two ticks later, where
-	// a tick is a quarter of the shortest timeout, but 10 ms at least and 1 s at most.
+	// connection ends after at least the timeout and less than two ticks later. A tick is
+	// a quarter of the shortest timeout, but at least 10 ms and at most 1 s.
 	ConnectTimeout time.Duration
-	// IdleTimeout ends a connection when nothing could be read from or written to
-	// either side for so long; 0 means never.
+	// IdleTimeout ends a connection if nothing could be read from or written to either
+	// side for so long; 0 means never.
 	IdleTimeout time.Duration
 	// HeaderTimeout bounds waiting for the client's whole PROXY protocol header.
 	HeaderTimeout time.Duration
-	// DrainTimeout is how long open connections may go on when Serve's context has
-	// ended. The rest are reset, so that no peer takes the cut for an end.
+	// DrainTimeout is how long open connections may continue after Serve's context has
+	// ended. The rest are reset, so that no peer takes the cut for the end of the stream.
 	DrainTimeout time.Duration
 
 	// ProxyIn and ProxyOut are the PROXY protocol's two sides.
 	ProxyIn  ProxyIn
 	ProxyOut ProxyOut
 
-	// Conditions, if not nil, stands between the two sides of each connection and
-	// delays, limits or breaks it. Only the goroutine model can do that: a
-	// condition sleeps, and a loop that slept would hold up its other connections.
+	// Conditions, if not nil, is placed between the two sides of each connection and
+	// delays, limits or breaks it. Only the goroutine model can use it: a condition
+	// sleeps, and a loop that slept would hold up its other connections.
 	Conditions Conditioner
 
-	// Logger takes what happens to the relay, and at debug level what happens to
-	// single connections; nil discards.
+	// Logger receives the relay's events, and at debug level those of single connections;
+	// nil discards them.
 	Logger *slog.Logger
 }
 
-// Bounds of Config's numbers.
+// The bounds of Config's numbers.
 const (
 	minBuffer      = 4 << 10
 	maxBuffer      = 16 << 20
@@ -141,7 +141,7 @@ const (
 	maxConnections = 1 << 20
 )
 
-// Defaults returns the Config that every field starts from; Listen and To have none.
+// Defaults returns a Config with every default; Listen and To have none.
 func Defaults() Config {
 	return Config{
 		Model:           Goroutine,
@@ -160,8 +160,7 @@ func Defaults() Config {
 	}
 }
 
-// Validate reports every fault at once: the field, its value, what would be
-// right.
+// Validate reports every fault at once: the field, its value, and what would be right.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, field string, value any, want string) {
@@ -255,8 +254,8 @@ func (c Config) cpus() ([]int, error) {
 	return all, nil
 }
 
-// tick is how often connections are looked at for timeouts: a quarter of the
-// shortest, between 10 ms and 1 s.
+// tick is how often connections are checked for timeouts: a quarter of the shortest,
+// between 10 ms and 1 s.
 func (c Config) tick() time.Duration {
 	shortest := c.ConnectTimeout
 	if c.IdleTimeout > 0 {
@@ -268,7 +267,7 @@ func (c Config) tick() time.Duration {
 	return min(max(shortest/4, 10*time.Millisecond), time.Second)
 }
 
-// ticks returns after how many ticks d has certainly passed; 0 means never.
+// ticks returns the number of ticks after which d has certainly passed; 0 means never.
 func (c Config) ticks(d time.Duration) uint32 {
 	if d <= 0 {
 		return 0

@@ -19,25 +19,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threaded is the goroutine model: one goroutine per direction of a connection,
-// written as if nothing else existed, on the standard library's net.
+// threaded is the goroutine model: one goroutine per direction of a connection, on the
+// standard library's net, as one would write a simple relay.
 //
-// It does not splice. Given two bare *net.TCPConn, io.Copy would move the bytes
-// through a pipe inside the kernel, at two more system calls a message and two more
-// descriptors a connection. Measured over loopback with messages of 1, 16 and
-// 64 KiB, that made 3 to 7 % fewer exchanges per CPU-second than copying.
+// It does not splice. Given two bare *net.TCPConn, io.Copy would move the bytes through a
+// pipe inside the kernel, at a cost of two more system calls per message and two more
+// descriptors per connection. Measured over loopback with messages of 1, 16 and 64 KiB,
+// that gave 3 to 7 % fewer exchanges per CPU-second than copying.
 //
-// A reset is met by reading or writing. So the reset of a side that is not being
-// read, because the other side does not take what was read before, is passed on
-// only when the other side moves; the event-driven models need not wait for that.
+// A goroutine notices a reset only by reading or writing. If a side is not being read,
+// because the other side does not take what was read before, its reset is passed on only
+// when the other side moves. The event-driven models need not wait for that.
 type threaded struct {
 	server   *Server
 	listener net.Listener
 	count    *counters
-	free     chan struct{} // a hint that slots are free
+	free     chan struct{} // a hint that slots may be free
 	done     chan struct{} // closed by drain: accept no more
 	open     sync.WaitGroup
-	ctx      context.Context // of all connections; ends at the drain's deadline
+	ctx      context.Context // of all connections; ends at the drain deadline
 	cut      context.CancelFunc
 
 	mu    sync.Mutex // guards conns
@@ -49,11 +49,11 @@ type conversation struct {
 	server *Server
 	id     uint64
 	ends   [2]net.Conn // the upstream is nil until it is connected
-	// moved grows whenever bytes of a direction move; it is odd while some are read
-	// and not yet written.
+	// moved grows whenever bytes of a direction move; it is odd while bytes have been
+	// read and not yet written.
 	moved [2]atomic.Uint64
-	seen  uint64 // the janitor's: moved at its last look
-	idle  uint32 // the janitor's: ticks without a move
+	seen  uint64 // the janitor's: moved at its last check
+	idle  uint32 // the janitor's: ticks without movement
 
 	mu   sync.Mutex // guards why, over and changes of ends
 	why  outcome
@@ -76,10 +76,10 @@ func (m *threaded) listen() (err error) {
 	m.server.slots.freed = func() {
 		select {
 		case m.free <- struct{}{}:
-		default: // the hint has been given
+		default: // there already is a hint
 		}
 	}
-	// The only acceptor of this model always wants to know.
+	// This model has one acceptor, which always wants to know.
 	m.server.slots.wanted.Store(1)
 	m.listener, err = serve.Listen(context.Background(), m.server.cfg.Listen, nil)
 	return err
@@ -152,7 +152,7 @@ func (m *threaded) accept() error {
 			}
 			return fmt.Errorf("accept: %w", err)
 		}
-		// Nobody else takes slots: one that was free still is.
+		// Nobody else takes slots: a slot that was free still is.
 		if !s.slots.take() {
 			reset(c)
 			s.reject()
@@ -167,7 +167,7 @@ func (m *threaded) accept() error {
 	}
 }
 
-// converse is one connection's life.
+// converse runs one connection from beginning to end.
 func (m *threaded) converse(v *conversation) {
 	if err := m.introduce(v); err != nil {
 		m.server.connectionFailed(v.id, v.why, err)
@@ -184,12 +184,12 @@ func (m *threaded) converse(v *conversation) {
 	m.server.leave(v.why)
 }
 
-// introduce does what comes before forwarding: the client's header, connecting,
-// the header for the upstream.
+// introduce does what comes before forwarding: the client's header, connecting, the
+// header for the upstream.
 func (m *threaded) introduce(v *conversation) error {
 	cfg := m.server.cfg
 	var header *proxyproto.Header
-	var early []byte // of the client's bytes, read with its header
+	var early []byte // the client's bytes that were read with its header
 	if cfg.ProxyIn == ProxyInRequire {
 		var err error
 		if header, early, err = v.readHeader(cfg.HeaderTimeout); err != nil {
@@ -236,8 +236,8 @@ func (m *threaded) introduce(v *conversation) error {
 	return nil
 }
 
-// dial connects to the upstream. A Unix listener whose queue is full refuses with
-// EAGAIN where TCP would wait, so the waiting is done here.
+// dial connects to the upstream. A Unix listener whose queue is full refuses with EAGAIN
+// where TCP would wait, so dial waits itself.
 func (m *threaded) dial() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.server.cfg.ConnectTimeout)
 	defer cancel()
@@ -256,7 +256,8 @@ func (m *threaded) dial() (net.Conn, error) {
 	}
 }
 
-// readHeader reads the client's PROXY protocol header, and what came with it.
+// readHeader reads the client's PROXY protocol header, and returns the bytes read after
+// it.
 func (v *conversation) readHeader(timeout time.Duration) (*proxyproto.Header, []byte, error) {
 	c := v.ends[0]
 	if err := c.SetReadDeadline(time.Now().Add(timeout)); err != nil {
@@ -306,7 +307,7 @@ func (m *threaded) carry(v *conversation, d int) {
 	}
 }
 
-// copy moves bytes until src ends. With an error it also says whose fault it was.
+// copy moves bytes until src ends. With an error it also returns which side failed.
 func (m *threaded) copy(v *conversation, d int, dst, src net.Conn) (outcome, error) {
 	if c := m.server.cfg.Conditions; c != nil {
 		return m.copyUnder(c, v, d, dst, src)
@@ -327,24 +328,23 @@ func (m *threaded) copy(v *conversation, d int, dst, src net.Conn) (outcome, err
 	return p.why, p.err
 }
 
-// A passage is one direction of a conversation. It goes through the connections'
-// SyscallConn rather than their Read and Write: the goroutine still sleeps in
-// Go's poller, but a call that does not block does not tell the scheduler that it
-// might, and a buffer is borrowed only once there is something to read. (After a
-// read Go has to try again, to learn that nothing is left: it cannot see whether
-// an end followed the data.)
+// A passage is one direction of a conversation. It uses the connections' SyscallConn
+// rather than their Read and Write. The goroutine still sleeps in Go's poller, but a call
+// that does not block does not tell the scheduler that it might, and a buffer is borrowed
+// only when there is something to read. (After a read Go has to try again to learn that
+// nothing is left: it cannot see whether the end of the stream followed the data.)
 type passage struct {
 	m     *threaded
 	v     *conversation
 	d     int
 	to    syscall.RawConn
-	write func(fd uintptr) bool // writeSome, bound once
+	write func(fd uintptr) bool // the method value writeSome, made once
 	rest  []byte                // read and not yet written
 	why   outcome
 	err   error
 }
 
-// readAll forwards all that src has; it reports whether the direction is over.
+// readAll forwards all that src has. It reports whether the direction is over.
 func (p *passage) readAll(fd uintptr) bool {
 	buf := p.m.server.buffers.Get()
 	defer p.m.server.buffers.Put(buf)
@@ -387,7 +387,8 @@ func (p *passage) writeSome(fd uintptr) bool {
 	return len(p.rest) == 0
 }
 
-// end closes both sides in the given way, once; the first reason stands.
+// end closes both sides in the given way. Only the first call has an effect, and its
+// reason counts.
 func (v *conversation) end(why outcome, closeConn func(net.Conn)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -395,8 +396,8 @@ func (v *conversation) end(why outcome, closeConn func(net.Conn)) {
 		return
 	}
 	v.over, v.why = true, why
-	// Closing waits for who is reading or writing, and who reads one side may be
-	// waiting to write the other: stop both before closing either.
+	// Closing a side waits for the goroutine that reads or writes it, and that goroutine
+	// may be waiting to write the other side. So stop both before closing either.
 	for _, c := range v.ends {
 		if c != nil {
 			_ = c.SetDeadline(time.Unix(1, 0))
@@ -409,8 +410,8 @@ func (v *conversation) end(why outcome, closeConn func(net.Conn)) {
 	}
 }
 
-// join adds the upstream's side. It reports false, and closes c, when the
-// connection has ended meanwhile.
+// join adds the upstream's side. If the connection has ended meanwhile, it closes c and
+// returns false.
 func (v *conversation) join(c net.Conn) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -433,7 +434,7 @@ func reset(c net.Conn) {
 }
 
 // sweep ends idle connections. It compares what each one moved between ticks, so
-// that forwarding neither reads a clock nor sets a deadline.
+// forwarding neither reads a clock nor sets a deadline.
 func (m *threaded) sweep(stopped <-chan struct{}) {
 	if m.server.limits.idle == 0 {
 		return
@@ -454,7 +455,7 @@ func (m *threaded) sweep(stopped <-chan struct{}) {
 	}
 }
 
-// age counts a tick without a move and ends the connection at the limit.
+// age counts a tick without movement and ends the connection at the limit.
 func (v *conversation) age(limit uint32) {
 	v.mu.Lock()
 	connected := v.ends[1] != nil
@@ -468,7 +469,7 @@ func (v *conversation) age(limit uint32) {
 		return
 	}
 	if out%2 == 1 || back%2 == 1 {
-		v.end(idled, reset) // bytes are lost: say so
+		v.end(idled, reset) // a reset shows that bytes are lost
 	} else {
 		v.end(idled, closeInOrder)
 	}

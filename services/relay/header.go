@@ -20,8 +20,8 @@ const (
 	// maxHeader bounds a version 2 header. The format allows 64 KiB, real ones have
 	// 16 to a few hundred bytes.
 	maxHeader = 2048
-	// headroom is kept free in front of what follows a header, for the header to be
-	// sent: at most 16 + 216 bytes without extensions (section 2.2).
+	// headroom is kept free before the bytes that follow a received header. The header to
+	// send is put there: it has at most 16 + 216 bytes without extensions (section 2.2).
 	headroom = 256
 )
 
@@ -32,15 +32,15 @@ var (
 	errHeaderLong    = fmt.Errorf("proxy protocol header: longer than %d bytes", maxHeader)
 )
 
-// parseHeader reads the PROXY protocol header that b begins with and returns
-// its length. With errHeaderShort b may become a header by growing, which it
-// does to maxHeader bytes at most.
+// parseHeader reads the PROXY protocol header at the start of b and returns its length.
+// errHeaderShort means that more bytes may make b a header; it is returned only up to
+// maxHeader bytes.
 func parseHeader(b []byte) (*proxyproto.Header, int, error) {
 	n, err := headerLength(b)
 	if err != nil {
 		return nil, 0, err
 	}
-	// The reader holds all of the header: the library insists on that.
+	// The library requires that the reader holds all of the header.
 	h, err := proxyproto.Read(bufio.NewReaderSize(bytes.NewReader(b[:n]), n))
 	if err != nil {
 		return nil, 0, fmt.Errorf("proxy protocol header: %w", err)
@@ -48,7 +48,7 @@ func parseHeader(b []byte) (*proxyproto.Header, int, error) {
 	return h, n, nil
 }
 
-// headerLength finds where the header ends.
+// headerLength finds the end of the header.
 func headerLength(b []byte) (int, error) {
 	v1, v2 := proxyproto.SIGV1, proxyproto.SIGV2
 	switch {
@@ -79,11 +79,11 @@ func headerLength(b []byte) (int, error) {
 	return 0, errHeaderMissing
 }
 
-// formatHeader returns the header to send for a client: with the addresses that
-// the header in tells, if it tells any, else with the connection's own. What
-// cannot be told (a Unix socket's addresses in version 1, which knows TCP only)
-// is sent as unknown. Extensions of a header received are not passed on: they
-// are statements about another connection.
+// formatHeader returns the header to send for a client: with the addresses from the
+// header in, if it has any, and otherwise with the connection's own. Addresses that the
+// format cannot express (those of a Unix socket in version 1, which has only TCP) are
+// sent as unknown. Extensions of a received header are not passed on: they are statements
+// about another connection.
 func formatHeader(version ProxyOut, in *proxyproto.Header, peer, local net.Addr) ([]byte, error) {
 	number := byte(2)
 	if version == ProxyOutV1 {

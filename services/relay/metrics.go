@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An outcome is why a connection ended. Every accepted connection has exactly
+// An outcome is the reason why a connection ended. Every accepted connection has exactly
 // one.
 type outcome uint8
 
@@ -18,7 +18,7 @@ const (
 	idled                         // IdleTimeout
 	cut                           // open when the drain's deadline passed
 	rejected                      // arrived beyond MaxConnections
-	headerBad                     // no or a broken PROXY protocol header
+	headerBad                     // no PROXY protocol header, or a broken one
 	headerTimeout                 // the header was not complete in time
 	connectRefused                // the upstream refused
 	connectTimeout                // the upstream did not answer in time
@@ -33,18 +33,18 @@ var outcomeNames = [outcomes]string{
 
 func (o outcome) String() string { return outcomeNames[o] }
 
-// failed tells whether the connection ended before anything was forwarded.
+// failed reports whether the connection ended before anything was forwarded.
 func (o outcome) failed() bool { return o >= headerBad }
 
-// Directions, as indexes. They are also sides: a byte of direction d comes from
+// The directions, as indexes. They also index the sides: a byte of direction d comes from
 // side d and goes to side 1-d.
 const (
 	toServer = iota
 	toClient
 )
 
-// counters belong to one loop or worker, so that counting never makes two CPUs
-// fight for a cache line.
+// counters belong to one loop or worker, so that two CPUs never contend for a cache line
+// when they count.
 type counters struct {
 	bytes      [2]atomic.Uint64 // written, by direction
 	exhausted  atomic.Uint64    // read budgets used up
@@ -67,13 +67,13 @@ func (s *stats) part() *counters {
 	return c
 }
 
-// Stats is a reading of a relay's counters. Each is exact; together they are
-// not one moment's.
+// Stats is a reading of a relay's counters. Each is exact, but they are not read at the
+// same moment.
 type Stats struct {
 	Open            int64             // connections being served
 	Accepted        uint64            // connections accepted, rejected ones included
-	Rejected        uint64            // of these, beyond MaxConnections
-	Failed          uint64            // of these, ended before anything was forwarded
+	Rejected        uint64            // connections beyond MaxConnections
+	Failed          uint64            // connections that ended before anything was forwarded
 	Ends            map[string]uint64 // ended connections by reason
 	ToServer        uint64            // bytes written to the upstream
 	ToClient        uint64            // bytes written to clients
@@ -103,7 +103,7 @@ func (s *stats) read() Stats {
 	return r
 }
 
-// collector hands Stats to Prometheus when it asks.
+// A collector gives Stats to Prometheus on request.
 type collector struct {
 	stats                                                              *stats
 	open, accepted, rejected, failed, closes, bytes, buffered, budgets *prometheus.Desc

@@ -16,12 +16,12 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// This file is what the pool, epoll and pinned models share: a client's
-// connection and its upstream as a state machine over two non-blocking sockets.
-// Who calls it, and when, is the model.
+// This file is shared by the pool, epoll and pinned models: a client's connection and its
+// upstream as a state machine over two non-blocking sockets. The models differ in who
+// calls it, and when.
 
-// A pair is a client's connection and the upstream connection made for it. It
-// is used by one goroutine at a time; only expiry and retry are read by others.
+// A pair is a client's connection and the upstream connection made for it. One goroutine
+// at a time uses it; other goroutines read only expiry and retry.
 type pair struct {
 	id    uint64 // number of the connection, from 1
 	key   uint64 // in the slab; key|side names an end in epoll's events
@@ -29,14 +29,14 @@ type pair struct {
 	ends  [2]end  // the client's socket and the upstream's
 	pipes [2]pipe // toServer and toClient
 
-	// expiry is the tick at which the pair's present state has lasted too long; 0 is
+	// expiry is the tick at which the pair's current state has lasted too long; 0 is
 	// never.
 	expiry atomic.Uint32
 	// retry asks for a step on every tick.
 	retry atomic.Bool
 
-	queued bool          // a reactor's: waits for another turn
-	work   atomic.Uint32 // the pool's: signals no worker has seen yet, and ownership
+	queued bool          // for a reactor: it waits for another turn
+	work   atomic.Uint32 // for the pool: ownership, and signals that no worker has seen yet
 }
 
 // init fills a zero pair.
@@ -56,17 +56,17 @@ const (
 	open
 )
 
-// An end is a socket and what epoll has told about it. Registration is
+// An end is a socket and its readiness as epoll has reported it. Registration is
 // edge-triggered: a flag stays set until a call proves it wrong.
 type end struct {
 	fd       int // -1 when there is none
 	readable bool
 	writable bool
-	broken   bool // an error waits on the socket
-	// greedy asks to read until nothing is left. Without it, a read that does not
-	// fill the buffer proves the socket empty, which saves a call per message. That
-	// proof fails when an end or an urgent mark follows the data, and on Unix
-	// sockets, whose reads also stop at passed descriptors.
+	broken   bool // the socket has a pending error
+	// greedy asks to read until nothing is left. Without it, a read that does not fill
+	// the buffer proves that the socket is empty, which saves a call per message. That
+	// proof fails if the end of the stream or an urgent mark follows the data, and on
+	// Unix sockets, whose reads also stop at passed descriptors.
 	greedy bool
 }
 
@@ -76,11 +76,11 @@ type pipe struct {
 	buf    []byte // borrowed while bytes are pending; nil otherwise
 	r, w   int    // buf[r:w] is pending
 	ended  bool   // the source will send no more
-	closed bool   // and the other side has been told
+	closed bool   // and the other side has been told so
 }
 
-// signals tell a pair what happened: epoll's bits for the client, the same for
-// the upstream, and what the owner wants.
+// signals tell a pair what happened: epoll's bits for the client, the same for the
+// upstream, and the owner's requests.
 type signals uint32
 
 const (
@@ -88,9 +88,9 @@ const (
 
 	sideMask signals = 1<<upstreamShift - 1
 	begin    signals = 1 << 28 // the pair is new
-	tick     signals = 1 << 29 // look at expiry and retry
+	tick     signals = 1 << 29 // check expiry and retry
 	kill     signals = 1 << 30 // end it now
-	owned    signals = 1 << 31 // the pool's: a worker has it, or will
+	owned    signals = 1 << 31 // for the pool: a worker has it, or will
 )
 
 func ready(side uint64, bits uint32) signals {
@@ -102,18 +102,18 @@ type progress uint8
 
 const (
 	waiting progress = iota // for the next event
-	hungry                  // there is more to do, but it is others' turn
+	hungry                  // there is more to do, but it is the others' turn
 	over                    // the pair has ended and its sockets are closed
 )
 
-// A carrier moves pairs' bytes. There is one per loop and one per worker of the
-// pool; a carrier belongs to one goroutine.
+// A carrier moves the bytes of pairs. There is one per loop, and one per worker of the
+// pool. It belongs to one goroutine.
 type carrier struct {
 	server  *Server
 	poll    *loop.Poller
 	now     *atomic.Uint32 // ticks since the start
 	buffers *loop.Buffers
-	scratch []byte // where bytes are read to; lent to a pipe that cannot write them all
+	scratch []byte // the buffer for reads; lent to a pipe that cannot write everything
 	count   *counters
 }
 
@@ -158,7 +158,7 @@ func (e *end) note(bits uint32) {
 	}
 }
 
-// forward moves what can be moved, both ways.
+// forward moves as many bytes as possible in both directions.
 func (c *carrier) forward(p *pair) progress {
 	c.extend(p, c.server.limits.idle)
 	more := false
@@ -170,8 +170,8 @@ func (c *carrier) forward(p *pair) progress {
 		more = more || m
 	}
 	for side := range p.ends {
-		// A reset is passed on even while the other side blocks, when nothing is read
-		// that would have met it.
+		// If nothing is read, no read notices a reset. So it is passed on here, even
+		// while the other side blocks.
 		if p.ends[side].broken && !more {
 			return c.reset(p, resetByClient+outcome(side))
 		}
@@ -185,9 +185,9 @@ func (c *carrier) forward(p *pair) progress {
 	return waiting
 }
 
-// pump moves one direction's bytes until the source is empty, the destination
-// full, or the budget used up, in which case there is more. broken is the side
-// whose socket failed, or -1.
+// pump moves one direction's bytes until the source is empty, the destination is full, or
+// the budget is used up. In the last case there is more. broken is the side whose socket
+// failed, or -1.
 func (c *carrier) pump(p *pair, d int) (more bool, broken int) {
 	pipe, src, dst := &p.pipes[d], &p.ends[d], &p.ends[1-d]
 	budget := c.server.cfg.ReadBudgetBytes
@@ -239,7 +239,7 @@ func (c *carrier) pump(p *pair, d int) (more bool, broken int) {
 			c.count.bytes[d].Add(uint64(sent))
 		}
 		if sent < n {
-			// What is left stays where it is; the carrier takes another buffer.
+			// The remaining bytes stay in this buffer; the carrier takes another one.
 			dst.writable = false
 			c.hold(pipe, c.scratch, sent, n)
 			c.scratch = c.buffers.Get()
@@ -253,7 +253,7 @@ func (c *carrier) hold(p *pipe, buf []byte, r, w int) {
 	c.count.bufferedBy.Add(int64(w - r))
 }
 
-// release forgets what is pending.
+// release forgets the pending bytes.
 func (c *carrier) release(p *pipe) {
 	if p.buf != nil {
 		c.count.bufferedBy.Add(-int64(p.w - p.r))
@@ -262,7 +262,7 @@ func (c *carrier) release(p *pipe) {
 	}
 }
 
-// flush writes what is pending and reports whether the socket still works.
+// flush writes the pending bytes and reports whether the socket still works.
 func (c *carrier) flush(p *pipe, dst *end, d int) bool {
 	n, errno := loop.Send(dst.fd, p.buf[p.r:p.w])
 	if errno != 0 && errno != unix.EAGAIN {
@@ -292,8 +292,8 @@ func (c *carrier) begin(p *pair) progress {
 	return c.dial(p, nil)
 }
 
-// readHeader gathers the client's PROXY protocol header. Bytes that follow it in
-// the same read are kept, with room in front for the header to be sent.
+// readHeader collects the client's PROXY protocol header. Bytes after it in the same read
+// are kept, with room before them for the header to be sent.
 func (c *carrier) readHeader(p *pair) progress {
 	in := &p.pipes[toServer]
 	for p.ends[0].readable {
@@ -356,8 +356,8 @@ func (c *carrier) dial(p *pair, header *proxyproto.Header) progress {
 	return c.tryConnect(p)
 }
 
-// tryConnect calls connect, again on every tick while a Unix listener's queue is
-// full.
+// tryConnect calls connect. While a Unix listener's queue is full, it is called again on
+// every tick.
 func (c *carrier) tryConnect(p *pair) progress {
 	errno := c.server.upstream.Connect(p.ends[1].fd)
 	switch errno {
@@ -379,7 +379,7 @@ func (c *carrier) tryConnect(p *pair) progress {
 	return waiting
 }
 
-// connect looks at what has become of a connection attempt.
+// connect checks the result of a connection attempt.
 func (c *carrier) connect(p *pair) progress {
 	if p.ends[0].broken {
 		return c.reset(p, resetByClient)
@@ -405,7 +405,7 @@ func (c *carrier) connected(p *pair) progress {
 func (c *carrier) connectFailed(p *pair, errno unix.Errno) progress {
 	why := connectFailed
 	switch errno {
-	case unix.ECONNREFUSED, unix.ENOENT: // ENOENT: nobody has made the Unix socket
+	case unix.ECONNREFUSED, unix.ENOENT: // ENOENT: the Unix socket does not exist
 		why = connectRefused
 	case unix.ETIMEDOUT:
 		why = connectTimeout
@@ -413,27 +413,26 @@ func (c *carrier) connectFailed(p *pair, errno unix.Errno) progress {
 	return c.fail(p, why, errno)
 }
 
-// extend lets the pair live for so many ticks from now; 0 is for ever.
+// extend lets the pair live for so many ticks from now; 0 means no limit.
 func (c *carrier) extend(p *pair, ticks uint32) {
 	at := uint32(0)
 	if ticks > 0 {
 		at = max(c.now.Load()+ticks, 1)
 	}
-	// The tick rarely changes between events, and reading is cheaper than an
-	// atomic write.
+	// The tick rarely changes between events, and reading is cheaper than an atomic
+	// write.
 	if p.expiry.Load() != at {
 		p.expiry.Store(at)
 	}
 }
 
-// expired tells whether the pair's time is up. Ticks wrap around; differences do
-// not.
+// expired reports whether the pair's time is over. Ticks wrap around; differences do not.
 func (p *pair) expired(now uint32) bool {
 	at := p.expiry.Load()
 	return at != 0 && int32(now-at) >= 0
 }
 
-// due tells whether the pair wants a step at this tick.
+// due reports whether the pair needs a step at this tick.
 func (p *pair) due(now uint32) bool { return p.retry.Load() || p.expired(now) }
 
 func (c *carrier) expire(p *pair) progress {
@@ -444,7 +443,7 @@ func (c *carrier) expire(p *pair) progress {
 		return c.fail(p, connectTimeout, unix.ETIMEDOUT)
 	}
 	if p.pipes[toServer].buf != nil || p.pipes[toClient].buf != nil {
-		return c.reset(p, idled) // bytes are lost: say so
+		return c.reset(p, idled) // a reset shows that bytes are lost
 	}
 	return c.finish(p, idled)
 }
@@ -476,9 +475,9 @@ func (c *carrier) leave(p *pair, why outcome, closeFD func(int)) progress {
 // lackEvery is how often the log says that the relay lacks descriptors or memory.
 const lackEvery = time.Second
 
-// connectionFailed logs at debug level: a flood of connections must not become a
-// flood of records. The metrics count each. That the relay itself lacks descriptors or
-// memory is for the operator to know, once in a while.
+// connectionFailed logs at debug level: a flood of connections must not become a flood of
+// log records. The metrics count every failure. If the relay itself lacks descriptors or
+// memory, the operator must know, so this is logged as a warning from time to time.
 func (s *Server) connectionFailed(id uint64, why outcome, err error) {
 	level := slog.LevelDebug
 	if serve.Scarce(err) {

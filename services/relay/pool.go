@@ -11,16 +11,16 @@ import (
 	"dyno/services/internal/sockets"
 )
 
-// pool is the model with a bounded number of workers. A worker does not own a
-// connection for its life: with a few long-lived connections per worker all
-// others would starve. Instead a dispatcher waits for readiness and queues the
-// connections that have something to forward; a worker takes one, forwards what
-// is there, and turns to the next.
+// pool is the model with a bounded number of workers. A worker does not own a connection
+// for its whole life: if each worker had a few long-lived connections, all others would
+// starve. Instead a dispatcher waits for readiness and queues the connections that have
+// something to forward. A worker takes one, forwards what is there, and turns to the
+// next.
 //
-// Order is kept because a connection is with one worker at a time: its ownership
-// is a bit beside the signals that have not been seen yet (pair.work). The
-// dispatcher adds signals, and queues the connection only if the bit was clear;
-// the worker gives the bit back only if no signal is left.
+// Order is kept because only one worker at a time has a connection. Its ownership is a
+// bit beside the signals that no worker has seen yet (pair.work). The dispatcher adds
+// signals, and queues the connection only if the bit was clear. The worker clears the bit
+// only if no signal is left.
 type pool struct {
 	acceptor
 	listening net.Addr
@@ -29,12 +29,12 @@ type pool struct {
 	workers   []*carrier
 	orders    orders
 
-	// ready holds connections that wait for a worker. When it is full, the
-	// dispatcher waits: further readiness stays in the kernel.
+	// ready holds connections that wait for a worker. When it is full, the dispatcher
+	// waits, and further readiness stays in the kernel.
 	ready chan *pair
 
 	mu   sync.Mutex // guards dead
-	dead []uint64   // pairs that have ended, for the dispatcher to free
+	dead []uint64   // pairs that have ended; the dispatcher frees them
 }
 
 func newPool(s *Server) *pool {
@@ -151,15 +151,15 @@ func (m *pool) dispatch() error {
 	return nil
 }
 
-// signal adds signals to a pair and queues it unless a worker has it already.
-// The queue holds a pair at most once.
+// signal adds signals to a pair and queues it unless a worker already has it. The queue
+// holds a pair at most once.
 func (m *pool) signal(p *pair, s signals) {
 	if signals(p.work.Or(uint32(s|owned)))&owned == 0 {
 		m.ready <- p
 	}
 }
 
-// work is a worker.
+// work is the main function of a worker.
 func (m *pool) work(c *carrier) {
 	for p := range m.ready {
 		m.serveReady(c, p)
@@ -172,7 +172,7 @@ func (m *pool) serveReady(c *carrier, p *pair) {
 		s := signals(p.work.Swap(uint32(owned)))
 		switch c.step(p, s&^owned) {
 		case over:
-			// It stays owned, so that late signals queue it no more.
+			// It stays owned, so later signals do not queue it again.
 			m.mu.Lock()
 			m.dead = append(m.dead, p.key)
 			m.mu.Unlock()
@@ -181,8 +181,9 @@ func (m *pool) serveReady(c *carrier, p *pair) {
 			}
 			return
 		case hungry:
-			// To the end of the queue, still owned. When the queue is full, going on
-			// is the only way that cannot deadlock.
+			// The pair goes to the end of the queue and stays owned. If the queue is
+			// full, the worker goes on with it, which is the only way that cannot
+			// deadlock.
 			select {
 			case m.ready <- p:
 				return
@@ -196,8 +197,7 @@ func (m *pool) serveReady(c *carrier, p *pair) {
 	}
 }
 
-// bury frees ended pairs. Until then their keys are valid and their signals
-// ignored.
+// bury frees ended pairs. Until then their keys are valid and their signals are ignored.
 func (m *pool) bury() {
 	m.mu.Lock()
 	dead := m.dead

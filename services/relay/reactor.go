@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reactors are the epoll and pinned models: loops that each own some connections
-// for their whole life.
+// reactors are the epoll and pinned models: loops that each own some connections for
+// their whole life.
 type reactors struct {
 	server    *Server
 	loops     []*reactor
@@ -25,11 +25,11 @@ type reactors struct {
 	accepting atomic.Int32 // loops that have not stopped accepting
 }
 
-// orders are what drain tells loops to do. They look when woken.
+// These are drain's orders for the loops, which check them when they are woken.
 type orders struct {
-	stop    atomic.Bool   // accept no more; end when nothing is left
-	kill    atomic.Bool   // reset what is left
-	stopped chan struct{} // closed when serve is about to return
+	stop    atomic.Bool   // accept no more; end when no connection is left
+	kill    atomic.Bool   // reset the remaining connections
+	stopped chan struct{} // closed just before serve returns
 
 	mu   sync.Mutex // guards gone
 	gone bool       // the pollers are closed: do not wake them
@@ -43,12 +43,12 @@ type reactor struct {
 	cpu    int // to run on; -1 is any
 	pairs  loop.Slab[pair]
 	ticks  atomic.Uint32
-	hungry []uint64 // pairs that used up their budget, each once
+	hungry []uint64 // pairs that used up their budget, each only once
 	spare  []uint64
-	next   int // loop that gets the next accepted connection
+	next   int // the loop that gets the next accepted connection
 
 	mu    sync.Mutex // guards inbox
-	inbox []accepted // connections accepted for this loop; the slots bound them
+	inbox []accepted // connections accepted for this loop; bounded by the slots
 }
 
 func newReactors(s *Server) *reactors {
@@ -93,10 +93,10 @@ func (m *reactors) listen() error {
 	return nil
 }
 
-// listenFor gives the i-th loop its listener. One loop of the epoll model accepts
-// for all and deals connections out in turn: were they to race for one listener,
-// the kernel would favour the one that slept last. Pinned loops have a listener
-// each, or, as Unix sockets know no SO_REUSEPORT, share one.
+// listenFor gives the i-th loop its listener. One loop of the epoll model accepts for all
+// and gives connections to the loops in turn: if all accepted from one listener, the
+// kernel would favour the loop that went to sleep last. Pinned loops have a listener
+// each. For Unix sockets, which have no SO_REUSEPORT, they share one.
 func (m *reactors) listenFor(r *reactor, i int) (err error) {
 	cfg := m.server.cfg
 	switch {
@@ -133,8 +133,8 @@ func (m *reactors) serve() error {
 		g.Go(func() error {
 			err := r.run()
 			if err != nil {
-				// A loop is lost. The others end with it rather than serve some of the
-				// clients.
+				// A loop is lost. The others end with it, so that the relay does not
+				// serve only some of the clients.
 				r.abandon()
 				m.orders.stop.Store(true)
 				m.orders.kill.Store(true)
@@ -178,12 +178,12 @@ func (m *reactors) wake(want func(*reactor) bool) {
 	}
 }
 
-// run is the loop.
+// run is the main function of the loop.
 func (r *reactor) run() error {
 	poll := r.carrier.poll
 	if r.cpu >= 0 {
-		// The thread is not unlocked again: it ends with the loop, and its affinity
-		// with it.
+		// The thread is not unlocked again: it ends with the loop, and so does its
+		// affinity.
 		runtime.LockOSThread()
 		var set unix.CPUSet
 		set.Set(r.cpu)
@@ -218,8 +218,8 @@ func (r *reactor) run() error {
 	return nil
 }
 
-// done tells whether the loop was told to stop and has nothing left, nor will
-// get anything.
+// done reports whether the loop was told to stop, has no connection left, and will get
+// none.
 func (r *reactor) done() bool {
 	if !r.group.orders.stop.Load() || r.group.accepting.Load() > 0 || r.pairs.Len() > 0 {
 		return false
@@ -229,13 +229,13 @@ func (r *reactor) done() bool {
 	return len(r.inbox) == 0
 }
 
-// advance steps a pair and does what its progress asks for.
+// advance steps a pair and handles the result.
 func (r *reactor) advance(p *pair, s signals) {
 	switch r.step(p, s) {
 	case over:
 		r.pairs.Free(p.key)
 	case hungry:
-		// Several events of one wake-up may find it hungry.
+		// Several events of one wake-up may find the pair hungry.
 		if !p.queued {
 			p.queued = true
 			r.hungry = append(r.hungry, p.key)
@@ -244,8 +244,8 @@ func (r *reactor) advance(p *pair, s signals) {
 	}
 }
 
-// feed gives each hungry pair another turn. Those that stay hungry wait until
-// the poller has been asked again.
+// feed gives each hungry pair another turn. Those that stay hungry wait until after the
+// next call of the poller.
 func (r *reactor) feed() {
 	turn := r.hungry
 	r.hungry = r.spare[:0]
@@ -258,7 +258,7 @@ func (r *reactor) feed() {
 	r.spare = turn
 }
 
-// obey does what other goroutines asked for.
+// obey carries out the orders of other goroutines.
 func (r *reactor) obey() error {
 	r.mu.Lock()
 	inbox := r.inbox
@@ -278,7 +278,7 @@ func (r *reactor) obey() error {
 
 func (r *reactor) stopAccepting() {
 	if r.stop() && r.group.accepting.Add(-1) == 0 {
-		// The others may have waited for connections dealt to them.
+		// The others may have waited for connections from this loop.
 		r.group.wake(func(*reactor) bool { return true })
 	}
 }
@@ -328,7 +328,7 @@ func (r *reactor) deal(a accepted) {
 	to.carrier.poll.Wake()
 }
 
-// adopt makes an accepted connection this loop's.
+// adopt makes this loop the owner of an accepted connection.
 func (r *reactor) adopt(a accepted) {
 	key, p := r.pairs.Alloc()
 	p.init(a, key, r.group.listening)

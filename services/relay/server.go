@@ -1,21 +1,19 @@
-// Package relay is a TCP proxy whose concurrency model is a setting: goroutines,
-// a pool of workers, readiness loops, or readiness loops pinned to CPUs. All
-// models keep one contract, which one conformance test holds them to:
+// Package relay is a TCP proxy whose concurrency model is a setting: goroutines, a pool of
+// workers, readiness loops, or readiness loops pinned to CPUs. One conformance test checks
+// that all models keep the same contract:
 //
-//   - every byte arrives, in order, or both sides see a reset: an orderly end of
-//     the stream is passed on in its direction only, a reset is passed on as a reset;
-//   - what the relay holds for a slow reader is bounded;
-//   - connecting, idling and, with the PROXY protocol, introducing oneself are
-//     bounded in time, and the number of connections is bounded with a stated
-//     outcome;
-//   - when told to stop it accepts no more, lets connections finish until a
-//     deadline, and resets the rest.
+//   - Every byte arrives, in order, or both sides see a reset. An orderly end of the stream
+//     is passed on in its direction only; a reset is passed on as a reset.
+//   - What the relay holds for a slow reader is bounded.
+//   - Connecting, idling and, with the PROXY protocol, waiting for the header are bounded in
+//     time. The number of connections is bounded, with a stated outcome.
+//   - When told to stop it accepts no more, lets connections finish until a deadline, and
+//     resets the rest.
 //
-// Urgent data is not passed on: the urgent byte is dropped, the stream goes on.
+// Urgent data is not passed on: the urgent byte is dropped, and the stream goes on.
 //
-// To read the source: config.go, server.go, then pair.go, which is one connection
-// of the event-driven models, then the models reactor.go, pool.go and
-// goroutine.go.
+// To read the source: config.go and server.go; then pair.go, which is one connection of the
+// event-driven models; then the models in reactor.go, pool.go and goroutine.go.
 package relay
 
 import (
@@ -42,20 +40,20 @@ type Server struct {
 	upstream sockets.Remote
 	model    model
 
-	lackLogged atomic.Int64 // when the log last said that something is scarce; Unix time in ns
+	lackLogged atomic.Int64 // when the log last reported a shortage; Unix time in ns
 }
 
 // A model serves connections until drained.
 type model interface {
-	// listen opens what the model listens on.
+	// listen opens the model's listeners.
 	listen() error
 	addr() net.Addr
-	// serve returns nil after drain, and an error when the model cannot go on.
+	// serve returns nil after drain, and an error if the model cannot go on.
 	serve() error
-	// drain stops accepting, waits for open connections until ctx ends, resets
-	// the others and returns how many these were.
+	// drain stops accepting, waits for open connections until ctx ends, and resets the
+	// others. It returns how many it reset.
 	drain(ctx context.Context) (cut int)
-	// close frees what listen opened, when serve is never called.
+	// close frees what listen opened. It is called if serve never is.
 	close()
 }
 
@@ -82,9 +80,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Listen looks up the upstream's address and opens the listeners. When it has
-// returned nil, Addr is known and clients may connect; they are served once
-// Serve runs.
+// Listen looks up the upstream's address and opens the listeners. After it has returned
+// nil, Addr is known and clients may connect; they are served once Serve runs.
 func (s *Server) Listen() (err error) {
 	if s.upstream, err = sockets.Resolve(s.cfg.To); err != nil {
 		return err
@@ -118,11 +115,10 @@ func (s *Server) Addr() net.Addr {
 	return s.model.addr()
 }
 
-// AdminAddr is where the admin listener listens; nil without one or before
-// Listen.
+// AdminAddr is the address of the admin listener; nil without one or before Listen.
 func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
 
-// Close frees the listeners of a relay that is never served.
+// Close frees the listeners of a relay whose Serve is never called.
 func (s *Server) Close() error {
 	if s.model != nil {
 		s.model.close()
@@ -130,9 +126,9 @@ func (s *Server) Close() error {
 	return s.host.Close()
 }
 
-// Serve relays until ctx ends and drains then. It returns nil after that, also
-// when connections had to be cut at the deadline, which is logged; otherwise
-// what failed. It calls Listen unless that has been done, and may be called once.
+// Serve relays until ctx ends, and then drains. It returns nil after that, even if
+// connections had to be cut at the deadline, which it logs. Otherwise it returns the
+// error. It calls Listen unless that has been done, and may be called once.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.model == nil {
 		if err := s.Listen(); err != nil {
@@ -162,6 +158,6 @@ func (s *Server) reject() {
 	s.stats.ends[rejected].Add(1)
 }
 
-// acceptPause is how long accepting rests when descriptors have run out: trying
-// again at once would only burn the CPU that could close some.
+// acceptPause is how long accepting pauses when descriptors have run out. Trying again at
+// once would only use the CPU time that other work needs to free some.
 const acceptPause = 50 * time.Millisecond

@@ -6,21 +6,21 @@ import (
 	"syscall"
 )
 
-// Scarce tells whether accepting or connecting failed for want of what others give back
-// in time: descriptors or memory.
+// Scarce reports whether accepting or connecting failed because descriptors or memory
+// have run out. Others give these back in time.
 func Scarce(err error) bool {
 	return isOne(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM)
 }
 
-// Passing tells whether accepting failed for a while: for want of something (Scarce), or
-// because a filter of system calls or a security module forbids it (EPERM). That leaves the
-// connection in the queue, so that whoever accepts again at once does nothing else: the
-// caller pauses.
+// Passing reports whether accepting failed only for a while: because something has run
+// out (Scarce), or because a filter of system calls or a security module forbids it
+// (EPERM). The connection then stays in the queue. A caller that accepted again at once
+// would do nothing else, so it pauses.
 func Passing(err error) bool { return Scarce(err) || isOne(err, syscall.EPERM) }
 
-// OfConnection tells whether accepting failed because of the connection that was next in the
-// queue, which had failed already. The listener is as good as before: the caller accepts
-// again (accept(2), "Error handling").
+// OfConnection reports whether accepting failed because the next connection in the queue
+// had already failed. The listener still works, and the caller accepts again (accept(2),
+// "Error handling").
 func OfConnection(err error) bool {
 	return isOne(err, syscall.EINTR, syscall.ECONNABORTED, syscall.EPROTO, syscall.ENOPROTOOPT, syscall.ENETDOWN,
 		syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.ENONET, syscall.ETIMEDOUT)
@@ -35,11 +35,12 @@ func isOne(err error, list ...syscall.Errno) bool {
 	return false
 }
 
-// patient is a listener for those who give up at the first error.
+// patient is a listener for callers that give up at the first error.
 type patient struct{ net.Listener }
 
-// Patient returns a listener whose Accept goes on after the failure of a single connection,
-// and says of what is Passing that it will pass, for http.Server, which waits then.
+// Patient returns a listener whose Accept continues after the failure of a single
+// connection. If an error is Passing, it marks the error as temporary; http.Server then
+// waits and tries again.
 func Patient(l net.Listener) net.Listener { return patient{l} }
 
 func (p patient) Accept() (net.Conn, error) {
@@ -57,7 +58,7 @@ func (p patient) Accept() (net.Conn, error) {
 	}
 }
 
-// passing is an error that will pass.
+// passing is a temporary error.
 type passing struct{ error }
 
 func (passing) Timeout() bool   { return false }

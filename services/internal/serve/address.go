@@ -21,7 +21,7 @@ type Address struct {
 	Address string // host:port, or the socket's path
 }
 
-// maxUnixPath is the room of sockaddr_un.sun_path less its closing zero.
+// maxUnixPath is the size of sockaddr_un.sun_path without its closing zero.
 const maxUnixPath = 107
 
 // ParseAddress reads the two forms of an Address. It resolves no names.
@@ -42,7 +42,7 @@ func ParseAddress(text string) (Address, error) {
 	return Address{Network: "tcp", Address: text}, nil
 }
 
-// String returns the form that ParseAddress reads.
+// String returns the address in the form that ParseAddress reads.
 func (a Address) String() string {
 	if a.Network == "unix" {
 		return "unix:" + a.Address
@@ -50,9 +50,9 @@ func (a Address) String() string {
 	return a.Address
 }
 
-// Local tells whether only this machine can reach the address: a Unix socket, a
-// loopback IP address, or the name localhost. An empty host means every
-// interface and is not local.
+// Local reports whether only this machine can reach the address: a Unix socket, a
+// loopback IP address, or the name localhost. An empty host means every interface and is
+// not local.
 func (a Address) Local() bool {
 	if a.Network == "unix" {
 		return true
@@ -68,8 +68,8 @@ func (a Address) Local() bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// CheckListen returns nil when text is an address that may be listened on: any
-// with allowRemote, a local one without. The error names the field.
+// CheckListen returns nil if it is allowed to listen on the address in text: any address
+// with allowRemote, otherwise only a local one. The error names the field.
 func CheckListen(field, text string, allowRemote bool) error {
 	a, err := ParseAddress(text)
 	if err != nil {
@@ -81,9 +81,9 @@ func CheckListen(field, text string, allowRemote bool) error {
 	return nil
 }
 
-// Listen opens a listener. A Unix socket left behind by a process that has died
-// is replaced; one that still answers is not. Keep-alive probes are off:
-// services have idle timeouts of their own.
+// Listen opens a listener. It replaces a Unix socket left behind by a process that has
+// died, but not one that still answers. Keep-alive probes are off, because services have
+// idle timeouts of their own.
 func Listen(ctx context.Context, text string, control func(network, address string, c syscall.RawConn) error) (net.Listener, error) {
 	a, err := ParseAddress(text)
 	if err != nil {
@@ -103,7 +103,7 @@ func Listen(ctx context.Context, text string, control func(network, address stri
 	return l, nil
 }
 
-// abandoned tells whether path is a socket nobody listens on.
+// abandoned reports whether path is a socket that nobody listens on.
 func abandoned(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {

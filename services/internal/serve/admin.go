@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// pages are the admin's pages in the order in which its home page lists them.
+// pages are the admin's pages, in the order of its home page.
 var pages = [...]struct{ path, about string }{
 	{"/debug/pprof/", "profiles: cpu, heap, allocs, goroutine, mutex, block, trace"},
 	{"/metrics", "metrics in Prometheus' text format"},
@@ -17,8 +17,8 @@ var pages = [...]struct{ path, about string }{
 	{"/readyz", "200 while the service accepts work, 503 before and while draining"},
 }
 
-// handler builds the admin's pages on a mux of their own: the default mux is
-// everybody's.
+// handler builds the admin's pages on a mux of their own, because any package can add to
+// the default mux.
 func (h *Host) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/{$}", h.home)

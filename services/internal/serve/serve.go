@@ -1,10 +1,9 @@
-// Package serve is what the reference services share: their life cycle (listen,
-// ready, drain with a deadline, stop), the rule that a service is reachable from
-// this machine only unless told otherwise, and the admin listener with profiles,
-// metrics and health.
+// Package serve holds what the reference services share: their life cycle (listen, ready,
+// drain with a deadline, stop), the rule that only this machine can reach a service unless
+// configured otherwise, and the admin listener with profiles, metrics and health.
 //
-// A service makes a Host, registers its metrics, opens its listeners, and hands
-// the Host its parts:
+// A service makes a Host, registers its metrics, opens its listeners, and gives the Host
+// its parts:
 //
 //	host, err := serve.New(serve.Config{Name: "echo", Admin: "127.0.0.1:0", …})
 //	err = host.Listen()
@@ -28,17 +27,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Config says how a service is hosted.
+// Config configures a Host.
 type Config struct {
 	Name         string        // the service's name, in logs and on the admin's home page
 	Admin        string        // address of the admin listener; "" means none
-	AllowRemote  bool          // lets Admin be reachable from other machines
-	DrainTimeout time.Duration // how long Run lets open work finish; 0 means not at all
+	AllowRemote  bool          // lets other machines reach Admin
+	DrainTimeout time.Duration // how long Run lets open work finish; 0 means that it does not wait
 	Logger       *slog.Logger  // nil discards
-	Pages        []Page        // of the service, on the admin listener
+	Pages        []Page        // of the service, for the admin listener
 }
 
-// A Page is one of the service's own on the admin listener.
+// A Page is one of the service's own pages on the admin listener.
 type Page struct {
 	Path    string // begins with a slash and has no wildcards
 	About   string // one line for the home page
@@ -70,12 +69,12 @@ func (c Config) Validate() error {
 type Part struct {
 	Name string
 
-	// Serve runs until Drain has done its work. It returns nil then; any other
-	// return ends the whole service.
+	// Serve runs until Drain has done its work, and then returns nil. If it returns
+	// earlier, the whole service ends.
 	Serve func() error
 
-	// Drain stops accepting work at once, lets what is open finish until ctx
-	// ends, and then cuts it. It returns how many pieces of work it cut.
+	// Drain stops accepting work at once, lets open work finish until ctx ends, and then
+	// cuts the rest. It returns how many pieces of work it cut.
 	Drain func(ctx context.Context) (cut int)
 }
 
@@ -97,16 +96,16 @@ type Host struct {
 	registry *prometheus.Registry
 	state    atomic.Int32
 	admin    *http.Server
-	listener net.Listener // the admin's; nil when there is none
+	listener net.Listener // the admin listener; nil if there is none
 }
 
-// runtimeMetrics are those of runtime/metrics that tell why a program is slow: what
-// the garbage collector and the scheduler take. They stop nothing to be read.
+// runtimeMetrics are those of runtime/metrics that show why a program is slow: the time
+// that the garbage collector and the scheduler take. Reading them stops nothing.
 var runtimeMetrics = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(
 	`^/(sched/latencies:seconds|sched/pauses/total/gc:seconds|cpu/classes/gc/total:cpu-seconds|gc/heap/live:bytes|gc/cycles/total:gc-cycles)$`)}
 
-// New returns a host whose registry already holds the process's and the Go
-// runtime's metrics. The process has room for its descriptors then.
+// New returns a host whose registry already holds the metrics of the process and the Go
+// runtime. It also enlarges the process's descriptor table.
 func New(cfg Config) (*Host, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -128,10 +127,10 @@ func New(cfg Config) (*Host, error) {
 // Registry is where the service registers its metrics.
 func (h *Host) Registry() *prometheus.Registry { return h.registry }
 
-// Logger is the service's logger; it names the service in every record.
+// Logger is the service's logger. Every record of it names the service.
 func (h *Host) Logger() *slog.Logger { return h.log }
 
-// Listen opens the admin listener, if one is configured. It answers once Run
+// Listen opens the admin listener, if one is configured. The listener answers once Run
 // has begun.
 func (h *Host) Listen() error {
 	if h.cfg.Admin == "" {
@@ -146,12 +145,12 @@ func (h *Host) Listen() error {
 		Handler:           h.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       30 * time.Second,
-		// No write timeout: a CPU profile takes as long as it is asked to.
+		// There is no write timeout: a CPU profile takes as long as the request says.
 	}
 	return nil
 }
 
-// AdminAddr is where the admin listener listens; nil without one.
+// AdminAddr is the address of the admin listener; nil without one.
 func (h *Host) AdminAddr() net.Addr {
 	if h.listener == nil {
 		return nil
@@ -159,7 +158,7 @@ func (h *Host) AdminAddr() net.Addr {
 	return h.listener.Addr()
 }
 
-// Close frees the admin listener of a Host that is never run.
+// Close frees the admin listener of a Host whose Run is never called.
 func (h *Host) Close() error {
 	if h.listener == nil {
 		return nil
@@ -167,10 +166,10 @@ func (h *Host) Close() error {
 	return h.listener.Close()
 }
 
-// Run serves every part until ctx ends or one of them fails, drains them all,
-// and stops the admin listener last, so that the end can be watched. It returns
-// nil when ctx ended it, also when the drain's deadline cut work off (which is
-// logged), and otherwise what failed.
+// Run serves every part until ctx ends or one of them fails, and then drains them all. It
+// stops the admin listener last, so that the drain can be watched. It returns nil if ctx
+// ended it, even if the drain's deadline cut work off (which it logs). Otherwise it
+// returns the error.
 func (h *Host) Run(ctx context.Context, parts ...Part) error {
 	var (
 		running sync.WaitGroup
@@ -217,7 +216,7 @@ func (h *Host) Run(ctx context.Context, parts ...Part) error {
 	return errors.Join(errs...)
 }
 
-// startAdmin serves the admin listener and returns what stops it.
+// startAdmin serves the admin listener and returns a function that stops it.
 func (h *Host) startAdmin(fail func(string, error)) (stop func()) {
 	if h.listener == nil {
 		return func() {}
@@ -231,7 +230,7 @@ func (h *Host) startAdmin(fail func(string, error)) (stop func()) {
 		}
 	}()
 	return func() {
-		// Close, not Shutdown: a profile under way must not hold up the end.
+		// Close and not Shutdown: a running profile must not delay the end.
 		_ = h.admin.Close()
 		<-done
 	}

@@ -1,5 +1,6 @@
-// Package sockets opens what the event-driven services accept from and connect to: sockets
-// that Go's own poller knows nothing of, for the poller of package loop.
+// Package sockets opens the sockets from which the event-driven services accept and to
+// which they connect. These sockets are not in Go's own poller; they are for the poller
+// of package loop.
 package sockets
 
 import (
@@ -15,10 +16,10 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Accept takes one connection off a listening socket. TCP connections get
-// TCP_NODELAY: a relay or an echo must not hold back the second half of a message.
-// It passes over connections that have failed (serve.OfConnection). EAGAIN means that none
-// is there; after what is serve.Passing the caller pauses.
+// Accept takes one connection from a listening socket. TCP connections get TCP_NODELAY: a
+// relay or an echo must not hold back the second half of a message. It skips connections
+// that have failed (serve.OfConnection). EAGAIN means that there is none. After an error
+// that is serve.Passing the caller pauses.
 func Accept(listener int, tcp bool) (int, error) {
 	for {
 		fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
@@ -36,17 +37,17 @@ func Accept(listener int, tcp bool) (int, error) {
 	}
 }
 
-// A Listener is a listening socket for a loop.Poller: Go's own poller knows nothing of
-// it, so an arriving connection wakes one loop and nobody else.
+// A Listener is a listening socket for a loop.Poller. It is not in Go's own poller, so an
+// arriving connection wakes one loop and no other thread.
 type Listener struct {
 	FD   int
 	Addr net.Addr
 	path string // of a Unix socket, to be removed by Close
 }
 
-// Listen opens a listening socket. With reusePort several sockets share
-// one TCP address and the kernel spreads connections over them (SO_REUSEPORT); it
-// means nothing for a Unix socket.
+// Listen opens a listening socket. With reusePort several sockets share one TCP address
+// and the kernel spreads connections over them (SO_REUSEPORT); for a Unix socket
+// reusePort has no effect.
 func Listen(text string, reusePort bool) (*Listener, error) {
 	control := func(network, _ string, c syscall.RawConn) error {
 		var err error
@@ -63,8 +64,8 @@ func Listen(text string, reusePort bool) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The descriptor is duplicated and Go's own closed, which takes it out of Go's
-	// poller; the socket lives on.
+	// The descriptor is duplicated and Go's own is closed, which removes the socket from
+	// Go's poller. The socket stays open.
 	var file *os.File
 	s := &Listener{FD: -1, Addr: l.Addr()}
 	switch l := l.(type) {
@@ -90,11 +91,11 @@ func Listen(text string, reusePort bool) (*Listener, error) {
 	return s, nil
 }
 
-// TCP tells whether the socket accepts TCP connections.
+// TCP reports whether the socket accepts TCP connections.
 func (s *Listener) TCP() bool { return s.path == "" }
 
-// Close stops listening; connections not yet accepted are reset. It is harmless
-// the second time.
+// Close stops listening and resets connections that were not yet accepted. Closing it
+// again is harmless.
 func (s *Listener) Close() {
 	if s.FD >= 0 {
 		_ = unix.Close(s.FD)
@@ -110,11 +111,11 @@ func (s *Listener) Close() {
 type Remote struct {
 	Addr   net.Addr
 	domain int
-	addr   func() unix.Sockaddr // a fresh one: connecting writes into it
+	addr   func() unix.Sockaddr // a new one each time, because connecting writes into it
 }
 
-// Resolve looks an address up. A name with several addresses stands for one of
-// them, an IPv4 address if it has any.
+// Resolve looks an address up. Of several addresses of a name it takes one, an IPv4
+// address if there is any.
 func Resolve(text string) (Remote, error) {
 	a, err := serve.ParseAddress(text)
 	if err != nil {
@@ -148,7 +149,7 @@ func Resolve(text string) (Remote, error) {
 	return Remote{Addr: t, domain: unix.AF_INET6, addr: func() unix.Sockaddr { c := sa; return &c }}, nil
 }
 
-// TCP tells whether the remote is reached by TCP.
+// TCP reports whether the remote is reached by TCP.
 func (r Remote) TCP() bool { return r.domain != unix.AF_UNIX }
 
 // Socket makes a socket for Connect.
@@ -163,9 +164,9 @@ func (r Remote) Socket() (int, error) {
 	return fd, nil
 }
 
-// Connect starts connecting. EINPROGRESS means that the socket becomes writable
-// when it is done; EAGAIN, from Unix sockets only, that the listener's queue is
-// full and that the call must be repeated.
+// Connect starts connecting. EINPROGRESS means that the socket becomes writable when it
+// is connected. EAGAIN comes from Unix sockets only: the listener's queue is full, and
+// the call must be repeated.
 func (r Remote) Connect(fd int) unix.Errno {
 	err := unix.Connect(fd, r.addr())
 	if err == nil {

@@ -1,18 +1,18 @@
-// Package conditions gives a connection the network somebody else has: delay,
-// jitter, little bandwidth, stalls, resets and readers that do not keep up. A
-// relay copies each direction through Profile.Copy; everything random follows
-// from a seed, the number of the connection and the position in its stream, so
-// that a run with the same seed meets the same network.
+// Package conditions simulates the network of somebody else on a connection: delay,
+// jitter, little bandwidth, stalls, resets and readers that do not keep up. A relay
+// copies each direction through Profile.Copy. Everything random follows from a seed, the
+// number of the connection and the position in its stream, so runs with the same seed
+// have the same network.
 //
-// What happens to a byte, in order: it waits until the slow reader takes it in,
-// it passes the token bucket of the bandwidth, it travels for the delay, and it
-// leaves unless the line stalls. Bytes never overtake each other. A delay does
-// not lower the throughput: many chunks travel at once, up to the buffer, and
-// only then is the sender held back.
+// A byte goes through these steps in order: it waits until the slow reader reads it,
+// passes the token bucket of the bandwidth, travels for the delay, and leaves unless the
+// line stalls. Bytes never overtake each other. A delay does not lower the throughput:
+// many chunks travel at the same time, and only when they fill the buffer is the sender
+// held back.
 //
-// The rules are in Shaper, which has neither clock nor socket; Copy carries
-// them out. Go's timers may be up to a millisecond late, and never early, so
-// what Copy releases may be late by as much; the lateness does not add up.
+// The rules are in Shaper, which has neither clock nor socket. Copy carries them out.
+// Go's timers may be up to a millisecond late, and are never early. So what Copy releases
+// may be late by as much; the lateness does not add up.
 package conditions
 
 import (
@@ -21,10 +21,10 @@ import (
 	"time"
 )
 
-// A Direction tells the two halves of a relayed connection apart.
+// A Direction is one of the two halves of a relayed connection.
 type Direction uint8
 
-// The directions, named by where the bytes go.
+// The directions, named after the destination of the bytes.
 const (
 	ToServer Direction = iota
 	ToClient
@@ -46,36 +46,35 @@ const (
 	Normal  = "normal"
 )
 
-// A Profile is the network between a client and a server. The zero value is the
-// network as it is. It is only read, and may serve any number of connections at
-// once.
+// A Profile is the network between a client and a server. The zero value leaves the
+// network as it is. It is only read, and any number of connections may use it at the same
+// time.
 type Profile struct {
-	// Seed of all that is random.
+	// Seed makes everything random repeatable.
 	Seed uint64 `yaml:"seed,omitempty" json:"seed,omitempty"`
 
-	// Epoch is where the periods of StallEvery count from. With it, all
-	// connections stall together; without (zero), each counts from its start.
+	// Epoch is the start of the periods of StallEvery. With it, all connections stall
+	// together; without it (zero), each counts from its own start.
 	Epoch time.Time `yaml:"epoch,omitempty" json:"epoch,omitzero"`
 
 	ToServer Link `yaml:"to_server,omitempty" json:"to_server,omitzero"`
 	ToClient Link `yaml:"to_client,omitempty" json:"to_client,omitzero"`
 }
 
-// A Link is one direction of the network. A zero field is a condition that does
-// not hold.
+// A Link is one direction of the network. A zero field is a condition that is off.
 type Link struct {
-	// Delay is how long a byte travels. Jitter varies it for each chunk: with
-	// the uniform distribution (the default) by up to ±Jitter, which may not be
-	// more than Delay; with the normal one by a standard deviation of Jitter,
-	// cut at no delay at all and at Delay + 4·Jitter. A late chunk makes those
-	// behind it late, as in a TCP stream.
+	// Delay is how long a byte travels. Jitter varies the delay of each chunk: with the
+	// uniform distribution (the default) by up to ±Jitter, which may not be more than
+	// Delay; with the normal distribution by a standard deviation of Jitter, cut off at
+	// zero and at Delay + 4·Jitter. A late chunk makes those after it late, as in a TCP
+	// stream.
 	Delay        time.Duration `yaml:"delay,omitempty" json:"delay,omitempty"`
 	Jitter       time.Duration `yaml:"jitter,omitempty" json:"jitter,omitempty"`
 	Distribution string        `yaml:"distribution,omitempty" json:"distribution,omitempty"`
 
-	// Bandwidth is the rate in the long run; in any span of t seconds no more
-	// than Burst + Bandwidth·t bytes enter the line. Without a Burst, a chunk
-	// enters when its last byte would have been serialized.
+	// Bandwidth is the long-term rate. In any span of t seconds at most Burst +
+	// Bandwidth·t bytes enter the line. Without a Burst, a chunk enters when its last
+	// byte would have been serialized.
 	Bandwidth Rate `yaml:"bandwidth,omitempty" json:"bandwidth,omitempty"`
 	Burst     Size `yaml:"burst,omitempty" json:"burst,omitempty"`
 
@@ -87,26 +86,25 @@ type Link struct {
 	StallFor    time.Duration `yaml:"stall_for,omitempty" json:"stall_for,omitempty"`
 	StallChance float64       `yaml:"stall_chance,omitempty" json:"stall_chance,omitempty"`
 
-	// ResetAfter: the connection is reset once this many bytes have been
-	// handed to the receiving side's kernel, which may still discard some of
-	// them. ResetChance: it is reset before each Segment of the stream with this
-	// probability. The earlier one counts.
+	// ResetAfter: the connection is reset once this many bytes have been given to the
+	// receiving side's kernel, which may still discard some of them. ResetChance: it is
+	// reset before each Segment of the stream with this probability. The earlier of the
+	// two counts.
 	ResetAfter  Size    `yaml:"reset_after,omitempty" json:"reset_after,omitempty"`
 	ResetChance float64 `yaml:"reset_chance,omitempty" json:"reset_chance,omitempty"`
 
-	// ReadRate is the rate at which the relay reads, however much there is to
-	// read, so that the sender meets a full window.
+	// ReadRate is the rate at which the relay reads, however much there is to read, so
+	// that the sender finds its TCP window full.
 	ReadRate Rate `yaml:"read_rate,omitempty" json:"read_rate,omitempty"`
 
-	// Segment is the unit of the chances, in bytes of the stream (default
-	// 1 KiB). Reads of any size see the same events at the same positions.
+	// Segment is the unit of the chances, in bytes of the stream (default 1 KiB). The
+	// size of reads does not matter: the same events happen at the same positions.
 	Segment Size `yaml:"segment,omitempty" json:"segment,omitempty"`
 
-	// Buffer bounds the bytes that wait and travel in this direction of one
-	// connection; when they fill it, reading pauses. By default it is what
-	// Bandwidth carries in Delay and Jitter and 10 ms, and 64 KiB; without a
-	// Bandwidth, 4 MiB, which with a delay of d limits the throughput to
-	// 4 MiB/d. Memory is taken as it is needed.
+	// Buffer bounds the bytes that wait and travel in this direction of one connection;
+	// when they fill it, reading pauses. The default is what Bandwidth carries in Delay,
+	// Jitter and 10 ms, plus 64 KiB. Without a Bandwidth it is 4 MiB, which limits the
+	// throughput to 4 MiB/d with a delay of d. Memory is allocated as it is needed.
 	Buffer Size `yaml:"buffer,omitempty" json:"buffer,omitempty"`
 }
 
@@ -119,7 +117,7 @@ const (
 	maxDuration = time.Hour
 )
 
-// link returns the half of the profile that dir names.
+// link returns the half of the profile for dir.
 func (p *Profile) link(dir Direction) *Link {
 	if dir == ToServer {
 		return &p.ToServer
@@ -132,8 +130,8 @@ func (l *Link) active() bool {
 		l.StallChance > 0 || l.ResetAfter > 0 || l.ResetChance > 0 || l.ReadRate > 0
 }
 
-// Validate reports every fault of the profile at once, each with its field, its
-// value and what would be right. It changes nothing.
+// Validate reports every fault of the profile at once, each with its field, its value and
+// what would be right. It changes nothing.
 func (p *Profile) Validate() error {
 	return errors.Join(p.ToServer.validate(ToServer), p.ToClient.validate(ToClient))
 }
@@ -202,7 +200,7 @@ func (l *Link) validate(dir Direction) error {
 	return errors.Join(faults...)
 }
 
-// segment and buffer are the fields of these names with their defaults.
+// segment and buffer return the fields of these names with their defaults.
 func (l *Link) segment() int64 {
 	if l.Segment > 0 {
 		return int64(l.Segment)

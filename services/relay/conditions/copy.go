@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// ErrReset is returned by Copy when the profile demands that the connection be
-// reset. The caller sets SO_LINGER to 0 on both sides and closes them.
+// ErrReset is returned by Copy if the profile demands that the connection be reset. The
+// caller sets SO_LINGER to 0 on both sides and closes them.
 var ErrReset = errors.New("connection reset by its network profile")
 
 const (
 	readSize   = 32 << 10 // of one read
-	maxRelease = 1 << 10  // chunks under way with a small buffer; see line.room
+	maxRelease = 1 << 10  // chunks on their way with a small buffer; see line.room
 )
 
-// Copy copies what arrives on src to dst, as direction dir of connection number
-// conn, until src ends, either side fails, the profile demands a reset, or ctx
-// is done. It returns how many bytes dst took, and nil at the end of src,
-// ErrReset, the cause of ctx, or what went wrong. What was read before src ended
-// or failed is delivered first, in its time; so is the end itself.
+// Copy copies what arrives on src to dst, as direction dir of connection number conn,
+// until src ends, either side fails, the profile demands a reset, or ctx is done. It
+// returns how many bytes dst took, and nil at the end of src, ErrReset, the cause of ctx,
+// or the error. What was read before src ended or failed is delivered at its time; so is
+// the end itself.
 //
-// Memory is bounded by the buffer of the link; when it is full, reading pauses.
-// Copy closes neither side. When it fails, the read deadline of src and the
-// write deadline of dst may have passed: the caller closes both. The other
-// direction may be copied at the same time.
+// Memory is bounded by the buffer of the link; when it is full, reading pauses. Copy
+// closes neither side. If it fails, the read deadline of src and the write deadline of
+// dst may have passed, so the caller closes both. The other direction may be copied at
+// the same time.
 func (p *Profile) Copy(ctx context.Context, dst, src net.Conn, dir Direction, conn uint64) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -40,16 +40,16 @@ func (p *Profile) Copy(ctx context.Context, dst, src net.Conn, dir Direction, co
 			dst.SetWriteDeadline(past)
 		})
 		defer stop()
-		n, err := io.Copy(dst, src) // splices where it can
+		n, err := io.Copy(dst, src) // splices where possible
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return n, err
 	}
 	if l.ReadRate > 0 {
-		// A large receive buffer would read for us.
+		// A large receive buffer would take bytes in place of the slow reader.
 		if c, ok := src.(interface{ SetReadBuffer(int) error }); ok {
-			_ = c.SetReadBuffer(16 << 10) // a connection that cannot is still read slowly
+			_ = c.SetReadBuffer(16 << 10) // without this the connection is still read slowly
 		}
 	}
 
@@ -74,21 +74,21 @@ func (p *Profile) Copy(ctx context.Context, dst, src net.Conn, dir Direction, co
 	return n, err
 }
 
-// A line holds the bytes under way between a reader and a writer: a ring that
-// grows up to its bound, and when which of its bytes are to leave.
+// A line holds the bytes on their way between a reader and a writer, in a ring that grows
+// up to its bound, and the times at which they are to leave.
 type line struct {
 	bound int
 	space chan struct{} // signals that bytes have left; capacity 1
 	ready chan struct{} // signals that something was put in; capacity 1
 
 	mu       sync.Mutex
-	ring     []byte    // guarded by mu; its used bytes are not written, its free ones not read
-	head     int       // guarded by mu; where the oldest byte is
+	ring     []byte    // guarded by mu; used bytes are not written, free ones are not read
+	head     int       // guarded by mu; index of the oldest byte
 	used     int       // guarded by mu
 	releases []Release // guarded by mu; of the used bytes, in order, from first on
 	first    int       // guarded by mu
-	ended    bool      // guarded by mu; nothing more will be put in
-	err      error     // guarded by mu; why, when not at the end of the stream
+	ended    bool      // guarded by mu; nothing more will be added
+	err      error     // guarded by mu; the reason, if it is not the end of the stream
 }
 
 func newLine(bound int) *line {
@@ -133,9 +133,9 @@ func (l *line) fill(ctx context.Context, src io.Reader, s *Shaper) error {
 	}
 }
 
-// room returns free space of the ring, waiting for some if it is full. Only the
-// reader calls it, so the space stays free. Chunks count as well as bytes:
-// many small ones must not need more memory for their times than large ones.
+// room returns free space of the ring, and waits for some if it is full. Only the reader
+// calls it, so the space stays free. Chunks count as well as bytes: the release times of
+// many small chunks must not need more memory than those of large ones.
 func (l *line) room(ctx context.Context) ([]byte, error) {
 	for {
 		l.mu.Lock()
@@ -161,8 +161,8 @@ func (l *line) room(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// grow doubles the full ring, at most to the bound. The writer may still be
-// reading from the old one, which stays as it is. The caller holds mu.
+// grow doubles the full ring, up to the bound. The writer may still be reading from the
+// old ring, which does not change. The caller holds mu.
 func (l *line) grow() {
 	ring := make([]byte, min(l.bound, 2*len(l.ring)))
 	n := copy(ring, l.ring[l.head:])
@@ -170,8 +170,7 @@ func (l *line) grow() {
 	l.ring, l.head = ring, 0
 }
 
-// put makes the bytes of r, which are in the space that room returned, part of
-// the line.
+// put adds the bytes of r to the line. They are in the space that room returned.
 func (l *line) put(r Release) {
 	l.mu.Lock()
 	l.used += r.N
@@ -187,7 +186,7 @@ func (l *line) end(err error) {
 	notify(l.ready)
 }
 
-// drain writes the bytes to dst as their times come, until the line has ended.
+// drain writes the bytes to dst at their times, until the line has ended.
 func (l *line) drain(ctx context.Context, dst io.Writer) (written int64, err error) {
 	for {
 		due, wait, reset, err := l.due(time.Now())
@@ -226,10 +225,10 @@ func (l *line) drain(ctx context.Context, dst io.Writer) (written int64, err err
 	}
 }
 
-// due returns, in this order of precedence: bytes whose time has come, as many
-// as lie together; whether it is time for a reset; why the line is at its end,
-// io.EOF for the end of the stream; how long until the next bytes are due.
-// Nothing of all that means that the line is empty.
+// due returns one of these, in this order of precedence: bytes whose time has come, as
+// many as are contiguous; whether it is time for a reset; why the line has ended, io.EOF
+// for the end of the stream; how long until the next bytes are due. If it returns none of
+// them, the line is empty.
 func (l *line) due(now time.Time) (due []byte, wait time.Duration, reset bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,10 +247,10 @@ func (l *line) due(now time.Time) (due []byte, wait time.Duration, reset bool, e
 			if n == 0 {
 				return nil, 0, true, nil
 			}
-			break // met again when the bytes before it are written
+			break // the next call handles it, after the bytes before it are written
 		}
 	}
-	if l.first*2 >= len(l.releases) { // seldom enough to cost a constant per chunk
+	if l.first*2 >= len(l.releases) { // rarely enough that the cost per chunk is constant
 		l.releases = append(l.releases[:0], l.releases[l.first:]...)
 		l.first = 0
 	}

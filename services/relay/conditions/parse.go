@@ -25,8 +25,7 @@ func ParseBandwidth(s string) (Rate, error) {
 func (s Size) String() string { return units.FormatSize(int64(s)) }
 func (r Rate) String() string { return units.FormatSize(int64(r)) + "/s" }
 
-// MarshalText and UnmarshalText let flags, YAML and JSON hold sizes and rates as
-// people write them.
+// MarshalText and UnmarshalText let flags, YAML and JSON use sizes and rates with units.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText is ParseSize.

@@ -6,38 +6,37 @@ import (
 	"time"
 )
 
-// A Shaper decides when the bytes of one direction of one connection leave the
-// line and whether they still may. It is told the time and never asks for it:
-// its answers follow from the profile, the direction, the number of the
-// connection, the sizes and times it was given, and nothing else. Where in the
-// stream it stalls or resets does not even depend on the sizes. It is not for
-// concurrent use.
+// A Shaper decides when the bytes of one direction of one connection leave the line, and
+// whether the connection is reset before. It never reads a clock: its answers follow only
+// from the profile, the direction, the number of the connection, and the sizes and times
+// that it is given. The positions of stalls and resets do not even depend on the sizes.
+// It is not for concurrent use.
 type Shaper struct {
 	link  *Link
 	key   uint64    // of this connection and direction, for draw
-	epoch time.Time // the periodic stalls count from here
+	epoch time.Time // start of the periods of stalls
 	pos   int64     // bytes of the stream so far
-	last  time.Time // the latest release so far: nothing may leave before it
+	last  time.Time // the latest release so far: no byte may leave before it
 
-	line  bucket // bandwidth
-	input bucket // slow reader
+	line  bucket // for the bandwidth
+	input bucket // for the slow reader
 
 	resetAt int64  // bytes that are delivered before the reset
 	stallAt int64  // position of the next stall by chance
 	stalls  uint64 // stalls by chance so far
 }
 
-// A Release is the fate of a chunk.
+// A Release is what happens to a chunk.
 type Release struct {
 	At    time.Time // when it leaves the line
-	N     int       // how many of its bytes do
+	N     int       // how many of its bytes leave
 	Reset bool      // whether the connection is reset after them
 }
 
 // never is a position that no stream reaches.
 const never = math.MaxInt64
 
-// What is drawn, as part of the key of a draw.
+// The kinds of random draws, as part of the key of a draw.
 const (
 	drawJitter uint64 = iota + 1
 	drawJitterAngle
@@ -45,8 +44,8 @@ const (
 	drawReset
 )
 
-// NewShaper returns the shaper of one direction of connection number conn,
-// which starts at start. The profile must be valid.
+// NewShaper returns the shaper of one direction of connection number conn, which starts
+// at start. The profile must be valid.
 func NewShaper(p *Profile, dir Direction, conn uint64, start time.Time) *Shaper {
 	l := p.link(dir)
 	s := &Shaper{
@@ -74,20 +73,20 @@ func NewShaper(p *Profile, dir Direction, conn uint64, start time.Time) *Shaper 
 	return s
 }
 
-// Read says how many bytes may be read at once, and from when on.
+// Read returns how many bytes may be read at once, and from when on.
 func (s *Shaper) Read(now time.Time) (n int, at time.Time) {
 	if s.input.rate == 0 {
 		return math.MaxInt, now
 	}
-	// A twentieth of a second's worth: small enough that the sender sees a
+	// This is the amount of a twentieth of a second: small enough that the sender sees a
 	// steady trickle, large enough for timers to keep up.
 	n = int(min(max(s.input.rate/20, 1), 64<<10))
 	return n, s.input.free(now)
 }
 
-// Chunk takes n bytes that were read at now into the line. No bytes at all are
-// the end of the stream, which travels like a byte but weighs nothing. After a
-// reset there is no further chunk.
+// Chunk adds n bytes that were read at now to the line. If n is 0, it is the end of the
+// stream, which travels like a byte but has no size. After a reset there is no further
+// chunk.
 func (s *Shaper) Chunk(n int, now time.Time) Release {
 	r := Release{N: n}
 	if n > 0 && s.pos+int64(n) >= s.resetAt {
@@ -98,8 +97,8 @@ func (s *Shaper) Chunk(n int, now time.Time) Release {
 	if at.Before(s.last) {
 		at = s.last
 	}
-	// A stall by chance hits the first byte of its segment, so the chunk with
-	// that byte waits, and by the order of the stream all behind it.
+	// A stall by chance applies to the first byte of its segment. So the chunk with that
+	// byte waits and, because bytes stay in order, everything after it.
 	for end := s.pos + int64(r.N); s.stallAt < end; {
 		at = at.Add(s.link.StallFor)
 		s.stalls++
@@ -112,7 +111,7 @@ func (s *Shaper) Chunk(n int, now time.Time) Release {
 	return r
 }
 
-// travel is the delay of the chunk at the present position.
+// travel is the delay of the chunk at the current position.
 func (s *Shaper) travel() time.Duration {
 	l := s.link
 	if l.Jitter == 0 {
@@ -122,7 +121,7 @@ func (s *Shaper) travel() time.Duration {
 	if l.Distribution != Normal {
 		return l.Delay + time.Duration((2*u-1)*float64(l.Jitter))
 	}
-	// Box and Muller's transform; 1-u is never 0.
+	// This is the Box–Muller transform; 1-u is never 0.
 	z := math.Sqrt(-2*math.Log(1-u)) * math.Cos(2*math.Pi*s.draw(drawJitterAngle, uint64(s.pos)))
 	return max(0, l.Delay+time.Duration(min(z, 4)*float64(l.Jitter)))
 }
@@ -143,9 +142,9 @@ func (s *Shaper) unstalled(at time.Time) time.Time {
 	return at
 }
 
-// segments returns the position of the i-th event of its kind, when each
-// segment from the given one on has one with probability chance: the number of
-// segments without is geometrically distributed.
+// segments returns the position of the i-th event of its kind, if each segment from the
+// given one on has an event with probability chance. The number of segments without an
+// event has a geometric distribution.
 func (s *Shaper) segments(kind, i uint64, chance float64, from int64) int64 {
 	if chance >= 1 {
 		return from * s.link.segment()
@@ -163,8 +162,8 @@ func (s *Shaper) draw(kind, i uint64) float64 {
 	return float64(mix(mix(s.key^kind<<56)^i)>>11) / (1 << 53)
 }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014) behind its
-// increment: it scatters neighbouring numbers.
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood 2014) after its increment: it
+// scatters neighbouring numbers.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -172,16 +171,16 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// A bucket limits a rate: in any span of t seconds at most burst + rate·t bytes
-// pass. It is the generic cell rate algorithm (ITU-T I.371) with the time of the
-// busy period kept as a count of bytes, so that roundings do not add up.
+// A bucket limits a rate: in any span of t seconds at most burst + rate·t bytes pass. It
+// is the generic cell rate algorithm (ITU-T I.371). It counts the bytes of the busy
+// period instead of adding up times, so that rounding errors do not add up.
 type bucket struct {
 	rate, burst int64     // bytes per second, 0 for no limit; bytes
 	since       time.Time // start of the busy period
 	bytes       int64     // added since then
 }
 
-// add takes in n bytes at now and returns when the last of them passes.
+// add adds n bytes at now and returns when the last of them passes.
 func (b *bucket) add(n int, now time.Time) time.Time {
 	if b.rate == 0 {
 		return now
