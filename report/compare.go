@@ -181,8 +181,6 @@ func adjustment(method string) string {
 		name = "its family"
 	case "holm":
 		name = "Holm's method"
-	case "benjamini-hochberg":
-		name = "Benjamini and Hochberg's method"
 	}
 	return "adjusted by " + name + ", since several comparisons are made: each p is that of the whole family of comparisons in this metric"
 }

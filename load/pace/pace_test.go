@@ -363,3 +363,14 @@ func BenchmarkNext(b *testing.B) {
 		})
 	}
 }
+
+func TestProcessNames(t *testing.T) {
+	for p := range processes {
+		if got, err := ParseProcess(p.String()); err != nil || got != p {
+			t.Errorf("%v: %v, %v", p, got, err)
+		}
+	}
+	if _, err := ParseProcess("random"); err == nil || err.Error() != `arrivals "random": want constant or poisson` {
+		t.Errorf("error %v", err)
+	}
+}

@@ -29,7 +29,7 @@ func BenchmarkCost(b *testing.B) {
 		{"calls", New, cfg(true, false, false), "calls", calls},
 		{"calls-and-accepts", New, cfg(true, true, false), "calls", calls},
 		{"all", New, cfg(true, true, true), "calls", calls},
-		{"perf-events", NewCounts, cfg(true, true, true), "calls", calls},
+		{"perf-events", perfOnly, cfg(true, true, true), "calls", calls},
 		{"run-queue", New, cfg(false, false, true), "switches", switches},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

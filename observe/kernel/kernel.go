@@ -79,8 +79,8 @@ func (f facility) String() string {
 	return strings.Join(s, ", ")
 }
 
-// New observes by eBPF, or where that cannot work by perf events, as NewCounts
-// does. It returns an *observe.Unavailable when neither works.
+// New observes by eBPF or, where that cannot work, by perf events, which count system
+// calls and accepts only. It returns an *observe.Unavailable if neither works.
 func New(cfg Config) (*Observer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -89,9 +89,9 @@ func New(cfg Config) (*Observer, error) {
 	if err == nil {
 		return newObserver(cfg, "ebpf", t, has, missing), nil
 	}
-	e, has, errEvents := newEvents(cfg)
+	o, errEvents := newCounts(cfg, err)
 	if errEvents == nil {
-		return newObserver(cfg, "perf", e, has, []error{err}), nil
+		return o, nil
 	}
 	u := located(cfg.Name, err)
 	u.Reason = texts.Together(u.Reason, located(cfg.Name, errEvents).Reason)
@@ -99,17 +99,14 @@ func New(cfg Config) (*Observer, error) {
 	return nil, u
 }
 
-// NewCounts observes by perf events only, which count system calls and accepts. It
-// returns an *observe.Unavailable when that does not work.
-func NewCounts(cfg Config) (*Observer, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+// newCounts observes by perf events. missing says why there is no better way here. It
+// returns an *observe.Unavailable if perf events do not work either.
+func newCounts(cfg Config, missing ...error) (*Observer, error) {
 	e, has, err := newEvents(cfg)
 	if err != nil {
 		return nil, located(cfg.Name, err)
 	}
-	return newObserver(cfg, "perf", e, has, nil), nil
+	return newObserver(cfg, "perf", e, has, missing), nil
 }
 
 func newObserver(cfg Config, method string, s source, has facility, missing []error) *Observer {

@@ -574,7 +574,7 @@ func TestPerfEvents(t *testing.T) {
 	privileged(t)
 	c, port, _ := serving(t)
 	caller, _ := startBelow(t, "caller")
-	o, err := NewCounts(DefaultConfig("kernel", c.Process.Pid, port))
+	o, err := newCounts(DefaultConfig("kernel", c.Process.Pid, port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -600,7 +600,7 @@ func TestPerfEvents(t *testing.T) {
 	}
 
 	// Both ways of counting, beside each other.
-	byPerf, err := NewCounts(DefaultConfig("kernel", caller.Process.Pid))
+	byPerf, err := newCounts(DefaultConfig("kernel", caller.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -673,7 +673,7 @@ func TestNothingIsLeft(t *testing.T) {
 	privileged(t)
 	c, _ := startBelow(t, "caller")
 	use := func() {
-		for _, observe := range []func(Config) (*Observer, error){New, NewCounts} {
+		for _, observe := range []func(Config) (*Observer, error){New, perfOnly} {
 			cfg := DefaultConfig("kernel", c.Process.Pid, 80)
 			cfg.SystemCalls = false // the kernel takes a second to let go of them
 			o, err := observe(cfg)
@@ -729,9 +729,6 @@ func TestValidate(t *testing.T) {
 		}
 		if _, err := New(tt.cfg); err == nil {
 			t.Error("New takes it")
-		}
-		if _, err := NewCounts(tt.cfg); err == nil {
-			t.Error("NewCounts takes it")
 		}
 	}
 }

@@ -260,7 +260,7 @@ func unprivileged([]string) error {
 	}
 	_, err = New(DefaultConfig("kernel", 1, 80))
 	fmt.Printf("%T %v\n", err, err)
-	_, err = NewCounts(DefaultConfig("kernel", 1, 80))
+	_, err = newCounts(DefaultConfig("kernel", 1, 80))
 	fmt.Printf("%T %v\n", err, err)
 	return nil
 }

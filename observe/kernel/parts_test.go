@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +16,19 @@ import (
 
 	"dyno/host/proc"
 )
+
+// perfOnly observes by perf events, as New does where eBPF cannot work.
+func perfOnly(cfg Config) (*Observer, error) { return newCounts(cfg) }
+
+// bucket returns the bucket in which the kernel counts a wait of ns; programs.go does the
+// same in eBPF.
+func bucket(ns uint64) int {
+	if ns < subBuckets {
+		return int(ns)
+	}
+	exponent := bits.Len64(ns) - 1
+	return (exponent-subBits)<<subBits + int(ns>>(exponent-subBits))
+}
 
 // Every wait lies in its bucket, and a bucket is no wider than it says.
 func TestBuckets(t *testing.T) {

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // Waits are counted in buckets whose width is a sixteenth of the power of two
 // below them, as HDR histograms do: below 16 ns exactly, above within 6.25 %.
@@ -13,15 +10,6 @@ const (
 	subBuckets = 1 << subBits
 	buckets    = (64 - subBits + 1) * subBuckets
 )
-
-// bucket returns where a wait of ns is counted.
-func bucket(ns uint64) int {
-	if ns < subBuckets {
-		return int(ns)
-	}
-	exponent := bits.Len64(ns) - 1
-	return (exponent-subBits)<<subBits + int(ns>>(exponent-subBits))
-}
 
 // edges returns the smallest wait of a bucket, and the bucket's width, in ns.
 func edges(b int) (low, width float64) {

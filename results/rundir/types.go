@@ -280,7 +280,6 @@ type Environment struct {
 	SysctlsSet      map[string]string `json:"sysctls_set,omitempty"`  // by the run, and put back after it
 	MemoryBytes     *int64            `json:"memory_bytes,omitempty"`
 	Virtualization  string            `json:"virtualization,omitempty"`
-	CgroupVersion   int               `json:"cgroup_version,omitempty"`
 	ClockSource     string            `json:"clock_source,omitempty"`
 	Governor        string            `json:"cpu_governor,omitempty"`
 	DescriptorLimit *int64            `json:"descriptor_limit,omitempty"`

@@ -158,15 +158,6 @@ func (s *Server) Listen() (err error) {
 	return nil
 }
 
-// Addr is the address of the TCP end point, or of the HTTP one if there is no
-// other; nil before Listen.
-func (s *Server) Addr() net.Addr {
-	if a := s.TCPAddr(); a != nil {
-		return a
-	}
-	return s.HTTPAddr()
-}
-
 // TCPAddr is the address of the TCP end point; nil without one or before Listen.
 func (s *Server) TCPAddr() net.Addr {
 	if s.tcp == nil {
