@@ -98,7 +98,7 @@ func seats(load, processes, allowed []int) (*rundir.PlanDuet, error) {
 			{LoadCPUs: load[:half], TargetCPUs: load[:half]}, {LoadCPUs: load[half:], TargetCPUs: load[half:]},
 		}}, nil
 	}
-	return nil, fmt.Errorf("load.cpus %s and target.cpus %s cannot be divided between two variants: want an even number in both and none in common, or one in each, or leave them away",
+	return nil, fmt.Errorf("load.cpus %s and target.cpus %s cannot be divided between two variants: want an even number in both and none in common, or one in each, or leave them out",
 		listed(load), listed(processes))
 }
 
@@ -240,7 +240,7 @@ type half struct {
 // connections of both are. If one has left, the other does not wait for it and goes on
 // alone.
 type partners struct {
-	up, start *gate
+	up, start *barrier
 	placed    error     // the error of placing the generator, once both are up
 	at        time.Time // when the warm-up of both begins
 
@@ -251,8 +251,8 @@ type partners struct {
 // newPartners returns partners that place the generator once both are up.
 func newPartners(place func() error) *partners {
 	p := &partners{}
-	p.up = newGate(func() { p.placed = place() })
-	p.start = newGate(func() { p.at = time.Now().Add(partLead) })
+	p.up = newBarrier(func() { p.placed = place() })
+	p.start = newBarrier(func() { p.at = time.Now().Add(partLead) })
 	return p
 }
 
@@ -295,8 +295,9 @@ func (h *half) Settle(_ context.Context, published []wire.Source) ([]wire.Source
 	return published, nil
 }
 
-// A gate opens once, when both halves have come. It runs an action before it opens.
-type gate struct {
+// A barrier holds two halves until both have come. Then it runs an action and lets them go
+// on. It is used once.
+type barrier struct {
 	act  func()
 	open chan struct{}
 
@@ -304,28 +305,28 @@ type gate struct {
 	here [2]bool
 }
 
-func newGate(act func()) *gate { return &gate{act: act, open: make(chan struct{})} }
+func newBarrier(act func()) *barrier { return &barrier{act: act, open: make(chan struct{})} }
 
-// pass arrives at the gate and waits for the other one.
-func (g *gate) pass(ctx context.Context, number int) error {
-	g.come(number)
+// pass arrives at the barrier and waits for the other one.
+func (b *barrier) pass(ctx context.Context, number int) error {
+	b.come(number)
 	select {
-	case <-g.open:
+	case <-b.open:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (g *gate) come(number int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.here[number] {
+func (b *barrier) come(number int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.here[number] {
 		return
 	}
-	g.here[number] = true
-	if g.here[1-number] {
-		g.act()
-		close(g.open)
+	b.here[number] = true
+	if b.here[1-number] {
+		b.act()
+		close(b.open)
 	}
 }

@@ -50,27 +50,27 @@ type partPlan struct {
 
 // A partReport is a message from a part. One of its fields is set.
 type partReport struct {
-	Party    *engine.Party    `json:"party,omitempty"`
-	Interval *engine.Interval `json:"interval,omitempty"` // without latencies
-	Settled  *settled         `json:"settled,omitempty"`
-	Result   *engine.Result   `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
-	Failed   string           `json:"failed,omitempty"`
+	Party     *engine.Party    `json:"party,omitempty"`
+	Interval  *engine.Interval `json:"interval,omitempty"` // without latencies
+	Published *publications    `json:"published,omitempty"`
+	Result    *engine.Result   `json:"result,omitempty"` // without latencies: the log follows, to the end of the output
+	Failed    string           `json:"failed,omitempty"`
 }
 
 // A partOrder is a message to a part. One of its fields is set.
 type partOrder struct {
-	Plan    *partPlan `json:"plan,omitempty"`
-	Start   *meeting  `json:"start,omitempty"`
-	Settled *settled  `json:"settled,omitempty"`
-	Stop    bool      `json:"stop,omitempty"` // at once: the run is interrupted
+	Plan      *partPlan     `json:"plan,omitempty"`
+	Start     *startSignal  `json:"start,omitempty"`
+	Published *publications `json:"published,omitempty"`
+	Stop      bool          `json:"stop,omitempty"` // at once: the run is interrupted
 }
 
-type meeting struct {
+type startSignal struct {
 	At  int64 // Unix time in nanoseconds
 	All engine.Party
 }
 
-type settled struct{ Sources []wire.Source }
+type publications struct{ Sources []wire.Source }
 
 // The bounds of parts.
 const (
@@ -123,7 +123,7 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 		first += count
 	}
 	own := partOf(c, 0, counts[0])
-	own.Joint = &hub{parts: parts}
+	own.Joint = &coordinator{parts: parts}
 	if c.OnInterval != nil {
 		own.OnInterval = func(i engine.Interval) {
 			for _, p := range parts {
@@ -282,7 +282,7 @@ func (p *part) listen() {
 			return
 		}
 	}
-	p.lost = errors.New("it says more than it should")
+	p.lost = errors.New("it sends more messages than it should")
 }
 
 // next reads the next message that is not an interval, and adds up the intervals before
@@ -377,30 +377,30 @@ func (p *part) kill() error {
 	return p.command.Wait()
 }
 
-// A hub joins dyno's own engine to those of the parts.
-type hub struct{ parts []*part }
+// A coordinator joins dyno's own engine to those of the parts.
+type coordinator struct{ parts []*part }
 
-var _ engine.Joint = (*hub)(nil)
+var _ engine.Joint = (*coordinator)(nil)
 
 // Meet collects the shares of all parts and sets when the warm-up begins.
-func (h *hub) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
-	release := context.AfterFunc(ctx, h.abandon)
+func (c *coordinator) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+	release := context.AfterFunc(ctx, c.abandon)
 	defer release()
 	all = self
-	for _, p := range h.parts {
+	for _, p := range c.parts {
 		r, err := p.hear()
 		if err != nil {
 			return all, start, errors.Join(context.Cause(ctx), err)
 		}
 		if r.Party == nil {
-			return all, start, errors.New("a process that carries a part of the load began without saying so")
+			return all, start, errors.New("a process that carries a part of the load did not report its start")
 		}
 		all.Threads = append(all.Threads, r.Party.Threads...)
 		all.Sources = append(all.Sources, r.Party.Sources...)
 	}
 	start = time.Now().Add(partLead)
-	for _, p := range h.parts {
-		if err := p.tell(partOrder{Start: &meeting{At: start.UnixNano(), All: all}}); err != nil {
+	for _, p := range c.parts {
+		if err := p.tell(partOrder{Start: &startSignal{At: start.UnixNano(), All: all}}); err != nil {
 			return all, start, err
 		}
 	}
@@ -408,22 +408,22 @@ func (h *hub) Meet(ctx context.Context, self engine.Party) (all engine.Party, st
 }
 
 // Settle collects what was published and tells the parts.
-func (h *hub) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
-	release := context.AfterFunc(ctx, h.abandon)
+func (c *coordinator) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+	release := context.AfterFunc(ctx, c.abandon)
 	defer release()
 	all := published
-	for _, p := range h.parts {
+	for _, p := range c.parts {
 		r, err := p.hear()
 		if err != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
-		if r.Settled == nil {
-			return nil, errors.New("a process that carries a part of the load ended without saying what it published")
+		if r.Published == nil {
+			return nil, errors.New("a process that carries a part of the load did not report what it published")
 		}
-		all = append(all, r.Settled.Sources...)
+		all = append(all, r.Published.Sources...)
 	}
-	for _, p := range h.parts {
-		if err := p.tell(partOrder{Settled: &settled{all}}); err != nil {
+	for _, p := range c.parts {
+		if err := p.tell(partOrder{Published: &publications{all}}); err != nil {
 			return nil, err
 		}
 	}
@@ -431,8 +431,8 @@ func (h *hub) Settle(ctx context.Context, published []wire.Source) ([]wire.Sourc
 }
 
 // abandon ends every wait for a part.
-func (h *hub) abandon() {
-	for _, p := range h.parts {
+func (c *coordinator) abandon() {
+	for _, p := range c.parts {
 		_ = p.output.Close() // it may already be closed
 	}
 }
@@ -461,7 +461,7 @@ func runPart(stdin io.Reader, stdout io.Writer) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	m := &member{output: json.NewEncoder(stdout), start: make(chan meeting, 1), settled: make(chan settled, 1)}
+	m := &participant{output: json.NewEncoder(stdout), start: make(chan startSignal, 1), published: make(chan publications, 1)}
 	orders := bufio.NewReader(stdin)
 	var plan partOrder
 	line, err := readLine(orders)
@@ -482,25 +482,25 @@ func runPart(stdin io.Reader, stdout io.Writer) int {
 	return 0
 }
 
-// A member is the part's own side of the exchange.
-type member struct {
+// A participant is the part's own side of the exchange.
+type participant struct {
 	mu     sync.Mutex // guards output
 	output *json.Encoder
 
-	start   chan meeting // one
-	settled chan settled // one
+	start     chan startSignal  // one
+	published chan publications // one
 }
 
-func (m *member) say(r partReport) error {
+func (m *participant) say(r partReport) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.output.Encode(r)
 }
 
-var _ engine.Joint = (*member)(nil)
+var _ engine.Joint = (*participant)(nil)
 
 // follow reads orders until they end, which means that dyno is dead.
-func (m *member) follow(orders *bufio.Reader, cancel func()) {
+func (m *participant) follow(orders *bufio.Reader, cancel func()) {
 	for {
 		var o partOrder
 		line, err := readLine(orders)
@@ -512,15 +512,15 @@ func (m *member) follow(orders *bufio.Reader, cancel func()) {
 			os.Exit(1)
 		case o.Start != nil:
 			m.start <- *o.Start
-		case o.Settled != nil:
-			m.settled <- *o.Settled
+		case o.Published != nil:
+			m.published <- *o.Published
 		case o.Stop:
 			cancel()
 		}
 	}
 }
 
-func (m *member) carry(ctx context.Context, plan *partPlan, stdout io.Writer) error {
+func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Writer) error {
 	whole, err := engineConfig(plan.Variant, plan.Seed)
 	if err != nil {
 		return err
@@ -561,7 +561,7 @@ func rampOf(c engine.Config) time.Duration {
 }
 
 // Meet reports this part's share and waits for the start.
-func (m *member) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+func (m *participant) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	if err := m.say(partReport{Party: &self}); err != nil {
 		return all, start, err
 	}
@@ -574,12 +574,12 @@ func (m *member) Meet(ctx context.Context, self engine.Party) (all engine.Party,
 }
 
 // Settle reports what this part has published and waits for what all have published.
-func (m *member) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
-	if err := m.say(partReport{Settled: &settled{published}}); err != nil {
+func (m *participant) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+	if err := m.say(partReport{Published: &publications{published}}); err != nil {
 		return nil, err
 	}
 	select {
-	case s := <-m.settled:
+	case s := <-m.published:
 		return s.Sources, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

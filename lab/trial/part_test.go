@@ -40,8 +40,8 @@ func startStream(t *testing.T, c truth.StreamConfig) *truth.Stream {
 	return server
 }
 
-// A load in several processes is one load: every subscriber is there once, and what
-// all of them saw is added up.
+// A load in several processes is one load: every subscriber exists once, and the results
+// of all processes are added up.
 func TestParts(t *testing.T) {
 	server := startStream(t, truth.StreamConfig{Rate: 50, Drop: 7})
 	v := sseVariant(server, 60)
@@ -77,25 +77,26 @@ func TestParts(t *testing.T) {
 	if n := uint64(result.Latency[engine.EventGap].Count()); n == 0 || n != gaps {
 		t.Errorf("%d gaps between events in all, %d in intervals", n, gaps)
 	}
-	// At 50 events a second, less every seventh, as long as the machine has time: what a
-	// stall held up may arrive in the window, and what one holds up now may not.
+	// The rate is 50 events a second without every seventh, if the machine has time:
+	// events that an earlier stall held up may arrive in the window, and events that a
+	// stall holds up now may not.
 	if s.Delivered == 0 || s.Delivered > s.AllDelivered {
 		t.Errorf("%d of %d events were delivered in the window", s.Delivered, s.AllDelivered)
 	}
 }
 
-// Live rows are of all processes: what a part says of its intervals is added to dyno's own.
+// Live rows include all processes: the intervals of a part are added to dyno's own.
 func TestPartsAreSeenLive(t *testing.T) {
 	p := &part{said: make(chan partReport, maxSaid), reports: bufio.NewReader(strings.NewReader(`{"party":{}}
 {"interval":{"Completed":1,"Failed":2,"Delivered":3,"Connections":4}}
 {"interval":{"Completed":10,"Delivered":30,"Connections":5}}
-{"settled":{}}
+{"published":{}}
 `))}
 	p.listen()
 	if r, err := p.hear(); err != nil || r.Party == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if r, err := p.hear(); err != nil || r.Settled == nil {
+	if r, err := p.hear(); err != nil || r.Published == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if _, err := p.hear(); !errors.Is(err, io.EOF) {
@@ -112,7 +113,7 @@ func TestPartsAreSeenLive(t *testing.T) {
 	}
 }
 
-// An interruption ends all parts, and what they saw is kept.
+// An interruption ends all parts, and their results are kept.
 func TestPartsAreInterrupted(t *testing.T) {
 	server := startStream(t, truth.StreamConfig{})
 	v := sseVariant(server, 20)
@@ -136,7 +137,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 	}
 }
 
-// Where nobody can subscribe, the reason is said, and no process is left.
+// If nobody can subscribe, the reason is reported, and no process is left.
 func TestPartsFail(t *testing.T) {
 	server := startStream(t, truth.StreamConfig{Status: 503})
 	v := sseVariant(server, 20)
