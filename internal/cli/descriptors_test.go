@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/selftest/calibrate"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // A descriptor table that grows under load makes whoever opens the next descriptor wait
 // for RCU. So it has its size before a service can be reached, and before load begins.
 func TestDescriptorTablesHaveTheirSizeBeforehand(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{Addr: "127.0.0.1:0"})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{Addr: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestDescriptorTablesHaveTheirSizeBeforehand(t *testing.T) {
 		"echo":   {[]string{"serve", "echo", "--tcp", address}, func() bool { return listens(address) }, 1 << 16},
 		"relay":  {[]string{"serve", "relay", "--listen", address, "--to", server.Addr().String()}, func() bool { return listens(address) }, 1 << 16},
 		"events": {[]string{"serve", "events", "--listen", address}, func() bool { return listens(address) }, 1 << 16},
-		"truth":  {[]string{calibrate.TruthCommand, "null", "--listen", address}, func() bool { return listens(address) }, 1 << 16},
+		"oracle": {[]string{calibrate.OracleCommand, "null", "--listen", address}, func() bool { return listens(address) }, 1 << 16},
 		"engine": {
 			[]string{"http", "-q", "-c", "3", "--rate", "100", "--duration", "1m", "http://" + server.Addr().String() + "/"},
 			func() bool { return server.Traffic().Received > 0 }, 1024 + 3,

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // smallDisk mounts a file system of a few pages.
@@ -31,7 +31,7 @@ func smallDisk(t *testing.T, size string) string {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, "160k")
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

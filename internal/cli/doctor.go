@@ -20,7 +20,7 @@ import (
 	"dyno/load/wire/http1"
 	"dyno/observe"
 	"dyno/report"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // What a good generator reaches.
@@ -128,7 +128,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 	if len(cpus) < 2 {
 		t.Warnings = append(t.Warnings, "only one CPU: target and generator disturb each other, and no figure of a run can be trusted to be the target's")
 	}
-	server, err := truth.StartNull(ctx, truth.Config{CPUs: t.TargetCPU})
+	server, err := oracle.StartNull(ctx, oracle.Config{CPUs: t.TargetCPU})
 	if err != nil {
 		return t, err
 	}

@@ -84,7 +84,7 @@ func (c matrixCell) experiment() string {
 		fault = "hangs"
 	}
 	warmup, window := c.phases()
-	origin, protocol := "dyno, "+calibrate.TruthCommand+", delay, --delay, 2ms, --listen, \"127.0.0.1:{{port}}\"", "http"
+	origin, protocol := "dyno, "+calibrate.OracleCommand+", delay, --delay, 2ms, --listen, \"127.0.0.1:{{port}}\"", "http"
 	load, latency, rest := "", "service.max", "design: {rounds: 1}\n"
 	switch c.load {
 	case "closed":
@@ -98,7 +98,7 @@ func (c matrixCell) experiment() string {
 		load, latency = "open: {arrivals: poisson, max_connections: 20}", "response.max"
 		rest += "capacity: {from: 200/s, to: 400/s, resolution: 50%, trials: 1}\n"
 	case "subscribers":
-		protocol, origin = "sse", "dyno, "+calibrate.TruthCommand+", stream, --rate, \"50\", --listen, \"127.0.0.1:{{port}}\""
+		protocol, origin = "sse", "dyno, "+calibrate.OracleCommand+", stream, --rate, \"50\", --listen, \"127.0.0.1:{{port}}\""
 		load, latency = "subscribers: {connections: 6}", "delivery.max"
 	case "publish":
 		protocol, origin = "sse", "dyno, serve, events, --listen, \"127.0.0.1:{{port}}\", --drain-timeout, 0s"
@@ -137,7 +137,7 @@ load:
   warmup: %v
   window: %v
   timeout: 10s
-%s`, c.load, protocol, path, calibrate.TruthCommand, origin, strings.ReplaceAll(load, "}, ", "}\n  "), warmup, window, rest)
+%s`, c.load, protocol, path, calibrate.OracleCommand, origin, strings.ReplaceAll(load, "}, ", "}\n  "), warmup, window, rest)
 	if c.load == "compare" || c.load == "ladder" {
 		return plan // which has the fault as a variable
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // broken returns the end to write to of a pipe that nobody reads.
@@ -41,7 +41,7 @@ func end(t *testing.T, cmd *exec.Cmd) int {
 // When nobody reads the results, as behind head, dyno says nothing and leaves nothing.
 func TestUnreadResults(t *testing.T) {
 	t.Parallel()
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ what came out and how sure it is.`,
 		root.AddCommand(a.quickCommand(c))
 	}
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.truthCommand())
+		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.oracleCommand())
 	return root
 }
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // A dyno is one that runs while the test goes on.
@@ -226,7 +226,7 @@ func TestSignals(t *testing.T) {
 // A quick load without a folder keeps one when it is interrupted, and says where.
 func TestInterruptedQuickLoad(t *testing.T) {
 	t.Parallel()
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ var arrows = []arrow{
 	{"selftest/calibrate", []string{
 		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir", "internal/texts", "internal/units",
 	}, "calibration holds all that measures against servers with a known answer"},
-	{"selftest/truth", nil, "a reference that shares code with what it checks would share its faults"},
+	{"selftest/oracle", nil, "a reference that shares code with what it checks would share its faults"},
 	{"selftest/micro", []string{"services/channels"}, "a program that is measured takes nothing from what measures it"},
 	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
@@ -91,8 +91,8 @@ var arrows = []arrow{
 
 // testsMay is what tests may import beyond their package's arrows.
 var testsMay = []string{
-	"selftest/truth", // servers with a known answer
-	"internal/leak",  // what fails them when a goroutine outlives them
+	"selftest/oracle", // servers with a known answer
+	"internal/leak",   // what fails them when a goroutine outlives them
 }
 
 // within tells whether a package path lies in a tree.
@@ -143,7 +143,7 @@ func TestArrowsCanFail(t *testing.T) {
 	packages := []goPackage{
 		{ImportPath: "m/report", Imports: []string{"m/lab/trial", "m/results/rundir", "fmt"}},
 		{ImportPath: "m/services/echo", Imports: []string{"m/services/internal/serve", "m/services/relay", "m/load/hist"}},
-		{ImportPath: "m/load/wire/http1", Imports: []string{"m/load/wire"}, TestImports: []string{"m/selftest/truth", "m/load/engine"}},
+		{ImportPath: "m/load/wire/http1", Imports: []string{"m/load/wire"}, TestImports: []string{"m/selftest/oracle", "m/load/engine"}},
 		{ImportPath: "m/load/pace", Imports: []string{"m/load/pacemaker"}},
 		{ImportPath: "m/brandnew"},
 	}

@@ -12,7 +12,7 @@ import (
 	"dyno/host/sysctl"
 	"dyno/host/target"
 	"dyno/internal/leak"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // TestMain lets the test binary be what the tests start: the supervisor, what keeps
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func null(address string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	server, err := truth.StartNull(ctx, truth.Config{Addr: address})
+	server, err := oracle.StartNull(ctx, oracle.Config{Addr: address})
 	if err != nil {
 		fmt.Println(err)
 		return 1

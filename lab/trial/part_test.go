@@ -14,10 +14,10 @@ import (
 
 	"dyno/lab/experiment"
 	"dyno/load/engine"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
-func sseVariant(server *truth.Stream, subscribers int) *experiment.Variant {
+func sseVariant(server *oracle.Stream, subscribers int) *experiment.Variant {
 	v := experiment.DefaultVariant(experiment.SSE)
 	v.Target.URL = server.URL() + "/"
 	v.Target.Complete()
@@ -26,9 +26,9 @@ func sseVariant(server *truth.Stream, subscribers int) *experiment.Variant {
 	return &v
 }
 
-func startStream(t *testing.T, c truth.StreamConfig) *truth.Stream {
+func startStream(t *testing.T, c oracle.StreamConfig) *oracle.Stream {
 	t.Helper()
-	server, err := truth.StartStream(t.Context(), truth.Config{}, c)
+	server, err := oracle.StartStream(t.Context(), oracle.Config{}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func startStream(t *testing.T, c truth.StreamConfig) *truth.Stream {
 // A load in several processes is one load: every subscriber exists once, and the results
 // of all processes are added up.
 func TestParts(t *testing.T) {
-	server := startStream(t, truth.StreamConfig{Rate: 50, Drop: 7})
+	server := startStream(t, oracle.StreamConfig{Rate: 50, Drop: 7})
 	v := sseVariant(server, 60)
 	c, err := engineConfig(v, 1)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestPartsAreSeenLive(t *testing.T) {
 
 // An interruption ends all parts, and their results are kept.
 func TestPartsAreInterrupted(t *testing.T) {
-	server := startStream(t, truth.StreamConfig{})
+	server := startStream(t, oracle.StreamConfig{})
 	v := sseVariant(server, 20)
 	v.Load.Window = time.Hour
 	c, err := engineConfig(v, 1)
@@ -139,7 +139,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 
 // If nobody can subscribe, the reason is reported, and no process is left.
 func TestPartsFail(t *testing.T) {
-	server := startStream(t, truth.StreamConfig{Status: 503})
+	server := startStream(t, oracle.StreamConfig{Status: 503})
 	v := sseVariant(server, 20)
 	c, err := engineConfig(v, 1)
 	if err != nil {

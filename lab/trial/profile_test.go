@@ -62,7 +62,7 @@ profile: {rounds: 2, window: 300ms}
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/selftest/truth.") })
+		own := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/selftest/oracle.") })
 		generator := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/load/engine.") })
 		if !own || generator || x.Profiles[i].Samples == 0 {
 			t.Errorf("trial %d: %d samples; the target's functions are in it: %v; the generator's: %v", x.Number, x.Profiles[i].Samples, own, generator)

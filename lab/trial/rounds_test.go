@@ -13,7 +13,7 @@ import (
 	"dyno/judge/capacity"
 	"dyno/lab/experiment"
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // A referee is one whose answers a test gives. It notes what it was asked.
@@ -55,7 +55,7 @@ func (r *referee) Examine(_ rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, 
 }
 
 // twoVariants is an experiment against a server that runs already.
-func twoVariants(t *testing.T, server *truth.Server, rounds int) *experiment.Experiment {
+func twoVariants(t *testing.T, server *oracle.Server, rounds int) *experiment.Experiment {
 	t.Helper()
 	return parse(t, fmt.Sprintf(`name: two
 target: {protocol: http, address: "%s"}
@@ -65,9 +65,9 @@ compare: {base: few, variants: {few: {connections: 1}, several: {connections: 4}
 `, server.Addr(), rounds))
 }
 
-func startNull(t *testing.T) *truth.Server {
+func startNull(t *testing.T) *oracle.Server {
 	t.Helper()
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestPilotLoad(t *testing.T) {
 
 // searched is an experiment of searches for a capacity between 240 and 3,840
 // requests a second, which end when they know it to a factor of two.
-func searched(t *testing.T, server *truth.Server, rounds int) *experiment.Experiment {
+func searched(t *testing.T, server *oracle.Server, rounds int) *experiment.Experiment {
 	t.Helper()
 	e := parse(t, fmt.Sprintf(`name: searched
 target: {protocol: http, address: "%s"}
@@ -309,7 +309,7 @@ func replayed(t *testing.T, e *experiment.Experiment, f *rundir.Folder, ref *ref
 // the server answers 250 at best: so drops are impossible at one end and certain at
 // the other, however the machine behaves.
 func TestRunSearches(t *testing.T) {
-	server, err := truth.StartQueue(t.Context(), truth.Config{}, 1, truth.Fixed(time.Millisecond), 1)
+	server, err := oracle.StartQueue(t.Context(), oracle.Config{}, 1, oracle.Fixed(time.Millisecond), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // A log is a watcher that notes what it is told.
@@ -144,7 +144,7 @@ func agree(t *testing.T, trial *rundir.TrialFolder) {
 
 // A target that runs already, in two variants and three rounds.
 func TestRunAgainstRunningServer(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func content(t *testing.T, trial *rundir.TrialFolder, name string) string {
 
 // The output that is kept of a process is bounded.
 func TestRunLoudService(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,8 +296,8 @@ design: {rounds: 1}
 
 // Whatever the server does, what is recorded agrees, and so does the conservation.
 func TestRunAgainstFaultyServer(t *testing.T) {
-	server, err := truth.StartFaulty(t.Context(), truth.Config{}, truth.FaultyConfig{
-		Mix: truth.Mix{truth.OK: 80, truth.Status: 6, truth.Reset: 4, truth.Cut: 4, truth.Misframe: 3, truth.Stall: 3},
+	server, err := oracle.StartFaulty(t.Context(), oracle.Config{}, oracle.FaultyConfig{
+		Mix: oracle.Mix{oracle.OK: 80, oracle.Status: 6, oracle.Reset: 4, oracle.Cut: 4, oracle.Misframe: 3, oracle.Stall: 3},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +324,7 @@ design: {rounds: 2}
 // What goes wrong ends the run. The folder keeps what there is and says why there
 // is no more.
 func TestRunFails(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestRunFails(t *testing.T) {
 // An interrupted run keeps its finished trials, and the one under way as what it
 // is.
 func TestRunInterrupted(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

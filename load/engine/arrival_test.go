@@ -13,7 +13,7 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/sse"
 	"dyno/load/wire/tcp"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // message builds a control message: cmsg(3).
@@ -375,7 +375,7 @@ func (s slowpoke) Request() []byte {
 
 // What a worker reads late, because it was held up, has not taken longer.
 func TestHeldUpWorker(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{Protocol: truth.TCP})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{Protocol: oracle.TCP})
 	if err != nil {
 		t.Fatal(err)
 	}

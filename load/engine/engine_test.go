@@ -23,7 +23,7 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/tcp"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // get makes clients that GET / of host.
@@ -83,9 +83,9 @@ func conserved(t testing.TB, r *engine.Result) {
 	}
 }
 
-func null(t testing.TB, c truth.Config) *truth.Server {
+func null(t testing.TB, c oracle.Config) *oracle.Server {
 	t.Helper()
-	s, err := truth.StartNull(context.Background(), c)
+	s, err := oracle.StartNull(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func null(t testing.TB, c truth.Config) *truth.Server {
 // as asked for, and the server has seen as many.
 func TestRequests(t *testing.T) {
 	for _, workers := range []int{1, 3} {
-		s := null(t, truth.Config{})
+		s := null(t, oracle.Config{})
 		r := run(t, engine.Config{
 			Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 7, Requests: 1001, Workers: workers,
 		})
@@ -134,7 +134,7 @@ func TestIntervals(t *testing.T) {
 }
 
 func testIntervals(t *testing.T, workers int) {
-	s := null(t, truth.Config{})
+	s := null(t, oracle.Config{})
 	var streamed, completed uint64
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 4, Workers: workers,
@@ -207,7 +207,7 @@ func TestNetworks(t *testing.T) {
 
 // A name with several addresses means the one that is listened on.
 func TestLocalhost(t *testing.T) {
-	s := null(t, truth.Config{})
+	s := null(t, oracle.Config{})
 	_, port, err := net.SplitHostPort(s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestLocalhost(t *testing.T) {
 // the server does, and a wait for a connection counts from the intended start.
 func TestOpenLoopWaits(t *testing.T) {
 	const delay = 20 * time.Millisecond
-	s, err := truth.StartDelay(t.Context(), truth.Config{}, truth.Fixed(delay), 1)
+	s, err := oracle.StartDelay(t.Context(), oracle.Config{}, oracle.Fixed(delay), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestOpenLoopWaits(t *testing.T) {
 
 // More than MaxWaiting are dropped, and counted.
 func TestOpenLoopDrops(t *testing.T) {
-	s, err := truth.StartDelay(t.Context(), truth.Config{}, truth.Fixed(time.Hour), 1)
+	s, err := oracle.StartDelay(t.Context(), oracle.Config{}, oracle.Fixed(time.Hour), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestOpenLoopDrops(t *testing.T) {
 
 // A schedule that ends, ends the measurement.
 func TestScheduleEnds(t *testing.T) {
-	s := null(t, truth.Config{})
+	s := null(t, oracle.Config{})
 	schedule, err := pace.New(pace.Steady(1000, 100*time.Millisecond), pace.Constant, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestScheduleEnds(t *testing.T) {
 
 // Users think between a response and their next request.
 func TestThink(t *testing.T) {
-	s := null(t, truth.Config{})
+	s := null(t, oracle.Config{})
 	const think = 50 * time.Millisecond
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 10, Window: 500 * time.Millisecond,
@@ -396,7 +396,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	s, err := truth.StartDelay(t.Context(), truth.Config{}, truth.Fixed(time.Hour), 1)
+	s, err := oracle.StartDelay(t.Context(), oracle.Config{}, oracle.Fixed(time.Hour), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func TestTimeout(t *testing.T) {
 
 // The context ends a measurement at once; what was measured is returned.
 func TestInterrupt(t *testing.T) {
-	s := null(t, truth.Config{})
+	s := null(t, oracle.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, err := engine.Run(ctx, engine.Config{
@@ -436,11 +436,11 @@ func TestInterrupt(t *testing.T) {
 // Whatever the server does, each request ends in exactly one way, and the server
 // received no more than was sent.
 func TestConservation(t *testing.T) {
-	mix := truth.Mix{}
-	for deed := range truth.Deeds {
+	mix := oracle.Mix{}
+	for deed := range oracle.Deeds {
 		mix[deed] = 1
 	}
-	mix[truth.OK] = 8
+	mix[oracle.OK] = 8
 	var sent atomic.Uint64 // of all: on a busy machine, a run of 250 ms may have no CPU
 	t.Cleanup(func() {
 		if sent.Load() == 0 {
@@ -450,7 +450,7 @@ func TestConservation(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s, err := truth.StartFaulty(t.Context(), truth.Config{}, truth.FaultyConfig{Mix: mix, Seed: seed, Refusal: 10 * time.Millisecond})
+			s, err := oracle.StartFaulty(t.Context(), oracle.Config{}, oracle.FaultyConfig{Mix: mix, Seed: seed, Refusal: 10 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -483,7 +483,7 @@ func TestConservation(t *testing.T) {
 // quantile is below the truth, as it is with coordinated omission.
 func TestFreezeIsNotOmitted(t *testing.T) {
 	const hold, period = 50 * time.Millisecond, 250 * time.Millisecond
-	s, err := truth.StartFreeze(t.Context(), truth.Config{}, hold, period)
+	s, err := oracle.StartFreeze(t.Context(), oracle.Config{}, hold, period)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -497,7 +497,7 @@ func TestFreezeIsNotOmitted(t *testing.T) {
 		Warmup: 100 * time.Millisecond, Window: 4 * period,
 	})
 	for _, q := range []float64{0.9, 0.95} {
-		want := truth.FreezeQuantile(q, hold, period)
+		want := oracle.FreezeQuantile(q, hold, period)
 		// One arrival more or less in the window, and the histogram's resolution.
 		slack := 2*time.Millisecond + want/1000
 		if got := time.Duration(r.Latency[engine.Response].Quantile(q)); got < want-slack {
@@ -524,7 +524,7 @@ func TestValidate(t *testing.T) {
 // Once warm, a request allocates nothing, whether it succeeds or fails. What a run allocates on the way (its
 // intervals, for instance) does not grow with the number of requests.
 func TestNoAllocations(t *testing.T) {
-	s := null(t, truth.Config{})
+	s := null(t, oracle.Config{})
 	for outcome, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
 		for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
 			c := engine.Config{Address: s.Addr().String(), NewClients: clients, Clock: clock}
@@ -573,7 +573,7 @@ func mallocs(t *testing.T, c engine.Config, requests uint64) uint64 {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	s := null(b, truth.Config{})
+	s := null(b, oracle.Config{})
 	for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
 		b.Run(clock.String(), func(b *testing.B) {
 			b.ReportAllocs()

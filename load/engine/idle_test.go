@@ -17,7 +17,7 @@ import (
 	"dyno/internal/leak"
 	"dyno/load/engine"
 	"dyno/load/wire/sse"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // silentServer names the variable that makes of this program a server for
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // serveSilence takes subscribers, sends one event to each and then nothing, until its
 // standard input ends.
 func serveSilence() error {
-	s, err := truth.StartStream(context.Background(), truth.Config{Connections: 20_000}, truth.StreamConfig{Events: 1, Rate: 10})
+	s, err := oracle.StartStream(context.Background(), oracle.Config{Connections: 20_000}, oracle.StreamConfig{Events: 1, Rate: 10})
 	if err != nil {
 		return err
 	}

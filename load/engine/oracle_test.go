@@ -12,7 +12,7 @@ import (
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire/sse"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // The benchmarks below hold the engine against servers whose answer is known.
@@ -34,7 +34,7 @@ func BenchmarkFreeze(b *testing.B) {
 	)
 	for _, rate := range []float64{200, 2000} {
 		b.Run(fmt.Sprintf("rate=%v", rate), func(b *testing.B) {
-			s, err := truth.StartFreeze(context.Background(), truth.Config{CPUs: []int{serverCPU}, Spin: spin}, hold, period)
+			s, err := oracle.StartFreeze(context.Background(), oracle.Config{CPUs: []int{serverCPU}, Spin: spin}, hold, period)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -60,8 +60,8 @@ func BenchmarkFreeze(b *testing.B) {
 // given when the server truly froze, how long, and how long it took to drain: one
 // that comes u into a freeze of length H waits H − u, and then for those that
 // came before it, a share u/H of the drain. In the limit of many arrivals that is
-// truth.FreezeQuantile, and the drain on top.
-func report(b *testing.B, s *truth.Freeze, schedule *pace.Schedule, r *engine.Result) {
+// oracle.FreezeQuantile, and the drain on top.
+func report(b *testing.B, s *oracle.Freeze, schedule *pace.Schedule, r *engine.Result) {
 	b.Helper()
 	predicted := hist.New()
 	freezes := s.Log()
@@ -102,7 +102,7 @@ func report(b *testing.B, s *truth.Freeze, schedule *pace.Schedule, r *engine.Re
 func BenchmarkSendLag(b *testing.B) {
 	for _, spin := range []time.Duration{0, spin} {
 		b.Run(fmt.Sprintf("spin=%v", spin), func(b *testing.B) {
-			s := null(b, truth.Config{CPUs: []int{serverCPU}})
+			s := null(b, oracle.Config{CPUs: []int{serverCPU}})
 			for b.Loop() {
 				r := run(b, engine.Config{
 					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: poisson(b, 5000), Connections: 64,
@@ -125,7 +125,7 @@ func BenchmarkDeliveries(b *testing.B) {
 	const subscribers = 1000
 	for _, rate := range []float64{10_000, 50_000} {
 		b.Run(fmt.Sprintf("rate=%v", rate), func(b *testing.B) {
-			s := events(b, truth.Config{CPUs: []int{serverCPU}}, truth.StreamConfig{Rate: rate / subscribers})
+			s := events(b, oracle.Config{CPUs: []int{serverCPU}}, oracle.StreamConfig{Rate: rate / subscribers})
 			for b.Loop() {
 				r := run(b, engine.Config{
 					Address: s.Addr().String(), Warmup: time.Second, Window: 5 * time.Second, CPUs: []int{engineCPU},
@@ -157,7 +157,7 @@ func BenchmarkArrivalClock(b *testing.B) {
 		{"open", engine.Config{Connections: 64, Schedule: poisson(b, 10_000)}},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
-			s := null(b, truth.Config{CPUs: []int{serverCPU}})
+			s := null(b, oracle.Config{CPUs: []int{serverCPU}})
 			cost := func(clock engine.Clock) float64 {
 				c := tt.c
 				c.Address, c.NewClients, c.CPUs, c.Clock = s.Addr().String(), get(b, "h"), []int{engineCPU}, clock

@@ -10,14 +10,14 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/pace"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // Whoever is told of the phases may be late, by more than the whole load takes: it is
 // told of the last one all the same, and the workers' threads, whose times it reads,
 // are still there.
 func TestPhasesAreAnnouncedLate(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPhasesAreAnnouncedLate(t *testing.T) {
 // no edge. Whoever was told that it began is told of its end, while the workers' threads
 // are still there, whose times are read then.
 func TestTheEndOfAWindowIsAnnounced(t *testing.T) {
-	server, err := truth.StartNull(t.Context(), truth.Config{})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // hang is how long a test waits for what must happen at once.
@@ -59,9 +59,9 @@ func publish(t testing.TB, workers int, c sse.PublisherConfig) func(int) func() 
 	}
 }
 
-func events(t testing.TB, config truth.Config, c truth.StreamConfig) *truth.Stream {
+func events(t testing.TB, config oracle.Config, c oracle.StreamConfig) *oracle.Stream {
 	t.Helper()
-	s, err := truth.StartStream(t.Context(), config, c)
+	s, err := oracle.StartStream(t.Context(), config, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,23 +78,23 @@ func TestStreamFaults(t *testing.T) {
 	const each, rate = 205, 1000
 	for _, tt := range []struct {
 		name string
-		plan truth.StreamConfig
+		plan oracle.StreamConfig
 		want engine.Streams // per subscriber
 	}{
-		{"none", truth.StreamConfig{}, engine.Streams{AllDelivered: 205}},
-		{"drop", truth.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Lost: 20}},
-		{"repeat", truth.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Repeated: 20}},
-		{"swap", truth.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Disordered: 20}},
-		{"gap", truth.StreamConfig{Gap: 50}, engine.Streams{AllDelivered: 205, Gaps: 4}},
-		{"announced", truth.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Announced: 20}},
-		{"all", truth.StreamConfig{Drop: 7, Repeat: 11, Swap: 13, Unframed: true},
+		{"none", oracle.StreamConfig{}, engine.Streams{AllDelivered: 205}},
+		{"drop", oracle.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Lost: 20}},
+		{"repeat", oracle.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Repeated: 20}},
+		{"swap", oracle.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Disordered: 20}},
+		{"gap", oracle.StreamConfig{Gap: 50}, engine.Streams{AllDelivered: 205, Gaps: 4}},
+		{"announced", oracle.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Announced: 20}},
+		{"all", oracle.StreamConfig{Drop: 7, Repeat: 11, Swap: 13, Unframed: true},
 			engine.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}},
 	} {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, workers), func(t *testing.T) {
 				const count = 6
 				tt.plan.Events, tt.plan.Rate = each, rate
-				s := events(t, truth.Config{}, tt.plan)
+				s := events(t, oracle.Config{}, tt.plan)
 				// The measurement ends when everything has come.
 				ctx, cancel := context.WithTimeout(t.Context(), hang)
 				defer cancel()
@@ -146,7 +146,7 @@ func TestStreamFaults(t *testing.T) {
 // the delay it was sent with.
 func TestDelivery(t *testing.T) {
 	const delay, rate = 20 * time.Millisecond, 500
-	s := events(t, truth.Config{}, truth.StreamConfig{Rate: rate, Delay: delay})
+	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: rate, Delay: delay})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Warmup: 100 * time.Millisecond, Window: 400 * time.Millisecond,
 		Subscribers: &engine.Subscribers{Count: 5, NewStreams: subscribe(t, sse.StreamConfig{})},
@@ -180,7 +180,7 @@ func len64(s string) uint64 { return uint64(len(s)) }
 func TestReconnect(t *testing.T) {
 	const retry = 30 * time.Millisecond
 	for _, unframed := range []bool{false, true} {
-		s := events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, Events: 100, End: 20, Retry: retry, Unframed: unframed})
+		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, Events: 100, End: 20, Retry: retry, Unframed: unframed})
 		r := run(t, engine.Config{
 			Address: s.Addr().String(), Window: 1200 * time.Millisecond,
 			Subscribers: &engine.Subscribers{Count: 4, NewStreams: subscribe(t, sse.StreamConfig{}), MinBackoff: time.Minute},
@@ -204,7 +204,7 @@ func TestReconnect(t *testing.T) {
 // Without Last-Event-ID a subscriber starts anew: what it meets first is what it
 // expects. A server that begins at 1 again has repeated nothing.
 func TestReconnectForgetful(t *testing.T) {
-	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
+	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Window: 300 * time.Millisecond,
 		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{Forgets: true})},
@@ -214,7 +214,7 @@ func TestReconnectForgetful(t *testing.T) {
 		t.Errorf("%+v, the server: %+v", got, did)
 	}
 	// One that is asked to go on and begins at 1 has.
-	s = events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond, Forget: true})
+	s = events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond, Forget: true})
 	r = run(t, engine.Config{
 		Address: s.Addr().String(), Window: 300 * time.Millisecond,
 		Subscribers: &engine.Subscribers{Count: 1, NewStreams: subscribe(t, sse.StreamConfig{})},
@@ -278,7 +278,7 @@ func TestReconnectJitter(t *testing.T) {
 
 // Who is told 204 does not come back.
 func TestNoContent(t *testing.T) {
-	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 1000, End: 10, Take: 3, Retry: time.Millisecond})
+	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 10, Take: 3, Retry: time.Millisecond})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Window: 500 * time.Millisecond,
 		Subscribers: &engine.Subscribers{Count: 3, NewStreams: subscribe(t, sse.StreamConfig{})},
@@ -291,15 +291,15 @@ func TestNoContent(t *testing.T) {
 // What is no event stream is an error that says so, and is tried again.
 func TestNotAStream(t *testing.T) {
 	for _, tt := range []struct {
-		plan truth.StreamConfig
+		plan oracle.StreamConfig
 		want string
 	}{
-		{truth.StreamConfig{MediaType: "text/plain"}, "protocol: content type other than text/event-stream"},
-		{truth.StreamConfig{MediaType: "text/event-stream2"}, "protocol: content type other than text/event-stream"},
-		{truth.StreamConfig{Status: 503}, "status: status 503"},
-		{truth.StreamConfig{Status: 301}, "status: status 301"},
+		{oracle.StreamConfig{MediaType: "text/plain"}, "protocol: content type other than text/event-stream"},
+		{oracle.StreamConfig{MediaType: "text/event-stream2"}, "protocol: content type other than text/event-stream"},
+		{oracle.StreamConfig{Status: 503}, "status: status 503"},
+		{oracle.StreamConfig{Status: 301}, "status: status 301"},
 	} {
-		s := events(t, truth.Config{}, tt.plan)
+		s := events(t, oracle.Config{}, tt.plan)
 		_, err := engine.Run(t.Context(), engine.Config{
 			Address: s.Addr().String(), Window: 100 * time.Millisecond,
 			Subscribers: &engine.Subscribers{Count: 2, NewStreams: subscribe(t, sse.StreamConfig{})},
@@ -500,7 +500,7 @@ func TestSlowSubscribers(t *testing.T) {
 	for _, tt := range []struct {
 		rate int
 	}{{0}, {20_000}} {
-		s := events(t, truth.Config{}, truth.StreamConfig{Rate: 500, Size: 2000})
+		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 500, Size: 2000})
 		r := run(t, engine.Config{
 			Address: s.Addr().String(), Window: time.Second,
 			Subscribers: &engine.Subscribers{Count: 5, Slow: 2, SlowRate: tt.rate, NewStreams: subscribe(t, sse.StreamConfig{})},
@@ -522,7 +522,7 @@ func TestSlowSubscribers(t *testing.T) {
 
 // Who stops reading may be cut off by the server, and that is seen without reading.
 func TestSlowSubscriberCutOff(t *testing.T) {
-	s := events(t, truth.Config{}, truth.StreamConfig{Rate: 200, Size: 100_000})
+	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 200, Size: 100_000})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Window: 2 * time.Second,
 		Subscribers: &engine.Subscribers{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: subscribe(t, sse.StreamConfig{})},
@@ -534,7 +534,7 @@ func TestSlowSubscriberCutOff(t *testing.T) {
 
 // The ramp spreads the subscribers' beginnings.
 func TestRamp(t *testing.T) {
-	s := events(t, truth.Config{}, truth.StreamConfig{})
+	s := events(t, oracle.Config{}, oracle.StreamConfig{})
 	begun := time.Now()
 	var start time.Time
 	run(t, engine.Config{
@@ -549,7 +549,7 @@ func TestRamp(t *testing.T) {
 
 // A ramp can be interrupted.
 func TestRampInterrupted(t *testing.T) {
-	s := events(t, truth.Config{}, truth.StreamConfig{})
+	s := events(t, oracle.Config{}, oracle.StreamConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
 	streams := subscribe(t, sse.StreamConfig{})

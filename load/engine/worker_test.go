@@ -9,14 +9,14 @@ import (
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // A worker that gets no CPU until the window is over still owes what was due in
 // it: left out, the requests that waited longest would be those not counted.
 func TestStalledWorkerOmitsNothing(t *testing.T) {
 	const rate, window, late = 100, 300 * time.Millisecond, 100 * time.Millisecond
-	server, err := truth.StartNull(t.Context(), truth.Config{Protocol: truth.TCP})
+	server, err := oracle.StartNull(t.Context(), oracle.Config{Protocol: oracle.TCP})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"dyno/load/pace"
 	"dyno/observe"
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // The intervals are those of published tables (Clopper and Pearson).
@@ -104,7 +104,7 @@ func simulate(random *rand.Rand, n int, slow float64) Comparison {
 	c := Comparison{Number: n, Slow: slow, Rounds: rounds, Claimed: true, Valid: true, Detectable: pointer(0.03), ServerCPU: pointer(0.94)}
 	var logs []float64
 	for range rounds {
-		base, variant := math.Exp(noise*random.NormFloat64()), truth.SlowRatio(slow)*math.Exp(noise*random.NormFloat64())
+		base, variant := math.Exp(noise*random.NormFloat64()), oracle.SlowRatio(slow)*math.Exp(noise*random.NormFloat64())
 		logs, c.Ratios = append(logs, math.Log(variant)-math.Log(base)), append(c.Ratios, variant/base)
 	}
 	m, err := stat.PairedMean(logs, 0.95)
@@ -328,7 +328,7 @@ func TestWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	freezes := []truth.Freezing{{Start: start.Add(1050 * time.Millisecond), Length: 100 * time.Millisecond, Drain: 20 * time.Millisecond}}
+	freezes := []oracle.Freezing{{Start: start.Add(1050 * time.Millisecond), Length: 100 * time.Millisecond, Drain: 20 * time.Millisecond}}
 	got, longest := waits(freezes, schedule, &engine.Result{Start: start, WindowStart: time.Second, Window: time.Second})
 	if len(got) != 10 || longest != 20*time.Millisecond {
 		t.Fatalf("%d arrivals, longest drain %v", len(got), longest)
@@ -343,12 +343,12 @@ func TestWindowsAreCutAlike(t *testing.T) {
 	start := time.Now()
 	r := &engine.Result{Start: start, WindowStart: time.Second, Window: time.Second}
 	at := func(d time.Duration) time.Time { return start.Add(d).Round(0) }
-	exchanges := []truth.Exchange{{Request: at(999 * time.Millisecond), Took: 1}, {Request: at(time.Second), Took: 3}, {Request: at(1999 * time.Millisecond), Took: 2}, {Request: at(2 * time.Second), Took: 4}}
+	exchanges := []oracle.Exchange{{Request: at(999 * time.Millisecond), Took: 1}, {Request: at(time.Second), Took: 3}, {Request: at(1999 * time.Millisecond), Took: 2}, {Request: at(2 * time.Second), Took: 4}}
 	if got := passed(exchanges, r); !slices.Equal(got, times{2, 3}) {
 		t.Errorf("%v, want 2 and 3", got)
 	}
 	second := int64(time.Second)
-	log := []truth.Record{{Arrival: second - 1, Injected: 1}, {Arrival: second, Injected: 3}, {Arrival: second + 1, Injected: -1}, {Arrival: 2*second - 1, Injected: 2}, {Arrival: 2 * second, Injected: 4}}
+	log := []oracle.Record{{Arrival: second - 1, Injected: 1}, {Arrival: second, Injected: 3}, {Arrival: second + 1, Injected: -1}, {Arrival: 2*second - 1, Injected: 2}, {Arrival: 2 * second, Injected: 4}}
 	if got := injectedIn(log, start, r); !slices.Equal(got, times{2, 3}) {
 		t.Errorf("%v, want 2 and 3", got)
 	}

@@ -17,7 +17,7 @@ import (
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // The variants of an experiment on a saturated Work server.
@@ -122,7 +122,7 @@ func tallies(all []Comparison) []Tally {
 	var sums []Tally
 	for _, s := range slows {
 		t := Tally{Slow: s, Duet: all[0].Duet}
-		truly := truth.SlowRatio(s)
+		truly := oracle.SlowRatio(s)
 		var detectable, busy, widths, took []float64
 		var variance, bias float64
 		var degrees, rounds int
@@ -252,7 +252,7 @@ func (k *calibrator) compare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	iterations := truth.WorkIterations(k.Work)
+	iterations := oracle.WorkIterations(k.Work)
 	began := time.Now()
 	for i := range k.Comparisons {
 		found, err := k.run(ctx, i+1, iterations, slows)
@@ -295,7 +295,7 @@ func (c *Comparison) row() []string {
 		ratios = append(ratios, number(&r))
 	}
 	return []string{
-		strconv.Itoa(c.Number), number(&c.Slow), number(pointer(truth.SlowRatio(c.Slow))), strconv.Itoa(c.Rounds),
+		strconv.Itoa(c.Number), number(&c.Slow), number(pointer(oracle.SlowRatio(c.Slow))), strconv.Itoa(c.Rounds),
 		number(c.Ratio), number(c.Low), number(c.High), number(c.P), number(c.FlipP), number(c.Detectable),
 		c.Verdict, c.Noise, strconv.FormatBool(c.Duet), number(&c.Took), c.State, strconv.FormatBool(c.Valid), strings.Join(c.Flags, " "), number(c.ServerCPU), number(c.LoadCPU), strings.Join(ratios, " "),
 	}
@@ -356,7 +356,7 @@ func (k *calibrator) variant(name string, iterations int64, slow float64) experi
 	v.Observe = experiment.Observe{Kernel: experiment.KernelNone} // many short trials
 	v.Name = name
 	v.Target.Start = []string{
-		k.Program, TruthCommand, "work", "--listen", "127.0.0.1:{{port}}",
+		k.Program, OracleCommand, "work", "--listen", "127.0.0.1:{{port}}",
 		"--iterations", strconv.FormatInt(iterations, 10), "--slow", strconv.FormatFloat(slow, 'f', -1, 64),
 	}
 	v.Target.CPUs = k.server

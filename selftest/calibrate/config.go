@@ -27,9 +27,9 @@ const (
 // Tables lists all tables.
 func Tables() []string { return []string{Oracles, Stalls, Peers, Noise, AA, Power, Flags, Explain} }
 
-// TruthCommand is the hidden command of dyno's program that starts servers of
-// package truth.
-const TruthCommand = "__truth"
+// OracleCommand is the hidden command of dyno's program that starts servers of
+// package oracle.
+const OracleCommand = "__oracle"
 
 // A Config says what to measure, and how long.
 type Config struct {

@@ -1,7 +1,7 @@
 // Package calibrate proves, on the user's machine, that dyno's figures are right.
 // It measures what is known beforehand and says how far off the figures are:
 //
-//	oracles  servers with a known answer (package truth), and the kernel's own
+//	oracles  servers with a known answer (package oracle), and the kernel's own
 //	         time stamps where they may be read
 //	stalls   the same while the generator's CPU is taken away, 5 ms at a time
 //	peers    what other load generators say of a server that freezes

@@ -11,7 +11,7 @@ import (
 	"dyno/judge/explain"
 	"dyno/lab/experiment"
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // hotName is the variant with the planted function.
@@ -40,7 +40,7 @@ func (e *Explained) right() bool {
 	return e.Ranked > 0 && isHot(e.First)
 }
 
-func isHot(function string) bool { return strings.HasSuffix(function, truth.HotFunction) }
+func isHot(function string) bool { return strings.HasSuffix(function, "."+oracle.HotFunction) }
 
 // explanations judges the table.
 func (r *Result) explanations() []judged {
@@ -71,7 +71,7 @@ func (k *calibrator) explain(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	iterations := truth.WorkIterations(k.Work)
+	iterations := oracle.WorkIterations(k.Work)
 	began := time.Now()
 	for i := range k.Explained {
 		found, err := k.explained(ctx, i+1, iterations)

@@ -16,7 +16,7 @@ import (
 	"dyno/lab/experiment"
 	"dyno/results/rundir"
 	"dyno/selftest/disturb"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // Noises are the disturbances beside a measurement, and the CPUs that they are on. Stalls
@@ -125,7 +125,7 @@ func knownServers(iterations int64) []knownServer {
 			args: []string{"queue", "--workers", "1", "--service", "1ms", "--exponential", "--seed", "1", "--spin", polls},
 		},
 		{
-			name: "4 workers of 1 ms, closed, 16 users", users: 16, figures: figures("service"), capacity: truth.Capacity(4, time.Millisecond),
+			name: "4 workers of 1 ms, closed, 16 users", users: 16, figures: figures("service"), capacity: oracle.Capacity(4, time.Millisecond),
 			args: []string{"queue", "--workers", "4", "--service", "1ms", "--spin", polls},
 		},
 		{
@@ -183,7 +183,7 @@ func (k *calibrator) noise(ctx context.Context) (err error) {
 		noise  string
 	}
 	var cells []cell
-	for _, server := range knownServers(truth.WorkIterations(noisyWork)) {
+	for _, server := range knownServers(oracle.WorkIterations(noisyWork)) {
 		// Runs without noise come twice: the truth must be known better than the figures
 		// that are compared with it.
 		for _, noise := range append([]string{Undisturbed, Undisturbed}, Noises()...) {
@@ -240,7 +240,7 @@ func (k *calibrator) noisy(ctx context.Context, run int, server knownServer, noi
 // noisyExperiment is a quick load: one trial.
 func (k *calibrator) noisyExperiment(s knownServer) *experiment.Experiment {
 	v := experiment.DefaultVariant(experiment.HTTP)
-	v.Target.Start = append([]string{k.Program, TruthCommand}, s.args...)
+	v.Target.Start = append([]string{k.Program, OracleCommand}, s.args...)
 	v.Target.Start = append(v.Target.Start, "--listen", "127.0.0.1:{{port}}")
 	v.Target.CPUs, v.Load.CPUs = k.server, k.load
 	v.Target.Complete()

@@ -18,7 +18,7 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // spin is how long the generator polls before a start, as in trials in which it has CPUs
@@ -100,7 +100,7 @@ func (k *calibrator) drive(ctx context.Context, address string, c engine.Config)
 }
 
 // serverConfig is that of all servers here.
-func (k *calibrator) serverConfig() truth.Config { return truth.Config{CPUs: k.server, Spin: spin} }
+func (k *calibrator) serverConfig() oracle.Config { return oracle.Config{CPUs: k.server, Spin: spin} }
 
 // share returns the CPU share of the generator's thread, without the polling that it
 // chose to do.
@@ -118,15 +118,15 @@ func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
 	var oracles []func(context.Context) ([]Reading, error)
 	for _, o := range []struct {
 		name        string
-		delay       truth.Distribution
+		delay       oracle.Distribution
 		percentiles []percentile
 	}{
-		{"fixed delay 0.1 ms", truth.Fixed(100 * time.Microsecond), percentiles},
-		{"fixed delay 1 ms", truth.Fixed(time.Millisecond), percentiles},
-		{"fixed delay 10 ms", truth.Fixed(10 * time.Millisecond), percentiles},
-		{"fixed delay 100 ms", truth.Fixed(100 * time.Millisecond), percentiles},
-		{"log-normal delay, median 2 ms, σ 0.5", truth.LogNormal{Median: 2 * time.Millisecond, Sigma: 0.5}, percentiles},
-		{"bimodal delay, 99 % 1 ms, 1 % 20 ms", truth.Bimodal{Fast: time.Millisecond, Slow: 20 * time.Millisecond, SlowShare: 0.01}, bimodal},
+		{"fixed delay 0.1 ms", oracle.Fixed(100 * time.Microsecond), percentiles},
+		{"fixed delay 1 ms", oracle.Fixed(time.Millisecond), percentiles},
+		{"fixed delay 10 ms", oracle.Fixed(10 * time.Millisecond), percentiles},
+		{"fixed delay 100 ms", oracle.Fixed(100 * time.Millisecond), percentiles},
+		{"log-normal delay, median 2 ms, σ 0.5", oracle.LogNormal{Median: 2 * time.Millisecond, Sigma: 0.5}, percentiles},
+		{"bimodal delay, 99 % 1 ms, 1 % 20 ms", oracle.Bimodal{Fast: time.Millisecond, Slow: 20 * time.Millisecond, SlowShare: 0.01}, bimodal},
 	} {
 		oracles = append(oracles, func(ctx context.Context) ([]Reading, error) {
 			k.step("oracle: %s", o.name)
@@ -142,13 +142,13 @@ func (k *calibrator) delays() []func(context.Context) ([]Reading, error) {
 
 // delay loads a server that says how long it took for each request, in Poisson arrivals
 // of delayRate. It returns the times of the engine, the kernel and the server.
-func (k *calibrator) delay(ctx context.Context, name string, of truth.Distribution, window time.Duration) (r *engine.Result, kernel, injected times, err error) {
-	server, err := truth.StartDelay(ctx, k.serverConfig(), of, 1)
+func (k *calibrator) delay(ctx context.Context, name string, of oracle.Distribution, window time.Duration) (r *engine.Result, kernel, injected times, err error) {
+	server, err := oracle.StartDelay(ctx, k.serverConfig(), of, 1)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer server.Close() //nolint:errcheck // what ended it early, the load has met
-	tap, err := truth.StartTap(netip.MustParseAddrPort(server.Addr().String()), k.server)
+	tap, err := oracle.StartTap(netip.MustParseAddrPort(server.Addr().String()), k.server)
 	if err != nil {
 		k.once("no comparison with the kernel's time stamps: %v", err)
 		tap = nil
@@ -158,7 +158,7 @@ func (k *calibrator) delay(ctx context.Context, name string, of truth.Distributi
 		return nil, nil, nil, err
 	}
 	r, err = k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: window})
-	var exchanges []truth.Exchange
+	var exchanges []oracle.Exchange
 	if tap != nil {
 		var lost error
 		if exchanges, lost = tap.Stop(); lost != nil {
@@ -187,7 +187,7 @@ func (k *calibrator) once(format string, args ...any) {
 }
 
 // passed returns the times of the exchanges whose request passed the tap in the window.
-func passed(exchanges []truth.Exchange, r *engine.Result) times {
+func passed(exchanges []oracle.Exchange, r *engine.Result) times {
 	var ns []int64
 	// Wall-clock readings only: the kernel's stamps have no other.
 	from := r.Start.Add(r.WindowStart).Round(0)
@@ -202,7 +202,7 @@ func passed(exchanges []truth.Exchange, r *engine.Result) times {
 
 // injectedIn returns how long the server took for the requests that arrived in
 // the window.
-func injectedIn(log []truth.Record, clock time.Time, r *engine.Result) times {
+func injectedIn(log []oracle.Record, clock time.Time, r *engine.Result) times {
 	var ns []int64
 	from := int64(r.Start.Add(r.WindowStart).Sub(clock))
 	to := from + int64(r.Window)
@@ -217,7 +217,7 @@ func injectedIn(log []truth.Record, clock time.Time, r *engine.Result) times {
 // agree compares the percentiles of a load with the kernel's and the server's. The
 // server's are not judged: its clock leaves out the way there and back, and both
 // wake-ups.
-func agree(oracle string, r *engine.Result, kernel, injected times, percentiles []percentile) []Reading {
+func agree(title string, r *engine.Result, kernel, injected times, percentiles []percentile) []Reading {
 	var readings []Reading
 	service := r.Latency[engine.Service]
 	for i, p := range percentiles {
@@ -225,7 +225,7 @@ func agree(oracle string, r *engine.Result, kernel, injected times, percentiles 
 		if len(kernel) > 0 {
 			expected := kernel.quantile(p.q)
 			row := Reading{
-				Oracle: oracle, Quantity: "service " + p.name + " by the kernel's clock", Unit: Seconds,
+				Oracle: title, Quantity: "service " + p.name + " by the kernel's clock", Unit: Seconds,
 				Expected: &expected, Measured: measured, Limit: p.limit(expected),
 			}
 			if i == 0 {
@@ -235,12 +235,12 @@ func agree(oracle string, r *engine.Result, kernel, injected times, percentiles 
 		}
 		expected := injected.quantile(p.q)
 		readings = append(readings, Reading{
-			Oracle: oracle, Quantity: "service " + p.name + " by the server's clock", Unit: Seconds,
+			Oracle: title, Quantity: "service " + p.name + " by the server's clock", Unit: Seconds,
 			Expected: &expected, Measured: measured,
 		})
 	}
 	return append(readings, Reading{
-		Oracle: oracle, Quantity: "generator CPU", Unit: Share, Measured: share(r), Limit: pointer(busiest),
+		Oracle: title, Quantity: "generator CPU", Unit: Share, Measured: share(r), Limit: pointer(busiest),
 	})
 }
 
@@ -266,7 +266,7 @@ const (
 // freeze loads a freezing server at one rate and predicts, from when it truly
 // froze, how long each request had to wait.
 func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error) {
-	server, err := truth.StartFreeze(ctx, k.serverConfig(), hold, period)
+	server, err := oracle.StartFreeze(ctx, k.serverConfig(), hold, period)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error
 // waits predicts the response time of each arrival in the window. One that comes
 // u into a freeze of length H waits H − u, and then for those that came before
 // it, a share u/H of the drain.
-func waits(freezes []truth.Freezing, schedule *pace.Schedule, r *engine.Result) (_ times, longest time.Duration) {
+func waits(freezes []oracle.Freezing, schedule *pace.Schedule, r *engine.Result) (_ times, longest time.Duration) {
 	var ns []int64
 	arrivals := schedule.Split(0, 1)
 	for {
@@ -339,7 +339,7 @@ func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 	for i := range k.Repeats {
 		k.step("oracle: M/M/1, %d of %d", i+1, k.Repeats)
 		seed := uint64(i) + 1
-		server, err := truth.StartQueue(ctx, k.serverConfig(), 1, truth.Exponential{Mean: time.Second / serviceRate}, seed)
+		server, err := oracle.StartQueue(ctx, k.serverConfig(), 1, oracle.Exponential{Mean: time.Second / serviceRate}, seed)
 		if err != nil {
 			return nil, err
 		}
@@ -363,11 +363,11 @@ func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 		return nil, err
 	}
 	own := sorted(injected).quantile(q)
-	theory := truth.MM1Quantile(q, arrivalRate, serviceRate).Seconds()
+	theory := oracle.MM1Quantile(q, arrivalRate, serviceRate).Seconds()
 	sampling := (m.Interval.High - m.Interval.Low) / 2
-	oracle := "M/M/1, μ 1,000/s, λ 800/s"
+	title := "M/M/1, μ 1,000/s, λ 800/s"
 	byTheory := Reading{
-		Oracle: oracle, Quantity: "response p99 by theory", Unit: Seconds, Expected: &theory, Measured: m.Estimate,
+		Oracle: title, Quantity: "response p99 by theory", Unit: Seconds, Expected: &theory, Measured: m.Estimate,
 		Note: fmt.Sprintf("by theory: the mean of %d windows of %v, whose sampling error is ± %s (95 %%)", k.Repeats, k.Window, quantity(sampling, Seconds)),
 	}
 	if sampling <= 0.1*theory {
@@ -377,7 +377,7 @@ func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 		byTheory.Note += ", too large to judge"
 	}
 	return []Reading{{
-		Oracle: oracle, Quantity: "response p99 by the server's clock", Unit: Seconds, Expected: &own,
+		Oracle: title, Quantity: "response p99 by the server's clock", Unit: Seconds, Expected: &own,
 		Measured: seconds(merged.Quantile(q)), Limit: pointer(max(250e-6, 0.02*own)),
 		Note: "by the server's clock, which leaves out the way there and back and both wake-ups",
 	}, byTheory}, nil
@@ -387,7 +387,7 @@ func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 func (k *calibrator) capacity(ctx context.Context) ([]Reading, error) {
 	const workers, service = 4, time.Millisecond
 	k.step("oracle: capacity")
-	server, err := truth.StartQueue(ctx, k.serverConfig(), workers, truth.Fixed(service), 1)
+	server, err := oracle.StartQueue(ctx, k.serverConfig(), workers, oracle.Fixed(service), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -396,7 +396,7 @@ func (k *calibrator) capacity(ctx context.Context) ([]Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	expected := truth.Capacity(workers, service)
+	expected := oracle.Capacity(workers, service)
 	return []Reading{{
 		Oracle: "4 workers of 1 ms, closed loop, 16 connections", Quantity: "throughput", Unit: PerSecond,
 		Expected: &expected, Measured: r.Throughput(), Limit: pointer(0.02 * expected),
@@ -416,14 +416,14 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 	v := experiment.DefaultVariant(experiment.HTTP)
 	v.Observe = experiment.Observe{Kernel: experiment.KernelNone} // many short trials
 	v.Target.Start = []string{
-		k.Program, TruthCommand, "queue", "--listen", "127.0.0.1:{{port}}", "--spin", spin.String(),
+		k.Program, OracleCommand, "queue", "--listen", "127.0.0.1:{{port}}", "--spin", spin.String(),
 		"--workers", strconv.Itoa(workers), "--service", service.String(),
 	}
 	v.Target.CPUs, v.Load.CPUs = k.server, k.load
 	v.Target.Complete()
 	v.Load.Open = experiment.DefaultOpen()
 	v.Load.Warmup, v.Load.Window = 100*time.Millisecond, 2*time.Second
-	expected := truth.Capacity(workers, service)
+	expected := oracle.Capacity(workers, service)
 	e := &experiment.Experiment{
 		Name:       "calibration",
 		Awake:      k.Awake,
@@ -440,9 +440,9 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	const oracle = "32 workers of 20 ms, search for the highest rate with response.p99 < 30ms"
+	const title = "32 workers of 20 ms, search for the highest rate with response.p99 < 30ms"
 	if len(run.Capacities) == 0 || run.Capacities[0].Rate.Estimate == nil {
-		k.note("%s: no search found both ends", oracle)
+		k.note("%s: no search found both ends", title)
 		return nil, nil
 	}
 	c := run.Capacities[0]
@@ -451,7 +451,7 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 		trials += s.Trials
 	}
 	return []Reading{{
-		Oracle: oracle, Quantity: "capacity", Unit: PerSecond,
+		Oracle: title, Quantity: "capacity", Unit: PerSecond,
 		Expected: &expected, Measured: *c.Rate.Estimate, Limit: pointer(0.02 * expected),
 		Note: fmt.Sprintf("%d searches to within 1 %%, %d trials", len(c.Searches), trials),
 	}}, nil
@@ -465,7 +465,7 @@ func (k *calibrator) little(ctx context.Context) ([]Reading, error) {
 		delay   = 10 * time.Millisecond
 	)
 	k.step("oracle: Little's law")
-	server, err := truth.StartDelay(ctx, k.serverConfig(), truth.Fixed(delay), 1)
+	server, err := oracle.StartDelay(ctx, k.serverConfig(), oracle.Fixed(delay), 1)
 	if err != nil {
 		return nil, err
 	}
@@ -520,7 +520,7 @@ func (k *calibrator) sendLag(ctx context.Context) ([]Reading, error) {
 
 // null loads a server that answers at once.
 func (k *calibrator) null(ctx context.Context, rate float64, process pace.Process) (*engine.Result, error) {
-	server, err := truth.StartNull(ctx, k.serverConfig())
+	server, err := oracle.StartNull(ctx, k.serverConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -537,8 +537,8 @@ func (k *calibrator) null(ctx context.Context, rate float64, process pace.Proces
 func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
 	const requests = 4000
 	k.step("oracle: errors by kind")
-	server, err := truth.StartFaulty(ctx, k.serverConfig(), truth.FaultyConfig{Seed: 1, Mix: truth.Mix{
-		truth.OK: 80, truth.Status: 5, truth.Slow: 3, truth.Reset: 4, truth.Cut: 4, truth.Misframe: 3, truth.Stall: 1,
+	server, err := oracle.StartFaulty(ctx, k.serverConfig(), oracle.FaultyConfig{Seed: 1, Mix: oracle.Mix{
+		oracle.OK: 80, oracle.Status: 5, oracle.Slow: 3, oracle.Reset: 4, oracle.Cut: 4, oracle.Misframe: 3, oracle.Stall: 1,
 	}})
 	if err != nil {
 		return nil, err
@@ -551,20 +551,20 @@ func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
 	}
 	did := server.Counts().Did
 	expected := map[string]int64{}
-	for deed := range truth.Deeds {
+	for deed := range oracle.Deeds {
 		expected[deed.Outcome()] += did[deed]
 	}
-	const oracle = "a server that fails, 4,000 requests"
+	const title = "a server that fails, 4,000 requests"
 	exact := pointer(0)
 	readings := []Reading{{
-		Oracle: oracle, Quantity: "ok", Unit: Count, Expected: pointer(float64(expected["ok"])),
+		Oracle: title, Quantity: "ok", Unit: Count, Expected: pointer(float64(expected["ok"])),
 		Measured: float64(r.Counts.OK), Limit: exact,
 	}}
 	for kind := wire.None + 1; kind < wire.Kinds; kind++ {
 		name := kind.String()
 		if want, got := expected[name], r.Counts.ByKind[kind]; want > 0 || got > 0 {
 			readings = append(readings, Reading{
-				Oracle: oracle, Quantity: "errors: " + name, Unit: Count, Expected: pointer(float64(want)), Measured: float64(got), Limit: exact,
+				Oracle: title, Quantity: "errors: " + name, Unit: Count, Expected: pointer(float64(want)), Measured: float64(got), Limit: exact,
 			})
 		}
 	}
@@ -574,7 +574,7 @@ func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
 		off, note = 1, err.Error()
 	}
 	return append(readings, Reading{
-		Oracle: oracle, Quantity: "breaches of conservation", Unit: Count, Measured: off, Limit: exact, Note: note,
+		Oracle: title, Quantity: "breaches of conservation", Unit: Count, Measured: off, Limit: exact, Note: note,
 	}), nil
 }
 

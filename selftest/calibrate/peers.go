@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // peerRate and peerConnections are the load that all tools are asked for, as far as they
@@ -182,7 +182,7 @@ func (k *calibrator) version(ctx context.Context, program string, t tool) string
 
 // peer loads a fresh server with a tool.
 func (k *calibrator) peer(ctx context.Context, t tool) (p Percentiles, err error) {
-	server, err := truth.StartFreeze(ctx, k.serverConfig(), hold, period)
+	server, err := oracle.StartFreeze(ctx, k.serverConfig(), hold, period)
 	if err != nil {
 		return p, err
 	}

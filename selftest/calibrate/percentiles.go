@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dyno/internal/units"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // Percentiles are response times as a tool reports them, in seconds. A percentile that it
@@ -51,16 +51,16 @@ func (p Percentiles) known() (Percentiles, error) {
 }
 
 // readings compares percentiles with the times of requests that come evenly.
-func (p Percentiles) readings(oracle string) []Reading {
+func (p Percentiles) readings(title string) []Reading {
 	var readings []Reading
 	for _, f := range append([]percentile{{"p50", 0.5, time.Millisecond, 0}}, stall()...) {
 		got := *p.at(100 * f.q)
 		if got == nil {
 			continue
 		}
-		expected := truth.FreezeQuantile(f.q, hold, period).Seconds()
+		expected := oracle.FreezeQuantile(f.q, hold, period).Seconds()
 		readings = append(readings, Reading{
-			Oracle: oracle, Quantity: "response " + f.name, Unit: Seconds,
+			Oracle: title, Quantity: "response " + f.name, Unit: Seconds,
 			Expected: &expected, Measured: *got, Limit: f.limit(expected),
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dyno/results/rundir"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // A table is what Text and Markdown both write.
@@ -229,7 +229,7 @@ func (r *Result) comparisonTable() table {
 	for _, tally := range all {
 		name := tally.name()
 		t.rows = append(t.rows, []string{
-			name, strconv.FormatFloat(truth.SlowRatio(tally.Slow), 'f', 4, 64), strconv.Itoa(tally.Found.Of),
+			name, strconv.FormatFloat(oracle.SlowRatio(tally.Slow), 'f', 4, 64), strconv.Itoa(tally.Found.Of),
 			hits(tally.Found), hits(tally.Covered), hits(tally.WrongSign), percent(tally.Detectable), hits(tally.FoundDeclared),
 			percent(tally.Spread), percent(tally.Bias), percent(tally.Width), count(tally.Took), worst(tally.judged()),
 		})

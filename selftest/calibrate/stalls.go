@@ -8,7 +8,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/selftest/disturb"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
 // The generator's CPU is taken away at real-time priority for this long and this often.
@@ -30,10 +30,10 @@ func (k *calibrator) stalls(ctx context.Context) (err error) {
 	return k.besideServers(func() error {
 		for _, o := range []struct {
 			name  string
-			delay truth.Distribution
+			delay oracle.Distribution
 		}{
-			{"fixed delay 1 ms", truth.Fixed(time.Millisecond)},
-			{"log-normal delay, median 2 ms, σ 0.5", truth.LogNormal{Median: 2 * time.Millisecond, Sigma: 0.5}},
+			{"fixed delay 1 ms", oracle.Fixed(time.Millisecond)},
+			{"log-normal delay, median 2 ms, σ 0.5", oracle.LogNormal{Median: 2 * time.Millisecond, Sigma: 0.5}},
 		} {
 			k.step("stalls: %s", o.name)
 			readings, err := k.stalled(ctx, o.name, o.delay)
@@ -46,7 +46,7 @@ func (k *calibrator) stalls(ctx context.Context) (err error) {
 }
 
 // stalled loads one server from a generator that is stalled.
-func (k *calibrator) stalled(ctx context.Context, name string, delay truth.Distribution) ([]Reading, error) {
+func (k *calibrator) stalled(ctx context.Context, name string, delay oracle.Distribution) ([]Reading, error) {
 	d, err := disturb.Start(disturb.Config{
 		CPUs: k.load, Shortest: stallLength, Longest: stallLength, PerSecond: stallRate, RealTime: true, Seed: 1,
 	})
@@ -59,11 +59,11 @@ func (k *calibrator) stalled(ctx context.Context, name string, delay truth.Distr
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	oracle := fmt.Sprintf("stalls of %v of the generator, %d/s; %s, Poisson, 2,000/s", stallLength, stallRate, name)
-	readings := agree(oracle, r, kernel, injected, agreement())
+	title := fmt.Sprintf("stalls of %v of the generator, %d/s; %s, Poisson, 2,000/s", stallLength, stallRate, name)
+	readings := agree(title, r, kernel, injected, agreement())
 	shown := func(quantity string, tag engine.Tag, q float64, note string) {
 		readings = append(readings, Reading{
-			Oracle: oracle, Quantity: quantity, Unit: Seconds, Measured: seconds(r.Latency[tag].Quantile(q)), Note: note,
+			Oracle: title, Quantity: quantity, Unit: Seconds, Measured: seconds(r.Latency[tag].Quantile(q)), Note: note,
 		})
 	}
 	e := &r.Ends

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"bufio"
@@ -656,7 +656,7 @@ func TestTimersComeInOrder(t *testing.T) {
 func TestValidateNamesEveryFault(t *testing.T) {
 	err := Config{Addr: "0.0.0.0:80", Protocol: 9, Size: -1, Body: -2, CPUs: []int{-3}, Spin: time.Hour, Connections: -4}.Validate()
 	for _, field := range []string{"addr:", "protocol:", "size:", "body:", "cpus:", "spin:", "connections:"} {
-		if err == nil || !strings.Contains(err.Error(), "truth: "+field) {
+		if err == nil || !strings.Contains(err.Error(), "oracle: "+field) {
 			t.Errorf("no fault for %s in: %v", field, err)
 		}
 	}

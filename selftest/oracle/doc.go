@@ -1,4 +1,4 @@
-// Package truth holds servers with a known answer. An instrument is checked
+// Package oracle holds servers with a known answer. An instrument is checked
 // against them as a scale is against weights: the right reading is known
 // beforehand, or stated by the server for every single request.
 //
@@ -39,4 +39,4 @@
 // carries one request at a time: what is pipelined behind it waits, and arrives
 // when its predecessor has been answered. A client that shuts down its sending
 // side is taken to have left.
-package truth
+package oracle

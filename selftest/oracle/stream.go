@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func (c StreamConfig) Validate() error {
 	c = c.withDefaults()
 	var faults []error
 	fault := func(field string, value any, right string) {
-		faults = append(faults, fmt.Errorf("truth: %s: %v: %s", field, value, right))
+		faults = append(faults, fmt.Errorf("oracle: %s: %v: %s", field, value, right))
 	}
 	if !(c.Rate > 0) || c.Rate > 1e6 {
 		fault("rate", c.Rate, "must be more than 0 and at most 1000000 events per second")
@@ -170,7 +170,7 @@ type feed struct {
 func StartStream(ctx context.Context, config Config, stream StreamConfig) (*Stream, error) {
 	fault := stream.Validate()
 	if config.Protocol != HTTP {
-		fault = errors.Join(fault, fmt.Errorf("truth: protocol: %v: must be HTTP", config.Protocol))
+		fault = errors.Join(fault, fmt.Errorf("oracle: protocol: %v: must be HTTP", config.Protocol))
 	}
 	if err := errors.Join(config.Validate(), fault); err != nil {
 		return nil, err

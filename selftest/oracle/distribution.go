@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"errors"
@@ -76,7 +76,7 @@ func (d Fixed) Validate() error { return validDuration("fixed delay", time.Durat
 func (d LogNormal) Validate() error {
 	err := validDuration("log-normal median", d.Median)
 	if !(d.Sigma >= 0 && d.Sigma <= 5) {
-		err = errors.Join(err, fmt.Errorf("truth: log-normal sigma: %v: must be between 0 and 5", d.Sigma))
+		err = errors.Join(err, fmt.Errorf("oracle: log-normal sigma: %v: must be between 0 and 5", d.Sigma))
 	}
 	return err
 }
@@ -85,7 +85,7 @@ func (d LogNormal) Validate() error {
 func (d Bimodal) Validate() error {
 	err := errors.Join(validDuration("bimodal fast", d.Fast), validDuration("bimodal slow", d.Slow))
 	if !(d.SlowShare >= 0 && d.SlowShare <= 1) {
-		err = errors.Join(err, fmt.Errorf("truth: bimodal slow share: %v: must be between 0 and 1", d.SlowShare))
+		err = errors.Join(err, fmt.Errorf("oracle: bimodal slow share: %v: must be between 0 and 1", d.SlowShare))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func ParseBreak(name string) (Break, error) {
 	if i := slices.Index(breakNames[:], name); i >= 0 {
 		return Break(i), nil //nolint:gosec // fewer than 256
 	}
-	return 0, fmt.Errorf("truth: break %q: want one of %v", name, breakNames)
+	return 0, fmt.Errorf("oracle: break %q: want one of %v", name, breakNames)
 }
 
 // A BreakingConfig says what a Breaking server relays and how it breaks.
@@ -85,10 +85,10 @@ func StartBreaking(ctx context.Context, config BreakingConfig) (*Breaking, error
 	}
 	var faults []error
 	if config.Break >= Breaks {
-		faults = append(faults, fmt.Errorf("truth: break: %v: must be one of the breaks", config.Break))
+		faults = append(faults, fmt.Errorf("oracle: break: %v: must be one of the breaks", config.Break))
 	}
 	if config.Break == Crashes && config.Crash == nil {
-		faults = append(faults, errors.New("truth: crash: must be given"))
+		faults = append(faults, errors.New("oracle: crash: must be given"))
 	}
 	faults = append(faults, validDuration("delay", config.Delay))
 	if config.After != 0 {
@@ -96,7 +96,7 @@ func StartBreaking(ctx context.Context, config BreakingConfig) (*Breaking, error
 	}
 	at, err := netip.ParseAddrPort(config.Addr)
 	if err != nil || !at.Addr().IsLoopback() {
-		faults = append(faults, fmt.Errorf("truth: address %q: must be a loopback address and port", config.Addr))
+		faults = append(faults, fmt.Errorf("oracle: address %q: must be a loopback address and port", config.Addr))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func StartDelay(ctx context.Context, config Config, delay Distribution, seed uin
 func StartQueue(ctx context.Context, config Config, workers int, service Distribution, seed uint64) (*Timed, error) {
 	err := service.Validate()
 	if workers < 1 || workers > 1<<16 {
-		return nil, errors.Join(err, fmt.Errorf("truth: workers: %d: must be between 1 and %d", workers, 1<<16))
+		return nil, errors.Join(err, fmt.Errorf("oracle: workers: %d: must be between 1 and %d", workers, 1<<16))
 	}
 	return startTimed(ctx, config, err, queue(workers, service, seeded(seed)))
 }

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type Freeze struct {
 func StartFreeze(ctx context.Context, config Config, hold, period time.Duration) (*Freeze, error) {
 	err := errors.Join(config.validateFramed(), validDuration("hold", hold), validDuration("period", period))
 	if hold >= period {
-		err = errors.Join(err, fmt.Errorf("truth: hold: %v: must be less than the period, %v", hold, period))
+		err = errors.Join(err, fmt.Errorf("oracle: hold: %v: must be less than the period, %v", hold, period))
 	}
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"errors"
@@ -79,7 +79,7 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var faults []error
 	fault := func(field string, value any, right string) {
-		faults = append(faults, fmt.Errorf("truth: %s: %v: %s", field, value, right))
+		faults = append(faults, fmt.Errorf("oracle: %s: %v: %s", field, value, right))
 	}
 	if a, err := netip.ParseAddrPort(c.Addr); err != nil {
 		fault("addr", c.Addr, "must be an address and a port, as 127.0.0.1:0")
@@ -114,7 +114,7 @@ func (c Config) Validate() error {
 func (c Config) validateFramed() error {
 	err := c.Validate()
 	if c.Protocol == TCP && c.Size == 0 {
-		err = errors.Join(err, errors.New("truth: size: 0: must be the bytes of a TCP exchange, at least 1"))
+		err = errors.Join(err, errors.New("oracle: size: 0: must be the bytes of a TCP exchange, at least 1"))
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func (c Config) validateFramed() error {
 // validDuration returns a fault unless d lies in (0, maxDelay].
 func validDuration(field string, d time.Duration) error {
 	if d <= 0 || d > maxDelay {
-		return fmt.Errorf("truth: %s: %v: must be more than 0 and at most %v", field, d, maxDelay)
+		return fmt.Errorf("oracle: %s: %v: must be more than 0 and at most %v", field, d, maxDelay)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"context"
@@ -86,17 +86,17 @@ func (f FaultyConfig) Validate(protocol Protocol) error {
 	for d, w := range f.Mix {
 		switch {
 		case d >= Deeds:
-			faults = append(faults, fmt.Errorf("truth: mix: %v: must be one of the deeds", d))
+			faults = append(faults, fmt.Errorf("oracle: mix: %v: must be one of the deeds", d))
 		case !(w >= 0) || math.IsInf(w, 1):
-			faults = append(faults, fmt.Errorf("truth: mix: %v: %v: must be a weight from 0", d, w))
+			faults = append(faults, fmt.Errorf("oracle: mix: %v: %v: must be a weight from 0", d, w))
 		case protocol == TCP && w > 0 && (d == Status || d == Misframe):
-			faults = append(faults, fmt.Errorf("truth: mix: %v: %v: must be 0, TCP exchanges have no such thing", d, w))
+			faults = append(faults, fmt.Errorf("oracle: mix: %v: %v: must be 0, TCP exchanges have no such thing", d, w))
 		default:
 			total += w
 		}
 	}
 	if total == 0 {
-		faults = append(faults, errors.New("truth: mix: must have a weight above 0"))
+		faults = append(faults, errors.New("oracle: mix: must have a weight above 0"))
 	}
 	return errors.Join(faults...)
 }

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"bytes"
@@ -145,7 +145,7 @@ func listen(config Config) (_ *Server, err error) {
 	defer func() {
 		if err != nil {
 			s.release()
-			err = fmt.Errorf("truth: listen on %s: %w", s.config.Addr, err)
+			err = fmt.Errorf("oracle: listen on %s: %w", s.config.Addr, err)
 		}
 	}()
 	if err = enlargeDescriptorTable(); err != nil {
@@ -295,14 +295,14 @@ func (s *Server) loop() error {
 			set.Set(cpu)
 		}
 		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			return s.end(fmt.Errorf("truth: cpus: %v: %w", s.config.CPUs, err))
+			return s.end(fmt.Errorf("oracle: cpus: %v: %w", s.config.CPUs, err))
 		}
 	}
 	events := make([]unix.EpollEvent, 256)
 	for !s.closing.Load() {
 		n, slept, err := s.wait(events)
 		if err != nil {
-			return s.end(fmt.Errorf("truth: epoll_wait: %w", err))
+			return s.end(fmt.Errorf("oracle: epoll_wait: %w", err))
 		}
 		s.mu.Lock()
 		for i := range events[:n] {
@@ -383,7 +383,7 @@ func (s *Server) alarm(at int64) {
 	rest := max(at-s.now(), 1) // 0 would disarm it
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(rest)}
 	if err := unix.TimerfdSettime(s.clock, 0, &spec, nil); err != nil {
-		panic(fmt.Sprintf("truth: timerfd_settime(%d ns): %v", rest, err)) // only arguments can be wrong
+		panic(fmt.Sprintf("oracle: timerfd_settime(%d ns): %v", rest, err)) // only arguments can be wrong
 	}
 }
 
@@ -419,7 +419,7 @@ func (s *Server) rest(d time.Duration) {
 	fds := []unix.PollFd{{Fd: int32(s.clock), Events: unix.POLLIN}, {Fd: int32(s.wake), Events: unix.POLLIN}}
 	for fds[0].Revents == 0 && !s.closing.Load() {
 		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
-			panic(fmt.Sprintf("truth: poll: %v", err)) // only arguments can be wrong
+			panic(fmt.Sprintf("oracle: poll: %v", err)) // only arguments can be wrong
 		}
 	}
 	for s.now() < until && !s.closing.Load() {
@@ -499,7 +499,7 @@ func (s *Server) hear(on bool) {
 	}
 	s.hearing = on
 	if err := s.control(op, s.listener, unix.EPOLLIN); err != nil {
-		panic(fmt.Sprintf("truth: %v", err)) // the descriptor is ours, and its state known
+		panic(fmt.Sprintf("oracle: %v", err)) // the descriptor is ours, and its state known
 	}
 }
 
@@ -521,7 +521,7 @@ func (s *Server) refuse(on bool) {
 		s.hear(true)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("truth: refuse(%v): %v", on, err)) // the port is ours throughout
+		panic(fmt.Sprintf("oracle: refuse(%v): %v", on, err)) // the port is ours throughout
 	}
 }
 
@@ -575,7 +575,7 @@ func (s *Server) resume(c *conn) {
 	if want != c.interest {
 		c.interest = want
 		if err := s.control(unix.EPOLL_CTL_MOD, c.fd, want); err != nil {
-			panic(fmt.Sprintf("truth: %v", err)) // the descriptor is ours and watched
+			panic(fmt.Sprintf("oracle: %v", err)) // the descriptor is ours and watched
 		}
 	}
 }

@@ -11,33 +11,33 @@ import (
 
 	"dyno/internal/units"
 	"dyno/selftest/calibrate"
-	"dyno/selftest/truth"
+	"dyno/selftest/oracle"
 )
 
-// truthCommand starts servers with a known answer as processes of their own, so that
+// oracleCommand starts servers with a known answer as processes of their own, so that
 // trials can start them like any target. It is hidden: calibration uses it.
-func (a *app) truthCommand() *cobra.Command {
+func (a *app) oracleCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:    calibrate.TruthCommand,
+		Use:    calibrate.OracleCommand,
 		Short:  "Servers with a known answer, which calibration loads",
 		Hidden: true,
 		Args:   cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("dyno "+calibrate.TruthCommand+" --help lists the servers", "unknown server %q", args[0])
+				return usage("dyno "+calibrate.OracleCommand+" --help lists the servers", "unknown server %q", args[0])
 			}
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(a.truthNull(), a.truthDelay(), a.truthQueue(), a.truthFreeze(), a.truthWork(), a.truthStream(), a.truthBreaking(), a.truthBurn())
+	cmd.AddCommand(a.oracleNull(), a.oracleDelay(), a.oracleQueue(), a.oracleFreeze(), a.oracleWork(), a.oracleStream(), a.oracleBreaking(), a.oracleBurn())
 	return cmd
 }
 
-// serveTruth is the command of one kind of server. It calls start once the flags are
+// serveOracle is the command of one kind of server. It calls start once the flags are
 // known. It prints the result of last, which may be nil, as JSON when the server has
 // ended.
-func (a *app) serveTruth(kind, short string, start func(context.Context, truth.Config) (*truth.Server, error), last func() any) *cobra.Command {
-	var c truth.Config
+func (a *app) serveOracle(kind, short string, start func(context.Context, oracle.Config) (*oracle.Server, error), last func() any) *cobra.Command {
+	var c oracle.Config
 	var cpus string
 	cmd := &cobra.Command{
 		Use:   kind,
@@ -74,15 +74,15 @@ func (a *app) serveTruth(kind, short string, start func(context.Context, truth.C
 	return cmd
 }
 
-func (a *app) truthNull() *cobra.Command {
-	return a.serveTruth("null", "answers at once", truth.StartNull, nil)
+func (a *app) oracleNull() *cobra.Command {
+	return a.serveOracle("null", "answers at once", oracle.StartNull, nil)
 }
 
-func (a *app) truthDelay() *cobra.Command {
+func (a *app) oracleDelay() *cobra.Command {
 	var delay time.Duration
 	var seed uint64
-	cmd := a.serveTruth("delay", "answers each request a fixed time after its arrival", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
-		s, err := truth.StartDelay(ctx, c, truth.Fixed(delay), seed)
+	cmd := a.serveOracle("delay", "answers each request a fixed time after its arrival", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+		s, err := oracle.StartDelay(ctx, c, oracle.Fixed(delay), seed)
 		if err != nil {
 			return nil, err
 		}
@@ -93,19 +93,19 @@ func (a *app) truthDelay() *cobra.Command {
 	return cmd
 }
 
-func (a *app) truthQueue() *cobra.Command {
+func (a *app) oracleQueue() *cobra.Command {
 	var (
 		service     time.Duration
 		workers     int
 		exponential bool
 		seed        uint64
 	)
-	cmd := a.serveTruth("queue", "has workers behind one queue", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
-		var d truth.Distribution = truth.Fixed(service)
+	cmd := a.serveOracle("queue", "has workers behind one queue", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+		var d oracle.Distribution = oracle.Fixed(service)
 		if exponential {
-			d = truth.Exponential{Mean: service}
+			d = oracle.Exponential{Mean: service}
 		}
-		s, err := truth.StartQueue(ctx, c, workers, d, seed)
+		s, err := oracle.StartQueue(ctx, c, workers, d, seed)
 		if err != nil {
 			return nil, err
 		}
@@ -119,10 +119,10 @@ func (a *app) truthQueue() *cobra.Command {
 	return cmd
 }
 
-func (a *app) truthFreeze() *cobra.Command {
+func (a *app) oracleFreeze() *cobra.Command {
 	var hold, period time.Duration
-	cmd := a.serveTruth("freeze", "answers at once, but stands still once in every period", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
-		s, err := truth.StartFreeze(ctx, c, hold, period)
+	cmd := a.serveOracle("freeze", "answers at once, but stands still once in every period", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+		s, err := oracle.StartFreeze(ctx, c, hold, period)
 		if err != nil {
 			return nil, err
 		}
@@ -133,15 +133,15 @@ func (a *app) truthFreeze() *cobra.Command {
 	return cmd
 }
 
-func (a *app) truthWork() *cobra.Command {
+func (a *app) oracleWork() *cobra.Command {
 	var (
-		load   truth.Workload
+		load   oracle.Workload
 		work   time.Duration
 		slow   string
 		hot    string
-		server *truth.Work
+		server *oracle.Work
 	)
-	cmd := a.serveTruth("work", "computes for each request", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
+	cmd := a.serveOracle("work", "computes for each request", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		var err error
 		if load.Slow, err = calibrate.ParseShare(slow); err != nil {
 			return nil, fmt.Errorf("--slow: %w", err)
@@ -150,9 +150,9 @@ func (a *app) truthWork() *cobra.Command {
 			return nil, fmt.Errorf("--hot: %w", err)
 		}
 		if load.Iterations == 0 {
-			load.Iterations = truth.WorkIterations(work)
+			load.Iterations = oracle.WorkIterations(work)
 		}
-		if server, err = truth.StartWork(ctx, c, load); err != nil {
+		if server, err = oracle.StartWork(ctx, c, load); err != nil {
 			return nil, err
 		}
 		return server.Server, nil
@@ -174,10 +174,10 @@ func (a *app) truthWork() *cobra.Command {
 	return cmd
 }
 
-func (a *app) truthStream() *cobra.Command {
+func (a *app) oracleStream() *cobra.Command {
 	var rate float64
-	cmd := a.serveTruth("stream", "sends numbered events to its subscribers", func(ctx context.Context, c truth.Config) (*truth.Server, error) {
-		s, err := truth.StartStream(ctx, c, truth.StreamConfig{Rate: rate})
+	cmd := a.serveOracle("stream", "sends numbered events to its subscribers", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
+		s, err := oracle.StartStream(ctx, c, oracle.StreamConfig{Rate: rate})
 		if err != nil {
 			return nil, err
 		}
@@ -187,10 +187,10 @@ func (a *app) truthStream() *cobra.Command {
 	return cmd
 }
 
-// truthBreaking relays to a healthy server until it breaks.
-func (a *app) truthBreaking() *cobra.Command {
+// oracleBreaking relays to a healthy server until it breaks.
+func (a *app) oracleBreaking() *cobra.Command {
 	var (
-		c     truth.BreakingConfig
+		c     oracle.BreakingConfig
 		fault string
 	)
 	cmd := &cobra.Command{
@@ -199,11 +199,11 @@ func (a *app) truthBreaking() *cobra.Command {
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if c.Break, err = truth.ParseBreak(fault); err != nil {
+			if c.Break, err = oracle.ParseBreak(fault); err != nil {
 				return &failure{exitUsage, err, ""}
 			}
 			c.Crash = func() { os.Exit(crashed) }
-			server, err := truth.StartBreaking(cmd.Context(), c)
+			server, err := oracle.StartBreaking(cmd.Context(), c)
 			if err != nil {
 				return &failure{exitUsage, err, ""}
 			}
@@ -215,7 +215,7 @@ func (a *app) truthBreaking() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.Addr, "listen", "127.0.0.1:0", "loopback address to listen on")
 	f.StringVar(&c.To, "to", "", "the healthy server")
-	f.StringVar(&fault, "fault", truth.Hangs.String(), "hangs, crashes, half-hang, never-reads, refuses, resets or slows")
+	f.StringVar(&fault, "fault", oracle.Hangs.String(), "hangs, crashes, half-hang, never-reads, refuses, resets or slows")
 	f.DurationVar(&c.After, "after", 0, "when it breaks, from the first byte that it received on; 0 is from the start")
 	f.DurationVar(&c.Delay, "delay", 0, "of slows (default 100ms)")
 	return cmd
@@ -224,8 +224,8 @@ func (a *app) truthBreaking() *cobra.Command {
 // crashed is the exit code of a server that crashes on purpose.
 const crashed = 7
 
-// truthBurn is not a server but a noisy neighbour.
-func (a *app) truthBurn() *cobra.Command {
+// oracleBurn is not a server but a noisy neighbour.
+func (a *app) oracleBurn() *cobra.Command {
 	var threads int
 	cmd := &cobra.Command{
 		Use:   "burn",
@@ -235,7 +235,7 @@ func (a *app) truthBurn() *cobra.Command {
 			if threads < 1 || threads > 1024 {
 				return usage("such as 1", "--threads %d: want 1 to 1024", threads)
 			}
-			truth.Burn(cmd.Context(), threads)
+			oracle.Burn(cmd.Context(), threads)
 			return nil
 		},
 	}

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"context"
@@ -32,21 +32,20 @@ type Workload struct {
 	Hot float64
 }
 
-// HotFunction is the name of the function that Workload.Hot runs, without the path of
-// its package.
-const HotFunction = "truth.planted"
+// HotFunction is the name of the function that Workload.Hot runs, without its package.
+const HotFunction = "planted"
 
 // Validate reports every fault of the workload, or nil.
 func (w Workload) Validate() error {
 	var faults []error
 	if w.Iterations < 0 || w.Iterations > maxIterations {
-		faults = append(faults, fmt.Errorf("truth: iterations: %d: must be between 0 and %d", w.Iterations, int64(maxIterations)))
+		faults = append(faults, fmt.Errorf("oracle: iterations: %d: must be between 0 and %d", w.Iterations, int64(maxIterations)))
 	}
 	if !(w.Slow >= 0 && w.Slow <= maxSlow) {
-		faults = append(faults, fmt.Errorf("truth: slow: %v: must be a share between 0 and %d, as 0.05", w.Slow, maxSlow))
+		faults = append(faults, fmt.Errorf("oracle: slow: %v: must be a share between 0 and %d, as 0.05", w.Slow, maxSlow))
 	}
 	if !(w.Hot >= 0 && w.Hot <= 0.5) {
-		faults = append(faults, fmt.Errorf("truth: hot: %v: must be a share between 0 and 0.5, as 0.03", w.Hot))
+		faults = append(faults, fmt.Errorf("oracle: hot: %v: must be a share between 0 and 0.5, as 0.03", w.Hot))
 	}
 	return errors.Join(faults...)
 }
@@ -218,7 +217,7 @@ func WorkIterations(d time.Duration) int64 {
 		fastest = min(fastest, time.Since(began))
 	}
 	if x == 0 {
-		panic("truth: xorshift has reached 0, which it cannot from any other number")
+		panic("oracle: xorshift has reached 0, which it cannot from any other number")
 	}
 	return max(1, int64(float64(d)/float64(max(1, fastest))*iterations))
 }

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 // A timer is a time on the server's clock at which something is due: a
 // connection's answer, or with no connection the server's own turn.

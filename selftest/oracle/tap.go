@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"errors"
@@ -54,7 +54,7 @@ func StartTap(address netip.AddrPort, cpus []int) (_ *Tap, err error) {
 	defer func() {
 		if err != nil {
 			t.close()
-			err = fmt.Errorf("truth: tap on %s: %w", address, err)
+			err = fmt.Errorf("oracle: tap on %s: %w", address, err)
 		}
 	}()
 	if !address.Addr().IsLoopback() {
@@ -104,14 +104,14 @@ func (t *Tap) Stop() ([]Exchange, error) {
 	<-t.done
 	defer t.close()
 	if t.err != nil {
-		return nil, fmt.Errorf("truth: tap: %w", t.err)
+		return nil, fmt.Errorf("oracle: tap: %w", t.err)
 	}
 	stats, err := unix.GetsockoptTpacketStats(t.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {
-		return nil, fmt.Errorf("truth: tap: statistics: %w", err)
+		return nil, fmt.Errorf("oracle: tap: statistics: %w", err)
 	}
 	if stats.Drops > 0 {
-		return nil, fmt.Errorf("truth: tap: %d of %d packets were dropped", stats.Drops, stats.Packets)
+		return nil, fmt.Errorf("oracle: tap: %d of %d packets were dropped", stats.Drops, stats.Packets)
 	}
 	return t.follower.exchanges()
 }
@@ -389,9 +389,9 @@ func (f *follower) exchanges() ([]Exchange, error) {
 	}
 	switch {
 	case f.lost > 0:
-		return nil, fmt.Errorf("truth: tap: %d connections or exchanges too many: it keeps %d exchanges on %d connections", f.lost, maxExchanges, maxTapped)
+		return nil, fmt.Errorf("oracle: tap: %d connections or exchanges too many: it keeps %d exchanges on %d connections", f.lost, maxExchanges, maxTapped)
 	case f.odd > 0:
-		return nil, fmt.Errorf("truth: tap: %d packets could not be read", f.odd)
+		return nil, fmt.Errorf("oracle: tap: %d packets could not be read", f.odd)
 	}
 	return f.log, nil
 }
