@@ -29,7 +29,7 @@ func (k *Key) parse() (any, error) {
 	switch k.Method {
 	case "HS256":
 		if len(k.Material) < minSecret {
-			return nil, fmt.Errorf("a secret of %d bytes: HS256 needs %d at least", len(k.Material), minSecret)
+			return nil, fmt.Errorf("a secret of %d bytes: HS256 needs at least %d", len(k.Material), minSecret)
 		}
 		return k.Material, nil
 	case "RS256":
@@ -141,7 +141,7 @@ func (h *Hub) mayPublish(r *http.Request, topics []string) *refusal {
 		return refuse(http.StatusUnauthorized, "%v", err)
 	}
 	if cookie && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
-		return refuse(http.StatusForbidden, "origin: must be known of who publishes by cookie")
+		return refuse(http.StatusForbidden, "origin: must be given to publish by cookie")
 	}
 	if cookie || text == "" {
 		if err := h.crossOrigin.Check(r); err != nil {

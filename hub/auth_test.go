@@ -25,7 +25,8 @@ func publicPEM(t *testing.T, key any) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// TestTokens publishes with tokens that must not, and that must, be accepted.
+// TestTokens publishes with tokens that must be refused, and tokens that must be
+// accepted.
 func TestTokens(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -104,7 +105,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestCrossSite: a page must not publish with what the browser adds by itself.
+// TestCrossSite: a page must not be able to publish with what the browser adds by itself.
 func TestCrossSite(t *testing.T) {
 	keyed := serving(t, func(c *Config) {
 		c.PublisherKey = hs256()

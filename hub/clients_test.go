@@ -23,11 +23,11 @@ import (
 	"dyno/hub"
 )
 
-// An event is what a client says it has got.
+// An event is an event as a client reports it.
 type event struct{ ID, Type, Data string }
 
-// A client is a program that somebody else wrote: given the URL of a subscription, it
-// tells of each event, comes back when its connection is lost, and ends after "end".
+// A client is a program from another project. Given the URL of a subscription, it reports
+// each event, comes back when its connection is lost, and ends after "end".
 type client struct {
 	name  string
 	needs []string // commands, and files below testdata/clients
@@ -48,7 +48,7 @@ func clients() []client {
 	}
 }
 
-// missing returns what a client needs and is not there.
+// missing returns what a client needs and is not installed.
 func (c client) missing() string {
 	for _, need := range c.needs {
 		_, err := os.Stat(filepath.Join("testdata/clients", need))
@@ -116,8 +116,8 @@ func browse(t *testing.T, at string, got chan<- event) {
 	c := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(),
 		"--remote-debugging-port=0", pages.URL+"/?hub="+url.QueryEscape(at))
-	// It has children that write to its folder: they end with it, and hold the pipe that
-	// Wait reads to its end.
+	// The browser has children that write to its folder. They end with it, and hold the
+	// pipe that Wait reads to its end.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.Stdout, c.WaitDelay = io.Discard, 10*time.Second
@@ -132,7 +132,7 @@ func browse(t *testing.T, at string, got chan<- event) {
 	})
 }
 
-// A mode is a way in which a hub holds its subscribers.
+// A mode is a way in which a hub serves its subscribers.
 type mode struct {
 	name string
 	set  func(*hub.Config)
@@ -148,8 +148,8 @@ func modes() []mode {
 	}
 }
 
-// Real clients get what is published, with type, ID and all lines, and go on where
-// they were when their connection is lost: nothing twice, nothing missing, no gap.
+// Real clients get what is published, with type, ID and all lines. When their connection
+// is lost, they continue where they were: no event twice, none missing, no gap.
 func TestClients(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func subscribe(t *testing.T, c client, set func(*hub.Config)) {
 		want = append(want, publish(e))
 		seen = append(seen, next())
 	}
-	// The connection is lost, and events come meanwhile.
+	// The connection is lost, and events arrive at the hub meanwhile.
 	network.cut()
 	for _, data := range []string{"while away", "end"} {
 		want = append(want, publish(event{Data: data}))
@@ -227,7 +227,7 @@ func subscribe(t *testing.T, c client, set func(*hub.Config)) {
 	}
 }
 
-// A cutter forwards connections to an address, and cuts them when it is told to.
+// A cutter forwards connections to an address, and cuts them on request.
 type cutter struct {
 	net.Listener
 	to      string
@@ -286,7 +286,7 @@ func (c *cutter) cut() {
 	clear(c.open)
 }
 
-// curl prints the stream as it is, at once.
+// curl prints the stream unchanged and at once.
 func TestCurl(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("no curl: scripts/setup.sh installs it")

@@ -20,7 +20,7 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.File = "x" }, []string{`file: "x": goes with history file`}},
 		{func(c *Config) { c.History, c.Redis = HistoryRedis, Redis{} }, []string{`redis address: ""`, "redis stream: ", "redis events: 0: must be from 1"}},
 		{func(c *Config) { c.HistoryEvents, c.HistoryBytes, c.HistoryAge = 0, 0, -1 }, []string{"history: events: 0", "bytes: 0", "age: -1ns"}},
-		{func(c *Config) { c.PublisherKey = &Key{"HS256", []byte("short")} }, []string{"publisher key: a secret of 5 bytes: HS256 needs 32"}},
+		{func(c *Config) { c.PublisherKey = &Key{"HS256", []byte("short")} }, []string{"publisher key: a secret of 5 bytes: HS256 needs at least 32"}},
 		{func(c *Config) { c.SubscriberKey = &Key{"RS256", []byte("x")} }, []string{"subscriber key: want an RSA public key in PEM"}},
 		{func(c *Config) { c.SubscriberKey = &Key{"none", nil} }, []string{`subscriber key: method: "none": must be HS256, RS256 or ES256`}},
 		{func(c *Config) { c.AnonymousSubscribe = false }, []string{"subscriber key: none: nobody could subscribe"}},
@@ -74,7 +74,7 @@ func TestSelector(t *testing.T) {
 			t.Errorf("%q remembers the wrong topic", c.selector)
 		}
 	}
-	// What the library cannot turn into an expression means itself.
+	// A selector that the library cannot turn into an expression matches its own text.
 	large := "/{" + strings.Repeat("x,", 1200) + "x}"
 	if s := newSelector(large[:maxTemplate-1] + "}"); s.template == nil {
 		t.Error("a large template is none")
@@ -87,7 +87,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestSelectorsAreForgotten: they are shared, and gone with the last subscriber.
+// TestSelectorsAreForgotten: selectors are shared, and freed with the last subscriber.
 func TestSelectorsAreForgotten(t *testing.T) {
 	s := selectors{used: map[string]*selector{}}
 	one, two := s.acquire([]string{"a", "b"}), s.acquire([]string{"b"})

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestConformance holds every way of delivering to the Mercure protocol's rules of
+// TestConformance tests every way of delivering against the Mercure protocol's rules for
 // publishing and subscribing.
 func TestConformance(t *testing.T) {
 	for _, step := range steps {
@@ -108,7 +108,7 @@ func TestHTTP2(t *testing.T) {
 	s.want(event{Data: "hello"})
 }
 
-// TestRaw publishes bodies as they are.
+// TestRaw publishes bodies unchanged.
 func TestRaw(t *testing.T) {
 	b := serving(t, nil)
 	s := b.subscribe("topic=t")
@@ -136,10 +136,10 @@ func TestBadPublish(t *testing.T) {
 		{pathEvents, form, "topic=t&type=a%0Adata:+forged", 400, "type: "},
 		{pathEvents, form, "topic=%zz", 400, "invalid URL escape"},
 		{pathEvents, form, "topic=a&topic=b&topic=c", 400, "topic: 3 of them"},
-		{pathEvents, form, "topic=t&data=" + strings.Repeat("x", 100), 413, "100 bytes at most"},
+		{pathEvents, form, "topic=t&data=" + strings.Repeat("x", 100), 413, "at most 100 bytes"},
 		{pathEvents, "text/plain", "topic=t", 415, "want application/x-www-form-urlencoded"},
 		{"/publish?topic=t", form, "\xff", 400, "data: must be UTF-8"},
-		{"/publish?topic=t", form, strings.Repeat("x", 101), 413, "100 bytes at most"},
+		{"/publish?topic=t", form, strings.Repeat("x", 101), 413, "at most 100 bytes"},
 		{"/publish", form, "x", 400, "topic: must be given"},
 	} {
 		status, text := b.post(c.path, c.kind, c.body)
@@ -147,7 +147,7 @@ func TestBadPublish(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, status, text)
 		}
 	}
-	// Without a length to refuse, it is refused when it has come.
+	// Without a length, a body can only be refused after it has arrived.
 	resp, err := b.client.Post("http://hub/publish?topic=t", "text/plain", struct{ *strings.Reader }{strings.NewReader(strings.Repeat("x", 101))})
 	if err != nil {
 		t.Fatal(err)

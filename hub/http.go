@@ -170,7 +170,7 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, parse func([]byte)
 	if err != nil {
 		var long *http.MaxBytesError
 		if errors.As(err, &long) {
-			h.answer(w, refuse(http.StatusRequestEntityTooLarge, "an update has %d bytes at most", long.Limit))
+			h.answer(w, refuse(http.StatusRequestEntityTooLarge, "an update has at most %d bytes", long.Limit))
 		} else {
 			h.answer(w, refuse(http.StatusBadRequest, "read body: %v", err))
 		}
@@ -452,9 +452,9 @@ func (h *Hub) reserve(s *seat) *refusal {
 	case h.draining:
 		return h.stopping()
 	case h.places >= h.cfg.MaxSubscribers:
-		return &refusal{http.StatusServiceUnavailable, "there are as many subscribers as there may be", after}
+		return &refusal{http.StatusServiceUnavailable, "the hub has as many subscribers as it allows", after}
 	case h.addresses[s.address] >= h.cfg.MaxPerAddress:
-		return &refusal{http.StatusTooManyRequests, "there are as many subscribers from this address as there may be", after}
+		return &refusal{http.StatusTooManyRequests, "the hub has as many subscribers from this address as it allows", after}
 	}
 	h.places++
 	h.addresses[s.address]++

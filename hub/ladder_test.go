@@ -61,7 +61,7 @@ func (r *recorder) counts() (writes [][]byte, flushes int) {
 	return writes, flushes
 }
 
-// hijackable is a recorder whose connection can be had, and counts too.
+// hijackable is a recorder whose connection can be hijacked; it counts, too.
 type hijackable struct{ *recorder }
 
 func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -125,7 +125,7 @@ func TestLadder(t *testing.T) {
 				if len(writes) != w.writes || flushes != w.flushes {
 					t.Errorf("%d writes, %d flushes; want %d, %d", len(writes), flushes, w.writes, w.flushes)
 				}
-				// The race detector has sync.Pool forget some of what it is given.
+				// With the race detector, sync.Pool forgets some of its buffers.
 				if gets, hits := after.BufferGets-before.BufferGets, after.BufferHits-before.BufferHits; gets != w.gets || hits > w.hits {
 					t.Errorf("%d buffers, %d used before; want %d, %d", gets, hits, w.gets, w.hits)
 				}
@@ -175,7 +175,7 @@ func samples(t *testing.T, h *Hub, name string) uint64 {
 	return 0
 }
 
-// TestSocketOptions reads back what the kernel made of what was asked.
+// TestSocketOptions reads back the values that the kernel gave.
 func TestSocketOptions(t *testing.T) {
 	for _, mode := range modes {
 		b := serving(t, func(c *Config) {
@@ -203,8 +203,8 @@ func TestSocketOptions(t *testing.T) {
 	}
 }
 
-// TestHiddenConnections: of socket options that cannot be set, for want of ConnContext, the
-// log tells, and tells once.
+// TestHiddenConnections: if socket options cannot be set because ConnContext is not
+// called, the log says so, once.
 func TestHiddenConnections(t *testing.T) {
 	var text bytes.Buffer
 	h := newHub(t, func(c *Config) {

@@ -79,7 +79,7 @@ func newHub(t testing.TB, change func(*Config)) *Hub {
 	return h
 }
 
-// newServer is a server around a hub that gives it all it can use.
+// newServer is a server around a hub, with all the hub's hooks.
 func newServer(h *Hub, http2 bool) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -111,8 +111,9 @@ func listen(t testing.TB, network, address string) net.Listener {
 	return l
 }
 
-// piped runs a hub whose connections are pipes, which have no buffer: what a client
-// does not read is not written. It is for bubbles, in which time is not the machine's.
+// piped runs a hub whose connections are pipes, which have no buffer: bytes that a client
+// does not read are not written. It is for synctest bubbles, whose time is not the
+// machine's.
 func piped(t testing.TB, change func(*Config)) *bed {
 	t.Helper()
 	h := newHub(t, func(c *Config) {
@@ -184,7 +185,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-// An event is one as a client reads it.
+// An event is an event as a client reads it.
 type event struct{ ID, Type, Data, Retry, Comment string }
 
 // A stream is a client's side of a subscription, over a connection of its own.
@@ -218,8 +219,8 @@ func (b *bed) subscribe(query string, header ...string) *stream {
 	return &stream{t: b.t, conn: conn, resp: resp, body: bufio.NewReader(resp.Body)}
 }
 
-// next reads an event, or a retry field or a comment by itself. It returns false at the end of
-// the stream.
+// next reads an event, or a retry field or a comment by itself. It returns false at the
+// end of the stream.
 func (s *stream) next() (e event, ok bool) {
 	s.t.Helper()
 	var data []string
@@ -257,7 +258,8 @@ func (s *stream) next() (e event, ok bool) {
 	}
 }
 
-// want reads the next event, past retries, and compares what is not empty in it.
+// want reads the next event, skipping retries, and compares the fields of its argument
+// that are not empty.
 func (s *stream) want(want event) event {
 	s.t.Helper()
 	got, ok := s.next()
@@ -297,7 +299,7 @@ func (b *bed) post(path, kind, body string, header ...string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// form publishes as the protocol has it and returns the ID.
+// form publishes with a form, as in the protocol, and returns the ID.
 func (b *bed) form(fields url.Values, header ...string) string {
 	b.t.Helper()
 	status, text := b.post(pathMercure, "application/x-www-form-urlencoded", fields.Encode(), header...)
@@ -329,7 +331,7 @@ func (b *bed) until(ok func(Stats) bool) {
 	}
 }
 
-// ladder sets how far up a hub is, from the baseline on.
+// ladder says how many steps a hub has, from the baseline on.
 func (c *Config) ladder(step int) {
 	c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack, c.EventLoop = step > 0, step > 1, step > 2, step > 3, step > 5
 	if step > 4 {
@@ -339,7 +341,7 @@ func (c *Config) ladder(step int) {
 	}
 }
 
-// A step is a way of delivering, as a configuration.
+// A step is a way of delivering, as a change of a configuration.
 type step struct {
 	name string
 	set  func(*Config)

@@ -39,7 +39,7 @@ func newStats() *stats {
 			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12),
 		}),
 		flush: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "events_flush_seconds", Help: "What a flush takes, or a write to a connection; only if that is measured.",
+			Name: "events_flush_seconds", Help: "Time of a flush, or of a write to a connection; only if that is measured.",
 			Buckets: []float64{5e-6, 50e-6, 500e-6, 5e-3, 50e-3}, // the first two are the thresholds in report R4
 		}),
 	}
@@ -195,7 +195,7 @@ func newCollector(h *Hub) *collector {
 	return &collector{
 		hub:         h,
 		subscribers: desc("subscribers", "Subscribers there are."),
-		entered:     desc("subscribers_total", "Subscribers there have been."),
+		entered:     desc("subscribers_total", "Subscribers that have connected."),
 		ends:        desc("subscriber_ends_total", "Ended subscribers by reason.", "reason"),
 		refused:     desc("refused_total", "Requests refused, by status.", "status"),
 		postponed:   desc("postponed_total", "Subscribers asked to come back because the history could not be read."),
@@ -211,7 +211,7 @@ func newCollector(h *Hub) *collector {
 		closed:      desc("connections_closed_total", "Connections that have ended."),
 		history:     desc("history_updates", "Updates in the history."),
 		head:        desc("history_head", "The sequence number of the newest update."),
-		options:     desc("socket_option", "A socket option: as asked for, and as the kernel gives it.", "name", "side"),
+		options:     desc("socket_option", "A socket option: its requested value, and the kernel's.", "name", "side"),
 	}
 }
 

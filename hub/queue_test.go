@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// begun reads what a stream begins with, so that it is known to stand by.
+// begun reads the beginning of a stream, so that it is known to be ready.
 func (s *stream) begun() *stream {
 	s.t.Helper()
 	if e, ok := s.next(); !ok || e.Retry == "" {
@@ -99,8 +99,8 @@ func TestQueueBytes(t *testing.T) {
 	})
 }
 
-// TestHistoryIsNoQueue: a subscriber that asks for more history than its queue holds
-// is given it, however slowly it reads.
+// TestHistoryIsNoQueue: a subscriber that asks for more history than its queue holds gets
+// it, however slowly it reads.
 func TestHistoryIsNoQueue(t *testing.T) {
 	for _, outcome := range []Outcome{Disconnect, DropOldest, Coalesce} {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestHistoryIsNoQueue(t *testing.T) {
 	}
 }
 
-// TestDropOldest: a subscriber that falls behind is told what it will not get, and
-// given the newest.
+// TestDropOldest: a subscriber that falls behind is told what it will not get, and gets
+// the newest events.
 func TestDropOldest(t *testing.T) {
 	for _, mode := range pipeModes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestDropOldest(t *testing.T) {
 	}
 }
 
-// TestCoalesce: it is given the latest of each topic.
+// TestCoalesce: it gets the latest event of each topic.
 func TestCoalesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := piped(t, func(c *Config) {
@@ -175,7 +175,8 @@ func TestCoalesce(t *testing.T) {
 	})
 }
 
-// TestGapAfterTrim: what the history has dropped under a slow subscriber is told.
+// TestGapAfterTrim: events that the history has dropped before a slow subscriber got them
+// are announced.
 func TestGapAfterTrim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := piped(t, func(c *Config) {
@@ -193,7 +194,7 @@ func TestGapAfterTrim(t *testing.T) {
 		}
 		last := b.say("t", "11")
 		s.want(event{Data: "11"})
-		// One that comes back for what is gone is told exactly which.
+		// A subscriber that comes back for dropped events is told exactly which they are.
 		id := strings.TrimSuffix(last, "11") + "5"
 		s = b.subscribe("topic=t&lastEventID=" + id).begun()
 		s.want(event{Type: "gap", Data: `{"from":6,"to":8,"missed":null}`})
@@ -202,7 +203,7 @@ func TestGapAfterTrim(t *testing.T) {
 	})
 }
 
-// TestBlock: publishers wait for the slowest, and no longer than they are told to.
+// TestBlock: publishers wait for the slowest subscriber, but no longer than configured.
 func TestBlock(t *testing.T) {
 	for _, mode := range pipeModes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -254,8 +255,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestWriteTimeout: a connection that takes nothing ends in time, whatever the
-// outcome.
+// TestWriteTimeout: a connection that takes nothing ends in time, whatever the outcome.
 func TestWriteTimeout(t *testing.T) {
 	for _, mode := range pipeModes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestWriteTimeout(t *testing.T) {
 					c.Outcome, c.Heartbeat, c.WriteTimeout = DropOldest, 0, 7*time.Second
 				})
 				s := b.subscribe("topic=t").begun()
-				// Deadlines roll: a subscriber that reads in time lives on.
+				// Deadlines move: a subscriber that reads in time stays.
 				for i := range 10 {
 					b.say("t", fmt.Sprint(i))
 					time.Sleep(6 * time.Second)
@@ -283,7 +283,8 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// TestHeartbeat: a comment after a period without events, however it is given.
+// TestHeartbeat: a comment comes after a period without events, however that is
+// configured.
 func TestHeartbeat(t *testing.T) {
 	for _, mode := range pipeModes {
 		for period, rule := range map[time.Duration]func(*Config){
@@ -390,7 +391,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainOfHandler drains a hub that is somebody else's handler.
+// TestDrainOfHandler drains a hub that is a handler in somebody else's server.
 func TestDrainOfHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t, func(c *Config) { c.Hijack, c.EventLoop = false, false })
@@ -417,7 +418,7 @@ func TestDrainOfHandler(t *testing.T) {
 	})
 }
 
-// TestDrainRefuses: who asks on a connection that is there is told to come back.
+// TestDrainRefuses: a request on an existing connection is told to come back.
 func TestDrainRefuses(t *testing.T) {
 	h, err := New(Defaults())
 	if err != nil {
@@ -485,7 +486,7 @@ func TestForgotten(t *testing.T) {
 	})
 }
 
-// endings is how many have ended, for whatever reason.
+// endings is how many subscribers have ended, for whatever reason.
 func endings(s Stats) (n uint64) {
 	for _, k := range s.Ends {
 		n += k

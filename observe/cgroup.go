@@ -180,7 +180,7 @@ func (c *Cgroup) Columns() []Column {
 		cgroupThrottled:        {"cpu_throttled_seconds", Counter, "time for which it had to wait, summed over CPUs"},
 		cgroupMemory:           {"memory_bytes", Gauge, "memory charged to the group, page cache included"},
 		cgroupMemoryPeak:       {"memory_peak_bytes", Gauge, "the most since the group was made"},
-		cgroupOOMKills:         {"oom_kills_total", Counter, "processes of the group that the kernel has killed for want of memory"},
+		cgroupOOMKills:         {"oom_kills_total", Counter, "processes of the group that the kernel has killed because memory ran out"},
 		cgroupCPUPressure:      {"cpu_pressure_seconds", Counter, "time in which some task of the group waited for a CPU"},
 		cgroupMemoryStall:      {"memory_stall_seconds", Counter, "time in which all tasks of the group that were not idle waited for memory"},
 		cgroupIOStall:          {"io_stall_seconds", Counter, "time in which all tasks of the group that were not idle waited for input or output"},

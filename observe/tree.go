@@ -40,7 +40,7 @@ type Tree struct {
 	scope   scope
 	pages   float64 // bytes
 	loadavg procFile
-	// What other kernels lack.
+	// Features that some kernels lack.
 	listsChildren  bool // /proc/PID/task/TID/children
 	sizedFdFolders bool // the size of /proc/PID/fd is the number of entries
 
@@ -178,7 +178,7 @@ func (t *Tree) Observe(row []float64) error {
 	clear(t.processes[len(keep):])
 	t.processes = keep
 
-	if !t.begun { // those who died before the first reading
+	if !t.begun { // processes that ended before the first reading
 		t.begun = true
 		t.gone.cpu, t.gone.user, t.gone.system = childUser+childSystem, childUser, childSystem
 	}
@@ -301,8 +301,8 @@ func (t *Tree) discover() {
 		return
 	}
 	t.lastPID = pid
-	// What loses its parent during the walk can slip through it. Then a process
-	// has vanished, which the readings that follow notice.
+	// The walk can miss a process that loses its parent meanwhile. Then the parent has
+	// vanished, which the following readings notice.
 	t.dirty = false
 	t.crowded = false
 	for i := 0; i < len(t.processes); i++ { // grows as children are found

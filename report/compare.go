@@ -153,7 +153,7 @@ func (p *page) changes(list []rundir.Comparison, base string) table {
 	if i := slices.IndexFunc(list, func(c rundir.Comparison) bool { return c.AdjustedP != nil }); i >= 0 {
 		p1 += " " + p.footnote(adjustment(list[i].Adjustment))
 	}
-	t := table{head: []string{"", "", "change", p1, "verdict", "detects " + p.footnote(detects)}, left: []int{2, 4}}
+	t := table{head: []string{"", "", "change", p1, "verdict", "MDE " + p.footnote(detectable)}, left: []int{2, 4}}
 	for _, m := range metrics {
 		title := m
 		if strings.HasPrefix(m, "service.") {
@@ -172,7 +172,7 @@ func (p *page) changes(list []rundir.Comparison, base string) table {
 	return t
 }
 
-const detects = "the smallest change that so many rounds of this spread find in four comparisons of five"
+const detectable = "minimum detectable effect: the smallest change that this number of rounds with this spread finds in four comparisons of five"
 
 func adjustment(method string) string {
 	name := method
@@ -212,13 +212,13 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 	if c.SignFlipP != nil && *c.SignFlipP > 0.05 && (verdict == rundir.Better || verdict == rundir.Worse) {
 		verdict += " " + p.footnote("the exact sign-flip test, which assumes no distribution, gives p "+probability(*c.SignFlipP)+" here")
 	}
-	detectable := unknown
+	effect := unknown
 	if c.Detectable != nil {
-		detectable = "±" + margin(*c.Detectable)
+		effect = "±" + margin(*c.Detectable)
 	} else {
-		p.footnote(unknown + " for p or detects: too few rounds to tell")
+		p.footnote(unknown + " for p or MDE: too few rounds to tell")
 	}
-	return []string{name, p.cell(c.Variant, c.Metric), p.shown(c), prob, verdict, detectable}
+	return []string{name, p.cell(c.Variant, c.Metric), p.shown(c), prob, verdict, effect}
 }
 
 // shown writes a comparison's change, with ~ where no difference is shown, and = where it
@@ -274,6 +274,6 @@ func (p *page) excludedRounds() {
 		return
 	}
 	slices.Sort(out)
-	p.section(fmt.Sprintf("%s left out, which the machine spoilt and others were measured in place of: %s", plural(len(out), "round"), units.FormatCPUs(out)))
+	p.section(fmt.Sprintf("%s left out, because the machine disturbed them and others were measured in their place: %s", plural(len(out), "round"), units.FormatCPUs(out)))
 	p.table(t)
 }

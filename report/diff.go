@@ -53,7 +53,7 @@ func Diff(w io.Writer, d *verdict.Difference) error {
 		variant := d.Comparisons[i].Variant
 		line("")
 		line("%s", Printable(variant))
-		t := table{head: []string{"", "old", "new", "change", "p", "verdict", "detectable"}, left: []int{1, 2, 3, 5}}
+		t := table{head: []string{"", "old", "new", "change", "p", "verdict", "MDE"}, left: []int{1, 2, 3, 5}}
 		var details []string
 		metrics := map[string][]string{} // by detail
 		for ; i < len(d.Comparisons) && d.Comparisons[i].Variant == variant; i++ {
@@ -87,7 +87,7 @@ func Diff(w io.Writer, d *verdict.Difference) error {
 	}
 	line("%s", wrap("", fmt.Sprintf("change: new over old, of the geometric means over the trials, with its 95 %% interval (Welch's t on logarithms). "+
 		"p: adjusted by Holm where there are several. equivalent: the 90 %% interval lies within ±%s. "+
-		"detectable: the change that so many trials find in four comparisons of five.", margin(d.Margin)), lineWidth))
+		"MDE: minimum detectable effect, the smallest change that this number of trials finds in four comparisons of five.", margin(d.Margin)), lineWidth))
 	if bare {
 		line("%s", bareFootnote)
 	}

@@ -58,7 +58,7 @@ func explanation(e *explain.Explanation, top int) []*part {
 	p.leftover(e.Leftover)
 	notes := e.Notes
 	if len(e.Tables) > 0 {
-		notes = append([]string{"~: within chance, or a trifle; p-values are adjusted for all that were tested together (Holm)"}, notes...)
+		notes = append([]string{"~: within chance, or too small to matter; p-values are adjusted for all that were tested together (Holm)"}, notes...)
 	}
 	if len(notes) > 0 {
 		p.section("notes")

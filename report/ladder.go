@@ -13,7 +13,7 @@ func (p *page) ladder() {
 	}
 	metric := p.run.Plan.Metric
 	p.section("ladder, in " + metric)
-	marginal := "marginal " + p.footnote("a step's effect on top of all before it: it belongs to this order of the steps, and may be another in another order")
+	marginal := "marginal " + p.footnote("a step's effect on top of all before it: it belongs to this order of the steps, and may differ in another")
 	for _, c := range p.run.Comparisons {
 		if c.Role != rundir.RoleControl && c.AdjustedP != nil {
 			marginal += " " + p.footnote(adjustment(c.Adjustment))

@@ -260,7 +260,7 @@ func (p *page) dependence() {
 		}
 	}
 	if d := worst.Dependence; d != nil {
-		p.line("dependence: strongest in trial %d (%s), whose %d bins of %s are worth %s independent ones (lag-1 %s)",
+		p.line("dependence: strongest in trial %d (%s), whose %d bins of %s have an effective sample size of %s (lag-1 %s)",
 			worst.Number, worst.Variant, d.Bins, Seconds(d.BinSeconds), units.Figure(d.EffectiveSize), units.Figure(d.Lag1))
 	}
 }

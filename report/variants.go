@@ -92,7 +92,7 @@ func (p *page) cell(variant, metric string) string {
 		case rundir.StateRelative:
 			return text + " " + p.footnote("ratio only: the value is biased, alike for all variants: "+because(s).In(texts.English)+remedied(s))
 		case rundir.StateBounded:
-			return text + " " + p.footnote("[bounded]: the truth lies within, whatever happened in the disturbed stretches: "+because(s).In(texts.English))
+			return text + " " + p.footnote("[bounded]: the true value lies within, whatever happened in the disturbed stretches: "+because(s).In(texts.English))
 		}
 		if !bounded(e) {
 			text += " " + p.noInterval(v, metric)
@@ -283,7 +283,7 @@ func (p *page) ends(variants []rundir.Variant) {
 	switch {
 	case len(share) == 0:
 	case !clock:
-		p.line("responses end when they were read: delays of the generator are in them")
+		p.line("responses end when they were read, so they include delays of the generator")
 	default:
 		line := "responses end on arrival, by the kernel's stamp (" + extremes(share, arrived) + " of them)"
 		if len(p50) > 0 {
@@ -320,7 +320,7 @@ func (p *page) streams(variants []rundir.Variant) {
 		[]string{"p50", "p99", "p99.9", "max", "gap p50", "gap p99", "first event p50", "opening p50", "opening p99"},
 		[]string{"delivery.p50", "delivery.p99", "delivery.p999", "delivery.max", "event_gap.p50", "event_gap.p99",
 			"first_event.p50", "opening.p50", "opening.p99"}))
-	p.section("events, by what became of them")
+	p.section("events by outcome")
 	t := table{head: []string{""}}
 	counted := []struct {
 		head   string

@@ -110,7 +110,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What has not changed is not read again; what has changed is, and what has gone is gone.
+// A run that has not changed is not read again. A changed one is, and a removed one
+// disappears.
 func TestIndexFollowsTheFolder(t *testing.T) {
 	b := newBed(t, nil)
 	for i := range 5 {
@@ -239,7 +240,7 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// What a run is started with is what was asked for, checked beforehand.
+// A run is started with what was requested, and that is checked beforehand.
 func TestStart(t *testing.T) {
 	b := newBed(t, nil)
 	for body, want := range map[string]int{

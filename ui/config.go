@@ -53,7 +53,7 @@ func (c Config) Validate() error {
 	_, err := parseListen(c.Listen)
 	check(err == nil, "listen", strconv.Quote(c.Listen), "must be a loopback address with a port, such as 127.0.0.1:7070")
 	check(c.Runs != "", "runs", `""`, "must name a folder")
-	check(c.Experiments == "" || c.Runner != nil, "runner", "none", "must be there to run experiments")
+	check(c.Experiments == "" || c.Runner != nil, "runner", "none", "must be set to run experiments")
 	check(c.StopTimeout > 0, "stop timeout", c.StopTimeout, "must be more than 0")
 	return errors.Join(errs...)
 }
@@ -77,7 +77,7 @@ func parseListen(text string) (netip.AddrPort, error) {
 		return netip.AddrPort{}, err
 	}
 	if !a.IsLoopback() || a.Zone() != "" {
-		return netip.AddrPort{}, fmt.Errorf("%s is no loopback address", a)
+		return netip.AddrPort{}, fmt.Errorf("%s is not a loopback address", a)
 	}
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
 }

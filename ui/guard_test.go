@@ -34,7 +34,7 @@ func TestParseListen(t *testing.T) {
 	}
 }
 
-// Requests are answered that come from the page, or from no browser.
+// Only requests from the page, or from something that is not a browser, are answered.
 func TestRefusals(t *testing.T) {
 	b := newBed(t, nil)
 	host := strings.TrimPrefix(b.url, "http://")
@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Without the token there is nothing below /api, and nothing is started or stopped.
+// Without the token nothing below /api is readable, and nothing is started or stopped.
 func TestToken(t *testing.T) {
 	b := newBed(t, nil)
 	b.addRun("one", nil)
@@ -110,7 +110,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// The page is there without a token, with what keeps it to itself.
+// The page is available without a token, with headers that isolate it.
 func TestHeaders(t *testing.T) {
 	b := newBed(t, nil)
 	b.addRun("one", nil)
@@ -179,7 +179,7 @@ func TestReport(t *testing.T) {
 
 const secret = "SECRET beyond the folders"
 
-// outsiders are what lies beyond the folders, and links to it from within.
+// outsiders are files beyond the folders, and links to them from within.
 func (b *bed) outsiders() {
 	b.addRun("real", nil)
 	b.addRun("../outside/run", func(r *rundirRun) { r.Name = secret })
@@ -235,7 +235,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// FuzzPaths: whatever is asked for, nothing beyond the folders is shown or started.
+// FuzzPaths: whatever path is requested, nothing beyond the folders is shown or started.
 func FuzzPaths(f *testing.F) {
 	b := newBed(f, nil)
 	b.outsiders()
@@ -260,7 +260,7 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// What keeps a browser's page away holds for any port and address.
+// The checks that keep other sites' pages away work for any port and address.
 func TestListening(t *testing.T) {
 	g := newGuard()
 	g.listening(netip.MustParseAddrPort("[::1]:8080"))
@@ -272,7 +272,7 @@ func TestListening(t *testing.T) {
 	}
 }
 
-// A folder that is not there is said to be missing.
+// If a folder does not exist, the error says so.
 func TestNoFolder(t *testing.T) {
 	c := Defaults()
 	c.Runs = filepath.Join(t.TempDir(), "none")

@@ -15,7 +15,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// apply changes what a client knows as the page does.
+// apply updates a client's state as the page does.
 func apply(t testing.TB, known **Live, e streamed) {
 	t.Helper()
 	into := func(v any) { check(t, json.Unmarshal([]byte(e.data), v)) }
@@ -49,8 +49,8 @@ func apply(t testing.TB, known **Live, e streamed) {
 	}
 }
 
-// Whoever comes, whenever, and however often it loses its connection, knows the same in
-// the end.
+// Whenever a client comes, and however often it loses its connection, all clients have
+// the same state in the end.
 func TestEverybodyKnowsTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBed(t, nil)
@@ -162,14 +162,14 @@ func TestLive(t *testing.T) {
 	await(t, events, "ended")
 }
 
-// A client whose place is not known any more is told so.
+// A client whose last event is not known any more is told so.
 func TestGap(t *testing.T) {
 	b := newBed(t, nil)
 	events, _ := b.follow("dyno:another-7")
 	await(t, events, "gap")
 }
 
-// More clients than there may be are refused, and are not given the state.
+// Clients beyond the limit are refused, and do not get the state.
 func TestTooManyStreams(t *testing.T) {
 	b := newBed(t, nil)
 	for range maxStreams {
@@ -201,7 +201,7 @@ func TestLongRun(t *testing.T) {
 	x.end(Outcome{})
 }
 
-// At the end the run is given its time to end in order, and no more.
+// At the end the run gets time to end in order, but no more than that.
 func TestStageCloses(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = 30 * time.Second
 
-// A bed is a server with a folder of runs, one of experiments, and runs that do as they
-// are told.
+// A bed is a server with a folder of runs, a folder of experiments, and runs that do what
+// a test says.
 type bed struct {
 	t           testing.TB
 	dir         string // holds runs, experiments and what is neither
@@ -126,7 +126,7 @@ func figured(name string, throughput float64) rundir.Variant {
 	return rundir.Variant{Name: name, Trials: 8, Throughput: e, Intervals: map[string]rundir.Estimate{"throughput": e}}
 }
 
-// fresh has the next list look at the folders.
+// fresh makes the next list scan the folders.
 func (b *bed) fresh() { b.server.runs.stale() }
 
 // request makes one with the token.
@@ -152,7 +152,7 @@ func (b *bed) do(r *http.Request) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// get reads an answer that must be good, of the folders as they are now.
+// get reads a successful answer, based on the folders as they are now.
 func get[T any](b *bed, path string) (value T) {
 	b.t.Helper()
 	b.fresh()
@@ -164,7 +164,7 @@ func get[T any](b *bed, path string) (value T) {
 	return value
 }
 
-// start starts the experiment and returns the run's ID and who pulls its strings.
+// start starts the experiment and returns the run's ID and the puppet that it runs on.
 func (b *bed) start() (string, *puppet) {
 	b.t.Helper()
 	status, text := b.do(b.request("POST", "/api/runs", `{"experiment":"tame.yaml"}`))
@@ -230,7 +230,7 @@ func (x *puppet) Stop() error {
 
 func (x *puppet) Wait() Outcome { return <-x.ends }
 
-// A streamed event is one as a client gets it.
+// A streamed event is an event as a client receives it.
 type streamed struct{ id, kind, data string }
 
 // follow opens the stream; last may be "". Its events come until the connection ends.

@@ -100,7 +100,7 @@ func (s *Server) Listen() error {
 	}
 	bound, err := netip.ParseAddrPort(l.Addr().String())
 	if err != nil || !bound.Addr().IsLoopback() {
-		return errors.Join(fmt.Errorf("listen: %s is no loopback address", l.Addr()), err, l.Close())
+		return errors.Join(fmt.Errorf("listen: %s is not a loopback address", l.Addr()), err, l.Close())
 	}
 	s.listener = l
 	s.guard.listening(bound)

@@ -83,7 +83,7 @@ func polls(cpu int) error {
 		return err
 	}
 	if strings.TrimSpace(string(name)) != polling {
-		return errors.New("the kernel knows no way to be idle but to halt: load a driver of cpuidle that polls " +
+		return errors.New("the kernel's only idle state is halting: load a cpuidle driver that polls " +
 			"(in a KVM guest: modprobe cpuidle-haltpoll force=1)")
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// While it is held the CPUs poll, and this process has no thread more for it, nor a
-// child: nothing takes part in the scheduling that could hold up others.
+// While the lock is held, the CPUs poll. This process has no additional thread or child
+// for it: nothing takes part in the scheduling that could hold up others.
 func TestCPUsPollAndNoThreadDoes(t *testing.T) {
 	cpus := allowed(t)
 	before := polled(t, cpus)
@@ -117,7 +117,7 @@ func tasks(t *testing.T) []int {
 	return ids
 }
 
-// holders returns how many descriptors of this process ask for latency.
+// holders returns how many descriptors of this process request latency.
 func holders(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")

@@ -21,7 +21,7 @@ func Dialer(anyHost bool) *net.Dialer {
 
 func only(_, address string, _ syscall.RawConn) error {
 	if a, err := netip.ParseAddrPort(address); err != nil || !a.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("%s is no loopback address", address)
+		return fmt.Errorf("%s is not a loopback address", address)
 	}
 	return nil
 }

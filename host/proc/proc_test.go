@@ -48,7 +48,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Read again from what was understood.
+		// Format what was parsed, and parse it again.
 		again, err := Parse(fmt.Appendf(nil, "%d (x) %c %d %d %d 0 0 %d 0 0 0 0 0 0 0 0 0 0 0 0 %d", p.PID, p.State, p.Parent, p.Group, p.Session, p.Flags, p.Start))
 		if err != nil || again != p {
 			t.Errorf("%q: %+v, then %+v, %v", b, p, again, err)
@@ -57,7 +57,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestBelow(t *testing.T) {
-	// A cycle cannot be, but a snapshot that is not atomic must not hang.
+	// A cycle is impossible, but a snapshot that is not atomic must not hang.
 	all := []Process{
 		{PID: 1, Parent: 0}, {PID: 10, Parent: 1}, {PID: 11, Parent: 10}, {PID: 12, Parent: 11},
 		{PID: 20, Parent: 1}, {PID: 30, Parent: 31}, {PID: 31, Parent: 30}, {PID: 13, Parent: 10},
@@ -74,7 +74,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// This process is there, with this thread.
+// The list contains this process, with this thread.
 func TestThisProcess(t *testing.T) {
 	self := os.Getpid()
 	all, err := All()

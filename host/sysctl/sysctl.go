@@ -250,7 +250,7 @@ func (s store) set(values map[string]string) (found map[string]string, err error
 		case err != nil:
 			faults = append(faults, located(name, err))
 		case !same(is, values[name]):
-			faults = append(faults, fmt.Errorf("%s: the kernel has made %s of %s; want a value that it takes as it is", name, plain(is), plain(values[name])))
+			faults = append(faults, fmt.Errorf("%s: the kernel has turned %[3]s into %[2]s; want a value that it takes unchanged", name, plain(is), plain(values[name])))
 		}
 	}
 	if len(faults) == 0 {
@@ -272,7 +272,7 @@ func (s store) restore(found map[string]string) error {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("%s: put back to %s: %w", name, plain(found[name]), err))
 		case !same(is, found[name]):
-			faults = append(faults, fmt.Errorf("%s: put back to %s, and it says %s", name, plain(found[name]), plain(is)))
+			faults = append(faults, fmt.Errorf("%s: restored to %s, but it reads %s", name, plain(found[name]), plain(is)))
 		}
 	}
 	return errors.Join(faults...)

@@ -31,8 +31,8 @@ const (
 	finTime   = "net.ipv4.tcp_fin_timeout"
 )
 
-// TestMain lets the test binary be what the tests start: the process that sets, and
-// a program that is going to end badly.
+// TestMain lets the test binary be the programs that the tests start: the process that
+// changes settings, and a program that ends badly.
 func TestMain(m *testing.M) {
 	if code, ran := child.Run(os.Args[1:], Role()); ran {
 		os.Exit(code)
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// host sets a setting and then ends as it is told.
+// host changes a setting and then ends as it is told.
 func host(end string) int {
 	s, err := Set(map[string]string{somaxconn: "77"})
 	if err != nil {
@@ -61,8 +61,9 @@ func host(end string) int {
 	select {} // until it is killed
 }
 
-// ownNetwork gives the test a network of its own, and so settings that nobody else
-// sees: those below net. They are its thread's; the goroutine keeps it to its end.
+// ownNetwork gives the test a network namespace of its own, and so settings below net
+// that nobody else sees. They belong to its thread; the goroutine keeps the thread to its
+// end.
 func ownNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -131,7 +132,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// Whatever becomes of who asked for settings, they are put back.
+// Whatever happens to the program that asked for settings, they are restored.
 func TestRestoredAfterDeath(t *testing.T) {
 	for _, end := range []string{"SIGKILL", "panic"} {
 		t.Run(end, func(t *testing.T) {
@@ -155,7 +156,7 @@ func TestRestoredAfterDeath(t *testing.T) {
 				t.Fatalf("the host said %q, %v", line, err)
 			}
 			if end == "SIGKILL" {
-				// It is in force; a terminal's signals do not end it.
+				// The setting is in force; a terminal's signals do not end the process.
 				if is := value(t, somaxconn); is != "77" {
 					t.Errorf("somaxconn is %s, want 77", is)
 				}
@@ -168,14 +169,14 @@ func TestRestoredAfterDeath(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			_ = cmd.Wait() // that it ended badly is what was wanted
+			_ = cmd.Wait() // the program was meant to end badly
 			until(t, "the setting is put back", func() bool { return value(t, somaxconn) == before })
 			until(t, "nobody is left", func() bool { return errors.Is(syscall.Kill(child, 0), syscall.ESRCH) || zombie(child) })
 		})
 	}
 }
 
-// zombie tells whether a process is dead, where the machine's first process waits for
+// zombie reports whether a process is dead, on a machine whose first process waits for
 // nobody.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -226,8 +227,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// memory is a store whose settings are in a map. It keeps at most so many characters
-// of a value, as a kernel that clamps.
+// memory is a store whose settings are in a map. It keeps a bounded number of characters
+// of a value, like a kernel that clamps values.
 func memory(m map[string]string, most int) store {
 	return store{
 		read: func(name string) (string, error) {
@@ -247,7 +248,7 @@ func memory(m map[string]string, most int) store {
 func TestClampedValueIsRefused(t *testing.T) {
 	m := map[string]string{"a.b": "1", "a.c": "2"}
 	found, err := memory(m, 3).set(map[string]string{"a.b": "12345", "a.c": "7"})
-	if err == nil || !strings.Contains(err.Error(), "a.b: the kernel has made 123 of 12345") || found != nil {
+	if err == nil || !strings.Contains(err.Error(), "a.b: the kernel has turned 12345 into 123") || found != nil {
 		t.Errorf("%v, %v", found, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a.b": "1", "a.c": "2"}, m); diff != "" {
@@ -292,7 +293,7 @@ func TestSetThenRestoreChangesNothing(t *testing.T) {
 	})
 }
 
-// The process, without the process.
+// This is the process's main function without the process.
 func TestKeep(t *testing.T) {
 	m := map[string]string{"a.b": "1"}
 	in, orders := io.Pipe()

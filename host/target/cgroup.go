@@ -131,7 +131,7 @@ func (s setting) set(folder string) error {
 	if err1 == nil && err2 == nil && g == w-w%int64(os.Getpagesize()) {
 		return nil
 	}
-	return fmt.Errorf("%s: wrote %s, and it says %s", path, s.value, got)
+	return fmt.Errorf("%s: wrote %s, but it reads %s", path, s.value, got)
 }
 
 // write writes to an existing file: creating a file in the kernel's file system is never
@@ -375,7 +375,7 @@ func passOn(parent string, controllers []string) error {
 		default:
 			err := write(control, "+"+c)
 			if errors.Is(err, unix.EBUSY) {
-				return fmt.Errorf("%w: the group has processes of its own, and so cannot pass %s on", err, c)
+				return fmt.Errorf("%w: the group has processes of its own, so it cannot pass %s on", err, c)
 			}
 			if err != nil {
 				return err

@@ -17,8 +17,8 @@ import (
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = 30 * time.Second
 
-// TestMain lets the test binary be what the tests start: the supervisor, and a dyno
-// that is going to be killed.
+// TestMain lets the test binary be the programs that the tests start: the supervisor, and
+// a dyno that will be killed.
 func TestMain(m *testing.M) {
 	if code, ran := child.Run(os.Args[1:], Role()); ran {
 		os.Exit(code)
@@ -44,8 +44,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// host is a dyno: it starts a target, says which processes there are, and waits
-// to be killed.
+// host is a dyno: it starts a target, prints its processes, and waits to be killed.
 func host(limits *Cgroup, args []string) int {
 	p, err := Start(context.Background(), Spec{Args: args, Cgroup: limits, Ready: Probe{Output: "^up$"}})
 	if err != nil {
@@ -104,7 +103,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// identities pins processes, so that a reused number is not taken for them.
+// identities pins processes, so that a reused number is not mistaken for one of them.
 func identities(t *testing.T, pids []int) []proc.Process {
 	t.Helper()
 	var ps []proc.Process

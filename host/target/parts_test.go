@@ -92,8 +92,8 @@ func TestAffinity(t *testing.T) {
 	})
 }
 
-// printAffinity places this process on its last CPU, with threads that exist and
-// threads that are to come, and prints the distinct sets it then finds.
+// printAffinity places this process on its last CPU, with existing threads and threads
+// that start later, and prints the distinct sets it then finds.
 func printAffinity() int {
 	allowed, err := AllowedCPUs()
 	if err == nil {

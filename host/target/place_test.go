@@ -71,7 +71,7 @@ func TestMembership(t *testing.T) {
 func TestApartFrom(t *testing.T) {
 	own := parseMembership(separateMounts, "4:memory:/a\n2:cpuacct:/\n1:cpu:/x\n0::/s\n")
 	got := parseMembership(separateMounts, "4:memory:/a\n2:cpuacct:/\n1:cpu:/x/y\n0::/t\n").apartFrom(own)
-	// Shared with dyno, a root, and two of its own.
+	// One group is shared with dyno, one is a root, and two are its own.
 	want := CgroupFolders{CPU: "/sys/fs/cgroup/cpu/x/y", Unified: "/sys/fs/cgroup/unified/t"}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -134,7 +134,7 @@ func TestSettingIsReadBack(t *testing.T) {
 	if err := (setting{"good", "50000 100000"}).set(dir); err != nil {
 		t.Error(err)
 	}
-	// A file that takes everything and says nothing.
+	// A file that takes everything and returns nothing.
 	if err := os.Symlink("/dev/null", filepath.Join(dir, "deaf")); err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestPlacementIsValidated(t *testing.T) {
 	}
 }
 
-// limited starts a target with limits, or skips the test where that cannot be done.
+// limited starts a target with limits, or skips the test where that is not possible.
 func limited(t *testing.T, spec Spec) *Process {
 	t.Helper()
 	p, err := Start(t.Context(), spec)
@@ -348,7 +348,7 @@ func TestCPUMax(t *testing.T) {
 	if got := number(t, at.CPU+"/cpu.shares"); got != 512 {
 		t.Errorf("%d shares, want 512", got)
 	}
-	// All of the target is inside, and nothing of the supervisor.
+	// Everything of the target is in the group, and nothing of the supervisor.
 	pids, err := p.PIDs()
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestCPUMax(t *testing.T) {
 			t.Errorf("the supervisor's thread %s is inside", th.Name())
 		}
 	}
-	// By the group's own account, and not by the clock of a shared machine.
+	// This is measured by the group's own account, not by the clock of a shared machine.
 	stat := func(word string) int {
 		b, err := os.ReadFile(at.CPU + "/cpu.stat")
 		if err != nil {
@@ -396,7 +396,7 @@ func TestCPUMax(t *testing.T) {
 	missing(t, folders)
 }
 
-// hog needs memory, up to a bound that does the machine no harm.
+// hog needs memory, up to a bound that is harmless for the machine.
 func hog() int {
 	var all [][]byte
 	for range 256 {
@@ -457,7 +457,7 @@ func TestGroupIsRemovedWhenNothingStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range left { // of others: tests, whose supervisors live, and calibrations
+	for _, folder := range left { // of other tests, whose supervisors live, and of calibrations
 		pid, err := strconv.Atoi(strings.Split(filepath.Base(folder), "-")[1])
 		if err != nil {
 			continue
@@ -505,8 +505,8 @@ func TestGroupIsRemovedWhenDynoIsKilled(t *testing.T) {
 	})
 }
 
-// Of the supervisor's death not even what has left its session survives, if it is in a
-// group.
+// If the supervisor is killed, nothing of a target in a group survives, not even a
+// process that has left its session.
 func TestGroupOfAKilledSupervisor(t *testing.T) {
 	p := limited(t, Spec{Args: sh("setsid sh -c 'echo up; exec sleep 1000' & wait"), Cgroup: &Cgroup{CPUMax: 0.5}, Ready: Probe{Output: "^up$"}})
 	pids, err := p.PIDs()
@@ -529,7 +529,7 @@ func TestGroupOfATargetWithoutLimits(t *testing.T) {
 	if got := p.Cgroup(); got != (CgroupFolders{}) {
 		t.Fatalf("%+v; want none: it is where this test is", got)
 	}
-	// Somebody puts it into a group.
+	// Another program puts the process into a group.
 	own, err := readMembership("self")
 	if err != nil {
 		t.Fatal(err)
@@ -612,7 +612,7 @@ func TestNice(t *testing.T) {
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", p.PID())); err == nil && !bytes.HasSuffix(b, []byte(" nice 7\n")) && len(b) > 0 {
 		t.Errorf("its session's priority: %q, want nice 7", b)
 	}
-	// The supervisor must not starve beside what it watches over.
+	// The supervisor must not starve beside the processes that it watches.
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", p.Supervisor()))
 	if err != nil {
 		t.Fatal(err)
@@ -650,7 +650,7 @@ func TestNUMA(t *testing.T) {
 	}
 }
 
-// unprivileged prints what becomes of placements that need rights.
+// unprivileged prints the results of placements that need rights.
 func unprivileged() int {
 	high := -5
 	for _, spec := range []Spec{

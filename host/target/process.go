@@ -289,7 +289,7 @@ func (p *Process) follow(lines *bufio.Scanner, r *os.File, drained <-chan struct
 }
 
 func (p *Process) leftBehind(why string) error {
-	return fmt.Errorf("target %s: its control group is left behind: %s", p.spec.Name, why)
+	return fmt.Errorf("target %s: its control group could not be removed: %s", p.spec.Name, why)
 }
 
 // outOfMemory returns a sentence saying that the kernel has killed processes of the

@@ -88,7 +88,7 @@ func TestReadyProbes(t *testing.T) {
 			if err := p.Err(); err != nil {
 				t.Error(err)
 			}
-			// The probe must have waited: what it asked for is now there.
+			// The probe must have waited: the address it asked for now exists.
 			if network, addr := ready.address(); network != "" {
 				if err := connect(t.Context(), network, addr); err != nil {
 					t.Error(err)
@@ -282,12 +282,12 @@ func TestDiesMidTrial(t *testing.T) {
 func TestStopIsGentleFirst(t *testing.T) {
 	var out bytes.Buffer
 	p := started(t, Spec{
-		// The child says that it is up, and not the shell: between a fork and its
-		// exec it still has the shell's handler, in which a signal gets lost.
+		// The child says that it is up, not the shell: between a fork and its exec the
+		// child still has the shell's handler, in which a signal gets lost.
 		Args:   sh(`trap 'echo cleaning up; exit 0' TERM; sh -c 'echo up; exec sleep 1000' & wait`),
 		Ready:  Probe{Output: "^up$"},
 		Output: &out,
-		// Long: a test that passes by SIGKILL would hang first.
+		// This is long: a test that only passes by SIGKILL would hang first.
 		StopTimeout: time.Hour,
 	})
 	// The shell's sleep is in its group, so that it gets the signal as well.
@@ -432,7 +432,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	until(t, "nothing is left", func() bool { return alive(all) == nil })
 }
 
-// When the supervisor is killed, the target must not go on unsupervised.
+// If the supervisor is killed, the target must not continue unsupervised.
 func TestSupervisorKilled(t *testing.T) {
 	p := started(t, Spec{Args: sh("sleep 1000 & echo up; wait"), Ready: Probe{Output: "^up$"}})
 	pids, err := p.PIDs()
@@ -460,8 +460,8 @@ func TestSupervisorOutlivesTheTerminalsSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Signals are handled in order with nothing else to see them by: an order
-	// that is still obeyed shows that the supervisor lived through them.
+	// Signals are handled in order, and nothing else shows that they were: if an order is
+	// still obeyed, the supervisor survived them.
 	if err := p.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -471,7 +471,7 @@ func TestSupervisorOutlivesTheTerminalsSignals(t *testing.T) {
 }
 
 func TestWhatTheProcessInherits(t *testing.T) {
-	// A descriptor without close-on-exec, as a shell may leave one to dyno.
+	// This descriptor has no close-on-exec flag, as a shell may leave one to dyno.
 	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -534,7 +534,7 @@ func TestUsage(t *testing.T) {
 
 func TestOutputLost(t *testing.T) {
 	full := errors.New("disk full")
-	// More output than a pipe holds: with nobody reading it would block.
+	// This is more output than a pipe holds: if nobody read it, the target would block.
 	p := started(t, Spec{
 		Args:   sh("echo one; seq 100000; echo up; exec sleep 1000"),
 		Ready:  Probe{Output: "^up$"},
@@ -554,7 +554,7 @@ func atoi(t *testing.T, s string) int {
 	return n
 }
 
-// A process that is to end by itself may end at any moment, even at once.
+// A process that is expected to end by itself may end at any moment, even at once.
 func TestWait(t *testing.T) {
 	for _, c := range []struct {
 		script string

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// fatal is what rapid's and testing's tests have in common.
+// fatal is the common part of rapid's and testing's tests.
 type fatal interface {
 	Helper()
 	Fatal(...any)
@@ -39,7 +39,7 @@ type fatal interface {
 	Errorf(string, ...any)
 }
 
-// newJournal returns an empty journal of some entries.
+// newJournal returns an empty journal with room for some entries.
 func newJournal(t fatal, events int) *journal.Journal {
 	t.Helper()
 	c := journal.Defaults()
@@ -90,7 +90,7 @@ func runs(t *testing.T, c Config, s Source) *Loop {
 	return l
 }
 
-// settled waits until the loop has done all that it was asked for and knew of.
+// settled waits until the loop has done everything that it was asked for and knew of.
 func settled(t fatal, l *Loop) []Client {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
@@ -120,9 +120,9 @@ type conn interface {
 	CloseWrite() error
 }
 
-// connect returns both ends of a connection, the server's as a descriptor. A tiny
-// one takes a few kilobytes only, so that frames are cut; it is a Unix socket, as
-// TCP with such buffers waits for delayed acknowledgements.
+// connect returns both ends of a connection, the server's as a descriptor. A tiny one
+// takes only a few kilobytes, so that frames are cut. It is a Unix socket, because TCP
+// with such buffers waits for delayed acknowledgements.
 func connect(t fatal, tiny bool) (fd int, peer conn) {
 	t.Helper()
 	if tiny {
@@ -173,7 +173,7 @@ func control(t fatal, c syscall.Conn, f func(fd int)) {
 	}
 }
 
-// detach takes a connection out of Go's hands.
+// detach removes a connection from Go's poller.
 func detach(t fatal, c conn) (fd int) {
 	t.Helper()
 	control(t, c, func(d int) {
@@ -223,7 +223,7 @@ func newStream(c conn) *stream {
 	return s
 }
 
-// Read reads what was pulled and then from the socket.
+// Read reads what was pulled, and then from the socket.
 func (s *stream) Read(b []byte) (int, error) {
 	if len(s.pulled) > 0 {
 		n := copy(b, s.pulled)
@@ -233,15 +233,15 @@ func (s *stream) Read(b []byte) (int, error) {
 	return s.conn.Read(b)
 }
 
-// An event is what a stream read.
+// An event is an event as a stream read it.
 type event struct {
 	seq uint64 // from its data; 0 for a gap
 	id  string
 	gap journal.Gap
 }
 
-// next reads an event; ok is false at the end of the stream, where anything but
-// whole frames is a fault.
+// next reads an event. ok is false at the end of the stream; anything but whole frames
+// before it is a fault.
 func (s *stream) next(t fatal) (ev event, ok bool) {
 	t.Helper()
 	kind, data, lines := "", "", 0

@@ -16,8 +16,8 @@ import (
 	"dyno/internal/loop"
 )
 
-// crowdAddress, in the environment, makes this program a crowd of idle clients of
-// a server, as one process has not enough descriptors for both ends.
+// If the environment has crowdAddress, this program is a crowd of idle clients of a
+// server: one process does not have enough descriptors for both ends.
 const crowdAddress = "FANOUT_TEST_CROWD"
 
 // crowd holds connections until its standard input ends: as many as the number in
@@ -90,7 +90,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// resident is this process's resident memory in bytes, without what the garbage
+// resident is this process's resident memory in bytes, without memory that the garbage
 // collector can give back.
 func resident(t *testing.T) int {
 	t.Helper()
@@ -139,7 +139,7 @@ func bench(t fatal, subscribers int) (l *Loop, j *journal.Journal, drain func(),
 	return l, j, drain, end
 }
 
-// TestNoAllocations: sending to those that are up to date allocates nothing, for
+// TestNoAllocations: sending to subscribers that are up to date allocates nothing, for
 // one entry and for several.
 func TestNoAllocations(t *testing.T) {
 	l, j, drain, end := bench(t, 10)

@@ -50,8 +50,8 @@ func TestEndsHaveNames(t *testing.T) {
 	}
 }
 
-// TestDelivers: each subscriber gets its preamble, the history after its cursor,
-// and what is new, of its topics only.
+// TestDelivers: each subscriber gets its preamble, the history after its cursor, and new
+// entries, of its topics only.
 func TestDelivers(t *testing.T) {
 	j := newJournal(t, 1000)
 	for range 3 {
@@ -91,7 +91,7 @@ func TestDelivers(t *testing.T) {
 	}
 }
 
-// TestBatches: what came since the last turn goes out in one call.
+// TestBatches: entries that came since the last turn go out in one call.
 func TestBatches(t *testing.T) {
 	j := newJournal(t, 1000)
 	l := newLoop(t, Defaults(), j)
@@ -138,9 +138,9 @@ func steps(t fatal, l *Loop, n int) {
 	}
 }
 
-// TestHandOff: whoever comes at whatever moment, from whatever cursor, gets every
-// entry of its topics after that, once and in order, while entries are appended
-// and sockets take them in pieces.
+// TestHandOff: whenever a subscriber comes, and whatever its cursor, it gets every later
+// entry of its topics, once and in order, while entries are appended and sockets take
+// them in pieces.
 func TestHandOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const last = 300
@@ -196,10 +196,10 @@ func TestHandOff(t *testing.T) {
 	})
 }
 
-// TestOutcomes holds each outcome, over any interleaving of appends, loop rounds
-// and reads through small socket buffers, to what a subscriber may conclude: its
-// numbers rise, everything that it did not get lies in a gap that it was told of,
-// and gaps count right unless they say that they do not know.
+// TestOutcomes tests each outcome, over any interleaving of appends, loop rounds and
+// reads through small socket buffers. A subscriber must be able to rely on this: its
+// numbers rise, everything that it did not get lies in a gap that it was told about, and
+// gaps have the right counts unless they say that they do not know.
 func TestOutcomes(t *testing.T) {
 	for _, outcome := range []Outcome{DropOldest, Coalesce, Block} {
 		t.Run(string(outcome), func(t *testing.T) {
@@ -343,7 +343,7 @@ func (s *stream) pull(fd, n int) {
 	}
 }
 
-// TestDisconnect: who does not read is reset; others lose nothing.
+// TestDisconnect: a subscriber that does not read is reset; others lose nothing.
 func TestDisconnect(t *testing.T) {
 	c := Defaults()
 	c.QueueEvents = 5
@@ -406,8 +406,8 @@ func TestOneStalledOfMany(t *testing.T) {
 	}
 }
 
-// TestGapAfterTrim: what the journal has dropped is told, whether history was
-// asked for or the subscriber was slow.
+// TestGapAfterTrim: entries that the journal has dropped are announced, whether history
+// was asked for or the subscriber was slow.
 func TestGapAfterTrim(t *testing.T) {
 	j := newJournal(t, 10)
 	for range 25 {
@@ -431,7 +431,7 @@ func TestGapAfterTrim(t *testing.T) {
 	s.expect(t, 28)
 }
 
-// TestCursorBeyondHead: a cursor from the future begins with what comes next.
+// TestCursorBeyondHead: a cursor from the future begins with the next new entry.
 func TestCursorBeyondHead(t *testing.T) {
 	j := newJournal(t, 10)
 	l := runs(t, Defaults(), j)
@@ -442,9 +442,9 @@ func TestCursorBeyondHead(t *testing.T) {
 	s.expect(t, 1)
 }
 
-// TestHeartbeats: by the clock's ticks, silence is never longer than the period,
-// nobody busy gets any, and those that fell silent together are not all served in
-// one tick.
+// TestHeartbeats: by the clock's ticks, silence is never longer than the period, no busy
+// subscriber gets a heartbeat, and subscribers that fell silent together are not all
+// served in one tick.
 func TestHeartbeats(t *testing.T) {
 	const many = 64
 	c := Defaults()
@@ -510,7 +510,7 @@ func TestHeartbeatsArrive(t *testing.T) {
 	}
 }
 
-// TestWriteTimeout: a socket that takes nothing is given up in time, and not
+// TestWriteTimeout: the loop ends a connection that takes nothing in time, and not
 // before.
 func TestWriteTimeout(t *testing.T) {
 	c := Defaults()
@@ -545,7 +545,7 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// TestHangUp: whoever leaves, in whatever way, is gone from the books.
+// TestHangUp: a subscriber that leaves, in whatever way, is removed everywhere.
 func TestHangUp(t *testing.T) {
 	c := Defaults()
 	c.ReadBytes = 10_000
@@ -577,7 +577,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// TestRefused: what epoll does not take, such as a regular file, is closed.
+// TestRefused: a descriptor that epoll does not take, such as a regular file, is closed.
 func TestRefused(t *testing.T) {
 	l := runs(t, Defaults(), newJournal(t, 10))
 	fd, err := unix.MemfdCreate("x", unix.MFD_CLOEXEC)
@@ -633,7 +633,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainStaggers: as many have left as time has passed.
+// TestDrainStaggers: the share of subscribers that have left is the share of time that
+// has passed.
 func TestDrainStaggers(t *testing.T) {
 	l := newLoop(t, Defaults(), newJournal(t, 10))
 	defer l.Close()
@@ -660,8 +661,8 @@ func TestDrainStaggers(t *testing.T) {
 	}
 }
 
-// TestDrainDelivers: what came before the end is delivered, and who was late may catch
-// up after the others have left.
+// TestDrainDelivers: entries from before the end are delivered, and late subscribers may
+// catch up after the others have left.
 func TestDrainDelivers(t *testing.T) {
 	c := Defaults()
 	c.Outcome = DropOldest
@@ -698,7 +699,7 @@ func TestDrainDelivers(t *testing.T) {
 	}
 }
 
-// TestDrainStalls: who takes nothing is given up while the loop drains, too.
+// TestDrainStalls: connections that take nothing are also ended while the loop drains.
 func TestDrainStalls(t *testing.T) {
 	c := Defaults()
 	c.Outcome, c.WriteTimeout = DropOldest, 100*time.Millisecond
@@ -724,8 +725,8 @@ func TestDrainStalls(t *testing.T) {
 	}
 }
 
-// TestUntil: whoever may stay until some time is ended then, without a period in
-// which that would be noticed by the way.
+// TestUntil: a subscriber with a limited time is ended then, even if no other period
+// would make the loop notice.
 func TestUntil(t *testing.T) {
 	c := Defaults()
 	c.Heartbeat, c.WriteTimeout = 0, 0
@@ -747,7 +748,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestDrainCuts: who is late when time is over is reset.
+// TestDrainCuts: subscribers that are late when the time is over are reset.
 func TestDrainCuts(t *testing.T) {
 	c := Defaults()
 	c.Outcome = DropOldest
@@ -865,7 +866,7 @@ func TestAdmit(t *testing.T) {
 	if err := <-admitted; err != nil {
 		t.Error(err)
 	}
-	// Who hangs up does not hold up anybody.
+	// A subscriber that hangs up does not hold up anybody.
 	for l.Admit(stopped) == nil {
 		add(t, j, "a", 5000)
 		settled(t, l)
@@ -897,7 +898,7 @@ func newClosed(t *testing.T) *Loop {
 	return l
 }
 
-// TestManyTopics: a group for each subscriber, which come and go.
+// TestManyTopics: each subscriber has a group; groups come and go.
 func TestManyTopics(t *testing.T) {
 	j := newJournal(t, 1000)
 	l := runs(t, Defaults(), j)

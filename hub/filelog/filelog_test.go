@@ -48,7 +48,7 @@ func held(j *journal.Journal) (out []string) {
 	return out
 }
 
-// TestReopen: a log that is opened again is the same, and goes on.
+// TestReopen: a log that is opened again has the same contents, and continues.
 func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	c := journal.Defaults()
@@ -115,7 +115,7 @@ func records(t *testing.T, path string) (n int) {
 	return n
 }
 
-// TestHeadSurvivesExpiry: numbers go on also when everything has become too old.
+// TestHeadSurvivesExpiry: numbers also continue when every entry has become too old.
 func TestHeadSurvivesExpiry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	c := journal.Defaults()
@@ -136,7 +136,8 @@ func TestHeadSurvivesExpiry(t *testing.T) {
 	}
 }
 
-// TestConcurrent: what many add is in the file once, in the journal's order.
+// TestConcurrent: updates from many goroutines are in the file once, in the journal's
+// order.
 func TestConcurrent(t *testing.T) {
 	const writers, each = 8, 50
 	path := filepath.Join(t.TempDir(), "history")
@@ -167,7 +168,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestRefused: a fault of an update is told, and the file is not touched by it.
+// TestRefused: a fault of an update is reported, and the file is not changed.
 func TestRefused(t *testing.T) {
 	c := journal.Defaults()
 	c.Bytes = 1000
@@ -187,7 +188,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file that is something else, or has a hole, is not used.
+// TestDamaged: a file of another kind, or with a gap, is not used.
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzFrame reads frames back as the HTML standard has clients do: nothing in an
+// FuzzFrame reads frames back as the HTML standard requires of clients: nothing in an
 // update may forge a field or an event.
 func FuzzFrame(f *testing.F) {
 	f.Add("1", "", "a", uint16(0))
@@ -43,7 +43,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzRecord: what decodes encodes to what decodes to the same.
+// FuzzRecord: decoding, encoding and decoding again gives the same.
 func FuzzRecord(f *testing.F) {
 	for _, u := range []Update{
 		{Topics: []string{"t"}},

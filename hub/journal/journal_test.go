@@ -246,8 +246,8 @@ func TestNotifyStops(t *testing.T) {
 	}
 }
 
-// TestCheckBounds: what Check lets pass fits, so that a log may write it elsewhere
-// before the journal has it.
+// TestCheckBounds: an update that Check accepts fits, so that a log may write it
+// elsewhere before the journal has it.
 func TestCheckBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := Update{
@@ -274,7 +274,7 @@ func TestCheckBounds(t *testing.T) {
 	})
 }
 
-// TestModel holds a journal to a list that forgets nothing.
+// TestModel compares a journal with a list that forgets nothing.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bounded(rapid.IntRange(1, 20).Draw(t, "events"))
@@ -322,8 +322,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// TestReaders runs readers of all speeds beside writers and trimming: each is
-// given every entry once and in order, or is told which are gone.
+// TestReaders runs readers of all speeds beside writers and trimming: each gets every
+// entry once and in order, or is told which are gone.
 func TestReaders(t *testing.T) {
 	const writers, each, readers = 4, 2000, 8
 	j := open(t, bounded(2)) // so small that writers overtake readers in the middle of a read
@@ -379,8 +379,8 @@ func TestReaders(t *testing.T) {
 	t.Logf("%d gaps", gaps.Load())
 }
 
-// BenchmarkSince is what a reader without anything to do and one with one entry
-// pay, with all CPUs reading.
+// BenchmarkSince measures the cost for a reader with nothing to read and for one with one
+// entry, with all CPUs reading.
 func BenchmarkSince(b *testing.B) {
 	j := open(b, bounded(10_000))
 	for range 100 {

@@ -44,24 +44,24 @@ func calibrationFlags() []string {
 }
 
 func (c *calibration) flags(f *pflag.FlagSet) {
-	f.BoolVar(&c.wanted, "calibrate", false, "prove that the figures are right, in some minutes")
-	f.BoolVar(&c.long, "long", false, "the form that takes hours, and writes a document")
+	f.BoolVar(&c.wanted, "calibrate", false, "prove that the figures are right; takes some minutes")
+	f.BoolVar(&c.long, "long", false, "the long form: takes hours, and writes a document")
 	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
-	f.BoolVar(&c.awake, "awake", false, "keep the CPUs from halting, for virtual machines whose host takes halted ones away")
-	f.StringVar(&c.docs, "docs", "docs", "folder of calibration.md, and of calibration with the raw data; with --long or --from")
+	f.BoolVar(&c.awake, "awake", false, "keep the CPUs from halting, for virtual machines whose host takes halted CPUs away")
+	f.StringVar(&c.docs, "docs", "docs", "folder for calibration.md, and for the folder calibration with the raw data; with --long or --from")
 	f.StringVar(&c.raw, "raw", "", "folder for the raw data (default with --long DOCS/calibration, else none)")
-	f.StringSliceVar(&c.from, "from", nil, "measure nothing, and make the tables of the raw data in these folders, pooled")
+	f.StringSliceVar(&c.from, "from", nil, "measure nothing, and make the tables from the pooled raw data in these folders")
 	f.StringSliceVar(&c.only, "only", nil, "tables to make, of "+strings.Join(calibrate.Tables(), ","))
 	f.StringSliceVar(&c.slow, "slow", nil, "planted slowdowns, such as 1%,2%,5%,10%")
-	f.IntVar(&c.comparisons, "comparisons", 0, "runs of the tables aa and power (default 10, long 200)")
+	f.IntVar(&c.comparisons, "comparisons", 0, "runs for the tables aa and power (default 10, long 200)")
 	f.IntVar(&c.rounds, "rounds", 0, "of each of them (default 8)")
 	f.IntVar(&c.trials, "flag-trials", 0, "trials of each kind in the table flags (default 5, long 100)")
 	f.IntVar(&c.explained, "explained", 0, "runs of the table explain (default 3, long 60)")
 	f.IntVar(&c.noiseRuns, "noise-runs", 0, "disturbed runs of the table noise (default 36, long 200)")
-	f.Float64SliceVar(&c.noiseRates, "noise-rates", nil, "stalls per second of each CPU, of which each run draws one (default 0.5,2,10)")
-	f.StringSliceVar(&c.beside, "beside", nil, "noises beside the comparisons of aa and power, in turn, of "+strings.Join(calibrate.Noises(), ",")+", or all")
-	f.BoolVar(&c.duet, "duet", false, "measure the comparisons' servers two at once, on CPUs that change hands")
+	f.Float64SliceVar(&c.noiseRates, "noise-rates", nil, "stalls per second on each CPU; each run draws one of these (default 0.5,2,10)")
+	f.StringSliceVar(&c.beside, "beside", nil, "noises during the comparisons of aa and power, in turn, out of "+strings.Join(calibrate.Noises(), ",")+", or all")
+	f.BoolVar(&c.duet, "duet", false, "measure two servers of a comparison at the same time, on CPUs that they exchange")
 	f.Uint64Var(&c.seed, "seed", 1, "of noises and of the order of runs")
 	f.StringVar(&c.window, "window", "", "of an oracle (default 3s, long 20s)")
 	f.StringVar(&c.trial, "trial-window", "", "of a comparison's trial (default 250ms)")
@@ -188,7 +188,7 @@ func (c *calibration) result(ctx context.Context, k calibrate.Config) (*calibrat
 	}
 	all, err := calibrate.Pool(parts...)
 	if err != nil {
-		return nil, &failure{exitUsage, err, "pool what was measured alike, on one machine"}
+		return nil, &failure{exitUsage, err, "pool only results of one machine, measured with the same settings"}
 	}
 	return all, nil
 }

@@ -32,7 +32,7 @@ func (a *app) compareCommand() *cobra.Command {
 		Long: `Compare measures variants in interleaved rounds and says how they differ, with an
 interval. With a file, they are the variants of its compare section or the steps
 of its ladder. With --a and --b they are two commands that serve the same URL:
-a is the base. Each trial starts its command anew and stops it again. {{port}} in the
+a is the base. Each trial starts its command and stops it again. {{port}} in the
 commands and the URL is a free port. No shell is involved; for its features, give
 the command sh -c '…'. The base is measured twice, as a control.`,
 		Example: `  dyno compare --a './old --listen 127.0.0.1:{{port}}' --b './new --listen 127.0.0.1:{{port}}' 'http://127.0.0.1:{{port}}/'
@@ -64,8 +64,8 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 	f := cmd.Flags()
 	f.StringVar(&c.commands[0], "a", "", "the `command` that starts the base")
 	f.StringVar(&c.commands[1], "b", "", "the `command` that starts what is compared with it")
-	f.BoolVar(&c.control, "control", true, "measure the base twice, to see that no difference is found where there is none")
-	f.BoolVar(&regression, "fail-on-regression", false, "exit code 5 when what is compared is worse than the base, and by more than the margin")
+	f.BoolVar(&c.control, "control", true, "measure the base twice, to check that no difference is found where there is none")
+	f.BoolVar(&regression, "fail-on-regression", false, "exit code 5 if a variant is worse than the base by more than the margin")
 	all := func(string) bool { return true }
 	c.fields.register(f, all, map[string]string{"duration": "3s", "warmup": "1s"}, experiment.HTTP, experiment.TCP)
 	c.ownFlags(f, experiment.HTTP, experiment.TCP)

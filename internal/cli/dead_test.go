@@ -11,8 +11,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// What a target did not do is said before all else, but for a regression that was asked about
-// and a threshold.
+// Failures of the target are reported first, except for a requested regression and a
+// threshold.
 func TestUnansweredComesFirst(t *testing.T) {
 	dead := rundir.Flag{Kind: verdict.FlagNoAnswers, Trial: 2, Variant: "b", About: rundir.AboutTarget, Breaks: true, Detail: "nothing came"}
 	noise := rundir.Flag{Kind: verdict.FlagSteal, Trial: 1, About: rundir.AboutMachine}

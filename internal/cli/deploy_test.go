@@ -9,8 +9,8 @@ import (
 	"github.com/mattn/go-shellwords"
 )
 
-// Commands that are deployed and documented are commands that there are: with flags of
-// these names, whose values can be read.
+// Commands in deployment files and documents exist, with flags of these names and
+// readable values.
 func TestDeployedCommands(t *testing.T) {
 	for file, least := range map[string]int{"../../deploy/ci/github-actions.yml": 4, "../../deploy/README.md": 2, "../../deploy/prometheus/prometheus.yml": 2} {
 		text, err := os.ReadFile(file)

@@ -15,8 +15,8 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// A descriptor table that grows under load makes whoever opens the next descriptor wait
-// for RCU. So it has its size before a service can be reached, and before load begins.
+// If a descriptor table grows under load, opening the next descriptor waits for RCU. So
+// it has its size before a service can be reached, and before load begins.
 func TestDescriptorTablesHaveTheirSizeBeforehand(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{Addr: "127.0.0.1:0"})
 	if err != nil {

@@ -25,7 +25,7 @@ func (a *app) diffCommand() *cobra.Command {
 		Use:   "diff OLD NEW",
 		Short: "Compare two finished runs (unpaired)",
 		Long: `diff compares what two runs found, variant by variant. The runs were made at
-different times, so whatever else changed in between is part of the difference;
+different times, so the difference includes everything else that changed in between;
 compare measures two versions side by side.`,
 		Example: `  dyno diff runs/relay-20260101-030000 runs/relay-20260102-030000
   dyno diff --fail-on-regression --margin 5% runs/relay-20260101-030000 runs/relay-20260102-030000`,
@@ -55,7 +55,7 @@ compare measures two versions side by side.`,
 				return err
 			}
 			if !d.Old.Valid || !d.New.Valid {
-				return &failure{exitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why it is"}
+				return &failure{exitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why"}
 			}
 			var worse []string
 			for _, c := range d.Regressions() {
@@ -66,7 +66,7 @@ compare measures two versions side by side.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&asJSON, "json", "", "write the comparison as JSON to `FILE`, or - for standard output")
-	f.BoolVar(&fail, "fail-on-regression", false, "exit with 5 when the new run is worse in its metric by more than the margin, with 4 when one of the runs is invalid")
+	f.BoolVar(&fail, "fail-on-regression", false, "exit with 5 if the new run is worse in its metric by more than the margin, with 4 if one of the runs is invalid")
 	f.StringVar(&margin, "margin", "", "the difference that matters, a `SHARE` such as 2% (default the new run's)")
 	return cmd
 }

@@ -66,11 +66,11 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Doctor says what can be measured on this machine, and how well.
 
 With --calibrate it proves that dyno's figures are right: it measures servers
-whose answer is known, has comparisons find differences that are planted, or not
-there, and starves generators to see that their trials are called invalid. That
+whose answer is known, checks that comparisons find planted differences and no
+others, and starves generators to check that their trials are called invalid. That
 takes some minutes. With --long it takes hours, and writes a document with its
-raw data. It can be measured in parts, each with --raw and a --seed of its own,
-which --from pools. Figures that miss their limits are in the tables; they are an
+raw data. You can measure it in parts, each with --raw and a --seed of its own, and
+pool them with --from. Figures that miss their limits are in the tables; they are an
 error only with --strict.`,
 		Example: `  dyno doctor
   dyno doctor --calibrate
@@ -82,7 +82,7 @@ error only with --strict.`,
 			c.given = cmd.Flags().Changed
 			if c.wanted {
 				if c.given("json") || c.given("duration") {
-					return usage("the raw data of a calibration are in the folder that --raw names", "--json and --duration are of the self-test, not of --calibrate")
+					return usage("the raw data of a calibration are in the folder that --raw names", "--json and --duration belong to the self-test, not to --calibrate")
 				}
 				return a.calibrate(cmd.Context(), &c)
 			}
@@ -126,7 +126,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 	}
 	t.TargetCPU, t.GeneratorCPU = cpus[:1], cpus[len(cpus)-1:]
 	if len(cpus) < 2 {
-		t.Warnings = append(t.Warnings, "only one CPU: target and generator disturb each other, and no figure of a run can be trusted to be the target's")
+		t.Warnings = append(t.Warnings, "only one CPU: target and generator disturb each other, so no figure of a run is the target's alone")
 	}
 	server, err := oracle.StartNull(ctx, oracle.Config{CPUs: t.TargetCPU})
 	if err != nil {
@@ -179,7 +179,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 	t.ReadDelayP99 = time.Duration(delay.Quantile(0.99)).Seconds()
 	t.ReadDelayP999 = time.Duration(delay.Quantile(0.999)).Seconds()
 	if fault := r.Ends.Fault; fault != "" {
-		t.Warnings = append(t.Warnings, fault+": responses end when they are read, and delays of the generator are in them")
+		t.Warnings = append(t.Warnings, fault+": responses end when they are read, so they include delays of the generator")
 	}
 	for _, f := range []struct {
 		name      string

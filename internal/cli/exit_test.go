@@ -63,7 +63,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// What is shown about the target comes before what could not be shown.
+// Findings about the target come before figures that are not identified.
 func TestJudged(t *testing.T) {
 	broken := []rundir.Threshold{{Text: "a < 1", OK: true, Outcome: rundir.Kept}, {Text: "b < 1", Outcome: rundir.Broken}}
 	for _, c := range []struct {

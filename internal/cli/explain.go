@@ -23,9 +23,9 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Say which functions and resources account for a difference",
 		Long: `explain ranks what changed between two variants of a run, per request: functions
 and groups of functions, by the profiles that the run took in trials of their own,
-and what the target used in the ordinary trials. The functions' changes add up; how
-much of the measured change they account for, and what is left over, comes first.
-Ranked is what has changed by more than chance.
+and what the target used in the ordinary trials. The functions' changes add up. The
+output begins with how much of the measured change they account for, and what is
+left over. It ranks only what has changed by more than chance.
 
 Without --variant, each variant is explained against the base, and each step of a
 ladder against the one before.`,
@@ -66,7 +66,7 @@ ladder against the one before.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&base, "base", "", "what to compare with (default the run's base; of a ladder's step, the one before)")
+	f.StringVar(&base, "base", "", "what to compare with (default the run's base; for a ladder's step, the one before)")
 	f.StringVar(&variant, "variant", "", "what to explain (default each)")
 	f.StringVar(&asJSON, "json", "", "write the explanations as JSON to `FILE`, or - for standard output")
 	f.StringVar(&format, "format", "text", "text or markdown")

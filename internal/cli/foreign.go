@@ -45,8 +45,8 @@ func habits() []habit {
 		{flag: "a", tools: "hey and oha", means: "basic authentication, as 'Authorization: Basic …'", ours: "header"},
 		{flag: "x", tools: "ghz", means: "the time", ours: "duration"},
 		{flag: "x", tools: "hey, oha and ab", means: "a proxy", remark: "dyno connects to the target itself, never through a proxy"},
-		{flag: "k", tools: "ab", means: "keep-alive", remark: "connections are kept alive by themselves; and curl's -k is for https, which is not spoken yet"},
-		{flag: "L", tools: "wrk2", means: "latencies", remark: "percentiles are printed by themselves"},
+		{flag: "k", tools: "ab", means: "keep-alive", remark: "connections are always kept alive; and curl's -k is for https, which is not supported yet"},
+		{flag: "L", tools: "wrk2", means: "latencies", remark: "percentiles are always printed"},
 
 		{flag: "concurrency", tools: "ghz", means: "requests under way", ours: "connections"},
 		{flag: "vus", tools: "k6", means: "virtual users", ours: "connections"},
@@ -68,15 +68,15 @@ func habits() []habit {
 		{flag: "output", tools: "oha and vegeta", means: "where results go", ours: "out"},
 		{flag: "script", tools: "wrk", means: "a script", remark: "scripts are not read: an experiment file says what to send, see dyno run --help"},
 		{flag: "stage", tools: "k6", means: "a stage", remark: "stages are for an experiment file: load.open.stages, see dyno run --help"},
-		{flag: "latency", tools: "wrk", means: "latencies", remark: "percentiles are printed by themselves"},
+		{flag: "latency", tools: "wrk", means: "latencies", remark: "percentiles are always printed"},
 		{flag: "latency-correction", tools: "oha", means: "correction", remark: "with --rate, response times run from the intended start; there is nothing to correct"},
-		{flag: "insecure", tools: "oha and ghz", means: "no certificates", remark: "https is not spoken yet"},
-		{flag: "http2", tools: "oha", means: "HTTP/2", remark: "HTTP/2 is not spoken yet"},
-		{flag: "h2", tools: "hey", means: "HTTP/2", remark: "HTTP/2 is not spoken yet"},
-		{flag: "redirect", tools: "oha", means: "redirects", remark: "redirects are not followed: each answer counts as it is"},
-		{flag: "disable-redirects", tools: "hey", means: "redirects", remark: "redirects are not followed: each answer counts as it is"},
+		{flag: "insecure", tools: "oha and ghz", means: "no certificates", remark: "https is not supported yet"},
+		{flag: "http2", tools: "oha", means: "HTTP/2", remark: "HTTP/2 is not supported yet"},
+		{flag: "h2", tools: "hey", means: "HTTP/2", remark: "HTTP/2 is not supported yet"},
+		{flag: "redirect", tools: "oha", means: "redirects", remark: "redirects are not followed: each answer counts as one response"},
+		{flag: "disable-redirects", tools: "hey", means: "redirects", remark: "redirects are not followed: each answer counts as one response"},
 		{flag: "disable-keepalive", tools: "hey and oha", means: "no keep-alive", remark: "connections are kept alive; -H 'Connection: close' asks the server to close them"},
-		{flag: "disable-compression", tools: "hey and oha", means: "no compression", remark: "compression is not asked for, unless by -H 'Accept-Encoding: …'"},
+		{flag: "disable-compression", tools: "hey and oha", means: "no compression", remark: "compression is not requested; use -H 'Accept-Encoding: …'"},
 	}
 }
 
@@ -173,7 +173,7 @@ func rateInQuiet(cmd *cobra.Command, args []string) string {
 	}
 	for _, arg := range args {
 		if arg != "" && strings.Trim(arg, "0123456789.") == "" {
-			return fmt.Sprintf("did you mean --rate %s (-R)? hey and oha have -q for requests a second; here it is for no progress", arg)
+			return fmt.Sprintf("did you mean --rate %s (-R)? In hey and oha, -q sets requests a second; here it turns off progress", arg)
 		}
 	}
 	return ""

@@ -18,8 +18,8 @@ func commandNamed(t *testing.T, name string) *cobra.Command {
 	return cmd
 }
 
-// What a habit points to exists, and what it starts from does not: else nobody would
-// ever see it.
+// The flag that a habit points to exists, and the flag it starts from does not: otherwise
+// nobody would ever see the hint.
 func TestHabits(t *testing.T) {
 	flags := commandNamed(t, "http").Flags()
 	for _, h := range habits() {
@@ -49,7 +49,7 @@ func TestFlagHint(t *testing.T) {
 		{"tcp", "-m POST", "dyno tcp --help lists the flags"},
 		{"compare", "-r 100", "--rate (-R)"},
 		{"run", "--vus 3", "--connections (-c)"},
-		{"http", "-k", "connections are kept alive by themselves"},
+		{"http", "-k", "connections are always kept alive"},
 		{"http", "-s x", "--timeout for the wait for a response, as in ab? scripts are not read"},
 		{"http", "--qps 5", "--rate (-R)"},
 		{"http", "-rps=5", "--rate (-R)"},

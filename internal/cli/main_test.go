@@ -10,8 +10,8 @@ import (
 	"dyno/internal/leak"
 )
 
-// TestMain lets the test binary be the programs that the tests run: dyno itself,
-// with all it executes again, and a server that shows what it is asked.
+// TestMain lets the test binary be the programs that the tests run: dyno itself, with
+// everything that it starts, and a server that shows the requests it gets.
 func TestMain(m *testing.M) {
 	// The race detector's run time sleeps a second before it exits: in every dyno.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {

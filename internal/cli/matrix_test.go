@@ -23,7 +23,7 @@ import (
 
 var matrix = flag.String("matrix", "", "TestFaultMatrix runs every cell of these loads, or of all, and not only a covering few; with -update it writes them to docs/faults.md")
 
-// The faults of a target, when they come, and the loads that meet them.
+// The faults of a target, their moments, and the loads.
 var (
 	matrixFaults  = []string{"hangs", "crashes", "half-hang", "never-reads", "refuses", "resets", "slows"}
 	matrixMoments = []string{"before", "warm-up", "mid-window", "last second"}
@@ -43,7 +43,7 @@ type matrixCell struct{ load, fault, moment string }
 
 func (c matrixCell) String() string { return c.load + "/" + c.fault + "/" + c.moment }
 
-// senseless says why there is no such cell; nothing where there is.
+// senseless says why there is no such cell, or "".
 func (c matrixCell) senseless() string {
 	switch {
 	case c.load == "program" && c.fault != "hangs" && c.fault != "crashes" && c.fault != "slows":
@@ -112,7 +112,7 @@ func (c matrixCell) experiment() string {
 		rest = "design: {rounds: 2, control: false, remeasure: false}\n" +
 			"ladder:\n  steps: {1-plain: {fault: hangs, after: " + healthy + "}, 2-broken: {fault: " + fault + ", after: " + after + "}}\n"
 	}
-	// What is slow is told from what is not by a threshold, as it answers everything.
+	// A threshold distinguishes a slow target, which answers everything.
 	if c.fault == "slows" || c.load == "capacity" {
 		rest += "thresholds: [\"" + latency + " < 100ms\", \"errors.ratio < 1%\"]\n"
 		if c.load == "subscribers" {
@@ -163,7 +163,7 @@ func (c matrixCell) program() string {
 		"design: {rounds: 1, metric: program.op_seconds}\nthresholds: [\"program.op_seconds < 10ms\"]\n"
 }
 
-// A matrixOutcome is what dyno said of a cell.
+// A matrixOutcome is the result of a cell's run.
 type matrixOutcome struct {
 	code         int
 	findings     []string // kinds
@@ -176,7 +176,7 @@ type matrixOutcome struct {
 	output       string
 }
 
-// settle carries a cell out, again where the machine was too busy to tell how the target is.
+// settle runs a cell, again if the machine was too busy to judge the target.
 func (c matrixCell) settle(ctx context.Context, dir func() string) (o matrixOutcome, err error) {
 	for range matrixTries {
 		o, err = c.run(ctx, dir())
@@ -187,7 +187,7 @@ func (c matrixCell) settle(ctx context.Context, dir func() string) (o matrixOutc
 	return o, err
 }
 
-// run carries a cell out once.
+// run runs a cell once.
 func (c matrixCell) run(ctx context.Context, dir string) (matrixOutcome, error) {
 	file := filepath.Join(dir, "cell.yaml")
 	if err := os.WriteFile(file, []byte(c.experiment()), 0o600); err != nil {
@@ -243,7 +243,7 @@ func (c matrixCell) run(ctx context.Context, dir string) (matrixOutcome, error) 
 	return o, nil
 }
 
-// wrong says what is wrong with an outcome; nothing where it is right.
+// wrong says what is wrong with an outcome, or "".
 func (o matrixOutcome) wrong(c matrixCell) string {
 	if c.fault == "" {
 		switch {
@@ -274,7 +274,7 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 	return ""
 }
 
-// cell is what the table says of an outcome.
+// cell is the table's text for an outcome.
 func (o matrixOutcome) cell() string {
 	parts := []string{fmt.Sprintf("**%d**", o.code)}
 	if len(o.findings) > 0 {
@@ -296,7 +296,7 @@ func (o matrixOutcome) cell() string {
 	return strings.Join(parts, "; ")
 }
 
-// allCells are those of the matrix that make sense, under some loads.
+// allCells are the cells of the matrix that make sense, for some loads.
 func allCells(loads []string) []matrixCell {
 	var cells []matrixCell
 	for _, load := range loads {
@@ -333,13 +333,12 @@ func fewCells() []matrixCell {
 	return cells
 }
 
-// TestFaultMatrix has targets fail in every way that there is, at every moment and under
-// every load, and wants each of them found out. The whole takes some minutes:
+// TestFaultMatrix makes targets fail in every known way, at every moment and under every
+// load, and checks that dyno reports each of them. The whole takes some minutes:
 //
 //	go test ./internal/cli -run TestFaultMatrix -matrix all -update -timeout 60m
 //
-// writes docs/faults.md; in place of all there may be some of the loads, such as
-// closed,open.
+// writes docs/faults.md. In place of all it takes some of the loads, such as closed,open.
 func TestFaultMatrix(t *testing.T) {
 	cells := fewCells()
 	switch {
@@ -389,24 +388,24 @@ func TestFaultMatrix(t *testing.T) {
 	}
 }
 
-// faultTable writes the matrix as Markdown. Loads of which nothing was found keep what the
-// page said of them.
+// faultTable writes the matrix as Markdown. Loads that were not run keep the text of the
+// page.
 func faultTable(found map[matrixCell]matrixOutcome, page string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# What dyno says of targets that fail
+	fmt.Fprintf(&b, `# What dyno reports for targets that fail
 
-Every cell is a run of dyno against a server that is healthy until it breaks: %d of them. One with
-exit code 0 or 4 is a gap: it passed, or the wrong one was blamed. `+"`go test ./internal/cli -run TestFaultMatrix -matrix all -update -timeout 60m`"+` makes them again and writes
-this page; continuous integration runs a few that cover all faults, moments and loads.
+Each of the %d cells is a run of dyno against a server that is healthy until it breaks. Exit code 0 or 4
+is a gap: the run passed, or the wrong side was blamed. `+"`go test ./internal/cli -run TestFaultMatrix -matrix all -update -timeout 60m`"+` runs all
+cells again and writes this page. Continuous integration runs a few that cover all faults, moments and loads.
 
-A cell says the exit code (3 the target failed, 5 a regression, 99 a threshold), the findings about the target by
-their names in run.json, the verdict on the throughput where two are compared, and of the broken variant
-errors.ratio and availability. *threshold* is of `+"`max < 100ms`"+`, which only the slow ones and the search
-for capacity have: whatever is slow answers everything.
+A cell shows the exit code (3 the target failed, 5 a regression, 99 a threshold), the findings about the target by
+their names in run.json, the verdict on the throughput if two variants are compared, and the broken variant's
+errors.ratio and availability. *threshold* is `+"`max < 100ms`"+`, which only the slow targets and the search
+for capacity have, because a slow target answers everything.
 
 The server breaks at the start (before), in the middle of the warm-up, in the middle of the window, and half a second
-before its end. *half-hang*: every other connection hangs. *never-reads*: accepts, and reads nothing more. *slows*:
-all that it sends comes 200 ms later, a hundred times its 2 ms.
+before its end. *half-hang*: every other connection hangs. *never-reads*: it accepts, and reads nothing more.
+*slows*: everything that it sends comes 200 ms later, a hundred times its 2 ms.
 `, len(allCells(matrixLoads)))
 	for _, load := range matrixLoads {
 		title := "\n## " + load + "\n"
@@ -449,7 +448,7 @@ all that it sends comes 200 ms later, a hundred times its 2 ms.
 	return b.String()
 }
 
-// The page has every cell, and none passes or blames the wrong one.
+// The page has every cell. No cell passes, and none blames the wrong side.
 func TestFaultPage(t *testing.T) {
 	page, err := os.ReadFile(matrixTable)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func (a *app) microCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "micro",
-		Short: "Measure what a load test cannot: switches, stacks, locks, pinning, models of I/O, socket options",
+		Short: "Measure what a load test cannot: context switches, stacks, locks, pinning, I/O models, socket options",
 		Long: `Each program measures one thing once and prints its figures as one line of JSON.
 An experiment with "protocol: program" repeats and interleaves them.`,
 		Args: cobra.ArbitraryArgs,
@@ -28,7 +28,7 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	const second = time.Second
 
 	handOff := micro.Switch{Unit: micro.Goroutine, Duration: second}
-	f := a.program(cmd, "switch", "What it takes to hand over to another goroutine or thread", func() micro.Program { return handOff })
+	f := a.program(cmd, "switch", "The cost of a hand-over to another goroutine or thread", func() micro.Program { return handOff })
 	f.StringVar(&handOff.Unit, "unit", handOff.Unit, "goroutine or thread")
 	f.DurationVar(&handOff.Duration, "duration", handOff.Duration, "how long to measure")
 
@@ -40,12 +40,12 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	units := micro.Units{Unit: micro.Goroutine}
 	f = a.program(cmd, "units", "How many goroutines or threads can be parked at once", func() micro.Program { return units })
 	f.StringVar(&units.Unit, "unit", units.Unit, "goroutine or thread")
-	f.IntVar(&units.Bound, "bound", units.Bound, "where to stop; 0 for 100000 goroutines or 20000 threads")
+	f.IntVar(&units.Bound, "bound", units.Bound, "the number to stop at; 0 for 100000 goroutines or 20000 threads")
 
 	lock := micro.Lock{Kind: micro.Mutex, Goroutines: 8, Reads: 0.5, Duration: second}
 	f = a.program(cmd, "lock", "Counters under locks of several kinds", func() micro.Program { return lock })
 	f.StringVar(&lock.Kind, "kind", lock.Kind, "mutex, rwmutex, sharded or atomic")
-	f.IntVar(&lock.Goroutines, "goroutines", lock.Goroutines, "how many share the counters")
+	f.IntVar(&lock.Goroutines, "goroutines", lock.Goroutines, "how many goroutines share the counters")
 	f.Float64Var(&lock.Reads, "reads", lock.Reads, "the share of operations that only read")
 	f.DurationVar(&lock.Duration, "duration", lock.Duration, "how long to measure")
 
@@ -56,26 +56,26 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.DurationVar(&pin.Duration, "duration", pin.Duration, "how long to measure")
 
 	io := micro.IO{Model: micro.Blocking, Connections: 100, Duration: second}
-	f = a.program(cmd, "io", "An echo server by its model of input and output", func() micro.Program { return io })
+	f = a.program(cmd, "io", "An echo server with a chosen I/O model", func() micro.Program { return io })
 	f.StringVar(&io.Model, "model", io.Model, "blocking, polling, multiplexing or asynchronous")
 	f.IntVar(&io.Connections, "connections", io.Connections, "how many, with one message outstanding on each")
 	f.DurationVar(&io.Duration, "duration", io.Duration, "how long to measure")
 
 	carried := micro.Channels{Connections: 8, Records: 400_000, Bytes: 100, Buffer: 4096, WhenFull: channels.Block, Sync: channels.SyncInterval}
-	f = a.program(cmd, "channels", "Records carried from TCP connections into a file, and what of them is lost", func() micro.Program { return carried })
+	f = a.program(cmd, "channels", "Records carried from TCP connections into a file, and how many are lost", func() micro.Program { return carried })
 	f.IntVar(&carried.Connections, "connections", carried.Connections, "how many producers")
 	f.IntVar(&carried.Records, "records", carried.Records, "how many, in all")
 	f.IntVar(&carried.Bytes, "bytes", carried.Bytes, "of each record")
 	f.IntVar(&carried.Buffer, "buffer", carried.Buffer, "how many records the channel holds")
-	f.StringVar(&carried.WhenFull, "when-full", carried.WhenFull, "what happens then: block, drop-oldest or drop-newest")
+	f.StringVar(&carried.WhenFull, "when-full", carried.WhenFull, "what happens if it is full: block, drop-oldest or drop-newest")
 	f.StringVar(&carried.Sync, "sync", carried.Sync, "when the file is forced to disk: always, interval or never")
 
 	buffers := micro.Buffers{Bytes: 64 << 10}
-	f = a.program(cmd, "buffers", "The socket buffers that the kernel gives, of those asked for", func() micro.Program { return buffers })
-	f.IntVar(&buffers.Bytes, "bytes", buffers.Bytes, "how large a buffer to ask for, of each kind")
+	f = a.program(cmd, "buffers", "The sizes of socket buffers: requested, and given by the kernel", func() micro.Program { return buffers })
+	f.IntVar(&buffers.Bytes, "bytes", buffers.Bytes, "the size to request, for each kind of buffer")
 
 	delay := micro.NoDelay{On: true, Parts: 2, Bytes: 50, Duration: second}
-	f = a.program(cmd, "nodelay", "Round trips of messages written in parts, with Nagle's algorithm or without", func() micro.Program { return delay })
+	f = a.program(cmd, "nodelay", "Round trips of messages written in parts, with or without Nagle's algorithm", func() micro.Program { return delay })
 	f.BoolVar(&delay.On, "on", delay.On, "TCP_NODELAY")
 	f.IntVar(&delay.Parts, "parts", delay.Parts, "writes per message")
 	f.IntVar(&delay.Bytes, "bytes", delay.Bytes, "per part")

@@ -14,7 +14,7 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// broken returns the end to write to of a pipe that nobody reads.
+// broken returns the write end of a pipe that nobody reads.
 func broken(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -26,7 +26,7 @@ func broken(t *testing.T) *os.File {
 	return w
 }
 
-// end waits for a program that was started, and returns its exit code, -1 for a signal.
+// end waits for a started program, and returns its exit code, -1 for a signal.
 func end(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	guard := time.AfterFunc(hangGuard, func() { _ = cmd.Process.Kill() })
@@ -38,7 +38,8 @@ func end(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// When nobody reads the results, as behind head, dyno says nothing and leaves nothing.
+// If nobody reads the results, as in dyno … | head, dyno prints nothing and leaves
+// nothing behind.
 func TestUnreadResults(t *testing.T) {
 	t.Parallel()
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
@@ -67,7 +68,7 @@ func TestUnreadResults(t *testing.T) {
 	}
 }
 
-// When nobody reads the progress any more, the run ends as by a signal: in order.
+// If nobody reads the progress any more, the run ends as after a signal: in order.
 func TestUnreadProgress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -64,7 +64,7 @@ func TestProgressRows(t *testing.T) {
 	}
 }
 
-// What is known beforehand of a trial depends on the design.
+// What is known about a trial beforehand depends on the design.
 func TestProgressNames(t *testing.T) {
 	for _, c := range []struct {
 		next trial.Planned
@@ -153,8 +153,8 @@ func TestColoured(t *testing.T) {
 	}
 }
 
-// On a narrow terminal a row is cut, so that the next one can take its place. What
-// came out of a trial stands whole.
+// On a narrow terminal a row is cut, so that the next one can replace it. The result of a
+// trial is never cut.
 func TestProgressNarrow(t *testing.T) {
 	for _, columns := range []int{1, 20, 60, 80} {
 		var b bytes.Buffer

@@ -88,7 +88,7 @@ func addPushHeader(configs []push.Config, h string, lookup func(string) (string,
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		return fmt.Errorf("%s: the value holds a control character", name)
 	case !chosen && len(configs) > 1:
-		return fmt.Errorf("%s: for which of the receivers? Want 'PROTOCOL=%s: $VARIABLE'", name, name)
+		return fmt.Errorf("%s: which receiver is it for? Want 'PROTOCOL=%s: $VARIABLE'", name, name)
 	case !slices.ContainsFunc(configs, of):
 		return fmt.Errorf("%s: there is no receiver that it is for; give one with --push", name)
 	}

@@ -24,7 +24,7 @@ func TestPushFlags(t *testing.T) {
 		{[]string{prom}, []string{"Authorization: Bearer $TOKEN"}, "map[Authorization:[Bearer s3cret]]", ""},
 		{[]string{prom, otlp}, []string{"otlp=X-Org: ${ORG}"}, "map[] map[X-Org:[team]]", ""},
 		{[]string{prom, otlp}, []string{"otlp=X-Org:$ORG", "prometheus=X-Org: $EMPTY"}, "map[X-Org:[]] map[X-Org:[team]]", ""},
-		{[]string{prom, otlp}, []string{"X-Org: $ORG"}, "", "for which of the receivers? Want 'PROTOCOL=X-Org: $VARIABLE'"},
+		{[]string{prom, otlp}, []string{"X-Org: $ORG"}, "", "which receiver is it for? Want 'PROTOCOL=X-Org: $VARIABLE'"},
 		{[]string{prom}, []string{"Authorization: Bearer abc"}, "", "the command line is kept in the run folder"},
 		{[]string{prom}, []string{"Authorization: Bearer $MISSING"}, "", "Authorization: the environment has no MISSING"},
 		{[]string{prom}, []string{"X: $BAD"}, "", "control character"},
@@ -63,7 +63,8 @@ func TestPushFlags(t *testing.T) {
 	}
 }
 
-// All receivers get the same samples, and one that is not there spoils none.
+// All receivers get the same samples, and one that cannot be reached does not affect the
+// others.
 func TestPusherStarts(t *testing.T) {
 	bad := push.Config{Protocol: "none"}
 	good := push.Defaults()

@@ -34,10 +34,10 @@ func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
 
 // ownFlags registers the flags that are not fields of the file.
 func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
-	connections := "closed loop: connections, each with one request under way; open loop: the most there may be"
+	connections := "closed loop: connections, each with one request at a time; open loop: the maximum"
 	if slices.Contains(protocols, experiment.SSE) {
 		connections = "subscribers"
-		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the most there may be")
+		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
 	}
 	f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")

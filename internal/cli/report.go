@@ -63,7 +63,7 @@ func (a *app) reportCommand() *cobra.Command {
 			case write == nil && format != "markdown":
 				return usage("one of "+strings.Join(names, ", "), "--format %q is not possible", format)
 			case write != nil && len(args) > 1:
-				return usage("one at a time, or --format markdown", "--format %s is of one run, and there are %d", format, len(args))
+				return usage("one at a time, or --format markdown", "--format %s takes one run, and there are %d", format, len(args))
 			}
 			var folders []*rundir.Folder
 			for _, dir := range args {
@@ -95,8 +95,8 @@ func (a *app) reportCommand() *cobra.Command {
 	f.StringVarP(&out, "out", "o", "", "write to this `FILE`, not to standard output")
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
 	f.StringVar(&tag, "tag", "response", "hgrm: response, service, send_lag, generator_lag, first_byte, read_delay, service_read, failed or connect")
-	f.BoolVar(&full, "full", false, "text: the whole report, not only what it comes to")
-	f.BoolVar(&rejudge, "judge", false, "judge the run anew, by this version's rules, and keep that verdict in the folder")
+	f.BoolVar(&full, "full", false, "text: the whole report, not only its summary")
+	f.BoolVar(&rejudge, "judge", false, "judge the run again by this version's rules, and keep that verdict in the folder")
 	return cmd
 }
 

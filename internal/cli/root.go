@@ -67,8 +67,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dyno",
 		Short: "A dynamometer for network services",
-		Long: `dyno loads a server, watches it, repeats and interleaves trials, and says
-what came out and how sure it is.`,
+		Long: `dyno loads a server, watches it, repeats and interleaves trials, and reports
+the results and how certain they are.`,
 		Version:           version(),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
@@ -86,7 +86,7 @@ what came out and how sure it is.`,
 	})
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "Say what a command does",
+		Short: "Describe a command",
 		RunE: func(_ *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
 			if err != nil {

@@ -37,7 +37,7 @@ type output struct {
 func (o *output) flags(f *pflag.FlagSet, dir string) {
 	f.StringVarP(&o.dir, "out", "o", "", "the run folder to create (default "+dir+")")
 	f.StringVar(&o.json, "json", "", "write the results as JSON to `FILE`, or - for standard output")
-	f.BoolVar(&o.full, "full", false, "print the whole report, not only what it comes to")
+	f.BoolVar(&o.full, "full", false, "print the whole report, not only its summary")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&o.noColor, "no-color", false, "no colour on the terminal, as with NO_COLOR in the environment")
 	o.push.flags(f)
@@ -67,13 +67,13 @@ func (a *app) runCommand() *cobra.Command {
 				return usage(hint, "dyno run: want files or URLs, got a number")
 			}
 			if len(args) > 0 && resume != "" {
-				return usage("the run folder holds its experiment; leave the file away", "--resume goes on with one run, and there is %q too", args[0])
+				return usage("the run folder holds its experiment; leave out the file", "--resume continues one run, and there is %q too", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 && out.dir != "" {
-				return usage("run them one by one, or leave --out away", "--out names one run folder, and there are %d experiments", len(args))
+				return usage("run them one by one, or leave out --out", "--out names one run folder, and there are %d experiments", len(args))
 			}
 			if len(args) > 1 && out.json != "" && out.json != "-" {
 				return usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
@@ -118,7 +118,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.BoolVar(&o.Short, "short", false, "the experiment's short form: fewer rounds, shorter windows")
 	f.StringToStringVar(&o.Set, "set", nil, "set a variable of the experiment, or its "+strings.Join(experiment.Settings(), ", ")+", as `NAME=VALUE`")
 	file.register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
-	f.StringVar(&resume, "resume", "", "go on with the interrupted run in this `DIR`: whole rounds stand, a broken one is measured anew")
+	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again")
 	quick.flags(loads, experiment.HTTP)
 	f.AddFlagSet(loads)
 	return cmd
@@ -163,7 +163,7 @@ func fileOptions() experiment.Options {
 // resume continues an interrupted run, whose experiment is in its folder.
 func (a *app) resume(ctx context.Context, dir string, out output) error {
 	if out.dir != "" {
-		return usage("leave --out away", "--resume names the run folder already")
+		return usage("leave out --out", "--resume names the run folder already")
 	}
 	folder, err := rundir.Open(dir)
 	if err != nil {
@@ -171,7 +171,7 @@ func (a *app) resume(ctx context.Context, dir string, out output) error {
 	}
 	plan := &folder.Run.Plan
 	if plan.Source == "" {
-		return usage("run it again", "%s: the run was made of flags, and there is no file to go on from", dir)
+		return usage("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
 	}
 	o := fileOptions()
 	o.Short, o.Set = plan.Short, plan.Set
@@ -327,7 +327,7 @@ func judged(run *rundir.Run, regression bool) error {
 		return &failure{exitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason), "the report says what would help"}
 	case len(open) > 0:
 		return &failure{exitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(open, "; ")),
-			"the interval reaches over the limit, or a figure is missing: more rounds or a longer window would tell"}
+			"the interval includes the limit, or a figure is missing: use more rounds or a longer window"}
 	}
 	return nil
 }

@@ -69,8 +69,8 @@ func TestScript(t *testing.T) {
 				if slices.Contains(want, strconv.Itoa(got)) {
 					return
 				}
-				// A machine that was taken away from the run spoils any run, and hides
-				// any regression, and that says nothing about dyno.
+				// If the host took CPUs away during the run, this spoils any run and
+				// hides any regression, and says nothing about dyno.
 				hidden := got == exitDone && slices.Contains(want, strconv.Itoa(exitRegression))
 				if (got == exitInvalid && args[0] != strconv.Itoa(exitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
 					ts.Setenv("SPOILT", "by the machine")
@@ -109,7 +109,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// spoilt tells whether a run's output holds a flag that a busy machine raises.
+// spoilt reports whether a run's output has a flag that a busy machine raises.
 func spoilt(output string) bool {
 	return slices.ContainsFunc([]string{
 		verdict.FlagSteal, verdict.FlagForeignCPU, verdict.FlagLateWakeups, verdict.FlagMemoryPressure, verdict.FlagIOPressure,
@@ -144,8 +144,8 @@ func awaitListener(ts *testscript.TestScript, address string) error {
 	}
 }
 
-// awaitAnswer asks until the answer to GET matches. A server that is starting may
-// refuse, and one that evaluates once a second may not know yet.
+// awaitAnswer asks until the answer to GET matches. A starting server may refuse, and one
+// that evaluates once a second may not have the answer yet.
 func awaitAnswer(address, text string, pattern *regexp.Regexp) error {
 	if text != "" {
 		address += "&" + url.Values{"q": {text}, "query": {text}}.Encode()

@@ -17,8 +17,8 @@ func (a *app) serveChannelsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "channels FILE",
 		Short: "Carry records from sources to sinks, in order and without loss",
-		Long: `Channels carries records from TCP listeners, files that grow and standard input
-to TCP peers, files and standard output, as a YAML file says. Each channel has
+		Long: `Channels carries records from TCP listeners, growing files and standard input
+to TCP peers, files and standard output, as configured in a YAML file. Each channel has
 one source, one sink and a bounded buffer between them, and accounts for every
 record: received = delivered + dropped + pending.`,
 		Example: `  dyno serve channels channels.yaml --admin 127.0.0.1:9090`,
@@ -44,6 +44,6 @@ record: received = delivered + dropped + pending.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&admin, "admin", "", "address of /metrics, /healthz, /readyz and /debug/pprof")
-	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single connections")
+	f.BoolVarP(&verbose, "verbose", "v", false, "log the events of single connections")
 	return cmd
 }

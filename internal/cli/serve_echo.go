@@ -27,12 +27,12 @@ func (a *app) serveEchoCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.TCP, "tcp", c.TCP, "TCP address: host:port or unix:PATH")
 	f.StringVar(&c.HTTP, "http", c.HTTP, "HTTP address: host:port or unix:PATH")
-	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines reach")
+	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines can reach")
 	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
 	f.IntVar(&c.BufferBytes, "buffer", c.BufferBytes, "bytes held of a TCP connection whose client does not read")
 	f.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "TCP connections served at once; further ones wait")
 	f.Int64Var(&c.MaxBodyBytes, "max-body", c.MaxBodyBytes, "bytes of an HTTP body")
-	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long open connections may go on at the end")
-	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single connections")
+	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long open connections may continue at the end")
+	f.BoolVarP(&verbose, "verbose", "v", false, "log the events of single connections")
 	return cmd
 }

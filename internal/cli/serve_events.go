@@ -29,7 +29,7 @@ Publish:    curl -d topic=news -d data=hello http://HOST/events
             curl --data-binary @file 'http://HOST/publish?topic=news'
 
 /.well-known/mercure is the same as /events: clients of the Mercure protocol work.
-With --admin, /subscribers lists those that are furthest behind.`,
+With --admin, /subscribers lists the subscribers that are furthest behind.`,
 		Example: `  dyno serve events --listen 127.0.0.1:7000
   dyno serve events --listen 127.0.0.1:7000 --history file --file events.db
   dyno serve events --listen 127.0.0.1:7000 --pooled-buffers=false --encode-once=false --single-write=false --hijack=false`,
@@ -67,23 +67,23 @@ With --admin, /subscribers lists those that are furthest behind.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
-	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines reach it")
+	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines can reach it")
 	f.StringVar(&c.Admin, "admin", c.Admin, "address of /subscribers, /metrics, /healthz, /readyz and /debug/pprof")
-	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients speak HTTP/2 without TLS as well")
+	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients also use HTTP/2 without TLS")
 
 	f.StringVar((*string)(&c.History), "history", string(c.History), "where updates are kept: memory, file or redis")
 	f.StringVar(&c.File, "file", c.File, "the history's `FILE`")
 	f.StringVar(&c.Redis.Address, "redis", c.Redis.Address, "address of the Redis that has the history: host:port")
 	f.StringVar(&c.Redis.Stream, "redis-stream", c.Redis.Stream, "the key of its stream")
 	f.Int64Var(&c.Redis.Events, "redis-events", c.Redis.Events, "about how many updates the stream holds")
-	f.IntVar(&c.HistoryEvents, "history-events", c.HistoryEvents, "updates held in memory for those who come back")
-	f.Int64Var(&c.HistoryBytes, "history-bytes", c.HistoryBytes, "bytes that these may take")
-	f.DurationVar(&c.HistoryAge, "history-age", c.HistoryAge, "how old they may be; 0 is no bound")
+	f.IntVar(&c.HistoryEvents, "history-events", c.HistoryEvents, "updates held in memory for subscribers that come back")
+	f.Int64Var(&c.HistoryBytes, "history-bytes", c.HistoryBytes, "bytes that these updates may take")
+	f.DurationVar(&c.HistoryAge, "history-age", c.HistoryAge, "how old these updates may be; 0 is no bound")
 
 	f.StringVar(&publisherKey, "publisher-key", "", "verifies publishers' JWTs: `METHOD:FILE`, HS256 with a secret, RS256 or ES256 with a public key in PEM")
 	f.StringVar(&subscriberKey, "subscriber-key", "", "verifies subscribers' JWTs: `METHOD:FILE`")
-	f.StringVar(&c.Issuer, "issuer", c.Issuer, "what JWTs must have as issuer")
-	f.StringVar(&c.Audience, "audience", c.Audience, "what JWTs must have as audience")
+	f.StringVar(&c.Issuer, "issuer", c.Issuer, "the issuer that JWTs must have")
+	f.StringVar(&c.Audience, "audience", c.Audience, "the audience that JWTs must have")
 	f.BoolVar(&c.AnonymousSubscribe, "anonymous-subscribe", c.AnonymousSubscribe, "let subscribers without a JWT have public updates")
 	f.BoolVar(&c.AnonymousPublish, "anonymous-publish", c.AnonymousPublish, "let anybody publish")
 	f.StringSliceVar(&c.AllowOrigins, "allow-origin", c.AllowOrigins, "pages of these origins may subscribe (CORS), or *")
@@ -103,12 +103,12 @@ With --admin, /subscribers lists those that are furthest behind.`,
 	f.DurationVar(&c.Retry, "retry", c.Retry, "tells clients to wait from this to twice as long before they reconnect; 0 tells nothing")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "over which subscribers are disconnected at the end")
 
-	f.BoolVar(&c.PooledBuffers, "pooled-buffers", c.PooledBuffers, "encode into buffers that are used again")
+	f.BoolVar(&c.PooledBuffers, "pooled-buffers", c.PooledBuffers, "encode into buffers that are reused")
 	f.BoolVar(&c.EncodeOnce, "encode-once", c.EncodeOnce, "encode an event once for all subscribers")
-	f.BoolVar(&c.SingleWrite, "single-write", c.SingleWrite, "write an event at once instead of line by line")
+	f.BoolVar(&c.SingleWrite, "single-write", c.SingleWrite, "write an event with one call instead of line by line")
 	f.BoolVar(&c.Hijack, "hijack", c.Hijack, "write straight to HTTP/1.1 connections, with a minimal head")
-	f.BoolVar(&c.EventLoop, "event-loop", c.EventLoop, "write to all these connections from one event loop, events that came together at once")
-	f.DurationVar(&c.BatchDelay, "batch-delay", c.BatchDelay, "how long the event loop waits for more events to send along")
+	f.BoolVar(&c.EventLoop, "event-loop", c.EventLoop, "write to all these connections from one event loop, with one call for events that came together")
+	f.DurationVar(&c.BatchDelay, "batch-delay", c.BatchDelay, "how long the event loop waits for more events to send together")
 	f.BoolVar(&noDelay, "no-delay", true, "TCP_NODELAY (default as Go sets it: on)")
 	f.IntVar(&c.SendBuffer, "send-buffer", c.SendBuffer, "SO_SNDBUF in bytes; 0 leaves it to the kernel")
 	f.IntVar(&c.ReceiveBuffer, "receive-buffer", c.ReceiveBuffer, "SO_RCVBUF in bytes; 0 leaves it to the kernel")
@@ -116,8 +116,8 @@ With --admin, /subscribers lists those that are furthest behind.`,
 	f.DurationVar(&c.KeepAlive.Interval, "keepalive-interval", c.KeepAlive.Interval, "TCP keep-alive: time between probes")
 	f.IntVar(&c.KeepAlive.Count, "keepalive-count", c.KeepAlive.Count, "TCP keep-alive: probes without an answer that end a connection")
 	f.BoolVar(&c.MeasureFlush, "measure-flush", c.MeasureFlush, "record how long each flush takes in the metrics")
-	f.Uint64Var(&c.Seed, "seed", c.Seed, "makes the jitter repeatable; 0 is another each time")
-	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single subscribers")
+	f.Uint64Var(&c.Seed, "seed", c.Seed, "makes the jitter repeatable; 0 is a new seed each time")
+	f.BoolVarP(&verbose, "verbose", "v", false, "log the events of single subscribers")
 	return cmd
 }
 

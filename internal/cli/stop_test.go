@@ -19,7 +19,7 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// A dyno is one that runs while the test goes on.
+// A dyno is one that runs during the test.
 type dyno struct {
 	cmd    *exec.Cmd
 	stdout bytes.Buffer // read it after wait
@@ -85,7 +85,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A process is one that cannot be taken for another by its number.
+// A process is identified in a way that survives reuse of its number.
 type process struct {
 	pid   int
 	start string // in clock ticks since the machine started
@@ -159,8 +159,8 @@ func open(t *testing.T, dir string) *rundir.Folder {
 	return f
 }
 
-// counted tells whether a run measures: a row of progress is there that is not
-// of the warm-up.
+// counted reports whether a run measures: there is a row of progress that is not in the
+// warm-up.
 func counted(d *dyno) func() bool {
 	return func() bool { return strings.Contains(d.stderr.String(), " p50 ") }
 }
@@ -290,7 +290,7 @@ load: {closed: {connections: 1}, warmup: 0, window: 600s}
 	if err := d.cmd.Process.Signal(unix.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	// The trial's window has ended with the first one: the target is being stopped.
+	// The trial's window has ended at the first signal: the target is being stopped.
 	until(t, "the latency log is written", func() bool {
 		files, _ := filepath.Glob(filepath.Join(dir, "out/trials/*/latency.hlog"))
 		return len(files) > 0
@@ -309,8 +309,8 @@ load: {closed: {connections: 1}, warmup: 0, window: 600s}
 	}
 }
 
-// When dyno is killed, nothing that it has started lives on, and the folder reads
-// as incomplete.
+// If dyno is killed, nothing that it has started survives, and the folder reads as
+// incomplete.
 func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		program, script string

@@ -30,11 +30,11 @@ func (a *app) uiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show runs, live and past, in a browser",
-		Long: `ui serves a page on loopback: the runs below a folder, two of them side by side,
-the history of an experiment, and the run that goes on. With --experiments it starts
+		Long: `ui serves pages on loopback: the runs below a folder, two runs side by side,
+the history of an experiment, and the current run. With --experiments it starts
 and stops runs of the experiments in that folder, each in a process of its own.
 
-The URL that it prints holds a token: whoever has it may start programs here.`,
+The URL that it prints holds a token. Anybody who has it can start programs here.`,
 		Example: `  dyno ui
   dyno ui --runs nightly --experiments experiments --listen 127.0.0.1:7071`,
 		Args: noArgs,

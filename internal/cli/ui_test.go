@@ -24,7 +24,7 @@ import (
 	"dyno/ui"
 )
 
-// A page is what talks to dyno ui as the browser does.
+// A page talks to dyno ui as the browser does.
 type page struct {
 	t          *testing.T
 	url, token string
@@ -110,8 +110,9 @@ design: {rounds: 8, control: false}
 short: {rounds: 1}
 `
 
-// A run that is started on the page is followed there to its end, is then in the list,
-// and another one is stopped; with the page, what it started ends.
+// A run that is started on the page is followed there to its end, and then is in the
+// list. Another one is stopped. When the page's server ends, so does everything it
+// started.
 func TestUI(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"experiments", "runs"} {
@@ -184,7 +185,7 @@ func TestUI(t *testing.T) {
 	}
 }
 
-// When dyno ui is killed, the run ends in order: nobody could stop it any more.
+// If dyno ui is killed, the run ends in order, because nobody could stop it any more.
 func TestUIKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -261,7 +262,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds up no interval, and one that has gone ends the run.
+// A reader that does not read holds up no interval, and one that is gone ends the run.
 func TestFeedWithoutReader(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -333,7 +334,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// A launch that cannot be is an error.
+// A launch that is not possible is an error.
 func TestLaunchFails(t *testing.T) {
 	if _, err := (launcher{"/none"}).Start(ui.Launch{}, func(ui.Event) {}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestSlab checks a slab against a map: keys name what they were given for,
-// until it is freed, and never anything else.
+// TestSlab compares a slab with a map: a key names the state that it was given for until
+// that is freed, and never anything else.
 func TestSlab(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s Slab[int]
@@ -180,8 +180,9 @@ func TestPoller(t *testing.T) {
 	}
 }
 
-// TestPollerFails: a kernel that refuses to wait, as a filter of system calls may (EPERM),
-// ends the loop. One that were told "nothing" would ask again at once, without end.
+// TestPollerFails: a kernel that refuses to wait (EPERM), as a filter of system calls may
+// make it do, ends the loop. If the loop took this for "no events", it would ask again at
+// once, without end.
 func TestPollerFails(t *testing.T) {
 	p, err := NewPoller()
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// arrow says what the packages of one tree may import of this module. A tree is
-// a path below the module with everything under it. What a tree may import of
-// itself is stated like all else.
+// An arrow says which packages of this module one tree may import. A tree is a path below
+// the module with everything under it. Imports within a tree must be stated too.
 type arrow struct {
 	tree   string
 	may    []string // trees
@@ -89,7 +88,7 @@ var arrows = []arrow{
 	{"scripts/types", []string{"report/html"}, "it writes down what that document is, for the page"},
 }
 
-// testsMay is what tests may import beyond their package's arrows.
+// testsMay are the packages that tests may import beyond their package's arrows.
 var testsMay = []string{
 	"selftest/oracle", // servers with a known answer
 	"internal/leak",   // what fails them when a goroutine outlives them
@@ -152,7 +151,7 @@ func TestArrowsCanFail(t *testing.T) {
 		"m/load/wire/http1: tests import m/load/engine,", "m/load/pace: imports m/load/pacemaker,", "m/brandnew: no rule")
 }
 
-// No arrow may lead back to where it came from: the table itself has an order.
+// No arrow may lead back to its origin: the table itself must have an order.
 func TestArrowsHaveNoCycle(t *testing.T) {
 	may := map[string][]string{}
 	for _, a := range arrows {

@@ -14,7 +14,7 @@ import (
 // Apache-2.0 itself.
 var permitted = []string{"Apache-2.0", "BSD", "MIT", "ISC", "MPL-2.0"}
 
-// spaces are what licence texts differ in most.
+// spaces are the most frequent difference between licence texts.
 var spaces = regexp.MustCompile(`\s+`)
 
 // classify names the licence of a text, "" if it is none that it knows. The

@@ -48,8 +48,8 @@ var allowed = map[string]map[string]string{
 // badNames say nothing about what a package does.
 var badNames = []string{"util", "utils", "common", "lib", "libs", "pkg", "helper", "helpers", "misc", "shared", "base"}
 
-// marker finds what somebody meant to do later. Spelled so that it does not
-// find itself.
+// marker finds notes about unfinished work. It is spelled so that it does not find
+// itself.
 var marker = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`)
 
 // excused tells whether a file may break a rule.

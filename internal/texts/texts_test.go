@@ -17,13 +17,13 @@ import (
 	"testing"
 )
 
-// Both languages say the same facts: the same kinds, with the same values in them.
+// Both languages state the same facts: they have the same kinds, with the same values.
 func TestBothLanguages(t *testing.T) {
 	english, chinese := tables()[English], tables()[Chinese]
 	if a, b := slices.Sorted(maps.Keys(english)), slices.Sorted(maps.Keys(chinese)); !slices.Equal(a, b) {
 		t.Errorf("kinds differ:\n%v\n%v", a, b)
 	}
-	// What is said of one only may leave the number away.
+	// A sentence about exactly one may leave out the number.
 	values := func(text string) []string {
 		found := slot.FindAllString(text, -1)
 		slices.Sort(found)
@@ -59,9 +59,10 @@ func TestSay(t *testing.T) {
 	}
 }
 
-// Every sentence is said somewhere, and what is said is there. A sentence is said where its kind
-// stands in the code, or the kind's beginning, such as "broke.", and its end, which is a
-// flag's kind then; its form for one, and that of events, where the sentence is.
+// Every sentence is used somewhere, and every sentence that is used exists. A sentence is
+// used if its kind is in the code. If only the kind's beginning is there, such as
+// "broke.", its end must be a flag's kind. The forms for one, and for events, are used
+// where the sentence is.
 func TestKindsAreThoseOfTheCode(t *testing.T) {
 	inGo, inPages := literals(t)
 	used := func(literal string) bool { return inGo[literal] || inPages[literal] }

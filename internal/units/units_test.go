@@ -38,7 +38,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// What a unit makes of a decimal number is what reading the number in the base unit makes.
+// A number with a unit gives the same value as the number read in the base unit.
 func TestUnitsRoundAsDecimalsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 1_000_000).Draw(t, "n")
@@ -52,7 +52,7 @@ func TestUnitsRoundAsDecimalsDo(t *testing.T) {
 
 func TestDimensions(t *testing.T) {
 	dimensions := []Dimension{Plain, Duration, Size, Rate, Growth}
-	// Rows: left; columns: right. "." where it makes no figure.
+	// Rows: left; columns: right. "." means that the result is no figure.
 	product := []string{"PDSRG", "D..PP", "S....", "RP...", "GP..."}
 	quotient := []string{"PR.DD", "DP...", "S.P..", "R..PP", "G..PP"}
 	letter := func(d Dimension, ok bool) byte {
@@ -120,7 +120,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What the Format functions write, the Parse functions read as it was.
+// What the Format functions write, the Parse functions read back unchanged.
 func TestFormatsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(0).Draw(t, "d"))

@@ -92,7 +92,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 	e := &Explanation{Run: f.Run.Name, Base: base, Variant: variant, Control: alias == base, Valid: f.Run.Valid}
 	ordinary, profiled := pairs(f, base, variant, ""), pairs(f, base, variant, rundir.PurposeProfile)
 	if len(ordinary) == 0 {
-		return nil, fmt.Errorf("no round holds complete trials of both %s and %s", base, variant)
+		return nil, fmt.Errorf("no round has complete trials of both %s and %s", base, variant)
 	}
 	var err error
 	if e.Resources, err = resources(ordinary); err != nil {

@@ -59,16 +59,16 @@ func TestDecide(t *testing.T) {
 	}{
 		{"no rounds yet", fixed, nil, decided{false, "0 of 8 rounds", 0.95}},
 		{"significant, and not all", fixed, alternating(7, 1, 0.001), decided{false, "7 of 8 rounds", 0.95}},
-		{"all", fixed, alternating(8, 0, 1), decided{true, "all 8 rounds are made", 0.95}},
+		{"all", fixed, alternating(8, 0, 1), decided{true, "all 8 rounds were measured", 0.95}},
 		{"narrow too early", precision, alternating(7, 0, 0), decided{false, "7 of 20 rounds", 0.966}},
 		{"narrow", precision, alternating(8, 0.01, 0.005), decided{true, "half-width 0.005 after 8 rounds, want 0.0099", 0.966}},
 		{"wide", precision, alternating(8, 0.5, 0.02), decided{false, "half-width 0.02 after 8 rounds, want 0.0099", 0.966}},
-		{"wide to the end", precision, alternating(20, 0, 1), decided{true, "all 20 rounds are made", 0.966}},
+		{"wide to the end", precision, alternating(20, 0, 1), decided{true, "all 20 rounds were measured", 0.966}},
 		{"between looks", looks, alternating(9, 1, 0.001), decided{false, "9 of 24 rounds", 0.955}},
 		{"first look, clear", looks, alternating(8, 1, 0.1), decided{true, "look 1 of 3: p 2.8e-08, stops at 0.0005", 0.9995}},
 		{"first look, p 0.03", looks, alternating(8, 0.1, 0.1), decided{false, "look 1 of 3: p 0.033, stops at 0.0005", 0.9995}},
 		{"second look, p 0.001", looks, alternating(16, 0.1, 0.1), decided{true, "look 2 of 3: p 0.0015, stops at 0.014", 0.986}},
-		{"last look", looks, alternating(24, 0, 0.1), decided{true, "all 24 rounds are made", 0.955}},
+		{"last look", looks, alternating(24, 0, 0.1), decided{true, "all 24 rounds were measured", 0.955}},
 	} {
 		got, err := c.s.Decide(c.d)
 		if err != nil || got.Stop != c.want.stop || got.Reason.String() != c.want.reason || !agree(got.Confidence, c.want.confidence) {

@@ -38,7 +38,7 @@ func TestDeadTargets(t *testing.T) {
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Unfinished = 10_016, 10_016, 16
 			s.trial.Silence = rundir.Silence{Longest: 2.1, From: 9.9, Last: ptr(9.9), Ending: 4.1}
 			s.trial.Connections = rundir.Connections{Requested: 40, Opened: 40, Peak: 40, Served: 20, Unanswered: 20}
-		}, "stalled connections", 16. / 10_016, 10_000. / 10_016, "the target answered nothing for the last 2.1s of the window, and for 2s behind it"},
+		}, "stalled connections", 16. / 10_016, 10_000. / 10_016, "the target answered nothing for the last 2.1s of the window, and for 2s after it"},
 		{"a stall", soundClosed, func(s *subject) {
 			s.trial.Silence = rundir.Silence{Longest: 1.1, From: 5, Last: ptr(12.)}
 		}, "stalled", 0, 1, "the target answered nothing for 1.1s, from 3s into the window on"},
@@ -60,7 +60,7 @@ func TestDeadTargets(t *testing.T) {
 			"drops", 0.1, 0.9, "1000 of 10000 requests were dropped"},
 		{"statuses", soundClosed, func(s *subject) {
 			s.trial.Counts = rundir.Counts{Scheduled: 100, Sent: 100, Errors: 100, ByKind: map[string]int64{"status": 100}}
-		}, "no_answers", 1, 0, "the target answered nothing well"},
+		}, "no_answers", 1, 0, "the target gave no good response"},
 		{"the generator's own want", soundOpen, func(s *subject) {
 			s.trial.Counts = rundir.Counts{Scheduled: 10_000, Sent: 9_900, Dropped: 100, Unsent: 100, OK: 9_700, Generator: 200, CompletedInWindow: 9_700}
 			s.trial.Connections = rundir.Connections{Failed: 5, Generator: 5, Unanswered: 3}

@@ -1204,7 +1204,7 @@ func TestCapacityResumed(t *testing.T) {
 	// One that was not begun anew is no search, and leaves nothing of its round.
 	resumed.trials = resumed.trials[:len(resumed.trials)-1]
 	run := resumed.judge(t)
-	if c := run.Capacities[0]; len(c.Searches) != 1 || c.Detail != "1 of 2 searches did not come to their end" || run.Rounds != 1 {
+	if c := run.Capacities[0]; len(c.Searches) != 1 || c.Detail != "1 of 2 searches did not finish" || run.Rounds != 1 {
 		t.Errorf("%+v, %d rounds", c, run.Rounds)
 	}
 }
@@ -1308,9 +1308,9 @@ func TestEnough(t *testing.T) {
 		want               int
 		reason             string
 	}{
-		{"fixed", "fixed", "throughput", 0.001, 1, 24, "all 24 rounds are made"},
+		{"fixed", "fixed", "throughput", 0.001, 1, 24, "all 24 rounds were measured"},
 		{"precise at once", "precision", "throughput", 0.001, 1, 8, "b over a, throughput: half-width"},
-		{"never precise", "precision", "service.p99", 0.2, 1, 24, "all 24 rounds are made"},
+		{"never precise", "precision", "service.p99", 0.2, 1, 24, "all 24 rounds were measured"},
 		{"at the first look", "looks", "throughput", 0.005, 1.1, 8, "look 1 of 3"},
 		{"at no look", "looks", "throughput", 0.05, 1, 24, "all 24"},
 	} {

@@ -107,7 +107,7 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// Halves begin together, and whoever is left begins alone.
+// Halves begin together. If one has left, the other begins alone.
 func TestPartners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		placed := 0
@@ -149,7 +149,7 @@ func TestPartners(t *testing.T) {
 	})
 }
 
-// duetOf is an experiment of two servers, of which each trial starts its own.
+// duetOf is an experiment with two servers; each trial starts its own.
 func duetOf(t *testing.T, rounds int) *experiment.Experiment {
 	t.Helper()
 	if cpus, err := target.AllowedCPUs(); err != nil || len(cpus) < 2 {
@@ -244,7 +244,7 @@ func TestDuetWithADeadVariant(t *testing.T) {
 	}
 }
 
-// A resumed duet measures what is missing, and whole rounds stand.
+// A resumed duet measures what is missing, and keeps whole rounds.
 func TestResumeDuet(t *testing.T) {
 	e := duetOf(t, 3)
 	ctx, cancel := context.WithCancel(t.Context())

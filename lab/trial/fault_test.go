@@ -11,8 +11,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// A variant whose target ends by itself loses the round. The others go on being measured;
-// only when it has lost the first three, no more are made.
+// A variant whose target ends by itself loses the round. The others are still measured.
+// Only if it has lost the first three rounds, no more are made.
 func TestLostRoundsDoNotEndTheRun(t *testing.T) {
 	const well = `echo '{"n": 1}'`
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestLostRoundsDoNotEndTheRun(t *testing.T) {
 	}
 }
 
-// What the target left of the window it did nothing in.
+// The target did nothing in the rest of the window.
 func TestLostThroughput(t *testing.T) {
 	e := parse(t, `name: dies
 target: {protocol: tcp, start: [sh, -c, "sleep 600; : {{port}}"], ready: none, ready_timeout: 50ms}
@@ -73,7 +73,7 @@ design: {rounds: 2}
 	}
 }
 
-// Nothing that is not the target's doing is passed over.
+// A fault that is not the target's is never accepted as a lost trial.
 func TestWhoseFault(t *testing.T) {
 	fault := &Fault{&target.Failure{Target: "x", Reason: target.ErrExited}}
 	other := errors.New("no room")

@@ -15,8 +15,8 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// TestMain lets the test binary be what the tests start: the supervisor, what keeps
-// kernel settings set, and a target.
+// TestMain lets the test binary be the programs that the tests start: the supervisor, the
+// process that keeps kernel settings, and a target.
 func TestMain(m *testing.M) {
 	if code, ran := child.Run(os.Args[1:], target.Role(), sysctl.Role(), Role()); ran {
 		os.Exit(code)

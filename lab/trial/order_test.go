@@ -25,8 +25,8 @@ func names(round []*experiment.Variant) (all []string) {
 	return all
 }
 
-// Whatever the plan, each round holds each variant once. The same seed gives the
-// same order, and the first rounds of a longer run are those of a shorter one.
+// Whatever the plan, each round holds each variant once. The same seed gives the same
+// order, and the first rounds of a longer run are the same as those of a shorter one.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		variants := rapid.IntRange(1, 12).Draw(t, "variants")
@@ -48,8 +48,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// Seeds give orders of their own, and so do the rounds of one seed: 8! orders are
-// too many for two to be alike by chance in so few draws.
+// Each seed gives an order of its own, and so does each round of one seed: there are too
+// many of the 8! orders for two to be equal by chance in so few draws.
 func TestOrderDiffers(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(5) {

@@ -13,7 +13,7 @@ import (
 	"dyno/lab/experiment"
 )
 
-// A program says where it finds itself.
+// The program prints where it runs.
 const whereAmI = `printf '{"procs": %s, "nice": %s}\n' "${GOMAXPROCS:-0}" "$(nice)"`
 
 func TestRunPlaces(t *testing.T) {
@@ -62,7 +62,7 @@ func TestSpecHasThePlacement(t *testing.T) {
 	}
 }
 
-// A limit that cannot be had is the plan's fault; one that is reached is the target's.
+// If a limit cannot be set, the plan is at fault; if it is reached, the target is.
 func TestRunWithLimits(t *testing.T) {
 	e := programs(1, "program.procs", whereAmI)
 	node := 1000
@@ -72,7 +72,7 @@ func TestRunWithLimits(t *testing.T) {
 		t.Errorf("%v; want a *PlanError", err)
 	}
 
-	// tail keeps all of a line that does not end: more than it may.
+	// tail keeps a line that does not end, which is more memory than it may use.
 	e = programs(1, "program.procs", "head -c 300000000 /dev/zero | tail -n 1 | wc -c; exit 7")
 	e.Variants[0].Target.Cgroup = &experiment.Cgroup{MemoryMax: 32 << 20}
 	err := Run(t.Context(), e, options(t, new(log)))
@@ -84,7 +84,7 @@ func TestRunWithLimits(t *testing.T) {
 	}
 }
 
-// A target that uses all that its limit allows has no time to spare.
+// A target that uses everything that its limit allows has no time to spare.
 func TestTargetCPUsAreWhatTheLimitAllows(t *testing.T) {
 	for _, c := range []struct {
 		cpus  []int
@@ -104,8 +104,9 @@ func TestTargetCPUsAreWhatTheLimitAllows(t *testing.T) {
 	}
 }
 
-// ownNetwork gives the test a network of its own, and so settings that nobody else
-// sees: those below net. They are its thread's; the goroutine keeps it to its end.
+// ownNetwork gives the test a network namespace of its own, and so settings below net
+// that nobody else sees. They belong to its thread; the goroutine keeps the thread to its
+// end.
 func ownNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -146,7 +147,7 @@ func TestRunSetsSysctls(t *testing.T) {
 		t.Errorf("somaxconn is %s, was %s", after, before)
 	}
 
-	// The run fails: put back all the same.
+	// The run fails, but the settings are restored all the same.
 	e.Variants[1].Target.Start = []string{"no-such-program"}
 	if err := Run(t.Context(), e, options(t, new(log))); !errors.Is(err, target.ErrNotFound) {
 		t.Errorf("%v; want that the target failed", err)

@@ -12,7 +12,7 @@ import (
 )
 
 // Each round profiles every variant once more, after it has measured all of them. The
-// profile is of the target alone.
+// profile contains only the target.
 func TestRunProfiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("sampling another program wants root, or kernel.perf_event_paranoid at 1 or below")
@@ -42,7 +42,7 @@ profile: {rounds: 2, window: 300ms}
 		if x.WindowSeconds < 0.29 {
 			t.Errorf("trial %d: the window was %v s", x.Number, x.WindowSeconds)
 		}
-		// A Go program may open some of its own while it runs, but none for each
+		// A Go program may open some descriptors while it runs, but not one for each
 		// connection.
 		if left := x.Target.DescriptorsLeft; left == nil || *left >= 4 {
 			t.Errorf("trial %d: descriptors are left of a server whose connections are closed, or not counted: %v", x.Number, left)
@@ -77,9 +77,9 @@ profile: {rounds: 2, window: 300ms}
 	}
 }
 
-// countsCalls checks that a trial has the system calls of its target, which were counted
-// after the window: a request is read once and answered once, on connections that
-// stay, and now and then read in vain.
+// countsCalls checks that a trial has the system calls of its target, counted after the
+// window: each request is read once and answered once, on connections that stay open, and
+// now and then a read finds nothing.
 func countsCalls(t *testing.T, x *rundir.TrialFolder) {
 	t.Helper()
 	calls := x.Target.Syscalls

@@ -11,7 +11,7 @@ import (
 	"dyno/lab/experiment"
 )
 
-// programs is an experiment of shell scripts, one for each variant.
+// programs is an experiment with shell scripts, one for each variant.
 func programs(rounds int, metric string, scripts ...string) *experiment.Experiment {
 	e := &experiment.Experiment{Name: "programs", Design: experiment.Design{Rounds: rounds, Seed: 3, Metric: metric}}
 	for i, script := range scripts {
@@ -27,14 +27,14 @@ func programs(rounds int, metric string, scripts ...string) *experiment.Experime
 	return e
 }
 
-// service is one that a program may use.
+// service is a service that a program may use.
 func service(start ...string) []experiment.Service {
 	return []experiment.Service{{Name: "helper", Process: experiment.Process{
 		Start: start, Ready: experiment.Ready{Kind: experiment.ReadyNone}, ReadyTimeout: time.Minute, StopTimeout: 10 * time.Second,
 	}}}
 }
 
-// A program runs to its end; what it printed last are its figures.
+// A program runs to its end; the last line that it prints holds its figures.
 func TestRunPrograms(t *testing.T) {
 	e := programs(2, "program.x_seconds",
 		`echo '{"x_seconds": 9}'; echo; echo '{"x_seconds": 1.5e-3, "count": 7}'; echo`,

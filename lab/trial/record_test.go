@@ -81,7 +81,7 @@ func TestRecord(t *testing.T) {
 	near(t, "response", got.Response.Max, 0.003)
 	near(t, "connect", got.Connect.Max, 0.005)
 	near(t, "reuse", got.Target.ConnectionReuseRatio, 0.75)
-	// What was spent polling is not load.
+	// Time spent polling is not load.
 	near(t, "CPU", got.Generator.CPUSeconds, 0.3)
 	near(t, "CPU per request", got.Generator.CPUSecondsPerRequest, 0.075)
 	near(t, "CPU share", got.Generator.CPUShare, 0.2/2/2)
@@ -91,7 +91,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A request that is lost count of, in the window or before it, is found.
+// A request that is not accounted for, in the window or before it, is found.
 func TestRecordConservation(t *testing.T) {
 	for name, spoil := range map[string]func(*engine.Result){
 		"window":  func(r *engine.Result) { r.Counts.OK++ },
@@ -107,7 +107,7 @@ func TestRecordConservation(t *testing.T) {
 	}
 }
 
-// Of a window that never began, nothing is known, rather than 0.
+// For a window that never began, figures are unknown rather than 0.
 func TestRecordNothing(t *testing.T) {
 	var got rundir.Trial
 	record(&got, &engine.Result{}, 1)

@@ -36,7 +36,7 @@ func (k *killer) Interval(engine.Interval) {
 }
 func (k *killer) End(*rundir.Trial, []rundir.Flag) {}
 
-// A run that was killed in the middle of a round goes on with that round, whole.
+// A run that was killed in the middle of a round measures that whole round again.
 func TestResumeAfterKill(t *testing.T) {
 	server := startNull(t)
 	dir := t.TempDir()
@@ -126,8 +126,8 @@ func TestResumeAfterKill(t *testing.T) {
 	}
 }
 
-// A run that ended because its rule could not be asked asks again, and measures
-// nothing that is there. Earlier rounds were asked about when they ended.
+// If a run ended because its rule could not be asked, it asks again, and measures nothing
+// twice. It does not ask about earlier rounds again, because it asked when they ended.
 func TestResumeAsks(t *testing.T) {
 	e := twoVariants(t, startNull(t), 5)
 	e.Design.Stop = experiment.StopPrecision

@@ -16,15 +16,15 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// A referee is one whose answers a test gives. It notes what it was asked.
+// A referee gives the answers that a test sets. It records its calls.
 type referee struct {
 	warmup func([]*rundir.TrialFolder) (*rundir.Pilot, error)
 	enough func([]rundir.Trial) (bool, string, error)
 	good   func(*rundir.TrialFolder) (bool, error)
-	spoilt func(round []*rundir.TrialFolder) (bool, error) // nil: none is
+	spoilt func(round []*rundir.TrialFolder) (bool, error) // nil: no round is spoilt
 
 	warmups int
-	looks   []int // how many trials there were
+	looks   []int // how many trials there were at each call
 }
 
 func (r *referee) Warmup(_ rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error) {
@@ -54,7 +54,7 @@ func (r *referee) Examine(_ rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, 
 	return []rundir.Flag{{Kind: "examined", Trial: t.Number}}, nil
 }
 
-// twoVariants is an experiment against a server that runs already.
+// twoVariants is an experiment against a server that is already running.
 func twoVariants(t *testing.T, server *oracle.Server, rounds int) *experiment.Experiment {
 	t.Helper()
 	return parse(t, fmt.Sprintf(`name: two
@@ -163,7 +163,7 @@ func TestRunWithoutReferee(t *testing.T) {
 	}
 }
 
-// withControl makes the first variant's alias, as a file's reader does.
+// withControl adds an alias of the first variant, as the reader of files does.
 func withControl(e *experiment.Experiment) {
 	alias := e.Variants[0]
 	alias.AliasOf, alias.Name = alias.Name, alias.Name+".control"
@@ -227,7 +227,7 @@ func TestRunPilots(t *testing.T) {
 	}
 }
 
-// A pilot's rate is that with which a trial's window begins.
+// A pilot has the rate with which a trial's window begins.
 func TestPilotLoad(t *testing.T) {
 	stage := func(from, to float64) []experiment.Stage {
 		return []experiment.Stage{{Duration: time.Second, From: from, To: to}}
@@ -256,8 +256,8 @@ func TestPilotLoad(t *testing.T) {
 	}
 }
 
-// searched is an experiment of searches for a capacity between 240 and 3,840
-// requests a second, which end when they know it to a factor of two.
+// searched is an experiment with searches for a capacity between 240 and 3,840 requests a
+// second, which end when they know it to within a factor of two.
 func searched(t *testing.T, server *oracle.Server, rounds int) *experiment.Experiment {
 	t.Helper()
 	e := parse(t, fmt.Sprintf(`name: searched
@@ -273,8 +273,8 @@ compare: {base: few, variants: {few: {connections: 2}, several: {connections: 4}
 	return e
 }
 
-// replayed checks that the probes of each search are those that the search asks for,
-// one after the other, and returns where each ended.
+// replayed checks that the probes of each search are those that the search asks for, one
+// after the other, and returns where each search ended.
 func replayed(t *testing.T, e *experiment.Experiment, f *rundir.Folder, ref *referee) (found []capacity.State) {
 	t.Helper()
 	edges := map[string][]float64{}
@@ -304,10 +304,10 @@ func replayed(t *testing.T, e *experiment.Experiment, f *rundir.Folder, ref *ref
 	return found
 }
 
-// The server answers 1,000 requests a second and no more. A window holds 60 requests
-// at the lowest rate, which cannot fill the queue, and 960 at the highest, of which
-// the server answers 250 at best: so drops are impossible at one end and certain at
-// the other, however the machine behaves.
+// The server answers at most 1,000 requests a second. A window holds 60 requests at the
+// lowest rate, which cannot fill the queue, and 960 at the highest, of which the server
+// answers 250 at best. So drops are impossible at one end and certain at the other,
+// however the machine behaves.
 func TestRunSearches(t *testing.T) {
 	server, err := oracle.StartQueue(t.Context(), oracle.Config{}, 1, oracle.Fixed(time.Millisecond), 1)
 	if err != nil {
@@ -337,8 +337,8 @@ func TestRunSearches(t *testing.T) {
 		}
 	}
 	for i, trial := range f.Trials {
-		// A schedule of constant gaps has a request more or less; what is due while the
-		// machine stands still at the window's end is not scheduled.
+		// A schedule of constant gaps may have a request more or less. A request that is
+		// due while the machine stands still at the window's end is not scheduled.
 		if want := *trial.Rate * 0.25; float64(trial.Counts.Scheduled) < want/2 || float64(trial.Counts.Scheduled) > want+1 {
 			t.Errorf("trial %d at %v/s: %+v", trial.Number, *trial.Rate, trial.Counts)
 		}
@@ -352,8 +352,8 @@ func TestRunSearches(t *testing.T) {
 	}
 }
 
-// A search that is cut short begins anew when the run goes on; pilots, and searches
-// that were finished, stand.
+// A search that was cut short begins again when the run is resumed; pilots and finished
+// searches are kept.
 func TestResumeSearch(t *testing.T) {
 	e := searched(t, startNull(t), 1)
 	e.Design.Pilot = 100 * time.Millisecond
@@ -405,7 +405,7 @@ func TestResumeSearch(t *testing.T) {
 	}
 	abandoned := 0
 	for _, trial := range f.Trials {
-		if strings.Contains(trial.Error, "begun anew") {
+		if strings.Contains(trial.Error, "begun again") {
 			abandoned++
 			if trial.Complete || trial.Variant != second || trial.Counts.Sent == 0 {
 				t.Errorf("abandoned: %+v", trial.Trial)

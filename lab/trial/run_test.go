@@ -19,7 +19,7 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// A log is a watcher that notes what it is told.
+// A log is a watcher that records its calls.
 type log struct {
 	mu        sync.Mutex // guards what follows
 	planned   []Planned
@@ -142,7 +142,7 @@ func agree(t *testing.T, trial *rundir.TrialFolder) {
 	}
 }
 
-// A target that runs already, in two variants and three rounds.
+// The target is already running; there are two variants and three rounds.
 func TestRunAgainstRunningServer(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
@@ -270,7 +270,7 @@ func content(t *testing.T, trial *rundir.TrialFolder, name string) string {
 	return string(text)
 }
 
-// The output that is kept of a process is bounded.
+// The kept output of a process is bounded.
 func TestRunLoudService(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
@@ -294,7 +294,7 @@ design: {rounds: 1}
 	}
 }
 
-// Whatever the server does, what is recorded agrees, and so does the conservation.
+// Whatever the server does, the records agree, and conservation holds.
 func TestRunAgainstFaultyServer(t *testing.T) {
 	server, err := oracle.StartFaulty(t.Context(), oracle.Config{}, oracle.FaultyConfig{
 		Mix: oracle.Mix{oracle.OK: 80, oracle.Status: 6, oracle.Reset: 4, oracle.Cut: 4, oracle.Misframe: 3, oracle.Stall: 3},
@@ -321,8 +321,8 @@ design: {rounds: 2}
 	}
 }
 
-// What goes wrong ends the run. The folder keeps what there is and says why there
-// is no more.
+// Any error ends the run. The folder keeps what was measured and says why there is no
+// more.
 func TestRunFails(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
@@ -383,8 +383,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// An interrupted run keeps its finished trials, and the one under way as what it
-// is.
+// An interrupted run keeps its finished trials, and marks the current one as interrupted.
 func TestRunInterrupted(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
 	if err != nil {
@@ -418,7 +417,7 @@ design: {rounds: 5}
 	}
 }
 
-// What is in the run folder's place is left alone.
+// A file or folder in place of the run folder is not touched.
 func TestRunFolderInUse(t *testing.T) {
 	o := options(t, &log{})
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {

@@ -23,7 +23,7 @@ func (r *runner) search(ctx context.Context, round int, v *experiment.Variant) e
 	state, err := goal.Next(done, hint)
 	if err == nil && !state.Done && len(done) > 0 {
 		for _, t := range recorded {
-			if err := r.folder.Abandon(t, "the search was interrupted and begun anew"); err != nil {
+			if err := r.folder.Abandon(t, "the search was interrupted and begun again"); err != nil {
 				return err
 			}
 		}

@@ -13,9 +13,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// A loaded trial has a sleeper beside the generator, and the pressure where the
-// kernel measures it; it asks the target for its goroutines, and what the plan names
-// for numbers.
+// A loaded trial has a sleeper beside the generator, and the pressure if the kernel
+// measures it. It asks the target for its goroutines, and the plan's endpoints for
+// numbers.
 func TestRunObserves(t *testing.T) {
 	var asked atomic.Int64
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

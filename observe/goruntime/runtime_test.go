@@ -215,7 +215,7 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	for pprof, want := range map[string]string{
-		"http://192.0.2.1:1/": "192.0.2.1:1 is no loopback address", "http://127.0.0.1:1/debug/pprof": "refused",
+		"http://192.0.2.1:1/": "192.0.2.1:1 is not a loopback address", "http://127.0.0.1:1/debug/pprof": "refused",
 	} {
 		if _, err := New(t.Context(), Config{Pprof: pprof}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", pprof, err)

@@ -181,7 +181,7 @@ func TestFetchFaults(t *testing.T) {
 		{"part of a second", url, CPU, 1500 * time.Millisecond, false, "whole seconds"},
 		{"no duration", url, Allocs, 0, false, "the time to watch"},
 		{"needless duration", url, Heap, time.Second, false, "want 0 for heap"},
-		{"another machine", "http://192.0.2.1:6060", Heap, 0, false, "no loopback address"},
+		{"another machine", "http://192.0.2.1:6060", Heap, 0, false, "not a loopback address"},
 	} {
 		_, err := Source{URL: c.url}.Fetch(t.Context(), c.kind, c.d)
 		var u *Unavailable

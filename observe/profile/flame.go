@@ -82,7 +82,7 @@ func (n *Node) finish(share float64) {
 	if kept := n.sizes(nil); len(kept) > maxFlameNodes {
 		// The share that the largest nodes have, if it is more.
 		slices.SortFunc(kept, func(x, y float64) int { return cmp.Compare(y, x) })
-		above := kept[maxFlameNodes] * (1 + 1e-9) // and none that is just as small
+		above := kept[maxFlameNodes] * (1 + 1e-9) // and no node of the same size
 		least, leastBase = max(least, above*n.Total), max(leastBase, above*n.BaseTotal)
 	}
 	n.prune(least, leastBase)

@@ -72,19 +72,19 @@ func GroupOf(function, mapping string) (Group, string) {
 	}
 	switch {
 	case mapping == Kernel:
-		return "", "the kernel's functions belong to whom they work for"
+		return "", "a function of the kernel belongs to the group of its caller"
 	case pack != "":
-		return Own(pack), "no rule takes it for anything but the target's"
+		return Own(pack), "no rule puts it in another group, so it is the target's own"
 	case strings.Contains(function, "::"):
 		name := strings.TrimLeft(function, "<&")
 		if i := strings.IndexByte(name, '('); i >= 0 && i < strings.Index(name, "::") { // a free C++ function
-			return Own(program), "no rule takes it for anything but the target's"
+			return Own(program), "no rule puts it in another group, so it is the target's own"
 		}
-		return Own(name[:strings.Index(name, "::")]), "no rule takes it for anything but the target's"
+		return Own(name[:strings.Index(name, "::")]), "no rule puts it in another group, so it is the target's own"
 	case mapping != "":
-		return Own(mapping), "no rule takes it for anything but the target's"
+		return Own(mapping), "no rule puts it in another group, so it is the target's own"
 	}
-	return Own(program), "no rule takes it for anything but the target's"
+	return Own(program), "no rule puts it in another group, so it is the target's own"
 }
 
 // goPackage returns the import path of a Go function, "" of others. Only Go has

@@ -15,7 +15,7 @@ var rules = []rule{
 	{in: inKernel, group: Crypto, reason: "encrypts: kernel TLS and the kernel's ciphers", names: []string{
 		"tls_*", "crypto_*", "aesni_*", "aes_*", "gcm_*", "gcmaes_*", "chacha*", "poly1305*", "sha256_*",
 	}},
-	{in: inKernel, group: Network, reason: "sockets, TCP/IP, and what the network's softirq does, for whoever it came in between", names: []string{
+	{in: inKernel, group: Network, reason: "sockets, TCP/IP, and the network's softirq, whatever it interrupted", names: []string{
 		"tcp_*", "__tcp_*", "bictcp_*", "cubictcp_*", "bbr_*", "udp_*", "__udp_*", "ip_*", "__ip_*", "ip6_*", "ipv6_*", "ipv4_*",
 		"inet_*", "inet6_*", "__inet_*", "sock_*", "__sock_*", "sockfd_*", "sk_*", "__sk_*", "skb_*", "__skb_*", "kfree_skb*", "consume_skb",
 		"__alloc_skb", "alloc_skb*", "__kfree_skb", "napi_*", "__napi_*", "net_rx_action", "net_tx_action", "process_backlog",
@@ -30,11 +30,11 @@ var rules = []rule{
 		"__x64_sys_mmap", "__x64_sys_munmap", "__x64_sys_madvise", "__x64_sys_brk", "__x64_sys_mprotect",
 		"__arm64_sys_mmap", "__arm64_sys_munmap", "__arm64_sys_madvise", "__arm64_sys_brk", "__arm64_sys_mprotect",
 	}},
-	{in: inKernel, group: SystemCalls, reason: "the way into the kernel: what is below it and nothing else is a system call's", names: []string{
+	{in: inKernel, group: SystemCalls, reason: "the entry to the kernel, and what below it is in no other group", names: []string{
 		"do_syscall_64", "x64_sys_call", "entry_SYSCALL*", "entry_SYSRET*", "syscall_*", "__x64_sys_*", "__arm64_sys_*", "ksys_*",
 		"el0_svc*", "do_el0_svc*", "invoke_syscall*", "el0t_64_sync*",
 	}},
-	{in: inKernel, group: KernelOther, reason: "interrupts, timers and the kernel's own threads, whoever they came in between", names: []string{
+	{in: inKernel, group: KernelOther, reason: "interrupts, timers and the kernel's own threads, whatever they interrupted", names: []string{
 		"asm_sysvec_*", "sysvec_*", "asm_common_interrupt", "common_interrupt", "asm_exc_*", "el0_irq*", "__el0_irq*", "el0t_64_irq*",
 		"hrtimer_interrupt", "run_timer_softirq", "rcu_*", "tick_*", "ret_from_fork*", "kthread", "worker_thread", "perf_*", "bpf_*",
 	}},

@@ -154,7 +154,7 @@ func TestUnavailable(t *testing.T) {
 		{Config{URL: redirect.URL}, []string{"status 302"}},
 		{Config{URL: html.URL}, []string{"prometheus text format"}},
 		{Config{URL: html.URL, Format: Expvar}, []string{"json object"}},
-		{Config{URL: "http://192.0.2.1:1/metrics"}, []string{"192.0.2.1:1 is no loopback address"}},
+		{Config{URL: "http://192.0.2.1:1/metrics"}, []string{"192.0.2.1:1 is not a loopback address"}},
 		{Config{URL: "http://127.0.0.1:1/metrics"}, []string{"refused"}},
 	} {
 		c.cfg.Name = "app"
@@ -215,7 +215,7 @@ func TestRemote(t *testing.T) {
 		if err == nil {
 			c.Close()
 		}
-		if got := err != nil && strings.Contains(err.Error(), "no loopback address"); got != want {
+		if got := err != nil && strings.Contains(err.Error(), "not a loopback address"); got != want {
 			t.Errorf("remote %v: %v", remote, err)
 		}
 	}

@@ -29,7 +29,7 @@ import (
 	"dyno/observe/poll"
 )
 
-// What a Config means where it says nothing.
+// The defaults of a Config.
 const (
 	DefaultName       = "tcp"
 	DefaultEvery      = time.Second

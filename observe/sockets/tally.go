@@ -14,7 +14,7 @@ type tally struct {
 	round    uint32             // of dumps
 	grown    growth             // since the sockets seen first were made
 
-	// Of the dump under way or ended last.
+	// Of the current dump, or of the last one.
 	connections           int
 	receive, send         uint64 // bytes
 	unsent, unacked       uint64

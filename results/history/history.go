@@ -104,7 +104,7 @@ type finder struct {
 
 func (f *finder) look(dir string, depth int) error {
 	if f.folders++; f.folders > MaxFolders {
-		return fmt.Errorf("more than %d folders: name one further down", MaxFolders)
+		return fmt.Errorf("more than %d folders: name a folder further down", MaxFolders)
 	}
 	switch _, err := os.Lstat(filepath.Join(dir, rundir.RunFile)); {
 	case err == nil:

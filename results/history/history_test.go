@@ -218,7 +218,7 @@ func TestTooFewAndTooMany(t *testing.T) {
 		runs = append(runs, r)
 	}
 	h, err := Trace(runs[:9], Query{})
-	if err != nil || h.Experiments[0].Series[0].Detail != "changes are looked for from 10 valid and complete runs on: there are 9" {
+	if err != nil || h.Experiments[0].Series[0].Detail != "the search for changes needs 10 valid and complete runs: there are 9" {
 		t.Errorf("%+v, %v", h, err)
 	}
 	if h, err = Trace(runs, Query{}); err != nil {

@@ -120,9 +120,9 @@ func (c Config) endpoint() (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, errors.New("url: want http://host:port/path, or https")
 	case u.User != nil || u.Query().Has("p") || u.Query().Has("u"):
-		return nil, errors.New("url: it holds a user or a password; want them in a header")
+		return nil, errors.New("url: it contains a user or a password; want them in a header")
 	case u.Fragment != "":
-		return nil, errors.New("url: want none of the part behind #")
+		return nil, errors.New("url: want no part after #")
 	}
 	if u.Path == "" || u.Path == "/" {
 		switch c.Protocol {
@@ -391,7 +391,7 @@ func (s *Sender) post(body []byte) answer {
 		return answer{err: err, again: true}
 	}
 	defer response.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // what there is of it only explains
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // it only explains the status
 	if response.StatusCode/100 == 2 {
 		a := answer{}
 		if s.config.Protocol == OTLP {

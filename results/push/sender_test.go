@@ -364,7 +364,7 @@ func TestValidate(t *testing.T) {
 		"http://h/write?u=a&p=secret":   "a user or a password",
 		"http://h:8086":                 "the path is missing",
 		"http://h:secret/":              "not a URL",
-		"http://h/write?db=d#secret":    "behind #",
+		"http://h/write?db=d#secret":    "after #",
 		"secret":                        "want http://host:port/path",
 		"http://%zzsecret/write?db=abc": "not a URL",
 	} {

@@ -1,6 +1,6 @@
-// Package rundir is the run folder: the contract between measuring and
-// reporting. Whoever measures writes it, whoever reports reads it, and neither
-// knows the other, so a report can be made from a folder that somebody sent.
+// Package rundir is the run folder: the contract between measuring and reporting. The
+// code that measures writes it, the code that reports reads it, and neither knows the
+// other, so a report can be made from a folder that somebody sent.
 //
 //	run.json                    plan, environment, figures, verdicts
 //	trials/0001-goroutine/
@@ -15,7 +15,7 @@
 // replace their earlier form in one step, so a program that is killed at any
 // moment leaves a folder that can be read and that says that it is not complete.
 //
-// Such a folder can be gone on with (Reopen). A trial that is measured anew gets a
-// folder of its own with a higher number; the old one stays and counts no more.
+// Such a run can be continued (Reopen). A trial that is measured again gets a folder of
+// its own with a higher number; the old folder stays and no longer counts.
 // One Writer at a time holds a lock on the file .lock.
 package rundir

@@ -68,12 +68,12 @@ const (
 	// StateOK: the disturbances cannot move the figure by more than half its interval, or
 	// a quarter of the margin.
 	StateOK = "ok"
-	// StateBounded: the truth lies within the bounds, whatever happened in the
+	// StateBounded: the true value lies within the bounds, whatever happened in the
 	// disturbed stretches.
 	StateBounded = "bounded"
-	// StateRelative: the value itself is biased, alike for all variants. Ratios stand.
+	// StateRelative: the value itself has the same bias for all variants. Ratios are valid.
 	StateRelative = "relative_only"
-	// StateNotIdentified: nothing can be said.
+	// StateNotIdentified: nothing is known.
 	StateNotIdentified = "not_identified"
 )
 
@@ -725,7 +725,7 @@ type Validity struct {
 	Variant string `json:"variant"`
 	Base    string `json:"base,omitempty"` // the figure is Variant's over Base's
 	State   string `json:"state"`          // see the State constants
-	// Low and High bound the truth, with the sampling error, in the metric's own unit.
+	// Low and High bound the true value, with the sampling error, in the metric's own unit.
 	// For a figure that is not identified, one of them may be known.
 	Low     *float64 `json:"low,omitempty"`
 	High    *float64 `json:"high,omitempty"`
@@ -874,7 +874,7 @@ type Counts struct {
 	Errors            int64   `json:"errors"` // timeouts not included
 	Timeouts          int64   `json:"timeouts"`
 	Unfinished        int64   `json:"unfinished"`
-	Generator         int64   `json:"generator,omitempty"` // failed for want of descriptors, ports or memory of dyno's own; not among the errors
+	Generator         int64   `json:"generator,omitempty"` // failed because dyno itself lacked descriptors, ports or memory; not among the errors
 	Unsent            int64   `json:"unsent,omitempty"`    // of the dropped: for the same want, no connection was opened for them
 	CompletedInWindow int64   `json:"completed_in_window"` // good responses
 	Carried           Carried `json:"carried,omitzero"`
@@ -932,24 +932,24 @@ type Silence struct {
 // subscribers are only in Slow and in the counts of connections.
 type Streams struct {
 	Requested      int64     `json:"requested"` // subscribers
-	Opened         int64     `json:"opened"`    // subscriptions that the target accepted, those of who came back included
+	Opened         int64     `json:"opened"`    // subscriptions that the target accepted, including those of subscribers that came back
 	Failed         int64     `json:"failed"`    // attempts that it did not
 	Reconnects     int64     `json:"reconnects"`
 	Ended          int64     `json:"ended"`               // subscriptions that the target ended
 	Broken         int64     `json:"broken"`              // subscriptions in which it broke the protocol's rules
 	Closed         int64     `json:"closed"`              // subscribers that it asked not to come back
 	Peak           int64     `json:"peak"`                // subscriptions open at once
-	Generator      int64     `json:"generator,omitempty"` // of the failed: for want of descriptors, ports or memory of dyno's own
-	Served         int64     `json:"served"`              // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
-	Silent         int64     `json:"silent"`              // subscribers with a stream whom nothing reached in the window
-	Quiet          int64     `json:"quiet"`               // subscribers whom something reached in the window, and nothing any more when it ended
+	Generator      int64     `json:"generator,omitempty"` // of the failed: because dyno itself lacked descriptors, ports or memory
+	Served         int64     `json:"served"`              // subscribers that received something in the window: an event, or a comment that keeps a stream alive
+	Silent         int64     `json:"silent"`              // subscribers with a stream that received nothing in the window
+	Quiet          int64     `json:"quiet"`               // subscribers that received something in the window, but nothing more when it ended
 	Away           int64     `json:"away"`                // subscribers without a stream when the window ended, whose last attempt at one had failed
 	Subscribed     float64   `json:"subscribed_seconds"`  // how long subscribers had a stream in the window, summed
 	Silence        Silence   `json:"silence"`             // of all subscribers together
 	Delivered      int64     `json:"delivered"`           // events that arrived in the window
 	DeliveredBytes int64     `json:"delivered_bytes"`     // theirs
 	AllDelivered   int64     `json:"all_delivered"`
-	Lost           int64     `json:"lost"`        // were published and never arrived, and nobody said so
+	Lost           int64     `json:"lost"`        // were published and never arrived, and no gap event said so
 	Announced      int64     `json:"announced"`   // never arrived, and the target said so
 	Uncertain      int64     `json:"uncertain"`   // never arrived, and perhaps were not published: that failed after the request was sent
 	Pending        int64     `json:"pending"`     // had not arrived when the measurement ended, their subscriber being without a connection
@@ -988,7 +988,7 @@ type Connections struct {
 	Requested   int64   `json:"requested"`
 	Opened      int64   `json:"opened"`
 	Failed      int64   `json:"failed"`
-	Generator   int64   `json:"generator,omitempty"`    // of the failed: for want of descriptors, ports or memory of dyno's own
+	Generator   int64   `json:"generator,omitempty"`    // of the failed: because dyno itself lacked descriptors, ports or memory
 	Served      int64   `json:"served"`                 // places for a connection on which a request of the window, or carried into it, was answered well
 	Unanswered  int64   `json:"unanswered"`             // places on which there were such requests, and none was answered at all
 	Hung        int64   `json:"hung"`                   // places whose last such request had waited for a second or more when the measurement ended

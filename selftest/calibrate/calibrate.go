@@ -208,7 +208,7 @@ func (k *calibrator) besideServers(do func() error) (err error) {
 		defer func() { err = errors.Join(err, p.Stop()) }()
 	}
 	before := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(before + 4) // server, worker, tap, and what goes on beside them
+	runtime.GOMAXPROCS(before + 4) // for server, worker, tap, and everything else
 	defer runtime.GOMAXPROCS(before)
 	return do()
 }

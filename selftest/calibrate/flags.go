@@ -215,7 +215,7 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 	}
 	f, err := c.run(ctx)
 	stop()
-	if f.wall > 0 { // it was started, and so was what goes on beside it
+	if f.wall > 0 { // it was started, and so was the noise
 		err = errors.Join(err, <-ended)
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	NeverReads              // accepts, and reads nothing more; what is being sent goes on
 	Refuses                 // closes all connections and refuses new ones
 	Resets                  // resets all connections, and each new one at its first byte
-	Slows                   // whatever it sends comes later, by Delay
+	Slows                   // everything that it sends is late by Delay
 	Breaks                  // the number of breaks
 )
 

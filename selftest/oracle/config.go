@@ -43,7 +43,7 @@ type Config struct {
 	Protocol Protocol // default HTTP
 
 	// Size is the number of bytes of a TCP exchange. Zero, with StartNull only,
-	// echoes whatever arrives. Without meaning for HTTP.
+	// echoes whatever arrives. It has no effect for HTTP.
 	Size int
 
 	Body int   // bytes of an HTTP answer's body; default 64

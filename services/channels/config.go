@@ -297,7 +297,7 @@ func (v *validation) only(at string, s any, common, fields []string) {
 	for i := range value.NumField() {
 		name := value.Type().Field(i).Tag.Get("yaml")
 		if !value.Field(i).IsZero() && !slices.Contains(common, name) && !slices.Contains(fields, name) {
-			v.fault(at+"."+name, "%v: means nothing here: leave it out", value.Field(i))
+			v.fault(at+"."+name, "%v: has no effect here: leave it out", value.Field(i))
 		}
 	}
 }
@@ -323,7 +323,7 @@ func (v *validation) source(at string, s Source, allowRemote bool) {
 	case Unix:
 		v.path(at+".path", s.Path)
 		if len(s.Path) > 107 {
-			v.fault(at+".path", "%q: want at most 107 bytes, as sockets' paths have", s.Path)
+			v.fault(at+".path", "%q: want at most 107 bytes, the limit of a socket's path", s.Path)
 		}
 	case File:
 		v.path(at+".path", s.Path)

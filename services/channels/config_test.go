@@ -88,7 +88,7 @@ channels:
     sink: {kind: tcp, address: "127.0.0.1:0", format: framed, window: 9999}
 `, []string{
 			`f.yaml:3:11: channels[0].name: "a b"`,
-			`f.yaml:4:53: channels[0].source.path: /x: means nothing here`,
+			`f.yaml:4:53: channels[0].source.path: /x: has no effect here`,
 			`f.yaml:4:34: channels[0].source.address: "0.0.0.0:1": want a loopback address`,
 			`f.yaml:5:18: channels[0].sink.kind: "pigeon": want tcp, file, stdout`,
 			`f.yaml:8:11: channels[1].source.state: "": want a path`,
@@ -96,12 +96,12 @@ channels:
 			`f.yaml:10:34: channels[1].buffer.bytes: 10: want 65536 to`,
 			`f.yaml:10:49: channels[1].buffer.when_full: disconnect`,
 			`f.yaml:11:30: channels[1].sink.path: path /x is used by channels[1].source.path already`,
-			`f.yaml:11:59: channels[1].sink.sync_every: 1s: means nothing here`,
+			`f.yaml:11:59: channels[1].sink.sync_every: 1s: has no effect here`,
 			`f.yaml:11:89: channels[1].sink.retry_max: 1s: want 2s to 24h0m0s`,
 			`f.yaml:12:11: channels[2].name: name b is used by channels[1].name already`,
 			`channels[2].sink.format: raw: records with a length`,
 			`f.yaml:14:32: channels[2].sink.address: "host": want host:port`,
-			`f.yaml:14:53: channels[2].sink.ack_timeout: 1s: means nothing here`,
+			`f.yaml:14:53: channels[2].sink.ack_timeout: 1s: has no effect here`,
 			`f.yaml:16:20: channels[3].source.kind: standard input is used by channels[2].source.kind already`,
 			`f.yaml:16:36: channels[3].source.framing: "words": want lines, length`,
 			`f.yaml:17:32: channels[3].sink.address: "127.0.0.1:0": want the port of the peer`,

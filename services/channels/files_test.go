@@ -462,7 +462,7 @@ func TestFollowDetails(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, source.State, "{}")
-	if _, err := New(config, slog.New(slog.DiscardHandler), nil, nil, nil); err == nil || !strings.Contains(err.Error(), "remove it to begin anew") {
+	if _, err := New(config, slog.New(slog.DiscardHandler), nil, nil, nil); err == nil || !strings.Contains(err.Error(), "remove it to start again") {
 		t.Errorf("broken state: %v", err)
 	}
 }

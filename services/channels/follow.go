@@ -58,7 +58,7 @@ func loadState(path string) (*state, error) {
 	}
 	var s state
 	if err := json.Unmarshal(text, &s); err != nil || s.Version != 1 || s.Position.Offset < 0 || s.Position.Head < 0 || s.Position.Head > headBytes {
-		return nil, errors.Join(fmt.Errorf("%s: not a position saved by this program: remove it to begin anew", path), err)
+		return nil, errors.Join(fmt.Errorf("%s: not a position saved by this program: remove it to start again", path), err)
 	}
 	return &s, nil
 }
@@ -191,17 +191,17 @@ func (s *followSource) open(b *buffer) (err error) {
 		}
 	}()
 	if err != nil {
-		return fmt.Errorf("look for the file to go on with: %w", err)
+		return fmt.Errorf("look for the file to continue with: %w", err)
 	}
 	var seen []fileID
 	if f := found[pos.fileID]; f != nil {
 		head := make([]byte, pos.Head)
 		info, err := f.Stat()
 		if err != nil {
-			return fmt.Errorf("go on with a file: %w", err)
+			return fmt.Errorf("continue with a file: %w", err)
 		}
 		if _, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("go on with a file: %w", err)
+			return fmt.Errorf("continue with a file: %w", err)
 		}
 		if info.Size() >= pos.Offset && castagnoli(0, head) == pos.HeadSum {
 			s.file, s.at, s.read, s.head = f, pos, pos.Offset, head
@@ -211,7 +211,7 @@ func (s *followSource) open(b *buffer) (err error) {
 		}
 	}
 	if s.file == nil && pos.Inode != 0 {
-		s.log.Warn("the file of the saved position is gone or was truncated: going on with the next, from its beginning", "path", s.config.Path)
+		s.log.Warn("the file of the saved position is gone or was truncated: continuing with the next, from its beginning", "path", s.config.Path)
 	}
 	var files []*os.File
 	for _, id := range s.resume.Next {
@@ -480,7 +480,7 @@ func (w *pathWatch) watch(ctx context.Context, log *slog.Logger) <-chan struct{}
 	changes := make(chan struct{}, 1)
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		log.Warn("cannot be told of changes, will poll", "err", err)
+		log.Warn("cannot watch for changes, will poll", "err", err)
 		return changes
 	}
 	f := os.NewFile(uintptr(fd), "inotify")
@@ -488,7 +488,7 @@ func (w *pathWatch) watch(ctx context.Context, log *slog.Logger) <-chan struct{}
 	const events = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
 	if _, err := unix.InotifyAddWatch(fd, dir, events); err != nil {
 		_ = f.Close()
-		log.Warn("cannot be told of changes, will poll", "dir", dir, "err", err)
+		log.Warn("cannot watch for changes, will poll", "dir", dir, "err", err)
 		return changes
 	}
 	context.AfterFunc(ctx, func() { _ = f.Close() })

@@ -176,11 +176,11 @@ func (s *tcpSink) framed(ctx context.Context, conn net.Conn, b *buffer) error {
 	}
 	var first [ackSize]byte
 	if _, err := io.ReadFull(conn, first[:]); err != nil {
-		return fmt.Errorf("read where the peer stands: %w", err)
+		return fmt.Errorf("read the peer's position: %w", err)
 	}
 	has := binary.BigEndian.Uint64(first[:])
 	if _, newest := b.unsettled(); has > newest && !s.again {
-		return fmt.Errorf("the peer claims record %d of stream %v, which has had %d", has, s.stream, newest)
+		return fmt.Errorf("the peer claims record %d of stream %v, which has only %d", has, s.stream, newest)
 	}
 	b.settle(has)
 	acks.Go(func() { cancel(s.readAcks(conn, b, has)) })

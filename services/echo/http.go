@@ -67,7 +67,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH")
 		status = http.StatusMethodNotAllowed
-		http.Error(w, "use GET, or POST a body to have it back", status)
+		http.Error(w, "use GET, or POST a body to get it back", status)
 	}
 	h.metrics.requests.WithLabelValues(strconv.Itoa(status)).Inc()
 }

@@ -162,8 +162,8 @@ func read(t *testing.T, resp *http.Response) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// TestWhoMayPublish: without a key, everybody who is on this machine; with one, nobody
-// without a token.
+// TestWhoMayPublish: without a key, everybody on this machine may publish; with one,
+// nobody without a token.
 func TestWhoMayPublish(t *testing.T) {
 	key := &hub.Key{Method: "HS256", Material: []byte("0123456789abcdef0123456789abcdef")}
 	for want, change := range map[int]func(*Config){
@@ -179,7 +179,7 @@ func TestWhoMayPublish(t *testing.T) {
 	}
 }
 
-// TestHTTP2: it is spoken without TLS, unless it is off.
+// TestHTTP2: the server supports HTTP/2 without TLS, unless it is off.
 func TestHTTP2(t *testing.T) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -197,7 +197,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestLoopEnds: a server whose event loop has ended by itself does not go on without it.
+// TestLoopEnds: a server whose event loop has ended by itself does not continue without
+// it.
 func TestLoopEnds(t *testing.T) {
 	c := Defaults()
 	c.Listen, c.DrainTimeout = "127.0.0.1:0", 0
@@ -243,8 +244,8 @@ func TestClosedUnserved(t *testing.T) {
 	}
 }
 
-// pipes is a listener whose connections have no buffer: what a client does not read is not
-// written. They are for bubbles, in which time is not the machine's.
+// pipes is a listener whose connections have no buffer: bytes that a client does not read
+// are not written. They are for synctest bubbles, whose time is not the machine's.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -295,8 +296,9 @@ func (p *pipes) subscribe(t *testing.T) *bufio.Scanner {
 	return lines
 }
 
-// TestDrain: a server that is told to stop accepts no more, tells and ends subscribers one
-// by one in the first 0.8 of the time, and cuts those that hang at its end.
+// TestDrain: a server that is told to stop accepts no more connections, tells and ends
+// subscribers one by one in the first 0.8 of the time, and cuts those that hang at its
+// end.
 func TestDrain(t *testing.T) {
 	for name, hijack := range map[string]bool{"behind net/http": false, "hijacked": true} {
 		t.Run(name, func(t *testing.T) {

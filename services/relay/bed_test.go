@@ -25,7 +25,7 @@ const hang = 20 * time.Second
 
 var models = []Model{Goroutine, Pool, Epoll, Pinned}
 
-// A bed is what a test of one model stands on.
+// A bed holds what a test of one model needs.
 type bed struct {
 	*testing.T
 	model Model
@@ -85,7 +85,7 @@ func (b bed) stoppable(to string, change func(*Config)) (s *Server, stop func())
 	}
 }
 
-// upstream listens and runs handle for each connection, which it closes.
+// upstream listens and runs handle for each connection; handle closes it.
 func (b bed) upstream(network, address string, handle func(net.Conn)) (to string) {
 	b.Helper()
 	l, err := net.Listen(network, address)

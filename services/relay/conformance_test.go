@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestConformance is the contract of the package comment, for every model.
+// TestConformance tests the contract in the package comment, for every model.
 func TestConformance(t *testing.T) {
 	contract := []struct {
 		name string
@@ -55,7 +55,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, m := range models {
 		t.Run(string(m), func(t *testing.T) {
-			// One relay first: what the runtime opens once is no leak.
+			// First run one relay: descriptors that the runtime opens once are no leak.
 			warm := bed{t, m}
 			_, stop := warm.stoppable(warm.echo(), nil)
 			stop()
@@ -180,7 +180,7 @@ func backpressure(b bed) {
 	b.wantCount(s, ended, 1)
 }
 
-// idle: a silent connection ends, a busy one lives on.
+// idle: a silent connection ends, a busy one stays.
 func idle(b bed) {
 	s := b.relay(b.echo(), func(c *Config) { c.IdleTimeout = 200 * time.Millisecond })
 	busy, silent := b.dial(s), b.dial(s)
@@ -493,9 +493,9 @@ func resetFromServer(b bed) {
 	b.wantCount(s, resetByTarget, 1)
 }
 
-// resetWhileBlocked: a client does not read and is owed bytes. Its reset reaches
-// the server; and the server's reaches the client, in the goroutine model once it
-// reads again.
+// resetWhileBlocked: a client does not read, and bytes for it are waiting. Its reset
+// reaches the server. The server's reset reaches the client, in the goroutine model only
+// once it reads again.
 func resetWhileBlocked(b bed) {
 	errs := make(chan error, 1)
 	s := b.relay(b.upstream("tcp", "127.0.0.1:0", func(c net.Conn) {
@@ -534,8 +534,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// noDescriptor: when descriptors run out, connections fail or wait, without the
-// relay spinning; when there are some again, it serves as before.
+// noDescriptor: when descriptors run out, connections fail or wait, without the relay
+// spinning; when some are free again, it serves as before.
 func noDescriptor(b bed) {
 	var logged lines
 	s := b.relay(b.echo(), func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
@@ -683,7 +683,7 @@ func churn(b bed) {
 	})
 }
 
-// manyConnections: none starves when there are more of them than workers.
+// manyConnections: none starves if there are more connections than workers.
 func manyConnections(b bed) {
 	s := b.relay(b.echo(), func(c *Config) { c.Workers = 2 })
 	conns := make([]duplex, 60)

@@ -54,8 +54,8 @@ func TestValidateReportsAllFaults(t *testing.T) {
 	}
 }
 
-// TestTicksCoverTheTimeout: n ticks of which the first may come at once last at
-// least as long as the timeout.
+// TestTicksCoverTheTimeout: n ticks, the first of which may come at once, last at least
+// as long as the timeout.
 func TestTicksCoverTheTimeout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		span := rapid.Int64Range(int64(time.Millisecond), int64(time.Hour))
@@ -103,7 +103,7 @@ func TestListenFailures(t *testing.T) {
 	}
 }
 
-// TestMetricsPage: what Prometheus sees is what Stats says.
+// TestMetricsPage: Prometheus sees the same as Stats.
 func TestMetricsPage(t *testing.T) {
 	b := bed{t, Epoll}
 	s := b.relay(b.echo(), func(c *Config) { c.Admin = "127.0.0.1:0" })
@@ -134,8 +134,8 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// TestConditions: the goroutine model forwards through conditions, passes on the
-// end, and breaks what they break.
+// TestConditions: the goroutine model forwards through conditions, passes on the end, and
+// breaks the connections that they break.
 func TestConditions(t *testing.T) {
 	b := bed{t, Goroutine}
 	s := b.relay(b.echo(), func(c *Config) {

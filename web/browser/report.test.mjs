@@ -107,11 +107,11 @@ test("subscribers: times with their intervals, and what became of events", async
   const times = await cells(page, "Times, as subscribers saw them");
   assert.deepEqual(times[0], ["variant", "delivery delay p50", "delivery delay p99", "time to first event p50", "gap between events p50", "gap between events p99", "time to open p50", "time to open p99"]);
   assert.deepEqual(times[1], ["one", "1.00 ms ±10%", "5.00 ms ±10%", "100 ms ±10%", "2.00 ms ±10%", "9.00 ms ±10%", "30.0 ms ±10%", "50.0 ms"]);
-  const events = await cells(page, "Events, by what became of them");
+  const events = await cells(page, "Events by outcome");
   assert.deepEqual(events[0], ["variant", "delivered", "lost", "repeated", "out of order", "gap events", "not numbered"]);
   assert.deepEqual(events.slice(1), [["one", "400,000", "0", "0", "0", "0", "0"], ["one.control", "400,000", "0", "0", "0", "0", "0"], ["four", "400,000", "3", "0", "0", "17", "9"]]);
   assert.equal(await page.locator("#streams .badge.bad").count(), 2, "what should be zero and is not stands out");
-  assert.deepEqual((await cells(page, "Subscriptions")).filter((_, i) => i !== 1 && i !== 2), [["variant", "asked for", "at once", "accepted", "reconnections"], ["four", "1,000", "1,000", "2,000", "40"]]);
+  assert.deepEqual((await cells(page, "Subscriptions")).filter((_, i) => i !== 1 && i !== 2), [["variant", "requested", "at once", "accepted", "reconnections"], ["four", "1,000", "1,000", "2,000", "40"]]);
   assert.deepEqual(await cells(page, "Subscribers that read slowly"), [["variant", "accepted", "events read", "missing", "ended by the target"], ["one", "–", "–", "–", "–"], ["one.control", "–", "–", "–", "–"], ["four", "10", "1,234", "6", "2"]]);
   await page.getByLabel("Language").selectOption("zh");
   await page.waitForSelector('#report[data-state="drawn"]');

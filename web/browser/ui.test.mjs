@@ -201,10 +201,10 @@ test("it stops a run", patience, async () => {
   await page.getByRole("button", { name: "Start long" }).click();
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await page.locator("dd", { hasText: "k/s" }).first().waitFor(patience);
-  await page.getByRole("img", { name: "a run is under way" }).waitFor();
+  await page.getByRole("img", { name: "a run is in progress" }).waitFor();
 
   await show(page, "#/experiments", "Experiments");
-  assert.match(await page.locator("main").innerText(), /Another run is under way/);
+  assert.match(await page.locator("main").innerText(), /Another run is in progress/);
   await page.getByRole("button", { name: "Start brief" }).click();
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await page.getByText("one at a time").waitFor();
@@ -214,7 +214,7 @@ test("it stops a run", patience, async () => {
   await show(page, "#/live", "Live");
   await page.getByRole("button", { name: "Stop the run" }).click();
   await page.locator(".status", { hasText: "Ended with exit code 130" }).waitFor(patience);
-  await page.getByText("What dyno said").click();
+  await page.getByText("Output of dyno").click();
   assert.match(await page.locator("pre").innerText(), /interrupted by SIGINT/);
   await show(page, "#/runs", "Runs");
   assert.match(await page.locator("tbody tr").first().innerText(), /long-[\s\S]*incomplete/);

@@ -87,31 +87,32 @@ export interface Run {
   dyno_version?: string;
 }
 
-/** An Answer is what a run comes to, before all its figures: data that the terminal, a
- * document and the page make the same sentences of, each in its reader's language. */
+/** An Answer is the short result of a run, before all its figures. It is data: the
+ * terminal, a document and the page make the same sentences of it, each in its reader's
+ * language. */
 export interface Answer {
   /** the answer itself */
   says: Message[];
   /** the claims, or else what was compared or measured */
   table?: Brief;
-  /** rounds, intervals and the control, in one sentence */
+  /** how sure the answer is: rounds, intervals and the control, in one sentence */
   sure?: Message[];
-  /** what the target did not do */
+  /** findings about the target */
   broke?: Message[];
   /** how many figures of each state, in one sentence */
   trust?: Message[];
-  /** of the figures that were asked for, those that are not as printed */
+  /** the figures that were asked for and are not as printed */
   asked?: Message[];
   /** rounds measured again, and the outcome with them */
   again?: Message[];
   /** the one thing that helps most */
   next?: Message;
-  /** where all of it is */
+  /** where the whole result is */
   rest?: Message;
 }
 
-/** A Message is a sentence as data: its kind, the values that it is said with, written as they
- * are read, and sentences within it. */
+/** A Message is a sentence as data: its kind, its values, written as a reader sees them,
+ * and the sentences within it. */
 export interface Message {
   kind: string;
   values?: Record<string, string>;
@@ -173,8 +174,8 @@ export interface Timeline {
   heat?: Heat;
 }
 
-/** An Explanation is of the difference between two variants of a run. Where a part
- * of it is missing, a note says why. */
+/** An Explanation describes the difference between two variants of a run. Where a part is
+ * missing, a note says why. */
 export interface Explanation {
   run: string;
   base: string;
@@ -199,7 +200,7 @@ export interface Flames {
   graphs: Flame[];
 }
 
-/** A Plan is what the run set out to do. */
+/** A Plan is what the run was asked to do. */
 export interface Plan {
   /** the experiment file's name */
   file?: string;
@@ -254,7 +255,6 @@ export interface Environment {
   sysctls_set?: Record<string, string>;
   memory_bytes?: number;
   virtualization?: string;
-  cgroup_version?: number;
   clock_source?: string;
   cpu_governor?: string;
   descriptor_limit?: number;
@@ -269,7 +269,7 @@ export interface Environment {
   unavailable_because?: (Message | null)[];
 }
 
-/** A Pilot is what the pilots found. The warm-up of all variants is one and a half
+/** A Pilot holds the results of the pilots. The warm-up of all variants is one and a half
  * times the longest. */
 export interface Pilot {
   warmup_seconds: number;
@@ -287,27 +287,27 @@ export interface Variant {
   send_lag: Quantiles;
   connect: Quantiles;
   first_byte: Quantiles;
-  /** ReadDelay is how long after its arrival a response or an event was read, of those
-   * that ended by arrival. ServiceRead is the service time until the read. */
+  /** ReadDelay is the time from the arrival of a response or an event to its read, for
+   * those that ended by arrival. ServiceRead is the service time until the read. */
   read_delay?: Quantiles;
   service_read?: Quantiles;
   ends?: Ends;
   errors: Errors;
-  /** Availability is the share of what was due that was answered well; of subscribers,
-   * at most the share of their time in which they were served. */
+  /** Availability is the share of what was due that was answered well. For subscribers,
+   * it is at most the share of their time in which they were served. */
   availability?: number;
-  /** Omitted is the share of a closed loop's time in which users waited in vain, and so did
-   * not send what was to come. */
+  /** Omitted is the share of a closed loop's time in which users waited in vain, and so
+   * did not send their next requests. */
   omitted_share?: number;
   counts: Counts;
   target: Target;
   generator: Generator;
   /** of subscribers; then throughput is of events, and so is what is per request */
   streams?: Streams;
-  /** Measures are what a program printed, by name. */
+  /** Measures are the figures that a program printed, by name. */
   measures?: Record<string, Estimate>;
-  /** Intervals are those of figures above, by the metric's name in expressions,
-   * such as response.p99. Each estimate is the figure itself. */
+  /** Intervals are those of the figures above, by the metric's name in expressions, such
+   * as response.p99. The estimate of each is the figure itself. */
   intervals?: Record<string, Estimate>;
 }
 
@@ -329,8 +329,8 @@ export interface Comparison {
   p?: number;
   /** SignFlipP is the exact p-value that assumes no distribution. */
   sign_flip_p?: number;
-  /** AdjustedP is P within its family, by the method named. A verdict of better or
-   * worse needs it where there is one. */
+  /** AdjustedP is P within its family, by the method named. Where there is one, a
+   * verdict of better or worse needs it. */
   adjusted_p?: number;
   adjustment?: string;
   /** Equivalence is the interval that lies within the margin when the two are
@@ -342,13 +342,13 @@ export interface Comparison {
   /** FurtherRounds is how many more would settle an inconclusive comparison, if
    * the spread stays as it is. */
   further_rounds?: number;
-  /** AllRounds is the ratio with the spoilt rounds in whose place others were measured. */
+  /** AllRounds is the ratio including the spoilt rounds that were measured again. */
   all_rounds?: Estimate;
   /** better, worse, equivalent, inconclusive or invalid */
   verdict?: string;
 }
 
-/** A Step is one of a ladder, in the primary metric. Comparisons holds the same
+/** A Step is a step of a ladder, in the primary metric. Comparisons holds the same pairs
  * with all their figures. */
 export interface Step {
   variant: string;
@@ -365,8 +365,8 @@ export interface Step {
   left_out_verdict?: string;
 }
 
-/** A Sweep is what a metric does along one variable of a sweep whose values are
- * numbers, the others fixed. */
+/** A Sweep describes a metric along one variable of a sweep whose values are numbers, with
+ * the others fixed. */
 export interface Sweep {
   variable: string;
   fixed?: Record<string, string>;
@@ -381,8 +381,8 @@ export interface Sweep {
   because?: Message;
 }
 
-/** A Capacity is the highest rate at which a variant kept all thresholds. The
- * estimate is over rounds, each of which searched anew. */
+/** A Capacity is the highest rate at which a variant kept all thresholds. The estimate is
+ * over rounds, each with a search of its own. */
 export interface Capacity {
   variant: string;
   rate_per_second: Estimate;
@@ -397,13 +397,13 @@ export interface Capacity {
   because?: Message;
 }
 
-/** A Trend is how a gauge of the target grew during a variant's trials. */
+/** A Trend describes how a gauge of the target grew during a variant's trials. */
 export interface Trend {
   variant: string;
   trial: number;
   /** as expressions name it: rss, descriptors, threads, goroutines */
   metric: string;
-  /** Slope is relative to the level at the window's begin, per second. */
+  /** Slope is relative to the level at the window's beginning, per second. */
   slope_per_second: Estimate;
   /** of the line over the window, relative to its begin */
   growth?: number;
@@ -430,12 +430,13 @@ export interface Threshold {
   /** why it could not be decided */
   detail?: string;
   because?: Message;
-  /** NotIdentified says which figure it could not be decided by, and what disturbed that. */
+  /** NotIdentified names a figure of the threshold that is not identified, and its
+   * disturbance. */
   not_identified?: string;
   not_identified_because?: Message;
 }
 
-/** A Claim is a statement with what came out of it. */
+/** A Claim is a statement with its outcome. */
 export interface Claim {
   id: string;
   says: string;
@@ -454,8 +455,8 @@ export interface Claim {
   not_identified_because?: Message;
 }
 
-/** A Validity says what may be said of one figure of a variant, or of the ratio of
- * two. How the bounds come about is in package verdict. */
+/** A Validity says how far one figure of a variant, or the ratio of two, can be trusted.
+ * Package verdict says how the bounds are made. */
 export interface Validity {
   /** the metric's name in expressions, such as response.p99 */
   figure: string;
@@ -464,15 +465,15 @@ export interface Validity {
   base?: string;
   /** see the State constants */
   state: string;
-  /** Low and High are what bounds the truth, sampling included, in the metric's own
-   * unit. Of a figure that is not identified, one may be known. */
+  /** Low and High bound the true value, with the sampling error, in the metric's own unit.
+   * For a figure that is not identified, one of them may be known. */
   low?: number;
   high?: number;
   why?: string;
   because?: Message;
-  /** Causes are the kinds of checks behind it, the heaviest first. */
+  /** Causes are the kinds of checks behind it, the most important first. */
   causes?: string[];
-  /** Asked tells that the plan's metric, a threshold, a claim or a search goes by it. */
+  /** Asked tells that the plan's metric, a threshold, a claim or a search needs it. */
   asked?: boolean;
 }
 
@@ -485,21 +486,21 @@ export interface Flag {
   variant?: string;
   detail: string;
   because?: Message;
-  /** Measured, Limit and Unit are those of the check that raised it. */
+  /** Measured, Limit and Unit are those of the check that raised the flag. */
   measured?: number;
   limit?: number;
   unit?: string;
   /** Biases are the figures that it can move, by the beginnings of their names in
-   * expressions, such as throughput or response. How far is in Run.Validity. */
+   * expressions, such as throughput or response. Run.Validity says how far. */
   biases?: string[];
   /** it is beyond a limit fixed beforehand, not only worth a word */
   spoils: boolean;
-  /** Breaks says that the target did not do what was asked of it. The figures are right, and
-   * the run is not a success. */
+  /** Breaks says that the target did not do what was asked of it. The figures are right,
+   * and the run is not a success. */
   breaks?: boolean;
 }
 
-/** An Examined trial is one with everything that was checked about it. */
+/** An Examined trial is a trial with all its checks. */
 export interface Examined {
   number: number;
   round: number;
@@ -523,12 +524,13 @@ export interface Examined {
   dependence?: Dependence;
 }
 
-/** A Brief is a table of cells that need no language, but for those under heads named
- * outcome, verdict and metric, for which there are words. The most important rows come first. */
+/** A Brief is a table of cells that need no language. The exception is cells under heads
+ * named outcome, verdict and metric, for which there are words. The most important rows
+ * come first. */
 export interface Brief {
   /** claims, comparisons, ladder, levels, capacities, trends or variants */
   kind: string;
-  /** what each column is */
+  /** the content of each column */
   head: string[];
   rows: string[][];
 }
@@ -549,8 +551,8 @@ export interface Heat {
   columns: number[][];
 }
 
-/** An Account says how much of a measured change the profiles account for. All
- * figures are CPU seconds per request. */
+/** An Account says how much of a measured change the profiles explain. All figures are CPU
+ * seconds per request. */
 export interface Account {
   /** of ordinary trials */
   rounds: number;
@@ -565,10 +567,10 @@ export interface Account {
   ranked: number;
   /** Leftover is measured − profiled, in pairs over the rounds that have both. */
   leftover: Estimate;
-  /** profiled over measured, where the measured change is no chance */
+  /** profiled over measured, where the measured change is significant */
   accounted?: number;
-  /** Coverage is how much of the CPU time that the kernel accounted to the target the
-   * samples saw, by variant. What they did not see is shared out like the rest. */
+  /** Coverage is the share of the CPU time accounted to the target that the samples saw,
+   * by variant. The rest is divided among functions in the same proportions. */
   coverage?: Record<string, number>;
 }
 
@@ -597,7 +599,8 @@ export interface Resource {
   changed: boolean;
 }
 
-/** A Leftover is a stack that was there after the load had stopped and not before. */
+/** A Leftover is a stack that was there after the load had stopped, and not before the
+ * load. */
 export interface Leftover {
   variant: string;
   /** goroutines or descriptors */
@@ -634,14 +637,14 @@ export interface Flame {
 }
 
 /** A PlanDuet says where the two variants are that are measured at once. Each of them has
- * a seat, and the other one in the next round. */
+ * a seat in one round, and the other seat in the next. */
 export interface PlanDuet {
   seats: Seat[];
 }
 
-/** A PlanLadder names the variants that are steps, in their order: each has the
- * changes of all before it. WithoutStep are variants that have the last step's
- * changes but for those of one step. */
+/** A PlanLadder names the variants that are steps, in their order: each has the changes of
+ * all before it. WithoutStep are variants that have all changes of the last step, except
+ * those of one step. */
 export interface PlanLadder {
   steps: string[] | null;
   /** variant → the step left out */
@@ -729,8 +732,8 @@ export interface Estimate {
   interval?: string;
 }
 
-/** Quantiles sum up a latency histogram. Count is how many values are behind
- * them; quantiles that too few values support are nil. */
+/** Quantiles summarise a latency histogram. Count is how many values are behind them.
+ * Quantiles with too few values behind them are nil. */
 export interface Quantiles {
   count: number;
   mean_seconds?: number;
@@ -741,23 +744,23 @@ export interface Quantiles {
   max_seconds?: number;
 }
 
-/** Ends says what ended the good responses, and the events, of the window: the arrival
- * of their last segment at this machine, by the kernel's time stamp, or the generator's
- * reading it. Response, service, first byte and what is timed of events end so. */
+/** Ends says what ended the good responses, and the events, of the window: the arrival of
+ * their last segment at this machine, by the kernel's time stamp, or the generator's
+ * read. Response, service, first byte and the times of events end in that way. */
 export interface Ends {
   /** arrival, if any ended so, or read */
   clock: string;
   by_arrival: number;
   by_read: number;
   by_arrival_share?: number;
-  /** Of those by reading, these had a stamp that could not be believed: later than the
-   * read; earlier than the write; or of a segment that the kernel held back, for one
-   * that was lost or overtaken. */
+  /** These ended by the read because their stamp was not credible: later than the read;
+   * earlier than the write; or of a segment that the kernel held back because one
+   * before it was lost or overtaken. */
   refused_late?: number;
   refused_early?: number;
   refused_stale?: number;
-  /** Shared are events by arrival that were followed by more in the same read, and have
-   * its stamp. They arrived no earlier than SharedBy before it. */
+  /** Shared counts events by arrival that were followed by more events in the same read,
+   * and have its stamp. They arrived no earlier than SharedBy before it. */
   shared?: number;
   shared_by?: Quantiles;
   /** of the real-time clock, which stamps are of */
@@ -766,9 +769,9 @@ export interface Ends {
   uncertainty_seconds?: number;
 }
 
-/** Errors are the requests that were due and not answered well: failed, timed out, dropped,
- * unfinished, carried into the window and missed ones included. What dyno itself could not
- * send is not among them. */
+/** Errors are the requests that were due and not answered well: failed, timed out, dropped
+ * and unfinished ones, with those carried into the window and missed ones. Requests that
+ * dyno itself could not send are not among them. */
 export interface Errors {
   total: number;
   due: number;
@@ -778,10 +781,10 @@ export interface Errors {
   by_kind?: Record<string, number>;
 }
 
-/** Counts are of the requests that were due in the window, however late they
- * ended, but for CompletedInWindow: the good responses that ended in the window,
- * whenever they were due.
- * scheduled = sent + dropped; sent = ok + errors + generator + timeouts + unfinished. */
+/** Counts are of the requests that were due in the window, however late they ended. The
+ * exception is CompletedInWindow: the good responses that ended in the window, whenever
+ * they were due. scheduled = sent + dropped; sent = ok + errors + generator + timeouts +
+ * unfinished. */
 export interface Counts {
   scheduled: number;
   sent: number;
@@ -791,15 +794,15 @@ export interface Counts {
   errors: number;
   timeouts: number;
   unfinished: number;
-  /** failed for want of descriptors, ports or memory of dyno's own; not among the errors */
+  /** failed because dyno itself lacked descriptors, ports or memory; not among the errors */
   generator?: number;
   /** of the dropped: for the same want, no connection was opened for them */
   unsent?: number;
   /** good responses */
   completed_in_window: number;
   carried?: Carried;
-  /** Missed are requests that would have been due, at the pace until then, in what was
-   * left of the window when the target's process ended. */
+  /** Missed are requests that would have been due, at the pace until then, in the rest
+   * of the window after the target's process ended. */
   missed?: number;
   /** failures, by the names of wire.Kind */
   by_kind?: Record<string, number>;
@@ -807,7 +810,7 @@ export interface Counts {
   by_status?: Record<string, number>;
 }
 
-/** Target is what the load cost the target. */
+/** Target holds the cost of the load for the target. */
 export interface Target {
   cpu_seconds?: number;
   cpu_seconds_per_request?: number;
@@ -821,8 +824,8 @@ export interface Target {
   descriptors?: number;
   voluntary_switches_per_request?: number;
   involuntary_switches_per_request?: number;
-  /** RunQueueWaitSecondsPerRequest is how long its threads were ready to run without
-   * a CPU. */
+  /** RunQueueWaitSecondsPerRequest is how long its threads were ready to run without a
+   * CPU. */
   run_queue_wait_seconds_per_request?: number;
   /** RunQueueWaitP99 is the 99th percentile of such waits, where system calls are counted. */
   run_queue_wait_p99_seconds?: number;
@@ -841,13 +844,13 @@ export interface Target {
   throttled_seconds?: number;
   /** of its CPUs' time, where they are its own: taken by the hypervisor */
   steal_share?: number;
-  /** ForeignShare is the CPU time of other programs, were all of it taken from the CPUs
-   * that the target may use: the most that it can have lost to them. */
+  /** ForeignShare is the CPU time of other programs, as if all of it had been taken from
+   * the CPUs that the target may use: the most that the target can have lost to them. */
   foreign_share?: number;
   /** the most seen in the window */
   goroutines?: number;
-  /** DescriptorsLeft is how many more were open two seconds after the load than before
-   * it, at most; of profiled trials. */
+  /** DescriptorsLeft is how many more descriptors were open two seconds after the load
+   * than before it, at most. It is known for profiled trials. */
   descriptors_left?: number;
   gc_pause_seconds?: number;
   gc_pause_seconds_per_request?: number;
@@ -855,7 +858,7 @@ export interface Target {
   allocations_per_request?: number;
 }
 
-/** Generator is what the load cost dyno. */
+/** Generator holds the cost of the load for dyno. */
 export interface Generator {
   cpu_seconds?: number;
   cpu_seconds_per_request?: number;
@@ -872,13 +875,13 @@ export interface Generator {
   workers?: number;
 }
 
-/** Streams are what subscribers to events saw. Counts are from the beginning of the
- * ramp to the end of the drain, but for what is said to be of the window. Slow
- * subscribers are in Slow and in the counts of connections, and in nothing else. */
+/** Streams describe the subscribers to events. Counts are from the beginning of the ramp
+ * to the end of the drain, except those that are said to be of the window. Slow
+ * subscribers are only in Slow and in the counts of connections. */
 export interface Streams {
   /** subscribers */
   requested: number;
-  /** subscriptions that the target accepted, those of who came back included */
+  /** subscriptions that the target accepted, including those of subscribers that came back */
   opened: number;
   /** attempts that it did not */
   failed: number;
@@ -891,13 +894,13 @@ export interface Streams {
   closed: number;
   /** subscriptions open at once */
   peak: number;
-  /** of the failed: for want of descriptors, ports or memory of dyno's own */
+  /** of the failed: because dyno itself lacked descriptors, ports or memory */
   generator?: number;
-  /** subscribers whom something reached in the window: an event, or a comment that keeps a stream alive */
+  /** subscribers that received something in the window: an event, or a comment that keeps a stream alive */
   served: number;
-  /** subscribers with a stream whom nothing reached in the window */
+  /** subscribers with a stream that received nothing in the window */
   silent: number;
-  /** subscribers whom something reached in the window, and nothing any more when it ended */
+  /** subscribers that received something in the window, but nothing more when it ended */
   quiet: number;
   /** subscribers without a stream when the window ended, whose last attempt at one had failed */
   away: number;
@@ -910,7 +913,7 @@ export interface Streams {
   /** theirs */
   delivered_bytes: number;
   all_delivered: number;
-  /** were published and never arrived, and nobody said so */
+  /** were published and never arrived, and no gap event said so */
   lost: number;
   /** never arrived, and the target said so */
   announced: number;
@@ -962,9 +965,8 @@ export interface Scalability {
   misfit: number;
 }
 
-/** A Bracket is what one search found: Low is the highest rate that was good and
- * High the lowest that was bad. One of them is nil when the edge lies outside
- * the range. */
+/** A Bracket is the result of one search: Low is the highest rate that was good and High
+ * the lowest that was bad. One of them is nil when the edge lies outside the range. */
 export interface Bracket {
   round: number;
   low_per_second?: number;
@@ -972,8 +974,8 @@ export interface Bracket {
   trials: number;
 }
 
-/** A Check is one condition on a trial with what was found and what is allowed,
- * both in the check's own unit. */
+/** A Check is one condition on a trial with the measured value and the limit, both in the
+ * check's own unit. */
 export interface RundirCheck {
   kind: string;
   measured?: number;
@@ -988,8 +990,8 @@ export interface RundirCheck {
   because?: Message;
 }
 
-/** A Dependence says how much a window's throughput, in bins, resembles itself a
- * bin later, and how many independent values it is worth. */
+/** A Dependence says how much a window's throughput, in bins, resembles itself one bin
+ * later, and its effective sample size. */
 export interface Dependence {
   bin_seconds: number;
   bins: number;
@@ -1029,7 +1031,7 @@ export interface Item {
   p?: number;
   /** by Holm, among the items of the table */
   adjusted_p?: number;
-  /** Ranked items have changed: by more than chance and by more than a trifle. */
+  /** Ranked items have a change that is significant and not negligible. */
   ranked: boolean;
 }
 
@@ -1040,9 +1042,9 @@ export interface Seat {
   target_cpus: number[] | null;
 }
 
-/** Carried are the requests that were due before the window and unanswered when it began, and
- * what became of them. They are in none of the other counts.
- * scheduled = ok + errors + generator + timeouts + dropped + unfinished. */
+/** Carried are the requests that were due before the window and unanswered when it began,
+ * with their outcomes. They are in none of the other counts. scheduled = ok + errors +
+ * generator + timeouts + dropped + unfinished. */
 export interface Carried {
   scheduled: number;
   ok: number;
@@ -1054,9 +1056,10 @@ export interface Carried {
   unsent?: number;
 }
 
-/** A Silence is how long the target answered nothing while load was live: requests were due
- * and unanswered, or had failed since the last good response. Of subscribers, whatever
- * reached one of them is an answer. Times are from the beginning of the warm-up. */
+/** A Silence is how long the target answered nothing while load was live: requests were
+ * due and unanswered, or had failed since the last good response. For subscribers,
+ * anything that reached one of them counts as an answer. Times are from the beginning of
+ * the warm-up. */
 export interface Silence {
   /** in the window */
   longest_seconds: number;
@@ -1070,7 +1073,7 @@ export interface Silence {
   failing: number;
 }
 
-/** SlowStreams are what became of subscribers that read slowly. */
+/** SlowStreams describe subscribers that read slowly. */
 export interface SlowStreams {
   requested: number;
   opened: number;

@@ -37,7 +37,7 @@ func (c *Cache) File(f *os.File) (*File, error) {
 	}
 	id := identity{st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec}
 	c.mu.Lock()
-	defer c.mu.Unlock() // held while reading: who asks for the same file waits, and does not read it again
+	defer c.mu.Unlock() // held while reading: another request for the same file waits, and does not read it again
 	if known, ok := c.files[id]; ok {
 		return known, nil
 	}

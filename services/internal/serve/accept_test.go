@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// failing is a listener that fails in turn, and then hands out connections.
+// failing is a listener that returns errors in turn, and then connections.
 type failing struct {
 	net.Listener
 	errs []error

@@ -122,7 +122,7 @@ func part(name string, release <-chan struct{}) (Part, <-chan struct{}) {
 	}, draining
 }
 
-// TestLife goes through a service's life as its admin pages tell it.
+// TestLife follows a service's life on its admin pages.
 func TestLife(t *testing.T) {
 	page := Page{"/own", "of the service", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "mine") })}
 	h, err := New(Config{Name: "test", Admin: "127.0.0.1:0", DrainTimeout: time.Minute, Pages: []Page{page}})

@@ -101,8 +101,8 @@ func TestReusePort(t *testing.T) {
 	}
 }
 
-// forbid has the kernel answer a system call of this goroutine's thread by EPERM, as filters
-// of container runtimes do.
+// forbid makes the kernel answer a system call of this goroutine's thread with EPERM, as
+// filters of container runtimes do.
 func forbid(call uint32) error {
 	runtime.LockOSThread()       // and never unlocked: the thread ends with the goroutine
 	filter := []unix.SockFilter{ // seccomp(2); the data begins with the call's number
@@ -122,8 +122,8 @@ func forbid(call uint32) error {
 	return nil
 }
 
-// TestAcceptForbidden: where accepting is forbidden, the caller learns it, and to pause. The
-// connection stays in the queue: trying again at once would never end.
+// TestAcceptForbidden: if accepting is forbidden, the caller learns this, and pauses. The
+// connection stays in the queue, so trying again at once would never end.
 func TestAcceptForbidden(t *testing.T) {
 	l, err := Listen("127.0.0.1:0", false)
 	if err != nil {

@@ -185,14 +185,14 @@ func (l *Link) validate(dir Direction) error {
 		fault("distribution", fmt.Sprintf("%q", l.Distribution), "want uniform or normal")
 	}
 	if l.Burst > 0 && l.Bandwidth == 0 {
-		fault("burst", int64(l.Burst), "means nothing without a bandwidth: set one, or leave it out")
+		fault("burst", int64(l.Burst), "has no effect without a bandwidth: set one, or leave it out")
 	}
 	stalls := l.StallEvery > 0 || l.StallChance > 0
 	if stalls && l.StallFor == 0 {
 		fault("stall_for", l.StallFor, "want how long a stall lasts")
 	}
 	if !stalls && l.StallFor > 0 {
-		fault("stall_for", l.StallFor, "means nothing without stall_every or stall_chance")
+		fault("stall_for", l.StallFor, "has no effect without stall_every or stall_chance")
 	}
 	if l.StallEvery > 0 && l.StallFor >= l.StallEvery {
 		fault("stall_for", l.StallFor, fmt.Sprintf("want less than stall_every, %v, or nothing would ever pass", l.StallEvery))

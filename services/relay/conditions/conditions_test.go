@@ -100,7 +100,7 @@ func FuzzParse(f *testing.F) {
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// at feeds the shaper with chunks and returns when, after start, each leaves.
+// at gives chunks to the shaper and returns when, after start, each leaves.
 func at(s *Shaper, chunks ...[2]int) (out []time.Duration) { // size, ms of arrival
 	for _, c := range chunks {
 		out = append(out, s.Chunk(c[0], start.Add(time.Duration(c[1])*time.Millisecond)).At.Sub(start))
@@ -239,8 +239,8 @@ func TestShaperRules(t *testing.T) {
 	})
 }
 
-// However a stream is cut into reads, it is reset after the same byte, and has
-// stalled as often.
+// However a stream is cut into reads, it is reset after the same byte, and has stalled
+// equally often.
 func TestEventsDependOnPositionsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Profile{Seed: rapid.Uint64().Draw(t, "seed"), ToServer: links(t)}

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bench is a client and a server with a Copy from the one to the other.
+// bench is a client and a server with a Copy from one to the other.
 type bench struct {
 	client, server net.Conn // the ends
 	src, dst       net.Conn // the relay's
@@ -38,7 +38,7 @@ func pipes(ctx context.Context, p *Profile) *bench {
 	return b
 }
 
-// write sends p. When that fails, it shows in what arrives.
+// write sends p. If that fails, the received bytes show it.
 func (b *bench) write(p []byte) { _, _ = b.client.Write(p) }
 
 func (b *bench) close() {
@@ -113,7 +113,7 @@ func TestFullBufferHoldsTheSenderBack(t *testing.T) {
 		if _, err := io.ReadFull(b.server, make([]byte, 3000)); err != nil {
 			t.Fatal(err)
 		}
-		// 1000 bytes a second are what the buffer lets travel.
+		// The buffer lets 1000 bytes a second travel.
 		if got := time.Since(begin); got != 3*time.Second {
 			t.Errorf("took %v, want 3s", got)
 		}
@@ -196,7 +196,7 @@ func TestFailuresAreReported(t *testing.T) {
 	})
 }
 
-// Whatever the profile, what arrives is what was sent, up to a reset; and the
+// Whatever the profile, the received bytes are those that were sent, up to a reset. The
 // same seed gives the same stream at the same times.
 func TestIntegrityAndDeterminism(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -252,8 +252,8 @@ func TestIntegrityAndDeterminism(t *testing.T) {
 	})
 }
 
-// Over real sockets: a stream in both directions at once, and a reset that
-// arrives as one when the caller does its part.
+// Over real sockets: a stream in both directions at once, and a reset that arrives as one
+// if the caller does its part.
 func TestOverTCP(t *testing.T) {
 	pair := func() (a, b *net.TCPConn) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -45,7 +45,7 @@ export function controls(c: Context): Child[] {
 
 function notes(c: Context, list: Comparison[]): Child[] {
   const { t } = c;
-  const lines: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(c.doc.run.plan.margin ?? 0) }), " ", t("comparison.detects"))];
+  const lines: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(c.doc.run.plan.margin ?? 0) }), " ", t("comparison.detectable"))];
   const adjusted = list.find((x) => x.adjusted_p !== undefined);
   if (adjusted) lines.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: adjusted.adjustment || "–" })));
   for (const x of list) {
@@ -78,7 +78,7 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
   }
   return table(label, [
     { head: t("col.variant") }, { head: t("col.figure") }, { head: t("col.drawn"), left: true }, { head: t("col.change"), left: true, whole: true },
-    { head: t("col.p") }, { head: t("col.verdict"), left: true }, { head: t("col.detects") },
+    { head: t("col.p") }, { head: t("col.verdict"), left: true }, { head: t("col.detectable") },
   ], rows);
 }
 
