@@ -39,8 +39,9 @@
 // sends, stolen time and pressure, never by a latency. A figure is ok when that can
 // have moved it by little, bounded when the truth lies between two values whatever
 // happened in those stretches, relative only when its ratios stand and its value does
-// not, and else not identified. A run is valid when the plan's metric is identified and
-// no threshold or claim is left undecided by a disturbance.
+// not, and else not identified. A ratio of variants that were disturbed unevenly is bounded by
+// the bounds of both. A run is valid when the plan's metric and the figures of its claims are
+// identified, and no threshold is left undecided by a disturbance.
 //
 // # Conditions
 //

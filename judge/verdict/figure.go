@@ -26,4 +26,6 @@ type evidence interface {
 	// doubtful says what disturbed the first figure that is not as it is printed; nil
 	// when nothing did.
 	doubtful(places []place) *rundir.Message
+	// unidentified says why the first figure is not identified; nil when all are.
+	unidentified(places []place) *rundir.Message
 }
