@@ -214,7 +214,7 @@ func (r *Result) comparisonTable() table {
 			fmt.Sprintf("Each of %d rounds with windows of %v, closed loop, %d connections, %v of work a request.", c.Rounds, c.Trial, c.Connections, c.Work),
 			"Found: the 95 % interval excludes 1. In brackets: 95 % interval of the chance, in percent (Clopper-Pearson).",
 			"Detectable: the median of what the runs declare they find in four of five; where declared: it was no more than what is planted.",
-			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth. Width: the median of high/low − 1.",
+			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth. Both without rounds that one of the two lost. Width: the median of high/low − 1.",
 		},
 		head: []string{
 			"planted", "true ratio", "runs", "found", "truth covered", "wrong sign",
