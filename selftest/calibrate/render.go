@@ -251,7 +251,7 @@ func (r *Result) comparisonTable() table {
 		}
 		if i := slices.IndexFunc(all, func(o Tally) bool { return tally.Duet && !o.Duet && o.Slow == tally.Slow }); i >= 0 {
 			if share := tally.Width / all[i].Width * math.Sqrt(tally.Took/all[i].Took); !math.IsNaN(share) {
-				t.footer = append(t.footer, fmt.Sprintf("%s: the intervals are %.2f times as wide as those of rounds in the same time, their width going with its root", name, share))
+				t.footer = append(t.footer, fmt.Sprintf("%s: the intervals are %.2f times as wide as those of the rounds above in the same time, their width going with its root; the two were measured at different hours, and bench/duet.sh measures them in turns", name, share))
 			}
 		}
 	}
