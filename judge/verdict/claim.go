@@ -102,7 +102,8 @@ func (e estimates) slope(variant, gauge string) (figure, error) {
 // In the last row a direction that is truly weaker would settle the claim, but
 // nothing makes sure that it is. A condition is undecided when its interval
 // straddles the limit, when a figure is missing or has no interval, and when it
-// does not compile.
+// does not compile. A claim that is not settled because a figure is bounded has its answer,
+// and says what disturbed it; of a figure that is not identified there is none.
 func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
 	if c.NotTestable != "" {
@@ -150,11 +151,13 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 		r.Outcome = rundir.NotSettled
 		r.Because = together(append(holds.why, direction.why...))
 	}
-	r.Detail = r.Because.English()
 	if r.Outcome == rundir.NotSettled {
-		r.NotIdentifiedBecause = ev.doubtful(looked)
+		if r.NotIdentifiedBecause = ev.unidentified(looked); r.NotIdentifiedBecause == nil {
+			r.Because = together(append(listed(r.Because), listed(ev.doubtful(looked))...))
+		}
 		r.NotIdentified = r.NotIdentifiedBecause.English()
 	}
+	r.Detail = r.Because.English()
 	return r
 }
 
@@ -176,6 +179,14 @@ func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
 		high = &f.high
 	}
 	return &f.estimate, low, high
+}
+
+// listed returns a message as a list, which is empty if there is none.
+func listed(m *rundir.Message) []rundir.Message {
+	if m == nil {
+		return nil
+	}
+	return []rundir.Message{*m}
 }
 
 // together joins reasons to one sentence, without repetitions; nil for none.

@@ -122,6 +122,7 @@ func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Compar
 	if err != nil {
 		return nil, err
 	}
+	e = s.widen(p, m, e)
 	n := len(e.logs)
 	c := &rundir.Comparison{
 		Base: p.base, Variant: p.variant, Metric: m.name, Role: p.role,
@@ -155,7 +156,7 @@ func (s *scene) comparison(p pair, m metric, confidence float64) (*rundir.Compar
 		return nil, err
 	}
 	c.P, c.SignFlipP = &e.p, &flip.P
-	equivalence := same.ratio()
+	equivalence := s.widen(p, m, same).ratio()
 	equivalence.Values = nil
 	c.Equivalence = &equivalence
 	if d := math.Expm1(stat.DetectableEffect(e.stdDev, n, confidence, 0.8) + e.width); !e.lost && !math.IsInf(e.interval.Low, 0) && !math.IsInf(d, 0) {

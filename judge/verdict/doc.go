@@ -35,10 +35,11 @@
 // Each trial is examined by checks with limits fixed beforehand. Stretches in which the
 // machine or the generator disturbed it are marked: by late sleepers, late sends, stolen
 // time and pressure, never by a latency. A figure is ok when these disturbances can have
-// moved it only a little. It is bounded when the truth lies between two values, whatever
-// happened in those stretches. It is relative only when its ratios stand and its value
-// does not. Otherwise it is not identified. A run is valid when the plan's metric is
-// identified and no disturbance leaves a threshold or claim undecided.
+// moved it only a little. It is bounded when the true value lies between two values,
+// whatever happened in those stretches. It is relative only when its ratios are valid and
+// its value is not. Otherwise it is not identified. A ratio of variants that were disturbed
+// unevenly is bounded by the bounds of both. A run is valid when the plan's metric and the
+// figures of its claims are identified and no disturbance leaves a threshold undecided.
 //
 // # Conditions
 //

@@ -39,9 +39,20 @@ func (f facts) slope(variant, gauge string) (figure, error) {
 }
 
 func (f facts) doubtful(places []place) *rundir.Message {
+	if why := f.unidentified(places); why != nil {
+		return why
+	}
+	return f.said(places, "bounded")
+}
+
+func (f facts) unidentified(places []place) *rundir.Message {
+	return f.said(places, "not identified")
+}
+
+func (f facts) said(places []place, state string) *rundir.Message {
 	for _, at := range places {
-		if _, ok := f["unidentified "+at.figure]; ok {
-			m := texts.Verbatim(at.figure + " is not identified")
+		if _, ok := f[state+" "+at.figure]; ok {
+			m := texts.Verbatim(at.figure + " is " + state)
 			return &m
 		}
 	}

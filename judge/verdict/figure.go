@@ -25,4 +25,6 @@ type evidence interface {
 	// doubtful describes the disturbance of the first figure that is not as it is
 	// printed; nil if there is none.
 	doubtful(places []place) *rundir.Message
+	// unidentified says why the first figure is not identified; nil when all are.
+	unidentified(places []place) *rundir.Message
 }

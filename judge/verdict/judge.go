@@ -91,8 +91,12 @@ func judge(run *rundir.Run, sources []source) error {
 	judged.Validity = s.validities(comparisons)
 	s.trust(judged.Validity)
 	for i := range comparisons {
-		if c := &comparisons[i]; !s.identified(c.Metric, c.Variant, c.Base) {
+		c := &comparisons[i]
+		switch at := []place{{c.Metric, c.Variant, c.Base}}; {
+		case s.unidentified(at) != nil:
 			c.Verdict = rundir.Invalid
+		case s.doubtful(at) != nil: // no number of rounds makes disturbances even
+			c.FurtherRounds = nil
 		}
 	}
 	judged.Ladder = climb(plan.Ladder, comparisons)

@@ -199,7 +199,7 @@ func (s *scene) ratio(variant, base string, m metric) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
-	return figureOf(e.ratio()), nil
+	return figureOf(s.widen(p, m, e).ratio()), nil
 }
 
 // slope is the growth of a gauge of the target.

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -17,10 +16,6 @@ const (
 	// withinInterval of its interval's half-width, or withinMargin of the plan's margin.
 	withinInterval = 0.5
 	withinMargin   = 0.25
-	// unlikeLevel and unlikeLeast define when one variant was disturbed more than
-	// another: by a paired test at this level, and by at least this share of the window.
-	unlikeLevel = 0.01
-	unlikeLeast = 0.05
 	// refill is how much longer a target's own work takes, as a share of the time that
 	// others used on its CPUs: it finds caches and branch predictors filled by them.
 	// Beside a neighbour that used 30 %, it took up to 10 % longer.
@@ -494,8 +489,8 @@ func (s *scene) cpuBounds(variant string, estimate float64) bounds {
 }
 
 // ratioValidity returns what may be said of a comparison. A disturbance of both variants
-// alike is in its interval already. A disturbance of one variant more than the other
-// makes it meaningless, and so does a generator that was the limit of either.
+// alike is in its interval already. A disturbance of one variant more than the other bounds
+// it. A generator that was the limit of either makes it meaningless.
 func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	v := rundir.Validity{Figure: m.name, Variant: p.variant, Base: p.base, State: rundir.StateOK}
 	bad := func(why *rundir.Message, causes ...string) rundir.Validity {
@@ -530,29 +525,8 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 			return bad(message("why.clocks", "variant", p.variant, "base", p.base), causeClocks)
 		}
 	}
-	measure := func(d *disturbance) float64 { return d.moved }
-	least := unlikeLeast
-	if m.name == throughputMetric {
-		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }
-		least = max(withinMargin*s.plan.Margin, 0.005)
-	}
-	if !s.judged(m) || m.name == cpuMetric || m.name == "errors.ratio" {
-		return v
-	}
-	if unlike := s.unlike(p, measure); math.Abs(unlike) > least {
-		more, less := p.variant, p.base
-		if unlike < 0 {
-			more, less = less, more
-		}
-		causes := map[string]int{}
-		for _, t := range s.inOrder(more) {
-			if t.disturbed != nil {
-				for _, kind := range t.disturbed.causes() {
-					causes[kind]++
-				}
-			}
-		}
-		return bad(message("why.unlike", "variant", more, "share", percent(math.Abs(unlike)), "base", less), mostFirst(causes)...)
+	if why, causes := s.uneven(p, m); why != nil {
+		return s.unevenValidity(v, p, m, why, causes)
 	}
 	return v
 }
@@ -586,27 +560,6 @@ func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
 	alike, same = lookup(tagServiceRead + strings.TrimPrefix(m.name, tagService))
 	alike.name = m.name
 	return alike, same
-}
-
-// unlike returns by how much more the variant was disturbed than its base, by a measure
-// of disturbance, if the rounds show that this is no chance; otherwise 0.
-func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
-	var differences []float64
-	for _, round := range s.facingRounds(p, s.rounds) {
-		f, b := s.facing(p, s.rounds, round)
-		if f != nil && b != nil && f.disturbed != nil && b.disturbed != nil {
-			differences = append(differences, measure(f.disturbed)-measure(b.disturbed))
-		}
-	}
-	if len(differences) < 3 || allEqual(differences) {
-		return 0
-	}
-	slices.SortFunc(differences, cmp.Compare[float64])
-	m, err := stat.PairedMean(differences, 1-unlikeLevel)
-	if err != nil || m.P > unlikeLevel {
-		return 0
-	}
-	return m.Estimate
 }
 
 // masked returns the metric by which a pair is compared: by the same clock, and by the
@@ -661,11 +614,6 @@ func (s *scene) trust(list []rundir.Validity) {
 	for _, v := range list {
 		s.trusted[place{v.Figure, v.Variant, v.Base}] = v
 	}
-}
-
-// identified tells whether anything can be said of a figure.
-func (s *scene) identified(figure, variant, base string) bool {
-	return s.unidentified([]place{{figure, variant, base}}) == nil
 }
 
 // unidentified says why the first figure of several is not identified; nil if all are.

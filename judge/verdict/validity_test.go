@@ -282,9 +282,10 @@ func TestStatesOfThroughput(t *testing.T) {
 	}
 }
 
-// What disturbs both alike is in the interval; what disturbs one leaves no verdict.
+// What disturbs both alike is in the interval; what disturbs one more bounds their ratio, as
+// far as the bounds of the two reach.
 func TestRatiosOfDisturbedVariants(t *testing.T) {
-	made := func(more func(round int) []int) *rundir.Run {
+	made := func(more func(b *bench, round int)) *rundir.Run {
 		b := openBench(8, "a", "b")
 		r := rand.New(rand.NewPCG(5, 5))
 		for round := 1; round <= 8; round++ {
@@ -292,7 +293,7 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 				b.measure(round, v, 1000)
 				b.stallIn(3*time.Millisecond, r.IntN(40), r.IntN(40))
 				if v == "b" {
-					b.stallIn(20*time.Millisecond, more(round)...)
+					more(b, round)
 				}
 				median := time.Millisecond
 				if v == "b" {
@@ -309,17 +310,27 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 		}
 		return b.judge(t)
 	}
-	run := made(func(int) []int { return nil })
+	run := made(func(*bench, int) {})
 	if got := figureOfRun(t, run, "response.p99", "b", "a"); got.State != rundir.StateOK || !run.Valid || !got.Asked {
 		t.Errorf("disturbed alike: %+v, %s", got, run.Reason)
 	}
 	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Worse {
 		t.Errorf("%+v", c)
 	}
-	run = made(func(round int) []int { return []int{1, 5, 9, 13, 17, 21, 25, 29 + round%3} })
+	run = made(func(b *bench, round int) { b.stallIn(20*time.Millisecond, 1, 5, 9, 13, 17, 21, 25, 29+round%3) })
 	got := figureOfRun(t, run, "response.p99", "b", "a")
-	if got.State != rundir.StateNotIdentified || run.Valid || !strings.Contains(got.Why, "b was disturbed") {
+	if got.State != rundir.StateBounded || !run.Valid || !strings.Contains(got.Why, "b was disturbed") || *got.Low > 1.1 || *got.High < 1.1 {
 		t.Errorf("one disturbed more: %+v, valid %v", got, run.Valid)
+	}
+	// No time of b is left in which nothing disturbed it.
+	run = made(func(b *bench, _ int) {
+		for i := range 40 {
+			b.stallsIn(20*time.Millisecond, i)
+		}
+	})
+	got = figureOfRun(t, run, "response.p99", "b", "a")
+	if got.State != rundir.StateNotIdentified || run.Valid || !strings.Contains(got.Why, "b was disturbed") {
+		t.Errorf("one disturbed all the time: %+v, valid %v", got, run.Valid)
 	}
 	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Invalid {
 		t.Errorf("%+v", c)

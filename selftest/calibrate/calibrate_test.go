@@ -495,3 +495,11 @@ func TestSheetIsKept(t *testing.T) {
 		t.Errorf("files %v", k.result.Files)
 	}
 }
+
+// A round that one of the two lost has no ratio, and is in no mean.
+func TestLogarithmsOfLostRounds(t *testing.T) {
+	got := logarithms([]float64{0, 1, math.MaxFloat64, math.E})
+	if len(got) != 2 || got[0] != 0 || math.Abs(got[1]-1) > 1e-12 {
+		t.Errorf("%v, want 0 and 1", got)
+	}
+}

@@ -193,10 +193,11 @@ func medianOf(values []float64) float64 {
 	return m
 }
 
+// logarithms leaves out rounds that one of the two lost, which have no ratio.
 func logarithms(ratios []float64) []float64 {
 	var logs []float64
 	for _, r := range ratios {
-		if r > 0 {
+		if r > 0 && r < math.MaxFloat64 {
 			logs = append(logs, math.Log(r))
 		}
 	}

@@ -214,7 +214,7 @@ func (r *Result) comparisonTable() table {
 			fmt.Sprintf("Each of %d rounds with windows of %v, closed loop, %d connections, %v of work a request.", c.Rounds, c.Trial, c.Connections, c.Work),
 			"Found: the 95 % interval excludes 1. In brackets: 95 % interval of the chance, in percent (Clopper-Pearson).",
 			"Detectable: the median of what the runs declare they find in four of five; where declared: it was no more than what is planted.",
-			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth. Width: the median of high/low − 1.",
+			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth. Both without rounds that one of the two lost. Width: the median of high/low − 1.",
 		},
 		head: []string{
 			"planted", "true ratio", "runs", "found", "truth covered", "wrong sign",
@@ -251,7 +251,7 @@ func (r *Result) comparisonTable() table {
 		}
 		if i := slices.IndexFunc(all, func(o Tally) bool { return tally.Duet && !o.Duet && o.Slow == tally.Slow }); i >= 0 {
 			if share := tally.Width / all[i].Width * math.Sqrt(tally.Took/all[i].Took); !math.IsNaN(share) {
-				t.footer = append(t.footer, fmt.Sprintf("%s: the intervals are %.2f times as wide as those of rounds in the same time, their width going with its root", name, share))
+				t.footer = append(t.footer, fmt.Sprintf("%s: the intervals are %.2f times as wide as those of the rounds above in the same time, their width going with its root; the two were measured at different hours, and bench/duet.sh measures them in turns", name, share))
 			}
 		}
 	}

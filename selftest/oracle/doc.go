@@ -11,7 +11,7 @@
 //	StartBreaking relays to a healthy server, and breaks at a set time: hangs, refuses …
 //	StartWork    computes for each request, and is slower by an exactly known share
 //
-// The pure functions beside them (FreezeQuantile, MM1Quantile, Capacity,
+// The pure functions beside them (FreezeQuantile, MM1Quantile, MM1Sampling, Capacity,
 // SlowRatio, and each Distribution's Quantile) say what a correct instrument
 // reads. A Tap is a referee that is neither server nor instrument: it reads the
 // kernel's own time stamps of the packets.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -593,6 +594,38 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	must[int](t)(0, first.Close())
 	must[*http.Response](t)(http.ReadResponse(second.r, nil))
+}
+
+// The sampling error holds the means of windows of a queue that is simulated by itself, in
+// about 95 of 100 cases.
+func TestMM1Sampling(t *testing.T) {
+	const lambda, mu, windows, runs = 80.0, 100.0, 4, 200
+	within, allowed := 0, MM1Sampling(0.9, lambda, mu, 20*time.Second, windows)
+	gaps, rule := seeded(3), queue(1, Exponential{Mean: time.Second / mu}, seeded(4))
+	at := 0.0
+	for range runs {
+		mean := 0.0
+		for range windows {
+			var sojourns []float64
+			for end := at + 20e9; at < end; at += gaps.ExpFloat64() / lambda * 1e9 {
+				sojourns = append(sojourns, float64(rule(int64(at))-int64(at)))
+			}
+			slices.Sort(sojourns)
+			mean += sojourns[len(sojourns)*9/10] / windows
+		}
+		if math.Abs(mean-float64(MM1Quantile(0.9, lambda, mu))) <= float64(allowed) {
+			within++
+		}
+	}
+	if within < 180 || within == runs {
+		t.Errorf("%d of %d within ± %v", within, runs, allowed)
+	}
+	if one, more := MM1Sampling(0.99, 800, 1000, 5*time.Second, 1), MM1Sampling(0.99, 800, 1000, 5*time.Second, 16); one < 3*more || one > 4*more {
+		t.Errorf("± %v of one window, ± %v of 16", one, more)
+	}
+	if got := MM1Sampling(0.5, 10, 10, time.Second, 1); got != math.MaxInt64 {
+		t.Errorf("at saturation: %v", got)
+	}
 }
 
 func TestOracles(t *testing.T) {

@@ -1,0 +1,124 @@
+package verdict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"dyno/judge/stat"
+	"dyno/results/rundir"
+)
+
+const (
+	// unlikeLevel and unlikeLeast say when one variant was disturbed more than another:
+	// by a paired test at this level, and by this share of the window at least.
+	unlikeLevel = 0.01
+	unlikeLeast = 0.05
+)
+
+// uneven tells whether the machine disturbed one variant of a pair more than the other:
+// by how much, and by what. What disturbs both alike is in the interval of their ratio.
+func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) {
+	if !s.judged(m) || m.name == cpuMetric || m.name == "errors.ratio" {
+		return nil, nil
+	}
+	measure, least := func(d *disturbance) float64 { return d.moved }, unlikeLeast
+	if m.name == throughputMetric {
+		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }
+		least = max(withinMargin*s.plan.Margin, 0.005)
+	}
+	by := s.unlike(p, measure)
+	if !(math.Abs(by) > least) {
+		return nil, nil
+	}
+	more, less := p.variant, p.base
+	if by < 0 {
+		more, less = less, more
+	}
+	kinds := map[string]int{}
+	for _, t := range s.inOrder(more) {
+		if t.disturbed != nil {
+			for _, kind := range t.disturbed.causes() {
+				kinds[kind]++
+			}
+		}
+	}
+	return message("why.unlike", "variant", more, "share", percent(math.Abs(by)), "base", less), mostFirst(kinds)
+}
+
+// unlike is by how much more a measure of disturbance is of the variant than of its base,
+// where the rounds show that this is no chance; 0 elsewhere.
+func (s *scene) unlike(p pair, measure func(*disturbance) float64) float64 {
+	var differences []float64
+	for _, round := range s.facingRounds(p, s.rounds) {
+		f, b := s.facing(p, s.rounds, round)
+		if f != nil && b != nil && f.disturbed != nil && b.disturbed != nil {
+			differences = append(differences, measure(f.disturbed)-measure(b.disturbed))
+		}
+	}
+	switch {
+	case len(differences) < 3:
+		return 0
+	case allEqual(differences): // there is no spread to test it by
+		return differences[0]
+	}
+	slices.SortFunc(differences, cmp.Compare[float64])
+	m, err := stat.PairedMean(differences, 1-unlikeLevel)
+	if err != nil || m.P > unlikeLevel {
+		return 0
+	}
+	return m.Estimate
+}
+
+// widen makes an effect hold the truth where one variant was disturbed more than the
+// other: whatever the disturbances did, each variant's own figure is within its bounds, so
+// that the ratio is between the quotients of their ends. To either end comes what sampling
+// does. An effect that was disturbed evenly stays as it is.
+func (s *scene) widen(p pair, m metric, e effect) effect {
+	if why, _ := s.uneven(p, m); why == nil || len(e.logs) < 2 || e.lost {
+		return e
+	}
+	own := func(variant string) bounds {
+		if f := s.whole[variant]; f == nil || f.Intervals[m.name].Estimate == nil {
+			return bounds{low: math.Inf(-1), high: math.Inf(1)}
+		}
+		return s.bounds(variant, m)
+	}
+	v, b := own(p.variant), own(p.base)
+	low, high := logQuotient(v.low, b.high), -logQuotient(b.low, v.high)
+	e.interval.Low = min(e.interval.Low, low-(e.estimate-e.interval.Low))
+	e.interval.High = max(e.interval.High, high+(e.interval.High-e.estimate))
+	return e
+}
+
+// logQuotient is the logarithm of a lower end over an upper one; negative infinity where
+// either is open.
+func logQuotient(low, high float64) float64 {
+	if !(low > 0) || math.IsInf(high, 0) {
+		return math.Inf(-1)
+	}
+	return math.Log(low) - math.Log(high)
+}
+
+// unevenValidity says what may be said of the ratio of a pair of which one was disturbed
+// more than the other: it is bounded, unless an end is open.
+func (s *scene) unevenValidity(v rundir.Validity, p pair, m metric, why *rundir.Message, causes []string) rundir.Validity {
+	as := s.masked(p, m, s.rounds)
+	e, err := s.effect(p, as, s.rounds, s.confidence(p))
+	if err != nil {
+		return v
+	}
+	wide := s.widen(p, m, e)
+	added := max(wide.interval.High-e.interval.High, e.interval.Low-wide.interval.Low)
+	allowed := max(withinMargin*s.plan.Margin, withinInterval*(e.interval.High-e.interval.Low)/2)
+	if len(e.logs) > 1 && added <= allowed {
+		return v
+	}
+	explain(&v, why)
+	v.State, v.Causes = rundir.StateBounded, causes
+	r := wide.ratio()
+	if v.Low, v.High = r.Low, r.High; v.Low == nil || v.High == nil {
+		v.State, v.Low, v.High = rundir.StateNotIdentified, nil, nil
+	}
+	return v
+}
