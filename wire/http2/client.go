@@ -62,8 +62,9 @@ type Client struct {
 	acked    bool // the peer acknowledged ours
 	switched bool // HTTP/2 is spoken: there is no Upgrade, or it has come about
 	asked    bool // Upgrade was asked for
-	waiting  bool // there may be events that need no more bytes
+	waiting  bool // there may be events that need no more bytes, of exchanges from scan on
 	ended    bool // the peer closed its side
+	scan     int
 	useless  int
 	err      *wire.Error
 }
@@ -75,7 +76,7 @@ type stream struct {
 	number  uint32 // on the wire; 0 when the place is free
 	state   streamState
 	status  int16
-	interim uint8 // 1xx responses
+	interim uint16 // 1xx responses
 
 	receiveWindow int64
 	sendWindow    int64 // what WINDOW_UPDATE gave less what was sent; the peer's initial window comes on top
@@ -181,8 +182,8 @@ func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 		return ErrNotFree
 	case uint(request) >= uint(len(c.t.requests)):
 		return ErrRequest
-	case int(id) >= len(c.streams):
-		if int(id) >= c.t.streams {
+	case id >= uint32(len(c.streams)):
+		if id >= uint32(c.t.streams) {
 			return ErrNumber
 		}
 		c.growStreams(int(id))
@@ -302,7 +303,7 @@ func (c *Client) abandon(id uint32, s *stream, code ErrorCode) {
 
 // stream returns an exchange under way by the caller's number.
 func (c *Client) stream(id uint32) *stream {
-	if int(id) < len(c.streams) && c.streams[id].number != 0 {
+	if id < uint32(len(c.streams)) && c.streams[id].number != 0 {
 		return &c.streams[id]
 	}
 	return nil
@@ -362,21 +363,26 @@ func (c *Client) wasForgotten(number uint32) bool {
 // Fields returns the fields that were asked for; see wire.Mux.
 func (c *Client) Fields() []wire.MuxField { return c.t.fields }
 
+// notice has Input look for events that need no more bytes.
+func (c *Client) notice() { c.waiting, c.scan = true, 0 }
+
 // End tells that the peer has closed its side, or that the connection is to be given up
 // after an error; see wire.Mux.
 func (c *Client) End() (e wire.MuxEvent) {
 	c.t.fields = nil
-	c.ended = true
-	c.allow()
-	for id := range c.streams {
-		s := &c.streams[id]
+	if !c.ended {
+		c.ended, c.scan = true, 0
+		c.allow()
+	}
+	for ; c.scan < len(c.streams); c.scan++ {
+		id, s := uint32(c.scan), &c.streams[c.scan]
 		if s.number == 0 {
 			continue
 		}
-		e = wire.MuxEvent{Kind: wire.MuxFailed, ID: uint32(id), Status: s.status, Bytes: s.got}
+		e = wire.MuxEvent{Kind: wire.MuxFailed, ID: id, Status: s.status, Bytes: s.got}
 		switch {
 		case s.number > c.last:
-			e.Kind, e.Err = wire.MuxRefused, ErrRefusedLast
+			e.Kind, e.Err = s.refused(), ErrRefusedLast
 		case c.err != nil:
 			e.Err = c.err
 		case c.gone != nil:
@@ -388,10 +394,19 @@ func (c *Client) End() (e wire.MuxEvent) {
 		default:
 			e.Err = ErrClosedEarly
 		}
-		c.release(uint32(id), s)
+		c.release(id, s)
 		return e
 	}
 	return wire.MuxEvent{}
+}
+
+// refused returns what becomes of a stream that the peer says it has not processed: who
+// has answered has done so all the same.
+func (s *stream) refused() wire.MuxEventKind {
+	if s.state&hasHead != 0 {
+		return wire.MuxFailed
+	}
+	return wire.MuxRefused
 }
 
 // Owes tells whether there is content of which the peer has not been told that it has

@@ -2,10 +2,12 @@ package http2
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/http2/hpack"
@@ -82,7 +84,7 @@ func TestFree(t *testing.T) {
 		}
 	}
 	free(0) // before SETTINGS
-	if err := c.Begin(0, get, nil); err != ErrNotFree {
+	if err := c.Begin(0, get, nil); !errors.Is(err, ErrNotFree) {
 		t.Fatal(err)
 	}
 	l.hear(settings())
@@ -160,7 +162,7 @@ func TestBeginRefuses(t *testing.T) {
 		{0, vary, part("/", "x\ny", "x"), ErrValue},
 		{0, vary, part("/", "x ", "x"), ErrValue},
 	} {
-		if err := c.Begin(tt.id, tt.request, tt.parts); err != tt.want {
+		if err := c.Begin(tt.id, tt.request, tt.parts); !errors.Is(err, tt.want) {
 			t.Errorf("%d, %d, %q: %v, want %v", tt.id, tt.request, tt.parts, err, tt.want)
 		}
 		if wire.KindOf(tt.want) != wire.Generator {
@@ -274,7 +276,7 @@ func TestEnd(t *testing.T) {
 	if lines[len(lines)-1] != "GOAWAY 0 FRAME_SIZE_ERROR" {
 		t.Errorf("%q", lines)
 	}
-	if n, err := l.c.Send(2, []byte("x"), true); n != 0 || err != ErrFrameSize {
+	if n, err := l.c.Send(2, []byte("x"), true); n != 0 || !errors.Is(err, ErrFrameSize) {
 		t.Errorf("sends %d after the error, %v", n, err)
 	}
 	// And the client is as new for the next connection.
@@ -293,7 +295,7 @@ func TestSend(t *testing.T) {
 	l := listen(t, c)
 	send := func(content string, end bool, taken int, want error) {
 		t.Helper()
-		if n, err := c.Send(2, []byte(content), end); n != taken || err != want {
+		if n, err := c.Send(2, []byte(content), end); n != taken || !errors.Is(err, want) {
 			t.Fatalf("sent %d, %v; want %d, %v", n, err, taken, want)
 		}
 	}
@@ -325,10 +327,10 @@ func TestSend(t *testing.T) {
 	expect(t, l.lines, "room 2", "head 2 200", `end 2 200 ""`)
 	expect(t, said(t, take(c)))
 	send("y", false, 0, ErrNoExchange)
-	if _, err := c.Send(0, nil, true); err != ErrSendUnasked {
+	if _, err := c.Send(0, nil, true); !errors.Is(err, ErrSendUnasked) {
 		t.Error(err)
 	}
-	if _, err := c.Send(99, nil, true); err != ErrNoExchange {
+	if _, err := c.Send(99, nil, true); !errors.Is(err, ErrNoExchange) {
 		t.Error(err)
 	}
 
@@ -750,5 +752,58 @@ func TestBuffersComeBack(t *testing.T) {
 	use()
 	if len(template.spare) != before || before == 0 {
 		t.Errorf("%d buffers, then %d", before, len(template.spare))
+	}
+}
+
+// What a connection takes, beside the memory that its exchanges and its peer's use of
+// the table need.
+func TestClientIsSmall(t *testing.T) {
+	config := benchConfig(1)
+	c := newClient(t, config)
+	l := listen(t, c)
+	l.hear(settings())
+	begin(t, c, 0, 0)
+	take(c)
+	l.hear(ok200)
+	size := int(unsafe.Sizeof(*c)) + cap(c.streams)*int(unsafe.Sizeof(stream{})) + 2*cap(c.byNumber.places) + cap(c.encoder.places) + cap(c.encoder.same) + cap(c.decoder.data)
+	if size > 1000 {
+		t.Errorf("a client of %d bytes", size)
+	}
+	if c.out != nil || c.part != nil || c.block.bytes != nil || c.forgotten != nil {
+		t.Error("an idle client holds a buffer")
+	}
+}
+
+// An exchange may have any number of informational responses that the limit allows.
+func TestManyInformational(t *testing.T) {
+	config := testConfig()
+	config.Limits = DefaultLimits()
+	config.Limits.Informational = 255
+	c := ready(t, config)
+	l := listen(t, c)
+	l.hear(slices.Repeat(headers(1, 0, ":status", "102"), 255))
+	expect(t, l.lines)
+	l.hear(headers(1, 0, ":status", "102"))
+	expect(t, l.lines, "failed 0 "+ErrInformational.Error())
+}
+
+// Of very many exchanges, each has one end.
+func TestManyExchangesEnd(t *testing.T) {
+	config := testConfig()
+	config.Streams = maxStreams
+	c := newClient(t, config)
+	l := listen(t, c)
+	l.hear(settings())
+	for id := range uint32(maxStreams) {
+		begin(t, c, id, get)
+	}
+	take(c)
+	l.hear(goAway(maxStreams, NoError)) // the half of them
+	if len(l.lines) != 1+maxStreams/2 || c.open != maxStreams/2 {
+		t.Fatalf("%d events, %d open", len(l.lines), c.open)
+	}
+	l.end()
+	if len(l.lines) != 1+maxStreams {
+		t.Fatalf("%d events", len(l.lines))
 	}
 }

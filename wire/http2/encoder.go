@@ -73,7 +73,7 @@ func (p *prepared) bound(parts [][]byte) int {
 
 // prepare encodes a request, whose fields may enter the dictionary.
 func (d *dictionary) prepare(r Request) prepared {
-	p := prepared{request: r, body: r.Body, parts: r.Parts(), head: r.Method == "HEAD", fields: r.allFields()}
+	p := prepared{request: r, body: r.Body, parts: r.Parts(), head: r.Method == headMethod, fields: r.allFields()}
 	p.field(d, Field{Name: ":method", Value: r.Method})
 	p.field(d, Field{Name: ":scheme", Value: r.Scheme})
 	p.field(d, Field{Name: ":authority", Value: r.Authority})

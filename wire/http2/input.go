@@ -510,12 +510,12 @@ func (c *Client) continuation(f *frame, payload []byte, e *wire.MuxEvent) *wire.
 
 // headerBlock handles a whole header block: an informational response, the header of the
 // final one, or a trailer section (RFC 9113, section 8.1).
-func (c *Client) headerBlock(number uint32, end bool, bytes []byte, e *wire.MuxEvent) *wire.Error {
+func (c *Client) headerBlock(number uint32, end bool, encoded []byte, e *wire.MuxEvent) *wire.Error {
 	id, s := c.find(number)
 	if s == nil && !c.wasForgotten(number) {
 		return c.fatal(StreamClosed, ErrStreamClosed)
 	}
-	section, fault := c.decoder.read(bytes, c.t)
+	section, fault := c.decoder.read(encoded, c.t)
 	if fault != nil {
 		return c.fatal(CompressionError, fault)
 	}
@@ -524,44 +524,22 @@ func (c *Client) headerBlock(number uint32, end bool, bytes []byte, e *wire.MuxE
 		return c.waste(ErrHeadersFlood)
 	}
 	c.useless = 0
-	malformed := section.fault
-	switch {
+	switch malformed := section.malformed(s, end); {
 	case malformed != nil:
+		c.t.fields = nil
+		c.fail(id, s, ProtocolError, malformed, e)
 	case s.state&hasHead != 0:
-		switch {
-		case section.pseudo:
-			malformed = ErrPseudoTrailer
-		case !end:
-			malformed = ErrTrailerEnd
-		default:
-			c.finish(id, s, e)
-			e.Trailers = e.Kind == wire.MuxEnded
-			return nil
-		}
-	case section.status == 0:
-		malformed = ErrNoStatus
-	case section.status < 200:
-		s.interim++
-		switch {
-		case section.status == 101:
-			malformed = ErrSwitching
-		case end:
-			malformed = ErrInformationalEnd
-		case int(s.interim) > c.t.limits.Informational:
-			c.t.fields = nil
-			c.fail(id, s, EnhanceYourCalm, ErrInformational, e)
-			return nil
-		default:
-			c.t.fields = nil
-			return nil
-		}
-	default:
+		c.finish(id, s, e)
+		e.Trailers = e.Kind == wire.MuxEnded
+	case section.status >= 200:
 		c.final(id, s, section, end, e)
-		return nil
+	default:
+		c.t.fields = nil
+		if s.interim++; int(s.interim) > c.t.limits.Informational {
+			c.fail(id, s, EnhanceYourCalm, ErrInformational, e)
+		}
 	}
-	c.t.fields = nil
-	c.fail(id, s, ProtocolError, malformed, e)
-	return nil
+	return nil //nolint:nilerr // what is malformed is the response, and the connection goes on
 }
 
 // final handles the header of the final response.
@@ -596,7 +574,7 @@ func (c *Client) reset(number uint32, code ErrorCode, e *wire.MuxEvent) *wire.Er
 	}
 	*e = wire.MuxEvent{Kind: wire.MuxFailed, ID: id, Status: s.status, Bytes: s.got, Err: ResetError(code)}
 	if code == RefusedStream {
-		e.Kind, e.Err = wire.MuxRefused, ErrRefused
+		e.Kind, e.Err = s.refused(), ErrRefused
 	}
 	c.release(id, s)
 	return nil
@@ -627,6 +605,9 @@ func (c *Client) settle(f *frame, payload []byte) *wire.Error {
 				return c.fatal(FlowControlError, ErrInitialWindow)
 			}
 			c.peerWindow = int64(value)
+			if !c.moveWindows() {
+				return c.fatal(FlowControlError, ErrWindowOverflow)
+			}
 		case settingMaxFrameSize:
 			if value < minMaxFrameSize || value > maxMaxFrameSize {
 				return c.fatal(ProtocolError, ErrMaxFrameSize)
@@ -634,25 +615,30 @@ func (c *Client) settle(f *frame, payload []byte) *wire.Error {
 			c.peerMaxFrame = int(value)
 		}
 	}
-	for id := range c.streams {
-		s := &c.streams[id]
-		if s.number == 0 {
-			continue
-		}
-		if c.peerWindow+s.sendWindow > maxWindow {
-			return c.fatal(FlowControlError, ErrWindowOverflow)
-		}
-		if c.peerWindow+s.sendWindow <= 0 {
-			c.dequeue(s)
-		}
-		c.enqueue(uint32(id), s)
-	}
 	c.settled = true
 	c.allow()
 	if fault := c.acknowledge(frameSettings, nil); fault != nil {
 		return c.fatal(EnhanceYourCalm, fault)
 	}
 	return c.waste(ErrSettingsFlood)
+}
+
+// moveWindows has the open streams' windows follow the peer's initial one, and tells
+// whether all of them can be.
+func (c *Client) moveWindows() bool {
+	for id := range c.streams {
+		s := &c.streams[id]
+		switch window := c.peerWindow + s.sendWindow; {
+		case s.number == 0:
+		case window > maxWindow:
+			return false
+		case window <= 0:
+			c.dequeue(s)
+		default:
+			c.enqueue(uint32(id), s)
+		}
+	}
+	return true
 }
 
 // widen handles WINDOW_UPDATE.
@@ -686,7 +672,8 @@ func (c *Client) goAway(last uint32, code ErrorCode, e *wire.MuxEvent) *wire.Err
 		return c.fatal(ProtocolError, ErrGoAwayRaised)
 	}
 	c.last = last
-	c.goneAway, c.waiting = true, true
+	c.goneAway = true
+	c.notice()
 	if code != NoError {
 		c.gone = GoAwayError(code)
 	}
@@ -697,18 +684,18 @@ func (c *Client) goAway(last uint32, code ErrorCode, e *wire.MuxEvent) *wire.Err
 
 // await finds the next event that needs no more bytes.
 func (c *Client) await(e *wire.MuxEvent) bool {
-	for id := range c.streams {
-		s := &c.streams[id]
+	for ; c.scan < len(c.streams); c.scan++ {
+		id, s := uint32(c.scan), &c.streams[c.scan]
 		switch {
 		case s.number == 0:
 		case s.number > c.last:
-			*e = wire.MuxEvent{Kind: wire.MuxRefused, ID: uint32(id), Status: s.status, Bytes: s.got, Err: ErrRefusedLast}
+			*e = wire.MuxEvent{Kind: s.refused(), ID: id, Status: s.status, Bytes: s.got, Err: ErrRefusedLast}
 			c.forget(s.number)
-			c.release(uint32(id), s)
+			c.release(id, s)
 			return true
 		case s.state&hasRoom != 0:
 			s.state &^= hasRoom
-			*e = wire.MuxEvent{Kind: wire.MuxRoom, ID: uint32(id), Status: s.status, Bytes: s.got}
+			*e = wire.MuxEvent{Kind: wire.MuxRoom, ID: id, Status: s.status, Bytes: s.got}
 			return true
 		}
 	}

@@ -73,7 +73,7 @@ func (c *Client) pump() {
 		}
 		if s.state&wantsRoom != 0 && len(s.body) <= c.t.sendBuffer/2 {
 			s.state ^= wantsRoom | hasRoom
-			c.waiting = true
+			c.notice()
 		}
 	}
 }

@@ -3,6 +3,7 @@ package http2
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -65,7 +66,12 @@ func (r Request) Parts() (n int) {
 	return n
 }
 
-const userAgent = "dyno" // sent when the request has none
+const (
+	userAgent     = "dyno"    // sent when the request has none
+	headMethod    = "HEAD"    // a response to it has no content
+	tunnelMethod  = "CONNECT" // what follows a response to it is not HTTP
+	optionsMethod = "OPTIONS" // may be of the server as a whole
+)
 
 // Validate reports everything that keeps the request from being sent as it is.
 func (r Request) Validate() error {
@@ -75,7 +81,7 @@ func (r Request) Validate() error {
 	switch {
 	case !isToken(r.Method):
 		fault("method %q: want a token such as GET", r.Method)
-	case r.Method == "CONNECT":
+	case r.Method == tunnelMethod:
 		fault("method CONNECT: want another, as tunnels are not supported")
 	}
 	if r.Scheme != "http" && r.Scheme != "https" {
@@ -87,7 +93,7 @@ func (r Request) Validate() error {
 	switch {
 	case r.VariesPath && r.Path != "":
 		fault("path %q: want none, as it varies", r.Path)
-	case !r.VariesPath && !isPath([]byte(r.Path)) && (r.Path != "*" || r.Method != "OPTIONS"):
+	case !r.VariesPath && !isPath([]byte(r.Path)) && (r.Path != "*" || r.Method != optionsMethod):
 		fault("path %q: want it to start with / and bytes other than printable ASCII, and #, percent-encoded", r.Path)
 	}
 	for i, f := range r.Header {
@@ -158,7 +164,7 @@ func (r Request) needsLength() bool {
 	if r.BitByBit || r.count("content-length") > 0 {
 		return false
 	}
-	return len(r.Body) > 0 || r.VariesBody || r.Method == "POST" || r.Method == "PUT" || r.Method == "PATCH"
+	return len(r.Body) > 0 || r.VariesBody || slices.Contains([]string{"POST", "PUT", "PATCH"}, r.Method)
 }
 
 // isToken tells whether s is a token (RFC 9110, section 5.6.2).

@@ -191,6 +191,28 @@ func (s *section) add(nameLen int, value []byte, info nameInfo, fault *wire.Erro
 	}
 }
 
+// malformed tells what is wrong with a section where it came on its stream.
+func (s *section) malformed(on *stream, end bool) *wire.Error {
+	switch trailers := on.state&hasHead != 0; {
+	case s.fault != nil:
+		return s.fault
+	case trailers && s.pseudo:
+		return ErrPseudoTrailer
+	case trailers && !end:
+		return ErrTrailerEnd
+	case trailers:
+		return nil
+	case s.status == 0:
+		return ErrNoStatus
+	case s.status == 101:
+		return ErrSwitching
+	case s.status < 200 && end:
+		return ErrInformationalEnd
+	default:
+		return nil
+	}
+}
+
 // spoil takes note of what makes the response malformed, if nothing has yet.
 func (s *section) spoil(fault *wire.Error) {
 	if s.fault == nil {

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -94,7 +95,7 @@ func (k *link) turn(event func(wire.MuxEvent)) bool {
 	if err == nil {
 		return true
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		k.t.Fatal(err)
 	}
 	for e := k.c.End(); e.Kind != wire.MuxNothing; e = k.c.End() {
