@@ -347,6 +347,7 @@ func TestConformance(t *testing.T) {
 					t.Errorf("%d cuts: says: want -, got +\n%s", len(cuts), diff)
 				}
 				l.end()
+				l.endedOnce(3)
 			}
 		})
 	}

@@ -23,10 +23,9 @@ const maxEncoderTable = defaultTableSize
 
 // A dictEntry is a field, or the name of a field that varies.
 type dictEntry struct {
-	size     int    // in the peer's table; of a name, without the value's
-	insert   []byte // the field as it enters the table; of a name, up to the value
-	whole    []byte // likewise, as it does not
-	nameOnly bool
+	size   int    // in the peer's table; of a name, without the value's
+	insert []byte // the field as it enters the table; of a name, up to the value
+	whole  []byte // likewise, as it does not
 }
 
 type dictionary struct {
@@ -142,10 +141,9 @@ func (d *dictionary) number(name, value string, index int, nameOnly bool) int {
 		return n
 	}
 	e := dictEntry{
-		size:     len(name) + len(value) + entryOverhead,
-		insert:   appendName(nil, index, name, 0x3f, 0x40),
-		whole:    appendName(nil, index, name, 0x0f, 0),
-		nameOnly: nameOnly,
+		size:   len(name) + len(value) + entryOverhead,
+		insert: appendName(nil, index, name, 0x3f, 0x40),
+		whole:  appendName(nil, index, name, 0x0f, 0),
 	}
 	if !nameOnly {
 		e.insert, e.whole = appendText(e.insert, value), appendText(e.whole, value)
@@ -173,6 +171,9 @@ type encoder struct {
 	sameOf *prepared
 	sameAt int
 }
+
+// maxSame keeps a connection small: a longer block is put together anew.
+const maxSame = 512
 
 func (e *encoder) reset() {
 	clear(e.places)
@@ -231,7 +232,7 @@ func (e *encoder) append(b []byte, p *prepared, parts [][]byte) []byte {
 			b = appendText(append(b, c.bytes...), length)
 		}
 	}
-	if p.parts == 0 && !told && inserted == e.inserted {
+	if p.parts == 0 && !told && inserted == e.inserted && len(b)-start <= maxSame {
 		e.same, e.sameOf, e.sameAt = append(e.same[:0], b[start:]...), p, inserted
 	}
 	return b

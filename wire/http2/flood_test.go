@@ -51,6 +51,10 @@ func TestFloods(t *testing.T) {
 			if l.err != tt.want || frames != maxUseless+1 { //nolint:errorlint // the very same error
 				t.Errorf("%v after %d frames", l.err, frames)
 			}
+			l.end()
+			if l.ended[0] != 1 || l.ended[1] != 1 {
+				t.Errorf("exchanges have ended %v times", l.ended)
+			}
 			lines := said(t, take(c))
 			if lines[len(lines)-1] != "GOAWAY 0 ENHANCE_YOUR_CALM" {
 				t.Errorf("says %q", lines)

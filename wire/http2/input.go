@@ -331,6 +331,8 @@ func (c *Client) admit(f *frame, head []byte) *wire.Error {
 const maxHeadersExtra = 256 + 5
 
 // handle handles a frame that was admitted, with as much of its payload as start wants.
+// It either ends an exchange or returns an error, never both: no end would be told twice
+// or not at all.
 func (c *Client) handle(f *frame, payload []byte, e *wire.MuxEvent) *wire.Error {
 	switch f.kind {
 	case frameData:
@@ -351,6 +353,7 @@ func (c *Client) handle(f *frame, payload []byte, e *wire.MuxEvent) *wire.Error 
 	case framePriority:
 		if id, s := c.find(f.number); s != nil && f.length != 5 {
 			c.fail(id, s, FrameSizeError, ErrPrioritySize, e)
+			return nil
 		}
 		return c.waste(ErrPriorityFlood)
 	case frameReset:
@@ -656,11 +659,12 @@ func (c *Client) widen(number uint32, by int64, e *wire.MuxEvent) *wire.Error {
 		switch {
 		case by == 0:
 			c.fail(id, s, ProtocolError, ErrStreamWindow, e)
+			return nil
 		case c.peerWindow+s.sendWindow > maxWindow:
 			c.fail(id, s, FlowControlError, ErrStreamOverflow, e)
-		default:
-			c.enqueue(id, s)
+			return nil
 		}
+		c.enqueue(id, s)
 	}
 	return c.waste(ErrWindowFlood)
 }

@@ -202,11 +202,12 @@ type listener struct {
 	lines  []string
 	data   map[uint32]string
 	headed map[uint32]bool
+	ended  map[uint32]int
 	err    error
 }
 
 func listen(tb fatalTB, c *Client) *listener {
-	return &listener{tb: tb, c: c, data: map[uint32]string{}, headed: map[uint32]bool{}}
+	return &listener{tb: tb, c: c, data: map[uint32]string{}, headed: map[uint32]bool{}, ended: map[uint32]int{}}
 }
 
 // hear gives the client bytes, in pieces that end at cuts.
@@ -251,6 +252,16 @@ func (l *listener) end() {
 	}
 	if l.c.open != 0 || l.c.Free() != 0 {
 		l.tb.Fatalf("%d exchanges are open after the end, and %d may begin", l.c.open, l.c.Free())
+	}
+}
+
+// endedOnce fails the test unless each of the first exchanges has ended once.
+func (l *listener) endedOnce(exchanges uint32) {
+	l.tb.Helper()
+	for id := range exchanges {
+		if n := l.ended[id]; n != 1 {
+			l.tb.Fatalf("exchange %d has ended %d times", id, n)
+		}
 	}
 }
 
@@ -313,6 +324,7 @@ func (l *listener) event(e wire.MuxEvent) {
 	default:
 		l.tb.Fatalf("event %+v", e)
 	}
+	l.ended[e.ID]++
 	delete(l.data, e.ID)
 	delete(l.headed, e.ID)
 }

@@ -280,6 +280,7 @@ func checkCuts(tb fatalTB, input []byte, cuts []int) {
 		}
 		output := strings.Join(said(tb, take(c)), "\n")
 		l.end()
+		l.endedOnce(3)
 		return l, output
 	}
 	whole, says := run()
