@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"strconv"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // Output returns the bytes that are to be written now; see wire.Mux.

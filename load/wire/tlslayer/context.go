@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // maxFailures bounds the errors that a context keeps to return the same pointer for the

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // A reader is where a client is in the bytes that arrive.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // serve starts net/http's server for HTTP/2 without TLS, and returns its address.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // A case is what a server may send to a client with three exchanges under way: 0, a GET,

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"dyno/wire/http1"
-	"dyno/wire/tlslayer"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/tlslayer"
 )
 
 // One request over one connection. An event loop makes the same calls.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // check holds a client to what it promises, whatever it was given.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // An opensslServer is OpenSSL's s_server, on a port of its own.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // Header blocks are encoded in two steps. Once, each request becomes a prepared one: a

@@ -3,8 +3,8 @@ package http2_test
 import (
 	"fmt"
 
-	"dyno/wire"
-	"dyno/wire/http2"
+	"dyno/load/wire"
+	"dyno/load/wire/http2"
 )
 
 func Example() {

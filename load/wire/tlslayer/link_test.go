@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"testing"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // clientConfig is what most tests' clients have. Without ML-KEM, handshakes are short, so

@@ -1,6 +1,6 @@
 package http2
 
-import "dyno/wire"
+import "dyno/load/wire"
 
 // A decoder reads the header blocks of one connection (RFC 7541). Its dynamic table
 // grows as it is needed, up to what was announced as SETTINGS_HEADER_TABLE_SIZE.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/http2/hpack"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 func expect(tb fatalTB, got []string, want ...string) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // Once warm, nothing of an exchange allocates: whole and in pieces, with and without

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // A section is the meaning of one header block: all that its stream depends on. It

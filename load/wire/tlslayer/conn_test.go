@@ -15,7 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // A script is all that a server sends, from its hello to its close_notify.

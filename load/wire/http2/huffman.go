@@ -3,7 +3,7 @@ package http2
 import (
 	"encoding/binary"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // huffmanLengths holds the length of each byte's code, in bits (RFC 7541, appendix B).

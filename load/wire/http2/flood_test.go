@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // Each flood ends the connection with the error that names it, after as many frames as

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"pgregory.net/rapid"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 func TestHuffmanCodes(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // nginxBlock is the header block of nginx's default page: it indexes the status, and

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // Config is what all clients of one template have in common.

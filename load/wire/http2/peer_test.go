@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // fatalTB is what a testing.TB and a rapid.T have in common, as far as needed.

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"slices"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // What may end a connection, as far as it takes no more words. The others' texts depend

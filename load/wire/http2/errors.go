@@ -1,6 +1,6 @@
 package http2
 
-import "dyno/wire"
+import "dyno/load/wire"
 
 // What may be wrong with a connection. Each is returned as it is, so that == and
 // errors.Is both find it. Those of flow control, frames and states are of RFC 9113;

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/wire"
+	"dyno/load/wire"
 )
 
 // serverHello is one for TLS 1.2 and below: a version, a random, no session, a suite,

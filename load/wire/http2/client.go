@@ -16,8 +16,8 @@ package http2
 import (
 	"encoding/binary"
 
-	"dyno/wire"
-	"dyno/wire/http1"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
 )
 
 // A Client is one connection's side of HTTP/2. It is for one goroutine at a time,
