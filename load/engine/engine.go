@@ -138,15 +138,17 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	count := share(c.Connections, n, c.Workers)
 	w := &worker{
 		engine:     e,
 		number:     n,
 		poller:     p,
 		endpoint:   to,
-		slots:      make([]slot, share(c.Connections, n, c.Workers)),
 		rng:        rand.New(rand.NewPCG(c.Seed, uint64(n))), //nolint:gosec // jitter, not a secret
-		inFlight:   list{none, none},
-		connecting: list{none, none},
+		exchanges:  make([]exchange, count),
+		inFlight:   newList(count),
+		conns:      make([]connection, count),
+		connecting: newList(count),
 		buffer:     make([]byte, readSize),
 		remaining:  never,
 		due:        never,
@@ -157,7 +159,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 	}
-	w.turns.limit = len(w.slots)
+	w.turns.limit = len(w.conns)
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
@@ -167,27 +169,33 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	}
 	if publishing := min(c.Workers, c.Connections); c.Schedule != nil && n < publishing {
 		w.cursor = c.Schedule.Split(n, publishing)
-		w.idles = make([]int32, 0, len(w.slots))
-		w.vacant = make([]int32, 0, len(w.slots))
+		w.idles = make([]int32, 0, len(w.conns))
+		w.vacant = make([]int32, 0, len(w.conns))
 	} else {
-		w.alarms = make(alarms, 0, len(w.slots))
+		w.alarms = make(alarms, 0, len(w.exchanges))
 	}
-	if len(w.slots) == 0 {
+	if count == 0 {
 		return w, nil // with subscribers only
 	}
 	newClient := c.NewClients(n)
-	for i := range w.slots {
-		s := &w.slots[i]
-		s.fd, s.prev, s.next = none, none, none
-		s.client = newClient()
-		if _, ok := s.client.(wire.Stamper); ok {
+	for i := range w.conns {
+		conn := &w.conns[i]
+		*conn = connection{
+			fd: none, wanted: none, idleAt: none, current: int32(i), //nolint:gosec // bounded by MaxConnections
+			client: newClient(),
+		}
+		if _, ok := conn.client.(wire.Stamper); ok {
 			w.stamps = true
 		}
 		if w.cursor != nil {
-			w.vacant = append(w.vacant, int32(len(w.slots)-1-i))
-		} else if c.Think != (pace.Think{}) {
-			t := c.Think.Thinker(c.Seed, uint64(i*c.Workers+n)) //nolint:gosec // not negative
-			s.thinker = &t
+			w.vacant = append(w.vacant, int32(count-1-i)) //nolint:gosec // likewise
+		}
+	}
+	for x := range w.exchanges {
+		w.exchanges[x].conn = int32(x) //nolint:gosec // likewise
+		if w.cursor == nil && c.Think != (pace.Think{}) {
+			t := c.Think.Thinker(c.Seed, uint64(x*c.Workers+n)) //nolint:gosec // not negative
+			w.exchanges[x].thinker = &t
 		}
 	}
 	return w, nil
@@ -329,7 +337,7 @@ func (e *engine) interrupt() {
 
 func (e *engine) opened() (n uint64) {
 	for _, w := range e.workers {
-		n += w.conns.Opened
+		n += w.tally.Opened
 	}
 	return n
 }
@@ -393,7 +401,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 		r.Counts.add(&w.counts[inside])
 		r.Carried.add(&w.counts[carried])
-		if len(w.slots) > 0 {
+		if len(w.conns) > 0 {
 			requests = append(requests, &w.hushes)
 		}
 		if len(w.audience.members) > 0 {
@@ -401,7 +409,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
-		r.Connections.add(&w.conns)
+		r.Connections.add(&w.tally)
 		r.Ends.add(w.endings())
 		for code, count := range w.status {
 			if count > 0 {
