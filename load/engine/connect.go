@@ -90,21 +90,28 @@ func endpointOf(a netip.Addr, port int) (endpoint, error) {
 
 // A connection is a place for one, and what it is used for.
 type connection struct {
-	client  wire.Client
-	pending []byte // what the socket has not taken
+	client  wire.Client // of a protocol that carries one exchange at a time
+	mux     wire.Mux    // of one that carries many; nil otherwise
+	pending []byte      // what the socket has not taken
 
 	began   int64  // when the connecting began
+	heard   int64  // mux: when bytes last came
 	carried uint64 // exchanges so far
 
 	fd         int32 // none without a connection
 	generation uint32
 	busy       int32 // exchanges under way
-	current    int32 // the exchange under way, or the last one
+	current    int32 // without a mux: the exchange under way, or the last one
+	begun      int32 // mux: the first of the exchanges that were begun and not written, or none
+	spare      int32 // mux, open loop: the first of the exchanges that nothing uses
 	wanted     int32 // closed loop: the first exchange that waits for it, or none
 	lastWanted int32
 	idleAt     int32 // open loop: its place among the idle ones, or none
 	state      connectionState
 	hungUp     bool  // the peer has said that it will send no more
+	leaving    bool  // mux: the peer has said that it takes no more exchanges
+	blocked    bool  // mux: the socket takes no more for now
+	outgoing   bool  // in the list of that name
 	stamping   bool  // its socket stamps what arrives
 	failures   uint8 // in a row
 
@@ -122,12 +129,26 @@ const (
 	closed      connectionState = iota // there is none
 	queued                             // waits for its turn to connect
 	connecting                         // in the list of that name
+	greeting                           // connected, in that list; the mux awaits the peer's word
 	established                        // carries exchanges
+	ending                             // its exchanges are being ended
 )
 
-// free returns how many exchanges the connection can begin now.
-func (c *connection) free() int {
-	if c.state != established || c.busy > 0 {
+// free returns how many exchanges a connection can begin now.
+func (w *worker) free(c *connection) int {
+	switch {
+	case c.state != established:
+		return 0
+	case c.mux != nil:
+		if c.hungUp || c.leaving {
+			return 0
+		}
+		n := c.mux.Free()
+		if left := w.lifetime - c.carried; uint64(n) > left { //nolint:gosec // not negative
+			n = int(left) //nolint:gosec // less than an int
+		}
+		return n
+	case c.busy > 0:
 		return 0
 	}
 	return 1
@@ -246,60 +267,80 @@ func (w *worker) socket() (int, error) {
 func (w *worker) connected(i int32, c *connection) {
 	errno, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR)
 	now := w.now()
-	w.underway--
-	w.connecting.remove(i)
 	if err == nil && errno != 0 {
 		err = unix.Errno(errno)
 	}
 	if err != nil {
-		w.hangUp(c)
-		w.refused(i, c, now, err)
+		w.unopened(i, c, now, err)
 		return
 	}
 	w.sheet.latency[ConnectTime].Record(now - c.began)
+	c.carried, c.hungUp = 0, false
+	c.pending = nil
+	if c.mux != nil {
+		w.greet(i, c, now)
+		return
+	}
+	c.client.Reset()
 	w.establish(i, c, now)
 }
 
 // establish has an open connection carry what waits for it.
 func (w *worker) establish(i int32, c *connection, now int64) {
+	w.underway--
+	w.connecting.remove(i)
 	w.tally.Opened++
 	w.starved = false
 	w.open++
 	w.tally.Peak = max(w.tally.Peak, w.open)
-	c.carried, c.hungUp = 0, false
-	c.pending = nil
-	c.client.Reset()
 	c.state = established
 	w.refill(i, c, now)
+}
+
+// unopened ends the opening of a connection, which has failed.
+func (w *worker) unopened(i int32, c *connection, now int64, err error) {
+	w.underway--
+	w.connecting.remove(i)
+	w.hangUp(c)
+	w.refused(i, c, now, err)
 }
 
 // refill has a connection carry what waits for it, as far as it can.
 func (w *worker) refill(i int32, c *connection, now int64) {
 	if w.cursor == nil {
-		for c.wanted != none && c.free() > 0 {
+		for c.wanted != none && w.free(c) > 0 {
 			e, x := w.unwant(c)
 			w.dispatch(e, x, i, c, now)
 		}
 		return
 	}
-	for w.waiting.count > 0 && c.free() > 0 {
+	for w.waiting.count > 0 && w.free(c) > 0 {
 		w.send(i, c, w.waiting.pop(), now)
 	}
-	if c.free() > 0 && c.idleAt == none {
+	switch free := w.free(c) > 0; {
+	case free && c.idleAt == none:
 		c.idleAt = int32(len(w.idles)) //nolint:gosec // bounded by the number of connections
 		w.idles = append(w.idles, i)
+	case !free && c.idleAt != none:
+		w.occupy(c)
 	}
+}
+
+// occupy takes a connection from among the idle ones.
+func (w *worker) occupy(c *connection) {
+	last := len(w.idles) - 1
+	moved := w.idles[last]
+	w.idles[c.idleAt] = moved
+	w.conns[moved].idleAt = c.idleAt
+	w.idles = w.idles[:last]
+	c.idleAt = none
 }
 
 // expireConnecting ends the attempts that have taken too long.
 func (w *worker) expireConnecting(now int64) {
 	limit := now - int64(w.engine.config.ConnectTimeout)
 	for i := w.connecting.head; i != none && w.conns[i].began <= limit; i = w.connecting.head {
-		c := &w.conns[i]
-		w.underway--
-		w.connecting.remove(i)
-		w.hangUp(c)
-		w.refused(i, c, now, unix.ETIMEDOUT)
+		w.unopened(i, &w.conns[i], now, unix.ETIMEDOUT)
 	}
 }
 
@@ -325,8 +366,8 @@ func (w *worker) refused(i int32, c *connection, now int64, err error) {
 	if w.waiting.count > 0 {
 		// The oldest request that waits has used up its attempt.
 		x := &w.exchanges[c.current]
-		x.intended = w.waiting.pop()
-		x.window = w.belongs(x.intended)
+		r := w.waiting.pop()
+		x.intended, x.window, x.resends = r.intended, w.belongs(r.intended), r.resends
 		w.failUnsent(x, c, now, failure)
 	}
 	w.vacate(i, c)
@@ -350,12 +391,7 @@ func (w *worker) hangUp(c *connection) {
 // disconnect closes an established connection.
 func (w *worker) disconnect(i int32, c *connection) {
 	if c.idleAt != none {
-		last := len(w.idles) - 1
-		moved := w.idles[last]
-		w.idles[c.idleAt] = moved
-		w.conns[moved].idleAt = c.idleAt
-		w.idles = w.idles[:last]
-		c.idleAt = none
+		w.occupy(c)
 	}
 	w.hangUp(c)
 	w.open--

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -139,15 +140,18 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		return nil, err
 	}
 	count := share(c.Connections, n, c.Workers)
+	exchanges := count * c.Streams
 	w := &worker{
 		engine:     e,
 		number:     n,
 		poller:     p,
 		endpoint:   to,
 		rng:        rand.New(rand.NewPCG(c.Seed, uint64(n))), //nolint:gosec // jitter, not a secret
-		exchanges:  make([]exchange, count),
-		inFlight:   newList(count),
+		exchanges:  make([]exchange, exchanges),
+		inFlight:   newList(exchanges),
 		conns:      make([]connection, count),
+		streams:    int32(c.Streams), //nolint:gosec // bounded by MaxStreams
+		lifetime:   cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
 		connecting: newList(count),
 		buffer:     make([]byte, readSize),
 		remaining:  never,
@@ -177,28 +181,45 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	if count == 0 {
 		return w, nil // with subscribers only
 	}
-	newClient := c.NewClients(n)
+	equip := c.makers(n)
 	for i := range w.conns {
 		conn := &w.conns[i]
 		*conn = connection{
-			fd: none, wanted: none, idleAt: none, current: int32(i), //nolint:gosec // bounded by MaxConnections
-			client: newClient(),
+			fd: none, wanted: none, idleAt: none, begun: none, spare: none,
+			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
 		}
+		equip(conn)
 		if _, ok := conn.client.(wire.Stamper); ok {
 			w.stamps = true
 		}
 		if w.cursor != nil {
-			w.vacant = append(w.vacant, int32(count-1-i)) //nolint:gosec // likewise
+			w.vacant = append(w.vacant, int32(count-1-i)) //nolint:gosec // bounded by MaxConnections
 		}
 	}
-	for x := range w.exchanges {
-		w.exchanges[x].conn = int32(x) //nolint:gosec // likewise
-		if w.cursor == nil && c.Think != (pace.Think{}) {
-			t := c.Think.Thinker(c.Seed, uint64(x*c.Workers+n)) //nolint:gosec // not negative
-			w.exchanges[x].thinker = &t
+	for k := range w.exchanges {
+		x := &w.exchanges[k]
+		x.conn = int32(k / c.Streams) //nolint:gosec // bounded by MaxConnections
+		switch {
+		case w.cursor != nil:
+			conn := &w.conns[x.conn]
+			x.next = conn.spare
+			conn.spare = int32(k) //nolint:gosec // bounded by MaxExchanges
+		case c.Think != (pace.Think{}):
+			t := c.Think.Thinker(c.Seed, uint64(k*c.Workers+n)) //nolint:gosec // not negative
+			x.thinker = &t
 		}
 	}
 	return w, nil
+}
+
+// makers returns what gives the connections of a worker their codecs.
+func (c *Config) makers(worker int) func(*connection) {
+	if c.NewMuxes != nil {
+		newMux := c.NewMuxes(worker)
+		return func(conn *connection) { conn.mux = newMux() }
+	}
+	newClient := c.NewClients(worker)
+	return func(conn *connection) { conn.client = newClient() }
 }
 
 // share returns how much of total falls to member n of count.
@@ -434,7 +455,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 	r.Silence = silenceOf(requests, origin, concluded)
 	if s := &r.Silence; e.config.Schedule == nil && s.Answered && s.Failing >= failingRow {
 		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
-		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(e.config.Connections))
+		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(e.config.Connections*e.config.Streams))
 	}
 	if e.config.Subscribers != nil {
 		e.reckon(&r.Streams)

@@ -24,10 +24,22 @@ type exchange struct {
 	written  int64 // when it was written
 	first    int64 // when the first byte came back; 0 before
 
-	conn   int32 // the number of its connection
-	next   int32 // the next one that waits for the connection
-	state  exchangeState
-	window uint8 // what the request belongs to: outside, inside or carried
+	conn    int32 // the number of its connection
+	next    int32 // the next one in a list of the connection's: of those wanted, begun or spare
+	status  int16 // of the response; noStatus where there is none
+	state   exchangeState
+	window  uint8 // what the request belongs to: outside, inside or carried
+	resends uint8 // how often it was sent once more
+}
+
+// noStatus is the status of a response of a protocol that has none.
+const noStatus = -1
+
+// A waiter is a request of the open loop that waits for a connection.
+type waiter struct {
+	intended int64
+	written  int64 // when it was written before; 0 if it was not
+	resends  uint8
 }
 
 // An exchangeState says what an exchange is doing.
@@ -56,10 +68,11 @@ func (w *worker) use(e int32, x *exchange, intended int64) {
 		return
 	}
 	x.intended = intended
+	x.resends = 0
 	w.claim(x)
 	i := x.conn
 	c := &w.conns[i]
-	if c.wanted == none && c.free() > 0 {
+	if c.wanted == none && w.free(c) > 0 {
 		w.dispatch(e, x, i, c, intended)
 		return
 	}
@@ -116,7 +129,7 @@ func (w *worker) proceed(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case c.failures == 0 && x.thinker != nil:
 		w.rest(e, x, now+int64(x.thinker.Next()))
-	case c.state == established:
+	case c.state == established && c.failures <= 1:
 		w.use(e, x, now)
 	default:
 		w.rest(e, x, now+int64(w.backoff(c.failures)))
@@ -135,16 +148,22 @@ func (w *worker) carry() {
 		x.window = carried
 		from.Scheduled--
 		to.Scheduled++
-		if x.state == inFlight {
+		if x.state == inFlight || x.resends > 0 {
 			from.Sent--
 			to.Sent++
 			w.conns[x.conn].asked = true
 		}
 	}
 	for i := range w.waiting.count {
-		if w.waiting.at(i) < w.windowStart { // the others are the window's own
-			from.Scheduled--
-			to.Scheduled++
+		waiter := w.waiting.at(i)
+		if waiter.intended >= w.windowStart {
+			continue // the window's own
+		}
+		from.Scheduled--
+		to.Scheduled++
+		if waiter.resends > 0 {
+			from.Sent--
+			to.Sent++
 		}
 	}
 }
@@ -152,27 +171,37 @@ func (w *worker) carry() {
 // othersWait tells whether requests are unanswered beside the one that has just ended and is
 // still in its list.
 func (w *worker) othersWait() bool {
-	return w.inFlight.head != w.inFlight.tail || w.wanting > 0 || w.waiting.count > 0
+	return w.inFlight.head != w.inFlight.tail || w.begun > 0 || w.wanting > 0 || w.waiting.count > 0
 }
 
-// begin counts a request as sent.
+// begin counts a request as sent, be it the first time or once more.
 func (w *worker) begin(x *exchange, c *connection) {
-	w.counts[x.window].Sent++
+	if x.resends == 0 {
+		w.counts[x.window].Sent++
+	}
 	c.asked = c.asked || x.window != outside
 }
 
-// send writes a request of the open loop. Ready is when the connection was at hand.
-func (w *worker) send(i int32, c *connection, intended, ready int64) {
+// send writes a request of the open loop, on a connection that is free. Ready is when that
+// was at hand.
+func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 	e := c.current
+	if c.mux != nil {
+		e = c.spare
+		c.spare = w.exchanges[e].next
+	}
+	if c.idleAt != none && (c.mux == nil || w.free(c) == 1) {
+		w.occupy(c)
+	}
 	x := &w.exchanges[e]
-	x.intended, x.window = intended, w.belongs(intended)
+	x.intended, x.window, x.resends = r.intended, w.belongs(r.intended), r.resends
 	w.dispatch(e, x, i, c, ready)
 }
 
 // dispatch writes an exchange's request.
 func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready int64) {
 	w.begin(x, c)
-	x.ready, x.first = ready, 0
+	x.ready, x.first, x.status = ready, 0, noStatus
 	x.state = inFlight
 	w.tally.Exchanges++
 	if c.carried > 0 {
@@ -182,6 +211,10 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	c.busy++
 	if w.stamping && !c.stamping {
 		c.stamping = askForStamps(int(c.fd)) == nil // the connection is older than the decision
+	}
+	if c.mux != nil {
+		w.beginOn(e, x, i, c)
+		return
 	}
 	c.current = e
 	if w.stamps {
@@ -200,6 +233,10 @@ func (w *worker) release(e int32, x *exchange, c *connection) {
 	w.inFlight.remove(e)
 	x.state = parked
 	c.busy--
+	if w.cursor != nil && c.mux != nil {
+		x.next = c.spare
+		c.spare = e
+	}
 }
 
 // rest makes a user pause until a time.
@@ -220,8 +257,13 @@ func (w *worker) fire(now int64) {
 func (w *worker) expire(now int64) {
 	limit := now - int64(w.engine.config.Timeout)
 	for e := w.inFlight.head; e != none && w.exchanges[e].written <= limit; e = w.inFlight.head {
-		i := w.exchanges[e].conn
-		w.failed(i, &w.conns[i], now, errTimeout)
+		x := &w.exchanges[e]
+		c := &w.conns[x.conn]
+		if c.mux != nil {
+			w.expireOn(e, x, x.conn, c, now)
+			continue
+		}
+		w.failed(x.conn, c, now, errTimeout)
 	}
 	w.expireConnecting(now)
 }
@@ -274,15 +316,12 @@ func (w *worker) arrive(now int64) {
 		w.advance()
 		if n := len(w.idles); n > 0 {
 			i := w.idles[n-1]
-			c := &w.conns[i]
-			w.idles = w.idles[:n-1]
-			c.idleAt = none
 			// The connection was at hand before the request was due.
-			w.send(i, c, intended, intended)
+			w.send(i, &w.conns[i], waiter{intended: intended}, intended)
 			now = w.now()
 			continue
 		}
-		if !w.waiting.push(intended) {
+		if !w.waiting.push(waiter{intended: intended}) {
 			w.drop(intended)
 			continue
 		}
@@ -314,7 +353,7 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 		w.completed++
 	}
 	w.counts[x.window].OK++
-	w.code(c)
+	w.code(x)
 	w.hushes.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
 	if x.window != outside {
 		c.answered, c.served = true, true
@@ -350,7 +389,7 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	default:
 		counts.Errors++
 		if kind == wire.Status || kind == wire.Assertion {
-			w.code(c)
+			w.code(x)
 			c.answered = c.answered || x.window != outside
 		}
 	}
@@ -381,12 +420,20 @@ func (w *worker) times(x *exchange, r reading) {
 // A coder is a client whose responses have a status code.
 type coder interface{ Status() int }
 
-func (w *worker) code(c *connection) {
-	if client, ok := c.client.(coder); ok {
-		n := client.Status()
-		if n < 0 || n >= statusCodes {
-			n = 0
-		}
+// statusOf returns the status of a client's response.
+func statusOf(c wire.Client) int16 {
+	if client, ok := c.(coder); ok {
+		return int16(min(uint(client.Status()), statusCodes)) //nolint:gosec // bounded
+	}
+	return noStatus
+}
+
+func (w *worker) code(x *exchange) {
+	switch n := x.status; {
+	case n == noStatus:
+	case n < 0 || n >= statusCodes:
+		w.status[0]++
+	default:
 		w.status[n]++
 	}
 }

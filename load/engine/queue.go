@@ -20,6 +20,20 @@ func (q *queue[T]) push(v T) bool {
 	return true
 }
 
+// pushFront puts an item before all others, and reports whether there was room.
+func (q *queue[T]) pushFront(v T) bool {
+	if q.count == q.limit {
+		return false
+	}
+	if q.count == len(q.items) {
+		q.grow()
+	}
+	q.head = (q.head + len(q.items) - 1) % len(q.items)
+	q.items[q.head] = v
+	q.count++
+	return true
+}
+
 func (q *queue[T]) pop() T {
 	v := q.items[q.head]
 	q.head = (q.head + 1) % len(q.items)

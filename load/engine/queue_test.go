@@ -18,6 +18,12 @@ func TestQueue(t *testing.T) {
 					t.Fatalf("popped %d, want %d", got, model[0])
 				}
 				model = model[1:]
+			} else if rapid.IntRange(0, 4).Draw(t, "front") == 0 {
+				if ok := q.pushFront(step); ok != (len(model) < q.limit) {
+					t.Fatalf("push in front with %d of %d says %v", len(model), q.limit, ok)
+				} else if ok {
+					model = slices.Insert(model, 0, step)
+				}
 			} else if ok := q.push(step); ok != (len(model) < q.limit) {
 				t.Fatalf("push with %d of %d says %v", len(model), q.limit, ok)
 			} else if ok {
@@ -25,6 +31,11 @@ func TestQueue(t *testing.T) {
 			}
 			if q.count != len(model) {
 				t.Fatalf("count %d, want %d", q.count, len(model))
+			}
+			for i, want := range model {
+				if got := q.at(i); got != want {
+					t.Fatalf("item %d is %d, want %d", i, got, want)
+				}
 			}
 		}
 	})

@@ -148,7 +148,14 @@ type Connections struct {
 	Unsolicited uint64 // were closed here because bytes came that nobody asked for
 	Peak        int    // the most that were open at once, summed over the workers
 	Reused      uint64 // exchanges on a connection that had carried one before
-	Exchanges   uint64 // all exchanges that were written
+	Exchanges   uint64 // all exchanges that were begun
+
+	// Of protocols whose connections carry many exchanges at once. An exchange is refused
+	// that the peer says it has not processed: because its connection takes no more, or for
+	// reasons of its own.
+	GoAways uint64 // connections on which the peer said that it takes no more exchanges
+	Refused uint64 // exchanges that were refused
+	Resent  uint64 // of those, the ones whose requests were sent once more; the others failed
 }
 
 func (c *Connections) add(o *Connections) {
@@ -165,6 +172,9 @@ func (c *Connections) add(o *Connections) {
 	c.Peak += o.Peak
 	c.Reused += o.Reused
 	c.Exchanges += o.Exchanges
+	c.GoAways += o.GoAways
+	c.Refused += o.Refused
+	c.Resent += o.Resent
 }
 
 // CPUTime is processor time.

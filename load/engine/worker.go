@@ -35,11 +35,15 @@ type worker struct {
 
 	exchanges []exchange
 	inFlight  list // of exchanges
+	begun     int  // exchanges that were begun and will be in flight once they are written
 	wanting   int  // exchanges in that state
 
 	conns      []connection
-	connecting list         // of connections
-	underway   int          // in the list connecting
+	streams    int32        // exchanges of each connection
+	lifetime   uint64       // exchanges that one connection carries at most
+	outgoing   []int32      // connections that have something to say
+	connecting list         // of connections that are not established yet
+	underway   int          // in that list
 	turns      queue[int32] // connections in state queued; never more than there are
 	alarms     alarms
 	buffer     []byte
@@ -60,10 +64,10 @@ type worker struct {
 
 	// The open loop's.
 	cursor  *pace.Cursor
-	due     int64        // the next intended start; never when there is none
-	waiting queue[int64] // intended starts of the requests that wait for a connection
-	idles   []int32      // connections that can carry one more request, the latest used last
-	vacant  []int32      // connections that are closed
+	due     int64 // the next intended start; never when there is none
+	waiting queue[waiter]
+	idles   []int32 // connections that can carry one more request, the latest used last
+	vacant  []int32 // connections that are closed
 
 	// The phases, on the engine's clock.
 	origin, windowStart, windowEnd, drainEnd int64
@@ -181,6 +185,7 @@ func (w *worker) loop() {
 		// Before the end is judged: what was due in the window belongs to it, even
 		// when the worker was held up until after its end.
 		w.arrive(now)
+		w.flushOutgoing()
 		if w.ended(now) {
 			return
 		}
@@ -188,6 +193,7 @@ func (w *worker) loop() {
 		w.expire(now)
 		w.admit(now)
 		w.call(now)
+		w.flushOutgoing()
 
 		next := w.nextDue()
 		var events []unix.EpollEvent
@@ -303,15 +309,24 @@ func (w *worker) giveUp() {
 		e = next
 	}
 	for e := range w.exchanges {
-		if x := &w.exchanges[e]; x.state == wanting {
-			c := &w.conns[x.conn]
-			w.begin(x, c)
-			x.ready, x.written = now, now
-			w.fail(x, c, now, errUnconnected)
+		x := &w.exchanges[e]
+		c := &w.conns[x.conn]
+		switch {
+		case x.state != wanting:
+		case x.resends > 0:
+			w.fail(x, c, now, errUnfinished)
+		default:
+			w.failUnsent(x, c, now, errUnconnected)
 		}
 	}
 	for w.waiting.count > 0 {
-		w.drop(w.waiting.pop())
+		r := w.waiting.pop()
+		if r.resends == 0 {
+			w.drop(r.intended)
+			continue
+		}
+		x := exchange{intended: r.intended, ready: r.written, written: r.written, window: w.belongs(r.intended)}
+		w.fail(&x, &w.conns[0], now, errUnfinished)
 	}
 	w.post()
 	w.countServed()
@@ -363,6 +378,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 			if ev.Fd < wakeToken {
 				if now := w.attend(ev); now >= w.due {
 					w.arrive(now)
+					w.flushOutgoing()
 				}
 			}
 			continue
@@ -382,7 +398,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 				continue
 			}
 		}
-		if len(c.pending) > 0 && ev.Events&unix.EPOLLOUT != 0 {
+		if ev.Events&unix.EPOLLOUT != 0 && (len(c.pending) > 0 || c.blocked) {
 			w.flush(i, c)
 		}
 		const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
@@ -391,6 +407,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 			now := w.read(i, c)
 			if now >= w.due {
 				w.arrive(now)
+				w.flushOutgoing()
 			}
 		}
 	}
@@ -425,6 +442,10 @@ func (w *worker) read(i int32, c *connection) int64 {
 
 // consume takes in the bytes of one reading.
 func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
+	if c.mux != nil {
+		w.converse(i, c, p, r)
+		return
+	}
 	if c.busy == 0 {
 		w.tally.Unsolicited++
 		w.disconnect(i, c)
@@ -455,6 +476,7 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 // done ends an exchange whose response is complete, and uses the connection
 // for what is due next.
 func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, err error) {
+	x.status = statusOf(c.client)
 	if err != nil {
 		w.fail(x, c, r.arrived, err)
 	} else {
@@ -463,7 +485,7 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	w.release(e, x, c)
 	c.failures = 0
 	// A peer that hung up behind its response will not answer another request.
-	if len(c.pending) > 0 || c.hungUp || !c.client.Reusable() {
+	if len(c.pending) > 0 || c.hungUp || c.carried >= w.lifetime || !c.client.Reusable() {
 		w.disconnect(i, c)
 		w.vacate(i, c)
 	}
@@ -477,6 +499,7 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 func (w *worker) failed(i int32, c *connection, now int64, err error) {
 	e := c.current
 	x := &w.exchanges[e]
+	x.status = statusOf(c.client)
 	w.fail(x, c, now, err)
 	w.release(e, x, c)
 	w.disconnect(i, c)
@@ -489,6 +512,10 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 
 // peerEnded handles the peer's end of the stream.
 func (w *worker) peerEnded(i int32, c *connection, now int64) {
+	if c.mux != nil {
+		w.lost(i, c, now, nil)
+		return
+	}
 	if c.busy == 0 {
 		w.tally.PeerClosed++
 		w.disconnect(i, c)
@@ -506,6 +533,10 @@ func (w *worker) peerEnded(i int32, c *connection, now int64) {
 
 // broken handles an error of the socket.
 func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
+	if c.mux != nil {
+		w.lost(i, c, now, w.errnoError(kindOf(errno, wire.Reset), errno))
+		return
+	}
 	if c.busy == 0 {
 		w.tally.PeerClosed++
 		w.disconnect(i, c)
@@ -518,6 +549,10 @@ func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
 // flush writes what is pending. What the socket does not take now goes when it
 // has room again.
 func (w *worker) flush(i int32, c *connection) {
+	if c.mux != nil {
+		w.flushMux(i, c)
+		return
+	}
 	for len(c.pending) > 0 {
 		n, errno := rawWrite(c.fd, c.pending)
 		switch errno {

@@ -17,7 +17,6 @@ import (
 	"encoding/binary"
 
 	"dyno/load/wire"
-	"dyno/load/wire/http1"
 )
 
 // A Client is one connection's side of HTTP/2. It is for one goroutine at a time,
@@ -428,7 +427,7 @@ func (s *stream) failure() *wire.Error {
 	if s.state&rejected == 0 {
 		return nil
 	}
-	return http1.StatusError(int(s.status))
+	return wire.StatusError(int(s.status))
 }
 
 // A streamTable finds the open streams by their numbers on the wire. As streams are

@@ -93,8 +93,8 @@ var (
 
 // How the peer refused an exchange that it has not processed.
 var (
-	ErrRefused     = closed("stream refused by the peer (REFUSED_STREAM)")
-	ErrRefusedLast = closed("stream above the last one that GOAWAY accepts")
+	ErrRefused     = refused("stream refused by the peer (REFUSED_STREAM)")
+	ErrRefusedLast = refused("stream above the last one that GOAWAY accepts")
 )
 
 // What the caller did that cannot be done. Nothing was sent.
@@ -112,6 +112,7 @@ var (
 
 func protocol(text string) *wire.Error { return &wire.Error{Kind: wire.Protocol, Text: text} }
 func closed(text string) *wire.Error   { return &wire.Error{Kind: wire.Reset, Text: text} }
+func refused(text string) *wire.Error  { return &wire.Error{Kind: wire.Refused, Text: text} }
 func ours(text string) *wire.Error     { return &wire.Error{Kind: wire.Generator, Text: text} }
 
 // An ErrorCode says in RST_STREAM and GOAWAY why (RFC 9113, section 7).
