@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"dyno/load/pace"
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // Bounds of what one engine may be asked for.
@@ -31,8 +33,13 @@ type Config struct {
 
 	// NewMuxes takes the place of NewClients for protocols whose connections carry many
 	// exchanges at once. Request 0 of what a mux was prepared with is sent, and nothing in
-	// it may vary.
+	// it may vary. With TLS there may be both: then the server chooses (ALPN), and a server
+	// that does not know of the choice gets what NewClients makes.
 	NewMuxes func(worker int) func() wire.Mux
+
+	// TLS has all connections but subscribers' speak TLS. Its ALPN offers h2 where there are
+	// NewMuxes. Default none.
+	TLS *tlslayer.Config
 
 	// Streams is how many exchanges a connection carries at once, if its peer lets it and
 	// the protocol can. Default 1. A mux must have been prepared for as many.
@@ -68,7 +75,7 @@ type Config struct {
 	Drain   time.Duration // how long to await what is under way at the window's end; default 2 s
 	Timeout time.Duration // from the write to the complete response; default 30 s
 
-	ConnectTimeout time.Duration // default 5 s
+	ConnectTimeout time.Duration // until a connection can carry a request, TLS included; default 5 s
 	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
 
 	Workers int   // threads; default 1. Each keeps a processor (GOMAXPROCS) while it waits, too
@@ -179,8 +186,16 @@ func (c Config) Validate() error {
 	switch {
 	case c.NewClients == nil && c.NewMuxes == nil && c.Connections != 0:
 		fault("clients: want a maker of clients, or of muxes")
-	case c.NewClients != nil && c.NewMuxes != nil:
+	case c.NewClients != nil && c.NewMuxes != nil && c.TLS == nil:
 		fault("muxes: want a maker of clients or one of muxes, as there is nothing to choose by")
+	}
+	if c.TLS != nil {
+		if err := c.TLS.Validate(time.Now()); err != nil {
+			fault("tls: %w", err)
+		}
+		if offered := slices.Contains(c.TLS.ALPN, muxName); offered != (c.NewMuxes != nil) {
+			fault("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
+		}
 	}
 	if c.Streams < 1 || c.Streams > MaxStreams {
 		fault("streams %d: want 1 to %d", c.Streams, MaxStreams)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // An endpoint is a resolved address. It belongs to one thread: connecting writes
@@ -92,9 +93,12 @@ func endpointOf(a netip.Addr, port int) (endpoint, error) {
 type connection struct {
 	client  wire.Client // of a protocol that carries one exchange at a time
 	mux     wire.Mux    // of one that carries many; nil otherwise
-	pending []byte      // what the socket has not taken
+	tls     *tlslayer.Conn
+	pending []byte // what the socket has not taken
+	kept    []byte // TLS: what pending is a part of
 
 	began   int64  // when the connecting began
+	shook   int64  // when the TLS handshake began
 	heard   int64  // mux: when bytes last came
 	carried uint64 // exchanges so far
 
@@ -129,7 +133,8 @@ const (
 	closed      connectionState = iota // there is none
 	queued                             // waits for its turn to connect
 	connecting                         // in the list of that name
-	greeting                           // connected, in that list; the mux awaits the peer's word
+	shaking                            // connected, in that list; the TLS handshake is under way
+	greeting                           // likewise; the mux awaits the peer's word
 	established                        // carries exchanges
 	ending                             // its exchanges are being ended
 )
@@ -277,6 +282,15 @@ func (w *worker) connected(i int32, c *connection) {
 	w.sheet.latency[ConnectTime].Record(now - c.began)
 	c.carried, c.hungUp = 0, false
 	c.pending = nil
+	if c.tls != nil {
+		w.shake(i, c, now)
+		return
+	}
+	w.speakable(i, c, now)
+}
+
+// speakable begins to use a connection on which the codec can speak.
+func (w *worker) speakable(i int32, c *connection, now int64) {
 	if c.mux != nil {
 		w.greet(i, c, now)
 		return
@@ -340,7 +354,15 @@ func (w *worker) occupy(c *connection) {
 func (w *worker) expireConnecting(now int64) {
 	limit := now - int64(w.engine.config.ConnectTimeout)
 	for i := w.connecting.head; i != none && w.conns[i].began <= limit; i = w.connecting.head {
-		w.unopened(i, &w.conns[i], now, unix.ETIMEDOUT)
+		c := &w.conns[i]
+		var err error = unix.ETIMEDOUT
+		switch c.state {
+		case shaking:
+			err = errShakeTimeout
+		case greeting:
+			err = errGreetTimeout
+		}
+		w.unopened(i, c, now, err)
 	}
 }
 
@@ -385,7 +407,10 @@ func (w *worker) hangUp(c *connection) {
 	unix.Close(int(c.fd))
 	c.fd = none
 	c.generation++
-	c.pending = nil
+	c.pending, c.kept = nil, nil
+	if c.tls != nil {
+		c.tls.Reset()
+	}
 }
 
 // disconnect closes an established connection.

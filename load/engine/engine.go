@@ -28,6 +28,7 @@ import (
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // An Unreachable error says that no connection could be opened.
@@ -181,14 +182,25 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	if count == 0 {
 		return w, nil // with subscribers only
 	}
-	equip := c.makers(n)
+	if err := w.equip(c); err != nil {
+		p.close()
+		return nil, err
+	}
 	for i := range w.conns {
 		conn := &w.conns[i]
 		*conn = connection{
 			fd: none, wanted: none, idleAt: none, begun: none, spare: none,
 			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
 		}
-		equip(conn)
+		if w.tls != nil {
+			conn.tls = w.tls.Conn()
+		}
+		// With both, the server chooses.
+		if w.newMux == nil {
+			conn.client = w.newClient()
+		} else if w.newClient == nil {
+			conn.mux = w.newMux()
+		}
 		if _, ok := conn.client.(wire.Stamper); ok {
 			w.stamps = true
 		}
@@ -212,14 +224,18 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	return w, nil
 }
 
-// makers returns what gives the connections of a worker their codecs.
-func (c *Config) makers(worker int) func(*connection) {
-	if c.NewMuxes != nil {
-		newMux := c.NewMuxes(worker)
-		return func(conn *connection) { conn.mux = newMux() }
+// equip makes what the connections of a worker share.
+func (w *worker) equip(c *Config) (err error) {
+	if c.NewClients != nil {
+		w.newClient = c.NewClients(w.number)
 	}
-	newClient := c.NewClients(worker)
-	return func(conn *connection) { conn.client = newClient() }
+	if c.NewMuxes != nil {
+		w.newMux = c.NewMuxes(w.number)
+	}
+	if c.TLS != nil {
+		w.tls, err = tlslayer.NewContext(*c.TLS)
+	}
+	return err
 }
 
 // share returns how much of total falls to member n of count.
@@ -431,6 +447,10 @@ func (e *engine) conclude(r *Result, origin int64) {
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
 		r.Connections.add(&w.tally)
+		if w.tls != nil {
+			w.handshakes.Failed = w.tls.Stats().Failed
+			r.Handshakes.add(&w.handshakes)
+		}
 		r.Ends.add(w.endings())
 		for code, count := range w.status {
 			if count > 0 {

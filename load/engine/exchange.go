@@ -222,6 +222,10 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 			p.Stamp(w.engine.epoch + x.intended)
 		}
 	}
+	if c.tls != nil {
+		w.sendSealed(e, x, i, c)
+		return
+	}
 	c.pending = c.client.Request()
 	x.written = w.now()
 	w.inFlight.push(e)

@@ -89,7 +89,7 @@ func (w *worker) flushOutgoing() {
 		i := w.outgoing[n]
 		c := &w.conns[i]
 		c.outgoing = false
-		if c.fd != none && c.mux != nil {
+		if c.state >= greeting && c.mux != nil {
 			w.flushMux(i, c)
 		}
 	}
@@ -99,18 +99,33 @@ func (w *worker) flushOutgoing() {
 // flushMux writes what the mux has to say, as far as the socket takes it.
 func (w *worker) flushMux(i int32, c *connection) {
 	w.stamp(c)
-	if errno := w.say(c); errno != 0 {
-		w.broken(i, c, w.now(), errno)
+	if err := w.say(c); err != nil {
+		w.lost(i, c, w.now(), err)
 	}
 }
 
 // say is flushMux without the consequences.
-func (w *worker) say(c *connection) unix.Errno {
+func (w *worker) say(c *connection) error {
 	for {
+		c.blocked = len(c.pending) > 0 // what was sealed before goes first
+		if c.blocked {
+			return nil
+		}
 		p := c.mux.Output()
 		if len(p) == 0 {
-			c.blocked = false
-			return 0
+			return nil
+		}
+		if c.tls != nil {
+			sealed, err := c.tls.Seal(w.sealed[:0], p)
+			w.sealed = sealed[:0]
+			c.mux.Wrote(len(p))
+			if err == nil {
+				err = w.put(c, sealed)
+			}
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		n, errno := rawWrite(c.fd, p)
 		switch errno {
@@ -119,9 +134,9 @@ func (w *worker) say(c *connection) unix.Errno {
 		case unix.EINTR:
 		case unix.EAGAIN:
 			c.blocked = true
-			return 0
+			return nil
 		default:
-			return errno
+			return w.errnoError(kindOf(errno, wire.Reset), errno)
 		}
 	}
 }
@@ -234,6 +249,9 @@ func (w *worker) settle(i int32, c *connection, now int64) {
 		return
 	}
 	// It said GOAWAY, has carried as many exchanges as it is to, or has used up its numbers.
+	w.speak(i, c)
+	_ = w.say(c) // the connection ends in any case
+	w.farewell(c)
 	w.disconnect(i, c)
 	w.vacate(i, c)
 }

@@ -32,7 +32,7 @@ const (
 	// Failed is the response time of requests that failed at once: errors of
 	// every kind but timeouts and unfinished ones.
 	Failed
-	// Connect is the time to open a connection. Connections belong to no
+	// ConnectTime is the time to open a connection, without TLS. Connections belong to no
 	// request, so those of the warm-up are recorded too.
 	ConnectTime
 	// Opening runs from the beginning of a subscriber's connecting to the end of the
@@ -59,13 +59,16 @@ const (
 	// same read, by how much its arrival may be too late: its stamp is that of what came
 	// last, and it came after the socket had last been empty.
 	SharedStamp
+	// HandshakeTime runs from the beginning of a TLS handshake, on a connection that is open,
+	// until the arrival of what completed it. Those of the warm-up are recorded too.
+	HandshakeTime
 	Tags // the number of tags
 )
 
 var tagNames = [Tags]string{
 	"response", "service", "send_lag", "generator_lag", "first_byte", "failed", "connect",
 	"opening", "first_event", "event_gap", "delivery",
-	"read_delay", "service_read", "shared_stamp",
+	"read_delay", "service_read", "shared_stamp", "handshake",
 }
 
 // String returns the tag's name as it stands in latency.hlog.
@@ -220,6 +223,7 @@ type Result struct {
 
 	Ends        Ends
 	Connections Connections
+	Handshakes  Handshakes
 	Silence     Silence       // of the requests
 	Streams     Streams       // the zero value without subscribers
 	Process     CPUTime       // this process, over the window

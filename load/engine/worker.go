@@ -9,6 +9,7 @@ import (
 
 	"dyno/load/pace"
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // never is later than any time of the engine.
@@ -39,14 +40,19 @@ type worker struct {
 	wanting   int  // exchanges in that state
 
 	conns      []connection
-	streams    int32        // exchanges of each connection
-	lifetime   uint64       // exchanges that one connection carries at most
-	outgoing   []int32      // connections that have something to say
-	connecting list         // of connections that are not established yet
-	underway   int          // in that list
-	turns      queue[int32] // connections in state queued; never more than there are
+	streams    int32              // exchanges of each connection
+	lifetime   uint64             // exchanges that one connection carries at most
+	outgoing   []int32            // connections that have something to say
+	connecting list               // of connections that are not established yet
+	underway   int                // in that list
+	turns      queue[int32]       // connections in state queued; never more than there are
+	newClient  func() wire.Client // with TLS, if the server chooses by ALPN
+	newMux     func() wire.Mux    // likewise
 	alarms     alarms
 	buffer     []byte
+	sealed     []byte // bytes of TLS that are about to be written
+	tls        *tlslayer.Context
+	handshakes Handshakes
 
 	audience audience
 	stamps   bool // there are clients that stamp what they publish
@@ -336,7 +342,7 @@ func (w *worker) giveUp() {
 	w.engine.collector.full <- w.sheet
 }
 
-// closeAll closes the connections.
+// closeAll closes the connections, on the thread that has opened them.
 func (w *worker) closeAll() {
 	for i := range w.audience.members {
 		if m := &w.audience.members[i]; m.fd != none {
@@ -345,7 +351,8 @@ func (w *worker) closeAll() {
 	}
 	for i := range w.conns {
 		if c := &w.conns[i]; c.fd != none {
-			unix.Close(int(c.fd))
+			w.farewell(c)
+			w.hangUp(c)
 		}
 	}
 	if w.holder != none {
@@ -433,7 +440,11 @@ func (w *worker) read(i int32, c *connection) int64 {
 			w.peerEnded(i, c, now)
 			return now
 		}
-		w.consume(i, c, w.buffer[:n], r)
+		if c.tls != nil {
+			w.unseal(i, c, w.buffer[:n], r)
+		} else {
+			w.consume(i, c, w.buffer[:n], r)
+		}
 		if c.generation != generation || (n < len(w.buffer) && !c.hungUp) {
 			return now
 		}
@@ -486,6 +497,7 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	c.failures = 0
 	// A peer that hung up behind its response will not answer another request.
 	if len(c.pending) > 0 || c.hungUp || c.carried >= w.lifetime || !c.client.Reusable() {
+		w.farewell(c)
 		w.disconnect(i, c)
 		w.vacate(i, c)
 	}
@@ -512,17 +524,24 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 
 // peerEnded handles the peer's end of the stream.
 func (w *worker) peerEnded(i int32, c *connection, now int64) {
-	if c.mux != nil {
+	switch {
+	case c.state == shaking:
+		w.unopened(i, c, now, c.tls.End())
+		return
+	case c.mux != nil:
 		w.lost(i, c, now, nil)
 		return
-	}
-	if c.busy == 0 {
+	case c.busy == 0:
 		w.tally.PeerClosed++
 		w.disconnect(i, c)
 		w.vacate(i, c)
 		return
 	}
-	if err := c.client.End(); err != nil {
+	err := c.client.End()
+	if err == nil && c.tls != nil {
+		err = c.tls.End() // without its own end, the message may be cut short
+	}
+	if err != nil {
 		w.failed(i, c, now, err)
 		return
 	}
@@ -533,26 +552,28 @@ func (w *worker) peerEnded(i int32, c *connection, now int64) {
 
 // broken handles an error of the socket.
 func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
-	if c.mux != nil {
-		w.lost(i, c, now, w.errnoError(kindOf(errno, wire.Reset), errno))
-		return
-	}
-	if c.busy == 0 {
+	w.cut(i, c, now, w.errnoError(kindOf(errno, c.cutKind()), errno))
+}
+
+// cut ends a connection for an error of the socket or of TLS.
+func (w *worker) cut(i int32, c *connection, now int64, err error) {
+	switch {
+	case c.state == shaking:
+		w.unopened(i, c, now, err)
+	case c.mux != nil:
+		w.lost(i, c, now, err)
+	case c.busy == 0:
 		w.tally.PeerClosed++
 		w.disconnect(i, c)
 		w.vacate(i, c)
-		return
+	default:
+		w.failed(i, c, now, err)
 	}
-	w.failed(i, c, now, w.errnoError(kindOf(errno, wire.Reset), errno))
 }
 
 // flush writes what is pending. What the socket does not take now goes when it
 // has room again.
 func (w *worker) flush(i int32, c *connection) {
-	if c.mux != nil {
-		w.flushMux(i, c)
-		return
-	}
 	for len(c.pending) > 0 {
 		n, errno := rawWrite(c.fd, c.pending)
 		switch errno {
@@ -566,5 +587,8 @@ func (w *worker) flush(i int32, c *connection) {
 			w.broken(i, c, w.now(), errno)
 			return
 		}
+	}
+	if c.blocked {
+		w.flushMux(i, c)
 	}
 }
