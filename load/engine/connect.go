@@ -174,9 +174,9 @@ func (w *worker) admit(now int64) {
 }
 
 // openOneMore begins one more connection of the open loop, if one more is wanted and
-// allowed: no more of them are under way than there are requests waiting.
+// allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
-	if w.underway+w.turns.count >= w.waiting.count || len(w.vacant) == 0 {
+	if (w.underway+w.turns.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
 		return
 	}
 	n := len(w.vacant)
@@ -337,6 +337,9 @@ func (w *worker) refill(i int32, c *connection, now int64) {
 		w.idles = append(w.idles, i)
 	case !free && c.idleAt != none:
 		w.occupy(c)
+	}
+	if c.mux != nil && w.waiting.count > 0 {
+		w.openOneMore() // it carries fewer than it might have
 	}
 }
 
