@@ -86,63 +86,72 @@ const (
 // A mischief is a server of HTTP/2, frame by frame and without TLS, that does what it is
 // told with each request.
 type mischief struct {
-	l       net.Listener
+	address string
 	what    func(r *rand.Rand, stream uint32) deed
 	did     [deeds]atomic.Uint64
 	ignored atomic.Uint64 // requests that came after GOAWAY
 	conns   atomic.Uint64
-	wg      sync.WaitGroup
-	mu      sync.Mutex // guards open
-	open    map[net.Conn]bool
 }
 
 func startMischief(t testing.TB, what func(r *rand.Rand, stream uint32) deed) *mischief {
+	t.Helper()
+	m := &mischief{what: what}
+	m.address = listen(t, m.serve)
+	return m
+}
+
+// listen starts a server that does something with each connection and closes it, and
+// returns its address.
+func listen(t testing.TB, do func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &mischief{l: l, what: what, open: map[net.Conn]bool{}}
-	m.wg.Go(func() {
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex // guards open
+		open = map[net.Conn]bool{}
+	)
+	wg.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			m.mu.Lock()
-			m.open[c] = true
-			m.mu.Unlock()
-			m.wg.Go(func() {
-				m.serve(c, m.conns.Add(1))
+			mu.Lock()
+			open[c] = true
+			mu.Unlock()
+			wg.Go(func() {
+				do(c)
 				_ = c.Close()
-				m.mu.Lock()
-				delete(m.open, c)
-				m.mu.Unlock()
+				mu.Lock()
+				delete(open, c)
+				mu.Unlock()
 			})
 		}
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		m.mu.Lock()
-		for c := range m.open {
+		mu.Lock()
+		for c := range open {
 			_ = c.Close()
 		}
-		m.mu.Unlock()
-		m.wg.Wait()
+		mu.Unlock()
+		wg.Wait()
 	})
-	return m
+	return l.Addr().String()
 }
-
-func (m *mischief) address() string { return m.l.Addr().String() }
 
 func muxFrame(b []byte, kind, flags byte, stream uint32, payload ...byte) []byte {
 	b = append(b, 0, byte(len(payload)>>8), byte(len(payload)), kind, flags)
 	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
 }
 
-func (m *mischief) serve(c net.Conn, seed uint64) {
-	r := bufio.NewReader(c)
-	random := rand.New(rand.NewPCG(seed, 0))
+func (m *mischief) serve(c net.Conn) { m.serveFrom(bufio.NewReader(c), c) }
+
+func (m *mischief) serveFrom(r *bufio.Reader, c net.Conn) {
+	random := rand.New(rand.NewPCG(m.conns.Add(1), 0))
 	if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
 		return
 	}
@@ -290,7 +299,7 @@ func TestMuxGoAwayAndResets(t *testing.T) {
 			}
 			return answers
 		})
-		c := engine.Config{Address: m.address(), NewMuxes: get2(t, "h", 16), Streams: 16, Connections: 8, Requests: 50_000, Drain: time.Minute}
+		c := engine.Config{Address: m.address, NewMuxes: get2(t, "h", 16), Streams: 16, Connections: 8, Requests: 50_000, Drain: time.Minute}
 		if open {
 			c.Requests, c.Schedule, c.Connections = 10_000, poisson(t, 20_000), 2
 		}
@@ -313,7 +322,7 @@ func TestMuxRefused(t *testing.T) {
 		for _, open := range []bool{false, true} {
 			m := startMischief(t, func(*rand.Rand, uint32) deed { return always })
 			c := engine.Config{
-				Address: m.address(), NewMuxes: get2(t, "h", 4), Streams: 4, Connections: 2, Requests: 40, MaxBackoff: 2 * time.Millisecond,
+				Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4, Connections: 2, Requests: 40, MaxBackoff: 2 * time.Millisecond,
 				Drain: time.Minute,
 			}
 			if open {
@@ -338,14 +347,14 @@ func TestMuxTimeout(t *testing.T) {
 		return answers
 	})
 	r := run(t, engine.Config{
-		Address: some.address(), NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 3 * timeout, Timeout: timeout,
+		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 3 * timeout, Timeout: timeout,
 	})
 	if r.Counts.Timeouts != 1 || r.Connections.Opened != 1 || r.Counts.OK == 0 || r.Counts.Errors > 0 {
 		t.Errorf("one keeps waiting: %+v, %+v", r.Counts, r.Connections)
 	}
 	none := startMischief(t, func(*rand.Rand, uint32) deed { return keepsMum })
 	r = run(t, engine.Config{
-		Address: none.address(), Streams: 2, Connections: 1, Requests: 6, Timeout: timeout,
+		Address: none.address, Streams: 2, Connections: 1, Requests: 6, Timeout: timeout,
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }), // nothing comes but before the requests
 	})
 	if r.Counts.Timeouts != 6 || r.Connections.Opened != 3 {
@@ -369,7 +378,7 @@ func TestMuxConservation(t *testing.T) {
 				return deed(r.IntN(int(deeds)))
 			})
 			c := engine.Config{
-				Address: m.address(), Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Workers: 1 + int(min(seed%5, seed%2)),
+				Address: m.address, Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Workers: 1 + int(min(seed%5, seed%2)),
 				Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond, Timeout: 50 * time.Millisecond,
 				Drain: time.Duration(seed%3) * 40 * time.Millisecond, Seed: seed, MaxBackoff: 10 * time.Millisecond,
 			}
@@ -455,40 +464,25 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 
 // A connection begins in HTTP/1.1 and goes on in HTTP/2.
 func TestUpgrade(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &mischief{l: l, what: func(*rand.Rand, uint32) deed { return answers }}
+	m := &mischief{what: func(*rand.Rand, uint32) deed { return answers }}
 	var first atomic.Uint64
-	m.wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			m.wg.Go(func() {
-				defer c.Close()
-				r := bufio.NewReader(c)
-				request, err := http.ReadRequest(r)
-				if err != nil || request.Header.Get("Upgrade") != "h2c" {
-					return
-				}
-				first.Add(1)
-				answer := []byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
-				answer = muxFrame(answer, 4, 0, 0)
-				answer = muxFrame(answer, 1, 5, 1, 0x88)
-				if _, err := c.Write(answer); err != nil {
-					return
-				}
-				m.serve(c, 1)
-			})
+	address := listen(t, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		request, err := http.ReadRequest(r)
+		if err != nil || request.Header.Get("Upgrade") != "h2c" {
+			return
 		}
+		first.Add(1)
+		answer := []byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+		answer = muxFrame(answer, 4, 0, 0)
+		answer = muxFrame(answer, 1, 5, 1, 0x88)
+		if _, err := c.Write(answer); err != nil {
+			return
+		}
+		m.serveFrom(r, c)
 	})
-	defer m.wg.Wait()
-	defer l.Close()
 	r := run(t, engine.Config{
-		Address: l.Addr().String(), Streams: 4, Connections: 3, Requests: 300,
+		Address: address, Streams: 4, Connections: 3, Requests: 300,
 		NewMuxes: get2(t, "h", 4, func(c *http2.Config) { c.Upgrade = true }),
 	})
 	if r.Counts.OK != 300 || first.Load() != 3 || m.did[answers].Load() != 297 {
@@ -510,7 +504,7 @@ func TestMuxNoAllocations(t *testing.T) {
 	} {
 		for _, open := range []bool{false, true} {
 			m := startMischief(t, what)
-			c := engine.Config{Address: m.address(), NewMuxes: get2(t, "h", 4), Streams: 4}
+			c := engine.Config{Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4}
 			if open {
 				c.Schedule = poisson(t, 40_000)
 			}
