@@ -188,6 +188,7 @@ func (r *reader) variant(choice variantChoice, short *node) Variant {
 func (v *view) target(n *node, t *Target) {
 	v.text(n.get("address"), &t.Address)
 	v.text(n.get("url"), &t.URL)
+	v.tls(n.get("tls"), &t.TLS)
 	v.text(n.get("pprof"), &t.Pprof)
 	v.duration(n.get("timeout"), &t.Timeout)
 	t.Ready.Kind = ""
@@ -199,6 +200,31 @@ func (v *view) target(n *node, t *Target) {
 		t.Ready.Kind = ReadyTCP
 	}
 	t.Complete()
+}
+
+func (v *view) tls(n *node, into **TLS) {
+	if n == nil {
+		return
+	}
+	t := &TLS{}
+	*into = t
+	v.boolean(n.get("insecure"), &t.Insecure)
+	v.text(n.get("server_name"), &t.ServerName)
+	v.file(n.get("ca"), &t.CA)
+	v.file(n.get("certificate"), &t.Certificate)
+	v.file(n.get("key"), &t.Key)
+	v.text(n.get("min_version"), &t.MinVersion)
+	v.text(n.get("max_version"), &t.MaxVersion)
+	v.boolean(n.get("tickets"), &t.Tickets)
+	for name, to := range map[string]*[]string{"cipher_suites": &t.CipherSuites, "groups": &t.Groups} {
+		if items := n.get(name); items != nil {
+			for _, item := range items.items {
+				var text string
+				v.text(item, &text)
+				*to = append(*to, text)
+			}
+		}
+	}
 }
 
 func (v *view) process(n *node, p *Process) {
@@ -287,6 +313,10 @@ func (v *view) load(n, short *node, l *Load) {
 		}
 		v.request(request, l.Request)
 	}
+	v.http2(n.get("http2"), l)
+	perConnection := 0
+	v.integer(n.get("requests_per_connection"), &perConnection)
+	l.RequestsPerConnection = uint64(perConnection) //nolint:gosec // the table has no negative ones
 	v.size(n.get("payload"), &l.Payload)
 	v.text(n.get("framing"), &l.Framing)
 	v.streams(n, l)
@@ -347,6 +377,20 @@ func (v *view) request(n *node, r *Request) {
 	v.text(n.get("body"), &r.Body)
 	v.file(n.get("body_file"), &r.BodyFile)
 	r.Headers = v.headers(n.get("headers"), r.Headers)
+}
+
+func (v *view) http2(n *node, l *Load) {
+	if n == nil {
+		return
+	}
+	if l.HTTP2 == nil {
+		l.HTTP2 = DefaultHTTP2()
+	}
+	h := l.HTTP2
+	v.text(n.get("use"), &h.Use)
+	v.integer(n.get("streams"), &h.Streams)
+	v.size(n.get("stream_window"), &h.StreamWindow)
+	v.size(n.get("connection_window"), &h.ConnectionWindow)
 }
 
 func (v *view) headers(n *node, into []Header) []Header {
@@ -511,7 +555,7 @@ func DefaultVariant(protocol string) Variant {
 	v.Target.Ready.Kind = ReadyTCP
 	switch protocol {
 	case HTTP:
-		v.Load.Request = &Request{Method: "GET"}
+		v.Load.Request, v.Load.HTTP2 = &Request{Method: "GET"}, DefaultHTTP2()
 	case TCP:
 		v.Load.Payload, v.Load.Framing = 64, FramingEcho
 	case SSE:
@@ -523,6 +567,9 @@ func DefaultVariant(protocol string) Variant {
 	}
 	return v
 }
+
+// DefaultHTTP2 returns what is spoken if nothing is said.
+func DefaultHTTP2() *HTTP2 { return &HTTP2{Use: HTTP2Auto, Streams: 1} }
 
 // DefaultOpen returns an open load that lacks only its rate.
 func DefaultOpen() *Open {
@@ -548,13 +595,20 @@ func (t *Target) overHTTP() bool { return t.Protocol == HTTP || t.Protocol == SS
 // the address, where one is missing.
 func (t *Target) Complete() {
 	if t.Address == "" && t.overHTTP() {
-		if authority, ok := strings.CutPrefix(t.URL, "http://"); ok {
+		authority, plain := strings.CutPrefix(t.URL, "http://")
+		port := ":80"
+		secure := false
+		if !plain {
+			authority, secure = strings.CutPrefix(t.URL, "https://")
+			port = ":443"
+		}
+		if plain || secure {
 			if end := strings.IndexAny(authority, "/?#"); end >= 0 {
 				authority = authority[:end]
 			}
 			t.Address = authority
 			if _, _, err := net.SplitHostPort(placeholders(authority)); err != nil && authority != "" {
-				t.Address += ":80"
+				t.Address += port
 			}
 		}
 	}

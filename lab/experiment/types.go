@@ -184,11 +184,25 @@ const (
 type Target struct {
 	Protocol string // HTTP, TCP, SSE or Program
 	Address  string // host:port, [ipv6]:port or unix:/path; never empty; may hold {{port}}
-	URL      string // HTTP and SSE only: http://host:port/path, the base of the request; may hold {{port}}, of SSE {topic}
+	URL      string // HTTP and SSE only: http://host:port/path, or of HTTP https, the base of the request; may hold {{port}}, of SSE {topic}
+	TLS      *TLS   // https only; nil: everything as by default
 	Pprof    string // URL of the target's /debug/pprof; empty when it has none
 	Process         // Start is empty when the target runs already
 
 	Timeout time.Duration // Program only: how long it may take
+}
+
+// TLS says how connections to an https target are secured. Paths are relative to the
+// experiment's file. What is empty is as crypto/tls has it, but for the groups.
+type TLS struct {
+	Insecure               bool   // the server's certificate is not checked
+	ServerName             string // asked for and checked; empty: the URL's host
+	CA                     string // a file of authorities to trust; empty: the system's
+	Certificate, Key       string // files with this side's own; empty: none
+	MinVersion, MaxVersion string // "1.2" or "1.3"
+	CipherSuites           []string
+	Groups                 []string
+	Tickets                bool // sessions are resumed
 }
 
 // A Service is another process the target needs.
@@ -246,8 +260,12 @@ type Load struct {
 	Clock string // what ends a response: one of the Clock constants
 
 	Request *Request // HTTP only, then never nil
-	Payload int      // TCP only: bytes sent and awaited per exchange
-	Framing string   // TCP only: one of the Framing constants
+	HTTP2   *HTTP2   // likewise
+	// RequestsPerConnection is how many requests a connection carries before another one
+	// takes its place. HTTP and TCP only; 0: no such limit.
+	RequestsPerConnection uint64
+	Payload               int    // TCP only: bytes sent and awaited per exchange
+	Framing               string // TCP only: one of the Framing constants
 
 	Subscribers *Subscribers // SSE only, then never nil
 	Publish     *Publish     // SSE only: what Closed or Open repeat; nil: the target has events of its own
@@ -272,6 +290,24 @@ type Request struct {
 	BodyFile string // read by the trial; relative to the experiment's file; excludes Body
 }
 
+// When HTTP/2 is spoken.
+const (
+	HTTP2Auto    = "auto"    // with https, if the server chooses it
+	HTTP2Always  = "always"  // with http by prior knowledge, with https if the server agrees and else not at all
+	HTTP2Never   = "never"   // HTTP/1.1
+	HTTP2Upgrade = "upgrade" // with http: each connection begins in HTTP/1.1 and asks to go on in HTTP/2
+)
+
+// An HTTP2 says when HTTP/2 is spoken, and how.
+type HTTP2 struct {
+	Use     string // one of the HTTP2 constants
+	Streams int    // requests under way at once on a connection, if the server lets it
+
+	// Bytes of responses that may be under way, of one and of all on a connection; 0: 4 MiB
+	// and 16 MiB, much as browsers have.
+	StreamWindow, ConnectionWindow int
+}
+
 // A Header is one field line.
 type Header struct{ Name, Value string }
 
@@ -289,8 +325,9 @@ const (
 	FramingLength = "length-prefixed" // a four-byte big-endian length, then that many bytes
 )
 
-// A Closed load keeps Connections requests under way: each connection sends
-// its next request when its last was answered and it has thought.
+// A Closed load keeps Connections requests under way, or with HTTP/2 so many times as
+// many as there are streams: each user sends the next request when the last was answered
+// and he has thought.
 type Closed struct {
 	Connections int
 	Think       Think

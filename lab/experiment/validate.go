@@ -169,8 +169,9 @@ func (i *inspector) target(t *Target) {
 	case t.Protocol == TCP && t.URL != "":
 		i.fault("target.url", "a TCP target has no URL", "use address")
 	case t.overHTTP() && (t.URL != "" || t.Address != ""):
-		i.url(t.URL)
+		i.url(t)
 	}
+	i.tls(t)
 	if t.Timeout != 0 {
 		i.fault("target.timeout", "is only for programs", "remove it; for responses there is load.timeout")
 	}
@@ -230,7 +231,57 @@ func (i *inspector) address(t *Target, started bool) {
 	}
 }
 
-func (i *inspector) url(raw string) {
+// overTLS tells whether the target's URL is one of https.
+func (t *Target) overTLS() bool { return strings.HasPrefix(t.URL, "https://") }
+
+// tls judges how connections are secured. What is in the files, the trial sees.
+func (i *inspector) tls(t *Target) {
+	s := t.TLS
+	if s == nil {
+		return
+	}
+	const path = "target.tls"
+	if !t.overTLS() {
+		i.fault(path, "is only for https", "write https:// in target.url, or remove it")
+	}
+	for name, version := range map[string]string{"min_version": s.MinVersion, "max_version": s.MaxVersion} {
+		if version != "" {
+			i.form(path+"."+name, version)
+		}
+	}
+	switch {
+	case s.Certificate == "" && s.Key != "":
+		i.fault(path+".certificate", "is missing", "the key needs its certificate")
+	case s.Certificate != "" && s.Key == "":
+		i.fault(path+".key", "is missing", "the certificate needs its key")
+	}
+}
+
+// http2 judges when HTTP/2 is spoken, and how.
+func (i *inspector) http2(t *Target, h *HTTP2) {
+	const path = "load.http2"
+	if h == nil {
+		i.fault(path, "is missing", "")
+		return
+	}
+	i.form(path+".use", h.Use)
+	i.bound(path+".streams", float64(h.Streams))
+	if h.StreamWindow != 0 {
+		i.bound(path+".stream_window", float64(h.StreamWindow))
+	}
+	if h.ConnectionWindow != 0 {
+		i.bound(path+".connection_window", float64(h.ConnectionWindow))
+	}
+	switch {
+	case h.Use == HTTP2Upgrade && t.overTLS():
+		i.fault(path+".use", "is only for http", "with https the server chooses by itself: say auto or always")
+	case h.Streams > 1 && (h.Use == HTTP2Never || h.Use == HTTP2Auto && !t.overTLS()):
+		i.fault(path+".streams", fmt.Sprintf("%d requests at once take HTTP/2", h.Streams), "say use: always, or leave it out")
+	}
+}
+
+func (i *inspector) url(t *Target) {
+	raw := t.URL
 	u, err := url.Parse(placeholders(raw))
 	const hint = "such as http://127.0.0.1:{{port}}/path"
 	switch {
@@ -238,10 +289,10 @@ func (i *inspector) url(raw string) {
 		i.fault("target.url", "is missing", hint)
 	case err != nil:
 		i.fault("target.url", fmt.Sprintf("%q is not a URL", clip(raw)), hint)
-	case u.Scheme == "https":
-		i.fault("target.url", "https is not supported in this version", hint)
-	case u.Scheme != "http" || u.Host == "" || u.Opaque != "":
-		i.fault("target.url", fmt.Sprintf("%q is not an http URL", clip(raw)), hint)
+	case u.Scheme == "https" && t.Protocol == SSE:
+		i.fault("target.url", "https is not supported for subscribers in this version", hint)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
+		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", clip(raw)), hint)
 	case u.User != nil:
 		i.fault("target.url", "a user in the URL is not supported", "use load.request.headers.Authorization")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
@@ -363,6 +414,7 @@ func (i *inspector) load(v *Variant, search bool) {
 	switch v.Target.Protocol {
 	case HTTP:
 		i.request(l.Request, len(v.Target.Start) > 0)
+		i.http2(&v.Target, l.HTTP2)
 		if l.Payload != 0 {
 			i.fault("load.payload", "is only for TCP targets", "use request.body")
 		}
@@ -394,6 +446,15 @@ func (i *inspector) load(v *Variant, search bool) {
 	default:
 		connections += l.Open.MaxConnections
 		i.open(l.Open, search)
+	}
+	if l.HTTP2 != nil && v.Target.Protocol != HTTP {
+		i.fault("load.http2", "is only for HTTP targets", "remove it")
+	}
+	if l.RequestsPerConnection != 0 {
+		i.bound("load.requests_per_connection", float64(l.RequestsPerConnection))
+		if v.Target.Protocol == SSE {
+			i.fault("load.requests_per_connection", "is only for HTTP and TCP targets", "remove it")
+		}
 	}
 	if search {
 		i.searched(l)
