@@ -37,6 +37,12 @@ type quickLoad struct {
 	headers []string
 	body    string
 
+	http2, http1, upgrade bool
+	streams               int
+	streamWindow, window  string
+	perConnection         uint64
+	tls                   experiment.TLS
+
 	payload string
 	framing string
 
@@ -60,6 +66,7 @@ func (q *quickLoad) defaults() {
 	q.method, q.payload, q.framing = "GET", "64", experiment.FramingEcho
 	q.clock = experiment.ClockAuto
 	q.subscribers, q.publish, q.publishers = experiment.DefaultSubscribers(), experiment.DefaultPublish(), 1
+	q.streams, q.streamWindow, q.window = 1, "4MiB", "16MiB"
 	q.seed = 1
 	q.given = func(string) bool { return false }
 }
@@ -92,7 +99,30 @@ func (q *quickLoad) httpFlags(f *pflag.FlagSet) {
 	f.StringVarP(&q.method, "method", "X", q.method, "request method")
 	f.StringArrayVarP(&q.headers, "header", "H", nil, "header line `'Name: value'`; may be repeated")
 	f.StringVar(&q.body, "body", "", "request body, or @file")
+	f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: with http by prior knowledge; with https or not at all (default with https, if the server chooses it)")
+	f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, with https too")
+	f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin in HTTP/1.1 and ask to go on in HTTP/2, with http")
+	f.IntVar(&q.streams, "streams", q.streams, "HTTP/2: requests under way at once on each connection, if the server lets it")
+	f.StringVar(&q.streamWindow, "stream-window", q.streamWindow, "HTTP/2: bytes of one response that may be under way")
+	f.StringVar(&q.window, "connection-window", q.window, "HTTP/2: bytes of all responses that may be under way on a connection")
+	f.BoolVar(&q.tls.Insecure, "insecure", false, "https: do not check the server's certificate")
+	f.StringVar(&q.tls.CA, "cacert", "", "https: a file of authorities to trust (PEM; default the system's)")
+	f.StringVar(&q.tls.Certificate, "cert", "", "https: a file with this side's certificate, for servers that ask for one")
+	f.StringVar(&q.tls.Key, "key", "", "https: the file with its key")
+	f.StringVar(&q.tls.ServerName, "server-name", "", "https: the name that is asked for and checked (default the URL's host)")
+	f.BoolVar(&q.tls.Tickets, "tls-tickets", false, "https: resume sessions by tickets")
+	f.StringVar(&q.tls.MinVersion, "tls-min", "", "https: the oldest version, 1.2 or 1.3 (default 1.2)")
+	f.StringVar(&q.tls.MaxVersion, "tls-max", "", "https: the newest version, 1.2 or 1.3 (default 1.3)")
+	q.connectionFlags(f)
 }
+
+// connectionFlags registers the flags on what becomes of connections.
+func (q *quickLoad) connectionFlags(f *pflag.FlagSet) {
+	f.Uint64Var(&q.perConnection, "requests-per-connection", 0, "close a connection after so many requests and open another (default no such limit)")
+}
+
+// securityFlags are those of https alone.
+var securityFlags = []string{"insecure", "cacert", "cert", "key", "server-name", "tls-tickets", "tls-min", "tls-max"}
 
 func (q *quickLoad) tcpFlags(f *pflag.FlagSet) {
 	f.StringVar(&q.payload, "payload", q.payload, "bytes of a message, such as 64 or 1KiB")
@@ -106,9 +136,11 @@ func (a *app) httpCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "http URL",
-		Short: "Load an HTTP/1.1 server",
+		Short: "Load an HTTP server",
 		Example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
   dyno http -R 5000 --arrivals poisson http://127.0.0.1:8080/
+  dyno http --http2 -c 8 --streams 16 https://127.0.0.1:8443/
+  dyno http -c 16 --requests-per-connection 1 --insecure https://127.0.0.1:8443/
   dyno http -X POST -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
 		Args: exactArgs(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -149,6 +181,7 @@ func (a *app) tcpCommand() *cobra.Command {
 	q.defaults()
 	q.flags(f)
 	q.tcpFlags(f)
+	q.connectionFlags(f)
 	out.flags(f, "none is kept")
 	return cmd
 }
@@ -307,7 +340,51 @@ func (q *quickLoad) httpVariant(url string) (v experiment.Variant, faults []erro
 		r.Body = string(body)
 	}
 	v.Target.Complete()
+	faults = append(faults, q.protocol(&v)...)
 	return v, append(faults, q.load(&v.Load)...)
+}
+
+// protocol says which HTTP is spoken, and how connections are secured.
+func (q *quickLoad) protocol(v *experiment.Variant) (faults []error) {
+	fault := func(flag string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
+		}
+	}
+	h := v.Load.HTTP2
+	for _, choice := range []struct {
+		given bool
+		flag  string
+		use   string
+	}{
+		{q.http1, "http1", experiment.HTTP2Never},
+		{q.http2, "http2", experiment.HTTP2Always},
+		{q.upgrade, "upgrade-h2c", experiment.HTTP2Upgrade},
+	} {
+		switch {
+		case !choice.given:
+		case h.Use != experiment.HTTP2Auto:
+			fault(choice.flag, errors.New("--http1, --http2 and --upgrade-h2c exclude each other; keep one of them"))
+		default:
+			h.Use = choice.use
+		}
+	}
+	h.Streams = q.streams
+	var err error
+	if q.given("stream-window") {
+		h.StreamWindow, err = experiment.ParseSize(q.streamWindow)
+		fault("stream-window", err)
+	}
+	if q.given("connection-window") {
+		h.ConnectionWindow, err = experiment.ParseSize(q.window)
+		fault("connection-window", err)
+	}
+	for _, flag := range securityFlags {
+		if q.given(flag) {
+			v.Target.TLS = &q.tls
+		}
+	}
+	return faults
 }
 
 func (q *quickLoad) tcpVariant(address string) (v experiment.Variant, faults []error) {
@@ -351,6 +428,7 @@ func (q *quickLoad) load(l *experiment.Load) (faults []error) {
 	if l.Requests = q.requests; q.requests > 0 && !q.given("duration") {
 		l.Window = 0
 	}
+	l.RequestsPerConnection = q.perConnection
 	l.Workers = q.workers
 	l.Clock = q.clock
 	if q.cpus != "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,9 +15,6 @@ import (
 	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/load/pace"
-	"dyno/load/wire"
-	"dyno/load/wire/http1"
-	"dyno/load/wire/tcp"
 	"dyno/results/rundir"
 )
 
@@ -122,6 +118,8 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		Workers:        l.Workers,
 		CPUs:           l.CPUs,
 		Clock:          clock(l.Clock),
+
+		ExchangesPerConnection: l.RequestsPerConnection,
 	}
 	c.Network, c.Address = "tcp", v.Target.Address
 	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
@@ -152,7 +150,11 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 	}
 	c.Workers = min(c.Workers, carried)
 	if c.Connections > 0 {
-		if c.NewClients, err = clients(v, seed, c.Workers); err != nil {
+		speak, ok := protocols()[v.Target.Protocol]
+		if !ok {
+			return c, fmt.Errorf("target.protocol: %q is not spoken", v.Target.Protocol)
+		}
+		if err = speak(v, seed, &c); err != nil {
 			return c, err
 		}
 	}
@@ -227,79 +229,6 @@ func schedule(l *experiment.Load, seed uint64) (*pace.Schedule, error) {
 		stages = append(stages, pace.Stage{Duration: s.Duration, From: s.From, To: s.To})
 	}
 	return pace.New(stages, process, seed)
-}
-
-// clients returns the maker of each worker's clients. What one worker's clients
-// share is made once per worker.
-func clients(v *experiment.Variant, seed uint64, workers int) (func(worker int) func() wire.Client, error) {
-	switch v.Target.Protocol {
-	case experiment.HTTP:
-		return httpClients(v)
-	case experiment.SSE:
-		return publishers(v, workers)
-	}
-	switch size := v.Load.Payload; v.Load.Framing {
-	case experiment.FramingLine:
-		c := tcp.DefaultLine(strings.Repeat("x", max(0, size-1))) // the line's end is one byte of the payload
-		return perWorker(c, tcp.NewLine, (*tcp.LineTemplate).Client)
-	case experiment.FramingLength:
-		c := tcp.DefaultPrefixed(make([]byte, size))
-		return perWorker(c, tcp.NewPrefixed, (*tcp.PrefixedTemplate).Client)
-	default:
-		return perWorker(tcp.EchoConfig{Size: size, Seed: seed}, tcp.NewEcho, (*tcp.EchoTemplate).Client)
-	}
-}
-
-// perWorker makes a template for each worker and clients from it. The first
-// template is made now, to see whether the configuration is right.
-func perWorker[Config, Template any, Client wire.Client](c Config, newTemplate func(Config) (*Template, error),
-	newClient func(*Template) Client,
-) (func(int) func() wire.Client, error) {
-	if _, err := newTemplate(c); err != nil {
-		return nil, err
-	}
-	return func(int) func() wire.Client {
-		t, err := newTemplate(c)
-		if err != nil {
-			panic(err) // the same configuration was right a moment ago
-		}
-		return func() wire.Client { return newClient(t) }
-	}, nil
-}
-
-func httpClients(v *experiment.Variant) (func(int) func() wire.Client, error) {
-	end, err := http1.ParseURL(v.Target.URL)
-	if err != nil {
-		return nil, err
-	}
-	r := v.Load.Request
-	request := http1.Request{Method: r.Method, Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
-	if r.Path != "" {
-		request.Target = r.Path
-	}
-	addHeaders(&request, r.Headers)
-	if r.BodyFile != "" {
-		if request.Body, err = os.ReadFile(r.BodyFile); err != nil {
-			return nil, fmt.Errorf("load.request.body_file: %w", err)
-		}
-	}
-	encoded, err := request.Encode()
-	if err != nil {
-		return nil, fmt.Errorf("load.request: %w", err)
-	}
-	c := http1.Config{Request: encoded, Limits: http1.DefaultLimits()}
-	return perWorker(c, http1.NewTemplate, (*http1.Template).Client)
-}
-
-// addHeaders gives a request its fields. Host is one of its own.
-func addHeaders(r *http1.Request, headers []experiment.Header) {
-	for _, h := range headers {
-		if strings.EqualFold(h.Name, "Host") {
-			r.Host = h.Value
-			continue
-		}
-		r.Header = append(r.Header, http1.Field{Name: h.Name, Value: h.Value})
-	}
 }
 
 // Bounds of a trial's log: how many intervals it may have, and how many requests may be

@@ -427,7 +427,7 @@ func (e *engine) tell(origin int64, done <-chan struct{}) {
 
 // conclude sums the workers up.
 func (e *engine) conclude(r *Result, origin int64) {
-	r.Connections.Requested = e.config.Connections
+	r.Connections.Requested, r.Connections.Streams = e.config.Connections, e.config.Streams
 	r.Status = map[int]uint64{}
 	r.Failures = map[string]uint64{}
 	var end, concluded int64

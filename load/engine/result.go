@@ -136,6 +136,7 @@ func (c *Counts) Conserved() error {
 // Connections counts connections from the beginning to the end, warm-up included.
 type Connections struct {
 	Requested  int           // as configured
+	Streams    int           // exchanges that each carries at once at most, as configured
 	Opened     uint64        // were established
 	Failed     uint64        // were not
 	Generator  uint64        // of Failed: for want of descriptors, ports or memory of the generator's own
