@@ -167,7 +167,7 @@ func (w *worker) turn(i int32) {
 
 // admit begins connecting as far as the bound allows.
 func (w *worker) admit(now int64) {
-	for w.turns.count > 0 && w.underway < maxConnecting {
+	for w.turns.count > 0 && w.opening < maxConnecting {
 		i := w.turns.pop()
 		w.connect(i, &w.conns[i], now)
 	}
@@ -176,7 +176,7 @@ func (w *worker) admit(now int64) {
 // openOneMore begins one more connection of the open loop, if one more is wanted and
 // allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
-	if (w.underway+w.turns.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
+	if (w.opening+w.turns.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
 		return
 	}
 	n := len(w.vacant)
@@ -195,7 +195,7 @@ func (w *worker) connect(i int32, c *connection, now int64) {
 	c.fd, c.stamping = fd, w.stamping
 	c.began = now
 	c.state = connecting
-	w.underway++
+	w.opening++
 	w.connecting.push(i)
 }
 
@@ -301,7 +301,7 @@ func (w *worker) speakable(i int32, c *connection, now int64) {
 
 // establish has an open connection carry what waits for it.
 func (w *worker) establish(i int32, c *connection, now int64) {
-	w.underway--
+	w.opening--
 	w.connecting.remove(i)
 	w.tally.Opened++
 	w.starved = false
@@ -313,7 +313,7 @@ func (w *worker) establish(i int32, c *connection, now int64) {
 
 // unopened ends the opening of a connection, which has failed.
 func (w *worker) unopened(i int32, c *connection, now int64, err error) {
-	w.underway--
+	w.opening--
 	w.connecting.remove(i)
 	w.hangUp(c)
 	w.refused(i, c, now, err)

@@ -357,7 +357,6 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 		w.completed++
 	}
 	w.counts[x.window].OK++
-	w.code(x)
 	w.hushes.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
 	if x.window != outside {
 		c.answered, c.served = true, true
@@ -365,6 +364,7 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 	if x.window != inside {
 		return
 	}
+	w.code(x)
 	w.finished = max(w.finished, r.arrived)
 	w.times(x, r)
 	w.ends.count(r)
@@ -380,7 +380,7 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	w.hushes.failing++
 	counts := &w.counts[x.window]
 	counts.ByKind[kind]++
-	if n, ok := w.failures[err]; ok || len(w.failures) < failureTexts {
+	if n, ok := w.failures[err]; x.window != outside && (ok || len(w.failures) < failureTexts) {
 		w.failures[err] = n + 1
 	}
 	switch kind {
@@ -393,12 +393,14 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	default:
 		counts.Errors++
 		if kind == wire.Status || kind == wire.Assertion {
-			w.code(x)
 			c.answered = c.answered || x.window != outside
 		}
 	}
 	if x.window != inside {
 		return
+	}
+	if kind == wire.Status || kind == wire.Assertion {
+		w.code(x)
 	}
 	w.finished = max(w.finished, now)
 	if kind == wire.Timeout || kind == wire.Unfinished {
@@ -432,6 +434,7 @@ func statusOf(c wire.Client) int16 {
 	return noStatus
 }
 
+// code counts the status of a response to a request of the window.
 func (w *worker) code(x *exchange) {
 	switch n := x.status; {
 	case n == noStatus:

@@ -219,8 +219,8 @@ type Result struct {
 
 	Latency   [Tags]*hist.Histogram // of the window
 	Intervals []Interval
-	Status    map[int]uint64    // responses by status code, for protocols that have one
-	Failures  map[string]uint64 // failures by text, the first 32 texts
+	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
+	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
 
 	Ends        Ends
 	Connections Connections

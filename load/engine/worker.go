@@ -44,7 +44,7 @@ type worker struct {
 	lifetime   uint64             // exchanges that one connection carries at most
 	outgoing   []int32            // connections that have something to say
 	connecting list               // of connections that are not established yet
-	underway   int                // in that list
+	opening    int                // in that list
 	turns      queue[int32]       // connections in state queued; never more than there are
 	newClient  func() wire.Client // with TLS, if the server chooses by ALPN
 	newMux     func() wire.Mux    // likewise
@@ -132,7 +132,7 @@ func (w *worker) connectAll() {
 		now := w.now()
 		w.admit(now)
 		w.call(now)
-		if (w.underway == 0 && w.turns.count == 0 && w.audience.untried == 0) || now >= deadline || w.engine.stopped() {
+		if (w.opening == 0 && w.turns.count == 0 && w.audience.untried == 0) || now >= deadline || w.engine.stopped() {
 			return
 		}
 		w.expireConnecting(now)
@@ -192,7 +192,11 @@ func (w *worker) loop() {
 		// when the worker was held up until after its end.
 		w.arrive(now)
 		w.flushOutgoing()
+		w.closeEarly(now)
 		if w.ended(now) {
+			for w.marked < 2 {
+				w.mark(now)
+			}
 			return
 		}
 		w.fire(now)
@@ -263,30 +267,31 @@ func (w *worker) mark(now int64) {
 	w.marked++
 }
 
-// ended tells whether there is nothing left to do, or no time left to do it.
-func (w *worker) ended(now int64) bool {
-	if w.engine.stopped() {
-		// Interrupted: the window ends here and nothing is awaited.
+// underway tells whether requests are unanswered.
+func (w *worker) underway() bool {
+	return w.inFlight.head != none || w.wanting > 0 || w.waiting.count > 0
+}
+
+// closeEarly ends the window before its time: when the measurement is interrupted, nothing
+// is awaited any more; when the requests or the schedule have come to their end, the window
+// is as long as they took.
+func (w *worker) closeEarly(now int64) {
+	exhausted := w.remaining == 0 || w.cursor != nil && w.due == never
+	switch {
+	case w.engine.stopped():
 		w.windowEnd, w.drainEnd = min(w.windowEnd, now), now
-	}
-	exhausted := w.cursor != nil && w.due == never
-	underway := w.inFlight.head != none || w.wanting > 0 || w.waiting.count > 0
-	if (w.remaining == 0 || exhausted) && !underway && now < w.windowEnd && w.engine.config.Subscribers == nil {
-		// The requests or the schedule ended before the time did: the window is
-		// as long as they took.
+	case exhausted && !w.underway() && now < w.windowEnd && w.engine.config.Subscribers == nil:
 		w.windowEnd = max(w.finished, w.windowStart)
 		w.drainEnd = w.windowEnd
 	}
-	if now < w.windowEnd || (underway && now < w.drainEnd) {
+}
+
+// ended tells whether there is nothing left to do, or no time left to do it.
+func (w *worker) ended(now int64) bool {
+	if now < w.windowEnd || (w.underway() && now < w.drainEnd) {
 		return false
 	}
-	if w.engine.config.Subscribers != nil && now < w.drainEnd && !w.served(now) {
-		return false
-	}
-	for w.marked < 2 {
-		w.mark(now)
-	}
-	return true
+	return w.engine.config.Subscribers == nil || now >= w.drainEnd || w.served(now)
 }
 
 // hangTime is for how long a request must have waited that the connection may be said to
