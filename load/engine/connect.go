@@ -89,41 +89,43 @@ func endpointOf(a netip.Addr, port int) (endpoint, error) {
 	return endpoint{unix.AF_INET6, sa}, nil
 }
 
-// A connection is a place for one, and what it is used for.
+// A connection is a place for one, and what it is used for. What each exchange of HTTP/1.1
+// touches comes first.
 type connection struct {
-	client  wire.Client // of a protocol that carries one exchange at a time
-	mux     wire.Mux    // of one that carries many; nil otherwise
-	tls     *tlslayer.Conn
-	pending []byte // what the socket has not taken
-	kept    []byte // TLS: what pending is a part of
-
-	began   int64  // when the connecting began
-	shook   int64  // when the TLS handshake began
-	heard   int64  // mux: when bytes last came
-	carried uint64 // exchanges so far
-
 	fd         int32 // none without a connection
 	generation uint32
-	busy       int32 // exchanges under way
-	current    int32 // without a mux: the exchange under way, or the last one
-	begun      int32 // mux: the first of the exchanges that were begun and not written, or none
-	spare      int32 // mux, open loop: the first of the exchanges that nothing uses
-	wanted     int32 // closed loop: the first exchange that waits for it, or none
-	lastWanted int32
-	idleAt     int32 // open loop: its place among the idle ones, or none
-	state      connectionState
-	hungUp     bool  // the peer has said that it will send no more
-	leaving    bool  // mux: the peer has said that it takes no more exchanges
-	blocked    bool  // mux: the socket takes no more for now
-	outgoing   bool  // in the list of that name
-	stamping   bool  // its socket stamps what arrives
-	failures   uint8 // in a row
+	current    int32  // without a mux: the exchange under way, or the last one
+	busy       int32  // exchanges under way
+	carried    uint64 // exchanges so far
+	wanted     int32  // closed loop: the first exchange that waits for it, or none
+	idleAt     int32  // open loop: its place among the idle ones, or none
+
+	state    connectionState
+	failures uint8 // in a row
+	hungUp   bool  // the peer has said that it will send no more
+	stamping bool  // its socket stamps what arrives
+	blocked  bool  // mux: the socket takes no more for now
+	leaving  bool  // mux: the peer has said that it takes no more exchanges
+	outgoing bool  // in the list of that name
 
 	// Of the place, whatever connection it has.
 	asked    bool // had a request of the window, or carried into it
 	answered bool // one of those was answered, well or badly
 	served   bool // one of those was answered well
 	hung     bool // one of those had waited for hangTime or more at the end
+
+	client  wire.Client // of a protocol that carries one exchange at a time
+	mux     wire.Mux    // of one that carries many; nil otherwise
+	tls     *tlslayer.Conn
+	pending []byte // what the socket has not taken
+	kept    []byte // TLS: what pending is a part of
+
+	began      int64 // when the connecting began
+	shook      int64 // when the TLS handshake began
+	heard      int64 // mux: when bytes last came
+	lastWanted int32
+	begun      int32 // mux: the first of the exchanges that were begun and not written, or none
+	spare      int32 // mux, open loop: the first of the exchanges that nothing uses
 }
 
 // A connectionState says where a connection stands.

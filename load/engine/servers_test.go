@@ -42,7 +42,7 @@ func start(t *testing.T, addresses []string, name string, args ...string) {
 	go func() { ended <- command.Wait() }()
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM) // nginx then ends its workers
-		<-ended
+		_ = <-ended                                 // how it ended does not matter
 	})
 	deadline := time.Now().Add(hang)
 	for _, address := range addresses {

@@ -508,6 +508,9 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	}
 	if w.cursor == nil {
 		w.proceed(e, x, c, r.read)
+		if c.wanted == none {
+			return
+		}
 	}
 	w.refill(i, c, r.read)
 }
