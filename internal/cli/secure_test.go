@@ -81,4 +81,11 @@ func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
 			t.Errorf("%s: nothing is said of handshakes:\n%s", name, stdout.String())
 		}
 	}
+
+	// Who is not trusted is said to be that, and not to be away.
+	var stdout, stderr bytes.Buffer
+	code := Main(t.Context(), []string{"http", "-n", "1", "-c", "1", secure.URL}, strings.NewReader(""), &stdout, &stderr)
+	if said := stderr.String(); code != exitTarget || !strings.Contains(said, "--insecure") || strings.Contains(said, "is the target running") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
 }
