@@ -255,6 +255,9 @@ func TestTruncation(t *testing.T) {
 // Once warm, a request with TLS allocates no more than crypto/tls does: its reader, once
 // for each record.
 func TestTLSAllocations(t *testing.T) {
+	if raced {
+		t.Skip("with the race detector, crypto/tls allocates more")
+	}
 	pair := certified(t)
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	address := listen(t, func(c net.Conn) {
