@@ -20,13 +20,15 @@ type quickLoad struct {
 	publishers  int
 	unix        string
 
+	http1, http2, upgrade bool // which HTTP is spoken, whatever else would be
+
 	given func(flag string) bool // whether the user gave it
 }
 
 // flags registers the flags of a load on targets that speak one of these protocols.
 func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
 	ofLoad := func(field string) bool {
-		return strings.HasPrefix(field, "load.") || field == "design.seed" || field == "awake" || field == "thresholds"
+		return strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "design.seed" || field == "awake" || field == "thresholds"
 	}
 	q.fields.register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
 	q.ownFlags(f, protocols...)
@@ -38,6 +40,11 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	if slices.Contains(protocols, experiment.SSE) {
 		connections = "subscribers"
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the most there may be")
+	}
+	if slices.Contains(protocols, experiment.HTTP) {
+		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
+		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
+		f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin each connection in HTTP/1.1 and ask for HTTP/2")
 	}
 	f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
@@ -54,9 +61,11 @@ type quickCommand struct {
 func quickCommands() []quickCommand {
 	return []quickCommand{{
 		protocol: experiment.HTTP, use: "http URL", where: "a URL",
-		short: "Load an HTTP/1.1 server",
+		short: "Load an HTTP server",
 		example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
   dyno http -R 5000 --arrivals poisson http://127.0.0.1:8080/
+  dyno http --http2 -c 8 --streams 16 https://127.0.0.1:8443/
+  dyno http -c 16 --requests-per-connection 1 --insecure https://127.0.0.1:8443/
   dyno http -X POST -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
 	}, {
 		protocol: experiment.TCP, use: "tcp HOST:PORT", where: "an address, or --unix", socket: true,
@@ -126,8 +135,32 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	if l.Subscribers != nil {
 		return e, append(faults, q.streams(l)...)
 	}
+	if l.HTTP2 != nil {
+		faults = append(faults, q.version(l.HTTP2)...)
+	}
 	loop(l, q.connections, q.given("connections"))
 	return e, faults
+}
+
+// version says which HTTP is spoken.
+func (q *quickLoad) version(h *experiment.HTTP2) (faults []error) {
+	for _, choice := range []struct {
+		given     bool
+		flag, use string
+	}{
+		{q.http1, "http1", experiment.HTTP2Never},
+		{q.http2, "http2", experiment.HTTP2Always},
+		{q.upgrade, "upgrade-h2c", experiment.HTTP2Upgrade},
+	} {
+		switch {
+		case !choice.given:
+		case h.Use != experiment.HTTP2Auto:
+			faults = append(faults, fmt.Errorf("--%s: --http1, --http2 and --upgrade-h2c exclude each other; keep one of them", choice.flag))
+		default:
+			h.Use = choice.use
+		}
+	}
+	return faults
 }
 
 // loop makes the loop closed that is not open.

@@ -244,7 +244,7 @@ func (x *examination) served() {
 // omitted is the share of a closed loop's time in which users waited in vain. What they would
 // have sent is in no count of requests (coordinated omission).
 func omitted(t *rundir.Trial) float64 {
-	users := float64(t.Connections.Requested) * t.WindowSeconds
+	users := float64(t.Connections.Users()) * t.WindowSeconds
 	if users <= 0 {
 		return 0
 	}

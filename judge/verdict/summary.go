@@ -20,6 +20,7 @@ const (
 	tagDelivery     = "delivery"
 	tagReadDelay    = "read_delay"
 	tagServiceRead  = "service_read"
+	tagHandshake    = "handshake"
 	tagSharedStamp  = "shared_stamp"
 )
 
@@ -87,7 +88,7 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 	}
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
-		f.ReadDelay, f.ServiceRead, f.Ends = t.ReadDelay, t.ServiceRead, t.Ends
+		f.ReadDelay, f.ServiceRead, f.Handshake, f.Ends = t.ReadDelay, t.ServiceRead, t.Handshake, t.Ends
 		f.Streams = t.Streams
 	}
 	return f
@@ -106,6 +107,7 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 		FirstByte:   rundir.QuantilesOf(t[tagFirstByte]),
 		ReadDelay:   rundir.QuantilesOf(t[tagReadDelay]),
 		ServiceRead: rundir.QuantilesOf(t[tagServiceRead]),
+		Handshake:   rundir.QuantilesOf(t[tagHandshake]),
 		Ends:        endings(trials, t),
 		Counts:      counts(trials),
 		Streams:     streams(trials, t),

@@ -295,16 +295,30 @@ func (r *reader) expressions(e *Experiment) {
 // findFiles reports files the experiment names that are not there.
 func (r *reader) findFiles(e *Experiment) {
 	for _, v := range e.Variants {
-		req := v.Load.Request
-		if v.AliasOf != "" || req == nil || req.BodyFile == "" || hasTemplate(req.BodyFile) {
+		if v.AliasOf != "" {
 			continue
 		}
-		if info, err := os.Stat(req.BodyFile); err != nil || !info.Mode().IsRegular() {
-			problem := "not a regular file: " + strconv.Quote(req.BodyFile)
-			if err != nil {
-				problem = "cannot be read: " + err.Error()
-			}
-			r.c.add(finding{path: "load.request.body_file", problem: problem, hint: "paths are relative to the experiment's file"}, v.Name)
+		if req := v.Load.Request; req != nil {
+			r.findFile("load.request.body_file", req.BodyFile, v.Name)
 		}
+		if t := v.Target.TLS; t != nil {
+			r.findFile("target.tls.ca", t.CA, v.Name)
+			r.findFile("target.tls.certificate", t.Certificate, v.Name)
+			r.findFile("target.tls.key", t.Key, v.Name)
+		}
+	}
+}
+
+// findFile reports a file that is named and not there.
+func (r *reader) findFile(path, file, variant string) {
+	if file == "" || hasTemplate(file) {
+		return
+	}
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		problem := "not a regular file: " + strconv.Quote(file)
+		if err != nil {
+			problem = "cannot be read: " + err.Error()
+		}
+		r.c.add(finding{path: path, problem: problem, hint: "paths are relative to the experiment's file"}, variant)
 	}
 }

@@ -118,6 +118,8 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		Workers:        l.Workers,
 		CPUs:           l.CPUs,
 		Clock:          clock(l.Clock),
+
+		ExchangesPerConnection: l.RequestsPerConnection,
 	}
 	c.Network, c.Address = "tcp", v.Target.Address
 	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
@@ -148,7 +150,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	c.NewClients = codecs.Clients
+	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
 	if l.Subscribers != nil {
 		c.Subscribers = subscribers(l, codecs.Streams)
 	}

@@ -162,6 +162,63 @@ func request(t *testing.T, v *experiment.Variant) string {
 	return string(client.Request())
 }
 
+// What of HTTP is spoken follows from the URL and the plan.
+func TestProtocolChoice(t *testing.T) {
+	for _, c := range []struct {
+		url, use string
+		one, two bool
+		alpn     string
+	}{
+		{"http://h/", experiment.HTTP2Auto, true, false, ""},
+		{"http://h/", experiment.HTTP2Never, true, false, ""},
+		{"http://h/", experiment.HTTP2Always, false, true, ""},
+		{"http://h/", experiment.HTTP2Upgrade, false, true, ""},
+		{"https://h/", experiment.HTTP2Auto, true, true, "h2 http/1.1"},
+		{"https://h/", experiment.HTTP2Never, true, false, "http/1.1"},
+		{"https://h/", experiment.HTTP2Always, false, true, "h2"},
+	} {
+		got, err := engineConfig(httpVariant(func(v *experiment.Variant) {
+			v.Target.URL = c.url
+			v.Load.HTTP2 = &experiment.HTTP2{Use: c.use, Streams: 8, StreamWindow: 1 << 16}
+			v.Load.RequestsPerConnection = 5
+		}), 1)
+		if err != nil {
+			t.Errorf("%s, %s: %v", c.url, c.use, err)
+			continue
+		}
+		if (got.NewClients != nil) != c.one || (got.NewMuxes != nil) != c.two || got.ExchangesPerConnection != 5 {
+			t.Errorf("%s, %s: %+v", c.url, c.use, got)
+		}
+		if c.two != (got.Streams == 8) {
+			t.Errorf("%s, %s: %d streams", c.url, c.use, got.Streams)
+		}
+		switch secure := strings.HasPrefix(c.url, "https:"); {
+		case secure != (got.TLS != nil):
+			t.Errorf("%s, %s: TLS %+v", c.url, c.use, got.TLS)
+		case secure:
+			if s := got.TLS; strings.Join(s.ALPN, " ") != c.alpn || s.ServerName != "h" || strings.Join(s.Groups, " ") != "x25519 secp256r1" {
+				t.Errorf("%s, %s: %+v", c.url, c.use, s)
+			}
+		}
+		got.Requests = 1
+		if err := got.Validate(); err != nil {
+			t.Errorf("%s, %s: %v", c.url, c.use, err)
+		}
+	}
+	_, err := engineConfig(httpVariant(func(v *experiment.Variant) {
+		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{CA: filepath.Join(t.TempDir(), "none")}
+	}), 1)
+	if err == nil || !strings.Contains(err.Error(), "target.tls.ca: ") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	_, err = engineConfig(httpVariant(func(v *experiment.Variant) {
+		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{Groups: []string{"x"}}
+	}), 1)
+	if err == nil || !strings.Contains(err.Error(), "target.tls: ") {
+		t.Errorf("a group that is not known: %v", err)
+	}
+}
+
 func TestHTTPRequests(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {

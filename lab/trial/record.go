@@ -30,6 +30,8 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.Connect = rundir.QuantilesOf(r.Latency[engine.ConnectTime])
 	t.ReadDelay = rundir.QuantilesOf(r.Latency[engine.ReadDelay])
 	t.ServiceRead = rundir.QuantilesOf(r.Latency[engine.ServiceRead])
+	t.Handshake = rundir.QuantilesOf(r.Latency[engine.HandshakeTime])
+	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
 		Requested:      int64(r.Connections.Requested),
@@ -44,6 +46,10 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.Connections.Served, t.Connections.Unanswered = int64(r.Connections.Served), int64(r.Connections.Unanswered)
 	t.Connections.Hung, t.Connections.HungSeconds = int64(r.Connections.Hung), r.Connections.HungFor.Seconds()
 	t.Connections.Omitted = r.Connections.Omitted.Seconds()
+	if r.Connections.Streams > 1 {
+		t.Connections.Streams = int64(r.Connections.Streams)
+	}
+	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
 	t.Silence = silence(&r.Silence)
 	t.Failures = failures(r)
 	if r.Streams.Requested > 0 {
@@ -106,6 +112,26 @@ func ends(r *engine.Result) *rundir.Ends {
 	}
 	to.Complete()
 	return to
+}
+
+// secured says what became of TLS handshakes; nil where there were none.
+func secured(h *engine.Handshakes) *rundir.TLS {
+	if h.Completed+h.Failed == 0 {
+		return nil
+	}
+	t := &rundir.TLS{
+		Handshakes: signed(h.Completed), Resumed: signed(h.Resumed), Retried: signed(h.Retried), Failed: signed(h.Failed),
+	}
+	if h.Completed > 0 {
+		share := float64(h.Resumed) / float64(h.Completed)
+		t.ResumedShare = &share
+	}
+	for _, a := range h.Agreed {
+		t.Agreed = append(t.Agreed, rundir.Agreement{
+			Version: a.Version, CipherSuite: a.CipherSuite, Group: a.Group, ALPN: a.ALPN, Handshakes: signed(a.Handshakes),
+		})
+	}
+	return t
 }
 
 func silence(s *engine.Silence) rundir.Silence {

@@ -91,6 +91,7 @@ func (r *Result) Join(o *Result) error {
 	r.AllCounts.add(&o.AllCounts)
 	r.Completed += o.Completed
 	r.Connections.add(&o.Connections)
+	r.Handshakes.add(&o.Handshakes)
 	r.Ends.add(o.Ends)
 	r.Connections.Requested += o.Connections.Requested
 	for code, n := range o.Status {

@@ -10,7 +10,6 @@ import (
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 	"dyno/load/wire"
-	"dyno/load/wire/http1"
 )
 
 // A Worker holds what the users of one worker of the engine share: their part of the data
@@ -314,7 +313,7 @@ func (u *User) leave(failed bool) {
 func (u *User) judge(st *step, r *Response) *wire.Error {
 	if !u.w.s.bodyOnly {
 		if len(st.status) == 0 && r.Status >= 400 {
-			return http1.StatusError(min(r.Status, 999))
+			return wire.StatusError(min(r.Status, 999))
 		}
 		if len(st.status) > 0 && !accepted(st.status, r.Status) {
 			return st.statusError

@@ -5,7 +5,11 @@
 // bytes and keeps the time.
 package wire
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+	"sync"
+)
 
 // A Client is one connection's side of a request-response protocol. The engine
 // calls it from one thread at a time, in this order:
@@ -52,6 +56,7 @@ const (
 	Generator       // whoever sends lacked a descriptor, a port or memory: not the peer's doing
 	Connect         // the connection could not be opened
 	TLS             // the handshake failed
+	Refused         // the peer says that it has not processed the request, and it was not sent once more
 	Timeout         // no complete response in time
 	Reset           // the peer closed or reset the connection mid-exchange
 	Protocol        // the peer's bytes break the protocol's rules, or exceed a limit
@@ -62,7 +67,7 @@ const (
 )
 
 var kindNames = [Kinds]string{
-	"none", "generator", "connect", "tls", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
+	"none", "generator", "connect", "tls", "refused", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
 }
 
 // String returns the kind's name as it stands in run.json.
@@ -81,6 +86,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Kind.String() + ": " + e.Text }
+
+// StatusError returns the error of a complete HTTP response whose status, 100 to 999, was
+// not accepted: the same pointer for the same status.
+func StatusError(status int) *Error { return &statusErrors()[status] }
+
+var statusErrors = sync.OnceValue(func() *[1000]Error {
+	var errs [1000]Error
+	for status := range errs {
+		errs[status] = Error{Kind: Status, Text: "status " + strconv.Itoa(status)}
+	}
+	return &errs
+})
 
 // KindOf returns the kind of the error a Client returned: None for nil, Protocol
 // for an error that is not an *Error.

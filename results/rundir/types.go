@@ -307,6 +307,7 @@ type Variant struct {
 	// that ended by arrival. ServiceRead is the service time until the read.
 	ReadDelay   Quantiles `json:"read_delay,omitzero"`
 	ServiceRead Quantiles `json:"service_read,omitzero"`
+	Handshake   Quantiles `json:"handshake,omitzero"` // of TLS
 	Ends        *Ends     `json:"ends,omitempty"`
 	Errors      Errors    `json:"errors"`
 	// Availability is the share of what was due that was answered well; of subscribers,
@@ -770,10 +771,12 @@ type Trial struct {
 	GeneratorLag   Quantiles        `json:"generator_lag"`         // the part of the send lag that the generator itself caused
 	ReadDelay      Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
 	ServiceRead    Quantiles        `json:"service_read,omitzero"` // the service time until the read
+	Handshake      Quantiles        `json:"handshake,omitzero"`    // of TLS, on connections that were opened; the warm-up\'s included
 	Ends           *Ends            `json:"ends,omitempty"`        // nil of a program, and where nothing came
 	Failures       map[string]int64 `json:"failures,omitempty"`    // failed requests, by what was wrong
 	Connections    Connections      `json:"connections"`
 	Silence        Silence          `json:"silence"`           // of requests
+	TLS            *TLS             `json:"tls,omitempty"`     // nil without
 	Streams        *Streams         `json:"streams,omitempty"` // of subscribers; nil without
 	Target         Target           `json:"target"`
 	Generator      Generator        `json:"generator"`
@@ -998,4 +1001,36 @@ type Connections struct {
 	Unsolicited    int64   `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for
 	ReusedRequests int64   `json:"reused_requests"` // sent on a connection that had carried one before
 	Peak           int64   `json:"peak"`            // open at once
+
+	// Of HTTP/2. Each connection carries so many requests at once, if the target lets it;
+	// the users of a closed loop are as many on each connection. A request is refused that the
+	// target says it has not processed (GOAWAY, REFUSED_STREAM): it is sent again, or fails.
+	Streams int64 `json:"streams,omitempty"` // nothing: 1
+	GoAways int64 `json:"go_aways,omitempty"`
+	Refused int64 `json:"refused_requests,omitempty"`
+	Resent  int64 `json:"resent_requests,omitempty"` // of the refused ones: sent again
+}
+
+// Users is how many users a closed loop with these connections has.
+func (c *Connections) Users() int64 { return c.Requested * max(1, c.Streams) }
+
+// A TLS says what became of the handshakes, those of the warm-up included.
+type TLS struct {
+	Handshakes int64 `json:"handshakes"` // completed
+	Resumed    int64 `json:"resumed"`    // of these: they resumed a session
+	Retried    int64 `json:"retried,omitempty"`
+	Failed     int64 `json:"failed"` // ended by an error, or by the target's closing the connection
+	// ResumedShare is of the completed ones; nil without any.
+	ResumedShare *float64 `json:"resumed_share,omitempty"`
+	// Agreed is what they agreed on, the most frequent first.
+	Agreed []Agreement `json:"agreed,omitempty"`
+}
+
+// An Agreement is what so many TLS handshakes agreed on.
+type Agreement struct {
+	Version     string `json:"version"`         // such as TLS 1.3
+	CipherSuite string `json:"cipher_suite"`    // IANA's name
+	Group       string `json:"group,omitempty"` // of the key exchange
+	ALPN        string `json:"alpn,omitempty"`  // the protocol that the target chose, if it chose one
+	Handshakes  int64  `json:"handshakes"`
 }

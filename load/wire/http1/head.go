@@ -274,7 +274,7 @@ func (h *head) complete(t *Template) *wire.Error {
 		h.framing = byClose
 	}
 	if !t.accepts(int(h.status)) {
-		h.failure = StatusError(int(h.status))
+		h.failure = wire.StatusError(int(h.status))
 	}
 	return nil
 }
