@@ -38,11 +38,15 @@ func start(t *testing.T, addresses []string, name string, args ...string) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
+	var failure error // to be read when ended is closed
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failure = command.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM) // nginx then ends its workers
-		_ = <-ended                                 // how it ended does not matter
+		<-ended
 	})
 	deadline := time.Now().Add(hang)
 	for _, address := range addresses {
@@ -53,9 +57,8 @@ func start(t *testing.T, addresses []string, name string, args ...string) {
 				break
 			}
 			select {
-			case err := <-ended:
-				ended <- err
-				t.Fatalf("%s ended: %v\n%s", name, err, said())
+			case <-ended:
+				t.Fatalf("%s ended: %v\n%s", name, failure, said())
 			case <-time.After(10 * time.Millisecond):
 			}
 			if time.Now().After(deadline) {
