@@ -113,7 +113,7 @@ const (
 	MuxRoom // there is room again for what Send did not take
 )
 
-// A MuxField is one field of a header or trailer section.
+// A MuxField is one field of a header or trailer section, of a Composer's response too.
 type MuxField struct {
 	Name  int // which of the names that were asked for
 	Value []byte

@@ -46,6 +46,29 @@ type Client interface {
 	Reusable() bool
 }
 
+// A Composer is a Client that sends different requests. They were prepared when it was
+// made, with numbers from 0, and some of their parts may vary, as with a Mux. It delivers
+// of responses what it was asked for.
+type Composer interface {
+	Client
+
+	// Compose takes the place of Request. It puts together the prepared request with that
+	// number, with parts in place of what varies, in the order in which the request has
+	// them. The parts are not kept.
+	Compose(request int, parts [][]byte) []byte
+
+	// Content takes the place of Response for those who want the content of the response:
+	// it stops before each stretch of it. The first size bytes of p[n:] are content, which
+	// the caller uses up by Take, in one go or several, before it calls Content again.
+	// Without content in p, size is 0, and n, done and err are as of Response.
+	Content(p []byte) (n, size int, done bool, err error)
+	Take(n int)
+
+	// Fields returns the fields that were asked for by name, of the header of the response
+	// that was awaited last. They are valid until the next call of Compose or Reset.
+	Fields() []MuxField
+}
+
 // A Kind says in which way a request failed. Every failed request has exactly
 // one.
 type Kind uint8
