@@ -28,13 +28,14 @@ type Config struct {
 	Address string // host:port, or the path of a Unix socket
 
 	// NewClients is called once per worker and returns the maker of that
-	// worker's clients. What one maker's clients share is used by one thread.
+	// worker's clients. What one maker's clients share is used by one thread. With Users,
+	// the clients are wire.Composers.
 	NewClients func(worker int) func() wire.Client
 
 	// NewMuxes takes the place of NewClients for protocols whose connections carry many
 	// exchanges at once. Request 0 of what a mux was prepared with is sent, and nothing in
-	// it may vary. With TLS there may be both: then the server chooses (ALPN), and a server
-	// that does not know of the choice gets what NewClients makes.
+	// it may vary, but with Users. With TLS there may be both: then the server chooses
+	// (ALPN), and a server that does not know of the choice gets what NewClients makes.
 	NewMuxes func(worker int) func() wire.Mux
 
 	// TLS has all connections but subscribers' speak TLS. Its ALPN offers h2 where there are
@@ -54,13 +55,23 @@ type Config struct {
 	// of whom sends, awaits the response, thinks, and sends again.
 	Schedule *pace.Schedule
 	Think    pace.Think // closed loop only; default none
-	Seed     uint64     // of think times and of back-off jitter
+	Seed     uint64     // of think times, of back-off jitter and of all that users draw
+
+	// Users have requests come from users, who carry out a scenario. Its outlines are, in
+	// their order, what clients and muxes must have been prepared with; they must accept
+	// every status, keep the fields of its HeaderNames, and muxes deliver the content if a
+	// step wants it. With a Schedule, an arrival is an iteration. Default none: the same
+	// request is repeated.
+	Users *Users
 
 	// Connections is how many there are in a closed loop, and the most there may be in an
 	// open loop. Default 1; with Subscribers and without a Schedule, none.
 	Connections int
 	// Subscribers receive events beside the requests. Default none.
 	Subscribers *Subscribers
+	// Shard is the part of the load that is this engine's: of the schedule, of the users, and
+	// of their data. Default all of it.
+	Shard pace.Shard
 	// Joint connects this engine to others that carry the rest of the same load. Default
 	// none: the load is this engine's alone.
 	Joint    Joint
@@ -144,6 +155,13 @@ func (c Config) withDefaults() Config {
 	if c.Streams == 0 {
 		c.Streams = 1
 	}
+	if c.Shard == (pace.Shard{}) {
+		c.Shard = pace.Whole()
+	}
+	if c.Users != nil {
+		u := c.Users.withDefaults(&c)
+		c.Users = &u
+	}
 	def(&c.Drain, 2*time.Second)
 	def(&c.Timeout, 30*time.Second)
 	def(&c.ConnectTimeout, 5*time.Second)
@@ -158,6 +176,11 @@ func (c Config) carried() int {
 		return c.Connections
 	}
 	return max(c.Connections, c.Subscribers.Count)
+}
+
+// shard is the part of the load that is worker n's.
+func (c *Config) shard(n int) pace.Shard {
+	return c.Shard.Sub(pace.Shard{Index: n, Count: min(c.Workers, c.Connections)})
 }
 
 // Validate reports every fault of the configuration at once.
@@ -217,6 +240,15 @@ func (c Config) Validate() error {
 		}
 		if c.Requests > 0 {
 			fault("requests %d: want none, as the window of subscribers is a length of time", c.Requests)
+		}
+	}
+	if err := c.Shard.Validate(); err != nil {
+		fault("%w", err)
+	}
+	if c.Users != nil {
+		faults = append(faults, c.Users.faults(&c)...)
+		if c.Think != (pace.Think{}) {
+			fault("think time: want none beside users, whose scenario says how long they think")
 		}
 	}
 	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {

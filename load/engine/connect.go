@@ -97,8 +97,8 @@ type connection struct {
 	current    int32  // without a mux: the exchange under way, or the last one
 	busy       int32  // exchanges under way
 	carried    uint64 // exchanges so far
-	wanted     int32  // closed loop: the first exchange that waits for it, or none
-	idleAt     int32  // open loop: its place among the idle ones, or none
+	wanted     int32  // not pooled: the first exchange that waits for it, or none
+	idleAt     int32  // pooled: its place among the idle ones, or none
 
 	state    connectionState
 	failures uint8 // in a row
@@ -125,7 +125,7 @@ type connection struct {
 	heard      int64 // mux: when bytes last came
 	lastWanted int32
 	begun      int32 // mux: the first of the exchanges that were begun and not written, or none
-	spare      int32 // mux, open loop: the first of the exchanges that nothing uses
+	spare      int32 // mux, pooled: the first of the exchanges that nothing uses
 }
 
 // A connectionState says where a connection stands.
@@ -175,7 +175,7 @@ func (w *worker) admit(now int64) {
 	}
 }
 
-// openOneMore begins one more connection of the open loop, if one more is wanted and
+// openOneMore begins one more pooled connection, if one more is wanted and
 // allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
 	if (w.opening+w.turns.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
@@ -323,7 +323,7 @@ func (w *worker) unopened(i int32, c *connection, now int64, err error) {
 
 // refill has a connection carry what waits for it, as far as it can.
 func (w *worker) refill(i int32, c *connection, now int64) {
-	if w.cursor == nil {
+	if !w.pooled {
 		for c.wanted != none && w.free(c) > 0 {
 			e, x := w.unwant(c)
 			w.dispatch(e, x, i, c, now)
@@ -382,7 +382,7 @@ func (w *worker) refused(i int32, c *connection, now int64, err error) {
 	}
 	c.state = closed
 	c.failedAgain()
-	if w.cursor == nil {
+	if !w.pooled {
 		for c.wanted != none {
 			e, x := w.unwant(c)
 			w.failUnsent(x, c, now, failure)
@@ -394,8 +394,11 @@ func (w *worker) refused(i int32, c *connection, now int64, err error) {
 		// The oldest request that waits has used up its attempt.
 		x := &w.exchanges[c.current]
 		r := w.waiting.pop()
-		x.intended, x.window, x.resends = r.intended, w.belongs(r.intended), r.resends
+		x.of(w, r)
 		w.failUnsent(x, c, now, failure)
+		if w.crowd != nil {
+			w.lose(r.user, now)
+		}
 	}
 	w.vacate(i, c)
 }
@@ -431,7 +434,7 @@ func (w *worker) disconnect(i int32, c *connection) {
 func (w *worker) vacate(i int32, c *connection) {
 	c.state = closed
 	switch {
-	case w.cursor != nil:
+	case w.pooled:
 		w.vacant = append(w.vacant, i)
 		w.openOneMore()
 	case c.wanted != none:

@@ -165,6 +165,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		errnos:     map[errnoKind]*wire.Error{},
 	}
 	w.turns.limit = len(w.conns)
+	w.crowd = e.newCrowd(n)
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
@@ -172,12 +173,21 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	for range sheets - 1 {
 		e.collector.free[n] <- newSheet(n)
 	}
-	if publishing := min(c.Workers, c.Connections); c.Schedule != nil && n < publishing {
-		w.cursor = c.Schedule.Split(n, publishing)
+	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
+		s := c.shard(n)
+		w.cursor = c.Schedule.Split(s.Index, s.Count)
+	}
+	if w.pooled = w.cursor != nil || w.crowd != nil; w.pooled {
 		w.idles = make([]int32, 0, len(w.conns))
 		w.vacant = make([]int32, 0, len(w.conns))
 	} else {
 		w.alarms = make(alarms, 0, len(w.exchanges))
+	}
+	if w.crowd != nil {
+		w.alarms = make(alarms, 0, len(w.crowd.users))
+		if w.cursor == nil {
+			w.waiting.limit = max(1, w.crowd.limit) // each user has one request at a time
+		}
 	}
 	if count == 0 {
 		return w, nil // with subscribers only
@@ -212,7 +222,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		x := &w.exchanges[k]
 		x.conn = int32(k / c.Streams) //nolint:gosec // bounded by MaxConnections
 		switch {
-		case w.cursor != nil:
+		case w.pooled:
 			conn := &w.conns[x.conn]
 			x.next = conn.spare
 			conn.spare = int32(k) //nolint:gosec // bounded by MaxExchanges
@@ -228,6 +238,11 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 func (w *worker) equip(c *Config) (err error) {
 	if c.NewClients != nil {
 		w.newClient = c.NewClients(w.number)
+	}
+	if c.NewClients != nil && c.Users != nil {
+		if _, ok := w.newClient().(wire.Composer); !ok {
+			return errors.New("the clients send one request only, and users send different ones")
+		}
 	}
 	if c.NewMuxes != nil {
 		w.newMux = c.NewMuxes(w.number)
@@ -361,6 +376,11 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	if e.config.Connections > 0 && result.Connections.Opened == 0 {
 		return result, e.unreachable()
 	}
+	for _, w := range e.workers {
+		if w.crowd != nil && w.crowd.worker.Err() != nil {
+			return result, errors.Join(e.unsettled, fmt.Errorf("engine: data of users: %w", w.crowd.worker.Err()))
+		}
+	}
 	return result, e.unsettled
 }
 
@@ -447,6 +467,9 @@ func (e *engine) conclude(r *Result, origin int64) {
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
 		r.Connections.add(&w.tally)
+		if w.crowd != nil {
+			r.concludeUsers(w.crowd)
+		}
 		if w.tls != nil {
 			w.handshakes.Failed = w.tls.Stats().Failed
 			r.Handshakes.add(&w.handshakes)
@@ -475,7 +498,11 @@ func (e *engine) conclude(r *Result, origin int64) {
 	r.Silence = silenceOf(requests, origin, concluded)
 	if s := &r.Silence; e.config.Schedule == nil && s.Answered && s.Failing >= failingRow {
 		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
-		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(e.config.Connections*e.config.Streams))
+		users := e.config.Connections * e.config.Streams
+		if e.config.Users != nil {
+			users = e.config.Users.Count
+		}
+		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(users))
 	}
 	if e.config.Subscribers != nil {
 		e.reckon(&r.Streams)

@@ -10,14 +10,14 @@ import (
 	"dyno/load/wire"
 )
 
-// An exchange is a place for a request and its response. In a closed loop it is a user, who
-// sends, awaits the response, thinks and sends again. In an open loop it is one of the
-// requests that its connection can carry at once.
+// An exchange is a place for a request and its response. In a closed loop that repeats one
+// request it is a user, who sends, awaits the response, thinks and sends again. Elsewhere it
+// is one of the requests that its connection can carry at once.
 //
 // The exchanges of connection i are those from i × streams on. With one on each
 // connection, an exchange has the number of its connection.
 type exchange struct {
-	thinker *pace.Thinker
+	thinker *pace.Thinker // of a closed loop that repeats one request
 
 	intended int64 // when the request was due
 	ready    int64 // when a connection was at hand for it
@@ -26,6 +26,7 @@ type exchange struct {
 
 	conn    int32 // the number of its connection
 	next    int32 // the next one in a list of the connection's: of those wanted, begun or spare
+	user    int32 // with a crowd, whose request it is
 	status  int16 // of the response; noStatus where there is none
 	state   exchangeState
 	window  uint8 // what the request belongs to: outside, inside or carried
@@ -35,10 +36,11 @@ type exchange struct {
 // noStatus is the status of a response of a protocol that has none.
 const noStatus = -1
 
-// A waiter is a request of the open loop that waits for a connection.
+// A waiter is a request, of the open loop or of users, that waits for a connection.
 type waiter struct {
 	intended int64
 	written  int64 // when it was written before; 0 if it was not
+	user     int32 // with a crowd, whose request it is
 	resends  uint8
 }
 
@@ -84,7 +86,7 @@ func (w *worker) claim(x *exchange) {
 	x.window = w.belongs(x.intended)
 	w.counts[x.window].Scheduled++
 	w.hushes.due(x.intended)
-	if x.window == inside && w.remaining != never && w.cursor == nil {
+	if x.window == inside && w.remaining != never {
 		w.remaining--
 	}
 }
@@ -182,7 +184,7 @@ func (w *worker) begin(x *exchange, c *connection) {
 	c.asked = c.asked || x.window != outside
 }
 
-// send writes a request of the open loop, on a connection that is free. Ready is when that
+// send writes a request of the open loop or of a user, on a connection that is free. Ready is when that
 // was at hand.
 func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 	e := c.current
@@ -194,8 +196,16 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 		w.occupy(c)
 	}
 	x := &w.exchanges[e]
-	x.intended, x.window, x.resends = r.intended, w.belongs(r.intended), r.resends
+	x.of(w, r)
+	if w.crowd != nil {
+		w.crowd.expect(&w.crowd.users[r.user])
+	}
 	w.dispatch(e, x, i, c, ready)
+}
+
+// of makes the exchange that of a request that has waited.
+func (x *exchange) of(w *worker, r waiter) {
+	x.intended, x.window, x.resends, x.user = r.intended, w.belongs(r.intended), r.resends, r.user
 }
 
 // dispatch writes an exchange's request.
@@ -226,7 +236,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 		w.sendSealed(e, x, i, c)
 		return
 	}
-	c.pending = c.client.Request()
+	c.pending = w.request(x, c)
 	x.written = w.now()
 	w.inFlight.push(e)
 	w.flush(i, c)
@@ -237,7 +247,7 @@ func (w *worker) release(e int32, x *exchange, c *connection) {
 	w.inFlight.remove(e)
 	x.state = parked
 	c.busy--
-	if w.cursor != nil && c.mux != nil {
+	if w.pooled && c.mux != nil {
 		x.next = c.spare
 		c.spare = e
 	}
@@ -253,7 +263,11 @@ func (w *worker) rest(e int32, x *exchange, until int64) {
 func (w *worker) fire(now int64) {
 	for len(w.alarms) > 0 && w.alarms[0].at <= now {
 		a := w.alarms.pop()
-		w.use(a.exchange, &w.exchanges[a.exchange], a.at)
+		if w.crowd != nil {
+			w.visit(a.whose, a.at, false)
+			continue
+		}
+		w.use(a.whose, &w.exchanges[a.whose], a.at)
 	}
 }
 
@@ -312,6 +326,12 @@ func (w *worker) arrive(now int64) {
 			w.due = never
 			return
 		}
+		if w.crowd != nil {
+			w.advance()
+			w.iterate(intended)
+			now = w.now()
+			continue
+		}
 		if window == inside && w.remaining != never {
 			w.remaining--
 		}
@@ -355,6 +375,9 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 	w.sheet.completed++
 	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
 		w.completed++
+		if w.crowd != nil {
+			w.crowd.figuresOf(x.user).completed++
+		}
 	}
 	w.counts[x.window].OK++
 	w.hushes.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
@@ -363,6 +386,9 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 	}
 	if x.window != inside {
 		return
+	}
+	if w.crowd != nil {
+		w.crowd.figuresOf(x.user).ok++
 	}
 	w.code(x)
 	w.finished = max(w.finished, r.arrived)
@@ -399,6 +425,9 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	if x.window != inside {
 		return
 	}
+	if w.crowd != nil {
+		w.crowd.figuresOf(x.user).byKind[kind]++
+	}
 	if kind == wire.Status || kind == wire.Assertion {
 		w.code(x)
 	}
@@ -420,6 +449,11 @@ func (w *worker) times(x *exchange, r reading) {
 	l[GeneratorLag].Record(x.written - max(x.intended, x.ready))
 	if x.first != 0 {
 		l[FirstByte].Record(x.first - x.written)
+	}
+	if w.crowd != nil {
+		f := w.crowd.figuresOf(x.user)
+		f.response.Record(r.arrived - x.intended)
+		f.service.Record(r.arrived - x.written)
 	}
 }
 

@@ -100,6 +100,9 @@ func (r *Result) Join(o *Result) error {
 	for text, n := range o.Failures {
 		r.Failures[text] += n
 	}
+	if err := r.joinSteps(o); err != nil {
+		return err
+	}
 	r.Streams.add(&o.Streams)
 	r.Process = r.Process.plus(o.Process)
 	r.Workers = r.Workers.plus(o.Workers)

@@ -43,13 +43,21 @@ func (w *worker) exchangeOf(i int32, id uint32) (int32, *exchange) {
 // beginOn begins an exchange on a connection that carries many.
 func (w *worker) beginOn(e int32, x *exchange, i int32, c *connection) {
 	w.speak(i, c)
-	if err := c.mux.Begin(uint32(e-i*w.streams), 0, nil); err != nil { //nolint:gosec // not negative
+	outline, parts := 0, [][]byte(nil)
+	if w.crowd != nil {
+		request := &w.crowd.users[x.user].request
+		outline, parts = request.Outline, request.Parts
+	}
+	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
 		now := w.now()
 		x.written = now
 		w.inFlight.push(e)
 		w.fail(x, c, now, err)
 		w.release(e, x, c)
-		if w.cursor == nil {
+		switch {
+		case w.crowd != nil:
+			w.lose(x.user, now)
+		case !w.pooled:
 			w.rest(e, x, now+int64(w.engine.config.MaxBackoff))
 		}
 		return
@@ -185,6 +193,9 @@ func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r readin
 		if x.first == 0 {
 			x.first = r.after(x.written).arrived
 		}
+		if w.crowd != nil {
+			w.crowd.hear(x.user, c.mux, event)
+		}
 		return
 	}
 	r = r.after(x.written)
@@ -192,17 +203,31 @@ func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r readin
 		x.first = r.arrived
 	}
 	x.status = event.Status
-	if event.Err != nil {
-		w.fail(x, c, r.arrived, event.Err)
+	err, ended := error(nil), event.Kind == wire.MuxEnded
+	switch {
+	case event.Err != nil:
+		err = event.Err
+	case w.crowd != nil:
+		w.crowd.hear(x.user, c.mux, event)
+		err = w.judge(x.user, x.status, w.crowd.users[x.user].fields, r.read)
+	}
+	if err != nil {
+		w.fail(x, c, r.arrived, err)
 	} else {
 		w.succeed(x, c, r)
 	}
-	if event.Kind == wire.MuxEnded {
+	if ended {
 		c.failures = 0
 	}
 	w.release(e, x, c)
-	if w.cursor == nil {
+	switch {
+	case !w.pooled:
 		w.proceed(e, x, c, r.read)
+	case w.crowd == nil:
+	case event.Err != nil:
+		w.lose(x.user, r.read)
+	default:
+		w.onward(x.user, r.read, true)
 	}
 }
 
@@ -211,8 +236,8 @@ func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r readin
 func (w *worker) again(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
 	w.tally.Refused++
 	resend := x.resends < maxResends
-	if resend && w.cursor != nil {
-		resend = w.waiting.pushFront(waiter{intended: x.intended, written: x.written, resends: x.resends + 1})
+	if resend && w.pooled {
+		resend = w.waiting.pushFront(waiter{intended: x.intended, written: x.written, user: x.user, resends: x.resends + 1})
 	}
 	if !resend {
 		w.fail(x, c, now, err)
@@ -223,7 +248,10 @@ func (w *worker) again(e int32, x *exchange, i int32, c *connection, now int64, 
 		w.tally.Resent++
 	}
 	switch {
-	case w.cursor != nil:
+	case w.pooled:
+		if w.crowd != nil && !resend {
+			w.lose(x.user, now)
+		}
 	case resend:
 		x.resends++
 		w.want(e, x, i, c)
@@ -256,9 +284,9 @@ func (w *worker) settle(i int32, c *connection, now int64) {
 	w.vacate(i, c)
 }
 
-// spread has idle connections carry requests of the open loop that have come back.
+// spread has idle connections carry pooled requests that have come back.
 func (w *worker) spread(now int64) {
-	if w.cursor == nil {
+	if !w.pooled {
 		return
 	}
 	for w.waiting.count > 0 && len(w.idles) > 0 {
@@ -304,9 +332,7 @@ func (w *worker) lost(i int32, c *connection, now int64, err error) {
 		x.status = event.Status
 		w.fail(x, c, now, cause)
 		w.release(e, x, c)
-		if w.cursor == nil {
-			w.proceed(e, x, c, now)
-		}
+		w.resume(e, x, c, now)
 	}
 	w.disconnect(i, c)
 	w.vacate(i, c)
@@ -324,8 +350,6 @@ func (w *worker) expireOn(e int32, x *exchange, i int32, c *connection, now int6
 	w.speak(i, c)
 	w.fail(x, c, now, errTimeout)
 	w.release(e, x, c)
-	if w.cursor == nil {
-		w.proceed(e, x, c, now)
-	}
+	w.resume(e, x, c, now)
 	w.settle(i, c, now)
 }

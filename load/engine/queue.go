@@ -96,14 +96,14 @@ func (l *list) remove(i int32) {
 // after returns the member behind one, or none.
 func (l *list) after(i int32) int32 { return l.links[i].next }
 
-// An alarm is due at a time, for an exchange.
+// An alarm is due at a time, for an exchange or, with a crowd, for a user.
 type alarm struct {
-	at       int64
-	exchange int32
+	at    int64
+	whose int32
 }
 
-// alarms is a binary heap, the earliest first. An exchange has at most one alarm, so
-// it never holds more than there are exchanges.
+// alarms is a binary heap, the earliest first. An exchange or a user has at most one alarm,
+// so it never holds more than there are of them.
 type alarms []alarm
 
 func (a *alarms) push(v alarm) {

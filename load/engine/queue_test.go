@@ -53,10 +53,10 @@ func TestAlarms(t *testing.T) {
 		var order []int64
 		for len(a) > 0 {
 			v := a.pop()
-			if v.at != times[v.exchange] || seen[v.exchange] {
+			if v.at != times[v.whose] || seen[v.whose] {
 				t.Fatalf("alarm %v is not one that was set", v)
 			}
-			seen[v.exchange] = true
+			seen[v.whose] = true
 			order = append(order, v.at)
 		}
 		if !slices.IsSorted(order) || len(order) != len(times) {

@@ -222,6 +222,9 @@ type Result struct {
 	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
 	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
 
+	Steps []StepResult // of the users' scenario; nil without
+	Users UsersResult  // the zero value without
+
 	Ends        Ends
 	Connections Connections
 	Handshakes  Handshakes

@@ -123,7 +123,7 @@ func (c *connection) cutKind() wire.Kind {
 
 // sendSealed writes the request of an exchange whose connection carries one at a time.
 func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
-	sealed, err := c.tls.Seal(w.sealed[:0], c.client.Request())
+	sealed, err := c.tls.Seal(w.sealed[:0], w.request(x, c))
 	w.sealed = sealed[:0]
 	x.written = w.now()
 	w.inFlight.push(e)

@@ -34,6 +34,8 @@ type worker struct {
 	endpoint endpoint
 	rng      *rand.Rand // back-off jitter
 
+	crowd     *crowd // its share of the users; nil where one request is repeated
+	pooled    bool   // requests go over whichever connection is free: in an open loop, and those of users
 	exchanges []exchange
 	inFlight  list // of exchanges
 	begun     int  // exchanges that were begun and will be in flight once they are written
@@ -69,8 +71,10 @@ type worker struct {
 	ends       Ends
 
 	// The open loop's.
-	cursor  *pace.Cursor
-	due     int64 // the next intended start; never when there is none
+	cursor *pace.Cursor
+	due    int64 // the next intended start; never when there is none
+
+	// Of connections that are pooled.
 	waiting queue[waiter]
 	idles   []int32 // connections that can carry one more request, the latest used last
 	vacant  []int32 // connections that are closed
@@ -168,6 +172,10 @@ func (w *worker) start(origin int64) {
 		return
 	}
 	w.due = never
+	if w.crowd != nil {
+		w.gather(origin)
+		return
+	}
 	for e := range w.exchanges {
 		w.rest(int32(e), &w.exchanges[e], origin)
 	}
@@ -277,6 +285,9 @@ func (w *worker) underway() bool {
 // is as long as they took.
 func (w *worker) closeEarly(now int64) {
 	exhausted := w.remaining == 0 || w.cursor != nil && w.due == never
+	if w.crowd != nil {
+		exhausted = w.remaining == 0 || w.due == never && w.crowd.active == 0
+	}
 	switch {
 	case w.engine.stopped():
 		w.windowEnd, w.drainEnd = min(w.windowEnd, now), now
@@ -331,13 +342,18 @@ func (w *worker) giveUp() {
 		}
 	}
 	for w.waiting.count > 0 {
-		r := w.waiting.pop()
-		if r.resends == 0 {
+		switch r := w.waiting.pop(); {
+		case r.resends > 0:
+			x := exchange{ready: r.written, written: r.written, status: noStatus}
+			x.of(w, r)
+			w.fail(&x, &w.conns[0], now, errUnfinished)
+		case w.crowd == nil:
 			w.drop(r.intended)
-			continue
+		case w.cursor == nil:
+			w.failWaiting(r, now, errUnconnected)
+		default:
+			w.dropVisit(r)
 		}
-		x := exchange{intended: r.intended, ready: r.written, written: r.written, window: w.belongs(r.intended)}
-		w.fail(&x, &w.conns[0], now, errUnfinished)
 	}
 	w.post()
 	w.countServed()
@@ -474,7 +490,16 @@ func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 	if x.first == 0 {
 		x.first = r.arrived
 	}
-	n, done, err := c.client.Response(p)
+	var (
+		n    int
+		done bool
+		err  error
+	)
+	if w.crowd != nil {
+		n, done, err = w.crowd.collect(x.user, c.client, p)
+	} else {
+		n, done, err = c.client.Response(p)
+	}
 	switch {
 	case !done && err == nil:
 	case done && n < len(p):
@@ -493,6 +518,10 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 // for what is due next.
 func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, err error) {
 	x.status = statusOf(c.client)
+	user := x.user
+	if w.crowd != nil && err == nil {
+		err = w.judge(user, x.status, c.client.(wire.Composer).Fields(), r.read)
+	}
 	if err != nil {
 		w.fail(x, c, r.arrived, err)
 	} else {
@@ -506,13 +535,26 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 		w.disconnect(i, c)
 		w.vacate(i, c)
 	}
-	if w.cursor == nil {
+	if !w.pooled {
 		w.proceed(e, x, c, r.read)
 		if c.wanted == none {
 			return
 		}
 	}
 	w.refill(i, c, r.read)
+	if w.crowd != nil {
+		w.onward(user, r.read, true)
+	}
+}
+
+// resume has whoever sent a request go on that got no response.
+func (w *worker) resume(e int32, x *exchange, c *connection, now int64) {
+	switch {
+	case !w.pooled:
+		w.proceed(e, x, c, now)
+	case w.crowd != nil:
+		w.lose(x.user, now)
+	}
 }
 
 // failed ends an exchange together with its connection.
@@ -525,9 +567,7 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 	w.disconnect(i, c)
 	c.failedAgain()
 	w.vacate(i, c)
-	if w.cursor == nil {
-		w.proceed(e, x, c, now)
-	}
+	w.resume(e, x, c, now)
 }
 
 // peerEnded handles the peer's end of the stream.
