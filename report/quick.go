@@ -68,6 +68,7 @@ func (p *page) quick() {
 		}
 		p.table(t)
 	}
+	p.steps([]rundir.Variant{*v})
 	p.section("errors")
 	t = table{}
 	if v.Errors.Total == 0 {

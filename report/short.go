@@ -274,6 +274,9 @@ func (p *page) quickScreen(a Answer) []string {
 	}
 	lines = append(lines, p.quickLatencies(v)...)
 	row("answered", p.answered(v, trial))
+	if len(v.Steps) > 0 {
+		row("steps", p.shortSteps(v))
+	}
 	if s := v.Streams; s != nil {
 		row("subscribers", fmt.Sprintf("%s asked for, %s at once, %s accepted, %s attempts failed, %s events lost", whole(s.Requested), whole(s.Peak), whole(s.Opened), whole(s.Failed), whole(s.Lost)))
 	} else if trial != nil {

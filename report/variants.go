@@ -172,6 +172,7 @@ func (p *page) figures() {
 		p.latencies(measured)
 		p.dimensions(measured)
 		p.costs(measured)
+		p.steps(measured)
 	}
 }
 

@@ -50,7 +50,6 @@ func habits() []habit {
 
 		{flag: "concurrency", tools: "ghz", means: "requests under way", ours: "connections"},
 		{flag: "vus", tools: "k6", means: "virtual users", ours: "connections"},
-		{flag: "users", tools: "locust", means: "users", ours: "connections"},
 		{flag: "clients", tools: "h2load", means: "clients", ours: "connections"},
 		{flag: "max-workers", tools: "vegeta", means: "requests under way", ours: "connections"},
 		{flag: "threads", tools: "wrk and h2load", means: "threads", ours: "workers"},

@@ -22,6 +22,10 @@ type quickLoad struct {
 
 	http1, http2, upgrade bool // which HTTP is spoken, whatever else would be
 
+	scenario string   // the file with what users do
+	data     []string // the files with their rows
+	users    int
+
 	given func(flag string) bool // whether the user gave it
 }
 
@@ -45,6 +49,9 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
 		f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin each connection in HTTP/1.1 and ask for HTTP/2")
+		f.StringVar(&q.scenario, "scenario", "", "a `FILE` with what users do, as load.scenario has it in an experiment")
+		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body; may be repeated")
+		f.IntVar(&q.users, "users", 0, "closed loop: users of a scenario; open loop: the most there may be (closed loop: one for each request under way; open loop: 10000)")
 	}
 	f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
@@ -66,6 +73,8 @@ func quickCommands() []quickCommand {
   dyno http -R 5000 --arrivals poisson http://127.0.0.1:8080/
   dyno http --http2 -c 8 --streams 16 https://127.0.0.1:8443/
   dyno http -c 16 --requests-per-connection 1 --insecure https://127.0.0.1:8443/
+  dyno http --data-file users.csv 'http://127.0.0.1:8080/users/{{id}}?n={{counter()}}'
+  dyno http --scenario shop.yaml --users 500 -c 50 http://127.0.0.1:8080/
   dyno http -X POST -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
 	}, {
 		protocol: experiment.TCP, use: "tcp HOST:PORT", where: "an address, or --unix", socket: true,
@@ -118,6 +127,10 @@ func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error)
 func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, faults []error) {
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
+	path := "" // with the query, if it is a template
+	if len(q.data) > 0 && q.scenario == "" {
+		where, path = cutPath(where)
+	}
 	if experiment.HasURL(protocol) {
 		v.Target.URL = withScheme(where)
 	} else {
@@ -137,6 +150,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	}
 	if l.HTTP2 != nil {
 		faults = append(faults, q.version(l.HTTP2)...)
+		faults = append(faults, q.play(l, path)...)
 	}
 	loop(l, q.connections, q.given("connections"))
 	return e, faults
@@ -221,6 +235,9 @@ func judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experimen
 	}
 	if len(faults) == 0 {
 		faults = append(faults, e.Validate())
+	}
+	if errors.Join(faults...) == nil {
+		faults = append(faults, e.CheckScenarios())
 	}
 	return e, errors.Join(faults...)
 }

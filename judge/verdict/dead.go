@@ -244,7 +244,11 @@ func (x *examination) served() {
 // omitted is the share of a closed loop's time in which users waited in vain. What they would
 // have sent is in no count of requests (coordinated omission).
 func omitted(t *rundir.Trial) float64 {
-	users := float64(t.Connections.Users()) * t.WindowSeconds
+	number := t.Connections.Users()
+	if t.Users != nil {
+		number = t.Users.Count
+	}
+	users := float64(number) * t.WindowSeconds
 	if users <= 0 {
 		return 0
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/http2"
@@ -19,8 +21,9 @@ const HTTP = "http"
 
 // An HTTPLoad is what a load has for HTTP.
 type HTTPLoad struct {
-	Request *Request `yaml:"request" default:"{}" doc:"the request that is repeated"`
-	HTTP2   *HTTP2   `yaml:"http2" default:"{}" doc:"when HTTP/2 is spoken, and how"`
+	Request  *Request  `yaml:"request" default:"{}" doc:"the request that is repeated"`
+	Scenario *Scenario `yaml:"scenario,scripted" doc:"what users do, instead of repeating one request"`
+	HTTP2    *HTTP2    `yaml:"http2" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 }
 
 // When HTTP/2 is spoken.
@@ -74,6 +77,10 @@ type Header struct {
 func (HTTPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	i.http2(&v.Target, v.Load.HTTP2)
 	i.tls(&v.Target)
+	if v.Load.Scenario != nil {
+		i.scenario(v)
+		return
+	}
 	const path = "load.request"
 	r, started := v.Load.Request, len(v.Target.Start) > 0
 	if r == nil {
@@ -146,16 +153,48 @@ func (i *inspector) headers(path string, headers []Header, started bool) {
 // notInTarget tells which characters a request target cannot hold.
 func notInTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }
 
-// codecs makes what repeats the request in HTTP/1.1, in HTTP/2, or as the server chooses.
+// codecs makes what repeats the request, or sends those of users, in HTTP/1.1, in HTTP/2, or
+// as the server chooses.
 func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return c, err
 	}
-	request, err := v.request(end)
-	if err != nil {
-		return c, err
+	one := http1.Config{Limits: http1.DefaultLimits()}
+	two := v.Load.HTTP2.config()
+	var all []http1.Request
+	if s := v.Load.Scenario; s != nil {
+		if err := s.ready(&c, end); err != nil {
+			return c, err
+		}
+		if all, err = requests(c.Scenario, end); err != nil {
+			return c, err
+		}
+		// The steps say what is expected of responses.
+		one.Requests, one.Fields, one.Accept = all, c.Scenario.HeaderNames(), anyStatus
+		two.Fields, two.Accept = one.Fields, anyStatus
+		two.Content = slices.ContainsFunc(c.Scenario.Steps(), func(i scenario.Info) bool { return i.WantsBody })
+	} else {
+		request, err := v.request(end)
+		if err != nil {
+			return c, err
+		}
+		if one.Request, err = request.Encode(); err != nil {
+			return c, fmt.Errorf("load.request: %w", err)
+		}
+		all = []http1.Request{request}
 	}
+	for _, r := range all {
+		two.Requests = append(two.Requests, inHTTP2(r, end))
+	}
+	return c, v.speak(&c, end, one, two)
+}
+
+// anyStatus accepts whatever status a response has.
+func anyStatus(int) bool { return true }
+
+// speak makes the codecs for the versions of HTTP that may be spoken.
+func (v *Variant) speak(c *Codecs, end http1.Endpoint, h1 http1.Config, h2 http2.Config) (err error) {
 	h := v.Load.HTTP2
 	two := h.Use == HTTP2Always || h.Use == HTTP2Upgrade
 	one := !two
@@ -166,27 +205,22 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	if two {
 		alpn = append(alpn, "h2")
 		c.Exchanges = h.Streams
-		c.Muxes, err = perWorker(alike(h.config(request, end)), http2.NewTemplate, func(t *http2.Template) wire.Mux { return t.Client() })
+		c.Muxes, err = perWorker(alike(h2), http2.NewTemplate, func(t *http2.Template) wire.Mux { return t.Client() })
 		if err != nil {
-			return c, fmt.Errorf("load.request: %w", err)
+			return fmt.Errorf("load.request: %w", err)
 		}
 	}
 	if one {
 		alpn = append(alpn, "http/1.1")
-		encoded, err := request.Encode()
+		c.Clients, err = perWorker(alike(h1), http1.NewTemplate, func(t *http1.Template) wire.Client { return t.Client() })
 		if err != nil {
-			return c, fmt.Errorf("load.request: %w", err)
-		}
-		c.Clients, err = perWorker(alike(http1.Config{Request: encoded, Limits: http1.DefaultLimits()}), http1.NewTemplate,
-			func(t *http1.Template) wire.Client { return t.Client() })
-		if err != nil {
-			return c, err
+			return err
 		}
 	}
 	if end.Secure {
 		c.TLS, err = v.Target.TLS.config(end, alpn)
 	}
-	return c, err
+	return err
 }
 
 // request is the request that is repeated.
@@ -211,18 +245,24 @@ func (v *Variant) request(end http1.Endpoint) (http1.Request, error) {
 // server's settings: servers are asked to allow no fewer (RFC 9113, section 6.5.2).
 const optimistic = 100
 
-// config says the same request in HTTP/2.
-func (h *HTTP2) config(r http1.Request, end http1.Endpoint) http2.Config {
-	request := http2.Request{Method: r.Method, Scheme: "http", Authority: r.Host, Path: r.Target, Body: r.Body}
+// inHTTP2 says the same request in HTTP/2.
+func inHTTP2(r http1.Request, end http1.Endpoint) http2.Request {
+	request := http2.Request{
+		Method: r.Method, Scheme: "http", Authority: r.Host, Path: r.Target, Body: r.Body, VariesPath: r.VariesTarget, VariesBody: r.VariesBody,
+	}
 	if end.Secure {
 		request.Scheme = "https"
 	}
 	for _, f := range r.Header {
-		request.Header = append(request.Header, http2.Field{Name: f.Name, Value: f.Value})
+		request.Header = append(request.Header, http2.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
 	}
+	return request
+}
+
+// config says how HTTP/2 is spoken.
+func (h *HTTP2) config() http2.Config {
 	c := http2.Config{
-		Requests: []http2.Request{request}, Streams: h.Streams, Optimistic: h.Streams <= optimistic,
-		Upgrade: h.Use == HTTP2Upgrade, Settings: http2.DefaultSettings(),
+		Streams: h.Streams, Optimistic: h.Streams <= optimistic, Upgrade: h.Use == HTTP2Upgrade, Settings: http2.DefaultSettings(),
 	}
 	c.Settings.StreamWindow = cmp.Or(h.StreamWindow, c.Settings.StreamWindow)
 	c.Settings.ConnectionWindow = cmp.Or(h.ConnectionWindow, c.Settings.ConnectionWindow)

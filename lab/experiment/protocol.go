@@ -1,10 +1,13 @@
 package experiment
 
 import (
+	"errors"
 	"net"
 	"slices"
 	"strings"
 
+	"dyno/load/feed"
+	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -81,16 +84,32 @@ type Codecs struct {
 	// TLS is what secures the connections of requests; nil where nothing does.
 	TLS *tlslayer.Config
 
+	// Scenario is what users do, which the clients and muxes are made for; nil where one
+	// request is repeated.
+	Scenario *scenario.Scenario
+	data     []*feed.Table
+
 	// Streams returns the maker of a worker's streams, of subscribers by their number in
 	// all; nil without subscribers.
 	Streams func(worker int) func(subscriber int) wire.Stream
+}
+
+// Close releases the data of a scenario, which must not be in use any more.
+func (c *Codecs) Close() error {
+	tables := c.data
+	c.data = nil
+	return closeAll(tables)
 }
 
 // Codecs makes what the load is spoken with by so many workers. The run-time variables are
 // filled in (see Fill). It reads the files that requests take their content from; the seed
 // is that of what is made up.
 func (v *Variant) Codecs(seed uint64, workers int) (Codecs, error) {
-	return protocolNamed(v.Target.Protocol).codecs(v, seed, workers)
+	c, err := protocolNamed(v.Target.Protocol).codecs(v, seed, workers)
+	if err != nil {
+		return Codecs{}, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 // perWorker makes a template of each worker's configuration, and codecs from it. The first

@@ -39,22 +39,34 @@ type Options struct {
 // ReadFile reads an experiment from a file. Faults of the experiment are *Faults;
 // other errors are about reading the file.
 func ReadFile(path string, o Options) (*Experiment, error) {
-	f, err := os.Open(path)
+	src, err := readBounded(path)
 	if err != nil {
-		return nil, fmt.Errorf("experiment: %w", err)
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	// One byte more than allowed tells Parse that the file is too large.
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("experiment: %w", err)
+		return nil, err
 	}
 	r := newReader(path, o)
 	e := r.read(src)
 	if e != nil {
 		r.findFiles(e)
 	}
+	if e != nil && len(r.c.order) == 0 {
+		e.checkScenarios(r.c)
+	}
 	return r.done(e)
+}
+
+// readBounded reads a file. One byte more than allowed tells whoever parses it that it is too
+// large.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	return src, nil
 }
 
 // Parse reads an experiment from the bytes of a file. It looks at nothing
@@ -300,6 +312,11 @@ func (r *reader) findFiles(e *Experiment) {
 		}
 		if req := v.Load.Request; req != nil {
 			r.findFile("load.request.body_file", req.BodyFile, v.Name)
+		}
+		if s := v.Load.Scenario; s != nil {
+			for _, d := range s.Data {
+				r.findFile(join("load.scenario.data", d.Name), d.File, v.Name)
+			}
 		}
 		if t := v.Target.TLS; t != nil {
 			r.findFile("target.tls.ca", t.CA, v.Name)

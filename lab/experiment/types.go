@@ -10,6 +10,7 @@ import "time"
 //	             required   it must be there
 //	             nonempty   of a mapping of names: it must not be empty
 //	             template   templates may stand in it
+//	             scripted   a scenario's templates may stand in its texts, too
 //	             set        Options.Set knows it, by this name or by that in set=NAME
 //	             inverted   the Go field holds the opposite
 //	             started    only a process that dyno starts has it
@@ -20,6 +21,7 @@ import "time"
 //	             rest       the entries of a mapping that are no fields
 //	             inline     the fields of the list's items stand in its place
 //	             beside     it stands beside the mapping that it belongs to
+//	             again      the reference has shown what is below it, and does not do so again
 //	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
 //	           protocol
 //	range      the least and the most, as a file has them, or the path of a field that has the
@@ -292,7 +294,7 @@ const (
 // and the user has thought.
 type Closed struct {
 	Connections int   `yaml:"connections,required" range:"1..1000000" doc:"how many"`
-	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request"`
+	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request; in a scenario, steps have their own"`
 }
 
 // A Think is the pause between a response and the connection's next request, by at most one

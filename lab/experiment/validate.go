@@ -393,7 +393,7 @@ func (i *inspector) load(v *Variant, search bool) {
 		i.fault("load", "says neither closed nor open", "such as closed: {connections: 100} or open: {rate: 5000/s}")
 	case l.Closed != nil:
 		connections += l.Closed.Connections
-		i.think(l.Closed.Think)
+		i.think("load.closed.think", l.Closed.Think)
 	default:
 		connections += l.Open.MaxConnections
 		i.open(l.Open, search)
@@ -409,8 +409,7 @@ func (i *inspector) load(v *Variant, search bool) {
 	}
 }
 
-func (i *inspector) think(t Think) {
-	const path = "load.closed.think"
+func (i *inspector) think(path string, t Think) {
 	u := t.Uniform
 	switch {
 	case t.Constant != 0 && t.Exponential != 0, u != nil && t.Constant+t.Exponential != 0:

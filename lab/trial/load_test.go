@@ -82,7 +82,7 @@ func TestEngineConfig(t *testing.T) {
 		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)
-		got, err := engineConfig(v, 7)
+		got, _, err := engineConfig(v, 7)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -108,7 +108,7 @@ func TestSchedule(t *testing.T) {
 			v.Load.Closed, v.Load.Open = nil, experiment.DefaultOpen()
 			change(&v.Load)
 		})
-		c, err := engineConfig(v, 7)
+		c, _, err := engineConfig(v, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestSchedule(t *testing.T) {
 	v := httpVariant(func(v *experiment.Variant) {
 		v.Load.Closed, v.Load.Open = nil, &experiment.Open{Rate: 1, Arrivals: "sometimes"}
 	})
-	if _, err := engineConfig(v, 0); err == nil {
+	if _, _, err := engineConfig(v, 0); err == nil {
 		t.Error("an unknown arrival process was accepted")
 	}
 }
@@ -153,7 +153,7 @@ func TestSchedule(t *testing.T) {
 // request returns the bytes of a connection's first request.
 func request(t *testing.T, v *experiment.Variant) string {
 	t.Helper()
-	c, err := engineConfig(v, 7)
+	c, _, err := engineConfig(v, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestProtocolChoice(t *testing.T) {
 		{"https://h/", experiment.HTTP2Never, true, false, "http/1.1"},
 		{"https://h/", experiment.HTTP2Always, false, true, "h2"},
 	} {
-		got, err := engineConfig(httpVariant(func(v *experiment.Variant) {
+		got, _, err := engineConfig(httpVariant(func(v *experiment.Variant) {
 			v.Target.URL = c.url
 			v.Load.HTTP2 = &experiment.HTTP2{Use: c.use, Streams: 8, StreamWindow: 1 << 16}
 			v.Load.RequestsPerConnection = 5
@@ -205,13 +205,13 @@ func TestProtocolChoice(t *testing.T) {
 			t.Errorf("%s, %s: %v", c.url, c.use, err)
 		}
 	}
-	_, err := engineConfig(httpVariant(func(v *experiment.Variant) {
+	_, _, err := engineConfig(httpVariant(func(v *experiment.Variant) {
 		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{CA: filepath.Join(t.TempDir(), "none")}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls.ca: ") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	_, err = engineConfig(httpVariant(func(v *experiment.Variant) {
+	_, _, err = engineConfig(httpVariant(func(v *experiment.Variant) {
 		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{Groups: []string{"x"}}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls: ") {
@@ -255,7 +255,7 @@ func TestHTTPRequests(t *testing.T) {
 		"method":    func(v *experiment.Variant) { v.Load.Request.Method = "G T" },
 		"scheme":    func(v *experiment.Variant) { v.Target.URL = "ftp://x/" },
 	} {
-		if _, err := engineConfig(httpVariant(change), 0); err == nil {
+		if _, _, err := engineConfig(httpVariant(change), 0); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -275,7 +275,7 @@ func TestTCPRequests(t *testing.T) {
 		t.Errorf("length-prefixed: %q", got)
 	}
 	v := tcpVariant(func(v *experiment.Variant) { v.Load.Payload = 0 })
-	if _, err := engineConfig(v, 0); err == nil {
+	if _, _, err := engineConfig(v, 0); err == nil {
 		t.Error("a payload of 0 bytes was accepted")
 	}
 }
@@ -306,7 +306,7 @@ func TestSpin(t *testing.T) {
 					v.Load.Open.Rate = 10
 				}
 			})
-			got, err := engineConfig(v, 0)
+			got, _, err := engineConfig(v, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -50,6 +50,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 		t.Connections.Streams = int64(r.Connections.Streams)
 	}
 	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
+	recordUsers(t, r)
 	t.Silence = silence(&r.Silence)
 	t.Failures = failures(r)
 	if r.Streams.Requested > 0 {
@@ -112,6 +113,43 @@ func ends(r *engine.Result) *rundir.Ends {
 	}
 	to.Complete()
 	return to
+}
+
+// recordUsers says what became of users and of their steps.
+func recordUsers(t *rundir.Trial, r *engine.Result) {
+	if len(r.Steps) == 0 {
+		return
+	}
+	for i := range r.Steps {
+		from := &r.Steps[i]
+		s := rundir.ScenarioStep{
+			Name: from.Name, OK: signed(from.Counts.OK), Dropped: signed(from.Counts.Dropped), CompletedInWindow: signed(from.Completed),
+			Response: rundir.QuantilesOf(from.Response), Service: rundir.QuantilesOf(from.Service),
+		}
+		for kind, n := range from.Counts.ByKind {
+			if n > 0 && s.ByKind == nil {
+				s.ByKind = map[string]int64{}
+			}
+			if n > 0 {
+				s.ByKind[wire.Kind(kind).String()] = signed(n)
+			}
+		}
+		if r.Window > 0 {
+			throughput := float64(from.Completed) / r.Window.Seconds()
+			s.Throughput = &throughput
+		}
+		t.Steps = append(t.Steps, s)
+	}
+	u := &r.Users
+	t.Users = &rundir.Users{
+		Count: int64(u.Count), Started: signed(u.Started), Ended: signed(u.Ended), Iterations: signed(u.Iterations),
+		Arrivals: signed(u.Arrivals), TurnedAway: signed(u.TurnedAway),
+	}
+	for _, m := range u.Misses {
+		if m.Count > 0 {
+			t.Users.Misses = append(t.Users.Misses, rundir.Miss{Step: r.Steps[m.Step].Name, Variable: m.Name, Count: signed(m.Count)})
+		}
+	}
 }
 
 // secured says what became of TLS handshakes; nil where there were none.
@@ -209,6 +247,18 @@ func writeLatency(w io.Writer, r *engine.Result) error {
 				h = nothing
 			}
 			err := log.Write(hist.Interval{Tag: engine.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		for tag, h := range map[engine.Tag]*hist.Histogram{engine.Response: s.Response, engine.Service: s.Service} {
+			if h.Count() == 0 {
+				continue
+			}
+			err := log.Write(hist.Interval{Tag: rundir.StepTag(tag.String(), s.Name), Start: r.WindowStart, Length: r.Window, Hist: h})
 			if err != nil {
 				return err
 			}

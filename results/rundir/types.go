@@ -320,6 +320,9 @@ type Variant struct {
 	Target    Target    `json:"target"`
 	Generator Generator `json:"generator"`
 	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	// Steps and Users are of a scenario. A step's throughput is over all windows together.
+	Steps []ScenarioStep `json:"steps,omitempty"`
+	Users *Users         `json:"users,omitempty"`
 	// Measures are what a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
 	// Intervals are those of figures above, by the metric's name in expressions,
@@ -778,6 +781,8 @@ type Trial struct {
 	Silence        Silence          `json:"silence"`           // of requests
 	TLS            *TLS             `json:"tls,omitempty"`     // nil without
 	Streams        *Streams         `json:"streams,omitempty"` // of subscribers; nil without
+	Steps          []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
+	Users          *Users           `json:"users,omitempty"`   // nil without a scenario
 	Target         Target           `json:"target"`
 	Generator      Generator        `json:"generator"`
 	Machine        Machine          `json:"machine"`
@@ -1013,6 +1018,51 @@ type Connections struct {
 
 // Users is how many users a closed loop with these connections has.
 func (c *Connections) Users() int64 { return c.Requested * max(1, c.Streams) }
+
+// A ScenarioStep says what became of the requests of a scenario's step, of those due in the
+// window. The steps' requests are all there are, but for arrivals that found no user.
+type ScenarioStep struct {
+	Name              string           `json:"name"`
+	OK                int64            `json:"ok"`
+	ByKind            map[string]int64 `json:"by_kind,omitempty"` // those that failed
+	Dropped           int64            `json:"dropped,omitempty"`
+	CompletedInWindow int64            `json:"completed_in_window"`             // good responses that ended in the window
+	Throughput        *float64         `json:"throughput_per_second,omitempty"` // of these
+	Response          Quantiles        `json:"response"`
+	Service           Quantiles        `json:"service"`
+}
+
+// Failed is how many of the step's requests failed, timeouts and unfinished ones included.
+func (s *ScenarioStep) Failed() (n int64) {
+	for _, k := range s.ByKind {
+		n += k
+	}
+	return n
+}
+
+// StepTag is the tag of a step's times in latency.hlog, of a clock such as response. They are
+// of the whole window, in one interval.
+func StepTag(clock, step string) string { return clock + "/" + step }
+
+// Users says what became of those who carried out a scenario.
+type Users struct {
+	Count      int64 `json:"count"`   // there were; of an open loop, there could be at once
+	Started    int64 `json:"started"` // also those who took the place of others
+	Ended      int64 `json:"ended"`   // had no step left, or no row of data
+	Iterations int64 `json:"iterations_in_window"`
+	Arrivals   int64 `json:"arrivals,omitempty"`    // of the window of an open loop, whose rate is theirs
+	TurnedAway int64 `json:"turned_away,omitempty"` // those of them that found no user, and were dropped
+	// Misses are the extractions that found nothing, in the whole load, also where that is
+	// no failure.
+	Misses []Miss `json:"misses,omitempty"`
+}
+
+// A Miss says how often an extraction found nothing.
+type Miss struct {
+	Step     string `json:"step"`
+	Variable string `json:"variable"`
+	Count    int64  `json:"count"`
+}
 
 // A TLS says what became of the handshakes, those of the warm-up included.
 type TLS struct {
