@@ -1,6 +1,11 @@
 package report
 
-import "dyno/results/rundir"
+import (
+	"slices"
+	"strings"
+
+	"dyno/results/rundir"
+)
 
 // quick writes the one trial of a quick load, in the order that users know from hey and
 // wrk.
@@ -63,6 +68,7 @@ func (p *page) quick() {
 		}
 		p.table(t)
 	}
+	p.steps([]rundir.Variant{*v})
 	p.section("errors")
 	t = table{}
 	if v.Errors.Total == 0 {
@@ -90,8 +96,47 @@ func (p *page) quick() {
 		if k.PeerClosed > 0 {
 			t.add("closed idle", whole(k.PeerClosed))
 		}
+		if k.Streams > 1 {
+			t.add("streams on each", whole(k.Streams))
+		}
+		if k.GoAways > 0 {
+			t.add("ended by GOAWAY", whole(k.GoAways))
+		}
+		if k.Refused > 0 {
+			t.add("requests refused", whole(k.Refused)+", "+whole(k.Resent)+" sent again")
+		}
+		if s := trial.TLS; s != nil {
+			handshakes, agreed := secured(s, &v.Handshake)
+			t.add("handshakes", handshakes)
+			for _, text := range agreed {
+				t.add("TLS", text)
+			}
+		}
 		p.table(t)
 	}
+}
+
+// secured says what became of TLS handshakes, and what they agreed on.
+func secured(s *rundir.TLS, took *rundir.Quantiles) (handshakes string, agreed []string) {
+	handshakes = whole(s.Handshakes) + " completed, " + whole(s.Failed) + " failed"
+	if s.ResumedShare != nil {
+		handshakes += ", " + percent(*s.ResumedShare) + " resumed"
+	}
+	if took.P50 != nil {
+		handshakes += ", p50 " + Seconds(*took.P50)
+	}
+	if took.P99 != nil {
+		handshakes += ", p99 " + Seconds(*took.P99)
+	}
+	for _, a := range s.Agreed {
+		parts := slices.DeleteFunc([]string{a.Version, a.CipherSuite, a.Group, a.ALPN}, func(s string) bool { return s == "" })
+		text := strings.Join(parts, " ")
+		if len(s.Agreed) > 1 {
+			text = whole(a.Handshakes) + " " + text
+		}
+		agreed = append(agreed, text)
+	}
+	return handshakes, agreed
 }
 
 // sent names the load's requests.

@@ -275,15 +275,28 @@ func (p *page) quickScreen(a Answer) []string {
 	}
 	lines = append(lines, p.quickLatencies(v)...)
 	row("answered", p.answered(v, trial))
+	if len(v.Steps) > 0 {
+		row("steps", p.shortSteps(v))
+	}
 	if s := v.Streams; s != nil {
 		row("subscribers", fmt.Sprintf("%s asked for, %s at once, %s accepted, %s attempts failed, %s events lost", whole(s.Requested), whole(s.Peak), whole(s.Opened), whole(s.Failed), whole(s.Lost)))
 	} else if trial != nil {
 		k := trial.Connections
 		text := whole(k.Requested) + " asked for, " + whole(k.Opened) + " opened, " + whole(k.Failed) + " failed"
+		if k.Streams > 1 {
+			text = whole(k.Requested) + " × " + whole(k.Streams) + text[len(whole(k.Requested)):]
+		}
+		if k.Refused > 0 {
+			text += ", " + whole(k.Refused) + " requests refused and " + whole(k.Resent) + " sent again"
+		}
 		if v.Target.CPUSecondsPerRequest != nil {
 			text += "; target CPU " + Seconds(*v.Target.CPUSecondsPerRequest) + " per " + p.unit()
 		}
 		row("connections", text)
+		if s := trial.TLS; s != nil {
+			handshakes, agreed := secured(s, &v.Handshake)
+			row("handshakes", strings.Join(append([]string{handshakes}, agreed...), "; "))
+		}
 	}
 	head := func(name string) string { return "  " + fmt.Sprintf("%-13s", texts.Say(texts.English, name, nil)) }
 	add := func(name string, sentences []string, most int) {

@@ -39,7 +39,7 @@ func summary(v rundir.Variant, metric string) *float64 {
 	group, name, _ := strings.Cut(metric, ".")
 	quantiles := map[string]rundir.Quantiles{
 		"response": v.Response, "service": v.Service, "send_lag": v.SendLag, "connect": v.Connect, "first_byte": v.FirstByte,
-		"read_delay": v.ReadDelay, "service_read": v.ServiceRead,
+		"read_delay": v.ReadDelay, "service_read": v.ServiceRead, "handshake": v.Handshake,
 	}
 	if q, ok := quantiles[group]; ok {
 		return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
@@ -172,6 +172,7 @@ func (p *page) figures() {
 		p.latencies(measured)
 		p.dimensions(measured)
 		p.costs(measured)
+		p.steps(measured)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"dyno/lab/experiment"
 	"dyno/lab/trial"
 	"dyno/load/engine"
+	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
@@ -99,6 +100,8 @@ func classify(err error) (code int, hint string) {
 		return exitTarget, ""
 	case errors.As(err, &exhausted):
 		return exitInvalid, "the generator lacks descriptors (ulimit -n), local ports (net.ipv4.ip_local_port_range) or memory"
+	case errors.As(err, &unreachable) && wire.KindOf(unreachable.Err) == wire.TLS:
+		return exitTarget, "" // it says itself what would help
 	case errors.As(err, &unreachable):
 		return exitTarget, "is the target running, and is the address right?"
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -20,13 +20,19 @@ type quickLoad struct {
 	publishers  int
 	unix        string
 
+	http1, http2, upgrade bool // the version of HTTP, in place of the default
+
+	scenario string   // the file that says what users do
+	data     []string // the files with their rows
+	users    int
+
 	given func(flag string) bool // reports whether the user gave it
 }
 
 // flags registers the flags of a load for targets with one of these protocols.
 func (q *quickLoad) flags(f *pflag.FlagSet, protocols ...string) {
 	ofLoad := func(field string) bool {
-		return strings.HasPrefix(field, "load.") || field == "design.seed" || field == "awake" || field == "thresholds"
+		return strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "design.seed" || field == "awake" || field == "thresholds"
 	}
 	q.fields.register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
 	q.ownFlags(f, protocols...)
@@ -38,6 +44,14 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 	if slices.Contains(protocols, experiment.SSE) {
 		connections = "subscribers"
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
+	}
+	if slices.Contains(protocols, experiment.HTTP) {
+		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
+		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
+		f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin each connection in HTTP/1.1 and ask for HTTP/2")
+		f.StringVar(&q.scenario, "scenario", "", "a `FILE` with what users do, as load.scenario has it in an experiment")
+		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body; may be repeated")
+		f.IntVar(&q.users, "users", 0, "closed loop: users of a scenario; open loop: the most there may be (closed loop: one for each request under way; open loop: 10000)")
 	}
 	f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
@@ -54,9 +68,13 @@ type quickCommand struct {
 func quickCommands() []quickCommand {
 	return []quickCommand{{
 		protocol: experiment.HTTP, use: "http URL", where: "a URL",
-		short: "Load an HTTP/1.1 server",
+		short: "Load an HTTP server",
 		example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
   dyno http -R 5000 --arrivals poisson http://127.0.0.1:8080/
+  dyno http --http2 -c 8 --streams 16 https://127.0.0.1:8443/
+  dyno http -c 16 --requests-per-connection 1 --insecure https://127.0.0.1:8443/
+  dyno http --data-file users.csv 'http://127.0.0.1:8080/users/{{id}}?n={{counter()}}'
+  dyno http --scenario shop.yaml --users 500 -c 50 http://127.0.0.1:8080/
   dyno http -X POST -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
 	}, {
 		protocol: experiment.TCP, use: "tcp HOST:PORT", where: "an address, or --unix", socket: true,
@@ -109,6 +127,10 @@ func (q *quickLoad) plan(protocol, where string) (*experiment.Experiment, error)
 func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, faults []error) {
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
+	path := "" // with the query, if it is a template
+	if len(q.data) > 0 && q.scenario == "" {
+		where, path = cutPath(where)
+	}
 	if experiment.HasURL(protocol) {
 		v.Target.URL = withScheme(where)
 	} else {
@@ -126,8 +148,33 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	if l.Subscribers != nil {
 		return e, append(faults, q.streams(l)...)
 	}
+	if l.HTTP2 != nil {
+		faults = append(faults, q.version(l.HTTP2)...)
+		faults = append(faults, q.play(l, path)...)
+	}
 	loop(l, q.connections, q.given("connections"))
 	return e, faults
+}
+
+// version says which HTTP is spoken.
+func (q *quickLoad) version(h *experiment.HTTP2) (faults []error) {
+	for _, choice := range []struct {
+		given     bool
+		flag, use string
+	}{
+		{q.http1, "http1", experiment.HTTP2Never},
+		{q.http2, "http2", experiment.HTTP2Always},
+		{q.upgrade, "upgrade-h2c", experiment.HTTP2Upgrade},
+	} {
+		switch {
+		case !choice.given:
+		case h.Use != experiment.HTTP2Auto:
+			faults = append(faults, fmt.Errorf("--%s: --http1, --http2 and --upgrade-h2c exclude each other; keep one of them", choice.flag))
+		default:
+			h.Use = choice.use
+		}
+	}
+	return faults
 }
 
 // loop makes the loop closed if it is not open.
@@ -187,6 +234,9 @@ func judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experimen
 	}
 	if len(faults) == 0 {
 		faults = append(faults, e.Validate())
+	}
+	if errors.Join(faults...) == nil {
+		faults = append(faults, e.CheckScenarios())
 	}
 	return e, errors.Join(faults...)
 }

@@ -22,7 +22,7 @@ var arrows = []arrow{
 		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
 	}, "the command line joins all stages"},
 
-	{"load/engine", []string{"load/pace", "load/hist", "load/wire"}, "the engine knows no files, processes or reports"},
+	{"load/engine", []string{"load/pace", "load/hist", "load/wire", "load/scenario"}, "the engine knows no files, processes or reports"},
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},
 	{"load/jsonpath", nil, "a search in bytes is pure"},
 	{"load/feed", []string{"load/pace", "load/jsonpath"}, "rows of data from files, for whoever sends them"},
@@ -34,7 +34,7 @@ var arrows = []arrow{
 		"lab/experiment", "load", "host", "observe", "results/rundir", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
-	{"lab/experiment", []string{"load/wire", "internal/nearest", "internal/units"}, "a plan is data, and what speaks its protocols; nothing is started to read it"},
+	{"lab/experiment", []string{"load/wire", "load/scenario", "load/feed", "load/pace", "internal/nearest", "internal/units"}, "a plan is data, and what speaks its protocols; nothing is started to read it"},
 
 	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
 	{"host/sysctl", []string{"host/child"}, "it outlives whoever wants settings changed, and knows nothing of why"},

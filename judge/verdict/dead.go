@@ -249,7 +249,11 @@ func (x *examination) served() {
 // omitted is the share of a closed loop's time in which users waited in vain. The
 // requests that they would have sent are in no count (coordinated omission).
 func omitted(t *rundir.Trial) float64 {
-	users := float64(t.Connections.Requested) * t.WindowSeconds
+	number := t.Connections.Users()
+	if t.Users != nil {
+		number = t.Users.Count
+	}
+	users := float64(number) * t.WindowSeconds
 	if users <= 0 {
 		return 0
 	}

@@ -223,6 +223,9 @@ func (x *examination) achieved() {
 			message("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", percent(off)))
 		return
 	}
+	if u := x.trial.Users; u != nil { // the rate is that of iterations, whose requests are further ones
+		sent = float64(u.Arrivals)
+	}
 	wanted := *rate * window
 	off := differ(sent, wanted)
 	x.compare(FlagAchievedRate, asRatio, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,

@@ -159,6 +159,10 @@ func TestChecks(t *testing.T) {
 		{"too slow, but within chance", open, func(s *subject) { s.trial.Counts.Scheduled, s.trial.Counts.Sent = 9710, 9710 }, "", FlagAchievedRate, measured{ok, 0.029, 0.03}},
 		{"too slow", open, func(s *subject) { s.trial.Counts.Scheduled, s.trial.Counts.Sent = 9690, 9690 }, "achieved_rate!", FlagAchievedRate, measured{invalid, 0.031, 0.03}},
 		{"too fast", open, func(s *subject) { s.trial.Counts.Scheduled, s.trial.Counts.Sent = 10310, 10310 }, "achieved_rate!", FlagAchievedRate, measured{invalid, 0.031, 0.03}},
+		{"iterations at the rate, with further requests", open, func(s *subject) {
+			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Users = 30_000, 30_000, &rundir.Users{Arrivals: 10_000}
+		}, "", FlagAchievedRate, measured{ok, 0, 0.03}},
+		{"too few iterations", open, func(s *subject) { s.trial.Users = &rundir.Users{Arrivals: 9690} }, "achieved_rate!", FlagAchievedRate, measured{invalid, 0.031, 0.03}},
 		{"a probe has its own rate", open, func(s *subject) { s.trial.Rate = ptr(1100.) }, "achieved_rate!", FlagAchievedRate, measured{invalid, 1. / 11, chance / math.Sqrt(11000)}},
 		{"stages have no rate", open, func(s *subject) {
 			s.plan.Rate = nil

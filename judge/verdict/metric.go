@@ -144,6 +144,7 @@ func metrics() []metric {
 		{tagFirstByte, func(f *figures) *rundir.Quantiles { return &f.FirstByte }},
 		{tagReadDelay, func(f *figures) *rundir.Quantiles { return &f.ReadDelay }},
 		{tagServiceRead, func(f *figures) *rundir.Quantiles { return &f.ServiceRead }},
+		{tagHandshake, func(f *figures) *rundir.Quantiles { return &f.Handshake }},
 		{tagOpening, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Opening })},
 		{tagFirstEvent, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.FirstEvent })},
 		{tagEventGap, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.EventGap })},

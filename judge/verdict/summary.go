@@ -20,6 +20,7 @@ const (
 	tagDelivery     = "delivery"
 	tagReadDelay    = "read_delay"
 	tagServiceRead  = "service_read"
+	tagHandshake    = "handshake"
 	tagSharedStamp  = "shared_stamp"
 )
 
@@ -87,8 +88,8 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 	}
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
-		f.ReadDelay, f.ServiceRead, f.Ends = t.ReadDelay, t.ServiceRead, t.Ends
-		f.Streams = t.Streams
+		f.ReadDelay, f.ServiceRead, f.Handshake, f.Ends = t.ReadDelay, t.ServiceRead, t.Handshake, t.Ends
+		f.Streams, f.Steps = t.Streams, t.Steps
 	}
 	return f
 }
@@ -106,9 +107,12 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 		FirstByte:   rundir.QuantilesOf(t[tagFirstByte]),
 		ReadDelay:   rundir.QuantilesOf(t[tagReadDelay]),
 		ServiceRead: rundir.QuantilesOf(t[tagServiceRead]),
+		Handshake:   rundir.QuantilesOf(t[tagHandshake]),
 		Ends:        endings(trials, t),
 		Counts:      counts(trials),
 		Streams:     streams(trials, t),
+		Steps:       scenarioSteps(trials, t),
+		Users:       users(trials),
 		Target:      target(trials),
 		Generator:   generator(trials),
 	}}
@@ -135,6 +139,67 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	f.measures = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Measures })
 	f.observed = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Observed })
 	return f
+}
+
+// scenarioSteps sums up what became of a scenario's steps; nil without one.
+func scenarioSteps(trials []*rundir.Trial, t times) (sum []rundir.ScenarioStep) {
+	var window float64
+	for _, trial := range trials {
+		if len(trial.Steps) > 0 {
+			window += trial.WindowSeconds
+		}
+		for i, s := range trial.Steps {
+			if i == len(sum) {
+				sum = append(sum, rundir.ScenarioStep{Name: s.Name})
+			}
+			to := &sum[i]
+			to.OK += s.OK
+			to.Dropped += s.Dropped
+			to.CompletedInWindow += s.CompletedInWindow
+			to.ByKind = addCounts(to.ByKind, s.ByKind)
+		}
+	}
+	for i := range sum {
+		s := &sum[i]
+		s.Response = rundir.QuantilesOf(t[rundir.StepTag(tagResponse, s.Name)])
+		s.Service = rundir.QuantilesOf(t[rundir.StepTag(tagService, s.Name)])
+		if window > 0 {
+			throughput := float64(s.CompletedInWindow) / window
+			s.Throughput = &throughput
+		}
+	}
+	return sum
+}
+
+// users sums up what became of those who carried a scenario out; nil without one.
+func users(trials []*rundir.Trial) (sum *rundir.Users) {
+	misses := map[rundir.Miss]int{} // places in the sum, by step and variable
+	for _, trial := range trials {
+		u := trial.Users
+		if u == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Users{}
+		}
+		sum.Count = max(sum.Count, u.Count)
+		sum.Started += u.Started
+		sum.Ended += u.Ended
+		sum.Iterations += u.Iterations
+		sum.Arrivals += u.Arrivals
+		sum.TurnedAway += u.TurnedAway
+		for _, m := range u.Misses {
+			key := rundir.Miss{Step: m.Step, Variable: m.Variable}
+			at, known := misses[key]
+			if !known {
+				at = len(sum.Misses)
+				misses[key] = at
+				sum.Misses = append(sum.Misses, key)
+			}
+			sum.Misses[at].Count += m.Count
+		}
+	}
+	return sum
 }
 
 // typicalByName returns the typical values of named figures, each over the trials that

@@ -95,7 +95,7 @@ func (s *scene) judged(m metric) bool {
 // metrics. Send lag is the generator's own, and true.
 func latencyTag(m metric) string {
 	tag, _, ok := strings.Cut(m.name, ".")
-	if ok && slices.Contains([]string{tagResponse, tagService, tagFirstByte, tagConnect, tagOpening, tagFirstEvent, tagEventGap, tagDelivery}, tag) {
+	if ok && slices.Contains([]string{tagResponse, tagService, tagFirstByte, tagConnect, tagHandshake, tagOpening, tagFirstEvent, tagEventGap, tagDelivery}, tag) {
 		return tag
 	}
 	return ""
@@ -535,7 +535,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 // most of the other's at the read. The generator's read delay is then in one side of the
 // ratio only.
 func (s *scene) otherClock(p pair, m metric) bool {
-	if tag := latencyTag(m); tag == tagConnect || tag == tagOpening {
+	if tag := latencyTag(m); tag == tagConnect || tag == tagHandshake || tag == tagOpening {
 		return false // a connection that opens bears no stamp
 	}
 	ends := func(variant string) *rundir.Ends {

@@ -56,6 +56,17 @@ func (v *view) scalar(n *node) (t string, ok bool) {
 		v.c.touched[n.path] = true
 		return "", false
 	}
+	if n.spec.scripted {
+		t = expandKnown(n.text, func(name string) (string, bool) {
+			value, ok := v.vars[name]
+			return value, ok
+		})
+		if v.work += len(t); len(t) > maxText {
+			v.report(n, "longer than 1 MiB after substitution", "")
+			return "", false
+		}
+		return t, true
+	}
 	var unknown []string
 	t, err := expand(n.text, func(name string) (string, bool) {
 		value, ok := v.vars[name]

@@ -149,10 +149,10 @@ func TestStages(t *testing.T) {
 	e := mustParse(t, "testdata/good/http-stages.yaml", Options{})
 	v := e.Variants[2]
 	want := Load{
-		HTTPLoad: HTTPLoad{&Request{
+		HTTPLoad: HTTPLoad{Request: &Request{
 			Method: "POST", Path: "/items/1000", Body: "{\"size\": 1000}\n",
 			Headers: []Header{{"Content-Type", "application/json"}, {"X-Size", "1000"}},
-		}},
+		}, HTTP2: &HTTP2{Use: HTTP2Auto, Streams: 1}},
 		Open: &Open{
 			Arrivals: ArrivalsPoisson, MaxConnections: 200, MaxWaiting: 1000,
 			Stages: []Stage{{30 * time.Second, 0, 5}, {time.Minute, 5, 5}, {10 * time.Second, 20, 0}},
@@ -177,9 +177,31 @@ func TestStages(t *testing.T) {
 	}
 }
 
+func TestSecure(t *testing.T) {
+	e := mustParse(t, "testdata/good/https.yaml", Options{})
+	dir := "testdata/good/"
+	if diff := cmp.Diff(&TLS{
+		ServerName: "server.test", CA: dir + "https.yaml", Certificate: dir + "https.yaml", Key: dir + "https.yaml",
+		MinVersion: "1.2", MaxVersion: "1.3", Tickets: true, CipherSuites: []string{"ECDHE-RSA-AES128-GCM-SHA256"}, Groups: []string{"x25519"},
+	}, e.Variants[0].Target.TLS); diff != "" {
+		t.Error(diff)
+	}
+	for i, use := range map[int]string{0: HTTP2Auto, 2: HTTP2Always} { // 1 is the control
+		want := &HTTP2{Use: use, Streams: 16, StreamWindow: 65_536, ConnectionWindow: 1 << 20}
+		if diff := cmp.Diff(want, e.Variants[i].Load.HTTP2); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if got := e.Variants[0].Load.RequestsPerConnection; got != 1000 {
+		t.Errorf("%d requests on each connection", got)
+	}
+}
+
 func TestAddressAndURL(t *testing.T) {
 	for _, c := range []struct{ fields, address, url string }{
 		{"protocol: http, url: http://localhost", "localhost:80", "http://localhost"},
+		{"protocol: http, url: https://localhost", "localhost:443", "https://localhost"},
+		{"protocol: http, url: 'https://[::1]:81/x'", "[::1]:81", "https://[::1]:81/x"},
 		{"protocol: http, url: 'http://[::1]:81/x?y'", "[::1]:81", "http://[::1]:81/x?y"},
 		{"protocol: http, address: '127.0.0.1:82'", "127.0.0.1:82", "http://127.0.0.1:82/"},
 		{"protocol: http, address: unix:/run/x.sock", "unix:/run/x.sock", "http://localhost/"},
@@ -341,7 +363,19 @@ func TestValidate(t *testing.T) {
 		{"base", func(e *Experiment) { e.Base = "x" }, "compare.base: "},
 		{"twice", func(e *Experiment) { e.Variants = append(e.Variants, e.Variants[0]) }, "variants: "},
 		{"nothing to load", func(e *Experiment) { e.Variants[0].Target.URL, e.Variants[0].Target.Address = "", "" }, "target: "},
-		{"https", func(e *Experiment) { e.Variants[0].Target.URL = "https://x/" }, "target.url: "},
+		{"ftp", func(e *Experiment) { e.Variants[0].Target.URL = "ftp://x/" }, "target.url: "},
+		{"tls", func(e *Experiment) { e.Variants[0].Target.TLS = &TLS{} }, "target.tls: "},
+		{"key", func(e *Experiment) {
+			e.Variants[0].Target.URL, e.Variants[0].Target.TLS = "https://x/", &TLS{Certificate: "x"}
+		}, "target.tls.key: "},
+		{"version", func(e *Experiment) {
+			e.Variants[0].Target.URL, e.Variants[0].Target.TLS = "https://x/", &TLS{MinVersion: "1.1"}
+		}, "target.tls.min_version: "},
+		{"streams", func(e *Experiment) { e.Variants[0].Load.HTTP2.Streams = 2 }, "load.http2.streams: "},
+		{"upgrade", func(e *Experiment) {
+			e.Variants[0].Target.URL, e.Variants[0].Load.HTTP2.Use = "https://x/", HTTP2Upgrade
+		}, "load.http2.use: "},
+		{"window of HTTP/2", func(e *Experiment) { e.Variants[0].Load.HTTP2.ConnectionWindow = 1 }, "load.http2.connection_window: "},
 		{"connections", func(e *Experiment) { e.Variants[0].Load.Closed.Connections = 1_000_001 }, "load.closed.connections: "},
 		{"workers", func(e *Experiment) { e.Variants[0].Load.Workers = 11 }, "load.workers: "},
 		{"both loops", func(e *Experiment) { e.Variants[0].Load.Open = DefaultOpen() }, "load.open: "},

@@ -1,19 +1,61 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
+	"dyno/load/scenario"
+	"dyno/load/wire"
 	"dyno/load/wire/http1"
+	"dyno/load/wire/http2"
+	"dyno/load/wire/tlslayer"
 )
 
-// HTTP is the protocol of requests over HTTP/1.1.
+// HTTP is the protocol of requests over HTTP/1.1 and HTTP/2.
 const HTTP = "http"
 
 // An HTTPLoad is what a load has for HTTP.
 type HTTPLoad struct {
-	Request *Request `yaml:"request" default:"{}" doc:"the request that is repeated"`
+	Request  *Request  `yaml:"request" default:"{}" doc:"the request that is repeated"`
+	Scenario *Scenario `yaml:"scenario,scripted" doc:"what users do, instead of repeating one request"`
+	HTTP2    *HTTP2    `yaml:"http2" default:"{}" doc:"when HTTP/2 is spoken, and how"`
+}
+
+// When HTTP/2 is spoken.
+const (
+	HTTP2Auto    = "auto"    // with https, if the server chooses it
+	HTTP2Always  = "always"  // with http by prior knowledge, with https if the server agrees and else not at all
+	HTTP2Never   = "never"   // HTTP/1.1
+	HTTP2Upgrade = "upgrade" // with http: each connection begins in HTTP/1.1 and asks to go on in HTTP/2
+)
+
+// An HTTP2 says when HTTP/2 is spoken, and how. A window of 0 is that without it, much as
+// browsers have.
+type HTTP2 struct {
+	Use              string `yaml:"use" oneof:"auto always never upgrade" default:"auto" doc:"when; auto: with https, if the server chooses it; always: with http by prior knowledge, with https or not at all; never; upgrade: with http, each connection asks for it"`
+	Streams          int    `yaml:"streams" range:"1..10000" default:"1" flag:"streams" doc:"HTTP/2: requests under way at once on a connection, if the server lets it"`
+	StreamWindow     int    `yaml:"stream_window" kind:"size" range:"1..2147483647" otherwise:"4MiB" flag:"stream-window" doc:"HTTP/2: bytes of one response that may be under way"`
+	ConnectionWindow int    `yaml:"connection_window" kind:"size" range:"65535..2147483647" otherwise:"16MiB" flag:"connection-window" doc:"HTTP/2: bytes of all responses that may be under way on a connection"`
+}
+
+// A TLS says how connections to an https target are secured. What is empty is as crypto/tls
+// has it, but for the groups.
+type TLS struct {
+	Insecure     bool     `yaml:"insecure" flag:"insecure" doc:"https: do not check the server's certificate"`
+	ServerName   string   `yaml:"server_name" flag:"server-name" otherwise:"the URL's host" doc:"https: the name that is asked for, and that the certificate must be for"`
+	CA           string   `yaml:"ca" kind:"path" flag:"cacert" otherwise:"the system's" doc:"https: a file of authorities to trust, PEM"`
+	Certificate  string   `yaml:"certificate" kind:"path" flag:"cert" doc:"https: a file with this side's certificate, for servers that ask for one"`
+	Key          string   `yaml:"key" kind:"path" flag:"key" doc:"https: the file with the certificate's key"`
+	MinVersion   string   `yaml:"min_version" oneof:"1.2 1.3" otherwise:"1.2" flag:"tls-min" doc:"https: the oldest version"`
+	MaxVersion   string   `yaml:"max_version" oneof:"1.2 1.3" otherwise:"1.3" flag:"tls-max" doc:"https: the newest version"`
+	CipherSuites []string `yaml:"cipher_suites" most:"100" otherwise:"those of crypto/tls" doc:"of TLS 1.2, by IANA's names or OpenSSL's"`
+	Groups       []string `yaml:"groups" most:"100" otherwise:"x25519 and secp256r1" doc:"of the key exchange"`
+	Tickets      bool     `yaml:"tickets" flag:"tls-tickets" doc:"https: resume sessions by tickets"`
 }
 
 // A Request is the one HTTP request repeated.
@@ -31,8 +73,14 @@ type Header struct {
 	Value string `yaml:",short" kind:"word"`
 }
 
-// judge judges the one request of an HTTP load.
+// judge judges the one request of an HTTP load, and how it is spoken.
 func (HTTPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
+	i.http2(&v.Target, v.Load.HTTP2)
+	i.tls(&v.Target)
+	if v.Load.Scenario != nil {
+		i.scenario(v)
+		return
+	}
 	const path = "load.request"
 	r, started := v.Load.Request, len(v.Target.Start) > 0
 	if r == nil {
@@ -49,6 +97,40 @@ func (HTTPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	if !started {
 		i.ownPorts(path+".path", r.Path)
 		i.ownPorts(path+".body", r.Body)
+	}
+}
+
+// overTLS tells whether the target's URL is one of https.
+func (t *Target) overTLS() bool { return strings.HasPrefix(t.URL, "https://") }
+
+// tls judges how connections are secured. What is in the files, the trial sees.
+func (i *inspector) tls(t *Target) {
+	s := t.TLS
+	if s == nil {
+		return
+	}
+	const path = "target.tls"
+	if !t.overTLS() {
+		i.fault(path, "is only for https", "write https:// in target.url, or remove it")
+	}
+	switch {
+	case s.Certificate == "" && s.Key != "":
+		i.fault(path+".certificate", "is missing", "the key needs its certificate")
+	case s.Certificate != "" && s.Key == "":
+		i.fault(path+".key", "is missing", "the certificate needs its key")
+	}
+}
+
+// http2 judges when HTTP/2 is spoken, and how.
+func (i *inspector) http2(t *Target, h *HTTP2) {
+	const path = "load.http2"
+	switch {
+	case h == nil:
+		i.fault(path, "is missing", "")
+	case h.Use == HTTP2Upgrade && t.overTLS():
+		i.fault(path+".use", "is only for http", "with https the server chooses by itself: say auto or always")
+	case h.Streams > 1 && (h.Use == HTTP2Never || h.Use == HTTP2Auto && !t.overTLS()):
+		i.fault(path+".streams", fmt.Sprintf("%d requests at once take HTTP/2", h.Streams), "say use: always, or leave it out")
 	}
 }
 
@@ -71,12 +153,78 @@ func (i *inspector) headers(path string, headers []Header, started bool) {
 // notInTarget tells which characters a request target cannot hold.
 func notInTarget(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' }
 
-// codecs makes clients that repeat the request.
+// codecs makes what repeats the request, or sends those of users, in HTTP/1.1, in HTTP/2, or
+// as the server chooses.
 func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return c, err
 	}
+	one := http1.Config{Limits: http1.DefaultLimits()}
+	two := v.Load.HTTP2.config()
+	var all []http1.Request
+	if s := v.Load.Scenario; s != nil {
+		if err := s.ready(&c, end); err != nil {
+			return c, err
+		}
+		if all, err = requests(c.Scenario, end); err != nil {
+			return c, err
+		}
+		// The steps say what is expected of responses.
+		one.Requests, one.Fields, one.Accept = all, c.Scenario.HeaderNames(), anyStatus
+		two.Fields, two.Accept = one.Fields, anyStatus
+		two.Content = slices.ContainsFunc(c.Scenario.Steps(), func(i scenario.Info) bool { return i.WantsBody })
+	} else {
+		request, err := v.request(end)
+		if err != nil {
+			return c, err
+		}
+		if one.Request, err = request.Encode(); err != nil {
+			return c, fmt.Errorf("load.request: %w", err)
+		}
+		all = []http1.Request{request}
+	}
+	for _, r := range all {
+		two.Requests = append(two.Requests, inHTTP2(r, end))
+	}
+	return c, v.speak(&c, end, one, two)
+}
+
+// anyStatus accepts whatever status a response has.
+func anyStatus(int) bool { return true }
+
+// speak makes the codecs for the versions of HTTP that may be spoken.
+func (v *Variant) speak(c *Codecs, end http1.Endpoint, h1 http1.Config, h2 http2.Config) (err error) {
+	h := v.Load.HTTP2
+	two := h.Use == HTTP2Always || h.Use == HTTP2Upgrade
+	one := !two
+	if h.Use == HTTP2Auto {
+		two = end.Secure // and the server chooses
+	}
+	var alpn []string
+	if two {
+		alpn = append(alpn, "h2")
+		c.Exchanges = h.Streams
+		c.Muxes, err = perWorker(alike(h2), http2.NewTemplate, func(t *http2.Template) wire.Mux { return t.Client() })
+		if err != nil {
+			return fmt.Errorf("load.request: %w", err)
+		}
+	}
+	if one {
+		alpn = append(alpn, "http/1.1")
+		c.Clients, err = perWorker(alike(h1), http1.NewTemplate, func(t *http1.Template) wire.Client { return t.Client() })
+		if err != nil {
+			return err
+		}
+	}
+	if end.Secure {
+		c.TLS, err = v.Target.TLS.config(end, alpn)
+	}
+	return err
+}
+
+// request is the request that is repeated.
+func (v *Variant) request(end http1.Endpoint) (http1.Request, error) {
 	r := v.Load.Request
 	request := http1.Request{Method: r.Method, Target: end.Target, Host: end.Host, Body: []byte(r.Body)}
 	if r.Path != "" {
@@ -84,16 +232,83 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	}
 	addHeaders(&request, r.Headers)
 	if r.BodyFile != "" {
-		if request.Body, err = os.ReadFile(r.BodyFile); err != nil {
-			return c, fmt.Errorf("load.request.body_file: %w", err)
+		body, err := os.ReadFile(r.BodyFile)
+		if err != nil {
+			return request, fmt.Errorf("load.request.body_file: %w", err)
 		}
+		request.Body = body
 	}
-	encoded, err := request.Encode()
+	return request, nil
+}
+
+// optimistic is up to how many streams a connection's first requests do not wait for the
+// server's settings: servers are asked to allow no fewer (RFC 9113, section 6.5.2).
+const optimistic = 100
+
+// inHTTP2 says the same request in HTTP/2.
+func inHTTP2(r http1.Request, end http1.Endpoint) http2.Request {
+	request := http2.Request{
+		Method: r.Method, Scheme: "http", Authority: r.Host, Path: r.Target, Body: r.Body, VariesPath: r.VariesTarget, VariesBody: r.VariesBody,
+	}
+	if end.Secure {
+		request.Scheme = "https"
+	}
+	for _, f := range r.Header {
+		request.Header = append(request.Header, http2.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
+	}
+	return request
+}
+
+// config says how HTTP/2 is spoken.
+func (h *HTTP2) config() http2.Config {
+	c := http2.Config{
+		Streams: h.Streams, Optimistic: h.Streams <= optimistic, Upgrade: h.Use == HTTP2Upgrade, Settings: http2.DefaultSettings(),
+	}
+	c.Settings.StreamWindow = cmp.Or(h.StreamWindow, c.Settings.StreamWindow)
+	c.Settings.ConnectionWindow = cmp.Or(h.ConnectionWindow, c.Settings.ConnectionWindow)
+	return c
+}
+
+// config reads how connections are secured.
+func (t *TLS) config(end http1.Endpoint, alpn []string) (*tlslayer.Config, error) {
+	if t == nil {
+		t = &TLS{}
+	}
+	name, _, err := net.SplitHostPort(end.Address)
 	if err != nil {
-		return c, fmt.Errorf("load.request: %w", err)
+		return nil, fmt.Errorf("target.url: %w", err)
 	}
-	c.Clients, err = perWorker(alike(http1.Config{Request: encoded, Limits: http1.DefaultLimits()}), http1.NewTemplate, (*http1.Template).Client)
-	return c, err
+	name, _, _ = strings.Cut(name, "%") // a zone means something on this machine only
+	c := &tlslayer.Config{
+		ServerName: cmp.Or(t.ServerName, name), ALPN: alpn, Insecure: t.Insecure, Tickets: t.Tickets,
+		MinVersion: t.MinVersion, MaxVersion: t.MaxVersion, CipherSuites: t.CipherSuites, Groups: t.Groups,
+	}
+	if len(c.Groups) == 0 {
+		// crypto/tls would offer one with ML-KEM first, which costs the generator CPU time
+		// even where the server does not know it.
+		c.Groups = []string{"x25519", "secp256r1"}
+	}
+	for _, f := range []struct {
+		field, name string
+		to          *tlslayer.File
+	}{
+		{"ca", t.CA, &c.CA},
+		{"certificate", t.Certificate, &c.Certificate},
+		{"key", t.Key, &c.Key},
+	} {
+		if f.name == "" {
+			continue
+		}
+		data, err := os.ReadFile(f.name)
+		if err != nil {
+			return nil, fmt.Errorf("target.tls.%s: %w", f.field, err)
+		}
+		*f.to = tlslayer.File{Name: f.name, Data: data}
+	}
+	if err := c.Validate(time.Now()); err != nil {
+		return nil, fmt.Errorf("target.tls: %w", err)
+	}
+	return c, nil
 }
 
 // addHeaders gives a request its fields. Host is one of its own.

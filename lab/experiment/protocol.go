@@ -1,11 +1,15 @@
 package experiment
 
 import (
+	"errors"
 	"net"
 	"slices"
 	"strings"
 
+	"dyno/load/feed"
+	"dyno/load/scenario"
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // A protocol is what a target may speak. To add one is to write a file like tcp.go: a
@@ -72,32 +76,56 @@ type Codecs struct {
 	// Clients returns the maker of a worker's clients; nil without requests.
 	Clients func(worker int) func() wire.Client
 
+	// Muxes returns the maker of what carries Exchanges requests at once on a connection; nil
+	// where none does. With both, and TLS, the server chooses.
+	Muxes     func(worker int) func() wire.Mux
+	Exchanges int
+
+	// TLS is what secures the connections of requests; nil where nothing does.
+	TLS *tlslayer.Config
+
+	// Scenario is what users do, which the clients and muxes are made for; nil where one
+	// request is repeated.
+	Scenario *scenario.Scenario
+	data     []*feed.Table
+
 	// Streams returns the maker of a worker's streams, of subscribers by their number in
 	// all; nil without subscribers.
 	Streams func(worker int) func(subscriber int) wire.Stream
+}
+
+// Close releases the data of a scenario, which must not be in use any more.
+func (c *Codecs) Close() error {
+	tables := c.data
+	c.data = nil
+	return closeAll(tables)
 }
 
 // Codecs makes what the load is spoken with by so many workers. The run-time variables are
 // filled in (see Fill). It reads the files that requests take their content from; the seed
 // is that of what is made up.
 func (v *Variant) Codecs(seed uint64, workers int) (Codecs, error) {
-	return protocolNamed(v.Target.Protocol).codecs(v, seed, workers)
+	c, err := protocolNamed(v.Target.Protocol).codecs(v, seed, workers)
+	if err != nil {
+		return Codecs{}, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
-// perWorker makes a template of each worker's configuration, and clients from it. The first
+// perWorker makes a template of each worker's configuration, and codecs from it. The first
 // template is made now, to see whether the configuration is right.
-func perWorker[Config, Template any, Client wire.Client](of func(worker int) Config, newTemplate func(Config) (*Template, error),
-	newClient func(*Template) Client,
-) (func(worker int) func() wire.Client, error) {
+func perWorker[Config, Template, Codec any](of func(worker int) Config, newTemplate func(Config) (*Template, error),
+	newCodec func(*Template) Codec,
+) (func(worker int) func() Codec, error) {
 	if _, err := newTemplate(of(0)); err != nil {
 		return nil, err
 	}
-	return func(worker int) func() wire.Client {
+	return func(worker int) func() Codec {
 		t, err := newTemplate(of(worker))
 		if err != nil {
 			panic(err) // the first one, which differs in numbers, was right
 		}
-		return func() wire.Client { return newClient(t) }
+		return func() Codec { return newCodec(t) }
 	}, nil
 }
 
@@ -109,13 +137,19 @@ func alike[Config any](c Config) func(int) Config { return func(int) Config { re
 func (t *Target) Complete() {
 	p := protocolNamed(t.Protocol)
 	if t.Address == "" && p.is(withURL) {
-		if authority, ok := strings.CutPrefix(t.URL, "http://"); ok {
+		authority, ok := strings.CutPrefix(t.URL, "http://")
+		port := ":80"
+		if !ok {
+			authority, ok = strings.CutPrefix(t.URL, "https://")
+			port = ":443"
+		}
+		if ok {
 			if end := strings.IndexAny(authority, "/?#"); end >= 0 {
 				authority = authority[:end]
 			}
 			t.Address = authority
 			if _, _, err := net.SplitHostPort(placeholders(authority)); err != nil && authority != "" {
-				t.Address += ":80"
+				t.Address += port
 			}
 		}
 	}

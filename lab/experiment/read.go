@@ -39,22 +39,34 @@ type Options struct {
 // ReadFile reads an experiment from a file. Faults of the experiment are *Faults;
 // other errors are about reading the file.
 func ReadFile(path string, o Options) (*Experiment, error) {
-	f, err := os.Open(path)
+	src, err := readBounded(path)
 	if err != nil {
-		return nil, fmt.Errorf("experiment: %w", err)
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	// One byte more than allowed tells Parse that the file is too large.
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("experiment: %w", err)
+		return nil, err
 	}
 	r := newReader(path, o)
 	e := r.read(src)
 	if e != nil {
 		r.findFiles(e)
 	}
+	if e != nil && len(r.c.order) == 0 {
+		e.checkScenarios(r.c)
+	}
 	return r.done(e)
+}
+
+// readBounded reads a file. One byte more than allowed tells whoever parses it that it is too
+// large.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	return src, nil
 }
 
 // Parse reads an experiment from the bytes of a file. It looks at nothing
@@ -295,16 +307,35 @@ func (r *reader) expressions(e *Experiment) {
 // findFiles reports files the experiment names that are not there.
 func (r *reader) findFiles(e *Experiment) {
 	for _, v := range e.Variants {
-		req := v.Load.Request
-		if v.AliasOf != "" || req == nil || req.BodyFile == "" || hasTemplate(req.BodyFile) {
+		if v.AliasOf != "" {
 			continue
 		}
-		if info, err := os.Stat(req.BodyFile); err != nil || !info.Mode().IsRegular() {
-			problem := "not a regular file: " + strconv.Quote(req.BodyFile)
-			if err != nil {
-				problem = "cannot be read: " + err.Error()
-			}
-			r.c.add(finding{path: "load.request.body_file", problem: problem, hint: "paths are relative to the experiment's file"}, v.Name)
+		if req := v.Load.Request; req != nil {
+			r.findFile("load.request.body_file", req.BodyFile, v.Name)
 		}
+		if s := v.Load.Scenario; s != nil {
+			for _, d := range s.Data {
+				r.findFile(join("load.scenario.data", d.Name), d.File, v.Name)
+			}
+		}
+		if t := v.Target.TLS; t != nil {
+			r.findFile("target.tls.ca", t.CA, v.Name)
+			r.findFile("target.tls.certificate", t.Certificate, v.Name)
+			r.findFile("target.tls.key", t.Key, v.Name)
+		}
+	}
+}
+
+// findFile reports a file that is named and not there.
+func (r *reader) findFile(path, file, variant string) {
+	if file == "" || hasTemplate(file) {
+		return
+	}
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		problem := "not a regular file: " + strconv.Quote(file)
+		if err != nil {
+			problem = "cannot be read: " + err.Error()
+		}
+		r.c.add(finding{path: path, problem: problem, hint: "paths are relative to the experiment's file"}, variant)
 	}
 }

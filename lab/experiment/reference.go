@@ -67,7 +67,7 @@ func (r reference) rows(path, section string, s *spec) {
 		r.rows(path+f.name+".", section, f.spec)
 	}
 	switch {
-	case s.item == nil:
+	case s.item == nil || s.again:
 	case s.kind == list:
 		r.rows(strings.TrimSuffix(path, ".")+"[].", section, s.item)
 	case s.item.doc != "":

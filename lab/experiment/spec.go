@@ -47,6 +47,7 @@ type spec struct {
 	few      bool     // such a mapping must not be empty
 	short    *spec    // a scalar that may stand for the mapping
 	template bool     // templates may stand in it
+	scripted bool     // and those of a scenario, which stay
 
 	at       []int    // the place of its Go field in the struct of the mapping that it is a field of
 	key      []int    // of a mapping that is a list of structs: the place of an entry's name in each
@@ -56,6 +57,7 @@ type spec struct {
 	inverted bool     // the Go field holds the opposite
 	started  bool     // only a process that dyno starts has it
 	zero     bool     // a plan may hold zero
+	again    bool     // the reference has shown what is below it
 	orFile   bool     // as a flag, @FILE stands for what a file holds
 	set      string   // the name by which Options.Set knows it
 	defaults []string // the value without it, and others, each with what it holds for behind a blank
@@ -82,7 +84,7 @@ const (
 
 // later are the sections of the file that a later version will know.
 func later() []string {
-	return []string{"network", "scenario"}
+	return []string{"network"}
 }
 
 // theFile returns the spec of a whole file and those of the two structs that its fields
@@ -294,6 +296,10 @@ func declared(f reflect.StructField, name string, options []string) *spec {
 	has := func(option string) bool { return slices.Contains(options, option) }
 	s.few, s.template, s.inverted, s.started = has("nonempty"), has("template"), has("inverted"), has("started")
 	s.zero, s.orFile = has("zero"), has("orfile")
+	s.again = has("again")
+	if has("scripted") {
+		s.script()
+	}
 	for _, option := range options {
 		if setting, own := strings.CutPrefix(option, "set="); own {
 			s.set = setting
@@ -302,6 +308,19 @@ func declared(f reflect.StructField, name string, options []string) *spec {
 		}
 	}
 	return s
+}
+
+// script has a scenario's templates stay in all texts that may be anything.
+func (s *spec) script() {
+	s.scripted = (s.kind == text || s.kind == word) && s.pattern == nil && !s.path
+	for _, f := range s.fields {
+		f.spec.script()
+	}
+	for _, below := range []*spec{s.item, s.short} {
+		if below != nil {
+			below.script()
+		}
+	}
 }
 
 // most returns how many entries a mapping of names may have.

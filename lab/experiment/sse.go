@@ -164,7 +164,7 @@ func (p *Publish) publishers(end http1.Endpoint, topics, workers int) (func(work
 		mine := c
 		mine.First = uint32(worker) //nolint:gosec // bounded by the engine
 		return mine
-	}, sse.NewPublisherTemplate, (*sse.PublisherTemplate).Publisher)
+	}, sse.NewPublisherTemplate, func(t *sse.PublisherTemplate) wire.Client { return t.Publisher() })
 	if err != nil {
 		return nil, fmt.Errorf("load.publish: %w", err)
 	}

@@ -3,6 +3,7 @@ package experiment
 import (
 	"strings"
 
+	"dyno/load/wire"
 	"dyno/load/wire/tcp"
 )
 
@@ -31,12 +32,12 @@ func (TCPLoad) codecs(v *Variant, seed uint64, _ int) (c Codecs, err error) {
 	switch size := v.Load.Payload; v.Load.Framing {
 	case FramingLine: // whose end is one byte of the payload
 		line := tcp.DefaultLine(strings.Repeat("x", max(0, size-1)))
-		c.Clients, err = perWorker(alike(line), tcp.NewLine, (*tcp.LineTemplate).Client)
+		c.Clients, err = perWorker(alike(line), tcp.NewLine, func(t *tcp.LineTemplate) wire.Client { return t.Client() })
 	case FramingLength:
 		prefixed := tcp.DefaultPrefixed(make([]byte, size))
-		c.Clients, err = perWorker(alike(prefixed), tcp.NewPrefixed, (*tcp.PrefixedTemplate).Client)
+		c.Clients, err = perWorker(alike(prefixed), tcp.NewPrefixed, func(t *tcp.PrefixedTemplate) wire.Client { return t.Client() })
 	default:
-		c.Clients, err = perWorker(alike(tcp.EchoConfig{Size: size, Seed: seed}), tcp.NewEcho, (*tcp.EchoTemplate).Client)
+		c.Clients, err = perWorker(alike(tcp.EchoConfig{Size: size, Seed: seed}), tcp.NewEcho, func(t *tcp.EchoTemplate) wire.Client { return t.Client() })
 	}
 	return c, err
 }

@@ -86,14 +86,22 @@ func fill(vars map[string]string, parts ...any) (first error) {
 				first = err
 			}
 			return out
+		}, func(s string) string {
+			return expandKnown(s, func(name string) (string, bool) {
+				value, ok := vars[name]
+				return value, ok
+			})
 		}))
 	}
 	return first
 }
 
 // filled returns a deep copy of structs, pointers, slices and maps in which every text but
-// the keys is replaced.
-func filled(of reflect.Value, replace func(string) string) reflect.Value {
+// the keys is replaced; those of a scenario, whose own templates stay, in another way.
+func filled(of reflect.Value, replace, inScenario func(string) string) reflect.Value {
+	if of.Type() == reflect.TypeFor[Scenario]() {
+		replace = inScenario
+	}
 	out := reflect.New(of.Type()).Elem()
 	out.Set(of)
 	switch of.Kind() {
@@ -102,25 +110,25 @@ func filled(of reflect.Value, replace func(string) string) reflect.Value {
 	case reflect.Pointer:
 		if !of.IsNil() {
 			out.Set(reflect.New(of.Type().Elem()))
-			out.Elem().Set(filled(of.Elem(), replace))
+			out.Elem().Set(filled(of.Elem(), replace, inScenario))
 		}
 	case reflect.Struct:
 		for i := range of.NumField() {
-			out.Field(i).Set(filled(of.Field(i), replace))
+			out.Field(i).Set(filled(of.Field(i), replace, inScenario))
 		}
 	case reflect.Slice:
 		if !of.IsNil() {
 			out.Set(reflect.MakeSlice(of.Type(), of.Len(), of.Len()))
 		}
 		for i := range of.Len() {
-			out.Index(i).Set(filled(of.Index(i), replace))
+			out.Index(i).Set(filled(of.Index(i), replace, inScenario))
 		}
 	case reflect.Map:
 		if !of.IsNil() {
 			out.Set(reflect.MakeMap(of.Type()))
 		}
 		for _, key := range of.MapKeys() {
-			out.SetMapIndex(key, filled(of.MapIndex(key), replace))
+			out.SetMapIndex(key, filled(of.MapIndex(key), replace, inScenario))
 		}
 	}
 	return out
@@ -154,6 +162,30 @@ func expand(s string, lookup func(name string) (string, bool)) (string, error) {
 	return b.String(), nil
 }
 
+// expandKnown replaces the names that lookup knows, and leaves all else as it stands: what
+// is between other braces is a scenario's, which says more there than names.
+func expandKnown(s string, lookup func(name string) (string, bool)) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "{{")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		inner, after, closed := strings.Cut(rest, "}}")
+		value, known := "", false
+		if name := strings.TrimSpace(inner); closed && isTemplateName(name) {
+			value, known = lookup(name)
+		}
+		if s = after; known {
+			b.WriteString(value)
+			continue
+		}
+		b.WriteString("{{")
+		s = rest
+	}
+}
+
 func hasTemplate(s string) bool { return strings.Contains(s, "{{") }
 
 // uses tells whether s holds the template {{name}}.
@@ -175,15 +207,18 @@ func templateNames(s string) []string {
 	return names
 }
 
+// placeholder stands for the value of a run-time name.
+func placeholder(name string) (string, bool) {
+	if strings.HasSuffix(name, ".addr") {
+		return "127.0.0.1:1", true
+	}
+	return "1", true
+}
+
 // placeholders replaces the run-time names by values of the right form, so
 // that what surrounds them can be checked before they are known.
 func placeholders(s string) string {
-	out, err := expand(s, func(name string) (string, bool) {
-		if strings.HasSuffix(name, ".addr") {
-			return "127.0.0.1:1", true
-		}
-		return "1", true
-	})
+	out, err := expand(s, placeholder)
 	if err != nil {
 		return s
 	}

@@ -10,6 +10,7 @@ import "time"
 //	             required   it must be there
 //	             nonempty   of a mapping of names: it must not be empty
 //	             template   templates may stand in it
+//	             scripted   a scenario's templates may stand in its texts, too
 //	             set        Options.Set knows it, by this name or by that in set=NAME
 //	             inverted   the Go field holds the opposite
 //	             started    only a process that dyno starts has it
@@ -20,6 +21,7 @@ import "time"
 //	             rest       the entries of a mapping that are no fields
 //	             inline     the fields of the list's items stand in its place
 //	             beside     it stands beside the mapping that it belongs to
+//	             again      the reference has shown what is below it, and does not do so again
 //	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
 //	           protocol
 //	range      the least and the most, as a file has them, or the path of a field that has the
@@ -202,7 +204,8 @@ type Target struct {
 	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
 	// Address is never empty, but of a program.
 	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start 127.0.0.1:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
-	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path; of sse, {topic} in it is the number of a subscriber's topic"`
+	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path, of http also https; of sse, {topic} in it is the number of a subscriber's topic"`
+	TLS     *TLS          `yaml:"tls" for:"http" doc:"https only: how connections are secured"`
 	Pprof   string        `yaml:"pprof" for:"loaded" flag:"pprof" doc:"URL of the target's /debug/pprof, for profiles and its Go runtime; {{admin}} is a free port"`
 	Timeout time.Duration `yaml:"timeout" for:"program" instead:"for responses use load.timeout" range:"1ms..24h" default:"5m" doc:"how long it may take"`
 	Process               // Start is empty when the target runs already
@@ -268,6 +271,8 @@ type Load struct {
 	Closed *Closed `yaml:"closed" doc:"each connection sends its next request when the last one was answered"`
 	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`
 
+	RequestsPerConnection uint64 `yaml:"requests_per_connection" for:"exchanges" range:"1..1000000000000" otherwise:"no such limit" flag:"requests-per-connection" doc:"how many requests a connection carries before another one takes its place"`
+
 	Requests       uint64        `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after so many requests; without a window, it ends only then"`
 	Timeout        time.Duration `yaml:"timeout" range:"1ms..1h" default:"30s" flag:"timeout" doc:"of a response, from the actual write"`
 	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"1ms..1h" default:"5s" doc:"of opening a connection"`
@@ -284,11 +289,12 @@ const (
 	ClockRead    = "read"    // the generator has read its last byte
 )
 
-// A Closed load keeps Connections requests under way: each connection sends
-// its next request when its last was answered and it has thought.
+// A Closed load keeps Connections requests under way, or with HTTP/2 so many times as
+// many as there are streams: each user sends the next request when the last was answered
+// and the user has thought.
 type Closed struct {
 	Connections int   `yaml:"connections,required" range:"1..1000000" doc:"how many"`
-	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request"`
+	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request; in a scenario, steps have their own"`
 }
 
 // A Think is the pause between a response and the connection's next request, by at most one

@@ -257,7 +257,7 @@ func (i *inspector) target(t *Target) {
 		i.address(t, started)
 	}
 	if HasURL(t.Protocol) && (t.URL != "" || t.Address != "") {
-		i.url(t.URL)
+		i.url(t)
 	}
 	if t.Pprof != "" {
 		if u, err := url.Parse(placeholders(t.Pprof)); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -311,7 +311,8 @@ func (i *inspector) address(t *Target, started bool) {
 	}
 }
 
-func (i *inspector) url(raw string) {
+func (i *inspector) url(t *Target) {
+	raw := t.URL
 	u, err := url.Parse(placeholders(raw))
 	const hint = "such as http://127.0.0.1:{{port}}/path"
 	switch {
@@ -319,10 +320,10 @@ func (i *inspector) url(raw string) {
 		i.fault("target.url", "is missing", hint)
 	case err != nil:
 		i.fault("target.url", fmt.Sprintf("%q is not a URL", clip(raw)), hint)
-	case u.Scheme == "https":
-		i.fault("target.url", "https is not supported in this version", hint)
-	case u.Scheme != "http" || u.Host == "" || u.Opaque != "":
-		i.fault("target.url", fmt.Sprintf("%q is not an http URL", clip(raw)), hint)
+	case u.Scheme == "https" && t.Protocol == SSE:
+		i.fault("target.url", "https is not supported for subscribers in this version", hint)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
+		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", clip(raw)), hint)
 	case u.User != nil:
 		i.fault("target.url", "a user in the URL is not supported", "use load.request.headers.Authorization")
 	case u.Fragment != "" || strings.Contains(raw, "#"):
@@ -392,7 +393,7 @@ func (i *inspector) load(v *Variant, search bool) {
 		i.fault("load", "says neither closed nor open", "such as closed: {connections: 100} or open: {rate: 5000/s}")
 	case l.Closed != nil:
 		connections += l.Closed.Connections
-		i.think(l.Closed.Think)
+		i.think("load.closed.think", l.Closed.Think)
 	default:
 		connections += l.Open.MaxConnections
 		i.open(l.Open, search)
@@ -408,8 +409,7 @@ func (i *inspector) load(v *Variant, search bool) {
 	}
 }
 
-func (i *inspector) think(t Think) {
-	const path = "load.closed.think"
+func (i *inspector) think(path string, t Think) {
 	u := t.Uniform
 	switch {
 	case t.Constant != 0 && t.Exponential != 0, u != nil && t.Constant+t.Exponential != 0:

@@ -226,7 +226,15 @@ func (r *reader) unused() {
 	used := map[string]bool{}
 	var walk func(n *node)
 	walk = func(n *node) {
-		for _, name := range templateNames(n.text) {
+		names := templateNames(n.text)
+		if n.spec != nil && n.spec.scripted {
+			names = nil
+			expandKnown(n.text, func(name string) (string, bool) {
+				names = append(names, name)
+				return "", false
+			})
+		}
+		for _, name := range names {
 			used[name] = true
 		}
 		for _, k := range n.keys {

@@ -19,11 +19,16 @@ import (
 )
 
 // load places the generator, drives the load and records it.
-func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) error {
-	c, err := engineConfig(up.variant, r.experiment.Design.Seed)
+func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) (err error) {
+	c, codecs, err := engineConfig(up.variant, r.experiment.Design.Seed)
 	if err != nil {
 		return &PlanError{err}
 	}
+	defer func() {
+		if failed := codecs.Close(); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}()
 	if t.Purpose == rundir.PurposePilot {
 		c.Interval = fine
 	}
@@ -104,10 +109,10 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 const processorsBeside = 4
 
 // engineConfig translates a variant's load for the engine. The run-time variables are
-// filled in.
-func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
+// filled in. The codecs are to be closed when the load has ended.
+func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs experiment.Codecs, err error) {
 	l := &v.Load
-	c := engine.Config{
+	c = engine.Config{
 		Seed:           seed,
 		Warmup:         l.Warmup,
 		Window:         l.Window,
@@ -118,23 +123,24 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		Workers:        l.Workers,
 		CPUs:           l.CPUs,
 		Clock:          clock(l.Clock),
+
+		ExchangesPerConnection: l.RequestsPerConnection,
 	}
 	c.Network, c.Address = "tcp", v.Target.Address
 	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
 		c.Network, c.Address = "unix", path
 	}
-	var err error
 	switch {
 	case l.Closed != nil:
 		c.Connections = l.Closed.Connections
-		c.Think = think(l.Closed.Think)
+		c.Think = l.Closed.Think.Pace()
 	case l.Open != nil:
 		c.Connections = l.Open.MaxConnections
 		c.MaxWaiting = l.Open.MaxWaiting
 		c.Schedule, err = schedule(l, seed)
 	}
 	if err != nil {
-		return c, err
+		return c, codecs, err
 	}
 	carried := c.Connections
 	if s := l.Subscribers; s != nil {
@@ -144,19 +150,24 @@ func engineConfig(v *experiment.Variant, seed uint64) (engine.Config, error) {
 		c.Workers = max(1, len(l.CPUs))
 	}
 	c.Workers = min(c.Workers, carried)
-	codecs, err := v.Codecs(seed, c.Workers)
-	if err != nil {
-		return c, err
+	if codecs, err = v.Codecs(seed, c.Workers); err != nil {
+		return c, codecs, err
 	}
-	c.NewClients = codecs.Clients
+	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
 	if l.Subscribers != nil {
 		c.Subscribers = subscribers(l, codecs.Streams)
+	}
+	if s := l.Scenario; s != nil {
+		c.Users = &engine.Users{Scenario: codecs.Scenario, Count: s.Users, Restart: s.Restart}
+		if s.Users > 0 {
+			c.Workers = min(c.Workers, s.Users)
+		}
 	}
 	c.Interval = interval(l)
 	if l.Open != nil && ownCPUs(v) {
 		c.Spin = spin
 	}
-	return c, nil
+	return c, codecs, nil
 }
 
 // clock translates the setting for what ends a response.
@@ -191,18 +202,6 @@ func ownCPUs(v *experiment.Variant) bool {
 		}
 	}
 	return len(v.Load.CPUs) > 0
-}
-
-func think(t experiment.Think) pace.Think {
-	switch {
-	case t.Constant > 0:
-		return pace.Think{Kind: pace.Fixed, Mean: t.Constant}
-	case t.Exponential > 0:
-		return pace.Think{Kind: pace.Exponential, Mean: t.Exponential}
-	case t.Uniform != nil:
-		return pace.Think{Kind: pace.Uniform, Min: t.Uniform.From, Max: t.Uniform.To}
-	}
-	return pace.Think{}
 }
 
 // schedule makes the schedule of arrivals. The warm-up has the rate with which the window

@@ -82,7 +82,7 @@ func TestEngineConfig(t *testing.T) {
 		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)
-		got, err := engineConfig(v, 7)
+		got, _, err := engineConfig(v, 7)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -108,7 +108,7 @@ func TestSchedule(t *testing.T) {
 			v.Load.Closed, v.Load.Open = nil, experiment.DefaultOpen()
 			change(&v.Load)
 		})
-		c, err := engineConfig(v, 7)
+		c, _, err := engineConfig(v, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestSchedule(t *testing.T) {
 	v := httpVariant(func(v *experiment.Variant) {
 		v.Load.Closed, v.Load.Open = nil, &experiment.Open{Rate: 1, Arrivals: "sometimes"}
 	})
-	if _, err := engineConfig(v, 0); err == nil {
+	if _, _, err := engineConfig(v, 0); err == nil {
 		t.Error("an unknown arrival process was accepted")
 	}
 }
@@ -153,13 +153,70 @@ func TestSchedule(t *testing.T) {
 // request returns the bytes of a connection's first request.
 func request(t *testing.T, v *experiment.Variant) string {
 	t.Helper()
-	c, err := engineConfig(v, 7)
+	c, _, err := engineConfig(v, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := c.NewClients(0)()
 	client.Reset()
 	return string(client.Request())
+}
+
+// What of HTTP is spoken follows from the URL and the plan.
+func TestProtocolChoice(t *testing.T) {
+	for _, c := range []struct {
+		url, use string
+		one, two bool
+		alpn     string
+	}{
+		{"http://h/", experiment.HTTP2Auto, true, false, ""},
+		{"http://h/", experiment.HTTP2Never, true, false, ""},
+		{"http://h/", experiment.HTTP2Always, false, true, ""},
+		{"http://h/", experiment.HTTP2Upgrade, false, true, ""},
+		{"https://h/", experiment.HTTP2Auto, true, true, "h2 http/1.1"},
+		{"https://h/", experiment.HTTP2Never, true, false, "http/1.1"},
+		{"https://h/", experiment.HTTP2Always, false, true, "h2"},
+	} {
+		got, _, err := engineConfig(httpVariant(func(v *experiment.Variant) {
+			v.Target.URL = c.url
+			v.Load.HTTP2 = &experiment.HTTP2{Use: c.use, Streams: 8, StreamWindow: 1 << 16}
+			v.Load.RequestsPerConnection = 5
+		}), 1)
+		if err != nil {
+			t.Errorf("%s, %s: %v", c.url, c.use, err)
+			continue
+		}
+		if (got.NewClients != nil) != c.one || (got.NewMuxes != nil) != c.two || got.ExchangesPerConnection != 5 {
+			t.Errorf("%s, %s: %+v", c.url, c.use, got)
+		}
+		if c.two != (got.Streams == 8) {
+			t.Errorf("%s, %s: %d streams", c.url, c.use, got.Streams)
+		}
+		switch secure := strings.HasPrefix(c.url, "https:"); {
+		case secure != (got.TLS != nil):
+			t.Errorf("%s, %s: TLS %+v", c.url, c.use, got.TLS)
+		case secure:
+			if s := got.TLS; strings.Join(s.ALPN, " ") != c.alpn || s.ServerName != "h" || strings.Join(s.Groups, " ") != "x25519 secp256r1" {
+				t.Errorf("%s, %s: %+v", c.url, c.use, s)
+			}
+		}
+		got.Requests = 1
+		if err := got.Validate(); err != nil {
+			t.Errorf("%s, %s: %v", c.url, c.use, err)
+		}
+	}
+	_, _, err := engineConfig(httpVariant(func(v *experiment.Variant) {
+		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{CA: filepath.Join(t.TempDir(), "none")}
+	}), 1)
+	if err == nil || !strings.Contains(err.Error(), "target.tls.ca: ") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	_, _, err = engineConfig(httpVariant(func(v *experiment.Variant) {
+		v.Target.URL, v.Target.TLS = "https://h/", &experiment.TLS{Groups: []string{"x"}}
+	}), 1)
+	if err == nil || !strings.Contains(err.Error(), "target.tls: ") {
+		t.Errorf("a group that is not known: %v", err)
+	}
 }
 
 func TestHTTPRequests(t *testing.T) {
@@ -198,7 +255,7 @@ func TestHTTPRequests(t *testing.T) {
 		"method":    func(v *experiment.Variant) { v.Load.Request.Method = "G T" },
 		"scheme":    func(v *experiment.Variant) { v.Target.URL = "ftp://x/" },
 	} {
-		if _, err := engineConfig(httpVariant(change), 0); err == nil {
+		if _, _, err := engineConfig(httpVariant(change), 0); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -218,7 +275,7 @@ func TestTCPRequests(t *testing.T) {
 		t.Errorf("length-prefixed: %q", got)
 	}
 	v := tcpVariant(func(v *experiment.Variant) { v.Load.Payload = 0 })
-	if _, err := engineConfig(v, 0); err == nil {
+	if _, _, err := engineConfig(v, 0); err == nil {
 		t.Error("a payload of 0 bytes was accepted")
 	}
 }
@@ -249,7 +306,7 @@ func TestSpin(t *testing.T) {
 					v.Load.Open.Rate = 10
 				}
 			})
-			got, err := engineConfig(v, 0)
+			got, _, err := engineConfig(v, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -520,11 +520,16 @@ func (m *participant) follow(orders *bufio.Reader, cancel func()) {
 	}
 }
 
-func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Writer) error {
-	whole, err := engineConfig(plan.Variant, plan.Seed)
+func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Writer) (err error) {
+	whole, codecs, err := engineConfig(plan.Variant, plan.Seed)
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if failed := codecs.Close(); failed != nil {
+			err = errors.Join(err, failed)
+		}
+	}()
 	c := partOf(whole, plan.First, plan.Count)
 	c.Warmup, c.Window, c.Interval, c.Joint = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i engine.Interval) {

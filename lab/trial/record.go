@@ -30,6 +30,8 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.Connect = rundir.QuantilesOf(r.Latency[engine.ConnectTime])
 	t.ReadDelay = rundir.QuantilesOf(r.Latency[engine.ReadDelay])
 	t.ServiceRead = rundir.QuantilesOf(r.Latency[engine.ServiceRead])
+	t.Handshake = rundir.QuantilesOf(r.Latency[engine.HandshakeTime])
+	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
 		Requested:      int64(r.Connections.Requested),
@@ -44,6 +46,11 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.Connections.Served, t.Connections.Unanswered = int64(r.Connections.Served), int64(r.Connections.Unanswered)
 	t.Connections.Hung, t.Connections.HungSeconds = int64(r.Connections.Hung), r.Connections.HungFor.Seconds()
 	t.Connections.Omitted = r.Connections.Omitted.Seconds()
+	if r.Connections.Streams > 1 {
+		t.Connections.Streams = int64(r.Connections.Streams)
+	}
+	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
+	recordUsers(t, r)
 	t.Silence = silence(&r.Silence)
 	t.Failures = failures(r)
 	if r.Streams.Requested > 0 {
@@ -106,6 +113,63 @@ func ends(r *engine.Result) *rundir.Ends {
 	}
 	to.Complete()
 	return to
+}
+
+// recordUsers says what became of users and of their steps.
+func recordUsers(t *rundir.Trial, r *engine.Result) {
+	if len(r.Steps) == 0 {
+		return
+	}
+	for i := range r.Steps {
+		from := &r.Steps[i]
+		s := rundir.ScenarioStep{
+			Name: from.Name, OK: signed(from.Counts.OK), Dropped: signed(from.Counts.Dropped), CompletedInWindow: signed(from.Completed),
+			Response: rundir.QuantilesOf(from.Response), Service: rundir.QuantilesOf(from.Service),
+		}
+		for kind, n := range from.Counts.ByKind {
+			if n > 0 && s.ByKind == nil {
+				s.ByKind = map[string]int64{}
+			}
+			if n > 0 {
+				s.ByKind[wire.Kind(kind).String()] = signed(n)
+			}
+		}
+		if r.Window > 0 {
+			throughput := float64(from.Completed) / r.Window.Seconds()
+			s.Throughput = &throughput
+		}
+		t.Steps = append(t.Steps, s)
+	}
+	u := &r.Users
+	t.Users = &rundir.Users{
+		Count: int64(u.Count), Started: signed(u.Started), Ended: signed(u.Ended), Iterations: signed(u.Iterations),
+		Arrivals: signed(u.Arrivals), TurnedAway: signed(u.TurnedAway),
+	}
+	for _, m := range u.Misses {
+		if m.Count > 0 {
+			t.Users.Misses = append(t.Users.Misses, rundir.Miss{Step: r.Steps[m.Step].Name, Variable: m.Name, Count: signed(m.Count)})
+		}
+	}
+}
+
+// secured says what became of TLS handshakes; nil where there were none.
+func secured(h *engine.Handshakes) *rundir.TLS {
+	if h.Completed+h.Failed == 0 {
+		return nil
+	}
+	t := &rundir.TLS{
+		Handshakes: signed(h.Completed), Resumed: signed(h.Resumed), Retried: signed(h.Retried), Failed: signed(h.Failed),
+	}
+	if h.Completed > 0 {
+		share := float64(h.Resumed) / float64(h.Completed)
+		t.ResumedShare = &share
+	}
+	for _, a := range h.Agreed {
+		t.Agreed = append(t.Agreed, rundir.Agreement{
+			Version: a.Version, CipherSuite: a.CipherSuite, Group: a.Group, ALPN: a.ALPN, Handshakes: signed(a.Handshakes),
+		})
+	}
+	return t
 }
 
 func silence(s *engine.Silence) rundir.Silence {
@@ -184,6 +248,18 @@ func writeLatency(w io.Writer, r *engine.Result) error {
 				h = nothing
 			}
 			err := log.Write(hist.Interval{Tag: engine.Tag(tag).String(), Start: i.Start, Length: i.Length, Hist: h})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		for tag, h := range map[engine.Tag]*hist.Histogram{engine.Response: s.Response, engine.Service: s.Service} {
+			if h.Count() == 0 {
+				continue
+			}
+			err := log.Write(hist.Interval{Tag: rundir.StepTag(tag.String(), s.Name), Start: r.WindowStart, Length: r.Window, Hist: h})
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // An audience is a worker's share of the subscribers. Its members are told from the
-// slots of requests by the tokens of their events.
+// connections of requests by the tokens of their events.
 type audience struct {
 	longestGap int64 // between two events of a member, in the window
 	members    []subscription

@@ -4,15 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"dyno/load/pace"
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // Bounds of what one engine may be asked for.
 const (
 	MaxConnections = 1_000_000
+	MaxStreams     = 10_000
+	MaxExchanges   = 4_000_000 // on all connections together
 	MaxWorkers     = 1024
 	MaxWaiting     = 16_000_000
 )
@@ -24,21 +28,50 @@ type Config struct {
 	Address string // host:port, or the path of a Unix socket
 
 	// NewClients is called once per worker and returns the maker of that
-	// worker's clients. What one maker's clients share is used by one thread.
+	// worker's clients. What one maker's clients share is used by one thread. With Users,
+	// the clients are wire.Composers.
 	NewClients func(worker int) func() wire.Client
 
+	// NewMuxes takes the place of NewClients for protocols whose connections carry many
+	// exchanges at once. Request 0 of what a mux was prepared with is sent, and nothing in
+	// it may vary, but with Users. With TLS there may be both: then the server chooses
+	// (ALPN), and a server that does not know of the choice gets what NewClients makes.
+	NewMuxes func(worker int) func() wire.Mux
+
+	// TLS has all connections but subscribers' speak TLS. Its ALPN offers h2 where there are
+	// NewMuxes. Default none.
+	TLS *tlslayer.Config
+
+	// Streams is how many exchanges a connection carries at once, if its peer lets it and
+	// the protocol can. Default 1. A mux must have been prepared for as many.
+	Streams int
+
+	// ExchangesPerConnection is how many exchanges a connection carries before it is closed
+	// and another one opened. Default no such limit.
+	ExchangesPerConnection uint64
+
 	// Schedule makes the loop open: requests start when it says, whatever the
-	// server does. Nil is the closed loop: each connection is a user who sends,
-	// awaits the response, thinks, and sends again.
+	// server does. Nil is the closed loop: on each connection there are Streams users, each
+	// of whom sends, awaits the response, thinks, and sends again.
 	Schedule *pace.Schedule
 	Think    pace.Think // closed loop only; default none
-	Seed     uint64     // of think times and of back-off jitter
+	Seed     uint64     // of think times, of back-off jitter and of all that users draw
 
-	// Connections is the number of users of a closed loop, and the most there may be
-	// of an open loop. Default 1; with Subscribers and without a Schedule, none.
+	// Users have requests come from users, who carry out a scenario. Its outlines are, in
+	// their order, what clients and muxes must have been prepared with; they must accept
+	// every status, keep the fields of its HeaderNames, and muxes deliver the content if a
+	// step wants it. With a Schedule, an arrival is an iteration. Default none: the same
+	// request is repeated.
+	Users *Users
+
+	// Connections is how many there are in a closed loop, and the most there may be in an
+	// open loop. Default 1; with Subscribers and without a Schedule, none.
 	Connections int
 	// Subscribers receive events beside the requests. Default none.
 	Subscribers *Subscribers
+	// Shard is the part of the load that is this engine's: of the schedule, of the users, and
+	// of their data. Default all of it.
+	Shard pace.Shard
 	// Joint connects this engine to others that carry the rest of the same load. Default
 	// none: the load is this engine's alone.
 	Joint    Joint
@@ -53,7 +86,7 @@ type Config struct {
 	Drain   time.Duration // how long to await what is under way at the window's end; default 2 s
 	Timeout time.Duration // from the write to the complete response; default 30 s
 
-	ConnectTimeout time.Duration // default 5 s
+	ConnectTimeout time.Duration // until a connection can carry a request, TLS included; default 5 s
 	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
 
 	Workers int   // threads; default 1. Each keeps a processor (GOMAXPROCS) while it waits, too
@@ -119,6 +152,16 @@ func (c Config) withDefaults() Config {
 	if c.Workers == 0 {
 		c.Workers = 1
 	}
+	if c.Streams == 0 {
+		c.Streams = 1
+	}
+	if c.Shard == (pace.Shard{}) {
+		c.Shard = pace.Whole()
+	}
+	if c.Users != nil {
+		u := c.Users.withDefaults(&c)
+		c.Users = &u
+	}
 	def(&c.Drain, 2*time.Second)
 	def(&c.Timeout, 30*time.Second)
 	def(&c.ConnectTimeout, 5*time.Second)
@@ -133,6 +176,11 @@ func (c Config) carried() int {
 		return c.Connections
 	}
 	return max(c.Connections, c.Subscribers.Count)
+}
+
+// shard is the part of the load that is worker n's.
+func (c *Config) shard(n int) pace.Shard {
+	return c.Shard.Sub(pace.Shard{Index: n, Count: min(c.Workers, c.Connections)})
 }
 
 // Validate reports every fault of the configuration at once.
@@ -158,8 +206,24 @@ func (c Config) Validate() error {
 	if c.Subscribers != nil && c.Schedule == nil {
 		fewest = 0
 	}
-	if c.NewClients == nil && c.Connections != 0 {
-		fault("clients: want a maker of clients")
+	switch {
+	case c.NewClients == nil && c.NewMuxes == nil && c.Connections != 0:
+		fault("clients: want a maker of clients, or of muxes")
+	case c.NewClients != nil && c.NewMuxes != nil && c.TLS == nil:
+		fault("muxes: want a maker of clients or one of muxes, as there is nothing to choose by")
+	}
+	if c.TLS != nil {
+		if err := c.TLS.Validate(time.Now()); err != nil {
+			fault("tls: %w", err)
+		}
+		if offered := slices.Contains(c.TLS.ALPN, muxName); offered != (c.NewMuxes != nil) {
+			fault("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
+		}
+	}
+	if c.Streams < 1 || c.Streams > MaxStreams {
+		fault("streams %d: want 1 to %d", c.Streams, MaxStreams)
+	} else if c.Connections > 0 && c.Connections*c.Streams > MaxExchanges {
+		fault("streams %d on %d connections: want at most %d exchanges in all", c.Streams, c.Connections, MaxExchanges)
 	}
 	if c.Connections < fewest || c.Connections > MaxConnections {
 		fault("connections %d: want %d to %d", c.Connections, fewest, MaxConnections)
@@ -176,6 +240,15 @@ func (c Config) Validate() error {
 		}
 		if c.Requests > 0 {
 			fault("requests %d: want none, as the window of subscribers is a length of time", c.Requests)
+		}
+	}
+	if err := c.Shard.Validate(); err != nil {
+		fault("%w", err)
+	}
+	if c.Users != nil {
+		faults = append(faults, c.Users.faults(&c)...)
+		if c.Think != (pace.Think{}) {
+			fault("think time: want none beside users, whose scenario says how long they think")
 		}
 	}
 	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // An endpoint is a resolved address. It belongs to one thread: connecting writes
@@ -89,24 +89,96 @@ func endpointOf(a netip.Addr, port int) (endpoint, error) {
 	return endpoint{unix.AF_INET6, sa}, nil
 }
 
-// turn makes a slot wait for its turn to connect.
+// A connection is a place for one, and what it is used for. What each exchange of HTTP/1.1
+// touches comes first.
+type connection struct {
+	fd         int32 // none without a connection
+	generation uint32
+	current    int32  // without a mux: the exchange under way, or the last one
+	busy       int32  // exchanges under way
+	carried    uint64 // exchanges so far
+	wanted     int32  // not pooled: the first exchange that waits for it, or none
+	idleAt     int32  // pooled: its place among the idle ones, or none
+
+	state    connectionState
+	failures uint8 // in a row
+	hungUp   bool  // the peer has said that it will send no more
+	stamping bool  // its socket stamps what arrives
+	blocked  bool  // mux: the socket takes no more for now
+	leaving  bool  // mux: the peer has said that it takes no more exchanges
+	outgoing bool  // in the list of that name
+
+	// Of the place, whatever connection it has.
+	asked    bool // had a request of the window, or carried into it
+	answered bool // one of those was answered, well or badly
+	served   bool // one of those was answered well
+	hung     bool // one of those had waited for hangTime or more at the end
+
+	client  wire.Client // of a protocol that carries one exchange at a time
+	mux     wire.Mux    // of one that carries many; nil otherwise
+	tls     *tlslayer.Conn
+	pending []byte // what the socket has not taken
+	kept    []byte // TLS: what pending is a part of
+
+	began      int64 // when the connecting began
+	shook      int64 // when the TLS handshake began
+	heard      int64 // mux: when bytes last came
+	lastWanted int32
+	begun      int32 // mux: the first of the exchanges that were begun and not written, or none
+	spare      int32 // mux, pooled: the first of the exchanges that nothing uses
+}
+
+// A connectionState says where a connection stands.
+type connectionState uint8
+
+const (
+	closed      connectionState = iota // there is none
+	queued                             // waits for its turn to connect
+	connecting                         // in the list of that name
+	shaking                            // connected, in that list; the TLS handshake is under way
+	greeting                           // likewise; the mux awaits the peer's word
+	established                        // carries exchanges
+	ending                             // its exchanges are being ended
+)
+
+// free returns how many exchanges a connection can begin now.
+func (w *worker) free(c *connection) int {
+	switch {
+	case c.state != established:
+		return 0
+	case c.mux != nil:
+		if c.hungUp || c.leaving {
+			return 0
+		}
+		n := c.mux.Free()
+		if left := w.lifetime - c.carried; uint64(n) > left { //nolint:gosec // not negative
+			n = int(left) //nolint:gosec // less than an int
+		}
+		return n
+	case c.busy > 0:
+		return 0
+	}
+	return 1
+}
+
+// turn makes a connection wait for its turn to be opened.
 func (w *worker) turn(i int32) {
-	w.slots[i].state = queued
+	w.conns[i].state = queued
 	w.turns.push(i)
 }
 
 // admit begins connecting as far as the bound allows.
 func (w *worker) admit(now int64) {
-	for w.turns.count > 0 && w.underway < maxConnecting {
+	for w.turns.count > 0 && w.opening < maxConnecting {
 		i := w.turns.pop()
-		w.connect(i, &w.slots[i], now)
+		w.connect(i, &w.conns[i], now)
 	}
 }
 
-// openOneMore begins one more connection of the open loop, if one more is wanted and
-// allowed: no more of them are under way than there are requests waiting.
+// openOneMore begins one more pooled connection, if one more is wanted and
+// allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
-	if w.underway+w.turns.count >= w.waiting.count || len(w.vacant) == 0 {
+	if (w.opening+w.turns.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
 		return
 	}
 	n := len(w.vacant)
@@ -115,18 +187,18 @@ func (w *worker) openOneMore() {
 	w.turn(i)
 }
 
-func (w *worker) connect(i int32, s *slot, now int64) {
-	fd, err := w.dial(i, s.generation+1, 0)
+func (w *worker) connect(i int32, c *connection, now int64) {
+	fd, err := w.dial(i, c.generation+1, 0)
 	if err != nil {
-		w.refused(i, s, now, err)
+		w.refused(i, c, now, err)
 		return
 	}
-	s.generation++
-	s.fd, s.stamping = fd, w.stamping
-	s.written = now
-	s.state = connecting
-	w.underway++
-	w.connecting.push(w.slots, i)
+	c.generation++
+	c.fd, c.stamping = fd, w.stamping
+	c.began = now
+	c.state = connecting
+	w.opening++
+	w.connecting.push(i)
 }
 
 // dial begins to open a connection whose events bear the token and the generation.
@@ -198,129 +270,189 @@ func (w *worker) socket() (int, error) {
 	return fd, nil
 }
 
-// connected ends the connecting of a slot, well or badly.
-func (w *worker) connected(i int32, s *slot) {
-	errno, err := unix.GetsockoptInt(int(s.fd), unix.SOL_SOCKET, unix.SO_ERROR)
+// connected ends a connection's connecting, well or badly.
+func (w *worker) connected(i int32, c *connection) {
+	errno, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR)
 	now := w.now()
-	w.underway--
-	w.connecting.remove(w.slots, i)
 	if err == nil && errno != 0 {
 		err = unix.Errno(errno)
 	}
 	if err != nil {
-		w.hangUp(s)
-		w.refused(i, s, now, err)
+		w.unopened(i, c, now, err)
 		return
 	}
-	w.conns.Opened++
+	w.sheet.latency[ConnectTime].Record(now - c.began)
+	c.carried, c.hungUp = 0, false
+	c.pending = nil
+	if c.tls != nil {
+		w.shake(i, c, now)
+		return
+	}
+	w.speakable(i, c, now)
+}
+
+// speakable begins to use a connection on which the codec can speak.
+func (w *worker) speakable(i int32, c *connection, now int64) {
+	if c.mux != nil {
+		w.greet(i, c, now)
+		return
+	}
+	c.client.Reset()
+	w.establish(i, c, now)
+}
+
+// establish has an open connection carry what waits for it.
+func (w *worker) establish(i int32, c *connection, now int64) {
+	w.opening--
+	w.connecting.remove(i)
+	w.tally.Opened++
 	w.starved = false
 	w.open++
-	w.conns.Peak = max(w.conns.Peak, w.open)
-	w.sheet.latency[ConnectTime].Record(now - s.written)
-	s.used, s.hungUp = false, false
-	s.pending = nil
-	s.client.Reset()
-	s.state = idle
-	switch {
-	case w.cursor == nil && s.requested:
-		s.requested = false
-		w.awaiting--
-		w.dispatch(i, s, now)
-	case w.cursor == nil:
-		if w.origin != 0 {
-			w.rest(i, s, now)
+	w.tally.Peak = max(w.tally.Peak, w.open)
+	c.state = established
+	w.refill(i, c, now)
+}
+
+// unopened ends the opening of a connection, which has failed.
+func (w *worker) unopened(i int32, c *connection, now int64, err error) {
+	w.opening--
+	w.connecting.remove(i)
+	w.hangUp(c)
+	w.refused(i, c, now, err)
+}
+
+// refill has a connection carry what waits for it, as far as it can.
+func (w *worker) refill(i int32, c *connection, now int64) {
+	if !w.pooled {
+		for c.wanted != none && w.free(c) > 0 {
+			e, x := w.unwant(c)
+			w.dispatch(e, x, i, c, now)
 		}
-	case w.waiting.count > 0:
-		w.send(i, s, w.waiting.pop(), now)
-	default:
-		s.idleAt = int32(len(w.idles))
-		w.idles = append(w.idles, i)
+		return
 	}
+	for w.waiting.count > 0 && w.free(c) > 0 {
+		w.send(i, c, w.waiting.pop(), now)
+	}
+	switch free := w.free(c) > 0; {
+	case free && c.idleAt == none:
+		c.idleAt = int32(len(w.idles)) //nolint:gosec // bounded by the number of connections
+		w.idles = append(w.idles, i)
+	case !free && c.idleAt != none:
+		w.occupy(c)
+	}
+	if c.mux != nil && w.waiting.count > 0 {
+		w.openOneMore() // it carries fewer than it might have
+	}
+}
+
+// occupy takes a connection from among the idle ones.
+func (w *worker) occupy(c *connection) {
+	last := len(w.idles) - 1
+	moved := w.idles[last]
+	w.idles[c.idleAt] = moved
+	w.conns[moved].idleAt = c.idleAt
+	w.idles = w.idles[:last]
+	c.idleAt = none
 }
 
 // expireConnecting ends the attempts that have taken too long.
 func (w *worker) expireConnecting(now int64) {
 	limit := now - int64(w.engine.config.ConnectTimeout)
-	for i := w.connecting.head; i != none && w.slots[i].written <= limit; i = w.connecting.head {
-		s := &w.slots[i]
-		w.underway--
-		w.connecting.remove(w.slots, i)
-		w.hangUp(s)
-		w.refused(i, s, now, unix.ETIMEDOUT)
+	for i := w.connecting.head; i != none && w.conns[i].began <= limit; i = w.connecting.head {
+		c := &w.conns[i]
+		var err error = unix.ETIMEDOUT
+		switch c.state {
+		case shaking:
+			err = errShakeTimeout
+		case greeting:
+			err = errGreetTimeout
+		}
+		w.unopened(i, c, now, err)
 	}
 }
 
-// refused accounts for a connection that could not be opened: the request that
-// it was for has failed.
-func (w *worker) refused(i int32, s *slot, now int64, err error) {
-	w.conns.Failed++
+// refused accounts for a connection that could not be opened: the requests that
+// it was for have failed.
+func (w *worker) refused(i int32, c *connection, now int64, err error) {
+	w.tally.Failed++
 	failure := w.connectError(err)
 	w.refusal = err
 	if w.starved = failure.Kind == wire.Generator; w.starved {
-		w.conns.Generator++
+		w.tally.Generator++
 	}
-	s.state = closed
-	if s.failures < math.MaxUint8 {
-		s.failures++
+	c.state = closed
+	c.failedAgain()
+	if !w.pooled {
+		for c.wanted != none {
+			e, x := w.unwant(c)
+			w.failUnsent(x, c, now, failure)
+			w.rest(e, x, now+int64(w.backoff(c.failures)))
+		}
+		return
 	}
-	switch {
-	case w.cursor == nil && s.requested:
-		s.requested = false
-		w.awaiting--
-		w.begin(s)
-		s.ready, s.written = now, now
-		w.fail(s, now, failure)
-	case w.cursor != nil && w.waiting.count > 0:
+	if w.waiting.count > 0 {
 		// The oldest request that waits has used up its attempt.
-		s.intended = w.waiting.pop()
-		s.window = w.belongs(s.intended)
-		w.begin(s)
-		s.ready, s.written = now, now
-		w.fail(s, now, failure)
+		x := &w.exchanges[c.current]
+		r := w.waiting.pop()
+		x.of(w, r)
+		w.failUnsent(x, c, now, failure)
+		if w.crowd != nil {
+			w.lose(r.user, now)
+		}
 	}
-	w.vacate(i, s, now)
+	w.vacate(i, c)
 }
 
-// hangUp closes a slot's socket, whose later events no longer count.
-func (w *worker) hangUp(s *slot) {
-	unix.Close(int(s.fd))
-	s.fd = -1
-	s.generation++
-	s.pending = nil
+// failUnsent accounts for a request that failed for want of a connection.
+func (w *worker) failUnsent(x *exchange, c *connection, now int64, err error) {
+	w.begin(x, c)
+	x.ready, x.written, x.first = now, now, 0
+	w.fail(x, c, now, err)
+}
+
+// hangUp closes a connection's socket, whose later events no longer count.
+func (w *worker) hangUp(c *connection) {
+	unix.Close(int(c.fd))
+	c.fd = none
+	c.generation++
+	c.pending, c.kept = nil, nil
+	if c.tls != nil {
+		c.tls.Reset()
+	}
 }
 
 // disconnect closes an established connection.
-func (w *worker) disconnect(i int32, s *slot) {
-	if w.cursor != nil && s.state == idle && int(s.idleAt) < len(w.idles) && w.idles[s.idleAt] == i {
-		last := len(w.idles) - 1
-		w.idles[s.idleAt] = w.idles[last]
-		w.slots[w.idles[s.idleAt]].idleAt = s.idleAt
-		w.idles = w.idles[:last]
+func (w *worker) disconnect(i int32, c *connection) {
+	if c.idleAt != none {
+		w.occupy(c)
 	}
-	w.hangUp(s)
+	w.hangUp(c)
 	w.open--
 }
 
-// vacate gives a slot without a connection its next task.
-func (w *worker) vacate(i int32, s *slot, now int64) {
-	if w.cursor != nil {
-		s.state = closed
+// vacate gives a closed connection its next task.
+func (w *worker) vacate(i int32, c *connection) {
+	c.state = closed
+	switch {
+	case w.pooled:
 		w.vacant = append(w.vacant, i)
 		w.openOneMore()
-		return
+	case c.wanted != none:
+		w.turn(i)
 	}
-	if s.state == resting {
-		return // its alarm will find it without a connection
+}
+
+// countServed counts the places whose requests were answered. All requests have ended.
+func (w *worker) countServed() {
+	for i := range w.conns {
+		c := &w.conns[i]
+		if c.served {
+			w.tally.Served++
+		}
+		if c.asked && !c.answered {
+			w.tally.Unanswered++
+		}
 	}
-	s.state = closed
-	if w.origin == 0 {
-		return // the load has not begun; start wakes it
-	}
-	pause := w.backoff(s.failures)
-	if s.failures == 0 && s.thinker != nil {
-		pause = s.thinker.Next()
-	}
-	w.rest(i, s, now+int64(pause))
 }
 
 // connectError returns the failure of a request whose connection could not be

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // An Unreachable error says that no connection could be opened.
@@ -138,15 +140,20 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	count := share(c.Connections, n, c.Workers)
+	exchanges := count * c.Streams
 	w := &worker{
 		engine:     e,
 		number:     n,
 		poller:     p,
 		endpoint:   to,
-		slots:      make([]slot, share(c.Connections, n, c.Workers)),
 		rng:        rand.New(rand.NewPCG(c.Seed, uint64(n))), //nolint:gosec // jitter, not a secret
-		inFlight:   list{none, none},
-		connecting: list{none, none},
+		exchanges:  make([]exchange, exchanges),
+		inFlight:   newList(exchanges),
+		conns:      make([]connection, count),
+		streams:    int32(c.Streams), //nolint:gosec // bounded by MaxStreams
+		lifetime:   cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
+		connecting: newList(count),
 		buffer:     make([]byte, readSize),
 		remaining:  never,
 		due:        never,
@@ -157,7 +164,8 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 	}
-	w.turns.limit = len(w.slots)
+	w.turns.limit = len(w.conns)
+	w.crowd = e.newCrowd(n)
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
@@ -165,32 +173,84 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	for range sheets - 1 {
 		e.collector.free[n] <- newSheet(n)
 	}
-	if publishing := min(c.Workers, c.Connections); c.Schedule != nil && n < publishing {
-		w.cursor = c.Schedule.Split(n, publishing)
-		w.idles = make([]int32, 0, len(w.slots))
-		w.vacant = make([]int32, 0, len(w.slots))
-	} else {
-		w.alarms = make(alarms, 0, len(w.slots))
+	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
+		s := c.shard(n)
+		w.cursor = c.Schedule.Split(s.Index, s.Count)
 	}
-	if len(w.slots) == 0 {
+	if w.pooled = w.cursor != nil || w.crowd != nil; w.pooled {
+		w.idles = make([]int32, 0, len(w.conns))
+		w.vacant = make([]int32, 0, len(w.conns))
+	} else {
+		w.alarms = make(alarms, 0, len(w.exchanges))
+	}
+	if w.crowd != nil {
+		w.alarms = make(alarms, 0, len(w.crowd.users))
+		if w.cursor == nil {
+			w.waiting.limit = max(1, w.crowd.limit) // each user has one request at a time
+		}
+	}
+	if count == 0 {
 		return w, nil // with subscribers only
 	}
-	newClient := c.NewClients(n)
-	for i := range w.slots {
-		s := &w.slots[i]
-		s.fd, s.prev, s.next = none, none, none
-		s.client = newClient()
-		if _, ok := s.client.(wire.Stamper); ok {
+	if err := w.equip(c); err != nil {
+		p.close()
+		return nil, err
+	}
+	for i := range w.conns {
+		conn := &w.conns[i]
+		*conn = connection{
+			fd: none, wanted: none, idleAt: none, begun: none, spare: none,
+			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
+		}
+		if w.tls != nil {
+			conn.tls = w.tls.Conn()
+		}
+		// With both, the server chooses.
+		if w.newMux == nil {
+			conn.client = w.newClient()
+		} else if w.newClient == nil {
+			conn.mux = w.newMux()
+		}
+		if _, ok := conn.client.(wire.Stamper); ok {
 			w.stamps = true
 		}
 		if w.cursor != nil {
-			w.vacant = append(w.vacant, int32(len(w.slots)-1-i))
-		} else if c.Think != (pace.Think{}) {
-			t := c.Think.Thinker(c.Seed, uint64(i*c.Workers+n)) //nolint:gosec // not negative
-			s.thinker = &t
+			w.vacant = append(w.vacant, int32(count-1-i)) //nolint:gosec // bounded by MaxConnections
+		}
+	}
+	for k := range w.exchanges {
+		x := &w.exchanges[k]
+		x.conn = int32(k / c.Streams) //nolint:gosec // bounded by MaxConnections
+		switch {
+		case w.pooled:
+			conn := &w.conns[x.conn]
+			x.next = conn.spare
+			conn.spare = int32(k) //nolint:gosec // bounded by MaxExchanges
+		case c.Think != (pace.Think{}):
+			t := c.Think.Thinker(c.Seed, uint64(k*c.Workers+n)) //nolint:gosec // not negative
+			x.thinker = &t
 		}
 	}
 	return w, nil
+}
+
+// equip makes what the connections of a worker share.
+func (w *worker) equip(c *Config) (err error) {
+	if c.NewClients != nil {
+		w.newClient = c.NewClients(w.number)
+	}
+	if c.NewClients != nil && c.Users != nil {
+		if _, ok := w.newClient().(wire.Composer); !ok {
+			return errors.New("the clients send one request only, and users send different ones")
+		}
+	}
+	if c.NewMuxes != nil {
+		w.newMux = c.NewMuxes(w.number)
+	}
+	if c.TLS != nil {
+		w.tls, err = tlslayer.NewContext(*c.TLS)
+	}
+	return err
 }
 
 // share returns how much of total falls to member n of count.
@@ -316,6 +376,11 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	if e.config.Connections > 0 && result.Connections.Opened == 0 {
 		return result, e.unreachable()
 	}
+	for _, w := range e.workers {
+		if w.crowd != nil && w.crowd.worker.Err() != nil {
+			return result, errors.Join(e.unsettled, fmt.Errorf("engine: data of users: %w", w.crowd.worker.Err()))
+		}
+	}
 	return result, e.unsettled
 }
 
@@ -329,7 +394,7 @@ func (e *engine) interrupt() {
 
 func (e *engine) opened() (n uint64) {
 	for _, w := range e.workers {
-		n += w.conns.Opened
+		n += w.tally.Opened
 	}
 	return n
 }
@@ -382,7 +447,7 @@ func (e *engine) tell(origin int64, done <-chan struct{}) {
 
 // conclude sums the workers up.
 func (e *engine) conclude(r *Result, origin int64) {
-	r.Connections.Requested = e.config.Connections
+	r.Connections.Requested, r.Connections.Streams = e.config.Connections, e.config.Streams
 	r.Status = map[int]uint64{}
 	r.Failures = map[string]uint64{}
 	var end, concluded int64
@@ -393,7 +458,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 		r.Counts.add(&w.counts[inside])
 		r.Carried.add(&w.counts[carried])
-		if len(w.slots) > 0 {
+		if len(w.conns) > 0 {
 			requests = append(requests, &w.hushes)
 		}
 		if len(w.audience.members) > 0 {
@@ -401,7 +466,14 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
-		r.Connections.add(&w.conns)
+		r.Connections.add(&w.tally)
+		if w.crowd != nil {
+			r.concludeUsers(w.crowd)
+		}
+		if w.tls != nil {
+			w.handshakes.Failed = w.tls.Stats().Failed
+			r.Handshakes.add(&w.handshakes)
+		}
 		r.Ends.add(w.endings())
 		for code, count := range w.status {
 			if count > 0 {
@@ -426,7 +498,11 @@ func (e *engine) conclude(r *Result, origin int64) {
 	r.Silence = silenceOf(requests, origin, concluded)
 	if s := &r.Silence; e.config.Schedule == nil && s.Answered && s.Failing >= failingRow {
 		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)
-		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(e.config.Connections))
+		users := e.config.Connections * e.config.Streams
+		if e.config.Users != nil {
+			users = e.config.Users.Count
+		}
+		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(users))
 	}
 	if e.config.Subscribers != nil {
 		e.reckon(&r.Streams)

@@ -588,3 +588,26 @@ func BenchmarkExchange(b *testing.B) {
 		})
 	}
 }
+
+// Statuses and failures by text are those of the window: the warm-up's are in neither.
+func TestWarmupIsNotInTheCounts(t *testing.T) {
+	for name, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
+		s := null(t, oracle.Config{})
+		r := run(t, engine.Config{
+			Address: s.Addr().String(), NewClients: clients, Connections: 2, Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
+		})
+		var failures uint64
+		for _, n := range r.Failures {
+			failures += n
+		}
+		if r.AllCounts.Sent <= r.Counts.Sent+r.Carried.Sent || r.Status[200] == 0 {
+			t.Fatalf("%s: %+v of %+v, status %v", name, r.Counts, r.AllCounts, r.Status)
+		}
+		if got, want := r.Status[200], r.Counts.OK+r.Counts.ByKind[wire.Status]; got != want {
+			t.Errorf("%s: status 200 %d times, of %d in the window", name, got, want)
+		}
+		if want := r.Counts.Sent - r.Counts.OK + r.Carried.Sent - r.Carried.OK; failures != want {
+			t.Errorf("%s: %d failures by text, want %d", name, failures, want)
+		}
+	}
+}

@@ -91,6 +91,7 @@ func (r *Result) Join(o *Result) error {
 	r.AllCounts.add(&o.AllCounts)
 	r.Completed += o.Completed
 	r.Connections.add(&o.Connections)
+	r.Handshakes.add(&o.Handshakes)
 	r.Ends.add(o.Ends)
 	r.Connections.Requested += o.Connections.Requested
 	for code, n := range o.Status {
@@ -98,6 +99,9 @@ func (r *Result) Join(o *Result) error {
 	}
 	for text, n := range o.Failures {
 		r.Failures[text] += n
+	}
+	if err := r.joinSteps(o); err != nil {
+		return err
 	}
 	r.Streams.add(&o.Streams)
 	r.Process = r.Process.plus(o.Process)

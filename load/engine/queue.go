@@ -20,6 +20,20 @@ func (q *queue[T]) push(v T) bool {
 	return true
 }
 
+// pushFront puts an item before all others, and reports whether there was room.
+func (q *queue[T]) pushFront(v T) bool {
+	if q.count == q.limit {
+		return false
+	}
+	if q.count == len(q.items) {
+		q.grow()
+	}
+	q.head = (q.head + len(q.items) - 1) % len(q.items)
+	q.items[q.head] = v
+	q.count++
+	return true
+}
+
 func (q *queue[T]) pop() T {
 	v := q.items[q.head]
 	q.head = (q.head + 1) % len(q.items)
@@ -37,47 +51,59 @@ func (q *queue[T]) grow() {
 	q.items, q.head = items, 0
 }
 
-// A list links slots in the order in which they were added. Since what it holds
-// expires after the same time for all, the head is always the next to expire.
-type list struct{ head, tail int32 }
+// A list links the members of a slice, by their places in it, in the order in which they
+// were added. Since what it holds expires after the same time for all, the head is always
+// the next to expire.
+type list struct {
+	head, tail int32
+	links      []link
+}
 
-// none is no slot.
+type link struct{ prev, next int32 }
+
+// none is no place in a slice.
 const none int32 = -1
 
-func (l *list) push(slots []slot, i int32) {
-	s := &slots[i]
-	s.prev, s.next = l.tail, none
+// newList returns an empty list for the members of a slice of a length.
+func newList(length int) list {
+	return list{head: none, tail: none, links: make([]link, length)}
+}
+
+func (l *list) push(i int32) {
+	l.links[i] = link{prev: l.tail, next: none}
 	if l.tail == none {
 		l.head = i
 	} else {
-		slots[l.tail].next = i
+		l.links[l.tail].next = i
 	}
 	l.tail = i
 }
 
-func (l *list) remove(slots []slot, i int32) {
-	s := &slots[i]
-	if s.prev == none {
-		l.head = s.next
+func (l *list) remove(i int32) {
+	at := l.links[i]
+	if at.prev == none {
+		l.head = at.next
 	} else {
-		slots[s.prev].next = s.next
+		l.links[at.prev].next = at.next
 	}
-	if s.next == none {
-		l.tail = s.prev
+	if at.next == none {
+		l.tail = at.prev
 	} else {
-		slots[s.next].prev = s.prev
+		l.links[at.next].prev = at.prev
 	}
-	s.prev, s.next = none, none
 }
 
-// An alarm is due at a time, for a slot.
+// after returns the member behind one, or none.
+func (l *list) after(i int32) int32 { return l.links[i].next }
+
+// An alarm is due at a time, for an exchange or, with a crowd, for a user.
 type alarm struct {
-	at   int64
-	slot int32
+	at    int64
+	whose int32
 }
 
-// alarms is a binary heap, the earliest first. A slot has at most one alarm, so
-// it never holds more than there are slots.
+// alarms is a binary heap, the earliest first. An exchange or a user has at most one alarm,
+// so it never holds more than there are of them.
 type alarms []alarm
 
 func (a *alarms) push(v alarm) {

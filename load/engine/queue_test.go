@@ -18,6 +18,12 @@ func TestQueue(t *testing.T) {
 					t.Fatalf("popped %d, want %d", got, model[0])
 				}
 				model = model[1:]
+			} else if rapid.IntRange(0, 4).Draw(t, "front") == 0 {
+				if ok := q.pushFront(step); ok != (len(model) < q.limit) {
+					t.Fatalf("push in front with %d of %d says %v", len(model), q.limit, ok)
+				} else if ok {
+					model = slices.Insert(model, 0, step)
+				}
 			} else if ok := q.push(step); ok != (len(model) < q.limit) {
 				t.Fatalf("push with %d of %d says %v", len(model), q.limit, ok)
 			} else if ok {
@@ -25,6 +31,11 @@ func TestQueue(t *testing.T) {
 			}
 			if q.count != len(model) {
 				t.Fatalf("count %d, want %d", q.count, len(model))
+			}
+			for i, want := range model {
+				if got := q.at(i); got != want {
+					t.Fatalf("item %d is %d, want %d", i, got, want)
+				}
 			}
 		}
 	})
@@ -42,10 +53,10 @@ func TestAlarms(t *testing.T) {
 		var order []int64
 		for len(a) > 0 {
 			v := a.pop()
-			if v.at != times[v.slot] || seen[v.slot] {
+			if v.at != times[v.whose] || seen[v.whose] {
 				t.Fatalf("alarm %v is not one that was set", v)
 			}
-			seen[v.slot] = true
+			seen[v.whose] = true
 			order = append(order, v.at)
 		}
 		if !slices.IsSorted(order) || len(order) != len(times) {
@@ -57,23 +68,23 @@ func TestAlarms(t *testing.T) {
 // The list keeps the order of additions whatever is removed.
 func TestList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		slots := make([]slot, 20)
-		l := list{none, none}
+		const length = 20
+		l := newList(length)
 		var model []int32
 		for range rapid.IntRange(0, 100).Draw(t, "steps") {
-			i := int32(rapid.IntRange(0, len(slots)-1).Draw(t, "slot"))
+			i := int32(rapid.IntRange(0, length-1).Draw(t, "member"))
 			if at := slices.Index(model, i); at >= 0 {
-				l.remove(slots, i)
+				l.remove(i)
 				model = slices.Delete(model, at, at+1)
 			} else {
-				l.push(slots, i)
+				l.push(i)
 				model = append(model, i)
 			}
 			var forward, backward []int32
-			for i := l.head; i != none; i = slots[i].next {
+			for i := l.head; i != none; i = l.after(i) {
 				forward = append(forward, i)
 			}
-			for i := l.tail; i != none; i = slots[i].prev {
+			for i := l.tail; i != none; i = l.links[i].prev {
 				backward = append(backward, i)
 			}
 			slices.Reverse(backward)

@@ -55,8 +55,8 @@ func (p *publications) list() (sources []wire.Source) {
 // sources returns the sources of a worker's publishers: those that have published, or
 // also those that may.
 func (w *worker) sources(planned bool) (sources []wire.Source) {
-	for i := range w.slots {
-		p, ok := w.slots[i].client.(wire.Stamper)
+	for i := range w.conns {
+		p, ok := w.conns[i].client.(wire.Stamper)
 		if !ok {
 			continue
 		}

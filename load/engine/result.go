@@ -32,7 +32,7 @@ const (
 	// Failed is the response time of requests that failed at once: errors of
 	// every kind but timeouts and unfinished ones.
 	Failed
-	// Connect is the time to open a connection. Connections belong to no
+	// ConnectTime is the time to open a connection, without TLS. Connections belong to no
 	// request, so those of the warm-up are recorded too.
 	ConnectTime
 	// Opening runs from the beginning of a subscriber's connecting to the end of the
@@ -59,13 +59,16 @@ const (
 	// same read, by how much its arrival may be too late: its stamp is that of what came
 	// last, and it came after the socket had last been empty.
 	SharedStamp
+	// HandshakeTime runs from the beginning of a TLS handshake, on a connection that is open,
+	// until the arrival of what completed it. Those of the warm-up are recorded too.
+	HandshakeTime
 	Tags // the number of tags
 )
 
 var tagNames = [Tags]string{
 	"response", "service", "send_lag", "generator_lag", "first_byte", "failed", "connect",
 	"opening", "first_event", "event_gap", "delivery",
-	"read_delay", "service_read", "shared_stamp",
+	"read_delay", "service_read", "shared_stamp", "handshake",
 }
 
 // String returns the tag's name as it stands in latency.hlog.
@@ -133,6 +136,7 @@ func (c *Counts) Conserved() error {
 // Connections counts connections from the beginning to the end, warm-up included.
 type Connections struct {
 	Requested  int           // as configured
+	Streams    int           // exchanges that each carries at once at most, as configured
 	Opened     uint64        // were established
 	Failed     uint64        // were not
 	Generator  uint64        // of Failed: for want of descriptors, ports or memory of the generator's own
@@ -148,7 +152,14 @@ type Connections struct {
 	Unsolicited uint64 // were closed here because bytes came that nobody asked for
 	Peak        int    // the most that were open at once, summed over the workers
 	Reused      uint64 // exchanges on a connection that had carried one before
-	Exchanges   uint64 // all exchanges that were written
+	Exchanges   uint64 // all exchanges that were begun
+
+	// Of protocols whose connections carry many exchanges at once. An exchange is refused
+	// that the peer says it has not processed: because its connection takes no more, or for
+	// reasons of its own.
+	GoAways uint64 // connections on which the peer said that it takes no more exchanges
+	Refused uint64 // exchanges that were refused
+	Resent  uint64 // of those, the ones whose requests were sent once more; the others failed
 }
 
 func (c *Connections) add(o *Connections) {
@@ -165,6 +176,9 @@ func (c *Connections) add(o *Connections) {
 	c.Peak += o.Peak
 	c.Reused += o.Reused
 	c.Exchanges += o.Exchanges
+	c.GoAways += o.GoAways
+	c.Refused += o.Refused
+	c.Resent += o.Resent
 }
 
 // CPUTime is processor time.
@@ -205,11 +219,15 @@ type Result struct {
 
 	Latency   [Tags]*hist.Histogram // of the window
 	Intervals []Interval
-	Status    map[int]uint64    // responses by status code, for protocols that have one
-	Failures  map[string]uint64 // failures by text, the first 32 texts
+	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
+	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
+
+	Steps []StepResult // of the users' scenario; nil without
+	Users UsersResult  // the zero value without
 
 	Ends        Ends
 	Connections Connections
+	Handshakes  Handshakes
 	Silence     Silence       // of the requests
 	Streams     Streams       // the zero value without subscribers
 	Process     CPUTime       // this process, over the window

@@ -37,7 +37,7 @@ func rawWrite(fd int32, p []byte) (int, unix.Errno) {
 // A poller is one epoll instance. It is used by one thread, except for wake.
 type poller struct {
 	fd, event int
-	coarse    bool // the kernel lacks epoll_pwait2 (before Linux 5.11): milliseconds only
+	coarse    bool // there is no epoll_pwait2 (Linux 5.11): milliseconds only
 	events    []unix.EpollEvent
 }
 
@@ -114,11 +114,16 @@ func (p *poller) wait(timeout time.Duration) []unix.EpollEvent {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd),
 		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
 	if errno != 0 {
-		p.coarse = errno == unix.ENOSYS
+		p.coarse = lacks(errno)
 		return nil
 	}
 	return p.events[:n]
 }
+
+// lacks tells whether an error of a wait says that the system call is not to be had: the
+// kernel does not know it, or a filter of system calls (seccomp) from before its time forbids
+// it, as container runtimes did by EPERM.
+func lacks(errno unix.Errno) bool { return errno == unix.ENOSYS || errno == unix.EPERM }
 
 // waitCoarsely waits for whole milliseconds, early by up to one; the caller polls
 // away the rest.

@@ -33,11 +33,11 @@ type exchange struct {
 }
 
 func newExchange() *exchange {
-	cookie := HeaderField{0, []byte("sid=0123456789; Path=/; Max-Age=1000; HttpOnly")}
+	cookie := HeaderField{Name: 0, Value: []byte("sid=0123456789; Path=/; Max-Age=1000; HttpOnly")}
 	return &exchange{responses: []*Response{
 		answer(200, `{"data":{"token":"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0"}}`, cookie),
 		answer(200, `{"total":2,"items":[{"id":"it\u0065m-1","name":"a thing"},{"id":"item-2","name":"another"}]}`, cookie),
-		answer(200, `{"id":"item-1","s":"aXRlbS0x\u002e"}`, HeaderField{1, []byte("x1")}),
+		answer(200, `{"id":"item-1","s":"aXRlbS0x\u002e"}`, HeaderField{Name: 1, Value: []byte("x1")}),
 	}}
 }
 

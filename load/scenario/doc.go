@@ -81,8 +81,8 @@
 // tries again at once, as one of a closed loop does whose requests fail.
 //
 // When Next says that the user has come to its end, w.Err tells why, if that is an error: a
-// file that has changed. Else there is no step left, or no row in the user's share of a feed
-// that ends with its rows. A closed loop has one user less, and ends with the last; Restart
+// file that has changed. Else there is no step left, or the user is Dry: there is no row in
+// its worker's share of a feed that ends with its rows. A closed loop has one user less, and ends with the last; Restart
 // makes of it the worker's next user instead, where users are to come and go.
 //
 // In an open loop an arrival is an iteration: it takes a user who is Between two of them, or

@@ -10,7 +10,6 @@ import (
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 	"dyno/load/wire"
-	"dyno/load/wire/http1"
 )
 
 // A Worker holds what the users of one worker of the engine share: their part of the data
@@ -56,6 +55,9 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 	}
 	return w
 }
+
+// Users returns how many users there have been, those who were restarted counted each time.
+func (w *Worker) Users() uint64 { return w.users }
 
 // Err returns why data could not be read any more; nil as long as it can. Users who need
 // it come to their end.
@@ -142,11 +144,9 @@ type Response struct {
 	Size   int64         // of the whole body in bytes
 }
 
-// A HeaderField is a header field of a response.
-type HeaderField struct {
-	Name  int // its number, as in Scenario.HeaderNames
-	Value []byte
-}
+// A HeaderField is a header field of a response. Its Name is a number, as in
+// Scenario.HeaderNames.
+type HeaderField = wire.MuxField
 
 // Next makes the user's next request, at the Unix time now in nanoseconds. It returns false
 // when the user has come to its end: there is no step left, or no row of data that it
@@ -172,6 +172,10 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	r.Think = st.think.Draw(&u.rng)
 	return true, err
 }
+
+// Dry tells whether the user has come to its end for want of a row of data. No user of the
+// worker finds that row then.
+func (u *User) Dry() bool { return u.over }
 
 // Between tells whether the user is between two iterations, of which the steps that are
 // carried out once are a part of the first. Who pays for an arrival with an iteration has
@@ -314,7 +318,7 @@ func (u *User) leave(failed bool) {
 func (u *User) judge(st *step, r *Response) *wire.Error {
 	if !u.w.s.bodyOnly {
 		if len(st.status) == 0 && r.Status >= 400 {
-			return http1.StatusError(min(r.Status, 999))
+			return wire.StatusError(min(r.Status, 999))
 		}
 		if len(st.status) > 0 && !accepted(st.status, r.Status) {
 			return st.statusError

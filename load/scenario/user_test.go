@@ -146,7 +146,7 @@ const usersCSV = "email,password\nada@x.y,\"p\"\"1\"\nbob@x.y,p2\n"
 func TestShop(t *testing.T) {
 	w := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
 	ada, bob := w.User(), w.User()
-	cookie := HeaderField{0, []byte("sid=7; Path=/v1")}
+	cookie := HeaderField{Name: 0, Value: []byte("sid=7; Path=/v1")}
 	check(t, script(t, ada,
 		answer(200, `{"data":{"token":"T1"}}`, cookie),
 		answer(200, `{"items":[{"id":11},{"id":12}]}`),
@@ -191,7 +191,7 @@ func TestOnceIsTriedAgain(t *testing.T) {
 			{Name: "login", Once: true, Path: "/login"},
 		},
 	}).Worker(whole, 1).User()
-	cookie := HeaderField{0, []byte("a=1")}
+	cookie := HeaderField{Name: 0, Value: []byte("a=1")}
 	check(t, script(t, u, nil, answer(200, "", cookie), answer(401, ""), answer(200, ""), answer(200, "", cookie), nil, answer(500, ""), answer(200, "")), []string{
 		"GET /form", "GET /form", "GET /login Cookie:a=1 !status: status 401", "GET /form", "GET /login", "GET /loop Cookie:a=1", "GET /loop Cookie:a=1 !status: status 500", "GET /loop Cookie:a=1",
 	})
@@ -239,12 +239,12 @@ func TestExtractions(t *testing.T) {
 		{Extraction{From: JSON, Of: "$.a", Otherwise: Keep}, answer(200, `<html>`), "old", "", 1},
 		{Extraction{From: JSON, Of: "$.a", Pattern: `é(\w+)`}, answer(200, `{"a":"x\u00e9yz"}`), "yz", "", 0},
 		{Extraction{From: JSON, Of: "$.a", Pattern: `\d`}, answer(200, `{"a":"x"}`), "old", `nothing for "v": its value at $.a is missing or does not match "\\d"`, 1},
-		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{0, []byte("http://h/orders/12?x")}), "12", "", 0},
-		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{0, []byte("/users/1")}), "old", `its header field Location is missing or does not match`, 1},
+		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{Name: 0, Value: []byte("http://h/orders/12?x")}), "12", "", 0},
+		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{Name: 0, Value: []byte("/users/1")}), "old", `its header field Location is missing or does not match`, 1},
 		{Extraction{From: Body}, answer(200, "a token"), "a token", "", 0},
 		{Extraction{From: JSON, Of: "$.a", Otherwise: Keep}, answer(200, `{"b":1}`), "old", "", 1},
 		{Extraction{From: JSON, Of: "$.a", Otherwise: UseDefault, Default: "none"}, answer(200, ``), "none", "", 1},
-		{Extraction{From: Header, Of: "Location"}, answer(302, "", HeaderField{1, []byte("y")}, HeaderField{0, []byte("/x")}, HeaderField{0, []byte("/z")}), "/x", "", 0},
+		{Extraction{From: Header, Of: "Location"}, answer(302, "", HeaderField{Name: 1, Value: []byte("y")}, HeaderField{Name: 0, Value: []byte("/x")}, HeaderField{Name: 0, Value: []byte("/z")}), "/x", "", 0},
 		{Extraction{From: Header, Of: "location"}, answer(200, ""), "old", `nothing for "v": its header field location is missing`, 1},
 		{Extraction{From: Body, Pattern: `csrf="([^"]*)"`}, answer(200, `<p csrf="a&b">`), "a&b", "", 0},
 		{Extraction{From: Body, Pattern: `\d+`}, answer(200, `ab12`), "12", "", 0},
@@ -303,7 +303,7 @@ func TestSeveralExtractions(t *testing.T) {
 }
 
 func TestAssertions(t *testing.T) {
-	etag := HeaderField{0, []byte(`"a1"`)}
+	etag := HeaderField{Name: 0, Value: []byte(`"a1"`)}
 	const doc = `{"s":"a\u00e9","n":1.50,"o":{"x":1}}`
 	for _, tt := range []struct {
 		assertion Assertion
@@ -315,7 +315,7 @@ func TestAssertions(t *testing.T) {
 		{Assertion{Of: Body, Is: Matches, Value: `^\d+$`}, answer(200, "12"), answer(200, "12x"), `its body does not match "^\\d+$"`},
 		{Assertion{Of: Header, Name: "Etag", Is: Exists}, answer(200, "", etag), answer(200, ""), "its header field Etag is missing"},
 		{Assertion{Of: Header, Name: "ETag", Is: Equals, Value: `"a1"`}, answer(200, "", etag), answer(200, ""), "its header field ETag does not equal"},
-		{Assertion{Of: Header, Name: "etag", Is: Contains, Value: "a"}, answer(200, "", etag), answer(200, "", HeaderField{0, []byte("b")}), "its header field etag does not contain"},
+		{Assertion{Of: Header, Name: "etag", Is: Contains, Value: "a"}, answer(200, "", etag), answer(200, "", HeaderField{Name: 0, Value: []byte("b")}), "its header field etag does not contain"},
 		{Assertion{Of: JSON, Name: "$.s", Is: Equals, Value: "aé"}, answer(200, doc), answer(200, `{"s":"ae"}`), `its value at $.s does not equal "aé"`},
 		{Assertion{Of: JSON, Name: "$.n", Is: Equals, Value: "1.50"}, answer(200, doc), answer(200, `{"n":1.5}`), "its value at $.n does not equal"},
 		{Assertion{Of: JSON, Name: "$.o.x", Is: Exists}, answer(200, doc), answer(200, `{"o":{}}`), "its value at $.o.x is missing"},
@@ -649,7 +649,7 @@ func TestRestart(t *testing.T) {
 		Steps: []Step{{Name: "s", Path: "/{{ v }}", Extract: extract("v", "$.v")}},
 	}).Worker(pace.Shard{Index: 1, Count: 2}, 1)
 	u := w.User()
-	cookie := HeaderField{0, []byte("a=1")}
+	cookie := HeaderField{Name: 0, Value: []byte("a=1")}
 	check(t, script(t, u, answer(200, `{"v":"x"}`, cookie), nil), []string{"GET /first", "GET /x Cookie:a=1"})
 	w.User()
 	if u.Restart(); u.Number() != 5 {

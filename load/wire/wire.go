@@ -5,7 +5,11 @@
 // bytes and keeps the time.
 package wire
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+	"sync"
+)
 
 // A Client is one connection's side of a request-response protocol. The engine
 // calls it from one thread at a time, in this order:
@@ -42,6 +46,29 @@ type Client interface {
 	Reusable() bool
 }
 
+// A Composer is a Client that sends different requests. They were prepared when it was
+// made, with numbers from 0, and some of their parts may vary, as with a Mux. It delivers
+// of responses what it was asked for.
+type Composer interface {
+	Client
+
+	// Compose takes the place of Request. It puts together the prepared request with that
+	// number, with parts in place of what varies, in the order in which the request has
+	// them. The parts are not kept.
+	Compose(request int, parts [][]byte) []byte
+
+	// Content takes the place of Response for those who want the content of the response:
+	// it stops before each stretch of it. The first size bytes of p[n:] are content, which
+	// the caller uses up by Take, in one go or several, before it calls Content again.
+	// Without content in p, size is 0, and n, done and err are as of Response.
+	Content(p []byte) (n, size int, done bool, err error)
+	Take(n int)
+
+	// Fields returns the fields that were asked for by name, of the header of the response
+	// that was awaited last. They are valid until the next call of Compose or Reset.
+	Fields() []MuxField
+}
+
 // A Kind says in which way a request failed. Every failed request has exactly
 // one.
 type Kind uint8
@@ -52,6 +79,7 @@ const (
 	Generator       // whoever sends lacked a descriptor, a port or memory: not the peer's doing
 	Connect         // the connection could not be opened
 	TLS             // the handshake failed
+	Refused         // the peer says that it has not processed the request, and it was not sent once more
 	Timeout         // no complete response in time
 	Reset           // the peer closed or reset the connection mid-exchange
 	Protocol        // the peer's bytes break the protocol's rules, or exceed a limit
@@ -62,7 +90,7 @@ const (
 )
 
 var kindNames = [Kinds]string{
-	"none", "generator", "connect", "tls", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
+	"none", "generator", "connect", "tls", "refused", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
 }
 
 // String returns the kind's name as it stands in run.json.
@@ -81,6 +109,18 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Kind.String() + ": " + e.Text }
+
+// StatusError returns the error of a complete HTTP response whose status, 100 to 999, was
+// not accepted: the same pointer for the same status.
+func StatusError(status int) *Error { return &statusErrors()[status] }
+
+var statusErrors = sync.OnceValue(func() *[1000]Error {
+	var errs [1000]Error
+	for status := range errs {
+		errs[status] = Error{Kind: Status, Text: "status " + strconv.Itoa(status)}
+	}
+	return &errs
+})
 
 // KindOf returns the kind of the error a Client returned: None for nil, Protocol
 // for an error that is not an *Error.

@@ -306,6 +306,7 @@ type Variant struct {
 	// those that ended by arrival. ServiceRead is the service time until the read.
 	ReadDelay   Quantiles `json:"read_delay,omitzero"`
 	ServiceRead Quantiles `json:"service_read,omitzero"`
+	Handshake   Quantiles `json:"handshake,omitzero"` // of TLS
 	Ends        *Ends     `json:"ends,omitempty"`
 	Errors      Errors    `json:"errors"`
 	// Availability is the share of what was due that was answered well. For subscribers,
@@ -318,6 +319,9 @@ type Variant struct {
 	Target    Target    `json:"target"`
 	Generator Generator `json:"generator"`
 	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	// Steps and Users are of a scenario. A step's throughput is over all windows together.
+	Steps []ScenarioStep `json:"steps,omitempty"`
+	Users *Users         `json:"users,omitempty"`
 	// Measures are the figures that a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
 	// Intervals are those of the figures above, by the metric's name in expressions, such
@@ -770,11 +774,15 @@ type Trial struct {
 	GeneratorLag   Quantiles        `json:"generator_lag"`         // the part of the send lag that the generator itself caused
 	ReadDelay      Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
 	ServiceRead    Quantiles        `json:"service_read,omitzero"` // the service time until the read
+	Handshake      Quantiles        `json:"handshake,omitzero"`    // of TLS, on connections that were opened; the warm-up\'s included
 	Ends           *Ends            `json:"ends,omitempty"`        // nil of a program, and where nothing came
 	Failures       map[string]int64 `json:"failures,omitempty"`    // failed requests, by what was wrong
 	Connections    Connections      `json:"connections"`
 	Silence        Silence          `json:"silence"`           // of requests
+	TLS            *TLS             `json:"tls,omitempty"`     // nil without
 	Streams        *Streams         `json:"streams,omitempty"` // of subscribers; nil without
+	Steps          []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
+	Users          *Users           `json:"users,omitempty"`   // nil without a scenario
 	Target         Target           `json:"target"`
 	Generator      Generator        `json:"generator"`
 	Machine        Machine          `json:"machine"`
@@ -1001,4 +1009,81 @@ type Connections struct {
 	Unsolicited    int64   `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for
 	ReusedRequests int64   `json:"reused_requests"` // sent on a connection that had carried one before
 	Peak           int64   `json:"peak"`            // open at once
+
+	// Of HTTP/2. Each connection carries so many requests at once, if the target lets it;
+	// the users of a closed loop are as many on each connection. A request is refused that the
+	// target says it has not processed (GOAWAY, REFUSED_STREAM): it is sent again, or fails.
+	Streams int64 `json:"streams,omitempty"` // nothing: 1
+	GoAways int64 `json:"go_aways,omitempty"`
+	Refused int64 `json:"refused_requests,omitempty"`
+	Resent  int64 `json:"resent_requests,omitempty"` // of the refused ones: sent again
+}
+
+// Users is how many users a closed loop with these connections has.
+func (c *Connections) Users() int64 { return c.Requested * max(1, c.Streams) }
+
+// A ScenarioStep says what became of the requests of a scenario's step, of those due in the
+// window. The steps' requests are all there are, but for arrivals that found no user.
+type ScenarioStep struct {
+	Name              string           `json:"name"`
+	OK                int64            `json:"ok"`
+	ByKind            map[string]int64 `json:"by_kind,omitempty"` // those that failed
+	Dropped           int64            `json:"dropped,omitempty"`
+	CompletedInWindow int64            `json:"completed_in_window"`             // good responses that ended in the window
+	Throughput        *float64         `json:"throughput_per_second,omitempty"` // of these
+	Response          Quantiles        `json:"response"`
+	Service           Quantiles        `json:"service"`
+}
+
+// Failed is how many of the step's requests failed, timeouts and unfinished ones included.
+func (s *ScenarioStep) Failed() (n int64) {
+	for _, k := range s.ByKind {
+		n += k
+	}
+	return n
+}
+
+// StepTag is the tag of a step's times in latency.hlog, of a clock such as response. They are
+// of the whole window, in one interval.
+func StepTag(clock, step string) string { return clock + "/" + step }
+
+// Users says what became of those who carried out a scenario.
+type Users struct {
+	Count      int64 `json:"count"`   // there were; of an open loop, there could be at once
+	Started    int64 `json:"started"` // also those who took the place of others
+	Ended      int64 `json:"ended"`   // had no step left, or no row of data
+	Iterations int64 `json:"iterations_in_window"`
+	Arrivals   int64 `json:"arrivals,omitempty"`    // of the window of an open loop, whose rate is theirs
+	TurnedAway int64 `json:"turned_away,omitempty"` // those of them that found no user, and were dropped
+	// Misses are the extractions that found nothing, in the whole load, also where that is
+	// no failure.
+	Misses []Miss `json:"misses,omitempty"`
+}
+
+// A Miss says how often an extraction found nothing.
+type Miss struct {
+	Step     string `json:"step"`
+	Variable string `json:"variable"`
+	Count    int64  `json:"count"`
+}
+
+// A TLS says what became of the handshakes, those of the warm-up included.
+type TLS struct {
+	Handshakes int64 `json:"handshakes"` // completed
+	Resumed    int64 `json:"resumed"`    // of these: they resumed a session
+	Retried    int64 `json:"retried,omitempty"`
+	Failed     int64 `json:"failed"` // ended by an error, or by the target's closing the connection
+	// ResumedShare is of the completed ones; nil without any.
+	ResumedShare *float64 `json:"resumed_share,omitempty"`
+	// Agreed is what they agreed on, the most frequent first.
+	Agreed []Agreement `json:"agreed,omitempty"`
+}
+
+// An Agreement is what so many TLS handshakes agreed on.
+type Agreement struct {
+	Version     string `json:"version"`         // such as TLS 1.3
+	CipherSuite string `json:"cipher_suite"`    // IANA's name
+	Group       string `json:"group,omitempty"` // of the key exchange
+	ALPN        string `json:"alpn,omitempty"`  // the protocol that the target chose, if it chose one
+	Handshakes  int64  `json:"handshakes"`
 }

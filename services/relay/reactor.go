@@ -47,8 +47,9 @@ type reactor struct {
 	spare  []uint64
 	next   int // the loop that gets the next accepted connection
 
-	mu    sync.Mutex // guards inbox
+	mu    sync.Mutex // guards inbox and lost
 	inbox []accepted // connections accepted for this loop; bounded by the slots
+	lost  bool       // the loop has failed, and nobody takes from the inbox any more
 }
 
 func newReactors(s *Server) *reactors {
@@ -296,9 +297,15 @@ func (r *reactor) abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.inbox {
-		loop.Reset(a.fd)
-		r.group.server.leave(cut)
+		r.turnAway(a)
 	}
+	r.inbox, r.lost = nil, true
+}
+
+// turnAway resets an accepted connection that no loop will carry.
+func (r *reactor) turnAway(a accepted) {
+	loop.Reset(a.fd)
+	r.group.server.leave(cut)
 }
 
 func (r *reactor) onTick() error {
@@ -323,8 +330,15 @@ func (r *reactor) deal(a accepted) {
 		return
 	}
 	to.mu.Lock()
-	to.inbox = append(to.inbox, a)
+	lost := to.lost
+	if !lost {
+		to.inbox = append(to.inbox, a)
+	}
 	to.mu.Unlock()
+	if lost {
+		r.turnAway(a)
+		return
+	}
 	to.carrier.poll.Wake()
 }
 

@@ -14,6 +14,7 @@ import (
 	"dyno/services/relay/conditions"
 
 	"github.com/pires/go-proxyproto"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -225,4 +226,35 @@ func FuzzParseHeader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A connection that is dealt to a loop that has failed is reset, and its slot is free again.
+func TestDealtToALostLoop(t *testing.T) {
+	s := &Server{cfg: Config{Model: Epoll}}
+	s.slots.limit, s.slots.freed = 1, func() {}
+	group := newReactors(s)
+	for range 2 {
+		r := &reactor{group: group}
+		r.acceptor.server = s
+		group.loops = append(group.loops, r)
+	}
+	from, lost := group.loops[0], group.loops[1]
+	from.next = 1
+	lost.abandon()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[1])
+	if !s.slots.take() {
+		t.Fatal("no slot")
+	}
+	s.stats.open.Add(1)
+	from.deal(accepted{fd: pair[0]})
+	if n, err := unix.Read(pair[1], make([]byte, 1)); n > 0 || err != nil && !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("read %d bytes, %v: want the end", n, err)
+	}
+	if !s.slots.any() || s.stats.open.Load() != 0 || len(lost.inbox) > 0 {
+		t.Errorf("%d open, %d in the inbox, a slot free: %v", s.stats.open.Load(), len(lost.inbox), s.slots.any())
+	}
 }

@@ -291,6 +291,8 @@ export interface Variant {
    * those that ended by arrival. ServiceRead is the service time until the read. */
   read_delay?: Quantiles;
   service_read?: Quantiles;
+  /** of TLS */
+  handshake?: Quantiles;
   ends?: Ends;
   errors: Errors;
   /** Availability is the share of what was due that was answered well. For subscribers,
@@ -304,6 +306,9 @@ export interface Variant {
   generator: Generator;
   /** of subscribers; then throughput is of events, and so is what is per request */
   streams?: Streams;
+  /** Steps and Users are of a scenario. A step's throughput is over all windows together. */
+  steps?: ScenarioStep[];
+  users?: Users;
   /** Measures are the figures that a program printed, by name. */
   measures?: Record<string, Estimate>;
   /** Intervals are those of the figures above, by the metric's name in expressions, such
@@ -943,6 +948,40 @@ export interface Streams {
   slow?: SlowStreams;
 }
 
+/** A ScenarioStep says what became of the requests of a scenario's step, of those due in the
+ * window. The steps' requests are all there are, but for arrivals that found no user. */
+export interface ScenarioStep {
+  name: string;
+  ok: number;
+  /** those that failed */
+  by_kind?: Record<string, number>;
+  dropped?: number;
+  /** good responses that ended in the window */
+  completed_in_window: number;
+  /** of these */
+  throughput_per_second?: number;
+  response: Quantiles;
+  service: Quantiles;
+}
+
+/** Users says what became of those who carried out a scenario. */
+export interface Users {
+  /** there were; of an open loop, there could be at once */
+  count: number;
+  /** also those who took the place of others */
+  started: number;
+  /** had no step left, or no row of data */
+  ended: number;
+  iterations_in_window: number;
+  /** of the window of an open loop, whose rate is theirs */
+  arrivals?: number;
+  /** those of them that found no user, and were dropped */
+  turned_away?: number;
+  /** Misses are the extractions that found nothing, in the whole load, also where that is
+   * no failure. */
+  misses?: Miss[];
+}
+
 /** A Level is one value of a sweep's variable. */
 export interface Level {
   value: number;
@@ -1086,4 +1125,11 @@ export interface SlowStreams {
   announced: number;
   /** events missing between others, and nobody said so */
   missing: number;
+}
+
+/** A Miss says how often an extraction found nothing. */
+export interface Miss {
+  step: string;
+  variable: string;
+  count: number;
 }

@@ -6,7 +6,8 @@
 // connections of one worker share; each connection has a Client. A client reads
 // responses to find where they end, whether they are sound, whether their status
 // says success, and whether the connection may be used again. It does not keep
-// or decode bodies.
+// or decode bodies; it delivers the fields that were asked for by name, and stops
+// before content for those who want that.
 //
 // It is strict. A load generator that guesses what a malformed response might
 // mean can lose its place in the stream and measure nonsense from then on; so
@@ -31,12 +32,22 @@ type Client struct {
 	room int64 // bytes that the current block of lines may still take
 	body int64 // bytes of content so far
 
+	own *own // of those that compose requests or deliver fields; else nil
+
 	informational int // 1xx responses so far
 	state         state
 	tainted       bool // bytes of no request have arrived, or framing is lost
+	closes        bool // the request says Connection: close
+	headOnly      bool // its response has no body
 }
 
-var _ wire.Client = (*Client)(nil)
+var _ wire.Composer = (*Client)(nil)
+
+// An own is what only some clients have.
+type own struct {
+	request []byte
+	fields  fields
+}
 
 // A state is what the next byte belongs to.
 type state uint8
@@ -70,24 +81,41 @@ func NewClient(c Config) (*Client, error) {
 // Reset forgets everything about an earlier connection.
 func (c *Client) Reset() {
 	c.forgetPart()
-	*c = Client{t: c.t}
+	*c = Client{t: c.t, own: c.own, closes: c.t.closes, headOnly: c.t.headOnly}
+	c.forgetFields()
 }
 
 // Request starts the next exchange. All clients of a template return the same
-// bytes; they never change.
+// bytes; they never change. It is for templates with Config.Request.
 func (c *Client) Request() []byte {
+	c.expect()
+	return c.t.request
+}
+
+// expect begins to await a response.
+func (c *Client) expect() {
 	c.forgetPart()
+	c.forgetFields()
 	c.state = awaiting
 	c.head = head{}
 	c.body = 0
 	c.informational = 0
-	return c.t.request
+}
+
+// Compose starts the next exchange with one of Config.Requests; see wire.Composer. The
+// bytes stay as they are until it is called again.
+func (c *Client) Compose(request int, parts [][]byte) []byte {
+	c.expect()
+	p := &c.t.prepared[request]
+	c.closes, c.headOnly = p.closes, p.headOnly
+	c.own.request = p.append(c.own.request[:0], parts)
+	return c.own.request
 }
 
 // Reusable tells whether the connection may carry another request: both sides
 // were willing, the last response is complete and nothing follows it.
 func (c *Client) Reusable() bool {
-	return c.state == idle && !c.tainted && !c.t.closes && c.head.status != 0 && c.head.persistent()
+	return c.state == idle && !c.tainted && !c.closes && c.head.status != 0 && c.head.persistent()
 }
 
 // Status returns the status of the current response, or of the last one: 0 until
@@ -176,9 +204,12 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 			if n == len(p) {
 				return n, false, nil
 			}
-			if used := c.t.memo.recall(p[n:]); used > 0 {
+			if used := c.t.memo.recall(p[n:], c.headOnly); used > 0 {
 				n += used
 				c.head = c.t.memo.head
+				if c.own != nil {
+					c.own.fields.copy(&c.t.memo.fields)
+				}
 				c.enterBody()
 				break
 			}
@@ -207,6 +238,9 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 		case inHeader:
 			if c.part == nil {
 				used, err := c.head.fields(p[n:min(int64(len(p)), int64(n)+c.room)])
+				if len(c.t.wanted) > 0 {
+					c.keepLines(p[n : n+used])
+				}
 				n += used
 				c.room -= int64(used)
 				if err != nil {
@@ -225,11 +259,14 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 				if err := c.head.field(line); err != nil {
 					return c.fail(n, err)
 				}
+				if len(c.t.wanted) > 0 {
+					c.keepLine(line)
+				}
 				c.forgetPart()
 				break
 			}
 			c.forgetPart()
-			if err := c.head.complete(c.t); err != nil {
+			if err := c.head.complete(c.t, c.headOnly); err != nil {
 				return c.fail(n, err)
 			}
 			if c.head.status < 200 {
@@ -240,7 +277,7 @@ func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
 				break
 			}
 			if begin >= 0 {
-				c.t.memo.store(p[begin:n], &c.head)
+				c.t.memo.store(p[begin:n], c)
 			}
 			c.enterBody()
 
@@ -343,6 +380,7 @@ func (c *Client) skip() *wire.Error {
 		return ErrInformational
 	}
 	c.head = head{}
+	c.forgetFields()
 	c.state = awaiting
 	return nil
 }

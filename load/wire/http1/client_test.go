@@ -76,7 +76,7 @@ var responseTests = []responseTest{
 	{name: "nginx", input: nginx, want: ok(200, 64, true)},
 	{name: "to the end", input: "HTTP/1.1 200 OK\r\n\r\nhello", want: cut(200, 5, nil)},
 	{name: "to the end, empty", input: "HTTP/1.1 200 OK\r\n\r\n", want: cut(200, 0, nil)},
-	{name: "to the end, bad status", input: "HTTP/1.1 500 no\r\n\r\nhello", want: cut(500, 5, StatusError(500))},
+	{name: "to the end, bad status", input: "HTTP/1.1 500 no\r\n\r\nhello", want: cut(500, 5, wire.StatusError(500))},
 	{name: "204 with length", input: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", want: ok(204, 0, true)},
 	{name: "304", input: "HTTP/1.1 304 Not Modified\r\n\r\n", want: ok(304, 0, true)},
 	{name: "HEAD with length", request: headRequest, input: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", want: ok(200, 0, true)},
@@ -114,11 +114,11 @@ var responseTests = []responseTest{
 
 	// Statuses.
 	{name: "399", input: "HTTP/1.1 399 ?\r\nContent-Length: 0\r\n\r\n", want: ok(399, 0, true)},
-	{name: "400", input: "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno", want: outcome{done: true, err: StatusError(400), status: 400, body: 2, reusable: true}},
-	{name: "999", input: "HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: StatusError(999), status: 999, reusable: true}},
-	{name: "503 and close", input: "HTTP/1.1 503 no\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: StatusError(503), status: 503}},
+	{name: "400", input: "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno", want: outcome{done: true, err: wire.StatusError(400), status: 400, body: 2, reusable: true}},
+	{name: "999", input: "HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: wire.StatusError(999), status: 999, reusable: true}},
+	{name: "503 and close", input: "HTTP/1.1 503 no\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: wire.StatusError(503), status: 503}},
 	{name: "404 accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 404 no\r\nContent-Length: 0\r\n\r\n", want: ok(404, 0, true)},
-	{name: "200 not accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: StatusError(200), status: 200, reusable: true}},
+	{name: "200 not accepted", accept: func(s int) bool { return s == 404 }, input: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", want: outcome{done: true, err: wire.StatusError(200), status: 200, reusable: true}},
 
 	// Bytes of no request.
 	{name: "two responses", input: "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 204 No\r\n\r\n", used: 19, want: ok(204, 0, false).then(ErrUnsolicited)},
@@ -450,7 +450,7 @@ func TestTextLen(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	if err := StatusError(503); err.Error() != "status: status 503" || err != StatusError(503) {
+	if err := wire.StatusError(503); err.Error() != "status: status 503" || err != wire.StatusError(503) {
 		t.Errorf("%v", err)
 	}
 	texts := map[string]bool{}

@@ -1,11 +1,6 @@
 package http1
 
-import (
-	"strconv"
-	"sync"
-
-	"dyno/load/wire"
-)
+import "dyno/load/wire"
 
 // What may be wrong with the bytes of a response. Each is returned as it is, so
 // that == and errors.Is both find it.
@@ -50,15 +45,3 @@ var (
 
 func protocol(text string) *wire.Error { return &wire.Error{Kind: wire.Protocol, Text: text} }
 func closed(text string) *wire.Error   { return &wire.Error{Kind: wire.Reset, Text: text} }
-
-// StatusError returns the error of a complete response whose status, 100 to
-// 999, was not accepted: the same pointer for the same status.
-func StatusError(status int) *wire.Error { return &statusErrors()[status] }
-
-var statusErrors = sync.OnceValue(func() *[1000]wire.Error {
-	var errs [1000]wire.Error
-	for status := range errs {
-		errs[status] = wire.Error{Kind: wire.Status, Text: "status " + strconv.Itoa(status)}
-	}
-	return &errs
-})

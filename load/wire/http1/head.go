@@ -247,7 +247,7 @@ func (h *head) transferEncoding(list []byte) *wire.Error {
 // complete concludes from all lines where the body ends (RFC 9112, section 6.3),
 // and which statuses fail. Where the RFC lets a client choose between repairing
 // and refusing, it refuses: a server that frames badly is a finding.
-func (h *head) complete(t *Template) *wire.Error {
+func (h *head) complete(t *Template, headOnly bool) *wire.Error {
 	if h.seen&sawCoding != 0 {
 		switch {
 		case h.seen&version10 != 0:
@@ -261,7 +261,7 @@ func (h *head) complete(t *Template) *wire.Error {
 	switch {
 	case h.status < 200:
 		return nil
-	case t.headOnly || h.status == 204 || h.status == 304:
+	case headOnly || h.status == 204 || h.status == 304:
 		h.framing = noBody
 	case h.seen&sawChunked != 0:
 		h.framing = byChunks
@@ -274,7 +274,7 @@ func (h *head) complete(t *Template) *wire.Error {
 		h.framing = byClose
 	}
 	if !t.accepts(int(h.status)) {
-		h.failure = StatusError(int(h.status))
+		h.failure = wire.StatusError(int(h.status))
 	}
 	return nil
 }

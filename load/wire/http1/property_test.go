@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"dyno/load/wire"
 )
 
 // drawCuts draws places at which to cut n bytes.
@@ -115,7 +117,7 @@ func TestAgreesWithNetHTTP(t *testing.T) {
 		got := feed(t, c, input, drawCuts(t, len(input))...)
 		outcome := outcome{used: len(input), done: !toEnd, status: want.StatusCode, body: body, reusable: !want.Close && !toEnd}
 		if want.StatusCode >= 400 {
-			if failure := StatusError(want.StatusCode); toEnd {
+			if failure := wire.StatusError(want.StatusCode); toEnd {
 				outcome.after = failure
 			} else {
 				outcome.err = failure

@@ -9,21 +9,48 @@ import (
 )
 
 // A Field is one header field.
-type Field struct{ Name, Value string }
+type Field struct {
+	Name  string
+	Value string // none if it varies
+
+	// Varies makes the value a part that is given with each exchange.
+	Varies bool
+}
 
 // A Request is what is sent. Encode adds Host, Content-Length where one belongs,
 // and a User-Agent unless Header has one.
 type Request struct {
 	Method string  // a token; case matters
-	Target string  // path and query as they go on the wire, or * for OPTIONS
+	Target string  // path and query as they go on the wire, or * for OPTIONS; none if it varies
 	Host   string  // the Host field: name or address, with the port unless it is 80
 	Header []Field // sent in this order, names as they are spelt
 	Body   []byte
 	Close  bool // add Connection: close, so that each request takes a connection of its own
+
+	// What varies is a part that is given with each exchange: the target first, then the
+	// fields that vary in the order of Header, then the body. Nobody checks them.
+	VariesTarget, VariesBody bool
+}
+
+// Parts returns how many parts vary.
+func (r Request) Parts() (n int) {
+	for _, f := range r.Header {
+		if f.Varies {
+			n++
+		}
+	}
+	if r.VariesTarget {
+		n++
+	}
+	if r.VariesBody {
+		n++
+	}
+	return n
 }
 
 const (
 	userAgent    = "dyno"    // sent when the request has none
+	headMethod   = "HEAD"    // a response to it has no body
 	tunnelMethod = "CONNECT" // what follows a response to it is not HTTP
 )
 
@@ -38,8 +65,14 @@ func (r Request) Validate() error {
 	case r.Method == tunnelMethod:
 		fault("method CONNECT: want another, as tunnels are not supported")
 	}
-	if err := checkTarget(r.Method, r.Target); err != nil {
+	switch err := checkTarget(r.Method, r.Target); {
+	case r.VariesTarget && r.Target != "":
+		fault("target %q: want none, as it varies", r.Target)
+	case !r.VariesTarget && err != nil:
 		faults = append(faults, err)
+	}
+	if r.VariesBody && len(r.Body) > 0 {
+		fault("body of %d bytes: want none, as it varies", len(r.Body))
 	}
 	if !isHost(r.Host) {
 		fault("host %q: want a host name or address, with :port unless it is 80", r.Host)
@@ -54,6 +87,9 @@ func (r Request) Validate() error {
 		if checkText([]byte(f.Value)) != nil {
 			fault("%s: value %q: want no control bytes", at, f.Value)
 		}
+		if f.Varies && f.Value != "" {
+			fault("%s: value %q: want none, as it varies", at, f.Value)
+		}
 		switch strings.ToLower(f.Name) {
 		case "host":
 			fault("%s: want it set as the request's host", at)
@@ -62,14 +98,20 @@ func (r Request) Validate() error {
 		case "upgrade":
 			fault("%s: want none, as no other protocol can be switched to", at)
 		case "connection":
-			if r.Close {
+			switch {
+			case r.Close:
 				fault("%s: want it left out when the request is to close its connection", at)
+			case f.Varies:
+				fault("%s: want it the same each time", at)
 			}
 		case "content-length":
 			if lengths++; lengths > 1 {
 				fault("%s: want it once", at)
 			}
-			if f.Value != strconv.Itoa(len(r.Body)) {
+			switch {
+			case f.Varies || r.VariesBody:
+				fault("%s: want none, as it is added when the body varies", at)
+			case f.Value != strconv.Itoa(len(r.Body)):
 				fault("%s: value %q: want %d, the body's length, or no such field", at, f.Value, len(r.Body))
 			}
 		}
@@ -77,29 +119,79 @@ func (r Request) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Encode returns the request's bytes, or every fault that Validate finds.
+// Encode returns the bytes of a request in which nothing varies, or every fault that
+// Validate finds.
 func (r Request) Encode() ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("http1 request: %w", err)
 	}
+	if n := r.Parts(); n > 0 {
+		return nil, fmt.Errorf("http1 request: %d parts vary: want none, or a template that has it prepared", n)
+	}
+	return r.prepare().texts[0], nil
+}
+
+// A prepared is a request that is encoded but for what varies.
+type prepared struct {
+	texts      [][]byte // what stands around the parts: one more than there are, but for a body that varies
+	variesBody bool
+	closes     bool // it says Connection: close
+	headOnly   bool // the response has no body, as the method is HEAD
+}
+
+// prepare encodes a request that is sound.
+func (r Request) prepare() prepared {
+	p := prepared{variesBody: r.VariesBody, headOnly: r.Method == headMethod}
 	var b []byte
-	b = append(b, r.Method+" "+r.Target+" HTTP/1.1\r\n"...)
+	part := func() { p.texts, b = append(p.texts, b), nil }
 	field := func(name, value string) { b = append(b, name+": "+value+"\r\n"...) }
+	b = append(b, r.Method+" "...)
+	if r.VariesTarget {
+		part()
+	}
+	b = append(b, r.Target+" HTTP/1.1\r\n"...)
 	field("Host", r.Host)
 	if !r.has("User-Agent") {
 		field("User-Agent", userAgent)
 	}
 	for _, f := range r.Header {
+		if f.Varies {
+			b = append(b, f.Name+": "...)
+			part()
+			b = append(b, "\r\n"...)
+			continue
+		}
 		field(f.Name, f.Value)
 	}
-	if r.needsLength() && !r.has("Content-Length") {
+	if r.needsLength() && !r.VariesBody && !r.has("Content-Length") {
 		field("Content-Length", strconv.Itoa(len(r.Body)))
 	}
 	if r.Close {
 		field("Connection", "close")
 	}
-	b = append(b, "\r\n"...)
-	return append(b, r.Body...), nil
+	p.closes = asksToClose(append(slices.Concat(slices.Concat(p.texts...), b), "\r\n"...))
+	if r.VariesBody {
+		b = append(b, "Content-Length: "...)
+	} else {
+		b = append(append(b, "\r\n"...), r.Body...)
+	}
+	part()
+	return p
+}
+
+// append appends the request with its parts.
+func (p *prepared) append(b []byte, parts [][]byte) []byte {
+	for i, text := range p.texts {
+		if b = append(b, text...); i < len(p.texts)-1 {
+			b = append(b, parts[i]...)
+		}
+	}
+	if p.variesBody {
+		body := parts[len(parts)-1]
+		b = append(strconv.AppendInt(b, int64(len(body)), 10), "\r\n\r\n"...)
+		b = append(b, body...)
+	}
+	return b
 }
 
 func (r Request) has(name string) bool {

@@ -20,13 +20,13 @@ func TestEncode(t *testing.T) {
 	}{
 		{"get", Request{Method: "GET", Target: "/a?b=c", Host: "h:8080"},
 			"GET /a?b=c HTTP/1.1\r\nHost: h:8080\r\nUser-Agent: dyno\r\n\r\n"},
-		{"fields in order, own user agent", Request{Method: "GET", Target: "/", Host: "[::1]", Header: []Field{{"X-B", "1"}, {"user-agent", "u"}, {"x-a", ""}}},
+		{"fields in order, own user agent", Request{Method: "GET", Target: "/", Host: "[::1]", Header: []Field{{Name: "X-B", Value: "1"}, {Name: "user-agent", Value: "u"}, {Name: "x-a", Value: ""}}},
 			"GET / HTTP/1.1\r\nHost: [::1]\r\nX-B: 1\r\nuser-agent: u\r\nx-a: \r\n\r\n"},
 		{"body", Request{Method: "POST", Target: "/", Host: "h", Body: []byte("a\r\n\x00")},
 			"POST / HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\nContent-Length: 4\r\n\r\na\r\n\x00"},
 		{"body of 0 bytes", Request{Method: "PUT", Target: "/", Host: "h"},
 			"PUT / HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\nContent-Length: 0\r\n\r\n"},
-		{"own content-length", Request{Method: "GET", Target: "/", Host: "h", Header: []Field{{"content-length", "2"}}, Body: []byte("hi")},
+		{"own content-length", Request{Method: "GET", Target: "/", Host: "h", Header: []Field{{Name: "content-length", Value: "2"}}, Body: []byte("hi")},
 			"GET / HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\ncontent-length: 2\r\n\r\nhi"},
 		{"close", Request{Method: "HEAD", Target: "/", Host: "h", Close: true},
 			"HEAD / HTTP/1.1\r\nHost: h\r\nUser-Agent: dyno\r\nConnection: close\r\n\r\n"},
@@ -49,8 +49,8 @@ func TestRequestFaults(t *testing.T) {
 	_, err := Request{
 		Method: "GE T", Target: "/a b", Host: "h\r\nX: y", Close: true, Body: []byte("12345"),
 		Header: []Field{
-			{"X:", "a"}, {"Y", "a\r\nb"}, {"hOst", "h"}, {"Transfer-Encoding", "chunked"},
-			{"Upgrade", "h2c"}, {"Connection", "close"}, {"Content-Length", "4"}, {"content-length", "5"}, {"Fine", "é"},
+			{Name: "X:", Value: "a"}, {Name: "Y", Value: "a\r\nb"}, {Name: "hOst", Value: "h"}, {Name: "Transfer-Encoding", Value: "chunked"},
+			{Name: "Upgrade", Value: "h2c"}, {Name: "Connection", Value: "close"}, {Name: "Content-Length", Value: "4"}, {Name: "content-length", Value: "5"}, {Name: "Fine", Value: "é"},
 		},
 	}.Encode()
 	want := `http1 request: method "GE T": want a token such as GET
@@ -82,9 +82,9 @@ header 8 "content-length": want it once`
 		{func(r *Request) { r.Host = "" }, `host "": want`},
 		{func(r *Request) { r.Host = "u@h" }, `host "u@h": want`},
 		{func(r *Request) { r.Host = "h/p" }, `host "h/p": want`},
-		{func(r *Request) { r.Header = []Field{{"", "x"}} }, "want a token as the name"},
-		{func(r *Request) { r.Header = []Field{{"A", "\x00"}} }, "no control bytes"},
-		{func(r *Request) { r.Header = []Field{{"Content-Length", "+0"}} }, "want 0, the body's length"},
+		{func(r *Request) { r.Header = []Field{{Name: "", Value: "x"}} }, "want a token as the name"},
+		{func(r *Request) { r.Header = []Field{{Name: "A", Value: "\x00"}} }, "no control bytes"},
+		{func(r *Request) { r.Header = []Field{{Name: "Content-Length", Value: "+0"}} }, "want 0, the body's length"},
 	} {
 		r := good
 		tt.change(&r)
@@ -110,7 +110,7 @@ func TestEncodeIsReadAsMeant(t *testing.T) {
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "fields") {
 			name := rapid.OneOf(rapid.SampledFrom([]string{"X-A", "Host", "Content-Length", "Transfer-Encoding"}), any)
-			r.Header = append(r.Header, Field{name.Draw(t, "name"), any.Draw(t, "value")})
+			r.Header = append(r.Header, Field{Name: name.Draw(t, "name"), Value: any.Draw(t, "value")})
 		}
 		encoded, err := r.Encode()
 		if err != nil {

@@ -9,17 +9,18 @@ import (
 	"strings"
 )
 
-// An Endpoint is what an http URL says: where to connect to, and what to ask for.
+// An Endpoint is what an http or https URL says: where to connect to, and what to ask for.
 // To reach the same resource by a Unix socket, set Network to "unix" and Address
 // to the socket's path.
 type Endpoint struct {
+	Secure  bool   // by TLS: it is an https URL
 	Network string // "tcp"
 	Address string // host:port, as net.Dial takes it; IPv6 in brackets, with its zone
-	Host    string // for Request.Host
+	Host    string // for Request.Host, or HTTP/2's authority
 	Target  string // for Request.Target
 }
 
-// ParseURL reads an absolute http URL. A fragment is left out, as it is never
+// ParseURL reads an absolute http or https URL. A fragment is left out, as it is never
 // sent. An error names the URL and what would be right.
 func ParseURL(raw string) (Endpoint, error) {
 	e, err := parseURL(raw)
@@ -31,13 +32,15 @@ func ParseURL(raw string) (Endpoint, error) {
 
 func parseURL(raw string) (Endpoint, error) {
 	scheme, _, found := strings.Cut(raw, "://")
+	usual := "80"
+	secure := strings.EqualFold(scheme, "https")
 	switch {
 	case !found:
 		return Endpoint{}, errors.New("no scheme: want http://host/path")
-	case strings.EqualFold(scheme, "https"):
-		return Endpoint{}, errors.New("TLS is not spoken here: want http://")
+	case secure:
+		usual = "443"
 	case !strings.EqualFold(scheme, "http"):
-		return Endpoint{}, fmt.Errorf("scheme %q: want http", scheme)
+		return Endpoint{}, fmt.Errorf("scheme %q: want http or https", scheme)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -55,21 +58,21 @@ func parseURL(raw string) (Endpoint, error) {
 		return Endpoint{}, errors.New("no host: want http://host/path")
 	}
 	if port == "" {
-		port = "80"
+		port = usual
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
 		return Endpoint{}, fmt.Errorf("port %q: want 1 to 65535", port)
 	}
 	port = strconv.FormatUint(n, 10) // without leading zeros
-	e := Endpoint{Network: "tcp", Address: net.JoinHostPort(name, port), Target: u.RequestURI()}
+	e := Endpoint{Secure: secure, Network: "tcp", Address: net.JoinHostPort(name, port), Target: u.RequestURI()}
 
 	// A zone means something on this machine only (RFC 6874, section 3).
 	e.Host, _, _ = strings.Cut(name, "%")
 	if strings.Contains(name, ":") {
 		e.Host = "[" + e.Host + "]"
 	}
-	if port != "80" {
+	if port != usual {
 		e.Host += ":" + port
 	}
 	if !isHost(e.Host) {

@@ -10,18 +10,22 @@ func TestParseURL(t *testing.T) {
 		raw  string
 		want Endpoint
 	}{
-		{"http://example.com", Endpoint{"tcp", "example.com:80", "example.com", "/"}},
-		{"HTTP://Example.com:80/", Endpoint{"tcp", "Example.com:80", "Example.com", "/"}},
-		{"http://h:8080/a/b?c=d&e", Endpoint{"tcp", "h:8080", "h:8080", "/a/b?c=d&e"}},
-		{"http://h:08080/", Endpoint{"tcp", "h:8080", "h:8080", "/"}},
-		{"http://h?q", Endpoint{"tcp", "h:80", "h", "/?q"}},
-		{"http://h:/a%20b/c d/ü#part", Endpoint{"tcp", "h:80", "h", "/a%20b/c%20d/%C3%BC"}},
-		{"http://h/a%2Fb?", Endpoint{"tcp", "h:80", "h", "/a%2Fb?"}},
-		{"http://h//x", Endpoint{"tcp", "h:80", "h", "//x"}},
-		{"http://127.0.0.1:9/", Endpoint{"tcp", "127.0.0.1:9", "127.0.0.1:9", "/"}},
-		{"http://[::1]/", Endpoint{"tcp", "[::1]:80", "[::1]", "/"}},
-		{"http://[::1]:8080/x", Endpoint{"tcp", "[::1]:8080", "[::1]:8080", "/x"}},
-		{"http://[fe80::1%25eth0]:81/", Endpoint{"tcp", "[fe80::1%eth0]:81", "[fe80::1]:81", "/"}},
+		{"http://example.com", Endpoint{false, "tcp", "example.com:80", "example.com", "/"}},
+		{"HTTP://Example.com:80/", Endpoint{false, "tcp", "Example.com:80", "Example.com", "/"}},
+		{"https://example.com", Endpoint{true, "tcp", "example.com:443", "example.com", "/"}},
+		{"HTTPS://h:443/x", Endpoint{true, "tcp", "h:443", "h", "/x"}},
+		{"https://h:80/", Endpoint{true, "tcp", "h:80", "h:80", "/"}},
+		{"http://h:443/", Endpoint{false, "tcp", "h:443", "h:443", "/"}},
+		{"http://h:8080/a/b?c=d&e", Endpoint{false, "tcp", "h:8080", "h:8080", "/a/b?c=d&e"}},
+		{"http://h:08080/", Endpoint{false, "tcp", "h:8080", "h:8080", "/"}},
+		{"http://h?q", Endpoint{false, "tcp", "h:80", "h", "/?q"}},
+		{"http://h:/a%20b/c d/ü#part", Endpoint{false, "tcp", "h:80", "h", "/a%20b/c%20d/%C3%BC"}},
+		{"http://h/a%2Fb?", Endpoint{false, "tcp", "h:80", "h", "/a%2Fb?"}},
+		{"http://h//x", Endpoint{false, "tcp", "h:80", "h", "//x"}},
+		{"http://127.0.0.1:9/", Endpoint{false, "tcp", "127.0.0.1:9", "127.0.0.1:9", "/"}},
+		{"http://[::1]/", Endpoint{false, "tcp", "[::1]:80", "[::1]", "/"}},
+		{"http://[::1]:8080/x", Endpoint{false, "tcp", "[::1]:8080", "[::1]:8080", "/x"}},
+		{"http://[fe80::1%25eth0]:81/", Endpoint{false, "tcp", "[fe80::1%eth0]:81", "[fe80::1]:81", "/"}},
 	} {
 		got, err := ParseURL(tt.raw)
 		if err != nil || got != tt.want {
@@ -37,7 +41,7 @@ func TestParseURLFaults(t *testing.T) {
 	for _, tt := range []struct{ raw, want string }{
 		{"", `url "": no scheme: want http://host/path`},
 		{"localhost:8080/", "no scheme: want http://"},
-		{"https://h/", "TLS is not spoken here"},
+		{"https://h:0/", `port "0": want 1 to 65535`},
 		{"ftp://h/", `scheme "ftp": want http`},
 		{"http://", "no host"},
 		{"http:///path", "no host"},

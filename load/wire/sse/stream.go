@@ -213,9 +213,9 @@ func (s *Stream) judge() error {
 	switch status := s.http.Status(); {
 	case status == http.StatusNoContent:
 		s.closed = true
-		return http1.StatusError(status)
+		return wire.StatusError(status)
 	case status != http.StatusOK:
-		return http1.StatusError(status)
+		return wire.StatusError(status)
 	case !s.http.EventStream():
 		return ErrMediaType
 	}

@@ -9,6 +9,7 @@ import { dimensions, figures } from "./figures";
 import { header } from "./header";
 import { latency } from "./latency";
 import { claims, environment, missing, notes, reproduce, thresholds, trends } from "./outcomes";
+import { steps } from "./steps";
 import { streams } from "./streams";
 import { sweeps } from "./sweep";
 import { time } from "./time";
@@ -21,6 +22,7 @@ const sections: [string, Key, (c: Context) => Child[]][] = [
   ["comparison", "section.comparison", comparisons],
   ["ladder", "section.ladder", ladder],
   ["figures", "section.figures", figures],
+  ["steps", "section.steps", steps],
   ["streams", "section.streams", streams],
   ["latency", "section.latency", latency],
   ["time", "section.time", time],

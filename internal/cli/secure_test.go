@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"dyno/results/rundir"
+)
+
+// From the command line to the run folder: the protocol that was asked for is spoken, and
+// what TLS agreed on is on record.
+func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
+	var (
+		mu   sync.Mutex // guards seen
+		seen = map[string]int{}
+	)
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.Proto]++
+	})
+	secure := httptest.NewUnstartedServer(handler)
+	secure.EnableHTTP2 = true
+	secure.TLS = &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	secure.StartTLS()
+	defer secure.Close()
+	plain := httptest.NewUnstartedServer(handler)
+	plain.Config.Protocols = new(http.Protocols)
+	plain.Config.Protocols.SetUnencryptedHTTP2(true)
+	plain.Start()
+	defer plain.Close()
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args  string
+		proto string
+		check func(*rundir.Trial) bool
+	}{
+		"chosen": {"--cacert " + ca + " --server-name example.com " + secure.URL, "HTTP/2.0", func(t *rundir.Trial) bool {
+			return t.TLS.Handshakes == 2 && t.TLS.Agreed[0].ALPN == "h2" && t.TLS.Agreed[0].Group == "x25519" && t.Handshake.Count == 2
+		}},
+		"streams": {"--http2 --streams 8 --insecure --tls-max 1.2 " + secure.URL, "HTTP/2.0", func(t *rundir.Trial) bool {
+			return t.TLS.Agreed[0].Version == "TLS 1.2" && t.Connections.Streams == 8 && t.Connections.Users() == 16
+		}},
+		"HTTP/1.1": {"--http1 --insecure " + secure.URL, "HTTP/1.1", func(t *rundir.Trial) bool { return t.TLS.Agreed[0].ALPN == "http/1.1" }},
+		"handshakes": {"--http1 --insecure --tls-tickets --requests-per-connection 1 " + secure.URL, "HTTP/1.1", func(t *rundir.Trial) bool {
+			return t.TLS.Handshakes >= 100 && t.TLS.Resumed >= 90 && *t.TLS.ResumedShare > 0.8
+		}},
+		"prior knowledge": {"--http2 --stream-window 64KiB --connection-window 1MiB " + plain.URL, "HTTP/2.0", func(t *rundir.Trial) bool { return t.TLS == nil }},
+	} {
+		clear(seen)
+		out := filepath.Join(dir, strings.ReplaceAll(name, "/", ""))
+		args := append([]string{"http", "-n", "100", "-c", "2", "-o", out}, strings.Fields(c.args)...)
+		var stdout, stderr bytes.Buffer
+		code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+		var trial rundir.Trial
+		data, err := os.ReadFile(filepath.Join(out, "trials", "0001-default", rundir.TrialFile))
+		if err == nil {
+			err = json.Unmarshal(data, &trial)
+		}
+		if err != nil {
+			t.Errorf("%s: exit code %d, %v\n%s%s", name, code, err, stdout.String(), stderr.String())
+			continue
+		}
+		if trial.Counts.OK != 100 || seen[c.proto] != 100 || len(seen) != 1 || !c.check(&trial) {
+			t.Errorf("%s: exit code %d, the server saw %v, %+v, %+v, %+v\n%s", name, code, seen, trial.Counts, trial.Connections, trial.TLS, stdout.String())
+		}
+		if trial.TLS != nil && !strings.Contains(stdout.String(), "handshakes") {
+			t.Errorf("%s: nothing is said of handshakes:\n%s", name, stdout.String())
+		}
+	}
+
+	// Who is not trusted is said to be that, and not to be away.
+	var stdout, stderr bytes.Buffer
+	code := Main(t.Context(), []string{"http", "-n", "1", "-c", "1", secure.URL}, strings.NewReader(""), &stdout, &stderr)
+	if said := stderr.String(); code != exitTarget || !strings.Contains(said, "--insecure") || strings.Contains(said, "is the target running") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"dyno/lab/experiment"
+)
+
+// play has users carry out a scenario where a file of it, or of data for it, is given. With
+// data alone the scenario is the one request, whose texts are templates.
+func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
+	if q.scenario == "" && len(q.data) == 0 {
+		if q.given("users") {
+			faults = append(faults, errors.New("--users: without a scenario each connection is a user: say how many with --connections (-c), or what users do with --scenario"))
+		}
+		return faults
+	}
+	s, request := &experiment.Scenario{}, l.Request
+	l.Request = experiment.DefaultVariant(experiment.HTTP).Load.Request
+	if q.scenario != "" {
+		read, err := experiment.ReadScenario(q.scenario)
+		if err != nil {
+			return append(faults, fmt.Errorf("--scenario: %w", err))
+		}
+		s = read
+		// The flag's fields take the place of the file's.
+		s.Headers = slices.DeleteFunc(s.Headers, func(h experiment.Header) bool { return hasHeader(request.Headers, h.Name) })
+		s.Headers = append(s.Headers, request.Headers...)
+		for _, flag := range []string{"method", "body"} {
+			if q.given(flag) {
+				faults = append(faults, fmt.Errorf("--%s: the steps of --scenario say what is sent", flag))
+			}
+		}
+	} else {
+		step := experiment.DefaultStep("request")
+		step.Path, step.Headers, step.Body = path, request.Headers, request.Body
+		if q.given("method") {
+			step.Method = request.Method
+		}
+		s.Steps = []experiment.Step{step}
+	}
+	for _, file := range q.data {
+		s.Data = append(s.Data, experiment.DefaultData(dataName(file, s.Data), file))
+	}
+	if q.given("users") {
+		s.Users = q.users
+	}
+	l.Scenario = s
+	return faults
+}
+
+func hasHeader(headers []experiment.Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h experiment.Header) bool { return strings.EqualFold(h.Name, name) })
+}
+
+// cutPath takes path and query off a URL, which may be a template.
+func cutPath(url string) (target, path string) {
+	scheme, rest, found := strings.Cut(url, "://")
+	if !found {
+		scheme, rest = "http", url
+	}
+	if at := strings.IndexAny(rest, "/?"); at >= 0 {
+		if rest, path = rest[:at], rest[at:]; path[0] == '?' {
+			path = "/" + path
+		}
+	}
+	return scheme + "://" + rest, path
+}
+
+// dataName makes a name for rows of a file that others do not have.
+func dataName(file string, others []experiment.Data) string {
+	base := filepath.Base(file)
+	name := strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' {
+			return r
+		}
+		return '_'
+	}, strings.TrimSuffix(base, filepath.Ext(base)))
+	if name == "" || name[0] >= '0' && name[0] <= '9' {
+		name = "_" + name
+	}
+	taken := func(name string) bool {
+		return slices.ContainsFunc(others, func(d experiment.Data) bool { return d.Name == name })
+	}
+	for n, plain := 2, name; taken(name); n++ {
+		name = fmt.Sprintf("%s_%d", plain, n)
+	}
+	return name
+}

@@ -1,0 +1,72 @@
+package verdict
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dyno/load/hist"
+	"dyno/results/rundir"
+)
+
+// A variant's steps are those of its trials together: counts are added, quantiles are of the
+// merged times, and rates are over all windows.
+func TestScenarioSteps(t *testing.T) {
+	trial := func(ok int64, kinds map[string]int64, misses ...rundir.Miss) *rundir.Trial {
+		return &rundir.Trial{
+			WindowSeconds: 2, Users: &rundir.Users{Count: 5, Started: 6, Ended: 1, Iterations: ok, Arrivals: 7, TurnedAway: 2, Misses: misses},
+			Steps: []rundir.ScenarioStep{
+				{Name: "a", OK: ok, ByKind: kinds, CompletedInWindow: ok}, {Name: "b", OK: 1, Dropped: 3, CompletedInWindow: 1},
+			},
+		}
+	}
+	x, y := rundir.Miss{Step: "a", Variable: "x", Count: 2}, rundir.Miss{Step: "a", Variable: "y", Count: 3}
+	trials := []*rundir.Trial{trial(30, map[string]int64{"status": 1}, x), trial(50, map[string]int64{"status": 2, "reset": 1}, y, x)}
+	of := func(v time.Duration) *hist.Histogram {
+		h := hist.New()
+		h.RecordN(int64(v), 40)
+		return h
+	}
+	log := merged([]hist.Interval{
+		{Tag: rundir.StepTag("service", "a"), Hist: of(time.Millisecond)}, {Tag: rundir.StepTag("service", "a"), Hist: of(time.Millisecond)},
+		{Tag: rundir.StepTag("response", "a"), Hist: of(2 * time.Millisecond)}, {Tag: tagService, Hist: of(time.Second)},
+	})
+	got := summarize("v", trials, log)
+	want := []rundir.ScenarioStep{
+		{
+			Name: "a", OK: 80, ByKind: map[string]int64{"status": 3, "reset": 1}, CompletedInWindow: 80, Throughput: ptr(20.),
+			Response: rundir.QuantilesOf(of(2 * time.Millisecond)),
+			Service:  rundir.QuantilesOf(log[rundir.StepTag("service", "a")]),
+		},
+		{Name: "b", OK: 2, Dropped: 6, CompletedInWindow: 2, Throughput: ptr(0.5)},
+	}
+	if diff := cmp.Diff(want, got.Steps); diff != "" {
+		t.Error(diff)
+	}
+	if got.Steps[0].Service.Count != 80 || got.Steps[0].Failed() != 4 {
+		t.Errorf("%+v", got.Steps[0])
+	}
+	x.Count = 4
+	users := &rundir.Users{Count: 5, Started: 12, Ended: 2, Iterations: 80, Arrivals: 14, TurnedAway: 4, Misses: []rundir.Miss{x, y}}
+	if diff := cmp.Diff(users, got.Users); diff != "" {
+		t.Error(diff)
+	}
+	if trials[0].Steps[0].ByKind["status"] != 1 {
+		t.Error("a trial was changed")
+	}
+	if none := summarize("v", []*rundir.Trial{{}}, times{}); none.Steps != nil || none.Users != nil {
+		t.Errorf("without a scenario: %+v, %+v", none.Steps, none.Users)
+	}
+}
+
+// What users waited in vain is a share of their time, not of the connections'.
+func TestOmittedByUsers(t *testing.T) {
+	trial := &rundir.Trial{WindowSeconds: 10, Connections: rundir.Connections{Requested: 2, Omitted: 10}}
+	if got := omitted(trial); got != 0.5 {
+		t.Errorf("of two connections %v, want 0.5", got)
+	}
+	if trial.Users = (&rundir.Users{Count: 20}); omitted(trial) != 0.05 {
+		t.Errorf("of twenty users %v, want 0.05", omitted(trial))
+	}
+}

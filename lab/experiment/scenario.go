@@ -1,0 +1,609 @@
+package experiment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"dyno/load/feed"
+	"dyno/load/pace"
+	"dyno/load/scenario"
+	"dyno/load/wire/http1"
+)
+
+// A Scenario is what users do instead of repeating one request: step after step, with data of
+// their own, with what earlier responses said, with pauses. The package scenario says how
+// users go through it, and what templates may stand in its texts.
+type Scenario struct {
+	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
+	Restart   bool              `yaml:"restart" doc:"users of a closed load who have come to their end are followed by new ones"`
+	Cookies   bool              `yaml:"cookies" doc:"each user keeps the cookies that it is given (RFC 6265)"`
+	Headers   []Header          `yaml:"headers" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
+	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
+	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
+	Steps     []Step            `yaml:"steps" most:"1000" doc:"what every user does; or flows"`
+	Flows     []Flow            `yaml:"flows" names:"name" doc:"what different users do"`
+}
+
+// Data are the rows of a file, which are dealt to users.
+type Data struct {
+	Name      string            `yaml:",key"`
+	File      string            `yaml:"file,required,short" kind:"path" doc:"the file, relative to this one: CSV (RFC 4180) with the columns' names in its first row, or JSON Lines if its name ends in .jsonl or .ndjson"`
+	Format    string            `yaml:"format" oneof:"auto csv jsonl" default:"auto" doc:"how the file holds its rows; auto: as its name says"`
+	Delimiter string            `yaml:"delimiter" kind:"word" otherwise:"a comma" doc:"CSV: the character between fields"`
+	Columns   []string          `yaml:"columns" kind:"word" otherwise:"those that the first row names, or the members of the first object" doc:"the columns' names, of CSV without them in its first row, or of JSON Lines"`
+	Paths     map[string]string `yaml:"paths" names:"variable" most:"1000" doc:"JSON Lines: columns by name, with the JSON path of each one's value, such as $.address.city"`
+	Order     string            `yaml:"order" oneof:"sequential shuffled random" default:"sequential" doc:"in which order rows are taken; shuffled: each once, in another order each time; random: each drawn from all"`
+	End       string            `yaml:"end" oneof:"wrap stop" default:"wrap" doc:"what follows the last row; wrap: the first; stop: the end of the user, and of the load when all have ended"`
+	Per       string            `yaml:"per" oneof:"auto iteration user" default:"auto" doc:"for how long a user keeps a row; auto: for good if a step that is carried out once uses a column, else for an iteration"`
+}
+
+// A Flow is what some of the users do.
+type Flow struct {
+	Name   string `yaml:",key"`
+	Weight int    `yaml:"weight" range:"1..1000000" default:"1" doc:"its share of the users, in relation to the other flows'"`
+	Steps  []Step `yaml:"steps,required,again" most:"1000" doc:"what these users do, as in steps above"`
+}
+
+// A Step is one request of a user, what is expected of the response, and the pause after it.
+type Step struct {
+	Name    string       `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
+	Once    bool         `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
+	Weight  int          `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
+	Method  string       `yaml:"method" like:"token" otherwise:"GET, or POST with a body" doc:"request method"`
+	Path    string       `yaml:"path" kind:"word" otherwise:"those of target.url" doc:"path and query; a template"`
+	Headers []Header     `yaml:"headers" names:"token" doc:"header fields in this order; templates may stand in them"`
+	Body    string       `yaml:"body" kind:"word" doc:"the request's content; a template"`
+	Think   Think        `yaml:"think" otherwise:"none" doc:"the pause after the response"`
+	Status  string       `yaml:"status" kind:"word" otherwise:"below 400" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx; another is an error of kind assertion"`
+	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
+	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
+	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract; more fails them"`
+}
+
+// An Assertion is something that must be true of a response: of a value in its body, of a
+// header field, or of the body.
+type Assertion struct {
+	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the body, such as $.items[0].id"`
+	Header   string  `yaml:"header" like:"token" doc:"of the first header field of this name; without json and header, of the body"`
+	Equals   *string `yaml:"equals" kind:"word" doc:"it is this text; variables may stand in it"`
+	Contains string  `yaml:"contains" kind:"word" doc:"it contains this text; variables may stand in it"`
+	Matches  string  `yaml:"matches" kind:"word" doc:"it matches this regular expression (RE2)"`
+	Exists   bool    `yaml:"exists" doc:"it is there, whatever it says"`
+}
+
+// An Extraction takes the value of a variable from a response: from a value in its body, from
+// a header field, or from the body.
+type Extraction struct {
+	Variable string  `yaml:",key"`
+	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the body, such as $.data.token"`
+	Header   string  `yaml:"header" like:"token" doc:"the first header field of this name; without json and header, the body"`
+	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
+	Group    int     `yaml:"group" range:"1..1000" otherwise:"the first, or all that was found if there is none" doc:"the group of the pattern that is taken"`
+	Default  *string `yaml:"default" kind:"word" otherwise:"the request has failed, with kind assertion" doc:"the value when nothing is found"`
+	Keep     bool    `yaml:"keep" doc:"the variable keeps its value when nothing is found"`
+}
+
+// DefaultStep returns a step in which everything has its default that has one.
+func DefaultStep(name string) Step { return Step{Name: name} }
+
+// DefaultData returns the rows of a file, taken as they are by default.
+func DefaultData(name, file string) Data {
+	var d Data
+	preset(reflect.ValueOf(&d).Elem(), specAt("load.scenario.data.x"), "", nil)
+	d.Name, d.File = name, file
+	return d
+}
+
+// ReadScenario reads a scenario from a file of its own, which holds what load.scenario holds
+// in an experiment. Faults are *Faults; other errors are about reading the file.
+func ReadScenario(path string) (*Scenario, error) {
+	src, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	r := newReader(path, Options{})
+	s := specAt("load.scenario")
+	var out Scenario
+	if r.root = parseTree(src, r.c); r.root != nil {
+		r.index(r.root)
+		checker{r.c, s}.check(r.root, s, false)
+		v := &view{reader: r}
+		v.value(r.root, s, reflect.ValueOf(&out).Elem())
+	}
+	if err := r.c.err(path, r.place); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// scenario judges what can be said of a scenario without its data.
+func (i *inspector) scenario(v *Variant) {
+	const path = "load.scenario"
+	s := v.Load.Scenario
+	if !reflect.DeepEqual(v.Load.Request, DefaultVariant(HTTP).Load.Request) {
+		i.fault("load.request", "request and scenario exclude each other", "move it into a step")
+	}
+	if c := v.Load.Closed; c != nil && c.Think != (Think{}) {
+		i.fault("load.closed.think", "is only for a request that is repeated", "give it to the steps that users think after")
+	}
+	taken := func(at, name string) {
+		if _, ok := v.Vars[name]; ok {
+			i.fault(at, fmt.Sprintf("%q is a variable of the experiment, too", name), "use another name")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
+		taken(join(path+".variables", name), name)
+	}
+	for _, d := range s.Data {
+		if at := join(path+".data", d.Name); len(d.Delimiter) > 1 && d.Delimiter != `\t` {
+			i.fault(at+".delimiter", fmt.Sprintf("%q is not one character", clip(d.Delimiter)), `such as ; or \t`)
+		}
+	}
+	if len(s.Steps) > 0 && len(s.Flows) > 0 {
+		i.fault(path+".flows", "steps and flows exclude each other", "put the steps into a flow of their own")
+	}
+	s.eachStep(func(at string, st *Step) {
+		at = join(path, at)
+		i.think(at+".think", st.Think)
+		if _, err := st.statuses(); err != nil {
+			problem, hint, _ := strings.Cut(err.Error(), ": ")
+			i.fault(at+".status", problem, hint)
+		}
+		for n := range st.Assert {
+			i.assertion(fmt.Sprintf("%s.assert[%d]", at, n), &st.Assert[n])
+		}
+		for n := range st.Extract {
+			e := &st.Extract[n]
+			to := join(at+".extract", e.Variable)
+			taken(to, e.Variable)
+			if e.JSON != "" && e.Header != "" {
+				i.fault(to+".header", "json and header exclude each other", "keep one of them")
+			}
+			if e.Keep && e.Default != nil {
+				i.fault(to+".default", "keep and default exclude each other", "keep one of them")
+			}
+		}
+	})
+}
+
+func (i *inspector) assertion(path string, a *Assertion) {
+	if a.JSON != "" && a.Header != "" {
+		i.fault(path+".header", "json and header exclude each other", "keep one of them")
+	}
+	n := 0
+	for _, given := range []bool{a.Equals != nil, a.Contains != "", a.Matches != "", a.Exists} {
+		if given {
+			n++
+		}
+	}
+	if n != 1 {
+		i.fault(path, fmt.Sprintf("want one comparison, have %d", n), "one of equals, contains, matches, exists")
+	}
+}
+
+// eachStep shows all steps, with their paths in the scenario.
+func (s *Scenario) eachStep(show func(path string, st *Step)) {
+	for k := range s.Steps {
+		show(fmt.Sprintf("steps[%d]", k), &s.Steps[k])
+	}
+	for i := range s.Flows {
+		for k := range s.Flows[i].Steps {
+			show(fmt.Sprintf("flows.%s.steps[%d]", s.Flows[i].Name, k), &s.Flows[i].Steps[k])
+		}
+	}
+}
+
+func (st *Step) statuses() ([]scenario.StatusRange, error) {
+	if st.Status == "" {
+		return nil, nil
+	}
+	return scenario.ParseStatus(st.Status)
+}
+
+// open opens the file.
+func (d *Data) open() (*feed.Table, error) {
+	o := feed.Options{}
+	var err error
+	if o.Format, err = feed.ParseFormat(d.Format); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Delimiter == `\t`:
+		o.Delimiter = '\t'
+	case d.Delimiter != "":
+		o.Delimiter = d.Delimiter[0]
+	}
+	for _, name := range d.Columns {
+		o.Columns = append(o.Columns, feed.Column{Name: name})
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Paths)) {
+		o.Columns = append(o.Columns, feed.Column{Name: name, Path: d.Paths[name]})
+	}
+	o.NoHeader = len(d.Columns) > 0 && !d.isLines()
+	return feed.Open(d.File, o)
+}
+
+// isLines tells whether the file holds JSON Lines.
+func (d *Data) isLines() bool {
+	return d.Format == "jsonl" || d.Format == "auto" && (strings.HasSuffix(strings.ToLower(d.File), ".jsonl") || strings.HasSuffix(strings.ToLower(d.File), ".ndjson"))
+}
+
+// tables opens all files.
+func (s *Scenario) tables() (tables []*feed.Table, err error) {
+	for i := range s.Data {
+		t, failed := s.Data[i].open()
+		if failed != nil {
+			err = errors.Join(err, &located{join("data", s.Data[i].Name) + ".file", failed.Error(), ""})
+			continue
+		}
+		tables = append(tables, t)
+	}
+	if err != nil {
+		return nil, errors.Join(err, closeAll(tables))
+	}
+	return tables, nil
+}
+
+func closeAll(tables []*feed.Table) (err error) {
+	for _, t := range tables {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}
+
+// compile makes what users carry out, with requests to an endpoint and data that is open.
+// Errors are of type *located, joined.
+func (s *Scenario) compile(end http1.Endpoint, tables []*feed.Table) (*scenario.Scenario, error) {
+	host, _, _ := strings.Cut(end.Host, ":")
+	if strings.HasPrefix(end.Host, "[") {
+		host, _, _ = strings.Cut(end.Host, "]")
+	}
+	spec := scenario.Spec{Cookies: s.Cookies, Host: host, Secure: end.Secure}
+	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
+		spec.Variables = append(spec.Variables, scenario.Variable{Name: name, Value: s.Variables[name]})
+	}
+	for i, d := range s.Data {
+		f := scenario.Feed{Name: d.Name, Table: tables[i], Per: map[string]scenario.Per{"iteration": scenario.PerIteration, "user": scenario.PerUser}[d.Per]}
+		var e1, e2 error
+		f.Order, e1 = feed.ParseOrder(d.Order)
+		f.End, e2 = feed.ParseEnd(d.End)
+		if err := errors.Join(e1, e2); err != nil {
+			return nil, err
+		}
+		spec.Feeds = append(spec.Feeds, f)
+	}
+	var err error
+	if spec.Steps, err = s.specOf(s.Steps, end); err != nil {
+		return nil, err
+	}
+	for _, f := range s.Flows {
+		flow := scenario.Flow{Name: f.Name, Weight: f.Weight}
+		if flow.Steps, err = s.specOf(f.Steps, end); err != nil {
+			return nil, err
+		}
+		spec.Flows = append(spec.Flows, flow)
+	}
+	out, err := scenario.Compile(spec)
+	if err == nil {
+		return out, nil
+	}
+	var faults []error
+	for _, e := range flatten(err) {
+		var f *scenario.Fault
+		if !errors.As(e, &f) {
+			faults = append(faults, e)
+			continue
+		}
+		problem := f.Problem
+		if f.Offset >= 0 {
+			problem = fmt.Sprintf("at offset %d: %s", f.Offset, f.Problem)
+		}
+		faults = append(faults, &located{s.place(f.Path), problem, f.Hint})
+	}
+	return nil, errors.Join(faults...)
+}
+
+// flatten returns what errors.Join has joined, be it wrapped.
+func flatten(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// specOf says steps in the form of package scenario.
+func (s *Scenario) specOf(steps []Step, end http1.Endpoint) (out []scenario.Step, err error) {
+	for _, st := range steps {
+		to := scenario.Step{
+			Name: st.Name, Once: st.Once, Weight: st.Weight, Method: st.Method, Path: cmp.Or(st.Path, end.Target), Body: st.Body,
+			Think: st.Think.Pace(), MaxBody: st.MaxBody,
+		}
+		for _, h := range s.headersOf(&st) {
+			to.Header = append(to.Header, scenario.Field{Name: h.Name, Value: h.Value})
+		}
+		if to.Status, err = st.statuses(); err != nil {
+			return nil, err
+		}
+		for _, a := range st.Assert {
+			to.Assert = append(to.Assert, a.spec())
+		}
+		for _, e := range st.Extract {
+			to.Extract = append(to.Extract, e.spec())
+		}
+		out = append(out, to)
+	}
+	return out, nil
+}
+
+// headersOf returns a step's header fields, those of all steps first.
+func (s *Scenario) headersOf(st *Step) (headers []Header) {
+	for _, h := range s.Headers {
+		if !slices.ContainsFunc(st.Headers, func(own Header) bool { return strings.EqualFold(own.Name, h.Name) }) {
+			headers = append(headers, h)
+		}
+	}
+	return append(headers, st.Headers...)
+}
+
+// Pace says the pause in the form of package pace.
+func (t Think) Pace() pace.Think {
+	switch {
+	case t.Constant > 0:
+		return pace.Think{Kind: pace.Fixed, Mean: t.Constant}
+	case t.Exponential > 0:
+		return pace.Think{Kind: pace.Exponential, Mean: t.Exponential}
+	case t.Uniform != nil:
+		return pace.Think{Kind: pace.Uniform, Min: t.Uniform.From, Max: t.Uniform.To}
+	}
+	return pace.Think{}
+}
+
+// part says which part of a response is meant.
+func part(json, header string) (of scenario.Part, name string) {
+	switch {
+	case json != "":
+		return scenario.JSON, json
+	case header != "":
+		return scenario.Header, header
+	}
+	return scenario.Body, ""
+}
+
+func (a *Assertion) spec() (out scenario.Assertion) {
+	out.Of, out.Name = part(a.JSON, a.Header)
+	switch {
+	case a.Equals != nil:
+		out.Is, out.Value = scenario.Equals, *a.Equals
+	case a.Contains != "":
+		out.Is, out.Value = scenario.Contains, a.Contains
+	case a.Matches != "":
+		out.Is, out.Value = scenario.Matches, a.Matches
+	default:
+		out.Is = scenario.Exists
+	}
+	return out
+}
+
+func (e *Extraction) spec() (out scenario.Extraction) {
+	out = scenario.Extraction{Name: e.Variable, Pattern: e.Pattern, Group: e.Group}
+	out.From, out.Of = part(e.JSON, e.Header)
+	switch {
+	case e.Keep:
+		out.Otherwise = scenario.Keep
+	case e.Default != nil:
+		out.Otherwise, out.Default = scenario.UseDefault, *e.Default
+	}
+	return out
+}
+
+// A located error is about what is at a path below load.scenario.
+type located struct{ path, problem, hint string }
+
+func (l *located) Error() string {
+	text := join("load.scenario", l.path) + ": " + l.problem
+	if l.hint != "" {
+		text += "; " + l.hint
+	}
+	return text
+}
+
+// place finds what a path of package scenario's means in the file.
+func (s *Scenario) place(path string) string {
+	var out string
+	var steps []Step
+	var at *Step
+	for rest := path; rest != ""; {
+		var word string
+		word, rest, _ = strings.Cut(rest, ".")
+		name, n, numbered := numberedWord(word)
+		switch {
+		case at == nil && !numbered:
+			return join(out, name) // host, cookies, or of a feed or a flow
+		case at == nil && name == "variables":
+			return join("variables", slices.Sorted(maps.Keys(s.Variables))[n])
+		case at == nil && name == "feeds":
+			out = join("data", s.Data[n].Name)
+			if rest == "table" {
+				return out + ".file"
+			}
+		case name == "flows":
+			out, steps = join("flows", s.Flows[n].Name), s.Flows[n].Steps
+		case at == nil && name == "steps":
+			if out == "" {
+				steps = s.Steps
+			}
+			out, at = join(out, word), &steps[n]
+		default:
+			return s.placeInStep(out, at, name, n, numbered, rest)
+		}
+	}
+	return out
+}
+
+func (s *Scenario) placeInStep(path string, st *Step, name string, n int, numbered bool, rest string) string {
+	switch {
+	case !numbered:
+		return join(path, name)
+	case name == "header":
+		h := s.headersOf(st)
+		if own := len(h) - len(st.Headers); n < own {
+			return join("headers", h[n].Name)
+		}
+		return join(path+".headers", h[n].Name)
+	case name == "assert":
+		a := &st.Assert[n]
+		path = fmt.Sprintf("%s.assert[%d]", path, n)
+		switch {
+		case rest == "name" && a.JSON != "":
+			return path + ".json"
+		case rest == "name" && a.Header != "":
+			return path + ".header"
+		case rest == "value" && a.Equals != nil:
+			return path + ".equals"
+		case rest == "value" && a.Contains != "":
+			return path + ".contains"
+		case rest == "value" && a.Matches != "":
+			return path + ".matches"
+		}
+		return path
+	case name == "extract":
+		e := &st.Extract[n]
+		path = join(path+".extract", e.Variable)
+		switch {
+		case rest == "of" && e.JSON != "":
+			return path + ".json"
+		case rest == "of" && e.Header != "":
+			return path + ".header"
+		case rest == "pattern", rest == "group", rest == "default":
+			return path + "." + rest
+		}
+		return path
+	}
+	return join(path, name) // status[n]
+}
+
+// numberedWord takes a word such as steps[2] apart.
+func numberedWord(word string) (name string, n int, numbered bool) {
+	name, number, numbered := strings.Cut(strings.TrimSuffix(word, "]"), "[")
+	if numbered {
+		_, _ = fmt.Sscan(number, &n) // package scenario writes numbers there
+	}
+	return name, n, numbered
+}
+
+// ready opens the data and compiles what users carry out.
+func (s *Scenario) ready(c *Codecs, end http1.Endpoint) (err error) {
+	if c.data, err = s.tables(); err != nil {
+		return err
+	}
+	c.Scenario, err = s.compile(end, c.data)
+	return err
+}
+
+// requests are those that a scenario's users send, in the order of its outlines.
+func requests(s *scenario.Scenario, end http1.Endpoint) (all []http1.Request, err error) {
+	steps := s.Steps()
+	for _, o := range s.Outlines() {
+		r := http1.Request{
+			Method: o.Method, Target: o.Path, VariesTarget: o.VariesPath, Host: end.Host, Body: []byte(o.Body), VariesBody: o.VariesBody,
+		}
+		for _, f := range o.Header {
+			switch {
+			case !strings.EqualFold(f.Name, "Host"):
+				r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
+			case f.Varies:
+				return nil, fmt.Errorf("load.scenario: step %s: Host: it varies; want it the same each time", steps[o.Step].Name)
+			default:
+				r.Host = f.Value
+			}
+		}
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("load.scenario: step %s: %w", steps[o.Step].Name, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// CheckScenarios opens the data of all scenarios and reports, as *Faults, what is wrong with
+// it, and what only it tells: columns that are missing, and all that depends on them.
+// ReadFile has done so already; it is for experiments built in code.
+func (e *Experiment) CheckScenarios() error {
+	c := newCollector()
+	e.checkScenarios(c)
+	return c.err(e.File, func(string) (int, int) { return 0, 0 })
+}
+
+func (e *Experiment) checkScenarios(c *collector) {
+	c.variants = 0
+	for n := range e.Variants {
+		if e.Variants[n].AliasOf == "" {
+			c.variants++
+		}
+	}
+	// Variants of one experiment mostly have the same data.
+	opened := map[string][]*feed.Table{}
+	defer func() {
+		for _, tables := range opened {
+			_ = closeAll(tables) // they were only looked at
+		}
+	}()
+	for n := range e.Variants {
+		v := &e.Variants[n]
+		if v.AliasOf != "" || v.Load.Scenario == nil {
+			continue
+		}
+		for _, err := range v.checkScenario(opened) {
+			var l *located
+			if !errors.As(err, &l) {
+				l = &located{problem: err.Error()}
+			}
+			c.add(finding{path: join("load.scenario", l.path), problem: l.problem, hint: l.hint}, v.Name)
+		}
+	}
+}
+
+// placeholder stands for the value of a run-time name, and for nothing else.
+func (v *Variant) placeholder(name string) (string, bool) {
+	var services []string
+	for _, s := range v.Services {
+		services = append(services, s.Name)
+	}
+	ofTarget := !strings.Contains(name, ".")
+	if ofTarget && len(v.Target.Start) == 0 || !slices.Contains(RuntimeNames(services...), name) {
+		return "", false
+	}
+	return placeholder(name)
+}
+
+// checkScenario compiles a variant's scenario with something in the place of the run-time
+// variables.
+func (v *Variant) checkScenario(opened map[string][]*feed.Table) []error {
+	s := filled(reflect.ValueOf(v.Load.Scenario), placeholders, func(text string) string { return expandKnown(text, v.placeholder) }).Interface().(*Scenario)
+	end, err := http1.ParseURL(placeholders(v.Target.URL))
+	if err != nil {
+		return []error{err}
+	}
+	key := fmt.Sprintf("%+v", s.Data)
+	tables, known := opened[key]
+	if !known {
+		if tables, err = s.tables(); err != nil {
+			return flatten(err)
+		}
+		opened[key] = tables
+	}
+	compiled, err := s.compile(end, tables)
+	if err != nil {
+		return flatten(err)
+	}
+	if _, err = requests(compiled, end); err != nil {
+		return []error{err}
+	}
+	return nil
+}

@@ -1,0 +1,494 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// An exchange is a place for a request and its response. In a closed loop that repeats one
+// request it is a user, who sends, awaits the response, thinks and sends again. Elsewhere it
+// is one of the requests that its connection can carry at once.
+//
+// The exchanges of connection i are those from i × streams on. With one on each
+// connection, an exchange has the number of its connection.
+type exchange struct {
+	thinker *pace.Thinker // of a closed loop that repeats one request
+
+	intended int64 // when the request was due
+	ready    int64 // when a connection was at hand for it
+	written  int64 // when it was written
+	first    int64 // when the first byte came back; 0 before
+
+	conn    int32 // the number of its connection
+	next    int32 // the next one in a list of the connection's: of those wanted, begun or spare
+	user    int32 // with a crowd, whose request it is
+	status  int16 // of the response; noStatus where there is none
+	state   exchangeState
+	window  uint8 // what the request belongs to: outside, inside or carried
+	resends uint8 // how often it was sent once more
+}
+
+// noStatus is the status of a response of a protocol that has none.
+const noStatus = -1
+
+// A waiter is a request, of the open loop or of users, that waits for a connection.
+type waiter struct {
+	intended int64
+	written  int64 // when it was written before; 0 if it was not
+	user     int32 // with a crowd, whose request it is
+	resends  uint8
+}
+
+// An exchangeState says what an exchange is doing.
+type exchangeState uint8
+
+const (
+	parked   exchangeState = iota // nothing
+	resting                       // closed loop: thinking or backing off, has an alarm
+	wanting                       // closed loop: its request waits for the connection
+	inFlight                      // its request was sent; in the list of that name
+)
+
+// What a request belongs to.
+const (
+	outside uint8 = iota // the warm-up
+	inside               // the window, in which it was due
+	carried              // the window, when which began it was due and unanswered
+	parts
+)
+
+// use has a user send the next request, due at a time, or wait for its connection to
+// take it.
+func (w *worker) use(e int32, x *exchange, intended int64) {
+	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
+		x.state = parked
+		return
+	}
+	x.intended = intended
+	x.resends = 0
+	w.claim(x)
+	i := x.conn
+	c := &w.conns[i]
+	if c.wanted == none && w.free(c) > 0 {
+		w.dispatch(e, x, i, c, intended)
+		return
+	}
+	w.want(e, x, i, c)
+}
+
+// claim counts a request as scheduled, and says whether it is of the window.
+func (w *worker) claim(x *exchange) {
+	x.window = w.belongs(x.intended)
+	w.counts[x.window].Scheduled++
+	w.hushes.due(x.intended)
+	if x.window == inside && w.remaining != never {
+		w.remaining--
+	}
+}
+
+func (w *worker) belongs(intended int64) uint8 {
+	switch {
+	case intended >= w.windowStart && intended < w.windowEnd:
+		return inside
+	case intended < w.windowStart && w.marked > 0:
+		return carried
+	}
+	return outside
+}
+
+// want has a user's request wait for its connection, which is opened if it is closed.
+func (w *worker) want(e int32, x *exchange, i int32, c *connection) {
+	x.state, x.next = wanting, none
+	if c.wanted == none {
+		c.wanted = e
+	} else {
+		w.exchanges[c.lastWanted].next = e
+	}
+	c.lastWanted = e
+	w.wanting++
+	if c.state == closed {
+		w.turn(i)
+	}
+}
+
+// unwant takes the first of the requests that wait for a connection.
+func (w *worker) unwant(c *connection) (e int32, x *exchange) {
+	e = c.wanted
+	x = &w.exchanges[e]
+	c.wanted = x.next
+	x.state = parked
+	w.wanting--
+	return e, x
+}
+
+// proceed has a user go on whose request has ended.
+func (w *worker) proceed(e int32, x *exchange, c *connection, now int64) {
+	switch {
+	case c.failures == 0 && x.thinker != nil:
+		w.rest(e, x, now+int64(x.thinker.Next()))
+	case c.state == established && c.failures <= 1:
+		w.use(e, x, now)
+	default:
+		w.rest(e, x, now+int64(w.backoff(c.failures)))
+	}
+}
+
+// carry finds the requests that are carried into the window, which begins: those that are
+// under way, or wait for a connection.
+func (w *worker) carry() {
+	from, to := &w.counts[outside], &w.counts[carried]
+	for e := range w.exchanges {
+		x := &w.exchanges[e]
+		if x.state != inFlight && x.state != wanting || x.window != outside {
+			continue
+		}
+		x.window = carried
+		from.Scheduled--
+		to.Scheduled++
+		if x.state == inFlight || x.resends > 0 {
+			from.Sent--
+			to.Sent++
+			w.conns[x.conn].asked = true
+		}
+	}
+	for i := range w.waiting.count {
+		waiter := w.waiting.at(i)
+		if waiter.intended >= w.windowStart {
+			continue // the window's own
+		}
+		from.Scheduled--
+		to.Scheduled++
+		if waiter.resends > 0 {
+			from.Sent--
+			to.Sent++
+		}
+	}
+}
+
+// othersWait tells whether requests are unanswered beside the one that has just ended and is
+// still in its list.
+func (w *worker) othersWait() bool {
+	return w.inFlight.head != w.inFlight.tail || w.begun > 0 || w.wanting > 0 || w.waiting.count > 0
+}
+
+// begin counts a request as sent, be it the first time or once more.
+func (w *worker) begin(x *exchange, c *connection) {
+	if x.resends == 0 {
+		w.counts[x.window].Sent++
+	}
+	c.asked = c.asked || x.window != outside
+}
+
+// send writes a request of the open loop or of a user, on a connection that is free. Ready is when that
+// was at hand.
+func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
+	e := c.current
+	if c.mux != nil {
+		e = c.spare
+		c.spare = w.exchanges[e].next
+	}
+	if c.idleAt != none && (c.mux == nil || w.free(c) == 1) {
+		w.occupy(c)
+	}
+	x := &w.exchanges[e]
+	x.of(w, r)
+	if w.crowd != nil {
+		w.crowd.expect(&w.crowd.users[r.user])
+	}
+	w.dispatch(e, x, i, c, ready)
+}
+
+// of makes the exchange that of a request that has waited.
+func (x *exchange) of(w *worker, r waiter) {
+	x.intended, x.window, x.resends, x.user = r.intended, w.belongs(r.intended), r.resends, r.user
+}
+
+// dispatch writes an exchange's request.
+func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready int64) {
+	w.begin(x, c)
+	x.ready, x.first, x.status = ready, 0, noStatus
+	x.state = inFlight
+	w.tally.Exchanges++
+	if c.carried > 0 {
+		w.tally.Reused++
+	}
+	c.carried++
+	c.busy++
+	if w.stamping && !c.stamping {
+		c.stamping = askForStamps(int(c.fd)) == nil // the connection is older than the decision
+	}
+	if c.mux != nil {
+		w.beginOn(e, x, i, c)
+		return
+	}
+	c.current = e
+	if w.stamps {
+		if p, ok := c.client.(wire.Stamper); ok {
+			p.Stamp(w.engine.epoch + x.intended)
+		}
+	}
+	if c.tls != nil {
+		w.sendSealed(e, x, i, c)
+		return
+	}
+	c.pending = w.request(x, c)
+	x.written = w.now()
+	w.inFlight.push(e)
+	w.flush(i, c)
+}
+
+// release ends an exchange that is in flight, once it is accounted for.
+func (w *worker) release(e int32, x *exchange, c *connection) {
+	w.inFlight.remove(e)
+	x.state = parked
+	c.busy--
+	if w.pooled && c.mux != nil {
+		x.next = c.spare
+		c.spare = e
+	}
+}
+
+// rest makes a user pause until a time.
+func (w *worker) rest(e int32, x *exchange, until int64) {
+	x.state = resting
+	w.alarms.push(alarm{until, e})
+}
+
+// fire wakes the users whose pause is over.
+func (w *worker) fire(now int64) {
+	for len(w.alarms) > 0 && w.alarms[0].at <= now {
+		a := w.alarms.pop()
+		if w.crowd != nil {
+			w.visit(a.whose, a.at, false)
+			continue
+		}
+		w.use(a.whose, &w.exchanges[a.whose], a.at)
+	}
+}
+
+// expire ends what has taken too long.
+func (w *worker) expire(now int64) {
+	limit := now - int64(w.engine.config.Timeout)
+	for e := w.inFlight.head; e != none && w.exchanges[e].written <= limit; e = w.inFlight.head {
+		x := &w.exchanges[e]
+		c := &w.conns[x.conn]
+		if c.mux != nil {
+			w.expireOn(e, x, x.conn, c, now)
+			continue
+		}
+		w.failed(x.conn, c, now, errTimeout)
+	}
+	w.expireConnecting(now)
+}
+
+var (
+	errTimeout     = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
+	errUnfinished  = &wire.Error{Kind: wire.Unfinished, Text: "still under way at the end"}
+	errUnconnected = &wire.Error{Kind: wire.Unfinished, Text: "still connecting at the end"}
+)
+
+// An errnoKind is a system error and what it means for a request.
+type errnoKind struct {
+	kind  wire.Kind
+	errno unix.Errno
+}
+
+// errnoError returns the one error there is for a system error of that kind, so
+// that failing in the same way again allocates nothing.
+func (w *worker) errnoError(kind wire.Kind, errno unix.Errno) *wire.Error {
+	key := errnoKind{kind, errno}
+	e := w.errnos[key]
+	if e == nil {
+		text := errno.Error()
+		switch errno {
+		case unix.ECONNRESET:
+			text = "the peer reset the connection"
+		case unix.EPIPE:
+			text = "the peer had closed the connection"
+		}
+		e = &wire.Error{Kind: kind, Text: text}
+		w.errnos[key] = e
+	}
+	return e
+}
+
+// arrive starts the requests of the open loop that are due.
+func (w *worker) arrive(now int64) {
+	for now >= w.due {
+		intended := w.due
+		window := w.belongs(intended)
+		if intended >= w.windowEnd || (window == inside && w.remaining == 0) {
+			w.due = never
+			return
+		}
+		if w.crowd != nil {
+			w.advance()
+			w.iterate(intended)
+			now = w.now()
+			continue
+		}
+		if window == inside && w.remaining != never {
+			w.remaining--
+		}
+		w.counts[window].Scheduled++
+		w.hushes.due(intended)
+		w.advance()
+		if n := len(w.idles); n > 0 {
+			i := w.idles[n-1]
+			// The connection was at hand before the request was due.
+			w.send(i, &w.conns[i], waiter{intended: intended}, intended)
+			now = w.now()
+			continue
+		}
+		if !w.waiting.push(waiter{intended: intended}) {
+			w.drop(intended)
+			continue
+		}
+		w.openOneMore()
+	}
+}
+
+func (w *worker) drop(intended int64) {
+	c := &w.counts[w.belongs(intended)]
+	c.Dropped++
+	if w.starved {
+		c.Unsent++
+	}
+}
+
+// advance reads the next intended start from the schedule.
+func (w *worker) advance() {
+	_, at, ok := w.cursor.Next()
+	w.due = never
+	if ok {
+		w.due = w.origin + int64(at)
+	}
+}
+
+// succeed records a good response.
+func (w *worker) succeed(x *exchange, c *connection, r reading) {
+	w.sheet.completed++
+	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
+		w.completed++
+		if w.crowd != nil {
+			w.crowd.figuresOf(x.user).completed++
+		}
+	}
+	w.counts[x.window].OK++
+	w.hushes.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
+	if x.window != outside {
+		c.answered, c.served = true, true
+	}
+	if x.window != inside {
+		return
+	}
+	if w.crowd != nil {
+		w.crowd.figuresOf(x.user).ok++
+	}
+	w.code(x)
+	w.finished = max(w.finished, r.arrived)
+	w.times(x, r)
+	w.ends.count(r)
+	if r.stamp == stamped {
+		w.sheet.latency[ReadDelay].Record(r.read - r.arrived)
+	}
+}
+
+// fail records a request that failed.
+func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
+	kind := wire.KindOf(err)
+	w.sheet.failed++
+	w.hushes.failing++
+	counts := &w.counts[x.window]
+	counts.ByKind[kind]++
+	if n, ok := w.failures[err]; x.window != outside && (ok || len(w.failures) < failureTexts) {
+		w.failures[err] = n + 1
+	}
+	switch kind {
+	case wire.Timeout:
+		counts.Timeouts++
+	case wire.Unfinished:
+		counts.Unfinished++
+	case wire.Generator:
+		counts.Generator++
+	default:
+		counts.Errors++
+		if kind == wire.Status || kind == wire.Assertion {
+			c.answered = c.answered || x.window != outside
+		}
+	}
+	if x.window != inside {
+		return
+	}
+	if w.crowd != nil {
+		w.crowd.figuresOf(x.user).byKind[kind]++
+	}
+	if kind == wire.Status || kind == wire.Assertion {
+		w.code(x)
+	}
+	w.finished = max(w.finished, now)
+	if kind == wire.Timeout || kind == wire.Unfinished {
+		w.times(x, readAt(now))
+		return
+	}
+	w.sheet.latency[Failed].Record(now - x.intended)
+}
+
+// times records a request that ended, or was given up.
+func (w *worker) times(x *exchange, r reading) {
+	l := &w.sheet.latency
+	l[Response].Record(r.arrived - x.intended)
+	l[Service].Record(r.arrived - x.written)
+	l[ServiceRead].Record(r.read - x.written)
+	l[SendLag].Record(x.written - x.intended)
+	l[GeneratorLag].Record(x.written - max(x.intended, x.ready))
+	if x.first != 0 {
+		l[FirstByte].Record(x.first - x.written)
+	}
+	if w.crowd != nil {
+		f := w.crowd.figuresOf(x.user)
+		f.response.Record(r.arrived - x.intended)
+		f.service.Record(r.arrived - x.written)
+	}
+}
+
+// A coder is a client whose responses have a status code.
+type coder interface{ Status() int }
+
+// statusOf returns the status of a client's response.
+func statusOf(c wire.Client) int16 {
+	if client, ok := c.(coder); ok {
+		return int16(min(uint(client.Status()), statusCodes)) //nolint:gosec // bounded
+	}
+	return noStatus
+}
+
+// code counts the status of a response to a request of the window.
+func (w *worker) code(x *exchange) {
+	switch n := x.status; {
+	case n == noStatus:
+	case n < 0 || n >= statusCodes:
+		w.status[0]++
+	default:
+		w.status[n]++
+	}
+}
+
+// backoff returns how long a user pauses after failures in a row: not at all
+// after the first, then from 1 ms doubling to the limit, with jitter over half
+// of it so that users do not return in step.
+func (w *worker) backoff(failures uint8) time.Duration {
+	if failures <= 1 {
+		return 0
+	}
+	d := min(time.Millisecond<<min(failures-2, 30), w.engine.config.MaxBackoff)
+	return d/2 + time.Duration(w.rng.Int64N(int64(d/2)+1))
+}
+
+// failedAgain counts a failure of a connection in a row.
+func (c *connection) failedAgain() { c.failures = min(c.failures, math.MaxUint8-1) + 1 }

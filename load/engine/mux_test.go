@@ -1,0 +1,550 @@
+package engine_test
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http2"
+	"dyno/selftest/oracle"
+)
+
+// get2 makes muxes that GET / of host, as many at once as there are streams.
+func get2(t testing.TB, host string, streams int, change ...func(*http2.Config)) func(int) func() wire.Mux {
+	t.Helper()
+	c := http2.Config{
+		Requests: []http2.Request{{Method: "GET", Scheme: "http", Authority: host, Path: "/"}},
+		Streams:  streams, Optimistic: true,
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Mux {
+		template, err := http2.NewTemplate(c)
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Mux { return template.Client() }
+	}
+}
+
+// serve2 starts net/http's server for HTTP/2 without TLS, and returns its address.
+func serve2(t testing.TB, config http.HTTP2Config, handler http.HandlerFunc) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	s := &http.Server{Handler: handler, Protocols: protocols, HTTP2: &config}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l) // ends when it is closed
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+// A deed is what a mischievous server does with a request.
+type deed uint8
+
+const (
+	answers        deed = iota
+	fails               // status 500
+	resets              // RST_STREAM with INTERNAL_ERROR
+	refuses             // RST_STREAM with REFUSED_STREAM
+	keepsMum            // nothing
+	slams               // closes the connection
+	goesAway            // answers, says GOAWAY and takes no more
+	goesAwayBefore      // says GOAWAY, and that it has not processed this one
+	deeds
+)
+
+// A mischief is a server of HTTP/2, frame by frame and without TLS, that does what it is
+// told with each request.
+type mischief struct {
+	address string
+	what    func(r *rand.Rand, stream uint32) deed
+	did     [deeds]atomic.Uint64
+	ignored atomic.Uint64 // requests that came after GOAWAY
+	conns   atomic.Uint64
+}
+
+func startMischief(t testing.TB, what func(r *rand.Rand, stream uint32) deed) *mischief {
+	t.Helper()
+	m := &mischief{what: what}
+	m.address = listen(t, m.serve)
+	return m
+}
+
+// listen starts a server that does something with each connection and closes it, and
+// returns its address.
+func listen(t testing.TB, do func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex // guards open
+		open = map[net.Conn]bool{}
+	)
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open[c] = true
+			mu.Unlock()
+			wg.Go(func() {
+				do(c)
+				_ = c.Close()
+				mu.Lock()
+				delete(open, c)
+				mu.Unlock()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		for c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+func muxFrame(b []byte, kind, flags byte, stream uint32, payload ...byte) []byte {
+	b = append(b, 0, byte(len(payload)>>8), byte(len(payload)), kind, flags)
+	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
+}
+
+func (m *mischief) serve(c net.Conn) { m.serveFrom(bufio.NewReader(c), c) }
+
+func (m *mischief) serveFrom(r *bufio.Reader, c net.Conn) {
+	random := rand.New(rand.NewPCG(m.conns.Add(1), 0))
+	if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+		return
+	}
+	out := muxFrame(nil, 4, 0, 0) // SETTINGS
+	gone := false
+	var head [9]byte
+	var frame [1 << 16]byte
+	for { // nothing in it allocates
+		if r.Buffered() == 0 {
+			if _, err := c.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return
+		}
+		if _, err := io.ReadFull(r, frame[:int(head[1])<<8|int(head[2])]); err != nil {
+			return
+		}
+		stream := binary.BigEndian.Uint32(head[5:])
+		switch {
+		case head[3] == 4 && head[4] == 0: // SETTINGS
+			out = muxFrame(out, 4, 1, 0)
+		case head[3] == 1 && gone: // HEADERS
+			m.ignored.Add(1)
+		case head[3] == 1:
+			did := m.what(random, stream)
+			m.did[did].Add(1)
+			switch did {
+			case answers, goesAway:
+				out = muxFrame(out, 1, 4, stream, 0x88) // 200
+				out = muxFrame(out, 0, 1, stream, 'o', 'k')
+			case fails:
+				out = muxFrame(out, 1, 5, stream, 0x8e) // 500
+			case resets:
+				out = muxFrame(out, 3, 0, stream, 0, 0, 0, 2)
+			case refuses:
+				out = muxFrame(out, 3, 0, stream, 0, 0, 0, 7)
+			case slams:
+				return
+			}
+			last := stream
+			if did == goesAwayBefore {
+				last--
+			}
+			if gone = did == goesAway || did == goesAwayBefore; gone {
+				out = muxFrame(out, 7, 0, 0, byte(last>>24), byte(last>>16), byte(last>>8), byte(last), 0, 0, 0, 0)
+			}
+		}
+	}
+}
+
+// A limited number of requests is sent exactly, over as many connections as asked for,
+// each carrying as many at once.
+func TestMuxRequests(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		var served atomic.Uint64
+		address := serve2(t, http.HTTP2Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			served.Add(1)
+			_, _ = io.WriteString(w, "ok")
+		})
+		r := run(t, engine.Config{
+			Address: address, NewMuxes: get2(t, "h", 8), Streams: 8, Connections: 7, Requests: 3001, Workers: workers,
+		})
+		if r.Counts.OK != 3001 || r.Completed != 3001 || r.Status[200] != 3001 || served.Load() != 3001 {
+			t.Errorf("%d workers: counts %+v, completed %d, status %v, served %d", workers, r.Counts, r.Completed, r.Status, served.Load())
+		}
+		if r.Connections.Opened != 7 || r.Connections.Peak != 7 || r.Connections.Reused != 2994 {
+			t.Errorf("%d workers: connections %+v", workers, r.Connections)
+		}
+		for _, tag := range []engine.Tag{engine.Response, engine.Service, engine.SendLag, engine.GeneratorLag, engine.FirstByte} {
+			if got := r.Latency[tag].Count(); got != 3001 {
+				t.Errorf("%d workers: %v holds %d values", workers, tag, got)
+			}
+		}
+	}
+}
+
+// All exchanges that a connection may carry are under way at once, and never more than
+// the peer allows.
+func TestMuxConcurrency(t *testing.T) {
+	for _, allowed := range []int{3, 100} {
+		const streams = 8
+		var now, most atomic.Int64
+		address := serve2(t, http.HTTP2Config{MaxConcurrentStreams: allowed}, func(http.ResponseWriter, *http.Request) {
+			n := now.Add(1)
+			for {
+				if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
+					break
+				}
+			}
+			<-time.After(5 * time.Millisecond)
+			now.Add(-1)
+		})
+		for _, optimistic := range []bool{false, true} {
+			most.Store(0)
+			r := run(t, engine.Config{
+				Address: address, Streams: streams, Connections: 1, Requests: 100,
+				NewMuxes: get2(t, "h", streams, func(c *http2.Config) { c.Optimistic = optimistic }),
+			})
+			if want := int64(min(allowed, streams)); r.Counts.OK != 100 || most.Load() != want {
+				t.Errorf("counts %+v, at most %d at once, want %d", r.Counts, most.Load(), want)
+			}
+		}
+	}
+}
+
+// An open loop opens no more connections than it needs.
+func TestMuxOpenLoop(t *testing.T) {
+	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
+	for _, optimistic := range []bool{false, true} {
+		r := run(t, engine.Config{
+			Address: address, Streams: 100, Connections: 50, Schedule: poisson(t, 2000), Requests: 1000, Drain: time.Minute, Workers: 2,
+			NewMuxes: get2(t, "h", 100, func(c *http2.Config) { c.Optimistic = optimistic }),
+		})
+		if r.Counts.OK != 1000 || r.Connections.Opened > 10 {
+			t.Errorf("counts %+v, connections %+v", r.Counts, r.Connections)
+		}
+	}
+}
+
+// Users think between a response and their next request, each for himself.
+func TestMuxThink(t *testing.T) {
+	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
+	r := run(t, engine.Config{
+		Address: address, NewMuxes: get2(t, "h", 5), Streams: 5, Connections: 2, Window: 500 * time.Millisecond,
+		Think: pace.Think{Kind: pace.Fixed, Mean: 50 * time.Millisecond},
+	})
+	if most := uint64(10 * (500/50 + 1)); r.Counts.OK > most || r.Counts.OK < 10 || r.Connections.Opened != 2 {
+		t.Errorf("%d requests, at most %d can be; connections %+v", r.Counts.OK, most, r.Connections)
+	}
+}
+
+// With GOAWAY every 1,000 requests and 1 % resets, every request is accounted for by kind:
+// what the server has not processed is sent again.
+func TestMuxGoAwayAndResets(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		m := startMischief(t, func(r *rand.Rand, stream uint32) deed {
+			switch {
+			case stream/2+1 == 1000:
+				return goesAway
+			case r.IntN(100) == 0:
+				return resets
+			}
+			return answers
+		})
+		c := engine.Config{Address: m.address, NewMuxes: get2(t, "h", 16), Streams: 16, Connections: 8, Requests: 50_000, Drain: time.Minute}
+		if open {
+			c.Requests, c.Schedule, c.Connections = 10_000, poisson(t, 20_000), 2
+		}
+		r := run(t, c)
+		good, reset := m.did[answers].Load()+m.did[goesAway].Load(), m.did[resets].Load()
+		if r.Counts.OK != good || r.Counts.ByKind[wire.Reset] != reset || good+reset != c.Requests {
+			t.Errorf("open loop %v: %+v; the server answered %d and reset %d", open, r.Counts, good, reset)
+		}
+		n := r.Connections
+		if n.GoAways != m.did[goesAway].Load() || n.GoAways == 0 || n.Refused != m.ignored.Load() || n.Resent != n.Refused || n.PeerClosed > 0 {
+			t.Errorf("open loop %v: connections %+v, GOAWAY %d times, ignored %d", open, n, m.did[goesAway].Load(), m.ignored.Load())
+		}
+	}
+}
+
+// What is refused each time is given up after some attempts, and is a failure of its own
+// kind.
+func TestMuxRefused(t *testing.T) {
+	for name, always := range map[string]deed{"reset": refuses, "goaway": goesAwayBefore} {
+		for _, open := range []bool{false, true} {
+			m := startMischief(t, func(*rand.Rand, uint32) deed { return always })
+			c := engine.Config{
+				Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4, Connections: 2, Requests: 40, MaxBackoff: 2 * time.Millisecond,
+				Drain: time.Minute,
+			}
+			if open {
+				c.Schedule = poisson(t, 1000)
+			}
+			r := run(t, c)
+			if n := r.Connections; r.Counts.ByKind[wire.Refused] != 40 || n.Resent != 5*40 || n.Refused != 6*40 {
+				t.Errorf("%s, open loop %v: %+v, %+v", name, open, r.Counts, n)
+			}
+		}
+	}
+}
+
+// An exchange that takes too long is given up alone if others go on, and with its
+// connection if nothing comes any more.
+func TestMuxTimeout(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	some := startMischief(t, func(_ *rand.Rand, stream uint32) deed {
+		if stream == 1 {
+			return keepsMum
+		}
+		return answers
+	})
+	r := run(t, engine.Config{
+		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 3 * timeout, Timeout: timeout,
+	})
+	if r.Counts.Timeouts != 1 || r.Connections.Opened != 1 || r.Counts.OK == 0 || r.Counts.Errors > 0 {
+		t.Errorf("one keeps waiting: %+v, %+v", r.Counts, r.Connections)
+	}
+	none := startMischief(t, func(*rand.Rand, uint32) deed { return keepsMum })
+	r = run(t, engine.Config{
+		Address: none.address, Streams: 2, Connections: 1, Requests: 6, Timeout: timeout,
+		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }), // nothing comes but before the requests
+	})
+	if r.Counts.Timeouts != 6 || r.Connections.Opened != 3 {
+		t.Errorf("all keep waiting: %+v, %+v", r.Counts, r.Connections)
+	}
+	if h := r.Latency[engine.Response]; h.Count() != 6 || h.Min() < int64(timeout) {
+		t.Errorf("%d responses, the shortest %v", h.Count(), time.Duration(h.Min()))
+	}
+}
+
+// Whatever the server does, each request ends in exactly one way, and the server says the
+// same.
+func TestMuxConservation(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			m := startMischief(t, func(r *rand.Rand, _ uint32) deed {
+				if r.IntN(3) > 0 {
+					return answers
+				}
+				return deed(r.IntN(int(deeds)))
+			})
+			c := engine.Config{
+				Address: m.address, Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Workers: 1 + int(min(seed%5, seed%2)),
+				Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond, Timeout: 50 * time.Millisecond,
+				Drain: time.Duration(seed%3) * 40 * time.Millisecond, Seed: seed, MaxBackoff: 10 * time.Millisecond,
+			}
+			if seed%4 == 1 {
+				c.ExchangesPerConnection = 1 + seed%9
+			}
+			c.NewMuxes = get2(t, "h", c.Streams, func(c *http2.Config) { c.Optimistic = seed%2 == 0 })
+			if seed%3 == 0 {
+				c.Schedule, c.MaxWaiting = poisson(t, 1500), 20
+			}
+			r, err := engine.Run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conserved(t, r)
+			if err := r.Carried.Conserved(); err != nil {
+				t.Errorf("carried: %v", err)
+			}
+			answered := m.did[answers].Load() + m.did[goesAway].Load()
+			if r.AllCounts.OK == 0 || r.AllCounts.OK > answered {
+				t.Errorf("%d good responses; the server gave %d", r.AllCounts.OK, answered)
+			}
+			if got, most := r.AllCounts.ByKind[wire.Status], m.did[fails].Load(); got > most {
+				t.Errorf("%d failed by their status; the server sent %d", got, most)
+			}
+		})
+	}
+}
+
+// A connection carries no more exchanges than it is to, and is followed by another.
+func TestExchangesPerConnection(t *testing.T) {
+	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
+	plain := null(t, oracle.Config{})
+	for _, open := range []bool{false, true} {
+		for _, tt := range []struct {
+			name     string
+			config   engine.Config
+			most     uint64
+			requests uint64
+		}{
+			{"HTTP/1.1, one each", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 1, 100},
+			{"HTTP/1.1", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 7, 700},
+			{"HTTP/2, one each", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 1, 100},
+			{"HTTP/2", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 7, 700},
+		} {
+			c := tt.config
+			c.ExchangesPerConnection, c.Requests, c.Connections, c.Drain = tt.most, tt.requests, 1, time.Minute
+			if open {
+				c.Schedule = poisson(t, 2000)
+			}
+			r := run(t, c)
+			least := tt.requests / tt.most
+			if r.Counts.OK != tt.requests || r.Connections.Opened < least || r.Connections.Opened > least+1 || r.Connections.PeerClosed > 0 {
+				t.Errorf("%s, open loop %v: %+v, %+v", tt.name, open, r.Counts, r.Connections)
+			}
+		}
+	}
+}
+
+// A server that speaks HTTP/1.1 only is an error that says so.
+func TestMuxMeetsHTTP1(t *testing.T) {
+	s := null(t, oracle.Config{})
+	r, err := engine.Run(t.Context(), engine.Config{
+		Address: s.Addr().String(), NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 2, Requests: 10, MaxBackoff: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conserved(t, r)
+	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Protocol]+r.Counts.ByKind[wire.Reset] != 10 {
+		t.Errorf("%+v, %v", r.Counts, r.Failures)
+	}
+	// Who waits for the server's word first learns it before the load begins.
+	_, err = engine.Run(t.Context(), engine.Config{
+		Address: s.Addr().String(), Streams: 2, Connections: 2, Requests: 10, ConnectTimeout: 200 * time.Millisecond,
+		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
+	})
+	var unreachable *engine.Unreachable
+	if !errors.As(err, &unreachable) {
+		t.Errorf("%v, want that no connection could be opened", err)
+	}
+}
+
+// A connection begins in HTTP/1.1 and goes on in HTTP/2.
+func TestUpgrade(t *testing.T) {
+	m := &mischief{what: func(*rand.Rand, uint32) deed { return answers }}
+	var first atomic.Uint64
+	address := listen(t, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		request, err := http.ReadRequest(r)
+		if err != nil || request.Header.Get("Upgrade") != "h2c" {
+			return
+		}
+		first.Add(1)
+		answer := []byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+		answer = muxFrame(answer, 4, 0, 0)
+		answer = muxFrame(answer, 1, 5, 1, 0x88)
+		if _, err := c.Write(answer); err != nil {
+			return
+		}
+		m.serveFrom(r, c)
+	})
+	r := run(t, engine.Config{
+		Address: address, Streams: 4, Connections: 3, Requests: 300,
+		NewMuxes: get2(t, "h", 4, func(c *http2.Config) { c.Upgrade = true }),
+	})
+	if r.Counts.OK != 300 || first.Load() != 3 || m.did[answers].Load() != 297 {
+		t.Errorf("%+v, %v; %d by HTTP/1.1, %d by HTTP/2", r.Counts, r.Failures, first.Load(), m.did[answers].Load())
+	}
+}
+
+// Once warm, an exchange allocates nothing, whether it succeeds, fails or is sent again.
+func TestMuxNoAllocations(t *testing.T) {
+	for name, what := range map[string]func(*rand.Rand, uint32) deed{
+		"succeeds": func(*rand.Rand, uint32) deed { return answers },
+		"fails":    func(*rand.Rand, uint32) deed { return fails },
+		"is refused now and then": func(r *rand.Rand, _ uint32) deed {
+			if r.IntN(20) == 0 {
+				return refuses
+			}
+			return answers
+		},
+	} {
+		for _, open := range []bool{false, true} {
+			m := startMischief(t, what)
+			c := engine.Config{Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4}
+			if open {
+				c.Schedule = poisson(t, 40_000)
+			}
+			few, many := muxMallocs(t, c, 1000), muxMallocs(t, c, 21_000)
+			if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.01 {
+				t.Errorf("%.4f allocations per request that %s, open loop %v", per, name, open)
+			}
+		}
+	}
+}
+
+// muxMallocs returns how many allocations it takes to send so many requests.
+func muxMallocs(t *testing.T, c engine.Config, requests uint64) uint64 {
+	t.Helper()
+	c.Connections, c.Requests, c.Interval, c.Drain = 8, requests, time.Hour, time.Minute
+	measure := func() uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := run(t, c)
+		runtime.ReadMemStats(&after)
+		if r.Counts.Sent != requests || r.Counts.OK+r.Counts.ByKind[wire.Status] != requests {
+			t.Fatalf("counts %+v, %v", r.Counts, r.Failures)
+		}
+		return after.Mallocs - before.Mallocs
+	}
+	measure() // warms up
+	return measure()
+}
+
+func TestValidateMuxes(t *testing.T) {
+	err := engine.Config{
+		Address: "h:1", Requests: 1, NewMuxes: get2(t, "h", 1), NewClients: get(t, "h"), Streams: -1,
+	}.Validate()
+	for _, want := range []string{"muxes", "streams"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not among the faults: %v", want, err)
+		}
+	}
+	err = engine.Config{Address: "h:1", Requests: 1, NewMuxes: get2(t, "h", 1), Streams: 10_000, Connections: 1000}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "4000000 exchanges") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
+)
+
+// muxName is how the protocol whose connections carry many exchanges is called in TLS
+// (ALPN, RFC 9113, section 3.3).
+const muxName = "h2"
+
+var (
+	errShakeTimeout = &wire.Error{Kind: wire.TLS, Text: "no complete handshake in time"}
+	errGreetTimeout = &wire.Error{Kind: wire.Connect, Text: "the peer takes no request on the new connection"}
+	errNoMux        = &wire.Error{Kind: wire.TLS, Text: "the server does not agree to speak HTTP/2 (ALPN h2)"}
+)
+
+// Handshakes counts TLS handshakes from the beginning to the end, warm-up included.
+type Handshakes struct {
+	Completed uint64
+	Resumed   uint64 // of Completed: they resumed a session
+	Retried   uint64 // of Completed: the server asked for another group first, which takes a round trip
+	Failed    uint64 // ended by an error, or by the server's closing the connection
+	Agreed    []Agreement
+}
+
+// An Agreement is what so many handshakes agreed on.
+type Agreement struct {
+	Version     string // such as "TLS 1.3"
+	CipherSuite string // IANA's name
+	Group       string // of the key exchange; "" if it was RSA's
+	ALPN        string // the protocol that the server chose; "" if it chose none
+	Handshakes  uint64
+}
+
+// note counts a handshake.
+func (h *Handshakes) note(i tlslayer.Info) {
+	h.Completed++
+	if i.Resumed {
+		h.Resumed++
+	}
+	if i.Retried {
+		h.Retried++
+	}
+	h.agree(Agreement{Version: i.Version, CipherSuite: i.CipherSuite, Group: i.Group, ALPN: i.ALPN, Handshakes: 1})
+}
+
+// agree adds an agreement to those there are. They are few: a server's settings rarely
+// change while it is measured.
+func (h *Handshakes) agree(o Agreement) {
+	for k := range h.Agreed {
+		a := &h.Agreed[k]
+		if a.Version == o.Version && a.CipherSuite == o.CipherSuite && a.Group == o.Group && a.ALPN == o.ALPN {
+			a.Handshakes += o.Handshakes
+			return
+		}
+	}
+	h.Agreed = append(h.Agreed, o)
+}
+
+// add adds the handshakes of another worker or engine. The most frequent agreement is the
+// first.
+func (h *Handshakes) add(o *Handshakes) {
+	h.Completed += o.Completed
+	h.Resumed += o.Resumed
+	h.Retried += o.Retried
+	h.Failed += o.Failed
+	for _, a := range o.Agreed {
+		h.agree(a)
+	}
+	slices.SortStableFunc(h.Agreed, func(a, b Agreement) int { return cmp.Compare(b.Handshakes, a.Handshakes) })
+}
+
+// shake begins the TLS handshake on a connection that was opened.
+func (w *worker) shake(i int32, c *connection, now int64) {
+	c.state, c.shook = shaking, now
+	out, err := c.tls.Start(w.sealed[:0])
+	w.sealed = out[:0]
+	if err == nil {
+		err = w.put(c, out)
+	}
+	if err != nil {
+		w.unopened(i, c, w.now(), err)
+	}
+}
+
+// put writes sealed bytes. What the socket does not take goes when it has room again,
+// before all that comes later.
+func (w *worker) put(c *connection, p []byte) error {
+	for len(c.pending) == 0 && len(p) > 0 {
+		n, errno := rawWrite(c.fd, p)
+		switch errno {
+		case 0:
+			p = p[n:]
+			continue
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+		default:
+			return w.errnoError(kindOf(errno, c.cutKind()), errno)
+		}
+		break
+	}
+	if len(p) > 0 {
+		c.kept = append(append(c.kept[:0], c.pending...), p...)
+		c.pending = c.kept
+	}
+	return nil
+}
+
+// cutKind is the kind of the error when the connection is cut.
+func (c *connection) cutKind() wire.Kind {
+	if c.state == shaking {
+		return wire.TLS
+	}
+	return wire.Reset
+}
+
+// sendSealed writes the request of an exchange whose connection carries one at a time.
+func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
+	sealed, err := c.tls.Seal(w.sealed[:0], w.request(x, c))
+	w.sealed = sealed[:0]
+	x.written = w.now()
+	w.inFlight.push(e)
+	if err == nil {
+		err = w.put(c, sealed)
+	}
+	if err != nil {
+		w.failed(i, c, x.written, err)
+	}
+}
+
+// unseal takes in the bytes of one reading on a connection with TLS.
+func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
+	generation := c.generation
+	data, err := c.tls.Open(p)
+	if c.state == shaking {
+		data = slices.Clone(data) // there is some if the server speaks first
+		if failed := w.putPending(c); err == nil {
+			err = failed
+		}
+		switch {
+		case err != nil:
+			w.unopened(i, c, r.read, err)
+			return
+		case c.tls.State() == tlslayer.Handshaking:
+			return
+		}
+		w.shaken(i, c, r)
+	}
+	if c.generation == generation && len(data) > 0 {
+		w.consume(i, c, data, r)
+	}
+	if c.generation != generation {
+		return
+	}
+	if failed := w.putPending(c); err == nil {
+		err = failed
+	}
+	switch {
+	case err != nil:
+		w.cut(i, c, r.read, err)
+	case c.tls.State() == tlslayer.Ended:
+		w.peerEnded(i, c, r.read)
+	}
+}
+
+// putPending writes what TLS has to say by itself.
+func (w *worker) putPending(c *connection) error {
+	if !c.tls.Pending() {
+		return nil
+	}
+	out := c.tls.Flush(w.sealed[:0])
+	w.sealed = out[:0]
+	return w.put(c, out)
+}
+
+// shaken goes on with a connection whose handshake is complete.
+func (w *worker) shaken(i int32, c *connection, r reading) {
+	r = r.after(c.shook)
+	w.sheet.latency[HandshakeTime].Record(r.arrived - c.shook)
+	info := c.tls.Info()
+	w.handshakes.note(info)
+	if err := w.choose(c, info.ALPN); err != nil {
+		w.unopened(i, c, r.read, err)
+		return
+	}
+	w.speakable(i, c, r.read)
+}
+
+// choose gives a connection the codec for the protocol that was agreed on.
+func (w *worker) choose(c *connection, alpn string) error {
+	switch {
+	case w.newClient == nil || w.newMux == nil:
+		if c.mux != nil && alpn != muxName {
+			return errNoMux
+		}
+	case alpn != muxName:
+		c.mux = nil
+		if c.client == nil {
+			c.client = w.newClient()
+		}
+	case c.mux == nil:
+		c.mux = w.newMux()
+	}
+	return nil
+}
+
+// farewell tells the peer in TLS that nothing more will come.
+func (w *worker) farewell(c *connection) {
+	if c.tls == nil || len(c.pending) > 0 {
+		return
+	}
+	out := c.tls.CloseNotify(w.sealed[:0])
+	w.sealed = out[:0]
+	if len(out) > 0 {
+		_, _ = rawWrite(c.fd, out) // the connection is closed in any case
+	}
+}

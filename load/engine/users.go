@@ -1,0 +1,530 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"dyno/load/hist"
+	"dyno/load/scenario"
+	"dyno/load/wire"
+)
+
+// Users who carry out a scenario. A user is no connection: each request goes over
+// whichever connection is free, as in an open loop, or waits for one. In a closed loop there
+// is a fixed number of users, who send, wait, think and send again. In an open loop an
+// arrival is an iteration of a user who is free, or of a new one.
+
+// defaultUsers is how many users an open loop has at most.
+const defaultUsers = 10_000
+
+// MaxUsers bounds the users of one engine.
+const MaxUsers = 1_000_000
+
+// Users are those who carry out a scenario.
+type Users struct {
+	Scenario *scenario.Scenario
+
+	// Count is how many there are in a closed loop, and the most there may be in an open
+	// one, where an arrival for which there is none is dropped. Default: one for each exchange
+	// that the connections carry at once, and 10,000 in an open loop.
+	Count int
+
+	// Restart has users of a closed loop who have come to their end followed by new ones. In
+	// an open loop they always are.
+	Restart bool
+}
+
+func (u Users) withDefaults(c *Config) Users {
+	switch {
+	case u.Count != 0:
+	case c.Schedule != nil:
+		u.Count = defaultUsers
+	default:
+		u.Count = c.Connections * c.Streams
+	}
+	return u
+}
+
+func (u *Users) faults(c *Config) (faults []error) {
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("engine: "+format, args...))
+	}
+	if u.Scenario == nil {
+		fault("users: want a scenario that they carry out")
+	}
+	if u.Count < c.Workers || u.Count > MaxUsers {
+		fault("users %d: want at least one for each of %d workers, and at most %d", u.Count, c.Workers, MaxUsers)
+	}
+	if c.Subscribers != nil {
+		fault("users: want none beside subscribers")
+	}
+	return faults
+}
+
+// A crowd is a worker's share of the users.
+type crowd struct {
+	worker  *scenario.Worker
+	steps   []scenario.Info
+	users   []user // those that there have been so far
+	limit   int
+	restart bool
+	active  int  // users with a request or a pause before one
+	dry     bool // a user has found no row of data, so that no other will
+
+	free     queue[int32] // open loop: users who wait for an arrival, the longest wait first
+	spare    [][]byte     // buffers for content, that no response needs
+	response scenario.Response
+
+	// Of the window.
+	figures    []stepFigures
+	iterations uint64
+	arrivals   uint64 // of an open loop
+	turned     uint64 // those of them that found no user
+	ended      uint64 // in the whole load: users who have come to their end
+}
+
+// A user is one of the users, and the response to its request.
+type user struct {
+	script   *scenario.User
+	request  scenario.Request // the last one; its memory is used again
+	failures uint8            // in a row, without a complete response
+	over     bool             // it has come to its end
+
+	// Of the response.
+	wants    bool // its content
+	borrowed bool // the body stands in memory of somebody else's
+	headed   bool // mux: the header has come
+	limit    int  // how much of the content is kept
+	size     int64
+	body     []byte // the content's beginning
+	fields   []wire.MuxField
+	values   []byte // of the fields
+}
+
+// stepFigures is what became of a step's requests.
+type stepFigures struct {
+	ok, completed, dropped uint64
+	byKind                 [wire.Kinds]uint64
+	response, service      *hist.Histogram
+}
+
+// newCrowd returns the share of worker n.
+func (e *engine) newCrowd(n int) *crowd {
+	c := &e.config
+	if c.Users == nil || n >= min(c.Workers, c.Connections) {
+		return nil
+	}
+	s := c.Users.Scenario
+	r := &crowd{worker: s.Worker(c.shard(n), c.Seed), steps: s.Steps(), limit: share(c.Users.Count, n, c.Workers), restart: c.Users.Restart}
+	r.figures = make([]stepFigures, len(r.steps))
+	for i := range r.figures {
+		r.figures[i].response, r.figures[i].service = hist.New(), hist.New()
+	}
+	if c.Schedule == nil {
+		for range r.limit {
+			r.users = append(r.users, user{script: r.worker.User()})
+		}
+		return r
+	}
+	r.free.limit = r.limit
+	return r
+}
+
+// take returns a user for an iteration that is due; none where there are as many as may be.
+func (r *crowd) take() int32 {
+	if r.free.count > 0 {
+		return r.free.pop()
+	}
+	if len(r.users) == r.limit {
+		return none
+	}
+	r.users = append(r.users, user{script: r.worker.User()})
+	return int32(len(r.users) - 1) //nolint:gosec // bounded by MaxUsers
+}
+
+// gather has the users of a closed loop begin.
+func (w *worker) gather(at int64) {
+	if w.cursor != nil {
+		return
+	}
+	for n := range w.crowd.users {
+		w.crowd.active++
+		w.alarms.push(alarm{at, int32(n)}) //nolint:gosec // bounded by MaxUsers
+	}
+}
+
+// iterate has a user carry out the iteration that an arrival stands for.
+func (w *worker) iterate(intended int64) {
+	n, window := w.crowd.take(), w.belongs(intended)
+	if window == inside {
+		w.crowd.arrivals++
+	}
+	if n == none {
+		w.counts[window].Scheduled++
+		w.hushes.due(intended)
+		if window == inside {
+			w.crowd.turned++
+			if w.remaining != never {
+				w.remaining--
+			}
+		}
+		w.drop(intended)
+		return
+	}
+	w.crowd.active++
+	w.visit(n, intended, true)
+}
+
+// visit has a user send the next request, which is due at a time: that of an arrival, or when
+// the pause behind the last one is over. It is the time, too, that the user knows.
+func (w *worker) visit(n int32, intended int64, arrival bool) {
+	r := w.crowd
+	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
+		r.active--
+		return
+	}
+	u := &r.users[n]
+	ok, err := u.script.Next(w.engine.epoch+intended, &u.request)
+	if !ok {
+		w.bury(u, intended)
+		if !r.dry && (arrival || r.restart && w.cursor == nil) {
+			u.script.Restart()
+			u.over = false
+			ok, err = u.script.Next(w.engine.epoch+intended, &u.request)
+		}
+	}
+	if !ok {
+		w.bury(u, intended)
+		w.dismiss(n)
+		return
+	}
+	window := w.belongs(intended)
+	w.counts[window].Scheduled++
+	w.hushes.due(intended)
+	if window == inside && w.remaining != never {
+		w.remaining--
+	}
+	request := waiter{intended: intended, user: n}
+	i := none
+	if err == nil {
+		i = w.idle()
+	}
+	switch {
+	case err != nil:
+		now := w.now()
+		w.failWaiting(request, now, err)
+		w.lose(n, now)
+	case i != none:
+		w.send(i, &w.conns[i], request, intended)
+	case w.waiting.push(request):
+		w.openOneMore()
+	default:
+		w.dropVisit(request)
+		w.lose(n, w.now())
+	}
+}
+
+// idle returns a connection that can carry one more request, or none. One of those that said
+// so may have heard otherwise in what is being taken in: it is asked again behind that.
+func (w *worker) idle() int32 {
+	for k := len(w.idles); k > 0; k = len(w.idles) {
+		i := w.idles[k-1]
+		c := &w.conns[i]
+		if w.free(c) > 0 {
+			return i
+		}
+		w.occupy(c)
+	}
+	return none
+}
+
+// bury notes that a user has come to its end. One who has no step left has carried out all of
+// them, which is its iteration.
+func (w *worker) bury(u *user, now int64) {
+	r := w.crowd
+	if u.over {
+		return
+	}
+	u.over = true
+	r.ended++
+	if r.dry = r.dry || u.script.Dry(); !u.script.Dry() {
+		w.iterated(now)
+	}
+}
+
+// iterated counts an iteration that has ended.
+func (w *worker) iterated(now int64) {
+	if now >= w.windowStart && now < w.windowEnd {
+		w.crowd.iterations++
+	}
+}
+
+// dismiss ends an iteration for which there is nothing left to do. Without rows the arrivals
+// of an open loop end, too.
+func (w *worker) dismiss(n int32) {
+	r := w.crowd
+	r.active--
+	switch {
+	case w.cursor == nil:
+	case r.dry:
+		w.due = never
+	default:
+		r.free.push(n)
+	}
+}
+
+// failWaiting accounts for a request that fails without a connection.
+func (w *worker) failWaiting(r waiter, now int64, err error) {
+	x := exchange{
+		intended: r.intended, ready: now, written: now, window: w.belongs(r.intended), resends: r.resends, user: r.user, status: noStatus,
+	}
+	if r.resends == 0 {
+		w.counts[x.window].Sent++
+	}
+	w.fail(&x, &w.conns[0], now, err)
+}
+
+// dropVisit accounts for a user's request that is not sent.
+func (w *worker) dropVisit(r waiter) {
+	if w.belongs(r.intended) == inside {
+		w.crowd.figuresOf(r.user).dropped++
+	}
+	w.drop(r.intended)
+}
+
+// figuresOf returns the figures of the step that a user is at.
+func (r *crowd) figuresOf(n int32) *stepFigures { return &r.figures[r.users[n].request.Step] }
+
+// lose has a user go on whose request got no response.
+func (w *worker) lose(n int32, now int64) {
+	w.crowd.users[n].script.Failed()
+	w.onward(n, now, false)
+}
+
+// onward has a user go on whose request has ended, with a complete response or without.
+// Users without one pause after failures in a row, as the others of a closed loop do, and
+// never go on at once: the next failure would be a deeper call.
+func (w *worker) onward(n int32, now int64, answered bool) {
+	u := &w.crowd.users[n]
+	if answered {
+		u.failures = 0
+	} else {
+		u.failures = min(u.failures, math.MaxUint8-1) + 1
+	}
+	if u.script.Between() {
+		w.iterated(now)
+		if w.cursor != nil {
+			w.crowd.active--
+			w.crowd.free.push(n)
+			return
+		}
+	}
+	switch pause := int64(u.request.Think); {
+	case answered && pause == 0:
+		w.visit(n, now, false)
+	case answered:
+		w.alarms.push(alarm{now + pause, n})
+	default:
+		w.alarms.push(alarm{now + max(pause, int64(w.backoff(u.failures))), n})
+	}
+}
+
+// expect makes ready for the response to a user's request, be it sent the first time or once
+// more.
+func (r *crowd) expect(u *user) {
+	r.giveBack(u)
+	info := &r.steps[u.request.Step]
+	u.wants, u.limit, u.size = info.WantsBody, info.MaxBody, 0
+	u.headed, u.fields, u.values = false, u.fields[:0], u.values[:0]
+}
+
+// request puts together the request of an exchange whose connection carries one at a time.
+func (w *worker) request(x *exchange, c *connection) []byte {
+	if w.crowd == nil {
+		return c.client.Request()
+	}
+	r := &w.crowd.users[x.user].request
+	return c.client.(wire.Composer).Compose(r.Outline, r.Parts)
+}
+
+// collect takes in bytes of a response as the client does, and keeps of its content what the
+// user wants.
+func (r *crowd) collect(n int32, c wire.Client, p []byte) (used int, done bool, err error) {
+	u := &r.users[n]
+	if !u.wants {
+		return c.Response(p)
+	}
+	composer := c.(wire.Composer)
+	for {
+		n, size, done, err := composer.Content(p[used:])
+		used += n
+		if size == 0 {
+			if !done {
+				r.hold(u)
+			}
+			return used, done, err
+		}
+		r.keep(u, p[used:used+size])
+		composer.Take(size)
+		used += size
+	}
+}
+
+// keep keeps a piece of the content, as far as it is wanted. The first piece is not copied.
+func (r *crowd) keep(u *user, p []byte) {
+	room := int64(u.limit) - u.size
+	u.size += int64(len(p))
+	switch p = p[:max(0, min(int64(len(p)), room))]; {
+	case len(p) == 0:
+	case len(u.body) == 0:
+		r.giveBack(u)
+		u.body, u.borrowed = p, true
+	default:
+		r.hold(u)
+		u.body = append(u.body, p...)
+	}
+}
+
+// hold copies the content that stands where other bytes will.
+func (r *crowd) hold(u *user) {
+	if !u.borrowed {
+		return
+	}
+	var own []byte
+	if k := len(r.spare); k > 0 {
+		own, r.spare = r.spare[k-1], r.spare[:k-1]
+	}
+	u.body, u.borrowed = append(own, u.body...), false
+}
+
+// giveBack drops the content, whose memory others can use.
+func (r *crowd) giveBack(u *user) {
+	if !u.borrowed && cap(u.body) > 0 {
+		r.spare = append(r.spare, u.body[:0])
+	}
+	u.body, u.borrowed = nil, false
+}
+
+// head keeps the fields of a header whose content is still to come.
+func (u *user) head(fields []wire.MuxField) {
+	u.headed = true
+	for _, f := range fields {
+		begin := len(u.values)
+		u.values = append(u.values, f.Value...)
+		u.fields = append(u.fields, wire.MuxField{Name: f.Name, Value: u.values[begin:len(u.values):len(u.values)]})
+	}
+}
+
+// hear keeps what an event of a mux says of a user's response.
+func (r *crowd) hear(n int32, m wire.Mux, e *wire.MuxEvent) {
+	u := &r.users[n]
+	ended := e.Kind == wire.MuxEnded
+	if e.Kind == wire.MuxHead || ended && !u.headed && !e.Trailers {
+		u.head(m.Fields())
+	}
+	if !u.wants {
+		return
+	}
+	if r.keep(u, e.Data); !ended {
+		r.hold(u)
+	}
+}
+
+// judge has a user take in a complete response, and returns what is wrong with it.
+func (w *worker) judge(n int32, status int16, fields []wire.MuxField, now int64) error {
+	u := &w.crowd.users[n]
+	r := &w.crowd.response
+	*r = scenario.Response{Status: int(status), Header: fields, Body: u.body, Size: u.size}
+	failure := u.script.Response(w.engine.epoch+now, r)
+	w.crowd.giveBack(u)
+	if failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// A StepResult is what became of a step's requests.
+type StepResult struct {
+	Name      string
+	Counts    Counts          // of the requests of the window, but for arrivals that found no user
+	Completed uint64          // good responses that ended inside the window
+	Response  *hist.Histogram // as Latency has it of all steps
+	Service   *hist.Histogram
+}
+
+// UsersResult is what became of users.
+type UsersResult struct {
+	Count      int             // as many as there are, or may be in an open loop
+	Started    uint64          // there have been
+	Ended      uint64          // have come to their end: no step was left, or no row of data
+	Iterations uint64          // that ended in the window, well or not
+	Arrivals   uint64          // of the window, of an open loop
+	TurnedAway uint64          // those of them that found no user, and were dropped
+	Misses     []scenario.Miss // of the whole load, the warm-up included
+}
+
+// concludeUsers adds up what a worker's users did.
+func (r *Result) concludeUsers(c *crowd) {
+	if r.Steps == nil {
+		for _, s := range c.steps {
+			r.Steps = append(r.Steps, StepResult{Name: s.Name, Response: hist.New(), Service: hist.New()})
+		}
+	}
+	for i := range c.figures {
+		f, to := &c.figures[i], &r.Steps[i]
+		n := Counts{OK: f.ok, Dropped: f.dropped, ByKind: f.byKind}
+		n.Timeouts, n.Unfinished, n.Generator = f.byKind[wire.Timeout], f.byKind[wire.Unfinished], f.byKind[wire.Generator]
+		var failed uint64
+		for _, k := range f.byKind {
+			failed += k
+		}
+		n.Errors = failed - n.Timeouts - n.Unfinished - n.Generator
+		n.Sent = n.OK + failed
+		n.Scheduled = n.Sent + n.Dropped
+		to.Counts.add(&n)
+		to.Completed += f.completed
+		to.Response.Merge(f.response)
+		to.Service.Merge(f.service)
+	}
+	r.Users.add(&UsersResult{
+		Count: c.limit, Started: c.worker.Users(), Ended: c.ended, Iterations: c.iterations, Arrivals: c.arrivals, TurnedAway: c.turned,
+		Misses: c.worker.Misses(nil),
+	})
+}
+
+func (u *UsersResult) add(o *UsersResult) {
+	u.Count += o.Count
+	u.Started += o.Started
+	u.Ended += o.Ended
+	u.Iterations += o.Iterations
+	u.Arrivals += o.Arrivals
+	u.TurnedAway += o.TurnedAway
+	for i, m := range o.Misses {
+		if i == len(u.Misses) {
+			u.Misses = append(u.Misses, m)
+			continue
+		}
+		u.Misses[i].Count += m.Count
+	}
+}
+
+// joinSteps adds what another engine saw of the same steps.
+func (r *Result) joinSteps(o *Result) error {
+	switch {
+	case len(r.Steps) == 0:
+		r.Steps = o.Steps
+	case len(o.Steps) != len(r.Steps) && len(o.Steps) > 0:
+		return errors.New("engine: two results with different steps")
+	default:
+		for i := range o.Steps {
+			from, to := &o.Steps[i], &r.Steps[i]
+			to.Counts.add(&from.Counts)
+			to.Completed += from.Completed
+			to.Response.Merge(from.Response)
+			to.Service.Merge(from.Service)
+		}
+	}
+	r.Users.add(&o.Users)
+	return nil
+}

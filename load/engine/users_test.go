@@ -1,0 +1,760 @@
+package engine_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/pace"
+	"dyno/load/scenario"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/http2"
+	"dyno/selftest/oracle"
+)
+
+func compile(t testing.TB, spec scenario.Spec) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Compile(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// composers makes clients of HTTP/1.1 that send what a scenario's users say.
+func composers(t testing.TB, s *scenario.Scenario, host string) func(int) func() wire.Client {
+	t.Helper()
+	c := http1.Config{Limits: http1.DefaultLimits(), Fields: s.HeaderNames(), Accept: func(int) bool { return true }}
+	for _, o := range s.Outlines() {
+		r := http1.Request{Method: o.Method, Target: o.Path, VariesTarget: o.VariesPath, Host: host, Body: []byte(o.Body), VariesBody: o.VariesBody}
+		for _, f := range o.Header {
+			r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
+		}
+		c.Requests = append(c.Requests, r)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Client {
+		template, err := http1.NewTemplate(c)
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+// muxesOf makes muxes that send what a scenario's users say.
+func muxesOf(t testing.TB, s *scenario.Scenario, scheme string, streams int) func(int) func() wire.Mux {
+	t.Helper()
+	return get2(t, "h", streams, func(c *http2.Config) {
+		c.Requests, c.Fields, c.Content, c.Accept = nil, s.HeaderNames(), true, func(int) bool { return true }
+		for _, o := range s.Outlines() {
+			r := http2.Request{Method: o.Method, Scheme: scheme, Path: o.Path, VariesPath: o.VariesPath, Authority: "h", Body: []byte(o.Body), VariesBody: o.VariesBody}
+			for _, f := range o.Header {
+				r.Header = append(r.Header, http2.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
+			}
+			c.Requests = append(c.Requests, r)
+		}
+	})
+}
+
+// stepsAddUp fails the test when the steps are not conserved, or do not add up to the whole.
+func stepsAddUp(t testing.TB, r *engine.Result) {
+	t.Helper()
+	var sum engine.Counts
+	var completed uint64
+	for _, s := range r.Steps {
+		if err := s.Counts.Conserved(); err != nil {
+			t.Errorf("step %s: %v", s.Name, err)
+		}
+		sum.Scheduled += s.Counts.Scheduled
+		sum.Sent += s.Counts.Sent
+		sum.OK += s.Counts.OK
+		for k, n := range s.Counts.ByKind {
+			sum.ByKind[k] += n
+		}
+		completed += s.Completed
+		if got, want := s.Response.Count(), s.Counts.OK+s.Counts.Timeouts+s.Counts.Unfinished; uint64(got) != want { //nolint:gosec // not negative
+			t.Errorf("step %s: %d times, want %d", s.Name, got, want)
+		}
+		if s.Response.Count() != s.Service.Count() {
+			t.Errorf("step %s: %d response times, %d service times", s.Name, s.Response.Count(), s.Service.Count())
+		}
+	}
+	sum.Scheduled += r.Users.TurnedAway
+	if sum.Scheduled != r.Counts.Scheduled || sum.Sent != r.Counts.Sent || sum.OK != r.Counts.OK || sum.ByKind != r.Counts.ByKind || completed != r.Completed {
+		t.Errorf("the steps add up to %+v, completed %d, and the whole is %+v, completed %d", sum, completed, r.Counts, r.Completed)
+	}
+}
+
+// carryOut is run for loads of users.
+func carryOut(t testing.TB, c engine.Config) *engine.Result {
+	t.Helper()
+	r := run(t, c)
+	stepsAddUp(t, r)
+	return r
+}
+
+// step returns the result of a step.
+func step(t testing.TB, r *engine.Result, name string) *engine.StepResult {
+	t.Helper()
+	for i := range r.Steps {
+		if r.Steps[i].Name == name {
+			return &r.Steps[i]
+		}
+	}
+	t.Fatalf("no step %q", name)
+	return nil
+}
+
+// A shop is a server with log-in, a list, and orders, which takes nothing that does not
+// follow from what it has said.
+type shop struct {
+	mu     sync.Mutex // guards users
+	users  map[string]string
+	logins atomic.Uint64
+	lists  atomic.Uint64
+	orders atomic.Uint64
+	wrong  atomic.Uint64
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if r.URL.Path == "/login" {
+		var who struct{ Name string }
+		if err := json.Unmarshal(body, &who); err != nil || r.Method != http.MethodPost {
+			s.wrong.Add(1)
+		}
+		n := s.logins.Add(1)
+		s.mu.Lock()
+		if s.users == nil {
+			s.users = map[string]string{}
+		}
+		token := fmt.Sprintf("T%d", n)
+		s.users[token] = who.Name
+		s.mu.Unlock()
+		http.SetCookie(w, &http.Cookie{Name: "sid", Value: token, Path: "/"})
+		fmt.Fprintf(w, `{"data":{"token":%q}}`, token)
+		return
+	}
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	s.mu.Lock()
+	name, known := s.users[token]
+	s.mu.Unlock()
+	cookie, err := r.Cookie("sid")
+	switch {
+	case !known || err != nil || cookie.Value != token || r.URL.Query().Get("user") != name:
+		s.wrong.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	case r.URL.Path == "/items":
+		w.Header().Set("X-Next", "/items/"+token)
+		s.lists.Add(1)
+		fmt.Fprint(w, `{"items":[{"id":7}]}`)
+	case r.URL.Path == "/items/"+token && string(body) == "id=7":
+		s.orders.Add(1)
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"id":"7","who":%q}`, name)
+	default:
+		s.wrong.Add(1)
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// shopping is what a shop's users do.
+func shopping() scenario.Spec {
+	authorized := []scenario.Field{{Name: "Authorization", Value: "Bearer {{ token }}"}}
+	return scenario.Spec{
+		Cookies: true, Host: "h",
+		Steps: []scenario.Step{
+			{
+				Name: "login", Once: true, Path: "/login", Body: `{"name":"{{ name }}-{{ counter() }}"}`,
+				Extract: []scenario.Extraction{{Name: "token", From: scenario.JSON, Of: "$.data.token"}},
+			},
+			{
+				Name: "list", Path: "/items?user={{ name }}-{{ number }}", Header: authorized,
+				Extract: []scenario.Extraction{
+					{Name: "id", From: scenario.JSON, Of: "$.items[0].id"}, {Name: "next", From: scenario.Header, Of: "X-Next"},
+					{Name: "none", From: scenario.JSON, Of: "$.none", Otherwise: scenario.Keep},
+				},
+			},
+			{
+				Name: "order", Path: "{{ next }}?user={{ name }}-{{ number }}", Header: authorized, Body: "id={{ id }}",
+				Status: []scenario.StatusRange{{First: 201, Last: 201}},
+				Assert: []scenario.Assertion{{Of: scenario.JSON, Name: "$.id", Value: "{{ id }}"}},
+			},
+		},
+		Variables: []scenario.Variable{{Name: "name", Value: "ada"}, {Name: "number", Value: "0"}, {Name: "none", Value: ""}},
+	}
+}
+
+// number has the users of shopping know the number that they have logged in with.
+func number(spec scenario.Spec) scenario.Spec {
+	spec.Steps[0].Body = `{"name":"{{ name }}-0"}`
+	return spec
+}
+
+// Users log in once each, and every further request follows from a response: in HTTP/1.1, in
+// HTTP/2 and over TLS, whether there are as many users as connections, fewer or more.
+func TestUsers(t *testing.T) {
+	s := compile(t, number(shopping()))
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "TLS", "TLS, HTTP/2"} {
+		for _, c := range []engine.Config{
+			{Connections: 4, Workers: 1},
+			{Connections: 4, Workers: 3, Users: &engine.Users{Count: 20}},
+			{Connections: 7, Workers: 2, Users: &engine.Users{Count: 3}},
+			{Connections: 5, ExchangesPerConnection: 3},
+		} {
+			t.Run(fmt.Sprintf("%s, %d workers", protocol, c.Workers), func(t *testing.T) {
+				var target shop
+				secure, two := strings.HasPrefix(protocol, "TLS"), strings.HasSuffix(protocol, "2")
+				streams := 1
+				if two {
+					streams = 2
+				}
+				switch {
+				case secure:
+					address, config := https(t, two, target.ServeHTTP)
+					c.Address, c.TLS = address, offer(config, "http/1.1")
+					if two {
+						c.TLS = offer(config, "h2", "http/1.1")
+					}
+				case two:
+					c.Address = serve2(t, http.HTTP2Config{}, target.ServeHTTP)
+				default:
+					server := httptest.NewServer(&target)
+					t.Cleanup(server.Close)
+					c.Address = server.Listener.Addr().String()
+				}
+				if !two || secure {
+					c.NewClients = composers(t, s, "h")
+				}
+				if two {
+					c.NewMuxes, c.Streams = muxesOf(t, s, map[bool]string{true: "https", false: "http"}[secure], streams), streams
+				}
+				users := engine.Users{Scenario: s, Count: c.Connections * streams}
+				if c.Users != nil {
+					users.Count = c.Users.Count
+				}
+				c.Users, c.Requests = &users, 600
+				r := carryOut(t, c)
+				if r.Counts.OK != 600 || target.wrong.Load() > 0 {
+					t.Errorf("counts %+v, %v; %d wrong requests", r.Counts, r.Failures, target.wrong.Load())
+				}
+				for name, want := range map[string]uint64{"login": target.logins.Load(), "list": target.lists.Load(), "order": target.orders.Load()} {
+					if got := step(t, r, name).Counts.OK; got != want {
+						t.Errorf("%s: %d, and the server has seen %d", name, got, want)
+					}
+				}
+				if got := target.logins.Load(); got != uint64(users.Count) || r.Users.Count != users.Count || r.Users.Started != got { //nolint:gosec // not negative
+					t.Errorf("%d logins; users %+v", got, r.Users)
+				}
+				want := map[string]uint64{"token": 0, "id": 0, "next": 0, "none": target.lists.Load()}
+				for _, m := range r.Users.Misses {
+					if m.Count != want[m.Name] {
+						t.Errorf("%d misses of %s, want %d", m.Count, m.Name, want[m.Name])
+					}
+				}
+				if done := r.Users.Iterations; done > target.orders.Load() || done+uint64(users.Count) < target.orders.Load() { //nolint:gosec // not negative
+					t.Errorf("%d iterations, and %d orders", done, target.orders.Load())
+				}
+			})
+		}
+	}
+}
+
+// plain starts a server and returns its address.
+func plain(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// What is not as expected is counted by its kind, with the step that it was of.
+func TestUsersFailures(t *testing.T) {
+	address := plain(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/status":
+			w.WriteHeader(http.StatusTeapot)
+		case "/slow":
+			<-r.Context().Done()
+		case "/cut":
+			w.Header().Set("Content-Length", "10")
+		}
+		fmt.Fprint(w, "{}")
+	})
+	s := compile(t, scenario.Spec{
+		Steps: []scenario.Step{
+			{Name: "good", Path: "/"},
+			{Name: "status", Path: "/status"},
+			{Name: "accepted", Path: "/status", Status: []scenario.StatusRange{{First: 418, Last: 418}}},
+			{Name: "assertion", Path: "/", Assert: []scenario.Assertion{{Of: scenario.Body, Is: scenario.Contains, Value: "x"}}},
+			{Name: "extraction", Path: "/", Extract: []scenario.Extraction{{Name: "id", From: scenario.JSON, Of: "$.id"}}},
+			{Name: "slow", Path: "/slow"},
+			{Name: "cut", Path: "/cut"},
+		},
+	})
+	for _, two := range []bool{false, true} {
+		c := engine.Config{
+			Address: address, Connections: 3, Requests: 35, Timeout: 300 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 1},
+		}
+		if c.NewClients = composers(t, s, "h"); two {
+			c.NewClients, c.NewMuxes = nil, muxesOf(t, s, "http", 1)
+			c.Address = serve2(t, http.HTTP2Config{}, func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/status":
+					w.WriteHeader(http.StatusTeapot)
+				case "/slow":
+					<-r.Context().Done()
+				case "/cut":
+					panic(http.ErrAbortHandler)
+				}
+				fmt.Fprint(w, "{}")
+			})
+		}
+		r := carryOut(t, c)
+		for name, kind := range map[string]wire.Kind{
+			"good": wire.None, "status": wire.Status, "accepted": wire.None, "assertion": wire.Assertion, "extraction": wire.Assertion,
+			"slow": wire.Timeout, "cut": wire.Reset,
+		} {
+			n := step(t, r, name).Counts
+			got := n.ByKind[kind]
+			if kind == wire.None {
+				got = n.OK
+			}
+			if got != 5 || n.Sent != 5 {
+				t.Errorf("HTTP/2 %v, %s: %+v, want 5 of kind %v", two, name, n, kind)
+			}
+		}
+		if r.Failures[`assertion: step "assertion": its body does not contain "x"`] != 5 {
+			t.Errorf("%v", r.Failures)
+		}
+		if got := r.Users.Misses[0]; got.Name != "id" || got.Count != 5 || got.Step != 4 {
+			t.Errorf("%+v", r.Users.Misses)
+		}
+	}
+}
+
+// A request that would break the message is not sent, and counts as the generator's.
+func TestUsersCannotSend(t *testing.T) {
+	var seen atomic.Uint64
+	address := plain(t, func(w http.ResponseWriter, _ *http.Request) {
+		seen.Add(1)
+		fmt.Fprint(w, "a\nb")
+	})
+	s := compile(t, scenario.Spec{
+		Steps: []scenario.Step{{Name: "good", Path: "/", Extract: []scenario.Extraction{{Name: "line", From: scenario.Body}}}, {Name: "bad", Path: "/", Header: []scenario.Field{{Name: "X", Value: "{{ line }}"}}}},
+	})
+	for _, schedule := range []*pace.Schedule{nil, steady(t, 1000)} {
+		seen.Store(0)
+		r := carryOut(t, engine.Config{
+			Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 100, Schedule: schedule, Users: &engine.Users{Scenario: s},
+		})
+		good, bad := step(t, r, "good").Counts, step(t, r, "bad").Counts
+		if good.OK != good.Sent || bad.Generator != bad.Sent || bad.Sent == 0 || seen.Load() != good.OK || good.Sent+bad.Sent != 100 {
+			t.Errorf("good %+v, bad %+v, seen %d", good, bad, seen.Load())
+		}
+	}
+}
+
+func steady(t testing.TB, rate float64) *pace.Schedule {
+	t.Helper()
+	s, err := pace.New(pace.Steady(rate, 0), pace.Constant, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// In an open loop an arrival is an iteration. There are as many users as it takes, and who
+// finds none is dropped.
+func TestUsersOpenLoop(t *testing.T) {
+	s := compile(t, number(shopping()))
+	var target shop
+	address := plain(t, target.ServeHTTP)
+	r := carryOut(t, engine.Config{
+		Address: address, NewClients: composers(t, s, "h"), Connections: 20, Schedule: steady(t, 500), Workers: 2,
+		Window: 400 * time.Millisecond, Drain: 10 * time.Second, Users: &engine.Users{Scenario: s},
+	})
+	if n := step(t, r, "list").Counts.Scheduled; n < 150 || n > 200 || r.Counts.Dropped > 0 || target.wrong.Load() > 0 {
+		t.Errorf("%d iterations begun, counts %+v, %d wrong", n, r.Counts, target.wrong.Load())
+	}
+	if r.Users.Started != target.logins.Load() || r.Users.Started == 0 || r.Users.Count != 10_000 {
+		t.Errorf("%+v, %d logins", r.Users, target.logins.Load())
+	}
+
+	// One user, who takes as long as ten arrivals: about nine in ten are turned away.
+	slow := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Mean: 20 * time.Millisecond}}, {Name: "b", Path: "/"}}})
+	r = carryOut(t, engine.Config{
+		Address: address, NewClients: composers(t, slow, "h"), Connections: 3, Schedule: steady(t, 500),
+		Window: 400 * time.Millisecond, Users: &engine.Users{Scenario: slow, Count: 1},
+	})
+	if r.Users.TurnedAway != r.Counts.Dropped || r.Users.TurnedAway < 100 || r.Users.Started != 1 || r.Users.Iterations < 5 {
+		t.Errorf("%+v, counts %+v", r.Users, r.Counts)
+	}
+	if a, b := step(t, r, "a").Counts.Sent, step(t, r, "b").Counts.Sent; a > b+1 || b > a {
+		t.Errorf("%d and %d of the two steps", a, b)
+	}
+}
+
+// Requests of the open loop for which too many wait are dropped, and so are those of a step
+// in the middle.
+func TestUsersOpenLoopDrops(t *testing.T) {
+	release := make(chan struct{})
+	address := plain(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}, {Name: "b", Path: "/"}}})
+	r := carryOut(t, engine.Config{
+		Address: address, NewClients: composers(t, s, "h"), Connections: 1, Schedule: steady(t, 1000), MaxWaiting: 3,
+		Window: 100 * time.Millisecond, Drain: time.Millisecond, Users: &engine.Users{Scenario: s},
+	})
+	close(release)
+	if a := step(t, r, "a").Counts; a.Dropped < 80 || r.Counts.Unfinished != 1 || r.Users.TurnedAway > 0 {
+		t.Errorf("%+v; %+v", a, r.Counts)
+	}
+}
+
+// Users end when there is nothing left for them to do, and the load with the last of them;
+// those who are restarted are followed by others.
+func TestUsersEnd(t *testing.T) {
+	var seen atomic.Uint64
+	address := plain(t, func(http.ResponseWriter, *http.Request) { seen.Add(1) })
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Once: true, Path: "/"}, {Name: "b", Once: true, Path: "/"}}})
+	c := engine.Config{
+		Address: address, NewClients: composers(t, s, "h"), Connections: 3, Window: time.Minute, Users: &engine.Users{Scenario: s, Count: 5},
+	}
+	if r := carryOut(t, c); seen.Load() != 10 || r.Counts.OK != 10 || r.Users.Ended != 5 || r.Window > time.Minute/2 {
+		t.Errorf("%+v, %+v, window %v, seen %d", r.Users, r.Counts, r.Window, seen.Load())
+	}
+	c.Users.Restart, c.Requests = true, 101
+	if r := carryOut(t, c); r.Counts.OK != 101 || r.Users.Started < 50 || r.Users.Ended+5 < r.Users.Started || r.Users.Iterations < 40 {
+		t.Errorf("%+v, %+v", r.Users, r.Counts)
+	}
+	// In an open loop users come and go by themselves.
+	c.Users, c.Requests, c.Schedule = &engine.Users{Scenario: s, Count: 5}, 100, steady(t, 1000)
+	if r := carryOut(t, c); r.Counts.OK+r.Counts.Dropped != 100 || r.Users.Started < 10 || r.Users.Ended+5 < r.Users.Started || r.Users.Iterations < 5 {
+		t.Errorf("open loop: %+v, %+v", r.Users, r.Counts)
+	}
+}
+
+// Engines that have shards of a load share its users and counters out.
+func TestUsersShards(t *testing.T) {
+	var mu sync.Mutex // guards seen
+	seen := map[string]int{}
+	address := plain(t, func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.URL.Path]++
+	})
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/{{ counter() }}"}}})
+	for i := range 3 {
+		carryOut(t, engine.Config{
+			Address: address, NewClients: composers(t, s, "h"), Connections: 4, Workers: 2, Requests: 200,
+			Shard: pace.Shard{Index: i, Count: 3}, Users: &engine.Users{Scenario: s},
+		})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for path, n := range seen {
+		if n != 1 {
+			t.Errorf("%s was asked for %d times", path, n)
+		}
+	}
+	if len(seen) != 600 {
+		t.Errorf("%d different requests, want 600", len(seen))
+	}
+}
+
+// Each engine has its part of the schedule.
+func TestScheduleShards(t *testing.T) {
+	var seen atomic.Uint64
+	address := plain(t, func(http.ResponseWriter, *http.Request) { seen.Add(1) })
+	var sum uint64
+	for i := range 2 {
+		r := run(t, engine.Config{
+			Address: address, NewClients: get(t, "h"), Connections: 2, Schedule: steady(t, 1000), Window: 100 * time.Millisecond, Workers: 2,
+			Shard: pace.Shard{Index: i, Count: 2},
+		})
+		sum += r.Counts.Scheduled
+	}
+	if sum != 100 {
+		t.Errorf("%d arrivals of 100", sum)
+	}
+}
+
+// Content that comes in many pieces, and more of it than one read brings, is put together
+// for each user, and so is what comes without a length.
+func TestUsersContent(t *testing.T) {
+	filler := strings.Repeat("x", 300_000)
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		id := r.URL.Query().Get("n")
+		w.Header().Set("X-Id", id)
+		text := fmt.Sprintf(`{"filler":%q,"id":%q}`, filler, id)
+		for len(text) > 0 {
+			n := min(len(text), 70_001)
+			_, _ = io.WriteString(w, text[:n])
+			w.(http.Flusher).Flush()
+			text = text[n:]
+		}
+	}
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{
+		Name: "a", Path: "/?n={{ n }}", Extract: []scenario.Extraction{
+			{Name: "id", From: scenario.JSON, Of: "$.id"}, {Name: "tag", From: scenario.Header, Of: "x-id"},
+		},
+	}, {
+		Name: "check", Path: "/?n={{ id }}", Assert: []scenario.Assertion{
+			{Of: scenario.JSON, Name: "$.id", Value: "{{ tag }}"}, {Of: scenario.Header, Name: "X-Id", Value: "{{ n }}"},
+		},
+		Extract: []scenario.Extraction{{Name: "n", From: scenario.Body, Pattern: `"id":"(\d+)`}},
+	}, {
+		Name: "draw", Path: "/?n={{ random_int(1, 1000000) }}", Extract: []scenario.Extraction{{Name: "n", From: scenario.Header, Of: "X-Id"}},
+	}}, Variables: []scenario.Variable{{Name: "n", Value: "1"}}})
+	for _, two := range []bool{false, true} {
+		c := engine.Config{Connections: 3, Requests: 60, Users: &engine.Users{Scenario: s, Count: 9}}
+		if two {
+			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 3), 3
+		} else {
+			c.Address, c.NewClients = plain(t, answer), composers(t, s, "h")
+		}
+		if r := carryOut(t, c); r.Counts.OK != 60 {
+			t.Errorf("HTTP/2 %v: %+v, %v", two, r.Counts, r.Failures)
+		}
+	}
+}
+
+// A body without a length ends with its connection, and is judged like any other.
+func TestUsersContentUpToTheEnd(t *testing.T) {
+	address := listen(t, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n{\"id\":")
+			_, _ = io.WriteString(c, "17}")
+		}
+	})
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Assert: []scenario.Assertion{{Of: scenario.JSON, Name: "$.id", Value: "17"}}}}})
+	r := carryOut(t, engine.Config{Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 20, Users: &engine.Users{Scenario: s}})
+	if r.Counts.OK != 20 || r.Connections.Opened < 20 {
+		t.Errorf("%+v, %v, %+v", r.Counts, r.Failures, r.Connections)
+	}
+}
+
+// Users think after each response, be it bad, and their number bounds the load.
+func TestUsersThink(t *testing.T) {
+	address := plain(t, func(http.ResponseWriter, *http.Request) {})
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Mean: 20 * time.Millisecond}}}})
+	r := carryOut(t, engine.Config{
+		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 300 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 8},
+	})
+	if n := r.Counts.Sent; n > 8*16 || n < 8*2 {
+		t.Errorf("%d requests of 8 users in 15 think times", n)
+	}
+	if r.Connections.Peak != 2 {
+		t.Errorf("%+v", r.Connections)
+	}
+}
+
+// Whatever a server does, each request of each step is accounted for, in both loops.
+func TestUsersConservation(t *testing.T) {
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{
+		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
+		{Name: "a", Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
+		{Name: "b", Path: "/{{ counter() }}", Body: "{{ all }}"},
+	}})
+	m := startMischief(t, func(r *rand.Rand, _ uint32) deed {
+		if r.IntN(3) > 0 {
+			return answers
+		}
+		return deed(r.IntN(int(deeds))) //nolint:gosec // small
+	})
+	for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
+		r, err := engine.Run(t.Context(), engine.Config{
+			Address: m.address, NewMuxes: muxesOf(t, s, "http", 4), Streams: 4, Connections: 5, Workers: 2, Schedule: schedule, MaxWaiting: 30,
+			Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Timeout: 30 * time.Millisecond, Drain: 20 * time.Millisecond,
+			Users: &engine.Users{Scenario: s, Count: 40},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conserved(t, r)
+		stepsAddUp(t, r)
+		if err := r.Carried.Conserved(); err != nil {
+			t.Error(err)
+		}
+		if r.Counts.OK == 0 || r.Counts.Errors == 0 || r.Counts.Timeouts == 0 || r.AllCounts.Generator > 0 {
+			t.Errorf("%+v, %v", r.Counts, r.Failures)
+		}
+	}
+}
+
+// The same over HTTP/1.1, from a server that resets, cuts and keeps mum.
+func TestUsersConservationHTTP1(t *testing.T) {
+	var n atomic.Uint64
+	address := listen(t, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		for {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			switch k := n.Add(1); {
+			case k%7 == 0:
+				return
+			case k%11 == 0:
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+				return
+			case k%13 == 0: // keeps mum
+			case k%17 == 0:
+				_, _ = io.WriteString(c, "nonsense")
+				return
+			default:
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			}
+		}
+	})
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{
+		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
+		{Name: "a", Path: "/{{ all }}"}, {Name: "b", Path: "/{{ counter() }}"},
+	}})
+	for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
+		r := carryOut(t, engine.Config{
+			Address: address, NewClients: composers(t, s, "h"), Connections: 9, Workers: 2, Schedule: schedule, MaxWaiting: 30,
+			Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Timeout: 30 * time.Millisecond, Drain: 20 * time.Millisecond,
+			Users: &engine.Users{Scenario: s, Count: 40},
+		})
+		if err := r.Carried.Conserved(); err != nil {
+			t.Error(err)
+		}
+		if r.Counts.OK == 0 || r.Counts.ByKind[wire.Reset] == 0 || r.Counts.ByKind[wire.Protocol] == 0 || r.Counts.Timeouts == 0 {
+			t.Errorf("%+v", r.Counts)
+		}
+	}
+}
+
+// Once warm, a user's request allocates nothing, whether it succeeds or fails.
+func TestUsersDoNotAllocate(t *testing.T) {
+	spec := func(status int) *scenario.Scenario {
+		return compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "v", Value: "0"}}, Steps: []scenario.Step{
+			{
+				Name: "a", Path: "/{{ counter() }}", Header: []scenario.Field{{Name: "X", Value: "{{ v }}"}}, Body: "{{ uuid() }}",
+				Extract: []scenario.Extraction{{Name: "v", From: scenario.Body, Otherwise: scenario.Keep}},
+				Status:  []scenario.StatusRange{{First: status, Last: status}},
+			},
+			{Name: "b", Path: "/fixed"},
+		}})
+	}
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+		for _, status := range []int{200, 201} {
+			for _, open := range []bool{false, true} {
+				s := spec(status)
+				c := engine.Config{Connections: 8, Interval: time.Hour, Drain: time.Minute, Users: &engine.Users{Scenario: s, Count: 32}}
+				if open {
+					c.Schedule = poisson(t, 20_000)
+				}
+				if protocol == "HTTP/2" {
+					c.Address, c.NewMuxes, c.Streams = startMischief(t, func(*rand.Rand, uint32) deed { return answers }).address, muxesOf(t, s, "http", 4), 4
+				} else {
+					c.Address, c.NewClients = listen(t, bare), composers(t, s, "h")
+				}
+				few, many := userMallocs(t, c, 2000), userMallocs(t, c, 22_000)
+				if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.02 {
+					t.Errorf("%s, status %d, open loop %v: %.4f allocations per request", protocol, status, open, per)
+				}
+			}
+		}
+	}
+}
+
+// bare answers requests of HTTP/1.1 without allocating, as far as their header's end tells.
+func bare(c net.Conn) {
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	response := []byte(answer)
+	buffer := make([]byte, 4096)
+	for {
+		n, err := c.Read(buffer)
+		if err != nil || n == 0 {
+			return
+		}
+		if _, err := c.Write(response); err != nil {
+			return
+		}
+	}
+}
+
+// userMallocs returns how many allocations it takes to send so many requests.
+func userMallocs(t *testing.T, c engine.Config, requests uint64) uint64 {
+	t.Helper()
+	c.Requests = requests
+	measure := func() uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r := carryOut(t, c)
+		runtime.ReadMemStats(&after)
+		if r.Counts.Scheduled != requests || r.Counts.OK+r.Counts.ByKind[wire.Assertion]+r.Counts.Dropped != requests {
+			t.Fatalf("counts %+v, %v", r.Counts, r.Failures)
+		}
+		return after.Mallocs - before.Mallocs
+	}
+	measure() // warms up
+	return measure()
+}
+
+func TestValidateUsers(t *testing.T) {
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}}})
+	err := engine.Config{
+		Address: "h:1", Requests: 1, NewClients: get(t, "h"), Connections: 3, Workers: 3, Think: pace.Think{Mean: 1},
+		Users: &engine.Users{Count: 2}, Shard: pace.Shard{Index: 3, Count: 2},
+	}.Validate()
+	for _, want := range []string{"want a scenario", "users 2: want at least one for each of 3 workers", "think time", "shard 3 of 2"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not among the faults: %v", want, err)
+		}
+	}
+	_, err = engine.Run(t.Context(), engine.Config{
+		Address: "127.0.0.1:1", Requests: 1, NewClients: echo(1), Users: &engine.Users{Scenario: s},
+	})
+	if err == nil || !strings.Contains(err.Error(), "one request only") {
+		t.Errorf("%v", err)
+	}
+}
+
+// BenchmarkUsers is an exchange of a user, beside BenchmarkExchange, which repeats a request.
+func BenchmarkUsers(b *testing.B) {
+	target := null(b, oracle.Config{})
+	for name, spec := range map[string]scenario.Spec{
+		"fixed": {Steps: []scenario.Step{{Name: "a", Path: "/"}}},
+		"varied": {Variables: []scenario.Variable{{Name: "v", Value: "0"}}, Steps: []scenario.Step{
+			{Name: "a", Path: "/{{ counter() }}", Header: []scenario.Field{{Name: "Authorization", Value: "Bearer {{ v }}"}}},
+			{Name: "b", Path: "/", Extract: []scenario.Extraction{{Name: "v", From: scenario.Body, Otherwise: scenario.Keep}}},
+		}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := compile(b, spec)
+			b.ReportAllocs()
+			r, err := engine.Run(b.Context(), engine.Config{
+				Address: target.Addr().String(), NewClients: composers(b, s, "h"), Connections: 16, Requests: uint64(max(b.N, 16)), Interval: time.Hour, //nolint:gosec // positive
+				Users: &engine.Users{Scenario: s},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(r.Workers.Total())/float64(r.Counts.OK), "cpu-ns/op")
+		})
+	}
+}

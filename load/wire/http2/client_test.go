@@ -1,0 +1,809 @@
+package http2
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/http2/hpack"
+
+	"dyno/load/wire"
+)
+
+func expect(tb fatalTB, got []string, want ...string) {
+	tb.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		tb.Fatalf("want -, got +\n%s", diff)
+	}
+}
+
+// What a connection begins with, byte by byte.
+func TestFirstBytes(t *testing.T) {
+	const magic = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+	for _, tt := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"defaults", func(*Config) {}, magic +
+			"\x00\x00\x12\x04\x00\x00\x00\x00\x00" + "\x00\x02\x00\x00\x00\x00" + "\x00\x04\x00\x40\x00\x00" + "\x00\x06\x00\x01\x00\x00" +
+			"\x00\x00\x04\x08\x00\x00\x00\x00\x00" + "\x00\xff\x00\x01"},
+		{"the RFC's own", func(c *Config) { c.Settings = Settings{65535, 65535, AtHalf, 16384, 4096} }, magic +
+			"\x00\x00\x0c\x04\x00\x00\x00\x00\x00" + "\x00\x02\x00\x00\x00\x00" + "\x00\x06\x00\x01\x00\x00"},
+		{"all", func(c *Config) {
+			c.Settings = Settings{1, 1<<31 - 1, AtOnce, 1<<24 - 1, 0}
+			c.Limits = Limits{HeaderBytes: 100, BodyBytes: 1, Informational: 1}
+		}, magic +
+			"\x00\x00\x1e\x04\x00\x00\x00\x00\x00" + "\x00\x01\x00\x00\x00\x00" + "\x00\x02\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x01" + "\x00\x05\x00\xff\xff\xff" + "\x00\x06\x00\x00\x00\x64" +
+			"\x00\x00\x04\x08\x00\x00\x00\x00\x00" + "\x7f\xff\x00\x00"},
+	} {
+		config := testConfig()
+		tt.change(&config)
+		c := newClient(t, config)
+		for range 2 {
+			if got := string(take(c)); got != tt.want {
+				t.Errorf("%s:\n got %q\nwant %q", tt.name, got, tt.want)
+			}
+			c.Reset()
+		}
+	}
+}
+
+// A GET and its repetition, byte by byte.
+func TestRequestBytes(t *testing.T) {
+	config := testConfig()
+	config.Requests[get].Header = []Field{{Name: "user-agent", Value: "dyno"}}
+	c := newClient(t, config)
+	l := listen(t, c)
+	l.hear(settings())
+	take(c)
+	begin(t, c, 0, get)
+	if got, want := string(take(c)), "\x00\x00\x0b\x01\x05\x00\x00\x00\x01"+"\x82\x86"+"\x41\x01h"+"\x84"+"\x7a\x83\x93\xd5\x47"; got != want {
+		// Encoded, h would be a byte as well: then it stays as it is.
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	begin(t, c, 1, get)
+	if got, want := string(take(c)), "\x00\x00\x05\x01\x05\x00\x00\x00\x03"+"\x82\x86\xbf\x84\xbe"; got != want {
+		t.Errorf("again: got %q\nwant %q", got, want)
+	}
+}
+
+func TestFree(t *testing.T) {
+	config := testConfig()
+	c := newClient(t, config)
+	l := listen(t, c)
+	free := func(want int) {
+		t.Helper()
+		if got := c.Free(); got != want {
+			t.Fatalf("%d may begin, want %d", got, want)
+		}
+	}
+	free(0) // before SETTINGS
+	if err := c.Begin(0, get, nil); !errors.Is(err, ErrNotFree) {
+		t.Fatal(err)
+	}
+	l.hear(settings())
+	free(4)
+	l.hear(settings(settingMaxConcurrentStreams, 2))
+	free(2)
+	begin(t, c, 0, get)
+	begin(t, c, 3, get)
+	free(0)
+	l.hear(settings(settingMaxConcurrentStreams, 1))
+	free(0)
+	l.hear(ok200)
+	free(0)
+	c.Cancel(3)
+	free(1)
+	l.hear(settings(settingMaxConcurrentStreams, 1<<32-1))
+	free(4)
+	c.next = maxStreamNumber - 2
+	free(2)
+	begin(t, c, 0, get)
+	begin(t, c, 1, get)
+	free(0) // no numbers left
+	c.Reset()
+	free(0)
+	l.hear(settings())
+	free(4)
+	begin(t, c, 0, get)
+	l.hear(goAway(1<<31-1, NoError))
+	free(0)
+	l.hear(settings(settingMaxConcurrentStreams, 100))
+	free(0)
+
+	config.Optimistic = true
+	c = newClient(t, config)
+	l = listen(t, c)
+	free(4)
+	begin(t, c, 0, get)
+	l.hear(settings(settingMaxConcurrentStreams, 0))
+	free(0)
+}
+
+func TestBeginRefuses(t *testing.T) {
+	config := testConfig()
+	config.Requests = append(config.Requests,
+		Request{Method: "PUT", Scheme: "http", Authority: "h", VariesPath: true, VariesBody: true, Header: []Field{{Name: "a", Varies: true}}})
+	c := newClient(t, config)
+	listen(t, c).hear(settings())
+	begin(t, c, 1, get)
+	take(c)
+	const vary = 4
+	part := func(s ...string) (parts [][]byte) {
+		for _, p := range s {
+			parts = append(parts, []byte(p))
+		}
+		return parts
+	}
+	for _, tt := range []struct {
+		id      uint32
+		request int
+		parts   [][]byte
+		want    error
+	}{
+		{1, get, nil, ErrNumber},
+		{4, get, nil, ErrNumber},
+		{1 << 31, get, nil, ErrNumber},
+		{0, -1, nil, ErrRequest},
+		{0, 5, nil, ErrRequest},
+		{0, get, part("x"), ErrParts},
+		{0, vary, nil, ErrParts},
+		{0, vary, part("/", "x"), ErrParts},
+		{0, vary, part("x", "x", "x"), ErrPath},
+		{0, vary, part("", "x", "x"), ErrPath},
+		{0, vary, part("/a b", "x", "x"), ErrPath},
+		{0, vary, part("/\x80", "x", "x"), ErrPath},
+		{0, vary, part("/", "x\ny", "x"), ErrValue},
+		{0, vary, part("/", "x ", "x"), ErrValue},
+	} {
+		if err := c.Begin(tt.id, tt.request, tt.parts); !errors.Is(err, tt.want) {
+			t.Errorf("%d, %d, %q: %v, want %v", tt.id, tt.request, tt.parts, err, tt.want)
+		}
+		if wire.KindOf(tt.want) != wire.Generator {
+			t.Errorf("%v is not the caller's", tt.want)
+		}
+	}
+	if len(c.Output()) > 0 || c.open != 1 {
+		t.Errorf("a refused exchange left %q, %d open", c.Output(), c.open)
+	}
+	begin(t, c, 0, vary, "/", "\xff", "\x00")
+	expect(t, said(t, take(c)), "HEADERS 3", `DATA 3 "\x00" end`)
+}
+
+func TestCancel(t *testing.T) {
+	c := ready(t, testConfig())
+	l := listen(t, c)
+	c.Cancel(0)
+	c.Cancel(0) // has no effect, nor those that never were
+	c.Cancel(3)
+	c.Cancel(99)
+	expect(t, said(t, take(c)), "RST_STREAM 1 CANCEL")
+	l.hear(join(open, data(1, 0, strings.Repeat("x", 1000)), headers(1, endStream, "a", "b")))
+	expect(t, l.lines)
+	if missing := int64(c.t.settings.ConnectionWindow) - c.receiveWindow; missing != 1000 {
+		t.Errorf("%d bytes of the connection's window are used up, want 1000", missing)
+	}
+	begin(t, c, 0, get) // the number is free again
+	l.hear(headers(7, endStream, ":status", "200"))
+	expect(t, l.lines, "head 0 200", `end 0 200 ""`)
+
+	// In the middle of a frame, and of a header block.
+	c = ready(t, testConfig())
+	l = listen(t, c)
+	l.hear(join(open, data(1, endStream, "hello"))[:len(open)+frameHeader+2])
+	c.Cancel(0)
+	l.hear(join([]byte("llo"), raw(frameHeaders, endStream, 3, "\x88")))
+	c.Cancel(1)
+	l.hear(raw(frameContinuation, endHeaders, 3, "\x40\x01a\x01b"))
+	l.hear(headerBlock(5, endStream, "\x88\xbe")) // the table is in step
+	expect(t, l.lines, "head 0 200", "head 2 200 a=b", `end 2 200 ""`)
+}
+
+// More streams are given up than are remembered: late frames of none of them are an
+// error, but those of streams that ended are.
+func TestCancelMany(t *testing.T) {
+	c := newClient(t, testConfig())
+	l := listen(t, c)
+	l.hear(settings())
+	begin(t, c, 0, get)
+	l.hear(ok200)
+	last := uint32(1)
+	for range 3 * maxRemembered {
+		begin(t, c, 0, get)
+		last += 2
+		c.Cancel(0)
+		take(c)
+	}
+	begin(t, c, 0, get)
+	ended := last + 2
+	l.hear(headers(ended, endStream, ":status", "200"))
+	l.lines = nil
+	for n := uint32(3); n <= last; n += 2 {
+		l.hear(join(headers(n, 0, ":status", "200"), data(n, endStream, "x")))
+	}
+	expect(t, l.lines)
+	if len(c.forgotten) != maxRemembered {
+		t.Errorf("%d streams are remembered", len(c.forgotten))
+	}
+	l.hear(data(ended, 0, "x"))
+	expect(t, l.lines, "error "+ErrStreamClosed.Error())
+}
+
+func TestEnd(t *testing.T) {
+	setUp := func() *listener {
+		config := testConfig()
+		config.Streams = 6
+		c := ready(t, config)
+		begin(t, c, 3, get) // on stream 7
+		begin(t, c, 4, get) // on stream 9
+		return listen(t, c)
+	}
+	l := setUp()
+	l.hear(join(open, headers(3, 0, ":status", "100"), raw(frameHeaders, 0, 5, "")))
+	l.end()
+	expect(t, l.lines, "head 0 200", "failed 0 "+ErrClosedBody.Error(), "failed 1 "+ErrClosedHeader.Error(),
+		"failed 2 "+ErrClosedHeader.Error(), "failed 3 "+ErrClosedEarly.Error(), "failed 4 "+ErrClosedEarly.Error())
+
+	l = setUp()
+	l.hear(goAway(7, NoError))
+	l.end()
+	expect(t, l.lines, "goaway", "refused 4 "+ErrRefusedLast.Error(), "failed 0 "+ErrClosedEarly.Error(), "failed 1 "+ErrClosedEarly.Error(),
+		"failed 2 "+ErrClosedEarly.Error(), "failed 3 "+ErrClosedEarly.Error())
+
+	l = setUp()
+	n, e, err := l.c.Input(goAway(3, InternalError)) // the refused ones are not asked for
+	if n != frameHeader+8 || e.Kind != wire.MuxGoAway || err != nil {
+		t.Fatal(n, e, err)
+	}
+	l.end()
+	gone := GoAwayError(InternalError).Error()
+	expect(t, l.lines, "failed 0 "+gone, "failed 1 "+gone, "refused 2 "+ErrRefusedLast.Error(), "refused 3 "+ErrRefusedLast.Error(), "refused 4 "+ErrRefusedLast.Error())
+
+	l = setUp()
+	l.hear(raw(framePing, 0, 0, "short"))
+	l.end()
+	expect(t, l.lines, "error "+ErrFrameSize.Error(), "failed 0 "+ErrFrameSize.Error(), "failed 1 "+ErrFrameSize.Error(),
+		"failed 2 "+ErrFrameSize.Error(), "failed 3 "+ErrFrameSize.Error(), "failed 4 "+ErrFrameSize.Error())
+	// Nothing follows GOAWAY.
+	l.c.Cancel(0)
+	lines := said(t, take(l.c))
+	if lines[len(lines)-1] != "GOAWAY 0 FRAME_SIZE_ERROR" {
+		t.Errorf("%q", lines)
+	}
+	if n, err := l.c.Send(2, []byte("x"), true); n != 0 || !errors.Is(err, ErrFrameSize) {
+		t.Errorf("sends %d after the error, %v", n, err)
+	}
+	// And the client is as new for the next connection.
+	l.c.Reset()
+	l = listen(t, l.c)
+	l.hear(settings())
+	begin(t, l.c, 0, get)
+	l.hear(ok200)
+	expect(t, l.lines, "head 0 200", `end 0 200 ""`)
+}
+
+func TestSend(t *testing.T) {
+	config := testConfig()
+	config.SendBuffer = 20
+	c := ready(t, config)
+	l := listen(t, c)
+	send := func(content string, end bool, taken int, want error) {
+		t.Helper()
+		if n, err := c.Send(2, []byte(content), end); n != taken || !errors.Is(err, want) {
+			t.Fatalf("sent %d, %v; want %d, %v", n, err, taken, want)
+		}
+	}
+	send("", false, 0, nil)
+	send("one", false, 3, nil)
+	send("two", false, 3, nil)
+	expect(t, said(t, take(c)), `DATA 5 "one"`, `DATA 5 "two"`)
+	l.hear(settings(settingInitialWindowSize, 10)) // of which 6 are used up
+	expect(t, said(t, take(c)), "SETTINGS ACK")
+	send("three", false, 5, nil)
+	expect(t, said(t, take(c)), `DATA 5 "thre"`)
+	send("0123456789", false, 10, nil)
+	send("abcdefghijklm", false, 9, nil) // there is room for 20
+	send("x", true, 0, nil)
+	expect(t, said(t, take(c)))
+	l.hear(windowUpdate(5, 5))
+	expect(t, l.lines)
+	expect(t, said(t, take(c)), `DATA 5 "e0123"`)
+	l.hear(windowUpdate(5, 5))
+	expect(t, said(t, take(c)), `DATA 5 "45678"`)
+	l.hear(nil)
+	expect(t, l.lines, "room 2")
+	send("x", true, 1, nil)
+	send("y", true, 0, ErrSendEnded)
+	l.hear(windowUpdate(5, 100))
+	expect(t, said(t, take(c)), `DATA 5 "9abcdefghix" end`)
+	send("y", false, 0, ErrSendEnded)
+	l.hear(headers(5, endStream, ":status", "200"))
+	expect(t, l.lines, "room 2", "head 2 200", `end 2 200 ""`)
+	expect(t, said(t, take(c)))
+	send("y", false, 0, ErrNoExchange)
+	if _, err := c.Send(0, nil, true); !errors.Is(err, ErrSendUnasked) {
+		t.Error(err)
+	}
+	if _, err := c.Send(99, nil, true); !errors.Is(err, ErrNoExchange) {
+		t.Error(err)
+	}
+
+	// The end alone is not held up by a window.
+	c = ready(t, config)
+	listen(t, c).hear(settings(settingInitialWindowSize, 0))
+	take(c)
+	if n, err := c.Send(2, nil, true); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	expect(t, said(t, take(c)), `DATA 5 "" end`)
+}
+
+// A body waits for its windows, whichever opens last, and takes turns with others.
+func TestBodiesWait(t *testing.T) {
+	body := strings.Repeat("x", 40_000)
+	config := testConfig()
+	config.Requests[post].Body = []byte(body)
+	config.Requests = append(config.Requests, Request{Method: "POST", Scheme: "http", Authority: "h", Path: "/", VariesBody: true})
+	c := newClient(t, config)
+	l := listen(t, c)
+	l.hear(settings())
+	take(c)
+	begin(t, c, 0, post)
+	begin(t, c, 1, 4, strings.Repeat("y", 40_000))
+	sizes := func() (lines []string) {
+		for _, line := range said(t, take(c)) {
+			if name, rest, ok := strings.Cut(line, ` "`); ok {
+				content, end, _ := strings.Cut(rest, `"`)
+				line = fmt.Sprintf("%s %s*%d%s", name, content[:min(1, len(content))], len(content), end)
+			}
+			lines = append(lines, line)
+		}
+		return lines
+	}
+	expect(t, sizes(), "HEADERS 1", "HEADERS 3", "DATA 1 x*16384", "DATA 3 y*16384", "DATA 1 x*16384", "DATA 3 y*16383") // 65,535
+	l.hear(windowUpdate(1, 1000))
+	expect(t, sizes())
+	l.hear(settings(settingInitialWindowSize, 10))
+	l.hear(windowUpdate(0, 100_000))
+	expect(t, sizes(), "SETTINGS ACK") // both streams' windows are below 0
+	if w := c.peerWindow + c.streams[1].sendWindow; w != 10-16384-16383 {
+		t.Errorf("a window of %d", w)
+	}
+	l.hear(windowUpdate(3, 16384+16383-10)) // now 0
+	expect(t, sizes())
+	l.hear(windowUpdate(3, 1))
+	expect(t, sizes(), "DATA 3 y*1")
+	l.hear(settings(settingInitialWindowSize, 50_000, settingMaxFrameSize, 1<<20))
+	expect(t, sizes(), "SETTINGS ACK", "DATA 1 x*7232 end", "DATA 3 y*7232 end")
+	if c.queue != emptyQueue {
+		t.Errorf("queue %v", c.queue)
+	}
+	l.hear(join(headers(1, endStream, ":status", "200"), headers(3, endStream, ":status", "200")))
+	expect(t, said(t, take(c)))
+}
+
+// What waits goes with its exchange, wherever in the queue it is.
+func TestWaitingBodiesGo(t *testing.T) {
+	config := testConfig()
+	config.Requests[post].Body = make([]byte, 100_000)
+	for gone := range uint32(3) {
+		for how, let := range map[string]func(c *Client, l *listener){
+			"cancel": func(c *Client, _ *listener) { c.Cancel(gone) },
+			"reset":  func(_ *Client, l *listener) { l.hear(resetStream(2*gone+1, Cancel)) },
+			"answer": func(_ *Client, l *listener) { l.hear(headers(2*gone+1, endStream, ":status", "200")) },
+		} {
+			c := newClient(t, config)
+			l := listen(t, c)
+			l.hear(join(settings(settingInitialWindowSize, 1<<20), windowUpdate(0, 1<<20)))
+			for id := range uint32(3) {
+				begin(t, c, id, post)
+			}
+			let(c, l)
+			sent := map[string]int{}
+			for _, line := range said(t, take(c)) {
+				if strings.HasPrefix(line, "DATA") && strings.HasSuffix(line, " end") {
+					sent[line[:6]]++
+				}
+			}
+			var want []string
+			for id := range uint32(3) {
+				if id != gone {
+					want = append(want, fmt.Sprintf("DATA %d", 2*id+1))
+				}
+			}
+			if len(sent) != 2 || sent[want[0]] != 1 || sent[want[1]] != 1 || c.queue != emptyQueue {
+				t.Errorf("%s of %d: %v ended, queue %v", how, gone, sent, c.queue)
+			}
+		}
+	}
+}
+
+// The output does not grow with the content that waits.
+func TestOutputIsBounded(t *testing.T) {
+	config := testConfig()
+	config.Requests[post].Body = make([]byte, 10<<20)
+	c := newClient(t, config)
+	l := listen(t, c)
+	l.hear(join(settings(settingInitialWindowSize, maxWindow), windowUpdate(0, maxWindow-initialWindow)))
+	for id := range uint32(4) {
+		begin(t, c, id, post)
+	}
+	most, all := 0, 0
+	for len(c.Output()) > 0 {
+		most = max(most, len(c.Output()), cap(c.out))
+		n := min(1000, len(c.Output()))
+		all += n
+		c.Wrote(n)
+	}
+	if all < 40<<20 {
+		t.Errorf("only %d bytes are sent", all)
+	}
+	if most > 4*outputTarget {
+		t.Errorf("an output of %d bytes", most)
+	}
+}
+
+// Long header blocks go out in CONTINUATION frames, as long as the peer takes them.
+func TestLongHeaders(t *testing.T) {
+	for _, size := range []int{100, 16384, 16385, 20_000, 70_000} {
+		for _, most := range []int{1 << 14, 1<<14 + 1, 30_000, 1 << 20} {
+			config := testConfig()
+			value := strings.Repeat("\"", size) // is not shorter encoded
+			config.Requests[get].Header = []Field{{Name: "a", Value: value, Indexing: Plain}}
+			c := newClient(t, config)
+			l := listen(t, c)
+			l.hear(settings(settingMaxFrameSize, uint32(most)))
+			take(c)
+			d := hpack.NewDecoder(defaultTableSize, nil)
+			for id := range uint32(2) {
+				begin(t, c, id, get)
+				output := take(c)
+				var block []byte
+				for first := true; len(output) > 0; first = false {
+					f := parseFrame(output)
+					rest := len(output) - frameHeader - f.length
+					wantKind, wantFlags := uint8(frameContinuation), uint8(0)
+					if first {
+						wantKind, wantFlags = frameHeaders, flagEndStream
+					}
+					if rest == 0 {
+						wantFlags |= flagEndHeaders
+					} else if f.length != most {
+						t.Fatalf("a frame of %d bytes, and more to come", f.length)
+					}
+					if f.kind != wantKind || f.flags != wantFlags || f.number != 2*id+1 || f.length > most {
+						t.Fatalf("frame %+v", f)
+					}
+					block = append(block, output[frameHeader:frameHeader+f.length]...)
+					output = output[frameHeader+f.length:]
+				}
+				lines := decodeRequest(t, d, block)
+				if !slices.Contains(lines, "a: "+value) || len(lines) != 6 {
+					t.Errorf("%d fields", len(lines))
+				}
+			}
+		}
+	}
+}
+
+// When the peer is told of more window.
+func TestWindowUpdates(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings Settings
+		length   int // content-length; 0 for none
+		frames   []int
+		want     []string
+	}{
+		{"at half", Settings{StreamWindow: 100, ConnectionWindow: 65535}, 0, []int{49, 1, 49, 1, 99},
+			[]string{"WINDOW_UPDATE 1 50", "WINDOW_UPDATE 1 50", "WINDOW_UPDATE 1 99"}},
+		{"at half, of the connection", Settings{StreamWindow: 65535, ConnectionWindow: 65535}, 0, []int{16384, 16383, 1, 5},
+			[]string{"WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"}},
+		{"at once", Settings{StreamWindow: 100, ConnectionWindow: 65535, Updates: AtOnce}, 0, []int{1, 5},
+			[]string{"WINDOW_UPDATE 0 1", "WINDOW_UPDATE 1 1", "WINDOW_UPDATE 0 5", "WINDOW_UPDATE 1 5"}},
+		{"when asked", Settings{StreamWindow: 100, ConnectionWindow: 65535, Updates: WhenAsked}, 0, []int{60, 40}, nil},
+		{"not for what does not come", Settings{StreamWindow: 100, ConnectionWindow: 65535}, 150, []int{40, 40, 70},
+			[]string{"WINDOW_UPDATE 1 80"}},
+		{"not for what fits", Settings{StreamWindow: 100, ConnectionWindow: 65535}, 100, []int{60, 40}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			config := testConfig()
+			tt.settings.MaxFrameSize, tt.settings.HeaderTableSize = minMaxFrameSize, defaultTableSize
+			config.Settings = tt.settings
+			c := ready(t, config)
+			l := listen(t, c)
+			header := []string{":status", "200"}
+			if tt.length > 0 {
+				header = append(header, "content-length", fmt.Sprint(tt.length))
+			}
+			l.hear(headers(1, 0, header...))
+			if c.Owes() {
+				t.Error("owes before DATA")
+			}
+			for _, n := range tt.frames {
+				l.hear(data(1, 0, strings.Repeat("x", n)))
+			}
+			expect(t, said(t, take(c)), tt.want...)
+			if tt.settings.Updates == WhenAsked {
+				if !c.Owes() {
+					t.Error("owes nothing")
+				}
+				c.Update()
+				expect(t, said(t, take(c)), "WINDOW_UPDATE 0 100", "WINDOW_UPDATE 1 100")
+				if c.Owes() {
+					t.Error("owes after Update")
+				}
+				c.Update()
+				expect(t, said(t, take(c)))
+			}
+		})
+	}
+}
+
+// The peer may use its windows up, and not a byte more.
+func TestWindowsHold(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings Settings
+		frames   [][]byte
+		want     string
+	}{
+		{"stream", Settings{StreamWindow: 100, ConnectionWindow: 65535}, [][]byte{data(1, flagPadded, "\x31"+strings.Repeat("x", 99))}, ""},
+		{"beyond the stream's", Settings{StreamWindow: 100, ConnectionWindow: 65535}, [][]byte{data(1, 0, strings.Repeat("x", 101))}, "failed 0 " + ErrStreamExceeded.Error()},
+		{"beyond the stream's, by padding", Settings{StreamWindow: 100, ConnectionWindow: 65535}, [][]byte{data(1, flagPadded, "\x64"+strings.Repeat("x", 100))}, "failed 0 " + ErrStreamExceeded.Error()},
+		{"connection", Settings{StreamWindow: 1 << 20, ConnectionWindow: 65535}, slices.Repeat([][]byte{data(1, 0, strings.Repeat("x", 13107))}, 5), ""},
+		{"beyond the connection's", Settings{StreamWindow: 1 << 20, ConnectionWindow: 65535},
+			append(slices.Repeat([][]byte{data(1, 0, strings.Repeat("x", 13107))}, 5), data(1, 0, "x")), "error " + ErrWindowExceeded.Error()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			config := testConfig()
+			tt.settings.MaxFrameSize, tt.settings.HeaderTableSize, tt.settings.Updates = minMaxFrameSize, defaultTableSize, WhenAsked
+			config.Settings = tt.settings
+			c := ready(t, config)
+			l := listen(t, c)
+			l.hear(open)
+			l.hear(join(tt.frames...))
+			want := []string{"head 0 200"}
+			if tt.want != "" {
+				want = append(want, tt.want)
+			}
+			expect(t, l.lines, want...)
+			if strings.HasPrefix(tt.want, "error") {
+				expect(t, said(t, take(c)), "GOAWAY 0 FLOW_CONTROL_ERROR")
+			} else if tt.want != "" {
+				expect(t, said(t, take(c)), "RST_STREAM 1 FLOW_CONTROL_ERROR")
+			}
+		})
+	}
+}
+
+func TestBodyLimit(t *testing.T) {
+	config := testConfig()
+	config.Limits = Limits{HeaderBytes: 1000, BodyBytes: 5, Informational: 1}
+	c := ready(t, config)
+	l := listen(t, c)
+	l.hear(join(open, data(1, 0, "hel"), data(1, 0, "lo!"), headers(3, endStream, ":status", "200", "content-length", "6"), headers(5, 0, ":status", "200", "content-length", "6")))
+	expect(t, l.lines, "head 0 200", "failed 0 "+ErrBodyTooLarge.Error(), "head 1 200", `end 1 200 ""`, "head 2 200", "failed 2 "+ErrBodyTooLarge.Error())
+	expect(t, said(t, take(c)), "RST_STREAM 1 CANCEL", "RST_STREAM 5 CANCEL")
+}
+
+// Without Content, only the events that count come, and one for a response in one piece.
+func TestCountedOnly(t *testing.T) {
+	config := testConfig()
+	config.Content = false
+	c := ready(t, config)
+	response := join(headers(1, 0, ":status", "404", "a", "x"), data(1, endStream, "hello"))
+	n, e, err := c.Input(response)
+	if n != len(response) || e.Kind != wire.MuxEnded || e.ID != 0 || e.Status != 404 || e.Bytes != 5 || e.Data != nil || e.Err == nil || e.Err.Kind != wire.Status || err != nil {
+		t.Errorf("%d, %+v, %v", n, e, err)
+	}
+	if f := c.Fields(); len(f) != 1 || string(f[0].Value) != "x" {
+		t.Errorf("fields %v", f)
+	}
+	l := listen(t, c)
+	l.hear(join(headers(3, 0, ":status", "200"), headers(5, 0, ":status", "200"), data(5, 0, "hello"), headers(5, endStream, "b", "y")))
+	expect(t, l.lines, "head 1 200", "head 2 200", `end 2 200 "" trailers b=y`)
+}
+
+// Accept says what is a success; the fields that were asked for are those, each time
+// they occur.
+func TestAcceptAndFields(t *testing.T) {
+	config := testConfig()
+	config.Accept = func(status int) bool { return status == 404 }
+	config.Fields = []string{"set-cookie", "content-length", "grpc-status"}
+	c := ready(t, config)
+	l := listen(t, c)
+	l.hear(join(
+		headers(1, 0, ":status", "404", "set-cookie", "a=b", "x", "y", "set-cookie", "c=d", "content-length", "0"), headers(1, endStream, "grpc-status", "5", "date", "z"),
+		headers(5, endStream, ":status", "200", "grpc-status", "0"),
+	))
+	expect(t, l.lines, "head 0 404 set-cookie=a=b set-cookie=c=d content-length=0", `end 0 404 "" trailers grpc-status=5`,
+		"head 2 200 grpc-status=0", `end 2 200 "" status: status 200`)
+	expect(t, said(t, take(c)), "RST_STREAM 5 NO_ERROR")
+}
+
+func TestUpgrade(t *testing.T) {
+	config := testConfig()
+	config.Upgrade = true
+	config.Requests = []Request{
+		{Method: "GET", Scheme: "http", Authority: "h:81", Path: "/x", Header: []Field{{Name: "Accept", Value: "*/*"}}},
+		{Method: "PUT", Scheme: "http", Authority: "h", VariesPath: true, VariesBody: true, Header: []Field{{Name: "a", Varies: true}, {Name: "user-agent", Value: "u"}}},
+	}
+	const answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+	encoded := base64.RawURLEncoding.EncodeToString([]byte("\x00\x02\x00\x00\x00\x00\x00\x04\x00\x40\x00\x00\x00\x06\x00\x01\x00\x00"))
+	asks := "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: " + encoded + "\r\n"
+	put := "PUT /y HTTP/1.1\r\nHost: h\r\n" + asks + "a: b\r\nuser-agent: u\r\nContent-Length: 4\r\n\r\nbody"
+
+	c := newClient(t, config)
+	if c.Free() != 1 || len(c.Output()) > 0 {
+		t.Fatalf("%d may begin, says %q", c.Free(), c.Output())
+	}
+	begin(t, c, 2, 0)
+	if got, want := string(take(c)), "GET /x HTTP/1.1\r\nHost: h:81\r\n"+asks+"user-agent: dyno\r\nAccept: */*\r\n\r\n"; got != want || c.Free() != 0 {
+		t.Errorf("got  %q\nwant %q; %d may begin", got, want, c.Free())
+	}
+	input := join([]byte(answer), settings(), headers(1, 0, ":status", "200"), data(1, endStream, "hello"))
+	for cut := range len(input) {
+		c.Reset()
+		begin(t, c, 2, 1, "/y", "b", "body")
+		if got := string(take(c)); got != put {
+			t.Fatalf("got  %q\nwant %q", got, put)
+		}
+		l := listen(t, c)
+		l.hear(input, cut)
+		expect(t, l.lines, "head 2 200", `end 2 200 "hello"`)
+		expect(t, said(t, take(c)), "SETTINGS 2=0 4=4194304 6=65536", "WINDOW_UPDATE 0 16711681", "SETTINGS ACK")
+		begin(t, c, 0, 0)
+		l.lines = nil
+		l.hear(headers(3, endStream, ":status", "204"))
+		expect(t, l.lines, "head 0 204", `end 0 204 ""`)
+	}
+
+	// Given up before there is a stream.
+	c.Reset()
+	begin(t, c, 2, 0)
+	take(c)
+	c.Cancel(2)
+	if c.Free() != 0 {
+		t.Error("another exchange may begin before the switch")
+	}
+	l := listen(t, c)
+	l.hear(input)
+	expect(t, l.lines)
+	expect(t, said(t, take(c))[2:], "RST_STREAM 1 CANCEL", "SETTINGS ACK")
+
+	for _, tt := range []struct {
+		answer string
+		want   *wire.Error
+	}{
+		{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", ErrUpgrade},
+		{"HTTP/1.0 101 Switching\r\nUpgrade: h2c\r\n\r\n", ErrUpgrade},
+		{"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", ErrUpgrade},
+		{"HTTP/1.1 101 Switching\r\n\r\n", ErrUpgrade},
+		{string(settings()), ErrUpgrade},
+		{"HTTP/1.1 101 Switching\r\nx: " + strings.Repeat("x", 70_000), ErrHeaderListTooLarge},
+	} {
+		c.Reset()
+		begin(t, c, 0, 0)
+		take(c)
+		l := listen(t, c)
+		l.hear([]byte(tt.answer))
+		l.end()
+		expect(t, l.lines, "error "+tt.want.Error(), "failed 0 "+tt.want.Error())
+		if len(c.Output()) > 0 {
+			t.Errorf("says %q", c.Output())
+		}
+	}
+	c.Reset()
+	l = listen(t, c)
+	l.hear([]byte("H"))
+	expect(t, l.lines, "error "+ErrUpgrade.Error())
+	c.Reset()
+	begin(t, c, 0, 0)
+	l = listen(t, c)
+	l.end()
+	expect(t, l.lines, "failed 0 "+ErrClosedEarly.Error())
+}
+
+// Buffers come back, whatever became of a connection.
+func TestBuffersComeBack(t *testing.T) {
+	config := testConfig()
+	config.Requests = append(config.Requests, Request{Method: "POST", Scheme: "http", Authority: "h", Path: "/", VariesBody: true})
+	config.Streams = 16
+	template, err := NewTemplate(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func() {
+		clients := make([]*Client, 3)
+		for i := range clients {
+			c := template.Client()
+			clients[i] = c
+			l := listen(t, c)
+			l.hear(settings())
+			take(c)
+			for id := range uint32(8) {
+				begin(t, c, id, 4, strings.Repeat("x", 20_000))
+			}
+			begin(t, c, 9, bits)
+			if _, err := c.Send(9, make([]byte, 70_000), false); err != nil {
+				t.Fatal(err)
+			}
+			c.Output()
+			c.Wrote(30_000)
+			c.Cancel(0)
+			l.hear(join(headers(3, 0, ":status", "200"), raw(frameHeaders, 0, 5, "\x88"), raw(frameContinuation, 0, 5, "\x88")[:5]))
+		}
+		for _, c := range clients {
+			for c.End().Kind != wire.MuxNothing {
+			}
+			c.Reset()
+			take(c)
+		}
+	}
+	use()
+	before := len(template.spare)
+	use()
+	if len(template.spare) != before || before == 0 {
+		t.Errorf("%d buffers, then %d", before, len(template.spare))
+	}
+}
+
+// What a connection takes, beside the memory that its exchanges and its peer's use of
+// the table need.
+func TestClientIsSmall(t *testing.T) {
+	config := benchConfig(1)
+	c := newClient(t, config)
+	l := listen(t, c)
+	l.hear(settings())
+	begin(t, c, 0, 0)
+	take(c)
+	l.hear(ok200)
+	size := int(unsafe.Sizeof(*c)) + cap(c.streams)*int(unsafe.Sizeof(stream{})) + 2*cap(c.byNumber.places) + cap(c.encoder.places) + cap(c.encoder.same) + cap(c.decoder.data)
+	if size > 1000 {
+		t.Errorf("a client of %d bytes", size)
+	}
+	if c.out != nil || c.part != nil || c.block.bytes != nil || c.forgotten != nil {
+		t.Error("an idle client holds a buffer")
+	}
+}
+
+// An exchange may have any number of informational responses that the limit allows.
+func TestManyInformational(t *testing.T) {
+	config := testConfig()
+	config.Limits = DefaultLimits()
+	config.Limits.Informational = 255
+	c := ready(t, config)
+	l := listen(t, c)
+	l.hear(slices.Repeat(headers(1, 0, ":status", "102"), 255))
+	expect(t, l.lines)
+	l.hear(headers(1, 0, ":status", "102"))
+	expect(t, l.lines, "failed 0 "+ErrInformational.Error())
+}
+
+// Of very many exchanges, each has one end.
+func TestManyExchangesEnd(t *testing.T) {
+	config := testConfig()
+	config.Streams = maxStreams
+	c := newClient(t, config)
+	l := listen(t, c)
+	l.hear(settings())
+	for id := range uint32(maxStreams) {
+		begin(t, c, id, get)
+	}
+	take(c)
+	l.hear(goAway(maxStreams, NoError)) // the half of them
+	if len(l.lines) != 1+maxStreams/2 || c.open != maxStreams/2 {
+		t.Fatalf("%d events, %d open", len(l.lines), c.open)
+	}
+	l.end()
+	if len(l.lines) != 1+maxStreams {
+		t.Fatalf("%d events", len(l.lines))
+	}
+}

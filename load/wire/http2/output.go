@@ -1,0 +1,207 @@
+package http2
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"dyno/load/wire"
+)
+
+// Output returns the bytes that are to be written now; see wire.Mux.
+func (c *Client) Output() []byte {
+	if c.queue.head != nobody {
+		c.pump()
+	}
+	return c.out[c.sent:]
+}
+
+// Wrote tells that the first n bytes of Output were written.
+func (c *Client) Wrote(n int) {
+	c.sent += n
+	c.written += uint64(n)
+	if c.sent == len(c.out) {
+		c.dropOutput()
+	}
+}
+
+func (c *Client) dropOutput() {
+	if c.out != nil {
+		c.t.giveBack(c.out)
+	}
+	c.out, c.sent = nil, 0
+}
+
+// makeRoom sees to it that n bytes can be appended to the output without growing it.
+func (c *Client) makeRoom(n int) {
+	if c.out == nil {
+		c.out = c.t.borrow()
+	}
+	if len(c.out)+n <= cap(c.out) {
+		return
+	}
+	pending := c.out[c.sent:]
+	if c.sent > 0 && 2*(len(pending)+n) <= cap(c.out) {
+		c.out = append(c.out[:0], pending...)
+	} else {
+		// The smaller buffer is not given back, or there would be ever more of them.
+		c.out = append(make([]byte, 0, 2*(len(pending)+n)), pending...)
+	}
+	c.sent = 0
+}
+
+// pump turns content that waits into DATA frames, in turns, until the output is full
+// enough or a window is used up.
+func (c *Client) pump() {
+	for c.queue.head != nobody && c.sendWindow > 0 && len(c.out)-c.sent < outputTarget {
+		id := uint32(c.queue.head)
+		s := &c.streams[id]
+		c.dequeue(s)
+		n := len(s.body)
+		for _, most := range [...]int64{maxDataFrame, int64(c.peerMaxFrame), c.sendWindow, c.peerWindow + s.sendWindow} {
+			n = int(min(int64(n), most))
+		}
+		all := n == len(s.body)
+		c.appendData(s, s.body[:n], all && s.state&endsAfter != 0)
+		s.body = s.body[n:]
+		if all {
+			if s.buffer != nil {
+				c.t.giveBack(s.buffer)
+			}
+			s.body, s.buffer = nil, nil
+		} else {
+			c.enqueue(id, s)
+		}
+		if s.state&wantsRoom != 0 && len(s.body) <= c.t.sendBuffer/2 {
+			s.state ^= wantsRoom | hasRoom
+			c.notice()
+		}
+	}
+}
+
+// fits tells whether n bytes of content can go out at once, in one frame.
+func (c *Client) fits(s *stream, n int) bool {
+	return n == 0 || n <= maxDataFrame && int64(n) <= c.sendWindow && int64(n) <= c.peerWindow+s.sendWindow &&
+		c.queue.head == nobody && len(c.out)-c.sent < outputTarget
+}
+
+// appendData appends a DATA frame. Its payload is within the windows.
+func (c *Client) appendData(s *stream, payload []byte, end bool) {
+	flags := uint8(0)
+	if end {
+		flags = flagEndStream
+		s.state |= localEnd
+	}
+	c.makeRoom(frameHeader + len(payload))
+	c.out = append(appendFrameHeader(c.out, len(payload), frameData, flags, s.number), payload...)
+	s.sendWindow -= int64(len(payload))
+	c.sendWindow -= int64(len(payload))
+	c.useless = 0
+}
+
+// appendHeaders appends the header of a request, in as many frames as it takes.
+func (c *Client) appendHeaders(s *stream, p *prepared, parts [][]byte, end bool) {
+	flags := uint8(flagEndHeaders)
+	if end {
+		flags |= flagEndStream
+	}
+	c.makeRoom(frameHeader + p.bound(parts))
+	start := len(c.out)
+	b := c.encoder.append(append(c.out, make([]byte, frameHeader)...), p, parts)
+	block := b[start+frameHeader:]
+	if len(block) <= c.peerMaxFrame {
+		appendFrameHeader(b[:start], len(block), frameHeaders, flags, s.number)
+		c.out = b
+		return
+	}
+	// Behind the first frame's payload the others have to be moved to let their
+	// headers in: from the last one on.
+	rest := (len(block) - 1) / c.peerMaxFrame
+	b = append(b, make([]byte, rest*frameHeader)...)
+	for i := rest; i > 0; i-- {
+		from := start + frameHeader + i*c.peerMaxFrame
+		to := from + i*frameHeader
+		length := min(c.peerMaxFrame, len(block)-i*c.peerMaxFrame)
+		copy(b[to:to+length], b[from:from+length])
+		last := uint8(0)
+		if i == rest {
+			last = flagEndHeaders
+		}
+		appendFrameHeader(b[:to-frameHeader], length, frameContinuation, last, s.number)
+	}
+	appendFrameHeader(b[:start], c.peerMaxFrame, frameHeaders, flags&^flagEndHeaders, s.number)
+	c.out = b
+}
+
+// appendWord appends a frame whose payload is one word.
+func (c *Client) appendWord(kind uint8, number, word uint32) {
+	c.makeRoom(frameHeader + 4)
+	c.out = binary.BigEndian.AppendUint32(appendFrameHeader(c.out, 4, kind, 0, number), word)
+}
+
+func (c *Client) appendReset(number uint32, code ErrorCode) {
+	c.appendWord(frameReset, number, uint32(code))
+}
+
+// restore tells the peer that it may send more, once as much of a window is used up as
+// the threshold says.
+func (c *Client) restore(number uint32, window *int64, full, threshold int64) {
+	if used := full - *window; used >= threshold {
+		c.appendWord(frameWindowUpdate, number, uint32(used))
+		*window = full
+	}
+}
+
+// acknowledge appends the reply to a frame: SETTINGS or PING.
+func (c *Client) acknowledge(kind uint8, payload []byte) *wire.Error {
+	c.makeRoom(frameHeader + len(payload))
+	c.out = append(appendFrameHeader(c.out, len(payload), kind, flagAck, 0), payload...)
+	return c.reply()
+}
+
+// fatal ends the connection: GOAWAY with the code is the last of its output.
+func (c *Client) fatal(code ErrorCode, err *wire.Error) *wire.Error {
+	if c.switched {
+		c.makeRoom(frameHeader + 8)
+		c.out = appendFrameHeader(c.out, 8, frameGoAway, 0, 0)
+		c.out = binary.BigEndian.AppendUint64(c.out, uint64(code)) // no stream of the peer's was processed
+	}
+	for c.queue.head != nobody {
+		c.dequeue(&c.streams[c.queue.head])
+	}
+	c.err = err
+	c.allow()
+	return err
+}
+
+// appendUpgrade appends a request in HTTP/1.1 that asks to go on in HTTP/2 (RFC 7540,
+// section 3.2). With its body it is whole: the stream is half closed from the start.
+func (c *Client) appendUpgrade(p *prepared, parts [][]byte, body []byte) {
+	r := &p.request
+	c.makeRoom(0)
+	b := append(append(c.out, r.Method...), ' ')
+	if r.VariesPath {
+		b = append(b, parts[0]...)
+		parts = parts[1:]
+	} else {
+		b = append(b, r.Path...)
+	}
+	b = append(append(b, " HTTP/1.1\r\nHost: "...), r.Authority...)
+	b = append(append(b, "\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: "...), c.t.upgrade...)
+	b = append(b, "\r\n"...)
+	for i := range p.fields {
+		f := &p.fields[i]
+		b = append(append(b, f.Name...), ": "...)
+		if f.Varies {
+			b = append(b, parts[0]...)
+			parts = parts[1:]
+		} else {
+			b = append(b, f.Value...)
+		}
+		b = append(b, "\r\n"...)
+	}
+	if r.VariesBody {
+		b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
+		b = append(b, "\r\n"...)
+	}
+	c.out = append(append(b, "\r\n"...), body...)
+}

@@ -1,0 +1,202 @@
+package http2
+
+import (
+	"errors"
+	"fmt"
+
+	"dyno/load/wire"
+)
+
+// Config is what all clients of one template have in common.
+type Config struct {
+	// Requests are the requests to prepare. Begin takes them by their place here.
+	Requests []Request
+
+	// Streams is the largest number of exchanges that one connection carries at once,
+	// 1 to 10,000. The peer may allow fewer.
+	Streams int
+
+	// Optimistic lets exchanges begin before the peer's SETTINGS have arrived, as
+	// RFC 9113, section 3.4 allows. Those beyond what the peer then allows are refused.
+	Optimistic bool
+
+	// Upgrade begins connections in HTTP/1.1, and asks to go on in HTTP/2 with the first
+	// request (RFC 7540, section 3.2), whose response is the first in HTTP/2. RFC 9113
+	// has done away with it. There is no Upgrade with https.
+	Upgrade bool
+
+	// Content has the content of responses delivered. Without, it is only counted.
+	Content bool
+
+	// Fields are the names, in lower case, of the response fields to be delivered, at
+	// most 64.
+	Fields []string
+
+	// Accept tells which final statuses, 200 to 999, count as success. It is a pure
+	// function. Nil accepts those below 400.
+	Accept func(status int) bool
+
+	// SendBuffer bounds what Send takes of an exchange before it has gone out, in
+	// bytes. Default 64 KiB.
+	SendBuffer int
+
+	Settings Settings // default DefaultSettings
+	Limits   Limits   // default DefaultLimits
+}
+
+const (
+	maxStreams        = 10_000
+	defaultSendBuffer = 64 << 10
+	maxSendBuffer     = 1 << 30
+)
+
+func (c Config) withDefaults() Config {
+	if c.Settings == (Settings{}) {
+		c.Settings = DefaultSettings()
+	}
+	if c.Limits == (Limits{}) {
+		c.Limits = DefaultLimits()
+	}
+	if c.SendBuffer == 0 {
+		c.SendBuffer = defaultSendBuffer
+	}
+	return c
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	faults := []error{c.Settings.Validate(), c.Limits.Validate()}
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(c.Requests) == 0 {
+		fault("no request: want at least one")
+	}
+	for i, r := range c.Requests {
+		if err := r.Validate(); err != nil {
+			fault("request %d: %w", i+1, err)
+		}
+		if r.Scheme == "https" && c.Upgrade {
+			fault("request %d: scheme https: want http, as TLS agrees on HTTP/2 by itself (ALPN) and not by Upgrade", i+1)
+		}
+		if r.BitByBit && c.Upgrade {
+			fault("request %d is sent bit by bit: want it whole, as Upgrade sends the first request before anything else", i+1)
+		}
+	}
+	if c.Streams < 1 || c.Streams > maxStreams {
+		fault("streams %d: want 1 to %d", c.Streams, maxStreams)
+	}
+	if c.SendBuffer < 1 || c.SendBuffer > maxSendBuffer {
+		fault("send buffer %d: want 1 to %d bytes", c.SendBuffer, maxSendBuffer)
+	}
+	if len(c.Fields) > maxWanted {
+		fault("%d fields asked for: want at most %d", len(c.Fields), maxWanted)
+	}
+	for i, name := range c.Fields {
+		if nameFault([]byte(name)) != nil || name[0] == ':' {
+			fault("field %d %q: want a name in lower case, without a colon", i+1, name)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// A Template makes clients that send the same requests, and holds what they can share,
+// so that each of them stays small: one template per worker. It and its clients are for
+// one goroutine at a time.
+type Template struct {
+	requests []prepared
+	dict     dictionary
+	names    names
+	limits   Limits
+	settings Settings
+	accepted [1000]bool // by status
+
+	streams    int
+	sendBuffer int
+	threshold  [2]int64 // how much of a stream's and a connection's window is used up before it is told of more
+	content    bool
+	optimistic bool
+	upgrades   bool
+	preface    []byte
+	upgrade    string
+
+	// What one header section leaves behind until the next.
+	memos     [memos]memo
+	memoOff   bool // for tests, which compare with and without
+	section   section
+	fields    []wire.MuxField // of a memo, or ownFields
+	ownFields []wire.MuxField
+	kept      []keptField
+	keptData  []byte
+	name      []byte // decoded strings
+	value     []byte
+
+	// spare are the buffers that no client needs at present: for output, for content
+	// that waits to be sent, for a frame or block in pieces.
+	spare [][]byte
+}
+
+// NewTemplate returns a template, or every fault of its configuration.
+func NewTemplate(c Config) (*Template, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("http2: %w", err)
+	}
+	c = c.withDefaults()
+	t := &Template{
+		names:      newNames(c.Fields),
+		limits:     c.Limits,
+		settings:   c.Settings,
+		streams:    c.Streams,
+		sendBuffer: c.SendBuffer,
+		content:    c.Content,
+		optimistic: c.Optimistic,
+		upgrades:   c.Upgrade,
+		preface:    c.Settings.preface(c.Limits),
+		upgrade:    c.Settings.upgrade(c.Limits),
+	}
+	for i, r := range c.Requests {
+		p := t.dict.prepare(r)
+		if err := p.measure(&t.dict); err != nil {
+			return nil, fmt.Errorf("http2: request %d: %w", i+1, err)
+		}
+		t.requests = append(t.requests, p)
+	}
+	for status := range t.accepted {
+		t.accepted[status] = status < 400
+		if c.Accept != nil && status >= 200 {
+			t.accepted[status] = c.Accept(status)
+		}
+	}
+	for i, window := range []int{c.Settings.StreamWindow, c.Settings.ConnectionWindow} {
+		switch c.Settings.Updates {
+		case AtHalf:
+			t.threshold[i] = int64(window+1) / 2
+		case AtOnce:
+			t.threshold[i] = 1
+		case WhenAsked:
+			t.threshold[i] = maxWindow + 1
+		}
+	}
+	return t, nil
+}
+
+// maxSpare is the largest buffer of which any number is kept for later, and maxLarge the
+// number of larger ones: many connections may have needed them once.
+const (
+	maxSpare = 4 << 10
+	maxLarge = 64
+)
+
+func (t *Template) borrow() []byte {
+	if n := len(t.spare); n > 0 {
+		b := t.spare[n-1]
+		t.spare = t.spare[:n-1]
+		return b
+	}
+	return make([]byte, 0, 512)
+}
+
+func (t *Template) giveBack(b []byte) {
+	if cap(b) <= maxSpare || len(t.spare) < maxLarge {
+		t.spare = append(t.spare, b[:0])
+	}
+}

@@ -1,0 +1,120 @@
+package wire
+
+// A Mux is one connection's side of a protocol that carries many exchanges at once
+// (HTTP/2). What it can send is prepared when it is made: requests with numbers from 0,
+// of which some parts may vary from exchange to exchange. The engine calls it from one
+// thread at a time:
+//
+//	Reset                     a connection was opened
+//	Free, Begin, Send, Cancel exchanges are begun and given up
+//	Output, Wrote             after each of the others: bytes to write, and how many were
+//	Input, Input, …           bytes arrived
+//	End, End, …               the peer closed its side, or Input returned an error
+//
+// An exchange goes by a number of the caller's, from 0 to one below the number of
+// exchanges that were configured for a connection. The number is taken from Begin until
+// the exchange's last event (Ended, Failed, Refused) or Cancel.
+//
+// None of the methods may block or, once warm, allocate. A Mux holds nothing without a
+// bound: a peer that does not read, or that sends much without saying anything, is an
+// error of the connection.
+type Mux interface {
+	// Reset forgets everything about an earlier connection.
+	Reset()
+
+	// Output returns the bytes that are to be written now: what exchanges send, and
+	// what the protocol says by itself. They are valid until the next call of another
+	// method. More may be due once these are written.
+	Output() []byte
+
+	// Wrote tells that the first n bytes of Output were written.
+	Wrote(n int)
+
+	// Free returns how many exchanges may begin now. It changes with Begin, Cancel and
+	// Input. After MuxGoAway, and after an error, it is 0 for good.
+	Free() int
+
+	// Begin begins an exchange under a number that is free: the prepared request with
+	// that number, with parts in place of what varies, in the order in which the
+	// request has them. The parts are not kept. An error means that nothing was begun;
+	// it is the caller's doing.
+	Begin(id uint32, request int, parts [][]byte) error
+
+	// Send sends more of a request that was prepared to be sent bit by bit, and ends it
+	// if so told. It takes as much of data as it has room for, and returns how much; it
+	// ends the request only if that is all. When it took less, the event MuxRoom says
+	// when there is room again. Data is not kept.
+	Send(id uint32, data []byte, end bool) (n int, err error)
+
+	// Cancel gives an exchange up. There will be no event of it.
+	Cancel(id uint32)
+
+	// Input consumes bytes that arrived, up to one event, and says what it was. Without
+	// an event (MuxNothing) and without an error all of p is used; until then it is to be
+	// called again, with what it left of p, be it nothing. Wrote can bring about an event
+	// as well (MuxRoom), which a call with nothing collects.
+	// An error is one of the connection: after the rest of Output it must be closed. The
+	// errors are of type *Error.
+	Input(p []byte) (n int, e MuxEvent, err error)
+
+	// Fields returns the fields that were asked for by name, of the section that came
+	// with the last event: of the header with MuxHead, or with the end when there was no
+	// MuxHead; of the trailer section with MuxEnded when it says Trailers. They are valid
+	// until the next call of Input, be it of another Mux of the same worker.
+	Fields() []MuxField
+
+	// End tells that the peer closed its side, or that the caller is about to, because
+	// of an error. It returns how one of the open exchanges ends, and is to be called
+	// until it returns MuxNothing.
+	End() MuxEvent
+}
+
+// A MuxEvent is what a Mux's Input or End found.
+type MuxEvent struct {
+	Kind     MuxEventKind
+	Trailers bool   // MuxEnded: a trailer section ended the exchange, and Fields are of it
+	Status   int16  // of the final response; 0 while there is none
+	ID       uint32 // the exchange; 0 with MuxGoAway
+	Bytes    int64  // content of the response so far, in bytes
+	Data     []byte // a piece of the content, if it was asked for, be it the last; valid until the next call of Input
+	Err      *Error // why; see the kinds
+}
+
+// A MuxEventKind says what a MuxEvent is.
+type MuxEventKind uint8
+
+// The kinds of events of a Mux.
+const (
+	MuxNothing MuxEventKind = iota // no event is complete yet
+
+	// MuxHead is the final response's header. An exchange whose header and end arrive
+	// together may have its end alone, with Status and Fields of the header.
+	MuxHead
+
+	MuxData // a piece of the content, when it was asked for
+
+	// MuxEnded is the end of a complete response. Err is set when it counts as a failure
+	// (of kind Status).
+	MuxEnded
+
+	// MuxFailed is an exchange that ended without a complete response; Err says why. The
+	// connection goes on.
+	MuxFailed
+
+	// MuxRefused is an exchange that the peer has not processed, and says so: the request
+	// may be sent again, on this connection if it has Free, or on another. Err says how it
+	// was refused, for those who do not send it again.
+	MuxRefused
+
+	// MuxGoAway is the peer's notice that it takes no more exchanges on this connection.
+	// Those it has taken go on. Err is set when it says that something was wrong.
+	MuxGoAway
+
+	MuxRoom // there is room again for what Send did not take
+)
+
+// A MuxField is one field of a header or trailer section, of a Composer's response too.
+type MuxField struct {
+	Name  int // which of the names that were asked for
+	Value []byte
+}

@@ -1,0 +1,691 @@
+package tlslayer
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dyno/load/wire"
+)
+
+// A script is all that a server sends, from its hello to its close_notify.
+type script struct {
+	name    string
+	version string
+	run     func(testing.TB, *Context, link) *link
+	data    string // that the client must get out of it
+}
+
+var scripts = []script{
+	{
+		// With a session ticket: behind the handshake in TLS 1.3, in it in TLS 1.2.
+		"1.2 by crypto/tls", "1.2", honest, "hello, world",
+	},
+	{"1.3 by crypto/tls", "1.3", honest, "hello, world"},
+	{
+		"1.2 forged", "1.2",
+		func(tb testing.TB, x *Context, cuts link) *link {
+			l, s, _ := forgedOn(tb, x, cuts)
+			if s != nil {
+				l.toClient(s.record(recordData, []byte("one ")))
+				l.toClient(bytes.Join([][]byte{
+					s.record(recordData, nil),             // allowed, against attacks on CBC
+					s.record(recordAlert, []byte{1, 112}), // a warning, which is ignored
+					s.record(recordData, []byte("two")),
+					s.record(recordAlert, closeNotify), // crypto/tls looks at it along with the data
+					s.record(recordData, []byte("ignored")),
+				}, nil))
+			}
+			return l
+		},
+		"one two",
+	},
+	{
+		"1.3 forged", "1.3",
+		func(tb testing.TB, x *Context, cuts link) *link {
+			l, s, _ := forgedOn(tb, x, cuts)
+			if s != nil {
+				l.toClient(s.record(recordData, []byte("one ")))
+				// A message in three records, and then data of the same read.
+				l.toClient(bytes.Join([][]byte{
+					s.record(recordHandshake, updateRequested[:2]),
+					s.record(recordHandshake, updateRequested[2:4]),
+					s.record(recordHandshake, updateRequested[4:]),
+				}, nil))
+				s = s.updated()
+				l.toClient(bytes.Join([][]byte{
+					s.record(recordAlert, []byte{1, 90}), // user_canceled, which is ignored
+					s.record(recordData, nil),
+					s.record(recordData, []byte("two ")),
+					s.record(recordHandshake, updateSilent),
+				}, nil))
+				s = s.updated()
+				l.toClient(append(s.record(recordData, []byte("three")), s.record(recordAlert, closeNotify)...))
+				l.toClient([]byte("what follows is ignored"))
+			}
+			return l
+		},
+		"one two three",
+	},
+}
+
+// forged tells whether it is a forger that sends what follows the handshake.
+func (s script) forged() bool { return strings.HasSuffix(s.name, "forged") }
+
+// first is the first place at which to cut. The handshake of a forged script is another
+// one's, too; its signatures vary in length by a few bytes.
+func (s script) first(l *link) int {
+	if s.forged() {
+		return int(l.client.Info().Received) - 8
+	}
+	return 1
+}
+
+// honest has crypto/tls's server send data in two records and then end the connection.
+func honest(tb testing.TB, x *Context, cuts link) *link {
+	config := serverConfig()
+	config.SessionTicketsDisabled = false
+	l := newLink(tb, x, config)
+	l.cut, l.piece, l.limit = cuts.cut, cuts.piece, cuts.limit
+	l.handshake()
+	if l.server.State() == Established {
+		out := must(l.server.Seal(nil, []byte("hello, ")))
+		l.toClient(must(l.server.Seal(out, []byte("world"))))
+		l.toClient(l.server.CloseNotify(nil))
+	}
+	return l
+}
+
+// newScriptContext returns a context for connections that do not know of each other.
+func newScriptContext(tb testing.TB, s script) *Context {
+	c := clientConfig(s.version)
+	c.Tickets = !s.forged()
+	return newContext(tb, c)
+}
+
+// The same bytes must have the same outcome, wherever they are cut: in two at each
+// place, and into pieces of each small size. This holds crypto/tls to what the package's
+// comment says of it.
+func TestEveryCut(t *testing.T) {
+	for _, s := range scripts {
+		t.Run(s.name, func(t *testing.T) {
+			check := func(cuts link) (size, first int) {
+				x := newScriptContext(t, s)
+				l := s.run(t, x, cuts)
+				if l.err != nil || string(l.data) != s.data || l.client.State() != Ended {
+					t.Fatalf("cut at %d, pieces of %d: got %q, error %v, state %v; want %q and the end",
+						cuts.cut, cuts.piece, l.data, l.err, l.client.State(), s.data)
+				}
+				if err := l.client.End(); err != nil {
+					t.Fatalf("cut at %d, pieces of %d: %v at the end", cuts.cut, cuts.piece, err)
+				}
+				if config := x.config; config.ClientSessionCache != nil && len(config.ClientSessionCache.(*tickets).states) != 1 {
+					t.Fatalf("cut at %d, pieces of %d: the ticket is missing", cuts.cut, cuts.piece)
+				}
+				return l.offset, s.first(l)
+			}
+			size, first := check(link{})
+			if size-first < 100 {
+				t.Fatalf("only %d bytes from %d on", size, first)
+			}
+			for cut := first; cut <= size; cut++ {
+				check(link{cut: cut})
+			}
+			for _, piece := range []int{1, 2, 3, 5, 7, 64} {
+				check(link{piece: piece})
+			}
+		})
+	}
+}
+
+// A stream that ends early is an error, wherever it ends: of kind TLS in the handshake,
+// and of kind Reset after it.
+func TestEveryTruncation(t *testing.T) {
+	for _, s := range scripts {
+		t.Run(s.name, func(t *testing.T) {
+			first := s.first(s.run(t, newScriptContext(t, s), link{}))
+			end := 0 // which is before that of the stream, where that goes on behind close_notify
+			for limit := first; ; limit++ {
+				l := s.run(t, newScriptContext(t, s), link{limit: limit})
+				if l.client.State() == Ended {
+					end = limit
+					break
+				}
+				if l.err != nil || !strings.HasPrefix(s.data, string(l.data)) {
+					t.Fatalf("after %d bytes: got %q, error %v", limit, l.data, l.err)
+				}
+				want := wire.Reset
+				if l.client.State() == Handshaking {
+					want = wire.TLS
+				}
+				inside := l.client.transport.records.inside()
+				err := l.client.End()
+				if wire.KindOf(err) != want {
+					t.Fatalf("after %d bytes: %v, want kind %v", limit, err, want)
+				}
+				if want == wire.Reset && errors.Is(err, ErrCutRecord) != inside {
+					t.Fatalf("after %d bytes: %v", limit, err)
+				}
+				if again := l.client.End(); !errors.Is(again, err) {
+					t.Fatalf("after %d bytes: %v, then %v", limit, err, again)
+				}
+				if _, err := l.client.Open([]byte{1}); err == nil {
+					t.Fatalf("after %d bytes: bytes after the end are accepted", limit)
+				}
+			}
+			if end-first < 100 {
+				t.Fatalf("began at %d and ended at %d", first, end)
+			}
+		})
+	}
+}
+
+func TestInfo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		client func(*Config)
+		server func(*tls.Config)
+		want   Info
+	}{
+		{
+			"1.3", func(c *Config) { c.ALPN = []string{"h2", "http/1.1"} },
+			func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} },
+			Info{Version: "TLS 1.3", CipherSuite: "TLS_AES_128_GCM_SHA256", Group: "x25519", ALPN: "http/1.1"},
+		},
+		{
+			"1.2", func(c *Config) { c.MaxVersion = "1.2"; c.CipherSuites = []string{"ECDHE-ECDSA-AES256-GCM-SHA384"} }, nil,
+			Info{Version: "TLS 1.2", CipherSuite: "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", Group: "x25519"},
+		},
+		{
+			"the server's version", nil, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 },
+			Info{Version: "TLS 1.2", CipherSuite: "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", Group: "x25519"},
+		},
+		{
+			// The client sends a key share for its preferred group only.
+			"another group", func(c *Config) { c.Groups = []string{"x25519", "P-384"} },
+			func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.CurveP384} },
+			Info{Version: "TLS 1.3", CipherSuite: "TLS_AES_128_GCM_SHA256", Group: "secp384r1", Retried: true},
+		},
+		{
+			"default groups", func(c *Config) { c.Groups = nil }, nil,
+			Info{Version: "TLS 1.3", CipherSuite: "TLS_AES_128_GCM_SHA256", Group: "X25519MLKEM768"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, server := clientConfig(""), serverConfig()
+			if c.client != nil {
+				c.client(&client)
+			}
+			if c.server != nil {
+				c.server(server)
+			}
+			l := established(t, newContext(t, client), server)
+			got := l.client.Info()
+			there := l.server.Info()
+			if got.Received != there.Sent || got.Sent != there.Received || got.Received < 400 || got.Sent < 150 {
+				t.Errorf("%d bytes received and %d sent; the server sent %d and received %d", got.Received, got.Sent, there.Sent, there.Received)
+			}
+			got.Received, got.Sent = 0, 0
+			if got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// Session tickets that come behind the handshake are not counted as part of it.
+func TestTicketsAreNoHandshake(t *testing.T) {
+	client, server := clientConfig("1.3"), serverConfig()
+	client.Tickets, server.SessionTicketsDisabled = true, false
+	l := newLink(t, newContext(t, client), server).handshake()
+	beyond := int64(l.offset) - l.client.Info().Received
+	if l.err != nil || l.client.State() != Established || beyond < 100 {
+		t.Errorf("%d bytes behind the handshake, want a ticket's; error %v", beyond, l.err)
+	}
+}
+
+// Data that follows the handshake in the same read is not lost.
+func TestDataWithTheHandshake(t *testing.T) {
+	x := newContext(t, clientConfig("1.2"))
+	l := newLink(t, x, serverConfig())
+	out := must(l.client.Start(nil))
+	must(l.server.Open(out))
+	l.toClient(l.server.Flush(nil))
+	must(l.server.Open(l.client.Flush(nil)))
+	last := l.server.Flush(nil) // the server's Finished ends it in TLS 1.2
+	last = must(l.server.Seal(last, []byte("early")))
+	if l.client.State() != Handshaking {
+		t.Fatalf("state %v before the server's Finished", l.client.State())
+	}
+	size := len(last)
+	l.toClient(last)
+	if l.err != nil || string(l.data) != "early" || l.client.State() != Established {
+		t.Fatalf("got %q, error %v, state %v", l.data, l.err, l.client.State())
+	}
+	if got := l.client.Info().Received; got != l.server.Info().Sent || got >= int64(l.offset) {
+		t.Errorf("%d bytes of handshake; the server sent %d, and %d in all, %d at last", got, l.server.Info().Sent, l.offset, size)
+	}
+}
+
+func TestExchangesOfAnySize(t *testing.T) {
+	for _, version := range []string{"1.2", "1.3"} {
+		l := established(t, newContext(t, clientConfig(version)), serverConfig())
+		rapid.Check(t, func(rt *rapid.T) {
+			size := rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(16380, 16390), rapid.IntRange(0, 100_000))
+			request := bytes.Repeat([]byte{'q'}, size.Draw(rt, "request"))
+			response := bytes.Repeat([]byte{'r'}, size.Draw(rt, "response"))
+			l.piece = rapid.SampledFrom([]int{0, 1000, 4096, 64 << 10}).Draw(rt, "piece")
+			l.exchange(t, request, response)
+		})
+	}
+}
+
+// Open hands out the data of all records at once, and keeps nothing of its input.
+func TestManyRecordsInOneRead(t *testing.T) {
+	l, s, _ := forged(t, "1.3")
+	var in, want []byte
+	for i := range 500 {
+		content := fmt.Appendf(nil, "%d,", i)
+		want = append(want, content...)
+		in = append(in, s.record(recordData, content)...)
+	}
+	tail := s.record(recordData, []byte("end"))
+	in = append(in, tail[:len(tail)-1]...)
+	got, err := l.client.Open(in)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("got %q, error %v", got, err)
+	}
+	clear(in)
+	if got, err = l.client.Open(tail[len(tail)-1:]); err != nil || string(got) != "end" {
+		t.Errorf("got %q of the last record, error %v", got, err)
+	}
+}
+
+// Data that precedes a fault is handed out with it.
+func TestDataBeforeFault(t *testing.T) {
+	l, s, _ := forged(t, "1.3")
+	bad := s.record(recordData, []byte("good"))
+	broken := s.record(recordData, []byte("bad"))
+	broken[len(broken)-1] ^= 1
+	got, err := l.client.Open(append(bad, broken...))
+	if string(got) != "good" || !errors.Is(err, ErrForged) || l.client.State() != Failed {
+		t.Errorf("got %q, error %v, state %v", got, err, l.client.State())
+	}
+	if !l.client.Pending() {
+		t.Error("no alert for the server")
+	}
+}
+
+// The answer to a key update leaves before data that is sealed after it, whichever way
+// it is asked for.
+func TestKeyUpdateIsAnswered(t *testing.T) {
+	for _, flush := range []bool{false, true} {
+		t.Run(fmt.Sprint("flush ", flush), func(t *testing.T) {
+			l, s, c := forged(t, "1.3")
+			out := must(l.client.Seal(nil, []byte("before")))
+			l.toClient(s.record(recordHandshake, updateRequested))
+			if l.err != nil || !l.client.Pending() {
+				t.Fatalf("error %v, pending %v", l.err, l.client.Pending())
+			}
+			if flush {
+				out = l.client.Flush(out)
+			}
+			out = must(l.client.Seal(out, []byte("after")))
+			if l.client.Pending() {
+				t.Error("the answer is still pending")
+			}
+			kind, content, rest := c.open(t, out)
+			if kind != recordData || string(content) != "before" {
+				t.Fatalf("type %d, %q", kind, content)
+			}
+			kind, content, rest = c.open(t, rest)
+			if kind != recordHandshake || !bytes.Equal(content, updateSilent) {
+				t.Fatalf("type %d, %x; want a key update", kind, content)
+			}
+			kind, content, rest = c.updated().open(t, rest)
+			if kind != recordData || string(content) != "after" || len(rest) > 0 {
+				t.Fatalf("type %d, %q and %d bytes more", kind, content, len(rest))
+			}
+			l.toClient(s.updated().record(recordData, []byte("fine")))
+			if l.err != nil || string(l.data) != "fine" {
+				t.Errorf("got %q, error %v", l.data, l.err)
+			}
+		})
+	}
+}
+
+func TestCloseNotify(t *testing.T) {
+	for _, version := range []string{"1.2", "1.3"} {
+		l := established(t, newContext(t, clientConfig(version)), serverConfig())
+		out := l.client.CloseNotify(nil)
+		if again := l.client.CloseNotify(nil); len(again) > 0 {
+			t.Errorf("%s: %d more bytes", version, len(again))
+		}
+		if _, err := l.server.Open(out); err != nil || l.server.State() != Ended {
+			t.Errorf("%s: the server's state is %v, error %v", version, l.server.State(), err)
+		}
+		if _, err := l.client.Seal(nil, []byte("x")); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: sealing after it: %v", version, err)
+		}
+		// The other direction is still open.
+		l.toClient(must(newSealer(l.server).Seal(nil, []byte("bye"))))
+		if l.err != nil || string(l.data) != "bye" {
+			t.Errorf("%s: got %q, error %v", version, l.data, l.err)
+		}
+	}
+}
+
+// newSealer lets a test's server send after it received close_notify, as TLS 1.3 permits.
+func newSealer(c *Conn) *Conn {
+	c.state = Established
+	return c
+}
+
+func TestWrongOrder(t *testing.T) {
+	x := newContext(t, clientConfig("1.3"))
+	c := x.Conn()
+	seal := func() error { _, err := c.Seal(nil, []byte("x")); return err }
+	if _, err := c.Open([]byte("x")); !errors.Is(err, ErrIdle) {
+		t.Errorf("opening before the start: %v", err)
+	}
+	if err := seal(); !errors.Is(err, ErrIdle) {
+		t.Errorf("sealing before the start: %v", err)
+	}
+	if err := c.End(); err != nil {
+		t.Errorf("the end before the start: %v", err)
+	}
+	if out := c.CloseNotify(nil); len(out) > 0 {
+		t.Errorf("close_notify before the start: %x", out)
+	}
+	if out := must(c.Start(nil)); len(out) < 100 || c.State() != Handshaking {
+		t.Errorf("%d bytes of client hello, state %v", len(out), c.State())
+	}
+	if err := seal(); !errors.Is(err, ErrIdle) {
+		t.Errorf("sealing in the handshake: %v", err)
+	}
+	if out := c.CloseNotify(nil); len(out) > 0 {
+		t.Errorf("close_notify in the handshake: %x", out)
+	}
+	if data, err := c.Open(nil); len(data) > 0 || err != nil || c.State() != Handshaking {
+		t.Errorf("nothing opened: %q, error %v, state %v", data, err, c.State())
+	}
+	c.Reset()
+	if c.State() != Idle || c.Info() != (Info{}) || c.Pending() {
+		t.Errorf("state %v, info %+v, pending %v after a reset", c.State(), c.Info(), c.Pending())
+	}
+}
+
+// A connection can be used for one after another, also when a handshake was given up.
+func TestReuse(t *testing.T) {
+	x := newContext(t, clientConfig("1.3"))
+	l := newLink(t, x, serverConfig())
+	for i := range 4 {
+		out := must(l.client.Start([]byte("keep")))
+		if !bytes.HasPrefix(out, []byte("keep")) {
+			t.Fatal("what was in dst is gone")
+		}
+		if i%2 == 0 {
+			continue // given up
+		}
+		l.server.Reset()
+		l.server = newServer(serverConfig())
+		must(l.server.Open(out[4:]))
+		l.toClient(l.server.Flush(nil))
+		must(l.server.Open(l.client.Flush(nil)))
+		l.exchange(t, []byte("q"), []byte("r"))
+	}
+	if got, want := x.Stats(), (Stats{Handshakes: 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// An established connection has no goroutine; a handshake has one, until it ends.
+func TestGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	x := newContext(t, clientConfig(""))
+	for range 20 {
+		established(t, x, serverConfig())
+	}
+	if now := runtime.NumGoroutine(); now != before {
+		t.Errorf("%d goroutines for 20 connections", now-before)
+	}
+	c := x.Conn()
+	must(c.Start(nil))
+	if now := runtime.NumGoroutine(); now != before+1 {
+		t.Errorf("%d goroutines for a handshake, want its coroutine's", now-before)
+	}
+	if err := c.End(); err == nil {
+		t.Error("no error for a handshake that was cut off")
+	}
+	if now := runtime.NumGoroutine(); now != before {
+		t.Errorf("%d goroutines are left of a handshake that failed", now-before)
+	}
+}
+
+// The engine's workers are locked to their threads, and coroutines must stay there.
+func TestOnLockedThread(t *testing.T) {
+	onLockedThread(func() {
+		x := newContext(t, clientConfig(""))
+		for range 10 {
+			l := newLink(t, x, serverConfig()).handshake()
+			if l.client.State() != Established {
+				t.Errorf("state %v, error %v", l.client.State(), l.err)
+				return
+			}
+			l.exchange(t, []byte("q"), []byte("r"))
+			given := x.Conn()
+			must(given.Start(nil))
+			given.Reset()
+		}
+	})
+}
+
+// onLockedThread calls f on a thread of its own.
+func onLockedThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		f()
+	}()
+	<-done
+}
+
+// Nothing is allocated to seal a record, and 24 bytes, by crypto/tls, to open one.
+func TestAllocations(t *testing.T) {
+	for _, version := range []string{"1.2", "1.3"} {
+		l := established(t, newContext(t, clientConfig(version)), serverConfig())
+		request, response := bytes.Repeat([]byte{'q'}, 100), bytes.Repeat([]byte{'r'}, 200)
+		const runs = 200
+		out := must(l.client.Seal(nil, request))
+		least := math.Inf(1)
+		for range 20 { // as the race detector has crypto/tls's pool forget some of its buffers
+			least = min(least, testing.AllocsPerRun(1, func() { out = must(l.client.Seal(out[:0], request)) }))
+		}
+		if least > 0 {
+			t.Errorf("%s: sealing allocates %v times", version, least)
+		}
+		records := make([][]byte, runs+2) // one to warm up, and AllocsPerRun's first
+		for i := range records {
+			records[i] = must(l.server.Seal(nil, response))
+		}
+		i := 0
+		open := func() {
+			if data, err := l.client.Open(records[i]); err != nil || len(data) != len(response) {
+				t.Fatalf("%d bytes, error %v", len(data), err)
+			}
+			i++
+		}
+		open()
+		if got := testing.AllocsPerRun(runs, open); got > 1 {
+			t.Errorf("%s: opening allocates %v times, want 1", version, got)
+		}
+	}
+}
+
+// The layer speaks with crypto/tls over a real socket as well, with the client's side
+// in a plain loop.
+func TestLoopback(t *testing.T) {
+	for _, version := range []string{"1.2", "1.3"} {
+		t.Run(version, func(t *testing.T) {
+			config := serverConfig()
+			config.SessionTicketsDisabled = false
+			listener := must(tls.Listen("tcp", "127.0.0.1:0", config))
+			defer listener.Close()
+			served := make(chan error, 1)
+			go func() {
+				served <- func() error {
+					conn, err := listener.Accept()
+					if err != nil {
+						return err
+					}
+					defer conn.Close()
+					_, err = io.Copy(conn, conn)
+					return err
+				}()
+			}()
+			s := dial(t, newContext(t, clientConfig(version)), listener.Addr().String())
+			for _, size := range []int{1, 100, 16 << 10, 100_000} {
+				sent := bytes.Repeat([]byte{byte(size)}, size)
+				s.write(sent)
+				if got := s.read(size); !bytes.Equal(got, sent) {
+					t.Fatalf("%d bytes came back of %d", len(got), size)
+				}
+			}
+			must(s.conn.Write(s.layer.CloseNotify(nil)))
+			if err := <-served; err != nil {
+				t.Errorf("the server: %v", err)
+			}
+			if data, err := s.readAll(); !errors.Is(err, io.EOF) || len(data) > 0 || s.layer.State() != Ended {
+				t.Errorf("%q at the end, %v, state %v", data, err, s.layer.State())
+			}
+		})
+	}
+}
+
+// A socket is a client on a real connection.
+type socket struct {
+	tb    testing.TB
+	conn  net.Conn
+	layer *Conn
+	in    []byte
+	data  []byte // that nobody has read
+}
+
+// dial connects, and runs the handshake.
+func dial(tb testing.TB, x *Context, address string) *socket {
+	tb.Helper()
+	s, err := tryDial(tb, x, address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// tryDial is dial for handshakes that may fail.
+func tryDial(tb testing.TB, x *Context, address string) (*socket, error) {
+	tb.Helper()
+	s := &socket{tb: tb, conn: must(net.Dial("tcp", address)), layer: x.Conn(), in: make([]byte, 64<<10)}
+	tb.Cleanup(s.close)
+	// Long before the tests' own limit, a server that does not answer fails its test.
+	s.conn.SetDeadline(time.Now().Add(10 * time.Second))
+	must(s.conn.Write(must(s.layer.Start(nil))))
+	for s.layer.State() == Handshaking {
+		data, err := s.more()
+		if err != nil {
+			return s, err
+		}
+		s.data = append(s.data, data...)
+	}
+	return s, nil
+}
+
+// close ends the connection, if it was not ended.
+func (s *socket) close() {
+	_, _ = s.conn.Write(s.layer.CloseNotify(nil)) // for a server that minds
+	s.layer.Reset()
+	s.conn.Close()
+}
+
+// more reads once. The error is the layer's, or io.EOF if there is no more to come.
+func (s *socket) more() ([]byte, error) {
+	if s.layer.State() == Ended {
+		return nil, io.EOF
+	}
+	n, err := s.conn.Read(s.in)
+	if err != nil {
+		if err := s.layer.End(); err != nil {
+			return nil, err
+		}
+		return nil, io.EOF
+	}
+	data, err := s.layer.Open(s.in[:n])
+	if s.layer.Pending() {
+		if _, err := s.conn.Write(s.layer.Flush(nil)); err != nil {
+			s.tb.Fatal(err)
+		}
+	}
+	return data, err
+}
+
+func (s *socket) write(p []byte) {
+	s.tb.Helper()
+	out, err := s.layer.Seal(nil, p)
+	if err == nil {
+		_, err = s.conn.Write(out)
+	}
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// read returns the next n bytes of data.
+func (s *socket) read(n int) []byte {
+	s.tb.Helper()
+	for len(s.data) < n {
+		data, err := s.more()
+		if err != nil {
+			s.tb.Fatalf("%v after %d of %d bytes: %q", err, len(s.data), n, s.data)
+		}
+		s.data = append(s.data, data...)
+	}
+	got := s.data[:n]
+	s.data = s.data[n:]
+	return got
+}
+
+// readUntil returns the data up to and including a text.
+func (s *socket) readUntil(text string) string {
+	s.tb.Helper()
+	for {
+		if i := bytes.Index(s.data, []byte(text)); i >= 0 {
+			return string(s.read(i + len(text)))
+		}
+		data, err := s.more()
+		if err != nil {
+			s.tb.Fatalf("%v before %q came: %q", err, text, s.data)
+		}
+		s.data = append(s.data, data...)
+	}
+}
+
+// readAll returns all data up to the end, and how it ended.
+func (s *socket) readAll() ([]byte, error) {
+	for {
+		data, err := s.more()
+		s.data = append(s.data, data...)
+		if err != nil {
+			return s.data, err
+		}
+	}
+}

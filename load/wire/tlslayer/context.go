@@ -1,0 +1,57 @@
+package tlslayer
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"dyno/load/wire"
+)
+
+// maxFailures bounds the errors that a context keeps to return the same pointer for the
+// same text. Texts may hold names that the peer chose.
+const maxFailures = 64
+
+// A Context makes connections to one server, and holds what they can share: one context
+// per worker. It and its connections are for one goroutine at a time.
+type Context struct {
+	config   *tls.Config
+	stats    Stats
+	data     []byte // what Open returned last
+	failures map[wire.Error]*wire.Error
+}
+
+// Stats counts handshakes.
+type Stats struct {
+	Handshakes uint64 // completed
+	Resumed    uint64 // those of them that resumed a session
+	Failed     uint64 // ended by an error of the server's, or by its closing the connection
+}
+
+// NewContext returns a context, or every fault of its configuration. It loads the
+// system's certificate authorities if those are needed.
+func NewContext(c Config) (*Context, error) {
+	config, err := c.build(time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return &Context{config: config, failures: map[wire.Error]*wire.Error{}}, nil
+}
+
+// Conn returns a new connection, ready for Start.
+func (x *Context) Conn() *Conn { return &Conn{context: x} }
+
+// Stats returns what the context's connections did so far.
+func (x *Context) Stats() Stats { return x.stats }
+
+// failure returns the error of a kind and a text: the same one each time, within bounds.
+func (x *Context) failure(kind wire.Kind, text string) *wire.Error {
+	key := wire.Error{Kind: kind, Text: text}
+	if e := x.failures[key]; e != nil {
+		return e
+	}
+	if len(x.failures) < maxFailures {
+		x.failures[key] = &key
+	}
+	return &key
+}

@@ -1,0 +1,10 @@
+package tlslayer
+
+import (
+	"testing"
+
+	"dyno/internal/leak"
+)
+
+// A handshake's coroutine is a goroutine: one that nobody ended fails the tests.
+func TestMain(m *testing.M) { leak.Main(m) }

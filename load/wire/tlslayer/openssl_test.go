@@ -1,0 +1,257 @@
+package tlslayer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/load/wire"
+)
+
+// An opensslServer is OpenSSL's s_server, on a port of its own.
+type opensslServer struct {
+	tb      testing.TB
+	address string
+	stdin   io.Writer
+	stdout  *bufio.Scanner
+}
+
+// newOpenSSL starts s_server with the tests' certificates and more arguments.
+func newOpenSSL(tb testing.TB, args ...string) *opensslServer {
+	tb.Helper()
+	path, err := exec.LookPath("openssl")
+	if err != nil {
+		tb.Skip("openssl is not installed")
+	}
+	dir := tb.TempDir()
+	file := func(name string, data []byte) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			tb.Fatal(err)
+		}
+		return name
+	}
+	// Long before the tests' own limit, a server that does not answer fails its test.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	server := serverCredentials()
+	cmd := exec.CommandContext(ctx, path, append([]string{
+		"s_server", "-accept", "127.0.0.1:0",
+		"-cert", file("server.pem", server.cert), "-key", file("server.key", server.key),
+		"-CAfile", file("ca.pem", authority().cert),
+	}, args...)...)
+	s := &opensslServer{tb: tb}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	s.stdin = must(cmd.StdinPipe())
+	stdout := must(cmd.StdoutPipe())
+	s.stdout = bufio.NewScanner(stdout)
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // was killed
+		if tb.Failed() {
+			tb.Logf("openssl: %s", &stderr)
+		}
+	})
+	s.address = strings.TrimPrefix(s.line("ACCEPT "), "ACCEPT ")
+	return s
+}
+
+// line waits for a line of the server's that begins so.
+func (s *opensslServer) line(prefix string) string {
+	s.tb.Helper()
+	var seen []string
+	for s.stdout.Scan() {
+		if line := s.stdout.Text(); strings.HasPrefix(line, prefix) {
+			return line
+		}
+		seen = append(seen, s.stdout.Text())
+	}
+	s.tb.Fatalf("openssl says no %q; it says %q", prefix, seen)
+	return ""
+}
+
+// page returns what s_server -www tells of the connection.
+func page(tb testing.TB, s *socket) string {
+	tb.Helper()
+	s.write([]byte("GET / HTTP/1.0\r\n\r\n"))
+	data, err := s.readAll()
+	if !errors.Is(err, io.EOF) {
+		tb.Fatalf("the page ends with %v: %q", err, data)
+	}
+	return string(data)
+}
+
+// OpenSSL confirms what Info says.
+func TestOpenSSL(t *testing.T) {
+	mine := clientCredentials()
+	withCertificate := func(c *Config) { c.Certificate, c.Key = File{"me.pem", mine.cert}, File{"me.key", mine.key} }
+	withTickets := func(c *Config) { c.Tickets = true }
+	for _, c := range []struct {
+		name    string
+		args    []string
+		edit    func(*Config)
+		has     string // on the page
+		alpn    string
+		resumed bool // of the second connection and the third
+	}{
+		{"plain", nil, nil, "no client certificate available", "", false},
+		{"client certificate", []string{"-Verify", "2", "-verify_return_error"}, withCertificate, "Subject: CN=client.test", "", false},
+		{"ALPN", []string{"-alpn", "http/1.1,h2"}, func(c *Config) { c.ALPN = []string{"h2", "http/1.1"} }, "no client certificate available", "http/1.1", false},
+		{"tickets", nil, withTickets, "no client certificate available", "", true},
+		{"tickets of a server that keeps sessions", []string{"-no_ticket"}, withTickets, "no client certificate available", "", true},
+		{"no tickets", []string{"-num_tickets", "0", "-no_ticket", "-no_cache"}, withTickets, "no client certificate available", "", false},
+		{"default groups", nil, func(c *Config) { c.Groups = nil }, "no client certificate available", "", false},
+	} {
+		for _, version := range []string{"1.2", "1.3"} {
+			t.Run(version+" "+c.name, func(t *testing.T) {
+				server := newOpenSSL(t, append([]string{"-www"}, c.args...)...)
+				config := clientConfig(version)
+				if c.edit != nil {
+					c.edit(&config)
+				}
+				x := newContext(t, config)
+				for i := range 3 {
+					s := dial(t, x, server.address)
+					got := page(t, s)
+					info := s.layer.Info()
+					if want := c.resumed && i > 0 && !keepsSessionIDs(version, c.args); info.Resumed != want {
+						t.Errorf("connection %d: resumed %v, want %v", i, info.Resumed, want)
+					}
+					session := "New"
+					if info.Resumed {
+						session = "Reused"
+					}
+					session += ", TLSv" + version + ", Cipher is " + openSSLName(info.CipherSuite)
+					for _, want := range []string{session, c.has} {
+						if !strings.Contains(got, want) {
+							t.Errorf("connection %d: no %q in the page:\n%s", i, want, got)
+						}
+					}
+					if info.ALPN != c.alpn || info.Version != "TLS "+version {
+						t.Errorf("connection %d: %+v", i, info)
+					}
+					s.close() // OpenSSL waits for it, and serves one after another
+				}
+			})
+		}
+	}
+}
+
+// keepsSessionIDs tells whether a server resumes by session IDs only (RFC 5246, section
+// 7.3), which crypto/tls does not do.
+func keepsSessionIDs(version string, args []string) bool {
+	return version == "1.2" && slices.Contains(args, "-no_ticket")
+}
+
+// Every suite that both know carries data in both directions.
+func TestOpenSSLSuites(t *testing.T) {
+	server := newOpenSSL(t, "-rev", "-cipher", "ALL:@SECLEVEL=0")
+	suites := []string{"TLS 1.3"}
+	for _, s := range CipherSuiteNames() {
+		// The server's certificate is for ECDSA; OpenSSL was built without RC4 and 3DES.
+		if strings.Contains(s, "_ECDSA_") && !strings.Contains(s, "RC4") {
+			suites = append(suites, s)
+		}
+	}
+	if len(suites) < 6 {
+		t.Fatalf("only %v", suites)
+	}
+	for _, suite := range suites {
+		config := clientConfig("")
+		if suite != "TLS 1.3" {
+			config.MaxVersion, config.CipherSuites = "1.2", []string{suite}
+		}
+		s := dial(t, newContext(t, config), server.address)
+		for _, size := range []int{0, 1, 15, 16, 1000, 9999} {
+			s.write([]byte(strings.Repeat("a", size) + "z\n"))
+			if got, want := s.readUntil("\n"), "z"+strings.Repeat("a", size)+"\n"; got != want {
+				t.Fatalf("%s: %q came back, want %q", suite, got, want)
+			}
+		}
+		s.close()
+	}
+}
+
+// OpenSSL asks for new keys, and gets them.
+func TestOpenSSLKeyUpdate(t *testing.T) {
+	for _, command := range []string{"K", "k"} { // with the client's, or without
+		t.Run(command, func(t *testing.T) {
+			server := newOpenSSL(t, "-tls1_3")
+			s := dial(t, newContext(t, clientConfig("1.3")), server.address)
+			s.write([]byte("before\n"))
+			server.line("before")
+			fmt.Fprintln(server.stdin, "behind the tickets") // which come first
+			s.readUntil("behind the tickets\n")
+			fmt.Fprintln(server.stdin, command)
+			if data, err := s.more(); err != nil || len(data) > 0 {
+				t.Fatalf("got %q, error %v, want a key update", data, err)
+			}
+			fmt.Fprintln(server.stdin, "with new keys")
+			s.readUntil("with new keys\n")
+			s.write([]byte("after\n"))
+			server.line("after")
+		})
+	}
+}
+
+func TestOpenSSLRenegotiation(t *testing.T) {
+	server := newOpenSSL(t, "-tls1_2")
+	s := dial(t, newContext(t, clientConfig("1.2")), server.address)
+	s.write([]byte("before\n"))
+	server.line("before")
+	fmt.Fprintln(server.stdin, "r")
+	if data, err := s.readAll(); !errors.Is(err, ErrRenegotiation) {
+		t.Errorf("got %q, error %v", data, err)
+	}
+}
+
+// What OpenSSL refuses, and what is said of it.
+func TestOpenSSLRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name, version string
+		args          []string
+		err           string
+	}{
+		{"no client certificate", "1.3", []string{"-Verify", "2", "-verify_return_error"}, "certificate_required: it wants a client certificate"},
+		{"no client certificate", "1.2", []string{"-Verify", "2", "-verify_return_error"}, "handshake_failure: the two may share no"},
+		{"another version", "1.2", []string{"-tls1_3"}, "the server refused the handshake: protocol_version: only TLS 1.2 is offered"},
+		{"another suite", "1.3", []string{"-ciphersuites", "TLS_AES_128_CCM_SHA256"}, "the server refused the handshake: handshake_failure: the two may share no"},
+		{"another name", "1.3", []string{"-servername", "other.test", "-servername_fatal", "-cert2", "-", "-key2", "-"}, `unrecognized_name: it does not know the server name "server.test"`},
+		{"another protocol", "1.3", []string{"-alpn", "http/1.1"}, "no_application_protocol: it speaks none of the protocols offered by ALPN: h2"},
+	} {
+		t.Run(c.version+" "+c.name, func(t *testing.T) {
+			if i := slices.Index(c.args, "-cert2"); i > 0 {
+				dir := t.TempDir()
+				c.args[i+1], c.args[i+3] = filepath.Join(dir, "c"), filepath.Join(dir, "k")
+				for name, data := range map[string][]byte{c.args[i+1]: serverCredentials().cert, c.args[i+3]: serverCredentials().key} {
+					if err := os.WriteFile(name, data, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			server := newOpenSSL(t, append([]string{"-www"}, c.args...)...)
+			config := clientConfig(c.version)
+			config.ALPN = []string{"h2"}
+			s, err := tryDial(t, newContext(t, config), server.address)
+			if err == nil {
+				_, err = s.readAll() // in TLS 1.3 a server may refuse a client behind the handshake
+			}
+			if wire.KindOf(err) != wire.TLS || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v\nwant one of kind tls with %q", err, c.err)
+			}
+		})
+	}
+}

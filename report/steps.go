@@ -1,0 +1,97 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dyno/results/rundir"
+)
+
+// steps writes what became of the steps of scenarios, and of the users who carried them out.
+func (p *page) steps(variants []rundir.Variant) {
+	some := func(v rundir.Variant) bool { return len(v.Steps) > 0 }
+	if !slices.ContainsFunc(variants, some) {
+		return
+	}
+	p.section("steps of the scenario")
+	t := table{head: []string{"", "good responses", "per second", "p50", "p99", "max", "errors"}, left: []int{6}}
+	for _, v := range variants {
+		if len(variants) > 1 && some(v) {
+			t.add(v.Name)
+		}
+		for i := range v.Steps {
+			s := &v.Steps[i]
+			q := p.clockOf(v, s)
+			t.add(s.Name, whole(s.OK), maybe(s.Throughput, Count), p.known(q.P50, Seconds), p.known(q.P99, Seconds), p.known(q.Max, Seconds), p.stepErrors(s))
+		}
+	}
+	p.table(t)
+	for _, v := range variants {
+		if v.Users == nil {
+			continue
+		}
+		of := ""
+		if len(variants) > 1 {
+			of = " of " + v.Name
+		}
+		p.line("users%s: %s", of, usersOf(v.Users))
+		for _, m := range v.Users.Misses {
+			p.line("extractions%s that found nothing: %s of step %s, %s times", of, m.Variable, m.Step, whole(m.Count))
+		}
+	}
+}
+
+// mostSteps is how many steps the short report has.
+const mostSteps = 6
+
+// shortSteps says in a line what became of the steps.
+func (p *page) shortSteps(v *rundir.Variant) string {
+	var words []string
+	for i := range v.Steps {
+		if i == mostSteps {
+			words = append(words, fmt.Sprintf("and %d more", len(v.Steps)-i))
+			break
+		}
+		s := &v.Steps[i]
+		text := s.Name + " " + whole(s.OK) + " ok"
+		if n := s.Failed(); n > 0 {
+			text += " and " + whole(n) + " not"
+		}
+		if q := p.clockOf(*v, s); q.P99 != nil {
+			text += ", p99 " + Seconds(*q.P99)
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, "; ")
+}
+
+// clockOf returns the times of a step by the clock that the loop can know.
+func (p *page) clockOf(v rundir.Variant, s *rundir.ScenarioStep) *rundir.Quantiles {
+	if p.run.Plan.Variant(v.Name).Loop == "open" {
+		return &s.Response
+	}
+	return &s.Service
+}
+
+func (p *page) stepErrors(s *rundir.ScenarioStep) string {
+	text := "0"
+	if len(s.ByKind) > 0 {
+		text = kinds(s.ByKind)
+	}
+	if s.Dropped > 0 {
+		text += ", dropped " + whole(s.Dropped)
+	}
+	return text
+}
+
+func usersOf(u *rundir.Users) string {
+	text := whole(u.Started) + " in all, " + whole(u.Iterations) + " iterations in the window"
+	if u.Ended > 0 {
+		text += ", " + whole(u.Ended) + " came to their end"
+	}
+	if u.TurnedAway > 0 {
+		text += ", " + whole(u.TurnedAway) + " arrivals found none free and were dropped"
+	}
+	return text
+}

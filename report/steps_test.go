@@ -1,0 +1,74 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"dyno/results/rundir"
+)
+
+// scenarioRun is a run of two variants, of which the second has a scenario.
+func scenarioRun(loop string) (*page, []rundir.Variant) {
+	f := &rundir.Folder{}
+	f.Run.Plan.Variants = []rundir.PlanVariant{{Name: "plain", Loop: loop}, {Name: "shop", Loop: loop}}
+	return newPage(f), []rundir.Variant{{Name: "plain"}, {
+		Name: "shop",
+		Steps: []rundir.ScenarioStep{
+			{
+				Name: "login", OK: 50, Throughput: ptr(10.), Response: rundir.Quantiles{P50: ptr(0.002), P99: ptr(0.003), Max: ptr(0.004)},
+				Service: rundir.Quantiles{P50: ptr(0.001), Max: ptr(0.0015)},
+			},
+			{Name: "list", OK: 1200, ByKind: map[string]int64{"status": 2, "assertion": 7}, Dropped: 3},
+		},
+		Users: &rundir.Users{Started: 51, Iterations: 1100, Ended: 1, TurnedAway: 4, Misses: []rundir.Miss{{Step: "list", Variable: "id", Count: 8}}},
+	}}
+}
+
+// Each step has a row, with the clock that the loop can know.
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		loop string
+		want []string
+	}{
+		{"closed", []string{"login  50 10.0 1.00 ms – 1.50 ms 0", "list 1,200 – – – – assertion 7, status 2, dropped 3"}},
+		{"open", []string{"login 50 10.0 2.00 ms 3.00 ms 4.00 ms 0"}},
+	} {
+		p, variants := scenarioRun(c.loop)
+		p.steps(variants)
+		var b strings.Builder
+		p.parts[0].writeText(&b)
+		text := words(b.String())
+		for _, want := range append(c.want,
+			"steps of the scenario", "users of shop: 51 in all, 1,100 iterations in the window, 1 came to their end, 4 arrivals found none free and were dropped",
+			"extractions of shop that found nothing: id of step list, 8 times") {
+			if !strings.Contains(text, words(want)) {
+				t.Errorf("%s loop: %q is not in\n%s", c.loop, want, b.String())
+			}
+		}
+		if strings.Contains(text, "plain") {
+			t.Errorf("a variant without a scenario is in\n%s", b.String())
+		}
+	}
+}
+
+func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func TestShortSteps(t *testing.T) {
+	p, variants := scenarioRun("open")
+	if got, want := words(p.shortSteps(&variants[1])), "login 50 ok, p99 3.00 ms; list 1,200 ok and 9 not"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for range mostSteps {
+		variants[1].Steps = append(variants[1].Steps, rundir.ScenarioStep{Name: "x"})
+	}
+	if got := p.shortSteps(&variants[1]); !strings.HasSuffix(got, "; and 2 more") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestNoSteps(t *testing.T) {
+	p, variants := scenarioRun("closed")
+	if p.steps(variants[:1]); len(p.parts) > 0 {
+		t.Errorf("a section of no steps: %q", p.parts[0].title)
+	}
+}
