@@ -36,6 +36,8 @@ fuzz: ## every fuzz target for FUZZTIME each (60s)
 
 bench: build ## the committed comparisons with other tools, and the Go benchmarks
 	bench/http1-vs-wrk.sh
+	bench/http2-vs-h2load.sh
+	bench/handshakes.sh
 	bench/relay-vs-haproxy.sh
 	bench/oracles.sh
 	bench/observers.sh

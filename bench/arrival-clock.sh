@@ -41,21 +41,21 @@ nginx_static "$dir" "$port"
 go build -o "$dir/pair" ./bench/pair
 
 url=http://127.0.0.1:$port/index.html
-compare() { # TITLE FLAGS…
-	local title=$1
-	shift
+compare() { # KEY TITLE FLAGS…
+	local key=$1 title=$2
+	shift 2
 	for clock in read arrival; do
 		# Exit code 4 says that the generator was the limit: in a closed loop it may be.
 		jq -n --arg name "$clock" --arg cpus "$load_cpu" \
 			'{$name, $cpus, count: "jq .variants[0].counts.ok", accept: [4], run: $ARGS.positional}' \
 			--args -- "$dyno" http -q --clock "$clock" "$@" -z "${seconds}s" --warmup 0 --json - "$url"
-	done | jq -s --arg title "$title: requests per CPU-second of the generator, by clock" --argjson rounds "$rounds" \
+	done | jq -s --arg key "$key" --arg title "$title: requests per CPU-second of the generator, by clock" --argjson rounds "$rounds" \
 		--arg conf "$dir/nginx.conf" --arg dir "$dir" --arg cpus "$server_cpu" --arg ready "127.0.0.1:$port" '{
-		$title, unit: "requests", $rounds, base: "read",
+		$title, $key, unit: "requests", $rounds, base: "read",
 		services: [{run: ["nginx", "-p", $dir, "-e", "stderr", "-c", $conf], $cpus, $ready}],
 		subjects: .}' >"$dir/plan.json"
 	"$dir/pair" <"$dir/plan.json"
 }
-compare "HTTP/1.1, closed loop, $connections connections, nginx on CPU $server_cpu" -c "$connections"
+compare closed "HTTP/1.1, closed loop, $connections connections, nginx on CPU $server_cpu" -c "$connections"
 echo
-compare "HTTP/1.1, open loop, $rate/s, nginx on CPU $server_cpu" -R "$rate"
+compare open "HTTP/1.1, open loop, $rate/s, nginx on CPU $server_cpu" -R "$rate"

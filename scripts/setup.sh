@@ -13,20 +13,24 @@ curl             curl         tests of the HTTP services with a real client
 jq               jq           bench/*.sh
 util-linux       taskset      placement on CPUs: bench/*.sh
 wrk              wrk          bench/http1-vs-wrk.sh
-nginx-light      nginx        bench/http1-vs-wrk.sh, tests against a real HTTP server
+nginx-light      nginx        bench/http1-vs-wrk.sh, bench/http2-vs-h2load.sh, bench/handshakes.sh, tests against a real HTTP server
 libnginx-mod-nchan /usr/lib/nginx/modules/ngx_nchan_module.so bench/events-vs-nchan.sh
-haproxy          haproxy      bench/relay-vs-haproxy.sh, PROXY protocol tests
+haproxy          haproxy      bench/relay-vs-haproxy.sh, PROXY protocol tests, tests of HTTP/2 with a real server
 redis-server     redis-server relay tests with a real protocol
 redis-tools      redis-cli    relay tests with a real protocol
 iperf3           iperf3       relay tests of bulk transfer
 apache2-utils    ab           bench/http1-vs-wrk.sh, one row
-nghttp2-client   h2load       bench/http1-vs-wrk.sh, one row
+nghttp2-client   h2load       bench/http1-vs-wrk.sh, one row, bench/http2-vs-h2load.sh, bench/handshakes.sh
+nghttp2-server   nghttpd      tests of HTTP/2 with a real server
+openssl          openssl      bench/http2-vs-h2load.sh, bench/handshakes.sh, tests of TLS with another implementation
+default-jdk-headless javac    tests of HTTP/2 with Jetty
+libjetty9-java   /usr/share/java/jetty9-http2-server.jar the same
 linux-perf       perf         tests that hold counts of system calls against perf stat
 strace           strace       tests that hold counts of system calls against strace
 iproute2         ip           tests in network namespaces of their own
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
 influxdb         influxd      tests of live figures with a real receiver of line protocol
-nodejs           node         tests of the event hub with the package eventsource
+nodejs           node         tests of the event hub with the package eventsource, tests of HTTP/2 with its server
 npm              npm          the same
 python3-pip      pip3         tests of the event hub with the package httpx-sse
 chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource

@@ -47,7 +47,7 @@ func get2(t testing.TB, host string, streams int, change ...func(*http2.Config))
 }
 
 // serve2 starts net/http's server for HTTP/2 without TLS, and returns its address.
-func serve2(t testing.TB, config http.HTTP2Config, handler http.HandlerFunc) string {
+func serve2(t testing.TB, config http.HTTP2Config, handler http.HandlerFunc, change ...func(*http.Server)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -56,6 +56,9 @@ func serve2(t testing.TB, config http.HTTP2Config, handler http.HandlerFunc) str
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	s := &http.Server{Handler: handler, Protocols: protocols, HTTP2: &config}
+	for _, f := range change {
+		f(s)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -202,8 +202,8 @@ func shopping() scenario.Spec {
 	}
 }
 
-// number has the users of shopping know the number that they have logged in with.
-func number(spec scenario.Spec) scenario.Spec {
+// knowing has the users of shopping know the number that they have logged in with.
+func knowing(spec scenario.Spec) scenario.Spec {
 	spec.Steps[0].Body = `{"name":"{{ name }}-0"}`
 	return spec
 }
@@ -211,7 +211,7 @@ func number(spec scenario.Spec) scenario.Spec {
 // Users log in once each, and every further request follows from a response: in HTTP/1.1, in
 // HTTP/2 and over TLS, whether there are as many users as connections, fewer or more.
 func TestUsers(t *testing.T) {
-	s := compile(t, number(shopping()))
+	s := compile(t, knowing(shopping()))
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "TLS", "TLS, HTTP/2"} {
 		for _, c := range []engine.Config{
 			{Connections: 4, Workers: 1},
@@ -384,7 +384,7 @@ func steady(t testing.TB, rate float64) *pace.Schedule {
 // In an open loop an arrival is an iteration. There are as many users as it takes, and who
 // finds none is dropped.
 func TestUsersOpenLoop(t *testing.T) {
-	s := compile(t, number(shopping()))
+	s := compile(t, knowing(shopping()))
 	var target shop
 	address := plain(t, target.ServeHTTP)
 	r := carryOut(t, engine.Config{
