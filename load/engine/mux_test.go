@@ -511,8 +511,8 @@ func TestMuxNoAllocations(t *testing.T) {
 			if open {
 				c.Schedule = poisson(t, 40_000)
 			}
-			few, many := muxMallocs(t, c, 1000), muxMallocs(t, c, 21_000)
-			if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.01 {
+			few, many := muxMallocs(t, c, 1000), muxMallocs(t, c, 11_000)
+			if per := (float64(many) - float64(few)) / 10_000; math.Abs(per) > 0.01 {
 				t.Errorf("%.4f allocations per request that %s, open loop %v", per, name, open)
 			}
 		}

@@ -118,7 +118,7 @@ func peerRequests(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("DYNO_PEER_REQUESTS")
 	if text == "" {
-		return 2000
+		return 800
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n == 0 {

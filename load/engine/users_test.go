@@ -250,9 +250,9 @@ func TestUsers(t *testing.T) {
 				if c.Users != nil {
 					users.Count = c.Users.Count
 				}
-				c.Users, c.Requests = &users, 600
+				c.Users, c.Requests = &users, 200
 				r := carryOut(t, c)
-				if r.Counts.OK != 600 || target.wrong.Load() > 0 {
+				if r.Counts.OK != 200 || target.wrong.Load() > 0 {
 					t.Errorf("counts %+v, %v; %d wrong requests", r.Counts, r.Failures, target.wrong.Load())
 				}
 				for name, want := range map[string]uint64{"login": target.logins.Load(), "list": target.lists.Load(), "order": target.orders.Load()} {
@@ -672,8 +672,8 @@ func TestUsersDoNotAllocate(t *testing.T) {
 				} else {
 					c.Address, c.NewClients = listen(t, bare), composers(t, s, "h")
 				}
-				few, many := userMallocs(t, c, 2000), userMallocs(t, c, 22_000)
-				if per := (float64(many) - float64(few)) / 20_000; math.Abs(per) > 0.02 {
+				few, many := userMallocs(t, c, 2000), userMallocs(t, c, 12_000)
+				if per := (float64(many) - float64(few)) / 10_000; math.Abs(per) > 0.02 {
 					t.Errorf("%s, status %d, open loop %v: %.4f allocations per request", protocol, status, open, per)
 				}
 			}
