@@ -32,7 +32,7 @@ import (
 func start(t *testing.T, addresses []string, name string, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		t.Skip(err)
+		t.Skipf("%s is not installed; scripts/setup.sh installs it: %v", name, err)
 	}
 	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
 	if err != nil {
@@ -342,7 +342,7 @@ func TestPeerJetty(t *testing.T) {
 	jars = append(jars, folder+"servlet-api.jar")
 	for _, jar := range jars {
 		if _, err := os.Stat(jar); err != nil {
-			t.Skip(err)
+			t.Skipf("Jetty is not installed; scripts/setup.sh installs it: %v", err)
 		}
 	}
 	certificate, key := credentials(t, t.TempDir())

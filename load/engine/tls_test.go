@@ -255,9 +255,6 @@ func TestTruncation(t *testing.T) {
 // Once warm, a request with TLS allocates no more than crypto/tls does: its reader, once
 // for each record.
 func TestTLSAllocations(t *testing.T) {
-	if raced {
-		t.Skip("with the race detector, crypto/tls allocates more")
-	}
 	pair := certified(t)
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	address := listen(t, func(c net.Conn) {
@@ -274,9 +271,14 @@ func TestTLSAllocations(t *testing.T) {
 	})
 	c := engine.Config{Address: address, TLS: &tlslayer.Config{Insecure: true}, NewClients: get(t, "h")}
 	few, many := mallocs(t, c, 1000), mallocs(t, c, 11_000)
-	// One for the record here, one for that at the server.
-	if per := (float64(many) - float64(few)) / 10_000; math.Abs(per-2) > 0.02 {
-		t.Errorf("%.4f allocations per request, want 2", per)
+	// One for the record here, one for that at the server. The race detector has sync.Pool
+	// drop some of what crypto/tls puts back: about two more, never three.
+	want, within := 2.0, 0.02
+	if raced {
+		want, within = 3.5, 1
+	}
+	if per := (float64(many) - float64(few)) / 10_000; math.Abs(per-want) > within {
+		t.Errorf("%.4f allocations per request, want %v within %v", per, want, within)
 	}
 }
 
