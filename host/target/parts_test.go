@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -163,6 +164,46 @@ func TestPorts(t *testing.T) {
 	defer l.Close()
 	if bindable("tcp", l.Addr().(*net.TCPAddr).Port) {
 		t.Error("a port in use counts as free")
+	}
+	if u, err := net.ListenPacket("udp", "[::1]:0"); err == nil { // else there is no IPv6
+		defer u.Close()
+		if bindable("udp", u.LocalAddr().(*net.UDPAddr).Port) {
+			t.Error("a port in use on ::1 counts as free")
+		}
+	}
+}
+
+// A copy of the socket that looked for a port may live on for a moment, in a process that
+// is being started. Nobody may take it for a server.
+func TestPortIsNeverAnswered(t *testing.T) {
+	port, err := new(Ports).Free("tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	answered := make(chan bool)
+	stop := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stop:
+				answered <- false
+				return
+			default:
+			}
+			if c, err := net.Dial("tcp", addr); err == nil {
+				c.Close()
+				answered <- true
+				return
+			}
+		}
+	}()
+	for range 2000 {
+		bindable("tcp", port)
+	}
+	close(stop)
+	if <-answered {
+		t.Error("somebody answered on a port while it was looked at")
 	}
 }
 

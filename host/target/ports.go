@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
-	"strconv"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Ports hands out free loopback ports, each only once. The zero value is ready to use, by
@@ -60,26 +60,41 @@ func span(low, high int) []int {
 
 // bindable reports whether the port is free on both loopback addresses. On a machine
 // without IPv6, binding ::1 fails for another reason; the port then counts as free.
+//
+// The socket is bound and never listens. A process that dyno starts at the same moment has a
+// copy of it until it executes its program, for as long as 20 ms on a busy machine. Start
+// would find that somebody answers on the port, and would blame the target.
 func bindable(network string, port int) bool {
-	for _, host := range []string{"127.0.0.1", "::1"} {
-		addr := net.JoinHostPort(host, strconv.Itoa(port))
-		var c interface{ Close() error }
-		var err error
-		if network == "tcp" {
-			c, err = net.Listen("tcp", addr)
-		} else {
-			c, err = net.ListenPacket("udp", addr)
-		}
-		if err == nil {
-			err = c.Close()
-		} else if host == "::1" && noAddress(err) {
-			err = nil
-		}
-		if err != nil {
+	kind := unix.SOCK_STREAM
+	if network == "udp" {
+		kind = unix.SOCK_DGRAM
+	}
+	for family, address := range map[int]unix.Sockaddr{
+		unix.AF_INET:  &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}},
+		unix.AF_INET6: &unix.SockaddrInet6{Port: port, Addr: [16]byte{15: 1}},
+	} {
+		err := tryBind(family, kind, address)
+		if err != nil && (family != unix.AF_INET6 || !noAddress(err)) {
 			return false
 		}
 	}
 	return true
+}
+
+func tryBind(family, kind int, address unix.Sockaddr) error {
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if kind == unix.SOCK_STREAM {
+		// As servers do, so that connections that ended a moment ago are no hindrance. A
+		// socket that listens still is.
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+			return err
+		}
+	}
+	return unix.Bind(fd, address)
 }
 
 // ephemeralRange returns the range from which the kernel gives ports to sockets that ask
