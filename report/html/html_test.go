@@ -60,20 +60,33 @@ func folders(t testing.TB) map[string]*rundir.Folder {
 	}
 }
 
-// TestPages writes what web/browser drives, where scripts/browser.sh wants it, and holds
-// each to a size that can be mailed.
+// TestPages writes what web/browser drives, where scripts/browser.sh wants it. It holds each
+// page to a size that can be mailed, and to what the page's code takes for granted.
 func TestPages(t *testing.T) {
 	const most = 3_000_000 // bytes
 	into := *pages
 	if into == "" {
 		into = t.TempDir()
 	}
+	lists := 0
 	for name, f := range folders(t) {
-		text := page(t, f)
-		if len(text) > most {
-			t.Errorf("%s: %d bytes, want %d at most", name, len(text), most)
-		}
-		must(t, os.WriteFile(filepath.Join(into, name+".html"), []byte(text), 0o644))
+		t.Run(name, func(t *testing.T) {
+			p := page(t, f)
+			if len(p) > most {
+				t.Errorf("%d bytes, want %d at most", len(p), most)
+			}
+			must(t, os.WriteFile(filepath.Join(into, name+".html"), []byte(p), 0o644))
+			text, _ := unpacked(t, p)
+			var d Document
+			must(t, json.Unmarshal([]byte(text), &d))
+			lists += listsAreNotNull(t, name, reflect.ValueOf(d))
+			if name == "hour" {
+				hourIsThinned(t, &d)
+			}
+		})
+	}
+	if lists < 50 {
+		t.Errorf("only %d lists", lists)
 	}
 }
 
@@ -153,15 +166,9 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// An hour with eight variants and ten series fits into a mail.
-func TestHourIsSmall(t *testing.T) {
-	p := page(t, hour(t))
-	if len(p) > 3_000_000 {
-		t.Errorf("%d bytes, want at most 3 MB", len(p))
-	}
-	text, _ := unpacked(t, p)
-	var d Document
-	must(t, json.Unmarshal([]byte(text), &d))
+// Of an hour with eight variants and ten series, all is there, in points that can be drawn.
+func hourIsThinned(t *testing.T, d *Document) {
+	t.Helper()
 	if len(d.Timelines) != 8 || len(d.Unreadable) != 0 {
 		t.Fatalf("%d time lines, %v", len(d.Timelines), d.Unreadable)
 	}
@@ -449,8 +456,8 @@ func TestNumbers(t *testing.T) {
 
 // No list of the page's own is null where it is not left out: the page's types, which
 // scripts/types makes, go by that.
-func TestListsAreNotNull(t *testing.T) {
-	seen := 0
+func listsAreNotNull(t *testing.T, name string, document reflect.Value) (seen int) {
+	t.Helper()
 	var visit func(path string, v reflect.Value)
 	visit = func(path string, v reflect.Value) {
 		switch v.Kind() {
@@ -478,10 +485,6 @@ func TestListsAreNotNull(t *testing.T) {
 			}
 		}
 	}
-	for name, f := range folders(t) {
-		visit(name, reflect.ValueOf(Make(f)))
-	}
-	if seen < 50 {
-		t.Errorf("only %d lists", seen)
-	}
+	visit(name, document)
+	return seen
 }
