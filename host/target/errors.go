@@ -21,6 +21,7 @@ type Failure struct {
 	Reason error    // ErrNotFound, ErrPortInUse, ErrNotReady, ErrExited, ErrPlacement, or the system's error
 	Detail string   // the details, such as "exit status 1" or "searched PATH …"
 	Tail   []string // the target's last lines of output, at most 20
+	Code   int      // the exit status of one that ended by itself; 0 where it had none
 }
 
 func (f *Failure) Error() string {

@@ -279,7 +279,9 @@ func (p *Process) follow(lines *bufio.Scanner, r *os.File, drained <-chan struct
 	case orphaned:
 		p.err = p.failure(ErrExited, "its supervisor was killed")
 	case died && p.exited != nil:
-		p.err = p.failure(ErrExited, p.exited.String()+p.outOfMemory())
+		f := p.failure(ErrExited, p.exited.String()+p.outOfMemory())
+		f.Code = p.exited.Code
+		p.err = f
 	case died:
 		p.err = p.failure(ErrExited, "")
 	case remaining != "":
@@ -305,7 +307,7 @@ func (p *Process) outOfMemory() string {
 	return fmt.Sprintf("; out of memory: the kernel killed %d of the processes of its control group (oom_kill), %s", p.ending.OOMKills, limit)
 }
 
-func (p *Process) failure(reason error, detail string) error {
+func (p *Process) failure(reason error, detail string) *Failure {
 	return &Failure{Target: p.spec.Name, Reason: reason, Detail: detail, Tail: p.out.lines()}
 }
 

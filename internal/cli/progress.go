@@ -75,6 +75,15 @@ func (p *progress) Begin(next trial.Planned) {
 	p.clear()
 }
 
+// Building says what is built before the first trial: that may take minutes.
+func (p *progress) Building(command []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.quiet {
+		fmt.Fprintln(p.w, "building: "+strings.Join(command, " "))
+	}
+}
+
 // Interval adds one interval and shows a row when a second is complete.
 func (p *progress) Interval(i engine.Interval) {
 	p.mu.Lock()

@@ -195,12 +195,24 @@ func (p *pusher) close(stderr io.Writer) {
 // watchers calls several watchers, one after another.
 type watchers []trial.Watcher
 
-var _ trial.ReadingWatcher = watchers(nil)
+var (
+	_ trial.ReadingWatcher = watchers(nil)
+	_ trial.BuildWatcher   = watchers(nil)
+)
 
 // Begin implements trial.Watcher.
 func (w watchers) Begin(next trial.Planned) {
 	for _, of := range w {
 		of.Begin(next)
+	}
+}
+
+// Building implements trial.BuildWatcher, for the watchers that do.
+func (w watchers) Building(command []string) {
+	for _, of := range w {
+		if builder, ok := of.(trial.BuildWatcher); ok {
+			builder.Building(command)
+		}
 	}
 }
 

@@ -220,6 +220,7 @@ type Service struct {
 // A Process is a command to start, wait for and stop. Its strings may hold
 // run-time variables; {{port}} and {{admin}} are the process's own.
 type Process struct {
+	Build        []string          `yaml:"build,started" kind:"word" doc:"a command that builds what start starts, run once before the first trial, in dir; with exit code 3 it says that this machine lacks something, and the last line of its output says what: the variants that need it are left out, and named"`
 	Start        []string          `yaml:"start" kind:"word" doc:"the command and its arguments, one list entry each; no shell is involved"`
 	Ready        Ready             `yaml:"ready" flag:"ready" otherwise:"tcp, but none for a service that is not told its port" doc:"how to tell that the process can be loaded"`
 	ReadyTimeout time.Duration     `yaml:"ready_timeout" range:"1ms..1h" default:"10s" doc:"how long to wait until it is ready"`

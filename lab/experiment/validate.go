@@ -335,6 +335,14 @@ func (i *inspector) process(path string, p *Process) {
 	if len(p.Start) > 0 && p.Start[0] == "" {
 		i.fault(path+".start", "the command is empty", "")
 	}
+	if len(p.Build) > 0 && p.Build[0] == "" {
+		i.fault(path+".build", "the command is empty", "")
+	}
+	for _, s := range p.Build {
+		for _, name := range templateNames(s) {
+			i.fault(path+".build", fmt.Sprintf("{{%s}} is known only when a process is started", name), "leave it out; start has it")
+		}
+	}
 	if p.Cgroup != nil && *p.Cgroup == (Cgroup{}) {
 		i.fault(path+".cgroup", "it limits nothing", "such as {cpu_max: 0.5, memory_max: 512MiB}")
 	}

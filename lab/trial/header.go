@@ -12,7 +12,7 @@ import (
 )
 
 // header is the content of run.json before anything has been measured.
-func (r *runner) header() (*rundir.Run, error) {
+func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 	e := r.experiment
 	duet, err := planDuet(e)
 	if err != nil {
@@ -30,6 +30,7 @@ func (r *runner) header() (*rundir.Run, error) {
 		DynoVersion:   r.options.Version,
 	}
 	run.Plan.Duet = duet
+	lack(run, left)
 	return run, nil
 }
 

@@ -26,12 +26,16 @@ func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 	if err := check(e, o); err != nil {
 		return &PlanError{err}
 	}
+	e, left, err := build(ctx, e, o)
+	if err != nil {
+		return &PlanError{err}
+	}
 	folder, old, err := rundir.Reopen(o.Dir)
 	if err != nil {
 		return &FolderError{err}
 	}
 	r := &runner{experiment: e, options: o, folder: folder, trials: old.Trials, edges: map[string][]float64{}, spoilt: map[int]bool{}}
-	if r.run, err = r.header(); err != nil {
+	if r.run, err = r.header(left); err != nil {
 		return &PlanError{errors.Join(err, folder.Close())}
 	}
 	if err := same(&old.Run, r.run); err != nil {

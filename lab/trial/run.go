@@ -137,8 +137,12 @@ func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
 	if err := check(e, o); err != nil {
 		return &PlanError{err}
 	}
+	e, left, err := build(ctx, e, o)
+	if err != nil {
+		return &PlanError{err}
+	}
 	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, spoilt: map[int]bool{}}
-	if r.run, err = r.header(); err != nil {
+	if r.run, err = r.header(left); err != nil {
 		return &PlanError{err}
 	}
 	if r.folder, err = rundir.Create(o.Dir, r.run); err != nil {

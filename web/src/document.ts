@@ -237,6 +237,8 @@ export interface Plan {
   /** closed or open */
   loop: string;
   variants: PlanVariant[] | null;
+  /** variants that could not be built on this machine */
+  left_out?: LeftOut[];
 }
 
 /** An Environment is the machine and its settings. */
@@ -709,6 +711,13 @@ export interface PlanVariant {
   rate_per_second?: number;
   warmup_seconds: number;
   window_seconds: number;
+}
+
+/** A LeftOut is a variant that is not measured. */
+export interface LeftOut {
+  variant: string;
+  /** what its build printed last */
+  why: string;
 }
 
 /** A PilotVariant is the pilot of one variant. */

@@ -1,0 +1,143 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/host/target"
+	"dyno/internal/texts"
+	"dyno/lab/experiment"
+	"dyno/results/rundir"
+)
+
+const (
+	// exitLacking is how a build says that something is missing on this machine.
+	exitLacking = 3
+
+	// buildTimeout bounds one build. Some compile a library for minutes.
+	buildTimeout = time.Hour
+)
+
+// A BuildWatcher is a Watcher that is also told what is being built before the first trial.
+type BuildWatcher interface {
+	Watcher
+	Building(command []string)
+}
+
+// build runs the commands that build what is started, each once. It returns the experiment
+// without the variants that cannot be built on this machine, and which these are. Without the
+// base, or a step of a ladder, nothing could be compared: that is an error.
+func build(ctx context.Context, e *experiment.Experiment, o Options) (*experiment.Experiment, []rundir.LeftOut, error) {
+	b := builder{options: o, done: map[string]string{}}
+	var kept []experiment.Variant
+	var left []rundir.LeftOut
+	for i := range e.Variants {
+		v := &e.Variants[i]
+		why, err := b.variant(ctx, v)
+		if err != nil {
+			return nil, nil, fmt.Errorf("variant %s: %w", v.Name, err)
+		}
+		if why == "" {
+			kept = append(kept, *v)
+			continue
+		}
+		needed := ""
+		switch {
+		case e.Ladder != nil:
+			needed = "the ladder needs it as a step"
+		case v.Name == e.Base:
+			needed = "it is what the others are compared with"
+		case v.Name == e.Design.Control:
+			needed = "it is the control"
+		}
+		if needed != "" {
+			return nil, nil, fmt.Errorf("variant %s cannot be built here, and %s: %s", v.Name, needed, why)
+		}
+		left = append(left, rundir.LeftOut{Variant: v.Name, Why: why})
+	}
+	if len(left) == 0 {
+		return e, nil, nil
+	}
+	if len(kept) == 0 {
+		return nil, nil, fmt.Errorf("none of the variants can be built here; %s: %s", left[0].Variant, left[0].Why)
+	}
+	without := *e
+	without.Variants = kept
+	return &without, left, nil
+}
+
+// A builder remembers what was built.
+type builder struct {
+	options Options
+	done    map[string]string // by command and folder: why it could not be built here; empty if it was
+}
+
+// variant builds what a variant starts. It returns why this cannot be done here, or "".
+func (b *builder) variant(ctx context.Context, v *experiment.Variant) (why string, err error) {
+	processes := []experiment.Process{v.Target.Process}
+	for _, s := range v.Services {
+		processes = append(processes, s.Process)
+	}
+	for _, p := range processes {
+		if len(p.Build) == 0 {
+			continue
+		}
+		key := strings.Join(append([]string{p.Dir}, p.Build...), "\x00")
+		why, known := b.done[key]
+		if !known {
+			if why, err = b.run(ctx, p); err != nil {
+				return "", fmt.Errorf("build: %w", err)
+			}
+			b.done[key] = why
+		}
+		if why != "" {
+			return why, nil
+		}
+	}
+	return "", nil
+}
+
+// run carries out one build.
+func (b *builder) run(ctx context.Context, p experiment.Process) (lacking string, err error) {
+	if w, ok := b.options.Watcher.(BuildWatcher); ok {
+		w.Building(p.Build)
+	}
+	args := slices.Clone(p.Build)
+	if args[0] == "dyno" {
+		args[0] = b.options.Program
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, buildTimeout, fmt.Errorf("not done after %v", buildTimeout))
+	defer cancel()
+	started, err := target.Start(ctx, target.Spec{Name: args[0], Args: args, Dir: p.Dir})
+	if err != nil {
+		return "", err
+	}
+	err = started.Wait(ctx)
+	if ctx.Err() != nil && err != nil {
+		if stopped := started.Stop(context.WithoutCancel(ctx)); !errors.Is(stopped, target.ErrExited) {
+			err = errors.Join(err, stopped)
+		}
+		return "", err
+	}
+	var failed *target.Failure
+	if errors.As(err, &failed) && failed.Code == exitLacking {
+		if len(failed.Tail) == 0 {
+			return "its build does not say why", nil
+		}
+		return failed.Tail[len(failed.Tail)-1], nil
+	}
+	return "", err
+}
+
+// lack records the variants that were left out, in the run's plan and among what cannot be
+// had here.
+func lack(run *rundir.Run, left []rundir.LeftOut) {
+	run.Plan.LeftOut = left
+	for _, l := range left {
+		run.Environment.Lack(&texts.Error{Message: texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why)})
+	}
+}
