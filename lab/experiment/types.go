@@ -260,9 +260,11 @@ type Ready struct {
 // A Load is what the generator does. Exactly one of Closed and Open is set; with
 // Subscribers but without Publish, none is.
 type Load struct {
-	CPUs    []int  `yaml:"cpus" flag:"cpus" otherwise:"all" doc:"the generator's CPUs, such as 1 or 4-7"`
-	Workers int    `yaml:"workers" range:"1..1024" flag:"workers" otherwise:"one per CPU in cpus, else 1" doc:"event loops, each a thread"`
-	Clock   string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
+	CPUs    []int `yaml:"cpus" flag:"cpus" otherwise:"all" doc:"the generator's CPUs, such as 1 or 4-7"`
+	Workers int   `yaml:"workers" range:"1..1024" flag:"workers" otherwise:"one per CPU in cpus, else 1" doc:"event loops, each a thread"`
+	// Processes is 0 where as many carry the load as it needs.
+	Processes int    `yaml:"processes" for:"exchanges" range:"1..64" otherwise:"as many as its connections need descriptors" flag:"processes" doc:"how many processes of dyno carry the load together, each with its share of connections, arrivals, users and rows"`
+	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
 	HTTPLoad `for:"http"`
 	TCPLoad  `for:"tcp"`
