@@ -476,46 +476,81 @@ func (t *Tree) Close() error {
 	return nil
 }
 
-// A Generator observes this process, and those of its threads that make the load.
+// A Generator observes this process, and those of its threads that make the load; or
+// several processes that make it together.
 type Generator struct {
-	tree    *Tree
+	trees   []*Tree // this process first
 	workers []worker
+	row     [treeColumns]float64
 	buf     [256]byte
 }
 
 type worker struct {
 	tid       int
+	own       bool // of this process: its clock can be read
 	schedstat procFile
 }
 
-// NewGenerator observes this process. workers are thread ids (gettid(2)) of its own.
+// NewGenerator observes this process. workers are thread ids (gettid(2)) of its own, or of
+// other processes, which are observed, too.
 func NewGenerator(workers ...int) (*Generator, error) {
 	const name = "generator"
-	pid := os.Getpid()
-	t, err := newTree(name, pid, rootAlone)
-	if err != nil {
+	g := &Generator{}
+	own := os.Getpid()
+	seen := map[int]bool{}
+	add := func(pid int) error {
+		if seen[pid] {
+			return nil
+		}
+		seen[pid] = true
+		t, err := newTree(name, pid, rootAlone)
+		if err == nil {
+			g.trees = append(g.trees, t)
+		}
+		return err
+	}
+	if err := add(own); err != nil {
 		return nil, err
 	}
-	g := &Generator{tree: t}
 	for _, tid := range workers {
-		f, err := openProc(taskPath(pid, tid, "schedstat"))
+		pid, err := processOf(tid)
+		if err == nil {
+			err = add(pid)
+		}
+		var f procFile
+		if err == nil {
+			f, err = openProc(taskPath(pid, tid, "schedstat"))
+		}
 		if err != nil {
 			_ = g.Close()
 			return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.schedinfo"), Err: err}
 		}
-		g.workers = append(g.workers, worker{tid, f})
+		g.workers = append(g.workers, worker{tid, pid == own, f})
 	}
 	return g, nil
 }
 
+// processOf returns the process that a thread is of.
+func processOf(tid int) (pid int, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	if err != nil {
+		return 0, err
+	}
+	n, ok := field(b, "\nTgid:")
+	if !ok {
+		return 0, errFormat
+	}
+	return int(n), nil //nolint:gosec // a process's number
+}
+
 // Name returns "generator".
-func (g *Generator) Name() string { return g.tree.name }
+func (g *Generator) Name() string { return g.trees[0].name }
 
 const workerColumns = 3
 
 // Columns returns a tree's columns, and workerColumns for each worker.
 func (g *Generator) Columns() []Column {
-	cols := g.tree.Columns()
+	cols := g.trees[0].Columns()
 	for i := range g.workers {
 		cols = append(cols,
 			Column{fmt.Sprintf("worker%d_cpu_seconds", i), Counter, "CPU time of one worker thread"},
@@ -526,11 +561,23 @@ func (g *Generator) Columns() []Column {
 }
 
 // CPUSeconds returns the CPU time of the last reading, or NaN.
-func (g *Generator) CPUSeconds() float64 { return g.tree.CPUSeconds() }
+func (g *Generator) CPUSeconds() (sum float64) {
+	for _, t := range g.trees {
+		sum += t.CPUSeconds()
+	}
+	return sum
+}
 
-// Observe reads the process and its workers. A worker that has ended is NaN.
+// Observe reads the processes, of which it gives the sums, and their workers. A worker that
+// has ended is NaN.
 func (g *Generator) Observe(row []float64) error {
-	err := g.tree.Observe(row[:treeColumns])
+	err := g.trees[0].Observe(row[:treeColumns])
+	for _, t := range g.trees[1:] {
+		err = errors.Join(err, t.Observe(g.row[:]))
+		for c, v := range g.row {
+			row[c] += v
+		}
+	}
 	for i, w := range g.workers {
 		cells := row[treeColumns+workerColumns*i:][:workerColumns]
 		for c := range cells {
@@ -540,12 +587,15 @@ func (g *Generator) Observe(row []float64) error {
 		if rerr != nil {
 			continue
 		}
+		run, wait, slices, perr := parseSchedstat(b)
 		// The clock, unlike the file, counts what a running thread has used
-		// since the last tick.
-		if cpu, cerr := clockSeconds(threadClock(w.tid)); cerr == nil {
+		// since the last tick. That of another process's thread cannot be read.
+		if cpu, cerr := clockSeconds(threadClock(w.tid)); w.own && cerr == nil {
 			cells[0] = cpu
+		} else if !w.own && perr == nil {
+			cells[0] = float64(run) / float64(time.Second)
 		}
-		if _, wait, slices, perr := parseSchedstat(b); perr == nil {
+		if perr == nil {
 			cells[1] = float64(wait) / float64(time.Second)
 			cells[2] = float64(slices)
 		}
@@ -559,5 +609,9 @@ func (g *Generator) Close() error {
 		w.schedstat.close()
 	}
 	g.workers = nil
-	return g.tree.Close()
+	var err error
+	for _, t := range g.trees {
+		err = errors.Join(err, t.Close())
+	}
+	return err
 }

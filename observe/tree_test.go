@@ -442,8 +442,8 @@ func TestGenerator(t *testing.T) {
 		t.Errorf("worker waited %v s", w)
 	}
 	var u *Unavailable
-	if _, err := NewGenerator(1); !errors.As(err, &u) {
-		t.Errorf("a thread of another process: %v; want an *Unavailable", err)
+	if _, err := NewGenerator(math.MaxInt32); !errors.As(err, &u) {
+		t.Errorf("a thread that there is not: %v; want an *Unavailable", err)
 	}
 	names := make([]string, 0)
 	for _, c := range g.Columns() {
@@ -451,5 +451,33 @@ func TestGenerator(t *testing.T) {
 	}
 	if slices.Contains(names, "") || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
 		t.Errorf("names %q", names)
+	}
+}
+
+// Several processes make one load: what they use is added up, also when one has ended.
+func TestGeneratorOfSeveralProcesses(t *testing.T) {
+	other := role(t, "burn")
+	user, system := burnt(t, other.line(t))
+	g, err := NewGenerator(os.Getpid(), other.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	both := reading(t, g)
+	if both["processes"] != 2 || both["threads"] < 2 {
+		t.Errorf("%v processes, %v threads", both["processes"], both["threads"])
+	}
+	if w := both["worker1_cpu_seconds"]; math.Abs(w-user-system) > 0.5*(user+system) {
+		t.Errorf("the other's worker used %v s, want about %v", w, user+system)
+	}
+	if cpu := both["cpu_seconds"]; cpu < user+system || math.Abs(g.CPUSeconds()-cpu) > 1e-9 {
+		t.Errorf("%v s in both, and %v in one of them", cpu, user+system)
+	}
+	if err := other.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait()
+	if after := reading(t, g); after["processes"] != 1 || after["cpu_seconds"] < both["cpu_seconds"] || !math.IsNaN(after["worker1_cpu_seconds"]) {
+		t.Errorf("when one had ended: %v", after)
 	}
 }

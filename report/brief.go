@@ -73,12 +73,13 @@ func (p *page) capacitiesBrief() *Brief {
 }
 
 // comparisonsBrief lists comparisons in the primary metric. If there is only one, it
-// lists that pair in the other metrics too.
+// lists that pair in the other metrics too, except those of steps.
 func (p *page) comparisonsBrief() *Brief {
 	list := p.primary("")
 	if len(list) == 1 {
 		for _, c := range p.run.Comparisons {
-			if c.Role == "" && !c.Primary && c.Variant == list[0].Variant && c.Base == list[0].Base {
+			_, step := rundir.SplitStep(c.Metric)
+			if c.Role == "" && !c.Primary && step == "" && c.Variant == list[0].Variant && c.Base == list[0].Base {
 				list = append(list, c)
 			}
 		}

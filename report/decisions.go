@@ -107,7 +107,7 @@ func (p *page) measured(text string, kind verdict.Kind, v, low, high *float64) s
 	u := plain()
 	// An expression that does not compile now did compile when the value was measured:
 	// the folder was edited, and the value is written as it is.
-	if e, err := verdict.Compile(text, kind, p.names); err == nil {
+	if e, err := verdict.Compile(text, kind, verdict.NamesOf(p.run.Plan)); err == nil {
 		switch e.Unit() {
 		case "s":
 			u = times()

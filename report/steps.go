@@ -15,17 +15,21 @@ func (p *page) steps(variants []rundir.Variant) {
 		return
 	}
 	p.section("steps of the scenario")
-	t := table{head: []string{"", "good responses", "per second", "p50", "p99", "max", "errors"}, left: []int{6}}
+	t := table{head: []string{"", "good responses", "throughput", "p50", "p99", "max", "errors"}, left: []int{6}}
 	for _, v := range variants {
 		if len(variants) > 1 && some(v) {
 			t.add(v.Name)
 		}
 		for i := range v.Steps {
 			s := &v.Steps[i]
-			q := p.clockOf(v, s)
-			t.add(s.Name, whole(s.OK), maybe(s.Throughput, Count), p.known(q.P50, Seconds), p.known(q.P99, Seconds), p.known(q.Max, Seconds), p.stepErrors(s))
+			row := []string{s.Name, whole(s.OK)}
+			for _, metric := range []string{"throughput", p.latency(v.Name) + ".p50", p.latency(v.Name) + ".p99", p.latency(v.Name) + ".max"} {
+				row = append(row, p.cell(v.Name, rundir.StepMetric(metric, s.Name)))
+			}
+			t.add(append(row, p.stepErrors(s))...)
 		}
 	}
+	t.raise()
 	p.table(t)
 	for _, v := range variants {
 		if v.Users == nil {
@@ -64,6 +68,24 @@ func (p *page) shortSteps(v *rundir.Variant) string {
 		words = append(words, text)
 	}
 	return strings.Join(words, "; ")
+}
+
+// stepSummary is a figure of a step that is stored beside the intervals.
+func stepSummary(v rundir.Variant, metric, step string) *float64 {
+	i := slices.IndexFunc(v.Steps, func(s rundir.ScenarioStep) bool { return s.Name == step })
+	if i < 0 {
+		return nil
+	}
+	if s := &v.Steps[i]; metric != "throughput" {
+		return summary(rundir.Variant{Response: s.Response, Service: s.Service}, metric)
+	}
+	return v.Steps[i].Throughput
+}
+
+// ofMax tells whether a metric is the largest of some times.
+func ofMax(metric string) bool {
+	of, _ := rundir.SplitStep(metric)
+	return strings.HasSuffix(of, ".max")
 }
 
 // clockOf returns the times of a step by the clock that the loop can know.

@@ -11,7 +11,7 @@ import (
 func scenarioRun(loop string) (*page, []rundir.Variant) {
 	f := &rundir.Folder{}
 	f.Run.Plan.Variants = []rundir.PlanVariant{{Name: "plain", Loop: loop}, {Name: "shop", Loop: loop}}
-	return newPage(f), []rundir.Variant{{Name: "plain"}, {
+	f.Run.Variants = []rundir.Variant{{Name: "plain"}, {
 		Name: "shop",
 		Steps: []rundir.ScenarioStep{
 			{
@@ -21,7 +21,15 @@ func scenarioRun(loop string) (*page, []rundir.Variant) {
 			{Name: "list", OK: 1200, ByKind: map[string]int64{"status": 2, "assertion": 7}, Dropped: 3},
 		},
 		Users: &rundir.Users{Started: 51, Iterations: 1100, Ended: 1, TurnedAway: 4, Misses: []rundir.Miss{{Step: "list", Variable: "id", Count: 8}}},
+		Intervals: map[string]rundir.Estimate{
+			"service.p50{step=login}":  {Estimate: ptr(0.001), Low: ptr(0.0009), High: ptr(0.0011), Interval: rundir.ByWoodruff},
+			"response.p99{step=login}": {Estimate: ptr(0.003), Interval: rundir.NoInterval},
+		},
 	}}
+	f.Run.Validity = []rundir.Validity{
+		{Figure: "response.p50{step=login}", Variant: "shop", State: rundir.StateBounded, Low: ptr(0.001), High: ptr(0.002), Why: "something"},
+	}
+	return newPage(f), f.Run.Variants
 }
 
 // Each step has a row, with the clock that the loop can know.
@@ -30,8 +38,8 @@ func TestSteps(t *testing.T) {
 		loop string
 		want []string
 	}{
-		{"closed", []string{"login  50 10.0 1.00 ms – 1.50 ms 0", "list 1,200 – – – – assertion 7, status 2, dropped 3"}},
-		{"open", []string{"login 50 10.0 2.00 ms 3.00 ms 4.00 ms 0"}},
+		{"closed", []string{"login 50 10.0/s 1.00 ms ±10% – 1.50 ms 0", "throughput [1] p50 p99 max [3]", "list 1,200 – – – – assertion 7, status 2, dropped 3"}},
+		{"open", []string{"login 50 10.0/s [1.00 ms … 2.00 ms] 3.00 ms 4.00 ms 0", "throughput [1] p50 [2] p99 [1] max [3]"}},
 	} {
 		p, variants := scenarioRun(c.loop)
 		p.steps(variants)

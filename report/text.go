@@ -85,17 +85,12 @@ const mostSentences = 12
 type page struct {
 	run       *rundir.Run
 	folder    *rundir.Folder
-	names     []string // of the variants
 	parts     []*part
 	footnotes []string
 }
 
 func newPage(f *rundir.Folder) *page {
-	p := &page{run: &f.Run, folder: f}
-	for _, v := range f.Run.Plan.Variants {
-		p.names = append(p.names, v.Name)
-	}
-	return p
+	return &page{run: &f.Run, folder: f}
 }
 
 // isQuick tells whether the run was one trial of one variant.

@@ -23,6 +23,7 @@ func plain() unit  { return unit{units.Numbers()} }
 // unitOf knows the unit of a metric by its name in expressions, and that of a
 // program's figure by the name's end.
 func unitOf(metric string) unit {
+	metric, _ = rundir.SplitStep(metric)
 	is := func(suffix string) bool { return strings.HasSuffix(metric, suffix) }
 	switch {
 	case metric == "throughput" || metric == "capacity" || is("_per_second"):

@@ -40,7 +40,7 @@ func (p *page) states() {
 	for _, state := range []struct{ name, says string }{
 		{rundir.StateNotIdentified, "?"}, {rundir.StateRelative, "ratios only"}, {rundir.StateBounded, "bounded"},
 	} {
-		for _, v := range p.run.Validity {
+		for _, v := range wholeFirst(p.run.Validity) {
 			if v.State != state.name {
 				continue
 			}
@@ -62,6 +62,17 @@ func (p *page) states() {
 	if listed > mostStates {
 		p.line("and %d more, in run.json", listed-mostStates)
 	}
+}
+
+// wholeFirst brings the figures of all requests before those of steps.
+func wholeFirst(list []rundir.Validity) []rundir.Validity {
+	ofStep := func(v rundir.Validity) int {
+		if _, step := rundir.SplitStep(v.Figure); step != "" {
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(list), func(a, b rundir.Validity) int { return cmp.Compare(ofStep(a), ofStep(b)) })
 }
 
 // mostStates is how many figures that are not as printed are listed.

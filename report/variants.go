@@ -36,6 +36,9 @@ func (p *page) estimate(v rundir.Variant, metric string) rundir.Estimate {
 
 // summary is a figure of a variant that is stored beside its intervals.
 func summary(v rundir.Variant, metric string) *float64 {
+	if of, step := rundir.SplitStep(metric); step != "" {
+		return stepSummary(v, of, step)
+	}
 	group, name, _ := strings.Cut(metric, ".")
 	quantiles := map[string]rundir.Quantiles{
 		"response": v.Response, "service": v.Service, "send_lag": v.SendLag, "connect": v.Connect, "first_byte": v.FirstByte,
@@ -107,14 +110,14 @@ func (p *page) noInterval(v rundir.Variant, metric string) string {
 	switch {
 	case v.Trials == 1:
 		return p.footnote("one trial: no interval")
-	case strings.HasSuffix(metric, ".max"):
+	case ofMax(metric):
 		return p.footnote("the largest value seen: no interval, since a longer window would see larger ones")
 	}
 	return p.footnote("no interval is claimed for this figure")
 }
 
-// columns is a table of variants by metrics. A mark that all figures of a column have
-// goes to its head. A mark that all columns have goes to the corner.
+// columns is a table of variants by metrics. A mark that all columns have goes to the
+// corner.
 func (p *page) columns(variants []rundir.Variant, heads, metrics []string) table {
 	t := table{head: append([]string{""}, heads...)}
 	for _, v := range variants {
@@ -124,27 +127,7 @@ func (p *page) columns(variants []rundir.Variant, heads, metrics []string) table
 		}
 		t.add(row...)
 	}
-	marks := map[string]int{}
-	for i := 1; i < len(t.head); i++ {
-		mark, same := "", true
-		for _, row := range t.rows {
-			at := strings.LastIndex(row[i], " [")
-			if at < 0 {
-				same = same && row[i] == unknown
-				continue
-			}
-			same = same && (mark == "" || mark == row[i][at:])
-			mark = row[i][at:]
-		}
-		if same && mark != "" {
-			t.head[i] += mark
-			marks[mark]++
-			for _, row := range t.rows {
-				row[i] = strings.TrimSuffix(row[i], mark)
-			}
-		}
-	}
-	for mark, n := range marks {
+	for mark, n := range t.raise() {
 		if n == len(t.head)-1 {
 			t.head[0] = strings.TrimPrefix(mark, " ")
 			for i := 1; i < len(t.head); i++ {
@@ -153,6 +136,38 @@ func (p *page) columns(variants []rundir.Variant, heads, metrics []string) table
 		}
 	}
 	return t
+}
+
+// raise moves a mark that all figures of a column have to its head, and counts the columns
+// of each mark. A row with fewer cells is a title.
+func (t *table) raise() map[string]int {
+	marks := map[string]int{}
+	for i := 1; i < len(t.head); i++ {
+		mark, same := "", true
+		for _, row := range t.rows {
+			if i >= len(row) {
+				continue
+			}
+			at := strings.LastIndex(row[i], " [")
+			if at < 0 {
+				same = same && row[i] == unknown
+				continue
+			}
+			same = same && (mark == "" || mark == row[i][at:])
+			mark = row[i][at:]
+		}
+		if !same || mark == "" {
+			continue
+		}
+		t.head[i] += mark
+		marks[mark]++
+		for _, row := range t.rows {
+			if i < len(row) {
+				row[i] = strings.TrimSuffix(row[i], mark)
+			}
+		}
+	}
+	return marks
 }
 
 // figures writes the figures of each variant.

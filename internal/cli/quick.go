@@ -225,11 +225,11 @@ func judgedPlan(e *experiment.Experiment, faults []error) (*experiment.Experimen
 		names = append(names, v.Name)
 	}
 	for _, t := range e.Thresholds {
-		if err := verdict.CheckThreshold(t, names); err != nil {
+		if err := verdict.CheckThreshold(t, names, e.Steps()); err != nil {
 			faults = append(faults, fmt.Errorf("--threshold %q: %w", t, err))
 		}
 	}
-	if err := verdict.CheckMetric(e.Design.Metric); err != nil {
+	if err := verdict.CheckMetric(e.Design.Metric, e.Steps()); err != nil {
 		faults = append(faults, fmt.Errorf("--metric %q: %w", e.Design.Metric, err))
 	}
 	if len(faults) == 0 {

@@ -90,7 +90,7 @@ func broken(plan rundir.Plan, s *sample) (why string, because *rundir.Message, s
 	}
 	alone.whole[s.Variant] = one
 	alone.trust(alone.own(s.Variant))
-	_, broken, open := keeps(plan.Thresholds, s.Variant, alone, func(at place) bool {
+	_, broken, open := keeps(plan.Thresholds, s.Variant, NamesOf(plan).Steps, alone, func(at place) bool {
 		return alone.trusted[at].State == rundir.StateBounded || alone.trusted[at].State == rundir.StateNotIdentified
 	})
 	if open == nil {

@@ -13,7 +13,7 @@ import (
 // variants. It is kept or broken when the whole interval says so, and inconclusive
 // otherwise. It is also inconclusive when a figure is missing or the text does not
 // compile. Without an interval the estimate decides, and the detail says so.
-func decideThreshold(text string, names []string, ev evidence) []rundir.Threshold {
+func decideThreshold(text string, names Names, ev evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
 		why := message("undecided.expression", "error", oneLine(err))
@@ -21,7 +21,7 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 	}
 	variants := []string{""}
 	if e.perVariant {
-		variants = names
+		variants = names.Variants
 	}
 	var decided []rundir.Threshold
 	for _, variant := range variants {
@@ -44,11 +44,11 @@ func decideThreshold(text string, names []string, ev evidence) []rundir.Threshol
 // threshold that it breaks. A trial has no spread. So estimates decide, except for
 // figures that are bounded because something disturbed the trial. If nothing is broken,
 // why lists the thresholds that could not be decided.
-func keeps(thresholds []string, variant string, ev evidence, bounded func(place) bool) (ok bool, broken string, why *rundir.Message) {
+func keeps(thresholds []string, variant string, steps []string, ev evidence, bounded func(place) bool) (ok bool, broken string, why *rundir.Message) {
 	on := &evaluation{evidence: estimates{ev, bounded}, variant: variant}
 	var open []rundir.Message
 	for _, text := range thresholds {
-		e, err := Compile(text, ForThreshold, []string{variant})
+		e, err := Compile(text, ForThreshold, Names{Variants: []string{variant}, Steps: steps})
 		if err != nil {
 			open = append(open, texts.New("undecided.expression", "error", oneLine(err)))
 			continue
@@ -103,8 +103,9 @@ func (e estimates) slope(variant, gauge string) (figure, error) {
 // nothing makes sure that it is. A condition is undecided when its interval
 // straddles the limit, when a figure is missing or has no interval, and when it
 // does not compile. A claim that is not settled because a figure is bounded has its answer,
-// and says what disturbed it; of a figure that is not identified there is none.
-func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
+// and says what disturbed it; of a figure that is not identified there is none. A claim about
+// a variant that was left out is not testable here.
+func decideClaim(c rundir.PlanClaim, names Names, ev evidence) rundir.Claim {
 	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
 	if c.NotTestable != "" {
 		r.Outcome, r.Detail = rundir.NotTestable, c.NotTestable
@@ -115,6 +116,14 @@ func decideClaim(c rundir.PlanClaim, names []string, ev evidence) rundir.Claim {
 	var looked []place
 	if e, err := Compile(c.Holds, ForClaim, names); err != nil {
 		holds.why = []rundir.Message{texts.New("undecided.holds", "error", oneLine(err))}
+	} else if len(e.leftOut) > 0 {
+		var why []rundir.Message
+		for _, l := range e.leftOut {
+			why = append(why, texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why))
+		}
+		r.Outcome, r.Because = rundir.NotTestable, together(why)
+		r.Detail = r.Because.English()
+		return r
 	} else {
 		holds, looked = e.holds(on), e.places(on)
 		r.Measured, r.Low, r.High = e.measured(on)

@@ -54,7 +54,7 @@ func TestThresholds(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := decideThreshold(c.text, []string{"a", "b", "c", "d", "e", "f"}, c.of)
+			got := decideThreshold(c.text, Names{Variants: []string{"a", "b", "c", "d", "e", "f"}}, c.of)
 			for i := range got {
 				inEnglish(t, got[i].Detail, &got[i].Because)
 			}
@@ -107,7 +107,7 @@ func TestClaims(t *testing.T) {
 		}
 		f := figures[c.holds][0]
 		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: c.detail, Measured: &f.estimate, Low: &f.low, High: &f.high}
-		got := decideClaim(plan, []string{"a", "b"}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
+		got := decideClaim(plan, Names{Variants: []string{"a", "b"}}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
 		inEnglish(t, got.Detail, &got.Because)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("holds %d, direction %d (-want +got):\n%s", c.holds, c.direction, diff)
@@ -140,7 +140,7 @@ func TestClaimsThatCannotBeDecided(t *testing.T) {
 		{"no direction needed", rundir.PlanClaim{Holds: "1 < 2", Direction: "1"}, nil, rundir.Holds, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := decideClaim(c.plan, []string{"a", "b"}, c.of)
+			got := decideClaim(c.plan, Names{Variants: []string{"a", "b"}}, c.of)
 			if got.Outcome != c.outcome || !strings.HasPrefix(got.Detail, c.detail) || (c.detail == "") != (got.Detail == "") {
 				t.Errorf("%s: %q, want %s: %q", got.Outcome, got.Detail, c.outcome, c.detail)
 			}
@@ -166,7 +166,7 @@ func TestKeeps(t *testing.T) {
 		{"about another variant", []string{"value(w, response.p99) < 80ms"}, false, "", `column 7: unknown variant "w"; want one of v`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ok, broken, why := keeps(c.texts, "v", of, func(place) bool { return false })
+			ok, broken, why := keeps(c.texts, "v", nil, of, func(place) bool { return false })
 			if ok != c.ok || broken != c.broken || why.English() != c.why {
 				t.Errorf("%v, %q, %v; want %v, %q, %s", ok, broken, why, c.ok, c.broken, c.why)
 			}
@@ -178,11 +178,32 @@ func TestKeeps(t *testing.T) {
 func TestNoNumber(t *testing.T) {
 	for _, v := range []float64{inf, -inf, inf - inf} {
 		of := facts{"v throughput": exactly(v)}
-		if got := decideThreshold("throughput > 1/s", []string{"v"}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
+		if got := decideThreshold("throughput > 1/s", Names{Variants: []string{"v"}}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
 			t.Errorf("%v: %+v", v, got)
 		}
-		if ok, _, why := keeps([]string{"throughput > 1/s"}, "v", of, func(place) bool { return false }); ok || why == nil {
+		if ok, _, why := keeps([]string{"throughput > 1/s"}, "v", nil, of, func(place) bool { return false }); ok || why == nil {
 			t.Errorf("%v: %v, %v", v, ok, why)
+		}
+	}
+}
+
+// What a claim says of a variant that could not be built is neither refuted nor open.
+func TestClaimOfLeftOut(t *testing.T) {
+	names := NamesOf(rundir.Plan{
+		Variants: []rundir.PlanVariant{{Name: "go"}, {Name: "java"}},
+		LeftOut:  []rundir.LeftOut{{Variant: "rust", Why: "there is no cargo"}},
+	})
+	of := facts{"java/go throughput": {estimate: 2, low: 1.9, high: 2.1, bounded: true}}
+	got := decideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(rust, go, throughput) > 1"}, names, of)
+	if want := "variant rust is left out, because it cannot be built here: there is no cargo"; got.Outcome != rundir.NotTestable || got.Detail != want {
+		t.Errorf("%s: %s; want not testable: %s", got.Outcome, got.Detail, want)
+	}
+	if got := decideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(java, go, throughput) > 1"}, names, of); got.Outcome != rundir.Holds {
+		t.Errorf("the other claim: %s: %s", got.Outcome, got.Detail)
+	}
+	for _, threshold := range decideThreshold("value(rust, throughput) > 1/s", names, facts{}) {
+		if threshold.OK || threshold.Outcome != rundir.Undecided {
+			t.Errorf("a threshold on it: %+v", threshold)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func primaryMetric(plan rundir.Plan) string {
 }
 
 // compared lists the metrics in which a pair is compared, with the primary one among
-// them. A program's plain counts are left out: nobody knows which direction is good.
+// them, and the times of each step of a scenario. A program's plain counts are left out: nobody knows which direction is good.
 func (s *scene) compared(p pair) []metric {
 	var latency string // if the two have different loops, the one that both know
 	for _, v := range s.plan.Variants {
@@ -71,7 +71,7 @@ func (s *scene) compared(p pair) []metric {
 	names := []string{throughputMetric, latency + ".p50", latency + ".p99", cpuMetric, capacityMetric, primaryMetric(s.plan)}
 	var list []metric
 	for _, m := range s.metrics() {
-		if m.isProgram() && m.dim != plain || slices.Contains(names, m.name) {
+		if m.isProgram() && m.dim != plain || slices.Contains(names, m.name) || m.step != "" && comparesSteps(m.kind(), latency) {
 			list = append(list, m)
 		}
 	}

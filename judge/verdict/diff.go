@@ -364,10 +364,27 @@ func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 		}
 	}
 	list = append(list, slices.Sorted(maps.Keys(programs))...)
+	for _, step := range stepsOf(older, newer) {
+		for _, of := range []string{times + ".p50", times + ".p99"} {
+			if metric := rundir.StepMetric(of, step); known(metric) {
+				list = append(list, metric)
+			}
+		}
+	}
 	if !slices.Contains(list, primary) {
 		list = slices.Insert(list, 0, primary)
 	}
 	return list
+}
+
+// stepsOf lists the steps of scenarios, those of the newer run first.
+func stepsOf(older, newer *rundir.Variant) (names []string) {
+	for _, s := range slices.Concat(newer.Steps, older.Steps) {
+		if !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // directionOf returns which direction of a metric is good. A plan's metric is always

@@ -96,6 +96,9 @@ func disturb(s subject, flags []rundir.Flag) *disturbance {
 	d.shortened = s.shorten(d.idle)
 	stretches := map[span]string{} // of the window's intervals: what disturbs them
 	for _, i := range s.log {
+		if rundir.IsStepTag(i.Tag) {
+			continue // one interval for the whole window: no stretch
+		}
 		at := span{from: i.Start.Seconds(), to: (i.Start + i.Length).Seconds()}
 		if _, seen := stretches[at]; !seen {
 			stretches[at] = touched(at, spans)

@@ -54,5 +54,7 @@
 // peak; streams.lost, announced, repeated, disordered, gaps and reconnects; program.NAME,
 // a number that a program printed; and observed.NAME, of an endpoint or a command of the
 // plan: for a counter its growth per second, for a gauge its mean. Throughput, and
-// figures per request, count events where there are subscribers.
+// figures per request, count events where there are subscribers. Throughput, response,
+// service and errors are known of each step of a scenario as well, as in
+// response.p99{step=login}.
 package verdict

@@ -40,6 +40,7 @@ type Expression struct {
 	left       typed // of the comparison that is the whole expression; or nothing
 	perVariant bool  // a metric or a gauge stands without a variant
 	uses       []use
+	leftOut    []rundir.LeftOut // variants that it names and that were not measured
 }
 
 // A use is a figure that an expression needs: of a variant, or of its ratio to a base.
@@ -63,6 +64,32 @@ func (e *Expression) Unit() string {
 	return [...]string{plain: "", duration: "s", size: "B", rate: "/s", growthRate: "share/s"}[e.left.dim]
 }
 
+// Names are those of a plan that expressions may use.
+type Names struct {
+	Variants, Steps []string
+	LeftOut         map[string]string // variants that could not be built on this machine, and why
+}
+
+// NamesOf returns the names of a plan: its variants, those left out, and the steps of
+// scenarios.
+func NamesOf(plan rundir.Plan) (n Names) {
+	for _, v := range plan.Variants {
+		n.Variants = append(n.Variants, v.Name)
+		for _, step := range v.Steps {
+			if !slices.Contains(n.Steps, step) {
+				n.Steps = append(n.Steps, step)
+			}
+		}
+	}
+	for _, l := range plan.LeftOut {
+		if n.LeftOut == nil {
+			n.LeftOut = map[string]string{}
+		}
+		n.LeftOut[l.Variant] = l.Why
+	}
+	return n
+}
+
 // An Error is a fault in an expression.
 type Error struct {
 	Column  int // of the fault in the text, in characters from 1
@@ -71,7 +98,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Message) }
 
-// Compile parses and checks an expression. Variants are the names it may use.
+// Compile parses and checks an expression, which may use these names.
 // All faults are reported at once, joined, each an *Error.
 //
 // Thresholds and claims are written in one language:
@@ -97,6 +124,13 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 // In a threshold slope(gauge) stands for each variant in turn, and so it does in
 // a claim for the only one. A variant's name stands bare when it is an
 // identifier, and in quotes otherwise.
+//
+// Behind a metric {step=NAME} stands for the requests of one step of a scenario:
+//
+//	response.p99{step=login} < 200ms and errors.ratio{step=list} < 0.1%
+//	ratio(new, old, service.p50{step=list}) < 1.02
+//
+// Throughput, response, service, errors.ratio and errors.total are known of each step.
 //
 // The operators are < <= > >= == != + - * / and, or, not; the functions beside
 // those above min, max and abs. Comparisons may be chained: 1ms < response.p99 <
@@ -125,7 +159,7 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 //
 // A figure without an interval, as of a single trial, decides a threshold by its
 // estimate, and leaves a claim undecided.
-func Compile(text string, kind Kind, variants []string) (*Expression, error) {
+func Compile(text string, kind Kind, names Names) (*Expression, error) {
 	if len(text) > MaxExpression {
 		return nil, &Error{1, fmt.Sprintf("%d bytes; an expression has at most %d", len(text), MaxExpression)}
 	}
@@ -136,7 +170,11 @@ func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, &Error{1, "empty; want a condition such as response.p99 < 80ms"}
 	}
-	blanked, behind, faults := takeUnits(runes)
+	unlabelled, steps, faults := takeSteps(runes)
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	blanked, behind, faults := takeUnits(unlabelled)
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
@@ -144,10 +182,15 @@ func Compile(text string, kind Kind, variants []string) (*Expression, error) {
 	if err != nil {
 		return nil, located(err, len(runes))
 	}
-	c := compiler{kind: kind, variants: variants, units: behind}
+	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, units: behind, steps: steps, placed: map[int]bool{}}
 	e := &Expression{}
 	e.holds, e.left = c.top(tree.Node)
-	e.perVariant, e.uses = c.perVariant, c.uses
+	e.perVariant, e.uses, e.leftOut = c.perVariant, c.uses, c.leftOut
+	for at, label := range steps {
+		if !c.placed[at] && len(c.faults) == 0 {
+			c.faultAt(label.at, "%s does not stand behind a metric", rundir.StepMetric("", label.name))
+		}
+	}
 	if len(c.faults) > 0 {
 		slices.SortFunc(c.faults, func(a, b *Error) int {
 			return cmp.Or(cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
@@ -200,9 +243,14 @@ type typed struct {
 type compiler struct {
 	kind       Kind
 	variants   []string
+	missing    map[string]string // variants that could not be built, and why
+	known      []string          // the steps of scenarios
 	units      map[int]units.Unit
+	steps      map[int]stepLabel // by the position of their metric
+	placed     map[int]bool      // those of them that a metric has
 	perVariant bool
 	uses       []use
+	leftOut    []rundir.LeftOut
 	faults     []*Error
 }
 
@@ -587,6 +635,10 @@ func (c *compiler) variant(n ast.Node) (string, bool) {
 	if slices.Contains(c.variants, name) {
 		return name, true
 	}
+	if why, ok := c.missing[name]; ok {
+		c.leftOut = append(c.leftOut, rundir.LeftOut{Variant: name, Why: why})
+		return name, true
+	}
 	if len(c.variants) == 0 {
 		c.fault(n, "unknown variant %s; there is none", quote(name))
 	} else {
@@ -602,13 +654,32 @@ func (c *compiler) metric(n ast.Node) (metric, bool) {
 		c.fault(n, "want the name of a metric here, such as throughput or response.p99")
 		return metric{}, false
 	}
-	if m, ok := lookup(name); ok {
+	m, ok := lookup(name)
+	label, labelled := c.steps[start(n)]
+	switch {
+	case ok && !labelled:
 		return m, true
-	}
-	if slices.Contains(c.variants, name) {
+	case ok:
+		return c.stepMetric(n, m, label)
+	case slices.Contains(c.variants, name):
 		c.fault(n, "%s is a variant, not a metric; write value(%s, metric)", quote(name), strconv.Quote(name))
-	} else {
+	default:
 		c.fault(n, "%s", unknownMetric(name))
+	}
+	return metric{}, false
+}
+
+// stepMetric is a metric with a step behind it.
+func (c *compiler) stepMetric(n ast.Node, of metric, label stepLabel) (metric, bool) {
+	c.placed[start(n)] = true
+	m, ok := lookup(rundir.StepMetric(of.name, label.name))
+	switch {
+	case !ok:
+		c.faultAt(label.at, "%s", withoutSteps(of.name))
+	case !slices.Contains(c.known, label.name):
+		c.faultAt(label.at, "%s", unknownStep(label.name, c.known))
+	default:
+		return m, true
 	}
 	return metric{}, false
 }

@@ -160,7 +160,7 @@ func TestConditions(t *testing.T) {
 		{`response.p999 < 1s or errors.total < 5`, true, math.NaN()},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			e, err := Compile(c.text, ForThreshold, names())
+			e, err := Compile(c.text, ForThreshold, Names{Variants: names()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestMissingFigures(t *testing.T) {
 		{"max(response.p99, response.p999, service.p50) < 1s", "pool response.p999 is missing; pool service.p50 is missing"},
 		{"response.p999 < 1s or response.p999 > 2s", "pool response.p999 is missing"},
 	} {
-		got := decideThreshold(c.text, []string{"pool", "idle"}, twoVariants())
+		got := decideThreshold(c.text, Names{Variants: []string{"pool", "idle"}}, twoVariants())
 		if len(got) == 0 {
 			t.Errorf("%s: nothing decided", c.text)
 			continue
@@ -281,7 +281,7 @@ func TestFaults(t *testing.T) {
 		{"1 < 'a", ForThreshold, 6, "literal not terminated"},
 		{"1 < 99999999999999999999", ForThreshold, 0, "integer"},
 	} {
-		_, err := Compile(c.text, c.kind, names())
+		_, err := Compile(c.text, c.kind, Names{Variants: names()})
 		var fault *Error
 		if !errors.As(err, &fault) {
 			t.Errorf("%s: %v, want an *Error", c.text, err)
@@ -294,7 +294,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestAllFaultsAtOnce(t *testing.T) {
-	_, err := Compile("value(pol, throughput) > 1/s and 1ms < respnse.p99 < 80", ForThreshold, names())
+	_, err := Compile("value(pol, throughput) > 1/s and 1ms < respnse.p99 < 80", ForThreshold, Names{Variants: names()})
 	want := "column 7: unknown variant \"pol\"; did you mean pool?\n" +
 		"column 40: unknown metric \"respnse.p99\"; did you mean response.p99?"
 	if err == nil || err.Error() != want {
@@ -303,14 +303,14 @@ func TestAllFaultsAtOnce(t *testing.T) {
 }
 
 func TestClaimOfTheOnlyVariant(t *testing.T) {
-	e, err := Compile("throughput > 1/s", ForClaim, []string{"pool"})
+	e, err := Compile("throughput > 1/s", ForClaim, Names{Variants: []string{"pool"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := e.holds(&evaluation{evidence: twoVariants()}); got.is != yes {
 		t.Errorf("%v; want yes", got)
 	}
-	e, err = Compile("slope(rss) > 1%/h", ForClaim, []string{"pool"})
+	e, err = Compile("slope(rss) > 1%/h", ForClaim, Names{Variants: []string{"pool"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,19 +323,19 @@ func TestClaimOfTheOnlyVariant(t *testing.T) {
 func TestMetricNames(t *testing.T) {
 	literal := map[dimension]string{plain: "1", duration: "1ms", size: "1KiB", rate: "1/s"}
 	for _, m := range metrics() {
-		if _, err := Compile(m.name+" < "+literal[m.dim], ForThreshold, names()); err != nil {
+		if _, err := Compile(m.name+" < "+literal[m.dim], ForThreshold, Names{Variants: names()}); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
-		if err := CheckMetric(m.name); err != nil {
+		if err := CheckMetric(m.name, nil); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
 	}
 	for _, name := range []string{"capacity", "program.switch_seconds"} {
-		if err := CheckMetric(name); err != nil {
+		if err := CheckMetric(name, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := CheckMetric("respnse.p99"); err == nil || err.Error() != `unknown metric "respnse.p99"; did you mean response.p99?` {
+	if err := CheckMetric("respnse.p99", nil); err == nil || err.Error() != `unknown metric "respnse.p99"; did you mean response.p99?` {
 		t.Errorf("got %v", err)
 	}
 }
@@ -344,7 +344,7 @@ func TestUnit(t *testing.T) {
 	for text, want := range map[string]string{
 		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "", "not (throughput > 1/s)": "",
 	} {
-		if e, err := Compile(text, ForThreshold, nil); err != nil || e.Unit() != want {
+		if e, err := Compile(text, ForThreshold, Names{}); err != nil || e.Unit() != want {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
@@ -355,7 +355,7 @@ func TestUnitsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(0, 1e9).Draw(t, "n")
 		for unit, ns := range map[string]int64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9} {
-			e, err := Compile(fmt.Sprintf("response.max == %d%s", n, unit), ForThreshold, nil)
+			e, err := Compile(fmt.Sprintf("response.max == %d%s", n, unit), ForThreshold, Names{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -386,7 +386,7 @@ func FuzzCompile(f *testing.F) {
 		if threshold {
 			kind = ForThreshold
 		}
-		e, err := Compile(text, kind, names())
+		e, err := Compile(text, kind, Names{Variants: names()})
 		if err == nil {
 			exact, wide, lone := twoVariants(), twoVariants(), twoVariants()
 			for key, v := range exact {

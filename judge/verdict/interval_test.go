@@ -192,7 +192,7 @@ func TestTighteningNeverContradicts(t *testing.T) {
 			key := rapid.SampledFrom(keys).Draw(t, "key")
 			delete(wide, key)
 		}
-		e, err := Compile(text, ForClaim, []string{"v", "w"})
+		e, err := Compile(text, ForClaim, Names{Variants: []string{"v", "w"}})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

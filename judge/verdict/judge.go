@@ -217,14 +217,6 @@ func withNotes(run *rundir.Run, more []rundir.Message) (notes []string, because 
 	return notes, because
 }
 
-func (s *scene) names() []string {
-	var names []string
-	for _, v := range s.plan.Variants {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
 // thresholds decides the plan's thresholds. In a search for capacity they judge each
 // probe, and do not apply to the whole run.
 func (s *scene) thresholds() []rundir.Threshold {
@@ -233,7 +225,7 @@ func (s *scene) thresholds() []rundir.Threshold {
 		return list
 	}
 	for _, text := range s.plan.Thresholds {
-		list = append(list, decideThreshold(text, s.names(), s)...)
+		list = append(list, decideThreshold(text, NamesOf(s.plan), s)...)
 	}
 	return list
 }
@@ -241,7 +233,7 @@ func (s *scene) thresholds() []rundir.Threshold {
 func (s *scene) claims() []rundir.Claim {
 	list := []rundir.Claim{}
 	for _, c := range s.plan.Claims {
-		list = append(list, decideClaim(c, s.names(), s))
+		list = append(list, decideClaim(c, NamesOf(s.plan), s))
 	}
 	return list
 }

@@ -35,6 +35,7 @@ type metric struct {
 	name string
 	dim  dimension
 	get  func(*figures) *float64
+	step string // of a scenario, if it is that step's alone
 	// The good direction, where it does not follow from the dimension: see good.
 	higher, lower bool
 
@@ -55,7 +56,13 @@ type quantileOf struct {
 
 // ranked tells whether the metric is compared by ranks: a trial with one stall can move
 // its tail by any amount.
-func (m metric) ranked() bool { return m.quantile != nil || strings.HasSuffix(m.name, ".max") }
+func (m metric) ranked() bool { return m.quantile != nil || strings.HasSuffix(m.kind(), ".max") }
+
+// kind is the metric's name without the step that it is of.
+func (m metric) kind() string {
+	of, _ := rundir.SplitStep(m.name)
+	return of
+}
 
 // good is the direction in which the metric is better: more, for requests in the same
 // time and for a program's counts; less, for everything else, such as time, memory and
@@ -77,17 +84,26 @@ const (
 	cpuMetric        = "target.cpu_per_request"
 	programPrefix    = "program."
 	observedPrefix   = "observed."
+	errorRatio       = "errors.ratio"
+	errorTotal       = "errors.total"
 )
 
-// lookup returns the metric of a name. Any program.NAME and observed.NAME is one.
+// lookup returns the metric of a name. Any program.NAME and observed.NAME is one, and any
+// step's.
 func lookup(name string) (metric, bool) {
+	if _, step := rundir.SplitStep(name); step != "" {
+		return find(stepMetrics(step), name)
+	}
 	if measure, ok := strings.CutPrefix(name, programPrefix); ok && measure != "" {
 		return programMetric(measure), true
 	}
 	if column, ok := strings.CutPrefix(name, observedPrefix); ok && column != "" {
 		return observedMetric(column), true
 	}
-	all := metrics()
+	return find(metrics(), name)
+}
+
+func find(all []metric, name string) (metric, bool) {
 	if i := slices.IndexFunc(all, func(m metric) bool { return m.name == name }); i >= 0 {
 		return all[i], true
 	}
@@ -127,7 +143,7 @@ func programMetric(measure string) metric {
 // isProgram tells whether a program printed the metric.
 func (m metric) isProgram() bool { return strings.HasPrefix(m.name, programPrefix) }
 
-// metrics lists every metric but those of programs, in the order of a report.
+// metrics lists every metric but those of programs, observers and steps, in the order of a report.
 func metrics() []metric {
 	all := []metric{
 		{name: throughputMetric, dim: rate, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
@@ -150,27 +166,7 @@ func metrics() []metric {
 		{tagEventGap, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.EventGap })},
 		{tagDelivery, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Delivery })},
 	} {
-		for _, q := range []struct {
-			name string
-			q    float64
-			of   func(*rundir.Quantiles) *float64
-		}{
-			{"p50", 0.5, func(q *rundir.Quantiles) *float64 { return q.P50 }},
-			{"p90", 0.9, func(q *rundir.Quantiles) *float64 { return q.P90 }},
-			{"p99", 0.99, func(q *rundir.Quantiles) *float64 { return q.P99 }},
-			{"p999", 0.999, func(q *rundir.Quantiles) *float64 { return q.P999 }},
-		} {
-			all = append(all, metric{
-				name: group.tag + "." + q.name, dim: duration,
-				get:      func(f *figures) *float64 { return q.of(group.of(f)) },
-				quantile: &quantileOf{group.tag, q.q},
-			})
-		}
-		all = append(all,
-			metric{name: group.tag + ".max", dim: duration, fact: true, get: func(f *figures) *float64 { return group.of(f).Max }},
-			metric{name: group.tag + ".mean", dim: duration, get: func(f *figures) *float64 { return group.of(f).Mean },
-				share: func(f *figures) (float64, float64) { return summed(group.of(f)) }},
-		)
+		all = append(all, timesOf(group.tag, group.tag, group.of)...)
 	}
 	for _, c := range []struct {
 		name string
@@ -195,10 +191,10 @@ func metrics() []metric {
 		return metric{name: name, dim: plain, get: get}
 	}
 	return append(all,
-		metric{name: "errors.ratio", dim: plain, get: func(f *figures) *float64 { return f.Errors.Ratio },
+		metric{name: errorRatio, dim: plain, get: func(f *figures) *float64 { return f.Errors.Ratio },
 			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted},
 		metric{name: "availability", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Availability }},
-		metric{name: "errors.total", dim: plain, fact: true, get: func(f *figures) *float64 {
+		metric{name: errorTotal, dim: plain, fact: true, get: func(f *figures) *float64 {
 			if f.Trials == 0 {
 				return nil
 			}
@@ -229,6 +225,31 @@ func metrics() []metric {
 		plainly("connections.peak", func(f *figures) *float64 { return f.connections.peak }),
 		plainly("connections.served", func(f *figures) *float64 { return f.connections.served }),
 		plainly("connections.unanswered", func(f *figures) *float64 { return f.connections.unanswered }),
+	)
+}
+
+// timesOf lists the metrics of a clock, whose times stand in the log under a tag.
+func timesOf(clock, tag string, of func(*figures) *rundir.Quantiles) (all []metric) {
+	for _, q := range []struct {
+		name string
+		q    float64
+		of   func(*rundir.Quantiles) *float64
+	}{
+		{"p50", 0.5, func(q *rundir.Quantiles) *float64 { return q.P50 }},
+		{"p90", 0.9, func(q *rundir.Quantiles) *float64 { return q.P90 }},
+		{"p99", 0.99, func(q *rundir.Quantiles) *float64 { return q.P99 }},
+		{"p999", 0.999, func(q *rundir.Quantiles) *float64 { return q.P999 }},
+	} {
+		all = append(all, metric{
+			name: clock + "." + q.name, dim: duration,
+			get:      func(f *figures) *float64 { return q.of(of(f)) },
+			quantile: &quantileOf{tag, q.q},
+		})
+	}
+	return append(all,
+		metric{name: clock + ".max", dim: duration, fact: true, get: func(f *figures) *float64 { return of(f).Max }},
+		metric{name: clock + ".mean", dim: duration, get: func(f *figures) *float64 { return of(f).Mean },
+			share: func(f *figures) (float64, float64) { return summed(of(f)) }},
 	)
 }
 

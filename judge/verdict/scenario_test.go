@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestScenarioSteps(t *testing.T) {
 	got := summarize("v", trials, log)
 	want := []rundir.ScenarioStep{
 		{
-			Name: "a", OK: 80, ByKind: map[string]int64{"status": 3, "reset": 1}, CompletedInWindow: 80, Throughput: ptr(20.),
+			Name: "a", OK: 80, ByKind: map[string]int64{"status": 3, "reset": 1}, CompletedInWindow: 80, Throughput: ptr(math.Exp((math.Log(15) + math.Log(25)) / 2)),
 			Response: rundir.QuantilesOf(of(2 * time.Millisecond)),
 			Service:  rundir.QuantilesOf(log[rundir.StepTag("service", "a")]),
 		},

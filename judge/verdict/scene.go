@@ -99,10 +99,10 @@ func (s *scene) inOrder(variant string) []*figures {
 	return f
 }
 
-// metrics lists the metrics that may have figures, with those that programs printed among
-// them.
+// metrics lists the metrics that may have figures, with those of steps and those that
+// programs printed among them.
 func (s *scene) metrics() []metric {
-	all := metrics()
+	all := append(metrics(), s.ofSteps()...)
 	measures, observed := map[string]bool{}, map[string]bool{}
 	for _, rounds := range s.rounds {
 		for _, f := range rounds {

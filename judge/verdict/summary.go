@@ -143,14 +143,14 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 
 // scenarioSteps sums up what became of a scenario's steps; nil without one.
 func scenarioSteps(trials []*rundir.Trial, t times) (sum []rundir.ScenarioStep) {
-	var window float64
+	var throughputs [][]float64
 	for _, trial := range trials {
-		if len(trial.Steps) > 0 {
-			window += trial.WindowSeconds
-		}
 		for i, s := range trial.Steps {
 			if i == len(sum) {
-				sum = append(sum, rundir.ScenarioStep{Name: s.Name})
+				sum, throughputs = append(sum, rundir.ScenarioStep{Name: s.Name}), append(throughputs, nil)
+			}
+			if trial.WindowSeconds > 0 {
+				throughputs[i] = append(throughputs[i], float64(s.CompletedInWindow)/trial.WindowSeconds)
 			}
 			to := &sum[i]
 			to.OK += s.OK
@@ -163,10 +163,7 @@ func scenarioSteps(trials []*rundir.Trial, t times) (sum []rundir.ScenarioStep) 
 		s := &sum[i]
 		s.Response = rundir.QuantilesOf(t[rundir.StepTag(tagResponse, s.Name)])
 		s.Service = rundir.QuantilesOf(t[rundir.StepTag(tagService, s.Name)])
-		if window > 0 {
-			throughput := float64(s.CompletedInWindow) / window
-			s.Throughput = &throughput
-		}
+		s.Throughput = typical(throughputs[i])
 	}
 	return sum
 }

@@ -19,11 +19,11 @@ const (
 // uneven tells whether the machine disturbed one variant of a pair more than the other:
 // by how much, and by what. What disturbs both alike is in the interval of their ratio.
 func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) {
-	if !s.judged(m) || m.name == cpuMetric || m.name == "errors.ratio" {
+	if !s.judged(m) || m.name == cpuMetric || m.kind() == errorRatio {
 		return nil, nil
 	}
 	measure, least := func(d *disturbance) float64 { return d.moved }, unlikeLeast
-	if m.name == throughputMetric {
+	if m.kind() == throughputMetric {
 		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }
 		least = max(withinMargin*s.plan.Margin, 0.005)
 	}

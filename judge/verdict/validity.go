@@ -88,7 +88,7 @@ func (s *scene) own(variant string) (list []rundir.Validity) {
 // judged tells whether a disturbance can affect a metric at all: it can affect times, and
 // counts per time.
 func (s *scene) judged(m metric) bool {
-	return m.name == throughputMetric || m.name == cpuMetric || latencyTag(m) != "" || m.name == "errors.ratio"
+	return m.kind() == throughputMetric || m.name == cpuMetric || latencyTag(m) != "" || m.kind() == errorRatio
 }
 
 // latencyTag is the tag of a latency by which the target is judged; empty for all other
@@ -109,7 +109,7 @@ func (s *scene) validity(variant string, m metric) rundir.Validity {
 	if e.Estimate == nil {
 		return v
 	}
-	if s.plan.Duet != nil && m.name != "errors.ratio" { // a failure remains one, whatever the neighbour does
+	if s.plan.Duet != nil && m.kind() != errorRatio { // a failure remains one, whatever the neighbour does
 		return s.state(v, e, bounds{math.Inf(-1), math.Inf(1), message("why.duet"), nil})
 	}
 	b := s.bounds(variant, m)
@@ -174,8 +174,8 @@ func (s *scene) bounds(variant string, m metric) bounds {
 	switch tag := latencyTag(m); {
 	case tag != "":
 		return s.latencyBounds(variant, m, tag)
-	case m.name == throughputMetric:
-		return s.throughputBounds(variant, estimate).slower(s.speed(variant, m), -s.working(variant))
+	case m.kind() == throughputMetric:
+		return s.throughputBounds(variant, m, estimate).slower(s.speed(variant, m), -s.working(variant))
 	case m.name == cpuMetric:
 		return s.cpuBounds(variant, estimate).slower(s.speed(variant, m), 1)
 	}
@@ -272,11 +272,16 @@ func spoiling(trials []*figures, bias string) (kinds []string) {
 // latencyBounds bounds a latency. Disturbances make responses late, so the recorded
 // figure is the upper end. The exception is a closed loop, in which a late generator
 // gives the target less to do. The lower end is that of the clean stretches; nothing is
-// assumed about the others.
+// assumed about the others. Of a step nobody knows which requests were in clean stretches:
+// those that a disturbance may have moved count as if they had all been this step's, and
+// its slowest.
 func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 	f, trials := s.whole[variant], s.inOrder(variant)
 	estimate := *f.Intervals[m.name].Estimate
 	all := f.times[tag]
+	if m.step != "" {
+		all = f.times[rundir.StepTag(tag, m.step)]
+	}
 	if all == nil || all.Count() == 0 {
 		return exact(estimate)
 	}
@@ -316,11 +321,14 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 	if of == 0 || bad == 0 && contaminated == 0 {
 		return exact(estimate)
 	}
+	if m.step != "" {
+		clean, of = times{}, float64(all.Count())
+	}
 	share := min(bad/of, 1)
 	// Even of the requests in clean stretches, this many may have been moved.
 	moved := min(contaminated/of*(1-share), 1-share)
 	b := bounds{low: 0, high: estimate, causes: mostFirst(causes), // no time is negative
-		why: message("why.disturbed", "share", percent(min(share+moved, counted/of)))}
+		why: message("why.disturbed", "share", percent(min(share+moved, counted/of, 1)))}
 	h := clean[tag]
 	switch {
 	case m.quantile != nil:
@@ -329,6 +337,9 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		// fastest.
 		if low, _ := stat.CleanLevels(m.quantile.q-moved, share); low > 0 && h != nil {
 			b.low = min(seconds(float64(h.Quantile(low))), estimate)
+		}
+		if level := m.quantile.q - share - moved; m.step != "" && level > 0 {
+			b.low = min(seconds(float64(all.Quantile(level))), estimate)
 		}
 		b.low = max(b.low, min(lengthenedFrom(all, m.quantile.q, epsilon, func(delay float64) float64 {
 			sum := 0.0
@@ -342,7 +353,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		if len(shortened) > 0 {
 			b.high = max(shortenedTo(all, m.quantile.q, shortened), estimate)
 		}
-	case strings.HasSuffix(m.name, ".max"):
+	case strings.HasSuffix(m.kind(), ".max"):
 		if h != nil {
 			b.low = seconds(float64(h.Max()))
 		}
@@ -352,6 +363,9 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 	default: // the mean: the disturbed ones may have taken no time at all
 		if h != nil {
 			b.low = min(max(0, (1-share)*seconds(h.Mean())-moved*seconds(float64(h.Max()))), estimate)
+		}
+		if m.step != "" {
+			b.low = max(0, estimate-(share+moved)*seconds(float64(all.Max())))
 		}
 		for _, x := range shortened {
 			b.high += min(x.requests, of) / of * x.by
@@ -382,7 +396,7 @@ func lengthenedFrom(all *hist.Histogram, q, noticed float64, delayed func(by flo
 // throughputBounds bounds a throughput. In a closed loop, time in which the generator or
 // the target had no CPU is lost, and a target at its own limit loses none of the
 // generator's. In an open loop the rate is given.
-func (s *scene) throughputBounds(variant string, estimate float64) bounds {
+func (s *scene) throughputBounds(variant string, m metric, estimate float64) bounds {
 	trials := s.inOrder(variant)
 	if kinds := spoiling(trials, biasThroughput); slices.ContainsFunc(kinds, limitsGenerator) {
 		return bounds{estimate, math.Inf(1), message("why.generator"), kinds}
@@ -391,7 +405,7 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 		return bounds{estimate, math.Inf(1), message("why.generator"), []string{FlagPlateau}}
 	}
 	if s.plan.Variant(variant).Loop != "closed" {
-		return openThroughput(trials, estimate)
+		return openThroughput(trials, m, estimate)
 	}
 	sum, n := 0.0, 0
 	lostOf := lostTime{}
@@ -427,11 +441,11 @@ func (s *scene) throughputBounds(variant string, estimate float64) bounds {
 // openThroughput bounds the throughput of an open loop. A disturbance at an end of the
 // window moves answers to the other side of that end; only answers within the window are
 // counted. If no end is disturbed, the target alone decides.
-func openThroughput(trials []*figures, estimate float64) bounds {
+func openThroughput(trials []*figures, m metric, estimate float64) bounds {
 	off, n := 0.0, 0
 	for _, t := range trials {
-		if done := t.Throughput.Estimate; t.disturbed != nil && t.disturbed.edge && done != nil && *done > 0 && t.disturbed.window > 0 {
-			if due := float64(t.Counts.OK) / t.disturbed.window; due > 0 {
+		if done := m.get(t); t.disturbed != nil && t.disturbed.edge && done != nil && *done > 0 && t.disturbed.window > 0 {
+			if due := float64(answered(t, m.step)) / t.disturbed.window; due > 0 {
 				off += math.Log(due / *done)
 			}
 		}
@@ -443,6 +457,17 @@ func openThroughput(trials []*figures, estimate float64) bounds {
 	other := estimate * math.Exp(off/float64(n))
 	return bounds{min(estimate, other), max(estimate, other),
 		message("why.edge"), []string{FlagDisturbed}}
+}
+
+// answered is how many requests of a trial's window had a good response: of one step, or of
+// all.
+func answered(t *figures, step string) int64 {
+	for i := range t.Steps {
+		if t.Steps[i].Name == step {
+			return t.Steps[i].OK
+		}
+	}
+	return t.Counts.OK
 }
 
 // saturated tells whether the target used all the CPU time that it had, including what
@@ -505,7 +530,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
 		return bad(spoiltBy(kinds[0]), kinds...)
 	}
-	if m.name == throughputMetric {
+	if m.kind() == throughputMetric {
 		kinds := spoiling(trials, biasThroughput)
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return !limitsGenerator(k) })
 		if slices.Contains(s.spent, p.variant) || slices.Contains(s.spent, p.base) {
@@ -554,7 +579,7 @@ func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
 	if !s.otherClock(p, m) {
 		return m, true
 	}
-	if latencyTag(m) != tagService {
+	if latencyTag(m) != tagService || m.step != "" {
 		return m, false
 	}
 	alike, same = lookup(tagServiceRead + strings.TrimPrefix(m.name, tagService))
@@ -569,7 +594,7 @@ func (s *scene) masked(p pair, m metric, rounds map[string]map[int]*figures) met
 		return m
 	}
 	m, _ = s.sameClock(p, m)
-	if m.quantile == nil || s.plan.Duet != nil { // of a duet, both halves had the same stretches
+	if m.quantile == nil || m.step != "" || s.plan.Duet != nil { // of a duet, both halves had the same stretches
 		return m
 	}
 	tag := m.quantile.tag
@@ -716,10 +741,10 @@ func (s *scene) primaries(run *rundir.Run) (all []place) {
 // asked lists the figures that the plan, its thresholds and its claims use.
 func (s *scene) asked(run *rundir.Run) []place {
 	all := s.primaries(run)
-	names := s.names()
+	names := NamesOf(s.plan)
 	for _, text := range s.plan.Thresholds {
 		if e, err := Compile(text, ForThreshold, names); err == nil {
-			for _, name := range names {
+			for _, name := range names.Variants {
 				all = append(all, e.places(&evaluation{variant: name})...)
 			}
 		}

@@ -122,7 +122,7 @@ func (e *Experiment) AddControl(of string) error {
 func (r *reader) design(e *Experiment) {
 	for _, root := range []*node{r.root, r.settings} {
 		if n := root.find("design.metric"); n != nil && !n.bad && n.scalar() && r.options.CheckMetric != nil {
-			r.judge(n, r.options.CheckMetric(n.text))
+			r.judge(n, r.options.CheckMetric(n.text, e.Steps()))
 		}
 	}
 	r.pilot(e)

@@ -26,7 +26,7 @@ func TestDesignFaults(t *testing.T) {
 design: {stop: never, margin: 60%, metric: P99, control: [a], remeasure: 1, pilot: 5s}
 `, `x.yaml:4:16: design.stop: "never" is not possible; one of fixed, precision, looks
 x.yaml:4:31: design.margin: 60% is too much; from 0.01% to 50%
-x.yaml:4:44: design.metric: "P99" does not fit; such as throughput, response.p99 or target.cpu_per_request
+x.yaml:4:44: design.metric: "P99" does not fit; such as throughput, response.p99 or response.p99{step=login}
 x.yaml:4:58: design.control: want text, have a list
 x.yaml:4:74: design.remeasure: want true or false, have the number 1
 x.yaml:4:84: design.pilot: 5s is too little; from 10s to 1h`},
@@ -53,7 +53,7 @@ compare: {base: a, variants: {a: {}, b: {}}}
 # set margin=x
 # set metric=p 99
 `, `x.yaml: set.margin: "x" is not a share; such as 2% or 0.02
-x.yaml: set.metric: "p 99" does not fit; such as throughput, response.p99 or target.cpu_per_request
+x.yaml: set.metric: "p 99" does not fit; such as throughput, response.p99 or response.p99{step=login}
 x.yaml:4:1: design.rounds: 11 rounds are too few for stop: looks; 12 or more`},
 		{`a variant has the control's name`, `load: {closed: {connections: 1}}
 compare: {base: a, variants: {a: {}, b: {}, a.control: {}}}
@@ -217,7 +217,7 @@ target: {protocol: program, start: [x]}
 design: {metric: program.}
 # set warmup=auto
 `, `x.yaml: set.warmup: a program has none; remove it
-x.yaml:3:18: design.metric: "program." does not fit; such as throughput, response.p99 or target.cpu_per_request`},
+x.yaml:3:18: design.metric: "program." does not fit; such as throughput, response.p99 or response.p99{step=login}`},
 		{`few for looks`, `load: {closed: {connections: 1}, window: 1m}
 soak: true
 design: {rounds: 8, stop: looks}
@@ -519,7 +519,7 @@ func TestProgram(t *testing.T) {
 }
 
 func TestMetricCheck(t *testing.T) {
-	o := Options{CheckMetric: func(metric string) error {
+	o := Options{CheckMetric: func(metric string, _ []string) error {
 		if metric == "response.p42" {
 			return errors.New("no such metric")
 		}

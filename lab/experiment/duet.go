@@ -42,6 +42,8 @@ func (i *inspector) duet(e *Experiment) {
 			i.fault("target.start", "is missing: dyno gives each target of a duet CPUs of its own, and must start it for that", "the command that serves, or design.duet: false")
 		case v.Load.Subscribers != nil:
 			i.fault("load.subscribers", "subscribers cannot be of a duet", "remove them, or design.duet: false")
+		case v.Load.Processes > 1:
+			i.fault("load.processes", "each variant of a duet has one process", "1, or design.duet: false")
 		case v.Load.Requests > 0:
 			i.fault("load.requests", "the windows of a duet end together, by the clock", "load.window, or design.duet: false")
 		case v.Observe.Kernel == KernelWindow:

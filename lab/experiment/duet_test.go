@@ -40,6 +40,7 @@ func TestDuetRefuses(t *testing.T) {
 		{"profile", "name: two", "name: two\nprofile: {kinds: [cpu]}", "a profile of two targets at once"},
 		{"not started", `start: [serve, "{{port}}"], cpus: "0"`, `address: "127.0.0.1:1"`, "must start it"},
 		{"requests", "window: 1s", "requests: 100", "end together, by the clock"},
+		{"processes", "window: 1s", "window: 1s, processes: 2", "has one process"},
 		{"kernel", "name: two", "name: two\nobserve: {kernel: window}", "hooks at system calls"},
 		{"CPUs", `cpus: "0"`, `cpus: "{{cpu}}"`, "divided between two variants"},
 		{"windows", "window: 1s", `window: "{{window}}"`, "begin and end together"},

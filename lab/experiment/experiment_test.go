@@ -311,13 +311,13 @@ func TestReadFile(t *testing.T) {
 
 func TestExpressionChecks(t *testing.T) {
 	o := Options{
-		CheckThreshold: func(text string, _ []string) error {
+		CheckThreshold: func(text string, _, _ []string) error {
 			if strings.HasPrefix(text, "errors") {
 				return errors.New("no such metric")
 			}
 			return nil
 		},
-		CheckClaim: func(expression string, variants []string) error {
+		CheckClaim: func(_ string, variants, _ []string) error {
 			if strings.Join(variants, " ") != "goroutine pool pool.control" {
 				t.Errorf("variants %v", variants)
 			}

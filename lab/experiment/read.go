@@ -26,14 +26,14 @@ type Options struct {
 
 	// CheckThreshold and CheckClaim, if not nil, judge an expression, so that its
 	// faults (several, when they are joined) are reported with their place in the
-	// file. They belong to whoever
+	// file. It may name variants, and steps of their scenarios. They belong to whoever
 	// evaluates the expressions.
-	CheckThreshold func(expression string, variants []string) error
-	CheckClaim     func(expression string, variants []string) error
+	CheckThreshold func(expression string, variants, steps []string) error
+	CheckClaim     func(expression string, variants, steps []string) error
 
 	// CheckMetric, if not nil, judges the metric that the design names. It belongs
 	// to whoever knows the metrics.
-	CheckMetric func(metric string) error
+	CheckMetric func(metric string, steps []string) error
 }
 
 // ReadFile reads an experiment from a file. Faults of the experiment are *Faults;
@@ -288,9 +288,10 @@ func (r *reader) expressions(e *Experiment) {
 	for _, x := range e.Variants {
 		names = append(names, x.Name)
 	}
-	judge := func(n *node, expression string, check func(string, []string) error) {
+	steps := e.Steps()
+	judge := func(n *node, expression string, check func(expression string, variants, steps []string) error) {
 		if expression != "" && check != nil {
-			r.judge(n, check(expression, names))
+			r.judge(n, check(expression, names, steps))
 		}
 	}
 	for i, t := range e.Thresholds {

@@ -54,7 +54,7 @@ var patterns = map[string]*pattern{
 	"sysctl":   newPattern(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$`, "words with dots between, such as net.core.somaxconn"),
 	"setting":  newPattern(`^[!-~]([ -~]{0,1000}[!-~])?$`, "printable ASCII, such as 65535 or 4096 131072 6291456"), // no blank at the ends
 	"observer": newPattern(`^[a-z][a-z0-9_]{0,31}$`, "a small letter, then small letters, digits and _"),            // the beginning of a column's name
-	"metric":   newPattern(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$`, "such as throughput, response.p99 or target.cpu_per_request"),
+	"metric":   newPattern(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*(\{step=[A-Za-z0-9._+-]{1,100}\})?$`, "such as throughput, response.p99 or response.p99{step=login}"),
 }
 
 func newPattern(expression, hint string) *pattern {

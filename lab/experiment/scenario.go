@@ -198,6 +198,26 @@ func (s *Scenario) eachStep(show func(path string, st *Step)) {
 	}
 }
 
+// Steps returns the names of the steps of all scenarios.
+func (e *Experiment) Steps() (names []string) {
+	for i := range e.Variants {
+		for _, name := range e.Variants[i].Steps() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// Steps returns the names of the scenario's steps; none without one.
+func (v *Variant) Steps() (names []string) {
+	if v.Load.Scenario != nil {
+		v.Load.Scenario.eachStep(func(_ string, st *Step) { names = append(names, st.Name) })
+	}
+	return names
+}
+
 func (st *Step) statuses() ([]scenario.StatusRange, error) {
 	if st.Status == "" {
 		return nil, nil

@@ -63,7 +63,7 @@ type Experiment struct {
 	Sysctl   map[string]string `yaml:"sysctl,nonempty" names:"sysctl" kind:"word" like:"setting" doc:"kernel settings such as net.core.somaxconn: 65535, set before the first trial and put back after the last; they hold for the whole machine and for all variants"`
 	Profile  *Profile          `yaml:"profile" doc:"what is profiled, in trials of their own: one for each variant after each round, with the same load"`
 
-	Thresholds []string `yaml:"thresholds" most:"100" flag:"threshold" doc:"a condition on a metric, such as 'response.p99 < 80ms'; a broken one is exit code 99"`
+	Thresholds []string `yaml:"thresholds" most:"100" flag:"threshold" doc:"a condition on a metric, such as 'response.p99 < 80ms', or of a step of a scenario, such as 'response.p99{step=login} < 80ms'; a broken one is exit code 99"`
 	Claims     []Claim  `yaml:"claims" doc:"statements with an expression; their outcome never fails a run"`
 
 	// Short tells that the short form was asked for.
@@ -78,7 +78,7 @@ type Design struct {
 	Seed   uint64  `yaml:"seed,set" range:"0..9007199254740992" default:"1" flag:"seed" doc:"of everything random"`
 	Stop   string  `yaml:"stop,set" oneof:"fixed precision looks" default:"fixed" flag:"stop" doc:"when there are enough rounds; fixed: after all; precision: when the interval is narrower than the margin; looks: at one of three looks at the result"`
 	Margin float64 `yaml:"margin,set" kind:"share" range:"0.01%..50%" default:"2%" flag:"margin" doc:"the smallest difference that matters, such as 2% or 0.02"`
-	Metric string  `yaml:"metric,set,zero" like:"metric" default:"throughput; response.p99 of an open load; delivery.p99 of published events; none of program; capacity for capacity" flag:"metric" doc:"what verdicts and stop go by, such as throughput or target.cpu_per_request; of a program, program.NAME"`
+	Metric string  `yaml:"metric,set,zero" like:"metric" default:"throughput; response.p99 of an open load; delivery.p99 of published events; none of program; capacity for capacity" flag:"metric" doc:"what verdicts and stop go by, such as throughput or target.cpu_per_request; of a step of a scenario, response.p99{step=NAME} and the like; of a program, program.NAME"`
 	// Control is the name of the variant that is another's alias; empty: there is none.
 	Control string `yaml:"control" kind:"word" like:"name" otherwise:"true with compare and ladder" doc:"the variant measured a second time, as NAME.control, to show what no difference looks like; true: the base; false: none"`
 	// KeepSpoilt has no round measured again because the machine or the generator
@@ -261,9 +261,11 @@ type Ready struct {
 // A Load is what the generator does. Exactly one of Closed and Open is set; with
 // Subscribers but without Publish, none is.
 type Load struct {
-	CPUs    []int  `yaml:"cpus" flag:"cpus" otherwise:"all" doc:"the generator's CPUs, such as 1 or 4-7"`
-	Workers int    `yaml:"workers" range:"1..1024" flag:"workers" otherwise:"one per CPU in cpus, else 1" doc:"event loops, each a thread"`
-	Clock   string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
+	CPUs    []int `yaml:"cpus" flag:"cpus" otherwise:"all" doc:"the generator's CPUs, such as 1 or 4-7"`
+	Workers int   `yaml:"workers" range:"1..1024" flag:"workers" otherwise:"one per CPU in cpus, else 1" doc:"event loops, each a thread"`
+	// Processes is 0 where as many carry the load as it needs.
+	Processes int    `yaml:"processes" for:"exchanges" range:"1..64" otherwise:"as many as its connections need descriptors" flag:"processes" doc:"how many processes of dyno carry the load together, each with its share of connections, arrivals, users and rows"`
+	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
 	HTTPLoad `for:"http"`
 	TCPLoad  `for:"tcp"`

@@ -101,6 +101,7 @@ func planVariant(v *experiment.Variant) rundir.PlanVariant {
 		Variables:     v.Vars,
 		WarmupSeconds: v.Load.Warmup.Seconds(),
 		WindowSeconds: v.Load.Window.Seconds(),
+		Steps:         v.Steps(),
 	}
 	if s := v.Load.Subscribers; s != nil {
 		p.Loop, p.Subscribers = "stream", s.Connections

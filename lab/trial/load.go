@@ -53,7 +53,8 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 			}
 		}
 	}
-	c.OnStart, c.OnPhase = w.start, w.phase
+	workers := c.Workers // of all processes
+	c.OnStart, c.OnPhase = func(s engine.Start) { workers = len(s.Threads); w.start(s) }, w.phase
 	var p *profiler
 	if t.Purpose == rundir.PurposeProfile {
 		p = r.newProfiler(ctx, up)
@@ -82,7 +83,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if result == nil {
 		return err
 	}
-	record(t, result, c.Workers)
+	record(t, result, workers)
 	w.record(t, result)
 	if fault := result.Ends.Fault; fault != "" {
 		t.Lack(texts.NewError("unavailable.stamps", "error", fault))

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -21,13 +22,18 @@ import (
 	"dyno/lab/experiment"
 	"dyno/load/engine"
 	"dyno/load/hist"
+	"dyno/load/pace"
 	"dyno/load/wire"
+	"dyno/results/rundir"
 )
 
-// If a load has more subscribers than one process has descriptors for, several processes
-// carry it: dyno itself, with all publishers, and parts, which are dyno's own executable
-// started again. They exchange lines of JSON over a part's standard input and output, so a
-// part learns at once when dyno is gone.
+// If a load has more connections than one process has descriptors for, or the plan says so,
+// several processes carry it: dyno itself, and parts, which are dyno's own executable started
+// again. Subscribers are divided by their numbers, and dyno itself has all publishers. A load
+// of requests is divided by pace.Shard: arrivals, users and rows of data, each once; its
+// connections, and whatever is counted or bounded, are divided evenly. The processes exchange
+// lines of JSON over a part's standard input and output, so a part learns at once when dyno
+// is gone.
 //
 //	to a part:   its plan, when to start, what was published
 //	from a part: who it is, its intervals, what it has published, its result and its latency log
@@ -37,15 +43,22 @@ func Role() child.Role {
 	return child.Role{Name: "__carry-part", Main: func([]string) int { return runPart(os.Stdin, os.Stdout) }}
 }
 
-// A partPlan is the work of a part: Count subscribers, from number First on, of a variant
-// whose run-time variables are filled in.
+// A partPlan is the work of a part: a portion of a variant's load, whose run-time variables
+// are filled in.
 type partPlan struct {
-	Variant      *experiment.Variant
-	Seed         uint64
+	Variant  *experiment.Variant
+	Seed     uint64
+	Portion  portion
+	Warmup   time.Duration
+	Window   time.Duration
+	Interval time.Duration
+}
+
+// A portion is what one process carries of a load: Count subscribers, from number First on,
+// or a shard of the requests.
+type portion struct {
 	First, Count int
-	Warmup       time.Duration
-	Window       time.Duration
-	Interval     time.Duration
+	Shard        pace.Shard
 }
 
 // A partReport is a message from a part. One of its fields is set.
@@ -90,18 +103,21 @@ const (
 	maxSaid = 8
 )
 
-// carry runs a load, in as many processes as its subscribers need.
+// carry runs a load, in as many processes as its connections need, or as the plan says.
 func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config) (*engine.Result, error) {
-	counts, err := split(c)
+	portions, err := split(c, v.Load.Processes)
 	if err != nil {
 		return nil, err
 	}
-	return carryAs(ctx, v, seed, c, counts)
+	if len(portions) > 1 && c.Joint != nil {
+		return nil, &PlanError{errors.New("load: it takes several processes, and each variant of a duet has one: raise the limit of descriptors (ulimit -n)")}
+	}
+	return carryAs(ctx, v, seed, c, portions)
 }
 
-// carryAs runs a load whose subscribers are divided among processes.
-func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config, counts []int) (*engine.Result, error) {
-	if len(counts) == 1 {
+// carryAs runs a load that is divided among processes.
+func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Config, portions []portion) (*engine.Result, error) {
+	if len(portions) == 1 {
 		return engine.Run(ctx, c)
 	}
 	var parts []*part
@@ -111,18 +127,14 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 			_ = p.kill() // it does not matter any more how it ended
 		}
 	}()
-	first := counts[0]
-	for _, count := range counts[1:] {
-		p, err := startPart(partPlan{
-			Variant: v, Seed: seed, First: first, Count: count, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval,
-		})
+	for n, of := range portions[1:] {
+		p, err := startPart(partPlan{Variant: v, Seed: seed, Portion: of, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval})
 		if err != nil {
-			return nil, fmt.Errorf("start another process for the subscribers from %d on: %w", first, err)
+			return nil, fmt.Errorf("start process %d of %d that carry the load: %w", n+2, len(portions), err)
 		}
 		parts = append(parts, p)
-		first += count
 	}
-	own := partOf(c, 0, counts[0])
+	own := partOf(c, portions[0])
 	own.Joint = &coordinator{parts: parts}
 	if c.OnInterval != nil {
 		own.OnInterval = func(i engine.Interval) {
@@ -155,23 +167,56 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 	return result, err
 }
 
-// split returns how many subscribers each process has. There is one entry if this process
-// has descriptors for all.
-func split(c engine.Config) ([]int, error) {
-	if c.Subscribers == nil {
-		return []int{0}, nil
-	}
+// split returns what each process carries. There is one entry if this process has
+// descriptors for all, unless more are wanted.
+func split(c engine.Config, wanted int) (portions []portion, err error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, fmt.Errorf("descriptors: %w", err)
 	}
 	room := int(min(limit.Cur, engine.MaxSubscribers)) - descriptorReserve //nolint:gosec // bounded
+	if c.Subscribers == nil {
+		n := processesFor(c, wanted, room)
+		if n > maxParts {
+			return nil, &PlanError{fmt.Errorf("load: %d connections take more than %d processes of %d descriptors: raise the limit (ulimit -n)",
+				c.Connections, maxParts, limit.Cur)}
+		}
+		for i := range n {
+			portions = append(portions, portion{Shard: pace.Shard{Index: i, Count: n}})
+		}
+		return portions, nil
+	}
 	counts := shares(c.Subscribers.Count, c.Connections, room)
 	if counts == nil {
 		return nil, &PlanError{fmt.Errorf("load.subscribers.connections: %d subscribers take more than %d processes of %d descriptors: raise the limit (ulimit -n)",
 			c.Subscribers.Count, maxParts, limit.Cur)}
 	}
-	return counts, nil
+	return inOrder(counts), nil
+}
+
+// inOrder makes portions of so many subscribers each.
+func inOrder(counts []int) (portions []portion) {
+	first := 0
+	for _, n := range counts {
+		portions = append(portions, portion{First: first, Count: n})
+		first += n
+	}
+	return portions
+}
+
+// processesFor is how many processes carry a load of requests, each with room for so many
+// connections: as many as are wanted, if that is enough, but none without a connection, a
+// user or a request.
+func processesFor(c engine.Config, wanted, room int) int {
+	n := max(1, wanted, (c.Connections+max(room, 1)-1)/max(room, 1))
+	n = min(n, max(c.Connections, 1))
+	if c.Users != nil && c.Users.Count > 0 {
+		n = min(n, c.Users.Count)
+	}
+	if c.Requests > 0 {
+		n = int(min(uint64(n), c.Requests)) //nolint:gosec // bounded by the connections
+	}
+	return n
 }
 
 // shares divides subscribers among processes, each with room for the given number of
@@ -195,8 +240,12 @@ func shares(subscribers, publishers, room int) []int {
 	return counts
 }
 
-// partOf is the part of a load that has these subscribers. Only the first publishes.
-func partOf(c engine.Config, first, count int) engine.Config {
+// partOf is a portion of a load. Of one with subscribers, only the first publishes.
+func partOf(c engine.Config, of portion) engine.Config {
+	if c.Subscribers == nil {
+		return shardOf(c, of.Shard)
+	}
+	first, count := of.First, of.Count
 	whole := *c.Subscribers
 	s := whole
 	s.Count = count
@@ -213,6 +262,42 @@ func partOf(c engine.Config, first, count int) engine.Config {
 	}
 	c.Workers = min(c.Workers, max(c.Connections, count))
 	return c
+}
+
+// shardOf is a shard of a load of requests. The threads of all shards are as many as the
+// plan's, and have its CPUs in turn; but no shard is without.
+func shardOf(c engine.Config, s pace.Shard) engine.Config {
+	c.Shard = s
+	before := 0 // threads of the shards before this one
+	for i := range s.Index {
+		before += max(1, shareOf(c.Workers, pace.Shard{Index: i, Count: s.Count}))
+	}
+	c.Workers = max(1, shareOf(c.Workers, s))
+	c.Connections = shareOf(c.Connections, s)
+	c.MaxWaiting = max(1, shareOf(c.MaxWaiting, s))
+	c.Requests = uint64(shareOf(int(c.Requests), s)) //nolint:gosec // fits: see load.requests
+	if c.Users != nil {
+		u := *c.Users
+		if u.Count > 0 {
+			u.Count = shareOf(u.Count, s)
+			c.Workers = min(c.Workers, u.Count)
+		}
+		c.Users = &u
+	}
+	c.Workers = min(c.Workers, c.Connections)
+	if n := len(c.CPUs); n > 0 {
+		c.CPUs = slices.Concat(c.CPUs[before%n:], c.CPUs[:before%n])
+	}
+	return c
+}
+
+// shareOf is a shard's share of a number of things.
+func shareOf(total int, s pace.Shard) int {
+	n := total / s.Count
+	if s.Index < total%s.Count {
+		n++
+	}
+	return n
 }
 
 // A part is a process that carries a part of the load.
@@ -530,7 +615,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 			err = errors.Join(err, failed)
 		}
 	}()
-	c := partOf(whole, plan.First, plan.Count)
+	c := partOf(whole, plan.Portion)
 	c.Warmup, c.Window, c.Interval, c.Joint = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i engine.Interval) {
 		i.Latency = [engine.Tags]*hist.Histogram{}
@@ -538,8 +623,11 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 	}
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+processorsBeside))
 	runtime.GC()
-	ctx, release := context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partPatience)
-	defer release()
+	if c.Window > 0 { // otherwise only the number of requests ends it
+		var release func()
+		ctx, release = context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partPatience)
+		defer release()
+	}
 	result, err := engine.Run(ctx, c)
 	if result == nil {
 		return err
@@ -550,16 +638,20 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 		i.Latency = [engine.Tags]*hist.Histogram{}
 		bare.Intervals = append(bare.Intervals, i)
 	}
+	bare.Steps = slices.Clone(result.Steps)
+	for i := range bare.Steps {
+		bare.Steps[i].Response, bare.Steps[i].Service = nil, nil
+	}
 	if err := m.say(partReport{Result: &bare}); err != nil {
 		return err
 	}
 	return writeLatency(stdout, result)
 }
 
-// rampOf is how long a part may take until it has tried to connect all its subscribers.
+// rampOf is how long a part may take until it has tried to open all its connections.
 func rampOf(c engine.Config) time.Duration {
 	d := 2 * c.ConnectTimeout
-	if s := c.Subscribers; s.Ramp > 0 {
+	if s := c.Subscribers; s != nil && s.Ramp > 0 {
 		d += time.Duration(float64(s.Count) / s.Ramp * float64(time.Second))
 	}
 	return d
@@ -598,8 +690,18 @@ func restore(r *engine.Result, intervals []hist.Interval) {
 		tags[t.String()] = t
 		r.Latency[t] = hist.New()
 	}
+	ofSteps := map[string]*hist.Histogram{}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		s.Response, s.Service = hist.New(), hist.New()
+		ofSteps[rundir.StepTag(engine.Response.String(), s.Name)] = s.Response
+		ofSteps[rundir.StepTag(engine.Service.String(), s.Name)] = s.Service
+	}
 	at := 0
 	for _, i := range intervals {
+		if h := ofSteps[i.Tag]; h != nil {
+			h.Merge(i.Hist)
+		}
 		tag, known := tags[i.Tag]
 		if !known {
 			continue

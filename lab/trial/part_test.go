@@ -49,7 +49,7 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := carryAs(t.Context(), v, 1, c, []int{20, 25, 15})
+	result, err := carryAs(t.Context(), v, 1, c, inOrder([]int{20, 25, 15}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	result, err := carryAs(ctx, v, 1, c, []int{10, 10})
+	result, err := carryAs(ctx, v, 1, c, inOrder([]int{10, 10}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestPartsFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := carryAs(t.Context(), v, 1, c, []int{10, 10})
+	result, err := carryAs(t.Context(), v, 1, c, inOrder([]int{10, 10}))
 	var unreachable *engine.Unreachable
 	if !errors.As(err, &unreachable) || result != nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("%v, %v", result, err)

@@ -147,7 +147,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		number:     n,
 		poller:     p,
 		endpoint:   to,
-		rng:        rand.New(rand.NewPCG(c.Seed, uint64(n))), //nolint:gosec // jitter, not a secret
+		rng:        rand.New(rand.NewPCG(c.Seed, c.Shard.At(uint64(n)))), //nolint:gosec // jitter, not a secret
 		exchanges:  make([]exchange, exchanges),
 		inFlight:   newList(exchanges),
 		conns:      make([]connection, count),
@@ -227,7 +227,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 			x.next = conn.spare
 			conn.spare = int32(k) //nolint:gosec // bounded by MaxExchanges
 		case c.Think != (pace.Think{}):
-			t := c.Think.Thinker(c.Seed, uint64(k*c.Workers+n)) //nolint:gosec // not negative
+			t := c.Think.Thinker(c.Seed, c.Shard.At(uint64(k*c.Workers+n))) //nolint:gosec // not negative
 			x.thinker = &t
 		}
 	}
@@ -350,7 +350,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	collecting.Go(e.collector.run)
 	origin = first
 	e.published.finished = func() {
-		if e.config.Joint != nil {
+		if e.config.Joint != nil && e.config.Subscribers != nil {
 			go e.settle(ctx)
 		}
 	}

@@ -13,9 +13,10 @@ import (
 
 // A Joint connects the engines of several processes that carry one load together: so
 // many connections that one process has no descriptors for them. They begin together,
-// and each learns what the others have published, so that its subscribers know what is
-// missing. Its methods block until the others have come as far, or fail. They are
-// called once each, in this order, and not at all by an engine that fails before.
+// and where there are subscribers each learns what the others have published, so that its
+// subscribers know what is missing. Its methods block until the others have come as far, or
+// fail. They are called once each, in this order, and not at all by an engine that fails
+// before; Settle only with subscribers.
 type Joint interface {
 	// Meet tells the others of this engine, all of whose connections have been tried.
 	// It returns what all of them are together, and when the warm-up begins.
@@ -102,6 +103,10 @@ func (r *Result) Join(o *Result) error {
 	}
 	if err := r.joinSteps(o); err != nil {
 		return err
+	}
+	r.Window = max(r.Window, o.Window) // a number of requests may have ended them apart
+	if o.Connections.Requested > 0 {
+		r.Silence.join(&o.Silence)
 	}
 	r.Streams.add(&o.Streams)
 	r.Process = r.Process.plus(o.Process)

@@ -161,8 +161,7 @@ func overlaps(a, b []hush) []hush {
 	return both
 }
 
-// join makes the silence of two engines' subscribers of each one's: at most as long as
-// either.
+// join makes the silence of two engines of each one's: at most as long as either.
 func (s *Silence) join(o *Silence) {
 	if o.Longest < s.Longest {
 		s.Longest, s.From = o.Longest, o.From

@@ -39,7 +39,7 @@ func (u Users) withDefaults(c *Config) Users {
 	switch {
 	case u.Count != 0:
 	case c.Schedule != nil:
-		u.Count = defaultUsers
+		u.Count = max(1, share(defaultUsers, c.Shard.Index, c.Shard.Count))
 	default:
 		u.Count = c.Connections * c.Streams
 	}

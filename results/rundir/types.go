@@ -247,6 +247,7 @@ type PlanVariant struct {
 	Rate          *float64          `json:"rate_per_second,omitempty"` // open loop without stages
 	WarmupSeconds float64           `json:"warmup_seconds"`
 	WindowSeconds float64           `json:"window_seconds"`
+	Steps         []string          `json:"steps,omitempty"` // of its scenario
 }
 
 // Variant returns the plan of a variant. For one that is not in the plan, it returns only
@@ -326,7 +327,8 @@ type Variant struct {
 	Target    Target    `json:"target"`
 	Generator Generator `json:"generator"`
 	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
-	// Steps and Users are of a scenario. A step's throughput is over all windows together.
+	// Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
+	// as the variant's is.
 	Steps []ScenarioStep `json:"steps,omitempty"`
 	Users *Users         `json:"users,omitempty"`
 	// Measures are the figures that a program printed, by name.
@@ -1053,6 +1055,22 @@ func (s *ScenarioStep) Failed() (n int64) {
 // StepTag is the tag of a step's times in latency.hlog, of a clock such as response. They are
 // of the whole window, in one interval.
 func StepTag(clock, step string) string { return clock + "/" + step }
+
+// IsStepTag tells whether a tag is that of a step's times.
+func IsStepTag(tag string) bool { return strings.Contains(tag, "/") }
+
+// StepMetric is the name of a metric of one step's requests, such as
+// response.p99{step=login}.
+func StepMetric(metric, step string) string { return metric + "{step=" + step + "}" }
+
+// SplitStep takes the name of a metric apart. The step is empty where it is of all requests.
+func SplitStep(name string) (metric, step string) {
+	metric, rest, found := strings.Cut(name, "{step=")
+	if step, closed := strings.CutSuffix(rest, "}"); found && closed && step != "" {
+		return metric, step
+	}
+	return name, ""
+}
 
 // Users says what became of those who carried out a scenario.
 type Users struct {

@@ -308,7 +308,8 @@ export interface Variant {
   generator: Generator;
   /** of subscribers; then throughput is of events, and so is what is per request */
   streams?: Streams;
-  /** Steps and Users are of a scenario. A step's throughput is over all windows together. */
+  /** Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
+   * as the variant's is. */
   steps?: ScenarioStep[];
   users?: Users;
   /** Measures are the figures that a program printed, by name. */
@@ -711,6 +712,8 @@ export interface PlanVariant {
   rate_per_second?: number;
   warmup_seconds: number;
   window_seconds: number;
+  /** of its scenario */
+  steps?: string[];
 }
 
 /** A LeftOut is a variant that is not measured. */

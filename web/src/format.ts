@@ -36,7 +36,8 @@ export function unitNamed(name: string): Unit {
 }
 
 /** The unit of a metric by its name in expressions. */
-export function unitOf(metric: string): Unit {
+export function unitOf(whole: string): Unit {
+  const [metric] = splitStep(whole);
   const is = (end: string) => metric.endsWith(end);
   if (metric === "throughput" || metric === "capacity" || is("_per_second")) return rates;
   if (is("_seconds") || is(".cpu_per_request") || is("_wait_per_request") || is("_pause_per_request")) return times;
@@ -45,6 +46,14 @@ export function unitOf(metric: string): Unit {
   if (is("_share") || is("_ratio") || is(".ratio")) return shares;
   return /^(response|service|send_lag|connect|first_byte|read_delay|service_read|opening|first_event|event_gap|delivery)\./.test(metric) ? times : counts;
 }
+
+/** The name of a step's metric, and that of the step; the step is empty of all requests together. */
+export function splitStep(name: string): [metric: string, step: string] {
+  const found = /^(.*)\{step=(.+)\}$/.exec(name);
+  return found ? [found[1]!, found[2]!] : [name, ""];
+}
+
+export const stepMetric = (metric: string, step: string) => `${metric}{step=${step}}`;
 
 /** Three significant digits, without an exponent from 0.001 to 10 million. */
 export function figure(v: number): string {

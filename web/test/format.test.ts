@@ -18,6 +18,20 @@ describe("figures", () => {
   });
 });
 
+describe("metrics of steps", () => {
+  test.each([
+    ["response.p99{step=login}", "response.p99", "login"], ["throughput{step=a.b-c+d_e}", "throughput", "a.b-c+d_e"], ["response.p99", "response.p99", ""], ["response.p99{step=}", "response.p99{step=}", ""],
+  ])("%s", (name, metric, step) => {
+    expect(f.splitStep(name)).toEqual([metric, step]);
+    if (step) expect(f.stepMetric(metric, step)).toBe(name);
+  });
+  test("units are those of the metric", () => {
+    expect(f.unitOf("throughput{step=a}")).toBe(f.rates);
+    expect(f.unitOf("response.p99{step=x.ratio}")).toBe(f.times);
+    expect(f.unitOf("errors.ratio{step=a}")).toBe(f.shares);
+  });
+});
+
 // The same as report/unit_test.go holds its own to.
 describe("intervals", () => {
   const e = (estimate: number, low?: number, high?: number) => ({ estimate, ...(low === undefined ? {} : { low }), ...(high === undefined ? {} : { high }), interval: "x" });

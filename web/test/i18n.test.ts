@@ -62,6 +62,8 @@ describe("filling in", () => {
     expect(textsIn("en", "event").metric("response.p99")).toBe("response time of publications p99");
     expect(textsIn("en", "event").plural("n.connections", 1)).toBe("1 connection of a publisher");
     expect(textsIn("en").metric("constructor")).toBe("constructor");
+    expect(textsIn("en").metric("service.p99{step=log-in}")).toBe("service time p99 of step log-in");
+    expect(textsIn("zh").metric("throughput{step=log-in}")).toBe("步骤 log-in 的吞吐量");
   });
 });
 

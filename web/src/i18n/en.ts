@@ -355,6 +355,7 @@ export const en = {
   "metric.generator.cpu_per_request.event": "generator CPU time per event",
   "metric.generator.cpu_share": "generator CPU",
   "metric.clock": "{clock} {quantile}",
+  "metric.step": "{metric} of step {step}",
   "clock.connect": "connect time",
   "clock.first_byte": "time to first byte",
   "clock.read_delay": "read delay",

@@ -1,3 +1,4 @@
+import { splitStep } from "../format";
 import { en, type Key } from "./en";
 import { zh } from "./zh";
 
@@ -58,7 +59,9 @@ export function textsIn(language: Language, work: Work = "request"): Texts {
   };
   t.sentence = (kind) => (has(kind) ? text(kind) : undefined);
   t.maybe = (key, otherwise) => (has(key) ? text(key) : otherwise);
-  t.metric = (name) => {
+  t.metric = (whole) => {
+    const [name, step] = splitStep(whole);
+    if (step) return fill(own["metric.step"], { metric: t.metric(name), step });
     const key = `metric.${name}`;
     if (has(key)) return text(key);
     const dot = name.indexOf(".");

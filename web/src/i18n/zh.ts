@@ -355,6 +355,7 @@ export const zh: Record<Key, string> = {
   "metric.generator.cpu_per_request.event": "发生器单事件 CPU 时间",
   "metric.generator.cpu_share": "发生器 CPU 使用率",
   "metric.clock": "{clock} {quantile}",
+  "metric.step": "步骤 {step} 的{metric}",
   "clock.connect": "建连时间",
   "clock.first_byte": "首字节时间",
   "clock.read_delay": "读取延迟",

@@ -1,8 +1,9 @@
 import { h, table, type Child } from "../dom";
-import { rates, times, write } from "../format";
-import { mainClock, type Context } from "./context";
+import { stepMetric, unitOf, write } from "../format";
+import { estimateOf, mainClock, written, type Context } from "./context";
 
-/** What became of the steps of scenarios: counts, times by the clock that the loop can know, errors. */
+/** What became of the steps of scenarios: counts, times by the clock that the loop can know, errors.
+ * What has an interval and a state is written as the figures of all requests are. */
 export function steps(c: Context): Child[] {
   const { t } = c;
   const variants = (c.doc.run.variants ?? []).filter((v) => v.steps?.length);
@@ -12,8 +13,15 @@ export function steps(c: Context): Child[] {
     const q = response ? s.response : s.service;
     const kinds = Object.entries(s.by_kind ?? {}).sort(([, a], [, b]) => b - a).map(([kind, n]) => `${kind} ${n.toLocaleString("en")}`);
     if (s.dropped) kinds.push(t("steps.dropped", { n: s.dropped.toLocaleString("en") }));
+    const clock = response ? "response" : "service";
+    const figure = (metric: string, bare: number | undefined) => {
+      const name = stepMetric(metric, s.name);
+      const e = estimateOf(c, v, name);
+      return e ? written(c, v.name, name, e) : write(unitOf(name), bare);
+    };
     return [
-      v.name, s.name, s.ok.toLocaleString("en"), write(rates, s.throughput_per_second), write(times, q.p50_seconds), write(times, q.p99_seconds), write(times, q.max_seconds),
+      v.name, s.name, s.ok.toLocaleString("en"), figure("throughput", s.throughput_per_second),
+      figure(`${clock}.p50`, q.p50_seconds), figure(`${clock}.p99`, q.p99_seconds), figure(`${clock}.max`, q.max_seconds),
       kinds.length > 0 ? h("span", { class: "badge bad" }, kinds.join(", ")) : "0",
     ];
   }));
