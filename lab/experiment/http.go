@@ -187,6 +187,11 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	for _, r := range all {
 		two.Requests = append(two.Requests, inHTTP2(r, end))
 	}
+	if c.Scenario != nil {
+		for i, o := range c.Scenario.Outlines() {
+			two.Requests[i].CountOnly = !c.Scenario.Steps()[o.Step].WantsBody
+		}
+	}
 	return c, v.speak(&c, end, one, two)
 }
 
