@@ -164,7 +164,7 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	two := v.Load.HTTP2.config()
 	var all []http1.Request
 	if s := v.Load.Scenario; s != nil {
-		if err := s.ready(&c, end); err != nil {
+		if err := s.ready(&c, end, v.Vars); err != nil {
 			return c, err
 		}
 		if all, err = requests(c.Scenario, end); err != nil {
@@ -186,6 +186,11 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	}
 	for _, r := range all {
 		two.Requests = append(two.Requests, inHTTP2(r, end))
+	}
+	if c.Scenario != nil {
+		for i, o := range c.Scenario.Outlines() {
+			two.Requests[i].CountOnly = !c.Scenario.Steps()[o.Step].WantsBody
+		}
 	}
 	return c, v.speak(&c, end, one, two)
 }

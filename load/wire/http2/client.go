@@ -100,6 +100,7 @@ const (
 	wantsRoom                         // Send did not take all
 	hasRoom                           // an event is to say that it would now
 	rejected                          // the status was not accepted
+	delivers                          // the content is delivered
 )
 
 const maxStreamNumber = 1<<31 - 1
@@ -202,6 +203,9 @@ func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 	*s = stream{number: c.next, left: -1, receiveWindow: int64(c.t.settings.StreamWindow)}
 	if p.head {
 		s.state = noContent
+	}
+	if c.t.content && !p.request.CountOnly {
+		s.state |= delivers
 	}
 	c.next += 2
 	c.open++

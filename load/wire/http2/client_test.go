@@ -611,6 +611,37 @@ func TestCountedOnly(t *testing.T) {
 	expect(t, l.lines, "head 1 200", "head 2 200", `end 2 200 "" trailers b=y`)
 }
 
+// What is only counted is so for each request.
+func TestCountedOnlyByRequest(t *testing.T) {
+	config := testConfig()
+	config.Requests[get].CountOnly = true
+	c := newClient(t, config)
+	listen(t, c).hear(settings())
+	for id, request := range []int{get, post, get} {
+		begin(t, c, uint32(id), request)
+	}
+	take(c)
+	var heard []string
+	for in := join(headers(1, 0, ":status", "200"), headers(3, 0, ":status", "200"), data(3, 0, "be"), data(1, 0, "abc"), data(1, endStream, "de"), data(3, endStream, "gin"),
+		headers(5, 0, ":status", "200"), data(5, endStream, "x")); ; {
+		n, e, err := c.Input(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in = in[n:]
+		switch e.Kind {
+		case wire.MuxNothing:
+			if len(in) > 0 {
+				continue
+			}
+			expect(t, heard, `1: "be" of 2`, `0: "" of 5`, `1: "gin" of 5`, `2: "" of 1`)
+			return
+		case wire.MuxData, wire.MuxEnded:
+			heard = append(heard, fmt.Sprintf("%d: %q of %d", e.ID, e.Data, e.Bytes))
+		}
+	}
+}
+
 // Accept says what is a success; the fields that were asked for are those, each time
 // they occur.
 func TestAcceptAndFields(t *testing.T) {

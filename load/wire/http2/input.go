@@ -444,13 +444,14 @@ func (c *Client) data(f *frame, content int, e *wire.MuxEvent) (uint32, *stream,
 // deliver hands over content, and the end of the exchange if it is the last.
 func (c *Client) deliver(id uint32, s *stream, content []byte, end bool, e *wire.MuxEvent) {
 	s.got += int64(len(content))
+	wanted := s.state&delivers != 0
 	switch {
 	case end:
 		c.finish(id, s, e)
-		if c.t.content {
+		if wanted {
 			e.Data = content
 		}
-	case c.t.content && len(content) > 0:
+	case wanted && len(content) > 0:
 		*e = wire.MuxEvent{Kind: wire.MuxData, ID: id, Status: s.status, Bytes: s.got, Data: content}
 	}
 }

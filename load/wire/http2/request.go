@@ -46,6 +46,9 @@ type Request struct {
 	// fields that vary in the order of Header, then the body.
 	VariesPath, VariesBody bool
 
+	// CountOnly has the content of its responses only counted, whatever Config.Content says.
+	CountOnly bool
+
 	// BitByBit leaves the request open after its header: its body is given by Send.
 	BitByBit bool
 }

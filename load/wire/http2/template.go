@@ -25,7 +25,8 @@ type Config struct {
 	// has done away with it. There is no Upgrade with https.
 	Upgrade bool
 
-	// Content has the content of responses delivered. Without, it is only counted.
+	// Content has the content of responses delivered, but for requests that are CountOnly.
+	// Without, it is only counted.
 	Content bool
 
 	// Fields are the names, in lower case, of the response fields to be delivered, at
