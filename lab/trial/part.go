@@ -123,7 +123,7 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 		first += count
 	}
 	own := partOf(c, 0, counts[0])
-	own.Joint = &coordinator{parts: parts}
+	own.Barrier = &coordinator{parts: parts}
 	if c.OnInterval != nil {
 		own.OnInterval = func(i engine.Interval) {
 			for _, p := range parts {
@@ -148,7 +148,7 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 	for _, p := range parts {
 		of, failed := p.result()
 		if failed == nil {
-			failed = result.Join(of)
+			failed = result.Merge(of)
 		}
 		err = errors.Join(err, failed)
 	}
@@ -380,10 +380,10 @@ func (p *part) kill() error {
 // A coordinator joins dyno's own engine to those of the parts.
 type coordinator struct{ parts []*part }
 
-var _ engine.Joint = (*coordinator)(nil)
+var _ engine.Barrier = (*coordinator)(nil)
 
-// Meet collects the shares of all parts and sets when the warm-up begins.
-func (c *coordinator) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+// Join collects the shares of all parts and sets when the warm-up begins.
+func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	release := context.AfterFunc(ctx, c.abandon)
 	defer release()
 	all = self
@@ -407,8 +407,8 @@ func (c *coordinator) Meet(ctx context.Context, self engine.Party) (all engine.P
 	return all, start, nil
 }
 
-// Settle collects what was published and tells the parts.
-func (c *coordinator) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+// WaitPublished collects what was published and tells the parts.
+func (c *coordinator) WaitPublished(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
 	release := context.AfterFunc(ctx, c.abandon)
 	defer release()
 	all := published
@@ -497,7 +497,7 @@ func (m *participant) say(r partReport) error {
 	return m.output.Encode(r)
 }
 
-var _ engine.Joint = (*participant)(nil)
+var _ engine.Barrier = (*participant)(nil)
 
 // follow reads orders until they end, which means that dyno is dead.
 func (m *participant) follow(orders *bufio.Reader, cancel func()) {
@@ -531,7 +531,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 		}
 	}()
 	c := partOf(whole, plan.First, plan.Count)
-	c.Warmup, c.Window, c.Interval, c.Joint = plan.Warmup, plan.Window, plan.Interval, m
+	c.Warmup, c.Window, c.Interval, c.Barrier = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i engine.Interval) {
 		i.Latency = [engine.Tags]*hist.Histogram{}
 		_ = m.say(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
@@ -565,8 +565,8 @@ func rampOf(c engine.Config) time.Duration {
 	return d
 }
 
-// Meet reports this part's share and waits for the start.
-func (m *participant) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+// Join reports this part's share and waits for the start.
+func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	if err := m.say(partReport{Party: &self}); err != nil {
 		return all, start, err
 	}
@@ -578,8 +578,8 @@ func (m *participant) Meet(ctx context.Context, self engine.Party) (all engine.P
 	}
 }
 
-// Settle reports what this part has published and waits for what all have published.
-func (m *participant) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+// WaitPublished reports what this part has published and waits for what all have published.
+func (m *participant) WaitPublished(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
 	if err := m.say(partReport{Published: &publications{published}}); err != nil {
 		return nil, err
 	}

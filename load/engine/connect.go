@@ -281,7 +281,7 @@ func (w *worker) connected(i int32, c *connection) {
 		w.unopened(i, c, now, err)
 		return
 	}
-	w.sheet.latency[ConnectTime].Record(now - c.began)
+	w.interval.latency[ConnectTime].Record(now - c.began)
 	c.carried, c.hungUp = 0, false
 	c.pending = nil
 	if c.tls != nil {

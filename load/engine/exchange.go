@@ -85,7 +85,7 @@ func (w *worker) use(e int32, x *exchange, intended int64) {
 func (w *worker) claim(x *exchange) {
 	x.window = w.belongs(x.intended)
 	w.counts[x.window].Scheduled++
-	w.hushes.due(x.intended)
+	w.silences.due(x.intended)
 	if x.window == inside && w.remaining != never {
 		w.remaining--
 	}
@@ -336,7 +336,7 @@ func (w *worker) arrive(now int64) {
 			w.remaining--
 		}
 		w.counts[window].Scheduled++
-		w.hushes.due(intended)
+		w.silences.due(intended)
 		w.advance()
 		if n := len(w.idles); n > 0 {
 			i := w.idles[n-1]
@@ -372,7 +372,7 @@ func (w *worker) advance() {
 
 // succeed records a good response.
 func (w *worker) succeed(x *exchange, c *connection, r reading) {
-	w.sheet.completed++
+	w.interval.completed++
 	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
 		w.completed++
 		if w.crowd != nil {
@@ -380,7 +380,7 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 		}
 	}
 	w.counts[x.window].OK++
-	w.hushes.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
+	w.silences.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
 	if x.window != outside {
 		c.answered, c.served = true, true
 	}
@@ -395,15 +395,15 @@ func (w *worker) succeed(x *exchange, c *connection, r reading) {
 	w.times(x, r)
 	w.ends.count(r)
 	if r.stamp == stamped {
-		w.sheet.latency[ReadDelay].Record(r.read - r.arrived)
+		w.interval.latency[ReadDelay].Record(r.read - r.arrived)
 	}
 }
 
 // fail records a request that failed.
 func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	kind := wire.KindOf(err)
-	w.sheet.failed++
-	w.hushes.failing++
+	w.interval.failed++
+	w.silences.failing++
 	counts := &w.counts[x.window]
 	counts.ByKind[kind]++
 	if n, ok := w.failures[err]; x.window != outside && (ok || len(w.failures) < failureTexts) {
@@ -436,12 +436,12 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 		w.times(x, readAt(now))
 		return
 	}
-	w.sheet.latency[Failed].Record(now - x.intended)
+	w.interval.latency[Failed].Record(now - x.intended)
 }
 
 // times records a request that ended, or was given up.
 func (w *worker) times(x *exchange, r reading) {
-	l := &w.sheet.latency
+	l := &w.interval.latency
 	l[Response].Record(r.arrived - x.intended)
 	l[Service].Record(r.arrived - x.written)
 	l[ServiceRead].Record(r.read - x.written)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/load/delivery"
 	"dyno/load/engine"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -82,13 +83,13 @@ func TestStreamFaults(t *testing.T) {
 		want engine.Streams // per subscriber
 	}{
 		{"none", oracle.StreamConfig{}, engine.Streams{AllDelivered: 205}},
-		{"drop", oracle.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Lost: 20}},
-		{"repeat", oracle.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Repeated: 20}},
-		{"swap", oracle.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Disordered: 20}},
+		{"drop", oracle.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Account: delivery.Account{Lost: 20}}},
+		{"repeat", oracle.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Account: delivery.Account{Repeated: 20}}},
+		{"swap", oracle.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Account: delivery.Account{Disordered: 20}}},
 		{"gap", oracle.StreamConfig{Gap: 50}, engine.Streams{AllDelivered: 205, Gaps: 4}},
-		{"announced", oracle.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Announced: 20}},
+		{"announced", oracle.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Account: delivery.Account{Announced: 20}}},
 		{"all", oracle.StreamConfig{Drop: 7, Repeat: 11, Swap: 13, Unframed: true},
-			engine.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}},
+			engine.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Account: delivery.Account{Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}}},
 	} {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, workers), func(t *testing.T) {

@@ -183,7 +183,7 @@ func (w *worker) putPending(c *connection) error {
 // shaken goes on with a connection whose handshake is complete.
 func (w *worker) shaken(i int32, c *connection, r reading) {
 	r = r.after(c.shook)
-	w.sheet.latency[HandshakeTime].Record(r.arrived - c.shook)
+	w.interval.latency[HandshakeTime].Record(r.arrived - c.shook)
 	info := c.tls.Info()
 	w.handshakes.note(info)
 	if err := w.choose(c, info.ALPN); err != nil {

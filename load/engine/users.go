@@ -162,7 +162,7 @@ func (w *worker) iterate(intended int64) {
 	}
 	if n == none {
 		w.counts[window].Scheduled++
-		w.hushes.due(intended)
+		w.silences.due(intended)
 		if window == inside {
 			w.crowd.turned++
 			if w.remaining != never {
@@ -201,7 +201,7 @@ func (w *worker) visit(n int32, intended int64, arrival bool) {
 	}
 	window := w.belongs(intended)
 	w.counts[window].Scheduled++
-	w.hushes.due(intended)
+	w.silences.due(intended)
 	if window == inside && w.remaining != never {
 		w.remaining--
 	}
@@ -509,8 +509,8 @@ func (u *UsersResult) add(o *UsersResult) {
 	}
 }
 
-// joinSteps adds what another engine saw of the same steps.
-func (r *Result) joinSteps(o *Result) error {
+// mergeSteps adds what another engine saw of the same steps.
+func (r *Result) mergeSteps(o *Result) error {
 	switch {
 	case len(r.Steps) == 0:
 		r.Steps = o.Steps

@@ -56,8 +56,8 @@ type worker struct {
 	tls        *tlslayer.Context
 	handshakes Handshakes
 
-	audience audience
-	stamps   bool // there are clients that stamp what they publish
+	subscribers subscriberPool
+	stamps      bool // there are clients that stamp what they publish
 
 	// The arrival clock's.
 	stamping   bool // reads ask for stamps
@@ -87,11 +87,11 @@ type worker struct {
 	marks                                    [2]mark
 	marked                                   int
 
-	sheet  *sheet
-	rotate int64 // when the sheet is due
+	interval *intervalBuffer
+	rotate   int64 // when it is due to be handed over
 
 	counts    [parts]Counts // of the requests outside and inside the window, and carried into it
-	hushes    hushes
+	silences  silences
 	completed uint64
 	tally     Connections
 	open      int
@@ -128,20 +128,20 @@ func (w *worker) connectAll() {
 		}
 	}
 	deadline := w.now() + int64(w.engine.config.ConnectTimeout)*2
-	if len(w.audience.members) > 0 {
+	if len(w.subscribers.all) > 0 {
 		deadline += int64(w.engine.config.Subscribers.ramp())
-		w.invite(w.now())
+		w.startSubscribers(w.now())
 	}
 	for {
 		now := w.now()
 		w.admit(now)
-		w.call(now)
-		if (w.opening == 0 && w.turns.count == 0 && w.audience.untried == 0) || now >= deadline || w.engine.stopped() {
+		w.runTimers(now)
+		if (w.opening == 0 && w.turns.count == 0 && w.subscribers.untried == 0) || now >= deadline || w.engine.stopped() {
 			return
 		}
 		w.expireConnecting(now)
 		pause := 10 * time.Millisecond
-		if next := w.audience.next(); next != never {
+		if next := w.subscribers.next(); next != never {
 			pause = min(pause, time.Duration(next-w.now()))
 		}
 		w.handle(w.poller.wait(pause))
@@ -152,8 +152,8 @@ func (w *worker) connectAll() {
 func (w *worker) start(origin int64) {
 	c := &w.engine.config
 	w.origin = origin
-	w.hushes.begin(origin)
-	w.audience.begin(origin)
+	w.silences.begin(origin)
+	w.subscribers.begin(origin)
 	w.windowStart = origin + int64(c.Warmup)
 	w.windowEnd, w.drainEnd = never, never
 	if c.Window > 0 {
@@ -165,7 +165,7 @@ func (w *worker) start(origin int64) {
 	if c.Warmup == 0 {
 		w.decision += trialRun
 	}
-	w.sheet.start = origin
+	w.interval.start = origin
 	w.rotate = origin + int64(c.Interval)
 	if w.cursor != nil {
 		w.advance()
@@ -191,7 +191,7 @@ func (w *worker) loop() {
 			w.mark(now)
 		}
 		if now >= w.rotate {
-			w.turnSheet(now)
+			w.nextInterval(now)
 		}
 		if w.undecided && now >= w.decision {
 			w.decideClock(now)
@@ -210,7 +210,7 @@ func (w *worker) loop() {
 		w.fire(now)
 		w.expire(now)
 		w.admit(now)
-		w.call(now)
+		w.runTimers(now)
 		w.flushOutgoing()
 
 		next := w.nextDue()
@@ -239,7 +239,7 @@ func (w *worker) loop() {
 
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
-	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.audience.next())
+	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.subscribers.next())
 	if len(w.alarms) > 0 {
 		next = min(next, w.alarms[0].at)
 	}
@@ -268,8 +268,8 @@ func (w *worker) mark(now int64) {
 	case w.marked == 0 && now >= w.windowStart:
 		w.carry()
 	case w.marked == 1:
-		w.hushes.note(w.windowEnd, w.windowStart, w.windowEnd)
-		w.audience.close(w.windowStart, w.windowEnd)
+		w.silences.note(w.windowEnd, w.windowStart, w.windowEnd)
+		w.subscribers.windowEnded(w.windowStart, w.windowEnd)
 	}
 	w.marks[w.marked] = mark{at: now, thread: threadCPU(), process: processCPU(), spun: w.spun}
 	w.marked++
@@ -302,7 +302,7 @@ func (w *worker) ended(now int64) bool {
 	if now < w.windowEnd || (w.underway() && now < w.drainEnd) {
 		return false
 	}
-	return w.engine.config.Subscribers == nil || now >= w.drainEnd || w.served(now)
+	return w.engine.config.Subscribers == nil || now >= w.drainEnd || w.allArrived(now)
 }
 
 // hangTime is for how long a request must have waited that the connection may be said to
@@ -357,17 +357,17 @@ func (w *worker) giveUp() {
 	}
 	w.post()
 	w.countServed()
-	w.audience.countServed(w.windowStart, w.windowEnd)
+	w.subscribers.countServed(w.windowStart, w.windowEnd)
 	w.concluded = now
-	w.sheet.end, w.sheet.open = now, w.connections()
-	w.engine.collector.full <- w.sheet
+	w.interval.end, w.interval.open = now, w.connections()
+	w.engine.collector.full <- w.interval
 }
 
 // closeAll closes the connections, on the thread that has opened them.
 func (w *worker) closeAll() {
-	for i := range w.audience.members {
-		if m := &w.audience.members[i]; m.fd != none {
-			unix.Close(int(m.fd))
+	for i := range w.subscribers.all {
+		if s := &w.subscribers.all[i]; s.fd != none {
+			unix.Close(int(s.fd))
 		}
 	}
 	for i := range w.conns {
@@ -382,18 +382,18 @@ func (w *worker) closeAll() {
 }
 
 // connections is how many are open now, subscriptions included.
-func (w *worker) connections() int { return w.open + w.audience.open }
+func (w *worker) connections() int { return w.open + w.subscribers.open }
 
-// turnSheet hands the written sheet to the collector and takes a clean one.
-func (w *worker) turnSheet(now int64) {
-	interval := int64(w.engine.config.Interval)
-	w.rotate = now - (now-w.origin)%interval + interval
+// nextInterval hands the written buffer to the collector and takes an empty one.
+func (w *worker) nextInterval(now int64) {
+	length := int64(w.engine.config.Interval)
+	w.rotate = now - (now-w.origin)%length + length
 	select {
-	case clean := <-w.engine.collector.free[w.number]:
-		w.sheet.end, w.sheet.open = now, w.connections()
-		w.engine.collector.full <- w.sheet
-		clean.start = now
-		w.sheet = clean
+	case empty := <-w.engine.collector.free[w.number]:
+		w.interval.end, w.interval.open = now, w.connections()
+		w.engine.collector.full <- w.interval
+		empty.start = now
+		w.interval = empty
 	default: // none is back yet: this interval becomes longer
 	}
 }
@@ -404,7 +404,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 		ev := &events[n]
 		if ev.Fd <= wakeToken {
 			if ev.Fd < wakeToken {
-				if now := w.attend(ev); now >= w.due {
+				if now := w.handleSubscriber(ev); now >= w.due {
 					w.arrive(now)
 					w.flushOutgoing()
 				}
