@@ -155,9 +155,14 @@ func (w *worker) runTimers(now int64) {
 		case subConnecting:
 			w.subscriptionFailed(i, s, now, w.errnoError(wire.Connect, unix.ETIMEDOUT))
 		case subRequested:
+			if timeout := s.written + int64(w.engine.config.Timeout); now < timeout {
+				p.set(i, timeout)
+				w.readStream(i, s, 0) // what is there was there before
+				break
+			}
 			w.subscriptionFailed(i, s, now, errTimeout)
 		case subStreaming:
-			w.readStream(i, s, 0) // what is there was there before
+			w.readStream(i, s, 0)
 		}
 	}
 	for p.queue.count > 0 && p.connecting < maxConnecting {
@@ -301,9 +306,7 @@ func (w *worker) readStream(i int32, s *subscriber, empty int64) int64 {
 	}
 	// There is more, and epoll will not say so again.
 	now := w.now()
-	if s.state == subStreaming {
-		w.subscribers.set(i, now)
-	}
+	w.subscribers.set(i, now)
 	return now
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -517,6 +518,50 @@ func TestSlowSubscribers(t *testing.T) {
 		most := uint64(2 * tt.rate * 2 / 2000)
 		if tt.rate == 0 && got.Slow.Delivered > 0 || got.Slow.Delivered > most || tt.rate > 0 && got.Slow.Delivered == 0 {
 			t.Errorf("rate %d: %d delivered to the slow", tt.rate, got.Slow.Delivered)
+		}
+	}
+}
+
+// A response's head that is longer than what a slow subscriber reads in one turn is read to
+// its end, though nothing more arrives that would make another event of the socket. A Unix
+// socket has all of it at once.
+func TestSlowSubscriberReadsLongHead(t *testing.T) {
+	const delivered = 3
+	answer := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Long: " + strings.Repeat("x", 8<<10) + "\r\n\r\n" +
+		strings.Repeat("data: x\n\n", delivered)
+	for _, network := range []string{"tcp", "unix"} {
+		address := map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if _, err := c.Read(make([]byte, 4096)); err == nil {
+					_, _ = io.WriteString(c, answer)
+					_, _ = io.Copy(io.Discard, c) // until the subscriber goes
+				}
+				_ = c.Close()
+			}
+		}()
+		r, err := engine.Run(t.Context(), engine.Config{
+			Network: network, Address: l.Addr().String(), Window: 500 * time.Millisecond, Timeout: 2 * time.Second,
+			Subscribers: &engine.Subscribers{Count: 1, Slow: 1, SlowRate: 1000, NewStreams: subscribe(t, sse.StreamConfig{})},
+		})
+		_ = l.Close()
+		<-ended
+		if err != nil {
+			t.Errorf("%s: %v", network, err)
+			continue
+		}
+		if got := r.Streams; got.Slow.Opened != 1 || got.Slow.Delivered != delivered || got.Failed+got.Broken+got.Slow.Ended > 0 {
+			t.Errorf("%s: %+v", network, got)
 		}
 	}
 }
