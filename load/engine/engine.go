@@ -162,8 +162,8 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 
 		subscribers: e.newSubscriberPool(n),
 	}
-	w.turns.limit = len(w.conns)
-	w.crowd = e.newCrowd(n)
+	w.connectQueue.limit = len(w.conns)
+	w.users = e.newUserPool(n)
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
@@ -175,16 +175,16 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		s := c.shard(n)
 		w.cursor = c.Schedule.Split(s.Index, s.Count)
 	}
-	if w.pooled = w.cursor != nil || w.crowd != nil; w.pooled {
+	if w.pooled = w.cursor != nil || w.users != nil; w.pooled {
 		w.idles = make([]int32, 0, len(w.conns))
 		w.vacant = make([]int32, 0, len(w.conns))
 	} else {
 		w.alarms = make(alarms, 0, len(w.exchanges))
 	}
-	if w.crowd != nil {
-		w.alarms = make(alarms, 0, len(w.crowd.users))
+	if w.users != nil {
+		w.alarms = make(alarms, 0, len(w.users.all))
 		if w.cursor == nil {
-			w.waiting.limit = max(1, w.crowd.limit) // each user has one request at a time
+			w.waiting.limit = max(1, w.users.limit) // each user has one request at a time
 		}
 	}
 	if count == 0 {
@@ -197,7 +197,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	for i := range w.conns {
 		conn := &w.conns[i]
 		*conn = connection{
-			fd: none, wanted: none, idleAt: none, begun: none, spare: none,
+			fd: none, firstAwaiting: none, idleAt: none, begun: none, spare: none,
 			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
 		}
 		if w.tls != nil {
@@ -374,8 +374,8 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 		return result, e.unreachable()
 	}
 	for _, w := range e.workers {
-		if w.crowd != nil && w.crowd.worker.Err() != nil {
-			return result, errors.Join(unlearned, fmt.Errorf("engine: data of users: %w", w.crowd.worker.Err()))
+		if w.users != nil && w.users.worker.Err() != nil {
+			return result, errors.Join(unlearned, fmt.Errorf("engine: data of users: %w", w.users.worker.Err()))
 		}
 	}
 	return result, unlearned
@@ -464,8 +464,8 @@ func (e *engine) conclude(r *Result, origin int64) {
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
 		r.Connections.add(&w.tally)
-		if w.crowd != nil {
-			r.concludeUsers(w.crowd)
+		if w.users != nil {
+			r.concludeUsers(w.users)
 		}
 		if w.tls != nil {
 			w.handshakes.Failed = w.tls.Stats().Failed

@@ -141,8 +141,8 @@ func (p *subscriberPool) next() int64 {
 	return next
 }
 
-// runTimers does what is due to subscribers.
-func (w *worker) runTimers(now int64) {
+// serveSubscribers does what is due to subscribers.
+func (w *worker) serveSubscribers(now int64) {
 	p := &w.subscribers
 	for len(p.timers) > 0 && p.all[p.timers[0]].timer <= now {
 		i := p.timers[0]
@@ -227,11 +227,8 @@ func (w *worker) handleSubscriber(ev *unix.EpollEvent) int64 {
 
 // subscriberConnected ends a subscriber's connecting, well or badly.
 func (w *worker) subscriberConnected(i int32, s *subscriber) {
-	errno, err := unix.GetsockoptInt(int(s.fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	err := connectResult(s.fd)
 	now := w.now()
-	if err == nil && errno != 0 {
-		err = unix.Errno(errno)
-	}
 	if err != nil {
 		w.subscriptionFailed(i, s, now, w.connectError(err))
 		return
@@ -247,18 +244,10 @@ func (w *worker) subscriberConnected(i int32, s *subscriber) {
 
 // writeSubscription writes what is pending of the request.
 func (w *worker) writeSubscription(i int32, s *subscriber) {
-	for len(s.pending) > 0 {
-		n, errno := rawWrite(s.fd, s.pending)
-		switch errno {
-		case 0:
-			s.pending = s.pending[n:]
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return
-		default:
-			w.subscriptionEnded(i, s, w.now(), w.errnoError(wire.Reset, errno))
-			return
-		}
+	rest, errno := writeAll(s.fd, s.pending)
+	s.pending = rest
+	if errno != 0 {
+		w.subscriptionEnded(i, s, w.now(), w.errnoError(wire.Reset, errno))
 	}
 }
 
