@@ -280,18 +280,18 @@ func (p *partners) leave(number int) {
 	p.start.come(number)
 }
 
-var _ engine.Joint = (*half)(nil)
+var _ engine.Barrier = (*half)(nil)
 
-// Meet returns when both halves have their connections.
-func (h *half) Meet(ctx context.Context, self engine.Party) (engine.Party, time.Time, error) {
+// Join returns when both halves have their connections.
+func (h *half) Join(ctx context.Context, self engine.Party) (engine.Party, time.Time, error) {
 	if err := h.partners.start.pass(ctx, h.number); err != nil {
 		return self, time.Time{}, err
 	}
 	return self, h.partners.at, nil
 }
 
-// Settle returns what this half has published: each half has events of its own.
-func (h *half) Settle(_ context.Context, published []wire.Source) ([]wire.Source, error) {
+// WaitPublished returns what this half has published: each half has events of its own.
+func (h *half) WaitPublished(_ context.Context, published []wire.Source) ([]wire.Source, error) {
 	return published, nil
 }
 

@@ -120,7 +120,7 @@ func TestPartners(t *testing.T) {
 					t.Error(err)
 				}
 				time.Sleep(time.Duration(i) * time.Second) // the fake clock's
-				_, at, err := h.Meet(t.Context(), engine.Party{})
+				_, at, err := h.Join(t.Context(), engine.Party{})
 				if err != nil {
 					t.Error(err)
 				}
@@ -136,7 +136,7 @@ func TestPartners(t *testing.T) {
 		if err := p.ready(t.Context(), 0, &stage{}); err != nil || p.other(0) != nil {
 			t.Errorf("left alone: %v, beside %v", err, p.other(0))
 		}
-		if _, at, err := (&half{p, 0}).Meet(t.Context(), engine.Party{}); err != nil || at.Before(time.Now()) {
+		if _, at, err := (&half{p, 0}).Join(t.Context(), engine.Party{}); err != nil || at.Before(time.Now()) {
 			t.Errorf("left alone: %v, %v", at, err)
 		}
 

@@ -68,7 +68,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		runtime.GOMAXPROCS(max(procs, c.Workers+processorsBeside))
 		defer runtime.GOMAXPROCS(procs)
 	} else {
-		c.Joint = up.half
+		c.Barrier = up.half
 	}
 	// Collect garbage before the window rather than in it.
 	runtime.GC()

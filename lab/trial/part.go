@@ -109,7 +109,7 @@ func carry(ctx context.Context, v *experiment.Variant, seed uint64, c engine.Con
 	if err != nil {
 		return nil, err
 	}
-	if len(portions) > 1 && c.Joint != nil {
+	if len(portions) > 1 && c.Barrier != nil {
 		return nil, &PlanError{errors.New("load: it takes several processes, and each variant of a duet has one: raise the limit of descriptors (ulimit -n)")}
 	}
 	return carryAs(ctx, v, seed, c, portions)
@@ -135,7 +135,7 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 		parts = append(parts, p)
 	}
 	own := partOf(c, portions[0])
-	own.Joint = &coordinator{parts: parts}
+	own.Barrier = &coordinator{parts: parts}
 	if c.OnInterval != nil {
 		own.OnInterval = func(i engine.Interval) {
 			for _, p := range parts {
@@ -160,7 +160,7 @@ func carryAs(ctx context.Context, v *experiment.Variant, seed uint64, c engine.C
 	for _, p := range parts {
 		of, failed := p.result()
 		if failed == nil {
-			failed = result.Join(of)
+			failed = result.Merge(of)
 		}
 		err = errors.Join(err, failed)
 	}
@@ -465,10 +465,10 @@ func (p *part) kill() error {
 // A coordinator joins dyno's own engine to those of the parts.
 type coordinator struct{ parts []*part }
 
-var _ engine.Joint = (*coordinator)(nil)
+var _ engine.Barrier = (*coordinator)(nil)
 
-// Meet collects the shares of all parts and sets when the warm-up begins.
-func (c *coordinator) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+// Join collects the shares of all parts and sets when the warm-up begins.
+func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	release := context.AfterFunc(ctx, c.abandon)
 	defer release()
 	all = self
@@ -492,8 +492,8 @@ func (c *coordinator) Meet(ctx context.Context, self engine.Party) (all engine.P
 	return all, start, nil
 }
 
-// Settle collects what was published and tells the parts.
-func (c *coordinator) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+// WaitPublished collects what was published and tells the parts.
+func (c *coordinator) WaitPublished(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
 	release := context.AfterFunc(ctx, c.abandon)
 	defer release()
 	all := published
@@ -582,7 +582,7 @@ func (m *participant) say(r partReport) error {
 	return m.output.Encode(r)
 }
 
-var _ engine.Joint = (*participant)(nil)
+var _ engine.Barrier = (*participant)(nil)
 
 // follow reads orders until they end, which means that dyno is dead.
 func (m *participant) follow(orders *bufio.Reader, cancel func()) {
@@ -616,7 +616,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 		}
 	}()
 	c := partOf(whole, plan.Portion)
-	c.Warmup, c.Window, c.Interval, c.Joint = plan.Warmup, plan.Window, plan.Interval, m
+	c.Warmup, c.Window, c.Interval, c.Barrier = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i engine.Interval) {
 		i.Latency = [engine.Tags]*hist.Histogram{}
 		_ = m.say(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
@@ -657,8 +657,8 @@ func rampOf(c engine.Config) time.Duration {
 	return d
 }
 
-// Meet reports this part's share and waits for the start.
-func (m *participant) Meet(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+// Join reports this part's share and waits for the start.
+func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	if err := m.say(partReport{Party: &self}); err != nil {
 		return all, start, err
 	}
@@ -670,8 +670,8 @@ func (m *participant) Meet(ctx context.Context, self engine.Party) (all engine.P
 	}
 }
 
-// Settle reports what this part has published and waits for what all have published.
-func (m *participant) Settle(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
+// WaitPublished reports what this part has published and waits for what all have published.
+func (m *participant) WaitPublished(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
 	if err := m.say(partReport{Published: &publications{published}}); err != nil {
 		return nil, err
 	}

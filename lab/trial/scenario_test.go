@@ -262,7 +262,7 @@ func TestScenarioShards(t *testing.T) {
 			continue
 		}
 		r.Start = whole.Start // as that of processes that begin together
-		if err := whole.Join(r); err != nil {
+		if err := whole.Merge(r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -317,23 +317,23 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 // Of several events in one read, all but the last have a stamp that may be too late,
 // by no more than the time since the socket was empty.
 func TestSharedStamps(t *testing.T) {
-	w := newAudienceWorker(t, 1)
+	w := newSubscriberWorker(t, 1)
 	w.windowStart, w.windowEnd = 0, 10_000
-	m := &w.audience.members[0]
-	m.written, m.emptied = 100, 700
+	s := &w.subscribers.all[0]
+	s.written, s.emptied = 100, 700
 	var read []byte
 	for n := range uint64(3) {
 		read = fmt.Appendf(read, "data: %v\n\n", sse.Stamp{Source: 1, Sequence: n + 1})
 	}
-	w.hear(0, m, append(read, "\r\n"...), reading{read: 1500, arrived: 1000, stamp: stamped})
-	w.hear(0, m, read, reading{read: 1600, arrived: 1600})
+	w.takeEvents(0, s, append(read, "\r\n"...), reading{read: 1500, arrived: 1000, stamp: stamped})
+	w.takeEvents(0, s, read, reading{read: 1600, arrived: 1600})
 	if e := w.ends; e.ByArrival != 3 || e.Shared != 2 || e.ByRead != 3 {
 		t.Errorf("%+v", e)
 	}
-	if h := w.sheet.latency[SharedStamp]; h.Count() != 2 || h.Min() != 300 || h.Max() != 300 {
+	if h := w.interval.latency[SharedStamp]; h.Count() != 2 || h.Min() != 300 || h.Max() != 300 {
 		t.Errorf("shared: %d values from %d to %d, want 2 of 300", h.Count(), h.Min(), h.Max())
 	}
-	if h := w.sheet.latency[ReadDelay]; h.Count() != 3 || h.Min() != 500 || h.Max() != 500 {
+	if h := w.interval.latency[ReadDelay]; h.Count() != 3 || h.Min() != 500 || h.Max() != 500 {
 		t.Errorf("read delay: %d values from %d to %d, want 3 of 500", h.Count(), h.Min(), h.Max())
 	}
 }

@@ -72,9 +72,9 @@ type Config struct {
 	// Shard is the part of the load that is this engine's: of the schedule, of the users, and
 	// of their data. Default all of it.
 	Shard pace.Shard
-	// Joint connects this engine to others that carry the rest of the same load. Default
+	// Barrier connects this engine to others that carry the rest of the same load. Default
 	// none: the load is this engine's alone.
-	Joint    Joint
+	Barrier  Barrier
 	Requests uint64 // end after so many requests of the window; default no such limit
 
 	// MaxWaiting bounds the requests of an open loop that wait for a

@@ -92,13 +92,13 @@ func endpointOf(a netip.Addr, port int) (endpoint, error) {
 // A connection is a place for one, and what it is used for. What each exchange of HTTP/1.1
 // touches comes first.
 type connection struct {
-	fd         int32 // none without a connection
-	generation uint32
-	current    int32  // without a mux: the exchange under way, or the last one
-	busy       int32  // exchanges under way
-	carried    uint64 // exchanges so far
-	wanted     int32  // not pooled: the first exchange that waits for it, or none
-	idleAt     int32  // pooled: its place among the idle ones, or none
+	fd            int32 // none without a connection
+	generation    uint32
+	current       int32  // without a mux: the exchange under way, or the last one
+	busy          int32  // exchanges under way
+	carried       uint64 // exchanges so far
+	firstAwaiting int32  // not pooled: the first exchange that waits for it, or none
+	idleAt        int32  // pooled: its place among the idle ones, or none
 
 	state    connectionState
 	failures uint8 // in a row
@@ -120,12 +120,12 @@ type connection struct {
 	pending []byte // what the socket has not taken
 	kept    []byte // TLS: what pending is a part of
 
-	began      int64 // when the connecting began
-	shook      int64 // when the TLS handshake began
-	heard      int64 // mux: when bytes last came
-	lastWanted int32
-	begun      int32 // mux: the first of the exchanges that were begun and not written, or none
-	spare      int32 // mux, pooled: the first of the exchanges that nothing uses
+	began          int64 // when the connecting began
+	handshakeBegan int64 // when the TLS handshake began
+	lastRead       int64 // mux: when bytes last came
+	lastAwaiting   int32
+	begun          int32 // mux: the first of the exchanges that were begun and not written, or none
+	spare          int32 // mux, pooled: the first of the exchanges that nothing uses
 }
 
 // A connectionState says where a connection stands.
@@ -135,8 +135,8 @@ const (
 	closed      connectionState = iota // there is none
 	queued                             // waits for its turn to connect
 	connecting                         // in the list of that name
-	shaking                            // connected, in that list; the TLS handshake is under way
-	greeting                           // likewise; the mux awaits the peer's word
+	handshaking                        // connected, in that list; the TLS handshake is under way
+	startingMux                        // likewise; the mux awaits the peer's word
 	established                        // carries exchanges
 	ending                             // its exchanges are being ended
 )
@@ -161,16 +161,16 @@ func (w *worker) free(c *connection) int {
 	return 1
 }
 
-// turn makes a connection wait for its turn to be opened.
-func (w *worker) turn(i int32) {
+// queueConnecting makes a connection wait for its turn to be opened.
+func (w *worker) queueConnecting(i int32) {
 	w.conns[i].state = queued
-	w.turns.push(i)
+	w.connectQueue.push(i)
 }
 
-// admit begins connecting as far as the bound allows.
-func (w *worker) admit(now int64) {
-	for w.turns.count > 0 && w.opening < maxConnecting {
-		i := w.turns.pop()
+// connectQueued begins connecting as far as the bound allows.
+func (w *worker) connectQueued(now int64) {
+	for w.connectQueue.count > 0 && w.opening < maxConnecting {
+		i := w.connectQueue.pop()
 		w.connect(i, &w.conns[i], now)
 	}
 }
@@ -178,19 +178,19 @@ func (w *worker) admit(now int64) {
 // openOneMore begins one more pooled connection, if one more is wanted and
 // allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
-	if (w.opening+w.turns.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
+	if (w.opening+w.connectQueue.count)*int(w.streams) >= w.waiting.count || len(w.vacant) == 0 {
 		return
 	}
 	n := len(w.vacant)
 	i := w.vacant[n-1]
 	w.vacant = w.vacant[:n-1]
-	w.turn(i)
+	w.queueConnecting(i)
 }
 
 func (w *worker) connect(i int32, c *connection, now int64) {
 	fd, err := w.dial(i, c.generation+1, 0)
 	if err != nil {
-		w.refused(i, c, now, err)
+		w.connectFailed(i, c, now, err)
 		return
 	}
 	c.generation++
@@ -208,21 +208,21 @@ func (w *worker) connect(i int32, c *connection, now int64) {
 func (w *worker) dial(token int32, generation uint32, receive int) (int32, error) {
 	fd, err := w.socket()
 	if err != nil {
-		return none, w.own(err)
+		return none, w.generatorError(err)
 	}
 	if receive > 0 {
-		err = w.own(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive))
+		err = w.generatorError(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive))
 	}
 	if err == nil {
 		if err = unix.Connect(fd, w.endpoint.addr); errors.Is(err, unix.EINPROGRESS) {
 			err = nil
 		}
 		if w.endpoint.family != unix.AF_UNIX && errors.Is(err, unix.EAGAIN) {
-			err = w.own(err) // no local port; of a Unix socket it means a full accept queue
+			err = w.generatorError(err) // no local port; of a Unix socket it means a full accept queue
 		}
 	}
 	if err == nil {
-		err = w.own(w.poller.add(fd, token, generation))
+		err = w.generatorError(w.poller.add(fd, token, generation))
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -231,8 +231,8 @@ func (w *worker) dial(token int32, generation uint32, receive int) (int32, error
 	return int32(fd), nil
 }
 
-// own makes a system error one of the generator's own.
-func (w *worker) own(err error) error {
+// generatorError makes a system error one of the generator's own.
+func (w *worker) generatorError(err error) error {
 	var errno unix.Errno
 	if errors.As(err, &errno) {
 		return w.errnoError(wire.Generator, errno)
@@ -272,29 +272,26 @@ func (w *worker) socket() (int, error) {
 
 // connected ends a connection's connecting, well or badly.
 func (w *worker) connected(i int32, c *connection) {
-	errno, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	err := connectResult(c.fd)
 	now := w.now()
-	if err == nil && errno != 0 {
-		err = unix.Errno(errno)
-	}
 	if err != nil {
-		w.unopened(i, c, now, err)
+		w.openFailed(i, c, now, err)
 		return
 	}
-	w.sheet.latency[ConnectTime].Record(now - c.began)
+	w.interval.latency[ConnectTime].Record(now - c.began)
 	c.carried, c.hungUp = 0, false
 	c.pending = nil
 	if c.tls != nil {
-		w.shake(i, c, now)
+		w.startHandshake(i, c, now)
 		return
 	}
-	w.speakable(i, c, now)
+	w.startCodec(i, c, now)
 }
 
-// speakable begins to use a connection on which the codec can speak.
-func (w *worker) speakable(i int32, c *connection, now int64) {
+// startCodec begins to use a connection on which the codec can speak.
+func (w *worker) startCodec(i int32, c *connection, now int64) {
 	if c.mux != nil {
-		w.greet(i, c, now)
+		w.startMux(i, c, now)
 		return
 	}
 	c.client.Reset()
@@ -313,19 +310,19 @@ func (w *worker) establish(i int32, c *connection, now int64) {
 	w.refill(i, c, now)
 }
 
-// unopened ends the opening of a connection, which has failed.
-func (w *worker) unopened(i int32, c *connection, now int64, err error) {
+// openFailed ends the opening of a connection, which has failed.
+func (w *worker) openFailed(i int32, c *connection, now int64, err error) {
 	w.opening--
 	w.connecting.remove(i)
 	w.hangUp(c)
-	w.refused(i, c, now, err)
+	w.connectFailed(i, c, now, err)
 }
 
 // refill has a connection carry what waits for it, as far as it can.
 func (w *worker) refill(i int32, c *connection, now int64) {
 	if !w.pooled {
-		for c.wanted != none && w.free(c) > 0 {
-			e, x := w.unwant(c)
+		for c.firstAwaiting != none && w.free(c) > 0 {
+			e, x := w.takeAwaiting(c)
 			w.dispatch(e, x, i, c, now)
 		}
 		return
@@ -362,18 +359,18 @@ func (w *worker) expireConnecting(now int64) {
 		c := &w.conns[i]
 		var err error = unix.ETIMEDOUT
 		switch c.state {
-		case shaking:
-			err = errShakeTimeout
-		case greeting:
-			err = errGreetTimeout
+		case handshaking:
+			err = errHandshakeTimeout
+		case startingMux:
+			err = errMuxTimeout
 		}
-		w.unopened(i, c, now, err)
+		w.openFailed(i, c, now, err)
 	}
 }
 
-// refused accounts for a connection that could not be opened: the requests that
+// connectFailed accounts for a connection that could not be opened: the requests that
 // it was for have failed.
-func (w *worker) refused(i int32, c *connection, now int64, err error) {
+func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 	w.tally.Failed++
 	failure := w.connectError(err)
 	w.refusal = err
@@ -383,10 +380,10 @@ func (w *worker) refused(i int32, c *connection, now int64, err error) {
 	c.state = closed
 	c.failedAgain()
 	if !w.pooled {
-		for c.wanted != none {
-			e, x := w.unwant(c)
+		for c.firstAwaiting != none {
+			e, x := w.takeAwaiting(c)
 			w.failUnsent(x, c, now, failure)
-			w.rest(e, x, now+int64(w.backoff(c.failures)))
+			w.pause(e, x, now+int64(w.backoff(c.failures)))
 		}
 		return
 	}
@@ -396,8 +393,8 @@ func (w *worker) refused(i int32, c *connection, now int64, err error) {
 		r := w.waiting.pop()
 		x.of(w, r)
 		w.failUnsent(x, c, now, failure)
-		if w.crowd != nil {
-			w.lose(r.user, now)
+		if w.users != nil {
+			w.failUser(r.user, now)
 		}
 	}
 	w.vacate(i, c)
@@ -437,8 +434,8 @@ func (w *worker) vacate(i int32, c *connection) {
 	case w.pooled:
 		w.vacant = append(w.vacant, i)
 		w.openOneMore()
-	case c.wanted != none:
-		w.turn(i)
+	case c.firstAwaiting != none:
+		w.queueConnecting(i)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/delivery"
 	"dyno/load/hist"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -64,10 +65,9 @@ type engine struct {
 	epoch     int64     // the same as Unix time in nanoseconds, as it was at the start
 	collector *collector
 	workers   []*worker
-	ours      map[uint32]struct{} // the sources that may publish from here
-	published publications
-	settled   chan struct{} // closed when the others' publications are known, or never will be
-	unsettled error         // why they are not; set before settled is closed
+	sources   map[uint32]struct{} // that may publish
+	published *delivery.Publications
+	finished  chan struct{} // closed when all workers have said what they have published
 	stop      atomic.Bool
 }
 
@@ -117,7 +117,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if c.Subscribers != nil {
 		for _, w := range e.workers {
 			for _, s := range w.sources(true) {
-				e.ours[s.ID] = struct{}{}
+				e.sources[s.ID] = struct{}{}
 			}
 		}
 	}
@@ -126,11 +126,8 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
-	e := &engine{config: c, base: base, epoch: base.UnixNano(), ours: map[uint32]struct{}{}, settled: make(chan struct{})}
-	e.published.expected = c.Workers
-	if c.Joint != nil {
-		e.published.expected++ // the others, together
-	}
+	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{})}
+	e.published = delivery.NewPublications(c.Workers + e.others())
 	return e
 }
 
@@ -157,36 +154,37 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		buffer:     make([]byte, readSize),
 		remaining:  never,
 		due:        never,
-		audience:   e.newAudience(n),
 		holder:     none,
-		sheet:      newSheet(n),
-		hushes:     newHushes(c.Window),
+		interval:   newIntervalBuffer(n),
+		silences:   newSilences(c.Window),
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
+
+		subscribers: e.newSubscriberPool(n),
 	}
-	w.turns.limit = len(w.conns)
-	w.crowd = e.newCrowd(n)
+	w.connectQueue.limit = len(w.conns)
+	w.users = e.newUserPool(n)
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
 	}
-	for range sheets - 1 {
-		e.collector.free[n] <- newSheet(n)
+	for range intervalBuffers - 1 {
+		e.collector.free[n] <- newIntervalBuffer(n)
 	}
 	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
 		s := c.shard(n)
 		w.cursor = c.Schedule.Split(s.Index, s.Count)
 	}
-	if w.pooled = w.cursor != nil || w.crowd != nil; w.pooled {
+	if w.pooled = w.cursor != nil || w.users != nil; w.pooled {
 		w.idles = make([]int32, 0, len(w.conns))
 		w.vacant = make([]int32, 0, len(w.conns))
 	} else {
 		w.alarms = make(alarms, 0, len(w.exchanges))
 	}
-	if w.crowd != nil {
-		w.alarms = make(alarms, 0, len(w.crowd.users))
+	if w.users != nil {
+		w.alarms = make(alarms, 0, len(w.users.all))
 		if w.cursor == nil {
-			w.waiting.limit = max(1, w.crowd.limit) // each user has one request at a time
+			w.waiting.limit = max(1, w.users.limit) // each user has one request at a time
 		}
 	}
 	if count == 0 {
@@ -199,7 +197,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	for i := range w.conns {
 		conn := &w.conns[i]
 		*conn = connection{
-			fd: none, wanted: none, idleAt: none, begun: none, spare: none,
+			fd: none, firstAwaiting: none, idleAt: none, begun: none, spare: none,
 			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
 		}
 		if w.tls != nil {
@@ -332,13 +330,13 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	case ctx.Err() != nil:
 		failed = ctx.Err()
 	case e.config.Schedule == nil && e.config.Connections > 0 && e.opened() == 0,
-		e.config.Subscribers != nil && e.deserted():
+		e.config.Subscribers != nil && e.noneSubscribed():
 		failed = e.unreachable()
 	}
 	var first int64
 	var threads []int
 	if failed == nil {
-		first, threads, failed = e.meet(ctx)
+		first, threads, failed = e.join(ctx)
 	}
 	if failed != nil {
 		close(begin)
@@ -349,10 +347,11 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	var collecting sync.WaitGroup
 	collecting.Go(e.collector.run)
 	origin = first
-	e.published.finished = func() {
-		if e.config.Joint != nil && e.config.Subscribers != nil {
-			go e.settle(ctx)
-		}
+	learned := make(chan error, 1) // nil once it is known what the others have published
+	if e.config.Barrier != nil && e.config.Subscribers != nil {
+		go func() { learned <- e.learnPublished(ctx) }()
+	} else {
+		learned <- nil
 	}
 	e.collector.origin = origin
 	result := &Result{Start: e.base.Add(time.Duration(origin)), WindowStart: e.config.Warmup}
@@ -368,20 +367,18 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	<-done
 	close(e.collector.full)
 	collecting.Wait()
-	if e.config.Joint != nil && e.config.Subscribers != nil {
-		<-e.settled
-	}
+	unlearned := <-learned
 	e.conclude(result, origin)
 	result.Interrupted = ctx.Err() != nil
 	if e.config.Connections > 0 && result.Connections.Opened == 0 {
 		return result, e.unreachable()
 	}
 	for _, w := range e.workers {
-		if w.crowd != nil && w.crowd.worker.Err() != nil {
-			return result, errors.Join(e.unsettled, fmt.Errorf("engine: data of users: %w", w.crowd.worker.Err()))
+		if w.users != nil && w.users.worker.Err() != nil {
+			return result, errors.Join(unlearned, fmt.Errorf("engine: data of users: %w", w.users.worker.Err()))
 		}
 	}
-	return result, e.unsettled
+	return result, unlearned
 }
 
 // interrupt ends the measurement early.
@@ -399,11 +396,11 @@ func (e *engine) opened() (n uint64) {
 	return n
 }
 
-// deserted tells whether every subscriber has failed to subscribe. The workers must be
+// noneSubscribed tells whether every subscriber has failed to subscribe. The workers must be
 // waiting.
-func (e *engine) deserted() bool {
+func (e *engine) noneSubscribed() bool {
 	for _, w := range e.workers {
-		if w.attended() {
+		if w.subscribers.anyConnected() {
 			return false
 		}
 	}
@@ -451,7 +448,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 	r.Status = map[int]uint64{}
 	r.Failures = map[string]uint64{}
 	var end, concluded int64
-	var requests, events []*hushes
+	var requests, events []*silences
 	for n, w := range e.workers {
 		for window := range w.counts {
 			r.AllCounts.add(&w.counts[window])
@@ -459,16 +456,16 @@ func (e *engine) conclude(r *Result, origin int64) {
 		r.Counts.add(&w.counts[inside])
 		r.Carried.add(&w.counts[carried])
 		if len(w.conns) > 0 {
-			requests = append(requests, &w.hushes)
+			requests = append(requests, &w.silences)
 		}
-		if len(w.audience.members) > 0 {
-			events = append(events, &w.audience.hushes)
+		if len(w.subscribers.all) > 0 {
+			events = append(events, &w.subscribers.silences)
 		}
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
 		r.Connections.add(&w.tally)
-		if w.crowd != nil {
-			r.concludeUsers(w.crowd)
+		if w.users != nil {
+			r.concludeUsers(w.users)
 		}
 		if w.tls != nil {
 			w.handshakes.Failed = w.tls.Stats().Failed
@@ -480,12 +477,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 				r.Status[code] += count
 			}
 		}
-		for err, count := range w.failures {
-			text := err.Error()
-			if _, ok := r.Failures[text]; ok || len(r.Failures) < failureTexts {
-				r.Failures[text] += count
-			}
-		}
+		addTexts(r.Failures, w.failures)
 		end = max(end, w.windowEnd)
 		first, last := &w.marks[0], &w.marks[1]
 		r.Workers = r.Workers.plus(last.thread.sub(first.thread))
@@ -505,7 +497,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		r.Connections.Omitted = max(r.Connections.Omitted, vain*time.Duration(users))
 	}
 	if e.config.Subscribers != nil {
-		e.reckon(&r.Streams)
+		e.sumStreams(&r.Streams)
 		r.Streams.Silence = silenceOf(events, origin, min(concluded, end))
 	}
 	r.Intervals = e.collector.intervals
@@ -513,6 +505,16 @@ func (e *engine) conclude(r *Result, origin int64) {
 	for t, h := range r.Latency {
 		if h == nil {
 			r.Latency[t] = hist.New()
+		}
+	}
+}
+
+// addTexts counts failures by their text, the first failureTexts of them.
+func addTexts(to map[string]uint64, failures map[error]uint64) {
+	for err, n := range failures {
+		text := err.Error()
+		if _, ok := to[text]; ok || len(to) < failureTexts {
+			to[text] += n
 		}
 	}
 }

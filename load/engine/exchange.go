@@ -26,7 +26,7 @@ type exchange struct {
 
 	conn    int32 // the number of its connection
 	next    int32 // the next one in a list of the connection's: of those wanted, begun or spare
-	user    int32 // with a crowd, whose request it is
+	user    int32 // with users, whose request it is
 	status  int16 // of the response; noStatus where there is none
 	state   exchangeState
 	window  uint8 // what the request belongs to: outside, inside or carried
@@ -40,7 +40,7 @@ const noStatus = -1
 type waiter struct {
 	intended int64
 	written  int64 // when it was written before; 0 if it was not
-	user     int32 // with a crowd, whose request it is
+	user     int32 // with users, whose request it is
 	resends  uint8
 }
 
@@ -49,8 +49,8 @@ type exchangeState uint8
 
 const (
 	parked   exchangeState = iota // nothing
-	resting                       // closed loop: thinking or backing off, has an alarm
-	wanting                       // closed loop: its request waits for the connection
+	pausing                       // closed loop: thinking or backing off, has an alarm
+	awaiting                      // closed loop: its request waits for the connection
 	inFlight                      // its request was sent; in the list of that name
 )
 
@@ -62,36 +62,38 @@ const (
 	parts
 )
 
-// use has a user send the next request, due at a time, or wait for its connection to
+// startRequest has a user send the next request, due at a time, or wait for its connection to
 // take it.
-func (w *worker) use(e int32, x *exchange, intended int64) {
+func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
 		x.state = parked
 		return
 	}
 	x.intended = intended
 	x.resends = 0
-	w.claim(x)
+	x.window = w.countScheduled(intended)
 	i := x.conn
 	c := &w.conns[i]
-	if c.wanted == none && w.free(c) > 0 {
+	if c.firstAwaiting == none && w.free(c) > 0 {
 		w.dispatch(e, x, i, c, intended)
 		return
 	}
-	w.want(e, x, i, c)
+	w.awaitConnection(e, x, i, c)
 }
 
-// claim counts a request as scheduled, and says whether it is of the window.
-func (w *worker) claim(x *exchange) {
-	x.window = w.belongs(x.intended)
-	w.counts[x.window].Scheduled++
-	w.hushes.due(x.intended)
-	if x.window == inside && w.remaining != never {
+// countScheduled counts a request as scheduled, and returns what it belongs to.
+func (w *worker) countScheduled(intended int64) (window uint8) {
+	window = w.windowOf(intended)
+	w.counts[window].Scheduled++
+	w.silences.due(intended)
+	if window == inside && w.remaining != never {
 		w.remaining--
 	}
+	return window
 }
 
-func (w *worker) belongs(intended int64) uint8 {
+// windowOf returns what a request belongs to that is due at a time.
+func (w *worker) windowOf(intended int64) uint8 {
 	switch {
 	case intended >= w.windowStart && intended < w.windowEnd:
 		return inside
@@ -101,40 +103,40 @@ func (w *worker) belongs(intended int64) uint8 {
 	return outside
 }
 
-// want has a user's request wait for its connection, which is opened if it is closed.
-func (w *worker) want(e int32, x *exchange, i int32, c *connection) {
-	x.state, x.next = wanting, none
-	if c.wanted == none {
-		c.wanted = e
+// awaitConnection has a user's request wait for its connection, which is opened if it is closed.
+func (w *worker) awaitConnection(e int32, x *exchange, i int32, c *connection) {
+	x.state, x.next = awaiting, none
+	if c.firstAwaiting == none {
+		c.firstAwaiting = e
 	} else {
-		w.exchanges[c.lastWanted].next = e
+		w.exchanges[c.lastAwaiting].next = e
 	}
-	c.lastWanted = e
-	w.wanting++
+	c.lastAwaiting = e
+	w.awaiting++
 	if c.state == closed {
-		w.turn(i)
+		w.queueConnecting(i)
 	}
 }
 
-// unwant takes the first of the requests that wait for a connection.
-func (w *worker) unwant(c *connection) (e int32, x *exchange) {
-	e = c.wanted
+// takeAwaiting takes the first of the requests that wait for a connection.
+func (w *worker) takeAwaiting(c *connection) (e int32, x *exchange) {
+	e = c.firstAwaiting
 	x = &w.exchanges[e]
-	c.wanted = x.next
+	c.firstAwaiting = x.next
 	x.state = parked
-	w.wanting--
+	w.awaiting--
 	return e, x
 }
 
-// proceed has a user go on whose request has ended.
-func (w *worker) proceed(e int32, x *exchange, c *connection, now int64) {
+// continueExchange has a user go on whose request has ended.
+func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case c.failures == 0 && x.thinker != nil:
-		w.rest(e, x, now+int64(x.thinker.Next()))
+		w.pause(e, x, now+int64(x.thinker.Next()))
 	case c.state == established && c.failures <= 1:
-		w.use(e, x, now)
+		w.startRequest(e, x, now)
 	default:
-		w.rest(e, x, now+int64(w.backoff(c.failures)))
+		w.pause(e, x, now+int64(w.backoff(c.failures)))
 	}
 }
 
@@ -144,7 +146,7 @@ func (w *worker) carry() {
 	from, to := &w.counts[outside], &w.counts[carried]
 	for e := range w.exchanges {
 		x := &w.exchanges[e]
-		if x.state != inFlight && x.state != wanting || x.window != outside {
+		if x.state != inFlight && x.state != awaiting || x.window != outside {
 			continue
 		}
 		x.window = carried
@@ -170,10 +172,10 @@ func (w *worker) carry() {
 	}
 }
 
-// othersWait tells whether requests are unanswered beside the one that has just ended and is
+// othersUnanswered tells whether requests are unanswered beside the one that has just ended and is
 // still in its list.
-func (w *worker) othersWait() bool {
-	return w.inFlight.head != w.inFlight.tail || w.begun > 0 || w.wanting > 0 || w.waiting.count > 0
+func (w *worker) othersUnanswered() bool {
+	return w.inFlight.head != w.inFlight.tail || w.begun > 0 || w.awaiting > 0 || w.waiting.count > 0
 }
 
 // begin counts a request as sent, be it the first time or once more.
@@ -197,15 +199,15 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 	}
 	x := &w.exchanges[e]
 	x.of(w, r)
-	if w.crowd != nil {
-		w.crowd.expect(&w.crowd.users[r.user])
+	if w.users != nil {
+		w.users.prepareResponse(&w.users.all[r.user])
 	}
 	w.dispatch(e, x, i, c, ready)
 }
 
 // of makes the exchange that of a request that has waited.
 func (x *exchange) of(w *worker, r waiter) {
-	x.intended, x.window, x.resends, x.user = r.intended, w.belongs(r.intended), r.resends, r.user
+	x.intended, x.window, x.resends, x.user = r.intended, w.windowOf(r.intended), r.resends, r.user
 }
 
 // dispatch writes an exchange's request.
@@ -223,7 +225,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 		c.stamping = askForStamps(int(c.fd)) == nil // the connection is older than the decision
 	}
 	if c.mux != nil {
-		w.beginOn(e, x, i, c)
+		w.beginMuxExchange(e, x, i, c)
 		return
 	}
 	c.current = e
@@ -253,21 +255,21 @@ func (w *worker) release(e int32, x *exchange, c *connection) {
 	}
 }
 
-// rest makes a user pause until a time.
-func (w *worker) rest(e int32, x *exchange, until int64) {
-	x.state = resting
+// pause makes a user pause until a time.
+func (w *worker) pause(e int32, x *exchange, until int64) {
+	x.state = pausing
 	w.alarms.push(alarm{until, e})
 }
 
-// fire wakes the users whose pause is over.
-func (w *worker) fire(now int64) {
+// fireAlarms wakes the users whose pause is over.
+func (w *worker) fireAlarms(now int64) {
 	for len(w.alarms) > 0 && w.alarms[0].at <= now {
 		a := w.alarms.pop()
-		if w.crowd != nil {
-			w.visit(a.whose, a.at, false)
+		if w.users != nil {
+			w.sendNext(a.whose, a.at, false)
 			continue
 		}
-		w.use(a.whose, &w.exchanges[a.whose], a.at)
+		w.startRequest(a.whose, &w.exchanges[a.whose], a.at)
 	}
 }
 
@@ -278,7 +280,7 @@ func (w *worker) expire(now int64) {
 		x := &w.exchanges[e]
 		c := &w.conns[x.conn]
 		if c.mux != nil {
-			w.expireOn(e, x, x.conn, c, now)
+			w.expireMuxExchange(e, x, x.conn, c, now)
 			continue
 		}
 		w.failed(x.conn, c, now, errTimeout)
@@ -317,26 +319,21 @@ func (w *worker) errnoError(kind wire.Kind, errno unix.Errno) *wire.Error {
 	return e
 }
 
-// arrive starts the requests of the open loop that are due.
-func (w *worker) arrive(now int64) {
+// startDue starts the requests of the open loop that are due.
+func (w *worker) startDue(now int64) {
 	for now >= w.due {
 		intended := w.due
-		window := w.belongs(intended)
-		if intended >= w.windowEnd || (window == inside && w.remaining == 0) {
+		if intended >= w.windowEnd || (w.windowOf(intended) == inside && w.remaining == 0) {
 			w.due = never
 			return
 		}
-		if w.crowd != nil {
+		if w.users != nil {
 			w.advance()
-			w.iterate(intended)
+			w.startIteration(intended)
 			now = w.now()
 			continue
 		}
-		if window == inside && w.remaining != never {
-			w.remaining--
-		}
-		w.counts[window].Scheduled++
-		w.hushes.due(intended)
+		w.countScheduled(intended)
 		w.advance()
 		if n := len(w.idles); n > 0 {
 			i := w.idles[n-1]
@@ -354,7 +351,7 @@ func (w *worker) arrive(now int64) {
 }
 
 func (w *worker) drop(intended int64) {
-	c := &w.counts[w.belongs(intended)]
+	c := &w.counts[w.windowOf(intended)]
 	c.Dropped++
 	if w.starved {
 		c.Unsent++
@@ -372,38 +369,38 @@ func (w *worker) advance() {
 
 // succeed records a good response.
 func (w *worker) succeed(x *exchange, c *connection, r reading) {
-	w.sheet.completed++
+	w.interval.completed++
 	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
 		w.completed++
-		if w.crowd != nil {
-			w.crowd.figuresOf(x.user).completed++
+		if w.users != nil {
+			w.users.figuresOf(x.user).completed++
 		}
 	}
 	w.counts[x.window].OK++
-	w.hushes.answered(r.read, w.windowStart, w.windowEnd, w.othersWait())
+	w.silences.answered(r.read, w.windowStart, w.windowEnd, w.othersUnanswered())
 	if x.window != outside {
 		c.answered, c.served = true, true
 	}
 	if x.window != inside {
 		return
 	}
-	if w.crowd != nil {
-		w.crowd.figuresOf(x.user).ok++
+	if w.users != nil {
+		w.users.figuresOf(x.user).ok++
 	}
-	w.code(x)
+	w.countStatus(x)
 	w.finished = max(w.finished, r.arrived)
-	w.times(x, r)
+	w.recordTimes(x, r)
 	w.ends.count(r)
 	if r.stamp == stamped {
-		w.sheet.latency[ReadDelay].Record(r.read - r.arrived)
+		w.interval.latency[ReadDelay].Record(r.read - r.arrived)
 	}
 }
 
 // fail records a request that failed.
 func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	kind := wire.KindOf(err)
-	w.sheet.failed++
-	w.hushes.failing++
+	w.interval.failed++
+	w.silences.failing++
 	counts := &w.counts[x.window]
 	counts.ByKind[kind]++
 	if n, ok := w.failures[err]; x.window != outside && (ok || len(w.failures) < failureTexts) {
@@ -425,23 +422,23 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	if x.window != inside {
 		return
 	}
-	if w.crowd != nil {
-		w.crowd.figuresOf(x.user).byKind[kind]++
+	if w.users != nil {
+		w.users.figuresOf(x.user).byKind[kind]++
 	}
 	if kind == wire.Status || kind == wire.Assertion {
-		w.code(x)
+		w.countStatus(x)
 	}
 	w.finished = max(w.finished, now)
 	if kind == wire.Timeout || kind == wire.Unfinished {
-		w.times(x, readAt(now))
+		w.recordTimes(x, readAt(now))
 		return
 	}
-	w.sheet.latency[Failed].Record(now - x.intended)
+	w.interval.latency[Failed].Record(now - x.intended)
 }
 
-// times records a request that ended, or was given up.
-func (w *worker) times(x *exchange, r reading) {
-	l := &w.sheet.latency
+// recordTimes records a request that ended, or was given up.
+func (w *worker) recordTimes(x *exchange, r reading) {
+	l := &w.interval.latency
 	l[Response].Record(r.arrived - x.intended)
 	l[Service].Record(r.arrived - x.written)
 	l[ServiceRead].Record(r.read - x.written)
@@ -450,8 +447,8 @@ func (w *worker) times(x *exchange, r reading) {
 	if x.first != 0 {
 		l[FirstByte].Record(x.first - x.written)
 	}
-	if w.crowd != nil {
-		f := w.crowd.figuresOf(x.user)
+	if w.users != nil {
+		f := w.users.figuresOf(x.user)
 		f.response.Record(r.arrived - x.intended)
 		f.service.Record(r.arrived - x.written)
 	}
@@ -468,8 +465,8 @@ func statusOf(c wire.Client) int16 {
 	return noStatus
 }
 
-// code counts the status of a response to a request of the window.
-func (w *worker) code(x *exchange) {
+// countStatus counts the status of a response to a request of the window.
+func (w *worker) countStatus(x *exchange) {
 	switch n := x.status; {
 	case n == noStatus:
 	case n < 0 || n >= statusCodes:

@@ -3,9 +3,11 @@ package engine_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -32,8 +34,21 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		// A worker keeps a processor while it waits, and most tests do nothing else.
+		runtime.GOMAXPROCS(4 * parallelTests)
+		if err := flag.Set("test.parallel", strconv.Itoa(parallelTests)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	leak.Main(m)
 }
+
+// parallelTests is how many of the tests that call Parallel run at once. They have no more
+// than two workers each.
+const parallelTests = 4
 
 // serveSilence takes subscribers, sends one event to each and then nothing, until its
 // standard input ends.

@@ -15,17 +15,17 @@ const maxResends = 5
 
 var (
 	// errSilent is the failure of all exchanges of a connection that is given up.
-	errSilent     = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time, and nothing else on the connection"}
-	errNoGreeting = &wire.Error{Kind: wire.Connect, Text: "the peer closed the connection before it took a request"}
-	errTurnedAway = &wire.Error{Kind: wire.Connect, Text: "the peer takes no requests on a new connection (GOAWAY)"}
+	errSilent    = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time, and nothing else on the connection"}
+	errMuxClosed = &wire.Error{Kind: wire.Connect, Text: "the peer closed the connection before it took a request"}
+	errMuxGoAway = &wire.Error{Kind: wire.Connect, Text: "the peer takes no requests on a new connection (GOAWAY)"}
 )
 
-// greet begins to speak on an open connection. It is established when it can carry an
+// startMux begins to speak on an open connection. It is established when it can carry an
 // exchange, which may take the peer's word.
-func (w *worker) greet(i int32, c *connection, now int64) {
+func (w *worker) startMux(i int32, c *connection, now int64) {
 	c.mux.Reset()
-	c.state = greeting
-	c.blocked, c.leaving, c.heard = false, false, now
+	c.state = startingMux
+	c.blocked, c.leaving, c.lastRead = false, false, now
 	generation := c.generation
 	w.flushMux(i, c)
 	if c.generation == generation && c.mux.Free() > 0 {
@@ -40,12 +40,12 @@ func (w *worker) exchangeOf(i int32, id uint32) (int32, *exchange) {
 	return e, &w.exchanges[e]
 }
 
-// beginOn begins an exchange on a connection that carries many.
-func (w *worker) beginOn(e int32, x *exchange, i int32, c *connection) {
-	w.speak(i, c)
+// beginMuxExchange begins an exchange on a connection that carries many.
+func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) {
+	w.queueOutput(i, c)
 	outline, parts := 0, [][]byte(nil)
-	if w.crowd != nil {
-		request := &w.crowd.users[x.user].request
+	if w.users != nil {
+		request := &w.users.all[x.user].request
 		outline, parts = request.Outline, request.Parts
 	}
 	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
@@ -55,10 +55,10 @@ func (w *worker) beginOn(e int32, x *exchange, i int32, c *connection) {
 		w.fail(x, c, now, err)
 		w.release(e, x, c)
 		switch {
-		case w.crowd != nil:
-			w.lose(x.user, now)
+		case w.users != nil:
+			w.failUser(x.user, now)
 		case !w.pooled:
-			w.rest(e, x, now+int64(w.engine.config.MaxBackoff))
+			w.pause(e, x, now+int64(w.engine.config.MaxBackoff))
 		}
 		return
 	}
@@ -83,8 +83,8 @@ func (w *worker) stamp(c *connection) {
 	c.begun = none
 }
 
-// speak notes that a connection has something to say.
-func (w *worker) speak(i int32, c *connection) {
+// queueOutput notes that a connection has something to say.
+func (w *worker) queueOutput(i int32, c *connection) {
 	if !c.outgoing {
 		c.outgoing = true
 		w.outgoing = append(w.outgoing, i)
@@ -97,7 +97,7 @@ func (w *worker) flushOutgoing() {
 		i := w.outgoing[n]
 		c := &w.conns[i]
 		c.outgoing = false
-		if c.state >= greeting && c.mux != nil {
+		if c.state >= startingMux && c.mux != nil {
 			w.flushMux(i, c)
 		}
 	}
@@ -107,13 +107,13 @@ func (w *worker) flushOutgoing() {
 // flushMux writes what the mux has to say, as far as the socket takes it.
 func (w *worker) flushMux(i int32, c *connection) {
 	w.stamp(c)
-	if err := w.say(c); err != nil {
-		w.lost(i, c, w.now(), err)
+	if err := w.writeMux(c); err != nil {
+		w.muxLost(i, c, w.now(), err)
 	}
 }
 
-// say is flushMux without the consequences.
-func (w *worker) say(c *connection) error {
+// writeMux is flushMux without the consequences.
+func (w *worker) writeMux(c *connection) error {
 	for {
 		c.blocked = len(c.pending) > 0 // what was sealed before goes first
 		if c.blocked {
@@ -128,7 +128,7 @@ func (w *worker) say(c *connection) error {
 			w.sealed = sealed[:0]
 			c.mux.Wrote(len(p))
 			if err == nil {
-				err = w.put(c, sealed)
+				err = w.writeSealed(c, sealed)
 			}
 			if err != nil {
 				return err
@@ -149,31 +149,31 @@ func (w *worker) say(c *connection) error {
 	}
 }
 
-// converse takes in the bytes of one reading on a connection that carries many exchanges.
-func (w *worker) converse(i int32, c *connection, p []byte, r reading) {
-	c.heard = r.read
-	w.speak(i, c)
+// consumeMux takes in the bytes of one reading on a connection that carries many exchanges.
+func (w *worker) consumeMux(i int32, c *connection, p []byte, r reading) {
+	c.lastRead = r.read
+	w.queueOutput(i, c)
 	for {
 		n, event, err := c.mux.Input(p)
 		if err != nil {
 			w.stamp(c)
-			_ = w.say(c) // the connection ends in any case
-			w.lost(i, c, r.read, err)
+			_ = w.writeMux(c) // the connection ends in any case
+			w.muxLost(i, c, r.read, err)
 			break
 		}
 		if event.Kind == wire.MuxNothing {
-			w.settle(i, c, r.read)
+			w.refillOrClose(i, c, r.read)
 			break
 		}
 		p = p[n:]
-		w.hearFrom(i, c, &event, r)
+		w.handleMuxEvent(i, c, &event, r)
 	}
-	w.spread(r.read)
+	w.sendWaiting(r.read)
 	w.flushOutgoing()
 }
 
-// hearFrom handles an event of a mux.
-func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r reading) {
+// handleMuxEvent handles an event of a mux.
+func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r reading) {
 	if event.Kind == wire.MuxGoAway {
 		if !c.leaving {
 			c.leaving = true
@@ -187,14 +187,14 @@ func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r readin
 	}
 	switch event.Kind {
 	case wire.MuxRefused:
-		w.again(e, x, i, c, r.read, event.Err)
+		w.resend(e, x, i, c, r.read, event.Err)
 		return
 	case wire.MuxHead, wire.MuxData, wire.MuxRoom:
 		if x.first == 0 {
 			x.first = r.after(x.written).arrived
 		}
-		if w.crowd != nil {
-			w.crowd.hear(x.user, c.mux, event)
+		if w.users != nil {
+			w.users.takeMuxEvent(x.user, c.mux, event)
 		}
 		return
 	}
@@ -207,9 +207,9 @@ func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r readin
 	switch {
 	case event.Err != nil:
 		err = event.Err
-	case w.crowd != nil:
-		w.crowd.hear(x.user, c.mux, event)
-		err = w.judge(x.user, x.status, w.crowd.users[x.user].fields, r.read)
+	case w.users != nil:
+		w.users.takeMuxEvent(x.user, c.mux, event)
+		err = w.judge(x.user, x.status, w.users.all[x.user].fields, r.read)
 	}
 	if err != nil {
 		w.fail(x, c, r.arrived, err)
@@ -222,18 +222,18 @@ func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r readin
 	w.release(e, x, c)
 	switch {
 	case !w.pooled:
-		w.proceed(e, x, c, r.read)
-	case w.crowd == nil:
+		w.continueExchange(e, x, c, r.read)
+	case w.users == nil:
 	case event.Err != nil:
-		w.lose(x.user, r.read)
+		w.failUser(x.user, r.read)
 	default:
-		w.onward(x.user, r.read, true)
+		w.continueUser(x.user, r.read, true)
 	}
 }
 
-// again has a request sent once more that the peer says it has not processed, whatever its
+// resend has a request sent once more that the peer says it has not processed, whatever its
 // method (RFC 9113, section 8.7), or fails it if that has been done too often.
-func (w *worker) again(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
+func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
 	w.tally.Refused++
 	resend := x.resends < maxResends
 	if resend && w.pooled {
@@ -249,26 +249,26 @@ func (w *worker) again(e int32, x *exchange, i int32, c *connection, now int64, 
 	}
 	switch {
 	case w.pooled:
-		if w.crowd != nil && !resend {
-			w.lose(x.user, now)
+		if w.users != nil && !resend {
+			w.failUser(x.user, now)
 		}
 	case resend:
 		x.resends++
-		w.want(e, x, i, c)
+		w.awaitConnection(e, x, i, c)
 	default:
-		w.proceed(e, x, c, now)
+		w.continueExchange(e, x, c, now)
 	}
 }
 
-// settle uses a mux's free capacity once all that has arrived is taken in, and closes the
+// refillOrClose uses a mux's free capacity once all that has arrived is taken in, and closes the
 // connection if it can carry no more.
-func (w *worker) settle(i int32, c *connection, now int64) {
-	if c.state == greeting {
+func (w *worker) refillOrClose(i int32, c *connection, now int64) {
+	if c.state == startingMux {
 		switch {
 		case c.mux.Free() > 0:
 			w.establish(i, c, now)
 		case c.leaving:
-			w.unopened(i, c, now, errTurnedAway)
+			w.openFailed(i, c, now, errMuxGoAway)
 		}
 		return
 	}
@@ -277,15 +277,15 @@ func (w *worker) settle(i int32, c *connection, now int64) {
 		return
 	}
 	// It said GOAWAY, has carried as many exchanges as it is to, or has used up its numbers.
-	w.speak(i, c)
-	_ = w.say(c) // the connection ends in any case
-	w.farewell(c)
+	w.queueOutput(i, c)
+	_ = w.writeMux(c) // the connection ends in any case
+	w.closeNotify(c)
 	w.disconnect(i, c)
 	w.vacate(i, c)
 }
 
-// spread has idle connections carry pooled requests that have come back.
-func (w *worker) spread(now int64) {
+// sendWaiting has idle connections carry pooled requests that have come back.
+func (w *worker) sendWaiting(now int64) {
 	if !w.pooled {
 		return
 	}
@@ -296,15 +296,15 @@ func (w *worker) spread(now int64) {
 	w.openOneMore()
 }
 
-// lost ends a connection that carries many exchanges, and these with it. Without err, the
+// muxLost ends a connection that carries many exchanges, and these with it. Without err, the
 // peer has closed it.
-func (w *worker) lost(i int32, c *connection, now int64, err error) {
+func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 	switch {
-	case c.state == greeting:
+	case c.state == startingMux:
 		if err == nil {
-			err = errNoGreeting
+			err = errMuxClosed
 		}
-		w.unopened(i, c, now, err)
+		w.openFailed(i, c, now, err)
 		return
 	case c.busy == 0:
 		if wire.KindOf(err) == wire.Protocol {
@@ -322,7 +322,7 @@ func (w *worker) lost(i int32, c *connection, now int64, err error) {
 	for event := c.mux.End(); event.Kind != wire.MuxNothing; event = c.mux.End() {
 		e, x := w.exchangeOf(i, event.ID)
 		if event.Kind == wire.MuxRefused {
-			w.again(e, x, i, c, now, event.Err)
+			w.resend(e, x, i, c, now, event.Err)
 			continue
 		}
 		cause := err
@@ -336,20 +336,20 @@ func (w *worker) lost(i int32, c *connection, now int64, err error) {
 	}
 	w.disconnect(i, c)
 	w.vacate(i, c)
-	w.spread(now)
+	w.sendWaiting(now)
 }
 
-// expireOn gives an exchange up that has taken too long. If nothing at all has come since
+// expireMuxExchange gives an exchange up that has taken too long. If nothing at all has come since
 // it was written, the connection is given up with it.
-func (w *worker) expireOn(e int32, x *exchange, i int32, c *connection, now int64) {
-	if c.heard < x.written {
-		w.lost(i, c, now, errSilent)
+func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64) {
+	if c.lastRead < x.written {
+		w.muxLost(i, c, now, errSilent)
 		return
 	}
 	c.mux.Cancel(uint32(e - i*w.streams)) //nolint:gosec // not negative
-	w.speak(i, c)
+	w.queueOutput(i, c)
 	w.fail(x, c, now, errTimeout)
 	w.release(e, x, c)
 	w.resume(e, x, c, now)
-	w.settle(i, c, now)
+	w.refillOrClose(i, c, now)
 }

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,34 +70,34 @@ func serve2(t testing.TB, config http.HTTP2Config, handler http.HandlerFunc, cha
 	return l.Addr().String()
 }
 
-// A deed is what a mischievous server does with a request.
-type deed uint8
+// A reaction is what a scripted server does with a request.
+type reaction uint8
 
 const (
-	answers        deed = iota
-	fails               // status 500
-	resets              // RST_STREAM with INTERNAL_ERROR
-	refuses             // RST_STREAM with REFUSED_STREAM
-	keepsMum            // nothing
-	slams               // closes the connection
-	goesAway            // answers, says GOAWAY and takes no more
-	goesAwayBefore      // says GOAWAY, and that it has not processed this one
-	deeds
+	answers        reaction = iota
+	fails                   // status 500
+	resets                  // RST_STREAM with INTERNAL_ERROR
+	refuses                 // RST_STREAM with REFUSED_STREAM
+	ignores                 // nothing
+	closes                  // closes the connection
+	goesAway                // answers, says GOAWAY and takes no more
+	goesAwayBefore          // says GOAWAY, and that it has not processed this one
+	reactions
 )
 
-// A mischief is a server of HTTP/2, frame by frame and without TLS, that does what it is
+// A scriptedServer is a server of HTTP/2, frame by frame and without TLS, that does what it is
 // told with each request.
-type mischief struct {
+type scriptedServer struct {
 	address string
-	what    func(r *rand.Rand, stream uint32) deed
-	did     [deeds]atomic.Uint64
+	what    func(r *rand.Rand, stream uint32) reaction
+	did     [reactions]atomic.Uint64
 	ignored atomic.Uint64 // requests that came after GOAWAY
 	conns   atomic.Uint64
 }
 
-func startMischief(t testing.TB, what func(r *rand.Rand, stream uint32) deed) *mischief {
+func startScripted(t testing.TB, what func(r *rand.Rand, stream uint32) reaction) *scriptedServer {
 	t.Helper()
-	m := &mischief{what: what}
+	m := &scriptedServer{what: what}
 	m.address = listen(t, m.serve)
 	return m
 }
@@ -151,9 +150,9 @@ func muxFrame(b []byte, kind, flags byte, stream uint32, payload ...byte) []byte
 	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
 }
 
-func (m *mischief) serve(c net.Conn) { m.serveFrom(bufio.NewReader(c), c) }
+func (m *scriptedServer) serve(c net.Conn) { m.serveFrom(bufio.NewReader(c), c) }
 
-func (m *mischief) serveFrom(r *bufio.Reader, c net.Conn) {
+func (m *scriptedServer) serveFrom(r *bufio.Reader, c net.Conn) {
 	random := rand.New(rand.NewPCG(m.conns.Add(1), 0))
 	if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
 		return
@@ -194,7 +193,7 @@ func (m *mischief) serveFrom(r *bufio.Reader, c net.Conn) {
 				out = muxFrame(out, 3, 0, stream, 0, 0, 0, 2)
 			case refuses:
 				out = muxFrame(out, 3, 0, stream, 0, 0, 0, 7)
-			case slams:
+			case closes:
 				return
 			}
 			last := stream
@@ -279,6 +278,7 @@ func TestMuxOpenLoop(t *testing.T) {
 
 // Users think between a response and their next request, each for himself.
 func TestMuxThink(t *testing.T) {
+	t.Parallel()
 	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
 	r := run(t, engine.Config{
 		Address: address, NewMuxes: get2(t, "h", 5), Streams: 5, Connections: 2, Window: 500 * time.Millisecond,
@@ -293,7 +293,7 @@ func TestMuxThink(t *testing.T) {
 // what the server has not processed is sent again.
 func TestMuxGoAwayAndResets(t *testing.T) {
 	for _, open := range []bool{false, true} {
-		m := startMischief(t, func(r *rand.Rand, stream uint32) deed {
+		m := startScripted(t, func(r *rand.Rand, stream uint32) reaction {
 			switch {
 			case stream/2+1 == 1000:
 				return goesAway
@@ -321,9 +321,9 @@ func TestMuxGoAwayAndResets(t *testing.T) {
 // What is refused each time is given up after some attempts, and is a failure of its own
 // kind.
 func TestMuxRefused(t *testing.T) {
-	for name, always := range map[string]deed{"reset": refuses, "goaway": goesAwayBefore} {
+	for name, always := range map[string]reaction{"reset": refuses, "goaway": goesAwayBefore} {
 		for _, open := range []bool{false, true} {
-			m := startMischief(t, func(*rand.Rand, uint32) deed { return always })
+			m := startScripted(t, func(*rand.Rand, uint32) reaction { return always })
 			c := engine.Config{
 				Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4, Connections: 2, Requests: 40, MaxBackoff: 2 * time.Millisecond,
 				Drain: time.Minute,
@@ -343,9 +343,9 @@ func TestMuxRefused(t *testing.T) {
 // connection if nothing comes any more.
 func TestMuxTimeout(t *testing.T) {
 	const timeout = 100 * time.Millisecond
-	some := startMischief(t, func(_ *rand.Rand, stream uint32) deed {
+	some := startScripted(t, func(_ *rand.Rand, stream uint32) reaction {
 		if stream == 1 {
-			return keepsMum
+			return ignores
 		}
 		return answers
 	})
@@ -355,7 +355,7 @@ func TestMuxTimeout(t *testing.T) {
 	if r.Counts.Timeouts != 1 || r.Connections.Opened != 1 || r.Counts.OK == 0 || r.Counts.Errors > 0 {
 		t.Errorf("one keeps waiting: %+v, %+v", r.Counts, r.Connections)
 	}
-	none := startMischief(t, func(*rand.Rand, uint32) deed { return keepsMum })
+	none := startScripted(t, func(*rand.Rand, uint32) reaction { return ignores })
 	r = run(t, engine.Config{
 		Address: none.address, Streams: 2, Connections: 1, Requests: 6, Timeout: timeout,
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }), // nothing comes but before the requests
@@ -374,16 +374,16 @@ func TestMuxConservation(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			m := startMischief(t, func(r *rand.Rand, _ uint32) deed {
+			m := startScripted(t, func(r *rand.Rand, _ uint32) reaction {
 				if r.IntN(3) > 0 {
 					return answers
 				}
-				return deed(r.IntN(int(deeds)))
+				return reaction(r.IntN(int(reactions)))
 			})
 			c := engine.Config{
 				Address: m.address, Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Workers: 1 + int(min(seed%5, seed%2)),
-				Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond, Timeout: 50 * time.Millisecond,
-				Drain: time.Duration(seed%3) * 40 * time.Millisecond, Seed: seed, MaxBackoff: 10 * time.Millisecond,
+				Warmup: 20 * time.Millisecond, Window: 100 * time.Millisecond, Timeout: 30 * time.Millisecond,
+				Drain: time.Duration(seed%3) * 20 * time.Millisecond, Seed: seed, MaxBackoff: 10 * time.Millisecond,
 			}
 			if seed%4 == 1 {
 				c.ExchangesPerConnection = 1 + seed%9
@@ -467,7 +467,7 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 
 // A connection begins in HTTP/1.1 and goes on in HTTP/2.
 func TestUpgrade(t *testing.T) {
-	m := &mischief{what: func(*rand.Rand, uint32) deed { return answers }}
+	m := &scriptedServer{what: func(*rand.Rand, uint32) reaction { return answers }}
 	var first atomic.Uint64
 	address := listen(t, func(c net.Conn) {
 		r := bufio.NewReader(c)
@@ -495,10 +495,10 @@ func TestUpgrade(t *testing.T) {
 
 // Once warm, an exchange allocates nothing, whether it succeeds, fails or is sent again.
 func TestMuxNoAllocations(t *testing.T) {
-	for name, what := range map[string]func(*rand.Rand, uint32) deed{
-		"succeeds": func(*rand.Rand, uint32) deed { return answers },
-		"fails":    func(*rand.Rand, uint32) deed { return fails },
-		"is refused now and then": func(r *rand.Rand, _ uint32) deed {
+	for name, what := range map[string]func(*rand.Rand, uint32) reaction{
+		"succeeds": func(*rand.Rand, uint32) reaction { return answers },
+		"fails":    func(*rand.Rand, uint32) reaction { return fails },
+		"is refused now and then": func(r *rand.Rand, _ uint32) reaction {
 			if r.IntN(20) == 0 {
 				return refuses
 			}
@@ -506,35 +506,17 @@ func TestMuxNoAllocations(t *testing.T) {
 		},
 	} {
 		for _, open := range []bool{false, true} {
-			m := startMischief(t, what)
+			m := startScripted(t, what)
 			c := engine.Config{Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4}
 			if open {
 				c.Schedule = poisson(t, 40_000)
 			}
-			few, many := muxMallocs(t, c, 1000), muxMallocs(t, c, 11_000)
-			if per := (float64(many) - float64(few)) / 10_000; math.Abs(per) > 0.01 {
+			per := allocations(t, c, func(r *engine.Result) uint64 { return r.Counts.OK + r.Counts.ByKind[wire.Status] })
+			if math.Abs(per) > 0.01 {
 				t.Errorf("%.4f allocations per request that %s, open loop %v", per, name, open)
 			}
 		}
 	}
-}
-
-// muxMallocs returns how many allocations it takes to send so many requests.
-func muxMallocs(t *testing.T, c engine.Config, requests uint64) uint64 {
-	t.Helper()
-	c.Connections, c.Requests, c.Interval, c.Drain = 8, requests, time.Hour, time.Minute
-	measure := func() uint64 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		r := run(t, c)
-		runtime.ReadMemStats(&after)
-		if r.Counts.Sent != requests || r.Counts.OK+r.Counts.ByKind[wire.Status] != requests {
-			t.Fatalf("counts %+v, %v", r.Counts, r.Failures)
-		}
-		return after.Mallocs - before.Mallocs
-	}
-	measure() // warms up
-	return measure()
 }
 
 func TestValidateMuxes(t *testing.T) {

@@ -96,7 +96,7 @@ func (l *list) remove(i int32) {
 // after returns the member behind one, or none.
 func (l *list) after(i int32) int32 { return l.links[i].next }
 
-// An alarm is due at a time, for an exchange or, with a crowd, for a user.
+// An alarm is due at a time, for an exchange or, with users, for a user.
 type alarm struct {
 	at    int64
 	whose int32

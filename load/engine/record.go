@@ -7,9 +7,9 @@ import (
 	"dyno/load/hist"
 )
 
-// A sheet is what one worker writes during one interval. Two or more go round
+// An intervalBuffer is what one worker records during one interval. Two or more go round
 // between the worker and the collector: the worker never waits for one.
-type sheet struct {
+type intervalBuffer struct {
 	worker            int
 	start, end        int64 // engine time
 	completed, failed uint64
@@ -18,51 +18,51 @@ type sheet struct {
 	latency           [Tags]*hist.Histogram
 }
 
-// sheets is how many sheets a worker owns: one to write, the others on their way
-// to the collector and back. With none back in time, the worker goes on writing
-// on the one it has, and that interval is longer.
-const sheets = 3
+// intervalBuffers is how many buffers a worker owns: one to write, the others on their way
+// to the collector and back. With none back in time, the worker goes on writing to the one
+// it has, and that interval is longer.
+const intervalBuffers = 3
 
-func newSheet(worker int) *sheet {
-	s := &sheet{worker: worker}
-	for t := range s.latency {
-		s.latency[t] = hist.New()
+func newIntervalBuffer(worker int) *intervalBuffer {
+	b := &intervalBuffer{worker: worker}
+	for t := range b.latency {
+		b.latency[t] = hist.New()
 	}
-	return s
+	return b
 }
 
-func (s *sheet) reset() {
-	s.completed, s.failed, s.delivered = 0, 0, 0
-	for _, h := range s.latency {
+func (b *intervalBuffer) reset() {
+	b.completed, b.failed, b.delivered = 0, 0, 0
+	for _, h := range b.latency {
 		h.Reset()
 	}
 }
 
-// A collector merges the workers' sheets into intervals. It runs in a goroutine
+// A collector merges the workers' buffers into intervals. It runs in a goroutine
 // of its own and owns its fields until Run has awaited it.
 type collector struct {
 	workers   int
 	interval  time.Duration
-	full      chan *sheet   // its capacity is the number of all sheets: a send never blocks
-	free      []chan *sheet // per worker, likewise
-	origin    int64         // engine time of the time line's zero; set before the first sheet is sent
+	full      chan *intervalBuffer   // its capacity is the number of all buffers: a send never blocks
+	free      []chan *intervalBuffer // per worker, likewise
+	origin    int64                  // engine time of the time line's zero; set before the first buffer is sent
 	report    func(Interval)
 	intervals []Interval
 	latency   [Tags]*hist.Histogram
 
 	pending map[int64]*gathered // by number
 	next    int64               // the first interval not reported yet
-	seen    []int64             // per worker: the end of its last sheet
+	seen    []int64             // per worker: the end of its last buffer
 	open    []int               // per worker: connections at that end
 }
 
-// gathered is an interval for which sheets are still to come.
+// gathered is an interval for which buffers are still to come.
 type gathered struct {
 	Interval
-	open []int // per worker: connections at the end; unsaid by those without a sheet
+	open []int // per worker: connections at the end; unsaid by those without a buffer
 }
 
-// unsaid are the connections of a worker whose sheet of the interval before reached over
+// unsaid are the connections of a worker whose buffer of the interval before reached over
 // this one.
 const unsaid = -1
 
@@ -70,14 +70,14 @@ func newCollector(workers int, interval time.Duration, report func(Interval)) *c
 	c := &collector{
 		workers:  workers,
 		interval: interval,
-		full:     make(chan *sheet, workers*sheets),
+		full:     make(chan *intervalBuffer, workers*intervalBuffers),
 		report:   report,
 		pending:  map[int64]*gathered{},
 		seen:     make([]int64, workers),
 		open:     make([]int, workers),
 	}
 	for range workers {
-		c.free = append(c.free, make(chan *sheet, sheets))
+		c.free = append(c.free, make(chan *intervalBuffer, intervalBuffers))
 	}
 	for t := range c.latency {
 		c.latency[t] = hist.New()
@@ -85,34 +85,34 @@ func newCollector(workers int, interval time.Duration, report func(Interval)) *c
 	return c
 }
 
-// run collects until the channel of full sheets is closed.
+// run collects until the channel of full buffers is closed.
 func (c *collector) run() {
-	for s := range c.full {
-		c.take(s)
-		s.reset()
-		c.free[s.worker] <- s
+	for b := range c.full {
+		c.take(b)
+		b.reset()
+		c.free[b.worker] <- b
 	}
 	c.flush(1 << 62)
 }
 
-func (c *collector) take(s *sheet) {
-	number := max(c.next, (s.start-c.origin)/int64(c.interval))
-	start, end := time.Duration(s.start-c.origin), time.Duration(s.end-c.origin)
+func (c *collector) take(b *intervalBuffer) {
+	number := max(c.next, (b.start-c.origin)/int64(c.interval))
+	start, end := time.Duration(b.start-c.origin), time.Duration(b.end-c.origin)
 	p := c.pending[number]
 	if p == nil {
 		p = &gathered{Interval{Start: start, Length: end - start}, slices.Repeat([]int{unsaid}, c.workers)}
 		c.pending[number] = p
 	}
-	// The workers turn their sheets when they come round to it, not at the same
-	// instant: an interval is as wide as its widest sheets.
+	// The workers hand over their buffers when they come round to it, not at the same
+	// instant: an interval is as wide as its widest buffers.
 	end = max(end, p.Start+p.Length)
 	p.Start = min(p.Start, start)
 	p.Length = end - p.Start
-	p.Completed += s.completed
-	p.Failed += s.failed
-	p.Delivered += s.delivered
-	p.open[s.worker] = s.open
-	for t, h := range s.latency {
+	p.Completed += b.completed
+	p.Failed += b.failed
+	p.Delivered += b.delivered
+	p.open[b.worker] = b.open
+	for t, h := range b.latency {
 		if h.Count() == 0 {
 			continue
 		}
@@ -123,7 +123,7 @@ func (c *collector) take(s *sheet) {
 			p.Latency[t].Merge(h)
 		}
 	}
-	c.seen[s.worker] = s.end
+	c.seen[b.worker] = b.end
 	slowest := c.seen[0]
 	for _, end := range c.seen {
 		slowest = min(slowest, end)

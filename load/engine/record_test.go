@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A worker that was held up writes on one sheet for several intervals. In those that it has no
-// sheet of its own for, its connections are open all the same.
+// A worker that was held up writes to one buffer for several intervals. In those that it has no
+// buffer of its own for, its connections are open all the same.
 func TestConnectionsOfALateWorker(t *testing.T) {
 	const second = int64(time.Second)
 	var got []int
 	c := newCollector(2, time.Second, func(i Interval) { got = append(got, i.Connections) })
 	take := func(worker int, start, end int64, open int) {
-		s := newSheet(worker)
+		s := newIntervalBuffer(worker)
 		s.start, s.end, s.open = start, end, open
 		c.take(s)
 	}

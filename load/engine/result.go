@@ -236,18 +236,15 @@ type Result struct {
 }
 
 // Throughput returns good responses per second of the window.
-func (r *Result) Throughput() float64 {
-	if r.Window <= 0 {
-		return 0
-	}
-	return float64(r.Completed) / r.Window.Seconds()
-}
+func (r *Result) Throughput() float64 { return r.perSecond(r.Completed) }
 
 // Deliveries returns events per second of the window, over all subscribers that are
 // not slow.
-func (r *Result) Deliveries() float64 {
+func (r *Result) Deliveries() float64 { return r.perSecond(r.Streams.Delivered) }
+
+func (r *Result) perSecond(n uint64) float64 {
 	if r.Window <= 0 {
 		return 0
 	}
-	return float64(r.Streams.Delivered) / r.Window.Seconds()
+	return float64(n) / r.Window.Seconds()
 }

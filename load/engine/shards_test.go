@@ -29,7 +29,7 @@ func TestJoinOfRequests(t *testing.T) {
 		return r
 	}
 	r := of(time.Second, 30*time.Millisecond, 10, time.Millisecond)
-	if err := r.Join(of(2*time.Second, 20*time.Millisecond, 5, time.Second)); err != nil {
+	if err := r.Merge(of(2*time.Second, 20*time.Millisecond, 5, time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if r.Window != 2*time.Second || r.Completed != 15 || r.Counts.OK != 15 || r.Connections.Requested != 6 || r.Status[200] != 15 {
@@ -50,7 +50,7 @@ func TestJoinOfRequests(t *testing.T) {
 	// An engine with subscribers only has no silence of requests.
 	with := of(time.Second, 0, 0, time.Second)
 	with.Connections.Requested = 0
-	if err := r.Join(with); err != nil || r.Silence.Longest != 20*time.Millisecond {
+	if err := r.Merge(with); err != nil || r.Silence.Longest != 20*time.Millisecond {
 		t.Errorf("%+v, %v", r.Silence, err)
 	}
 }

@@ -28,9 +28,9 @@ type Silence struct {
 	Failing uint64
 }
 
-// A hush is a stretch in which one worker had no good response. Within it load was live
+// A silence is a stretch in which one worker had no good response. Within it load was live
 // from a time on.
-type hush struct{ from, live, to int64 }
+type silence struct{ from, live, to int64 }
 
 // failingRow is how many requests in a row must have failed that a target may be said to
 // answer nothing any more.
@@ -38,32 +38,32 @@ const failingRow = 10
 
 // What a worker remembers. When there is no room, the shorter stretches are forgotten, and
 // no such short one is noted again. At the beginning those count that last for the
-// window's leastHush-th part: without a floor, every response would be noted.
+// window's leastSilence-th part: without a floor, every response would be noted.
 const (
-	maxHushes = 512
-	leastHush = 2048
+	maxSilences  = 512
+	leastSilence = 2048
 )
 
-// hushes are a worker's stretches without a good response. Noting one allocates nothing.
-type hushes struct {
+// silences are a worker's stretches without a good response. Noting one allocates nothing.
+type silences struct {
 	last    int64 // the last good response; never before the beginning of the load
 	live    int64 // since when load has been live behind it; never without
 	failing uint64
 	any     bool  // there was a good response
 	least   int64 // shorter stretches are not noted
-	noted   []hush
+	noted   []silence
 }
 
-func newHushes(window time.Duration) hushes {
-	least := max(window/leastHush, time.Millisecond)
-	return hushes{live: never, least: int64(least), noted: make([]hush, 0, maxHushes)}
+func newSilences(window time.Duration) silences {
+	least := max(window/leastSilence, time.Millisecond)
+	return silences{live: never, least: int64(least), noted: make([]silence, 0, maxSilences)}
 }
 
 // begin sets the beginning of the load.
-func (h *hushes) begin(now int64) { h.last = now }
+func (h *silences) begin(now int64) { h.last = now }
 
 // due notes that a request is due, where none else was unanswered.
-func (h *hushes) due(now int64) {
+func (h *silences) due(now int64) {
 	if h.live == never {
 		h.live = now
 	}
@@ -71,7 +71,7 @@ func (h *hushes) due(now int64) {
 
 // answered notes a good response. It ends a stretch, which is noted as far as it lies
 // between two times; others says that requests are still unanswered.
-func (h *hushes) answered(now, from, to int64, others bool) {
+func (h *silences) answered(now, from, to int64, others bool) {
 	if now-h.last >= h.least {
 		h.note(now, from, to)
 	}
@@ -84,8 +84,8 @@ func (h *hushes) answered(now, from, to int64, others bool) {
 
 // note notes the stretch from the last good response until now, as far as it lies between
 // two times.
-func (h *hushes) note(now, from, to int64) {
-	s := hush{from: max(h.last, from), live: max(h.live, from), to: min(now, to)}
+func (h *silences) note(now, from, to int64) {
+	s := silence{from: max(h.last, from), live: max(h.live, from), to: min(now, to)}
 	if s.to-s.from < h.least || s.to <= s.from {
 		return
 	}
@@ -99,9 +99,9 @@ func (h *hushes) note(now, from, to int64) {
 }
 
 // forget makes room: the longer half of what was noted stays.
-func (h *hushes) forget() {
-	byTime := func(a, b hush) int { return cmp.Compare(a.from, b.from) }
-	slices.SortFunc(h.noted, func(a, b hush) int { return cmp.Compare(b.to-b.from, a.to-a.from) })
+func (h *silences) forget() {
+	byTime := func(a, b silence) int { return cmp.Compare(a.from, b.from) }
+	slices.SortFunc(h.noted, func(a, b silence) int { return cmp.Compare(b.to-b.from, a.to-a.from) })
 	half := len(h.noted) / 2
 	h.least = h.noted[half].to - h.noted[half].from + 1
 	for half > 0 && h.noted[half-1].to-h.noted[half-1].from < h.least {
@@ -111,10 +111,10 @@ func (h *hushes) forget() {
 	slices.SortFunc(h.noted, byTime)
 }
 
-// silenceOf joins what workers noted: the target was silent where all of them had no good
+// silenceOf merges what workers noted: the target was silent where all of them had no good
 // response and one had live load. The end is when the measurement ended, on the
 // engine's clock, the origin the zero of the time line.
-func silenceOf(all []*hushes, origin, end int64) Silence {
+func silenceOf(all []*silences, origin, end int64) Silence {
 	var s Silence
 	if len(all) == 0 {
 		return s
@@ -144,11 +144,11 @@ func silenceOf(all []*hushes, origin, end int64) Silence {
 
 // overlaps returns the stretches in which both were silent, each in the order of time. Load
 // was live as soon as one had some.
-func overlaps(a, b []hush) []hush {
-	var both []hush
+func overlaps(a, b []silence) []silence {
+	var both []silence
 	for len(a) > 0 && len(b) > 0 {
 		x, y := a[0], b[0]
-		o := hush{from: max(x.from, y.from), live: min(x.live, y.live), to: min(x.to, y.to)}
+		o := silence{from: max(x.from, y.from), live: min(x.live, y.live), to: min(x.to, y.to)}
 		if o.from < o.to {
 			both = append(both, o)
 		}
@@ -161,8 +161,8 @@ func overlaps(a, b []hush) []hush {
 	return both
 }
 
-// join makes the silence of two engines of each one's: at most as long as either.
-func (s *Silence) join(o *Silence) {
+// merge makes the silence of two engines of each one's: at most as long as either.
+func (s *Silence) merge(o *Silence) {
 	if o.Longest < s.Longest {
 		s.Longest, s.From = o.Longest, o.From
 	}

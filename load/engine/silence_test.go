@@ -11,10 +11,10 @@ import (
 	"dyno/load/wire/tcp"
 )
 
-// hushed returns the hushes of a worker that had good responses at some times, all of them
+// silent returns the silences of a worker that had good responses at some times, all of them
 // with another request unanswered, in a window.
-func hushed(window [2]int64, good ...int64) *hushes {
-	h := newHushes(0)
+func silent(window [2]int64, good ...int64) *silences {
+	h := newSilences(0)
 	h.least = 1
 	h.begin(0)
 	h.due(0)
@@ -27,7 +27,7 @@ func hushed(window [2]int64, good ...int64) *hushes {
 
 func TestSilence(t *testing.T) {
 	window := [2]int64{100, 1000}
-	idle := newHushes(0)
+	idle := newSilences(0)
 	idle.least = 1
 	idle.begin(0)
 	idle.due(50)
@@ -37,18 +37,18 @@ func TestSilence(t *testing.T) {
 	idle.note(window[1], window[0], window[1])
 	for _, c := range []struct {
 		name                  string
-		workers               []*hushes
+		workers               []*silences
 		longest, from, ending int64
 		answered              bool
 	}{
-		{"nothing at all", []*hushes{hushed(window)}, 900, 100, 1200, false},
-		{"until the window", []*hushes{hushed(window, 90)}, 900, 100, 1110, true},
-		{"until its middle", []*hushes{hushed(window, 90, 300, 500)}, 500, 500, 700, true},
-		{"behind the window", []*hushes{hushed(window, 300, 900, 1100)}, 600, 300, 100, true},
-		{"another worker answers", []*hushes{hushed(window, 90), hushed(window, 90, 300, 600)}, 400, 600, 600, true},
-		{"two workers, no silence of one within that of the other", []*hushes{hushed(window, 200, 900), hushed(window, 400, 550)}, 350, 550, 300, true},
-		{"without load", []*hushes{&idle}, 20, 700, 0, true},
-		{"without load in one of two", []*hushes{&idle, hushed(window, 100, 400)}, 320, 400, 480, true},
+		{"nothing at all", []*silences{silent(window)}, 900, 100, 1200, false},
+		{"until the window", []*silences{silent(window, 90)}, 900, 100, 1110, true},
+		{"until its middle", []*silences{silent(window, 90, 300, 500)}, 500, 500, 700, true},
+		{"behind the window", []*silences{silent(window, 300, 900, 1100)}, 600, 300, 100, true},
+		{"another worker answers", []*silences{silent(window, 90), silent(window, 90, 300, 600)}, 400, 600, 600, true},
+		{"two workers, no silence of one within that of the other", []*silences{silent(window, 200, 900), silent(window, 400, 550)}, 350, 550, 300, true},
+		{"without load", []*silences{&idle}, 20, 700, 0, true},
+		{"without load in one of two", []*silences{&idle, silent(window, 100, 400)}, 320, 400, 480, true},
 		{"none", nil, 0, 0, 0, false},
 	} {
 		got := silenceOf(c.workers, 0, 1200)
@@ -60,9 +60,9 @@ func TestSilence(t *testing.T) {
 
 // However many stretches there are, the longest one is known, and noting them allocates
 // nothing.
-func TestHushesAreBounded(t *testing.T) {
+func TestSilencesAreBounded(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	h := newHushes(0)
+	h := newSilences(0)
 	h.least = 1
 	h.begin(0)
 	h.due(0)
@@ -80,10 +80,10 @@ func TestHushesAreBounded(t *testing.T) {
 	}); allocs > 0 {
 		t.Errorf("%v allocations", allocs)
 	}
-	if got := silenceOf([]*hushes{&h}, 0, now); int64(got.Longest) != longest {
+	if got := silenceOf([]*silences{&h}, 0, now); int64(got.Longest) != longest {
 		t.Errorf("longest %d, want %d", got.Longest, longest)
 	}
-	if len(h.noted) > maxHushes {
+	if len(h.noted) > maxSilences {
 		t.Errorf("%d noted", len(h.noted))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"dyno/load/delivery"
 	"dyno/load/wire"
 )
 
@@ -132,24 +133,7 @@ type Streams struct {
 	Gaps           uint64 // events by which the server said that others are missing
 	Unstamped      uint64 // events without a stamp, which are in no account below
 
-	// What became of each event that was due to each subscriber. Repeated ones were
-	// seen before, disordered ones behind a later one of the same source. Of those
-	// never seen, each is counted once: announced by a gap event; uncertain, as its
-	// publication was not acknowledged; pending, as its subscriber was without a
-	// connection at the end; lost, otherwise.
-	Repeated, Disordered                uint64
-	Announced, Uncertain, Pending, Lost uint64
-
-	// Untracked counts stamped events of more than MaxSources sources of one
-	// subscriber. Nobody can say whether others of theirs are missing.
-	Untracked uint64
-
-	// Missing are the first of the events that were announced or lost, MaxMissing
-	// stretches at most. Unlisted are events that were missing when the record of
-	// them was full: they are in Announced or Lost even if they arrived later or
-	// were uncertain.
-	Missing  []Missing
-	Unlisted uint64
+	delivery.Account // of the events with a stamp
 
 	Slow SlowStreams
 
@@ -166,17 +150,3 @@ type SlowStreams struct {
 	Announced uint64 // events missing between others, announced by a gap event
 	Missing   uint64 // events missing between others, unannounced
 }
-
-// Missing is a stretch of events of one source that one subscriber never saw.
-type Missing struct {
-	Subscriber  int
-	Source      uint32
-	First, Last uint64
-	Announced   bool // by a gap event
-}
-
-// MaxSources bounds the sources that are told apart for one subscriber.
-const MaxSources = 4096
-
-// MaxMissing bounds the stretches of missing events in a result.
-const MaxMissing = 1000

@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"dyno/load/delivery"
 	"dyno/load/engine"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -75,6 +77,7 @@ func events(t testing.TB, config oracle.Config, c oracle.StreamConfig) *oracle.S
 
 // Each fault of a server is counted exactly, and nothing else is.
 func TestStreamFaults(t *testing.T) {
+	t.Parallel()
 	const each, rate = 205, 1000
 	for _, tt := range []struct {
 		name string
@@ -82,19 +85,21 @@ func TestStreamFaults(t *testing.T) {
 		want engine.Streams // per subscriber
 	}{
 		{"none", oracle.StreamConfig{}, engine.Streams{AllDelivered: 205}},
-		{"drop", oracle.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Lost: 20}},
-		{"repeat", oracle.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Repeated: 20}},
-		{"swap", oracle.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Disordered: 20}},
+		{"drop", oracle.StreamConfig{Drop: 10}, engine.Streams{AllDelivered: 185, Account: delivery.Account{Lost: 20}}},
+		{"repeat", oracle.StreamConfig{Repeat: 10}, engine.Streams{AllDelivered: 225, Account: delivery.Account{Repeated: 20}}},
+		{"swap", oracle.StreamConfig{Swap: 10}, engine.Streams{AllDelivered: 205, Account: delivery.Account{Disordered: 20}}},
 		{"gap", oracle.StreamConfig{Gap: 50}, engine.Streams{AllDelivered: 205, Gaps: 4}},
-		{"announced", oracle.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Announced: 20}},
+		{"announced", oracle.StreamConfig{Drop: 10, Gap: 10}, engine.Streams{AllDelivered: 185, Gaps: 20, Account: delivery.Account{Announced: 20}}},
 		{"all", oracle.StreamConfig{Drop: 7, Repeat: 11, Swap: 13, Unframed: true},
-			engine.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}},
+			engine.Streams{AllDelivered: 205 - 29 + 18 - 2 - 1, Account: delivery.Account{Lost: 29, Repeated: 18 - 2 - 1, Disordered: 15 - 2 - 3}}},
 	} {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, workers), func(t *testing.T) {
+				t.Parallel()
 				const count = 6
-				tt.plan.Events, tt.plan.Rate = each, rate
-				s := events(t, oracle.Config{}, tt.plan)
+				plan := tt.plan
+				plan.Events, plan.Rate = each, rate
+				s := events(t, oracle.Config{}, plan)
 				// The measurement ends when everything has come.
 				ctx, cancel := context.WithTimeout(t.Context(), hang)
 				defer cancel()
@@ -145,6 +150,7 @@ func TestStreamFaults(t *testing.T) {
 // Delivery is from the stamp to the last byte, which no machine can make shorter than
 // the delay it was sent with.
 func TestDelivery(t *testing.T) {
+	t.Parallel()
 	const delay, rate = 20 * time.Millisecond, 500
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: rate, Delay: delay})
 	r := run(t, engine.Config{
@@ -178,6 +184,7 @@ func len64(s string) uint64 { return uint64(len(s)) }
 // A stream that ends is taken up where it ended, after the pause that the server asked
 // for, and nothing is missing or repeated.
 func TestReconnect(t *testing.T) {
+	t.Parallel()
 	const retry = 30 * time.Millisecond
 	for _, unframed := range []bool{false, true} {
 		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, Events: 100, End: 20, Retry: retry, Unframed: unframed})
@@ -204,6 +211,7 @@ func TestReconnect(t *testing.T) {
 // Without Last-Event-ID a subscriber starts anew: what it meets first is what it
 // expects. A server that begins at 1 again has repeated nothing.
 func TestReconnectForgetful(t *testing.T) {
+	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Window: 300 * time.Millisecond,
@@ -226,6 +234,7 @@ func TestReconnectForgetful(t *testing.T) {
 
 // Subscribers without a connection do not come back in step.
 func TestReconnectJitter(t *testing.T) {
+	t.Parallel()
 	const subscribers, retry = 64, 100 * time.Millisecond
 	var (
 		mu    sync.Mutex
@@ -278,6 +287,7 @@ func TestReconnectJitter(t *testing.T) {
 
 // Who is told 204 does not come back.
 func TestNoContent(t *testing.T) {
+	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 10, Take: 3, Retry: time.Millisecond})
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), Window: 500 * time.Millisecond,
@@ -290,6 +300,7 @@ func TestNoContent(t *testing.T) {
 
 // What is no event stream is an error that says so, and is tried again.
 func TestNotAStream(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		plan oracle.StreamConfig
 		want string
@@ -320,6 +331,7 @@ func TestNotAStream(t *testing.T) {
 
 // One of those that fail now and then is brought back.
 func TestBrokenStreams(t *testing.T) {
+	t.Parallel()
 	var connections atomic.Int64
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -423,6 +435,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // topic reaches all who follow it, the last one too, and what the server withholds is
 // counted.
 func TestPublishers(t *testing.T) {
+	t.Parallel()
 	schedule, err := pace.New(pace.Steady(400, 0), pace.Constant, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -439,10 +452,13 @@ func TestPublishers(t *testing.T) {
 	} {
 		for _, workers := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, workers), func(t *testing.T) {
+				t.Parallel()
 				const subscribers, topics, connections = 6, 2, 4
 				h := &hub{listeners: map[chan []byte]string{}, refuse: tt.refuse}
+				drain := hang // which ends when everything has come
 				var withheld atomic.Int64
 				if tt.withhold != nil {
+					drain = 2 * time.Second
 					h.withhold = func(l int, n uint64) bool {
 						if tt.withhold(l, n) {
 							withheld.Add(1)
@@ -458,7 +474,7 @@ func TestPublishers(t *testing.T) {
 				}
 				r := run(t, engine.Config{
 					Address: server.Listener.Addr().String(), Workers: workers, Schedule: schedule, Connections: connections,
-					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: 1500 * time.Millisecond,
+					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: drain,
 					Subscribers: &engine.Subscribers{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
 						return func(n int) wire.Stream {
 							topic := n % topics
@@ -497,6 +513,7 @@ func TestPublishers(t *testing.T) {
 
 // One that reads nothing is accounted apart, and the others miss nothing by it.
 func TestSlowSubscribers(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		rate int
 	}{{0}, {20_000}} {
@@ -520,13 +537,73 @@ func TestSlowSubscribers(t *testing.T) {
 	}
 }
 
+// A response's head that is longer than what a slow subscriber reads in one turn is read to
+// its end, though nothing more arrives that would make another event of the socket. A Unix
+// socket has all of it at once.
+func TestSlowSubscriberReadsLongHead(t *testing.T) {
+	t.Parallel()
+	const delivered = 3
+	answer := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Long: " + strings.Repeat("x", 8<<10) + "\r\n\r\n" +
+		strings.Repeat("data: x\n\n", delivered)
+	for _, network := range []string{"tcp", "unix"} {
+		address := map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if _, err := c.Read(make([]byte, 4096)); err == nil {
+					_, _ = io.WriteString(c, answer)
+					_, _ = io.Copy(io.Discard, c) // until the subscriber goes
+				}
+				_ = c.Close()
+			}
+		}()
+		r, err := engine.Run(t.Context(), engine.Config{
+			Network: network, Address: l.Addr().String(), Window: 500 * time.Millisecond, Timeout: 2 * time.Second,
+			Subscribers: &engine.Subscribers{Count: 1, Slow: 1, SlowRate: 1000, NewStreams: subscribe(t, sse.StreamConfig{})},
+		})
+		_ = l.Close()
+		<-ended
+		if err != nil {
+			t.Errorf("%s: %v", network, err)
+			continue
+		}
+		if got := r.Streams; got.Slow.Opened != 1 || got.Slow.Delivered != delivered || got.Failed+got.Broken+got.Slow.Ended > 0 {
+			t.Errorf("%s: %+v", network, got)
+		}
+	}
+}
+
 // Who stops reading may be cut off by the server, and that is seen without reading.
 func TestSlowSubscriberCutOff(t *testing.T) {
+	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 200, Size: 100_000})
-	r := run(t, engine.Config{
-		Address: s.Addr().String(), Window: 2 * time.Second,
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	since := 0 // intervals
+	r, err := engine.Run(ctx, engine.Config{
+		Address: s.Addr().String(), Window: hang, Interval: 20 * time.Millisecond,
 		Subscribers: &engine.Subscribers{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: subscribe(t, sse.StreamConfig{})},
+		OnInterval: func(engine.Interval) {
+			if s.Counts().Overrun > 0 {
+				since++
+			}
+			if since == 10 { // the worker has long been told
+				cancel()
+			}
+		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got, did := r.Streams, s.Counts(); got.Slow.Ended != 1 || did.Overrun != 1 || got.Ended > 0 || got.Lost > 0 {
 		t.Errorf("%+v, the server: %+v", got, did)
 	}
@@ -534,6 +611,7 @@ func TestSlowSubscriberCutOff(t *testing.T) {
 
 // The ramp spreads the subscribers' beginnings.
 func TestRamp(t *testing.T) {
+	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{})
 	begun := time.Now()
 	var start time.Time
@@ -549,6 +627,7 @@ func TestRamp(t *testing.T) {
 
 // A ramp can be interrupted.
 func TestRampInterrupted(t *testing.T) {
+	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})

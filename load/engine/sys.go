@@ -34,6 +34,32 @@ func rawWrite(fd int32, p []byte) (int, unix.Errno) {
 	return int(n), errno
 }
 
+// writeAll writes as much as the socket takes, and returns the rest.
+func writeAll(fd int32, p []byte) (rest []byte, errno unix.Errno) {
+	for len(p) > 0 {
+		n, errno := rawWrite(fd, p)
+		switch errno {
+		case 0:
+			p = p[n:]
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return p, 0
+		default:
+			return p, errno
+		}
+	}
+	return p, 0
+}
+
+// connectResult returns how the connecting of a socket ended: nil if well.
+func connectResult(fd int32) error {
+	errno, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && errno != 0 {
+		err = unix.Errno(errno)
+	}
+	return err
+}
+
 // A poller is one epoll instance. It is used by one thread, except for wake.
 type poller struct {
 	fd, event int

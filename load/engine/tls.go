@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
 )
@@ -15,9 +13,9 @@ import (
 const muxName = "h2"
 
 var (
-	errShakeTimeout = &wire.Error{Kind: wire.TLS, Text: "no complete handshake in time"}
-	errGreetTimeout = &wire.Error{Kind: wire.Connect, Text: "the peer takes no request on the new connection"}
-	errNoMux        = &wire.Error{Kind: wire.TLS, Text: "the server does not agree to speak HTTP/2 (ALPN h2)"}
+	errHandshakeTimeout = &wire.Error{Kind: wire.TLS, Text: "no complete handshake in time"}
+	errMuxTimeout       = &wire.Error{Kind: wire.Connect, Text: "the peer takes no request on the new connection"}
+	errNoMux            = &wire.Error{Kind: wire.TLS, Text: "the server does not agree to speak HTTP/2 (ALPN h2)"}
 )
 
 // Handshakes counts TLS handshakes from the beginning to the end, warm-up included.
@@ -76,35 +74,28 @@ func (h *Handshakes) add(o *Handshakes) {
 	slices.SortStableFunc(h.Agreed, func(a, b Agreement) int { return cmp.Compare(b.Handshakes, a.Handshakes) })
 }
 
-// shake begins the TLS handshake on a connection that was opened.
-func (w *worker) shake(i int32, c *connection, now int64) {
-	c.state, c.shook = shaking, now
+// startHandshake begins the TLS handshake on a connection that was opened.
+func (w *worker) startHandshake(i int32, c *connection, now int64) {
+	c.state, c.handshakeBegan = handshaking, now
 	out, err := c.tls.Start(w.sealed[:0])
 	w.sealed = out[:0]
 	if err == nil {
-		err = w.put(c, out)
+		err = w.writeSealed(c, out)
 	}
 	if err != nil {
-		w.unopened(i, c, w.now(), err)
+		w.openFailed(i, c, w.now(), err)
 	}
 }
 
-// put writes sealed bytes. What the socket does not take goes when it has room again,
+// writeSealed writes sealed bytes. What the socket does not take goes when it has room again,
 // before all that comes later.
-func (w *worker) put(c *connection, p []byte) error {
-	for len(c.pending) == 0 && len(p) > 0 {
-		n, errno := rawWrite(c.fd, p)
-		switch errno {
-		case 0:
-			p = p[n:]
-			continue
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-		default:
+func (w *worker) writeSealed(c *connection, p []byte) error {
+	if len(c.pending) == 0 {
+		rest, errno := writeAll(c.fd, p)
+		if errno != 0 {
 			return w.errnoError(kindOf(errno, c.cutKind()), errno)
 		}
-		break
+		p = rest
 	}
 	if len(p) > 0 {
 		c.kept = append(append(c.kept[:0], c.pending...), p...)
@@ -115,7 +106,7 @@ func (w *worker) put(c *connection, p []byte) error {
 
 // cutKind is the kind of the error when the connection is cut.
 func (c *connection) cutKind() wire.Kind {
-	if c.state == shaking {
+	if c.state == handshaking {
 		return wire.TLS
 	}
 	return wire.Reset
@@ -128,7 +119,7 @@ func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	x.written = w.now()
 	w.inFlight.push(e)
 	if err == nil {
-		err = w.put(c, sealed)
+		err = w.writeSealed(c, sealed)
 	}
 	if err != nil {
 		w.failed(i, c, x.written, err)
@@ -139,19 +130,19 @@ func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 	generation := c.generation
 	data, err := c.tls.Open(p)
-	if c.state == shaking {
+	if c.state == handshaking {
 		data = slices.Clone(data) // there is some if the server speaks first
-		if failed := w.putPending(c); err == nil {
+		if failed := w.writePendingTLS(c); err == nil {
 			err = failed
 		}
 		switch {
 		case err != nil:
-			w.unopened(i, c, r.read, err)
+			w.openFailed(i, c, r.read, err)
 			return
 		case c.tls.State() == tlslayer.Handshaking:
 			return
 		}
-		w.shaken(i, c, r)
+		w.handshakeCompleted(i, c, r)
 	}
 	if c.generation == generation && len(data) > 0 {
 		w.consume(i, c, data, r)
@@ -159,7 +150,7 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 	if c.generation != generation {
 		return
 	}
-	if failed := w.putPending(c); err == nil {
+	if failed := w.writePendingTLS(c); err == nil {
 		err = failed
 	}
 	switch {
@@ -170,31 +161,31 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 	}
 }
 
-// putPending writes what TLS has to say by itself.
-func (w *worker) putPending(c *connection) error {
+// writePendingTLS writes what TLS has to say by itself.
+func (w *worker) writePendingTLS(c *connection) error {
 	if !c.tls.Pending() {
 		return nil
 	}
 	out := c.tls.Flush(w.sealed[:0])
 	w.sealed = out[:0]
-	return w.put(c, out)
+	return w.writeSealed(c, out)
 }
 
-// shaken goes on with a connection whose handshake is complete.
-func (w *worker) shaken(i int32, c *connection, r reading) {
-	r = r.after(c.shook)
-	w.sheet.latency[HandshakeTime].Record(r.arrived - c.shook)
+// handshakeCompleted goes on with a connection whose handshake is complete.
+func (w *worker) handshakeCompleted(i int32, c *connection, r reading) {
+	r = r.after(c.handshakeBegan)
+	w.interval.latency[HandshakeTime].Record(r.arrived - c.handshakeBegan)
 	info := c.tls.Info()
 	w.handshakes.note(info)
-	if err := w.choose(c, info.ALPN); err != nil {
-		w.unopened(i, c, r.read, err)
+	if err := w.chooseCodec(c, info.ALPN); err != nil {
+		w.openFailed(i, c, r.read, err)
 		return
 	}
-	w.speakable(i, c, r.read)
+	w.startCodec(i, c, r.read)
 }
 
-// choose gives a connection the codec for the protocol that was agreed on.
-func (w *worker) choose(c *connection, alpn string) error {
+// chooseCodec gives a connection the codec for the protocol that was agreed on.
+func (w *worker) chooseCodec(c *connection, alpn string) error {
 	switch {
 	case w.newClient == nil || w.newMux == nil:
 		if c.mux != nil && alpn != muxName {
@@ -211,8 +202,8 @@ func (w *worker) choose(c *connection, alpn string) error {
 	return nil
 }
 
-// farewell tells the peer in TLS that nothing more will come.
-func (w *worker) farewell(c *connection) {
+// closeNotify tells the peer in TLS that nothing more will come.
+func (w *worker) closeNotify(c *connection) {
 	if c.tls == nil || len(c.pending) > 0 {
 		return
 	}

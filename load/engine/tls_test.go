@@ -206,7 +206,7 @@ func TestHandshakeFails(t *testing.T) {
 	} {
 		c := engine.Config{
 			Address: tt.address, TLS: tt.tls, Connections: 2, Window: 200 * time.Millisecond, ConnectTimeout: 100 * time.Millisecond,
-			MaxBackoff: 10 * time.Millisecond, NewClients: get(t, "example.com"),
+			Drain: 200 * time.Millisecond, MaxBackoff: 10 * time.Millisecond, NewClients: get(t, "example.com"),
 		}
 		if tt.mux {
 			c.NewClients, c.NewMuxes, c.Streams = nil, get2s(t, 2), 2
@@ -270,14 +270,13 @@ func TestTLSAllocations(t *testing.T) {
 		}
 	})
 	c := engine.Config{Address: address, TLS: &tlslayer.Config{Insecure: true}, NewClients: get(t, "h")}
-	few, many := mallocs(t, c, 1000), mallocs(t, c, 11_000)
 	// One for the record here, one for that at the server. The race detector has sync.Pool
 	// drop some of what crypto/tls puts back: about two more, never three.
 	want, within := 2.0, 0.02
 	if raced {
 		want, within = 3.5, 1
 	}
-	if per := (float64(many) - float64(few)) / 10_000; math.Abs(per-want) > within {
+	if per := allocations(t, c, with200); math.Abs(per-want) > within {
 		t.Errorf("%.4f allocations per request, want %v within %v", per, want, within)
 	}
 }

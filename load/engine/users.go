@@ -62,11 +62,11 @@ func (u *Users) faults(c *Config) (faults []error) {
 	return faults
 }
 
-// A crowd is a worker's share of the users.
-type crowd struct {
+// A userPool is a worker's share of the users.
+type userPool struct {
 	worker  *scenario.Worker
 	steps   []scenario.Info
-	users   []user // those that there have been so far
+	all     []user // those that there have been so far
 	limit   int
 	restart bool
 	active  int // users with a request or a pause before one
@@ -79,7 +79,7 @@ type crowd struct {
 	figures    []stepFigures
 	iterations uint64
 	arrivals   uint64 // of an open loop
-	turned     uint64 // those of them that found no user
+	turnedAway uint64 // those of them that found no user
 	ended      uint64 // in the whole load: users who have come to their end
 }
 
@@ -108,21 +108,21 @@ type stepFigures struct {
 	response, service      *hist.Histogram
 }
 
-// newCrowd returns the share of worker n.
-func (e *engine) newCrowd(n int) *crowd {
+// newUserPool returns the share of worker n.
+func (e *engine) newUserPool(n int) *userPool {
 	c := &e.config
 	if c.Users == nil || n >= min(c.Workers, c.Connections) {
 		return nil
 	}
 	s := c.Users.Scenario
-	r := &crowd{worker: s.Worker(c.shard(n), c.Seed), steps: s.Steps(), limit: share(c.Users.Count, n, c.Workers), restart: c.Users.Restart}
+	r := &userPool{worker: s.Worker(c.shard(n), c.Seed), steps: s.Steps(), limit: share(c.Users.Count, n, c.Workers), restart: c.Users.Restart}
 	r.figures = make([]stepFigures, len(r.steps))
 	for i := range r.figures {
 		r.figures[i].response, r.figures[i].service = hist.New(), hist.New()
 	}
 	if c.Schedule == nil {
 		for range r.limit {
-			r.users = append(r.users, user{script: r.worker.User()})
+			r.all = append(r.all, user{script: r.worker.User()})
 		}
 		return r
 	}
@@ -131,76 +131,67 @@ func (e *engine) newCrowd(n int) *crowd {
 }
 
 // take returns a user for an iteration that is due; none where there are as many as may be.
-func (r *crowd) take() int32 {
+func (r *userPool) take() int32 {
 	if r.free.count > 0 {
 		return r.free.pop()
 	}
-	if len(r.users) == r.limit {
+	if len(r.all) == r.limit {
 		return none
 	}
-	r.users = append(r.users, user{script: r.worker.User()})
-	return int32(len(r.users) - 1) //nolint:gosec // bounded by MaxUsers
+	r.all = append(r.all, user{script: r.worker.User()})
+	return int32(len(r.all) - 1) //nolint:gosec // bounded by MaxUsers
 }
 
-// gather has the users of a closed loop begin.
-func (w *worker) gather(at int64) {
+// startUsers has the users of a closed loop begin.
+func (w *worker) startUsers(at int64) {
 	if w.cursor != nil {
 		return
 	}
-	for n := range w.crowd.users {
-		w.crowd.active++
+	for n := range w.users.all {
+		w.users.active++
 		w.alarms.push(alarm{at, int32(n)}) //nolint:gosec // bounded by MaxUsers
 	}
 }
 
-// iterate has a user carry out the iteration that an arrival stands for.
-func (w *worker) iterate(intended int64) {
-	n, window := w.crowd.take(), w.belongs(intended)
-	if window == inside {
-		w.crowd.arrivals++
+// startIteration has a user carry out the iteration that an arrival stands for.
+func (w *worker) startIteration(intended int64) {
+	n, measured := w.users.take(), w.windowOf(intended) == inside
+	if measured {
+		w.users.arrivals++
 	}
 	if n == none {
-		w.counts[window].Scheduled++
-		w.hushes.due(intended)
-		if window == inside {
-			w.crowd.turned++
-			if w.remaining != never {
-				w.remaining--
-			}
+		if measured {
+			w.users.turnedAway++
 		}
+		w.countScheduled(intended)
 		w.drop(intended)
 		return
 	}
-	w.crowd.active++
-	w.visit(n, intended, true)
+	w.users.active++
+	w.sendNext(n, intended, true)
 }
 
-// visit has a user send the next request, which is due at a time: that of an arrival, or when
+// sendNext has a user send the next request, which is due at a time: that of an arrival, or when
 // the pause behind the last one is over. It is the time, too, that the user knows.
-func (w *worker) visit(n int32, intended int64, arrival bool) {
-	r := w.crowd
+func (w *worker) sendNext(n int32, intended int64, arrival bool) {
+	r := w.users
 	if intended >= w.windowEnd || (w.remaining == 0 && intended >= w.windowStart) {
 		r.active--
 		return
 	}
-	u := &r.users[n]
+	u := &r.all[n]
 	ok, err := u.script.Next(w.engine.epoch+intended, &u.request)
 	for !ok {
-		w.bury(u, intended)
+		w.endUser(u, intended)
 		if r.worker.Dry() || !arrival && (!r.restart || w.cursor != nil) {
-			w.dismiss(n)
+			w.releaseUser(n)
 			return
 		}
 		u.script.Restart()
 		u.over = false
 		ok, err = u.script.Next(w.engine.epoch+intended, &u.request)
 	}
-	window := w.belongs(intended)
-	w.counts[window].Scheduled++
-	w.hushes.due(intended)
-	if window == inside && w.remaining != never {
-		w.remaining--
-	}
+	w.countScheduled(intended)
 	request := waiter{intended: intended, user: n}
 	i := none
 	if err == nil {
@@ -210,14 +201,14 @@ func (w *worker) visit(n int32, intended int64, arrival bool) {
 	case err != nil:
 		now := w.now()
 		w.failWaiting(request, now, err)
-		w.lose(n, now)
+		w.failUser(n, now)
 	case i != none:
 		w.send(i, &w.conns[i], request, intended)
 	case w.waiting.push(request):
 		w.openOneMore()
 	default:
-		w.dropVisit(request)
-		w.lose(n, w.now())
+		w.dropRequest(request)
+		w.failUser(n, w.now())
 	}
 }
 
@@ -235,31 +226,31 @@ func (w *worker) idle() int32 {
 	return none
 }
 
-// bury notes that a user has come to its end. One who has no step left has carried out all of
+// endUser notes that a user has come to its end. One who has no step left has carried out all of
 // them, which is its iteration.
-func (w *worker) bury(u *user, now int64) {
-	r := w.crowd
+func (w *worker) endUser(u *user, now int64) {
+	r := w.users
 	if u.over {
 		return
 	}
 	u.over = true
 	r.ended++
 	if !u.script.Dry() {
-		w.iterated(now)
+		w.countIteration(now)
 	}
 }
 
-// iterated counts an iteration that has ended.
-func (w *worker) iterated(now int64) {
+// countIteration counts an iteration that has ended.
+func (w *worker) countIteration(now int64) {
 	if now >= w.windowStart && now < w.windowEnd {
-		w.crowd.iterations++
+		w.users.iterations++
 	}
 }
 
-// dismiss ends an iteration for which there is nothing left to do. When no flow has rows any
+// releaseUser ends an iteration for which there is nothing left to do. When no flow has rows any
 // more, the arrivals of an open loop end, too.
-func (w *worker) dismiss(n int32) {
-	r := w.crowd
+func (w *worker) releaseUser(n int32) {
+	r := w.users
 	r.active--
 	switch {
 	case w.cursor == nil:
@@ -273,7 +264,7 @@ func (w *worker) dismiss(n int32) {
 // failWaiting accounts for a request that fails without a connection.
 func (w *worker) failWaiting(r waiter, now int64, err error) {
 	x := exchange{
-		intended: r.intended, ready: now, written: now, window: w.belongs(r.intended), resends: r.resends, user: r.user, status: noStatus,
+		intended: r.intended, ready: now, written: now, window: w.windowOf(r.intended), resends: r.resends, user: r.user, status: noStatus,
 	}
 	if r.resends == 0 {
 		w.counts[x.window].Sent++
@@ -281,44 +272,44 @@ func (w *worker) failWaiting(r waiter, now int64, err error) {
 	w.fail(&x, &w.conns[0], now, err)
 }
 
-// dropVisit accounts for a user's request that is not sent.
-func (w *worker) dropVisit(r waiter) {
-	if w.belongs(r.intended) == inside {
-		w.crowd.figuresOf(r.user).dropped++
+// dropRequest accounts for a user's request that is not sent.
+func (w *worker) dropRequest(r waiter) {
+	if w.windowOf(r.intended) == inside {
+		w.users.figuresOf(r.user).dropped++
 	}
 	w.drop(r.intended)
 }
 
 // figuresOf returns the figures of the step that a user is at.
-func (r *crowd) figuresOf(n int32) *stepFigures { return &r.figures[r.users[n].request.Step] }
+func (r *userPool) figuresOf(n int32) *stepFigures { return &r.figures[r.all[n].request.Step] }
 
-// lose has a user go on whose request got no response.
-func (w *worker) lose(n int32, now int64) {
-	w.crowd.users[n].script.Failed()
-	w.onward(n, now, false)
+// failUser has a user go on whose request got no response.
+func (w *worker) failUser(n int32, now int64) {
+	w.users.all[n].script.Failed()
+	w.continueUser(n, now, false)
 }
 
-// onward has a user go on whose request has ended, with a complete response or without.
+// continueUser has a user go on whose request has ended, with a complete response or without.
 // Users without one pause after failures in a row, as the others of a closed loop do, and
 // never go on at once: the next failure would be a deeper call.
-func (w *worker) onward(n int32, now int64, answered bool) {
-	u := &w.crowd.users[n]
+func (w *worker) continueUser(n int32, now int64, answered bool) {
+	u := &w.users.all[n]
 	if answered {
 		u.failures = 0
 	} else {
 		u.failures = min(u.failures, math.MaxUint8-1) + 1
 	}
 	if u.script.Between() {
-		w.iterated(now)
+		w.countIteration(now)
 		if w.cursor != nil {
-			w.crowd.active--
-			w.crowd.free.push(n)
+			w.users.active--
+			w.users.free.push(n)
 			return
 		}
 	}
 	switch pause := int64(u.request.Think); {
 	case answered && pause == 0:
-		w.visit(n, now, false)
+		w.sendNext(n, now, false)
 	case answered:
 		w.alarms.push(alarm{now + pause, n})
 	default:
@@ -326,9 +317,9 @@ func (w *worker) onward(n int32, now int64, answered bool) {
 	}
 }
 
-// expect makes ready for the response to a user's request, be it sent the first time or once
+// prepareResponse makes ready for the response to a user's request, be it sent the first time or once
 // more.
-func (r *crowd) expect(u *user) {
+func (r *userPool) prepareResponse(u *user) {
 	r.giveBack(u)
 	info := &r.steps[u.request.Step]
 	u.wants, u.limit, u.size = info.WantsBody, info.MaxBody, 0
@@ -337,17 +328,17 @@ func (r *crowd) expect(u *user) {
 
 // request puts together the request of an exchange whose connection carries one at a time.
 func (w *worker) request(x *exchange, c *connection) []byte {
-	if w.crowd == nil {
+	if w.users == nil {
 		return c.client.Request()
 	}
-	r := &w.crowd.users[x.user].request
+	r := &w.users.all[x.user].request
 	return c.client.(wire.Composer).Compose(r.Outline, r.Parts)
 }
 
 // collect takes in bytes of a response as the client does, and keeps of its content what the
 // user wants.
-func (r *crowd) collect(n int32, c wire.Client, p []byte) (used int, done bool, err error) {
-	u := &r.users[n]
+func (r *userPool) collect(n int32, c wire.Client, p []byte) (used int, done bool, err error) {
+	u := &r.all[n]
 	if !u.wants {
 		return c.Response(p)
 	}
@@ -368,7 +359,7 @@ func (r *crowd) collect(n int32, c wire.Client, p []byte) (used int, done bool, 
 }
 
 // keep keeps a piece of the content, as far as it is wanted. The first piece is not copied.
-func (r *crowd) keep(u *user, p []byte) {
+func (r *userPool) keep(u *user, p []byte) {
 	room := int64(u.limit) - u.size
 	u.size += int64(len(p))
 	switch p = p[:max(0, min(int64(len(p)), room))]; {
@@ -383,7 +374,7 @@ func (r *crowd) keep(u *user, p []byte) {
 }
 
 // hold copies the content that stands where other bytes will.
-func (r *crowd) hold(u *user) {
+func (r *userPool) hold(u *user) {
 	if !u.borrowed {
 		return
 	}
@@ -395,7 +386,7 @@ func (r *crowd) hold(u *user) {
 }
 
 // giveBack drops the content, whose memory others can use.
-func (r *crowd) giveBack(u *user) {
+func (r *userPool) giveBack(u *user) {
 	if !u.borrowed && cap(u.body) > 0 {
 		r.spare = append(r.spare, u.body[:0])
 	}
@@ -412,9 +403,9 @@ func (u *user) head(fields []wire.MuxField) {
 	}
 }
 
-// hear keeps what an event of a mux says of a user's response.
-func (r *crowd) hear(n int32, m wire.Mux, e *wire.MuxEvent) {
-	u := &r.users[n]
+// takeMuxEvent keeps what an event of a mux says of a user's response.
+func (r *userPool) takeMuxEvent(n int32, m wire.Mux, e *wire.MuxEvent) {
+	u := &r.all[n]
 	ended := e.Kind == wire.MuxEnded
 	if e.Kind == wire.MuxHead || ended && !u.headed && !e.Trailers {
 		u.head(m.Fields())
@@ -429,11 +420,11 @@ func (r *crowd) hear(n int32, m wire.Mux, e *wire.MuxEvent) {
 
 // judge has a user take in a complete response, and returns what is wrong with it.
 func (w *worker) judge(n int32, status int16, fields []wire.MuxField, now int64) error {
-	u := &w.crowd.users[n]
-	r := &w.crowd.response
+	u := &w.users.all[n]
+	r := &w.users.response
 	*r = scenario.Response{Status: int(status), Header: fields, Body: u.body, Size: u.size}
 	failure := u.script.Response(w.engine.epoch+now, r)
-	w.crowd.giveBack(u)
+	w.users.giveBack(u)
 	if failure != nil {
 		return failure
 	}
@@ -461,7 +452,7 @@ type UsersResult struct {
 }
 
 // concludeUsers adds up what a worker's users did.
-func (r *Result) concludeUsers(c *crowd) {
+func (r *Result) concludeUsers(c *userPool) {
 	if r.Steps == nil {
 		for _, s := range c.steps {
 			r.Steps = append(r.Steps, StepResult{Name: s.Name, Response: hist.New(), Service: hist.New()})
@@ -484,7 +475,7 @@ func (r *Result) concludeUsers(c *crowd) {
 		to.Service.Merge(f.service)
 	}
 	r.Users.add(&UsersResult{
-		Count: c.limit, Started: c.worker.Users(), Ended: c.ended, Iterations: c.iterations, Arrivals: c.arrivals, TurnedAway: c.turned,
+		Count: c.limit, Started: c.worker.Users(), Ended: c.ended, Iterations: c.iterations, Arrivals: c.arrivals, TurnedAway: c.turnedAway,
 		Misses: c.worker.Misses(nil),
 	})
 }
@@ -505,8 +496,8 @@ func (u *UsersResult) add(o *UsersResult) {
 	}
 }
 
-// joinSteps adds what another engine saw of the same steps.
-func (r *Result) joinSteps(o *Result) error {
+// mergeSteps adds what another engine saw of the same steps.
+func (r *Result) mergeSteps(o *Result) error {
 	switch {
 	case len(r.Steps) == 0:
 		r.Steps = o.Steps

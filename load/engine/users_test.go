@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -290,6 +289,7 @@ func plain(t testing.TB, handler http.HandlerFunc) string {
 
 // What is not as expected is counted by its kind, with the step that it was of.
 func TestUsersFailures(t *testing.T) {
+	const each = 3 // requests of each step
 	address := plain(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/status":
@@ -314,7 +314,7 @@ func TestUsersFailures(t *testing.T) {
 	})
 	for _, two := range []bool{false, true} {
 		c := engine.Config{
-			Address: address, Connections: 3, Requests: 35, Timeout: 300 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 1},
+			Address: address, Connections: 3, Requests: 7 * each, Timeout: 150 * time.Millisecond, Users: &engine.Users{Scenario: s, Count: 1},
 		}
 		if c.NewClients = composers(t, s, "h"); two {
 			c.NewClients, c.NewMuxes = nil, muxesOf(t, s, "http", 1)
@@ -340,14 +340,14 @@ func TestUsersFailures(t *testing.T) {
 			if kind == wire.None {
 				got = n.OK
 			}
-			if got != 5 || n.Sent != 5 {
-				t.Errorf("HTTP/2 %v, %s: %+v, want 5 of kind %v", two, name, n, kind)
+			if got != each || n.Sent != each {
+				t.Errorf("HTTP/2 %v, %s: %+v, want %d of kind %v", two, name, n, each, kind)
 			}
 		}
-		if r.Failures[`assertion: step "assertion": its body does not contain "x"`] != 5 {
+		if r.Failures[`assertion: step "assertion": its body does not contain "x"`] != each {
 			t.Errorf("%v", r.Failures)
 		}
-		if got := r.Users.Misses[0]; got.Name != "id" || got.Count != 5 || got.Step != 4 {
+		if got := r.Users.Misses[0]; got.Name != "id" || got.Count != each || got.Step != 4 {
 			t.Errorf("%+v", r.Users.Misses)
 		}
 	}
@@ -394,8 +394,8 @@ func TestUsersOpenLoop(t *testing.T) {
 		Address: address, NewClients: composers(t, s, "h"), Connections: 20, Schedule: steady(t, 500), Workers: 2,
 		Window: 400 * time.Millisecond, Drain: 10 * time.Second, Users: &engine.Users{Scenario: s},
 	})
-	if n := step(t, r, "list").Counts.Scheduled; n < 150 || n > 200 || r.Counts.Dropped > 0 || target.wrong.Load() > 0 {
-		t.Errorf("%d iterations begun, counts %+v, %d wrong", n, r.Counts, target.wrong.Load())
+	if n := r.Users.Arrivals; n != 200 || r.Counts.Dropped > 0 || target.wrong.Load() > 0 || step(t, r, "list").Counts.OK == 0 {
+		t.Errorf("%d arrivals, counts %+v, %d wrong", n, r.Counts, target.wrong.Load())
 	}
 	if r.Users.Started != target.logins.Load() || r.Users.Started == 0 || r.Users.Count != 10_000 {
 		t.Errorf("%+v, %d logins", r.Users, target.logins.Load())
@@ -602,6 +602,7 @@ func TestUsersContentUpToTheEnd(t *testing.T) {
 
 // Users think after each response, be it bad, and their number bounds the load.
 func TestUsersThink(t *testing.T) {
+	t.Parallel()
 	address := plain(t, func(http.ResponseWriter, *http.Request) {})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Mean: 20 * time.Millisecond}}}})
 	r := carryOut(t, engine.Config{
@@ -622,11 +623,11 @@ func TestUsersConservation(t *testing.T) {
 		{Name: "a", Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
 		{Name: "b", Path: "/{{ counter() }}", Body: "{{ all }}"},
 	}})
-	m := startMischief(t, func(r *rand.Rand, _ uint32) deed {
+	m := startScripted(t, func(r *rand.Rand, _ uint32) reaction {
 		if r.IntN(3) > 0 {
 			return answers
 		}
-		return deed(r.IntN(int(deeds))) //nolint:gosec // small
+		return reaction(r.IntN(int(reactions))) //nolint:gosec // small
 	})
 	for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
 		r, err := engine.Run(t.Context(), engine.Config{
@@ -707,17 +708,20 @@ func TestUsersDoNotAllocate(t *testing.T) {
 		for _, status := range []int{200, 201} {
 			for _, open := range []bool{false, true} {
 				s := spec(status)
-				c := engine.Config{Connections: 8, Interval: time.Hour, Drain: time.Minute, Users: &engine.Users{Scenario: s, Count: 32}}
+				c := engine.Config{Users: &engine.Users{Scenario: s, Count: 32}}
 				if open {
 					c.Schedule = poisson(t, 20_000)
 				}
 				if protocol == "HTTP/2" {
-					c.Address, c.NewMuxes, c.Streams = startMischief(t, func(*rand.Rand, uint32) deed { return answers }).address, muxesOf(t, s, "http", 4), 4
+					c.Address, c.NewMuxes, c.Streams = startScripted(t, func(*rand.Rand, uint32) reaction { return answers }).address, muxesOf(t, s, "http", 4), 4
 				} else {
 					c.Address, c.NewClients = listen(t, bare), composers(t, s, "h")
 				}
-				few, many := userMallocs(t, c, 2000), userMallocs(t, c, 12_000)
-				if per := (float64(many) - float64(few)) / 10_000; math.Abs(per) > 0.02 {
+				per := allocations(t, c, func(r *engine.Result) uint64 {
+					stepsAddUp(t, r)
+					return r.Counts.OK + r.Counts.ByKind[wire.Assertion] + r.Counts.Dropped
+				})
+				if math.Abs(per) > 0.02 {
 					t.Errorf("%s, status %d, open loop %v: %.4f allocations per request", protocol, status, open, per)
 				}
 			}
@@ -739,24 +743,6 @@ func bare(c net.Conn) {
 			return
 		}
 	}
-}
-
-// userMallocs returns how many allocations it takes to send so many requests.
-func userMallocs(t *testing.T, c engine.Config, requests uint64) uint64 {
-	t.Helper()
-	c.Requests = requests
-	measure := func() uint64 {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		r := carryOut(t, c)
-		runtime.ReadMemStats(&after)
-		if r.Counts.Scheduled != requests || r.Counts.OK+r.Counts.ByKind[wire.Assertion]+r.Counts.Dropped != requests {
-			t.Fatalf("counts %+v, %v", r.Counts, r.Failures)
-		}
-		return after.Mallocs - before.Mallocs
-	}
-	measure() // warms up
-	return measure()
 }
 
 func TestValidateUsers(t *testing.T) {

@@ -34,30 +34,30 @@ type worker struct {
 	endpoint endpoint
 	rng      *rand.Rand // back-off jitter
 
-	crowd     *crowd // its share of the users; nil where one request is repeated
-	pooled    bool   // requests go over whichever connection is free: in an open loop, and those of users
+	users     *userPool // its share of the users; nil where one request is repeated
+	pooled    bool      // requests go over whichever connection is free: in an open loop, and those of users
 	exchanges []exchange
 	inFlight  list // of exchanges
 	begun     int  // exchanges that were begun and will be in flight once they are written
-	wanting   int  // exchanges in that state
+	awaiting  int  // exchanges in that state
 
-	conns      []connection
-	streams    int32              // exchanges of each connection
-	lifetime   uint64             // exchanges that one connection carries at most
-	outgoing   []int32            // connections that have something to say
-	connecting list               // of connections that are not established yet
-	opening    int                // in that list
-	turns      queue[int32]       // connections in state queued; never more than there are
-	newClient  func() wire.Client // with TLS, if the server chooses by ALPN
-	newMux     func() wire.Mux    // likewise
-	alarms     alarms
-	buffer     []byte
-	sealed     []byte // bytes of TLS that are about to be written
-	tls        *tlslayer.Context
-	handshakes Handshakes
+	conns        []connection
+	streams      int32              // exchanges of each connection
+	lifetime     uint64             // exchanges that one connection carries at most
+	outgoing     []int32            // connections that have something to say
+	connecting   list               // of connections that are not established yet
+	opening      int                // in that list
+	connectQueue queue[int32]       // connections in state queued; never more than there are
+	newClient    func() wire.Client // with TLS, if the server chooses by ALPN
+	newMux       func() wire.Mux    // likewise
+	alarms       alarms
+	buffer       []byte
+	sealed       []byte // bytes of TLS that are about to be written
+	tls          *tlslayer.Context
+	handshakes   Handshakes
 
-	audience audience
-	stamps   bool // there are clients that stamp what they publish
+	subscribers subscriberPool
+	stamps      bool // there are clients that stamp what they publish
 
 	// The arrival clock's.
 	stamping   bool // reads ask for stamps
@@ -87,11 +87,11 @@ type worker struct {
 	marks                                    [2]mark
 	marked                                   int
 
-	sheet  *sheet
-	rotate int64 // when the sheet is due
+	interval *intervalBuffer
+	rotate   int64 // when it is due to be handed over
 
 	counts    [parts]Counts // of the requests outside and inside the window, and carried into it
-	hushes    hushes
+	silences  silences
 	completed uint64
 	tally     Connections
 	open      int
@@ -124,24 +124,24 @@ func (w *worker) now() int64 { return int64(time.Since(w.engine.base)) }
 func (w *worker) connectAll() {
 	if w.cursor == nil {
 		for i := range w.conns {
-			w.turn(int32(i))
+			w.queueConnecting(int32(i))
 		}
 	}
 	deadline := w.now() + int64(w.engine.config.ConnectTimeout)*2
-	if len(w.audience.members) > 0 {
+	if len(w.subscribers.all) > 0 {
 		deadline += int64(w.engine.config.Subscribers.ramp())
-		w.invite(w.now())
+		w.startSubscribers(w.now())
 	}
 	for {
 		now := w.now()
-		w.admit(now)
-		w.call(now)
-		if (w.opening == 0 && w.turns.count == 0 && w.audience.untried == 0) || now >= deadline || w.engine.stopped() {
+		w.connectQueued(now)
+		w.serveSubscribers(now)
+		if (w.opening == 0 && w.connectQueue.count == 0 && w.subscribers.untried == 0) || now >= deadline || w.engine.stopped() {
 			return
 		}
 		w.expireConnecting(now)
 		pause := 10 * time.Millisecond
-		if next := w.audience.next(); next != never {
+		if next := w.subscribers.next(); next != never {
 			pause = min(pause, time.Duration(next-w.now()))
 		}
 		w.handle(w.poller.wait(pause))
@@ -152,8 +152,8 @@ func (w *worker) connectAll() {
 func (w *worker) start(origin int64) {
 	c := &w.engine.config
 	w.origin = origin
-	w.hushes.begin(origin)
-	w.audience.begin(origin)
+	w.silences.begin(origin)
+	w.subscribers.begin(origin)
 	w.windowStart = origin + int64(c.Warmup)
 	w.windowEnd, w.drainEnd = never, never
 	if c.Window > 0 {
@@ -165,19 +165,19 @@ func (w *worker) start(origin int64) {
 	if c.Warmup == 0 {
 		w.decision += trialRun
 	}
-	w.sheet.start = origin
+	w.interval.start = origin
 	w.rotate = origin + int64(c.Interval)
 	if w.cursor != nil {
 		w.advance()
 		return
 	}
 	w.due = never
-	if w.crowd != nil {
-		w.gather(origin)
+	if w.users != nil {
+		w.startUsers(origin)
 		return
 	}
 	for e := range w.exchanges {
-		w.rest(int32(e), &w.exchanges[e], origin)
+		w.pause(int32(e), &w.exchanges[e], origin)
 	}
 }
 
@@ -191,14 +191,14 @@ func (w *worker) loop() {
 			w.mark(now)
 		}
 		if now >= w.rotate {
-			w.turnSheet(now)
+			w.nextInterval(now)
 		}
 		if w.undecided && now >= w.decision {
 			w.decideClock(now)
 		}
 		// Before the end is judged: what was due in the window belongs to it, even
 		// when the worker was held up until after its end.
-		w.arrive(now)
+		w.startDue(now)
 		w.flushOutgoing()
 		w.closeEarly(now)
 		if w.ended(now) {
@@ -207,10 +207,10 @@ func (w *worker) loop() {
 			}
 			return
 		}
-		w.fire(now)
+		w.fireAlarms(now)
 		w.expire(now)
-		w.admit(now)
-		w.call(now)
+		w.connectQueued(now)
+		w.serveSubscribers(now)
 		w.flushOutgoing()
 
 		next := w.nextDue()
@@ -239,7 +239,7 @@ func (w *worker) loop() {
 
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
-	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.audience.next())
+	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.subscribers.next())
 	if len(w.alarms) > 0 {
 		next = min(next, w.alarms[0].at)
 	}
@@ -268,16 +268,16 @@ func (w *worker) mark(now int64) {
 	case w.marked == 0 && now >= w.windowStart:
 		w.carry()
 	case w.marked == 1:
-		w.hushes.note(w.windowEnd, w.windowStart, w.windowEnd)
-		w.audience.close(w.windowStart, w.windowEnd)
+		w.silences.note(w.windowEnd, w.windowStart, w.windowEnd)
+		w.subscribers.windowEnded(w.windowStart, w.windowEnd)
 	}
 	w.marks[w.marked] = mark{at: now, thread: threadCPU(), process: processCPU(), spun: w.spun}
 	w.marked++
 }
 
-// underway tells whether requests are unanswered.
-func (w *worker) underway() bool {
-	return w.inFlight.head != none || w.wanting > 0 || w.waiting.count > 0
+// unanswered tells whether requests are unanswered.
+func (w *worker) unanswered() bool {
+	return w.inFlight.head != none || w.awaiting > 0 || w.waiting.count > 0
 }
 
 // closeEarly ends the window before its time: when the measurement is interrupted, nothing
@@ -285,13 +285,13 @@ func (w *worker) underway() bool {
 // is as long as they took.
 func (w *worker) closeEarly(now int64) {
 	exhausted := w.remaining == 0 || w.cursor != nil && w.due == never
-	if w.crowd != nil {
-		exhausted = w.remaining == 0 || w.due == never && w.crowd.active == 0
+	if w.users != nil {
+		exhausted = w.remaining == 0 || w.due == never && w.users.active == 0
 	}
 	switch {
 	case w.engine.stopped():
 		w.windowEnd, w.drainEnd = min(w.windowEnd, now), now
-	case exhausted && !w.underway() && now < w.windowEnd && w.engine.config.Subscribers == nil:
+	case exhausted && !w.unanswered() && now < w.windowEnd && w.engine.config.Subscribers == nil:
 		w.windowEnd = max(w.finished, w.windowStart)
 		w.drainEnd = w.windowEnd
 	}
@@ -299,10 +299,10 @@ func (w *worker) closeEarly(now int64) {
 
 // ended tells whether there is nothing left to do, or no time left to do it.
 func (w *worker) ended(now int64) bool {
-	if now < w.windowEnd || (w.underway() && now < w.drainEnd) {
+	if now < w.windowEnd || (w.unanswered() && now < w.drainEnd) {
 		return false
 	}
-	return w.engine.config.Subscribers == nil || now >= w.drainEnd || w.served(now)
+	return w.engine.config.Subscribers == nil || now >= w.drainEnd || w.allArrived(now)
 }
 
 // hangTime is for how long a request must have waited that the connection may be said to
@@ -334,7 +334,7 @@ func (w *worker) giveUp() {
 		x := &w.exchanges[e]
 		c := &w.conns[x.conn]
 		switch {
-		case x.state != wanting:
+		case x.state != awaiting:
 		case x.resends > 0:
 			w.fail(x, c, now, errUnfinished)
 		default:
@@ -347,32 +347,32 @@ func (w *worker) giveUp() {
 			x := exchange{ready: r.written, written: r.written, status: noStatus}
 			x.of(w, r)
 			w.fail(&x, &w.conns[0], now, errUnfinished)
-		case w.crowd == nil:
+		case w.users == nil:
 			w.drop(r.intended)
 		case w.cursor == nil:
 			w.failWaiting(r, now, errUnconnected)
 		default:
-			w.dropVisit(r)
+			w.dropRequest(r)
 		}
 	}
 	w.post()
 	w.countServed()
-	w.audience.countServed(w.windowStart, w.windowEnd)
+	w.subscribers.countServed(w.windowStart, w.windowEnd)
 	w.concluded = now
-	w.sheet.end, w.sheet.open = now, w.connections()
-	w.engine.collector.full <- w.sheet
+	w.interval.end, w.interval.open = now, w.connections()
+	w.engine.collector.full <- w.interval
 }
 
 // closeAll closes the connections, on the thread that has opened them.
 func (w *worker) closeAll() {
-	for i := range w.audience.members {
-		if m := &w.audience.members[i]; m.fd != none {
-			unix.Close(int(m.fd))
+	for i := range w.subscribers.all {
+		if s := &w.subscribers.all[i]; s.fd != none {
+			unix.Close(int(s.fd))
 		}
 	}
 	for i := range w.conns {
 		if c := &w.conns[i]; c.fd != none {
-			w.farewell(c)
+			w.closeNotify(c)
 			w.hangUp(c)
 		}
 	}
@@ -382,18 +382,18 @@ func (w *worker) closeAll() {
 }
 
 // connections is how many are open now, subscriptions included.
-func (w *worker) connections() int { return w.open + w.audience.open }
+func (w *worker) connections() int { return w.open + w.subscribers.open }
 
-// turnSheet hands the written sheet to the collector and takes a clean one.
-func (w *worker) turnSheet(now int64) {
-	interval := int64(w.engine.config.Interval)
-	w.rotate = now - (now-w.origin)%interval + interval
+// nextInterval hands the written buffer to the collector and takes an empty one.
+func (w *worker) nextInterval(now int64) {
+	length := int64(w.engine.config.Interval)
+	w.rotate = now - (now-w.origin)%length + length
 	select {
-	case clean := <-w.engine.collector.free[w.number]:
-		w.sheet.end, w.sheet.open = now, w.connections()
-		w.engine.collector.full <- w.sheet
-		clean.start = now
-		w.sheet = clean
+	case empty := <-w.engine.collector.free[w.number]:
+		w.interval.end, w.interval.open = now, w.connections()
+		w.engine.collector.full <- w.interval
+		empty.start = now
+		w.interval = empty
 	default: // none is back yet: this interval becomes longer
 	}
 }
@@ -404,8 +404,8 @@ func (w *worker) handle(events []unix.EpollEvent) {
 		ev := &events[n]
 		if ev.Fd <= wakeToken {
 			if ev.Fd < wakeToken {
-				if now := w.attend(ev); now >= w.due {
-					w.arrive(now)
+				if now := w.handleSubscriber(ev); now >= w.due {
+					w.startDue(now)
 					w.flushOutgoing()
 				}
 			}
@@ -434,7 +434,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 			c.hungUp = c.hungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
 			now := w.read(i, c)
 			if now >= w.due {
-				w.arrive(now)
+				w.startDue(now)
 				w.flushOutgoing()
 			}
 		}
@@ -475,7 +475,7 @@ func (w *worker) read(i int32, c *connection) int64 {
 // consume takes in the bytes of one reading.
 func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 	if c.mux != nil {
-		w.converse(i, c, p, r)
+		w.consumeMux(i, c, p, r)
 		return
 	}
 	if c.busy == 0 {
@@ -495,8 +495,8 @@ func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 		done bool
 		err  error
 	)
-	if w.crowd != nil {
-		n, done, err = w.crowd.collect(x.user, c.client, p)
+	if w.users != nil {
+		n, done, err = w.users.collect(x.user, c.client, p)
 	} else {
 		n, done, err = c.client.Response(p)
 	}
@@ -519,7 +519,7 @@ var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of t
 func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, err error) {
 	x.status = statusOf(c.client)
 	user := x.user
-	if w.crowd != nil && err == nil {
+	if w.users != nil && err == nil {
 		err = w.judge(user, x.status, c.client.(wire.Composer).Fields(), r.read)
 	}
 	if err != nil {
@@ -531,19 +531,19 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	c.failures = 0
 	// A peer that hung up behind its response will not answer another request.
 	if len(c.pending) > 0 || c.hungUp || c.carried >= w.lifetime || !c.client.Reusable() {
-		w.farewell(c)
+		w.closeNotify(c)
 		w.disconnect(i, c)
 		w.vacate(i, c)
 	}
 	if !w.pooled {
-		w.proceed(e, x, c, r.read)
-		if c.wanted == none {
+		w.continueExchange(e, x, c, r.read)
+		if c.firstAwaiting == none {
 			return
 		}
 	}
 	w.refill(i, c, r.read)
-	if w.crowd != nil {
-		w.onward(user, r.read, true)
+	if w.users != nil {
+		w.continueUser(user, r.read, true)
 	}
 }
 
@@ -551,9 +551,9 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 func (w *worker) resume(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case !w.pooled:
-		w.proceed(e, x, c, now)
-	case w.crowd != nil:
-		w.lose(x.user, now)
+		w.continueExchange(e, x, c, now)
+	case w.users != nil:
+		w.failUser(x.user, now)
 	}
 }
 
@@ -573,16 +573,11 @@ func (w *worker) failed(i int32, c *connection, now int64, err error) {
 // peerEnded handles the peer's end of the stream.
 func (w *worker) peerEnded(i int32, c *connection, now int64) {
 	switch {
-	case c.state == shaking:
-		w.unopened(i, c, now, c.tls.End())
+	case c.state == handshaking:
+		w.cut(i, c, now, c.tls.End())
 		return
-	case c.mux != nil:
-		w.lost(i, c, now, nil)
-		return
-	case c.busy == 0:
-		w.tally.PeerClosed++
-		w.disconnect(i, c)
-		w.vacate(i, c)
+	case c.mux != nil || c.busy == 0:
+		w.cut(i, c, now, nil)
 		return
 	}
 	err := c.client.End()
@@ -603,13 +598,14 @@ func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
 	w.cut(i, c, now, w.errnoError(kindOf(errno, c.cutKind()), errno))
 }
 
-// cut ends a connection for an error of the socket or of TLS.
+// cut ends a connection for an error of the socket or of TLS, or without one because the peer
+// has closed it.
 func (w *worker) cut(i int32, c *connection, now int64, err error) {
 	switch {
-	case c.state == shaking:
-		w.unopened(i, c, now, err)
+	case c.state == handshaking:
+		w.openFailed(i, c, now, err)
 	case c.mux != nil:
-		w.lost(i, c, now, err)
+		w.muxLost(i, c, now, err)
 	case c.busy == 0:
 		w.tally.PeerClosed++
 		w.disconnect(i, c)
@@ -622,21 +618,13 @@ func (w *worker) cut(i int32, c *connection, now int64, err error) {
 // flush writes what is pending. What the socket does not take now goes when it
 // has room again.
 func (w *worker) flush(i int32, c *connection) {
-	for len(c.pending) > 0 {
-		n, errno := rawWrite(c.fd, c.pending)
-		switch errno {
-		case 0:
-			c.pending = c.pending[n:]
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return
-		default:
-			c.pending = nil
-			w.broken(i, c, w.now(), errno)
-			return
-		}
-	}
-	if c.blocked {
+	rest, errno := writeAll(c.fd, c.pending)
+	c.pending = rest
+	switch {
+	case errno != 0:
+		c.pending = nil
+		w.broken(i, c, w.now(), errno)
+	case len(rest) == 0 && c.blocked:
 		w.flushMux(i, c)
 	}
 }

@@ -7,14 +7,14 @@ import (
 
 // Counts of two engines add up. Connections are those of both: an interval into which
 // several of the other's fall has them once.
-func TestJoined(t *testing.T) {
+func TestMergeIntervals(t *testing.T) {
 	of := func(start, length, completed, connections int) Interval {
 		return Interval{
 			Start: time.Duration(start) * time.Second, Length: time.Duration(length) * time.Second,
 			Completed: uint64(completed), Connections: connections,
 		}
 	}
-	got := joined([]Interval{of(0, 1, 10, 3), of(1, 2, 20, 3)},
+	got := mergeIntervals([]Interval{of(0, 1, 10, 3), of(1, 2, 20, 3)},
 		[]Interval{of(0, 1, 1, 5), of(1, 1, 2, 6), of(2, 1, 3, 7), of(3, 1, 4, 7)})
 	want := []Interval{of(0, 1, 11, 8), of(1, 2, 25, 10), of(3, 1, 4, 7)}
 	if len(got) != len(want) {

@@ -6,14 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"dyno/load/delivery"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
 )
 
-// newAudienceWorker returns a worker with count subscribers, of whom the first has a
+// newSubscriberWorker returns a worker with count subscribers, of whom the first has a
 // stream on which nothing has arrived yet.
-func newAudienceWorker(tb testing.TB, count int) *worker {
+func newSubscriberWorker(tb testing.TB, count int) *worker {
 	tb.Helper()
 	template, err := sse.NewStreamTemplate(sse.StreamConfig{Request: http1.Request{Target: "/", Host: "h"}})
 	if err != nil {
@@ -35,13 +36,13 @@ func newAudienceWorker(tb testing.TB, count int) *worker {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(w.poller.close)
-	m := &w.audience.members[0]
-	m.stream.Reset()
-	m.stream.Request()
-	m.state = asking
-	w.hear(0, m, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), readAt(w.now()))
-	if m.state != streaming {
-		tb.Fatalf("%+v", w.audience.streams)
+	s := &w.subscribers.all[0]
+	s.stream.Reset()
+	s.stream.Request()
+	s.state = subRequested
+	w.takeEvents(0, s, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), readAt(w.now()))
+	if s.state != subStreaming {
+		tb.Fatalf("%+v", w.subscribers.streams)
 	}
 	w.windowStart, w.windowEnd = 0, never
 	return w
@@ -54,11 +55,11 @@ func eventBytes(source uint32, n uint64) []byte {
 
 // An event that arrives costs no allocation, be it the next, a repeated or a late one,
 // whole or in pieces.
-func BenchmarkHear(b *testing.B) {
+func BenchmarkTakeEvents(b *testing.B) {
 	for _, piece := range []int{1 << 20, 60} {
 		b.Run(fmt.Sprintf("pieces-of-%d", piece), func(b *testing.B) {
-			w := newAudienceWorker(b, 1)
-			m := &w.audience.members[0]
+			w := newSubscriberWorker(b, 1)
+			s := &w.subscribers.all[0]
 			const events = 1024
 			var stream [events][]byte
 			for n := range stream {
@@ -70,93 +71,81 @@ func BenchmarkHear(b *testing.B) {
 				now := w.now()
 				for rest := stream[n%events]; len(rest) > 0; {
 					p := rest[:min(piece, len(rest))]
-					w.hear(0, m, p, readAt(now))
+					w.takeEvents(0, s, p, readAt(now))
 					rest = rest[len(p):]
 				}
 				n++
 			}
-			if got := w.audience.streams.AllDelivered; got != uint64(n) || m.state != streaming {
-				b.Errorf("%d events of %d: %+v", got, n, w.audience.streams)
+			if got := w.subscribers.streams.AllDelivered; got != uint64(n) || s.state != subStreaming {
+				b.Errorf("%d events of %d: %+v", got, n, w.subscribers.streams)
 			}
 		})
 	}
 }
 
 // The same, as a test.
-func TestHearDoesNotAllocate(t *testing.T) {
-	w := newAudienceWorker(t, 1)
-	m := &w.audience.members[0]
+func TestTakeEventsDoesNotAllocate(t *testing.T) {
+	w := newSubscriberWorker(t, 1)
+	s := &w.subscribers.all[0]
 	n := uint64(0)
 	var events [300][]byte
 	for i := range events {
 		events[i] = eventBytes(1, uint64(i+1))
 	}
-	hear := func() {
-		w.hear(0, m, events[n][:70], readAt(1))
-		w.hear(0, m, events[n][70:], readAt(1))
+	take := func() {
+		w.takeEvents(0, s, events[n][:70], readAt(1))
+		w.takeEvents(0, s, events[n][70:], readAt(1))
 		n += 2 // so that some are missing
 	}
-	w.audience.main.limit = 0
-	hear()
-	if allocs := testing.AllocsPerRun(100, hear); allocs > 0 {
+	w.subscribers.ledger = &delivery.Ledger{} // which has no room that could be enlarged
+	take()
+	if allocs := testing.AllocsPerRun(100, take); allocs > 0 {
 		t.Errorf("%v allocations per event", allocs)
 	}
-	if s := w.audience.streams; s.AllDelivered != n/2 || m.state != streaming {
-		t.Errorf("%+v", s)
+	if got := w.subscribers.streams; got.AllDelivered != n/2 || s.state != subStreaming {
+		t.Errorf("%+v", got)
 	}
 }
 
 // The times of events are of the window, to the nanosecond: from the stamp on the wall
 // clock, from the subscription, and from one to the next.
 func TestEventTimes(t *testing.T) {
-	w := newAudienceWorker(t, 2)
+	w := newSubscriberWorker(t, 2)
 	w.engine.epoch = 1_000_000
 	w.windowStart, w.windowEnd = 500, 900
-	m := &w.audience.members[0]
-	m.written = 100
-	at := func(now, stamp int64, n uint64) {
-		s := sse.Stamp{Source: 1, Sequence: n, Time: 1_000_000 + stamp}
-		w.hear(0, m, fmt.Appendf(nil, "data: %v\n\n", s), readAt(now))
+	s := &w.subscribers.all[0]
+	s.written = 100
+	at := func(now, due int64, n uint64) {
+		stamp := sse.Stamp{Source: 1, Sequence: n, Time: 1_000_000 + due}
+		w.takeEvents(0, s, fmt.Appendf(nil, "data: %v\n\n", stamp), readAt(now))
 	}
 	at(300, 290, 1)
 	at(600, 570, 2) // the first of the window
 	at(600, 580, 3) // in the same read
 	at(899, 893, 4)
 	at(900, 899, 5) // too late
-	w.hear(0, m, []byte("data: no stamp\n\n"), readAt(901))
+	w.takeEvents(0, s, []byte("data: no stamp\n\n"), readAt(901))
 	for _, tt := range []struct {
 		tag  Tag
 		want []int64
 	}{
 		{FirstEvent, []int64{200}}, {EventGap, []int64{0, 299, 300}}, {Delivery, []int64{6, 20, 30}},
 	} {
-		h := w.sheet.latency[tt.tag]
+		h := w.interval.latency[tt.tag]
 		if h.Count() != int64(len(tt.want)) || h.Min() != tt.want[0] || h.Max() != tt.want[len(tt.want)-1] {
 			t.Errorf("%v: %d values from %d to %d, want %v", tt.tag, h.Count(), h.Min(), h.Max(), tt.want)
 		}
 	}
-	if s := w.audience.streams; s.Delivered != 3 || s.AllDelivered != 6 || s.Unstamped != 1 || s.DeliveredBytes != 3*uint64(sse.StampBytes+8) {
-		t.Errorf("%+v", s)
-	}
-}
-
-// A subscriber tells so many sources apart and counts the events of others.
-func TestSourcesAreBounded(t *testing.T) {
-	w := newAudienceWorker(t, 1)
-	m := &w.audience.members[0]
-	for source := range uint32(MaxSources + 10) {
-		w.hear(0, m, eventBytes(source*7919%(MaxSources+10), 1), readAt(1))
-	}
-	if len(m.sequences) != MaxSources || w.audience.streams.Untracked != 10 || w.audience.streams.AllDelivered != MaxSources+10 {
-		t.Errorf("%d sources, %d events untracked", len(m.sequences), w.audience.streams.Untracked)
+	if got := w.subscribers.streams; got.Delivered != 3 || got.AllDelivered != 6 || got.Unstamped != 1 || got.DeliveredBytes != 3*uint64(sse.StampBytes+8) {
+		t.Errorf("%+v", got)
 	}
 }
 
 // The pause before reconnecting: what the server asks for is kept, our own is jittered
 // downwards, both double with each failure in a row, and neither grows beyond its bound.
-func TestAway(t *testing.T) {
-	w := newAudienceWorker(t, 1)
-	m := &w.audience.members[0]
+func TestReconnectDelay(t *testing.T) {
+	w := newSubscriberWorker(t, 1)
+	s := &w.subscribers.all[0]
 	c := w.engine.config.Subscribers
 	c.MinBackoff, c.MaxBackoff = time.Second, 10*time.Second
 	for _, tt := range []struct {
@@ -176,16 +165,59 @@ func TestAway(t *testing.T) {
 		{"60000", 0, 10 * time.Second, 15 * time.Second},
 	} {
 		if tt.retry != "" {
-			w.hear(0, m, []byte("retry: "+tt.retry+"\n\n"), readAt(1))
+			w.takeEvents(0, s, []byte("retry: "+tt.retry+"\n\n"), readAt(1))
 		}
-		m.failures = tt.failures
+		s.failures = tt.failures
 		lowest, highest := time.Duration(never), time.Duration(0)
 		for range 1000 {
-			d := w.away(m)
+			d := w.reconnectDelay(s)
 			lowest, highest = min(lowest, d), max(highest, d)
 		}
 		if spread := tt.high - tt.low; lowest < tt.low || lowest > tt.low+spread/20 || highest > tt.high || highest < tt.high-spread/20 {
 			t.Errorf("retry %q after %d failures: %v to %v, want %v to %v", tt.retry, tt.failures, lowest, highest, tt.low, tt.high)
+		}
+	}
+}
+
+// What is still due at the end depends on where a subscriber stands: with a stream it is
+// missing, without one it is pending, and so it is when the measurement was interrupted. Of
+// a slow one it may be on its way.
+func TestSumStreams(t *testing.T) {
+	type found struct{ lost, announced, pending, slowMissing, slowAnnounced uint64 }
+	for _, tt := range []struct {
+		name        string
+		slow        bool
+		state       subscriberState
+		interrupted bool
+		want        found
+	}{
+		{"has a stream", false, subStreaming, false, found{lost: 4, announced: 3}},
+		{"is away", false, subDisconnected, false, found{announced: 3, pending: 4}},
+		{"was interrupted", false, subStreaming, true, found{announced: 3, pending: 4}},
+		{"is slow", true, subStreaming, false, found{slowAnnounced: 3}},
+	} {
+		w := newSubscriberWorker(t, 1)
+		e := w.engine
+		e.workers = append(e.workers, w)
+		e.sources[1] = struct{}{}
+		e.published.Add([]wire.Source{{ID: 1, Published: 10}})
+		e.stop.Store(tt.interrupted)
+		s := &w.subscribers.all[0]
+		s.slow = tt.slow
+		for _, n := range []uint64{1, 3} {
+			w.takeEvents(0, s, eventBytes(1, n), readAt(1))
+		}
+		w.takeEvents(0, s, []byte("event: gap\ndata: {}\n\n"), readAt(1))
+		w.takeEvents(0, s, eventBytes(1, 6), readAt(1))
+		s.state = tt.state
+		var r Streams
+		e.sumStreams(&r)
+		// The gap event announces number 2 as well as those before 6.
+		if got := (found{r.Lost, r.Announced, r.Pending, r.Slow.Missing, r.Slow.Announced}); got != tt.want {
+			t.Errorf("who %s: %+v, want %+v", tt.name, got, tt.want)
+		}
+		if r.Repeated+r.Disordered+r.Unlisted+r.Uncertain > 0 || (len(r.Missing) > 0) == tt.slow {
+			t.Errorf("who %s: %+v", tt.name, r.Account)
 		}
 	}
 }

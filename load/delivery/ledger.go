@@ -1,0 +1,159 @@
+package delivery
+
+import (
+	"cmp"
+	"slices"
+
+	"dyno/load/wire"
+)
+
+// An Account is what became of the events that were due to subscribers.
+type Account struct {
+	Repeated   uint64 // events that had been seen before
+	Disordered uint64 // events that came behind a later one of the same source
+
+	// Each event that was due and never seen is in exactly one of these counts.
+	Announced uint64 // the server said so by a gap event
+	Uncertain uint64 // the publication was not acknowledged
+	Pending   uint64 // the subscriber was without a connection at the end
+	Lost      uint64 // none of these
+
+	// Untracked counts events of more than MaxSources sources of one subscriber. Nobody can
+	// say whether others of theirs are missing.
+	Untracked uint64
+
+	// Missing are the first of the events that were announced or lost, MaxMissing spans at
+	// most. Unlisted are events that were missing when the ledger was full: they are in
+	// Announced or Lost even if they arrived later or were uncertain.
+	Missing  []Missing
+	Unlisted uint64
+}
+
+// Missing is a span of events of one source that one subscriber never saw.
+type Missing struct {
+	Subscriber  int
+	Source      uint32
+	First, Last uint64
+	Announced   bool // by a gap event
+}
+
+// MaxMissing bounds the spans of missing events in an Account.
+const MaxMissing = 1000
+
+// Add adds the account of other subscribers.
+func (a *Account) Add(o *Account) {
+	a.Repeated += o.Repeated
+	a.Disordered += o.Disordered
+	a.Announced += o.Announced
+	a.Uncertain += o.Uncertain
+	a.Pending += o.Pending
+	a.Lost += o.Lost
+	a.Untracked += o.Untracked
+	a.Unlisted += o.Unlisted
+	a.Missing = append(a.Missing, o.Missing[:min(len(o.Missing), MaxMissing-min(len(a.Missing), MaxMissing))]...)
+}
+
+// A Ledger is what subscribers have found to be missing. It is bounded: when it is full,
+// only the numbers are counted. The zero value has no room, and its subscribers expect
+// nothing before the first number that they see of a source.
+type Ledger struct {
+	expected map[uint32]struct{}
+	room     int
+	entries  []entry
+	account  Account // without the entries
+}
+
+// An entry is a span of numbers that are missing. It is empty when all have arrived late.
+type entry struct {
+	wire.Span
+	source     uint32
+	subscriber int32
+	previous   int32 // entry of the same sequence, or none
+	announced  bool
+}
+
+// maxEntries bounds the entries of a ledger: 3 MiB.
+const maxEntries = 1 << 16
+
+// NewLedger returns an empty ledger. Of the expected sources, a subscriber that was there
+// early is to see everything. They must be known when the first event is seen.
+func NewLedger(expected map[uint32]struct{}) *Ledger {
+	return &Ledger{expected: expected, room: maxEntries}
+}
+
+// miss enters missing numbers of a sequence.
+func (l *Ledger) miss(q *sequence, subscriber int32, missing wire.Span, announced bool) {
+	if q.last != none {
+		e := &l.entries[q.last]
+		if e.Last+1 == missing.First && e.announced == announced {
+			e.Last = missing.Last
+			return
+		}
+	}
+	if len(l.entries) == l.room {
+		n := size(missing)
+		l.account.Unlisted += n
+		*l.account.missing(announced) += n
+		return
+	}
+	l.entries = append(l.entries, entry{missing, q.source, subscriber, q.last, announced})
+	q.last = int32(len(l.entries) - 1) //nolint:gosec // bounded by the room
+}
+
+// missing returns the count of events that are missing and were announced, or were not.
+func (a *Account) missing(announced bool) *uint64 {
+	if announced {
+		return &a.Announced
+	}
+	return &a.Lost
+}
+
+// recover tells whether a number was missing, and takes it out.
+func (l *Ledger) recover(q *sequence, n uint64) bool {
+	for at := q.last; at != none; at = l.entries[at].previous {
+		e := &l.entries[at]
+		if n < e.First || n > e.Last {
+			continue
+		}
+		behind := wire.Span{First: n + 1, Last: e.Last}
+		e.Last = n - 1
+		if size(behind) > 0 {
+			// The one before it stays where it is; the one behind is a new one.
+			l.miss(q, e.subscriber, behind, e.announced)
+		}
+		return true
+	}
+	return false
+}
+
+// Sum adds up the ledgers of subscribers whose accounts are closed.
+func Sum(ledgers []*Ledger, all Published) Account {
+	sources := map[uint32]*wire.Source{}
+	for _, of := range all {
+		for i := range of {
+			sources[of[i].ID] = &of[i]
+		}
+	}
+	var sum Account
+	for _, l := range ledgers {
+		sum.Add(&l.account)
+		for _, e := range l.entries {
+			var n uint64
+			if s := sources[e.source]; s != nil {
+				n = uncertain(s, e.Span)
+			}
+			sum.Uncertain += n
+			certain := size(e.Span) - n
+			*sum.missing(e.announced) += certain
+			if certain > 0 && len(sum.Missing) < MaxMissing {
+				sum.Missing = append(sum.Missing, Missing{
+					Subscriber: int(e.subscriber), Source: e.source, First: e.First, Last: e.Last, Announced: e.announced,
+				})
+			}
+		}
+	}
+	slices.SortFunc(sum.Missing, func(a, b Missing) int {
+		return cmp.Or(cmp.Compare(a.Subscriber, b.Subscriber), cmp.Compare(a.Source, b.Source), cmp.Compare(a.First, b.First))
+	})
+	return sum
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"dyno/load/wire"
+)
+
+// A Barrier connects the engines of several processes that carry one load together: so
+// many connections that one process has no descriptors for them. They begin together,
+// and where there are subscribers each learns what the others have published, so that its
+// subscribers know what is missing. Its methods block until the others have come as far, or
+// fail. They are called once each, in this order, and not at all by an engine that fails
+// before; WaitPublished only with subscribers.
+type Barrier interface {
+	// Join tells the others of this engine, all of whose connections have been tried, and
+	// waits for theirs. It returns what all of them are together, and when the warm-up
+	// begins.
+	Join(ctx context.Context, self Party) (all Party, start time.Time, err error)
+
+	// WaitPublished tells the others what this engine has published, which is done with it,
+	// and returns what all have.
+	WaitPublished(ctx context.Context, published []wire.Source) (all []wire.Source, err error)
+}
+
+// A Party is what an engine brings to a load.
+type Party struct {
+	Threads []int         // that carry it: ids as of gettid(2)
+	Sources []wire.Source // that may publish
+}
+
+// publishedTimeout bounds how long an engine that has ended waits to hear what the others
+// have published: they end when it does, but for their last requests.
+const publishedTimeout = 10 * time.Second
+
+// join finds out when the warm-up begins, and who carries the load.
+func (e *engine) join(ctx context.Context) (origin int64, threads []int, err error) {
+	for _, w := range e.workers {
+		threads = append(threads, w.thread)
+	}
+	if e.config.Barrier == nil {
+		return int64(time.Since(e.base) + lead), threads, nil
+	}
+	self := Party{Threads: threads}
+	for _, w := range e.workers {
+		self.Sources = append(self.Sources, w.sources(true)...)
+	}
+	all, start, err := e.config.Barrier.Join(ctx, self)
+	if err != nil {
+		return 0, nil, fmt.Errorf("engine: join the others: %w", err)
+	}
+	for _, s := range all.Sources {
+		e.sources[s.ID] = struct{}{}
+	}
+	return start.UnixNano() - e.epoch, all.Threads, nil
+}
+
+// others is how many are waited for, beside the workers, to say what they have published.
+func (e *engine) others() int {
+	if e.config.Barrier == nil {
+		return 0
+	}
+	return 1 // all other engines together
+}
+
+// learnPublished learns what the other engines have published, once this one is done with
+// that.
+func (e *engine) learnPublished(ctx context.Context) error {
+	<-e.finished
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config.Drain+e.config.Timeout+publishedTimeout)
+	defer cancel()
+	own := e.published.List()
+	all, err := e.config.Barrier.WaitPublished(ctx, own)
+	if err != nil {
+		return fmt.Errorf("engine: what the others have published: %w", err)
+	}
+	known := map[uint32]bool{}
+	for _, s := range own {
+		known[s.ID] = true
+	}
+	e.published.Add(slices.DeleteFunc(slices.Clone(all), func(s wire.Source) bool { return known[s.ID] }))
+	return nil
+}

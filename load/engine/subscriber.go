@@ -1,0 +1,418 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dyno/load/delivery"
+	"dyno/load/wire"
+)
+
+// A subscriberPool is a worker's share of the subscribers. Their events are told from those
+// of requests' connections by their tokens.
+type subscriberPool struct {
+	all        []subscriber
+	queue      queue[int32] // those in state subQueued; never more than there are
+	timers     timerHeap    // of the others, as far as they wait for a time
+	connecting int          // in state subConnecting
+	untried    int          // whose first attempt has not ended
+	open       int          // in state subStreaming
+	longestGap int64        // between two events of a subscriber, in the window
+
+	streams  Streams          // but for Account
+	ledger   *delivery.Ledger // of those that are not slow
+	slow     delivery.Ledger
+	failures map[error]uint64
+	silences silences
+
+	posted bool  // what this worker published is known to all
+	look   int64 // when to see again whether all has arrived
+}
+
+// A subscriber is a place for a subscriber's connection.
+type subscriber struct {
+	delivery delivery.Subscriber
+	stream   wire.Stream
+	pending  []byte // what the socket has not taken of the request
+
+	timer   int64 // in the heap
+	began   int64 // when connecting began
+	written int64 // when the request was written
+	latest  int64 // when the latest event came; 0 before
+	emptied int64 // when a read last left the socket empty
+	opened  int64 // when the stream was accepted
+	last    int64 // when something last came in the window
+
+	fd         int32 // none without a connection
+	generation uint32
+	place      int32 // in the heap of timers, or none
+	state      subscriberState
+	failures   uint8 // in a row
+	slow       bool
+	stamping   bool // its socket stamps what arrives
+	hungUp     bool // the peer has said that it will send no more
+	first      bool // the next event is the connection's first
+	known      bool // has had a stream before
+	served     bool // something came in the window
+}
+
+// A subscriberState says where a subscriber stands.
+type subscriberState uint8
+
+const (
+	subDisconnected subscriberState = iota // no connection; its timer says when to connect
+	subQueued                              // waits for its turn to connect
+	subConnecting
+	subRequested // connected; the response's head is not complete
+	subStreaming // events arrive
+	subClosed    // the server asked not to come back
+)
+
+const (
+	// slowBuffer is SO_RCVBUF of a slow subscriber.
+	slowBuffer = 4 << 10
+	// slowReads is how often per second a slow subscriber reads, if it can read so
+	// slowly.
+	slowReads = 10
+	// slowHead is how much of the response's head a slow subscriber reads at once, so
+	// that little of what follows is read with it.
+	slowHead = 256
+	// maxReads bounds the reads from one connection before others have their turn.
+	maxReads = 16
+	// lookAgain is how long to wait between looks whether all events have arrived.
+	lookAgain = int64(5 * time.Millisecond)
+)
+
+func (e *engine) newSubscriberPool(n int) subscriberPool {
+	c := e.config.Subscribers
+	if c == nil || share(c.Count, n, e.config.Workers) == 0 {
+		return subscriberPool{}
+	}
+	p := subscriberPool{
+		all:      make([]subscriber, share(c.Count, n, e.config.Workers)),
+		ledger:   delivery.NewLedger(e.sources),
+		silences: newSilences(e.config.Window),
+		failures: map[error]uint64{},
+	}
+	p.queue.limit = len(p.all)
+	p.untried = len(p.all)
+	newStream := c.NewStreams(n)
+	for i := range p.all {
+		number := i*e.config.Workers + n
+		p.all[i] = subscriber{
+			stream: newStream(number), fd: none, place: none, slow: number < c.Slow,
+			delivery: delivery.Subscriber{Number: int32(number)}, //nolint:gosec // bounded by MaxSubscribers
+		}
+	}
+	return p
+}
+
+// subscriberToken returns the token of the events of a subscriber's connection, and
+// subscriberOf the subscriber.
+func subscriberToken(i int32) int32  { return wakeToken - 1 - i }
+func subscriberOf(token int32) int32 { return wakeToken - 1 - token }
+
+// set sets a subscriber's timer.
+func (p *subscriberPool) set(i int32, at int64) { p.timers.set(p.all, i, at) }
+
+// startSubscribers has the subscribers connect, each when the ramp says.
+func (w *worker) startSubscribers(now int64) {
+	p := &w.subscribers
+	for i := range p.all {
+		at := now
+		if ramp := w.engine.config.Subscribers.Ramp; ramp > 0 {
+			at += int64(float64(p.all[i].delivery.Number) / ramp * float64(time.Second))
+		}
+		p.set(int32(i), at) //nolint:gosec // bounded by MaxSubscribers
+	}
+}
+
+// next returns when there is something to do for subscribers; never when there is nothing.
+func (p *subscriberPool) next() int64 {
+	next := int64(never)
+	if len(p.timers) > 0 {
+		next = p.all[p.timers[0]].timer
+	}
+	if p.posted {
+		next = min(next, p.look)
+	}
+	return next
+}
+
+// serveSubscribers does what is due to subscribers.
+func (w *worker) serveSubscribers(now int64) {
+	p := &w.subscribers
+	for len(p.timers) > 0 && p.all[p.timers[0]].timer <= now {
+		i := p.timers[0]
+		s := &p.all[i]
+		p.timers.clear(p.all, i)
+		switch s.state {
+		case subDisconnected:
+			s.state = subQueued
+			p.queue.push(i)
+		case subConnecting:
+			w.subscriptionFailed(i, s, now, w.errnoError(wire.Connect, unix.ETIMEDOUT))
+		case subRequested:
+			if timeout := s.written + int64(w.engine.config.Timeout); now < timeout {
+				p.set(i, timeout)
+				w.readStream(i, s, 0) // what is there was there before
+				break
+			}
+			w.subscriptionFailed(i, s, now, errTimeout)
+		case subStreaming:
+			w.readStream(i, s, 0)
+		}
+	}
+	for p.queue.count > 0 && p.connecting < maxConnecting {
+		i := p.queue.pop()
+		w.connectSubscriber(i, &p.all[i], now)
+	}
+}
+
+func (w *worker) connectSubscriber(i int32, s *subscriber, now int64) {
+	p, c := &w.subscribers, &w.engine.config
+	buffer := c.Subscribers.ReceiveBuffer
+	if s.slow {
+		buffer = slowBuffer
+	}
+	s.began, s.state = now, subConnecting
+	p.connecting++
+	fd, err := w.dial(subscriberToken(i), s.generation+1, buffer)
+	if err != nil {
+		w.subscriptionFailed(i, s, now, w.connectError(err))
+		return
+	}
+	s.fd, s.stamping = fd, w.stamping
+	s.generation++
+	s.hungUp = false
+	p.set(i, now+int64(c.ConnectTimeout))
+}
+
+// handleSubscriber serves an event of a subscriber's connection, and returns the time after
+// it.
+func (w *worker) handleSubscriber(ev *unix.EpollEvent) int64 {
+	i := subscriberOf(ev.Fd)
+	s := &w.subscribers.all[i]
+	generation := uint32(ev.Pad) //nolint:gosec // carried, not computed with
+	if s.generation != generation {
+		return 0 // of a connection that is gone
+	}
+	if s.state == subConnecting {
+		if ev.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
+			return 0
+		}
+		w.subscriberConnected(i, s)
+	}
+	if s.generation == generation && len(s.pending) > 0 && ev.Events&unix.EPOLLOUT != 0 {
+		w.writeSubscription(i, s)
+	}
+	const hangUp = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+	if s.generation != generation || ev.Events&(unix.EPOLLIN|hangUp) == 0 {
+		return 0
+	}
+	s.hungUp = s.hungUp || ev.Events&hangUp != 0
+	switch {
+	case !s.slow || s.state == subRequested:
+		return w.readStream(i, s, w.emptied)
+	case s.hungUp:
+		// It would come to the end, or to the reset, at its own pace or never.
+		now := w.now()
+		w.subscriptionEnded(i, s, now, nil)
+		return now
+	}
+	return 0
+}
+
+// subscriberConnected ends a subscriber's connecting, well or badly.
+func (w *worker) subscriberConnected(i int32, s *subscriber) {
+	err := connectResult(s.fd)
+	now := w.now()
+	if err != nil {
+		w.subscriptionFailed(i, s, now, w.connectError(err))
+		return
+	}
+	w.subscribers.connecting--
+	s.state = subRequested
+	s.stream.Reset()
+	s.pending = s.stream.Request()
+	s.written = now
+	w.subscribers.set(i, now+int64(w.engine.config.Timeout))
+	w.writeSubscription(i, s)
+}
+
+// writeSubscription writes what is pending of the request.
+func (w *worker) writeSubscription(i int32, s *subscriber) {
+	rest, errno := writeAll(s.fd, s.pending)
+	s.pending = rest
+	if errno != 0 {
+		w.subscriptionEnded(i, s, w.now(), w.errnoError(wire.Reset, errno))
+	}
+}
+
+// readStream reads what has arrived for a subscriber, and returns the time after it. The
+// socket was known to be empty at the time given.
+func (w *worker) readStream(i int32, s *subscriber, empty int64) int64 {
+	generation := s.generation
+	for range maxReads {
+		buffer := w.buffer
+		switch {
+		case s.slow && s.state == subStreaming:
+			buffer = buffer[:min(max(w.engine.config.Subscribers.SlowRate/slowReads, 1), len(buffer))]
+		case s.slow:
+			buffer = buffer[:slowHead]
+		}
+		n, r, errno := w.take(s.fd, buffer, s.stamping, empty)
+		now := r.read
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			s.emptied = now
+			w.setSlowRead(i, s, now)
+			return now
+		case errno != 0:
+			w.subscriptionEnded(i, s, now, w.errnoError(wire.Reset, errno))
+			return now
+		case n == 0:
+			w.subscriptionEnded(i, s, now, s.stream.End())
+			return now
+		}
+		w.takeEvents(i, s, buffer[:n], r)
+		if n < len(buffer) {
+			s.emptied = now
+		}
+		switch {
+		case s.generation != generation:
+			return now
+		case s.slow && s.state == subStreaming:
+			w.setSlowRead(i, s, now)
+			return now
+		case n < len(buffer) && !s.hungUp:
+			return now // the socket is empty: what comes later makes a new event
+		}
+	}
+	// There is more, and epoll will not say so again.
+	now := w.now()
+	w.subscribers.set(i, now)
+	return now
+}
+
+// setSlowRead sets when a subscriber reads again, if it reads slowly.
+func (w *worker) setSlowRead(i int32, s *subscriber, now int64) {
+	rate := w.engine.config.Subscribers.SlowRate
+	if !s.slow || s.state != subStreaming || rate == 0 {
+		return
+	}
+	w.subscribers.set(i, now+int64(time.Second)/int64(min(rate, slowReads)))
+}
+
+// subscriptionFailed ends a subscription, or the attempt at one, for a fault of the peer's
+// or because it took too long.
+func (w *worker) subscriptionFailed(i int32, s *subscriber, now int64, err error) {
+	p := &w.subscribers
+	p.noteFailure(err)
+	switch {
+	case s.state == subStreaming:
+		p.streams.Broken++
+	case s.stream.Closed():
+		p.streams.Closed++
+	default:
+		p.streams.Failed++
+		if wire.KindOf(err) == wire.Generator {
+			p.streams.Generator++
+		}
+		w.refusal = err
+	}
+	w.disconnectSubscriber(i, s, now, true)
+}
+
+// subscriptionEnded ends a subscription that the peer has ended: in order without err.
+// Before it has begun, that is a failed attempt.
+func (w *worker) subscriptionEnded(i int32, s *subscriber, now int64, err error) {
+	if s.state != subStreaming {
+		if err == nil {
+			err = errNotAccepted
+		}
+		w.subscriptionFailed(i, s, now, err)
+		return
+	}
+	p := &w.subscribers
+	if err != nil {
+		p.noteFailure(err)
+	}
+	if s.slow {
+		p.streams.Slow.Ended++
+	} else {
+		p.streams.Ended++
+	}
+	w.disconnectSubscriber(i, s, now, false)
+}
+
+var errNotAccepted = &wire.Error{Kind: wire.Reset, Text: "connection closed before the subscription was accepted"}
+
+// noteFailure counts a failure by its text.
+func (p *subscriberPool) noteFailure(err error) {
+	if n, ok := p.failures[err]; ok || len(p.failures) < failureTexts {
+		p.failures[err] = n + 1
+	}
+}
+
+// disconnectSubscriber closes a subscriber's connection, or gives up opening one, and sets
+// when it comes back, if it does.
+func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed bool) {
+	p := &w.subscribers
+	switch s.state {
+	case subConnecting:
+		p.connecting--
+	case subStreaming:
+		p.open--
+		p.addSubscribed(s, now, w.windowStart, w.windowEnd)
+	}
+	if s.fd != none {
+		unix.Close(int(s.fd))
+		s.fd = none
+		s.generation++
+	}
+	s.pending = nil
+	if failed {
+		p.attempted(s)
+		s.failures = min(s.failures, math.MaxUint8-1) + 1
+	}
+	if s.stream.Closed() {
+		s.state = subClosed
+		p.timers.clear(p.all, i)
+		return
+	}
+	s.state = subDisconnected
+	p.set(i, now+int64(w.reconnectDelay(s)))
+}
+
+// attempted counts a subscriber whose first attempt has ended.
+func (p *subscriberPool) attempted(s *subscriber) {
+	if !s.known && s.failures == 0 {
+		p.untried--
+	}
+}
+
+// reconnectDelay returns how long a subscriber stays away: what the server asked for or
+// else MinBackoff, doubled with each failure in a row after the first, MaxBackoff at most,
+// and jittered.
+func (w *worker) reconnectDelay(s *subscriber) time.Duration {
+	c := w.engine.config.Subscribers
+	asked := s.stream.Retry()
+	d := c.MinBackoff
+	if asked > 0 {
+		d = asked
+	}
+	for n := s.failures; n > 1 && d < c.MaxBackoff; n-- {
+		d *= 2
+	}
+	d = min(d, c.MaxBackoff)
+	jitter := time.Duration(w.rng.Int64N(int64(d/2) + 1))
+	if asked > 0 {
+		return d + jitter
+	}
+	return d - jitter
+}
