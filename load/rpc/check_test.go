@@ -49,6 +49,7 @@ func TestCheck(t *testing.T) {
 
 		{"tag", order, []byte{0x0a, 0, 0x80}, "byte 2 of the response: no field begins here"},
 		{"field 0", order, []byte{0x00}, "byte 0 of the response: no field begins here"},
+		{"number", order, []byte{0x90, 0xe2, 0xdd, 0xdd, 0x30, 0}, "byte 0 of the response: no field begins here"},
 		{"cut off", order, []byte{0x0a, 2, 'x'}, "shop.v1.Order.id: byte 1 of the response: the field is cut off"},
 		{"unknown, cut off", order, []byte{0xfa, 7, 2, 'x'}, "byte 0 of the response: an unknown field is cut off"},
 		{"not UTF-8", order, []byte{0x0a, 1, 0xff}, "shop.v1.Order.id: byte 1 of the response: the text is not UTF-8"},

@@ -204,9 +204,12 @@ func TestProtosetsOfLongNames(t *testing.T) {
 }
 
 func FuzzProtoset(f *testing.F) {
-	f.Add(protoset(f, fileProtos(shop(f))...))
-	f.Add(protoset(f, fileProtos(compiled(f, "legacy.proto"))...))
-	f.Add(protoset(f, fileProtos(compiled(f, "edition.proto"))...))
+	for _, name := range []string{"legacy.proto", "edition.proto"} {
+		files := fileProtos(compiled(f, name))
+		f.Add(protoset(f, files...))
+		files[0].SourceCodeInfo = nil // smaller
+		f.Add(protoset(f, files...))
+	}
 	f.Add(protoset(f, bushy(3)...))
 	f.Add(protoset(f, nested(5)))
 	f.Fuzz(func(t *testing.T, b []byte) {
