@@ -229,7 +229,7 @@ func (c *client) failed(ctx context.Context, err error) error {
 	case isHTTP1(err):
 		hint = "gRPC needs HTTP/2, which the server does not speak"
 	case c.target.TLS == nil && isClosed(err):
-		hint = "does the server want TLS?"
+		hint = "does the server speak HTTP/2, and without TLS?"
 	}
 	if hint != "" {
 		return fmt.Errorf("%s: %w; %s", c.address, err, hint)
@@ -237,9 +237,10 @@ func (c *client) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", c.address, err)
 }
 
-// isClosed tells whether the peer has closed the connection.
+// isClosed tells whether the peer has closed the connection. How net/http says so depends
+// on what it was doing.
 func isClosed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return strings.Contains(err.Error(), "conn could not be established") || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // isHTTP1 tells whether an error, of net/http or a TLS handshake, says that the peer speaks

@@ -169,8 +169,8 @@ func TestFaultsInMessages(t *testing.T) {
 	} {
 		_, err := find(t, s, "shop.v1.Shop/"+tt.method).Encode([]byte(tt.json))
 		expect(t, err, tt.want)
-		if err != nil {
-			located(t, err)
+		if err != nil && located(t, err).Line == 0 {
+			t.Errorf("%v has no place", err)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestDeepFaultsAreFoundInTime(t *testing.T) {
 		t.Errorf("column %d", f.Column)
 	}
 	_, err = m.Encode([]byte(strings.Repeat(`{"cause": `, 100_000)))
-	located(t, err)
+	expect(t, err, "line 1, column ")
 }
 
 func TestEncodeAll(t *testing.T) {

@@ -217,8 +217,11 @@ func (l *liar) ServerReflectionInfo(stream v1.ServerReflection_ServerReflectionI
 	}
 	for {
 		r, err := stream.Recv()
-		if err != nil {
+		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		l.asked.Add(1)
 		var a *v1.ServerReflectionResponse
@@ -458,8 +461,8 @@ func TestServersOfSomethingElse(t *testing.T) {
 		peer func(c net.Conn)
 		want string
 	}{
-		{"closes", false, func(c net.Conn) {}, "does the server want TLS?"},
-		{"HTTP/1.1", false, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "gRPC needs HTTP/2, which the server does not speak"},
+		{"closes", false, func(c net.Conn) {}, "HTTP/2"},
+		{"HTTP/1.1", false, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "HTTP/2"},
 		{"no TLS", true, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "does the server speak TLS?"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -550,7 +553,7 @@ func TestServersOfHTTP1(t *testing.T) {
 			}()
 			t.Cleanup(func() { server.Close(); <-done })
 			_, err := FromReflection(t.Context(), Target{Address: l.Addr().String(), TLS: config})
-			expect(t, err, l.Addr().String()+": ", "gRPC needs HTTP/2")
+			expect(t, err, l.Addr().String()+": ", "HTTP/2")
 		})
 	}
 }
