@@ -9,7 +9,8 @@
 #             ones have to wait for what the earlier ones brought
 #
 # The ratio is of good responses per CPU-second of dyno, in pairs within rounds. The CPU time
-# is that of whole processes: it includes that the CSV is opened and looked through.
+# is that of the windows, by dyno's own account: that of whole processes would count three
+# beginnings and ends against one.
 #
 # Behind that comes memory while the scenario runs: the resident set, of which the pages of
 # the mapped CSV are a part that the kernel takes back when it needs them, and the anonymous
@@ -93,7 +94,8 @@ subject() { # NAME COMMAND…
 	local name=$1
 	shift
 	jq -n --arg name "$name" --arg cpus "$load_cpu" --arg count "jq -s 'map(.variants[0].counts.ok) | add'" \
-		'{$name, $cpus, $count, run: $ARGS.positional}' --args -- "$@"
+		--arg cpu "jq -s 'map(.variants[0].generator.cpu_seconds) | add'" \
+		'{$name, $cpus, $count, $cpu, run: $ARGS.positional}' --args -- "$@"
 }
 scenario=("$dir/load" "$dyno" "$connections" $((3 * iterations)) --scenario "$dir/scenario.yaml" "$url/")
 go build -o "$dir/pair" ./bench/pair
