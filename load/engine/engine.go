@@ -164,6 +164,9 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 	}
+	if c.Messages != nil {
+		w.dialogues = make([]dialogue, exchanges)
+	}
 	w.turns.limit = len(w.conns)
 	w.crowd = e.newCrowd(n)
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))

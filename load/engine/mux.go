@@ -78,6 +78,9 @@ func (w *worker) stamp(c *connection) {
 		x.written = now
 		w.inFlight.push(e)
 		w.begun--
+		if w.dialogues != nil {
+			w.converses(e, now)
+		}
 		e = x.next
 	}
 	c.begun = none
@@ -189,9 +192,12 @@ func (w *worker) hearFrom(i int32, c *connection, event *wire.MuxEvent, r readin
 	case wire.MuxRefused:
 		w.again(e, x, i, c, r.read, event.Err)
 		return
-	case wire.MuxHead, wire.MuxData, wire.MuxRoom:
+	case wire.MuxHead, wire.MuxData, wire.MuxRoom, wire.MuxMessage:
 		if x.first == 0 {
 			x.first = r.after(x.written).arrived
+		}
+		if event.Kind == wire.MuxMessage && w.dialogues != nil {
+			w.hearMessage(e, x, r)
 		}
 		if w.crowd != nil {
 			w.crowd.hear(x.user, c.mux, event)
@@ -348,7 +354,7 @@ func (w *worker) expireOn(e int32, x *exchange, i int32, c *connection, now int6
 	}
 	c.mux.Cancel(uint32(e - i*w.streams)) //nolint:gosec // not negative
 	w.speak(i, c)
-	w.fail(x, c, now, errTimeout)
+	w.fail(x, c, now, w.engine.config.TimedOut)
 	w.release(e, x, c)
 	w.resume(e, x, c, now)
 	w.settle(i, c, now)

@@ -51,6 +51,8 @@ type worker struct {
 	newClient  func() wire.Client // with TLS, if the server chooses by ALPN
 	newMux     func() wire.Mux    // likewise
 	alarms     alarms
+	dialogues  []dialogue // by exchange; nil unless messages are timed
+	beats      alarms     // messages of requests that are due
 	buffer     []byte
 	sealed     []byte // bytes of TLS that are about to be written
 	tls        *tlslayer.Context
@@ -208,6 +210,7 @@ func (w *worker) loop() {
 			return
 		}
 		w.fire(now)
+		w.beat(now)
 		w.expire(now)
 		w.admit(now)
 		w.call(now)
@@ -242,6 +245,9 @@ func (w *worker) nextDue() int64 {
 	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.audience.next())
 	if len(w.alarms) > 0 {
 		next = min(next, w.alarms[0].at)
+	}
+	if len(w.beats) > 0 {
+		next = min(next, w.beats[0].at)
 	}
 	if e := w.inFlight.head; e != none {
 		next = min(next, w.exchanges[e].written+int64(w.engine.config.Timeout))
@@ -499,6 +505,9 @@ func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 		n, done, err = w.crowd.collect(x.user, c.client, p)
 	} else {
 		n, done, err = c.client.Response(p)
+	}
+	if w.dialogues != nil {
+		w.countMessages(e, x, c, r)
 	}
 	switch {
 	case !done && err == nil:
