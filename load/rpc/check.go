@@ -1,0 +1,254 @@
+package rpc
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A shape is what Check must know of a message: how its fields look on the wire.
+type shape struct {
+	low      []*fieldShape // by number, those below maxLow
+	high     map[protowire.Number]*fieldShape
+	required uint64 // a bit for each field that must be there
+	partial  bool   // there are more required fields than bits
+}
+
+// maxLow bounds the table of a shape.
+const maxLow = 256
+
+// A fieldShape is one field of a shape.
+type fieldShape struct {
+	name     protoreflect.FullName
+	wire     protowire.Type // of one value
+	packable bool           // many values may be in one length-delimited field
+	text     bool           // must be UTF-8
+	inner    *shape         // of a message
+	bit      uint64         // in required
+}
+
+// newShape makes the shape of a message, and of all that are in it.
+func newShape(d protoreflect.MessageDescriptor) *shape {
+	shapes := map[protoreflect.FullName]*shape{}
+	var open []protoreflect.MessageDescriptor
+	of := func(d protoreflect.MessageDescriptor) *shape {
+		s := shapes[d.FullName()]
+		if s == nil {
+			s = &shape{}
+			shapes[d.FullName()] = s
+			open = append(open, d)
+		}
+		return s
+	}
+	top := of(d)
+	for len(open) > 0 {
+		d := open[len(open)-1]
+		open = open[:len(open)-1]
+		s, bit := shapes[d.FullName()], uint64(1)
+		for i := range d.Fields().Len() {
+			field := d.Fields().Get(i)
+			f := &fieldShape{name: field.FullName(), wire: wireTypes[field.Kind()]}
+			f.packable = field.IsList() && f.wire != protowire.BytesType && f.wire != protowire.StartGroupType
+			if enforcer, ok := field.(interface{ EnforceUTF8() bool }); ok && field.Kind() == protoreflect.StringKind {
+				f.text = enforcer.EnforceUTF8()
+			}
+			if field.Message() != nil {
+				f.inner = of(field.Message())
+			}
+			if field.Cardinality() == protoreflect.Required {
+				f.bit = bit
+				s.required |= bit
+				bit <<= 1
+				s.partial = s.partial || f.bit == 0
+			}
+			s.add(field.Number(), f)
+		}
+	}
+	return top
+}
+
+// wireTypes are how values of each kind begin on the wire.
+var wireTypes = map[protoreflect.Kind]protowire.Type{
+	protoreflect.BoolKind:     protowire.VarintType,
+	protoreflect.EnumKind:     protowire.VarintType,
+	protoreflect.Int32Kind:    protowire.VarintType,
+	protoreflect.Sint32Kind:   protowire.VarintType,
+	protoreflect.Uint32Kind:   protowire.VarintType,
+	protoreflect.Int64Kind:    protowire.VarintType,
+	protoreflect.Sint64Kind:   protowire.VarintType,
+	protoreflect.Uint64Kind:   protowire.VarintType,
+	protoreflect.Sfixed32Kind: protowire.Fixed32Type,
+	protoreflect.Fixed32Kind:  protowire.Fixed32Type,
+	protoreflect.FloatKind:    protowire.Fixed32Type,
+	protoreflect.Sfixed64Kind: protowire.Fixed64Type,
+	protoreflect.Fixed64Kind:  protowire.Fixed64Type,
+	protoreflect.DoubleKind:   protowire.Fixed64Type,
+	protoreflect.StringKind:   protowire.BytesType,
+	protoreflect.BytesKind:    protowire.BytesType,
+	protoreflect.MessageKind:  protowire.BytesType,
+	protoreflect.GroupKind:    protowire.StartGroupType,
+}
+
+func (s *shape) add(number protowire.Number, f *fieldShape) {
+	if number >= maxLow {
+		if s.high == nil {
+			s.high = map[protowire.Number]*fieldShape{}
+		}
+		s.high[number] = f
+		return
+	}
+	for int(number) >= len(s.low) {
+		s.low = append(s.low, nil)
+	}
+	s.low[number] = f
+}
+
+func (s *shape) field(number protowire.Number) *fieldShape {
+	if int(number) < len(s.low) {
+		return s.low[number]
+	}
+	return s.high[number]
+}
+
+// Check tells whether a response has the method's message in it, without making anything
+// of it: it does not allocate unless it finds a fault. A fault names the field and the
+// byte. Fields of unknown numbers are not looked at. A field of another type than the
+// schema says is a fault; decoders would take it for an unknown one, and lose its value.
+func (m Method) Check(response []byte) error {
+	c := checker{all: response}
+	if c.message(m.codec.shape(), response, protowire.DefaultRecursionLimit) {
+		return nil
+	}
+	if c.missing {
+		// Parts of a message may come one after another: whether all is there shows when
+		// they are put together.
+		return m.decodes(response)
+	}
+	return &Fault{Path: string(c.field), Problem: fmt.Sprintf("byte %d of the response: %s", len(response)-c.left, c.problem)}
+}
+
+// decodes tells whether a response can be decoded.
+func (m Method) decodes(response []byte) error {
+	err := proto.UnmarshalOptions{Resolver: m.codec.types}.Unmarshal(response, m.codec.out.New().Interface())
+	if err != nil {
+		return &Fault{Path: m.Output, Problem: cause(err)}
+	}
+	return nil
+}
+
+// A checker goes through a response. When it returns false, it knows why.
+type checker struct {
+	all     []byte
+	left    int // bytes from the fault to the end
+	field   protoreflect.FullName
+	problem string
+	missing bool
+}
+
+// fail notes a fault where the rest of the response begins.
+func (c *checker) fail(rest []byte, f *fieldShape, problem string) bool {
+	// All parts are of one array, so that their capacity says where they begin.
+	c.left = len(c.all) - (cap(c.all) - cap(rest))
+	c.problem = problem
+	if f != nil {
+		c.field = f.name
+	}
+	return false
+}
+
+func (c *checker) message(s *shape, b []byte, depth int) bool {
+	if depth == 0 {
+		return c.fail(b, nil, "messages are within each other too deep")
+	}
+	required := s.required
+	for len(b) > 0 {
+		number, wire, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return c.fail(b, nil, "no field begins here")
+		}
+		f := s.field(number)
+		value := b[n:]
+		switch {
+		case f == nil:
+			if n = protowire.ConsumeFieldValue(number, wire, value); n < 0 {
+				return c.fail(b, nil, "an unknown field is cut off or not valid")
+			}
+		case wire == f.wire:
+			if n = c.value(f, number, value, depth); n < 0 {
+				return false
+			}
+			required &^= f.bit
+		case f.packable && wire == protowire.BytesType:
+			if n = c.packed(f, value); n < 0 {
+				return false
+			}
+		default:
+			return c.fail(b, f, "the field is of another type than the schema says")
+		}
+		b = value[n:]
+	}
+	if required != 0 || s.partial {
+		c.missing = true
+		return false
+	}
+	return true
+}
+
+// value checks one value. It returns its length, or a negative number.
+func (c *checker) value(f *fieldShape, number protowire.Number, b []byte, depth int) (n int) {
+	var v []byte
+	switch f.wire {
+	case protowire.VarintType:
+		_, n = protowire.ConsumeVarint(b)
+	case protowire.Fixed32Type:
+		_, n = protowire.ConsumeFixed32(b)
+	case protowire.Fixed64Type:
+		_, n = protowire.ConsumeFixed64(b)
+	case protowire.BytesType:
+		v, n = protowire.ConsumeBytes(b)
+	default:
+		v, n = protowire.ConsumeGroup(number, b)
+	}
+	switch {
+	case n < 0:
+		c.fail(b, f, "the field is cut off or not valid")
+	case f.inner != nil:
+		if !c.message(f.inner, v, depth-1) {
+			return -1
+		}
+	case f.text && !utf8.Valid(v):
+		c.fail(b, f, "the text is not UTF-8")
+		return -1
+	}
+	return n
+}
+
+// packed checks values one after another. It returns the length of all, or a negative
+// number.
+func (c *checker) packed(f *fieldShape, b []byte) (n int) {
+	v, n := protowire.ConsumeBytes(b)
+	if n < 0 {
+		c.fail(b, f, "the field is cut off or not valid")
+		return n
+	}
+	for len(v) > 0 {
+		var size int
+		switch f.wire {
+		case protowire.VarintType:
+			_, size = protowire.ConsumeVarint(v)
+		case protowire.Fixed32Type:
+			_, size = protowire.ConsumeFixed32(v)
+		default:
+			_, size = protowire.ConsumeFixed64(v)
+		}
+		if size < 0 {
+			c.fail(v, f, "a value is cut off or not valid")
+			return -1
+		}
+		v = v[size:]
+	}
+	return n
+}

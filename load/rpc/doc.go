@@ -1,0 +1,18 @@
+// Package rpc is what dyno knows of the services that it calls by gRPC: their methods,
+// and the messages of these in Protocol Buffers. It translates messages between JSON, as
+// people write it, and bytes, as they are sent.
+//
+// A Schema comes from .proto files (FromProtos), from a descriptor set that a compiler of
+// such files has written (FromProtoset), or from the server itself by reflection
+// (FromReflection). Each of the three may be wrong, and the last may come from anybody:
+// number, size and depth of what is read are bounded, and a fault says in which file or at
+// which server it is.
+//
+// A Schema and its Methods do not change and may be used by several goroutines. Nothing
+// here is made for the path of a request except Method.Check and Encoder.Append, which do
+// not allocate. Messages are encoded ahead: for small ones, Method.Encode takes a few
+// microseconds.
+//
+// JSON is that of Protocol Buffers (https://protobuf.dev/programming-guides/json): a field
+// has its name in lowerCamelCase, and the name of the .proto file is understood too.
+package rpc

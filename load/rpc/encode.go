@@ -1,0 +1,167 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Bounds on what is encoded.
+const (
+	maxMessage  = 64 << 20  // bytes of a message in JSON
+	maxMessages = 1_000_000 // of one call of EncodeAll
+)
+
+// Encode makes a request of its JSON, which is one object, or what else the well-known
+// message is written as that the method takes. A Fault says where the JSON is wrong, and
+// what was probably meant. The JSON may have up to 64 MiB.
+func (m Method) Encode(message []byte) ([]byte, error) {
+	return m.AppendEncode(nil, message)
+}
+
+// AppendEncode is Encode into a buffer of the caller's, which is returned with the request
+// at its end. After an error it is as it was.
+func (m Method) AppendEncode(dst, message []byte) ([]byte, error) {
+	return m.encode(dst, message, 0, len(message))
+}
+
+// encode encodes what is between two offsets of a text.
+func (m Method) encode(dst, text []byte, from, to int) ([]byte, error) {
+	if to-from > maxMessage {
+		return dst, &Fault{Problem: fmt.Sprintf("a message of %d bytes is too large: it may have %d MiB", to-from, maxMessage>>20)}
+	}
+	in := m.codec.in.New().Interface()
+	if err := (protojson.UnmarshalOptions{Resolver: m.codec.types}).Unmarshal(text[from:to], in); err != nil {
+		return dst, m.codec.locate(text, from, to, err)
+	}
+	// Maps in a fixed order: a message has the same bytes each time.
+	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, in)
+	if err != nil {
+		return dst, &Fault{Path: m.Input, Problem: cause(err)}
+	}
+	return b, nil
+}
+
+// EncodeAll makes requests of JSON: of objects one after another, or of one array of
+// objects. It makes up to 1,000,000 of them, in one buffer.
+func (m Method) EncodeAll(messages []byte) ([][]byte, error) {
+	var ends []int
+	var all []byte
+	each := func(from, to int) (err error) {
+		if len(ends) == maxMessages {
+			return locatedAt(messages, from, "", fmt.Sprintf("there are more than %d messages", maxMessages), "")
+		}
+		all, err = m.encode(all, messages, from, to)
+		ends = append(ends, len(all))
+		return err
+	}
+	if err := split(messages, !m.codec.isList(), each); err != nil {
+		return nil, err
+	}
+	encoded, from := make([][]byte, len(ends)), 0
+	for i, to := range ends {
+		encoded[i] = all[from:to:to]
+		from = to
+	}
+	return encoded, nil
+}
+
+// isList tells whether the method takes a message that is written as an array, or can be.
+func (c *codec) isList() bool {
+	switch c.in.Descriptor().FullName() {
+	case "google.protobuf.ListValue", "google.protobuf.Value":
+		return true
+	}
+	return false
+}
+
+// split calls each with where the values of a text are, which are one after another or,
+// if arrays have to be opened, in one array.
+func split(text []byte, open bool, each func(from, to int) error) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	trimmed := bytes.TrimLeft(text, " \t\r\n")
+	open = open && len(trimmed) > 0 && trimmed[0] == '['
+	invalid := func(err error) error {
+		return locatedAt(text, errorOffset(err, text, int(d.InputOffset())), "", plain(err.Error()), "")
+	}
+	if open {
+		if _, err := d.Token(); err != nil {
+			return invalid(err)
+		}
+	}
+	var value json.RawMessage
+	for !open || d.More() {
+		err := d.Decode(&value)
+		if !open && errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return invalid(err)
+		}
+		end := int(d.InputOffset())
+		if err := each(end-len(value), end); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return invalid(err)
+	}
+	if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return locatedAt(text, len(text)-len(rest), "", "something follows the array", "put all messages into it")
+	}
+	return nil
+}
+
+// errorOffset returns where in a text encoding/json has found a fault; it says so of
+// errors in syntax.
+func errorOffset(err error, text []byte, otherwise int) int {
+	var syntax *json.SyntaxError
+	switch {
+	case strings.HasPrefix(err.Error(), "unexpected end"):
+		return len(text)
+	case errors.As(err, &syntax):
+		return min(max(0, int(syntax.Offset)-1), len(text))
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return len(text)
+	}
+	return otherwise
+}
+
+// Decode makes JSON of a response, on one line. Fields that are not set are not there. A
+// message in a google.protobuf.Any of unknown type appears with its @type alone.
+func (m Method) Decode(response []byte) ([]byte, error) {
+	out := m.codec.out.New().Interface()
+	if err := (proto.UnmarshalOptions{Resolver: m.codec.types}).Unmarshal(response, out); err != nil {
+		return nil, &Fault{Path: m.Output, Problem: cause(err)}
+	}
+	text, err := protojson.MarshalOptions{Resolver: lenient{m.codec.types}}.Marshal(out)
+	if err != nil {
+		return nil, &Fault{Path: m.Output, Problem: cause(err)}
+	}
+	// The module puts blanks into its JSON that differ between builds.
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return nil, &Fault{Path: m.Output, Problem: plain(err.Error())}
+	}
+	return b.Bytes(), nil
+}
+
+// lenient is a resolver to whom every type is known.
+type lenient struct{ *resolver }
+
+// FindMessageByURL implements protoregistry.MessageTypeResolver. An unknown type has no
+// fields.
+func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	t, err := l.resolver.FindMessageByURL(url)
+	if errors.Is(err, errNotFound) {
+		return l.known.FindMessageByName("google.protobuf.Empty")
+	}
+	return t, err
+}

@@ -1,0 +1,95 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxFaults is how many faults of a source are reported.
+const maxFaults = 20
+
+// A Fault is one thing wrong with a schema, with its source, or with a message.
+type Fault struct {
+	// Source is where the schema comes from: a file's path, or a server's address. It is
+	// empty for a message.
+	Source string
+	// Line and Column are where in the source or in the message the fault is: from 1,
+	// columns in characters; 0: of the whole.
+	Line, Column int
+	// Path names the part of a message, such as user.tags[2]; or the part of a source,
+	// such as a .proto file in a descriptor set. It may be empty.
+	Path    string
+	Problem string
+	Hint    string // what would be right; may be empty
+}
+
+func (f *Fault) Error() string {
+	var b strings.Builder
+	switch {
+	case f.Source != "" && f.Line > 0:
+		fmt.Fprintf(&b, "%s:%d:%d: ", f.Source, f.Line, f.Column)
+	case f.Source != "":
+		b.WriteString(f.Source + ": ")
+	case f.Line > 0:
+		fmt.Fprintf(&b, "line %d, column %d: ", f.Line, f.Column)
+	}
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	b.WriteString(f.Problem)
+	if f.Hint != "" {
+		b.WriteString("; " + f.Hint)
+	}
+	return b.String()
+}
+
+// faults collects what is wrong with a source.
+type faults struct {
+	list    []error
+	omitted int
+}
+
+func (f *faults) add(fault error) {
+	if len(f.list) == maxFaults {
+		f.omitted++
+		return
+	}
+	f.list = append(f.list, fault)
+}
+
+func (f *faults) err() error {
+	if f.omitted > 0 {
+		return errors.Join(append(f.list, fmt.Errorf("and %d more", f.omitted))...)
+	}
+	return errors.Join(f.list...)
+}
+
+// plain returns a text of somebody else's for a message on one line: without characters
+// that a terminal would obey, and not longer than a message may be.
+func plain(s string) string {
+	const longest = 200
+	var b strings.Builder
+	for n := 0; len(s) > 0; n++ {
+		if n == longest {
+			return b.String() + "…"
+		}
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) {
+			r = ' '
+		}
+		b.WriteRune(r)
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// cause returns the text of an error of the protobuf module, without the module's prefix:
+// it is followed by a blank that differs between builds.
+func cause(err error) string {
+	text := plain(err.Error())
+	text = strings.TrimPrefix(text, "proto:")
+	return strings.TrimLeft(text, " \u00a0")
+}
