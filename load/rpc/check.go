@@ -166,7 +166,7 @@ func (c *checker) message(s *shape, b []byte, depth int) bool {
 	required := s.required
 	for len(b) > 0 {
 		number, wire, n := protowire.ConsumeTag(b)
-		if n < 0 {
+		if n < 0 || number > protowire.MaxValidNumber {
 			return c.fail(b, nil, "no field begins here")
 		}
 		f := s.field(number)

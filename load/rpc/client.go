@@ -223,6 +223,8 @@ func (c *client) failed(ctx context.Context, err error) error {
 		return fmt.Errorf("%s: %w", c.address, deadline)
 	case errors.As(err, &noTLS):
 		hint = "does the server speak TLS?"
+	case strings.Contains(err.Error(), "COMPRESSION_ERROR"), strings.Contains(err.Error(), "header list larger"):
+		hint = fmt.Sprintf("the server's header fields are not valid, or take more than %d KiB", maxMetadata>>10)
 	case c.target.TLS == nil && isHTTP1(err):
 		hint = "the server speaks HTTP/1.1, and gRPC needs HTTP/2"
 	case c.target.TLS == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -9,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
@@ -28,12 +30,14 @@ func (s *Schema) Describe(name string) (string, error) {
 		}
 		return "", &Fault{Source: s.source, Problem: "there is neither a service nor a message " + quote(name), Hint: suggest(name, s.names())}
 	}
-	p := &printer{seen: map[protoreflect.FullName]bool{}}
+	p := &printer{known: s.files, seen: map[protoreflect.FullName]bool{}}
 	p.only, _ = d.(protoreflect.MethodDescriptor)
 	p.want(d)
 	for len(p.open) > 0 {
-		d := p.open[0]
-		p.open = p.open[1:]
+		// What is in one file is written together.
+		i := max(0, slices.IndexFunc(p.open, func(d protoreflect.Descriptor) bool { return d.ParentFile() == p.file }))
+		d := p.open[i]
+		p.open = slices.Delete(p.open, i, i+1)
 		if p.text.Len() > maxDescription {
 			p.line("// There is more, which is left out.")
 			break
@@ -61,7 +65,9 @@ func (s *Schema) names() (names []string) {
 type printer struct {
 	text   strings.Builder
 	indent int
+	known  *protoregistry.Files
 	file   protoreflect.FileDescriptor // of what was written last
+	scope  protoreflect.FullName       // the message that is being written, or its package
 	seen   map[protoreflect.FullName]bool
 	open   []protoreflect.Descriptor     // to be written
 	only   protoreflect.MethodDescriptor // of its service, if it is not nil
@@ -91,17 +97,33 @@ func (p *printer) use(d protoreflect.Descriptor) string {
 	return p.relative(d.FullName())
 }
 
-// relative returns a name as the file that is being written can have it: without its
-// package.
+// relative returns a name as it can be written within the scope: as short as it can be
+// without meaning something else.
 func (p *printer) relative(name protoreflect.FullName) string {
-	if p.file == nil || p.file.Package() == "" {
+	for scope := p.scope; scope != "" && len(scope) >= len(p.file.Package()); scope = scope.Parent() {
+		if short, ok := strings.CutPrefix(string(name), string(scope)+"."); ok {
+			if p.unambiguous(short, scope) {
+				return short
+			}
+			break
+		}
+	}
+	if p.unambiguous(string(name), "") {
 		return string(name)
 	}
-	short, ok := strings.CutPrefix(string(name), string(p.file.Package())+".")
-	if !ok {
-		return string(name)
+	return "." + string(name)
+}
+
+// unambiguous tells whether the first part of a name means nothing in the scopes within
+// the outer one.
+func (p *printer) unambiguous(name string, outer protoreflect.FullName) bool {
+	first, _, _ := strings.Cut(name, ".")
+	for scope := p.scope; scope != outer && scope != ""; scope = scope.Parent() {
+		if _, err := p.known.FindDescriptorByName(scope.Append(protoreflect.Name(first))); err == nil {
+			return false
+		}
 	}
-	return short
+	return true
 }
 
 // top writes a declaration that is in no other.
@@ -114,6 +136,7 @@ func (p *printer) top(d protoreflect.Descriptor) {
 		p.head(file)
 	}
 	p.line("")
+	p.scope = p.file.Package()
 	switch d := d.(type) {
 	case protoreflect.ServiceDescriptor:
 		p.service(d)
@@ -186,6 +209,10 @@ func (p *printer) service(d protoreflect.ServiceDescriptor) {
 
 func (p *printer) message(d protoreflect.MessageDescriptor) {
 	p.comment(d)
+	if d.Fields().Len()+d.ExtensionRanges().Len()+d.Messages().Len()+d.Enums().Len()+len(settings(d.Options())) == 0 {
+		p.line("message %s {}", d.Name())
+		return
+	}
 	p.line("message %s {", d.Name())
 	p.body(d)
 	p.line("}")
@@ -194,6 +221,9 @@ func (p *printer) message(d protoreflect.MessageDescriptor) {
 // body writes what is between the braces of a message.
 func (p *printer) body(d protoreflect.MessageDescriptor) {
 	p.indent++
+	outer := p.scope
+	p.scope = d.FullName()
+	start := p.text.Len()
 	p.options(d.Options())
 	var last protoreflect.OneofDescriptor // whose fields are written together
 	groups := map[protoreflect.FullName]bool{}
@@ -220,12 +250,22 @@ func (p *printer) body(d protoreflect.MessageDescriptor) {
 		if m.IsMapEntry() || groups[m.FullName()] {
 			continue
 		}
+		p.part(start)
 		p.message(m)
 	}
 	for i := range d.Enums().Len() {
+		p.part(start)
 		p.enum(d.Enums().Get(i))
 	}
 	p.indent--
+	p.scope = outer
+}
+
+// part writes an empty line, unless nothing has been written since the start.
+func (p *printer) part(start int) {
+	if p.text.Len() > start {
+		p.line("")
+	}
 }
 
 func (p *printer) oneof(o protoreflect.OneofDescriptor) {
@@ -420,6 +460,8 @@ func quoteProto(s string) string {
 		switch {
 		case r == '"' || r == '\\':
 			b.WriteString(`\` + s[:size])
+		case r == '\n':
+			b.WriteString(`\n`)
 		case r == utf8.RuneError || !unicode.IsPrint(r):
 			for _, c := range []byte(s[:size]) {
 				fmt.Fprintf(&b, `\%03o`, c)

@@ -52,11 +52,15 @@ func (m Method) encode(dst, text []byte, from, to int) ([]byte, error) {
 // EncodeAll makes requests of JSON: of objects one after another, or of one array of
 // objects. It makes up to 1,000,000 of them, in one buffer.
 func (m Method) EncodeAll(messages []byte) ([][]byte, error) {
+	return m.encodeAll(messages, maxMessages)
+}
+
+func (m Method) encodeAll(messages []byte, most int) ([][]byte, error) {
 	var ends []int
 	var all []byte
 	each := func(from, to int) (err error) {
-		if len(ends) == maxMessages {
-			return locatedAt(messages, from, "", fmt.Sprintf("there are more than %d messages", maxMessages), "")
+		if len(ends) == most {
+			return locatedAt(messages, from, "", fmt.Sprintf("there are more than %d messages", most), "")
 		}
 		all, err = m.encode(all, messages, from, to)
 		ends = append(ends, len(all))

@@ -70,6 +70,8 @@ func (e *exampler) message(d protoreflect.MessageDescriptor, indent int) {
 			e.value(value, indent+2)
 			e.line(indent + 1)
 			e.WriteByte('}')
+		case field.IsList() && value.Message() == nil:
+			e.WriteString("[" + zero(value) + "]")
 		case field.IsList():
 			e.WriteByte('[')
 			e.line(indent + 2)

@@ -55,12 +55,24 @@ func wellKnownForm(d protoreflect.MessageDescriptor) string {
 		return "an array: […]"
 	case "Value":
 		return "any JSON but NaN and infinities"
-	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue", "BytesValue":
-		if value := d.Fields().ByName("value"); value != nil {
-			return formOf(value)
-		}
+	}
+	if value := wrapped(d); value != nil {
+		return formOf(value)
 	}
 	return ""
+}
+
+// wrapped returns the one field of a well-known message that is written as the field's
+// value, or nil.
+func wrapped(d protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	if d.FullName().Parent() != "google.protobuf" {
+		return nil
+	}
+	switch d.Name() {
+	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue", "BytesValue":
+		return d.Fields().ByName("value")
+	}
+	return nil
 }
 
 // example returns JSON of a well-known message as somebody could write it, or "".
@@ -83,17 +95,22 @@ func example(d protoreflect.MessageDescriptor) string {
 		return `[]`
 	case "Value":
 		return `null`
-	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue", "BytesValue":
-		if value := d.Fields().ByName("value"); value != nil {
-			return zero(value)
-		}
+	}
+	if value := wrapped(d); value != nil {
+		return zero(value)
 	}
 	return ""
 }
 
-// zero returns JSON of a scalar's zero value, and of an enum's first value.
+// zero returns JSON of a field's value without anything in it: an enum's first, and of a
+// message what somebody could write.
 func zero(field protoreflect.FieldDescriptor) string {
 	switch field.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		if text := example(field.Message()); text != "" {
+			return text
+		}
+		return "{}"
 	case protoreflect.BoolKind:
 		return "false"
 	case protoreflect.EnumKind:

@@ -307,7 +307,9 @@ func (l *linker) linkKnown(path string, above []string, done *link) {
 		fault = l.fault(above[len(above)-1], "imports %s, which is missing", quote(path))
 		names := make([]string, 0, len(l.protos))
 		for name := range l.protos {
-			names = append(names, plain(name))
+			if name != above[len(above)-1] {
+				names = append(names, plain(name))
+			}
 		}
 		slices.Sort(names)
 		if meant, found := nearest.Find(path, names); found {

@@ -1,0 +1,40 @@
+package rules
+
+import (
+	"fmt"
+	"testing"
+)
+
+// unlinked are modules that tests may use, and whose code must not be in the binary, with
+// the reason.
+var unlinked = map[string]string{
+	"google.golang.org/grpc": "dyno has a codec for gRPC of its own, and a server that is measured with another program's client shows that client's limits",
+}
+
+// checkLinked returns the packages that must not be in the binary.
+func checkLinked(packages []goPackage) (faults []string) {
+	for _, p := range packages {
+		for tree, reason := range unlinked {
+			if within(p.ImportPath, tree) {
+				faults = append(faults, fmt.Sprintf("%s: linked, and must not be: %s", p.ImportPath, reason))
+			}
+		}
+	}
+	return faults
+}
+
+func TestLinked(t *testing.T) {
+	packages := decode(t, goRun(t, root(t), "list", "-e", "-deps", "-json=ImportPath", "./cmd/dyno"))
+	for _, f := range checkLinked(packages) {
+		t.Error(f)
+	}
+	if len(packages) < 100 {
+		t.Errorf("%d packages: is go list right?", len(packages))
+	}
+}
+
+func TestLinkedCanFail(t *testing.T) {
+	expectFaults(t, checkLinked([]goPackage{
+		{ImportPath: "google.golang.org/grpc"}, {ImportPath: "google.golang.org/grpc/codes"}, {ImportPath: "google.golang.org/grpcurl"}, {ImportPath: "fmt"},
+	}), "google.golang.org/grpc: linked", "google.golang.org/grpc/codes: linked")
+}

@@ -1,0 +1,557 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// maxOpen bounds how many messages within each other an Encoder keeps open.
+const maxOpen = 32
+
+// An Encoder makes requests of JSON in which some texts vary. It may be used by several
+// goroutines.
+type Encoder struct {
+	method Method
+	pieces [][]byte
+	ops    []op // what to write; nil: each request is made of its JSON
+}
+
+// Prepare prepares requests of one kind: JSON that is cut into pieces, between each two of
+// which a part will be put. Append gives the same as Encode of the pieces and parts joined,
+// except that fields may be in another order on the wire.
+//
+// When each part is within a string, or is the whole of a number, a truth value or a
+// string, Append does not allocate: Fast tells whether that is so. Prepare then finds the
+// faults of the pieces.
+func (m Method) Prepare(pieces ...[]byte) (*Encoder, error) {
+	e := &Encoder{method: m, pieces: make([][]byte, len(pieces))}
+	for i, p := range pieces {
+		e.pieces[i] = bytes.Clone(p)
+	}
+	if len(pieces) == 0 {
+		e.pieces = [][]byte{nil}
+	}
+	// The parts are taken for zeros, which can stand for a number and in a string.
+	sample, holes := bytes.Clone(e.pieces[0]), []int{}
+	for _, p := range e.pieces[1:] {
+		holes = append(holes, len(sample))
+		sample = append(append(sample, '0'), p...)
+	}
+	value := bytes.TrimSpace(sample)
+	if !utf8.Valid(sample) || !json.Valid(sample) || value[0] != '{' || wellKnownForm(m.codec.in.Descriptor()) != "" {
+		if len(holes) > 0 {
+			return e, nil
+		}
+		_, err := m.Encode(sample)
+		return e, err
+	}
+	from := bytes.IndexByte(sample, '{')
+	p := &planner{
+		sample: locator{sample, m.codec.types},
+		holes:  holes,
+		fits:   make([][]byte, len(holes)),
+	}
+	for i := range p.fits {
+		p.fits[i] = []byte("0")
+	}
+	p.members(m.codec.in, from, from+len(value))
+	if p.odd && len(holes) > 0 {
+		return e, nil
+	}
+	if _, err := m.Encode(e.join(nil, p.fits)); err != nil {
+		var f *Fault
+		if errors.As(err, &f) && f.Path != "" && len(holes) > 0 {
+			f.Line, f.Column = 0, 0 // of another text than the one that was given
+		}
+		return nil, err
+	}
+	if p.most <= maxOpen {
+		e.ops = p.flush()
+	}
+	return e, nil
+}
+
+// Fast tells whether Append makes requests without making JSON of them first.
+func (e *Encoder) Fast() bool { return e.ops != nil }
+
+// Append appends a request to a buffer: with the parts, of which there must be one less
+// than pieces. An error is that of Encode; its place is in the pieces and parts joined.
+// The buffer is then as it was.
+func (e *Encoder) Append(dst []byte, parts [][]byte) ([]byte, error) {
+	if e.ops != nil {
+		if b, ok := e.write(dst, parts); ok {
+			return b, nil
+		}
+	}
+	return e.method.AppendEncode(dst, e.join(nil, parts))
+}
+
+// join appends the JSON.
+func (e *Encoder) join(dst []byte, parts [][]byte) []byte {
+	dst = append(dst, e.pieces[0]...)
+	for i, p := range e.pieces[1:] {
+		dst = append(append(dst, parts[i]...), p...)
+	}
+	return dst
+}
+
+// An op is one thing to write.
+type op struct {
+	do    opKind
+	bytes []byte // of a literal; of others the tag
+	part  int
+	kind  protoreflect.Kind
+	enum  map[string]int32
+}
+
+type opKind int8
+
+const (
+	opLiteral opKind = iota
+	opBegin          // of what has its length before it, after a tag
+	opEnd            // of what was begun last
+	opText           // a part within a string
+	opBase64         // a part that is a string in base64
+	opScalar         // a part that is a number, a truth value or the name of an enum's value
+)
+
+// write writes what is planned. It returns false, and dst as it was, when a part is
+// written in a way that is not the usual one, or is wrong.
+func (e *Encoder) write(dst []byte, parts [][]byte) (b []byte, ok bool) {
+	var starts [maxOpen]int
+	open := 0
+	b = dst
+	for i := range e.ops {
+		o := &e.ops[i]
+		switch o.do {
+		case opLiteral:
+			b = append(b, o.bytes...)
+		case opBegin:
+			b = append(append(b, o.bytes...), 0)
+			starts[open] = len(b)
+			open++
+		case opEnd:
+			open--
+			b = insertLength(b, starts[open])
+		case opText:
+			if !isPlainText(parts[o.part]) {
+				return dst, false
+			}
+			b = append(b, parts[o.part]...)
+		case opBase64:
+			if b, ok = appendBase64(b, parts[o.part]); !ok {
+				return dst, false
+			}
+		case opScalar:
+			b = append(b, o.bytes...)
+			if b, ok = o.appendScalar(b, parts[o.part]); !ok {
+				return dst, false
+			}
+		}
+	}
+	return b, true
+}
+
+// insertLength writes the length of what begins at start into the byte before it, and
+// makes room for more bytes if the length needs them.
+func insertLength(b []byte, start int) []byte {
+	n := len(b) - start
+	if more := protowire.SizeVarint(uint64(n)) - 1; more > 0 {
+		b = append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:more]...)
+		copy(b[start+more:], b[start:start+n])
+	}
+	binary.PutUvarint(b[start-1:], uint64(n))
+	return b
+}
+
+// isPlainText tells whether text stands for itself in a string of JSON.
+func isPlainText(text []byte) bool {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return utf8.Valid(text)
+}
+
+// appendBase64 decodes base64 of four characters to three bytes, with its padding: other
+// ways of writing it are left to Encode.
+func appendBase64(dst, text []byte) ([]byte, bool) {
+	if len(text)%4 != 0 {
+		return dst, false
+	}
+	start := len(dst)
+	for i := 0; i < len(text); i += 4 {
+		var bits uint32
+		padding := 0
+		for j, c := range text[i : i+4] {
+			digit := base64Digits[c]
+			switch {
+			case c == '=' && i+4 == len(text) && j >= 2:
+				padding++
+			case digit == 0 || padding > 0:
+				return dst[:start], false
+			default:
+				bits |= uint32(digit-1) << (18 - 6*j)
+			}
+		}
+		if bits&(1<<(8*padding)-1) != 0 {
+			return dst[:start], false
+		}
+		dst = append(dst, byte(bits>>16), byte(bits>>8), byte(bits))[:len(dst)+3-padding]
+	}
+	return dst, true
+}
+
+// base64Digits are the values of characters in base64 (RFC 4648, section 4), and 1 more:
+// 0 is of those that are none.
+var base64Digits = func() (digits [256]byte) {
+	for i, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		digits[c] = byte(i + 1)
+	}
+	return digits
+}()
+
+// appendScalar appends a value by its text.
+func (o *op) appendScalar(b, text []byte) ([]byte, bool) {
+	switch o.kind {
+	case protoreflect.BoolKind:
+		switch string(text) {
+		case "true":
+			return append(b, 1), true
+		case "false":
+			return append(b, 0), true
+		}
+		return b, false
+	case protoreflect.EnumKind:
+		n, ok := o.enum[string(text)]
+		return protowire.AppendVarint(b, uint64(int64(n))), ok
+	case protoreflect.FloatKind:
+		f, ok := parseFloat(text, 32)
+		return protowire.AppendFixed32(b, math.Float32bits(float32(f))), ok
+	case protoreflect.DoubleKind:
+		f, ok := parseFloat(text, 64)
+		return protowire.AppendFixed64(b, math.Float64bits(f)), ok
+	}
+	negative, n, ok := parseInt(text)
+	if !ok {
+		return b, false
+	}
+	v := n
+	if negative {
+		v = -n
+	}
+	switch o.kind {
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		ok = n <= math.MaxUint32 && !negative
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		ok = !negative
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		ok = n <= math.MaxInt32 || negative && n == math.MaxInt32+1
+	default:
+		ok = n <= math.MaxInt64 || negative && n == math.MaxInt64+1
+	}
+	switch o.kind {
+	case protoreflect.Sint32Kind, protoreflect.Sint64Kind:
+		return protowire.AppendVarint(b, protowire.EncodeZigZag(int64(v))), ok
+	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind:
+		return protowire.AppendFixed32(b, uint32(v)), ok
+	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind:
+		return protowire.AppendFixed64(b, v), ok
+	}
+	return protowire.AppendVarint(b, v), ok
+}
+
+// parseInt reads a whole number in digits.
+func parseInt(text []byte) (negative bool, n uint64, ok bool) {
+	negative = len(text) > 0 && text[0] == '-'
+	if negative {
+		text = text[1:]
+	}
+	if len(text) == 0 || len(text) > 19 || text[0] == '0' && len(text) > 1 {
+		return false, 0, false
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false, 0, false
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return negative, n, true
+}
+
+// parseFloat reads a number as JSON has it. Longer texts would have to be copied.
+func parseFloat(text []byte, bits int) (float64, bool) {
+	if len(text) > 32 || !isNumber(text) {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(text), bits)
+	return f, err == nil
+}
+
+// isNumber tells whether text is a number of JSON (RFC 8259, section 6).
+func isNumber(text []byte) bool {
+	digits := func() bool {
+		n := 0
+		for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+			n++
+		}
+		text = text[n:]
+		return n > 0
+	}
+	if len(text) > 0 && text[0] == '-' {
+		text = text[1:]
+	}
+	switch {
+	case len(text) > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9':
+		return false
+	case !digits():
+		return false
+	}
+	if len(text) > 0 && text[0] == '.' {
+		text = text[1:]
+		if !digits() {
+			return false
+		}
+	}
+	if len(text) > 0 && (text[0] == 'e' || text[0] == 'E') {
+		text = text[1:]
+		if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
+			text = text[1:]
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return len(text) == 0
+}
+
+// A planner makes ops of a sample.
+type planner struct {
+	sample  locator
+	holes   []int    // offsets in the sample, where a zero stands for a part
+	fits    [][]byte // parts that are not at fault where they are
+	ops     []op
+	literal []byte // to be written before the next op
+	open    int    // begun, and not ended
+	most    int    // that were open at once
+	odd     bool   // a part is where no plan can be made for it
+}
+
+// within returns the parts between two offsets.
+func (p *planner) within(from, to int) (parts []int) {
+	for i, at := range p.holes {
+		if from <= at && at < to {
+			parts = append(parts, i)
+		}
+	}
+	return parts
+}
+
+func (p *planner) add(o op) {
+	p.flush()
+	p.ops = append(p.ops, o)
+}
+
+// flush returns all ops so far.
+func (p *planner) flush() []op {
+	if len(p.literal) > 0 {
+		p.ops = append(p.ops, op{do: opLiteral, bytes: p.literal})
+		p.literal = nil
+	}
+	if p.ops == nil {
+		p.ops = []op{}
+	}
+	return p.ops
+}
+
+func (p *planner) begin(number protowire.Number) {
+	p.add(op{do: opBegin, bytes: protowire.AppendTag(nil, number, protowire.BytesType)})
+	p.open++
+	p.most = max(p.most, p.open)
+}
+
+func (p *planner) end() {
+	p.open--
+	p.add(op{do: opEnd})
+}
+
+// members plans the members of an object.
+func (p *planner) members(t protoreflect.MessageType, from, to int) {
+	p.sample.object(from, to, func(name string, at, from, to int) bool {
+		field := p.sample.field(t.Descriptor(), name)
+		switch {
+		case len(p.within(at, from)) > 0:
+			p.odd = true
+		case len(p.within(from, to)) == 0:
+			p.literal = append(p.literal, p.encode(t, name, p.sample.text[from:to])...)
+		case field == nil: // Encode will say so
+		case field.IsMap():
+			p.entries(t, field, name, from, to)
+		case field.IsList() && p.sample.text[from] == '[':
+			p.sample.array(from, to, func(_, from, to int) bool {
+				if len(p.within(from, to)) == 0 {
+					p.literal = append(p.literal, p.encode(t, name, slices.Concat([]byte("["), p.sample.text[from:to], []byte("]")))...)
+				} else {
+					p.value(field, from, to)
+				}
+				return true
+			})
+		case field.IsList():
+			p.odd = true
+		default:
+			p.value(field, from, to)
+		}
+		return !p.odd
+	})
+}
+
+// encode encodes one member. What is wrong with it is found later.
+func (p *planner) encode(t protoreflect.MessageType, name string, value []byte) []byte {
+	message := t.New().Interface()
+	text := slices.Concat([]byte("{"+quoteJSON(name)+":"), value, []byte("}"))
+	if (protojson.UnmarshalOptions{Resolver: p.sample.types, AllowPartial: true}).Unmarshal(text, message) != nil {
+		return nil
+	}
+	b, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(message)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// entries plans the entries of a map.
+func (p *planner) entries(t protoreflect.MessageType, field protoreflect.FieldDescriptor, name string, from, to int) {
+	if p.sample.text[from] != '{' {
+		p.odd = true
+		return
+	}
+	p.sample.object(from, to, func(key string, at, from, to int) bool {
+		switch {
+		case len(p.within(at, from)) > 0:
+			p.odd = true
+		case len(p.within(from, to)) == 0:
+			entry := slices.Concat([]byte("{"+quoteJSON(key)+":"), p.sample.text[from:to], []byte("}"))
+			p.literal = append(p.literal, p.encode(t, name, entry)...)
+		default:
+			p.begin(field.Number())
+			// The key is taken from an entry with another value.
+			entry := p.encode(t, name, []byte("{"+quoteJSON(key)+":"+zero(field.MapValue())+"}"))
+			_ = fields(entry, func(_ protowire.Number, value []byte, _ uint64) error {
+				if _, _, n := protowire.ConsumeField(value); n > 0 {
+					p.literal = append(p.literal, value[:n]...) // keys come first
+				}
+				return nil
+			})
+			p.value(field.MapValue(), from, to)
+			p.end()
+		}
+		return !p.odd
+	})
+}
+
+// value plans one value of a field, with parts in it.
+func (p *planner) value(field protoreflect.FieldDescriptor, from, to int) {
+	switch message := field.Message(); {
+	case field.Kind() == protoreflect.GroupKind:
+		p.odd = true
+	case message != nil && wrapped(message) != nil:
+		p.begin(field.Number())
+		p.value(wrapped(message), from, to)
+		p.end()
+	case message != nil && (wellKnownForm(message) != "" || p.sample.text[from] != '{'):
+		p.odd = true
+	case message != nil:
+		p.begin(field.Number())
+		p.members(dynamicpb.NewMessageType(message), from, to)
+		p.end()
+	case field.Kind() == protoreflect.StringKind:
+		p.string(field, from, to)
+	default:
+		p.scalar(field, from, to)
+	}
+}
+
+// scalar plans a value that is one part.
+func (p *planner) scalar(field protoreflect.FieldDescriptor, from, to int) {
+	quoted := p.sample.text[from] == '"'
+	parts := p.within(from, to)
+	whole := len(parts) == 1 && (!quoted && p.holes[parts[0]] == from && to == from+1 || quoted && p.holes[parts[0]] == from+1 && to == from+3)
+	if !whole {
+		p.odd = true
+		return
+	}
+	o := op{do: opScalar, part: parts[0], kind: field.Kind(), bytes: protowire.AppendTag(nil, field.Number(), wireTypes[field.Kind()])}
+	fit := "0"
+	switch field.Kind() {
+	case protoreflect.BytesKind:
+		if !quoted {
+			p.odd = true
+			return
+		}
+		p.begin(field.Number())
+		p.add(op{do: opBase64, part: parts[0]})
+		p.end()
+		p.fits[parts[0]] = nil
+		return
+	case protoreflect.BoolKind:
+		if quoted {
+			p.odd = true
+			return
+		}
+		fit = "false"
+	case protoreflect.EnumKind:
+		o.enum = map[string]int32{}
+		values := field.Enum().Values()
+		for i := range values.Len() {
+			v := values.Get(i)
+			if quoted {
+				o.enum[string(v.Name())] = int32(v.Number())
+			} else {
+				o.enum[strconv.Itoa(int(v.Number()))] = int32(v.Number())
+			}
+		}
+		if quoted {
+			fit = string(values.Get(0).Name())
+		}
+	}
+	p.fits[parts[0]] = []byte(fit)
+	p.add(o)
+}
+
+// string plans a string with parts in it.
+func (p *planner) string(field protoreflect.FieldDescriptor, from, to int) {
+	if p.sample.text[from] != '"' {
+		p.odd = true
+		return
+	}
+	p.begin(field.Number())
+	at := from + 1
+	literal := func(to int) {
+		var text string
+		if json.Unmarshal(slices.Concat([]byte(`"`), p.sample.text[at:to], []byte(`"`)), &text) != nil {
+			p.odd = true
+		}
+		p.literal = append(p.literal, text...)
+	}
+	for _, part := range p.within(from, to) {
+		literal(p.holes[part])
+		p.add(op{do: opText, part: part})
+		p.fits[part] = nil
+		at = p.holes[part] + 1
+	}
+	literal(to - 1)
+	p.end()
+}
