@@ -42,7 +42,6 @@ require (
 	github.com/mdlayher/netlink v1.11.2 // indirect
 	github.com/prometheus/procfs v0.23.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
 )
 
 require (

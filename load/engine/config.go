@@ -93,6 +93,10 @@ type Config struct {
 	// Timeout. Default one that says so.
 	TimedOut *wire.Error
 
+	// Deadline says that the peer is told of the Timeout. A request without a response is then
+	// no sign that its connection, which may carry many, is of no use.
+	Deadline bool
+
 	ConnectTimeout time.Duration // until a connection can carry a request, TLS included; default 5 s
 	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
 

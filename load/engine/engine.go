@@ -69,6 +69,7 @@ type engine struct {
 	settled   chan struct{} // closed when the others' publications are known, or never will be
 	unsettled error         // why they are not; set before settled is closed
 	stop      atomic.Bool
+	silent    *wire.Error // of exchanges whose connection is given up
 }
 
 func (e *engine) stopped() bool { return e.stop.Load() }
@@ -126,7 +127,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
-	e := &engine{config: c, base: base, epoch: base.UnixNano(), ours: map[uint32]struct{}{}, settled: make(chan struct{})}
+	e := &engine{config: c, base: base, epoch: base.UnixNano(), ours: map[uint32]struct{}{}, settled: make(chan struct{}), silent: c.silent()}
 	e.published.expected = c.Workers
 	if c.Joint != nil {
 		e.published.expected++ // the others, together

@@ -174,7 +174,13 @@ func TestGRPCTimedOut(t *testing.T) {
 	r := run(t, engine.Config{
 		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeout: 20 * time.Millisecond, TimedOut: late,
 	})
-	if r.Counts.Timeouts != 4 || r.Failures["timeout: too late"]+r.Failures["timeout: no complete response in time, and nothing else on the connection"] != 4 {
+	kept := run(t, engine.Config{
+		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeout: 20 * time.Millisecond, TimedOut: late, Deadline: true,
+	})
+	if kept.Counts.Timeouts != 4 || kept.Failures["timeout: too late"] != 4 || kept.Connections.Opened != 2 {
+		t.Errorf("with a deadline: %+v, %v, %+v", kept.Counts, kept.Failures, kept.Connections)
+	}
+	if r.Counts.Timeouts != 4 || r.Failures["timeout: too late, and nothing else on the connection"] != 4 {
 		t.Errorf("%+v, %v", r.Counts, r.Failures)
 	}
 }

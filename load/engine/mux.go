@@ -14,8 +14,6 @@ import (
 const maxResends = 5
 
 var (
-	// errSilent is the failure of all exchanges of a connection that is given up.
-	errSilent     = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time, and nothing else on the connection"}
 	errNoGreeting = &wire.Error{Kind: wire.Connect, Text: "the peer closed the connection before it took a request"}
 	errTurnedAway = &wire.Error{Kind: wire.Connect, Text: "the peer takes no requests on a new connection (GOAWAY)"}
 )
@@ -345,11 +343,16 @@ func (w *worker) lost(i int32, c *connection, now int64, err error) {
 	w.spread(now)
 }
 
+// silent returns the failure of all exchanges of a connection that is given up.
+func (c *Config) silent() *wire.Error {
+	return &wire.Error{Kind: wire.Timeout, Text: c.TimedOut.Text + ", and nothing else on the connection"}
+}
+
 // expireOn gives an exchange up that has taken too long. If nothing at all has come since
-// it was written, the connection is given up with it.
+// it was written, the connection is given up with it, unless the peer knows of the time.
 func (w *worker) expireOn(e int32, x *exchange, i int32, c *connection, now int64) {
-	if c.heard < x.written {
-		w.lost(i, c, now, errSilent)
+	if c.heard < x.written && !w.engine.config.Deadline {
+		w.lost(i, c, now, w.engine.silent)
 		return
 	}
 	c.mux.Cancel(uint32(e - i*w.streams)) //nolint:gosec // not negative

@@ -25,6 +25,8 @@ func TestNoAllocations(t *testing.T) {
 		{"unary", config(unary("question")), nil, func(f *frames, id uint32) { f.answer(id, "answer") }},
 		{"checked", checked, nil, func(f *frames, id uint32) { f.answer(id, "answer") }},
 		{"varies", config(varies), [][]byte{[]byte("row")}, func(f *frames, id uint32) { f.answer(id, "answer") }},
+		{"in turn", config(func() Call { c := unary("a"); c.Messages = append(c.Messages, []byte("b")); return c }()), nil,
+			func(f *frames, id uint32) { f.answer(id, "answer") }},
 		{"compressed", checked, nil, func(f *frames, id uint32) {
 			f.header(id, false, ":status", "200", "content-type", "application/grpc", "grpc-encoding", "gzip")
 			f.data(id, false, zipped).header(id, true, "grpc-status", "0")

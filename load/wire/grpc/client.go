@@ -170,8 +170,11 @@ func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
 		}
 		used, below, err := c.below.Input(p[n:])
 		n += used
-		if err != nil || below.Kind == wire.MuxNothing {
-			return n, wire.MuxEvent{}, err
+		if err != nil {
+			return n, wire.MuxEvent{}, c.t.translate(err)
+		}
+		if below.Kind == wire.MuxNothing {
+			return n, wire.MuxEvent{}, nil
 		}
 		if c.take(&below, &e) {
 			return n, e, nil

@@ -107,6 +107,8 @@ func TestResponses(t *testing.T) {
 			}
 		}, new(frames).header(1, false, withEncoding...).data(1, false, zipped("answer")).header(1, true, "grpc-status", "0"), ended(OK, "")},
 
+		{"error of the connection", nil, new(frames).frame(6, 0, 1, make([]byte, 8)),
+			outcome{err: "protocol: grpc INTERNAL: frame on a stream that its type cannot be on"}},
 		{"reset", nil, new(frames).reset(1, 8), failed(Cancelled, "reset: grpc CANCELLED: stream reset by the peer: CANCEL")},
 		{"reset within the content", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:8]).reset(1, 2),
 			failed(Internal, "reset: grpc INTERNAL: stream reset by the peer: INTERNAL_ERROR")},
@@ -247,6 +249,40 @@ func TestClientStream(t *testing.T) {
 		begin(t, client, uint32(i), i)
 		if got, end := messagesIn(sent(client)); !slices.Equal(got, want) || !end {
 			t.Errorf("call %d: got %q, ended %v, want %q", i, got, end, want)
+		}
+	}
+}
+
+// TestInTurn holds that calls send messages in turn, and templates share them out.
+func TestInTurn(t *testing.T) {
+	call := unary("a")
+	call.Messages = append(call.Messages, []byte("b"), []byte("c"))
+	for first, want := range []string{"a c b a", "b a c b"} {
+		c := config(call)
+		c.First, c.Step = first, 2
+		client := newClient(t, c)
+		sent(client)
+		var got []string
+		for id := range uint32(4) {
+			begin(t, client, id, 0)
+			messages, end := messagesIn(sent(client))
+			if got = append(got, messages...); !end {
+				t.Error("the call goes on")
+			}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("from %d on: got %s, want %s", first, got, want)
+		}
+		c.Web = Binary
+		template, err := NewWebTemplate(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := template.WebClient()
+		for _, m := range strings.Fields(want) {
+			if got := web.Request(); !bytes.HasSuffix(got, []byte("content-length: 6\r\n\r\n\x00\x00\x00\x00\x01"+m)) && !bytes.HasSuffix(got, []byte("Content-Length: 6\r\n\r\n\x00\x00\x00\x00\x01"+m)) {
+				t.Errorf("got %q, want %s", got, m)
+			}
 		}
 	}
 }
@@ -472,7 +508,8 @@ func TestValidate(t *testing.T) {
 		{"nothing", Config{}, "no call"},
 		{"path", config(Call{Scheme: "http", Authority: "h", Path: "p.S/M", Messages: [][]byte{nil}}), `path "p.S/M": want /pkg.Service/Method`},
 		{"no message", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M"}), "no message: want one"},
-		{"two messages", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil, nil}}), "2 messages: want one"},
+		{"two messages", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Count: 2}), "2 messages in a call: want one"},
+		{"turns", Config{Calls: []Call{unary("")}, First: -1, Step: -1}, "first message -1, step -1"},
 		{"metadata", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Metadata: []Metadata{{Name: "A"}}}), "lower-case"},
 		{"own metadata", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Metadata: []Metadata{{Name: "grpc-timeout"}}}), "the protocol sets this one itself"},
 		{"value", config(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{nil}, Metadata: []Metadata{{Name: "a", Value: "ä"}}}), "a name that ends in -bin"},

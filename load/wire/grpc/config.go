@@ -48,8 +48,8 @@ type Call struct {
 	// or any number.
 	ClientStream, ServerStream bool
 
-	// Messages are sent in turn, Count of them: by default each once. Without ClientStream
-	// there is exactly one. They must not change afterwards.
+	// Messages are sent in turn. With ClientStream a call sends Count of them, by default each
+	// once; without, it sends the next one, see Config.First. They must not change afterwards.
 	Messages [][]byte
 	Count    int
 
@@ -74,6 +74,10 @@ type Config struct {
 	Streams    int
 	Optimistic bool
 	Settings   http2.Settings
+
+	// First is which of the Messages of a call without ClientStream is sent first, and Step how
+	// many further on is the next, so that templates can share them out. Default 0 and 1.
+	First, Step int
 
 	// MaxMessage bounds each message of a response, decompressed too, in bytes. Default 4 MiB,
 	// as gRPC's libraries have it.
@@ -126,6 +130,9 @@ func (c Config) withDefaults() Config {
 	if c.Streams == 0 {
 		c.Streams = 1
 	}
+	if c.Step == 0 {
+		c.Step = 1
+	}
 	return c
 }
 
@@ -148,6 +155,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxMessage < 1 || c.MaxMessage > maxMaxMessage {
 		fault("message limit %d: want 1 to %d bytes", c.MaxMessage, maxMaxMessage)
+	}
+	if c.First < 0 || c.Step < 1 {
+		fault("first message %d, step %d: want 0 or more, and 1 or more", c.First, c.Step)
 	}
 	if len(c.Fields) > maxFields {
 		fault("%d fields asked for: want at most %d", len(c.Fields), maxFields)
@@ -184,8 +194,8 @@ func (c Call) Validate(web Web) error {
 	case c.Varies:
 	case len(c.Messages) == 0 && (!c.ClientStream || c.Count > 0):
 		fault("no message: want one")
-	case !c.ClientStream && (len(c.Messages) > 1 || c.Count > 1):
-		fault("%d messages: want one, as the method takes one", max(c.Count, len(c.Messages)))
+	case !c.ClientStream && c.Count > 1:
+		fault("%d messages in a call: want one, as the method takes one", c.Count)
 	}
 	switch {
 	case (c.Lockstep || c.Paced) && !c.ClientStream:
@@ -313,6 +323,9 @@ var contentTypes = [...]string{
 	Text:   "application/grpc-web-text+proto",
 }
 
+// inTurn tells whether calls send one message each, in turn.
+func (c Call) inTurn() bool { return !c.ClientStream && len(c.Messages) > 1 }
+
 // framed returns a message as it is sent in the content.
 func (c Call) framed(message []byte, web Web) []byte {
 	if c.Gzip {
@@ -329,9 +342,9 @@ func (c Call) framed(message []byte, web Web) []byte {
 func (c Call) inHTTP2(config *Config) http2.Request {
 	r := http2.Request{
 		Method: "POST", Scheme: c.Scheme, Authority: c.Authority, Path: c.Path, Header: c.header(config),
-		VariesBody: c.Varies, BitByBit: c.ClientStream, NoLength: config.Web == Native,
+		VariesBody: c.Varies || c.inTurn(), BitByBit: c.ClientStream, NoLength: config.Web == Native,
 	}
-	if !c.ClientStream && !c.Varies && len(c.Messages) > 0 {
+	if !r.BitByBit && !r.VariesBody && len(c.Messages) > 0 {
 		r.Body = c.framed(c.Messages[0], config.Web)
 	}
 	return r

@@ -185,6 +185,14 @@ func (t *Template) below(err *wire.Error) failure {
 	return f
 }
 
+// translate names an error of the connection below by its status.
+func (t *Template) translate(err error) error {
+	if e, ok := err.(*wire.Error); ok { //nolint:errorlint // codecs return these
+		return t.below(e).Error
+	}
+	return err
+}
+
 // maxTranslated bounds the errors of the protocol below that are kept: it has fewer.
 const maxTranslated = 256
 

@@ -26,6 +26,7 @@ type Template struct {
 	content    bool
 	judged     bool
 	plain      bool // no compression is offered
+	step       int
 
 	// names are by the number that a field has in the protocol below.
 	names  []wanted
@@ -48,8 +49,9 @@ type Template struct {
 // A prepared is a call that is ready to be sent.
 type prepared struct {
 	Call
-	framed [][]byte // messages that are sent bit by bit
+	framed [][]byte // messages that are sent bit by bit, or by calls in turn
 	count  uint32
+	next   int  // in turn: which is next
 	events bool // each message of the response is an event
 }
 
@@ -125,7 +127,7 @@ func newTemplate(c Config) (*Template, []string, error) {
 	c = c.withDefaults()
 	t := &Template{
 		web: c.Web, maxMessage: c.MaxMessage, check: c.Check, content: c.Content, judged: c.Judged, plain: c.Plain,
-		wants:      c.Check != nil || c.Content,
+		wants: c.Check != nil || c.Content, step: c.Step,
 		translated: map[*wire.Error]failure{}, interned: map[string]failure{},
 	}
 	var names []string
@@ -141,10 +143,13 @@ func newTemplate(c Config) (*Template, []string, error) {
 	}
 	for _, call := range c.Calls {
 		p := prepared{Call: call, events: c.Content || call.ServerStream}
-		if call.ClientStream {
+		if call.ClientStream || call.inTurn() {
 			for _, m := range call.Messages {
 				p.framed = append(p.framed, call.framed(m, c.Web))
 			}
+			p.next = c.First % max(1, len(p.framed))
+		}
+		if call.ClientStream {
 			p.count = uint32(call.Count) //nolint:gosec // bounded by maxCount
 			if call.Count == 0 {
 				p.count = uint32(len(call.Messages)) //nolint:gosec // likewise, by memory
@@ -286,8 +291,13 @@ func (t *Template) conclude(k *call) (f failure) {
 	return k.end
 }
 
-// compose puts together the parts of a call whose message varies.
+// compose puts together the parts of a call whose message varies, or is the next in turn.
 func (t *Template) compose(p *prepared, parts [][]byte) [][]byte {
+	if p.inTurn() {
+		t.parts = append(append(t.parts[:0], parts...), p.framed[p.next])
+		p.next = (p.next + t.step) % len(p.framed)
+		return t.parts
+	}
 	if !p.Varies || len(parts) == 0 {
 		return parts
 	}
