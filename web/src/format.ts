@@ -43,7 +43,7 @@ export function unitOf(metric: string): Unit {
   if (is("_bytes") || is(".rss") || is(".allocated_per_request")) return sizes;
   if (metric.startsWith("program.")) return counts;
   if (is("_share") || is("_ratio") || is(".ratio")) return shares;
-  return /^(response|service|send_lag|connect|first_byte|read_delay|service_read|opening|first_event|event_gap|delivery)\./.test(metric) ? times : counts;
+  return /^(response|service|send_lag|connect|first_byte|read_delay|service_read|first_message|message_gap|message|opening|first_event|event_gap|delivery)\./.test(metric) ? times : counts;
 }
 
 /** Three significant digits, without an exponent from 0.001 to 10 million. */
