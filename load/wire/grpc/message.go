@@ -62,6 +62,7 @@ const (
 	inside                         // of a message, whose prefix is complete
 	whole                          // the message is put together
 	trailed                        // gRPC-Web: the trailers have come
+	garbled                        // what follows is not base64
 	rejected                       // the status is not OK, and nobody else judges it
 )
 
@@ -89,16 +90,16 @@ func (c *content) message(t *Template, k *call) (message []byte, complete bool, 
 			c.raw = c.raw[n:]
 		} else {
 			if len(c.plain) == 0 {
-				if len(c.raw) == 0 {
+				switch {
+				case k.state&garbled != 0:
+					return nil, false, errBase64
+				case len(c.raw) == 0:
 					return nil, false, f
-				}
-				if c.space == nil {
+				case c.space == nil:
 					c.space = make([]byte, 0, textSpace)
 				}
 				var n int
-				if n, c.plain = k.decode(c.space, c.raw); n < 0 {
-					return nil, false, errBase64
-				}
+				n, c.plain = k.decode(c.space, c.raw)
 				c.raw = c.raw[n:]
 				continue
 			}
@@ -264,12 +265,13 @@ func (k *call) tell(t *Template, s said) {
 	}
 }
 
-// decode decodes base64, at most as much as to has room for, and returns how much of p it used:
-// -1 if it is not base64. Content may be several texts in base64 behind each other, each padded
-// (Web).
+// decode decodes base64, at most as much as to has room for, and returns how much of p it used.
+// It stops where it is not base64. Content may be several texts in base64 behind each other,
+// each padded (Web).
 func (k *call) decode(to, p []byte) (n int, out []byte) {
-	for ; n < len(p) && len(to)+3 <= cap(to); n++ {
+	for n < len(p) && len(to)+3 <= cap(to) {
 		k.group[k.grouped] = p[n]
+		n++
 		if k.grouped++; k.grouped < 4 {
 			continue
 		}
@@ -284,7 +286,8 @@ func (k *call) decode(to, p []byte) (n int, out []byte) {
 			}
 			v := base64Values[b]
 			if v > 63 || pads > 0 {
-				return -1, nil
+				k.state |= garbled
+				return n, to
 			}
 			word = word<<6 | uint32(v)
 		}
