@@ -42,7 +42,7 @@ func CSV(w io.Writer, f *rundir.Folder) error {
 // metricsOf names the metrics that a variant may have a figure in, each once.
 func metricsOf(v rundir.Variant) []string {
 	names := []string{"throughput", "capacity"}
-	for _, clock := range []string{"response", "service", "send_lag", "connect", "first_byte", "read_delay", "service_read", "handshake", "opening", "first_event", "event_gap", "delivery"} {
+	for _, clock := range []string{"response", "service", "send_lag", "connect", "first_byte", "read_delay", "service_read", "handshake", "first_message", "message_gap", "message", "opening", "first_event", "event_gap", "delivery"} {
 		for _, q := range []string{"p50", "p90", "p99", "p999", "max", "mean"} {
 			names = append(names, clock+"."+q)
 		}
@@ -178,6 +178,9 @@ func trialColumns() []trialColumn {
 		{"read_delay", func(t *rundir.Trial) *rundir.Quantiles { return &t.ReadDelay }},
 		{"service_read", func(t *rundir.Trial) *rundir.Quantiles { return &t.ServiceRead }},
 		{"handshake", func(t *rundir.Trial) *rundir.Quantiles { return &t.Handshake }},
+		{"first_message", func(t *rundir.Trial) *rundir.Quantiles { return &t.FirstMessage }},
+		{"message_gap", func(t *rundir.Trial) *rundir.Quantiles { return &t.MessageGap }},
+		{"message", func(t *rundir.Trial) *rundir.Quantiles { return &t.Message }},
 		{"delivery", func(t *rundir.Trial) *rundir.Quantiles { return &streams(t).Delivery }},
 	} {
 		for _, q := range []struct {

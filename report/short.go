@@ -360,6 +360,9 @@ func (p *page) quickLatencies(v *rundir.Variant) []string {
 			clocks = append(clocks, "a closed loop leaves out what slow responses held back (coordinated omission); --rate shows it")
 		}
 	}
+	add("first message", "first_message", v.FirstMessage)
+	add("message gap", "message_gap", v.MessageGap)
+	add("message", "message", v.Message)
 	add("send lag", "send_lag", v.SendLag)
 	var b strings.Builder
 	if len(t.rows) > 0 {

@@ -37,7 +37,7 @@ func unitOf(metric string) unit {
 	case is("_share") || is("_ratio") || is(".ratio"):
 		return shares()
 	}
-	for _, clock := range []string{"response.", "service.", "send_lag.", "connect.", "first_byte.", "read_delay.", "service_read.", "handshake.", "opening.", "first_event.", "event_gap.", "delivery."} {
+	for _, clock := range []string{"response.", "service.", "send_lag.", "connect.", "first_byte.", "read_delay.", "service_read.", "handshake.", "first_message.", "message_gap.", "message.", "opening.", "first_event.", "event_gap.", "delivery."} {
 		if strings.HasPrefix(metric, clock) {
 			return times()
 		}

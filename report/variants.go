@@ -43,6 +43,7 @@ func summary(v rundir.Variant, metric string) *float64 {
 	quantiles := map[string]rundir.Quantiles{
 		"response": v.Response, "service": v.Service, "send_lag": v.SendLag, "connect": v.Connect, "first_byte": v.FirstByte,
 		"read_delay": v.ReadDelay, "service_read": v.ServiceRead, "handshake": v.Handshake,
+		"first_message": v.FirstMessage, "message_gap": v.MessageGap, "message": v.Message,
 	}
 	if q, ok := quantiles[group]; ok {
 		return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
@@ -260,6 +261,7 @@ func (p *page) latencies(variants []rundir.Variant) {
 			closed = append(closed, v)
 		}
 	}
+	p.messages(variants)
 	if len(streams) > 0 {
 		p.streams(streams)
 	}
@@ -327,6 +329,21 @@ func extremes(figures []float64, write func(float64) string) string {
 		return low
 	}
 	return low + " to " + high
+}
+
+// messages writes the times of messages, of requests and responses that consist of several.
+func (p *page) messages(variants []rundir.Variant) {
+	variants = slices.DeleteFunc(slices.Clone(variants), func(v rundir.Variant) bool {
+		return v.FirstMessage.Count+v.MessageGap.Count+v.Message.Count == 0
+	})
+	if len(variants) == 0 {
+		return
+	}
+	p.section("messages: the first of a response, from the write of the request; gaps between those of a stream; answers, from when the message was due that they answer")
+	p.table(p.columns(variants,
+		[]string{"first p50", "first p99", "gap p50", "gap p99", "gap max", "answer p50", "answer p99", "answer p99.9", "answer max"},
+		[]string{"first_message.p50", "first_message.p99", "message_gap.p50", "message_gap.p99", "message_gap.max",
+			"message.p50", "message.p99", "message.p999", "message.max"}))
 }
 
 // streams writes the times of subscribers, and what became of events.

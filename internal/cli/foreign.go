@@ -21,7 +21,7 @@ type habit struct {
 	remark string // if dyno has none: what to do instead
 }
 
-// habits are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz and vegeta that have
+// habits are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz, grpcurl and vegeta that have
 // another name in dyno's quick loads, or are not needed. The likeliest meaning of a flag
 // comes first.
 func habits() []habit {
@@ -49,6 +49,7 @@ func habits() []habit {
 		{flag: "L", tools: "wrk2", means: "latencies", remark: "percentiles are always printed"},
 
 		{flag: "concurrency", tools: "ghz", means: "requests under way", ours: "connections"},
+		{flag: "concurrency", tools: "ghz", means: "requests under way on each connection", ours: "streams"},
 		{flag: "vus", tools: "k6", means: "virtual users", ours: "connections"},
 		{flag: "clients", tools: "h2load", means: "clients", ours: "connections"},
 		{flag: "max-workers", tools: "vegeta", means: "requests under way", ours: "connections"},
@@ -69,6 +70,22 @@ func habits() []habit {
 		{flag: "stage", tools: "k6", means: "a stage", remark: "stages are for an experiment file: load.open.stages, see dyno run --help"},
 		{flag: "latency", tools: "wrk", means: "latencies", remark: "percentiles are always printed"},
 		{flag: "latency-correction", tools: "oha", means: "correction", remark: "with --rate, response times run from the intended start; there is nothing to correct"},
+		{flag: "i", tools: "ghz", means: "folders for imports", ours: "import-paths"},
+		{flag: "C", tools: "ghz", means: "requests under way", ours: "connections"},
+		{flag: "e", tools: "ghz", means: "compression, as gzip", ours: "compression"},
+		{flag: "enable-compression", tools: "ghz", means: "compression, as gzip", ours: "compression"},
+		{flag: "b", tools: "ghz", means: "a message as it is sent, from a file", ours: "binary-file"},
+		{flag: "binary", tools: "ghz", means: "a message as it is sent, from a file", ours: "binary-file"},
+		{flag: "stream-call-count", tools: "ghz", means: "messages of a stream", ours: "messages"},
+		{flag: "max-recv-message-size", tools: "ghz", means: "the largest message of a response", ours: "max-message"},
+		{flag: "max-msg-sz", tools: "grpcurl", means: "the largest message of a response", ours: "max-message"},
+		{flag: "max-time", tools: "grpcurl", means: "the time that the server has", ours: "deadline"},
+		{flag: "cname", tools: "ghz", means: "the name that the certificate is for", ours: "server-name"},
+		{flag: "skipTLS", tools: "ghz", means: "no check of the certificate", ours: "insecure"},
+		{flag: "plaintext", tools: "grpcurl", means: "no TLS", remark: "without https:// and --tls there is none"},
+		{flag: "keepalive", tools: "ghz", means: "keepalive", remark: "connections are always kept alive"},
+		{flag: "O", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},
+		{flag: "format", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},
 		{flag: "h2", tools: "hey", means: "HTTP/2", ours: "http2"},
 		{flag: "h1", tools: "h2load", means: "HTTP/1.1", ours: "http1"},
 		{flag: "max-concurrent-streams", tools: "h2load", means: "requests at once on a connection", ours: "streams"},

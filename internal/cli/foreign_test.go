@@ -21,16 +21,19 @@ func commandNamed(t *testing.T, name string) *cobra.Command {
 // The flag that a habit points to exists, and the flag it starts from does not: otherwise
 // nobody would ever see the hint.
 func TestHabits(t *testing.T) {
-	flags := commandNamed(t, "http").Flags()
 	for _, h := range habits() {
+		name, flags := "http", commandNamed(t, "http").Flags()
+		if h.ours != "" && flags.Lookup(h.ours) == nil {
+			name, flags = "grpc", commandNamed(t, "grpc").Flags()
+		}
 		if h.tools == "" || h.means == "" || (h.ours == "") == (h.remark == "") {
 			t.Errorf("%+v: want tools, a meaning, and either a flag of ours or a remark", h)
 		}
 		if h.ours != "" && flags.Lookup(h.ours) == nil {
-			t.Errorf("-%s: dyno http has no --%s", h.flag, h.ours)
+			t.Errorf("-%s: neither dyno http nor dyno grpc has --%s", h.flag, h.ours)
 		}
 		if flags.Lookup(h.flag) != nil || len(h.flag) == 1 && flags.ShorthandLookup(h.flag) != nil {
-			t.Errorf("dyno http has a flag %s of its own", h.flag)
+			t.Errorf("dyno %s has a flag %s of its own", name, h.flag)
 		}
 	}
 }

@@ -22,6 +22,8 @@ type quickLoad struct {
 
 	http1, http2, upgrade bool // the version of HTTP, in place of the default
 
+	calls callFlags // of gRPC
+
 	scenario string   // the file that says what users do
 	data     []string // the files with their rows
 	users    int
@@ -53,7 +55,13 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body; may be repeated")
 		f.IntVar(&q.users, "users", 0, "closed loop: users of a scenario; open loop: the most there may be (closed loop: one for each request under way; open loop: 10000)")
 	}
-	f.IntVarP(&q.connections, "connections", "c", 50, connections)
+	if slices.Contains(protocols, experiment.GRPC) {
+		f.BoolVar(&q.http1, "http1", false, "gRPC-Web: speak HTTP/1.1, whatever the server would choose")
+		f.BoolVar(&q.http2, "http2", false, "gRPC-Web: speak HTTP/2: by prior knowledge, and with https or not at all")
+		q.calls.flags(f, &q.connections, connections)
+	} else {
+		f.IntVarP(&q.connections, "connections", "c", 50, connections)
+	}
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
 	q.given = f.Changed
 }
@@ -61,8 +69,10 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 // A quickCommand is a protocol that has a command for quick loads.
 type quickCommand struct {
 	protocol, use, short, example string
+	long                          string
 	where                         string // what its argument is
 	socket                        bool   // --unix may replace it
+	method                        bool   // a second argument is a method
 }
 
 func quickCommands() []quickCommand {
@@ -76,6 +86,26 @@ func quickCommands() []quickCommand {
   dyno http --data-file users.csv 'http://127.0.0.1:8080/users/{{id}}?n={{counter()}}'
   dyno http --scenario shop.yaml --users 500 -c 50 http://127.0.0.1:8080/
   dyno http -X POST -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders`,
+	}, {
+		protocol: experiment.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method", method: true,
+		short: "Load a gRPC server with calls, or list its services and methods",
+		long: `Load a gRPC server with calls of one method; or, without a method, list its services and
+methods, and with a service what its messages look like.
+
+What messages are made of, --proto or --protoset says, or else the server, by reflection.
+Messages are written in JSON. HOST:PORT is spoken to without TLS, https://HOST:PORT with TLS;
+--tls, --cacert, --cert and --key mean TLS, too. With TLS, --insecure skips the check of the
+certificate; without, it changes nothing, as in ghz, where it means without TLS.
+
+-c is the number of connections, and --streams how many calls are under way on each: what is
+-c 100 --connections 4 in ghz is --connections 4 --streams 25 here.`,
+		example: `  dyno grpc 127.0.0.1:50051
+  dyno grpc 127.0.0.1:50051 dyno.echo.v1.Echo
+  dyno grpc -c 8 --streams 16 -d '{"text": "hello"}' 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
+  dyno grpc --proto echo.proto -R 5000 -d @message.json https://example.com:443 dyno.echo.v1.Echo/Echo
+  dyno grpc --rows users.csv -d '{"text": "{{name}}"}' 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
+  dyno grpc -d '{"text": "a"}' --messages 100 127.0.0.1:50051 dyno.echo.v1.Echo/Chat
+  dyno grpc --web text -d '{}' http://127.0.0.1:8080 dyno.echo.v1.Echo/Echo`,
 	}, {
 		protocol: experiment.TCP, use: "tcp HOST:PORT", where: "an address, or --unix", socket: true,
 		short: "Load a TCP server with exchanges of messages",
@@ -96,14 +126,20 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		out output
 	)
 	cmd := &cobra.Command{
-		Use: c.use, Short: c.short, Example: c.example,
+		Use: c.use, Short: c.short, Long: c.long, Example: c.example,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if c.socket && q.unix != "" && len(args) == 0 {
 				return nil
 			}
+			if c.method {
+				return q.calls.args(cmd, args, c.where, q.unix != "")
+			}
 			return exactArgs(1, c.where)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.method {
+				return a.call(cmd.Context(), &q, args, out)
+			}
 			e, err := q.plan(c.protocol, append(args, "")[0])
 			if err != nil {
 				return &failure{exitUsage, err, ""}
@@ -131,6 +167,9 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	if len(q.data) > 0 && q.scenario == "" {
 		where, path = cutPath(where)
 	}
+	if protocol == experiment.GRPC {
+		where = q.calls.scheme(where, q.given)
+	}
 	if experiment.HasURL(protocol) {
 		v.Target.URL = withScheme(where)
 	} else {
@@ -150,6 +189,11 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	}
 	if l.HTTP2 != nil {
 		faults = append(faults, q.version(l.HTTP2)...)
+	}
+	switch {
+	case l.Call != nil:
+		faults = append(faults, q.calls.fill(v)...)
+	case l.Request != nil:
 		faults = append(faults, q.play(l, path)...)
 	}
 	loop(l, q.connections, q.given("connections"))

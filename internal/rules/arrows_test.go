@@ -39,7 +39,7 @@ var arrows = []arrow{
 		"lab/experiment", "load", "host", "observe", "results/rundir", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
-	{"lab/experiment", []string{"load/wire", "load/scenario", "load/feed", "load/pace", "internal/nearest", "internal/units"}, "a plan is data, and what speaks its protocols; nothing is started to read it"},
+	{"lab/experiment", []string{"load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace", "internal/nearest", "internal/units"}, "a plan is data, and what speaks its protocols; nothing is started to read it"},
 
 	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
 	{"host/sysctl", []string{"host/child"}, "it outlives whoever wants settings changed, and knows nothing of why"},

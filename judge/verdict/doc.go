@@ -46,8 +46,9 @@
 // Thresholds and claims are written in one language, which Compile describes and reads.
 // Metrics are throughput and capacity; response, service, send_lag, connect, first_byte,
 // read_delay (from arrival to the generator's read) and service_read (the service time
-// until then), handshake (of TLS), and of events opening, first_event, event_gap and
-// delivery, each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of the requests sent) and errors.total;
+// until then), handshake (of TLS), of the messages of gRPC's streams first_message,
+// message_gap and message (the time of an answer), and of events opening, first_event,
+// event_gap and delivery, each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of the requests sent) and errors.total;
 // target.cpu_per_request, cpu_share, user_share, rss, threads, descriptors,
 // voluntary_switches_per_request and involuntary_switches_per_request;
 // generator.cpu_per_request and cpu_share; connections.requested, opened, failed and

@@ -22,6 +22,9 @@ const (
 	tagServiceRead  = "service_read"
 	tagHandshake    = "handshake"
 	tagSharedStamp  = "shared_stamp"
+	tagFirstMessage = "first_message"
+	tagMessageGap   = "message_gap"
+	tagMessage      = "message"
 )
 
 // countedTag is the tag by which a load's responses are counted. A load without requests
@@ -89,6 +92,7 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 	if log == nil {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
 		f.ReadDelay, f.ServiceRead, f.Handshake, f.Ends = t.ReadDelay, t.ServiceRead, t.Handshake, t.Ends
+		f.FirstMessage, f.MessageGap, f.Message = t.FirstMessage, t.MessageGap, t.Message
 		f.Streams, f.Steps = t.Streams, t.Steps
 	}
 	return f
@@ -98,23 +102,26 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 // without intervals.
 func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	f := &figures{times: t, Variant: rundir.Variant{
-		Name:        name,
-		Trials:      len(trials),
-		Response:    rundir.QuantilesOf(t[tagResponse]),
-		Service:     rundir.QuantilesOf(t[tagService]),
-		SendLag:     rundir.QuantilesOf(t[tagSendLag]),
-		Connect:     rundir.QuantilesOf(t[tagConnect]),
-		FirstByte:   rundir.QuantilesOf(t[tagFirstByte]),
-		ReadDelay:   rundir.QuantilesOf(t[tagReadDelay]),
-		ServiceRead: rundir.QuantilesOf(t[tagServiceRead]),
-		Handshake:   rundir.QuantilesOf(t[tagHandshake]),
-		Ends:        endings(trials, t),
-		Counts:      counts(trials),
-		Streams:     streams(trials, t),
-		Steps:       scenarioSteps(trials, t),
-		Users:       users(trials),
-		Target:      target(trials),
-		Generator:   generator(trials),
+		Name:         name,
+		Trials:       len(trials),
+		Response:     rundir.QuantilesOf(t[tagResponse]),
+		Service:      rundir.QuantilesOf(t[tagService]),
+		SendLag:      rundir.QuantilesOf(t[tagSendLag]),
+		Connect:      rundir.QuantilesOf(t[tagConnect]),
+		FirstByte:    rundir.QuantilesOf(t[tagFirstByte]),
+		ReadDelay:    rundir.QuantilesOf(t[tagReadDelay]),
+		ServiceRead:  rundir.QuantilesOf(t[tagServiceRead]),
+		Handshake:    rundir.QuantilesOf(t[tagHandshake]),
+		FirstMessage: rundir.QuantilesOf(t[tagFirstMessage]),
+		MessageGap:   rundir.QuantilesOf(t[tagMessageGap]),
+		Message:      rundir.QuantilesOf(t[tagMessage]),
+		Ends:         endings(trials, t),
+		Counts:       counts(trials),
+		Streams:      streams(trials, t),
+		Steps:        scenarioSteps(trials, t),
+		Users:        users(trials),
+		Target:       target(trials),
+		Generator:    generator(trials),
 	}}
 	f.Throughput = rundir.Estimate{
 		Estimate: known(trials, func(t *rundir.Trial) *float64 { return t.Throughput }),

@@ -95,7 +95,10 @@ func (s *scene) judged(m metric) bool {
 // metrics. Send lag is the generator's own, and true.
 func latencyTag(m metric) string {
 	tag, _, ok := strings.Cut(m.name, ".")
-	if ok && slices.Contains([]string{tagResponse, tagService, tagFirstByte, tagConnect, tagHandshake, tagOpening, tagFirstEvent, tagEventGap, tagDelivery}, tag) {
+	if ok && slices.Contains([]string{
+		tagResponse, tagService, tagFirstByte, tagConnect, tagHandshake, tagFirstMessage, tagMessageGap, tagMessage,
+		tagOpening, tagFirstEvent, tagEventGap, tagDelivery,
+	}, tag) {
 		return tag
 	}
 	return ""

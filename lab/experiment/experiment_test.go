@@ -152,7 +152,8 @@ func TestStages(t *testing.T) {
 		HTTPLoad: HTTPLoad{Request: &Request{
 			Method: "POST", Path: "/items/1000", Body: "{\"size\": 1000}\n",
 			Headers: []Header{{"Content-Type", "application/json"}, {"X-Size", "1000"}},
-		}, HTTP2: &HTTP2{Use: HTTP2Auto, Streams: 1}},
+		}},
+		HTTP2: &HTTP2{Use: HTTP2Auto, Streams: 1},
 		Open: &Open{
 			Arrivals: ArrivalsPoisson, MaxConnections: 200, MaxWaiting: 1000,
 			Stages: []Stage{{30 * time.Second, 0, 5}, {time.Minute, 5, 5}, {10 * time.Second, 20, 0}},

@@ -23,7 +23,6 @@ const HTTP = "http"
 type HTTPLoad struct {
 	Request  *Request  `yaml:"request" default:"{}" doc:"the request that is repeated"`
 	Scenario *Scenario `yaml:"scenario,scripted" doc:"what users do, instead of repeating one request"`
-	HTTP2    *HTTP2    `yaml:"http2" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 }
 
 // When HTTP/2 is spoken.
@@ -37,7 +36,7 @@ const (
 // An HTTP2 says when HTTP/2 is spoken, and how. A window of 0 is that without it, much as
 // browsers have.
 type HTTP2 struct {
-	Use              string `yaml:"use" oneof:"auto always never upgrade" default:"auto" doc:"when; auto: with https, if the server chooses it; always: with http by prior knowledge, with https or not at all; never; upgrade: with http, each connection asks for it"`
+	Use              string `yaml:"use" oneof:"auto always never upgrade" default:"auto" doc:"when; auto: with https, if the server chooses it, and always for gRPC, but not for gRPC-Web; always: with http by prior knowledge, with https or not at all; never; upgrade: with http, each connection asks for it, not for gRPC"`
 	Streams          int    `yaml:"streams" range:"1..10000" default:"1" flag:"streams" doc:"HTTP/2: requests under way at once on a connection, if the server lets it"`
 	StreamWindow     int    `yaml:"stream_window" kind:"size" range:"1..2147483647" otherwise:"4MiB" flag:"stream-window" doc:"HTTP/2: bytes of one response that may be under way"`
 	ConnectionWindow int    `yaml:"connection_window" kind:"size" range:"65535..2147483647" otherwise:"16MiB" flag:"connection-window" doc:"HTTP/2: bytes of all responses that may be under way on a connection"`

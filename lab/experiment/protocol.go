@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"dyno/load/feed"
 	"dyno/load/scenario"
@@ -42,6 +43,7 @@ const (
 // protocols are all there are, in the order in which they are offered. It is never changed.
 var protocols = []protocol{
 	{HTTP, "HTTP", []string{loaded, withURL, exchanges}, HTTPLoad{}},
+	{GRPC, "gRPC", []string{loaded, withURL, exchanges}, GRPCLoad{}},
 	{TCP, "TCP", []string{loaded, exchanges}, TCPLoad{}},
 	{SSE, "SSE", []string{loaded, withURL}, SSELoad{}},
 	{Program, "program", nil, program{}},
@@ -81,6 +83,16 @@ type Codecs struct {
 	Muxes     func(worker int) func() wire.Mux
 	Exchanges int
 
+	// Messages tells that requests and responses consist of messages, each of which is timed;
+	// nil where they do not.
+	Messages *Messages
+
+	// StatusName names the statuses of responses where they are not those of HTTP; TimedOut is
+	// what a request is failed with that has no response within Timeout, if that is not 0.
+	StatusName func(status int) string
+	TimedOut   *wire.Error
+	Timeout    time.Duration
+
 	// TLS is what secures the connections of requests; nil where nothing does.
 	TLS *tlslayer.Config
 
@@ -92,6 +104,12 @@ type Codecs struct {
 	// Streams returns the maker of a worker's streams, of subscribers by their number in
 	// all; nil without subscribers.
 	Streams func(worker int) func(subscriber int) wire.Stream
+}
+
+// Messages says how the messages of requests and responses are timed.
+type Messages struct {
+	Answered bool          // each message of a request is answered by one of the response
+	Interval time.Duration // between messages of a request; 0: they are sent as the codec has it
 }
 
 // Close releases the data of a scenario, which must not be in use any more.

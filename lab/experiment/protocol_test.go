@@ -73,13 +73,15 @@ func TestCodecs(t *testing.T) {
 func TestFieldsOfProtocols(t *testing.T) {
 	for path, want := range map[string]string{
 		"load.request":   "http",
+		"load.call":      "grpc",
+		"load.http2":     "http grpc",
 		"load.payload":   "tcp",
 		"load.publish":   "sse",
-		"load.requests":  "http tcp",
-		"target.url":     "http sse",
-		"target.address": "http tcp sse",
+		"load.requests":  "http grpc tcp",
+		"target.url":     "http grpc sse",
+		"target.address": "http grpc tcp sse",
 		"target.timeout": "program",
-		"load.open":      "http tcp sse program", // the load that it is of is not of a program
+		"load.open":      "http grpc tcp sse program", // the load that it is of is not of a program
 	} {
 		var names []string
 		for _, p := range specAt(path).speakers() {

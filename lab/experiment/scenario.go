@@ -261,11 +261,14 @@ func (d *Data) isLines() bool {
 }
 
 // tables opens all files.
-func (s *Scenario) tables() (tables []*feed.Table, err error) {
-	for i := range s.Data {
-		t, failed := s.Data[i].open()
+func (s *Scenario) tables() (tables []*feed.Table, err error) { return openAll(s.Data) }
+
+// openAll opens files.
+func openAll(data []Data) (tables []*feed.Table, err error) {
+	for i := range data {
+		t, failed := data[i].open()
 		if failed != nil {
-			err = errors.Join(err, &located{join("data", s.Data[i].Name) + ".file", failed.Error(), ""})
+			err = errors.Join(err, &located{join("data", data[i].Name) + ".file", failed.Error(), ""})
 			continue
 		}
 		tables = append(tables, t)
@@ -338,15 +341,8 @@ func (s *Scenario) compile(end http1.Endpoint, tables []*feed.Table, vars map[st
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		spec.Variables = append(spec.Variables, scenario.Variable{Name: name, Value: s.Variables[name]})
 	}
-	for i, d := range s.Data {
-		f := scenario.Feed{Name: d.Name, Table: tables[i], Per: map[string]scenario.Per{"iteration": scenario.PerIteration, "user": scenario.PerUser}[d.Per]}
-		var e1, e2 error
-		f.Order, e1 = feed.ParseOrder(d.Order)
-		f.End, e2 = feed.ParseEnd(d.End)
-		if err := errors.Join(e1, e2); err != nil {
-			return nil, err
-		}
-		spec.Feeds = append(spec.Feeds, f)
+	if spec.Feeds, err = feeds(s.Data, tables); err != nil {
+		return nil, err
 	}
 	if spec.Steps, err = s.specOf(s.Steps, end, bodies); err != nil {
 		return nil, err
@@ -376,6 +372,21 @@ func (s *Scenario) compile(end http1.Endpoint, tables []*feed.Table, vars map[st
 		faults = append(faults, &located{s.place(f.Path), problem, f.Hint})
 	}
 	return nil, errors.Join(faults...)
+}
+
+// feeds says how the rows of files that are open are dealt.
+func feeds(data []Data, tables []*feed.Table) (all []scenario.Feed, err error) {
+	for i, d := range data {
+		f := scenario.Feed{Name: d.Name, Table: tables[i], Per: map[string]scenario.Per{"iteration": scenario.PerIteration, "user": scenario.PerUser}[d.Per]}
+		var e1, e2 error
+		f.Order, e1 = feed.ParseOrder(d.Order)
+		f.End, e2 = feed.ParseEnd(d.End)
+		if err := errors.Join(e1, e2); err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	return all, nil
 }
 
 // flatten returns what errors.Join has joined, be it wrapped.

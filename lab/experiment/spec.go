@@ -408,7 +408,11 @@ func (s *spec) about() string {
 	for _, p := range s.speakers() {
 		names = append(names, p.name)
 	}
-	return strings.Join(names, " and ") + " only: " + s.doc
+	last := len(names) - 1
+	if last > 0 {
+		names = []string{strings.Join(names[:last], ", ") + " and " + names[last]}
+	}
+	return names[0] + " only: " + s.doc
 }
 
 // speakers returns the protocols that have the field.

@@ -97,7 +97,8 @@ func fill(vars map[string]string, parts ...any) (first error) {
 }
 
 // filled returns a deep copy of structs, pointers, slices and maps in which every text but
-// the keys is replaced; those of a scenario, whose own templates stay, in another way.
+// the keys is replaced; those in which a scenario's templates may stand, which stay, in another
+// way.
 func filled(of reflect.Value, replace, inScenario func(string) string) reflect.Value {
 	if of.Type() == reflect.TypeFor[Scenario]() {
 		replace = inScenario
@@ -114,7 +115,11 @@ func filled(of reflect.Value, replace, inScenario func(string) string) reflect.V
 		}
 	case reflect.Struct:
 		for i := range of.NumField() {
-			out.Field(i).Set(filled(of.Field(i), replace, inScenario))
+			with := replace
+			if slices.Contains(strings.Split(of.Type().Field(i).Tag.Get("yaml"), ","), "scripted") {
+				with = inScenario
+			}
+			out.Field(i).Set(filled(of.Field(i), with, inScenario))
 		}
 	case reflect.Slice:
 		if !of.IsNil() {

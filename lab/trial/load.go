@@ -84,6 +84,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return err
 	}
 	record(t, result, workers)
+	nameStatuses(t, codecs.StatusName)
 	w.record(t, result)
 	if fault := result.Ends.Fault; fault != "" {
 		t.Lack(texts.NewError("unavailable.stamps", "error", fault))
@@ -155,6 +156,13 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
+	if m := codecs.Messages; m != nil {
+		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval}
+	}
+	if c.TimedOut = codecs.TimedOut; codecs.Timeout > 0 {
+		c.Deadline = codecs.Timeout <= c.Timeout
+		c.Timeout = min(c.Timeout, codecs.Timeout)
+	}
 	if l.Subscribers != nil {
 		c.Subscribers = subscribers(l, codecs.Streams)
 	}

@@ -31,6 +31,9 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.ReadDelay = rundir.QuantilesOf(r.Latency[engine.ReadDelay])
 	t.ServiceRead = rundir.QuantilesOf(r.Latency[engine.ServiceRead])
 	t.Handshake = rundir.QuantilesOf(r.Latency[engine.HandshakeTime])
+	t.FirstMessage = rundir.QuantilesOf(r.Latency[engine.FirstMessage])
+	t.MessageGap = rundir.QuantilesOf(r.Latency[engine.MessageGap])
+	t.Message = rundir.QuantilesOf(r.Latency[engine.Message])
 	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
@@ -97,6 +100,19 @@ func counts(r *engine.Result) rundir.Counts {
 		c.ByStatus[strconv.Itoa(status)] = signed(n)
 	}
 	return c
+}
+
+// nameStatuses counts responses by the names of their statuses, where these are not HTTP's.
+func nameStatuses(t *rundir.Trial, name func(status int) string) {
+	if name == nil {
+		return
+	}
+	named := map[string]int64{}
+	for status, n := range t.Counts.ByStatus {
+		code, _ := strconv.Atoi(status) // as counts wrote it
+		named[name(code)] += n
+	}
+	t.Counts.ByStatus = named
 }
 
 // ends says what ended responses and events; nil if there were none.

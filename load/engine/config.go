@@ -50,6 +50,9 @@ type Config struct {
 	// and another one opened. Default no such limit.
 	ExchangesPerConnection uint64
 
+	// Messages has the messages that exchanges consist of timed. Default none.
+	Messages *Messages
+
 	// Schedule makes the loop open: requests start when it says, whatever the
 	// server does. Nil is the closed loop: on each connection there are Streams users, each
 	// of whom sends, awaits the response, thinks, and sends again.
@@ -85,6 +88,14 @@ type Config struct {
 	Window  time.Duration // the measured part; 0 only with Requests
 	Drain   time.Duration // how long to await what is under way at the window's end; default 2 s
 	Timeout time.Duration // from the write to the complete response; default 30 s
+
+	// TimedOut is the failure of a request without a complete response in time, of kind
+	// Timeout. Default one that says so.
+	TimedOut *wire.Error
+
+	// Deadline says that the peer is told of the Timeout. A request without a response is then
+	// no sign that its connection, which may carry many, is of no use.
+	Deadline bool
 
 	ConnectTimeout time.Duration // until a connection can carry a request, TLS included; default 5 s
 	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
@@ -161,6 +172,9 @@ func (c Config) withDefaults() Config {
 	if c.Users != nil {
 		u := c.Users.withDefaults(&c)
 		c.Users = &u
+	}
+	if c.TimedOut == nil {
+		c.TimedOut = errTimeout
 	}
 	def(&c.Drain, 2*time.Second)
 	def(&c.Timeout, 30*time.Second)
@@ -272,6 +286,12 @@ func (c Config) Validate() error {
 		if d.value < 0 {
 			fault("%s %v: want no negative duration", d.name, d.value)
 		}
+	}
+	if c.Messages != nil {
+		faults = append(faults, c.Messages.faults(&c)...)
+	}
+	if c.TimedOut.Kind != wire.Timeout {
+		fault("failure of a request that timed out, %v: want kind timeout", c.TimedOut)
 	}
 	if c.Clock > ClockRead {
 		fault("clock %d: want auto, arrival or read", c.Clock)

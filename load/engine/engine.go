@@ -69,6 +69,7 @@ type engine struct {
 	published *delivery.Publications
 	finished  chan struct{} // closed when all workers have said what they have published
 	stop      atomic.Bool
+	silent    *wire.Error // of exchanges whose connection is given up
 }
 
 func (e *engine) stopped() bool { return e.stop.Load() }
@@ -126,7 +127,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
-	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{})}
+	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{}), silent: c.silent()}
 	e.published = delivery.NewPublications(c.Workers + e.others())
 	return e
 }
@@ -161,6 +162,9 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		errnos:     map[errnoKind]*wire.Error{},
 
 		subscribers: e.newSubscriberPool(n),
+	}
+	if c.Messages != nil {
+		w.messages = make([]messageTimes, exchanges)
 	}
 	w.connectQueue.limit = len(w.conns)
 	w.users = e.newUserPool(n)

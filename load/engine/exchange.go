@@ -241,6 +241,9 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	c.pending = w.request(x, c)
 	x.written = w.now()
 	w.inFlight.push(e)
+	if w.messages != nil {
+		w.startMessages(e, x.written)
+	}
 	w.flush(i, c)
 }
 
@@ -283,7 +286,7 @@ func (w *worker) expire(now int64) {
 			w.expireMuxExchange(e, x, x.conn, c, now)
 			continue
 		}
-		w.failed(x.conn, c, now, errTimeout)
+		w.failed(x.conn, c, now, w.engine.config.TimedOut)
 	}
 	w.expireConnecting(now)
 }

@@ -14,8 +14,6 @@ import (
 const maxResends = 5
 
 var (
-	// errSilent is the failure of all exchanges of a connection that is given up.
-	errSilent    = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time, and nothing else on the connection"}
 	errMuxClosed = &wire.Error{Kind: wire.Connect, Text: "the peer closed the connection before it took a request"}
 	errMuxGoAway = &wire.Error{Kind: wire.Connect, Text: "the peer takes no requests on a new connection (GOAWAY)"}
 )
@@ -78,6 +76,9 @@ func (w *worker) stamp(c *connection) {
 		x.written = now
 		w.inFlight.push(e)
 		w.begun--
+		if w.messages != nil {
+			w.startMessages(e, now)
+		}
 		e = x.next
 	}
 	c.begun = none
@@ -189,9 +190,12 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	case wire.MuxRefused:
 		w.resend(e, x, i, c, r.read, event.Err)
 		return
-	case wire.MuxHead, wire.MuxData, wire.MuxRoom:
+	case wire.MuxHead, wire.MuxData, wire.MuxRoom, wire.MuxMessage:
 		if x.first == 0 {
 			x.first = r.after(x.written).arrived
+		}
+		if event.Kind == wire.MuxMessage && w.messages != nil {
+			w.recordMessage(e, x, r)
 		}
 		if w.users != nil {
 			w.users.takeMuxEvent(x.user, c.mux, event)
@@ -339,16 +343,21 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 	w.sendWaiting(now)
 }
 
+// silent returns the failure of all exchanges of a connection that is given up.
+func (c *Config) silent() *wire.Error {
+	return &wire.Error{Kind: wire.Timeout, Text: c.TimedOut.Text + ", and nothing else on the connection"}
+}
+
 // expireMuxExchange gives an exchange up that has taken too long. If nothing at all has come since
-// it was written, the connection is given up with it.
+// it was written, the connection is given up with it, unless the peer knows of the time.
 func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64) {
-	if c.lastRead < x.written {
-		w.muxLost(i, c, now, errSilent)
+	if c.lastRead < x.written && !w.engine.config.Deadline {
+		w.muxLost(i, c, now, w.engine.silent)
 		return
 	}
 	c.mux.Cancel(uint32(e - i*w.streams)) //nolint:gosec // not negative
 	w.queueOutput(i, c)
-	w.fail(x, c, now, errTimeout)
+	w.fail(x, c, now, w.engine.config.TimedOut)
 	w.release(e, x, c)
 	w.resume(e, x, c, now)
 	w.refillOrClose(i, c, now)

@@ -62,6 +62,16 @@ const (
 	// HandshakeTime runs from the beginning of a TLS handshake, on a connection that is open,
 	// until the arrival of what completed it. Those of the warm-up are recorded too.
 	HandshakeTime
+	// FirstMessage runs from the write of a request until the arrival of the first message of
+	// its response, where responses consist of messages. It and the next two are of the
+	// requests of the window, whenever the message arrived.
+	FirstMessage
+	// MessageGap runs from one message of a response to the next, where they answer nothing.
+	MessageGap
+	// Message runs from when a message of a request was due to be sent until the arrival of the
+	// one that answers it. Without an interval between messages, it is due when the answer to
+	// the one before has been read.
+	Message
 	Tags // the number of tags
 )
 
@@ -69,6 +79,7 @@ var tagNames = [Tags]string{
 	"response", "service", "send_lag", "generator_lag", "first_byte", "failed", "connect",
 	"opening", "first_event", "event_gap", "delivery",
 	"read_delay", "service_read", "shared_stamp", "handshake",
+	"first_message", "message_gap", "message",
 }
 
 // String returns the tag's name as it stands in latency.hlog.

@@ -118,6 +118,9 @@ func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	w.sealed = sealed[:0]
 	x.written = w.now()
 	w.inFlight.push(e)
+	if w.messages != nil {
+		w.startMessages(e, x.written)
+	}
 	if err == nil {
 		err = w.writeSealed(c, sealed)
 	}

@@ -41,20 +41,22 @@ type worker struct {
 	begun     int  // exchanges that were begun and will be in flight once they are written
 	awaiting  int  // exchanges in that state
 
-	conns        []connection
-	streams      int32              // exchanges of each connection
-	lifetime     uint64             // exchanges that one connection carries at most
-	outgoing     []int32            // connections that have something to say
-	connecting   list               // of connections that are not established yet
-	opening      int                // in that list
-	connectQueue queue[int32]       // connections in state queued; never more than there are
-	newClient    func() wire.Client // with TLS, if the server chooses by ALPN
-	newMux       func() wire.Mux    // likewise
-	alarms       alarms
-	buffer       []byte
-	sealed       []byte // bytes of TLS that are about to be written
-	tls          *tlslayer.Context
-	handshakes   Handshakes
+	conns         []connection
+	streams       int32              // exchanges of each connection
+	lifetime      uint64             // exchanges that one connection carries at most
+	outgoing      []int32            // connections that have something to say
+	connecting    list               // of connections that are not established yet
+	opening       int                // in that list
+	connectQueue  queue[int32]       // connections in state queued; never more than there are
+	newClient     func() wire.Client // with TLS, if the server chooses by ALPN
+	newMux        func() wire.Mux    // likewise
+	alarms        alarms
+	messages      []messageTimes // by exchange; nil unless messages are timed
+	messageAlarms alarms         // messages of requests that are due
+	buffer        []byte
+	sealed        []byte // bytes of TLS that are about to be written
+	tls           *tlslayer.Context
+	handshakes    Handshakes
 
 	subscribers subscriberPool
 	stamps      bool // there are clients that stamp what they publish
@@ -208,6 +210,7 @@ func (w *worker) loop() {
 			return
 		}
 		w.fireAlarms(now)
+		w.sendDueMessages(now)
 		w.expire(now)
 		w.connectQueued(now)
 		w.serveSubscribers(now)
@@ -242,6 +245,9 @@ func (w *worker) nextDue() int64 {
 	next := min(w.due, w.rotate, w.phase(), w.drainEnd, w.subscribers.next())
 	if len(w.alarms) > 0 {
 		next = min(next, w.alarms[0].at)
+	}
+	if len(w.messageAlarms) > 0 {
+		next = min(next, w.messageAlarms[0].at)
 	}
 	if e := w.inFlight.head; e != none {
 		next = min(next, w.exchanges[e].written+int64(w.engine.config.Timeout))
@@ -499,6 +505,9 @@ func (w *worker) consume(i int32, c *connection, p []byte, r reading) {
 		n, done, err = w.users.collect(x.user, c.client, p)
 	} else {
 		n, done, err = c.client.Response(p)
+	}
+	if w.messages != nil {
+		w.countMessages(e, x, c, r)
 	}
 	switch {
 	case !done && err == nil:

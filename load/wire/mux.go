@@ -111,7 +111,21 @@ const (
 	MuxGoAway
 
 	MuxRoom // there is room again for what Send did not take
+
+	// MuxMessage is the end of a message, of protocols whose responses consist of such. Data
+	// is the message, if it was asked for.
+	MuxMessage
 )
+
+// A Pacer is a Mux whose requests may consist of messages that are sent at a pace of the
+// caller's. The first one goes with Begin.
+type Pacer interface {
+	Mux
+
+	// Next sends the next message of an exchange, if it is under way and has one, and tells
+	// whether there is another behind it.
+	Next(id uint32) (more bool)
+}
 
 // A MuxField is one field of a header or trailer section, of a Composer's response too.
 type MuxField struct {

@@ -1,8 +1,8 @@
 // Package wire is the contract between the engine and the protocols it
 // speaks. A protocol is a Client: bytes in, bytes out, no sockets, no clock, no
-// goroutine. Where one request is answered by events without end, it is a Stream. The
-// packages below this one (http1, tcp, sse) implement them; the engine carries the
-// bytes and keeps the time.
+// goroutine. Where one request is answered by events without end, it is a Stream; where a
+// connection carries many exchanges at once, a Mux. The packages below this one (http1,
+// http2, grpc, tcp, sse) implement them; the engine carries the bytes and keeps the time.
 package wire
 
 import (

@@ -63,7 +63,7 @@ type Check struct {
 // Values[i] is the quantile 1 − 10^(−i/PerDecade), so far as values are behind it.
 type Curve struct {
 	Variant string  `json:"variant"`
-	Clock   string  `json:"clock"`           // response, service, send_lag, delivery or event_gap
+	Clock   string  `json:"clock"`           // response, service, send_lag, first_message, message_gap, message, delivery or event_gap
 	Trial   int     `json:"trial,omitempty"` // 0: merged
 	Count   int64   `json:"count"`
 	Firm    int     `json:"firm"` // so many values have ten or more beyond them

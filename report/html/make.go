@@ -118,7 +118,7 @@ func worse(c rundir.Check, than float64) bool {
 }
 
 // clocks are those whose percentiles are drawn.
-var clocks = [...]string{"response", "service", "send_lag", "delivery", "event_gap"}
+var clocks = [...]string{"response", "service", "send_lag", "first_message", "message_gap", "message", "delivery", "event_gap"}
 
 // mostCurves bounds what a page draws: readers cannot tell more curves apart.
 const mostCurves = 600

@@ -315,8 +315,12 @@ type Variant struct {
 	ReadDelay   Quantiles `json:"read_delay,omitzero"`
 	ServiceRead Quantiles `json:"service_read,omitzero"`
 	Handshake   Quantiles `json:"handshake,omitzero"` // of TLS
-	Ends        *Ends     `json:"ends,omitempty"`
-	Errors      Errors    `json:"errors"`
+	// Of messages, where requests or responses consist of several.
+	FirstMessage Quantiles `json:"first_message,omitzero"` // from the write of the request to the first message of the response
+	MessageGap   Quantiles `json:"message_gap,omitzero"`   // between two messages of a response, where they answer nothing
+	Message      Quantiles `json:"message,omitzero"`       // from when a message of a request was due to the one that answers it
+	Ends         *Ends     `json:"ends,omitempty"`
+	Errors       Errors    `json:"errors"`
 	// Availability is the share of what was due that was answered well. For subscribers,
 	// it is at most the share of their time in which they were served.
 	Availability *float64 `json:"availability,omitempty"`
@@ -784,8 +788,11 @@ type Trial struct {
 	ReadDelay      Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
 	ServiceRead    Quantiles        `json:"service_read,omitzero"` // the service time until the read
 	Handshake      Quantiles        `json:"handshake,omitzero"`    // of TLS, on connections that were opened; the warm-up\'s included
-	Ends           *Ends            `json:"ends,omitempty"`        // nil of a program, and where nothing came
-	Failures       map[string]int64 `json:"failures,omitempty"`    // failed requests, by what was wrong
+	FirstMessage   Quantiles        `json:"first_message,omitzero"`
+	MessageGap     Quantiles        `json:"message_gap,omitzero"`
+	Message        Quantiles        `json:"message,omitzero"`
+	Ends           *Ends            `json:"ends,omitempty"`     // nil of a program, and where nothing came
+	Failures       map[string]int64 `json:"failures,omitempty"` // failed requests, by what was wrong
 	Connections    Connections      `json:"connections"`
 	Silence        Silence          `json:"silence"`           // of requests
 	TLS            *TLS             `json:"tls,omitempty"`     // nil without
@@ -899,7 +906,7 @@ type Counts struct {
 	// of the window after the target's process ended.
 	Missed   int64            `json:"missed,omitempty"`
 	ByKind   map[string]int64 `json:"by_kind,omitempty"`   // failures, by the names of wire.Kind
-	ByStatus map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code
+	ByStatus map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code, or by the name of gRPC's status
 }
 
 // Carried are the requests that were due before the window and unanswered when it began,

@@ -153,7 +153,7 @@ export interface Check {
  * Values[i] is the quantile 1 − 10^(−i/PerDecade), so far as values are behind it. */
 export interface Curve {
   variant: string;
-  /** response, service, send_lag, delivery or event_gap */
+  /** response, service, send_lag, first_message, message_gap, message, delivery or event_gap */
   clock: string;
   /** 0: merged */
   trial?: number;
@@ -295,6 +295,12 @@ export interface Variant {
   service_read?: Quantiles;
   /** of TLS */
   handshake?: Quantiles;
+  /** Of messages, where requests or responses consist of several. */
+  first_message?: Quantiles;
+  /** between two messages of a response, where they answer nothing */
+  message_gap?: Quantiles;
+  /** from when a message of a request was due to the one that answers it */
+  message?: Quantiles;
   ends?: Ends;
   errors: Errors;
   /** Availability is the share of what was due that was answered well. For subscribers,
@@ -823,7 +829,7 @@ export interface Counts {
   missed?: number;
   /** failures, by the names of wire.Kind */
   by_kind?: Record<string, number>;
-  /** responses, by HTTP status code */
+  /** responses, by HTTP status code, or by the name of gRPC's status */
   by_status?: Record<string, number>;
 }
 

@@ -44,7 +44,7 @@ export function unitOf(whole: string): Unit {
   if (is("_bytes") || is(".rss") || is(".allocated_per_request")) return sizes;
   if (metric.startsWith("program.")) return counts;
   if (is("_share") || is("_ratio") || is(".ratio")) return shares;
-  return /^(response|service|send_lag|connect|first_byte|read_delay|service_read|opening|first_event|event_gap|delivery)\./.test(metric) ? times : counts;
+  return /^(response|service|send_lag|connect|first_byte|read_delay|service_read|first_message|message_gap|message|opening|first_event|event_gap|delivery)\./.test(metric) ? times : counts;
 }
 
 /** The name of a step's metric, and that of the step; the step is empty of all requests together. */

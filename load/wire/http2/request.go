@@ -49,6 +49,10 @@ type Request struct {
 	// CountOnly has the content of its responses only counted, whatever Config.Content says.
 	CountOnly bool
 
+	// NoLength leaves content-length out that would be added: a protocol on top that has
+	// lengths of its own may have no such field.
+	NoLength bool
+
 	// BitByBit leaves the request open after its header: its body is given by Send.
 	BitByBit bool
 }
@@ -164,7 +168,7 @@ func (r Request) count(name string) (n int) {
 // needsLength tells whether content-length is added: with a body, and where the server
 // expects to be told that there is none (RFC 9110, section 8.6).
 func (r Request) needsLength() bool {
-	if r.BitByBit || r.count("content-length") > 0 {
+	if r.BitByBit || r.NoLength || r.count("content-length") > 0 {
 		return false
 	}
 	return len(r.Body) > 0 || r.VariesBody || slices.Contains([]string{"POST", "PUT", "PATCH"}, r.Method)

@@ -7,13 +7,13 @@ import { others, spoken, told } from "./say";
 
 // Which unit a measured value of an expression has: that of the metric it asks for,
 // unless it is a ratio of two.
-const metricIn = /\b(throughput|capacity|(?:response|service|send_lag|connect|first_byte|read_delay|service_read|opening|first_event|event_gap|delivery)\.\w+|\w+\.(?:cpu_per_request|rss|allocated_per_request|\w*_share|\w*ratio)|program\.\w+)/;
+const metricIn = /\b(throughput|capacity|(?:response|service|send_lag|connect|first_byte|read_delay|service_read|first_message|message_gap|message|opening|first_event|event_gap|delivery)\.\w+|\w+\.(?:cpu_per_request|rss|allocated_per_request|\w*_share|\w*ratio)|program\.\w+)/;
 
 export function unitOfExpression(text: string): Unit {
   if (/\b(ratio|abs|slope)\s*\(/.test(text)) return plain;
   const metric = metricIn.exec(text)?.[1] ?? "";
   if (metric === "throughput" || metric === "capacity" || metric.endsWith("_per_second")) return rates;
-  if (/^(response|service|send_lag|connect|first_byte|read_delay|service_read|opening|first_event|event_gap|delivery)\./.test(metric) || metric.endsWith("cpu_per_request") || metric.endsWith("_seconds")) return times;
+  if (/^(response|service|send_lag|connect|first_byte|read_delay|service_read|first_message|message_gap|message|opening|first_event|event_gap|delivery)\./.test(metric) || metric.endsWith("cpu_per_request") || metric.endsWith("_seconds")) return times;
   if (metric.endsWith("rss") || metric.endsWith("_bytes") || metric.endsWith("allocated_per_request")) return sizes;
   return metric.endsWith("ratio") || metric.endsWith("_share") ? shares : plain;
 }

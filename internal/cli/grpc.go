@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dyno/lab/experiment"
+	"dyno/load/rpc"
+)
+
+// callFlags are the flags of calls by gRPC that are not fields of the file.
+type callFlags struct {
+	metadata []string // objects in JSON, as ghz has them
+	rows     []string // files with rows for the message
+	method   string
+	tls      bool
+
+	connections repeatedInt
+}
+
+// flags registers them, and that for the number of connections.
+func (c *callFlags) flags(f *pflag.FlagSet, connections *int, usage string) {
+	c.connections.to = connections
+	*connections = 50
+	f.VarP(&c.connections, "connections", "c", usage)
+	f.StringArrayVarP(&c.metadata, "metadata", "m", nil, `metadata of each call as an `+"`object`"+` in JSON, such as '{"authorization": "Bearer x"}'; may be repeated`)
+	f.StringArrayVar(&c.rows, "rows", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in --data; may be repeated")
+	f.StringVar(&c.method, "call", "", "the `method`, instead of behind the address")
+	f.BoolVar(&c.tls, "tls", false, "speak TLS, as with https:// before the address")
+}
+
+// A repeatedInt is a number that knows how often it was given.
+type repeatedInt struct {
+	to    *int
+	times int
+}
+
+var _ pflag.Value = (*repeatedInt)(nil)
+
+// String implements pflag.Value.
+func (r *repeatedInt) String() string {
+	if r.to == nil {
+		return ""
+	}
+	return strconv.Itoa(*r.to)
+}
+
+// Type implements pflag.Value.
+func (*repeatedInt) Type() string { return "int" }
+
+// Set implements pflag.Value.
+func (r *repeatedInt) Set(text string) (err error) {
+	r.times++
+	*r.to, err = strconv.Atoi(text)
+	return err
+}
+
+// args checks the arguments: an address and a method, of which either may be given by a flag.
+func (c *callFlags) args(cmd *cobra.Command, args []string, where string, socket bool) error {
+	most, least := 2, 1
+	if c.method != "" {
+		most--
+	}
+	if socket {
+		most, least = most-1, 0
+	}
+	if len(args) < least || len(args) > most {
+		return exactArgs(most, where)(cmd, args)
+	}
+	return nil
+}
+
+// scheme completes an address: with TLS if a flag is of use only with it.
+func (c *callFlags) scheme(where string, given func(string) bool) string {
+	if strings.Contains(where, "://") || where == "" {
+		return where
+	}
+	if c.tls || slices.ContainsFunc([]string{"cacert", "cert", "key", "server-name", "tls-min", "tls-max", "tls-tickets"}, given) {
+		return "https://" + where
+	}
+	return where
+}
+
+// fill gives the call of a plan what these flags say.
+func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
+	call := v.Load.Call
+	call.Method = c.method
+	call.ImportPaths = separate(call.ImportPaths)
+	call.Protos = separate(call.Protos)
+	for _, text := range c.metadata {
+		more, err := metadataObject(text)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--metadata: %w", err))
+		}
+		call.Metadata = append(call.Metadata, more...)
+	}
+	for _, file := range c.rows {
+		call.Data = append(call.Data, experiment.DefaultData(dataName(file, call.Data), file))
+	}
+	if c.connections.times > 1 {
+		faults = append(faults, errors.New("--connections (-c) is given twice: in ghz, -c is the number of calls under way; here, say how many there are on each connection with --streams"))
+	}
+	if !strings.HasPrefix(v.Target.URL, "https://") && reflect.DeepEqual(v.Target.TLS, &experiment.TLS{Insecure: true}) {
+		v.Target.TLS = nil // as in ghz, where it means without TLS
+	}
+	return faults
+}
+
+// separate takes lists apart that are separated by commas, as ghz has them.
+func separate(lists []string) (all []string) {
+	for _, list := range lists {
+		all = append(all, strings.Split(list, ",")...)
+	}
+	return all
+}
+
+// metadataObject reads metadata as ghz has it: an object of texts, or of lists of them.
+func metadataObject(text string) (all []experiment.Header, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	token := func(want json.Delim) bool {
+		t, err := d.Token()
+		return err == nil && t == want
+	}
+	bad := fmt.Errorf(`%q is no object of texts in JSON: want '{"name": "value"}', or -H 'name: value'`, text)
+	if !token('{') {
+		return nil, bad
+	}
+	for d.More() { // in their order, which a map would not keep
+		name, err := d.Token()
+		if err != nil {
+			return nil, bad
+		}
+		var value any
+		if err := d.Decode(&value); err != nil {
+			return nil, bad
+		}
+		values, isList := value.([]any)
+		if !isList {
+			values = []any{value}
+		}
+		for _, v := range values {
+			s, ok := v.(string)
+			if !ok {
+				return nil, bad
+			}
+			all = append(all, experiment.Header{Name: fmt.Sprint(name), Value: s})
+		}
+	}
+	if !token('}') || d.More() {
+		return nil, bad
+	}
+	return all, nil
+}
+
+// call loads a server with calls of a method; or it shows services, if no method is named.
+func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output) error {
+	where := ""
+	if q.unix == "" {
+		where, args = args[0], args[1:]
+	}
+	name := q.calls.method
+	if len(args) > 0 {
+		name = args[0]
+	}
+	q.calls.method = name
+	e, faults := q.unjudged(experiment.GRPC, where)
+	if err := errors.Join(faults...); err != nil {
+		return &failure{exitUsage, err, ""}
+	}
+	v := &e.Variants[0]
+	if v.Load.Call.Kind == experiment.KindAuto {
+		schema, err := v.Schema()
+		if err != nil {
+			code := exitUsage
+			if len(v.Load.Call.Protos) == 0 && v.Load.Call.Protoset == "" {
+				code = exitTarget // it was asked
+			}
+			return &failure{code, err, ""}
+		}
+		method, err := schema.Method(name)
+		switch {
+		case err == nil:
+			q.calls.method = method.Path
+		case strings.Contains(name, "/"):
+			return &failure{exitUsage, err, ""}
+		default:
+			return a.describe(schema, name, out)
+		}
+	}
+	e, err := q.plan(experiment.GRPC, where)
+	if err != nil {
+		return &failure{exitUsage, err, ""}
+	}
+	return a.measure(ctx, job{experiment: e, output: out, quick: true})
+}
+
+// describe shows services, or what a name means, in JSON where results would be.
+func (a *app) describe(schema *rpc.Schema, name string, out output) (err error) {
+	w := a.stdout
+	if out.json != "" && out.json != "-" {
+		f, failed := os.Create(out.json)
+		if failed != nil {
+			return &failure{exitUsage, fmt.Errorf("--json: %w", failed), ""}
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		w = f
+	}
+	var b bytes.Buffer
+	if err := describeGRPC(&b, schema, name, out.json != ""); err != nil {
+		return &failure{exitUsage, err, ""}
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}

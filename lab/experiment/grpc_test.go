@@ -1,0 +1,185 @@
+package experiment
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/load/wire/grpc"
+	"dyno/load/wire/http1"
+)
+
+// echoProto is a service with a method of each kind.
+const echoProto = `syntax = "proto3";
+package t;
+service Echo {
+  rpc Say(M) returns (M);
+  rpc Collect(stream M) returns (M);
+  rpc Expand(M) returns (stream M);
+  rpc Chat(stream M) returns (stream M);
+}
+message M { string text = 1; }
+`
+
+// ofGRPC is a variant with a call of a method of it.
+func ofGRPC(t *testing.T, method string, change func(*Variant)) *Variant {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "echo.proto")
+	if err := os.WriteFile(file, []byte(echoProto), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := DefaultVariant(GRPC)
+	v.Target.URL, v.Target.Address = "http://127.0.0.1:1", "127.0.0.1:1"
+	v.Load.Call.Method, v.Load.Call.Protos = method, []string{file}
+	if change != nil {
+		change(&v)
+	}
+	return &v
+}
+
+// A call is encoded as the description of its service says, and sent as the plan says.
+func TestCallCodecs(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		variant  *Variant
+		want     []string // in what a connection begins with and the first call
+		messages *Messages
+	}{
+		{"unary", ofGRPC(t, "t.Echo/Say", func(v *Variant) { v.Load.Call.Message = `{"text": "hello"}` }), []string{"\x00\x00\x00\x00\x07\x0a\x05hello"}, nil},
+		{"dots", ofGRPC(t, "t.Echo.Say", nil), []string{"\x00\x00\x00\x00\x00"}, nil},
+		{"stream", ofGRPC(t, "t.Echo/Collect", func(v *Variant) { v.Load.Call.Message = `[{"text": "a"}, {"text": "b"}]` }),
+			[]string{"\x00\x00\x00\x00\x03\x0a\x01a", "\x00\x00\x00\x00\x03\x0a\x01b"}, &Messages{}},
+		{"lockstep", ofGRPC(t, "t.Echo/Chat", func(v *Variant) { v.Load.Call.Messages = 3 }), nil, &Messages{Answered: true}},
+		{"pace", ofGRPC(t, "t.Echo/Chat", func(v *Variant) { v.Load.Call.Interval, v.Load.Call.Answered = time.Second, false }), nil, &Messages{Interval: time.Second}},
+		{"rows", ofGRPC(t, "t.Echo/Say", func(v *Variant) {
+			v.Load.Call.Message, v.Load.Call.Data = `{"text": "{{ email }}"}`, []Data{DefaultData("users", "testdata/data/users.csv")}
+		}), []string{"\x00\x00\x00\x00\x11\x0a\x0fbob@example.com"}, nil}, // the second worker's first
+		{"made up", ofGRPC(t, "t.Echo/Say", func(v *Variant) { v.Load.Call.Message = `{"text": "{{ counter() }}"}` }), []string{"\x00\x00\x00\x00\x03\x0a\x011"}, nil},
+		{"kind", ofGRPC(t, "x/Y", func(v *Variant) {
+			c := v.Load.Call
+			c.Protos, c.Kind, c.BinaryFile = nil, KindUnary, c.Protos[0]
+		}), []string{"service Echo"}, nil},
+	} {
+		codecs, err := c.variant.Codecs(1, 2)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if codecs.Clients != nil || codecs.Exchanges != 1 || codecs.TLS != nil {
+			t.Errorf("%s: clients %t, %d exchanges", c.name, codecs.Clients != nil, codecs.Exchanges)
+		}
+		m := codecs.Muxes(1)()
+		m.Reset()
+		if err := m.Begin(0, 0, nil); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		out := m.Output()
+		for _, want := range c.want {
+			if !bytes.Contains(out, []byte(want)) {
+				t.Errorf("%s: %q, want %q in it", c.name, out, want)
+			}
+		}
+		if (codecs.Messages == nil) != (c.messages == nil) || c.messages != nil && *codecs.Messages != *c.messages {
+			t.Errorf("%s: messages %+v, want %+v", c.name, codecs.Messages, c.messages)
+		}
+		if codecs.StatusName(14) != "UNAVAILABLE" || codecs.StatusName(99) != "unknown code" || !strings.HasPrefix(codecs.TimedOut.Text, "grpc DEADLINE_EXCEEDED") {
+			t.Errorf("%s: %s, %v", c.name, codecs.StatusName(14), codecs.TimedOut)
+		}
+	}
+}
+
+// gRPC-Web is spoken in the version of HTTP that the plan says.
+func TestWebCodecs(t *testing.T) {
+	for _, c := range []struct {
+		url, use string
+		one, two bool
+	}{
+		{"http://127.0.0.1:1", HTTP2Auto, true, false},
+		{"http://127.0.0.1:1", HTTP2Always, false, true},
+		{"https://127.0.0.1:1", HTTP2Auto, true, true},
+		{"https://127.0.0.1:1", HTTP2Never, true, false},
+	} {
+		codecs, err := ofGRPC(t, "t.Echo/Expand", func(v *Variant) {
+			v.Target.URL, v.Load.HTTP2.Use, v.Load.Call.Web = c.url, c.use, WebText
+			v.Load.Call.Check = true
+			v.Target.TLS = &TLS{Insecure: true}
+		}).Codecs(1, 1)
+		if err != nil {
+			t.Errorf("%s, %s: %v", c.url, c.use, err)
+			continue
+		}
+		if one, two := codecs.Clients != nil, codecs.Muxes != nil; one != c.one || two != c.two || (codecs.TLS != nil) != strings.HasPrefix(c.url, "https") {
+			t.Errorf("%s, %s: HTTP/1.1 %t, HTTP/2 %t, TLS %t", c.url, c.use, one, two, codecs.TLS != nil)
+		}
+		if codecs.Clients != nil {
+			client := codecs.Clients(0)()
+			client.Reset()
+			if got := client.Request(); !bytes.HasPrefix(got, []byte("POST /t.Echo/Expand HTTP/1.1\r\n")) || !bytes.HasSuffix(got, []byte("AAAAAAA=")) {
+				t.Errorf("%s, %s: %q", c.url, c.use, got)
+			}
+		}
+	}
+}
+
+// What is wrong with a call that its description tells is said with its field.
+func TestCallFaults(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		change func(c *Call)
+		want   string
+	}{
+		{"t.Echo/Sey", nil, `did you mean "Say"?`},
+		{"t.Echo/Say", func(c *Call) { c.Message = `{"txet": "a"}` }, "load.call.message: "},
+		{"t.Echo/Say", func(c *Call) { c.Message = `{"text": "{{ nobody }}"}` }, "load.call.message: "},
+		{"t.Echo/Say", func(c *Call) {
+			c.Message, c.Data = `{"text": {{ email }}}`, []Data{DefaultData("users", "testdata/data/users.csv")}
+		}, "load.call.message: row 1: "},
+		{"t.Echo/Say", func(c *Call) { c.Data = []Data{DefaultData("users", "testdata/none")} }, "load.call.data.users.file: "},
+		{"t.Echo/Say", func(c *Call) { c.Messages = 2 }, "load.call.messages: 2 messages: the method takes one"},
+		{"t.Echo/Say", func(c *Call) { c.Interval = time.Second }, "load.call.interval: "},
+		{"t.Echo/Chat", func(c *Call) { c.Web = WebBinary }, "gRPC-Web has none"},
+		{"t.Echo/Say", func(c *Call) { c.Metadata = []Header{{Name: "grpc-timeout", Value: "1S"}} }, "the protocol sets this one itself"},
+		{"t.Echo/Say", func(c *Call) { c.MessageFile = "testdata/none" }, "load.call.message_file: "},
+		{"t.Echo/Say", func(c *Call) { c.Protos = []string{"testdata/none.proto"} }, "load.call: "},
+	} {
+		v := ofGRPC(t, c.method, func(v *Variant) {
+			if c.change != nil {
+				c.change(v.Load.Call)
+			}
+		})
+		if _, err := v.Codecs(1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.method, err, c.want)
+		}
+	}
+}
+
+// A check refuses what the method does not answer with.
+func TestCallCheck(t *testing.T) {
+	v := ofGRPC(t, "t.Echo/Say", func(v *Variant) { v.Load.Call.Check = true })
+	end := endOf(t, v)
+	p, err := v.Load.Call.prepare(v, end, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.check(0, []byte("\x0a\x02ok")); err != nil {
+		t.Error(err)
+	}
+	if err := p.check(0, []byte("\x0a\x05ok")); err == nil {
+		t.Error("a message that is cut short passes")
+	}
+	if p.call.Path != "/t.Echo/Say" || p.call.Validate(grpc.Native) != nil {
+		t.Errorf("%+v", p.call)
+	}
+}
+
+func endOf(t *testing.T, v *Variant) http1.Endpoint {
+	t.Helper()
+	end, err := http1.ParseURL(v.Target.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}

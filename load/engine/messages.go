@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"dyno/load/wire"
+)
+
+// Messages says that exchanges consist of messages, each of which is timed, and how those of
+// requests are sent. There is a time of each message of a response (event MuxMessage of a
+// mux; what Messages of a client counts): FirstMessage of the first, MessageGap of the others,
+// and Message of all if they are answers.
+type Messages struct {
+	// Answered tells that each message of a request is answered by one of the response, in
+	// their order.
+	Answered bool
+
+	// Interval is the time from one message of a request to the next, whatever is answered:
+	// the muxes are wire.Pacers. Without, they send as they were prepared to.
+	Interval time.Duration
+}
+
+func (m *Messages) faults(c *Config) (faults []error) {
+	if m.Interval < 0 {
+		faults = append(faults, fmt.Errorf("engine: interval of messages %v: want no negative duration", m.Interval))
+	}
+	if m.Interval > 0 && (c.NewMuxes == nil || c.NewClients != nil) {
+		faults = append(faults, errors.New("engine: interval of messages: want muxes alone, as clients send requests whole"))
+	}
+	return faults
+}
+
+// A counter is a client whose responses consist of messages.
+type counter interface{ Messages() uint32 }
+
+// A messageTimes is what is kept of the messages of an exchange.
+type messageTimes struct {
+	last     int64 // when the last message of the response came, or the last one to be answered was due
+	due      int64 // when the next message of the request is due; 0 without
+	received uint32
+}
+
+// startMessages begins the messages of an exchange, whose request is written now.
+func (w *worker) startMessages(e int32, written int64) {
+	d := &w.messages[e]
+	*d = messageTimes{last: written}
+	if interval := int64(w.engine.config.Messages.Interval); interval > 0 {
+		d.due = written + interval
+		w.messageAlarms.push(alarm{d.due, e})
+	}
+}
+
+// recordMessage takes the time of a message of a response.
+func (w *worker) recordMessage(e int32, x *exchange, r reading) {
+	d, m := &w.messages[e], w.engine.config.Messages
+	arrived := r.after(x.written).arrived
+	if x.window == inside {
+		l := &w.interval.latency
+		if d.received == 0 {
+			l[FirstMessage].Record(arrived - x.written)
+		}
+		switch {
+		case !m.Answered && d.received > 0:
+			l[MessageGap].Record(max(0, arrived-d.last))
+		case m.Answered && m.Interval > 0:
+			// From when the message was due, be it sent late.
+			l[Message].Record(max(0, arrived-x.written-int64(d.received)*int64(m.Interval)))
+		case m.Answered:
+			l[Message].Record(max(0, arrived-d.last))
+		}
+	}
+	d.received++
+	d.last = arrived
+	if m.Answered {
+		d.last = r.read // the next message is due now
+	}
+}
+
+// countMessages takes the times of the messages that one reading has completed, of a connection
+// that carries one exchange at a time.
+func (w *worker) countMessages(e int32, x *exchange, c *connection, r reading) {
+	counter, ok := c.client.(counter)
+	if !ok {
+		return
+	}
+	for n := counter.Messages(); w.messages[e].received < n; {
+		w.recordMessage(e, x, r)
+	}
+}
+
+// sendDueMessages sends the messages that are due.
+func (w *worker) sendDueMessages(now int64) {
+	for len(w.messageAlarms) > 0 && w.messageAlarms[0].at <= now {
+		a := w.messageAlarms.pop()
+		x, d := &w.exchanges[a.whose], &w.messages[a.whose]
+		if x.state != inFlight || d.due != a.at {
+			continue // of an exchange that has ended
+		}
+		c := &w.conns[x.conn]
+		d.due = 0
+		w.queueOutput(x.conn, c)
+		if c.mux.(wire.Pacer).Next(uint32(a.whose - x.conn*w.streams)) { //nolint:gosec // not negative
+			d.due = a.at + int64(w.engine.config.Messages.Interval)
+			w.messageAlarms.push(alarm{d.due, a.whose})
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package grpc
+
+import (
+	"testing"
+
+	"dyno/load/wire"
+)
+
+// Once warm, nothing of a call allocates: whole and in pieces, with and without a look into
+// messages, compressed, in streams, and if it fails.
+func TestNoAllocations(t *testing.T) {
+	stream := streaming(3, "a", "b")
+	stream.ServerStream, stream.Lockstep = true, true
+	checked := config(unary("question"))
+	checked.Check = func(int, []byte) error { return nil }
+	varies := Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Varies: true}
+	zipped := AppendMessage(nil, compress([]byte("answer, answer, answer")), true)
+	message := AppendMessage(nil, []byte("answer"), false)
+	for _, tt := range []struct {
+		name   string
+		config Config
+		parts  [][]byte
+		answer func(f *frames, stream uint32)
+	}{
+		{"unary", config(unary("question")), nil, func(f *frames, id uint32) { f.answer(id, "answer") }},
+		{"checked", checked, nil, func(f *frames, id uint32) { f.answer(id, "answer") }},
+		{"varies", config(varies), [][]byte{[]byte("row")}, func(f *frames, id uint32) { f.answer(id, "answer") }},
+		{"in turn", config(func() Call { c := unary("a"); c.Messages = append(c.Messages, []byte("b")); return c }()), nil,
+			func(f *frames, id uint32) { f.answer(id, "answer") }},
+		{"compressed", checked, nil, func(f *frames, id uint32) {
+			f.header(id, false, ":status", "200", "content-type", "application/grpc", "grpc-encoding", "gzip")
+			f.data(id, false, zipped).header(id, true, "grpc-status", "0")
+		}},
+		{"status", config(unary("question")), nil, func(f *frames, id uint32) {
+			f.header(id, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "8", "grpc-message", "too many")
+		}},
+		{"reset", config(unary("question")), nil, func(f *frames, id uint32) { f.reset(id, 2) }},
+		{"in lockstep", config(stream), nil, func(f *frames, id uint32) {
+			f.header(id, false, goodHead...)
+			for range 3 {
+				f.data(id, false, message)
+			}
+			f.header(id, true, "grpc-status", "0")
+		}},
+	} {
+		for _, piece := range []int{1 << 20, 9} {
+			client := newClient(t, tt.config)
+			in := new(frames).settings().b
+			feed(t, client, in, 1000)
+			sent(client)
+			// The numbers of streams differ from call to call, and so do the frames.
+			number := uint32(1)
+			const runs, warm = 100, 100
+			var answers [][]byte
+			for range runs + warm + 1 {
+				f := new(frames)
+				tt.answer(f, number)
+				answers = append(answers, f.b)
+				number += 2
+			}
+			next := 0
+			cycle := func() {
+				if err := client.Begin(0, 0, tt.parts); err != nil {
+					t.Fatal(err)
+				}
+				client.Wrote(len(client.Output()))
+				for p := answers[next]; len(p) > 0; {
+					part := p[:min(piece, len(p))]
+					p = p[len(part):]
+					for {
+						n, e, err := client.Input(part)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if part = part[n:]; e.Kind == wire.MuxNothing {
+							break
+						}
+					}
+					client.Wrote(len(client.Output()))
+				}
+				next++
+			}
+			for range warm {
+				cycle()
+			}
+			if n := testing.AllocsPerRun(runs, cycle); n > 0 {
+				t.Errorf("%s, in pieces of %d: %v allocations a call", tt.name, piece, n)
+			}
+			if free := client.Free(); free != 4 {
+				t.Errorf("%s, in pieces of %d: calls did not end", tt.name, piece)
+			}
+		}
+	}
+}
+
+func BenchmarkUnary(b *testing.B) {
+	client := newClient(b, config(unary("question")))
+	for p := new(frames).settings().b; len(p) > 0; {
+		n, _, err := client.Input(p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p = p[n:]
+	}
+	client.Wrote(len(client.Output()))
+	answer := new(frames).answer(1, "answer").b
+	headerEnd := 0
+	for i := 0; i < len(answer); {
+		headerEnd = i
+		i += 9 + int(answer[i+2]) + int(answer[i+1])<<8
+	}
+	dataAt := 9 + int(answer[2])
+	b.ReportAllocs()
+	number := uint32(1)
+	for b.Loop() {
+		if number > 1<<30 {
+			b.Fatal("out of streams")
+		}
+		for _, at := range []int{0, dataAt, headerEnd} {
+			answer[at+5], answer[at+6], answer[at+7], answer[at+8] = byte(number>>24), byte(number>>16), byte(number>>8), byte(number)
+		}
+		number += 2
+		if err := client.Begin(0, 0, nil); err != nil {
+			b.Fatal(err)
+		}
+		client.Wrote(len(client.Output()))
+		for p := answer; len(p) > 0; {
+			n, e, err := client.Input(p)
+			if err != nil || e.Err != nil {
+				b.Fatal(err, e.Err)
+			}
+			p = p[n:]
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package grpc
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/load/wire/http1"
+	"dyno/load/wire/http2"
+)
+
+// A Web says which form of gRPC is spoken.
+type Web uint8
+
+// The forms.
+const (
+	Native Web = iota // gRPC
+	Binary            // gRPC-Web
+	Text              // gRPC-Web in base64
+)
+
+// A Metadata is one entry of a call's metadata.
+type Metadata struct {
+	Name string // in lower case; of a name that ends in -bin, the value is binary, and encoded here
+
+	// Value is what is sent: visible ASCII and spaces, or any bytes. None if it varies.
+	Value string
+
+	// Varies makes the value a part that is given with each call. That of a name that ends
+	// in -bin is encoded by whoever gives it.
+	Varies bool
+}
+
+// A Call is what is sent.
+type Call struct {
+	Scheme    string // "http" or "https"
+	Authority string // name or address, with the port unless it is the scheme's
+	Path      string // "/pkg.Service/Method", with what a proxy has before it
+	Metadata  []Metadata
+	Timeout   time.Duration // the deadline that the server is told; 0: none
+	UserAgent string        // default DefaultUserAgent
+
+	// ClientStream and ServerStream say how many messages there are in each direction: one,
+	// or any number.
+	ClientStream, ServerStream bool
+
+	// Messages are sent in turn. With ClientStream a call sends Count of them, by default each
+	// once; without, it sends the next one, see Config.First. They must not change afterwards.
+	Messages [][]byte
+	Count    int
+
+	// Varies makes the one message a part that is given with each call, the last of its parts.
+	// It is then framed, and compressed, each time.
+	Varies bool
+
+	// Lockstep has each message behind the first wait until one more message of the response
+	// has come. Paced has it wait until Client.Next is called. Both are for ClientStream.
+	Lockstep, Paced bool
+
+	// Gzip compresses the messages, each of them once.
+	Gzip bool
+}
+
+// Config is what all clients of one template have in common.
+type Config struct {
+	Calls []Call // to prepare; Begin takes them by their place here
+	Web   Web
+
+	// Streams, Optimistic and Settings are as http2.Config has them.
+	Streams    int
+	Optimistic bool
+	Settings   http2.Settings
+
+	// First is which of the Messages of a call without ClientStream is sent first, and Step how
+	// many further on is the next, so that templates can share them out. Default 0 and 1.
+	First, Step int
+
+	// MaxMessage bounds each message of a response, decompressed too, in bytes. Default 4 MiB,
+	// as gRPC's libraries have it.
+	MaxMessage int
+
+	// Plain offers no compression to servers. Else gzip is offered.
+	Plain bool
+
+	// Check is called with each message of a response, and the number of its call. An error
+	// makes the call a failure of kind Assertion. It must not keep the message. Nil checks
+	// nothing.
+	Check func(call int, message []byte) error
+
+	// Content has the messages of responses delivered, one with each event MuxMessage. Without,
+	// there is this event for calls with ServerStream only, and it has no message.
+	Content bool
+
+	// Fields are the names, in lower case, of the response header's fields to be delivered.
+	Fields []string
+
+	// Judged has calls end well whatever their status: somebody else judges it.
+	Judged bool
+}
+
+const (
+	// DefaultMaxMessage is the largest message of a response by default, in bytes.
+	DefaultMaxMessage = 4 << 20
+
+	maxMaxMessage = 1 << 30
+	maxFields     = 50
+	maxCount      = 1 << 30
+
+	// DefaultUserAgent is sent unless a call has another.
+	DefaultUserAgent = "grpc-dyno"
+)
+
+// The fields of gRPC.
+const (
+	nameStatus   = "grpc-status"
+	nameMessage  = "grpc-message"
+	nameDetails  = "grpc-status-details-bin"
+	nameEncoding = "grpc-encoding"
+	nameType     = "content-type"
+)
+
+func (c Config) withDefaults() Config {
+	if c.MaxMessage == 0 {
+		c.MaxMessage = DefaultMaxMessage
+	}
+	if c.Streams == 0 {
+		c.Streams = 1
+	}
+	if c.Step == 0 {
+		c.Step = 1
+	}
+	return c
+}
+
+// Validate reports everything that is wrong with the configuration, but for what http1 and
+// http2 check.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(c.Calls) == 0 {
+		fault("no call: want at least one")
+	}
+	for i, call := range c.Calls {
+		if err := call.Validate(c.Web); err != nil {
+			fault("call %d: %w", i+1, err)
+		}
+	}
+	if c.Web > Text {
+		fault("form %d: want Native, Binary or Text", c.Web)
+	}
+	if c.MaxMessage < 1 || c.MaxMessage > maxMaxMessage {
+		fault("message limit %d: want 1 to %d bytes", c.MaxMessage, maxMaxMessage)
+	}
+	if c.First < 0 || c.Step < 1 {
+		fault("first message %d, step %d: want 0 or more, and 1 or more", c.First, c.Step)
+	}
+	if len(c.Fields) > maxFields {
+		fault("%d fields asked for: want at most %d", len(c.Fields), maxFields)
+	}
+	return errors.Join(faults...)
+}
+
+// Validate reports everything that keeps the call from being sent as it is, in a form of gRPC.
+func (c Call) Validate(web Web) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if strings.Count(c.Path, "/") < 2 || !strings.HasPrefix(c.Path, "/") || strings.HasSuffix(c.Path, "/") {
+		fault("path %q: want /pkg.Service/Method", c.Path)
+	}
+	for _, m := range c.Metadata {
+		if err := m.validate(); err != nil {
+			fault("metadata %q: %w", m.Name, err)
+		}
+	}
+	if c.Timeout < 0 {
+		fault("timeout %v: want no negative duration", c.Timeout)
+	}
+	if c.Count < 0 || c.Count > maxCount {
+		fault("%d messages: want at most %d", c.Count, maxCount)
+	}
+	for i, m := range c.Messages {
+		if len(m) > maxMaxMessage {
+			fault("message %d of %d bytes: want at most %d", i+1, len(m), maxMaxMessage)
+		}
+	}
+	switch {
+	case c.Varies && (c.ClientStream || len(c.Messages) > 0):
+		fault("message that varies: want it alone, and no stream of the client's")
+	case c.Varies:
+	case len(c.Messages) == 0 && (!c.ClientStream || c.Count > 0):
+		fault("no message: want one")
+	case !c.ClientStream && c.Count > 1:
+		fault("%d messages in a call: want one, as the method takes one", c.Count)
+	}
+	switch {
+	case (c.Lockstep || c.Paced) && !c.ClientStream:
+		fault("messages sent one by one: want a stream of the client's")
+	case c.Lockstep && c.Paced:
+		fault("messages sent in lockstep and at a pace: want either")
+	case c.Lockstep && !c.ServerStream:
+		fault("messages sent in lockstep: want a stream of the server's, which answers each")
+	}
+	if c.ClientStream && web != Native {
+		fault("stream of the client's: want none, as gRPC-Web has none")
+	}
+	return errors.Join(faults...)
+}
+
+// validate tells what is wrong with an entry of metadata (HTTP2, "Custom-Metadata").
+func (m Metadata) validate() error {
+	if m.Name == "" || strings.Trim(m.Name, "0123456789abcdefghijklmnopqrstuvwxyz_-.") != "" {
+		return errors.New("want a name of lower-case letters, digits, _, - and .")
+	}
+	if strings.HasPrefix(m.Name, "grpc-") || slices.Contains([]string{"te", nameType, "user-agent", "host", "content-length"}, m.Name) {
+		return errors.New("want another name: the protocol sets this one itself")
+	}
+	if m.Varies && m.Value != "" {
+		return errors.New("want no value, as it varies")
+	}
+	if strings.HasSuffix(m.Name, binarySuffix) {
+		return nil
+	}
+	for _, b := range []byte(m.Value) {
+		if b < ' ' || b > '~' {
+			return fmt.Errorf("value %q: want visible ASCII and spaces, or a name that ends in -bin", m.Value)
+		}
+	}
+	if strings.Trim(m.Value, " ") != m.Value {
+		return fmt.Errorf("value %q: want no space around it", m.Value)
+	}
+	return nil
+}
+
+const binarySuffix = "-bin"
+
+// sent returns the value as it is on the wire. Binary values are encoded without padding, as
+// recipients must accept and senders should send (HTTP2, "Custom-Metadata").
+func (m Metadata) sent() string {
+	if strings.HasSuffix(m.Name, binarySuffix) && !m.Varies {
+		return base64.RawStdEncoding.EncodeToString([]byte(m.Value))
+	}
+	return m.Value
+}
+
+// Parts returns how many parts vary: metadata in their order, then the message.
+func (c Call) Parts() (n int) {
+	for _, m := range c.Metadata {
+		if m.Varies {
+			n++
+		}
+	}
+	if c.Varies {
+		n++
+	}
+	return n
+}
+
+// Deadline says a duration as grpc-timeout has it (HTTP2, "Timeout"): at most eight digits and
+// a unit, rounded up so that no deadline is earlier than was asked for.
+func Deadline(d time.Duration) string {
+	const most = 99_999_999
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{
+		{"n", time.Nanosecond},
+		{"u", time.Microsecond},
+		{"m", time.Millisecond},
+		{"S", time.Second},
+		{"M", time.Minute},
+	} {
+		if n := (d-1)/unit.size + 1; n <= most {
+			return strconv.FormatInt(int64(n), 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(int64((d-1)/time.Hour+1), 10) + "H"
+}
+
+// header returns the fields of a call's header, in the order in which HTTP2 and Web have them.
+func (c Call) header(config *Config) (fields []http2.Field) {
+	add := func(name, value string) { fields = append(fields, http2.Field{Name: name, Value: value}) }
+	if config.Web == Native {
+		add("te", "trailers")
+	}
+	if c.Timeout > 0 {
+		add("grpc-timeout", Deadline(c.Timeout))
+	}
+	add(nameType, contentTypes[config.Web])
+	if config.Web == Text {
+		add("accept", contentTypes[Text])
+	}
+	if c.Gzip {
+		add(nameEncoding, "gzip")
+	}
+	if !config.Plain {
+		add("grpc-accept-encoding", "gzip")
+	}
+	agent := c.UserAgent
+	if agent == "" {
+		agent = DefaultUserAgent
+	}
+	add("user-agent", agent)
+	if config.Web != Native {
+		add("x-grpc-web", "1")
+		add("x-user-agent", agent)
+	}
+	for _, m := range c.Metadata {
+		fields = append(fields, http2.Field{Name: m.Name, Value: m.sent(), Varies: m.Varies})
+	}
+	return fields
+}
+
+// contentTypes are by form. Messages are of Protocol Buffers wherever dyno makes them; servers
+// take the type without a suffix to mean that.
+var contentTypes = [...]string{
+	Native: "application/grpc",
+	Binary: "application/grpc-web+proto",
+	Text:   "application/grpc-web-text+proto",
+}
+
+// inTurn tells whether calls send one message each, in turn.
+func (c Call) inTurn() bool { return !c.ClientStream && len(c.Messages) > 1 }
+
+// framed returns a message as it is sent in the content.
+func (c Call) framed(message []byte, web Web) []byte {
+	if c.Gzip {
+		message = compress(message)
+	}
+	b := AppendMessage(nil, message, c.Gzip)
+	if web == Text {
+		b = base64.StdEncoding.AppendEncode(nil, b)
+	}
+	return b
+}
+
+// inHTTP2 says the call in HTTP/2.
+func (c Call) inHTTP2(config *Config) http2.Request {
+	r := http2.Request{
+		Method: "POST", Scheme: c.Scheme, Authority: c.Authority, Path: c.Path, Header: c.header(config),
+		VariesBody: c.Varies || c.inTurn(), BitByBit: c.ClientStream, NoLength: config.Web == Native,
+	}
+	if !r.BitByBit && !r.VariesBody && len(c.Messages) > 0 {
+		r.Body = c.framed(c.Messages[0], config.Web)
+	}
+	return r
+}
+
+// inHTTP1 says the call in HTTP/1.1.
+func (c Call) inHTTP1(config *Config) http1.Request {
+	two := c.inHTTP2(config)
+	r := http1.Request{Method: two.Method, Target: two.Path, Host: two.Authority, Body: two.Body, VariesBody: two.VariesBody}
+	for _, f := range two.Header {
+		r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
+	}
+	return r
+}

@@ -1,0 +1,146 @@
+package grpc
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// describe says what a status says beside its code: its message, and the kinds of details.
+func describe(number int, s said) string {
+	text := readable(unescape(s.message))
+	if number >= int(Codes) {
+		text = "code " + strconv.Itoa(number) + suffix(": ", text)
+	}
+	if kinds := detailKinds(s.details); len(kinds) > 0 {
+		text += suffix(" ", "("+strings.Join(kinds, ", ")+")")
+	}
+	return strings.TrimSpace(text)
+}
+
+func suffix(separator, text string) string {
+	if text == "" {
+		return ""
+	}
+	return separator + text
+}
+
+// unescape decodes the percent-encoding of grpc-message (HTTP2, "Responses"). What is not
+// encoded as it should be stays as it is: the document has recipients never discard it.
+func unescape(s []byte) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if high, low := unhex(s[i+1]), unhex(s[i+2]); high < 16 && low < 16 {
+				b.WriteByte(high<<4 | low)
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func unhex(b byte) byte {
+	switch {
+	case b-'0' < 10:
+		return b - '0'
+	case b|0x20-'a' < 6:
+		return b | 0x20 - 'a' + 10
+	}
+	return 16
+}
+
+// readable makes a server's text fit for a line of a report.
+func readable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= maxText {
+		return s
+	}
+	cut := maxText
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+// maxKinds is how many kinds of details are named.
+const maxKinds = 8
+
+// detailKinds returns the names of the kinds of messages in grpc-status-details-bin: it is a
+// google.rpc.Status in base64, with or without padding, whose third field holds messages of
+// type google.protobuf.Any. What cannot be read names nothing.
+func detailKinds(field []byte) (kinds []string) {
+	text := strings.TrimRight(string(field), "=")
+	status, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	for len(kinds) < maxKinds {
+		number, detail, rest, ok := nextField(status)
+		if !ok {
+			return kinds
+		}
+		if status = rest; number != 3 {
+			continue
+		}
+		for {
+			number, url, rest, ok := nextField(detail)
+			if !ok {
+				break
+			}
+			if detail = rest; number == 1 {
+				name := string(url)
+				kinds = append(kinds, readable(name[strings.LastIndexByte(name, '/')+1:]))
+				break
+			}
+		}
+	}
+	return kinds
+}
+
+// nextField returns the number and the bytes of a message's next field, and what is behind it;
+// of a field without a length, no bytes. It is the wire format of Protocol Buffers.
+func nextField(b []byte) (number uint64, value, rest []byte, ok bool) {
+	tag, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, nil, nil, false
+	}
+	b = b[n:]
+	size := uint64(0)
+	switch tag & 7 {
+	case 0: // a varint
+		if _, n = binary.Uvarint(b); n <= 0 {
+			return 0, nil, nil, false
+		}
+		return tag >> 3, nil, b[n:], true
+	case 1:
+		size = 8
+	case 5:
+		size = 4
+	case 2: // a length, and so many bytes
+		if size, n = binary.Uvarint(b); n <= 0 {
+			return 0, nil, nil, false
+		}
+		b = b[n:]
+		if size <= uint64(len(b)) {
+			return tag >> 3, b[:size], b[size:], true
+		}
+	default:
+		return 0, nil, nil, false
+	}
+	if size > uint64(len(b)) {
+		return 0, nil, nil, false
+	}
+	return tag >> 3, nil, b[size:], true
+}

@@ -1,0 +1,334 @@
+package grpc
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math"
+	"slices"
+
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/http2"
+)
+
+// A Template makes clients that send the same calls, and holds what they can share: one
+// template per worker. It and its clients are for one goroutine at a time.
+type Template struct {
+	two *http2.Template // one of both is there
+	one *http1.Template
+
+	calls      []prepared
+	web        Web
+	maxMessage int
+	check      func(call int, message []byte) error
+	wants      bool // messages are to be put together
+	content    bool
+	judged     bool
+	plain      bool // no compression is offered
+	step       int
+
+	// names are by the number that a field has in the protocol below.
+	names  []wanted
+	fields []wire.MuxField
+
+	translated map[*wire.Error]failure
+	interned   map[string]failure
+	key        []byte
+
+	// What one message leaves behind until the next.
+	shown  []byte // the last message that was put together, or expanded
+	source bytes.Reader
+	gunzip *gzip.Reader
+	frame  []byte   // a message that varies, framed
+	parts  [][]byte // with it
+
+	spare [][]byte // buffers for messages in pieces
+}
+
+// A prepared is a call that is ready to be sent.
+type prepared struct {
+	Call
+	framed [][]byte // messages that are sent bit by bit, or by calls in turn
+	count  uint32
+	next   int  // in turn: which is next
+	events bool // each message of the response is an event
+}
+
+// A wanted is a field of a response's header: what it is to the protocol, and which of those
+// that were asked for.
+type wanted struct {
+	own   ownField
+	asked int // its place among them; none
+}
+
+type ownField uint8
+
+const (
+	notOwn ownField = iota
+	ownStatus
+	ownMessage
+	ownDetails
+	ownEncoding
+	ownType
+)
+
+var ownNames = []string{ownStatus: nameStatus, ownMessage: nameMessage, ownDetails: nameDetails, ownEncoding: nameEncoding, ownType: nameType}
+
+const none = -1
+
+// NewTemplate returns a template of clients that speak HTTP/2, or every fault of its
+// configuration.
+func NewTemplate(c Config) (*Template, error) {
+	t, names, err := newTemplate(c)
+	if err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	below := http2.Config{
+		Streams: c.Streams, Optimistic: c.Optimistic, Settings: c.Settings, Content: true, Fields: names, Accept: anyStatus,
+		Limits: limits(),
+	}
+	for _, call := range c.Calls {
+		below.Requests = append(below.Requests, call.inHTTP2(&c))
+	}
+	if t.two, err = http2.NewTemplate(below); err != nil {
+		return nil, fmt.Errorf("grpc: %w", err)
+	}
+	return t, nil
+}
+
+// NewWebTemplate returns a template of clients that speak gRPC-Web over HTTP/1.1, or every fault
+// of its configuration.
+func NewWebTemplate(c Config) (*Template, error) {
+	if c.Web == Native {
+		return nil, fmt.Errorf("grpc: form Native over HTTP/1.1: want Binary or Text, as gRPC needs HTTP/2")
+	}
+	t, names, err := newTemplate(c)
+	if err != nil {
+		return nil, err
+	}
+	below := http1.Config{Fields: names, Accept: anyStatus, Limits: http1.DefaultLimits()}
+	for _, call := range c.Calls {
+		below.Requests = append(below.Requests, call.inHTTP1(&c))
+	}
+	if t.one, err = http1.NewTemplate(below); err != nil {
+		return nil, fmt.Errorf("grpc: %w", err)
+	}
+	return t, nil
+}
+
+// newTemplate returns a template without the protocol below, and the names of the fields that
+// are asked of it.
+func newTemplate(c Config) (*Template, []string, error) {
+	if err := c.Validate(); err != nil {
+		return nil, nil, fmt.Errorf("grpc: %w", err)
+	}
+	c = c.withDefaults()
+	t := &Template{
+		web: c.Web, maxMessage: c.MaxMessage, check: c.Check, content: c.Content, judged: c.Judged, plain: c.Plain,
+		wants: c.Check != nil || c.Content, step: c.Step,
+		translated: map[*wire.Error]failure{}, interned: map[string]failure{},
+	}
+	var names []string
+	for own := ownStatus; own <= ownType; own++ {
+		names = append(names, ownNames[own])
+		t.names = append(t.names, wanted{own, slices.Index(c.Fields, ownNames[own])})
+	}
+	for i, name := range c.Fields {
+		if !slices.Contains(ownNames, name) {
+			names = append(names, name)
+			t.names = append(t.names, wanted{notOwn, i})
+		}
+	}
+	for _, call := range c.Calls {
+		p := prepared{Call: call, events: c.Content || call.ServerStream}
+		if call.ClientStream || call.inTurn() {
+			for _, m := range call.Messages {
+				p.framed = append(p.framed, call.framed(m, c.Web))
+			}
+			p.next = c.First % max(1, len(p.framed))
+		}
+		if call.ClientStream {
+			p.count = uint32(call.Count) //nolint:gosec // bounded by maxCount
+			if call.Count == 0 {
+				p.count = uint32(len(call.Messages)) //nolint:gosec // likewise, by memory
+			}
+		}
+		t.calls = append(t.calls, p)
+	}
+	return t, names, nil
+}
+
+// limits are those of http2, but that a stream of messages may go on: each message has a limit.
+func limits() http2.Limits {
+	l := http2.DefaultLimits()
+	l.BodyBytes = math.MaxInt64
+	return l
+}
+
+// anyStatus accepts whatever HTTP status a response has: grpc-status says more.
+func anyStatus(int) bool { return true }
+
+// read takes what the fields of a header, or of a trailer section, say.
+func (k *call) read(t *Template, fields []wire.MuxField, trailers bool) {
+	var (
+		s         said
+		isGRPC    bool
+		encodings = callState(0)
+	)
+	for _, f := range fields {
+		switch t.names[f.Name].own {
+		case ownStatus:
+			s.code = f.Value
+		case ownMessage:
+			s.message = f.Value
+		case ownDetails:
+			s.details = f.Value
+		case ownType:
+			isGRPC = t.isType(f.Value)
+		case ownEncoding:
+			switch string(f.Value) {
+			case "identity", "":
+			case "gzip":
+				if encodings = encoded; t.plain {
+					encodings = foreign
+				}
+			default:
+				encodings = foreign
+			}
+		}
+	}
+	if s.code != nil {
+		k.tell(t, s)
+	}
+	if trailers {
+		return
+	}
+	k.state |= headed | encodings
+	if k.status != 200 || !isGRPC {
+		k.state |= opaque
+	}
+}
+
+// isType tells whether a content-type is that of the form of gRPC that is spoken, whatever
+// its messages are made of.
+func (t *Template) isType(value []byte) bool {
+	want := contentTypes[t.web]
+	if string(value) == want {
+		return true
+	}
+	bare := []byte("application/grpc")
+	switch t.web {
+	case Binary:
+		bare = []byte("application/grpc-web")
+	case Text:
+		bare = []byte("application/grpc-web-text")
+	}
+	rest, ok := bytes.CutPrefix(value, bare)
+	return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
+}
+
+// list returns those of the fields that were asked for.
+func (t *Template) list(fields []wire.MuxField) []wire.MuxField {
+	t.fields = t.fields[:0]
+	for _, f := range fields {
+		if asked := t.names[f.Name].asked; asked != none {
+			t.fields = append(t.fields, wire.MuxField{Name: asked, Value: f.Value})
+		}
+	}
+	return t.fields
+}
+
+// take judges a message of a response that is complete.
+func (t *Template) take(k *call, message []byte) (f failure) {
+	if k.messages > 1 && !t.calls[k.request].ServerStream {
+		return errMessages
+	}
+	if t.check != nil {
+		if err := t.check(int(k.request), message); err != nil {
+			return t.refuse(err)
+		}
+	}
+	return f
+}
+
+// refuse returns the failure of a message that the check refuses. As with statuses, past a
+// number of different ones there is one for all.
+func (t *Template) refuse(err error) failure {
+	text := "message refused: " + readable(err.Error())
+	if f, known := t.interned[text]; known {
+		return f
+	}
+	if len(t.interned) == maxInterned {
+		return errRefusedMessage
+	}
+	f := newFailure(wire.Assertion, Internal, text)
+	t.interned[text] = f
+	return f
+}
+
+var errRefusedMessage = newFailure(wire.Assertion, Internal, "message refused")
+
+// conclude says how a response ended that is complete, as far as the protocol below can tell.
+// A failure of kind Status is one of a complete response.
+func (t *Template) conclude(k *call) (f failure) {
+	switch {
+	case k.state&(told|opaque) == opaque:
+		if k.status != 200 {
+			return httpFailures()[min(max(k.status, 0), 999)]
+		}
+		return errContentType
+	case k.state&told == 0:
+		return errNoStatus
+	case k.state&rejected != 0:
+		return k.end
+	case k.got > 0 || k.grouped > 0 || k.state&inside != 0:
+		return errCutShort
+	case k.messages == 0 && !t.calls[k.request].ServerStream:
+		return errNoMessage
+	}
+	return k.end
+}
+
+// compose puts together the parts of a call whose message varies, or is the next in turn.
+func (t *Template) compose(p *prepared, parts [][]byte) [][]byte {
+	if p.inTurn() {
+		t.parts = append(append(t.parts[:0], parts...), p.framed[p.next])
+		p.next = (p.next + t.step) % len(p.framed)
+		return t.parts
+	}
+	if !p.Varies || len(parts) == 0 {
+		return parts
+	}
+	message := parts[len(parts)-1]
+	if p.Gzip || t.web == Text {
+		t.frame = append(t.frame[:0], p.Call.framed(message, t.web)...)
+	} else {
+		t.frame = AppendMessage(t.frame[:0], message, false)
+	}
+	t.parts = append(append(t.parts[:0], parts[:len(parts)-1]...), t.frame)
+	return t.parts
+}
+
+// maxSpare is the largest buffer of which any number is kept for later, and maxLarge the
+// number of larger ones.
+const (
+	maxSpare = 4 << 10
+	maxLarge = 16
+)
+
+func (t *Template) borrow() []byte {
+	if n := len(t.spare); n > 0 {
+		b := t.spare[n-1]
+		t.spare = t.spare[:n-1]
+		return b
+	}
+	return make([]byte, 0, 512)
+}
+
+func (t *Template) giveBack(b []byte) {
+	if cap(b) > 0 && (cap(b) <= maxSpare || len(t.spare) < maxLarge) {
+		t.spare = append(t.spare, b[:0])
+	}
+}
