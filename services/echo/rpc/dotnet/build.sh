@@ -52,7 +52,7 @@ packages=${DYNO_DOTNET_PACKAGES:-$(dirname "$root")/packages}
 
 program=$out/app/dyno-echo-${1:-dotnet}.dll
 run=("$root/dotnet" "$program")
-if current "$program" "$sources" "$rpc/echo.proto" "$rpc/recipe.sh" -- "$version" "$root"; then
+if current "$program" "$sources" "$rpc/echo.proto" "$rpc/standard" "$rpc/recipe.sh" -- "$version" "$root"; then
 	runs "${run[@]}"
 	exit
 fi

@@ -1,4 +1,4 @@
-using Dyno.Echo.Kestrel.Health;
+using Dyno.Echo.Health;
 
 namespace Dyno.Echo.Kestrel;
 

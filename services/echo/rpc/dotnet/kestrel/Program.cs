@@ -1,7 +1,7 @@
 using Dyno.Echo;
 using Dyno.Echo.Kestrel;
-using Dyno.Echo.Kestrel.Health;
-using Dyno.Echo.Kestrel.Reflection;
+using Dyno.Echo.Health;
+using Dyno.Echo.Reflection;
 using Dyno.Echo.V1;
 using Google.Protobuf;
 

@@ -1,4 +1,4 @@
-using Dyno.Echo.Kestrel.Reflection;
+using Dyno.Echo.Reflection;
 using Google.Protobuf;
 using Google.Protobuf.Reflection;
 
