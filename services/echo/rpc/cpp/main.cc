@@ -20,7 +20,7 @@
 namespace {
 
 // How long calls may go on after SIGTERM, before they are cut.
-constexpr std::chrono::seconds kDrain(4);
+constexpr std::chrono::seconds kDrain(3);
 
 int Run(const dyno::echo::Options& options) {
   // All threads of the library inherit this: the signals go to sigwait.

@@ -9,7 +9,7 @@ namespace Dyno.Echo;
 internal static class EchoHost
 {
     /// <summary>How long calls may go on after SIGTERM, before they are cut.</summary>
-    private static readonly TimeSpan Drain = TimeSpan.FromSeconds(4);
+    private static readonly TimeSpan Drain = TimeSpan.FromSeconds(3);
 
     /// <param name="args">The command line.</param>
     /// <param name="add">Adds the services that the application needs.</param>

@@ -32,7 +32,7 @@ mod proto {
 }
 
 /// How long calls may go on after SIGTERM, before they are cut.
-const DRAIN: Duration = Duration::from_secs(4);
+const DRAIN: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
