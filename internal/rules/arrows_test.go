@@ -70,6 +70,10 @@ var arrows = []arrow{
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
 	{"services/echo", []string{"services/internal", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
+	{"services/echo/rpc", []string{"services/echo/rpc"}, "programs that are measured, and their contract; they link nothing that their measured size is not about"},
+	{"services/echo/rpc/echopb", []string{"services/echo/rpc/echopb"}, "generated messages know no library for calls"},
+	{"services/echo/rpc/go/program", nil, "options and life cycle, without a library for calls"},
+	{"services/echo/rpc/go/loop", []string{"services/echo/rpc/go/program", "internal/loop"}, "gRPC on an event loop, with no library for calls or messages"},
 	{"services/relay", []string{"services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle and event loop, nothing else"},
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},

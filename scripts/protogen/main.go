@@ -1,0 +1,157 @@
+// Command protogen writes the Go code of .proto files. It compiles them itself, so that
+// neither protoc nor buf has to be installed, and runs the plugins in the versions
+// that its command line names:
+//
+//	protogen -in DIR -out DIR FILE.proto PLUGIN[@VERSION][,OPTION…] …
+//
+// A plugin is the path of a Go package, which "go run" builds: with a version it comes
+// from the module proxy, without one it is of this module's own dependencies.
+//
+// With the option "stubs=IMPORTPATH", which is protogen's own and is not passed on, a
+// plugin sees the services without the messages, as a file of that Go package. Its code
+// then imports the messages' package, and programs that use only the messages do not link
+// the plugin's library.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/protoutil"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "protogen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stderr io.Writer) error {
+	flags := flag.NewFlagSet("protogen", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	in := flags.String("in", ".", "folder that holds the .proto file")
+	out := flags.String("out", ".", "folder of the module's root: code goes where its import path says")
+	module := flags.String("module", "dyno", "module path that -out stands for")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() < 2 {
+		return errors.New("want a .proto file and at least one plugin")
+	}
+	file, err := compile(ctx, *in, flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	for _, plugin := range flags.Args()[1:] {
+		if err := generate(ctx, file, plugin, *module, *out, stderr); err != nil {
+			return fmt.Errorf("%s: %w", plugin, err)
+		}
+	}
+	return nil
+}
+
+// compile reads a .proto file without imports, with its comments.
+func compile(ctx context.Context, folder, name string) (*descriptorpb.FileDescriptorProto, error) {
+	compiler := protocompile.Compiler{
+		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{folder}},
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
+	files, err := compiler.Compile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if n := files[0].Imports().Len(); n > 0 {
+		return nil, fmt.Errorf("%s: imports %d files, and only files without imports are supported", name, n)
+	}
+	return protoutil.ProtoFromFileDescriptor(files[0]), nil
+}
+
+// request returns what a plugin is asked: for the whole file, or for its services alone
+// as a file of the package stubs.
+func request(file *descriptorpb.FileDescriptorProto, options []string) *pluginpb.CodeGeneratorRequest {
+	var stubs string
+	passed := []string{}
+	for _, o := range options {
+		if s, ok := strings.CutPrefix(o, "stubs="); ok {
+			stubs = s
+			continue
+		}
+		passed = append(passed, o)
+	}
+	r := &pluginpb.CodeGeneratorRequest{
+		FileToGenerate: []string{file.GetName()},
+		Parameter:      proto.String(strings.Join(passed, ",")),
+		ProtoFile:      []*descriptorpb.FileDescriptorProto{file},
+	}
+	if stubs == "" {
+		return r
+	}
+	messages, services := proto.CloneOf(file), proto.CloneOf(file)
+	messages.Name = proto.String(strings.TrimSuffix(file.GetName(), ".proto") + "_messages.proto")
+	messages.Service, messages.SourceCodeInfo = nil, nil
+	services.MessageType, services.EnumType = nil, nil
+	services.Dependency = []string{messages.GetName()}
+	services.Options.GoPackage = proto.String(stubs)
+	r.ProtoFile = []*descriptorpb.FileDescriptorProto{messages, services}
+	return r
+}
+
+// generate runs one plugin and writes the files that it returns.
+func generate(ctx context.Context, file *descriptorpb.FileDescriptorProto, plugin, module, out string, stderr io.Writer) error {
+	name, rest, _ := strings.Cut(plugin, ",")
+	options := strings.Split(rest, ",")
+	if rest == "" {
+		options = nil
+	}
+	asked := request(file, append(options, "module="+module))
+	for _, f := range asked.GetProtoFile() {
+		// A plugin stops without a word at a descriptor that is not one.
+		if len(f.GetDependency()) == 0 {
+			if _, err := protodesc.NewFile(f, nil); err != nil {
+				return err
+			}
+		}
+	}
+	raw, err := proto.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "run", name)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(raw), stderr
+	answer, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	var response pluginpb.CodeGeneratorResponse
+	if err := proto.Unmarshal(answer, &response); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if response.Error != nil {
+		return errors.New(response.GetError())
+	}
+	for _, f := range response.GetFile() {
+		target := filepath.Join(out, filepath.FromSlash(path.Clean("/"+f.GetName())))
+		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, []byte(f.GetContent()), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package contract
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"dyno/services/echo/rpc/echopb"
+)
+
+// An answer is a response as it is on the wire.
+type answer struct {
+	header, trailer http.Header
+	body            []byte
+	status          int
+	err             error // of reading the body
+}
+
+// code returns the call's status: from the trailers, or from the header of a response
+// that has nothing else.
+func (a answer) code() string {
+	if s := a.trailer.Get("grpc-status"); s != "" {
+		return s
+	}
+	return a.header.Get("grpc-status")
+}
+
+// frame returns a message as gRPC sends it: whether it is compressed, its length, itself.
+func frame(compressed byte, message []byte) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{compressed}, uint32(len(message)))
+	return append(b, message...)
+}
+
+// raw makes calls that grpc-go's client would not, and looks at what it hides.
+func raw(t *testing.T, p *peer) {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: protocols, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	call := func(ctx context.Context, body []byte, header ...string) answer {
+		t.Helper()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.address+"/dyno.echo.v1.Echo/Echo", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/grpc")
+		r.Header.Set("Te", "trailers")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		response, err := transport.RoundTrip(r)
+		if err != nil {
+			return answer{err: err}
+		}
+		defer response.Body.Close()
+		a := answer{header: response.Header, status: response.StatusCode}
+		a.body, a.err = io.ReadAll(response.Body)
+		a.trailer = response.Trailer
+		return a
+	}
+	expectStatus := func(t *testing.T, a answer, want ...codes.Code) {
+		t.Helper()
+		for _, w := range want {
+			if a.err == nil && a.status == http.StatusOK && a.code() == fmt.Sprint(uint32(w)) {
+				return
+			}
+		}
+		t.Fatalf("HTTP status %d, gRPC status %q (%q), %v; want 200 and %v", a.status, a.code(), a.trailer.Get("grpc-message")+a.header.Get("grpc-message"), a.err, want)
+	}
+	plain, err := proto.Marshal(&echopb.EchoRequest{Text: strings.Repeat("x", 2000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err = w.Write(plain)
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("plain", func(t *testing.T) {
+		for _, kind := range []string{"application/grpc", "application/grpc+proto"} {
+			a := call(p.ctx, frame(0, plain), "Content-Type", kind, "Grpc-Accept-Encoding", "identity,gzip")
+			expectStatus(t, a, codes.OK)
+			if !bytes.Equal(a.body, frame(0, plain)) {
+				t.Errorf("%d bytes that begin with % x; want %d, uncompressed as the call was", len(a.body), a.body[:min(5, len(a.body))], len(plain)+5)
+			}
+			if got := a.header.Get("Content-Type"); !strings.HasPrefix(got, "application/grpc") {
+				t.Errorf("content type %q", got)
+			}
+		}
+	})
+	t.Run("gzip", func(t *testing.T) {
+		a := call(p.ctx, frame(1, zipped.Bytes()), "Grpc-Encoding", "gzip", "Grpc-Accept-Encoding", "gzip")
+		expectStatus(t, a, codes.OK)
+		if a.header.Get("Grpc-Encoding") != "gzip" || len(a.body) < 5 || a.body[0] != 1 {
+			t.Fatalf("encoding %q, body % x…; want a message in gzip", a.header.Get("Grpc-Encoding"), a.body[:min(5, len(a.body))])
+		}
+		r, err := gzip.NewReader(bytes.NewReader(a.body[5:]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("%d bytes, %v; want %d", len(got), err, len(plain))
+		}
+	})
+	t.Run("a message as it is in a call with gzip", func(t *testing.T) {
+		expectStatus(t, call(p.ctx, frame(0, plain), "Grpc-Encoding", "gzip"), codes.OK)
+	})
+	t.Run("compression that is not known", func(t *testing.T) {
+		expectStatus(t, call(p.ctx, frame(1, plain), "Grpc-Encoding", "snake"), codes.Unimplemented)
+	})
+	t.Run("compression that was not announced", func(t *testing.T) {
+		expectStatus(t, call(p.ctx, frame(1, zipped.Bytes())), codes.Internal, codes.Unimplemented, codes.InvalidArgument)
+	})
+	t.Run("not gzip", func(t *testing.T) {
+		expectStatus(t, call(p.ctx, frame(1, plain), "Grpc-Encoding", "gzip"), codes.Internal, codes.InvalidArgument)
+	})
+	t.Run("not a message", func(t *testing.T) {
+		for _, bad := range []string{"\x0a\x05x", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x12\xff\xff\xff\xff\x0f"} {
+			expectStatus(t, call(p.ctx, frame(0, []byte(bad))), codes.Internal, codes.InvalidArgument)
+		}
+	})
+	t.Run("fields of a later version", func(t *testing.T) {
+		later := append([]byte("\xf8\x01\x05\xfa\x01\x03abc\xfd\x01abcd\xf9\x01abcdefgh"), plain...)
+		a := call(p.ctx, frame(0, later))
+		expectStatus(t, a, codes.OK)
+		var got echopb.EchoResponse
+		if err := proto.Unmarshal(a.body[5:], &got); err != nil || len(got.Text) != 2000 {
+			t.Errorf("%d bytes of text, %v", len(got.Text), err)
+		}
+	})
+	t.Run("deadline kept by the server", func(t *testing.T) {
+		slow, err := proto.Marshal(&echopb.EchoRequest{DelayMs: 60_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, timeout := range []string{"50m", "50000u", "50000000n"} {
+			a := call(p.ctx, frame(0, slow), "Grpc-Timeout", timeout)
+			// A server may reset the stream instead: a client has counted to the deadline itself.
+			if a.err != nil && p.ctx.Err() == nil {
+				continue
+			}
+			expectStatus(t, a, codes.DeadlineExceeded)
+		}
+	})
+}

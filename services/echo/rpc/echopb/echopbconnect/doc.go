@@ -1,0 +1,2 @@
+// Package echopbconnect holds the echo's client and service for connectrpc.com/connect.
+package echopbconnect

@@ -1,0 +1,21 @@
+// Command plain is the echo on google.golang.org/grpc with the library's default settings.
+package main
+
+import (
+	"flag"
+
+	"dyno/services/echo/rpc/go/grpcecho"
+	"dyno/services/echo/rpc/go/program"
+)
+
+func main() {
+	serialization := grpcecho.Generated
+	program.Program{
+		Name:  "plain",
+		About: "the echo over gRPC on grpc-go with its default settings",
+		Flags: func(f *flag.FlagSet) { serialization.Define(f) },
+		Open: func(o program.Options) (program.Server, error) {
+			return grpcecho.New(o, serialization), nil
+		},
+	}.Main()
+}
