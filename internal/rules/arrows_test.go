@@ -73,7 +73,10 @@ var arrows = []arrow{
 	{"services/echo/rpc", []string{"services/echo/rpc"}, "programs that are measured, and their contract; they link nothing that their measured size is not about"},
 	{"services/echo/rpc/echopb", []string{"services/echo/rpc/echopb"}, "generated messages know no library for calls"},
 	{"services/echo/rpc/go/program", nil, "options and life cycle, without a library for calls"},
-	{"services/echo/rpc/go/loop", []string{"services/echo/rpc/go/program", "internal/loop"}, "gRPC on an event loop, with no library for calls or messages"},
+	{"services/echo/rpc/go/loop", []string{"services/echo/rpc/go/loop", "services/echo/rpc/go/program", "internal/loop"}, "gRPC on an event loop, with no library for calls or messages"},
+	{"services/echo/rpc/go/loop/hpack", nil, "header compression is pure"},
+	{"services/echo/rpc/go/loop/http2", []string{"services/echo/rpc/go/loop/hpack"}, "a connection's bytes are pure: it shares no code with the load's client"},
+	{"services/echo/rpc/go/loop/calls", []string{"services/echo/rpc/go/loop/http2", "services/echo/rpc/go/program"}, "calls know frames, and nothing of sockets"},
 	{"services/relay", []string{"services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle and event loop, nothing else"},
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
@@ -96,6 +99,9 @@ var arrows = []arrow{
 var testsMay = []string{
 	"selftest/oracle", // servers with a known answer
 	"internal/leak",   // what fails them when a goroutine outlives them
+
+	"services/echo/rpc/echopb",   // messages by the standard library, to compare with
+	"services/echo/rpc/contract", // what holds every server of the echo over gRPC to the same
 }
 
 // within tells whether a package path lies in a tree.

@@ -92,10 +92,11 @@ func (p *process) end(t *testing.T) {
 }
 
 // buildGo builds the Go programs into a folder.
-func buildGo(t *testing.T) string {
+func buildGo(t *testing.T, options ...string) string {
 	t.Helper()
 	folder := t.TempDir() + string(filepath.Separator)
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", folder, "./go/...").CombinedOutput()
+	args := append(append([]string{"build", "-o", folder}, options...), "./go/...")
+	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -115,6 +116,10 @@ func TestContract(t *testing.T) {
 		{"plain", []string{"plain"}},
 		{"plain with options", []string{"plain", "--middleware", "5", "--reuse-port", "3", "--gogc", "400", "--keepalive-time", "30s", "--keepalive-timeout", "5s"}},
 		{"plain by reflection", []string{"plain", "--serialization", "reflection"}},
+		{"connect", []string{"connect"}},
+		{"connect with options", []string{"connect", "--middleware", "5", "--reuse-port", "2", "--keepalive-time", "30s", "--keepalive-timeout", "5s"}},
+		{"loop", []string{"loop"}},
+		{"loop with options", []string{"loop", "--middleware", "5", "--loops", "3", "--reuse-port", "2", "--keepalive-time", "30s"}},
 		{"tuned", []string{"tuned"}},
 		{"tuned with options", []string{"tuned", "--middleware", "5", "--serialization", "generated", "--workers", "0", "--stream-window", "0"}},
 	} {
@@ -300,6 +305,41 @@ func exitCode(t *testing.T, command []string, options ...string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
+// TestInterop runs the cases of grpc-go's interoperability client that need no credentials
+// against the Go programs. The client comes with grpc-go's module, with far more
+// dependencies than this one has, so that it is built beside it.
+func TestInterop(t *testing.T) {
+	client := os.Getenv("DYNO_INTEROP_CLIENT")
+	if client == "" {
+		t.Skip("DYNO_INTEROP_CLIENT does not name grpc-go's client; " +
+			"GOBIN=DIR go install google.golang.org/grpc/interop/client@v1.83.2 builds it as DIR/client")
+	}
+	folder := buildGo(t, "-tags", "interop")
+	for _, program := range []string{"plain", "tuned", "loop"} {
+		t.Run(program, func(t *testing.T) {
+			p := start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
+			host, port, err := net.SplitHostPort(p.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []string{
+				"empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
+				"timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response", "status_code_and_message",
+				"special_status_message", "custom_metadata", "unimplemented_method", "unimplemented_service", "pick_first_unary",
+			} {
+				t.Run(c, func(t *testing.T) {
+					ctx, stop := context.WithTimeout(t.Context(), patience)
+					defer stop()
+					out, err := exec.CommandContext(ctx, client, "-server_host", host, "-server_port", port, "-test_case", c).CombinedOutput()
+					if err != nil {
+						t.Errorf("%v\n%s", err, out)
+					}
+				})
+			}
+		})
+	}
+}
+
 // TestLinks: what is measured links the library that it is about, and dyno itself none.
 func TestLinks(t *testing.T) {
 	for _, c := range []struct {
@@ -307,6 +347,9 @@ func TestLinks(t *testing.T) {
 		never   []string
 	}{
 		{"dyno/cmd/dyno", []string{"dyno/services/echo/rpc", "connectrpc.com/"}},
+		{"dyno/services/echo/rpc/go/connect", []string{"google.golang.org/grpc", "github.com/prometheus"}},
+		{"dyno/services/echo/rpc/go/loop", []string{"google.golang.org/", "connectrpc.com/", "net/http", "github.com/"}},
+		{"dyno/services/echo/rpc/go/plain", []string{"connectrpc.com/", "github.com/prometheus"}},
 	} {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", c.program).Output()
 		if err != nil {

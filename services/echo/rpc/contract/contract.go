@@ -59,6 +59,7 @@ func Test(t *testing.T, address string) {
 		{"raw", raw},
 		{"many calls on one connection", manyCalls},
 		{"1,000 calls at once", manyAtOnce},
+		{"1,000 streams at once", manyStreams},
 		{"a client that goes away", goesAway},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -521,6 +522,56 @@ func manyAtOnce(t *testing.T, p *peer) {
 		})
 	}
 	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// manyStreams holds streams open, each of which says something while all are. There are
+// 100 on a connection, which every server allows (RFC 9113, section 6.5.2).
+func manyStreams(t *testing.T, p *peer) {
+	const connections, each = 10, 100
+	var open, done sync.WaitGroup
+	open.Add(connections * each)
+	errs := make(chan error, connections*each)
+	for i := range connections {
+		client := dial(t, p.address)
+		for j := range each {
+			done.Go(func() {
+				errs <- func() error {
+					stream, err := client.Chat(p.ctx)
+					opened := sync.OnceFunc(open.Done)
+					defer opened()
+					for round := 0; round < 3 && err == nil; round++ {
+						text := fmt.Sprint(i, " ", j, " ", round)
+						if err = stream.Send(&echopb.EchoRequest{Text: text}); err != nil {
+							break
+						}
+						var got *echopb.EchoResponse
+						if got, err = stream.Recv(); err == nil && got.Text != text {
+							err = fmt.Errorf("%q was answered with %q", text, got.Text)
+						}
+						opened()
+						open.Wait() // for all to be open
+					}
+					if err != nil {
+						return err
+					}
+					if err := stream.CloseSend(); err != nil {
+						return err
+					}
+					if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+						return fmt.Errorf("after the last answer: %w, want the end", err)
+					}
+					return nil
+				}()
+			})
+		}
+	}
+	done.Wait()
 	close(errs)
 	for err := range errs {
 		if err != nil {

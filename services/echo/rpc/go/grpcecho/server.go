@@ -57,6 +57,7 @@ func New(o program.Options, s Serialization, own ...grpc.ServerOption) Server {
 	checks := health.NewServer()
 	checks.SetServingStatus(echogrpc.Echo_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, checks)
+	registerInterop(server)
 	reflection.Register(server)
 	return Server{server}
 }

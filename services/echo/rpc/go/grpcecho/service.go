@@ -38,17 +38,23 @@ func (service) Echo(ctx context.Context, m *echopb.EchoRequest) (*echopb.EchoRes
 
 // prepare does all that comes before a unary call's answer.
 func prepare(ctx context.Context, m *echopb.EchoRequest) error {
+	if err := bringBack(ctx); err != nil {
+		return err
+	}
+	return await(ctx, m)
+}
+
+// bringBack sends back what a unary call brought.
+func bringBack(ctx context.Context) error {
 	if v := metadata.ValueFromIncomingContext(ctx, initialKey); len(v) > 0 {
 		if err := grpc.SetHeader(ctx, metadata.MD{initialKey: v}); err != nil {
 			return err
 		}
 	}
 	if v := metadata.ValueFromIncomingContext(ctx, trailingKey); len(v) > 0 {
-		if err := grpc.SetTrailer(ctx, metadata.MD{trailingKey: v}); err != nil {
-			return err
-		}
+		return grpc.SetTrailer(ctx, metadata.MD{trailingKey: v})
 	}
-	return await(ctx, m)
+	return nil
 }
 
 // await carries out the delay and the status that a message asks for.
