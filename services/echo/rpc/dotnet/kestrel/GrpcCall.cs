@@ -271,7 +271,9 @@ internal sealed class GrpcCall : ICall, IDisposable
 
     private void Write(IMessage message)
     {
-        if (answerGzip)
+        var size = message.CalculateSize();
+        // GZipStream makes nothing of nothing, which is no gzip.
+        if (answerGzip && size > 0)
         {
             var compressed = new MemoryStream();
             using (var target = new GZipStream(compressed, CompressionLevel.Fastest, leaveOpen: true))
@@ -282,7 +284,7 @@ internal sealed class GrpcCall : ICall, IDisposable
             writer.Write(compressed.GetBuffer().AsSpan(0, (int)compressed.Length));
             return;
         }
-        WritePrefix(compressed: false, message.CalculateSize());
+        WritePrefix(compressed: false, size);
         message.WriteTo(writer);
     }
 

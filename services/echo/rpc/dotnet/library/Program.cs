@@ -8,6 +8,7 @@ return await EchoHost.RunAsync(
     args,
     (services, options) =>
     {
+        services.AddSingleton(options);
         services.AddGrpc(grpc =>
         {
             grpc.MaxReceiveMessageSize = options.MaxMessage;
@@ -22,6 +23,7 @@ return await EchoHost.RunAsync(
     },
     (app, _) =>
     {
+        app.Use(DecodingErrors.AnswerInternal);
         app.UseGrpcWeb(new GrpcWebOptions { DefaultEnabled = true });
         app.MapGrpcService<EchoService>();
         app.MapGrpcReflectionService();
