@@ -115,8 +115,12 @@ function inTurn(call, { take, fail, end }) {
   });
 }
 
-function answer(request) {
-  return { text: request.text, payload: request.payload };
+/** Fields that are not set are not encoded; empty ones would be. */
+function answer({ text, payload }) {
+  return {
+    text: text === '' ? undefined : text,
+    payload: payload.length === 0 ? undefined : payload,
+  };
 }
 
 /** Sends back what the call brings for the header, and returns the trailers. */
