@@ -39,7 +39,8 @@ current() {
 	done
 	stamp=$({
 		printf '%s\n' "$@"
-		find "${folders[@]}" -type f -not -path '*/node_modules/*' -print0 | sort -z | while IFS= read -r -d '' source; do
+		# What tools build beside the sources, when somebody runs them there, is none.
+		find "${folders[@]}" -type d \( -name node_modules -o -name target -o -name obj \) -prune -o -type f -print0 | sort -z | while IFS= read -r -d '' source; do
 			sha256sum <"$source"
 			echo "${source#"$rpc"}"
 		done

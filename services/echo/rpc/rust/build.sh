@@ -4,8 +4,7 @@
 . "$(dirname "$0")/../recipe.sh"
 sources=$rpc/rust
 begin rust
-need cargo cargo
-need rustc rustc
+command -v cargo >/dev/null || missing "there is no cargo: Rust 1.88 or later is needed"
 release=$(rustc --version)
 minor=$(sed 's/^rustc 1\.\([0-9]*\).*/\1/' <<<"$release")
 [ "$minor" -ge 88 ] || missing "$release is too old: 1.88 is needed"
