@@ -131,6 +131,12 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// quirks are those of the libraries that programs are written with; README.md names them.
+var quirks = map[string][]contract.Quirk{
+	"node": {contract.PlainAnswers, contract.ShortStrings},
+	"rust": {contract.ReflectionEnds},
+}
+
 // TestLanguages tests the programs that are not in Go. Each language is a folder whose
 // build.sh takes a program's name, the folder's or one that begins with it, and prints the
 // command that runs it. It exits with 3 when something is missing.
@@ -161,7 +167,7 @@ func TestLanguages(t *testing.T) {
 				if _, err := os.Stat(filepath.Join(cache, "rpc", name, "stamp")); err != nil && !*build {
 					t.Skipf("not built; services/echo/rpc/%s %s builds it", script, name)
 				}
-				testProgram(t, languageCommand(t, script, name))
+				testProgram(t, languageCommand(t, script, name), quirks[name]...)
 			})
 		}
 	}
@@ -190,10 +196,10 @@ func languageCommand(t *testing.T, script, name string) []string {
 }
 
 // testProgram holds a program to the contract: its calls, its start and its end.
-func testProgram(t *testing.T, command []string) {
+func testProgram(t *testing.T, command []string, quirks ...contract.Quirk) {
 	t.Run("calls", func(t *testing.T) {
 		p := start(t, command, "--listen", "127.0.0.1:0")
-		contract.Test(t, p.address)
+		contract.Test(t, p.address, quirks...)
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}

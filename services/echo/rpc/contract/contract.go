@@ -34,8 +34,22 @@ const patience = 30 * time.Second
 // maxPayload is the longest payload that every server accepts.
 const maxPayload = 4 << 20
 
+// A Quirk is what a library does otherwise than the contract says, so that a program on that
+// library does it as well.
+type Quirk string
+
+// The quirks of the libraries that programs are written with.
+const (
+	// PlainAnswers: no answer is compressed.
+	PlainAnswers Quirk = "plain answers"
+	// ShortStrings: a string that the message's end cuts short is accepted.
+	ShortStrings Quirk = "short strings"
+	// ReflectionEnds: the answer to a symbol that does not exist is the end of the call.
+	ReflectionEnds Quirk = "reflection ends"
+)
+
 // Test runs all cases against the server at an address, each as a subtest.
-func Test(t *testing.T, address string) {
+func Test(t *testing.T, address string, quirks ...Quirk) {
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, *peer)
@@ -63,7 +77,9 @@ func Test(t *testing.T, address string) {
 		{"a client that goes away", goesAway},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.run(t, dial(t, address))
+			p := dial(t, address)
+			p.quirks = quirks
+			c.run(t, p)
 		})
 	}
 }
@@ -73,8 +89,11 @@ type peer struct {
 	address string
 	conn    *grpc.ClientConn
 	echogrpc.EchoClient
-	ctx context.Context // ends with the case
+	ctx    context.Context // ends with the case
+	quirks []Quirk
 }
+
+func (p *peer) has(quirk Quirk) bool { return slices.Contains(p.quirks, quirk) }
 
 func dial(t *testing.T, address string) *peer {
 	t.Helper()

@@ -74,6 +74,10 @@ func raw(t *testing.T, p *peer) {
 			if a.err == nil && a.status == http.StatusOK && a.code() == fmt.Sprint(uint32(w)) {
 				return
 			}
+			// To a client a stream that is reset so has ended with the status INTERNAL.
+			if w == codes.Internal && a.err != nil && strings.Contains(a.err.Error(), "INTERNAL_ERROR") {
+				return
+			}
 		}
 		t.Fatalf("HTTP status %d, gRPC status %q (%q), %v; want 200 and %v", a.status, a.code(), a.trailer.Get("grpc-message")+a.header.Get("grpc-message"), a.err, want)
 	}
@@ -103,6 +107,12 @@ func raw(t *testing.T, p *peer) {
 	t.Run("gzip", func(t *testing.T) {
 		a := call(p.ctx, frame(1, zipped.Bytes()), "Grpc-Encoding", "gzip", "Grpc-Accept-Encoding", "gzip")
 		expectStatus(t, a, codes.OK)
+		if p.has(PlainAnswers) {
+			if !bytes.Equal(a.body, frame(0, plain)) {
+				t.Errorf("%d bytes, want %d, uncompressed", len(a.body), len(plain)+5)
+			}
+			return
+		}
 		if a.header.Get("Grpc-Encoding") != "gzip" || len(a.body) < 5 || a.body[0] != 1 {
 			t.Fatalf("encoding %q, body % x…; want a message in gzip", a.header.Get("Grpc-Encoding"), a.body[:min(5, len(a.body))])
 		}
@@ -128,7 +138,11 @@ func raw(t *testing.T, p *peer) {
 	})
 	t.Run("not a message", func(t *testing.T) {
 		for _, bad := range []string{"\x0a\x05x", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x12\xff\xff\xff\xff\x0f"} {
-			expectStatus(t, call(p.ctx, frame(0, []byte(bad))), codes.Internal, codes.InvalidArgument)
+			a := call(p.ctx, frame(0, []byte(bad)))
+			if p.has(ShortStrings) && a.code() == "0" {
+				continue
+			}
+			expectStatus(t, a, codes.Internal, codes.InvalidArgument)
 		}
 	})
 	t.Run("fields of a later version", func(t *testing.T) {

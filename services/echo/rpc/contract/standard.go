@@ -96,7 +96,13 @@ func reflection(t *testing.T, p *peer) {
 	}
 	file(symbol("dyno.echo.v1.ExpandRequest"))
 	file(ask(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileByFilename{FileByFilename: f.GetName()}}))
-	if got := symbol("dyno.echo.v1.Nothing").GetErrorResponse(); codes.Code(got.GetErrorCode()) != codes.NotFound {
+	if p.has(ReflectionEnds) {
+		err := stream.Send(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "dyno.echo.v1.Nothing"}})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		expectCode(t, err, codes.NotFound)
+	} else if got := symbol("dyno.echo.v1.Nothing").GetErrorResponse(); codes.Code(got.GetErrorCode()) != codes.NotFound {
 		t.Errorf("a symbol that does not exist: %v, want %v", got, codes.NotFound)
 	}
 	if err := stream.CloseSend(); err != nil {
