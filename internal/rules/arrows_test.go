@@ -22,10 +22,7 @@ var arrows = []arrow{
 		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
 	}, "the command line joins all stages"},
 
-	{"load/engine", []string{
-		"load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery",
-		"load/feed", // in tests, for users with rows
-	}, "the engine knows no files, processes or reports"},
+	{"load/engine", []string{"load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
 	{"load/delivery", []string{"load/wire"}, "what became of each event follows from numbers alone, without clocks or sockets"},
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},
 	{"load/jsonpath", nil, "a search in bytes is pure"},

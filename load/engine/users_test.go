@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +17,6 @@ import (
 	"time"
 
 	"dyno/load/engine"
-	"dyno/load/feed"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -456,47 +453,6 @@ func TestUsersEnd(t *testing.T) {
 	c.Users, c.Requests, c.Schedule = &engine.Users{Scenario: s, Count: 5}, 100, steady(t, 1000)
 	if r := carryOut(t, c); r.Counts.OK+r.Counts.Dropped != 100 || r.Users.Started < 10 || r.Users.Ended+5 < r.Users.Started || r.Users.Iterations < 5 {
 		t.Errorf("open loop: %+v, %+v", r.Users, r.Counts)
-	}
-}
-
-// When a feed has ended, the load goes on with the flows that need none of it, at the same
-// rate; when no flow is left, it ends.
-func TestUsersWithoutRows(t *testing.T) {
-	var seen atomic.Uint64
-	address := plain(t, func(http.ResponseWriter, *http.Request) { seen.Add(1) })
-	path := filepath.Join(t.TempDir(), "n.csv")
-	if err := os.WriteFile(path, []byte("n\n0\n1\n2\n3\n4\n5\n6\n7\n8\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := feed.Open(path, feed.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	spec := scenario.Spec{
-		Feeds: []scenario.Feed{{Name: "f", Table: rows, End: feed.Stop}},
-		Flows: []scenario.Flow{
-			{Name: "rows", Weight: 2, Steps: []scenario.Step{{Name: "a", Path: "/{{ n }}"}}},
-			{Name: "none", Weight: 1, Steps: []scenario.Step{{Name: "b", Path: "/"}}},
-		},
-	}
-	s := compile(t, spec)
-	c := engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 4, Workers: 2, Requests: 200, Schedule: steady(t, 1000), Drain: 10 * time.Second,
-		Users: &engine.Users{Scenario: s},
-	}
-	if r := carryOut(t, c); r.Counts.OK != 200 || step(t, r, "a").Counts.OK != 9 || step(t, r, "b").Counts.OK != 191 || r.Users.TurnedAway > 0 {
-		t.Errorf("open loop: %+v, %+v, %+v", r.Counts, r.Users, r.Steps)
-	}
-	c.Schedule, c.Users = nil, &engine.Users{Scenario: s, Count: 10, Restart: true}
-	if r := carryOut(t, c); r.Counts.OK != 200 || step(t, r, "a").Counts.OK != 9 {
-		t.Errorf("closed loop: %+v, %+v, %+v", r.Counts, r.Users, r.Steps)
-	}
-	spec.Flows = spec.Flows[:1]
-	s = compile(t, spec)
-	c.NewClients, c.Users, c.Schedule, c.Requests, c.Window = composers(t, s, "h"), &engine.Users{Scenario: s, Count: 10}, steady(t, 1000), 0, time.Minute
-	if r := carryOut(t, c); r.Counts.OK != 9 || r.Window > time.Minute/2 {
-		t.Errorf("all rows are used up: %+v, window %v", r.Counts, r.Window)
 	}
 }
 
