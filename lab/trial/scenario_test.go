@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"dyno/lab/experiment"
@@ -296,5 +297,56 @@ func TestScenarioWithoutItsData(t *testing.T) {
 	_, _, err := engineConfig(&e.Variants[0], 1)
 	if err == nil || !strings.Contains(err.Error(), `load.scenario.steps[0].body: at offset 12: no variable "user"`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// When a feed has ended, the load goes on with the flows that need none of it, an open one at
+// the same rate; when no flow is left, it ends.
+func TestScenarioFlowsWithoutRows(t *testing.T) {
+	var seen atomic.Int64
+	url := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) }), false)
+	for _, c := range []struct {
+		name, load, flows string
+		want              []int64 // good responses, by step
+	}{
+		{
+			"open loop", "open: {rate: 1000/s, max_connections: 4}\n  requests: 200",
+			"{rows: {weight: 2, steps: [{name: a, path: '/{{ user }}'}]}, others: {steps: [{name: b, path: /}]}}", []int64{60, 140},
+		},
+		{
+			"closed loop", "closed: {connections: 4}\n  requests: 200",
+			"{rows: {weight: 2, steps: [{name: a, path: '/{{ user }}'}]}, others: {steps: [{name: b, path: /}]}}", []int64{60, 140},
+		},
+		{
+			"no flow is left", "open: {rate: 1000/s, max_connections: 4}\n  window: 1m",
+			"{rows: {steps: [{name: a, path: '/{{ user }}'}]}, more: {steps: [{name: b, once: true, path: /}, {name: c, path: '/{{ user }}'}]}}", nil,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := seen.Load()
+			trial := measured(t, shopPlan(t, 60, fmt.Sprintf(`name: store
+target: {protocol: http, url: %q}
+design: {rounds: 1}
+load:
+  %s
+  workers: 2
+  warmup: 0
+  scenario:
+    restart: %v
+    data: {users: {file: users.csv, end: stop}}
+    flows: %s
+`, url, c.load, strings.HasPrefix(c.load, "closed"), c.flows)))
+			if counts := trial.Counts; counts.OK != seen.Load()-before || counts.Dropped > 0 || trial.Users.TurnedAway > 0 || trial.WindowSeconds > 30 {
+				t.Errorf("%+v, %+v, window %v s", counts, trial.Users, trial.WindowSeconds)
+			}
+			for i, want := range c.want {
+				if trial.Steps[i].OK != want {
+					t.Errorf("%+v, want %d good responses", trial.Steps[i], want)
+				}
+			}
+			if of := trial.Steps; len(of) == 3 && of[0].OK+of[2].OK != 60 {
+				t.Errorf("%d rows are used up, want 60", of[0].OK+of[2].OK)
+			}
+		})
 	}
 }

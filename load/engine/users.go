@@ -69,8 +69,7 @@ type crowd struct {
 	users   []user // those that there have been so far
 	limit   int
 	restart bool
-	active  int  // users with a request or a pause before one
-	dry     bool // a user has found no row of data, so that no other will
+	active  int // users with a request or a pause before one
 
 	free     queue[int32] // open loop: users who wait for an arrival, the longest wait first
 	spare    [][]byte     // buffers for content, that no response needs
@@ -186,18 +185,15 @@ func (w *worker) visit(n int32, intended int64, arrival bool) {
 	}
 	u := &r.users[n]
 	ok, err := u.script.Next(w.engine.epoch+intended, &u.request)
-	if !ok {
+	for !ok {
 		w.bury(u, intended)
-		if !r.dry && (arrival || r.restart && w.cursor == nil) {
-			u.script.Restart()
-			u.over = false
-			ok, err = u.script.Next(w.engine.epoch+intended, &u.request)
+		if r.worker.Dry() || !arrival && (!r.restart || w.cursor != nil) {
+			w.dismiss(n)
+			return
 		}
-	}
-	if !ok {
-		w.bury(u, intended)
-		w.dismiss(n)
-		return
+		u.script.Restart()
+		u.over = false
+		ok, err = u.script.Next(w.engine.epoch+intended, &u.request)
 	}
 	window := w.belongs(intended)
 	w.counts[window].Scheduled++
@@ -248,7 +244,7 @@ func (w *worker) bury(u *user, now int64) {
 	}
 	u.over = true
 	r.ended++
-	if r.dry = r.dry || u.script.Dry(); !u.script.Dry() {
+	if !u.script.Dry() {
 		w.iterated(now)
 	}
 }
@@ -260,14 +256,14 @@ func (w *worker) iterated(now int64) {
 	}
 }
 
-// dismiss ends an iteration for which there is nothing left to do. Without rows the arrivals
-// of an open loop end, too.
+// dismiss ends an iteration for which there is nothing left to do. When no flow has rows any
+// more, the arrivals of an open loop end, too.
 func (w *worker) dismiss(n int32) {
 	r := w.crowd
 	r.active--
 	switch {
 	case w.cursor == nil:
-	case r.dry:
+	case r.worker.Dry():
 		w.due = never
 	default:
 		r.free.push(n)

@@ -25,6 +25,24 @@ func (c choice) pick(random uint64) int {
 	return i
 }
 
+// without is the choice among those that are not taken out; of none if all are.
+func (c choice) without(out []bool) (rest choice) {
+	var before, sum uint64
+	some := false
+	for i, s := range c.sums {
+		if !out[i] {
+			sum += s - before
+			some = true
+		}
+		before = s
+		rest.sums = append(rest.sums, sum)
+	}
+	if !some {
+		return choice{}
+	}
+	return rest
+}
+
 // golden is 2⁶⁴ divided by the golden ratio, and odd.
 const golden = 0x9e3779b97f4a7c15
 

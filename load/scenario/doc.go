@@ -82,8 +82,10 @@
 //
 // When Next says that the user has come to its end, w.Err tells why, if that is an error: a
 // file that has changed. Else there is no step left, or the user is Dry: there is no row in
-// its worker's share of a feed that ends with its rows. A closed loop has one user less, and ends with the last; Restart
-// makes of it the worker's next user instead, where users are to come and go.
+// its worker's share of a feed that ends with its rows. A closed loop has one user less, and
+// ends with the last; Restart makes of it the worker's next user instead, where users are to
+// come and go. Further users are of flows that no user has found dry. The worker is Dry when
+// all flows are: there is nobody left to restart, and no arrival that anybody can carry out.
 //
 // In an open loop an arrival is an iteration: it takes a user who is Between two of them, or
 // a new one, up to the bound on users, and is over when the user is Between again. The
@@ -109,7 +111,8 @@
 // weights, each time one of them drawn by its weight. One turn is an iteration. A step
 // that fails ends its iteration if a later step uses what it should have set; otherwise
 // the user goes on with the next one. Which flow a user takes is decided by the weights of
-// the flows and the user's number.
+// the flows and the user's number. A flow that needs a row of a feed that has ended is over:
+// further users take the other ones, by their weights.
 //
 // # Templates
 //

@@ -23,6 +23,8 @@ type Worker struct {
 
 	counters []uint64
 	cursors  []*feed.Cursor
+	dry      []bool // by flow: a user of it has found no row
+	left     choice // of the flows that are not dry; no weights: there is none
 	misses   []uint64
 	err      error
 
@@ -49,6 +51,7 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 	w := &Worker{
 		s: s, shard: shard, seed: pace.Mix(seed),
 		counters: make([]uint64, s.counters), misses: make([]uint64, len(s.misses)),
+		dry: make([]bool, len(s.flows)), left: s.users,
 	}
 	for i, f := range s.feeds {
 		w.cursors = append(w.cursors, f.Table.Cursor(shard, f.Order, pace.Mix(w.seed+seedFeeds)+uint64(i), f.End))
@@ -58,6 +61,23 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 
 // Users returns how many users there have been, those who were restarted counted each time.
 func (w *Worker) Users() uint64 { return w.users }
+
+// Dry tells whether all flows of the worker have ended for want of rows: no user of it can
+// go on, and no new one can begin.
+func (w *Worker) Dry() bool { return len(w.left.sums) == 0 }
+
+// end notes that a flow has ended for want of a row: the worker's next users are of the
+// other ones, by their weights.
+func (w *Worker) end(flow int32) {
+	if w.err != nil { // no flow goes on with a file that has changed
+		w.left = choice{}
+		return
+	}
+	if !w.dry[flow] {
+		w.dry[flow] = true
+		w.left = w.s.users.without(w.dry)
+	}
+}
 
 // Err returns why data could not be read any more; nil as long as it can. Users who need
 // it come to their end.
@@ -95,6 +115,7 @@ type User struct {
 	now    int64
 	values [][]byte // of the variables that change
 	rows   uint32   // bit i: the values are those of a row of feed i
+	chosen int32    // the flow's number
 	jar    jar
 	path   []byte // of the request under way, for its cookies
 }
@@ -110,13 +131,19 @@ func (w *Worker) User() *User {
 func (u *User) Number() uint64 { return u.number }
 
 // Restart makes of u the worker's next user, at its beginning, as if it were new: its
-// number, its flow, its data and its cookies are.
+// number, its flow, its data and its cookies are. It is of a flow that is not dry, unless all
+// are.
 func (u *User) Restart() {
 	w := u.w
 	u.number = w.shard.At(w.users)
 	w.users++
 	u.rng = pace.NewRNG(w.seed+seedUsers, u.number)
-	u.flow = &w.s.flows[w.s.users.pick(spread(pace.Mix(w.seed+seedFlows), u.number))]
+	flows := w.left
+	if w.Dry() {
+		flows = w.s.users
+	}
+	u.chosen = int32(flows.pick(spread(pace.Mix(w.seed+seedFlows), u.number))) //nolint:gosec // a few
+	u.flow = &w.s.flows[u.chosen]
 	u.step, u.at, u.loops, u.over, u.rows = nil, 0, false, false, 0
 	for i, text := range w.s.initial {
 		u.values[i] = append(u.values[i][:0], text...)
@@ -164,6 +191,7 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	st := &u.w.s.steps[number]
 	if !u.fill(st.feeds &^ u.rows) {
 		u.over = true
+		u.w.end(u.chosen)
 		return false, nil
 	}
 	u.step = st
@@ -173,8 +201,8 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	return true, err
 }
 
-// Dry tells whether the user has come to its end for want of a row of data. No user of the
-// worker finds that row then.
+// Dry tells whether the user has come to its end for want of a row of data. No user of its
+// flow and worker finds that row then.
 func (u *User) Dry() bool { return u.over }
 
 // Between tells whether the user is between two iterations, of which the steps that are

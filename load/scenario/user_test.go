@@ -697,3 +697,69 @@ func TestWorkerPanicsWithoutAShard(t *testing.T) {
 	}()
 	s.Worker(pace.Shard{}, 1)
 }
+
+// A feed that has ended ends the flows that need it. Further users of the worker are of the
+// others.
+func TestFlowsWithoutRows(t *testing.T) {
+	numbers := table(t, "n.csv", "n\n0\n1\n2\n")
+	w := mustCompile(t, Spec{
+		Feeds: []Feed{{Name: "f", Table: numbers, End: feed.Stop}},
+		Flows: []Flow{
+			{Name: "rows", Weight: 8, Steps: []Step{get("a", "/{{ n }}")}},
+			{Name: "b", Weight: 1, Steps: []Step{get("b", "/b")}},
+			{Name: "c", Weight: 3, Steps: []Step{get("c", "/c")}},
+		},
+	}).Worker(whole, 1)
+	ok := answer(200, "")
+	u := w.User()
+	for script(t, u, ok)[0] == "GET /b" || u.chosen != 0 {
+		u.Restart()
+	}
+	if w.Dry() {
+		t.Error("dry before the rows have ended")
+	}
+	for script(t, u, ok)[0] != "end" {
+		if w.Dry() || u.Dry() {
+			t.Error("dry before the rows have ended")
+		}
+	}
+	if !u.Dry() || w.Dry() {
+		t.Errorf("the user is dry: %v, the worker: %v", u.Dry(), w.Dry())
+	}
+	seen := map[string]int{}
+	for range 400 {
+		u.Restart()
+		seen[script(t, u, ok)[0]]++
+	}
+	if seen["GET /b"] < 95 || seen["GET /b"] > 105 || seen["GET /c"] != 400-seen["GET /b"] {
+		t.Errorf("%v, want a quarter and three quarters", seen)
+	}
+}
+
+func TestChoiceWithout(t *testing.T) {
+	c := newChoice([]int{2, 3, 5})
+	for _, tt := range []struct {
+		out  []bool
+		want []uint64
+	}{
+		{[]bool{false, false, false}, []uint64{2, 5, 10}},
+		{[]bool{true, false, false}, []uint64{0, 3, 8}},
+		{[]bool{false, true, false}, []uint64{2, 2, 7}},
+		{[]bool{false, false, true}, []uint64{2, 5, 5}},
+		{[]bool{true, true, false}, []uint64{0, 0, 5}},
+		{[]bool{true, true, true}, nil},
+	} {
+		rest := c.without(tt.out)
+		if !slices.Equal(rest.sums, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.out, rest.sums, tt.want)
+		}
+		if rest.sums == nil {
+			continue
+		}
+		for i := range uint64(1000) {
+			if n := rest.pick(i * (math.MaxUint64 / 999)); tt.out[n] {
+				t.Fatalf("%v: %d is picked", tt.out, n)
+			}
+		}
+	}
+}
