@@ -164,7 +164,7 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	two := v.Load.HTTP2.config()
 	var all []http1.Request
 	if s := v.Load.Scenario; s != nil {
-		if err := s.ready(&c, end); err != nil {
+		if err := s.ready(&c, end, v.Vars); err != nil {
 			return c, err
 		}
 		if all, err = requests(c.Scenario, end); err != nil {

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dyno/load/feed"
@@ -38,7 +41,7 @@ type Data struct {
 	Columns   []string          `yaml:"columns" kind:"word" otherwise:"those that the first row names, or the members of the first object" doc:"the columns' names, of CSV without them in its first row, or of JSON Lines"`
 	Paths     map[string]string `yaml:"paths" names:"variable" most:"1000" doc:"JSON Lines: columns by name, with the JSON path of each one's value, such as $.address.city"`
 	Order     string            `yaml:"order" oneof:"sequential shuffled random" default:"sequential" doc:"in which order rows are taken; shuffled: each once, in another order each time; random: each drawn from all"`
-	End       string            `yaml:"end" oneof:"wrap stop" default:"wrap" doc:"what follows the last row; wrap: the first; stop: the end of the user, and of the load when all have ended"`
+	End       string            `yaml:"end" oneof:"wrap stop" default:"wrap" doc:"what follows the last row; wrap: the first; stop: the end of the user and of the flow that needs the row, and of the load when all have ended"`
 	Per       string            `yaml:"per" oneof:"auto iteration user" default:"auto" doc:"for how long a user keeps a row; auto: for good if a step that is carried out once uses a column, else for an iteration"`
 }
 
@@ -51,18 +54,19 @@ type Flow struct {
 
 // A Step is one request of a user, what is expected of the response, and the pause after it.
 type Step struct {
-	Name    string       `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
-	Once    bool         `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
-	Weight  int          `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
-	Method  string       `yaml:"method" like:"token" otherwise:"GET, or POST with a body" doc:"request method"`
-	Path    string       `yaml:"path" kind:"word" otherwise:"those of target.url" doc:"path and query; a template"`
-	Headers []Header     `yaml:"headers" names:"token" doc:"header fields in this order; templates may stand in them"`
-	Body    string       `yaml:"body" kind:"word" doc:"the request's content; a template"`
-	Think   Think        `yaml:"think" otherwise:"none" doc:"the pause after the response"`
-	Status  string       `yaml:"status" kind:"word" otherwise:"below 400" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx; another is an error of kind assertion"`
-	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
-	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
-	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract; more fails them"`
+	Name     string       `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
+	Once     bool         `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
+	Weight   int          `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
+	Method   string       `yaml:"method" like:"token" otherwise:"GET, or POST with a body" doc:"request method"`
+	Path     string       `yaml:"path" kind:"word" otherwise:"those of target.url" doc:"path and query; a template"`
+	Headers  []Header     `yaml:"headers" names:"token" doc:"header fields in this order; templates may stand in them"`
+	Body     string       `yaml:"body" kind:"word" doc:"the request's content; a template"`
+	BodyFile string       `yaml:"body_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
+	Think    Think        `yaml:"think" otherwise:"none" doc:"the pause after the response"`
+	Status   string       `yaml:"status" kind:"word" otherwise:"below 400" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx; another is an error of kind assertion"`
+	Assert   []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
+	Extract  []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
+	MaxBody  int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract; more fails them"`
 }
 
 // An Assertion is something that must be true of a response: of a value in its body, of a
@@ -150,6 +154,9 @@ func (i *inspector) scenario(v *Variant) {
 	s.eachStep(func(at string, st *Step) {
 		at = join(path, at)
 		i.think(at+".think", st.Think)
+		if st.Body != "" && st.BodyFile != "" {
+			i.fault(at+".body_file", "body and body_file exclude each other", "keep one of them")
+		}
 		if _, err := st.statuses(); err != nil {
 			problem, hint, _ := strings.Cut(err.Error(), ": ")
 			i.fault(at+".status", problem, hint)
@@ -276,9 +283,53 @@ func closeAll(tables []*feed.Table) (err error) {
 	return err
 }
 
+// bodies reads the contents of requests that stand in files of their own, by the files'
+// names. The experiment's variables in them are replaced.
+func (s *Scenario) bodies(vars map[string]string) (map[string]string, error) {
+	all := map[string]string{}
+	var faults []error
+	s.eachStep(func(at string, st *Step) {
+		if _, known := all[st.BodyFile]; known || st.BodyFile == "" {
+			return
+		}
+		text, err := readBody(st.BodyFile)
+		if err != nil {
+			faults = append(faults, &located{at + ".body_file", err.Error(), "a file with the content, relative to the experiment's"})
+			return
+		}
+		all[st.BodyFile] = expandKnown(text, func(name string) (string, bool) {
+			value, known := vars[name]
+			return value, known
+		})
+	})
+	return all, errors.Join(faults...)
+}
+
+// readBody reads a file with the content of a request.
+func readBody(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot be read: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cannot be read: %w", err)
+	case len(text) > maxText:
+		return "", fmt.Errorf("%s is longer than 1 MiB", strconv.Quote(path))
+	}
+	return string(text), nil
+}
+
 // compile makes what users carry out, with requests to an endpoint and data that is open.
-// Errors are of type *located, joined.
-func (s *Scenario) compile(end http1.Endpoint, tables []*feed.Table) (*scenario.Scenario, error) {
+// The experiment's variables go into files with the contents of requests. Errors are of type
+// *located, joined.
+func (s *Scenario) compile(end http1.Endpoint, tables []*feed.Table, vars map[string]string) (*scenario.Scenario, error) {
+	bodies, err := s.bodies(vars)
+	if err != nil {
+		return nil, err
+	}
 	host, _, _ := strings.Cut(end.Host, ":")
 	if strings.HasPrefix(end.Host, "[") {
 		host, _, _ = strings.Cut(end.Host, "]")
@@ -297,13 +348,12 @@ func (s *Scenario) compile(end http1.Endpoint, tables []*feed.Table) (*scenario.
 		}
 		spec.Feeds = append(spec.Feeds, f)
 	}
-	var err error
-	if spec.Steps, err = s.specOf(s.Steps, end); err != nil {
+	if spec.Steps, err = s.specOf(s.Steps, end, bodies); err != nil {
 		return nil, err
 	}
 	for _, f := range s.Flows {
 		flow := scenario.Flow{Name: f.Name, Weight: f.Weight}
-		if flow.Steps, err = s.specOf(f.Steps, end); err != nil {
+		if flow.Steps, err = s.specOf(f.Steps, end, bodies); err != nil {
 			return nil, err
 		}
 		spec.Flows = append(spec.Flows, flow)
@@ -338,11 +388,14 @@ func flatten(err error) []error {
 }
 
 // specOf says steps in the form of package scenario.
-func (s *Scenario) specOf(steps []Step, end http1.Endpoint) (out []scenario.Step, err error) {
+func (s *Scenario) specOf(steps []Step, end http1.Endpoint, bodies map[string]string) (out []scenario.Step, err error) {
 	for _, st := range steps {
 		to := scenario.Step{
 			Name: st.Name, Once: st.Once, Weight: st.Weight, Method: st.Method, Path: cmp.Or(st.Path, end.Target), Body: st.Body,
 			Think: st.Think.Pace(), MaxBody: st.MaxBody,
+		}
+		if st.BodyFile != "" {
+			to.Body = bodies[st.BodyFile]
 		}
 		for _, h := range s.headersOf(&st) {
 			to.Header = append(to.Header, scenario.Field{Name: h.Name, Value: h.Value})
@@ -468,6 +521,8 @@ func (s *Scenario) place(path string) string {
 
 func (s *Scenario) placeInStep(path string, st *Step, name string, n int, numbered bool, rest string) string {
 	switch {
+	case name == "body" && st.BodyFile != "":
+		return join(path, "body_file")
 	case !numbered:
 		return join(path, name)
 	case name == "header":
@@ -518,11 +573,11 @@ func numberedWord(word string) (name string, n int, numbered bool) {
 }
 
 // ready opens the data and compiles what users carry out.
-func (s *Scenario) ready(c *Codecs, end http1.Endpoint) (err error) {
+func (s *Scenario) ready(c *Codecs, end http1.Endpoint, vars map[string]string) (err error) {
 	if c.data, err = s.tables(); err != nil {
 		return err
 	}
-	c.Scenario, err = s.compile(end, c.data)
+	c.Scenario, err = s.compile(end, c.data, vars)
 	return err
 }
 
@@ -618,7 +673,7 @@ func (v *Variant) checkScenario(opened map[string][]*feed.Table) []error {
 		}
 		opened[key] = tables
 	}
-	compiled, err := s.compile(end, tables)
+	compiled, err := s.compile(end, tables, v.Vars)
 	if err != nil {
 		return flatten(err)
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/load/pace"
 	"dyno/load/scenario"
+	"dyno/load/wire"
 )
 
 // A plan's variables go into a scenario, and its own templates stay.
@@ -104,7 +106,7 @@ func TestScenarioFill(t *testing.T) {
 // What only the data tells, and what does not fit together in a scenario, is located.
 func TestScenarioFaults(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"users.csv": "email,email2\na,b\n", "broken.csv": "a,b\n1\n", "other.csv": "email\nx\n"} {
+	for name, text := range map[string]string{"users.csv": "email,email2\na,b\n", "broken.csv": "a,b\n1\n", "other.csv": "email\nx\n", "body.json": `{"email":"é{{ emial }}"}`, "large.bin": strings.Repeat("x", maxText+1)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -126,6 +128,11 @@ func TestScenarioFaults(t *testing.T) {
 		{"    variables: {y: a}\n    steps: [{name: a, path: '/', headers: {Host: '{{ uuid() }}'}}]", "step a: Host: it varies"},
 		{"    steps: [{name: a, path: '/'}, {name: a, path: '/'}]", `load.scenario.steps[1].name: "a" is taken`},
 		{"    cookies: true", "load.scenario.steps: none given"},
+		{"    steps: [{name: a, path: '/', body_file: none.json}]", "x.yaml:6:45: load.scenario.steps[0].body_file: cannot be read: "},
+		{"    steps: [{name: a, path: '/', body_file: .}]", "x.yaml:6:45: load.scenario.steps[0].body_file: not a regular file"},
+		{"    steps: [{name: a, path: '/', body: x, body_file: users.csv}]", "load.scenario.steps[0].body_file: body and body_file exclude each other"},
+		{"    steps: [{name: a, path: '/', body_file: body.json}]", `x.yaml:6:45: load.scenario.steps[0].body_file: at offset 15: no variable "emial"`},
+		{"    flows: {f: {steps: [{name: a, path: '/', body_file: large.bin}]}}", `load.scenario.flows.f.steps[0].body_file: "large.bin" is longer than 1 MiB`},
 	} {
 		path := filepath.Join(dir, "x.yaml")
 		if err := os.WriteFile(path, []byte(head+c.scenario+"\n"), 0o600); err != nil {
@@ -167,5 +174,97 @@ func TestReadScenario(t *testing.T) {
 	}
 	if _, err := ReadScenario(filepath.Join(dir, "none")); err == nil {
 		t.Error("a file that is not there is read")
+	}
+}
+
+// The content of a request may stand in a file of its own, in which both kinds of templates
+// are filled in.
+func TestScenarioBodyFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"users.csv":  "email\na@b.c\n",
+		"order.json": `{"who":"{{ email }}","size":{{size}},"id":"{{ uuid() }}","as":"{{ 'is' }}"}`,
+		"x.yaml": "name: x\ntarget: {protocol: http, url: 'http://127.0.0.1:1/'}\nload:\n  closed: {connections: 1}\n  scenario:\n    data: {users: users.csv}\n" +
+			"    steps: [{name: a, path: '/', body_file: order.json}, {name: b, path: '/', method: PUT, body_file: order.json}]\nsweep: {size: [1, 22]}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := ReadFile(filepath.Join(dir, "x.yaml"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, size := range []string{"1", "22"} {
+		codecs, err := e.Variants[i].Codecs(1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := codecs.Scenario.Worker(pace.Whole(), 1).User()
+		for n, method := range []string{"POST", "PUT"} {
+			var r scenario.Request
+			if ok, err := u.Next(0, &r); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			body := string(r.Parts[len(r.Parts)-1])
+			if o := codecs.Scenario.Outlines()[r.Outline]; o.Method != method || !o.VariesBody ||
+				!strings.HasPrefix(o.Body+body, `{"who":"a@b.c","size":`+size+`,"id":"`) || !strings.HasSuffix(body, `","as":"is"}`) {
+				t.Errorf("step %d: %s %q", n, o.Method, o.Body+body)
+			}
+			u.Failed()
+		}
+		if err := codecs.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Over HTTP/2 only the steps that look into the body have it delivered.
+func TestScenarioContent(t *testing.T) {
+	v := DefaultVariant(HTTP)
+	v.Target.URL = "http://127.0.0.1:1/"
+	v.Load.HTTP2.Use = HTTP2Always
+	v.Load.Scenario = &Scenario{Cookies: true, Steps: []Step{{Name: "large", Path: "/"}, {Name: "login", Path: "/", Extract: []Extraction{{Variable: "x", JSON: "$.x"}}}}}
+	codecs, err := v.Codecs(1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := codecs.Muxes(0)()
+	var sent []string
+	for i, o := range codecs.Scenario.Outlines() {
+		sent = append(sent, codecs.Scenario.Steps()[o.Step].Name)
+		parts := make([][]byte, 0)
+		if i%2 == 1 {
+			parts = append(parts, []byte("a=b")) // the cookies
+		}
+		mux.Reset()
+		mux.Wrote(len(mux.Output()))
+		if err := mux.Begin(0, i, parts); err != nil {
+			t.Fatal(i, err)
+		}
+		mux.Wrote(len(mux.Output()))
+		var content string
+		for in := []byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x01\x01\x04\x00\x00\x00\x01\x88" + "\x00\x00\x02\x00\x01\x00\x00\x00\x01hi"); ; {
+			n, e, err := mux.Input(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			content += string(e.Data)
+			if e.Kind == wire.MuxEnded {
+				if e.Bytes != 2 {
+					t.Errorf("%d bytes are counted", e.Bytes)
+				}
+				break
+			}
+			if in = in[n:]; len(in) == 0 && e.Kind == wire.MuxNothing {
+				t.Fatal("the response has not ended")
+			}
+		}
+		if want := map[string]string{"large": "", "login": "hi"}[sent[i]]; content != want {
+			t.Errorf("step %s has %q delivered, want %q", sent[i], content, want)
+		}
+	}
+	if len(sent) != 4 {
+		t.Errorf("%v", sent)
 	}
 }
