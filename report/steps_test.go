@@ -80,3 +80,32 @@ func TestNoSteps(t *testing.T) {
 		t.Errorf("a section of no steps: %q", p.parts[0].title)
 	}
 }
+
+// The figures of all requests come before those of steps.
+func TestWholeFirst(t *testing.T) {
+	var got []string
+	for _, v := range wholeFirst([]rundir.Validity{{Figure: "response.p50{step=a}"}, {Figure: "throughput"}, {Figure: "response.p99{step=a}"}, {Figure: "response.p99"}}) {
+		got = append(got, v.Figure)
+	}
+	if want := "throughput response.p99 response.p50{step=a} response.p99{step=a}"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+}
+
+// Figures of a step are those beside the intervals where a run was judged before there were any.
+func TestStepOfAnEarlierRun(t *testing.T) {
+	p, variants := scenarioRun("open")
+	for metric, want := range map[string]float64{"throughput{step=login}": 10, "response.p99{step=login}": 0.003, "service.max{step=login}": 0.0015} {
+		if e := p.estimate(variants[1], metric); e.Estimate == nil || *e.Estimate != want {
+			t.Errorf("%s: %+v, want %v", metric, e, want)
+		}
+	}
+	for _, metric := range []string{"response.p99{step=none}", "response.p42{step=login}", "capacity{step=login}"} {
+		if e := p.estimate(variants[1], metric); e.Estimate != nil {
+			t.Errorf("%s: %+v", metric, e)
+		}
+	}
+	if unitOf("response.p99{step=login}").Write(0.003) != "3.00 ms" {
+		t.Error(unitOf("response.p99{step=login}").Write(0.003))
+	}
+}
