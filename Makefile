@@ -38,6 +38,7 @@ bench: build ## the committed comparisons with other tools, and the Go benchmark
 	bench/http1-vs-wrk.sh
 	bench/http2-vs-h2load.sh
 	bench/handshakes.sh
+	bench/scenario.sh
 	bench/relay-vs-haproxy.sh
 	bench/oracles.sh
 	bench/observers.sh

@@ -17,7 +17,9 @@
 // shell command "count", which prints how much was achieved. The CPU time is the subject's
 // own, user and system. If the subject has an "under" (a program started before it and
 // stopped after it), the CPU time is that of "under", from just before the subject starts
-// until it has ended. Under must be a single process: its children are not counted.
+// until it has ended. Under must be a single process: its children are not counted. If the
+// subject has a "cpu", a shell command like "count", the CPU time is what that prints, in
+// seconds: that of a part of the run, which leaves out how it begins and ends.
 package main
 
 import (
@@ -68,6 +70,7 @@ type subject struct {
 	Count  string   `json:"count"`  // shell command: standard output → number
 	Accept []int    `json:"accept"` // exit codes besides 0 that mean success
 	Under  *program `json:"under"`
+	CPU    string   `json:"cpu"` // shell command: standard output → CPU time in seconds; empty: the subject's own
 }
 
 // A result is one run of a subject.
@@ -277,18 +280,35 @@ func (s subject) measure(ctx context.Context, stderr io.Writer) (r result, err e
 	} else {
 		r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
-	counter := exec.CommandContext(ctx, "sh", "-c", s.Count)
-	counter.Stdin, counter.Stderr = &out, stderr
-	printed := out.String()
-	number, err := counter.Output()
-	if err != nil {
+	if s.CPU != "" {
+		seconds, err := numberIn(ctx, s.CPU, out.Bytes(), stderr)
+		if err != nil {
+			return r, fmt.Errorf("cpu: %w", err)
+		}
+		r.cpu = time.Duration(seconds * float64(time.Second))
+	}
+	if r.count, err = numberIn(ctx, s.Count, out.Bytes(), stderr); err != nil {
 		return r, fmt.Errorf("count: %w", err)
 	}
-	r.count, err = strconv.ParseFloat(strings.TrimSpace(string(number)), 64)
-	if err != nil || !(r.count > 0) || r.cpu <= 0 {
-		return r, fmt.Errorf("count %q in %v of CPU: both must be more than 0, in:\n%s", bytes.TrimSpace(number), r.cpu, printed)
+	if r.cpu <= 0 {
+		return r, fmt.Errorf("%v in %v of CPU: want more than 0, in:\n%s", r.count, r.cpu, &out)
 	}
 	return r, nil
+}
+
+// numberIn returns what a shell command finds in a subject's output: a number above 0.
+func numberIn(ctx context.Context, command string, output []byte, stderr io.Writer) (float64, error) {
+	counter := exec.CommandContext(ctx, "sh", "-c", command)
+	counter.Stdin, counter.Stderr = bytes.NewReader(output), stderr
+	text, err := counter.Output()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%q: want a number above 0, in:\n%s", bytes.TrimSpace(text), output)
+	}
+	return v, nil
 }
 
 // print prints a row per subject.

@@ -52,6 +52,16 @@ func TestRun(t *testing.T) {
 		t.Errorf("order %q, want turns, another first each round", got)
 	}
 
+	// The CPU time may be what the subject says it is: 7 things in 0.5 s.
+	out.Reset()
+	said := strings.Replace(subject("a", "3"), `"accept"`, `"cpu": "echo 0.5", "accept"`, 1)
+	if err := run(context.Background(), strings.NewReader(fmt.Sprintf(plan, said, strings.Replace(said, `"a"`, `"b"`, 1))), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\nresult: k.a 14\n") || !strings.Contains(out.String(), "\nresult: k.b.ratio 1.000 (1.000 … 1.000)\n") {
+		t.Errorf("14 a second are not in:\n%s", &out)
+	}
+
 	in = fmt.Sprintf(plan, subject("a", "3"), subject("b", "4"))
 	if err := run(context.Background(), strings.NewReader(in), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "b: exit status 3") {
 		t.Errorf("an exit code nobody accepts: %v", err)
@@ -64,7 +74,7 @@ func TestFaultyPlans(t *testing.T) {
 		`{}`:           "key: \"\": must be a word\nrounds: 0: must be at least 1\nbase: \"\"",
 		`{"rounds": 1, "base": "a", "subjects": [{"name": "a"}]}`:                                                  `subject "a": needs`,
 		`{"rounds": 1, "base": "a", "services": [{}], "subjects": [{"name":"a","run":["true"],"count":"echo 1"}]}`: "needs run and ready",
-		`{"key": "k", "rounds": 1, "base": "a", "subjects": [{"name":"a","run":["true"],"count":"echo nothing"}]}`: `count "nothing"`,
+		`{"key": "k", "rounds": 1, "base": "a", "subjects": [{"name":"a","run":["true"],"count":"echo nothing"}]}`: `count: "nothing": want a number above 0`,
 		`{"key": "k", "rounds": 1, "base": "a", "services": [{"run":["true"],"ready":"127.0.0.1:1"}],
 		  "subjects": [{"name":"a","run":["true"],"count":"echo 1"}]}`: "true: ended before it was ready",
 	} {
