@@ -50,12 +50,10 @@ func describeGRPC(w io.Writer, s *rpc.Schema, name string, asJSON bool) error {
 	if _, err := io.WriteString(w, text); err != nil {
 		return err
 	}
-	m, err := s.Method(name)
-	if err != nil {
-		return nil // it is something else, and has been described
+	if m, err := s.Method(name); err == nil {
+		fmt.Fprintf(w, "\n// A request in JSON, to be filled in:\n%s\n", m.Example())
 	}
-	_, err = fmt.Fprintf(w, "\n// A request in JSON, to be filled in:\n%s\n", m.Example())
-	return err
+	return nil
 }
 
 // listGRPC writes services and methods, by the names that dyno grpc takes.

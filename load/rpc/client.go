@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // A client calls the reflection service over HTTP/2, by net/http: dyno has a client of
@@ -225,10 +226,10 @@ func (c *client) failed(ctx context.Context, err error) error {
 		hint = "does the server speak TLS?"
 	case strings.Contains(err.Error(), "COMPRESSION_ERROR"), strings.Contains(err.Error(), "header list larger"):
 		hint = fmt.Sprintf("the server's header fields are not valid, or take more than %d KiB", maxMetadata>>10)
-	case c.target.TLS == nil && isHTTP1(err):
-		hint = "the server speaks HTTP/1.1, and gRPC needs HTTP/2"
-	case c.target.TLS == nil && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		hint = "does the server want TLS?"
+	case isHTTP1(err):
+		hint = "gRPC needs HTTP/2, which the server does not speak"
+	case c.target.TLS == nil && isClosed(err):
+		hint = "does the server speak HTTP/2, and without TLS?"
 	}
 	if hint != "" {
 		return fmt.Errorf("%s: %w; %s", c.address, err, hint)
@@ -236,7 +237,15 @@ func (c *client) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", c.address, err)
 }
 
-// isHTTP1 tells whether an error of net/http says that the peer speaks HTTP/1.
+// isClosed tells whether the peer has closed the connection. How net/http says so depends
+// on what it was doing.
+func isClosed(err error) bool {
+	return strings.Contains(err.Error(), "conn could not be established") || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// isHTTP1 tells whether an error, of net/http or a TLS handshake, says that the peer speaks
+// HTTP/1.
 func isHTTP1(err error) bool {
-	return strings.Contains(err.Error(), "HTTP/1.1 header") || strings.Contains(err.Error(), "malformed HTTP")
+	text := err.Error()
+	return strings.Contains(text, "HTTP/1.1 header") || strings.Contains(text, "malformed HTTP") || strings.Contains(text, "no application protocol")
 }

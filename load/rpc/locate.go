@@ -171,7 +171,7 @@ func (l locator) element(field protoreflect.FieldDescriptor, from, to int, path 
 		}
 	}
 	var name string
-	if field.Enum() != nil && json.Unmarshal(l.text[from:to], &name) == nil {
+	if field.Enum() != nil && l.text[from] == '"' && json.Unmarshal(l.text[from:to], &name) == nil {
 		problem := fmt.Sprintf("%s has no value %s", field.Enum().FullName(), quote(name))
 		return locatedAt(l.text, from, path, problem, nearest.Hint(name, valueNames(field.Enum())))
 	}

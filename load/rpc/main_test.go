@@ -70,7 +70,7 @@ func source(t testing.TB, text string) *Schema {
 // shop returns the schema of the largest file.
 func shop(t testing.TB) *Schema { return compiled(t, "shop/shop.proto") }
 
-// method returns a method that there is.
+// find returns a method that there is.
 func find(t testing.TB, s *Schema, name string) Method {
 	t.Helper()
 	m, err := s.Method(name)

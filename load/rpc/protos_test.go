@@ -41,6 +41,7 @@ func TestFromProtos(t *testing.T) {
 		{"import, with a hint", []string{"broken/import.proto"}, []string{protos}, "give the folder that the imports are relative to (--import-paths)"},
 		{"cycle", []string{"broken/one.proto"}, []string{protos}, "cycle"},
 		{"contradiction", []string{"shop/shop.proto", "broken/again.proto"}, []string{protos}, "shop.v1.Item"},
+		{"one file by two names", []string{"shop/shop.proto", "money.proto"}, []string{protos, protos + "/shop"}, "if this is one file by two names, give the folder that the imports are relative to (--import-paths)"},
 		{"well-known and other", []string{"broken/timestamp.proto"}, []string{protos}, "google.protobuf.Timestamp is not the well-known message of that name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

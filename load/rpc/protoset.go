@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,8 +84,7 @@ func openFile(path string, most int64) (io.ReadCloser, error) {
 		err = tooLarge(path, most)
 	}
 	if err != nil {
-		f.Close()
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
 	return struct {
 		io.Reader

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,6 +10,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -22,6 +25,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 	v1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -140,6 +145,37 @@ func names(s *Schema) (names []string) {
 	return names
 }
 
+// A server as people write them: with the health service, and reflection of itself.
+func TestReflectionOfGeneratedCode(t *testing.T) {
+	server := grpc.NewServer()
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	reflection.Register(server)
+	target := serving(t, listen(t), server)
+	s, err := FromReflection(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(s); !slices.Equal(got, []string{"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}) {
+		t.Errorf("services %q", got)
+	}
+	m := find(t, s, "grpc.health.v1.Health/Check")
+	got, err := m.Encode([]byte(`{"service": "x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := proto.Marshal(&healthpb.HealthCheckRequest{Service: "x"}); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%x, want %x, %v", got, want, err)
+	}
+	response, err := proto.Marshal(&healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, m.Check(response), "")
+	if got, err := m.Decode(response); err != nil || string(got) != `{"status":"SERVING"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // Only what is asked for is fetched.
 func TestReflectionOfOneService(t *testing.T) {
 	server := grpc.NewServer()
@@ -181,8 +217,11 @@ func (l *liar) ServerReflectionInfo(stream v1.ServerReflection_ServerReflectionI
 	}
 	for {
 		r, err := stream.Recv()
-		if err != nil {
+		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err != nil {
+			return err
 		}
 		l.asked.Add(1)
 		var a *v1.ServerReflectionResponse
@@ -356,7 +395,7 @@ func TestSomeServicesAreDescribed(t *testing.T) {
 
 // Files that servers repeat for each service count once.
 func TestRepeatedFiles(t *testing.T) {
-	const n = 100
+	const n = 70 // more than all files together may take
 	large := declaring(file("large.proto"), "large", "M")
 	large.SourceCodeInfo = &descriptorpb.SourceCodeInfo{Location: []*descriptorpb.SourceCodeInfo_Location{{Span: []int32{0, 0, 0}, LeadingComments: proto.String(strings.Repeat("x", 1<<20))}}}
 	l := &liar{symbol: func(name string) *v1.ServerReflectionResponse {
@@ -422,8 +461,8 @@ func TestServersOfSomethingElse(t *testing.T) {
 		peer func(c net.Conn)
 		want string
 	}{
-		{"closes", false, func(c net.Conn) {}, ""},
-		{"HTTP/1.1", false, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "the server speaks HTTP/1.1, and gRPC needs HTTP/2"},
+		{"closes", false, func(c net.Conn) {}, "HTTP/2"},
+		{"HTTP/1.1", false, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "HTTP/2"},
 		{"no TLS", true, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, "does the server speak TLS?"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -495,15 +534,28 @@ func grpcBytes(b ...byte) http.HandlerFunc {
 	}
 }
 
-func TestServerOfHTTP1OverTLS(t *testing.T) {
+func TestServersOfHTTP1(t *testing.T) {
 	certificate, pool := certify(t)
-	l := listen(t)
-	server := &http.Server{Handler: http.NotFoundHandler(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}}}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.ServeTLS(l, "", "") }() // it ends with Close
-	t.Cleanup(func() { server.Close(); <-done })
-	_, err := FromReflection(t.Context(), Target{Address: l.Addr().String(), TLS: &tls.Config{RootCAs: pool}})
-	expect(t, err, l.Addr().String()+": ")
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": {RootCAs: pool}} {
+		t.Run(name, func(t *testing.T) {
+			l := listen(t)
+			server := &http.Server{Handler: http.NotFoundHandler(), Protocols: protocols, ErrorLog: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if config == nil {
+					_ = server.Serve(l) // it ends with Close
+				} else {
+					_ = server.ServeTLS(l, "", "")
+				}
+			}()
+			t.Cleanup(func() { server.Close(); <-done })
+			_, err := FromReflection(t.Context(), Target{Address: l.Addr().String(), TLS: config})
+			expect(t, err, l.Addr().String()+": ", "HTTP/2")
+		})
+	}
 }
 
 func TestAddressesThatAreNone(t *testing.T) {

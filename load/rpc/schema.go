@@ -181,12 +181,9 @@ func (s *Schema) noMethod(serviceName, name string) error {
 	for i, m := range service.Methods {
 		names[i] = m.Name
 	}
-	fault := &Fault{Source: s.source, Hint: suggest(name, names)}
-	switch {
-	case name == "":
+	fault := &Fault{Source: s.source, Problem: "service " + serviceName + " has no method " + quote(name), Hint: suggest(name, names)}
+	if name == "" {
 		fault.Problem = quote(serviceName) + " is a service, and a method must be named"
-	default:
-		fault.Problem = "service " + serviceName + " has no method " + quote(name)
 	}
 	if len(names) == 0 {
 		fault.Hint = "it has no methods at all"
