@@ -3,7 +3,7 @@
 # from the run folders (below $RUNS, by default runs/), and docs/reports/NAME-explain.md,
 # which says why variants differ:
 #
-#   scripts/reports.sh [R1] [R4]
+#   scripts/reports.sh [R1] [R3] [R4]
 #
 # Each takes about half an hour on two CPUs, which should have nothing else to do. A run
 # that is complete already is not repeated; an interrupted one is gone on with.
@@ -43,19 +43,23 @@ explain() {
 	echo "docs/reports/$1-explain.md"
 }
 
-for name in "${@:-R1 R4}"; do
+for name in "${@:-R1 R3 R4}"; do
 	for one in $name; do
 		case $one in
 		R1)
 			report R1 R1-concurrency-models R1-switch R1-stack R1-units R1-pinning R1-locks R1-io
 			explain R1 R1-explain
 			;;
+		R3)
+			report R3 R3-languages R3-multiplexed R3-ladder R3-serialization R3-middleware R3-listeners R3-connections
+			explain R3 R3-ladder
+			;;
 		R4)
 			report R4 R4-sse-ladder R4-publishers R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive
 			explain R4 R4-sse-ladder
 			;;
 		*)
-			echo "reports: there is no report $one: want R1 or R4" >&2
+			echo "reports: there is no report $one: want R1, R3 or R4" >&2
 			exit 2
 			;;
 		esac
