@@ -39,6 +39,8 @@ bench: build ## the committed comparisons with other tools, and the Go benchmark
 	bench/http2-vs-h2load.sh
 	bench/handshakes.sh
 	bench/scenario.sh
+	bench/grpc-echo.sh
+	bench/grpc-vs-h2load.sh
 	bench/relay-vs-haproxy.sh
 	bench/oracles.sh
 	bench/observers.sh

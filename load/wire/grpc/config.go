@@ -214,7 +214,7 @@ func (c Call) Validate(web Web) error {
 // validate tells what is wrong with an entry of metadata (HTTP2, "Custom-Metadata").
 func (m Metadata) validate() error {
 	if m.Name == "" || strings.Trim(m.Name, "0123456789abcdefghijklmnopqrstuvwxyz_-.") != "" {
-		return errors.New("want a name of lower-case letters, digits, _, - and .")
+		return errors.New("want a name of lower-case letters, digits, and any of _, - and .; nothing else")
 	}
 	if strings.HasPrefix(m.Name, "grpc-") || slices.Contains([]string{"te", nameType, "user-agent", "host", "content-length"}, m.Name) {
 		return errors.New("want another name: the protocol sets this one itself")
