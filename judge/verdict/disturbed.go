@@ -399,7 +399,7 @@ func (s *subject) foreign() float64 {
 	if all == nil {
 		return 0
 	}
-	if busy, own, of := s.grown("target_cpus_cpu_busy_seconds"), s.grown("target_cpu_seconds"), s.grown("target_cpus_cpu_seconds"); of > 0 {
+	if busy, own, of := s.grown("target_cpus_cpu_busy_seconds"), s.grown("target_cpu_seconds"), s.grown("target_cpus_cpu_seconds"); of > 0 && !math.IsNaN(busy-own) {
 		// If the generator shares these CPUs, its time is in that figure.
 		return max(0, min(*all, (busy-own)/of))
 	}

@@ -123,11 +123,13 @@ func (s *scene) validity(variant string, m metric) rundir.Validity {
 func (s *scene) state(v rundir.Validity, e rundir.Estimate, b bounds) rundir.Validity {
 	estimate := *e.Estimate
 	v.Causes = b.causes
+	// An end that cannot be calculated is no end; and JSON knows no NaN.
+	known := func(end float64) bool { return !math.IsInf(end, 0) && !math.IsNaN(end) }
 	low, high := widened(e, b)
-	if !math.IsInf(low, 0) {
+	if known(low) {
 		v.Low = &low
 	}
-	if !math.IsInf(high, 0) {
+	if known(high) {
 		v.High = &high
 	}
 	if v.Low == nil || v.High == nil {
@@ -371,7 +373,9 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 			b.low = max(0, estimate-(share+moved)*seconds(float64(all.Max())))
 		}
 		for _, x := range shortened {
-			b.high += min(x.requests, of) / of * x.by
+			if x.requests > 0 { // nothing times an infinite time is nothing
+				b.high += min(x.requests, of) / of * x.by
+			}
 		}
 	}
 	return b

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -694,5 +695,30 @@ func TestSpeedOfTheCPUs(t *testing.T) {
 				t.Errorf("%s: %s of %v: %+v", c.name, figure, estimate, got)
 			}
 		}
+	}
+}
+
+// A bound that cannot be calculated is none: JSON knows no NaN, and a run that cannot be
+// written is lost.
+func TestBoundsAreNumbers(t *testing.T) {
+	b := openBench(1, "v")
+	b.run.Plan.Base = ""
+	b.measure(1, "v", 1000).Target.ForeignShare = ptr(0.9)
+	b.stallIn(0)
+	// The target's own time is not known: it ended before it was read twice.
+	b.series[1] = counters(map[string]float64{"target_cpus_cpu_busy_seconds": 3, "target_cpus_cpu_seconds": 4})
+	b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
+	run := b.judge(t)
+	if _, err := json.Marshal(run); err != nil {
+		t.Error(err)
+	}
+	if got := figureOfRun(t, run, "response.p99", "v", ""); got.State != rundir.StateBounded {
+		t.Errorf("others had 90 %% of the CPU: %+v", got)
+	}
+
+	s := &scene{}
+	e := rundir.Estimate{Estimate: ptr(1.)}
+	if v := s.state(rundir.Validity{}, e, bounds{low: 0, high: math.NaN()}); v.High != nil || v.State != rundir.StateNotIdentified {
+		t.Errorf("an end that is not a number: %+v", v)
 	}
 }
