@@ -95,16 +95,18 @@ func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, pre
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), arrivalTimeout)
 	defer cancel()
-	h.stats.looped.Add(1) // counted first, because the stream may end at once
+	// Counted first, because the stream may end at once: no more may have ended than entered.
+	h.stats.looped.Add(1)
+	h.stats.entered.Add(1)
 	if err := h.loop.Add(ctx, fd, fanout.Subscriber{
 		Owner: own, Until: own.until, Address: own.address,
 		Group: own.filter.key(), Topics: texts(own.filter.wanted), Match: own.filter.match,
 		Cursor: cursor, Preamble: preamble,
 	}); err != nil {
 		h.stats.looped.Add(-1)
+		h.stats.entered.Add(^uint64(0)) // one less: it never was a subscriber
 		return errors.Join(err, unix.Close(fd))
 	}
-	h.stats.entered.Add(1)
 	return nil
 }
 
