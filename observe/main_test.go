@@ -43,9 +43,10 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// burn uses CPU time in both modes, says how much the kernel counted, and waits
-// until standard input ends.
+// burn uses CPU time in both modes, says how much the kernel counted and in which thread,
+// and waits until standard input ends.
 func burn() {
+	runtime.LockOSThread()
 	var ru syscall.Rusage
 	for {
 		for i := range 100_000 {
@@ -60,7 +61,7 @@ func burn() {
 			break
 		}
 	}
-	fmt.Println(ru.Utime.Nano(), ru.Stime.Nano())
+	fmt.Println(ru.Utime.Nano(), ru.Stime.Nano(), syscall.Gettid())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 

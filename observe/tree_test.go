@@ -457,8 +457,13 @@ func TestGenerator(t *testing.T) {
 // Several processes make one load: what they use is added up, also when one has ended.
 func TestGeneratorOfSeveralProcesses(t *testing.T) {
 	other := role(t, "burn")
-	user, system := burnt(t, other.line(t))
-	g, err := NewGenerator(os.Getpid(), other.Process.Pid)
+	line := other.line(t)
+	user, system := burnt(t, line)
+	var ignored, tid int
+	if _, err := fmt.Sscan(line, &ignored, &ignored, &tid); err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGenerator(os.Getpid(), tid)
 	if err != nil {
 		t.Fatal(err)
 	}
