@@ -25,6 +25,7 @@ read -ra loads <<<"${LOADS:-64x1 8x16}"
 dyno_ok='.variants[0].counts.ok'
 
 . bench/required.sh
+. bench/generator.sh
 required h2load jq taskset "$dyno"
 
 dir=$(mktemp -d)
@@ -42,12 +43,6 @@ echo "$(h2load --version), ghz $(command -v "$ghz" >/dev/null && "$ghz" --versio
 for load in "${loads[@]}"; do
 	connections=${load%x*} streams=${load#*x}
 	subjects=()
-	subject() { # NAME COUNT ACCEPT COMMAND…
-		local name=$1 count=$2 accept=$3
-		shift 3
-		subjects+=("$(jq -n --arg name "$name" --arg cpus "$load_cpu" --arg count "$count" --argjson accept "$accept" \
-			'{$name, $cpus, $count, $accept, run: $ARGS.positional}' --args -- "$@")")
-	}
 	subject h2load "awk '/^requests:/{print \$8}'" '[]' h2load -t1 -c"$connections" -m"$streams" -D"$seconds" \
 		-d "$dir/message" -H 'content-type: application/grpc' -H 'te: trailers' "http://127.0.0.1:$port/$method"
 	# Exit code 4 says that the generator was the limit: here it is meant to be.

@@ -29,6 +29,7 @@ dyno=${DYNO:-$PWD/bin/dyno}
 dyno_ok='.variants[0].counts.ok'
 
 . bench/required.sh
+. bench/generator.sh
 . bench/nginx.sh
 required nginx h2load openssl jq taskset "$dyno"
 
@@ -45,12 +46,6 @@ CONF
 go build -o "$dir/pair" ./bench/pair
 
 subjects=()
-subject() { # NAME COUNT ACCEPT COMMAND…
-	local name=$1 count=$2 accept=$3
-	shift 3
-	subjects+=("$(jq -n --arg name "$name" --arg cpus "$load_cpu" --arg count "$count" --argjson accept "$accept" \
-		'{$name, $cpus, $count, $accept, run: $ARGS.positional}' --args -- "$@")")
-}
 address=127.0.0.1:$port
 url=https://$address/index.html
 # Nobody here checks the certificate, so s_time need not read the system's authorities.

@@ -19,6 +19,7 @@ dyno=${DYNO-$PWD/bin/dyno}
 dyno_ok='.variants[0].counts.ok'
 
 . bench/required.sh
+. bench/generator.sh
 . bench/nginx.sh
 required nginx wrk jq taskset ${dyno:+"$dyno"}
 
@@ -28,12 +29,6 @@ nginx_static "$dir" "$port"
 
 url=http://127.0.0.1:$port/index.html
 subjects=()
-subject() { # NAME COUNT ACCEPT COMMAND…
-	local name=$1 count=$2 accept=$3
-	shift 3
-	subjects+=("$(jq -n --arg name "$name" --arg cpus "$load_cpu" --arg count "$count" --argjson accept "$accept" \
-		'{$name, $cpus, $count, $accept, run: $ARGS.positional}' --args -- "$@")")
-}
 
 subject wrk "awk '/ requests in /{print \$1}'" '[]' wrk -t1 -c"$connections" -d"${seconds}s" "$url"
 if [ -n "$dyno" ]; then

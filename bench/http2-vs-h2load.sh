@@ -29,6 +29,7 @@ done
 dyno_ok='.variants[0].counts.ok'
 
 . bench/required.sh
+. bench/generator.sh
 . bench/nginx.sh
 required nginx h2load openssl jq taskset "$dyno"
 
@@ -54,12 +55,6 @@ for mode; do
 	for load in "${loads[@]}"; do
 		connections=${load%x*} streams=${load#*x}
 		subjects=()
-		subject() { # NAME COUNT ACCEPT COMMAND…
-			local name=$1 count=$2 accept=$3
-			shift 3
-			subjects+=("$(jq -n --arg name "$name" --arg cpus "$load_cpu" --arg count "$count" --argjson accept "$accept" \
-				'{$name, $cpus, $count, $accept, run: $ARGS.positional}' --args -- "$@")")
-		}
 		subject h2load "awk '/^requests:/{print \$8}'" '[]' h2load -t1 -c"$connections" -m"$streams" -D"$seconds" "$url"
 		# Exit code 4 says that the generator was the limit: here it is meant to be.
 		flags=(--http2 -c "$connections" --streams "$streams" -z "${seconds}s" --warmup 0)

@@ -315,11 +315,7 @@ func exitCode(t *testing.T, command []string, options ...string) int {
 // against the Go programs. The client comes with grpc-go's module, with far more
 // dependencies than this one has, so that it is built beside it.
 func TestInterop(t *testing.T) {
-	client := os.Getenv("DYNO_INTEROP_CLIENT")
-	if client == "" {
-		t.Skip("DYNO_INTEROP_CLIENT does not name grpc-go's client; " +
-			"GOBIN=DIR go install google.golang.org/grpc/interop/client@v1.83.2 builds it as DIR/client")
-	}
+	client := interopClient(t)
 	folder := buildGo(t, "-tags", "interop")
 	for _, program := range []string{"plain", "tuned", "loop"} {
 		t.Run(program, func(t *testing.T) {
@@ -344,6 +340,26 @@ func TestInterop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// interopClient builds grpc-go's client, in the version that go.mod has of its module. The test
+// is skipped where the client's own dependencies cannot be had.
+func interopClient(t *testing.T) string {
+	t.Helper()
+	const module = "google.golang.org/grpc"
+	version, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", module).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer stop()
+	install := exec.CommandContext(ctx, "go", "install", module+"/interop/client@"+strings.TrimSpace(string(version)))
+	folder := t.TempDir()
+	install.Env = append(os.Environ(), "GOBIN="+folder)
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Skipf("grpc-go's interoperability client cannot be built here: %v\n%s", err, out)
+	}
+	return filepath.Join(folder, "client")
 }
 
 // TestLinks: what is measured links the library that it is about, and dyno itself none.
