@@ -74,7 +74,7 @@ const (
 // A Source is the origin of a channel's records.
 type Source struct {
 	Kind           string `yaml:"kind"`
-	Framing        string `yaml:"framing"`          // lines (default) or length
+	Framing        string `yaml:"framing"`          // lines (default) or length; tcp, unix: also framed, the format of a framed sink
 	MaxRecordBytes int    `yaml:"max_record_bytes"` // default 64 KiB
 
 	Address        string        `yaml:"address"`         // tcp: host:port
@@ -307,7 +307,11 @@ func (v *validation) source(at string, s Source, allowRemote bool) {
 		return
 	}
 	v.only(at, s, []string{"kind", "framing", "max_record_bytes"}, sourceFields(s.Kind))
-	v.oneOf(at+".framing", s.Framing, Lines, Length)
+	framings := []string{Lines, Length}
+	if s.Kind == TCP || s.Kind == Unix {
+		framings = append(framings, Framed)
+	}
+	v.oneOf(at+".framing", s.Framing, framings...)
 	v.number(at+".max_record_bytes", s.MaxRecordBytes, 1, 64<<20)
 	switch s.Kind {
 	case TCP:
@@ -349,6 +353,9 @@ func (v *validation) buffer(at string, ch Channel) {
 		b.WhenFull == Disconnect && ch.Source.Kind != TCP && ch.Source.Kind != Unix {
 		v.fault(at+".when_full", "disconnect: a source of kind %s has no connections: want block, drop-oldest or drop-newest", ch.Source.Kind)
 	}
+	if b.WhenFull == Disconnect && ch.Source.Framing == Framed {
+		v.fault(at+".when_full", "disconnect: a framed peer would send the dropped record again: want block, drop-oldest or drop-newest")
+	}
 }
 
 func (v *validation) sink(at string, ch Channel) {
@@ -358,7 +365,7 @@ func (v *validation) sink(at string, ch Channel) {
 	}
 	v.only(at, s, []string{"kind", "format"}, sinkFields(s.Kind, s.Format, s.Sync))
 	v.oneOf(at+".format", s.Format, Raw, Framed)
-	if s.Format == Raw && ch.Source.Framing == Length {
+	if s.Format == Raw && (ch.Source.Framing == Length || ch.Source.Framing == Framed) {
 		v.fault(at+".format", "raw: records with a length may hold newlines, which end raw records: want framed")
 	}
 	switch s.Kind {

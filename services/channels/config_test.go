@@ -86,6 +86,10 @@ channels:
   - name: c
     source: {kind: stdin, framing: words}
     sink: {kind: tcp, address: "127.0.0.1:0", format: framed, window: 9999}
+  - name: d
+    source: {kind: tcp, address: "127.0.0.1:0", framing: framed}
+    buffer: {when_full: disconnect}
+    sink: {kind: tcp, address: "127.0.0.1:9"}
 `, []string{
 			`f.yaml:3:11: channels[0].name: "a b"`,
 			`f.yaml:4:53: channels[0].source.path: /x: has no effect here`,
@@ -106,6 +110,8 @@ channels:
 			`f.yaml:16:36: channels[3].source.framing: "words": want lines, length`,
 			`f.yaml:17:32: channels[3].sink.address: "127.0.0.1:0": want the port of the peer`,
 			`f.yaml:17:71: channels[3].sink.window: 9999: want 1 to 4096`,
+			`f.yaml:20:25: channels[4].buffer.when_full: disconnect: a framed peer would send`,
+			`channels[4].sink.format: raw: records with a length`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,18 +48,23 @@
 // The checksum is made when the record is received, so it also covers the way through the
 // channel. Verify reads such a file and reports what is missing.
 //
-// Over TCP, a framed sink's peer (see Receiver) answers the header with the last sequence
-// number that it has of the stream: 8 bytes, 0 for none. Later it sends such a number to
-// acknowledge all records up to it. After a reconnection the sink continues after the last
-// record that the peer has. Records that were sent and not acknowledged stay in the buffer,
-// at most window of them.
+// Over TCP, a framed sink's peer answers the header with the last sequence number that it
+// has of the stream: 8 bytes, 0 for none. Later it sends such a number to acknowledge all
+// records up to it. After a reconnection the sink continues after the last record that the
+// peer has. Records that were sent and not acknowledged stay in the buffer, at most window
+// of them.
+//
+// Such a peer is a channel whose source listens with framing: framed. It acknowledges a
+// record when its own buffer has taken it, and leaves out those that it had before. It
+// remembers the last numbers of 1,024 streams, of all that are connected and else of the
+// latest, until its process ends.
 //
 // # What is guaranteed
 //
 // While the process runs, with block, whatever happens to the sink:
 //
 //	sink              records reach it
-//	tcp, framed       exactly once after Receiver's deduplication
+//	tcp, framed       exactly once, to a channel with a framed source that goes on running
 //	file, any format  exactly once: a failed write is cut off and repeated
 //	tcp, raw          at most once: what the kernel took counts as delivered, and is
 //	                  lost if the peer dies. The peer may see the start of a record, and
@@ -74,7 +79,9 @@
 //	source file, sink file raw: at least once: records that were delivered after the
 //	position was last saved are delivered again;
 //	sockets and standard input: records that were received and not delivered are lost with
-//	the process. They are reported as pending if it ends in an orderly way.
+//	the process. They are reported as pending if it ends in an orderly way;
+//	framed peers: nothing more is lost, since they keep what was not acknowledged. Records
+//	that were delivered and whose acknowledgement was lost with the process come twice.
 //
 // The producer on a socket gets no acknowledgement. Bytes that it wrote and the channel has
 // not read do not count as received. The position of a file advances only over records that

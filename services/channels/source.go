@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type source interface {
 type counters struct {
 	rejected     atomic.Uint64 // records that were too long
 	torn         atomic.Uint64 // records left incomplete
+	repeated     atomic.Uint64 // records of framed peers that had arrived before
+	missing      atomic.Uint64 // numbers that framed peers left out
 	connections  atomic.Int64  // of producers, open
 	accepted     atomic.Uint64 // connections of producers
 	refused      atomic.Uint64 // connections beyond max_connections
@@ -44,6 +47,7 @@ type listenSource struct {
 	listener net.Listener
 	quiet    time.Duration // at the end: how long a silent producer is waited for
 	grace    time.Duration // at the end: the limit for all producers together
+	receiver *receiver     // of framed peers; nil if the source is not framed
 	count    *counters
 	log      *slog.Logger
 }
@@ -57,7 +61,11 @@ func listen(config Source, drain time.Duration, count *counters, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	return &listenSource{config, l, min(drain/4, 100*time.Millisecond), drain / 2, count, log}, nil
+	s := &listenSource{config: config, listener: l, quiet: min(drain/4, 100*time.Millisecond), grace: drain / 2, count: count, log: log}
+	if config.Framing == Framed {
+		s.receiver = newReceiver(config.MaxRecordBytes, config.IdleTimeout, count)
+	}
+	return s, nil
 }
 
 func (s *listenSource) close() error { return s.listener.Close() }
@@ -96,7 +104,11 @@ func (s *listenSource) run(ctx, hard context.Context, b *buffer) error {
 			defer s.count.connections.Add(-1)
 			defer conn.Close()
 			s.log.Debug("producer connected", "connection", number, "from", conn.RemoteAddr().String())
-			err := s.produce(ctx, hard, b, conn, number)
+			carry := s.produce
+			if s.receiver != nil {
+				carry = s.receive
+			}
+			err := carry(ctx, hard, b, conn, number)
 			s.log.Debug("producer gone", "connection", number, "err", err)
 		})
 	}
@@ -157,6 +169,19 @@ func (s *listenSource) produce(ctx, hard context.Context, b *buffer, conn net.Co
 			return err
 		}
 	}
+}
+
+// receive pushes the records of a framed peer, and acknowledges those that the buffer has
+// taken. When ctx is done it reads no more: the peer keeps what is not acknowledged.
+func (s *listenSource) receive(ctx, hard context.Context, b *buffer, conn net.Conn, number uint64) error {
+	stop := context.AfterFunc(hard, func() { conn.Close() })
+	defer stop()
+	return s.receiver.serve(ctx, conn, func(_ StreamID, r Record) error {
+		if b.push(hard, number, bytes.Clone(r.Payload), position{}) == abandoned {
+			return context.Cause(hard)
+		}
+		return nil
+	})
 }
 
 // A stdinSource reads standard input.

@@ -20,6 +20,8 @@ type Stats struct {
 
 	Rejected     uint64 // records longer than allowed
 	Torn         uint64 // records left incomplete by their producer or file
+	Repeated     uint64 // records of framed peers that had arrived before, and are not in Received
+	Missing      uint64 // numbers that framed peers left out after their first record here: records that they had dropped
 	Connections  uint64 // of producers, open
 	Accepted     uint64 // connections of producers
 	Refused      uint64 // connections beyond the limit
@@ -55,6 +57,8 @@ func (ch *channel) stats() Stats {
 	st.Channel = ch.config.Name
 	st.Rejected = c.rejected.Load()
 	st.Torn = c.torn.Load()
+	st.Repeated = c.repeated.Load()
+	st.Missing = c.missing.Load()
 	st.Connections = uint64(c.connections.Load())
 	st.Accepted = c.accepted.Load()
 	st.Refused = c.refused.Load()
@@ -94,6 +98,8 @@ func newCollector(s *Server) *collector {
 	add("pending_bytes", "Payload of buffered records.", gauge, func(s Stats) uint64 { return s.PendingBytes })
 	add("rejected_records_total", "Records longer than allowed.", counter, func(s Stats) uint64 { return s.Rejected })
 	add("torn_records_total", "Records left incomplete.", counter, func(s Stats) uint64 { return s.Torn })
+	add("repeated_records_total", "Records of framed peers that had arrived before.", counter, func(s Stats) uint64 { return s.Repeated })
+	add("missing_records_total", "Records that framed peers had dropped.", counter, func(s Stats) uint64 { return s.Missing })
 	add("connections", "Open connections of producers.", gauge, func(s Stats) uint64 { return s.Connections })
 	add("accepted_connections_total", "Connections of producers.", counter, func(s Stats) uint64 { return s.Accepted })
 	add("refused_connections_total", "Connections beyond the limit.", counter, func(s Stats) uint64 { return s.Refused })
