@@ -10,17 +10,20 @@
 # always does, and writes it as it came (%rawmsg%). It must be installed: apt-get install rsyslog.
 #
 # Settings, by environment:
-#   ROUNDS=5 RECORDS=400000 CONNECTIONS=8 SERVER_CPU=0 LOAD_CPU=1 PORT=18110
+#   ROUNDS=5 RECORDS=4000000 CONNECTIONS=8 SERVER_CPU=0 LOAD_CPU=1 PORT=18110
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=${ROUNDS:-5} records=${RECORDS:-400000} connections=${CONNECTIONS:-8}
+rounds=${ROUNDS:-5} records=${RECORDS:-4000000} connections=${CONNECTIONS:-8}
 server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1}
 port=${PORT:-18110}
 dyno=${DYNO:-$PWD/bin/dyno}
 
 . bench/required.sh
 required rsyslogd jq taskset "$dyno"
+
+echo "made by: ROUNDS=$rounds RECORDS=$records CONNECTIONS=$connections bench/channels-vs-rsyslog.sh"
+rsyslogd -v | sed -n '1s/ (aka.*//p'
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
