@@ -206,6 +206,8 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		switch {
 		case err == nil:
 			q.calls.method = method.Path
+		case asked && misdescribed(schema, name):
+			return &failure{exitTarget, err, ""}
 		case strings.Contains(name, "/"):
 			return &failure{exitUsage, err, ""}
 		default:
@@ -217,6 +219,16 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		return &failure{exitUsage, err, ""}
 	}
 	return a.measure(ctx, job{experiment: e, output: out, quick: true})
+}
+
+// misdescribed tells whether a name is that of a service, or of a method of one, of which the
+// server says nothing that makes sense.
+func misdescribed(schema *rpc.Schema, name string) bool {
+	name = strings.TrimPrefix(name, "/")
+	return slices.ContainsFunc(schema.Services(), func(s rpc.Service) bool {
+		rest, ok := strings.CutPrefix(name, s.Name)
+		return s.Err != nil && ok && (rest == "" || rest[0] == '/' || rest[0] == '.')
+	})
 }
 
 // describe shows services, or what a name means, in JSON where results would be.

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 		},
 		"mirror":  mirror,
 		"healthd": healthd,
+		"peaking": peaking,
 	})
 }
 
