@@ -119,7 +119,13 @@ func TestInteropServer(t *testing.T) {
 			if c.status != "" && (trial.Counts.ByStatus[c.status] != calls || len(trial.Counts.ByStatus) != 1) {
 				t.Errorf("by status %v, want all %s; failures %v", trial.Counts.ByStatus, c.status, trial.Failures)
 			}
-			if c.ended != "" && trial.Counts.Timeouts+trial.Counts.ByStatus["DEADLINE_EXCEEDED"] != calls {
+			late := trial.Counts.Timeouts + trial.Counts.ByStatus["DEADLINE_EXCEEDED"]
+			if c.ended == inTime {
+				// Where dyno was kept from the CPU between a write and its reading of the clock, the
+				// server's reset seems to come before the deadline.
+				late += trial.Counts.ByKind["reset"]
+			}
+			if c.ended != "" && late != calls {
 				t.Errorf("%+v, want all calls past their deadline; failures %v", trial.Counts, trial.Failures)
 			}
 			for failure, times := range trial.Failures {
@@ -157,7 +163,7 @@ func TestInteropServer(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		Main(t.Context(), []string{"grpc", "-q", "-n", "3", "-c", "1", "--compression", "gzip", "--proto", interopProto, "-d", large, server, "grpc.testing." + unary},
 			strings.NewReader(""), &stdout, &stderr)
-		if want := "grpc UNIMPLEMENTED: grpc: Decompressor is not installed for grpc-encoding"; !strings.Contains(strings.Join(strings.Fields(stdout.String()), " "), want) {
+		if want := `status UNIMPLEMENTED × 3 (grpc: Decompressor is not installed for grpc-encoding "gzip")`; !strings.Contains(strings.Join(strings.Fields(stdout.String()), " "), want) {
 			t.Errorf("want %q in:\n%s%s", want, stdout.String(), stderr.String())
 		}
 	})
