@@ -274,7 +274,7 @@ func (p *page) quickScreen(a Answer) []string {
 		row(p.sent(), text)
 	}
 	lines = append(lines, p.quickLatencies(v)...)
-	row("answered", p.answered(v, trial))
+	lines = append(lines, wrapped(fmt.Sprintf("  %-13s", "answered"), p.answered(v, trial), 2)...)
 	if len(v.Steps) > 0 {
 		row("steps", p.shortSteps(v))
 	}
@@ -387,6 +387,20 @@ func (p *page) quickLatencies(v *rundir.Variant) []string {
 	return lines
 }
 
+// reason returns, in parentheses, what the most frequent of a trial's failures says behind a
+// prefix; nothing without such a failure.
+func reason(trial *rundir.Trial, prefix string) string {
+	if trial == nil {
+		return ""
+	}
+	for _, text := range descending(trial.Failures) {
+		if why, ok := strings.CutPrefix(text, prefix); ok {
+			return " (" + why + ")"
+		}
+	}
+	return ""
+}
+
 // answered says how much of what was due was answered, and describes the failures.
 func (p *page) answered(v *rundir.Variant, trial *rundir.Trial) string {
 	var parts []string
@@ -397,12 +411,16 @@ func (p *page) answered(v *rundir.Variant, trial *rundir.Trial) string {
 	}
 	for i, code := range descending(v.Counts.ByStatus) {
 		if i < 3 {
-			parts = append(parts, "status "+code+" × "+whole(v.Counts.ByStatus[code]))
+			parts = append(parts, "status "+code+" × "+whole(v.Counts.ByStatus[code])+reason(trial, "status: grpc "+code+": "))
 		}
 	}
 	for i, kind := range descending(v.Errors.ByKind) {
 		if i < 3 && kind != "status" {
-			parts = append(parts, kind+" × "+whole(v.Errors.ByKind[kind]))
+			part := kind + " × " + whole(v.Errors.ByKind[kind])
+			if kind != "timeout" { // which says all by its name
+				part += reason(trial, kind+": ")
+			}
+			parts = append(parts, part)
 		}
 	}
 	if trial != nil && len(v.Errors.ByKind) == 0 {

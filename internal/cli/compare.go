@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-shellwords"
@@ -34,9 +35,13 @@ interval. With a file, they are the variants of its compare section or the steps
 of its ladder. With --a and --b they are two commands that serve the same URL:
 a is the base. Each trial starts its command and stops it again. {{port}} in the
 commands and the URL is a free port. No shell is involved; for its features, give
-the command sh -c '…'. The base is measured twice, as a control.`,
+the command sh -c '…'. The base is measured twice, as a control.
+
+The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOST:PORT. With
+--call, which names the method, every URL is one of gRPC; its flags are those of dyno grpc.`,
 		Example: `  dyno compare --a './old --listen 127.0.0.1:{{port}}' --b './new --listen 127.0.0.1:{{port}}' 'http://127.0.0.1:{{port}}/'
   dyno compare --a 'nginx -p a' --b 'nginx -p b' --cpus 1 --target-cpus 0 http://127.0.0.1:8080/
+  dyno compare --a './old {{port}}' --b './new {{port}}' --call shop.v1.Shop/Buy -d '{"id": 7}' --streams 16 'grpc://127.0.0.1:{{port}}'
   dyno compare --fail-on-regression --margin 2% relay.yaml`,
 		Args: exactArgs(1, "an experiment file, or a URL with --a and --b"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,9 +71,13 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 	f.StringVar(&c.commands[1], "b", "", "the `command` that starts what is compared with it")
 	f.BoolVar(&c.control, "control", true, "measure the base twice, to check that no difference is found where there is none")
 	f.BoolVar(&regression, "fail-on-regression", false, "exit code 5 if a variant is worse than the base by more than the margin")
-	all := func(string) bool { return true }
-	c.fields.register(f, all, map[string]string{"duration": "3s", "warmup": "1s"}, experiment.HTTP, experiment.TCP)
-	c.ownFlags(f, experiment.HTTP, experiment.TCP)
+	// --data-file is for rows here, as in dyno http; a message is in a file as -d @FILE.
+	but := func(field string) bool { return field != "load.call.message_file" }
+	protocols := []string{experiment.HTTP, experiment.TCP, experiment.GRPC}
+	c.fields.register(f, but, map[string]string{"duration": "3s", "warmup": "1s"}, protocols...)
+	c.fields.readFrom(a.stdin)
+	c.ownFlags(f, protocols...)
+	f.Lookup("call").Usage = "gRPC: the `method`, pkg.Service/Method"
 	f.BoolVar(&o.Short, "short", false, "with a file: its short form")
 	f.StringToStringVar(&o.Set, "set", nil, "with a file: set a variable, as `NAME=VALUE`")
 	out.flags(f, "runs/NAME-TIME")
@@ -77,12 +86,12 @@ the command sh -c '…'. The base is measured twice, as a control.`,
 
 // experiment makes the plan for two commands.
 func (c *contest) experiment(url string) (*experiment.Experiment, error) {
-	protocol := experiment.HTTP
-	where, tcp := strings.CutPrefix(url, "tcp://")
-	if tcp {
-		protocol = experiment.TCP
-	}
+	protocol, where := c.spoken(url)
 	e, faults := c.unjudged(protocol, where)
+	faults = append(faults, c.misplaced(protocol)...)
+	if protocol == experiment.GRPC && c.calls.method == "" {
+		faults = append(faults, errors.New("--call: is missing; name the method, as pkg.Service/Method"))
+	}
 	e.Name, e.Base = "compare", "a"
 	variant := e.Variants[0]
 	e.Variants = nil
@@ -101,6 +110,47 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 		}
 	}
 	return judgedPlan(e, faults)
+}
+
+// spoken tells the protocol of a URL, and what of it is the target's URL or address.
+func (c *contest) spoken(url string) (protocol, where string) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	switch {
+	case scheme == experiment.TCP:
+		return experiment.TCP, rest
+	case scheme == experiment.GRPC:
+		return experiment.GRPC, rest
+	case c.calls.method != "":
+		return experiment.GRPC, url
+	}
+	return experiment.HTTP, url
+}
+
+// misplaced reports the flags that were given and that targets with a protocol do not have.
+// Those that are fields of the file say so themselves.
+func (c *contest) misplaced(protocol string) (faults []error) {
+	for _, o := range []struct {
+		flag      string
+		protocols []string // that have it
+		instead   string
+	}{
+		{"http1", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
+		{"http2", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
+		{"upgrade-h2c", []string{experiment.HTTP}, "leave it out"},
+		{"scenario", []string{experiment.HTTP}, "write an experiment file"},
+		{"data-file", []string{experiment.HTTP}, "in gRPC, rows are --rows FILE, and a message in a file is -d @FILE"},
+		{"users", []string{experiment.HTTP}, "say how many calls are under way with --connections (-c) and --streams"},
+		{"call", []string{experiment.GRPC}, "leave it out"},
+		{"metadata", []string{experiment.GRPC}, "use --header (-H)"},
+		{"metadata-file", []string{experiment.GRPC}, "use --header (-H)"},
+		{"rows", []string{experiment.GRPC}, "use --data-file"},
+		{"tls", []string{experiment.GRPC}, "write https:// before the address"},
+	} {
+		if c.given(o.flag) && !slices.Contains(o.protocols, protocol) {
+			faults = append(faults, fmt.Errorf("--%s: is not for %s; %s", o.flag, protocol, o.instead))
+		}
+	}
+	return faults
 }
 
 // split splits a command as a shell would, and refuses what only a shell could do.

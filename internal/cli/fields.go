@@ -2,10 +2,14 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -15,10 +19,16 @@ import (
 // A fieldFlag holds the value of a flag for a field of the experiment file.
 type fieldFlag struct {
 	experiment.Flag
+	also  []experiment.Flag // the same flag's field for targets with other protocols
 	texts []string
 	given bool
 	own   bool // the command has a default that differs from the file's
+
+	stdin func() (string, error) // what standard input holds; nil: it is not read
 }
+
+// maxStdin bounds what is read from standard input, in bytes.
+const maxStdin = 256 << 20
 
 var _ pflag.Value = (*fieldFlag)(nil)
 
@@ -51,8 +61,14 @@ func (f *fieldFlag) Set(text string) (err error) {
 // content returns the given value, or the value in the file's form that it stands for.
 func (f *fieldFlag) content() ([]string, error) {
 	name, isFile := strings.CutPrefix(f.String(), "@")
-	if !f.OrFile || !isFile {
+	switch {
+	case !f.OrFile || !isFile:
 		return f.texts, nil
+	case (name == "" || name == "-") && f.stdin != nil:
+		content, err := f.stdin()
+		return []string{content}, err
+	case name == "":
+		return nil, errors.New("@ names no file; want @FILE")
 	}
 	content, err := os.ReadFile(name)
 	return []string{string(content)}, err
@@ -62,10 +78,15 @@ func (f *fieldFlag) content() ([]string, error) {
 type fieldFlags []*fieldFlag
 
 // register adds the wanted fields' flags to a command for targets with one of these
-// protocols. The command may have defaults of its own.
+// protocols. The command may have defaults of its own. Where fields of several protocols have
+// the same flag, it is the field of the target's protocol that gets its value.
 func (all *fieldFlags) register(f *pflag.FlagSet, wanted func(field string) bool, defaults map[string]string, protocols ...string) {
 	for _, flag := range experiment.Flags(protocols...) {
 		if !wanted(flag.Field) {
+			continue
+		}
+		if at := slices.IndexFunc(*all, func(f *fieldFlag) bool { return f.Name == flag.Name }); at >= 0 {
+			(*all)[at].also = append((*all)[at].also, flag)
 			continue
 		}
 		value := &fieldFlag{Flag: flag, own: defaults[flag.Name] != ""}
@@ -80,6 +101,41 @@ func (all *fieldFlags) register(f *pflag.FlagSet, wanted func(field string) bool
 	}
 }
 
+// readFrom has the flags that take @ for standard input read it there: once, however often
+// their values are asked for.
+func (all fieldFlags) readFrom(stdin io.Reader) {
+	read := sync.OnceValues(func() (string, error) {
+		content, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("standard input: %w", err)
+		case len(content) > maxStdin:
+			return "", fmt.Errorf("standard input holds more than %d MiB", maxStdin>>20)
+		case len(content) == 0:
+			return "", errors.New("standard input is empty")
+		}
+		return string(content), nil
+	})
+	for _, f := range all {
+		f.stdin = read
+	}
+}
+
+// of returns the flag with the field that targets with a protocol have. If they have none, it
+// is that of some other protocol.
+func (f *fieldFlag) of(protocol string) experiment.Flag {
+	if len(f.also) == 0 {
+		return f.Flag
+	}
+	theirs := experiment.Flags(protocol)
+	for _, flag := range append([]experiment.Flag{f.Flag}, f.also...) {
+		if slices.ContainsFunc(theirs, func(t experiment.Flag) bool { return t.Field == flag.Field }) {
+			return flag
+		}
+	}
+	return f.Flag
+}
+
 // fill sets the fields of a plan from the flags. It reports the faults of all flags.
 func (all fieldFlags) fill(e *experiment.Experiment) (faults []error) {
 	for _, f := range all {
@@ -88,7 +144,7 @@ func (all fieldFlags) fill(e *experiment.Experiment) (faults []error) {
 		}
 		texts, err := f.content()
 		if err == nil {
-			err = f.Fill(e, texts...)
+			err = f.of(e.Variants[0].Target.Protocol).Fill(e, texts...)
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--%s: %w", f.Name, err))

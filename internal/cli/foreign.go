@@ -21,6 +21,13 @@ type habit struct {
 	remark string // if dyno has none: what to do instead
 }
 
+// What several of ghz's flags come to.
+const (
+	inStages    = "a rate that changes is for an experiment file: load.open.stages, see dyno run --help"
+	inSweep     = "several concurrencies are for an experiment file: a sweep over connections, each measured by itself; see dyno run --help"
+	noTemplates = "templates cost the load nothing: messages are made and encoded before it; a message without {{ }} is no template"
+)
+
 // habits are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz, grpcurl and vegeta that have
 // another name in dyno's quick loads, or are not needed. The likeliest meaning of a flag
 // comes first.
@@ -83,6 +90,37 @@ func habits() []habit {
 		{flag: "cname", tools: "ghz", means: "the name that the certificate is for", ours: "server-name"},
 		{flag: "skipTLS", tools: "ghz", means: "no check of the certificate", ours: "insecure"},
 		{flag: "plaintext", tools: "grpcurl", means: "no TLS", remark: "without https:// and --tls there is none"},
+		{flag: "config", tools: "ghz", means: "a file with settings", remark: "an experiment file holds settings, and what to compare and to expect: see dyno run --help"},
+		{flag: "async", tools: "ghz", means: "calls that begin before others end", remark: "with --rate (-R), calls begin when they are due, whatever is under way; --streams and --connections bound how many that are"},
+		{flag: "load-schedule", tools: "ghz", means: "a rate that changes", remark: inStages},
+		{flag: "load-start", tools: "ghz", means: "a rate that changes", remark: inStages},
+		{flag: "load-step", tools: "ghz", means: "a rate that changes", remark: inStages},
+		{flag: "load-end", tools: "ghz", means: "a rate that changes", remark: inStages},
+		{flag: "load-step-duration", tools: "ghz", means: "a rate that changes", remark: inStages},
+		{flag: "load-max-duration", tools: "ghz", means: "a rate that changes", remark: inStages},
+		{flag: "concurrency-schedule", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
+		{flag: "concurrency-start", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
+		{flag: "concurrency-end", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
+		{flag: "concurrency-step", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
+		{flag: "concurrency-step-duration", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
+		{flag: "concurrency-max-duration", tools: "ghz", means: "a concurrency that changes", remark: inSweep},
+		{flag: "duration-stop", tools: "ghz", means: "what becomes of calls at the end", remark: "what is under way at the end is awaited for up to 2 s, and then counted as unfinished"},
+		{flag: "stream-call-duration", tools: "ghz", means: "how long a stream's messages are sent", remark: "a stream ends after its --messages; with --stream-interval that takes as long as they take together"},
+		{flag: "stream-dynamic-messages", tools: "ghz", means: "templates for each message", remark: "a message with templates in it is made many times before the load, and a stream sends what was made in turn"},
+		{flag: "reflect-metadata", tools: "ghz", means: "metadata for reflection", remark: "--metadata (-m) is sent with reflection, too"},
+		{flag: "reflect-header", tools: "grpcurl", means: "metadata for reflection", remark: "--header (-H) is sent with reflection, too"},
+		{flag: "skipFirst", tools: "ghz", means: "calls before the measurement, by the time they take", ours: "warmup"},
+		{flag: "count-errors", tools: "ghz", means: "errors among the times", remark: "failed calls are counted apart, by their status; throughput is of good responses"},
+		{flag: "connect-timeout", tools: "ghz", means: "the wait for a connection", remark: "opening a connection may take 5 s, or load.connect_timeout of an experiment file; what it took is in the results, apart from the calls"},
+		{flag: "name", tools: "ghz", means: "a name of the test", remark: "--out DIR (-o) names the run folder; an experiment file has a name of its own"},
+		{flag: "tags", tools: "ghz", means: "tags of the test", remark: "--out DIR (-o) names the run folder; an experiment file has a name and a question, which are in the results"},
+		{flag: "debug", tools: "ghz", means: "a log", remark: "calls are not logged; each failure is counted by its status and the server's message"},
+		{flag: "lb-strategy", tools: "ghz", means: "load balancing", remark: "all connections go to the one address: load the balancer, or each server by itself"},
+		{flag: "max-send-message-size", tools: "ghz", means: "the largest message of a request", remark: "messages are sent as large as they are; the server says what is too large for it"},
+		{flag: "disable-template-functions", tools: "ghz", means: "no templates", remark: noTemplates},
+		{flag: "disable-template-data", tools: "ghz", means: "no templates", remark: noTemplates},
+		{flag: "v", tools: "ghz", means: "the version", remark: "dyno --version shows the version"},
+		{flag: "version", tools: "ghz", means: "the version", remark: "dyno --version shows the version"},
 		{flag: "keepalive", tools: "ghz", means: "keepalive", remark: "connections are always kept alive"},
 		{flag: "O", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},
 		{flag: "format", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},

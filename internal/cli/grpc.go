@@ -22,6 +22,7 @@ import (
 // callFlags are the flags of calls by gRPC that are not fields of the file.
 type callFlags struct {
 	metadata []string // objects in JSON, as ghz has them
+	files    []string // that hold such objects
 	rows     []string // files with rows for the message
 	method   string
 	tls      bool
@@ -35,6 +36,7 @@ func (c *callFlags) flags(f *pflag.FlagSet, connections *int, usage string) {
 	*connections = 50
 	f.VarP(&c.connections, "connections", "c", usage)
 	f.StringArrayVarP(&c.metadata, "metadata", "m", nil, `metadata of each call as an `+"`object`"+` in JSON, such as '{"authorization": "Bearer x"}'; may be repeated`)
+	f.StringArrayVarP(&c.files, "metadata-file", "M", nil, "a `FILE` with such an object; may be repeated")
 	f.StringArrayVar(&c.rows, "rows", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in --data; may be repeated")
 	f.StringVar(&c.method, "call", "", "the `method`, instead of behind the address")
 	f.BoolVar(&c.tls, "tls", false, "speak TLS, as with https:// before the address")
@@ -98,12 +100,23 @@ func (c *callFlags) fill(v *experiment.Variant) (faults []error) {
 	call.Method = c.method
 	call.ImportPaths = separate(call.ImportPaths)
 	call.Protos = separate(call.Protos)
-	for _, text := range c.metadata {
+	add := func(flag, text string) {
 		more, err := metadataObject(text)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("--metadata: %w", err))
+			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
 		}
 		call.Metadata = append(call.Metadata, more...)
+	}
+	for _, text := range c.metadata {
+		add("metadata", text)
+	}
+	for _, file := range c.files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--metadata-file: %w", err))
+			continue
+		}
+		add("metadata-file", string(content))
 	}
 	for _, file := range c.rows {
 		call.Data = append(call.Data, experiment.DefaultData(dataName(file, call.Data), file))
@@ -132,7 +145,7 @@ func metadataObject(text string) (all []experiment.Header, err error) {
 		t, err := d.Token()
 		return err == nil && t == want
 	}
-	bad := fmt.Errorf(`%q is no object of texts in JSON: want '{"name": "value"}', or -H 'name: value'`, text)
+	bad := fmt.Errorf(`%.100q is no object of texts in JSON: want '{"name": "value"}', or -H 'name: value'`, text)
 	if !token('{') {
 		return nil, bad
 	}
@@ -180,11 +193,12 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 	}
 	v := &e.Variants[0]
 	if v.Load.Call.Kind == experiment.KindAuto {
+		asked := len(v.Load.Call.Protos) == 0 && v.Load.Call.Protoset == ""
 		schema, err := v.Schema()
 		if err != nil {
 			code := exitUsage
-			if len(v.Load.Call.Protos) == 0 && v.Load.Call.Protoset == "" {
-				code = exitTarget // it was asked
+			if asked {
+				code = exitTarget
 			}
 			return &failure{code, err, ""}
 		}
@@ -192,6 +206,8 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		switch {
 		case err == nil:
 			q.calls.method = method.Path
+		case asked && misdescribed(schema, name):
+			return &failure{exitTarget, err, ""}
 		case strings.Contains(name, "/"):
 			return &failure{exitUsage, err, ""}
 		default:
@@ -203,6 +219,16 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		return &failure{exitUsage, err, ""}
 	}
 	return a.measure(ctx, job{experiment: e, output: out, quick: true})
+}
+
+// misdescribed tells whether a name is that of a service, or of a method of one, of which the
+// server says nothing that makes sense.
+func misdescribed(schema *rpc.Schema, name string) bool {
+	name = strings.TrimPrefix(name, "/")
+	return slices.ContainsFunc(schema.Services(), func(s rpc.Service) bool {
+		rest, ok := strings.CutPrefix(name, s.Name)
+		return s.Err != nil && ok && (rest == "" || rest[0] == '/' || rest[0] == '.')
+	})
 }
 
 // describe shows services, or what a name means, in JSON where results would be.

@@ -11,7 +11,8 @@ import (
 )
 
 // TestMain lets the test binary be the programs that the tests run: dyno itself, with
-// everything that it starts, and a server that shows the requests it gets.
+// everything that it starts, and servers: one that shows the requests it gets, and gRPC's
+// health service.
 func TestMain(m *testing.M) {
 	// The race detector's run time sleeps a second before it exits: in every dyno.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
@@ -21,7 +22,9 @@ func TestMain(m *testing.M) {
 		"dyno": func() {
 			os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
-		"mirror": mirror,
+		"mirror":  mirror,
+		"healthd": healthd,
+		"peaking": peaking,
 	})
 }
 

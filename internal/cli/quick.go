@@ -47,7 +47,8 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 		connections = "subscribers"
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
 	}
-	if slices.Contains(protocols, experiment.HTTP) {
+	http, grpc := slices.Contains(protocols, experiment.HTTP), slices.Contains(protocols, experiment.GRPC)
+	if http {
 		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
 		f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin each connection in HTTP/1.1 and ask for HTTP/2")
@@ -55,9 +56,11 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body; may be repeated")
 		f.IntVar(&q.users, "users", 0, "closed loop: users of a scenario; open loop: the most there may be (closed loop: one for each request under way; open loop: 10000)")
 	}
-	if slices.Contains(protocols, experiment.GRPC) {
+	if grpc && !http {
 		f.BoolVar(&q.http1, "http1", false, "gRPC-Web: speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "gRPC-Web: speak HTTP/2: by prior knowledge, and with https or not at all")
+	}
+	if grpc {
 		q.calls.flags(f, &q.connections, connections)
 	} else {
 		f.IntVarP(&q.connections, "connections", "c", 50, connections)
@@ -93,7 +96,8 @@ func quickCommands() []quickCommand {
 methods, and with a service what its messages look like.
 
 What messages are made of, --proto or --protoset says, or else the server, by reflection.
-Messages are written in JSON. HOST:PORT is spoken to without TLS, https://HOST:PORT with TLS;
+Messages are written in JSON, one or several, one after another; with -d @ they are read from
+standard input. HOST:PORT is spoken to without TLS, https://HOST:PORT with TLS;
 --tls, --cacert, --cert and --key mean TLS, too. With TLS, --insecure skips the check of the
 certificate; without, it changes nothing, as in ghz, where it means without TLS.
 
@@ -103,6 +107,7 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
   dyno grpc 127.0.0.1:50051 dyno.echo.v1.Echo
   dyno grpc -c 8 --streams 16 -d '{"text": "hello"}' 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
   dyno grpc --proto echo.proto -R 5000 -d @message.json https://example.com:443 dyno.echo.v1.Echo/Echo
+  head -n 100 messages.json | dyno grpc -d @ 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
   dyno grpc --rows users.csv -d '{"text": "{{name}}"}' 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
   dyno grpc -d '{"text": "a"}' --messages 100 127.0.0.1:50051 dyno.echo.v1.Echo/Chat
   dyno grpc --web text -d '{}' http://127.0.0.1:8080 dyno.echo.v1.Echo/Echo`,
@@ -148,6 +153,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		},
 	}
 	q.flags(cmd.Flags(), c.protocol)
+	q.fields.readFrom(a.stdin)
 	out.flags(cmd.Flags(), "none is kept")
 	return cmd
 }

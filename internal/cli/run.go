@@ -120,6 +120,7 @@ func (a *app) runCommand() *cobra.Command {
 	file.register(f, func(field string) bool { return field == "profile.kinds" }, nil, experiment.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again")
 	quick.flags(loads, experiment.HTTP)
+	quick.fields.readFrom(a.stdin)
 	f.AddFlagSet(loads)
 	return cmd
 }

@@ -39,7 +39,7 @@ func Flags(protocols ...string) []Flag {
 		case f.Repeats:
 			f.Usage += "; may be repeated"
 		case f.OrFile:
-			f.Usage += ", or @FILE that holds it"
+			f.Usage += ", or @FILE that holds it, or @ for standard input"
 		}
 		switch {
 		case s.kind == list: // its default is that of a section

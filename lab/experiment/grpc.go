@@ -270,7 +270,7 @@ func (l *Call) prepare(v *Variant, end http1.Endpoint, seed uint64) (p preparedC
 		}
 		p.call.Messages = [][]byte{message}
 	}
-	if len(p.call.Messages) == 0 {
+	if l.Kind != KindAuto && len(p.call.Messages) == 0 {
 		p.call.Messages = [][]byte{nil}
 	}
 	return p, l.stream(&p.call)

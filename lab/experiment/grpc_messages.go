@@ -36,6 +36,9 @@ func (l *Call) encode(method rpc.Method, seed uint64) (messages [][]byte, err er
 	} else if messages, err = method.EncodeAll([]byte(text)); err != nil {
 		err = fmt.Errorf("load.call.%s: %w", field, err)
 	}
+	if none := method.ClientStreaming && strings.HasPrefix(strings.TrimSpace(text), "["); err == nil && len(messages) == 0 && !none {
+		messages = [][]byte{nil} // only an empty array says that a stream has no messages
+	}
 	return messages, err
 }
 

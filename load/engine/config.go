@@ -94,7 +94,8 @@ type Config struct {
 	TimedOut *wire.Error
 
 	// Deadline says that the peer is told of the Timeout. A request without a response is then
-	// no sign that its connection, which may carry many, is of no use.
+	// no sign that its connection, which may carry many, is of no use, and one that the peer
+	// resets once the Timeout is over has timed out.
 	Deadline bool
 
 	ConnectTimeout time.Duration // until a connection can carry a request, TLS included; default 5 s

@@ -209,6 +209,8 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	x.status = event.Status
 	err, ended := error(nil), event.Kind == wire.MuxEnded
 	switch {
+	case event.Err != nil && event.Err.Kind == wire.Reset && w.engine.config.Deadline && r.arrived-x.written >= int64(w.engine.config.Timeout):
+		err = w.engine.config.TimedOut // the peer knew of the time, and has only noticed first that it is over
 	case event.Err != nil:
 		err = event.Err
 	case w.users != nil:

@@ -48,6 +48,9 @@ type linker struct {
 	linked map[string]*link
 
 	bytes, elements, names int // so far
+
+	// Bounds that depend on whose descriptors these are.
+	mostElements, mostNames int
 }
 
 // A link is what became of a file.
@@ -64,6 +67,9 @@ func newLinker(source string) *linker {
 		protos: map[string]*descriptorpb.FileDescriptorProto{},
 		files:  &protoregistry.Files{},
 		linked: map[string]*link{},
+
+		mostElements: maxElements,
+		mostNames:    maxNameBytes,
 	}
 }
 
@@ -108,8 +114,12 @@ func (l *linker) scan(b []byte, d protoreflect.MessageDescriptor, depth int) err
 		}
 		field := d.Fields().ByNumber(number)
 		if field != nil && kind == protowire.BytesType && (field.Message() != nil || field.IsList()) {
-			if l.elements++; l.elements > maxElements {
-				return l.fault("", "there are more than %d parts in the descriptors", maxElements)
+			if l.elements++; l.elements > l.mostElements {
+				f := l.fault("", "there are more than %d parts in the descriptors", l.mostElements)
+				if l.mostElements < maxElements {
+					f.Hint = "give --proto or --protoset"
+				}
+				return f
 			}
 			if field.Message() != nil {
 				inner, _ := protowire.ConsumeBytes(b) // it is valid: see above
@@ -196,8 +206,8 @@ func (l *linker) measure(fd *descriptorpb.FileDescriptorProto) (err error) {
 			declare(inner, m.GetName())
 		}
 	}
-	if err == nil && l.names > maxNameBytes {
-		err = l.fault(fd.GetName(), "the names of all declarations take more than %d MiB", maxNameBytes>>20)
+	if err == nil && l.names > l.mostNames {
+		err = l.fault(fd.GetName(), "the names of all declarations take more than %d MiB", l.mostNames>>20)
 	}
 	return err
 }

@@ -24,6 +24,11 @@ const (
 	maxServices = 10_000    // services that it lists
 	maxMetadata = 64 << 10  // bytes of header fields
 	batch       = 32        // services that are asked for at once
+
+	// A part becomes up to 1.8 kB. Those of a server's own services are fewer than those of a
+	// collection of files, which somebody has chosen to read.
+	maxServedElements  = 80_000
+	maxServedNameBytes = 48 << 20
 )
 
 // defaultTimeout is how long reflection takes at most unless a Target says otherwise.
@@ -84,6 +89,7 @@ func FromReflection(ctx context.Context, t Target) (*Schema, error) {
 		services: map[string]error{},
 		asked:    map[string]bool{},
 	}
+	d.linker.mostElements, d.linker.mostNames = maxServedElements, maxServedNameBytes
 	if err := d.describe(ctx, wanted); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ import (
 
 var (
 	address = flag.String("address", "", "test the server at `HOST:PORT` and no program")
-	build   = flag.Bool("build", false, "build the programs in other languages that are not built yet")
+	build   = flag.Bool("build", false, "build the programs in other languages that are not built yet, and buf")
 )
 
 // patience bounds what a program takes to start. The first start of some is slow.
