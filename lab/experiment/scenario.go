@@ -54,7 +54,7 @@ type Flow struct {
 	Steps  []Step `yaml:"steps,required,again" most:"1000" doc:"what these users do, as in steps above"`
 }
 
-// A Step is one request of a user, what is expected of the response, and the pause after it.
+// A Step is one request, call or message of a user, what is expected of the response, and the pause after it.
 type Step struct {
 	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
 	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
