@@ -24,13 +24,13 @@ const GRPC = "grpc"
 
 // A GRPCLoad is what a load has for gRPC.
 type GRPCLoad struct {
-	Call *Call `yaml:"call" default:"{}" doc:"the call that is repeated"`
+	Call *Call `yaml:"call" default:"{}" doc:"the call that is repeated; beside a scenario, what its calls have in common"`
 }
 
 // A Call is the one call repeated. What its messages are made of, .proto files say, a descriptor
 // set, or else the server by reflection.
 type Call struct {
-	Method      string   `yaml:"method,required" doc:"what is called: pkg.Service/Method"`
+	Method      string   `yaml:"method" otherwise:"required, but beside a scenario" doc:"what is called: pkg.Service/Method"`
 	Protos      []string `yaml:"proto" kind:"path" flag:"proto" otherwise:"the server is asked, by reflection" doc:"the .proto file of the service, relative to this one, or several"`
 	ImportPaths []string `yaml:"import_paths" kind:"path" flag:"import-paths" otherwise:"the working folder and those of the files" doc:"a folder, or several, in which imports of .proto files are looked for"`
 	Protoset    string   `yaml:"protoset" kind:"path" flag:"protoset" doc:"a file with the descriptors of the service, as protoc --descriptor_set_out and buf build write it, in place of proto"`
@@ -89,6 +89,11 @@ func (GRPCLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	if c == nil {
 		i.fault(path, "is missing", "such as call: {method: pkg.Service/Method}")
 		return
+	}
+	if v.Load.Scenario != nil {
+		i.callsOfScenario(v)
+	} else if c.Method == "" {
+		i.fault(path+".method", "is missing", "such as method: pkg.Service/Method")
 	}
 	if c.Method != "" && !isMethod(c.Method) {
 		i.fault(path+".method", fmt.Sprintf("%q is no method", clip(c.Method)), "write it as pkg.Service/Method")
@@ -171,23 +176,36 @@ func (GRPCLoad) codecs(v *Variant, seed uint64, workers int) (c Codecs, err erro
 		return c, err
 	}
 	l := v.Load.Call
-	p, err := l.prepare(v, end, seed)
+	var config grpc.Config
+	if v.Load.Scenario != nil {
+		config, err = v.playCalls(&c, end)
+	} else {
+		config, err = v.repeatCall(&c, end, seed)
+	}
 	if err != nil {
 		return c, err
 	}
-	config := grpc.Config{
-		Calls: []grpc.Call{p.call}, Web: webForms[l.Web], MaxMessage: l.MaxMessage, Plain: l.Accept != CompressionGzip, Check: p.check,
-		Step: workers,
-	}
+	config.Web, config.MaxMessage, config.Plain, config.Step = webForms[l.Web], l.MaxMessage, l.Accept != CompressionGzip, workers
 	two := v.Load.HTTP2.config()
 	config.Streams, config.Optimistic, config.Settings = two.Streams, two.Optimistic, two.Settings
 	c.StatusName = func(status int) string { return grpc.Code(min(max(status, 0), int(grpc.Codes))).String() } //nolint:gosec // bounded
 	c.TimedOut = &wire.Error{Kind: wire.Timeout, Text: grpc.Prefix + grpc.DeadlineExceeded.String() + ": no complete response in time"}
+	return c, v.speakGRPC(&c, end, config)
+}
+
+// repeatCall says what repeats the one call.
+func (v *Variant) repeatCall(c *Codecs, end http1.Endpoint, seed uint64) (config grpc.Config, err error) {
+	l := v.Load.Call
+	p, err := l.prepare(v, end, seed)
+	if err != nil {
+		return config, err
+	}
+	config.Calls, config.Check = []grpc.Call{p.call}, p.check
 	c.Timeout = l.Deadline
 	if p.call.ClientStream || p.call.ServerStream {
 		c.Messages = &Messages{Answered: p.call.ClientStream && p.call.ServerStream && l.Answered, Interval: l.Interval}
 	}
-	return c, v.speakGRPC(&c, end, config)
+	return config, nil
 }
 
 // speakGRPC makes the codecs for the versions of HTTP that may be spoken.
@@ -227,22 +245,10 @@ type preparedCall struct {
 
 // prepare finds out about the method, and encodes its messages.
 func (l *Call) prepare(v *Variant, end http1.Endpoint, seed uint64) (p preparedCall, err error) {
-	p.call = grpc.Call{
-		Scheme: "http", Authority: cmp.Or(l.Authority, end.Host), Timeout: l.Deadline, Gzip: l.Compression == CompressionGzip, Count: l.Messages,
-	}
-	if end.Secure {
-		p.call.Scheme = "https"
-	}
-	for _, m := range l.Metadata {
-		name, value := strings.ToLower(m.Name), m.Value
-		if strings.HasSuffix(name, "-bin") {
-			b, err := metadataBytes(value)
-			if err != nil {
-				return p, fmt.Errorf("load.call.metadata: %s: %w", m.Name, err)
-			}
-			value = string(b)
-		}
-		p.call.Metadata = append(p.call.Metadata, grpc.Metadata{Name: name, Value: value})
+	p.call = l.call(end)
+	p.call.Timeout, p.call.Count = l.Deadline, l.Messages
+	if p.call.Metadata, err = l.metadata(nil); err != nil {
+		return p, err
 	}
 	path := "/" + strings.TrimPrefix(l.Method, "/")
 	if l.Kind == KindAuto {
@@ -274,6 +280,15 @@ func (l *Call) prepare(v *Variant, end http1.Endpoint, seed uint64) (p preparedC
 		p.call.Messages = [][]byte{nil}
 	}
 	return p, l.stream(&p.call)
+}
+
+// call returns what all calls have in common.
+func (l *Call) call(end http1.Endpoint) grpc.Call {
+	call := grpc.Call{Scheme: "http", Authority: cmp.Or(l.Authority, end.Host), Gzip: l.Compression == CompressionGzip}
+	if end.Secure {
+		call.Scheme = "https"
+	}
+	return call
 }
 
 // stream says how the messages of a stream are sent.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +22,7 @@ const HTTP = "http"
 
 // An HTTPLoad is what a load has for HTTP.
 type HTTPLoad struct {
-	Request  *Request  `yaml:"request" default:"{}" doc:"the request that is repeated"`
-	Scenario *Scenario `yaml:"scenario,scripted" doc:"what users do, instead of repeating one request"`
+	Request *Request `yaml:"request" default:"{}" doc:"the request that is repeated"`
 }
 
 // When HTTP/2 is spoken.
@@ -76,11 +76,14 @@ type Header struct {
 func (HTTPLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	i.http2(&v.Target, v.Load.HTTP2)
 	i.tls(&v.Target)
+	const path = "load.request"
 	if v.Load.Scenario != nil {
-		i.scenario(v)
+		if !reflect.DeepEqual(v.Load.Request, DefaultVariant(HTTP).Load.Request) {
+			i.fault(path, "request and scenario exclude each other", "move it into a step")
+		}
+		i.scenario(v, scenario.ParseStatus)
 		return
 	}
-	const path = "load.request"
 	r, started := v.Load.Request, len(v.Target.Start) > 0
 	if r == nil {
 		i.fault(path, "is missing", "")
@@ -162,8 +165,8 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 	one := http1.Config{Limits: http1.DefaultLimits()}
 	two := v.Load.HTTP2.config()
 	var all []http1.Request
-	if s := v.Load.Scenario; s != nil {
-		if err := s.ready(&c, end, v.Vars); err != nil {
+	if v.Load.Scenario != nil {
+		if err := v.ready(&c); err != nil {
 			return c, err
 		}
 		if all, err = requests(c.Scenario, end); err != nil {
@@ -192,6 +195,30 @@ func (HTTPLoad) codecs(v *Variant, _ uint64, _ int) (c Codecs, err error) {
 		}
 	}
 	return c, v.speak(&c, end, one, two)
+}
+
+// script says what a scenario's users do over HTTP.
+func (HTTPLoad) script(v *Variant, _ bool) (script, error) {
+	end, err := http1.ParseURL(v.Target.URL)
+	if err != nil {
+		return script{}, err
+	}
+	host, _, _ := strings.Cut(end.Host, ":")
+	if strings.HasPrefix(end.Host, "[") {
+		host, _, _ = strings.Cut(end.Host, "]")
+	}
+	return script{
+		spec: scenario.Spec{Cookies: v.Load.Scenario.Cookies, Host: host, Secure: end.Secure},
+		step: func(st *Step, body string, to *scenario.Step) (err error) {
+			to.Method, to.Path, to.Body = st.Method, cmp.Or(st.Path, end.Target), body
+			to.Status, err = st.statuses(scenario.ParseStatus)
+			return err
+		},
+		check: func(s *scenario.Scenario) error {
+			_, err := requests(s, end)
+			return err
+		},
+	}, nil
 }
 
 // anyStatus accepts whatever status a response has.

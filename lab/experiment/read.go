@@ -318,7 +318,10 @@ func (r *reader) findFiles(e *Experiment) {
 			for _, d := range s.Data {
 				r.findFile(join("load.scenario.data", d.Name), d.File, v.Name)
 			}
-			s.eachStep(func(at string, st *Step) { r.findFile(join("load.scenario", at)+".body_file", st.BodyFile, v.Name) })
+			s.eachStep(func(at string, st *Step) {
+				file, field := st.file()
+				r.findFile(join("load.scenario", at)+"."+field, file, v.Name)
+			})
 		}
 		if t := v.Target.TLS; t != nil {
 			r.findFile("target.tls.ca", t.CA, v.Name)

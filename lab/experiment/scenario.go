@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"dyno/load/feed"
 	"dyno/load/pace"
@@ -18,14 +19,15 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// A Scenario is what users do instead of repeating one request: step after step, with data of
-// their own, with what earlier responses said, with pauses. The package scenario says how
+// A Scenario is what users do instead of repeating one request, call or message: step after step,
+// with data of their own, with what earlier responses said, with pauses. The package scenario says how
 // users go through it, and what templates may stand in its texts.
 type Scenario struct {
 	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
 	Restart   bool              `yaml:"restart" doc:"users of a closed load who have come to their end are followed by new ones"`
-	Cookies   bool              `yaml:"cookies" doc:"each user keeps the cookies that it is given (RFC 6265)"`
-	Headers   []Header          `yaml:"headers" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
+	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
+	Headers   []Header          `yaml:"headers" for:"http" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
+	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, beside that of load.call; templates may stand in it"`
 	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
 	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
 	Steps     []Step            `yaml:"steps" most:"1000" doc:"what every user does; or flows"`
@@ -52,40 +54,51 @@ type Flow struct {
 	Steps  []Step `yaml:"steps,required,again" most:"1000" doc:"what these users do, as in steps above"`
 }
 
-// A Step is one request of a user, what is expected of the response, and the pause after it.
+// A Step is one request, call or message of a user, what is expected of the response, and the pause after it.
 type Step struct {
-	Name     string       `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
-	Once     bool         `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
-	Weight   int          `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
-	Method   string       `yaml:"method" like:"token" otherwise:"GET, or POST with a body" doc:"request method"`
-	Path     string       `yaml:"path" kind:"word" otherwise:"those of target.url" doc:"path and query; a template"`
-	Headers  []Header     `yaml:"headers" names:"token" doc:"header fields in this order; templates may stand in them"`
-	Body     string       `yaml:"body" kind:"word" doc:"the request's content; a template"`
-	BodyFile string       `yaml:"body_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
-	Think    Think        `yaml:"think" otherwise:"none" doc:"the pause after the response"`
-	Status   string       `yaml:"status" kind:"word" otherwise:"below 400" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx; another is an error of kind assertion"`
-	Assert   []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
-	Extract  []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
-	MaxBody  int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract; more fails them"`
+	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
+	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
+	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
+	Method   string   `yaml:"method" for:"http grpc" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http: the request method; of grpc: what is called, pkg.Service/Method"`
+	Path     string   `yaml:"path" for:"http" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"those of target.url" doc:"path and query; a template"`
+	Headers  []Header `yaml:"headers" for:"http" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
+	Body     string   `yaml:"body" for:"http" instead:"use message" kind:"word" doc:"the request's content; a template"`
+	BodyFile string   `yaml:"body_file" for:"http" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
+
+	Message     string        `yaml:"message" for:"grpc tcp" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
+	MessageFile string        `yaml:"message_file" for:"grpc tcp" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
+	Encoding    string        `yaml:"encoding" for:"tcp" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
+	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
+	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time that the server is told to have for the call (grpc-timeout); dyno gives it up then, too"`
+
+	Think   Think        `yaml:"think" otherwise:"none" doc:"the pause after the response"`
+	Status  string       `yaml:"status" for:"http grpc" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
+	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
+	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
+	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract, of grpc in JSON; more fails them"`
 }
 
 // An Assertion is something that must be true of a response: of a value in its body, of a
-// header field, or of the body.
+// header field or metadata, or of the body. The body of a call's response is its message in JSON,
+// or an array of the messages that the server streams.
 type Assertion struct {
-	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the body, such as $.items[0].id"`
-	Header   string  `yaml:"header" like:"token" doc:"of the first header field of this name; without json and header, of the body"`
+	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all"`
+	Header   string  `yaml:"header" for:"http" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
+	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"of the first metadata of this name before the messages; without it, json and trailer, of the messages in JSON"`
+	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"of the first metadata of this name behind the messages"`
 	Equals   *string `yaml:"equals" kind:"word" doc:"it is this text; variables may stand in it"`
 	Contains string  `yaml:"contains" kind:"word" doc:"it contains this text; variables may stand in it"`
 	Matches  string  `yaml:"matches" kind:"word" doc:"it matches this regular expression (RE2)"`
 	Exists   bool    `yaml:"exists" doc:"it is there, whatever it says"`
 }
 
-// An Extraction takes the value of a variable from a response: from a value in its body, from
-// a header field, or from the body.
+// An Extraction takes the value of a variable from a response: from where an Assertion looks.
 type Extraction struct {
 	Variable string  `yaml:",key"`
-	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the body, such as $.data.token"`
-	Header   string  `yaml:"header" like:"token" doc:"the first header field of this name; without json and header, the body"`
+	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all"`
+	Header   string  `yaml:"header" for:"http" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
+	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"the first metadata of this name before the messages; without it, json and trailer, the messages in JSON"`
+	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name behind the messages"`
 	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
 	Group    int     `yaml:"group" range:"1..1000" otherwise:"the first, or all that was found if there is none" doc:"the group of the pattern that is taken"`
 	Default  *string `yaml:"default" kind:"word" otherwise:"the request has failed, with kind assertion" doc:"the value when nothing is found"`
@@ -125,13 +138,11 @@ func ReadScenario(path string) (*Scenario, error) {
 	return &out, nil
 }
 
-// scenario judges what can be said of a scenario without its data.
-func (i *inspector) scenario(v *Variant) {
+// scenario judges what can be said of a scenario without its data. The protocol reads its
+// statuses.
+func (i *inspector) scenario(v *Variant, statuses readStatuses) {
 	const path = "load.scenario"
 	s := v.Load.Scenario
-	if !reflect.DeepEqual(v.Load.Request, DefaultVariant(HTTP).Load.Request) {
-		i.fault("load.request", "request and scenario exclude each other", "move it into a step")
-	}
 	if c := v.Load.Closed; c != nil && c.Think != (Think{}) {
 		i.fault("load.closed.think", "is only for a request that is repeated", "give it to the steps that users think after")
 	}
@@ -157,7 +168,10 @@ func (i *inspector) scenario(v *Variant) {
 		if st.Body != "" && st.BodyFile != "" {
 			i.fault(at+".body_file", "body and body_file exclude each other", "keep one of them")
 		}
-		if _, err := st.statuses(); err != nil {
+		if st.Message != "" && st.MessageFile != "" {
+			i.fault(at+".message_file", "message and message_file exclude each other", "keep one of them")
+		}
+		if _, err := st.statuses(statuses); err != nil {
 			problem, hint, _ := strings.Cut(err.Error(), ": ")
 			i.fault(at+".status", problem, hint)
 		}
@@ -168,9 +182,7 @@ func (i *inspector) scenario(v *Variant) {
 			e := &st.Extract[n]
 			to := join(at+".extract", e.Variable)
 			taken(to, e.Variable)
-			if e.JSON != "" && e.Header != "" {
-				i.fault(to+".header", "json and header exclude each other", "keep one of them")
-			}
+			i.places(to, e.places())
 			if e.Keep && e.Default != nil {
 				i.fault(to+".default", "keep and default exclude each other", "keep one of them")
 			}
@@ -179,9 +191,7 @@ func (i *inspector) scenario(v *Variant) {
 }
 
 func (i *inspector) assertion(path string, a *Assertion) {
-	if a.JSON != "" && a.Header != "" {
-		i.fault(path+".header", "json and header exclude each other", "keep one of them")
-	}
+	i.places(path, a.places())
 	n := 0
 	for _, given := range []bool{a.Equals != nil, a.Contains != "", a.Matches != "", a.Exists} {
 		if given {
@@ -190,6 +200,38 @@ func (i *inspector) assertion(path string, a *Assertion) {
 	}
 	if n != 1 {
 		i.fault(path, fmt.Sprintf("want one comparison, have %d", n), "one of equals, contains, matches, exists")
+	}
+}
+
+// A place is a field that says where in a response to look, and what it says.
+type place struct {
+	field string
+	of    scenario.Part
+	name  string
+}
+
+func (a *Assertion) places() []place { return places(a.JSON, a.Header, a.Metadata, a.Trailer) }
+
+func (e *Extraction) places() []place { return places(e.JSON, e.Header, e.Metadata, e.Trailer) }
+
+// places returns those that are given.
+func places(json, header, metadata, trailer string) []place {
+	all := []place{{"json", scenario.JSON, json}, {"header", scenario.Header, header}, {"metadata", scenario.Header, metadata}, {"trailer", scenario.Trailer, trailer}}
+	return slices.DeleteFunc(all, func(p place) bool { return p.name == "" })
+}
+
+// part says which part of a response is meant: without a place, the content.
+func part(of []place) (scenario.Part, string) {
+	if len(of) == 0 {
+		return scenario.Body, ""
+	}
+	return of[0].of, of[0].name
+}
+
+// places judges where in a response to look.
+func (i *inspector) places(path string, of []place) {
+	if len(of) > 1 {
+		i.fault(join(path, of[1].field), of[0].field+" and "+of[1].field+" exclude each other", "keep one of them")
 	}
 }
 
@@ -225,11 +267,22 @@ func (v *Variant) Steps() (names []string) {
 	return names
 }
 
-func (st *Step) statuses() ([]scenario.StatusRange, error) {
-	if st.Status == "" {
+// readStatuses reads a list of statuses of a protocol.
+type readStatuses func(text string) ([]scenario.StatusRange, error)
+
+func (st *Step) statuses(read readStatuses) ([]scenario.StatusRange, error) {
+	if st.Status == "" || read == nil {
 		return nil, nil
 	}
-	return scenario.ParseStatus(st.Status)
+	return read(st.Status)
+}
+
+// file returns the file with what the step sends, and the field that names it.
+func (st *Step) file() (name, field string) {
+	if st.MessageFile != "" {
+		return st.MessageFile, "message_file"
+	}
+	return st.BodyFile, "body_file"
 }
 
 // open opens the file.
@@ -286,21 +339,22 @@ func closeAll(tables []*feed.Table) (err error) {
 	return err
 }
 
-// bodies reads the contents of requests that stand in files of their own, by the files'
+// bodies reads what steps send that stands in files of its own, by the files'
 // names. The experiment's variables in them are replaced.
 func (s *Scenario) bodies(vars map[string]string) (map[string]string, error) {
 	all := map[string]string{}
 	var faults []error
 	s.eachStep(func(at string, st *Step) {
-		if _, known := all[st.BodyFile]; known || st.BodyFile == "" {
+		file, field := st.file()
+		if _, known := all[file]; known || file == "" {
 			return
 		}
-		text, err := readBody(st.BodyFile)
+		text, err := readBody(file)
 		if err != nil {
-			faults = append(faults, &located{at + ".body_file", err.Error(), "a file with the content, relative to the experiment's"})
+			faults = append(faults, &located{at + "." + field, err.Error(), "a file with the content, relative to the experiment's"})
 			return
 		}
-		all[st.BodyFile] = expandKnown(text, func(name string) (string, bool) {
+		all[file] = expandKnown(text, func(name string) (string, bool) {
 			value, known := vars[name]
 			return value, known
 		})
@@ -325,40 +379,61 @@ func readBody(path string) (string, error) {
 	return string(text), nil
 }
 
-// compile makes what users carry out, with requests to an endpoint and data that is open.
-// The experiment's variables go into files with the contents of requests. Errors are of type
-// *located, joined.
-func (s *Scenario) compile(end http1.Endpoint, tables []*feed.Table, vars map[string]string) (*scenario.Scenario, error) {
+// A player is a speaker whose users can carry out a scenario.
+type player interface {
+	// script says what a variant's scenario is in the protocol. Offline, nothing is asked of
+	// anybody: what only a server knows is left out.
+	script(v *Variant, offline bool) (script, error)
+}
+
+// A script is what a protocol makes of a scenario.
+type script struct {
+	// spec has what holds for all steps, and nothing else.
+	spec scenario.Spec
+
+	// step says what of a step is the protocol's. Errors of type *located are about what is at a
+	// path below the step.
+	step func(st *Step, body string, to *scenario.Step) error
+
+	// check judges what shows only when all is compiled. It may be nil.
+	check func(*scenario.Scenario) error
+}
+
+// compile makes what users carry out, of a script and data that is open. The experiment's
+// variables go into files with what steps send. Errors are of type *located, joined.
+func (s *Scenario) compile(to script, tables []*feed.Table, vars map[string]string) (*scenario.Scenario, error) {
 	bodies, err := s.bodies(vars)
 	if err != nil {
 		return nil, err
 	}
-	host, _, _ := strings.Cut(end.Host, ":")
-	if strings.HasPrefix(end.Host, "[") {
-		host, _, _ = strings.Cut(end.Host, "]")
-	}
-	spec := scenario.Spec{Cookies: s.Cookies, Host: host, Secure: end.Secure}
+	spec := to.spec
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		spec.Variables = append(spec.Variables, scenario.Variable{Name: name, Value: s.Variables[name]})
 	}
 	if spec.Feeds, err = feeds(s.Data, tables); err != nil {
 		return nil, err
 	}
-	if spec.Steps, err = s.specOf(s.Steps, end, bodies); err != nil {
-		return nil, err
+	var faults []error
+	if spec.Steps, err = s.specOf("", s.Steps, to, bodies); err != nil {
+		faults = append(faults, flatten(err)...)
 	}
 	for _, f := range s.Flows {
 		flow := scenario.Flow{Name: f.Name, Weight: f.Weight}
-		if flow.Steps, err = s.specOf(f.Steps, end, bodies); err != nil {
-			return nil, err
+		if flow.Steps, err = s.specOf(join("flows", f.Name)+".", f.Steps, to, bodies); err != nil {
+			faults = append(faults, flatten(err)...)
 		}
 		spec.Flows = append(spec.Flows, flow)
 	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
 	out, err := scenario.Compile(spec)
-	if err == nil {
+	switch {
+	case err == nil && to.check != nil:
+		return out, to.check(out)
+	case err == nil:
 		return out, nil
 	}
-	var faults []error
 	for _, e := range flatten(err) {
 		var f *scenario.Fault
 		if !errors.As(e, &f) {
@@ -398,21 +473,26 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// specOf says steps in the form of package scenario.
-func (s *Scenario) specOf(steps []Step, end http1.Endpoint, bodies map[string]string) (out []scenario.Step, err error) {
-	for _, st := range steps {
-		to := scenario.Step{
-			Name: st.Name, Once: st.Once, Weight: st.Weight, Method: st.Method, Path: cmp.Or(st.Path, end.Target), Body: st.Body,
-			Think: st.Think.Pace(), MaxBody: st.MaxBody,
+// specOf says steps, which are behind a path, in the form of package scenario.
+func (s *Scenario) specOf(path string, steps []Step, by script, bodies map[string]string) (out []scenario.Step, err error) {
+	var faults []error
+	for k := range steps {
+		st := &steps[k]
+		to := scenario.Step{Name: st.Name, Once: st.Once, Weight: st.Weight, Think: st.Think.Pace(), MaxBody: st.MaxBody}
+		body := cmp.Or(st.Body, st.Message)
+		if file, _ := st.file(); file != "" {
+			body = bodies[file]
 		}
-		if st.BodyFile != "" {
-			to.Body = bodies[st.BodyFile]
-		}
-		for _, h := range s.headersOf(&st) {
+		for _, h := range s.headersOf(st) {
 			to.Header = append(to.Header, scenario.Field{Name: h.Name, Value: h.Value})
 		}
-		if to.Status, err = st.statuses(); err != nil {
-			return nil, err
+		if err := by.step(st, body, &to); err != nil {
+			at := fmt.Sprintf("%ssteps[%d]", path, k)
+			var l *located
+			if !errors.As(err, &l) {
+				l = &located{problem: err.Error()}
+			}
+			faults = append(faults, &located{join(at, l.path), l.problem, l.hint})
 		}
 		for _, a := range st.Assert {
 			to.Assert = append(to.Assert, a.spec())
@@ -422,17 +502,24 @@ func (s *Scenario) specOf(steps []Step, end http1.Endpoint, bodies map[string]st
 		}
 		out = append(out, to)
 	}
-	return out, nil
+	return out, errors.Join(faults...)
 }
 
-// headersOf returns a step's header fields, those of all steps first.
+// headersOf returns a step's header fields, or its metadata, those of all steps first. A protocol
+// has either.
 func (s *Scenario) headersOf(st *Step) (headers []Header) {
-	for _, h := range s.Headers {
-		if !slices.ContainsFunc(st.Headers, func(own Header) bool { return strings.EqualFold(own.Name, h.Name) }) {
+	own := slices.Concat(st.Headers, st.Metadata)
+	for _, h := range slices.Concat(s.Headers, s.Metadata) {
+		if !named(own, h.Name) {
 			headers = append(headers, h)
 		}
 	}
-	return append(headers, st.Headers...)
+	return append(headers, own...)
+}
+
+// named tells whether there is a header field of a name.
+func named(headers []Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
 // Pace says the pause in the form of package pace.
@@ -448,19 +535,8 @@ func (t Think) Pace() pace.Think {
 	return pace.Think{}
 }
 
-// part says which part of a response is meant.
-func part(json, header string) (of scenario.Part, name string) {
-	switch {
-	case json != "":
-		return scenario.JSON, json
-	case header != "":
-		return scenario.Header, header
-	}
-	return scenario.Body, ""
-}
-
 func (a *Assertion) spec() (out scenario.Assertion) {
-	out.Of, out.Name = part(a.JSON, a.Header)
+	out.Of, out.Name = part(a.places())
 	switch {
 	case a.Equals != nil:
 		out.Is, out.Value = scenario.Equals, *a.Equals
@@ -476,7 +552,7 @@ func (a *Assertion) spec() (out scenario.Assertion) {
 
 func (e *Extraction) spec() (out scenario.Extraction) {
 	out = scenario.Extraction{Name: e.Variable, Pattern: e.Pattern, Group: e.Group}
-	out.From, out.Of = part(e.JSON, e.Header)
+	out.From, out.Of = part(e.places())
 	switch {
 	case e.Keep:
 		out.Otherwise = scenario.Keep
@@ -532,24 +608,34 @@ func (s *Scenario) place(path string) string {
 
 func (s *Scenario) placeInStep(path string, st *Step, name string, n int, numbered bool, rest string) string {
 	switch {
-	case name == "body" && st.BodyFile != "":
-		return join(path, "body_file")
+	case name == "body":
+		_, field := st.file()
+		switch {
+		case st.BodyFile == "" && st.MessageFile == "" && st.Message != "":
+			field = "message"
+		case st.BodyFile == "" && st.MessageFile == "":
+			field = "body"
+		}
+		return join(path, field)
+	case name == "timeout":
+		return join(path, "deadline")
 	case !numbered:
 		return join(path, name)
 	case name == "header":
-		h := s.headersOf(st)
-		if own := len(h) - len(st.Headers); n < own {
-			return join("headers", h[n].Name)
+		h, field := s.headersOf(st), "headers"
+		if len(s.Metadata)+len(st.Metadata) > 0 {
+			field = "metadata"
 		}
-		return join(path+".headers", h[n].Name)
+		if own := len(h) - len(st.Headers) - len(st.Metadata); n < own {
+			return join(field, h[n].Name)
+		}
+		return join(path+"."+field, h[n].Name)
 	case name == "assert":
 		a := &st.Assert[n]
 		path = fmt.Sprintf("%s.assert[%d]", path, n)
 		switch {
-		case rest == "name" && a.JSON != "":
-			return path + ".json"
-		case rest == "name" && a.Header != "":
-			return path + ".header"
+		case rest == "name" && len(a.places()) > 0:
+			return join(path, a.places()[0].field)
 		case rest == "value" && a.Equals != nil:
 			return path + ".equals"
 		case rest == "value" && a.Contains != "":
@@ -562,10 +648,8 @@ func (s *Scenario) placeInStep(path string, st *Step, name string, n int, number
 		e := &st.Extract[n]
 		path = join(path+".extract", e.Variable)
 		switch {
-		case rest == "of" && e.JSON != "":
-			return path + ".json"
-		case rest == "of" && e.Header != "":
-			return path + ".header"
+		case rest == "of" && len(e.places()) > 0:
+			return join(path, e.places()[0].field)
 		case rest == "pattern", rest == "group", rest == "default":
 			return path + "." + rest
 		}
@@ -584,12 +668,31 @@ func numberedWord(word string) (name string, n int, numbered bool) {
 }
 
 // ready opens the data and compiles what users carry out.
-func (s *Scenario) ready(c *Codecs, end http1.Endpoint, vars map[string]string) (err error) {
+func (v *Variant) ready(c *Codecs) error {
+	by, err := v.script(false)
+	if err != nil {
+		return err
+	}
+	return v.readyFor(c, by)
+}
+
+// readyFor is ready with a script that is known.
+func (v *Variant) readyFor(c *Codecs, by script) (err error) {
+	s := v.Load.Scenario
 	if c.data, err = s.tables(); err != nil {
 		return err
 	}
-	c.Scenario, err = s.compile(end, c.data, vars)
+	c.Scenario, err = s.compile(by, c.data, v.Vars)
 	return err
+}
+
+// script says what the variant's scenario is in its protocol.
+func (v *Variant) script(offline bool) (script, error) {
+	p, ok := protocolNamed(v.Target.Protocol).speaker.(player)
+	if !ok {
+		return script{}, &located{"", "users do nothing in " + v.Target.Protocol, "remove it"}
+	}
+	return p.script(v, offline)
 }
 
 // requests are those that a scenario's users send, in the order of its outlines.
@@ -672,9 +775,11 @@ func (v *Variant) placeholder(name string) (string, bool) {
 // variables.
 func (v *Variant) checkScenario(opened map[string][]*feed.Table) []error {
 	s := filled(reflect.ValueOf(v.Load.Scenario), placeholders, func(text string) string { return expandKnown(text, v.placeholder) }).Interface().(*Scenario)
-	end, err := http1.ParseURL(placeholders(v.Target.URL))
+	with := *v
+	with.Load.Scenario, with.Target.URL = s, placeholders(v.Target.URL)
+	by, err := with.script(true)
 	if err != nil {
-		return []error{err}
+		return flatten(err)
 	}
 	key := fmt.Sprintf("%+v", s.Data)
 	tables, known := opened[key]
@@ -684,12 +789,8 @@ func (v *Variant) checkScenario(opened map[string][]*feed.Table) []error {
 		}
 		opened[key] = tables
 	}
-	compiled, err := s.compile(end, tables, v.Vars)
-	if err != nil {
+	if _, err = s.compile(by, tables, v.Vars); err != nil {
 		return flatten(err)
-	}
-	if _, err = requests(compiled, end); err != nil {
-		return []error{err}
 	}
 	return nil
 }

@@ -119,20 +119,21 @@ func TestDeclarations(t *testing.T) {
 // The words of tags are those that the code goes by.
 func TestChoicesAreTheConstants(t *testing.T) {
 	for path, want := range map[string][]string{
-		"target.protocol":            {HTTP, GRPC, TCP, SSE, Program},
-		"load.clock":                 {ClockAuto, ClockArrival, ClockRead},
-		"load.framing":               {FramingEcho, FramingLine, FramingLength},
-		"load.publish.form":          {FormRaw, FormMercure},
-		"load.call.kind":             {KindAuto, KindUnary, KindClientStream, KindServerStream, KindBidi},
-		"load.call.compression":      {CompressionNone, CompressionGzip},
-		"load.call.accept":           {CompressionNone, CompressionGzip},
-		"load.call.web":              {WebBinary, WebText},
-		"load.open.arrivals":         {ArrivalsConstant, ArrivalsPoisson},
-		"design.stop":                {StopFixed, StopPrecision, StopLooks},
-		"observe.kernel":             {KernelAfter, KernelWindow, KernelNone},
-		"observe.endpoints.x.format": {FormatPrometheus, FormatExpvar},
-		"profile.by":                 {BySampling, ByPprof},
-		"profile.kinds[0]":           {ProfileCPU, ProfileOffCPU, ProfileHeap, ProfileAllocs, ProfileGoroutine, ProfileMutex, ProfileBlock},
+		"target.protocol":                 {HTTP, GRPC, TCP, SSE, Program},
+		"load.clock":                      {ClockAuto, ClockArrival, ClockRead},
+		"load.framing":                    {FramingEcho, FramingLine, FramingLength},
+		"load.scenario.steps[0].encoding": {EncodingText, EncodingBase64, EncodingHex},
+		"load.publish.form":               {FormRaw, FormMercure},
+		"load.call.kind":                  {KindAuto, KindUnary, KindClientStream, KindServerStream, KindBidi},
+		"load.call.compression":           {CompressionNone, CompressionGzip},
+		"load.call.accept":                {CompressionNone, CompressionGzip},
+		"load.call.web":                   {WebBinary, WebText},
+		"load.open.arrivals":              {ArrivalsConstant, ArrivalsPoisson},
+		"design.stop":                     {StopFixed, StopPrecision, StopLooks},
+		"observe.kernel":                  {KernelAfter, KernelWindow, KernelNone},
+		"observe.endpoints.x.format":      {FormatPrometheus, FormatExpvar},
+		"profile.by":                      {BySampling, ByPprof},
+		"profile.kinds[0]":                {ProfileCPU, ProfileOffCPU, ProfileHeap, ProfileAllocs, ProfileGoroutine, ProfileMutex, ProfileBlock},
 	} {
 		if diff := cmp.Diff(want, specAt(path).choices, cmpopts.SortSlices(strings.Compare)); diff != "" {
 			t.Errorf("%s: %s", path, diff)

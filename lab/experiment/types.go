@@ -268,6 +268,7 @@ type Load struct {
 	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
 	HTTPLoad `for:"http"`
+	Scenario *Scenario `yaml:"scenario,scripted" for:"exchanges" doc:"what users do, instead of repeating one request"`
 	GRPCLoad `for:"grpc"`
 	HTTP2    *HTTP2 `yaml:"http2" for:"http grpc" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 	TCPLoad  `for:"tcp"`

@@ -110,7 +110,7 @@ func agree(t *testing.T, trial *rundir.TrialFolder) {
 	c := trial.Counts
 	censored := c.Timeouts + c.Unfinished
 	for tag, want := range map[string]int64{
-		"response": c.OK + censored, "service": c.OK + censored, "failed": c.Errors, "connect": trial.Connections.Opened,
+		"response": c.OK + censored, "service": c.OK + censored, "failed": c.Errors + c.Generator, "connect": trial.Connections.Opened,
 	} {
 		if counts[tag] != want {
 			t.Errorf("trial %d: %d values of %s in the log, want %d: %+v", trial.Number, counts[tag], tag, want, c)

@@ -168,6 +168,9 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	}
 	w.connectQueue.limit = len(w.conns)
 	w.users = e.newUserPool(n)
+	if w.users != nil {
+		w.users.prepareTimes(exchanges, c.Timeout)
+	}
 	w.waiting.limit = max(1, share(c.MaxWaiting, n, c.Workers))
 	if c.Requests > 0 {
 		w.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
@@ -242,8 +245,12 @@ func (w *worker) equip(c *Config) (err error) {
 		w.newClient = c.NewClients(w.number)
 	}
 	if c.NewClients != nil && c.Users != nil {
-		if _, ok := w.newClient().(wire.Composer); !ok {
+		client := w.newClient()
+		if _, ok := client.(wire.Composer); !ok {
 			return errors.New("the clients send one request only, and users send different ones")
+		}
+		if w.users != nil {
+			_, w.users.collects = client.(wire.Collector)
 		}
 	}
 	if c.NewMuxes != nil {

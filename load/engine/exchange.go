@@ -31,6 +31,7 @@ type exchange struct {
 	state   exchangeState
 	window  uint8 // what the request belongs to: outside, inside or carried
 	resends uint8 // how often it was sent once more
+	timed   uint8 // with users, the list of those with the same time for the response, from 1; 0: none
 }
 
 // noStatus is the status of a response of a protocol that has none.
@@ -240,7 +241,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	}
 	c.pending = w.request(x, c)
 	x.written = w.now()
-	w.inFlight.push(e)
+	w.underWay(e, x)
 	if w.messages != nil {
 		w.startMessages(e, x.written)
 	}
@@ -249,7 +250,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 
 // release ends an exchange that is in flight, once it is accounted for.
 func (w *worker) release(e int32, x *exchange, c *connection) {
-	w.inFlight.remove(e)
+	w.overWith(e, x)
 	x.state = parked
 	c.busy--
 	if w.pooled && c.mux != nil {
@@ -280,14 +281,9 @@ func (w *worker) fireAlarms(now int64) {
 func (w *worker) expire(now int64) {
 	limit := now - int64(w.engine.config.Timeout)
 	for e := w.inFlight.head; e != none && w.exchanges[e].written <= limit; e = w.inFlight.head {
-		x := &w.exchanges[e]
-		c := &w.conns[x.conn]
-		if c.mux != nil {
-			w.expireMuxExchange(e, x, x.conn, c, now)
-			continue
-		}
-		w.failed(x.conn, c, now, w.engine.config.TimedOut)
+		w.giveUpOn(e, now, w.engine.config.Deadline)
 	}
+	w.expireTimed(now)
 	w.expireConnecting(now)
 }
 

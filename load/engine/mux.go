@@ -49,7 +49,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 	if err := c.mux.Begin(uint32(e-i*w.streams), outline, parts); err != nil { //nolint:gosec // not negative
 		now := w.now()
 		x.written = now
-		w.inFlight.push(e)
+		w.underWay(e, x)
 		w.fail(x, c, now, err)
 		w.release(e, x, c)
 		switch {
@@ -74,7 +74,7 @@ func (w *worker) stamp(c *connection) {
 	for e := c.begun; e != none; {
 		x := &w.exchanges[e]
 		x.written = now
-		w.inFlight.push(e)
+		w.underWay(e, x)
 		w.begun--
 		if w.messages != nil {
 			w.startMessages(e, now)
@@ -351,9 +351,9 @@ func (c *Config) silent() *wire.Error {
 }
 
 // expireMuxExchange gives an exchange up that has taken too long. If nothing at all has come since
-// it was written, the connection is given up with it, unless the peer knows of the time.
-func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64) {
-	if c.lastRead < x.written && !w.engine.config.Deadline {
+// it was written, the connection is given up with it, unless the peer was told of the time.
+func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64, told bool) {
+	if c.lastRead < x.written && !told {
 		w.muxLost(i, c, now, w.engine.silent)
 		return
 	}

@@ -73,6 +73,10 @@ type userPool struct {
 
 	free     queue[int32] // open loop: users who wait for an arrival, the longest wait first
 	spare    [][]byte     // buffers for content, that no response needs
+	collects bool         // clients are wire.Collectors
+	trailers bool         // a step looks at trailing metadata
+	timed    []uint8      // by step: its list, from 1; 0: it has no time of its own
+	lists    []timedList
 	response scenario.Response
 
 	// Of the window.
@@ -116,6 +120,7 @@ func (e *engine) newUserPool(n int) *userPool {
 	}
 	s := c.Users.Scenario
 	r := &userPool{worker: s.Worker(c.shard(n), c.Seed), steps: s.Steps(), limit: share(c.Users.Count, n, c.Workers), restart: c.Users.Restart}
+	r.trailers = len(s.TrailerNames()) > 0
 	r.figures = make([]stepFigures, len(r.steps))
 	for i := range r.figures {
 		r.figures[i].response, r.figures[i].service = hist.New(), hist.New()
@@ -339,7 +344,7 @@ func (w *worker) request(x *exchange, c *connection) []byte {
 // user wants.
 func (r *userPool) collect(n int32, c wire.Client, p []byte) (used int, done bool, err error) {
 	u := &r.all[n]
-	if !u.wants {
+	if !u.wants || r.collects {
 		return c.Response(p)
 	}
 	composer := c.(wire.Composer)
@@ -355,6 +360,15 @@ func (r *userPool) collect(n int32, c wire.Client, p []byte) (used int, done boo
 		r.keep(u, p[used:used+size])
 		composer.Take(size)
 		used += size
+	}
+}
+
+// collected takes the content of a complete response from a client that has put it together.
+func (r *userPool) collected(n int32, c wire.Client) {
+	if u := &r.all[n]; u.wants && r.collects {
+		body, size := c.(wire.Collector).Collected()
+		r.giveBack(u)
+		u.body, u.size, u.borrowed = body[:min(len(body), u.limit)], size, true
 	}
 }
 
@@ -393,7 +407,7 @@ func (r *userPool) giveBack(u *user) {
 	u.body, u.borrowed = nil, false
 }
 
-// head keeps the fields of a header whose content is still to come.
+// head keeps the fields of a header, or of what is behind the content.
 func (u *user) head(fields []wire.MuxField) {
 	u.headed = true
 	for _, f := range fields {
@@ -407,7 +421,7 @@ func (u *user) head(fields []wire.MuxField) {
 func (r *userPool) takeMuxEvent(n int32, m wire.Mux, e *wire.MuxEvent) {
 	u := &r.all[n]
 	ended := e.Kind == wire.MuxEnded
-	if e.Kind == wire.MuxHead || ended && !u.headed && !e.Trailers {
+	if e.Kind == wire.MuxHead || ended && (r.trailers || !u.headed && !e.Trailers) {
 		u.head(m.Fields())
 	}
 	if !u.wants {

@@ -252,6 +252,7 @@ func (w *worker) nextDue() int64 {
 	if e := w.inFlight.head; e != none {
 		next = min(next, w.exchanges[e].written+int64(w.engine.config.Timeout))
 	}
+	next = min(next, w.users.next(w.exchanges))
 	if i := w.connecting.head; i != none {
 		next = min(next, w.conns[i].began+int64(w.engine.config.ConnectTimeout))
 	}
@@ -529,6 +530,7 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	x.status = statusOf(c.client)
 	user := x.user
 	if w.users != nil && err == nil {
+		w.users.collected(user, c.client)
 		err = w.judge(user, x.status, c.client.(wire.Composer).Fields(), r.read)
 	}
 	if err != nil {

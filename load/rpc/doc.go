@@ -9,8 +9,8 @@
 // which server it is.
 //
 // A Schema, its Methods and Encoders do not change and may be used by several goroutines.
-// Nothing here is made for the path of a request except Method.Check and Encoder.Append,
-// which do not allocate. Messages that are known ahead are encoded ahead: a small one takes
+// Nothing here is made for the path of a request except Method.Check, Encoder.Append and
+// Method.AppendJSON, which do not allocate. Messages that are known ahead are encoded ahead: a small one takes
 // some microseconds and two dozen allocations. For those of which only some texts are not
 // known ahead, Method.Prepare makes an Encoder.
 //

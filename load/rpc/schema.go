@@ -66,6 +66,7 @@ type codec struct {
 	in, out protoreflect.MessageType
 	types   *resolver
 	shape   func() *shape // of out
+	members func() *membersShape
 }
 
 // newSchema makes a schema of linked files. It has the services that are listed, or all
@@ -118,6 +119,8 @@ func (s *Schema) service(d protoreflect.ServiceDescriptor) Service {
 				out:   dynamicpb.NewMessageType(md.Output()),
 				types: s.types,
 				shape: sync.OnceValue(func() *shape { return newShape(md.Output()) }),
+
+				members: newMembers(md.Output()),
 			},
 		}
 		s.methods[m.Path] = m

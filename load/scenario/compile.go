@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"dyno/internal/nearest"
 	"dyno/load/jsonpath"
@@ -23,7 +24,10 @@ type Scenario struct {
 	initial  []string // of the variables that change, by the number of their value
 	misses   []Miss   // what extractions may find nothing of; all with Count 0
 	names    []string // of the header fields of responses that are looked at, in lower case
+	trailers []string // the same of trailing metadata
 	bodyOnly bool
+	calls    *Calls
+	inValue  *[256]bool // which bytes a header field's value may have
 
 	cookies   bool
 	setCookie int // its number among names
@@ -37,11 +41,13 @@ type step struct {
 	path    template
 	header  []field // that vary
 	body    template
+	encoder Encoder // of a body that varies; nil: it is sent as it is
 	think   pace.Think
 
 	feeds uint32 // bit i: it needs a row of feed i
 
 	badPath *wire.Error // the path that its template says cannot be sent
+	badBody *wire.Error // the body cannot be encoded
 
 	status      []StatusRange
 	statusError *wire.Error
@@ -83,6 +89,8 @@ type Info struct {
 	// bytes.
 	WantsBody bool
 	MaxBody   int
+
+	Timeout time.Duration // how long the response may take; 0: as long as any
 }
 
 // An Outline is what is the same each time of a request, so that a codec can encode it once.
@@ -90,7 +98,7 @@ type Info struct {
 // fields that vary in the order of Header, then the body.
 type Outline struct {
 	Step   int    // that sends it
-	Method string // "" of protocols that have none
+	Method string // "" of protocols that have none; of calls as the Step has it
 	Path   string // with the query; "" if it varies
 	Header []OutlineField
 	Body   string // "" if it varies
@@ -123,6 +131,10 @@ func (s *Scenario) Outlines() (outlines []Outline) {
 // step looks at. A name's place in the list is its number in a Response.
 func (s *Scenario) HeaderNames() []string { return slices.Clone(s.names) }
 
+// TrailerNames returns the same of trailing metadata. Their numbers go on behind those of
+// HeaderNames: fields of both are in a Response's Header.
+func (s *Scenario) TrailerNames() []string { return slices.Clone(s.trailers) }
+
 // Steps describes all steps. A step's place in the list is its number in requests and
 // results.
 func (s *Scenario) Steps() []Info {
@@ -136,7 +148,10 @@ func (s *Scenario) Steps() []Info {
 // Compile makes a scenario, or returns up to a hundred faults of the Spec, each of type
 // *Fault.
 func Compile(spec Spec) (*Scenario, error) {
-	c := compiler{spec: spec, s: &Scenario{bodyOnly: spec.BodyOnly, cookies: spec.Cookies}, names: map[string]*variableInfo{}, counters: map[string]int{}}
+	c := compiler{spec: spec, s: &Scenario{bodyOnly: spec.BodyOnly, calls: spec.Calls, cookies: spec.Cookies, inValue: &valueByte}, names: map[string]*variableInfo{}, counters: map[string]int{}}
+	if spec.Calls != nil {
+		c.s.inValue = &metadataByte
+	}
 	c.site()
 	if spec.Cookies {
 		c.s.setCookie = c.wantHeader("set-cookie")
@@ -149,6 +164,8 @@ func Compile(spec Spec) (*Scenario, error) {
 		c.flow(&flows[i])
 	}
 	c.mixUsers(flows)
+	c.timeouts(flows)
+	c.numberTrailers()
 	if err := c.err(); err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
@@ -269,8 +286,41 @@ func (c *compiler) site() {
 	if c.spec.Cookies && host == "" {
 		c.add("host", -1, "none given", "want the host of the requests, as cookies belong to it")
 	}
-	if c.spec.Cookies && c.spec.BodyOnly {
+	if c.spec.Cookies && (c.spec.BodyOnly || c.spec.Calls != nil) {
 		c.add("cookies", -1, "there is no header", "want cookies with a protocol that has headers only")
+	}
+}
+
+// timeouts bounds how many different ones there are: an engine has a list for each.
+func (c *compiler) timeouts(flows []numbered) {
+	var all []time.Duration
+	for i := range flows {
+		for k, st := range flows[i].Steps {
+			path := fmt.Sprintf("%ssteps[%d].timeout", flows[i].path, k)
+			switch {
+			case st.Timeout < 0:
+				c.add(path, -1, st.Timeout.String(), "want no negative duration")
+			case st.Timeout == 0 || slices.Contains(all, st.Timeout):
+			case len(all) == MaxTimeouts:
+				c.add(path, -1, fmt.Sprintf("more than %d different ones", MaxTimeouts), "want one that other steps have")
+			default:
+				all = append(all, st.Timeout)
+			}
+		}
+	}
+}
+
+// numberTrailers gives the names of trailing metadata their numbers, now that those of the
+// header have theirs.
+func (c *compiler) numberTrailers() {
+	for i := range c.s.steps {
+		st := &c.s.steps[i]
+		for k := range st.assertions {
+			st.assertions[k].number(len(c.s.names))
+		}
+		for k := range st.extractions {
+			st.extractions[k].number(len(c.s.names))
+		}
 	}
 }
 

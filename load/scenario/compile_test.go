@@ -206,7 +206,7 @@ func TestFaults(t *testing.T) {
 			"steps[0].extract[8].pattern: an expression that is too large; want one of at most 10000 instructions",
 			"steps[0].extract[9].group: 1; want it with a pattern only",
 			"steps[0].extract[9].otherwise: 9; want Fail, Keep or UseDefault",
-			"steps[0].extract[10].of: part 9 of the response; want Body, Header or JSON",
+			"steps[0].extract[10].of: part 9 of the response; want Body, Header, JSON or Trailer",
 			"steps[0].extract[10].default: given, and not used; leave it out, or have it used",
 		}},
 		{"assertions", Spec{

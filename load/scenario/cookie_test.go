@@ -203,7 +203,7 @@ func FuzzSetCookie(f *testing.F) {
 				t.Fatalf("cookie %d: %+v", i, c)
 			}
 		}
-		if value := j.appendHeader(nil, path, example, now); !checkValue(value) {
+		if value := j.appendHeader(nil, path, example, now); !checkValue(value, &valueByte) {
 			t.Fatalf("%q", value)
 		}
 	})

@@ -21,6 +21,7 @@
 //	Outlines     the requests without what varies, for the codec to encode ahead; it adds
 //	             what is the connection's: Host or :authority, Content-Length, a User-Agent
 //	HeaderNames  the header fields of responses that the codec is to keep
+//	TrailerNames the same of metadata behind the messages of calls, by numbers behind those
 //
 // Then once for each worker of the process:
 //
@@ -79,6 +80,9 @@
 //
 // A pause follows a failed exchange like any other. Without one a user who cannot log in
 // tries again at once, as one of a closed loop does whose requests fail.
+//
+// Where requests are calls (Calls), a Response's Status is the call's, and its Body what the
+// engine has made of the messages, such as JSON. What a step's Encode has made is what is sent.
 //
 // When Next says that the user has come to its end, w.Err tells why, if that is an error: a
 // file that has changed. Else there is no step left, or the user is Dry: there is no row in

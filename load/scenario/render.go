@@ -165,12 +165,14 @@ func appendJSON(dst, text []byte) []byte {
 
 // Which bytes can stand in a path, by HTTP/1.1's rule, which is also the other versions',
 // and in the value of a header field.
-var pathByte, valueByte = func() (path, value [256]bool) {
+// The third are those of metadata.
+var pathByte, valueByte, metadataByte = func() (path, value, metadata [256]bool) {
 	for b := range 256 {
 		path[b] = b > ' ' && b < 0x7f && b != '#'
 		value[b] = b >= ' ' && b != 0x7f || b == '\t'
+		metadata[b] = b >= ' ' && b < 0x7f
 	}
-	return path, value
+	return path, value, metadata
 }()
 
 // checkPath tells whether the path can stand in a request.
@@ -180,9 +182,9 @@ func checkPath(path []byte) bool {
 
 // checkValue tells whether a header field can have the value (RFC 9113, section 8.2.1: it
 // neither begins nor ends with a blank).
-func checkValue(value []byte) bool {
+func checkValue(value []byte, allowed *[256]bool) bool {
 	n := len(value)
-	return n == 0 || !isBlank(value[0]) && !isBlank(value[n-1]) && consistsOf(value, &valueByte)
+	return n == 0 || !isBlank(value[0]) && !isBlank(value[n-1]) && consistsOf(value, allowed)
 }
 
 func isBlank(b byte) bool { return b == ' ' || b == '\t' }

@@ -1,8 +1,11 @@
 package scenario
 
 import (
+	"time"
+
 	"dyno/load/feed"
 	"dyno/load/pace"
+	"dyno/load/wire"
 )
 
 // Bounds of a Spec.
@@ -16,6 +19,7 @@ const (
 	MaxWeight     = 1_000_000
 	MaxExpression = 4096   // bytes of a regular expression
 	maxProgram    = 10_000 // instructions of one
+	MaxTimeouts   = 16     // different ones of steps
 )
 
 // DefaultMaxBody is how many bytes of a response's body a step wants at most unless it says
@@ -38,10 +42,34 @@ type Spec struct {
 	// that have no methods, paths, headers and statuses.
 	BodyOnly bool
 
+	// Calls says that requests are calls of remote procedures; nil: they are of HTTP, unless
+	// they are BodyOnly.
+	Calls *Calls
+
 	// Cookies gives each user a jar of cookies (RFC 6265).
 	Cookies bool
 	Host    string // of the requests, without the port; only for Cookies
 	Secure  bool   // requests go over TLS; only for Cookies
+}
+
+// Calls says what calls of remote procedures have in common. A call has a path that never
+// varies, metadata in place of a header, and a message in place of a body. The response's
+// Body is whatever form of its messages the engine is given, such as JSON.
+type Calls struct {
+	// Statuses are the names of statuses, which are numbers from 0. Status 0 alone is accepted
+	// unless a step says otherwise.
+	Statuses []string
+
+	// Error returns the error of a call that ended with a status other than 0: the same
+	// pointer for the same status.
+	Error func(status int) *wire.Error
+}
+
+// An Encoder makes what is sent of a body of which some places vary: with the texts that
+// stand in them, in their order. It may be used by several goroutines. It appends to dst; after
+// an error dst is as it was.
+type Encoder interface {
+	Append(dst []byte, parts [][]byte) ([]byte, error)
 }
 
 // A Variable is a name with its first value.
@@ -88,6 +116,13 @@ type Step struct {
 	Header []Field // values are templates
 	Body   string  // a template
 
+	// Encode makes an Encoder of the text between the places of Body that vary: one piece more
+	// than places. Nil sends the text as it is. A body that does not vary is encoded once.
+	Encode func(pieces ...[]byte) (Encoder, error)
+
+	// Timeout is how long the response may take; 0: as long as any.
+	Timeout time.Duration
+
 	Think pace.Think // the pause after the response
 
 	Status  []StatusRange // accepted; default below 400
@@ -107,9 +142,10 @@ type Part uint8
 
 // The parts of a response.
 const (
-	Body   Part = iota
-	Header      // the first header field of a name
-	JSON        // a value in the body, by a path as package jsonpath has it
+	Body    Part = iota
+	Header       // the first header field of a name
+	JSON         // a value in the body, by a path as package jsonpath has it
+	Trailer      // of calls: the first entry of a name in the metadata behind the messages
 	parts
 )
 
@@ -122,14 +158,14 @@ const (
 	Equals Comparison = iota
 	Contains
 	Matches // a regular expression (RE2) finds something
-	Exists  // of Header and JSON: it is there, whatever it says
+	Exists  // of Header, Trailer and JSON: it is there, whatever it says
 	comparisons
 )
 
 // An Assertion is something that must be true of a response.
 type Assertion struct {
 	Of    Part
-	Name  string // of Header: the field's name; of JSON: the path
+	Name  string // of Header and Trailer: the field's name; of JSON: the path
 	Is    Comparison
 	Value string // for Equals and Contains a template of variables; for Matches the expression
 }
@@ -150,7 +186,7 @@ const (
 type Extraction struct {
 	Name string // of the variable
 	From Part
-	Of   string // of Header: the field's name; of JSON: the path
+	Of   string // of Header and Trailer: the field's name; of JSON: the path
 
 	// Pattern is a regular expression (RE2). What it finds in the part is taken; without
 	// one, the whole part. A JSON string is searched without its quotes and escapes.

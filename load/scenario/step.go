@@ -71,7 +71,7 @@ type extraction struct {
 
 // step compiles a step.
 func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
-	out.info = Info{Name: st.Name, Once: st.Once, Method: st.Method, MaxBody: st.MaxBody}
+	out.info = Info{Name: st.Name, Once: st.Once, Method: st.Method, MaxBody: st.MaxBody, Timeout: st.Timeout}
 	if c.spec.BodyOnly {
 		c.bodyOnly(path, st)
 	} else {
@@ -80,6 +80,9 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	out.outline.Step = len(c.s.steps)
 	out.body = c.template(path+".body", st.Body, uses)
 	out.outline.Body, out.outline.VariesBody = out.body.constant()
+	if st.Encode != nil {
+		c.encode(path+".body", st, &out)
+	}
 	out.think = st.Think
 	if err := st.Think.Validate(); err != nil {
 		for _, e := range flatten(err) {
@@ -92,7 +95,7 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	if st.MaxBody == 0 {
 		out.info.MaxBody = DefaultMaxBody
 	}
-	out.tooLarge = expectation(st, "its body is longer than the %d bytes that max_body has kept", out.info.MaxBody)
+	out.tooLarge = expectation(st, "%s is longer than the %d bytes that max_body has kept", c.subject(Body, ""), out.info.MaxBody)
 	c.status(path, st, &out)
 	if c.count(path+".assert", len(st.Assert), MaxList) {
 		for i := range st.Assert {
@@ -104,10 +107,34 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 			c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
 		}
 	}
-	if out.info.WantsBody {
+	if out.info.WantsBody && c.spec.Calls == nil {
 		c.checkEncoding(path, st)
 	}
 	return out
+}
+
+// encode makes what encodes a body, and encodes one that does not vary.
+func (c *compiler) encode(path string, st *Step, out *step) {
+	pieces := [][]byte{nil}
+	for _, p := range out.body.parts {
+		if last := len(pieces) - 1; p.op == literal {
+			pieces[last] = append(pieces[last], p.text...)
+		} else {
+			pieces = append(pieces, nil)
+		}
+	}
+	encoder, err := st.Encode(pieces...)
+	if err == nil && !out.outline.VariesBody {
+		var body []byte
+		body, err = encoder.Append(nil, nil)
+		out.outline.Body = string(body)
+	}
+	if err != nil {
+		c.add(path, -1, err.Error(), "")
+		return
+	}
+	out.encoder = encoder
+	out.badBody = failure(wire.Generator, st, "its message cannot be made with what its template says: look at the data, and put json_escape() around texts in JSON")
 }
 
 const hintNoHead = "want the body only, as the protocol has nothing else"
@@ -147,6 +174,16 @@ func (c *compiler) bodyOnly(path string, st *Step) {
 
 // head compiles method, path and header.
 func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
+	if c.spec.Calls != nil {
+		out.outline.Method, out.outline.Path = st.Method, st.Path
+	} else {
+		c.target(path, st, out, uses)
+	}
+	c.header(path, st, out, uses)
+}
+
+// target compiles method and path.
+func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
 	method := st.Method
 	if method == "" {
 		if method = http.MethodGet; st.Body != "" {
@@ -163,6 +200,10 @@ func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
 	}
 	out.outline.Path, out.outline.VariesPath = out.path.constant()
 	out.badPath = failure(wire.Generator, st, "the path does not begin with /, or holds a character that must be percent-encoded: put urlencode() around its variables")
+}
+
+// header compiles the fields of the header, or of metadata.
+func (c *compiler) header(path string, st *Step, out *step, uses *[]use) {
 	if !c.count(path+".header", len(st.Header), MaxList) {
 		return
 	}
@@ -182,7 +223,11 @@ func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
 		text, varies := value.constant()
 		out.outline.Header = append(out.outline.Header, OutlineField{f.Name, text, varies})
 		if varies {
-			bad := failure(wire.Generator, st, "the header field %s begins or ends with a blank, or holds a line end or another control character", clip(f.Name))
+			what, holds := "header field", "a line end or another control character"
+			if c.spec.Calls != nil {
+				what, holds = "metadata", "what is no visible ASCII"
+			}
+			bad := failure(wire.Generator, st, "the %s %s begins or ends with a blank, or holds %s", what, clip(f.Name), holds)
 			out.header = append(out.header, field{value, bad})
 		}
 	}
@@ -194,7 +239,10 @@ func (c *compiler) literalValue(path string, t *template) {
 		first, last := i == 0, i == len(t.parts)-1
 		switch {
 		case p.op != literal:
-		case !consistsOf([]byte(p.text), &valueByte):
+		case !consistsOf([]byte(p.text), c.s.inValue) && c.spec.Calls != nil:
+			c.add(path, -1, "a character that is no visible ASCII", "want visible ASCII and spaces in metadata, or a name that ends in -bin and base64")
+			return
+		case !consistsOf([]byte(p.text), c.s.inValue):
 			c.add(path, -1, "a line end or another control character", "want none in a header field")
 			return
 		case first && isBlank(p.text[0]) || last && isBlank(p.text[len(p.text)-1]):
@@ -233,6 +281,14 @@ func (c *compiler) status(path string, st *Step, out *step) {
 	}
 	var texts []string
 	for i, r := range st.Status {
+		if calls := c.spec.Calls; calls != nil {
+			if r.First < 0 || r.First > r.Last || r.Last >= len(calls.Statuses) {
+				c.add(fmt.Sprintf("%s.status[%d]", path, i), -1, r.String(), fmt.Sprintf("want statuses from 0 to %d, the lower one first", len(calls.Statuses)-1))
+				continue
+			}
+			texts = append(texts, calls.Statuses[r.First:r.Last+1]...)
+			continue
+		}
 		if !r.valid() {
 			c.add(fmt.Sprintf("%s.status[%d]", path, i), -1, r.String(), "want statuses from 100 to 999, the lower one first")
 		}
@@ -247,7 +303,13 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 	f.header = -1
 	switch {
 	case of >= parts:
-		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header or JSON")
+		c.add(path, -1, fmt.Sprintf("part %d of the response", of), "want Body, Header, JSON or Trailer")
+	case of == Trailer && c.spec.Calls == nil:
+		c.add(path, -1, "there are no trailers", "want them of calls only")
+	case of == Trailer && !isToken(text):
+		c.add(path, -1, fmt.Sprintf("metadata %q", clip(text)), "want a name such as request-id")
+	case of == Trailer:
+		f.header, f.trailing = wanted(&c.s.trailers, strings.ToLower(text)), true
 	case of == Header && c.spec.BodyOnly:
 		c.add(path, -1, "there is no header", hintNoHead)
 	case of == Header && !isToken(text):
@@ -257,7 +319,7 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 	case of == JSON:
 		out.info.WantsBody = true
 		f.path = c.jsonPath(path, text)
-		f.malformed = expectation(st, "its body is not JSON, in which the value at %s is looked for", clip(text))
+		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Body, ""), clip(text))
 	default:
 		out.info.WantsBody = true
 		if text != "" {
@@ -268,18 +330,21 @@ func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f fin
 }
 
 // wantHeader returns the number of a header field of responses by its name in lower case.
-func (c *compiler) wantHeader(name string) int {
-	n := slices.Index(c.s.names, name)
+func (c *compiler) wantHeader(name string) int { return wanted(&c.s.names, name) }
+
+// wanted returns the number of a name in a list, to which it is added.
+func wanted(names *[]string, name string) int {
+	n := slices.Index(*names, name)
 	if n < 0 {
-		n = len(c.s.names)
-		c.s.names = append(c.s.names, name)
+		n = len(*names)
+		*names = append(*names, name)
 	}
 	return n
 }
 
 func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, uses *[]use) {
 	compiled := assertion{Assertion: *a, finder: c.wants(path+".name", a.Name, a.Of, st, out)}
-	subject := subject(a.Of, a.Name)
+	subject := c.subject(a.Of, a.Name)
 	switch a.Is {
 	case Equals, Contains:
 		verb := "does not equal"
@@ -313,12 +378,18 @@ func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, use
 }
 
 // subject says which part of a response is meant.
-func subject(of Part, name string) string {
-	switch of {
-	case Header:
+func (c *compiler) subject(of Part, name string) string {
+	switch {
+	case of == Header && c.spec.Calls != nil:
+		return fmt.Sprintf("its metadata %s", clip(name))
+	case of == Header:
 		return fmt.Sprintf("its header field %s", clip(name))
-	case JSON:
+	case of == Trailer:
+		return fmt.Sprintf("its trailing metadata %s", clip(name))
+	case of == JSON:
 		return fmt.Sprintf("its value at %s", clip(name))
+	case c.spec.Calls != nil:
+		return "its message"
 	}
 	return "its body"
 }
@@ -352,7 +423,7 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	default:
 		lacks = fmt.Sprintf("is missing or does not match %q", clip(e.Pattern))
 	}
-	compiled.nothing = expectation(st, "nothing for %q: %s %s", clip(e.Name), subject(e.From, e.Of), lacks)
+	compiled.nothing = expectation(st, "nothing for %q: %s %s", clip(e.Name), c.subject(e.From, e.Of), lacks)
 	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, clip(e.Name))
 	out.extractions = append(out.extractions, compiled)
 }

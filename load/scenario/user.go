@@ -29,6 +29,8 @@ type Worker struct {
 	err      error
 
 	scratch  []byte // what is to be encoded, or has been decoded
+	varying  []byte // what stands in the places of a body that is encoded
+	places   [][]byte
 	expected []byte // what an assertion compares with
 	machine  machine
 }
@@ -266,7 +268,7 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 		f, begin := &st.header[i], len(text)
 		text = f.value.append(text, u)
 		parts = append(parts, text[begin:])
-		if !checkValue(text[begin:]) && err == nil {
+		if !checkValue(text[begin:], u.w.s.inValue) && err == nil {
 			err = f.bad
 		}
 	}
@@ -284,7 +286,14 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 	}
 	if st.outline.VariesBody {
 		begin := len(text)
-		text = st.body.append(text, u)
+		if st.encoder == nil {
+			text = st.body.append(text, u)
+		} else {
+			var bad error
+			if text, bad = u.encode(text, st); bad != nil && err == nil {
+				err = st.badBody
+			}
+		}
 		parts = append(parts, text[begin:])
 	}
 	// Parts are cut out of the text when it has stopped growing.
@@ -296,6 +305,28 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 	}
 	r.text, r.Parts = text, parts
 	return err
+}
+
+// encode appends the step's body, encoded.
+func (u *User) encode(dst []byte, st *step) ([]byte, error) {
+	w := u.w
+	w.varying, w.places = w.varying[:0], w.places[:0]
+	for i := range st.body.parts {
+		if st.body.parts[i].op == literal {
+			continue
+		}
+		one, begin := template{parts: st.body.parts[i : i+1]}, len(w.varying)
+		w.varying = one.append(w.varying, u)
+		w.places = append(w.places, w.varying[begin:])
+	}
+	// As parts are, they are cut out when the text has stopped growing.
+	at := 0
+	for i := range w.places {
+		end := at + len(w.places[i])
+		w.places[i] = w.varying[at:end:end]
+		at = end
+	}
+	return st.encoder.Append(dst, w.places)
 }
 
 // Failed tells that the last request has got no response, or could not be sent. Without
@@ -344,13 +375,18 @@ func (u *User) leave(failed bool) {
 
 // judge holds a response against what the step expects, and extracts from it.
 func (u *User) judge(st *step, r *Response) *wire.Error {
-	if !u.w.s.bodyOnly {
-		if len(st.status) == 0 && r.Status >= 400 {
-			return wire.StatusError(min(r.Status, 999))
-		}
-		if len(st.status) > 0 && !accepted(st.status, r.Status) {
+	switch s := u.w.s; {
+	case s.bodyOnly:
+	case len(st.status) > 0:
+		if !accepted(st.status, r.Status) {
 			return st.statusError
 		}
+	case s.calls != nil:
+		if r.Status != 0 {
+			return s.calls.Error(r.Status)
+		}
+	case r.Status >= 400:
+		return wire.StatusError(min(r.Status, 999))
 	}
 	if st.info.WantsBody && r.Size > int64(len(r.Body)) {
 		return st.tooLarge
@@ -382,7 +418,15 @@ func accepted(ranges []StatusRange, status int) bool {
 type finder struct {
 	path      *jsonpath.Path // of a value in the body, or nil
 	header    int            // the number of a field's name, or -1; without either: the body
+	trailing  bool           // it is in the metadata behind the messages
 	malformed *wire.Error    // the body is no JSON
+}
+
+// number gives the name of an entry in trailing metadata its number, behind those of headers.
+func (f *finder) number(behind int) {
+	if f.trailing {
+		f.header += behind
+	}
 }
 
 // find returns the part; a value of JSON as it is written.

@@ -113,7 +113,7 @@ const (
 	MuxRoom // there is room again for what Send did not take
 
 	// MuxMessage is the end of a message, of protocols whose responses consist of such. Data
-	// is the message, if it was asked for.
+	// is the message, if it was asked for, or its part of what content is made of messages.
 	MuxMessage
 )
 

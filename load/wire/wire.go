@@ -69,6 +69,16 @@ type Composer interface {
 	Fields() []MuxField
 }
 
+// A Collector is a Composer that makes the content of a response itself, of what has arrived, so
+// that Content announces none.
+type Collector interface {
+	Composer
+
+	// Collected returns the content of the response that is complete, as far as it was kept, and
+	// its whole size in bytes. It is valid until the next call of Compose or Reset.
+	Collected() (beginning []byte, size int64)
+}
+
 // A Kind says in which way a request failed. Every failed request has exactly
 // one.
 type Kind uint8

@@ -13,6 +13,7 @@ func TestNoAllocations(t *testing.T) {
 	stream.ServerStream, stream.Lockstep = true, true
 	checked := config(unary("question"))
 	checked.Check = func(int, []byte) error { return nil }
+	translated := quoting(unary("question"))
 	varies := Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Varies: true}
 	zipped := AppendMessage(nil, compress([]byte("answer, answer, answer")), true)
 	message := AppendMessage(nil, []byte("answer"), false)
@@ -24,6 +25,7 @@ func TestNoAllocations(t *testing.T) {
 	}{
 		{"unary", config(unary("question")), nil, func(f *frames, id uint32) { f.answer(id, "answer") }},
 		{"checked", checked, nil, func(f *frames, id uint32) { f.answer(id, "answer") }},
+		{"translated", config(translated), nil, func(f *frames, id uint32) { f.answer(id, "answer") }},
 		{"varies", config(varies), [][]byte{[]byte("row")}, func(f *frames, id uint32) { f.answer(id, "answer") }},
 		{"in turn", config(func() Call { c := unary("a"); c.Messages = append(c.Messages, []byte("b")); return c }()), nil,
 			func(f *frames, id uint32) { f.answer(id, "answer") }},

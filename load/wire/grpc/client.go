@@ -81,7 +81,7 @@ func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 		c.calls = append(c.calls, call{})
 	}
 	k := &c.calls[id]
-	*k = call{request: int32(request), state: active} //nolint:gosec // bounded by the calls
+	k.restart(request)
 	if p.ClientStream {
 		k.due = p.count
 		if p.Lockstep || p.Paced {
@@ -199,7 +199,7 @@ func (c *Client) take(below, e *wire.MuxEvent) bool {
 		k.status = below.Status
 		fields := c.below.Fields()
 		k.read(c.t, fields, false)
-		c.fields = c.t.list(fields)
+		c.fields = c.t.list(fields, initial)
 		*e = wire.MuxEvent{Kind: wire.MuxHead, ID: id, Bytes: below.Bytes}
 		return true
 	case wire.MuxData:
@@ -251,7 +251,12 @@ func (c *Client) digest(e *wire.MuxEvent) bool {
 		}
 		if p.events {
 			*e = wire.MuxEvent{Kind: wire.MuxMessage, ID: id, Bytes: c.pending.Bytes}
-			if c.t.content {
+			switch {
+			case p.Translate != nil:
+				if e.Data, f = c.t.translated(k, message); f.Error != nil {
+					c.fail(id, f, e)
+				}
+			case c.t.content:
 				e.Data = message
 			}
 			return true
@@ -262,8 +267,11 @@ func (c *Client) digest(e *wire.MuxEvent) bool {
 	if pending.Kind != wire.MuxEnded {
 		return false
 	}
-	if atOnce {
-		c.fields = c.t.list(c.below.Fields())
+	switch {
+	case atOnce:
+		c.fields = c.t.list(c.below.Fields(), only)
+	case pending.Trailers:
+		c.fields = c.t.list(c.below.Fields(), trailing)
 	}
 	c.finish(&pending, k, e)
 	return true
@@ -273,6 +281,11 @@ func (c *Client) digest(e *wire.MuxEvent) bool {
 func (c *Client) finish(ended *wire.MuxEvent, k *call, e *wire.MuxEvent) {
 	f := c.t.conclude(k)
 	*e = wire.MuxEvent{Kind: wire.MuxEnded, ID: ended.ID, Trailers: ended.Trailers, Status: int16(f.code), Bytes: ended.Bytes, Err: f.Error}
+	if len(k.trailing) > 0 {
+		c.t.fields = append(c.t.fields[:len(c.fields)], k.trailing...)
+		c.fields = c.t.fields
+	}
+	e.Data = c.t.rest(k)
 	switch {
 	case f.Error == nil:
 	case f.Kind != wire.Status:

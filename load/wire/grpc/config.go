@@ -63,6 +63,16 @@ type Call struct {
 
 	// Gzip compresses the messages, each of them once.
 	Gzip bool
+
+	// Translate makes of each message of a response what is delivered in its place, such as
+	// JSON, appended to dst. With ServerStream it must be JSON: the messages are delivered as
+	// the elements of one array. An error makes the call a failure of kind Assertion. Nil has
+	// messages delivered as Config.Content says.
+	Translate func(dst, message []byte) ([]byte, error)
+
+	// Keep is how many bytes of what Translate makes are kept by a WebClient, which delivers them
+	// behind the end. Default DefaultKeep.
+	Keep int
 }
 
 // Config is what all clients of one template have in common.
@@ -95,8 +105,10 @@ type Config struct {
 	// there is this event for calls with ServerStream only, and it has no message.
 	Content bool
 
-	// Fields are the names, in lower case, of the response header's fields to be delivered.
-	Fields []string
+	// Fields are the names, in lower case, of the response header's fields to be delivered, and
+	// Trailers those of trailing metadata. The numbers of these go on behind those of Fields. A
+	// response without messages may have all its metadata in one section, which is both then.
+	Fields, Trailers []string
 
 	// Judged has calls end well whatever their status: somebody else judges it.
 	Judged bool
@@ -105,6 +117,9 @@ type Config struct {
 const (
 	// DefaultMaxMessage is the largest message of a response by default, in bytes.
 	DefaultMaxMessage = 4 << 20
+
+	// DefaultKeep is how much of what Translate makes a WebClient keeps by default, in bytes.
+	DefaultKeep = 1 << 20
 
 	maxMaxMessage = 1 << 30
 	maxFields     = 50
@@ -159,8 +174,8 @@ func (c Config) Validate() error {
 	if c.First < 0 || c.Step < 1 {
 		fault("first message %d, step %d: want 0 or more, and 1 or more", c.First, c.Step)
 	}
-	if len(c.Fields) > maxFields {
-		fault("%d fields asked for: want at most %d", len(c.Fields), maxFields)
+	if n := len(c.Fields) + len(c.Trailers); n > maxFields {
+		fault("%d fields asked for: want at most %d", n, maxFields)
 	}
 	return errors.Join(faults...)
 }
@@ -182,6 +197,9 @@ func (c Call) Validate(web Web) error {
 	}
 	if c.Count < 0 || c.Count > maxCount {
 		fault("%d messages: want at most %d", c.Count, maxCount)
+	}
+	if c.Keep < 0 || c.Keep > maxMaxMessage {
+		fault("%d bytes to keep: want at most %d", c.Keep, maxMaxMessage)
 	}
 	for i, m := range c.Messages {
 		if len(m) > maxMaxMessage {

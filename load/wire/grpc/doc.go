@@ -31,7 +31,7 @@
 //	message larger than the limit                           Protocol   RESOURCE_EXHAUSTED
 //	message cut short, compressed in a way that was not     Protocol   INTERNAL
 //	offered, not one message where there must be one
-//	message that a check refuses                            Assertion  INTERNAL
+//	message that Check or Translate refuses                 Assertion  INTERNAL
 //
 // What gRPC's libraries would say after a local deadline, DEADLINE_EXCEEDED, is the business
 // of whoever has a clock.

@@ -17,7 +17,7 @@ type taken struct {
 
 // takeAll reads content cut into pieces as cut says, over and over again.
 func takeAll(web Web, limit int, offered bool, p, cut []byte) (all taken) {
-	t := &Template{web: web, maxMessage: limit, wants: true, interned: map[string]failure{}, calls: []prepared{{}}}
+	t := &Template{web: web, maxMessage: limit, interned: map[string]failure{}, calls: []prepared{{wants: true}}}
 	k := &call{state: active}
 	if offered {
 		k.state |= encoded
@@ -112,7 +112,7 @@ func TestMessages(t *testing.T) {
 
 // TestAnnounced holds that a message that is announced takes no memory before it comes.
 func TestAnnounced(t *testing.T) {
-	template := &Template{maxMessage: 1 << 30, wants: true}
+	template := &Template{maxMessage: 1 << 30, calls: []prepared{{wants: true}}}
 	k := &call{state: active}
 	c := content{raw: []byte{0, 0x30, 0, 0, 0, 1, 2, 3}}
 	if _, complete, f := c.message(template, k); complete || f.Error != nil {

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"io"
 	"slices"
+
+	"dyno/load/wire"
 )
 
 // What stands before each message (HTTP2, "Length-Prefixed-Message"): a byte of flags, and
@@ -47,6 +49,15 @@ type call struct {
 	grouped  uint8 // bytes of group: characters of base64 whose group is not complete
 
 	end failure // what the status says; without told, nothing
+
+	// gRPC-Web: the trailing metadata that was asked for, whose values stand in a buffer of it.
+	trailing []wire.MuxField
+	values   []byte
+}
+
+// restart makes the call a new one. It keeps its memory.
+func (k *call) restart(request int) {
+	*k = call{request: int32(request), state: active, trailing: k.trailing[:0], values: k.values[:0]} //nolint:gosec // bounded by the calls
 }
 
 // A callState holds what is known of a call.
@@ -177,7 +188,7 @@ func (k *call) open(t *Template) (f failure) {
 	k.left = size
 	k.state |= inside
 	k.state &^= whole
-	if flags != 0 || t.wants {
+	if flags != 0 || t.calls[k.request].wants {
 		k.state |= whole
 	}
 	return f
@@ -207,7 +218,7 @@ func (k *call) close(t *Template, body []byte) (message []byte, f failure) {
 		return nil, k.trailers(t, body)
 	}
 	k.messages++
-	if !t.wants {
+	if !t.calls[k.request].wants {
 		return nil, f
 	}
 	return body, f
@@ -246,6 +257,13 @@ func (k *call) trailers(t *Template, block []byte) (f failure) {
 			s.message = value
 		case bytes.EqualFold(name, []byte(nameDetails)):
 			s.details = value
+		}
+		for i, asked := range t.trailers {
+			if bytes.EqualFold(name, asked) {
+				begin := len(k.values)
+				k.values = append(k.values, value...)
+				k.trailing = append(k.trailing, wire.MuxField{Name: t.behind + i, Value: k.values[begin:len(k.values):len(k.values)]})
+			}
 		}
 	}
 	if s.code != nil {

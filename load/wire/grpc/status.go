@@ -175,11 +175,11 @@ func (t *Template) below(err *wire.Error) failure {
 	if f, known := resets[err]; known {
 		return f
 	}
-	f, known := t.translated[err]
+	f, known := t.failures[err]
 	if !known {
 		f = newFailure(err.Kind, codeOf(err), err.Text)
-		if len(t.translated) < maxTranslated {
-			t.translated[err] = f
+		if len(t.failures) < maxTranslated {
+			t.failures[err] = f
 		}
 	}
 	return f

@@ -22,22 +22,24 @@ type Template struct {
 	web        Web
 	maxMessage int
 	check      func(call int, message []byte) error
-	wants      bool // messages are to be put together
 	content    bool
 	judged     bool
 	plain      bool // no compression is offered
 	step       int
 
 	// names are by the number that a field has in the protocol below.
-	names  []wanted
-	fields []wire.MuxField
+	names    []wanted
+	fields   []wire.MuxField
+	trailers [][]byte // names of trailing metadata that were asked for
+	behind   int      // the number of the first of them
 
-	translated map[*wire.Error]failure
-	interned   map[string]failure
-	key        []byte
+	failures map[*wire.Error]failure
+	interned map[string]failure
+	key      []byte
 
 	// What one message leaves behind until the next.
 	shown  []byte // the last message that was put together, or expanded
+	said   []byte // what was made of it
 	source bytes.Reader
 	gunzip *gzip.Reader
 	frame  []byte   // a message that varies, framed
@@ -53,13 +55,15 @@ type prepared struct {
 	count  uint32
 	next   int  // in turn: which is next
 	events bool // each message of the response is an event
+	wants  bool // messages of the response are to be put together
 }
 
-// A wanted is a field of a response's header: what it is to the protocol, and which of those
-// that were asked for.
+// A wanted is a field of a response's header, or behind its messages: what it is to the protocol,
+// and which of those that were asked for.
 type wanted struct {
-	own   ownField
-	asked int // its place among them; none
+	own      ownField
+	asked    int // its place among them; none
+	trailing int // its number among them if it is behind the messages; none
 }
 
 type ownField uint8
@@ -127,22 +131,35 @@ func newTemplate(c Config) (*Template, []string, error) {
 	c = c.withDefaults()
 	t := &Template{
 		web: c.Web, maxMessage: c.MaxMessage, check: c.Check, content: c.Content, judged: c.Judged, plain: c.Plain,
-		wants: c.Check != nil || c.Content, step: c.Step,
-		translated: map[*wire.Error]failure{}, interned: map[string]failure{},
+		step: c.Step, behind: len(c.Fields),
+		failures: map[*wire.Error]failure{}, interned: map[string]failure{},
 	}
 	var names []string
-	for own := ownStatus; own <= ownType; own++ {
-		names = append(names, ownNames[own])
-		t.names = append(t.names, wanted{own, slices.Index(c.Fields, ownNames[own])})
+	want := func(own ownField, name string) {
+		w := wanted{own, slices.Index(c.Fields, name), slices.Index(c.Trailers, name)}
+		if w.trailing != none {
+			w.trailing += t.behind
+		}
+		names, t.names = append(names, name), append(t.names, w)
 	}
-	for i, name := range c.Fields {
-		if !slices.Contains(ownNames, name) {
-			names = append(names, name)
-			t.names = append(t.names, wanted{notOwn, i})
+	for own := ownStatus; own <= ownType; own++ {
+		want(own, ownNames[own])
+	}
+	for _, name := range slices.Concat(c.Fields, c.Trailers) {
+		if !slices.Contains(names, name) {
+			want(notOwn, name)
 		}
 	}
+	for _, name := range c.Trailers {
+		t.trailers = append(t.trailers, []byte(name))
+	}
 	for _, call := range c.Calls {
-		p := prepared{Call: call, events: c.Content || call.ServerStream}
+		p := prepared{
+			Call: call, events: c.Content || call.ServerStream || call.Translate != nil, wants: c.Check != nil || c.Content || call.Translate != nil,
+		}
+		if p.Keep == 0 {
+			p.Keep = DefaultKeep
+		}
 		if call.ClientStream || call.inTurn() {
 			for _, m := range call.Messages {
 				p.framed = append(p.framed, call.framed(m, c.Web))
@@ -229,12 +246,25 @@ func (t *Template) isType(value []byte) bool {
 	return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
 }
 
+// A section says what fields are of.
+type section uint8
+
+const (
+	initial  section = iota // the header
+	trailing                // what is behind the messages
+	only                    // the one section that a response has, which is both
+)
+
 // list returns those of the fields that were asked for.
-func (t *Template) list(fields []wire.MuxField) []wire.MuxField {
+func (t *Template) list(fields []wire.MuxField, of section) []wire.MuxField {
 	t.fields = t.fields[:0]
 	for _, f := range fields {
-		if asked := t.names[f.Name].asked; asked != none {
-			t.fields = append(t.fields, wire.MuxField{Name: asked, Value: f.Value})
+		w := &t.names[f.Name]
+		if w.asked != none && of != trailing {
+			t.fields = append(t.fields, wire.MuxField{Name: w.asked, Value: f.Value})
+		}
+		if w.trailing != none && of != initial {
+			t.fields = append(t.fields, wire.MuxField{Name: w.trailing, Value: f.Value})
 		}
 	}
 	return t.fields
@@ -251,6 +281,41 @@ func (t *Template) take(k *call, message []byte) (f failure) {
 		}
 	}
 	return f
+}
+
+// translated makes of a message what is delivered in its place. It is valid until the next one.
+func (t *Template) translated(k *call, message []byte) (said []byte, f failure) {
+	p := &t.calls[k.request]
+	t.said = t.said[:0]
+	if p.ServerStream {
+		separator := byte(',')
+		if k.messages == 1 {
+			separator = '['
+		}
+		t.said = append(t.said, separator)
+	}
+	var err error
+	if t.said, err = p.Translate(t.said, message); err != nil {
+		return nil, t.refuse(err)
+	}
+	return t.said, f
+}
+
+// The ends of an array of messages, and of one without any.
+var (
+	endOfArray = []byte("]")
+	emptyArray = []byte("[]")
+)
+
+// rest returns what is delivered behind the messages of a response.
+func (t *Template) rest(k *call) []byte {
+	switch p := &t.calls[k.request]; {
+	case p.Translate == nil || !p.ServerStream:
+		return nil
+	case k.messages == 0:
+		return emptyArray
+	}
+	return endOfArray
 }
 
 // refuse returns the failure of a message that the check refuses. As with statuses, past a

@@ -13,9 +13,12 @@ type WebClient struct {
 	k       call
 	piece   content
 	outcome Code
+
+	said []byte // what was made of the messages of the response, up to the call's Keep
+	size int64  // of all that was made of them
 }
 
-var _ wire.Composer = (*WebClient)(nil)
+var _ wire.Collector = (*WebClient)(nil)
 
 // WebClient returns a new client, ready for a connection. It is for templates of
 // NewWebTemplate.
@@ -29,9 +32,9 @@ func (c *WebClient) Reset() {
 
 func (c *WebClient) forget() {
 	c.k.forgetPart(c.t)
-	c.k = call{}
+	c.k.restart(0)
 	c.piece.drop()
-	c.outcome = OK
+	c.outcome, c.said, c.size = OK, c.said[:0], 0
 }
 
 // Request prepares the next exchange, the first of the calls.
@@ -40,7 +43,7 @@ func (c *WebClient) Request() []byte { return c.Compose(0, nil) }
 // Compose prepares the next exchange; see wire.Composer.
 func (c *WebClient) Compose(request int, parts [][]byte) []byte {
 	c.forget()
-	c.k = call{request: int32(request), state: active} //nolint:gosec // bounded by the calls
+	c.k.restart(request)
 	return c.below.Compose(request, c.t.compose(&c.t.calls[request], parts))
 }
 
@@ -75,7 +78,7 @@ func (c *WebClient) messages() (f failure) {
 	for c.k.state&opaque == 0 {
 		message, complete, f := c.piece.message(c.t, &c.k)
 		if f.Error == nil && complete {
-			f = c.t.take(&c.k, message)
+			f = c.take(message)
 		}
 		if f.Error != nil || !complete {
 			return f
@@ -84,6 +87,26 @@ func (c *WebClient) messages() (f failure) {
 	c.piece.drop()
 	return f
 }
+
+// take takes a message that is complete.
+func (c *WebClient) take(message []byte) (f failure) {
+	if f = c.t.take(&c.k, message); f.Error != nil || c.t.calls[c.k.request].Translate == nil {
+		return f
+	}
+	said, f := c.t.translated(&c.k, message)
+	c.keep(said)
+	return f
+}
+
+// keep keeps what was made of a message, as far as there is room.
+func (c *WebClient) keep(said []byte) {
+	room := c.t.calls[c.k.request].Keep - len(c.said)
+	c.said = append(c.said, said[:min(len(said), room)]...)
+	c.size += int64(len(said))
+}
+
+// Collected returns what was made of the messages of the response; see wire.Collector.
+func (c *WebClient) Collected() (beginning []byte, size int64) { return c.said, c.size }
 
 // ended says what the protocol below says of the end, as gRPC does.
 func (c *WebClient) ended(n int, done bool, err error) (int, bool, error) {
@@ -99,6 +122,7 @@ func (c *WebClient) ended(n int, done bool, err error) (int, bool, error) {
 // conclude says how a complete response ended.
 func (c *WebClient) conclude() error {
 	f := c.t.conclude(&c.k)
+	c.keep(c.t.rest(&c.k))
 	c.outcome = f.code
 	if f.Error == nil || f.Kind == wire.Status && c.t.judged {
 		return nil
@@ -137,9 +161,15 @@ func (c *WebClient) Status() int { return int(c.outcome) }
 func (c *WebClient) Messages() uint32 { return c.k.messages }
 
 // Fields returns the fields that were asked for; see wire.Composer.
-func (c *WebClient) Fields() []wire.MuxField { return c.t.list(c.below.Fields()) }
+func (c *WebClient) Fields() []wire.MuxField {
+	if c.k.state&trailed == 0 {
+		return c.t.list(c.below.Fields(), only)
+	}
+	c.t.fields = append(c.t.list(c.below.Fields(), initial), c.k.trailing...)
+	return c.t.fields
+}
 
-// Content is Response: messages are not delivered over HTTP/1.1.
+// Content is Response: what is made of messages is delivered by Collected.
 func (c *WebClient) Content(p []byte) (n, size int, done bool, err error) {
 	n, done, err = c.Response(p)
 	return n, 0, done, err

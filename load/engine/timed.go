@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"slices"
+	"time"
+)
+
+// Requests that have a time of their own for the response, which is that of their step. As all
+// requests do, they wait in the list of those in flight; beside it there is one for each such
+// time, so that the head of each is the next to expire.
+
+// A timedList is the requests under way that have the same time for the response.
+type timedList struct {
+	list
+	timeout int64
+}
+
+// prepareTimes makes the lists.
+func (r *userPool) prepareTimes(exchanges int, longest time.Duration) {
+	r.timed = make([]uint8, len(r.steps))
+	for i, s := range r.steps {
+		if s.Timeout == 0 || s.Timeout >= longest {
+			continue // those of all apply
+		}
+		at := slices.IndexFunc(r.lists, func(l timedList) bool { return l.timeout == int64(s.Timeout) })
+		if at < 0 {
+			at = len(r.lists)
+			r.lists = append(r.lists, timedList{newList(exchanges), int64(s.Timeout)})
+		}
+		r.timed[i] = uint8(at + 1) //nolint:gosec // bounded by scenario.MaxTimeouts
+	}
+}
+
+// underWay notes that the request of an exchange is under way.
+func (w *worker) underWay(e int32, x *exchange) {
+	w.inFlight.push(e)
+	if w.users == nil || len(w.users.lists) == 0 {
+		return
+	}
+	if x.timed = w.users.timed[w.users.all[x.user].request.Step]; x.timed > 0 {
+		w.users.lists[x.timed-1].push(e)
+	}
+}
+
+// overWith notes that the request of an exchange is under way no more.
+func (w *worker) overWith(e int32, x *exchange) {
+	w.inFlight.remove(e)
+	if x.timed > 0 {
+		w.users.lists[x.timed-1].remove(e)
+		x.timed = 0
+	}
+}
+
+// next returns when the first of the requests expires that have a time of their own.
+func (r *userPool) next(exchanges []exchange) int64 {
+	next := int64(never)
+	if r == nil {
+		return next
+	}
+	for i := range r.lists {
+		if l := &r.lists[i]; l.head != none {
+			next = min(next, exchanges[l.head].written+l.timeout)
+		}
+	}
+	return next
+}
+
+// expireTimed ends the requests that have taken longer than the time of their own.
+func (w *worker) expireTimed(now int64) {
+	if w.users == nil {
+		return
+	}
+	for i := range w.users.lists {
+		l := &w.users.lists[i]
+		for e := l.head; e != none && w.exchanges[e].written <= now-l.timeout; e = l.head {
+			w.giveUpOn(e, now, true)
+		}
+	}
+}
+
+// giveUpOn fails a request that has taken too long. The peer is told of some times.
+func (w *worker) giveUpOn(e int32, now int64, told bool) {
+	x := &w.exchanges[e]
+	c := &w.conns[x.conn]
+	if c.mux != nil {
+		w.expireMuxExchange(e, x, x.conn, c, now, told)
+		return
+	}
+	w.failed(x.conn, c, now, w.engine.config.TimedOut)
+}

@@ -1,0 +1,149 @@
+package rpc
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// answering is the method with its messages in the place of each other, so that what can be sent
+// can be an answer, too.
+func answering(m Method) Method {
+	c := *m.codec
+	c.out, c.members = c.in, newMembers(c.in.Descriptor())
+	m.codec = &c
+	return m
+}
+
+// sameJSON tells whether two texts say the same, whatever the order of members.
+func sameJSON(t *testing.T, a, b []byte) bool {
+	t.Helper()
+	var x, y any
+	if err := json.Unmarshal(a, &x); err != nil {
+		t.Errorf("%s: %v", a, err)
+	}
+	if err := json.Unmarshal(b, &y); err != nil {
+		t.Errorf("%s: %v", b, err)
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// translates holds AppendJSON against Decode.
+func translates(t *testing.T, m Method, response []byte) {
+	t.Helper()
+	want, wantErr := m.Decode(response)
+	got, err := m.AppendJSON([]byte("before"), response)
+	switch {
+	case wantErr != nil:
+		if err == nil || err.Error() != wantErr.Error() || string(got) != "before" {
+			t.Errorf("%x: %s, %v, want %v", response, got, err, wantErr)
+		}
+	case err != nil || string(got[:6]) != "before" || !sameJSON(t, got[6:], want):
+		t.Errorf("%x: %s, %v, want %s", response, got[6:], err, want)
+	}
+}
+
+// Answers are in JSON what Decode makes of them.
+func TestAppendJSON(t *testing.T) {
+	buy := answering(find(t, shop(t), "shop.v1.Shop/Buy"))
+	for _, text := range []string{
+		`{}`,
+		`{"id": "a\"\\\n\r\t\b\f\u0001\u007fé€😀", "items": [{"name": "x", "count": 7, "price": {"units": "-5"}, "color": "COLOR_BLUE"}, {}]}`,
+		`{"items": [{"codes": ["-1", "0", "9223372036854775807"], "weights": [0.1, "NaN", "Infinity", "-Infinity", 1e-7, 1e21, 0, -0.0, 123456]}]}`,
+		`{"items": [{"shelf": 4294967295, "serial": "-9", "rating": 1e-7, "fragile": true, "size": -3, "colors": ["COLOR_RED", 99, "COLOR_UNSPECIFIED"]}]}`,
+		`{"notes": {"-1": "minus", "0": "", "7": "seven"}, "flags": {"true": "COLOR_RED", "false": "COLOR_UNSPECIFIED"}, "discounts": {"a": {"units": "1"}, "": {}}}`,
+		`{"card": {"number": "1", "secret": "AQID"}}`, `{"voucher": ""}`, `{"cash": false, "floor": 0}`,
+		`{"due": "2026-01-31T23:59:59.5Z", "patience": "1.5s", "priority": "7", "labels": {"a": [null, 1]}, "mask": "a,b", "anything": null}`,
+	} {
+		b, err := buy.Encode([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		translates(t, buy, b)
+	}
+	for _, response := range [][]byte{
+		{0x0a, 1, 'a', 0x0a, 1, 'b'},              // a field twice
+		{0x0a, 0},                                 // a text that is empty
+		{0x32, 2, 0x0a, 0, 0x3a, 1, 'x'},          // two of a oneof
+		{0x12, 0, 0x0a, 1, 'a', 0x12, 0},          // a list in two places
+		{0x12, 2, 0x28, 4, 0x12, 2, 0x28, 6},      // a list that is not packed
+		{0x22, 2, 0x08, 1, 0x22, 2, 0x08, 1},      // a map's key twice
+		{0x22, 4, 0x12, 0, 0x08, 1},               // a map's value first
+		{0x22, 0},                                 // an entry without anything
+		{0xf8, 0x7f, 1},                           // a field of a newer version
+		{0x0a, 1, 0xff},                           // no UTF-8
+		{0x0a, 5, 'a'}, {0x08, 1}, {0xff}, {0x0b}, // cut off, of another type, and garbled
+		{0x12, 5, 0x10, 0x80, 0x80, 0x80, 0x00}, // a zero of many bytes
+	} {
+		translates(t, buy, response)
+	}
+	deep := []byte{}
+	for range maxOpen + 5 {
+		deep = append([]byte{0x12, byte(len(deep))}, deep...)
+	}
+	translates(t, answering(find(t, shop(t), "shop.v1.Shop/Talk")), deep)
+	translates(t, answering(find(t, compiled(t, "legacy.proto"), "legacy.Archive/Keep")), nil)
+}
+
+func TestAppendJSONAllocatesNothing(t *testing.T) {
+	m := answering(find(t, shop(t), "shop.v1.Shop/Buy"))
+	b, err := m.Encode([]byte(`{"id": "x\n", "items": [{"name": "a", "codes": ["1", "2"], "weights": [0.5], "rating": 0.1, "color": "COLOR_RED"}],
+		"notes": {"1": "one", "2": "two"}, "card": {"number": "7", "secret": "AQID"}, "discounts": {"a": {"units": "5"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dst []byte
+	if n := testing.AllocsPerRun(100, func() {
+		if dst, err = m.AppendJSON(dst[:0], b); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAppendJSON(b *testing.B) {
+	m := answering(find(b, shop(b), "shop.v1.Shop/Buy"))
+	response, err := m.Encode([]byte(`{"id": "x", "items": [{"name": "a", "codes": ["1", "2"]}]}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var dst []byte
+	for b.Loop() {
+		if dst, err = m.AppendJSON(dst[:0], response); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Whatever a server answers is in JSON what Decode makes of it.
+func FuzzAppendJSON(f *testing.F) {
+	methods := []Method{
+		answering(find(f, shop(f), "shop.v1.Shop/Buy")),
+		answering(find(f, compiled(f, "legacy.proto"), "legacy.Archive/Keep")),
+		answering(find(f, compiled(f, "edition.proto"), "modern.Modern/Call")),
+	}
+	for i, m := range methods {
+		b, err := m.Encode(m.Example())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, uint8(i))
+	}
+	f.Add([]byte{0x22, 2, 0x08, 1, 0x22, 2, 0x08, 1}, uint8(0))
+	f.Add([]byte{0x0a, 1, 'a', 0x0a, 1, 'b'}, uint8(0))
+	f.Fuzz(func(t *testing.T, b []byte, which uint8) {
+		m := methods[int(which)%len(methods)]
+		// Numbers that JSON's reader in Go cannot hold are none that a message may have.
+		if proto.Unmarshal(b, dynamicpb.NewMessage(m.codec.out.Descriptor())) == nil {
+			translates(t, m, b)
+		} else if _, err := m.AppendJSON(nil, b); err == nil {
+			if _, err := m.Decode(b); err != nil {
+				t.Errorf("%x: it is taken, and Decode refuses it: %v", b, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package scenario
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/load/pace"
+	"dyno/load/wire"
+)
+
+// A bracketer encodes by putting what varies between brackets. It refuses what has a bracket.
+type bracketer [][]byte
+
+func (e bracketer) Append(dst []byte, parts [][]byte) ([]byte, error) {
+	start := len(dst)
+	dst = append(append(dst, '<'), e[0]...)
+	for i, p := range parts {
+		if bytes.IndexByte(p, '[') >= 0 {
+			return dst[:start], errBracket
+		}
+		dst = append(append(append(append(dst, '['), p...), ']'), e[i+1]...)
+	}
+	return append(dst, '>'), nil
+}
+
+var errBracket = errors.New("a bracket")
+
+func bracket(pieces ...[]byte) (Encoder, error) {
+	if bytes.Contains(pieces[0], []byte("bad")) {
+		return nil, errBracket
+	}
+	return bracketer(pieces), nil
+}
+
+var (
+	errCall   = &wire.Error{Kind: wire.Status, Text: "called in vain"}
+	someCalls = &Calls{Statuses: []string{"OK", "ONE", "TWO"}, Error: func(int) *wire.Error { return errCall }}
+)
+
+// called is a scenario of calls: log in, and carry what came in the metadata of either end.
+func called(t testing.TB) *Scenario {
+	t.Helper()
+	s, err := Compile(Spec{
+		Calls: someCalls, Variables: []Variable{{"fixed", "f"}},
+		Steps: []Step{
+			{
+				Name: "login", Once: true, Method: "p.S/Login", Path: "/p.S/Login", Encode: bracket, Body: "{{ fixed }}!", Timeout: time.Second,
+				Extract: []Extraction{{Name: "token", From: JSON, Of: "$.token"}, {Name: "cost", From: Trailer, Of: "X-Cost"}, {Name: "id", From: Header, Of: "x-id"}},
+			},
+			{
+				Name: "get", Path: "/p.S/Get", Encode: bracket, Body: `a {{ token }}{{ counter() }}{{ "{{" }}`,
+				Header: []Field{{"authorization", "Bearer {{ token }}"}, {"cost", "{{ cost }}"}, {"x", "y"}},
+				Status: []StatusRange{{0, 0}, {2, 2}},
+				Assert: []Assertion{{Of: Trailer, Name: "x-id", Is: Equals, Value: "{{ id }}"}},
+			},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// of is metadata of a response.
+func of(name int, value string) HeaderField { return HeaderField{Name: name, Value: []byte(value)} }
+
+// Calls have their messages encoded, with what varies in its places, and are judged by statuses of
+// their own; names of metadata at either end are told apart.
+func TestCalls(t *testing.T) {
+	s := called(t)
+	if got := strings.Join(s.HeaderNames(), " ") + "; " + strings.Join(s.TrailerNames(), " "); got != "x-id; x-cost x-id" {
+		t.Fatalf("names %s", got)
+	}
+	if i := s.Steps()[0]; i.Timeout != time.Second || i.Method != "p.S/Login" || s.Outlines()[0].Body != "<f!>" {
+		t.Errorf("%+v, %+v", i, s.Outlines()[0])
+	}
+	u := s.Worker(pace.Whole(), 1).User()
+	m, err := next(u, 0)
+	if err != nil || line(m) != "p.S/Login /p.S/Login <f!>" {
+		t.Fatalf("%s, %v", line(m), err)
+	}
+	good := []HeaderField{of(0, "I"), of(1, "C")}
+	if err := u.Response(0, answer(1, `{"token":"T"}`, good...)); err != errCall { //nolint:errorlint // the same pointer
+		t.Error(err)
+	}
+	if m, err = next(u, 0); err != nil || line(m) != "p.S/Login /p.S/Login <f!>" {
+		t.Fatalf("after a failure: %s, %v", line(m), err)
+	}
+	if err := u.Response(0, answer(0, `{"token":"T"}`, good...)); err != nil {
+		t.Fatal(err)
+	}
+	for n, c := range []struct {
+		status  int
+		trailer string
+		want    string
+	}{{0, "I", ""}, {2, "I", ""}, {1, "I", `step "get": its status is not among OK, TWO`}, {0, "J", `step "get": its trailing metadata x-id does not equal "{{ id }}"`}} {
+		m, err := next(u, 0)
+		if want := " /p.S/Get authorization:Bearer T cost:C x:y <a [T][" + string(rune('0'+n)) + "]{{>"; err != nil || line(m) != want {
+			t.Fatalf("%s, %v, want %s", line(m), err, want)
+		}
+		got := u.Response(0, answer(c.status, "", of(2, c.trailer), of(0, "I")))
+		if got == nil && c.want != "" || got != nil && got.Text != c.want {
+			t.Errorf("status %d: %v, want %q", c.status, got, c.want)
+		}
+	}
+}
+
+// What cannot be encoded, or be metadata, fails with kind generator; the user goes on.
+func TestCallsThatCannotBeSent(t *testing.T) {
+	s := called(t)
+	for token, want := range map[string]string{`[`: "its message cannot be made", "é": "the metadata authorization begins or ends with a blank, or holds what is no visible ASCII"} {
+		u := s.Worker(pace.Whole(), 1).User()
+		if _, err := next(u, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Response(0, answer(0, `{"token":"`+token+`"}`, of(0, ""), of(1, ""))); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := next(u, 0); err == nil || err.Kind != wire.Generator || !strings.Contains(err.Text, want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+			u.Failed()
+		}
+	}
+}
+
+// What is wrong with calls is located.
+func TestFaultsOfCalls(t *testing.T) {
+	for want, change := range map[string]func(*Spec){
+		"steps[0].body: a bracket":                                    func(s *Spec) { s.Steps[0].Encode, s.Steps[0].Body = bracket, "bad" },
+		"steps[0].status[0]: 3; want statuses from 0 to 2":            func(s *Spec) { s.Steps[0].Status = []StatusRange{{3, 3}} },
+		"cookies: there is no header":                                 func(s *Spec) { s.Cookies, s.Host = true, "h" },
+		"steps[0].header[0].value: a character that is no visible":    func(s *Spec) { s.Steps[0].Header = []Field{{"a", "é"}} },
+		"steps[0].timeout: -1s; want no negative duration":            func(s *Spec) { s.Steps[0].Timeout = -time.Second },
+		"steps[0].assert[0].name: metadata \"a b\"; want a name such": func(s *Spec) { s.Steps[0].Assert = []Assertion{{Of: Trailer, Name: "a b", Is: Exists}} },
+		"steps[0].extract[0].of: there are no trailers": func(s *Spec) {
+			s.Calls, s.Steps[0].Extract = nil, []Extraction{{Name: "a", From: Trailer, Of: "x"}}
+		},
+		"steps[16].timeout: more than 16 different ones": func(s *Spec) {
+			for i := range MaxTimeouts + 1 {
+				st := s.Steps[0]
+				st.Name, st.Timeout = strings.Repeat("x", i+2), time.Duration(i+1)
+				s.Steps = append(s.Steps, st)
+			}
+			s.Steps = s.Steps[1:]
+		},
+	} {
+		spec := Spec{Calls: someCalls, Steps: []Step{{Name: "x", Path: "/p.S/M"}}}
+		change(&spec)
+		if _, err := Compile(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// Once warm, neither a call nor its answer allocates.
+func TestCallsDoNotAllocate(t *testing.T) {
+	u := called(t).Worker(pace.Whole(), 1).User()
+	var r Request
+	answers := []*Response{
+		answer(0, `{"token":"T"}`, of(0, "I"), of(1, "C")),
+		answer(0, "", of(2, "I")),
+	}
+	turn := func() {
+		if ok, err := u.Next(0, &r); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if err := u.Response(0, answers[r.Step]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn()
+	turn()
+	if n := testing.AllocsPerRun(100, turn); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
