@@ -85,15 +85,18 @@ func (p *page) quick() {
 	if trial != nil {
 		p.causes(trial.Failures)
 		k := trial.Connections
-		if k.Requested == 0 && v.Streams != nil {
-			return // they are subscriptions
+		subscriptions := k.Requested == 0 && v.Streams != nil // have a section of their own
+		if subscriptions && trial.TLS == nil {
+			return
 		}
 		p.section("connections")
 		t := table{}
-		t.add("requested", whole(k.Requested))
-		t.add("opened", whole(k.Opened))
-		t.add("failed", whole(k.Failed))
-		t.add("at once", whole(k.Peak))
+		if !subscriptions {
+			t.add("requested", whole(k.Requested))
+			t.add("opened", whole(k.Opened))
+			t.add("failed", whole(k.Failed))
+			t.add("at once", whole(k.Peak))
+		}
 		if k.PeerClosed > 0 {
 			t.add("closed idle", whole(k.PeerClosed))
 		}

@@ -38,8 +38,8 @@ type Config struct {
 	// (ALPN), and a server that does not know of the choice gets what NewClients makes.
 	NewMuxes func(worker int) func() wire.Mux
 
-	// TLS has all connections but subscribers' speak TLS. Its ALPN offers h2 where there are
-	// NewMuxes. Default none.
+	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes, which
+	// cannot be beside Subscribers then: these speak HTTP/1.1. Default none.
 	TLS *tlslayer.Config
 
 	// Streams is how many exchanges a connection carries at once, if its peer lets it and
@@ -232,6 +232,9 @@ func (c Config) Validate() error {
 		}
 		if offered := slices.Contains(c.TLS.ALPN, muxName); offered != (c.NewMuxes != nil) {
 			fault("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
+		}
+		if c.NewMuxes != nil && c.Subscribers != nil {
+			fault("tls: want no muxes beside subscribers, who do not speak h2, as all connections offer the same")
 		}
 	}
 	if c.Streams < 1 || c.Streams > MaxStreams {

@@ -138,6 +138,13 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	var secure *tlslayer.Context // what the connections share
+	if c.TLS != nil {
+		if secure, err = tlslayer.NewContext(*c.TLS); err != nil {
+			p.close()
+			return nil, err
+		}
+	}
 	count := share(c.Connections, n, c.Workers)
 	exchanges := count * c.Streams
 	w := &worker{
@@ -153,6 +160,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		lifetime:   cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
 		connecting: newList(count),
 		buffer:     make([]byte, readSize),
+		tls:        secure,
 		remaining:  never,
 		due:        never,
 		holder:     none,
@@ -161,7 +169,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		failures:   map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 
-		subscribers: e.newSubscriberPool(n),
+		subscribers: e.newSubscriberPool(n, secure),
 	}
 	if c.Messages != nil {
 		w.messages = make([]messageTimes, exchanges)
@@ -237,7 +245,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 }
 
 // equip makes what the connections of a worker share.
-func (w *worker) equip(c *Config) (err error) {
+func (w *worker) equip(c *Config) error {
 	if c.NewClients != nil {
 		w.newClient = c.NewClients(w.number)
 	}
@@ -249,10 +257,7 @@ func (w *worker) equip(c *Config) (err error) {
 	if c.NewMuxes != nil {
 		w.newMux = c.NewMuxes(w.number)
 	}
-	if c.TLS != nil {
-		w.tls, err = tlslayer.NewContext(*c.TLS)
-	}
-	return err
+	return nil
 }
 
 // share returns how much of total falls to member n of count.

@@ -283,7 +283,7 @@ func (w *worker) refillOrClose(i int32, c *connection, now int64) {
 	// It said GOAWAY, has carried as many exchanges as it is to, or has used up its numbers.
 	w.queueOutput(i, c)
 	_ = w.writeMux(c) // the connection ends in any case
-	w.closeNotify(c)
+	w.closeNotify(c.fd, c.tls, c.pending)
 	w.disconnect(i, c)
 	w.vacate(i, c)
 }

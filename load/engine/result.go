@@ -36,7 +36,7 @@ const (
 	// request, so those of the warm-up are recorded too.
 	ConnectTime
 	// Opening runs from the beginning of a subscriber's connecting to the end of the
-	// response's head. Subscriptions are opened before the window too, so that all
+	// response's head, TLS included. Subscriptions are opened before the window too, so that all
 	// are recorded.
 	Opening
 	// FirstEvent runs from the write of a subscription to its first event. All are

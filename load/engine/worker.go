@@ -373,12 +373,12 @@ func (w *worker) giveUp() {
 func (w *worker) closeAll() {
 	for i := range w.subscribers.all {
 		if s := &w.subscribers.all[i]; s.fd != none {
-			unix.Close(int(s.fd))
+			w.hangUpSubscriber(s)
 		}
 	}
 	for i := range w.conns {
 		if c := &w.conns[i]; c.fd != none {
-			w.closeNotify(c)
+			w.closeNotify(c.fd, c.tls, c.pending)
 			w.hangUp(c)
 		}
 	}
@@ -540,7 +540,7 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	c.failures = 0
 	// A peer that hung up behind its response will not answer another request.
 	if len(c.pending) > 0 || c.hungUp || c.carried >= w.lifetime || !c.client.Reusable() {
-		w.closeNotify(c)
+		w.closeNotify(c.fd, c.tls, c.pending)
 		w.disconnect(i, c)
 		w.vacate(i, c)
 	}
