@@ -106,6 +106,12 @@ func (p *page) quick() {
 		if k.GoAways > 0 {
 			t.add("ended by GOAWAY", whole(k.GoAways))
 		}
+		for _, text := range descending(trial.GoAways) {
+			t.add("for an error", whole(trial.GoAways[text])+" × "+text)
+		}
+		if k.Pings > 0 {
+			t.add("pings", whole(k.Pings)+" sent, "+whole(k.PingsUnanswered)+" connections gave no answer")
+		}
 		if k.Refused > 0 {
 			t.add("requests refused", whole(k.Refused)+", "+whole(k.Resent)+" sent again")
 		}

@@ -83,7 +83,6 @@ func habits() []habit {
 		{flag: "cname", tools: "ghz", means: "the name that the certificate is for", ours: "server-name"},
 		{flag: "skipTLS", tools: "ghz", means: "no check of the certificate", ours: "insecure"},
 		{flag: "plaintext", tools: "grpcurl", means: "no TLS", remark: "without https:// and --tls there is none"},
-		{flag: "keepalive", tools: "ghz", means: "keepalive", remark: "connections are always kept alive"},
 		{flag: "O", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},
 		{flag: "format", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},
 		{flag: "h2", tools: "hey", means: "HTTP/2", ours: "http2"},

@@ -53,6 +53,9 @@ type Config struct {
 	// Messages has the messages that exchanges consist of timed. Default none.
 	Messages *Messages
 
+	// Keepalive has peers pinged from which nothing comes. Default: nobody is.
+	Keepalive *Keepalive
+
 	// Schedule makes the loop open: requests start when it says, whatever the
 	// server does. Nil is the closed loop: on each connection there are Streams users, each
 	// of whom sends, awaits the response, thinks, and sends again.
@@ -176,6 +179,7 @@ func (c Config) withDefaults() Config {
 	if c.TimedOut == nil {
 		c.TimedOut = errTimeout
 	}
+	c.Keepalive = c.Keepalive.withDefaults()
 	def(&c.Drain, 2*time.Second)
 	def(&c.Timeout, 30*time.Second)
 	def(&c.ConnectTimeout, 5*time.Second)
@@ -292,6 +296,9 @@ func (c Config) Validate() error {
 	}
 	if c.Messages != nil {
 		faults = append(faults, c.Messages.faults(&c)...)
+	}
+	if c.Keepalive != nil {
+		faults = append(faults, c.Keepalive.faults(&c)...)
 	}
 	if c.TimedOut.Kind != wire.Timeout {
 		fault("failure of a request that timed out, %v: want kind timeout", c.TimedOut)

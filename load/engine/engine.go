@@ -70,6 +70,7 @@ type engine struct {
 	finished  chan struct{} // closed when all workers have said what they have published
 	stop      atomic.Bool
 	silent    *wire.Error // of exchanges whose connection is given up
+	unpinged  *wire.Error // of those whose connection has not answered a ping
 }
 
 func (e *engine) stopped() bool { return e.stop.Load() }
@@ -127,7 +128,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
-	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{}), silent: c.silent()}
+	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{}), silent: c.silent(), unpinged: c.Keepalive.failure()}
 	e.published = delivery.NewPublications(c.Workers + e.others())
 	return e
 }
@@ -167,6 +168,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		interval:   newIntervalBuffer(n),
 		silences:   newSilences(c.Window),
 		failures:   map[error]uint64{},
+		goAways:    map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 
 		subscribers: e.newSubscriberPool(n, secure),
@@ -256,6 +258,11 @@ func (w *worker) equip(c *Config) error {
 	}
 	if c.NewMuxes != nil {
 		w.newMux = c.NewMuxes(w.number)
+	}
+	if c.Keepalive != nil {
+		if _, ok := w.newMux().(wire.Pinger); !ok {
+			return errors.New("the muxes have no pings, and keepalive wants some")
+		}
 	}
 	return nil
 }
@@ -455,7 +462,7 @@ func (e *engine) tell(origin int64, done <-chan struct{}) {
 func (e *engine) conclude(r *Result, origin int64) {
 	r.Connections.Requested, r.Connections.Streams = e.config.Connections, e.config.Streams
 	r.Status = map[int]uint64{}
-	r.Failures = map[string]uint64{}
+	r.Failures, r.GoAways = map[string]uint64{}, map[string]uint64{}
 	var end, concluded int64
 	var requests, events []*silences
 	for n, w := range e.workers {
@@ -487,6 +494,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 			}
 		}
 		addTexts(r.Failures, w.failures)
+		addTexts(r.GoAways, w.goAways)
 		end = max(end, w.windowEnd)
 		first, last := &w.marks[0], &w.marks[1]
 		r.Workers = r.Workers.plus(last.thread.sub(first.thread))

@@ -171,6 +171,9 @@ type Connections struct {
 	GoAways uint64 // connections on which the peer said that it takes no more exchanges
 	Refused uint64 // exchanges that were refused
 	Resent  uint64 // of those, the ones whose requests were sent once more; the others failed
+
+	Pings           uint64 // keepalive: pings that were sent
+	PingsUnanswered uint64 // keepalive: connections that were given up because a ping was not answered
 }
 
 func (c *Connections) add(o *Connections) {
@@ -190,6 +193,8 @@ func (c *Connections) add(o *Connections) {
 	c.GoAways += o.GoAways
 	c.Refused += o.Refused
 	c.Resent += o.Resent
+	c.Pings += o.Pings
+	c.PingsUnanswered += o.PingsUnanswered
 }
 
 // CPUTime is processor time.
@@ -232,6 +237,8 @@ type Result struct {
 	Intervals []Interval
 	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
 	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
+
+	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, likewise, warm-up included
 
 	Steps []StepResult // of the users' scenario; nil without
 	Users UsersResult  // the zero value without

@@ -793,6 +793,7 @@ type Trial struct {
 	Message        Quantiles        `json:"message,omitzero"`
 	Ends           *Ends            `json:"ends,omitempty"`     // nil of a program, and where nothing came
 	Failures       map[string]int64 `json:"failures,omitempty"` // failed requests, by what was wrong
+	GoAways        map[string]int64 `json:"go_aways,omitempty"` // connections that the target ended by GOAWAY for an error, by its text
 	Connections    Connections      `json:"connections"`
 	Silence        Silence          `json:"silence"`           // of requests
 	TLS            *TLS             `json:"tls,omitempty"`     // nil without
@@ -1033,6 +1034,10 @@ type Connections struct {
 	GoAways int64 `json:"go_aways,omitempty"`
 	Refused int64 `json:"refused_requests,omitempty"`
 	Resent  int64 `json:"resent_requests,omitempty"` // of the refused ones: sent again
+
+	// Of keepalive.
+	Pings           int64 `json:"pings,omitempty"`            // sent
+	PingsUnanswered int64 `json:"pings_unanswered,omitempty"` // connections that were given up because nothing answered a ping
 }
 
 // Users is how many users a closed loop with these connections has.
