@@ -96,6 +96,9 @@ func (p *page) quick() {
 			t.add("opened", whole(k.Opened))
 			t.add("failed", whole(k.Failed))
 			t.add("at once", whole(k.Peak))
+			if reuse := v.Target.ConnectionReuseRatio; reuse != nil {
+				t.add("reused", percent(*reuse)+" of the "+p.sent())
+			}
 		}
 		if k.PeerClosed > 0 {
 			t.add("closed idle", whole(k.PeerClosed))

@@ -286,6 +286,9 @@ func (p *page) quickScreen(a Answer) []string {
 		if k.Streams > 1 {
 			text = whole(k.Requested) + " × " + whole(k.Streams) + text[len(whole(k.Requested)):]
 		}
+		if reuse := v.Target.ConnectionReuseRatio; reuse != nil {
+			text += ", reused by " + percent(*reuse) + " of the " + p.sent()
+		}
 		if k.Refused > 0 {
 			text += ", " + whole(k.Refused) + " requests refused and " + whole(k.Resent) + " sent again"
 		}

@@ -62,8 +62,8 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 		recordStreams(t, r)
 	}
 	t.Generator = generator(r, workers, t.Work(), t.Duet != nil)
-	if exchanges := r.Connections.Exchanges; exchanges > 0 {
-		reuse := float64(r.Connections.Reused) / float64(exchanges)
+	if exchanges := r.Connections.WindowExchanges; exchanges > 0 {
+		reuse := float64(r.Connections.WindowReused) / float64(exchanges)
 		t.Target.ConnectionReuseRatio = &reuse
 	}
 }

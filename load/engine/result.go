@@ -165,6 +165,10 @@ type Connections struct {
 	Reused      uint64 // exchanges on a connection that had carried one before
 	Exchanges   uint64 // all exchanges that were begun
 
+	// The same of the requests of the window. A request that is sent once more is counted
+	// again, and one that no connection could be opened for is not.
+	WindowReused, WindowExchanges uint64
+
 	// Of protocols whose connections carry many exchanges at once. An exchange is refused
 	// that the peer says it has not processed: because its connection takes no more, or for
 	// reasons of its own.
@@ -190,6 +194,8 @@ func (c *Connections) add(o *Connections) {
 	c.Peak += o.Peak
 	c.Reused += o.Reused
 	c.Exchanges += o.Exchanges
+	c.WindowReused += o.WindowReused
+	c.WindowExchanges += o.WindowExchanges
 	c.GoAways += o.GoAways
 	c.Refused += o.Refused
 	c.Resent += o.Resent

@@ -441,7 +441,7 @@ type Target struct {
 	SyscallsPerSecond    *float64           `json:"syscalls_per_second,omitempty"`
 	SyscallsPerRequest   *float64           `json:"syscalls_per_request,omitempty"`
 	Syscalls             map[string]float64 `json:"syscalls_by_name_per_request,omitempty"`
-	ConnectionReuseRatio *float64           `json:"connection_reuse_ratio,omitempty"` // requests on a connection that had carried one before, of all
+	ConnectionReuseRatio *float64           `json:"connection_reuse_ratio,omitempty"` // requests of the window that were sent on a connection that had carried one before, of all that were sent in it; of events: the publications
 	ConnectionsAccepted  *int64             `json:"connections_accepted,omitempty"`
 	Retransmits          *int64             `json:"retransmits,omitempty"`      // segments, on the target's connections
 	ListenOverflows      *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
