@@ -85,15 +85,21 @@ func (p *page) quick() {
 	if trial != nil {
 		p.causes(trial.Failures)
 		k := trial.Connections
-		if k.Requested == 0 && v.Streams != nil {
-			return // they are subscriptions
+		subscriptions := k.Requested == 0 && v.Streams != nil // have a section of their own
+		if subscriptions && trial.TLS == nil {
+			return
 		}
 		p.section("connections")
 		t := table{}
-		t.add("requested", whole(k.Requested))
-		t.add("opened", whole(k.Opened))
-		t.add("failed", whole(k.Failed))
-		t.add("at once", whole(k.Peak))
+		if !subscriptions {
+			t.add("requested", whole(k.Requested))
+			t.add("opened", whole(k.Opened))
+			t.add("failed", whole(k.Failed))
+			t.add("at once", whole(k.Peak))
+			if reuse := v.Target.ConnectionReuseRatio; reuse != nil {
+				t.add("reused", percent(*reuse)+" of the "+p.sent())
+			}
+		}
 		if k.PeerClosed > 0 {
 			t.add("closed idle", whole(k.PeerClosed))
 		}
@@ -102,6 +108,12 @@ func (p *page) quick() {
 		}
 		if k.GoAways > 0 {
 			t.add("ended by GOAWAY", whole(k.GoAways))
+		}
+		for _, text := range descending(trial.GoAways) {
+			t.add("for an error", whole(trial.GoAways[text])+" × "+text)
+		}
+		if k.Pings > 0 {
+			t.add("pings", whole(k.Pings)+" sent, "+whole(k.PingsUnanswered)+" connections gave no answer")
 		}
 		if k.Refused > 0 {
 			t.add("requests refused", whole(k.Refused)+", "+whole(k.Resent)+" sent again")

@@ -286,6 +286,9 @@ func (p *page) quickScreen(a Answer) []string {
 		if k.Streams > 1 {
 			text = whole(k.Requested) + " × " + whole(k.Streams) + text[len(whole(k.Requested)):]
 		}
+		if reuse := v.Target.ConnectionReuseRatio; reuse != nil {
+			text += ", reused by " + percent(*reuse) + " of the " + p.sent()
+		}
 		if k.Refused > 0 {
 			text += ", " + whole(k.Refused) + " requests refused and " + whole(k.Resent) + " sent again"
 		}
@@ -293,10 +296,10 @@ func (p *page) quickScreen(a Answer) []string {
 			text += "; target CPU " + Seconds(*v.Target.CPUSecondsPerRequest) + " per " + p.unit()
 		}
 		row("connections", text)
-		if s := trial.TLS; s != nil {
-			handshakes, agreed := secured(s, &v.Handshake)
-			row("handshakes", strings.Join(append([]string{handshakes}, agreed...), "; "))
-		}
+	}
+	if trial != nil && trial.TLS != nil {
+		handshakes, agreed := secured(trial.TLS, &v.Handshake)
+		row("handshakes", strings.Join(append([]string{handshakes}, agreed...), "; "))
 	}
 	head := func(name string) string { return "  " + fmt.Sprintf("%-13s", texts.Say(texts.English, name, nil)) }
 	add := func(name string, sentences []string, most int) {

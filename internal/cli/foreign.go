@@ -121,7 +121,6 @@ func habits() []habit {
 		{flag: "disable-template-data", tools: "ghz", means: "no templates", remark: noTemplates},
 		{flag: "v", tools: "ghz", means: "the version", remark: "dyno --version shows the version"},
 		{flag: "version", tools: "ghz", means: "the version", remark: "dyno --version shows the version"},
-		{flag: "keepalive", tools: "ghz", means: "keepalive", remark: "connections are always kept alive"},
 		{flag: "O", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},
 		{flag: "format", tools: "ghz", means: "the form of the output", remark: "--json FILE writes the figures as JSON, and --json - to standard output"},
 		{flag: "h2", tools: "hey", means: "HTTP/2", ours: "http2"},

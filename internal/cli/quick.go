@@ -120,6 +120,7 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
 		protocol: experiment.SSE, use: "sse URL", where: "a URL",
 		short: "Load a server of server-sent events with subscribers, and publish to them",
 		example: `  dyno sse -c 1000 http://127.0.0.1:8080/events
+  dyno sse -c 1000 --cacert ca.pem https://127.0.0.1:8443/events
   dyno sse -c 1000 --publish '/publish?topic=a' -R 50 'http://127.0.0.1:8080/events?topic=a'
   dyno sse -c 1000 --topics 10 --publish '/publish?topic=t{topic}' --publishers 4 'http://127.0.0.1:8080/events?topic=t{topic}'`,
 	}}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"dyno/results/rundir"
 )
@@ -86,6 +88,64 @@ func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"http", "-n", "1", "-c", "1", secure.URL}, strings.NewReader(""), &stdout, &stderr)
 	if said := stderr.String(); code != exitTarget || !strings.Contains(said, "--insecure") || strings.Contains(said, "is the target running") {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+}
+
+// Subscribers over TLS, from the command line to the run folder.
+func TestSubscribersOverTLSFromTheCommandLine(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		every := time.NewTicker(5 * time.Millisecond)
+		defer every.Stop()
+		for {
+			if _, err := io.WriteString(w, "data: x\n\n"); err != nil || http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			select {
+			case <-every.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	server.EnableHTTP2 = true // which subscribers do not offer
+	server.TLS = &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	server.StartTLS()
+	defer server.Close()
+	dir := t.TempDir()
+	ca := filepath.Join(dir, "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, short := range map[string]bool{"short": true, "full": false} {
+		out := filepath.Join(dir, name)
+		args := []string{"sse", "-q", "-c", "3", "-z", "300ms", "--cacert", ca, "--server-name", "example.com", "-o", out, server.URL}
+		if !short {
+			args = append(args, "--full")
+		}
+		var stdout, stderr bytes.Buffer
+		code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+		var trial rundir.Trial
+		data, err := os.ReadFile(filepath.Join(out, "trials", "0001-default", rundir.TrialFile))
+		if err == nil {
+			err = json.Unmarshal(data, &trial)
+		}
+		if err != nil {
+			t.Fatalf("%s: exit code %d, %v\n%s%s", name, code, err, stdout.String(), stderr.String())
+		}
+		if trial.TLS == nil || trial.TLS.Handshakes != 3 || trial.TLS.Failed > 0 || trial.TLS.Agreed[0].ALPN != "http/1.1" || trial.Handshake.Count != 3 ||
+			trial.Streams == nil || trial.Streams.Opened != 3 || trial.Streams.Failed > 0 || trial.Streams.Delivered < 30 {
+			t.Errorf("%s: exit code %d, %+v, %+v\n%s", name, code, trial.TLS, trial.Streams, stdout.String())
+		}
+		if !strings.Contains(stdout.String(), "3 completed, 0 failed") {
+			t.Errorf("%s: nothing is said of handshakes:\n%s", name, stdout.String())
+		}
+	}
+
+	var stdout, stderr bytes.Buffer
+	code := Main(t.Context(), []string{"sse", "-q", "-c", "1", "-z", "100ms", server.URL}, strings.NewReader(""), &stdout, &stderr)
+	if said := stderr.String(); code != exitTarget || !strings.Contains(said, "--insecure") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }

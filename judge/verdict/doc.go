@@ -51,6 +51,8 @@
 // event_gap and delivery, each with .p50 .p90 .p99 .p999 .max and .mean; errors.ratio (of the requests sent) and errors.total;
 // target.cpu_per_request, cpu_share, user_share, rss, threads, descriptors,
 // voluntary_switches_per_request and involuntary_switches_per_request;
+// target.connection_reuse_ratio, which is the share of the window's requests that were sent
+// on a connection that had carried one before (publications, where there are subscribers);
 // generator.cpu_per_request and cpu_share; connections.requested, opened, failed and
 // peak; streams.lost, announced, repeated, disordered, gaps and reconnects; program.NAME,
 // a number that a program printed; and observed.NAME, of an endpoint or a command of the

@@ -24,7 +24,16 @@ const GRPC = "grpc"
 
 // A GRPCLoad is what a load has for gRPC.
 type GRPCLoad struct {
-	Call *Call `yaml:"call" default:"{}" doc:"the call that is repeated; beside a scenario, what its calls have in common"`
+	Call      *Call      `yaml:"call" default:"{}" doc:"the call that is repeated; beside a scenario, what its calls have in common"`
+	Keepalive *Keepalive `yaml:"keepalive" doc:"pings on connections on which nothing comes"`
+}
+
+// A Keepalive says when connections are pinged on which nothing comes, as clients of gRPC do.
+// Servers may refuse clients that ping too often (GOAWAY, too_many_pings).
+type Keepalive struct {
+	Time         time.Duration `yaml:"time,required" range:"1ms..24h" flag:"keepalive" doc:"gRPC: how long nothing may come on a connection before it is pinged"`
+	Timeout      time.Duration `yaml:"timeout" range:"1ms..1h" default:"20s" flag:"keepalive-timeout" doc:"gRPC: how long nothing may come after a ping before the connection is given up; its calls fail with kind keepalive"`
+	WithoutCalls bool          `yaml:"without_calls" flag:"keepalive-without-calls" doc:"gRPC: connections on which no call is under way are pinged, too"`
 }
 
 // A Call is the one call repeated. What its messages are made of, .proto files say, a descriptor
@@ -84,6 +93,12 @@ var webForms = map[string]grpc.Web{WebBinary: grpc.Binary, WebText: grpc.Text}
 func (GRPCLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
 	i.grpcVersion(v)
+	if k := v.Load.Keepalive; k != nil && k.Time == 0 {
+		i.fault("load.keepalive.time", "is missing", "such as 30s")
+	}
+	if h, c := v.Load.HTTP2, v.Load.Call; v.Load.Keepalive != nil && c != nil && c.Web != WebNone && h != nil && h.Use != HTTP2Always && !v.Target.overTLS() {
+		i.fault("load.keepalive", "HTTP/1.1 has no pings", "say load.http2.use: always, or leave it out")
+	}
 	const path = "load.call"
 	c, started := v.Load.Call, len(v.Target.Start) > 0
 	if c == nil {

@@ -93,7 +93,7 @@ type Codecs struct {
 	TimedOut   *wire.Error
 	Timeout    time.Duration
 
-	// TLS is what secures the connections of requests; nil where nothing does.
+	// TLS is what secures all connections; nil where nothing does.
 	TLS *tlslayer.Config
 
 	// Scenario is what users do, which the clients and muxes are made for; nil where one

@@ -60,6 +60,7 @@ const topicMark = "{topic}"
 
 // judge judges subscribers and what is published to them.
 func (SSELoad) judge(i *inspector, _ *Experiment, v *Variant) {
+	i.tls(&v.Target)
 	l, started := &v.Load, len(v.Target.Start) > 0
 	if s := l.Subscribers; s == nil || s.Connections == 0 {
 		i.fault("load.subscribers", "is missing", "such as subscribers: {connections: 1000}")
@@ -105,7 +106,8 @@ func (i *inspector) publish(p *Publish, started bool) {
 	}
 }
 
-// codecs makes the subscribers' streams and, where something is published, publishers.
+// codecs makes the subscribers' streams and, where something is published, publishers. With
+// https, either speak HTTP/1.1 over TLS.
 func (SSELoad) codecs(v *Variant, _ uint64, workers int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
@@ -113,6 +115,9 @@ func (SSELoad) codecs(v *Variant, _ uint64, workers int) (c Codecs, err error) {
 	}
 	if c.Streams, err = v.Load.Subscribers.streams(end); err == nil && v.Load.Publish != nil {
 		c.Clients, err = v.Load.Publish.publishers(end, v.Load.Subscribers.Topics, workers)
+	}
+	if err == nil && end.Secure {
+		c.TLS, err = v.Target.TLS.config(end, []string{"http/1.1"})
 	}
 	return c, err
 }

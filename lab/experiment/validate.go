@@ -320,8 +320,6 @@ func (i *inspector) url(t *Target) {
 		i.fault("target.url", "is missing", hint)
 	case err != nil:
 		i.fault("target.url", fmt.Sprintf("%q is not a URL", clip(raw)), hint)
-	case u.Scheme == "https" && t.Protocol == SSE:
-		i.fault("target.url", "https is not supported for subscribers in this version", hint)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Opaque != "":
 		i.fault("target.url", fmt.Sprintf("%q is not an http or https URL", clip(raw)), hint)
 	case u.User != nil:

@@ -159,6 +159,9 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 	if m := codecs.Messages; m != nil {
 		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval}
 	}
+	if k := l.Keepalive; k != nil {
+		c.Keepalive = &engine.Keepalive{Time: k.Time, Timeout: k.Timeout, WithoutCalls: k.WithoutCalls}
+	}
 	if c.TimedOut = codecs.TimedOut; codecs.Timeout > 0 {
 		c.Deadline = codecs.Timeout <= c.Timeout
 		c.Timeout = min(c.Timeout, codecs.Timeout)

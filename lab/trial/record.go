@@ -53,15 +53,17 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 		t.Connections.Streams = int64(r.Connections.Streams)
 	}
 	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
+	t.Connections.Pings, t.Connections.PingsUnanswered = signed(r.Connections.Pings), signed(r.Connections.PingsUnanswered)
+	t.GoAways = byText(r.GoAways)
 	recordUsers(t, r)
 	t.Silence = silence(&r.Silence)
-	t.Failures = failures(r)
+	t.Failures = byText(r.Failures)
 	if r.Streams.Requested > 0 {
 		recordStreams(t, r)
 	}
 	t.Generator = generator(r, workers, t.Work(), t.Duet != nil)
-	if exchanges := r.Connections.Exchanges; exchanges > 0 {
-		reuse := float64(r.Connections.Reused) / float64(exchanges)
+	if exchanges := r.Connections.WindowExchanges; exchanges > 0 {
+		reuse := float64(r.Connections.WindowReused) / float64(exchanges)
 		t.Target.ConnectionReuseRatio = &reuse
 	}
 }
@@ -209,9 +211,10 @@ func conservation(r *engine.Result) rundir.Conservation {
 	return rundir.Conservation{OK: true}
 }
 
-func failures(r *engine.Result) map[string]int64 {
-	m := make(map[string]int64, len(r.Failures))
-	for text, n := range r.Failures {
+// byText is how often something was said.
+func byText(of map[string]uint64) map[string]int64 {
+	m := make(map[string]int64, len(of))
+	for text, n := range of {
 		m[text] = signed(n)
 	}
 	return m

@@ -30,7 +30,7 @@ func result() *engine.Result {
 		Completed:   4,
 		Status:      map[int]uint64{200: 5, 503: 2},
 		Failures:    map[string]uint64{"status 503": 2},
-		Connections: engine.Connections{Requested: 3, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, Peak: 3, Reused: 6, Exchanges: 8},
+		Connections: engine.Connections{Requested: 3, Opened: 4, Failed: 1, PeerClosed: 2, Unsolicited: 1, Peak: 3, Reused: 6, Exchanges: 8, WindowReused: 3, WindowExchanges: 4},
 		Process:     engine.CPUTime{User: 300 * time.Millisecond, System: 100 * time.Millisecond},
 		Workers:     engine.CPUTime{User: 200 * time.Millisecond, System: 100 * time.Millisecond},
 		Spun:        100 * time.Millisecond,

@@ -117,6 +117,7 @@ func (a *Ends) count(r reading) {
 type reading struct {
 	read, arrived int64
 	stamp         stamp
+	more          bool // there was more in it that cannot be taken in yet: the beginning of a record
 }
 
 // A stamp says what became of a reading's time stamp.

@@ -38,8 +38,8 @@ type Config struct {
 	// (ALPN), and a server that does not know of the choice gets what NewClients makes.
 	NewMuxes func(worker int) func() wire.Mux
 
-	// TLS has all connections but subscribers' speak TLS. Its ALPN offers h2 where there are
-	// NewMuxes. Default none.
+	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes, which
+	// cannot be beside Subscribers then: these speak HTTP/1.1. Default none.
 	TLS *tlslayer.Config
 
 	// Streams is how many exchanges a connection carries at once, if its peer lets it and
@@ -52,6 +52,9 @@ type Config struct {
 
 	// Messages has the messages that exchanges consist of timed. Default none.
 	Messages *Messages
+
+	// Keepalive has peers pinged from which nothing comes. Default: nobody is.
+	Keepalive *Keepalive
 
 	// Schedule makes the loop open: requests start when it says, whatever the
 	// server does. Nil is the closed loop: on each connection there are Streams users, each
@@ -177,6 +180,7 @@ func (c Config) withDefaults() Config {
 	if c.TimedOut == nil {
 		c.TimedOut = errTimeout
 	}
+	c.Keepalive = c.Keepalive.withDefaults()
 	def(&c.Drain, 2*time.Second)
 	def(&c.Timeout, 30*time.Second)
 	def(&c.ConnectTimeout, 5*time.Second)
@@ -234,6 +238,9 @@ func (c Config) Validate() error {
 		if offered := slices.Contains(c.TLS.ALPN, muxName); offered != (c.NewMuxes != nil) {
 			fault("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
 		}
+		if c.NewMuxes != nil && c.Subscribers != nil {
+			fault("tls: want no muxes beside subscribers, who do not speak h2, as all connections offer the same")
+		}
 	}
 	if c.Streams < 1 || c.Streams > MaxStreams {
 		fault("streams %d: want 1 to %d", c.Streams, MaxStreams)
@@ -290,6 +297,9 @@ func (c Config) Validate() error {
 	}
 	if c.Messages != nil {
 		faults = append(faults, c.Messages.faults(&c)...)
+	}
+	if c.Keepalive != nil {
+		faults = append(faults, c.Keepalive.faults(&c)...)
 	}
 	if c.TimedOut.Kind != wire.Timeout {
 		fault("failure of a request that timed out, %v: want kind timeout", c.TimedOut)

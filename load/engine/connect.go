@@ -107,6 +107,8 @@ type connection struct {
 	blocked  bool  // mux: the socket takes no more for now
 	leaving  bool  // mux: the peer has said that it takes no more exchanges
 	outgoing bool  // in the list of that name
+	expelled bool  // mux: the peer has ended the connection by GOAWAY for an error
+	watched  bool  // mux, keepalive: in the heap of those to look at
 
 	// Of the place, whatever connection it has.
 	asked    bool // had a request of the window, or carried into it
@@ -123,6 +125,7 @@ type connection struct {
 	began          int64 // when the connecting began
 	handshakeBegan int64 // when the TLS handshake began
 	lastRead       int64 // mux: when bytes last came
+	pinged         int64 // mux, keepalive: when a ping was sent; 0 when nothing is awaited
 	lastAwaiting   int32
 	begun          int32 // mux: the first of the exchanges that were begun and not written, or none
 	spare          int32 // mux, pooled: the first of the exchanges that nothing uses
@@ -307,6 +310,7 @@ func (w *worker) establish(i int32, c *connection, now int64) {
 	w.open++
 	w.tally.Peak = max(w.tally.Peak, w.open)
 	c.state = established
+	w.watch(i, c)
 	w.refill(i, c, now)
 }
 

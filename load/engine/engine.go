@@ -70,6 +70,7 @@ type engine struct {
 	finished  chan struct{} // closed when all workers have said what they have published
 	stop      atomic.Bool
 	silent    *wire.Error // of exchanges whose connection is given up
+	unpinged  *wire.Error // of those whose connection has not answered a ping
 }
 
 func (e *engine) stopped() bool { return e.stop.Load() }
@@ -127,7 +128,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
-	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{}), silent: c.silent()}
+	e := &engine{config: c, base: base, epoch: base.UnixNano(), sources: map[uint32]struct{}{}, finished: make(chan struct{}), silent: c.silent(), unpinged: c.Keepalive.failure()}
 	e.published = delivery.NewPublications(c.Workers + e.others())
 	return e
 }
@@ -137,6 +138,13 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 	p, err := newPoller()
 	if err != nil {
 		return nil, err
+	}
+	var secure *tlslayer.Context // what the connections share
+	if c.TLS != nil {
+		if secure, err = tlslayer.NewContext(*c.TLS); err != nil {
+			p.close()
+			return nil, err
+		}
 	}
 	count := share(c.Connections, n, c.Workers)
 	exchanges := count * c.Streams
@@ -153,15 +161,17 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 		lifetime:   cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
 		connecting: newList(count),
 		buffer:     make([]byte, readSize),
+		tls:        secure,
 		remaining:  never,
 		due:        never,
 		holder:     none,
 		interval:   newIntervalBuffer(n),
 		silences:   newSilences(c.Window),
 		failures:   map[error]uint64{},
+		goAways:    map[error]uint64{},
 		errnos:     map[errnoKind]*wire.Error{},
 
-		subscribers: e.newSubscriberPool(n),
+		subscribers: e.newSubscriberPool(n, secure),
 	}
 	if c.Messages != nil {
 		w.messages = make([]messageTimes, exchanges)
@@ -240,7 +250,7 @@ func (e *engine) newWorker(n int, to endpoint) (*worker, error) {
 }
 
 // equip makes what the connections of a worker share.
-func (w *worker) equip(c *Config) (err error) {
+func (w *worker) equip(c *Config) error {
 	if c.NewClients != nil {
 		w.newClient = c.NewClients(w.number)
 	}
@@ -256,10 +266,12 @@ func (w *worker) equip(c *Config) (err error) {
 	if c.NewMuxes != nil {
 		w.newMux = c.NewMuxes(w.number)
 	}
-	if c.TLS != nil {
-		w.tls, err = tlslayer.NewContext(*c.TLS)
+	if c.Keepalive != nil {
+		if _, ok := w.newMux().(wire.Pinger); !ok {
+			return errors.New("the muxes have no pings, and keepalive wants some")
+		}
 	}
-	return err
+	return nil
 }
 
 // share returns how much of total falls to member n of count.
@@ -457,7 +469,7 @@ func (e *engine) tell(origin int64, done <-chan struct{}) {
 func (e *engine) conclude(r *Result, origin int64) {
 	r.Connections.Requested, r.Connections.Streams = e.config.Connections, e.config.Streams
 	r.Status = map[int]uint64{}
-	r.Failures = map[string]uint64{}
+	r.Failures, r.GoAways = map[string]uint64{}, map[string]uint64{}
 	var end, concluded int64
 	var requests, events []*silences
 	for n, w := range e.workers {
@@ -489,6 +501,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 			}
 		}
 		addTexts(r.Failures, w.failures)
+		addTexts(r.GoAways, w.goAways)
 		end = max(end, w.windowEnd)
 		first, last := &w.marks[0], &w.marks[1]
 		r.Workers = r.Workers.plus(last.thread.sub(first.thread))

@@ -108,7 +108,7 @@ func TestRequests(t *testing.T) {
 		if r.Counts.OK != 1001 || r.Completed != 1001 || r.Status[200] != 1001 {
 			t.Errorf("%d workers: counts %+v, completed %d, status %v", workers, r.Counts, r.Completed, r.Status)
 		}
-		if r.Connections.Opened != 7 || r.Connections.Peak != 7 || r.Connections.Reused != 994 {
+		if r.Connections.Opened != 7 || r.Connections.Peak != 7 || r.Connections.Reused != 994 || r.Connections.WindowReused != 994 || r.Connections.WindowExchanges != r.Counts.Sent {
 			t.Errorf("%d workers: connections %+v", workers, r.Connections)
 		}
 		if got := s.Traffic().Received; got != 1001 {

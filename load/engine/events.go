@@ -27,7 +27,7 @@ func (w *worker) takeEvents(i int32, s *subscriber, p []byte, r reading) {
 		case wire.Opened:
 			w.streamOpened(i, s, r)
 		case wire.Message:
-			w.event(s, &e, r, len(p) > maxTrailer)
+			w.event(s, &e, r, r.more || len(p) > maxTrailer)
 		case wire.Gap:
 			w.gap(s)
 		case wire.Exhausted:

@@ -217,8 +217,14 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	x.ready, x.first, x.status = ready, 0, noStatus
 	x.state = inFlight
 	w.tally.Exchanges++
+	if x.window == inside {
+		w.tally.WindowExchanges++
+	}
 	if c.carried > 0 {
 		w.tally.Reused++
+		if x.window == inside {
+			w.tally.WindowReused++
+		}
 	}
 	c.carried++
 	c.busy++

@@ -29,6 +29,12 @@ func (r *Result) Merge(o *Result) error {
 	for text, n := range o.Failures {
 		r.Failures[text] += n
 	}
+	for text, n := range o.GoAways {
+		if r.GoAways == nil {
+			r.GoAways = map[string]uint64{}
+		}
+		r.GoAways[text] += n
+	}
 	if err := r.mergeSteps(o); err != nil {
 		return err
 	}

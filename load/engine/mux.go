@@ -23,7 +23,7 @@ var (
 func (w *worker) startMux(i int32, c *connection, now int64) {
 	c.mux.Reset()
 	c.state = startingMux
-	c.blocked, c.leaving, c.lastRead = false, false, now
+	c.blocked, c.leaving, c.expelled, c.lastRead = false, false, false, now
 	generation := c.generation
 	w.flushMux(i, c)
 	if c.generation == generation && c.mux.Free() > 0 {
@@ -180,6 +180,12 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 			c.leaving = true
 			w.tally.GoAways++
 		}
+		if event.Err != nil && !c.expelled {
+			c.expelled = true
+			if n, ok := w.goAways[event.Err]; ok || len(w.goAways) < failureTexts {
+				w.goAways[event.Err] = n + 1
+			}
+		}
 		return
 	}
 	e, x := w.exchangeOf(i, event.ID)
@@ -285,7 +291,7 @@ func (w *worker) refillOrClose(i int32, c *connection, now int64) {
 	// It said GOAWAY, has carried as many exchanges as it is to, or has used up its numbers.
 	w.queueOutput(i, c)
 	_ = w.writeMux(c) // the connection ends in any case
-	w.closeNotify(c)
+	w.closeNotify(c.fd, c.tls, c.pending)
 	w.disconnect(i, c)
 	w.vacate(i, c)
 }
@@ -332,8 +338,8 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 			continue
 		}
 		cause := err
-		if cause == nil {
-			cause = event.Err
+		if cause == nil || c.expelled && wire.KindOf(cause) == wire.Reset {
+			cause = event.Err // a peer that closes with bytes unread resets the connection
 		}
 		x.status = event.Status
 		w.fail(x, c, now, cause)

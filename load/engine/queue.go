@@ -96,13 +96,13 @@ func (l *list) remove(i int32) {
 // after returns the member behind one, or none.
 func (l *list) after(i int32) int32 { return l.links[i].next }
 
-// An alarm is due at a time, for an exchange or, with users, for a user.
+// An alarm is due at a time, for an exchange, with users for a user, or for a connection.
 type alarm struct {
 	at    int64
 	whose int32
 }
 
-// alarms is a binary heap, the earliest first. An exchange or a user has at most one alarm,
+// alarms is a binary heap, the earliest first. Each of its kind has at most one alarm,
 // so it never holds more than there are of them.
 type alarms []alarm
 

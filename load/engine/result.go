@@ -36,7 +36,7 @@ const (
 	// request, so those of the warm-up are recorded too.
 	ConnectTime
 	// Opening runs from the beginning of a subscriber's connecting to the end of the
-	// response's head. Subscriptions are opened before the window too, so that all
+	// response's head, TLS included. Subscriptions are opened before the window too, so that all
 	// are recorded.
 	Opening
 	// FirstEvent runs from the write of a subscription to its first event. All are
@@ -165,12 +165,19 @@ type Connections struct {
 	Reused      uint64 // exchanges on a connection that had carried one before
 	Exchanges   uint64 // all exchanges that were begun
 
+	// The same of the requests of the window. A request that is sent once more is counted
+	// again, and one that no connection could be opened for is not.
+	WindowReused, WindowExchanges uint64
+
 	// Of protocols whose connections carry many exchanges at once. An exchange is refused
 	// that the peer says it has not processed: because its connection takes no more, or for
 	// reasons of its own.
 	GoAways uint64 // connections on which the peer said that it takes no more exchanges
 	Refused uint64 // exchanges that were refused
 	Resent  uint64 // of those, the ones whose requests were sent once more; the others failed
+
+	Pings           uint64 // keepalive: pings that were sent
+	PingsUnanswered uint64 // keepalive: connections that were given up because a ping was not answered
 }
 
 func (c *Connections) add(o *Connections) {
@@ -187,9 +194,13 @@ func (c *Connections) add(o *Connections) {
 	c.Peak += o.Peak
 	c.Reused += o.Reused
 	c.Exchanges += o.Exchanges
+	c.WindowReused += o.WindowReused
+	c.WindowExchanges += o.WindowExchanges
 	c.GoAways += o.GoAways
 	c.Refused += o.Refused
 	c.Resent += o.Resent
+	c.Pings += o.Pings
+	c.PingsUnanswered += o.PingsUnanswered
 }
 
 // CPUTime is processor time.
@@ -232,6 +243,8 @@ type Result struct {
 	Intervals []Interval
 	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
 	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
+
+	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, likewise, warm-up included
 
 	Steps []StepResult // of the users' scenario; nil without
 	Users UsersResult  // the zero value without

@@ -8,6 +8,7 @@ import (
 
 	"dyno/load/delivery"
 	"dyno/load/wire"
+	"dyno/load/wire/tlslayer"
 )
 
 // A subscriberPool is a worker's share of the subscribers. Their events are told from those
@@ -35,11 +36,12 @@ type subscriberPool struct {
 type subscriber struct {
 	delivery delivery.Subscriber
 	stream   wire.Stream
-	pending  []byte // what the socket has not taken of the request
+	tls      *tlslayer.Conn // nil without TLS
+	pending  []byte         // what the socket has not taken: of the request, or of what TLS says
 
 	timer   int64 // in the heap
 	began   int64 // when connecting began
-	written int64 // when the request was written
+	written int64 // when the request was written; before, when the TLS handshake began
 	latest  int64 // when the latest event came; 0 before
 	emptied int64 // when a read last left the socket empty
 	opened  int64 // when the stream was accepted
@@ -65,9 +67,10 @@ const (
 	subDisconnected subscriberState = iota // no connection; its timer says when to connect
 	subQueued                              // waits for its turn to connect
 	subConnecting
-	subRequested // connected; the response's head is not complete
-	subStreaming // events arrive
-	subClosed    // the server asked not to come back
+	subHandshaking // connected; the TLS handshake is under way
+	subRequested   // connected; the response's head is not complete
+	subStreaming   // events arrive
+	subClosed      // the server asked not to come back
 )
 
 const (
@@ -85,7 +88,7 @@ const (
 	lookAgain = int64(5 * time.Millisecond)
 )
 
-func (e *engine) newSubscriberPool(n int) subscriberPool {
+func (e *engine) newSubscriberPool(n int, secure *tlslayer.Context) subscriberPool {
 	c := e.config.Subscribers
 	if c == nil || share(c.Count, n, e.config.Workers) == 0 {
 		return subscriberPool{}
@@ -104,6 +107,9 @@ func (e *engine) newSubscriberPool(n int) subscriberPool {
 		p.all[i] = subscriber{
 			stream: newStream(number), fd: none, place: none, slow: number < c.Slow,
 			delivery: delivery.Subscriber{Number: int32(number)}, //nolint:gosec // bounded by MaxSubscribers
+		}
+		if secure != nil {
+			p.all[i].tls = secure.Conn()
 		}
 	}
 	return p
@@ -154,6 +160,8 @@ func (w *worker) serveSubscribers(now int64) {
 			p.queue.push(i)
 		case subConnecting:
 			w.subscriptionFailed(i, s, now, w.errnoError(wire.Connect, unix.ETIMEDOUT))
+		case subHandshaking:
+			w.subscriptionFailed(i, s, now, errHandshakeTimeout)
 		case subRequested:
 			if timeout := s.written + int64(w.engine.config.Timeout); now < timeout {
 				p.set(i, timeout)
@@ -214,7 +222,7 @@ func (w *worker) handleSubscriber(ev *unix.EpollEvent) int64 {
 	}
 	s.hungUp = s.hungUp || ev.Events&hangUp != 0
 	switch {
-	case !s.slow || s.state == subRequested:
+	case !s.slow || s.state != subStreaming:
 		return w.readStream(i, s, w.emptied)
 	case s.hungUp:
 		// It would come to the end, or to the reset, at its own pace or never.
@@ -233,22 +241,49 @@ func (w *worker) subscriberConnected(i int32, s *subscriber) {
 		w.subscriptionFailed(i, s, now, w.connectError(err))
 		return
 	}
+	if s.tls != nil {
+		w.startSubscriberHandshake(i, s, now)
+		return
+	}
+	w.requestStream(i, s, now)
+}
+
+// requestStream asks for a stream on a connection that is ready for it.
+func (w *worker) requestStream(i int32, s *subscriber, now int64) {
 	w.subscribers.connecting--
 	s.state = subRequested
 	s.stream.Reset()
-	s.pending = s.stream.Request()
 	s.written = now
 	w.subscribers.set(i, now+int64(w.engine.config.Timeout))
+	if s.tls != nil {
+		w.sendSubscription(i, s)
+		return
+	}
+	s.pending = s.stream.Request()
 	w.writeSubscription(i, s)
 }
 
-// writeSubscription writes what is pending of the request.
+// writeSubscription writes what is pending.
 func (w *worker) writeSubscription(i int32, s *subscriber) {
 	rest, errno := writeAll(s.fd, s.pending)
 	s.pending = rest
 	if errno != 0 {
-		w.subscriptionEnded(i, s, w.now(), w.errnoError(wire.Reset, errno))
+		w.subscriptionEnded(i, s, w.now(), w.errnoError(s.cutKind(), errno))
+		return
 	}
+	if s.tls != nil {
+		if err := w.flushSubscriberTLS(s); err != nil {
+			w.subscriptionEnded(i, s, w.now(), err)
+		}
+	}
+}
+
+// cutKind is the kind of the error when the connection is cut.
+func (s *subscriber) cutKind() wire.Kind {
+	if s.state == subHandshaking {
+		return wire.TLS
+	}
+	return wire.Reset
 }
 
 // readStream reads what has arrived for a subscriber, and returns the time after it. The
@@ -260,7 +295,7 @@ func (w *worker) readStream(i int32, s *subscriber, empty int64) int64 {
 		switch {
 		case s.slow && s.state == subStreaming:
 			buffer = buffer[:min(max(w.engine.config.Subscribers.SlowRate/slowReads, 1), len(buffer))]
-		case s.slow:
+		case s.slow && s.state == subRequested:
 			buffer = buffer[:slowHead]
 		}
 		n, r, errno := w.take(s.fd, buffer, s.stamping, empty)
@@ -273,13 +308,17 @@ func (w *worker) readStream(i int32, s *subscriber, empty int64) int64 {
 			w.setSlowRead(i, s, now)
 			return now
 		case errno != 0:
-			w.subscriptionEnded(i, s, now, w.errnoError(wire.Reset, errno))
+			w.subscriptionEnded(i, s, now, w.errnoError(s.cutKind(), errno))
 			return now
 		case n == 0:
-			w.subscriptionEnded(i, s, now, s.stream.End())
+			w.subscriptionEnded(i, s, now, s.ended())
 			return now
 		}
-		w.takeEvents(i, s, buffer[:n], r)
+		if s.tls != nil {
+			w.unsealEvents(i, s, buffer[:n], r)
+		} else {
+			w.takeEvents(i, s, buffer[:n], r)
+		}
 		if n < len(buffer) {
 			s.emptied = now
 		}
@@ -364,18 +403,15 @@ func (p *subscriberPool) noteFailure(err error) {
 func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed bool) {
 	p := &w.subscribers
 	switch s.state {
-	case subConnecting:
+	case subConnecting, subHandshaking:
 		p.connecting--
 	case subStreaming:
 		p.open--
 		p.addSubscribed(s, now, w.windowStart, w.windowEnd)
 	}
 	if s.fd != none {
-		unix.Close(int(s.fd))
-		s.fd = none
-		s.generation++
+		w.hangUpSubscriber(s)
 	}
-	s.pending = nil
 	if failed {
 		p.attempted(s)
 		s.failures = min(s.failures, math.MaxUint8-1) + 1
@@ -387,6 +423,18 @@ func (w *worker) disconnectSubscriber(i int32, s *subscriber, now int64, failed 
 	}
 	s.state = subDisconnected
 	p.set(i, now+int64(w.reconnectDelay(s)))
+}
+
+// hangUpSubscriber closes a subscriber's socket, whose later events no longer count.
+func (w *worker) hangUpSubscriber(s *subscriber) {
+	if s.tls != nil {
+		w.closeNotify(s.fd, s.tls, s.pending)
+		s.tls.Reset()
+	}
+	unix.Close(int(s.fd))
+	s.fd = none
+	s.generation++
+	s.pending = nil
 }
 
 // attempted counts a subscriber whose first attempt has ended.

@@ -205,14 +205,15 @@ func (w *worker) chooseCodec(c *connection, alpn string) error {
 	return nil
 }
 
-// closeNotify tells the peer in TLS that nothing more will come.
-func (w *worker) closeNotify(c *connection) {
-	if c.tls == nil || len(c.pending) > 0 {
+// closeNotify tells the peer in TLS that nothing more will come, unless bytes are pending that
+// the socket has not taken.
+func (w *worker) closeNotify(fd int32, secure *tlslayer.Conn, pending []byte) {
+	if secure == nil || len(pending) > 0 {
 		return
 	}
-	out := c.tls.CloseNotify(w.sealed[:0])
+	out := secure.CloseNotify(w.sealed[:0])
 	w.sealed = out[:0]
 	if len(out) > 0 {
-		_, _ = rawWrite(c.fd, out) // the connection is closed in any case
+		_, _ = rawWrite(fd, out) // the connection is closed in any case
 	}
 }

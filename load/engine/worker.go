@@ -53,6 +53,7 @@ type worker struct {
 	alarms        alarms
 	messages      []messageTimes // by exchange; nil unless messages are timed
 	messageAlarms alarms         // messages of requests that are due
+	pingAlarms    alarms         // connections whose peers are to be asked whether they are there
 	buffer        []byte
 	sealed        []byte // bytes of TLS that are about to be written
 	tls           *tlslayer.Context
@@ -99,6 +100,7 @@ type worker struct {
 	open      int
 	status    [statusCodes]uint64
 	failures  map[error]uint64 // by value: codecs return the same one each time
+	goAways   map[error]uint64 // likewise
 	errnos    map[errnoKind]*wire.Error
 	refusal   error // the last
 	starved   bool  // the last connection could not be opened for want of descriptors, ports or memory
@@ -211,6 +213,7 @@ func (w *worker) loop() {
 		}
 		w.fireAlarms(now)
 		w.sendDueMessages(now)
+		w.keepAlive(now)
 		w.expire(now)
 		w.connectQueued(now)
 		w.serveSubscribers(now)
@@ -248,6 +251,9 @@ func (w *worker) nextDue() int64 {
 	}
 	if len(w.messageAlarms) > 0 {
 		next = min(next, w.messageAlarms[0].at)
+	}
+	if len(w.pingAlarms) > 0 {
+		next = min(next, w.pingAlarms[0].at)
 	}
 	if e := w.inFlight.head; e != none {
 		next = min(next, w.exchanges[e].written+int64(w.engine.config.Timeout))
@@ -374,12 +380,12 @@ func (w *worker) giveUp() {
 func (w *worker) closeAll() {
 	for i := range w.subscribers.all {
 		if s := &w.subscribers.all[i]; s.fd != none {
-			unix.Close(int(s.fd))
+			w.hangUpSubscriber(s)
 		}
 	}
 	for i := range w.conns {
 		if c := &w.conns[i]; c.fd != none {
-			w.closeNotify(c)
+			w.closeNotify(c.fd, c.tls, c.pending)
 			w.hangUp(c)
 		}
 	}
@@ -542,7 +548,7 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	c.failures = 0
 	// A peer that hung up behind its response will not answer another request.
 	if len(c.pending) > 0 || c.hungUp || c.carried >= w.lifetime || !c.client.Reusable() {
-		w.closeNotify(c)
+		w.closeNotify(c.fd, c.tls, c.pending)
 		w.disconnect(i, c)
 		w.vacate(i, c)
 	}

@@ -127,6 +127,16 @@ type Pacer interface {
 	Next(id uint32) (more bool)
 }
 
+// A Pinger is a Mux that can ask its peer for a sign of life.
+type Pinger interface {
+	Mux
+
+	// Ping puts a ping into Output. It tells whether it could: not before the peer may be
+	// spoken to, nor behind many pings that are unanswered. The answer is no event; that
+	// bytes came is enough of a sign.
+	Ping() bool
+}
+
 // A MuxField is one field of a header or trailer section, of a Composer's response too.
 type MuxField struct {
 	Name  int // which of the names that were asked for

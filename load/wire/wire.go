@@ -91,6 +91,7 @@ const (
 	TLS             // the handshake failed
 	Refused         // the peer says that it has not processed the request, and it was not sent once more
 	Timeout         // no complete response in time
+	Keepalive       // the peer did not answer a ping in time, and nothing else came on the connection
 	Reset           // the peer closed or reset the connection mid-exchange
 	Protocol        // the peer's bytes break the protocol's rules, or exceed a limit
 	Status          // a complete response whose status says failure
@@ -100,7 +101,7 @@ const (
 )
 
 var kindNames = [Kinds]string{
-	"none", "generator", "connect", "tls", "refused", "timeout", "reset", "protocol", "status", "assertion", "unfinished",
+	"none", "generator", "connect", "tls", "refused", "timeout", "keepalive", "reset", "protocol", "status", "assertion", "unfinished",
 }
 
 // String returns the kind's name as it stands in run.json.

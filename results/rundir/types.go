@@ -441,7 +441,7 @@ type Target struct {
 	SyscallsPerSecond    *float64           `json:"syscalls_per_second,omitempty"`
 	SyscallsPerRequest   *float64           `json:"syscalls_per_request,omitempty"`
 	Syscalls             map[string]float64 `json:"syscalls_by_name_per_request,omitempty"`
-	ConnectionReuseRatio *float64           `json:"connection_reuse_ratio,omitempty"` // requests on a connection that had carried one before, of all
+	ConnectionReuseRatio *float64           `json:"connection_reuse_ratio,omitempty"` // requests of the window that were sent on a connection that had carried one before, of all that were sent in it; of events: the publications
 	ConnectionsAccepted  *int64             `json:"connections_accepted,omitempty"`
 	Retransmits          *int64             `json:"retransmits,omitempty"`      // segments, on the target's connections
 	ListenOverflows      *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
@@ -793,6 +793,7 @@ type Trial struct {
 	Message        Quantiles        `json:"message,omitzero"`
 	Ends           *Ends            `json:"ends,omitempty"`     // nil of a program, and where nothing came
 	Failures       map[string]int64 `json:"failures,omitempty"` // failed requests, by what was wrong
+	GoAways        map[string]int64 `json:"go_aways,omitempty"` // connections that the target ended by GOAWAY for an error, by its text
 	Connections    Connections      `json:"connections"`
 	Silence        Silence          `json:"silence"`           // of requests
 	TLS            *TLS             `json:"tls,omitempty"`     // nil without
@@ -1033,6 +1034,10 @@ type Connections struct {
 	GoAways int64 `json:"go_aways,omitempty"`
 	Refused int64 `json:"refused_requests,omitempty"`
 	Resent  int64 `json:"resent_requests,omitempty"` // of the refused ones: sent again
+
+	// Of keepalive.
+	Pings           int64 `json:"pings,omitempty"`            // sent
+	PingsUnanswered int64 `json:"pings_unanswered,omitempty"` // connections that were given up because nothing answered a ping
 }
 
 // Users is how many users a closed loop with these connections has.

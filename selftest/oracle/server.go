@@ -27,11 +27,15 @@ type Server struct {
 	epoll, wake, clock int // descriptors: epoll, eventfd, timerfd
 	listener           int
 
-	closing  atomic.Bool
-	done     chan struct{} // closed when the loop has ended
-	err      error         // why it ended, read after done
-	unhook   func() bool   // detaches the server from its context
-	teardown sync.Once
+	closing atomic.Bool
+	done    chan struct{} // closed when the loop has ended
+	err     error         // why it ended, read after done
+	unhook  func() bool   // detaches the server from its context
+
+	// gate guards released, and whoever writes to wake against its being closed meanwhile: its
+	// number may be anybody's then.
+	gate     sync.Mutex
+	released bool
 
 	// mu guards what follows, and whatever the policy owns. The loop holds it
 	// while it handles events, never while it waits, so readers get in between.
@@ -248,20 +252,31 @@ func (s *Server) Close() error {
 	s.unhook()
 	s.signal()
 	<-s.done
-	s.teardown.Do(s.release)
+	s.release()
 	return s.err
 }
 
-// signal makes the loop end soon.
+// signal makes the loop end soon, unless it has ended.
 func (s *Server) signal() {
 	s.closing.Store(true)
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if s.released {
+		return
+	}
 	one := [8]byte{1} // a counter: not zero on either byte order
 	// Fails only when the counter is full, and then the loop is awake already.
 	_, _ = unix.Write(s.wake, one[:])
 }
 
-// release closes the descriptors that signal and the loop share.
+// release closes the descriptors that signal and the loop share, once.
 func (s *Server) release() {
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	if s.released {
+		return
+	}
+	s.released = true
 	for _, fd := range []int{s.listener, s.clock, s.wake, s.epoll} {
 		if fd >= 0 {
 			_ = unix.Close(fd) // nothing was written: nothing can be lost
@@ -278,7 +293,7 @@ func (s *Server) run(ctx context.Context) {
 	s.unhook = context.AfterFunc(ctx, func() {
 		s.signal()
 		<-s.done
-		s.teardown.Do(s.release)
+		s.release()
 	})
 }
 

@@ -857,7 +857,7 @@ export interface Target {
   syscalls_per_second?: number;
   syscalls_per_request?: number;
   syscalls_by_name_per_request?: Record<string, number>;
-  /** requests on a connection that had carried one before, of all */
+  /** requests of the window that were sent on a connection that had carried one before, of all that were sent in it; of events: the publications */
   connection_reuse_ratio?: number;
   connections_accepted?: number;
   /** segments, on the target's connections */

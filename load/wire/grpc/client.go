@@ -23,8 +23,9 @@ type Client struct {
 }
 
 var (
-	_ wire.Mux   = (*Client)(nil)
-	_ wire.Pacer = (*Client)(nil)
+	_ wire.Mux    = (*Client)(nil)
+	_ wire.Pacer  = (*Client)(nil)
+	_ wire.Pinger = (*Client)(nil)
 )
 
 // Client returns a new client, ready for a connection. It is for templates of NewTemplate.
@@ -131,6 +132,9 @@ func (c *Client) Next(id uint32) (more bool) {
 	c.feed(id, k)
 	return k.due < p.count
 }
+
+// Ping asks the server for a sign of life; see wire.Pinger.
+func (c *Client) Ping() bool { return c.below.Ping() }
 
 // Send is of no use here: messages are sent from what was prepared.
 func (c *Client) Send(uint32, []byte, bool) (int, error) { return 0, http2.ErrSendUnasked }

@@ -65,10 +65,11 @@ type Client struct {
 	ended    bool // the peer closed its side
 	scan     int
 	useless  int
+	pings    int // of ours that are unanswered
 	err      *wire.Error
 }
 
-var _ wire.Mux = (*Client)(nil)
+var _ wire.Pinger = (*Client)(nil)
 
 // A stream is an exchange under way.
 type stream struct {
@@ -303,6 +304,20 @@ func (c *Client) abandon(id uint32, s *stream, code ErrorCode) {
 	}
 	c.release(id, s)
 }
+
+// Ping puts a PING into the output (RFC 9113, section 6.7); see wire.Pinger.
+func (c *Client) Ping() bool {
+	if !c.switched || c.err != nil || c.ended || c.pings == maxPings {
+		return false
+	}
+	c.pings++
+	c.makeRoom(frameHeader + len(pingData))
+	c.out = append(appendFrameHeader(c.out, len(pingData), framePing, 0, 0), pingData...)
+	return true
+}
+
+// pingData is what a PING of ours holds, and the answer to it.
+const pingData = "dynoping"
 
 // stream returns an exchange under way by the caller's number.
 func (c *Client) stream(id uint32) *stream {

@@ -838,3 +838,87 @@ func TestManyExchangesEnd(t *testing.T) {
 		t.Fatalf("%d events", len(l.lines))
 	}
 }
+
+// A PING of ours is answered by one, which is no waste of the peer's; at most so many are
+// unanswered, and none is sent once the connection has ended.
+func TestPing(t *testing.T) {
+	c := newClient(t, testConfig())
+	l := listen(t, c)
+	take(c)
+	l.hear(settings())
+	take(c)
+	answer := raw(framePing, flagAck, 0, pingData)
+	for range 2 * maxUseless {
+		if !c.Ping() {
+			t.Fatal("no ping")
+		}
+		if got := string(take(c)); got != "\x00\x00\x08\x06\x00\x00\x00\x00\x00dynoping" {
+			t.Fatalf("%q", got)
+		}
+		for _, b := range answer { // byte by byte
+			l.hear([]byte{b})
+		}
+	}
+	if c.useless > 1 || c.pings != 0 || l.err != nil {
+		t.Errorf("%d frames count as useless, %d pings as unanswered, %v", c.useless, c.pings, l.err)
+	}
+	l.hear(answer) // of nothing
+	l.hear(raw(framePing, flagAck, 0, "another!"))
+	if c.useless < 2 || c.pings != 0 {
+		t.Errorf("%d frames count as useless, %d pings as unanswered", c.useless, c.pings)
+	}
+	for n := range maxPings + 2 {
+		if got := c.Ping(); got != (n < maxPings) {
+			t.Errorf("ping %d: %v", n, got)
+		}
+	}
+	take(c)
+	if allocs := testing.AllocsPerRun(100, func() {
+		l.c.pings = 0
+		c.Ping()
+		c.Wrote(len(c.Output()))
+	}); allocs > 0 {
+		t.Errorf("%v allocations per ping", allocs)
+	}
+	c.pings = 0
+	c.End()
+	if c.Ping() {
+		t.Error("a ping on a connection that has ended")
+	}
+}
+
+// Why a server of gRPC has had enough is in its GOAWAY's debug data, however it is cut.
+func TestTooManyPings(t *testing.T) {
+	for _, tt := range []struct {
+		code  ErrorCode
+		debug string
+		want  string
+	}{
+		{EnhanceYourCalm, "too_many_pings", "connection ended by the peer (GOAWAY): ENHANCE_YOUR_CALM, too_many_pings"},
+		{EnhanceYourCalm, "too_many_pings, really", "connection ended by the peer (GOAWAY): ENHANCE_YOUR_CALM, too_many_pings"},
+		{EnhanceYourCalm, "too_many_pin", "connection ended by the peer (GOAWAY): ENHANCE_YOUR_CALM"},
+		{EnhanceYourCalm, "", "connection ended by the peer (GOAWAY): ENHANCE_YOUR_CALM"},
+		{InternalError, "too_many_pings", "connection ended by the peer (GOAWAY): INTERNAL_ERROR"},
+	} {
+		frame := raw(frameGoAway, 0, 0, word(5)+word(uint32(tt.code))+tt.debug)
+		for cut := range len(frame) {
+			c := newClient(t, testConfig())
+			take(c)
+			var said []string
+			for _, p := range [][]byte{settings(), frame[:cut], frame[cut:]} {
+				for len(p) > 0 {
+					n, e, err := c.Input(p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p = p[n:]; e.Kind == wire.MuxGoAway {
+						said = append(said, e.Err.Text)
+					}
+				}
+			}
+			if len(said) != 1 || said[0] != tt.want {
+				t.Errorf("%v, %q, cut at %d: %q", tt.code, tt.debug, cut, said)
+			}
+		}
+	}
+}

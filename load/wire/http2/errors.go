@@ -168,5 +168,11 @@ func codeErrors(text string) (errs [errorCodes + 1]wire.Error) {
 // the same code, and one for all codes that RFC 9113 does not have.
 func ResetError(code ErrorCode) *wire.Error { return &resetErrors[min(code, errorCodes)] }
 
+// ErrTooManyPings is the error of a connection that the peer ended by GOAWAY because it was
+// pinged too often: servers of gRPC say so (gRPC's proposal A8).
+var ErrTooManyPings = &wire.Error{Kind: wire.Reset, Text: goAwayErrors[EnhanceYourCalm].Text + ", " + tooManyPings}
+
+const tooManyPings = "too_many_pings"
+
 // GoAwayError returns the error of a connection that the peer ended by GOAWAY, likewise.
 func GoAwayError(code ErrorCode) *wire.Error { return &goAwayErrors[min(code, errorCodes)] }

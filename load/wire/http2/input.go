@@ -218,7 +218,7 @@ func (c *Client) start(e *wire.MuxEvent) *wire.Error {
 	case frameHeaders, frameContinuation, frameSettings, framePing, frameReset, frameWindowUpdate:
 		c.want = f.length
 	case frameGoAway:
-		c.want = 8
+		c.want = min(f.length, 8+len(tooManyPings))
 	default:
 		c.want = 0
 	}
@@ -361,14 +361,18 @@ func (c *Client) handle(f *frame, payload []byte, e *wire.MuxEvent) *wire.Error 
 	case frameSettings:
 		return c.settle(f, payload)
 	case framePing:
-		if f.flags&flagAck == 0 {
+		switch {
+		case f.flags&flagAck != 0 && c.pings > 0 && string(payload) == pingData:
+			c.pings--
+			return nil
+		case f.flags&flagAck == 0:
 			if fault := c.acknowledge(framePing, payload); fault != nil {
 				return c.fatal(EnhanceYourCalm, fault)
 			}
 		}
 		return c.waste(ErrPingFlood)
 	case frameGoAway:
-		return c.goAway(binary.BigEndian.Uint32(payload)&maxStreamNumber, ErrorCode(binary.BigEndian.Uint32(payload[4:])), e)
+		return c.goAway(binary.BigEndian.Uint32(payload)&maxStreamNumber, ErrorCode(binary.BigEndian.Uint32(payload[4:])), payload[8:], e)
 	case frameWindowUpdate:
 		return c.widen(f.number, int64(binary.BigEndian.Uint32(payload)&maxWindow), e)
 	case frameContinuation:
@@ -672,14 +676,17 @@ func (c *Client) widen(number uint32, by int64, e *wire.MuxEvent) *wire.Error {
 
 // goAway handles GOAWAY. The exchanges above its last stream are refused one by one, by
 // events of their own.
-func (c *Client) goAway(last uint32, code ErrorCode, e *wire.MuxEvent) *wire.Error {
+func (c *Client) goAway(last uint32, code ErrorCode, debug []byte, e *wire.MuxEvent) *wire.Error {
 	if last > c.last {
 		return c.fatal(ProtocolError, ErrGoAwayRaised)
 	}
 	c.last = last
 	c.goneAway = true
 	c.notice()
-	if code != NoError {
+	switch {
+	case code == EnhanceYourCalm && bytes.HasPrefix(debug, []byte(tooManyPings)):
+		c.gone = ErrTooManyPings
+	case code != NoError:
 		c.gone = GoAwayError(code)
 	}
 	c.allow()

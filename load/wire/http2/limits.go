@@ -45,6 +45,10 @@ func (l Limits) Validate() error {
 // What a peer may do that brings nothing, before the connection is ended with
 // ENHANCE_YOUR_CALM.
 const (
+	// maxPings is the number of our own pings that may be unanswered: a peer that sends but
+	// does not read is not pinged any more.
+	maxPings = 8
+
 	// maxUseless is the number of frames in a row that bring nothing: SETTINGS, PING,
 	// PRIORITY, WINDOW_UPDATE, unknown types, DATA without data, and what is on streams
 	// that have ended. A response's header, content, or something that this side sends

@@ -236,6 +236,10 @@ func (c *Conn) CloseNotify(dst []byte) []byte {
 	return c.Flush(dst)
 }
 
+// Partial tells whether a part has come of a record whose end has not. With the bytes that
+// brought it, there was more than the data that Open returned.
+func (c *Conn) Partial() bool { return c.transport.records.inside() }
+
 // End tells that the peer has closed its side of the connection below. It returns nil if
 // the peer ended the data by close_notify before, and else an error: of kind TLS in a
 // handshake, of kind Reset later. A codec that knows by itself that its message is

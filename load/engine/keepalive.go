@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"dyno/load/wire"
+)
+
+// A Keepalive has the engine ask the peers of connections that carry many exchanges whether they
+// are still there (PING of HTTP/2; gRPC's proposal A8, client-side keepalive). A connection
+// that nothing has come on for Time is pinged. If nothing at all comes for Timeout after that,
+// it is closed, and its exchanges fail with kind wire.Keepalive.
+type Keepalive struct {
+	Time    time.Duration // how long nothing may come before a ping
+	Timeout time.Duration // how long the ping may stay unanswered; default 20 s
+
+	// WithoutCalls has connections that carry no exchange pinged, too. They carry none in
+	// between in a closed loop with think times, and in an open loop.
+	WithoutCalls bool
+}
+
+const (
+	minKeepalive     = time.Millisecond
+	keepaliveTimeout = 20 * time.Second // gRPC's
+)
+
+func (k *Keepalive) withDefaults() *Keepalive {
+	if k == nil || k.Timeout != 0 {
+		return k
+	}
+	full := *k
+	full.Timeout = keepaliveTimeout
+	return &full
+}
+
+func (k *Keepalive) faults(c *Config) (faults []error) {
+	if k.Time < minKeepalive || k.Timeout < minKeepalive {
+		faults = append(faults, fmt.Errorf("engine: keepalive after %v, within %v: want at least %v each", k.Time, k.Timeout, minKeepalive))
+	}
+	if c.NewMuxes == nil {
+		faults = append(faults, errors.New("engine: keepalive: want muxes, as other connections have no pings"))
+	}
+	return faults
+}
+
+// failure is that of the exchanges of a connection whose peer did not answer a ping.
+func (k *Keepalive) failure() *wire.Error {
+	if k == nil {
+		return nil
+	}
+	return &wire.Error{Kind: wire.Keepalive, Text: fmt.Sprintf("no answer to a ping within %v, and nothing else on the connection", k.Timeout)}
+}
+
+// watch begins to see to it that a connection's peer is there. A connection that has been
+// watched before is still in the heap.
+func (w *worker) watch(i int32, c *connection) {
+	k := w.engine.config.Keepalive
+	if k == nil || c.mux == nil {
+		return
+	}
+	c.pinged = 0
+	if !c.watched {
+		c.watched = true
+		w.pingAlarms.push(alarm{c.lastRead + int64(k.Time), i})
+	}
+}
+
+// keepAlive looks at the connections whose time it is: it pings those on which nothing has
+// come, and gives up those that have not answered.
+func (w *worker) keepAlive(now int64) {
+	for len(w.pingAlarms) > 0 && w.pingAlarms[0].at <= now {
+		i := w.pingAlarms.pop().whose
+		c := &w.conns[i]
+		if at := w.checkAlive(i, c, now); at != never {
+			w.pingAlarms.push(alarm{at, i})
+		} else {
+			c.watched = false
+		}
+	}
+}
+
+// checkAlive looks at one connection, and returns when to look again: never if it is not open.
+func (w *worker) checkAlive(i int32, c *connection, now int64) int64 {
+	k := w.engine.config.Keepalive
+	idle, patience := int64(k.Time), int64(k.Timeout)
+	overdue := func() bool { return c.pinged != 0 && c.lastRead <= c.pinged && now >= c.pinged+patience }
+	if c.state == established && overdue() {
+		w.read(i, c) // what has come and was not read yet is a sign of life, too
+	}
+	switch {
+	case c.state != established || c.mux == nil:
+		return never
+	case overdue():
+		w.unpinged(i, c, now)
+		return never
+	case c.pinged != 0 && c.lastRead <= c.pinged:
+		return min(now+idle, c.pinged+patience)
+	}
+	c.pinged = 0
+	switch {
+	case now < c.lastRead+idle:
+		return c.lastRead + idle
+	case c.busy == 0 && !k.WithoutCalls, !c.mux.(wire.Pinger).Ping():
+		return now + idle
+	}
+	w.tally.Pings++
+	c.pinged = now
+	w.queueOutput(i, c)
+	return now + min(idle, patience)
+}
+
+// unpinged gives a connection up whose peer has not answered a ping.
+func (w *worker) unpinged(i int32, c *connection, now int64) {
+	w.tally.PingsUnanswered++
+	if c.busy > 0 {
+		w.muxLost(i, c, now, w.engine.unpinged)
+		return
+	}
+	w.closeNotify(c.fd, c.tls, c.pending)
+	w.disconnect(i, c)
+	w.vacate(i, c)
+}
