@@ -575,9 +575,9 @@ func measuredAs(f rundir.Flag) string {
 		return unknown
 	}
 	switch f.Unit {
-	case "s":
+	case rundir.Seconds:
 		return Seconds(*f.Measured)
-	case "ratio":
+	case rundir.Share:
 		return percent(*f.Measured)
 	}
 	return whole(int64(math.Round(*f.Measured)))

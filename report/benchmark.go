@@ -139,25 +139,15 @@ func benchmarks(t *rundir.Trial, latency string) []benchmark {
 		if name == "" {
 			m.unit = "value"
 		}
-		switch base, end := ending(name); end {
-		case "_seconds":
+		switch base, u := rundir.ProgramUnit(name); u {
+		case rundir.Seconds:
 			m = benchmark{encoded(base) + "-ns", ns(&v), "lower"}
-		case "_bytes":
+		case rundir.Bytes:
 			m.unit = encoded(base) + "-B"
-		case "_per_second":
+		case rundir.PerSecond:
 			m = benchmark{encoded(base) + "/s", &v, "higher"}
 		}
 		list = append(list, m)
 	}
 	return list
-}
-
-// ending cuts the unit off the name of a program's figure.
-func ending(name string) (base, end string) {
-	for _, end := range []string{"_per_second", "_seconds", "_bytes"} {
-		if base, ok := strings.CutSuffix(name, end); ok && base != "" {
-			return base, end
-		}
-	}
-	return name, ""
 }

@@ -39,24 +39,18 @@ func CSV(w io.Writer, f *rundir.Folder) error {
 	return writeCSV(w, rows)
 }
 
-// metricsOf names the metrics that a variant may have a figure in, each once.
-func metricsOf(v rundir.Variant) []string {
-	names := []string{"throughput", "capacity"}
-	for _, clock := range []string{"response", "service", "send_lag", "connect", "first_byte", "read_delay", "service_read", "handshake", "first_message", "message_gap", "message", "opening", "first_event", "event_gap", "delivery"} {
-		for _, q := range []string{"p50", "p90", "p99", "p999", "max", "mean"} {
-			names = append(names, clock+"."+q)
-		}
+// metricsOf names the metrics that the variant may have a figure in, each once.
+func metricsOf(v rundir.Variant) (names []string) {
+	for _, m := range rundir.Metrics() {
+		names = append(names, m.Name)
 	}
-	names = append(names, "errors.ratio", "target.cpu_per_request", "target.cpu_share", "target.rss", "target.user_share",
-		"target.connection_reuse_ratio", "target.syscalls_per_second", "target.syscalls_per_request", "generator.cpu_per_request",
-		"generator.cpu_share")
 	for _, name := range slices.Sorted(maps.Keys(v.Intervals)) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Measures)) {
-		names = append(names, "program."+name)
+		names = append(names, rundir.OfPrograms+name)
 	}
 	return names
 }
@@ -87,10 +81,10 @@ func TrialsCSV(w io.Writer, f *rundir.Folder) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(programs)) {
-		head = append(head, inert("program."+name))
+		head = append(head, inert(rundir.OfPrograms+name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(observed)) {
-		head = append(head, inert("observed."+name))
+		head = append(head, inert(rundir.OfObservers+name))
 	}
 	rows := [][]string{head}
 	for _, t := range f.Trials {
@@ -161,39 +155,9 @@ func trialColumns() []trialColumn {
 			return strconv.FormatInt(c.of(t.Streams), 10)
 		}})
 	}
-	none := rundir.Streams{}
-	streams := func(t *rundir.Trial) *rundir.Streams {
-		if t.Streams != nil {
-			return t.Streams
-		}
-		return &none
-	}
-	for _, clock := range []struct {
-		name string
-		of   func(*rundir.Trial) *rundir.Quantiles
-	}{
-		{"response", func(t *rundir.Trial) *rundir.Quantiles { return &t.Response }},
-		{"service", func(t *rundir.Trial) *rundir.Quantiles { return &t.Service }},
-		{"send_lag", func(t *rundir.Trial) *rundir.Quantiles { return &t.SendLag }},
-		{"read_delay", func(t *rundir.Trial) *rundir.Quantiles { return &t.ReadDelay }},
-		{"service_read", func(t *rundir.Trial) *rundir.Quantiles { return &t.ServiceRead }},
-		{"handshake", func(t *rundir.Trial) *rundir.Quantiles { return &t.Handshake }},
-		{"first_message", func(t *rundir.Trial) *rundir.Quantiles { return &t.FirstMessage }},
-		{"message_gap", func(t *rundir.Trial) *rundir.Quantiles { return &t.MessageGap }},
-		{"message", func(t *rundir.Trial) *rundir.Quantiles { return &t.Message }},
-		{"delivery", func(t *rundir.Trial) *rundir.Quantiles { return &streams(t).Delivery }},
-	} {
-		for _, q := range []struct {
-			name string
-			of   func(*rundir.Quantiles) *float64
-		}{
-			{"p50", func(q *rundir.Quantiles) *float64 { return q.P50 }},
-			{"p90", func(q *rundir.Quantiles) *float64 { return q.P90 }},
-			{"p99", func(q *rundir.Quantiles) *float64 { return q.P99 }},
-			{"p999", func(q *rundir.Quantiles) *float64 { return q.P999 }},
-			{"max", func(q *rundir.Quantiles) *float64 { return q.Max }},
-		} {
-			columns = append(columns, real(clock.name+"_"+q.name+"_seconds", func(t *rundir.Trial) *float64 { return q.of(clock.of(t)) }))
+	for _, clock := range rundir.Clocks() {
+		for _, of := range rundir.Summaries() {
+			columns = append(columns, real(clock.Tag+"_"+of.Name+"_seconds", func(t *rundir.Trial) *float64 { return of.Of(t.Times(clock.Tag)) }))
 		}
 	}
 	return append(columns,

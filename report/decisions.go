@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
@@ -101,22 +100,11 @@ func (p *page) measured(text string, kind verdict.Kind, v, low, high *float64) s
 	if v == nil {
 		return ""
 	}
-	if strings.HasPrefix(strings.TrimSpace(text), "slope(") {
+	of := verdict.UnitIn(text, kind, p.run.Plan)
+	if of == rundir.SharePerSecond {
 		return over(rundir.Estimate{Estimate: v, Low: low, High: high}, 1800) + " in 30 min"
 	}
-	u := plain()
-	// An expression that does not compile now did compile when the value was measured:
-	// the folder was edited, and the value is written as it is.
-	if e, err := verdict.Compile(text, kind, verdict.NamesOf(p.run.Plan)); err == nil {
-		switch e.Unit() {
-		case "s":
-			u = times()
-		case "B":
-			u = sizes()
-		case "/s":
-			u = rates()
-		}
-	}
+	u := unit{of.Scale()}
 	if low == nil && high == nil || low != nil && high != nil && *low == *v && *high == *v {
 		return u.Write(*v)
 	}

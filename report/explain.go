@@ -122,7 +122,7 @@ func ranked(e *explain.Explanation) (n int) {
 // explained writes a table of items: the ranked ones and, as far as there is room, those
 // with the largest changes that are not significant.
 func (p *page) explained(what string, t explain.Table, items []explain.Item, top int) {
-	u := tableUnit(t.Unit)
+	u := unit{t.Unit.Scale()}
 	p.section(fmt.Sprintf("%s, %s per request", what, kindOf(t)))
 	out := table{head: []string{"", "before", "after", "change", "p"}, left: []int{3}}
 	hasGroups := what == "functions"
@@ -198,18 +198,6 @@ func kindOf(t explain.Table) string {
 	return t.Kind
 }
 
-func tableUnit(name string) unit {
-	switch name {
-	case "s":
-		return times()
-	case "B":
-		return sizes()
-	case "ratio":
-		return shares()
-	}
-	return counts()
-}
-
 // resources writes the target's resources in the ordinary trials.
 func (p *page) resources(list []explain.Resource) {
 	if len(list) == 0 {
@@ -221,7 +209,7 @@ func (p *page) resources(list []explain.Resource) {
 		if r.Base == 0 && r.Variant == 0 {
 			continue
 		}
-		u := tableUnit(r.Unit)
+		u := unit{r.Unit.Scale()}
 		text := delta(u, r.Change)
 		if !r.Changed && r.Change.Low != nil {
 			text = "~ " + text

@@ -20,30 +20,8 @@ func rates() unit  { return unit{units.Rates()} }
 func shares() unit { return unit{units.Shares()} }
 func plain() unit  { return unit{units.Numbers()} }
 
-// unitOf knows the unit of a metric by its name in expressions, and that of a
-// program's figure by the name's end.
-func unitOf(metric string) unit {
-	metric, _ = rundir.SplitStep(metric)
-	is := func(suffix string) bool { return strings.HasSuffix(metric, suffix) }
-	switch {
-	case metric == "throughput" || metric == "capacity" || is("_per_second"):
-		return rates()
-	case is("_seconds") || is(".cpu_per_request") || is("_wait_per_request") || is("_pause_per_request"):
-		return times()
-	case is("_bytes") || is(".rss") || is(".allocated_per_request"):
-		return sizes()
-	case strings.HasPrefix(metric, "program."):
-		return counts()
-	case is("_share") || is("_ratio") || is(".ratio"):
-		return shares()
-	}
-	for _, clock := range []string{"response.", "service.", "send_lag.", "connect.", "first_byte.", "read_delay.", "service_read.", "handshake.", "first_message.", "message_gap.", "message.", "opening.", "first_event.", "event_gap.", "delivery."} {
-		if strings.HasPrefix(metric, clock) {
-			return times()
-		}
-	}
-	return counts()
-}
+// unitOf is how the figures of a metric are written.
+func unitOf(metric string) unit { return unit{rundir.MetricOf(metric).Unit.Scale()} }
 
 // estimate writes a figure with its interval, if it has one: as 1.23k ±2% if both sides
 // are about equal, and otherwise with both ends in the figure's unit.

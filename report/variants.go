@@ -25,8 +25,8 @@ func (p *page) estimate(v rundir.Variant, metric string) rundir.Estimate {
 			}
 		}
 		return rundir.Estimate{}
-	case strings.HasPrefix(metric, "program."):
-		return v.Measures[strings.TrimPrefix(metric, "program.")]
+	case strings.HasPrefix(metric, rundir.OfPrograms):
+		return v.Measures[strings.TrimPrefix(metric, rundir.OfPrograms)]
 	}
 	if e, ok := v.Intervals[metric]; ok {
 		return e
@@ -39,21 +39,9 @@ func summary(v rundir.Variant, metric string) *float64 {
 	if of, step := rundir.SplitStep(metric); step != "" {
 		return stepSummary(v, of, step)
 	}
-	group, name, _ := strings.Cut(metric, ".")
-	quantiles := map[string]rundir.Quantiles{
-		"response": v.Response, "service": v.Service, "send_lag": v.SendLag, "connect": v.Connect, "first_byte": v.FirstByte,
-		"read_delay": v.ReadDelay, "service_read": v.ServiceRead, "handshake": v.Handshake,
-		"first_message": v.FirstMessage, "message_gap": v.MessageGap, "message": v.Message,
-	}
-	if q, ok := quantiles[group]; ok {
-		return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
-	}
-	if s := v.Streams; s != nil {
-		if q, ok := map[string]rundir.Quantiles{
-			"opening": s.Opening, "first_event": s.FirstEvent, "event_gap": s.EventGap, "delivery": s.Delivery,
-		}[group]; ok {
-			return map[string]*float64{"p50": q.P50, "p90": q.P90, "p99": q.P99, "p999": q.P999, "max": q.Max, "mean": q.Mean}[name]
-		}
+	if c, ok := rundir.ClockOf(metric); ok {
+		_, of, _ := strings.Cut(metric, ".")
+		return v.Times(c.Tag).Summary(of)
 	}
 	return map[string]*float64{
 		"errors.ratio":                  v.Errors.Ratio,
@@ -462,10 +450,10 @@ func (p *page) measures(variants []rundir.Variant) {
 	}
 	t := table{head: []string{"", "", "by round"}, left: []int{2}, prose: true}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		t.add("program." + name)
+		t.add(rundir.OfPrograms + name)
 		for _, v := range variants {
 			if e, ok := v.Measures[name]; ok {
-				t.add("  "+v.Name, p.cell(v.Name, "program."+name), list(e.Values, unitOf("program."+name).Write))
+				t.add("  "+v.Name, p.cell(v.Name, rundir.OfPrograms+name), list(e.Values, unitOf(rundir.OfPrograms+name).Write))
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func (a *app) reportCommand() *cobra.Command {
 	f.StringVar(&format, "format", "text", "text, html (one file that can be mailed), markdown, json, junit, csv (a row for each variant and metric), csv-trials (a row for each trial), bench (Go benchmark format, for benchstat) or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
 	f.StringVarP(&out, "out", "o", "", "write to this `FILE`, not to standard output")
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
-	f.StringVar(&tag, "tag", "response", "hgrm: response, service, send_lag, generator_lag, first_byte, read_delay, service_read, failed or connect")
+	f.StringVar(&tag, "tag", rundir.TagResponse, "hgrm: one of "+strings.Join(rundir.Tags(), ", "))
 	f.BoolVar(&full, "full", false, "text: the whole report, not only its summary")
 	f.BoolVar(&rejudge, "judge", false, "judge the run again by this version's rules, and keep that verdict in the folder")
 	return cmd

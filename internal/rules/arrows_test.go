@@ -48,7 +48,7 @@ var arrows = []arrow{
 	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/texts"}, "observers watch any process, not only ours"},
 	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
-	{"results/rundir", []string{"load/hist", "internal/texts"}, "the on-disk format is the contract between measuring and reporting"},
+	{"results/rundir", []string{"load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged anew"},
 	{"results/push", []string{"load/engine", "load/hist"}, "live figures are what the engine records anyway, sent without holding it up"},
 
@@ -94,7 +94,7 @@ var arrows = []arrow{
 	{"deploy", []string{"results/push", "services"}, "its tests hold dashboards and rules to what is really exported"},
 	{"bench", nil, "a referee between dyno and others uses neither"},
 	{"scripts", nil, "development tools stand alone"},
-	{"scripts/types", []string{"report/html"}, "it writes down what that document is, for the page"},
+	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document is, and what figures are called, for the page"},
 }
 
 // testsMay are the packages that tests may import beyond their package's arrows.

@@ -26,7 +26,7 @@ type file struct {
 var skipped = []string{".git", "bin", "runs", "node_modules", "testdata"}
 
 // checked are the kinds of text that rules on text hold for.
-var checked = []string{".go", ".sh", ".yaml", ".yml", ".md", ".mod", ".cfg", ".conf"}
+var checked = []string{".go", ".ts", ".sh", ".yaml", ".yml", ".md", ".mod", ".cfg", ".conf"}
 
 // allowed lets a file break a rule, with the reason.
 var allowed = map[string]map[string]string{
@@ -43,6 +43,12 @@ var allowed = map[string]map[string]string{
 	"wildcard": {
 		"internal/rules": "the rule itself",
 	},
+	"names": {
+		"results/rundir":   "the one place",
+		"web/src/names.ts": "made of that place",
+		"load/engine":      "it knows no files; a test of lab/trial holds its tags to those of the folder",
+		"observe/scrape":   "it reads what others have named",
+	},
 }
 
 // badNames say nothing about what a package does.
@@ -51,6 +57,30 @@ var badNames = []string{"util", "utils", "common", "lib", "libs", "pkg", "helper
 // marker finds notes about unfinished work. It is spelled so that it does not find
 // itself.
 var marker = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X|HA` + `CK)\b`)
+
+// Names of figures and their units are in results/rundir only. unitEnd finds code that takes
+// a unit from the end of a name, and tagList a list of tags.
+var (
+	unitEnd = regexp.MustCompile(`(HasSuffix|CutSuffix|TrimSuffix|endsWith)\([^()]*["'` + "`" + `][._]?(seconds|bytes|total|ratio|share|per_second|per_request)["'` + "`" + `]`)
+	tag     = `(response|service|send_lag|connect|first_byte|read_delay|service_read|handshake|first_message|message_gap|message|opening|first_event|event_gap|delivery)`
+	tagList = regexp.MustCompile(`("` + tag + `", *){4}|(` + tag + `\|){4}`)
+)
+
+// checkNames returns where a file knows what figures are called.
+func checkNames(f file) (faults []string) {
+	code := path.Ext(f.path) == ".go" || path.Ext(f.path) == ".ts"
+	if !code || strings.HasSuffix(f.path, "_test.go") || strings.HasSuffix(f.path, ".test.ts") || excused("names", f.path) {
+		return nil
+	}
+	for i, line := range strings.Split(f.text, "\n") {
+		for _, m := range []string{unitEnd.FindString(line), tagList.FindString(line)} {
+			if m != "" {
+				faults = append(faults, fmt.Sprintf("%s:%d: %s: names and units of figures are in results/rundir/names.go", f.path, i+1, m))
+			}
+		}
+	}
+	return faults
+}
 
 // excused tells whether a file may break a rule.
 func excused(rule, file string) bool {
@@ -75,7 +105,7 @@ func checkFile(f file) (faults []string) {
 	if path.Ext(f.path) == ".go" {
 		faults = append(faults, checkGo(f)...)
 	}
-	return faults
+	return append(faults, checkNames(f)...)
 }
 
 // checkGo returns what is wrong with a Go file.
@@ -233,6 +263,12 @@ func TestSourceCanFail(t *testing.T) {
 		{"a/a.sh", "# FIX" + "ME", []string{"a/a.sh:1: FIX" + "ME"}},
 		{"a/a.go", "package a // TO" + "DO", []string{"a/a.go:1: TO" + "DO"}},
 		{"a/a.go", "package", []string{"expected"}},
+		{"a/a.go", "package a\nvar x = strings.HasSuffix(name, `_seconds`)", []string{"a/a.go:2: HasSuffix"}},
+		{"a/a.ts", "metric.endsWith(\".cpu_per_request\") || metric.endsWith(\"_ratio\")", []string{"a/a.ts:1: endsWith"}},
+		{"a/a.ts", "/^(response|service|send_lag|connect|first_byte)/", []string{"a/a.ts:1: response|service"}},
+		{"a/a.go", "package a\nvar x = []string{\"response\", \"service\", \"delivery\", \"message\"}", nil},
+		{"a/a_test.go", "package a\nvar x = strings.HasSuffix(name, `_seconds`)", nil},
+		{"results/rundir/a.go", "package rundir\nvar x = strings.HasSuffix(name, `_seconds`)", nil},
 	} {
 		expectFaults(t, checkFile(file{c.path, c.text}), c.want...)
 	}

@@ -3,6 +3,7 @@ package units
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,6 +31,9 @@ func Sizes() Scale {
 	return Scale{steps: []Step{{1, " B"}, {1 << 10, " KiB"}, {1 << 20, " MiB"}, {1 << 30, " GiB"}}, zero: "0 B"}
 }
 
+// SizeRates is the scale of bytes per second.
+func SizeRates() Scale { return Scale{steps: Sizes().steps, zero: "0 B", suffix: "/s"} }
+
 // Counts is the scale of counts, in thousands (k) and millions (M).
 func Counts() Scale { return Scale{steps: []Step{{1, ""}, {1e3, "k"}, {1e6, "M"}}, zero: "0"} }
 
@@ -38,6 +42,9 @@ func Rates() Scale { return Scale{steps: Counts().steps, zero: "0", suffix: "/s"
 
 // Shares is the scale of shares, in percent. The whole is 1.
 func Shares() Scale { return Scale{steps: []Step{{0.01, "%"}}, zero: "0%"} }
+
+// Processors is the scale of CPU time a second: of CPUs in use.
+func Processors() Scale { return Scale{steps: []Step{{1, " CPU"}}, zero: "0 CPU"} }
 
 // Numbers is the scale of figures without a unit.
 func Numbers() Scale { return Scale{steps: []Step{{1, ""}}, zero: "0"} }
@@ -63,6 +70,9 @@ func (s Scale) Step(v float64) Step {
 	}
 	return best
 }
+
+// Steps returns the units of the scale, the smallest first.
+func (s Scale) Steps() []Step { return slices.Clone(s.steps) }
 
 // Suffix is the text after every figure, in whatever step.
 func (s Scale) Suffix() string { return s.suffix }

@@ -49,10 +49,10 @@ type Account struct {
 
 // A Table ranks what one kind of profile shows, by function and by group.
 type Table struct {
-	Kind      string `json:"kind"` // of profile, such as cpu
-	Unit      string `json:"unit"` // of the figures, per request: s, B or empty for counts
-	Functions []Item `json:"functions"`
-	Groups    []Item `json:"groups"`
+	Kind      string      `json:"kind"` // of profile, such as cpu
+	Unit      rundir.Unit `json:"unit"` // of the figures, per request
+	Functions []Item      `json:"functions"`
+	Groups    []Item      `json:"groups"`
 }
 
 // A Leftover is a stack that was there after the load had stopped, and not before the

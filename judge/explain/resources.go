@@ -12,7 +12,7 @@ import (
 // A Resource is what the target used, in the ordinary trials.
 type Resource struct {
 	Name     string          `json:"name"`
-	Unit     string          `json:"unit"` // s, B, ratio or empty for a count
+	Unit     rundir.Unit     `json:"unit"`
 	Base     float64         `json:"base"`
 	Variant  float64         `json:"variant"`
 	Change   rundir.Estimate `json:"change"` // variant − base
@@ -21,18 +21,11 @@ type Resource struct {
 	Changed  bool            `json:"changed"`
 }
 
-// The units of resources.
-const (
-	inSeconds = "s"
-	inBytes   = "B"
-	asRatio   = "ratio"
-	asCount   = ""
-)
-
 // A reading is one resource of a trial.
 type reading struct {
-	name, unit string
-	value      *float64
+	name  string
+	unit  rundir.Unit
+	value *float64
 }
 
 // readings are all resources of a trial, in the order in which they are shown.
@@ -58,27 +51,27 @@ func readings(t *rundir.Trial) []reading {
 		system = part(&rest)
 	}
 	list := []reading{
-		{"CPU time per request", inSeconds, x.CPUSecondsPerRequest},
-		{"of it in user mode", inSeconds, part(x.UserShare)},
-		{"of it in the kernel", inSeconds, system},
-		{"run-queue wait per request", inSeconds, x.RunQueueWaitSecondsPerRequest},
-		{"voluntary context switches per request", asCount, x.VoluntarySwitchesPerRequest},
-		{"involuntary context switches per request", asCount, x.InvoluntarySwitchesPerRequest},
-		{"system calls per request", asCount, x.SyscallsPerRequest},
+		{"CPU time per request", rundir.Seconds, x.CPUSecondsPerRequest},
+		{"of it in user mode", rundir.Seconds, part(x.UserShare)},
+		{"of it in the kernel", rundir.Seconds, system},
+		{"run-queue wait per request", rundir.Seconds, x.RunQueueWaitSecondsPerRequest},
+		{"voluntary context switches per request", rundir.Count, x.VoluntarySwitchesPerRequest},
+		{"involuntary context switches per request", rundir.Count, x.InvoluntarySwitchesPerRequest},
+		{"system calls per request", rundir.Count, x.SyscallsPerRequest},
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.Syscalls)) {
 		v := x.Syscalls[name]
-		list = append(list, reading{"of them " + name, asCount, &v})
+		list = append(list, reading{"of them " + name, rundir.Count, &v})
 	}
 	return append(list,
-		reading{"GC pauses per request", inSeconds, x.GCPauseSecondsPerRequest},
-		reading{"allocated per request", inBytes, x.AllocatedBytesPerRequest},
-		reading{"allocations per request", asCount, x.AllocationsPerRequest},
-		reading{"resident memory", inBytes, whole(x.RSSBytes)},
-		reading{"threads", asCount, whole(x.Threads)},
-		reading{"descriptors", asCount, whole(x.Descriptors)},
-		reading{"goroutines", asCount, whole(x.Goroutines)},
-		reading{"connection reuse ratio", asRatio, x.ConnectionReuseRatio},
+		reading{"GC pauses per request", rundir.Seconds, x.GCPauseSecondsPerRequest},
+		reading{"allocated per request", rundir.Bytes, x.AllocatedBytesPerRequest},
+		reading{"allocations per request", rundir.Count, x.AllocationsPerRequest},
+		reading{"resident memory", rundir.Bytes, whole(x.RSSBytes)},
+		reading{"threads", rundir.Count, whole(x.Threads)},
+		reading{"descriptors", rundir.Count, whole(x.Descriptors)},
+		reading{"goroutines", rundir.Count, whole(x.Goroutines)},
+		reading{"connection reuse ratio", rundir.Share, x.ConnectionReuseRatio},
 	)
 }
 
@@ -151,7 +144,8 @@ func resources(trials []pair) ([]Resource, error) {
 
 // A both holds one resource of two trials.
 type both struct {
-	name, unit    string
+	name          string
+	unit          rundir.Unit
 	base, variant *float64
 }
 

@@ -15,10 +15,10 @@ import (
 
 // A kind is a profile that can be divided by requests.
 type kind struct {
-	name  string  // in trial.json
-	value string  // in the profile
-	unit  string  // of the table
-	scale float64 // from the profile's unit to the table's
+	name  string      // in trial.json
+	value string      // in the profile
+	unit  rundir.Unit // of the table
+	scale float64     // from the profile's unit to the table's
 }
 
 const (
@@ -30,11 +30,11 @@ const (
 func kinds() []kind {
 	const fromNanoseconds = 1e-9
 	return []kind{
-		{cpuKind, "cpu", inSeconds, fromNanoseconds},
-		{waitKind, "off_cpu", inSeconds, fromNanoseconds},
-		{"allocs", "alloc_space", inBytes, 1},
-		{"mutex", "delay", inSeconds, fromNanoseconds},
-		{"block", "delay", inSeconds, fromNanoseconds},
+		{cpuKind, "cpu", rundir.Seconds, fromNanoseconds},
+		{waitKind, "off_cpu", rundir.Seconds, fromNanoseconds},
+		{"allocs", "alloc_space", rundir.Bytes, 1},
+		{"mutex", "delay", rundir.Seconds, fromNanoseconds},
+		{"block", "delay", rundir.Seconds, fromNanoseconds},
 	}
 }
 

@@ -64,14 +64,14 @@ func primaryMetric(plan rundir.Plan) string {
 func (s *scene) compared(p pair) []metric {
 	var latency string // if the two have different loops, the one that both know
 	for _, v := range s.plan.Variants {
-		if (v.Name == p.variant || v.Name == p.base) && latency != tagService {
+		if (v.Name == p.variant || v.Name == p.base) && latency != rundir.TagService {
 			latency = v.Latency()
 		}
 	}
 	names := []string{throughputMetric, latency + ".p50", latency + ".p99", cpuMetric, capacityMetric, primaryMetric(s.plan)}
 	var list []metric
 	for _, m := range s.metrics() {
-		if m.isProgram() && m.dim != plain || slices.Contains(names, m.name) || m.step != "" && comparesSteps(m.kind(), latency) {
+		if m.isProgram() && m.dim() != plain || slices.Contains(names, m.name) || m.step != "" && comparesSteps(m.kind(), latency) {
 			list = append(list, m)
 		}
 	}

@@ -61,8 +61,8 @@ func (x *examination) dead() {
 }
 
 // breaks records a finding about the target, or that there is no finding.
-func (x *examination) breaks(kind, unit string, measured, limit float64, found bool, what *rundir.Message) {
-	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
+func (x *examination) breaks(kind string, measured, limit float64, found bool, what *rundir.Message) {
+	c := rundir.Check{Kind: kind, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if found {
 		c.Outcome, c.Because = rundir.CheckBroken, what
 	}
@@ -102,7 +102,7 @@ func (x *examination) told() {
 		checks = append(checks, texts.New("cause", "cause", kind))
 	}
 	found := texts.New("found.generator_starved", "share", percent(x.away())).With("checks", texts.Once(checks...)...)
-	x.compare(FlagGeneratorStarved, asRatio, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
+	x.compare(FlagGeneratorStarved, x.away(), AwayGenerator, rundir.CheckSpoilt, &found)
 }
 
 // lacking counts what dyno could not do because it lacked descriptors, ports or memory.
@@ -127,14 +127,14 @@ func (x *examination) resources() {
 	if len(why) > 0 {
 		found.Kind, found.Values["error"] = "found.generator_resources.why", once(why...)
 	}
-	x.compare(FlagGeneratorResources, asCount, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
+	x.compare(FlagGeneratorResources, float64(lacking(x.trial)), 0, rundir.CheckSpoilt, found)
 }
 
 // answers judges whether there was any good response in the window.
 func (x *examination) answers() {
 	c := &x.trial.Counts
 	if c.Due() <= 0 && c.CompletedInWindow == 0 {
-		x.unknown(FlagNoAnswers, asCount, message("unchecked.no_due"))
+		x.unknown(FlagNoAnswers, message("unchecked.no_due"))
 		return
 	}
 	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.trial.Silence.Longest > x.patience())
@@ -142,7 +142,7 @@ func (x *examination) answers() {
 	if last := x.trial.Silence.Last; none && last != nil && *last < x.trial.WarmupSeconds {
 		found.Kind, found.Values["before"] = "found.no_answers.before", short(x.trial.WarmupSeconds-*last)
 	}
-	x.breaks(FlagNoAnswers, asCount, float64(c.CompletedInWindow), 1, none, found)
+	x.breaks(FlagNoAnswers, float64(c.CompletedInWindow), 1, none, found)
 }
 
 // nothing is a sentence about a target that gave no good response. It says what the
@@ -160,9 +160,9 @@ func (x *examination) nothing(kind string, pairs ...string) *rundir.Message {
 // are none. Requests that timed out or were unfinished are recorded together with them,
 // with the time that they had taken. They are assumed to be the longest.
 func (x *examination) goodQuantile(q float64) float64 {
-	tag := tagService
+	tag := rundir.TagService
 	if x.open() {
-		tag = tagResponse
+		tag = rundir.TagResponse
 	}
 	h, good := x.times[tag], x.trial.Counts.OK
 	if h == nil || h.Count() == 0 || good <= 0 {
@@ -183,9 +183,9 @@ func (x *examination) patience() float64 {
 // unanswered counts the requests that timed out, or were unfinished at the end, after
 // longer than a target may be silent. The age is that of the youngest of them.
 func (x *examination) unanswered() (age float64, n int64) {
-	tag := tagService
+	tag := rundir.TagService
 	if x.open() {
-		tag = tagResponse
+		tag = rundir.TagResponse
 	}
 	h, given := x.times[tag], x.trial.Counts.Timeouts+x.trial.Counts.Unfinished
 	limit := max(StallFloor, UnansweredFactor*x.goodQuantile(0.99))
@@ -206,21 +206,21 @@ func (x *examination) stalled() {
 	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:
 		// Requests that wait after the window, when no more is sent, are judged by
 		// connections.
-		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, within)
+		x.breaks(FlagStalled, s.Longest, limit, s.Longest > limit, within)
 	case s.Ending > limit && s.Last != nil:
 		begun := max(x.trial.WarmupSeconds, *s.Last)
 		found := x.nothing("found.stalled.last", "time", short(end-begun))
 		if behind := s.Ending - (end - begun); behind >= FailingFloor {
 			found.Kind, found.Values["behind"] = "found.stalled.behind", short(behind)
 		}
-		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, found)
+		x.breaks(FlagStalled, s.Ending, limit, true, found)
 	case s.Ending > limit:
-		x.breaks(FlagStalled, inSeconds, s.Ending, limit, true, x.nothing("found.stalled.end", "time", short(s.Ending)))
+		x.breaks(FlagStalled, s.Ending, limit, true, x.nothing("found.stalled.end", "time", short(s.Ending)))
 	case s.Failing >= FailingRow && s.Ending > failing:
-		x.breaks(FlagStalled, inSeconds, s.Ending, failing, true,
+		x.breaks(FlagStalled, s.Ending, failing, true,
 			x.nothing("found.stalled.failing", "time", short(s.Ending), "n", digits(s.Failing)))
 	default:
-		x.breaks(FlagStalled, inSeconds, s.Longest, limit, s.Longest > limit, within)
+		x.breaks(FlagStalled, s.Longest, limit, s.Longest > limit, within)
 	}
 }
 
@@ -235,7 +235,7 @@ func (x *examination) served() {
 	few := opened < asked
 	asked = max(asked, c.Served+c.Unanswered)
 	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.patience() {
-		x.breaks(FlagConnections, asCount, float64(c.Hung), 0, lacking(x.trial) == 0,
+		x.breaks(FlagConnections, float64(c.Hung), 0, lacking(x.trial) == 0,
 			message("found.connections.hung", "n", digits(c.Hung), "of", digits(asked)))
 		return
 	}
@@ -243,7 +243,7 @@ func (x *examination) served() {
 	if few {
 		found.Kind, found.Values["opened"] = "found.connections.opened", digits(opened)
 	}
-	x.breaks(FlagConnections, asCount, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0, found)
+	x.breaks(FlagConnections, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.trial) == 0, found)
 }
 
 // omitted is the share of a closed loop's time in which users waited in vain. The
@@ -275,12 +275,12 @@ func (x *examination) events() {
 	published := x.trial.Counts.OK
 	switch {
 	case !x.streaming():
-		x.breaks(FlagNoAnswers, asCount, float64(s.Delivered), 1, s.Delivered == 0 && published > 0,
+		x.breaks(FlagNoAnswers, float64(s.Delivered), 1, s.Delivered == 0 && published > 0,
 			message("found.no_answers.events", "n", digits(s.Requested), "published", digits(published)))
 	case s.Served == 0 && s.Silence.Last == nil:
-		x.unknown(FlagNoAnswers, asCount, message("unchecked.no_events"))
+		x.unknown(FlagNoAnswers, message("unchecked.no_events"))
 	default:
-		x.breaks(FlagNoAnswers, asCount, float64(s.Served), 1, s.Served == 0,
+		x.breaks(FlagNoAnswers, float64(s.Served), 1, s.Served == 0,
 			message("found.no_answers.subscribers", "n", digits(s.Requested), "time", short(x.trial.WindowSeconds)))
 	}
 }
@@ -288,7 +288,7 @@ func (x *examination) events() {
 // quiet judges whether events continued to the window's end.
 func (x *examination) quiet() {
 	s, longest := &x.trial.Streams.Silence, 0.0
-	if h := x.times[tagEventGap]; h != nil && h.Count() > 0 {
+	if h := x.times[rundir.TagEventGap]; h != nil && h.Count() > 0 {
 		longest = seconds(float64(h.Max()))
 	}
 	limit := max(QuietFloor, QuietFactor*longest)
@@ -299,10 +299,10 @@ func (x *examination) quiet() {
 		limit = max(limit, x.patience()) // there is an event when one is published
 	}
 	if math.IsInf(limit, 1) {
-		x.unknown(FlagStalled, inSeconds, message("unchecked.event_gaps"))
+		x.unknown(FlagStalled, message("unchecked.event_gaps"))
 		return
 	}
-	x.breaks(FlagStalled, inSeconds, s.Ending, limit, s.Ending > limit,
+	x.breaks(FlagStalled, s.Ending, limit, s.Ending > limit,
 		message("found.stalled.subscribers", "time", short(s.Ending)))
 }
 
@@ -315,11 +315,11 @@ func (x *examination) subscribed() {
 	}
 	// If nobody hears anything any more, the target has stalled.
 	if missing == 0 && s.Quiet > 0 && s.Quiet < s.Served {
-		x.breaks(FlagConnections, asCount, float64(s.Quiet), 0, true,
+		x.breaks(FlagConnections, float64(s.Quiet), 0, true,
 			message("found.connections.quiet", "n", digits(s.Quiet), "of", digits(s.Requested)))
 		return
 	}
-	x.breaks(FlagConnections, asCount, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
+	x.breaks(FlagConnections, float64(missing), 0, missing > 0 && lacking(x.trial) == 0,
 		message("found.connections.subscribers", "of", digits(s.Requested), "silent", digits(silent(x.trial)), "away", digits(s.Away)))
 }
 

@@ -44,7 +44,7 @@ func TestDeadTargets(t *testing.T) {
 		}, "stalled", 0, 1, "the target answered nothing for 1.1s, from 3s into the window on"},
 		{"a pause", soundClosed, func(s *subject) { s.trial.Silence = rundir.Silence{Longest: 0.9, From: 5, Last: ptr(12.)} }, "", 0, 1, ""},
 		{"a pause of a slow target", soundClosed, func(s *subject) {
-			s.slow(tagService, 20, 30e6)
+			s.slow(rundir.TagService, 20, 30e6)
 			s.trial.Silence = rundir.Silence{Longest: 2.9, From: 5, Last: ptr(12.)}
 		}, "", 0, 1, ""},
 		{"a pause between rare requests", soundOpen, func(s *subject) {
@@ -111,7 +111,7 @@ func TestDeadStreams(t *testing.T) {
 			Silence: rundir.Silence{Last: ptr(12.)},
 		}
 		for i := range 10 {
-			s.log = append(s.log, hist.Interval{Tag: tagEventGap, Start: time.Duration(2+i) * time.Second, Length: time.Second, Hist: many(100, 100*time.Millisecond)})
+			s.log = append(s.log, hist.Interval{Tag: rundir.TagEventGap, Start: time.Duration(2+i) * time.Second, Length: time.Second, Hist: many(100, 100*time.Millisecond)})
 		}
 		return s
 	}

@@ -67,7 +67,7 @@ func (x *examination) bins() []bin {
 		return 0
 	})
 	settled := begin
-	if p99 := x.times.quantile(tagResponse, 100); p99 != nil {
+	if p99 := x.times.quantile(rundir.TagResponse, 100); p99 != nil {
 		settled += *p99
 	}
 	first := min(1, len(within))
@@ -83,7 +83,7 @@ func (x *examination) bins() []bin {
 // three trials, and a flag on most trials would be of no use.
 func (x *examination) steady(bins []bin) {
 	if len(bins) < steadyBins {
-		x.unknown(FlagNotSteady, asRatio, message("unchecked.stretches", "n", strconv.Itoa(steadyBins)))
+		x.unknown(FlagNotSteady, message("unchecked.stretches", "n", strconv.Itoa(steadyBins)))
 		return
 	}
 	half := len(bins) / 2
@@ -91,7 +91,7 @@ func (x *examination) steady(bins []bin) {
 	n1, s1 := total(early)
 	n2, s2 := total(late)
 	if n1+n2 == 0 {
-		x.unknown(FlagNotSteady, asRatio, message("unchecked.no_responses"))
+		x.unknown(FlagNotSteady, message("unchecked.no_responses"))
 		return
 	}
 	mean := (n1 + n2) / (s1 + s2)
@@ -103,7 +103,7 @@ func (x *examination) steady(bins []bin) {
 	} else {
 		limit = max(limit, chance*math.Sqrt(2/float64(half))*roughness(bins)/mean)
 	}
-	c := rundir.Check{Kind: FlagNotSteady, Unit: asRatio, Measured: &off, Limit: &limit, Outcome: rundir.CheckOK}
+	c := rundir.Check{Kind: FlagNotSteady, Measured: &off, Limit: &limit, Outcome: rundir.CheckOK}
 	said := message("found.not_steady", "share", percent(off), "early", four(n1/s1), "late", four(n2/s2))
 	switch {
 	case off > limit:
@@ -171,11 +171,11 @@ func (x *examination) dependent(d *rundir.Dependence, bins int) {
 	limit := float64(DependentSize)
 	switch {
 	case bins < judgedBins:
-		x.unknown(FlagDependent, asCount, message("unchecked.bins", "n", strconv.Itoa(judgedBins)))
+		x.unknown(FlagDependent, message("unchecked.bins", "n", strconv.Itoa(judgedBins)))
 	case d == nil: // all bins are equal
-		x.add(rundir.Check{Kind: FlagDependent, Unit: asCount, Limit: &limit, Outcome: rundir.CheckOK, Because: message("found.dependent.even")})
+		x.add(rundir.Check{Kind: FlagDependent, Limit: &limit, Outcome: rundir.CheckOK, Because: message("found.dependent.even")})
 	default:
-		c := rundir.Check{Kind: FlagDependent, Unit: asCount, Measured: &d.EffectiveSize, Limit: &limit, Outcome: rundir.CheckOK}
+		c := rundir.Check{Kind: FlagDependent, Measured: &d.EffectiveSize, Limit: &limit, Outcome: rundir.CheckOK}
 		if d.EffectiveSize < limit {
 			c.Outcome = rundir.CheckWarning
 			c.Because = message("found.dependent", "bins", strconv.Itoa(d.Bins), "worth", fmt.Sprintf("%.2g", d.EffectiveSize), "least", strconv.Itoa(DependentSize))

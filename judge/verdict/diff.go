@@ -358,7 +358,7 @@ func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 	programs := map[string]bool{}
 	for _, intervals := range []map[string]rundir.Estimate{older.Intervals, newer.Intervals} {
 		for metric := range intervals {
-			if strings.HasPrefix(metric, "program.") {
+			if strings.HasPrefix(metric, rundir.OfPrograms) {
 				programs[metric] = true
 			}
 		}
@@ -507,7 +507,7 @@ func bytesOf(n *int64) string {
 	if n == nil {
 		return ""
 	}
-	return units.FormatSize(*n)
+	return units.Sizes().Write(float64(*n))
 }
 
 func perSecond(rate *float64) rundir.Message {

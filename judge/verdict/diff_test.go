@@ -186,6 +186,7 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 	newer.Name = "relay-2"
 	newer.Variants[2].Name, newer.Plan.Variants[2].Name = "epoll", "epoll"
 	newer.Environment.Kernel, newer.Environment.Governor = "6.2", "performance"
+	older.Environment.MemoryBytes, newer.Environment.MemoryBytes = ptr(int64(8167300<<10)), ptr(int64(16<<30))
 	newer.DynoVersion = "v2"
 	newer.Plan.Rounds = 12
 	rate := 100.0
@@ -201,6 +202,7 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 	}
 	want := [][5]string{
 		{OnMachine, "", "kernel", "6.1", "6.2"},
+		{OnMachine, "", "memory", "7.79 GiB", "16.0 GiB"},
 		{OnMachine, "", "CPU governor", "unknown", "performance"},
 		{OnMachine, "", "dyno", "v1", "v2"},
 		{InPlan, "", "rounds", "4", "12"},

@@ -175,7 +175,7 @@ func (s *subject) disturbedSpans() (spans []span) {
 	}
 	if s.open() && !s.shared() {
 		for _, i := range s.log {
-			if i.Tag != tagGeneratorLag || i.Hist.Count() == 0 {
+			if i.Tag != rundir.TagGeneratorLag || i.Hist.Count() == 0 {
 				continue
 			}
 			if late := seconds(float64(i.Hist.Max())); late > long {
@@ -212,7 +212,7 @@ func (s *subject) count(d *disturbance) {
 		}
 	}
 	if s.open() && !s.shared() {
-		d.lags = s.times[tagGeneratorLag]
+		d.lags = s.times[rundir.TagGeneratorLag]
 	}
 	d.foreign = s.foreign()
 	if waited := s.grown("target_run_queue_wait_seconds"); s.trial.WindowSeconds > 0 && waited >= 0 {

@@ -143,7 +143,7 @@ func withIntervals(f *figures, trials []*figures, all []metric) (*figures, error
 			continue
 		}
 		w.Intervals[m.name] = e
-		if measure, ok := strings.CutPrefix(m.name, programPrefix); ok {
+		if measure, ok := strings.CutPrefix(m.name, rundir.OfPrograms); ok {
 			if w.Measures == nil {
 				w.Measures = map[string]rundir.Estimate{}
 			}
@@ -178,7 +178,7 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 		return nil
 	}
 	share := *e.Estimate
-	if beyond := 1 - math.Pow(1-confidence, 1/sum); m.dim == plain && (share <= 0 || share >= 1) {
+	if beyond := 1 - math.Pow(1-confidence, 1/sum); m.dim() == plain && (share <= 0 || share >= 1) {
 		if share <= 0 {
 			bound(e, 0, beyond, confidence, rundir.ByClopperPearson)
 		} else {
@@ -194,7 +194,7 @@ func byShares(e *rundir.Estimate, m metric, trials []*figures) error {
 	if err != nil {
 		return err
 	}
-	if m.dim != plain {
+	if m.dim() != plain {
 		// No time is below zero.
 		bound(e, max(0, over.Interval.Low), over.Interval.High, confidence, rundir.ByStudent)
 		return nil

@@ -11,13 +11,6 @@ import (
 	"dyno/results/rundir"
 )
 
-// The units of checks.
-const (
-	inSeconds = "s"
-	asRatio   = "ratio"
-	asCount   = "count"
-)
-
 // chance is how many standard deviations a count of random arrivals may be off before it
 // is a finding. The standard deviation of a Poisson count n is √n.
 const chance = 3
@@ -77,6 +70,7 @@ func examine(s subject) ([]rundir.Check, []rundir.Flag, *rundir.Dependence) {
 // nothing to say.
 func (x *examination) add(c rundir.Check) {
 	c.Detail = c.Because.English()
+	c.Unit = rundir.CheckUnits()[c.Kind]
 	if c.About == "" {
 		c.About = kindsOfFlags[c.Kind].about
 	}
@@ -106,14 +100,14 @@ func newFlag(kind, variant string, spoils bool, found *rundir.Message) rundir.Fl
 }
 
 // unknown records a check that could not be made.
-func (x *examination) unknown(kind, unit string, why *rundir.Message) {
-	x.add(rundir.Check{Kind: kind, Unit: unit, Outcome: rundir.CheckUnknown, Because: why})
+func (x *examination) unknown(kind string, why *rundir.Message) {
+	x.add(rundir.Check{Kind: kind, Outcome: rundir.CheckUnknown, Because: why})
 }
 
 // compare records a figure that must not be above its limit. If it is above, the outcome
 // is bad, and found describes it.
-func (x *examination) compare(kind, unit string, measured, limit float64, bad string, found *rundir.Message) {
-	c := rundir.Check{Kind: kind, Unit: unit, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
+func (x *examination) compare(kind string, measured, limit float64, bad string, found *rundir.Message) {
+	c := rundir.Check{Kind: kind, Measured: &measured, Limit: &limit, Outcome: rundir.CheckOK}
 	if measured > limit {
 		c.Outcome, c.Because = bad, found
 	}
@@ -157,48 +151,48 @@ func (x *examination) complete() bool {
 // that is not due to waiting for a connection. A log without it is judged by the whole
 // send lag, which is never less.
 func (x *examination) lag() {
-	generator := tagGeneratorLag
+	generator := rundir.TagGeneratorLag
 	if x.times[generator] == nil {
-		generator = tagSendLag
+		generator = rundir.TagSendLag
 	}
 	if x.open() {
 		x.lagBody(generator)
 	}
 	// In a closed loop the reported percentiles are service times, which begin at the
 	// write. There lag reduces throughput but does not bias the percentiles.
-	reported := tagResponse
+	reported := rundir.TagResponse
 	if !x.open() {
-		reported = tagService
+		reported = rundir.TagService
 	}
 	tail, of := x.times.quantile(generator, 1000), x.times.quantile(reported, 100)
 	if tail == nil || of == nil {
-		x.unknown(FlagGeneratorLagTail, inSeconds, message("unchecked.tail"))
+		x.unknown(FlagGeneratorLagTail, message("unchecked.tail"))
 		return
 	}
-	x.compare(FlagGeneratorLagTail, inSeconds, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), rundir.CheckWarning,
+	x.compare(FlagGeneratorLagTail, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), rundir.CheckWarning,
 		message("found.generator_lag_tail", "lag", short(*tail), "floor", TailLagFloor.String(), "share", percent(TailLagShare), "of", short(*of)))
 }
 
 // lagBody judges the p99 of the generator's lag, and also whether requests waited for a
 // connection.
 func (x *examination) lagBody(generator string) {
-	p99, p50 := x.times.quantile(generator, 100), x.times.quantile(tagResponse, 2)
+	p99, p50 := x.times.quantile(generator, 100), x.times.quantile(rundir.TagResponse, 2)
 	if p99 == nil || p50 == nil {
-		x.unknown(FlagGeneratorLag, inSeconds, message("unchecked.lag"))
+		x.unknown(FlagGeneratorLag, message("unchecked.lag"))
 		x.raise(FlagLagNotChecked, false, message("unchecked.lag"))
-		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.requests"))
+		x.unknown(FlagConnectionLimit, message("unchecked.requests"))
 		return
 	}
 	limit := max(LagFloor.Seconds(), LagShare**p50)
-	x.compare(FlagGeneratorLag, inSeconds, *p99, limit, rundir.CheckWarning,
+	x.compare(FlagGeneratorLag, *p99, limit, rundir.CheckWarning,
 		message("found.generator_lag", "lag", short(*p99), "most", short(limit), "floor", LagFloor.String(), "share", percent(LagShare)))
-	switch send := x.times.quantile(tagSendLag, 100); {
+	switch send := x.times.quantile(rundir.TagSendLag, 100); {
 	case send == nil:
-		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.send_lags"))
+		x.unknown(FlagConnectionLimit, message("unchecked.send_lags"))
 	case *p99 > limit:
-		x.unknown(FlagConnectionLimit, inSeconds, message("unchecked.generator_late"))
+		x.unknown(FlagConnectionLimit, message("unchecked.generator_late"))
 	default:
-		x.compare(FlagConnectionLimit, inSeconds, *send, limit, rundir.CheckWarning,
+		x.compare(FlagConnectionLimit, *send, limit, rundir.CheckWarning,
 			message("found.connection_limit", "lag", short(*send), "own", short(*p99)))
 	}
 }
@@ -206,7 +200,7 @@ func (x *examination) lagBody(generator string) {
 func (x *examination) drops() {
 	c := x.trial.Counts
 	dropped := c.Dropped - c.Unsent // those are the generator's own
-	x.compare(FlagDrops, asCount, float64(dropped), 0, rundir.CheckBroken,
+	x.compare(FlagDrops, float64(dropped), 0, rundir.CheckBroken,
 		message("found.drops", "n", digits(dropped), "of", digits(c.Scheduled)))
 }
 
@@ -219,7 +213,7 @@ func (x *examination) achieved() {
 	sent, due := float64(c.Sent+c.Dropped-c.Unsent), float64(c.Scheduled)
 	rate, window := x.rate(), x.trial.WindowSeconds
 	if off := differ(sent, due); off > RateTolerance || rate == nil || !(*rate > 0 && window > 0) {
-		x.compare(FlagAchievedRate, asRatio, off, RateTolerance, rundir.CheckSpoilt,
+		x.compare(FlagAchievedRate, off, RateTolerance, rundir.CheckSpoilt,
 			message("found.achieved_rate", "sent", fmt.Sprintf("%.0f", sent), "due", fmt.Sprintf("%.0f", due), "share", percent(off)))
 		return
 	}
@@ -228,7 +222,7 @@ func (x *examination) achieved() {
 	}
 	wanted := *rate * window
 	off := differ(sent, wanted)
-	x.compare(FlagAchievedRate, asRatio, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,
+	x.compare(FlagAchievedRate, off, max(RateTolerance, chance/math.Sqrt(wanted)), rundir.CheckSpoilt,
 		message("found.achieved_rate.rate", "sent", four(sent/window), "wanted", four(*rate), "share", percent(off)))
 }
 
@@ -245,15 +239,15 @@ func differ(is, want float64) float64 {
 func (x *examination) unfinished() {
 	c := x.trial.Counts
 	if c.Sent <= 0 {
-		x.unknown(FlagUnfinished, asRatio, message("unchecked.unsent"))
+		x.unknown(FlagUnfinished, message("unchecked.unsent"))
 		return
 	}
 	if age, n := x.unanswered(); n > 0 {
-		x.breaks(FlagUnfinished, asCount, float64(n), 0, true,
+		x.breaks(FlagUnfinished, float64(n)/float64(c.Sent), 0, true,
 			message("found.unfinished.unanswered", "n", digits(n), "of", digits(c.Sent), "time", short(age)))
 		return
 	}
-	x.compare(FlagUnfinished, asRatio, float64(c.Unfinished)/float64(c.Sent), UnfinishedLimit, rundir.CheckWarning,
+	x.compare(FlagUnfinished, float64(c.Unfinished)/float64(c.Sent), UnfinishedLimit, rundir.CheckWarning,
 		message("found.unfinished", "n", digits(c.Unfinished), "of", digits(c.Sent)))
 }
 
@@ -267,7 +261,7 @@ func (x *examination) subscribers() {
 	if s.Generator > 0 {
 		outcome = rundir.CheckWarning // a lack of dyno's own is judged by itself
 	}
-	x.compare(FlagSubscribers, asCount, float64(max(0, missing)), 0, outcome,
+	x.compare(FlagSubscribers, float64(max(0, missing)), 0, outcome,
 		message("found.subscribers", "n", digits(s.Peak), "of", digits(s.Requested)))
 }
 
@@ -276,9 +270,9 @@ func (x *examination) generator() {
 	g := x.trial.Generator
 	if x.open() {
 		if g.CPUShare == nil {
-			x.unknown(FlagGeneratorCPU, asRatio, message(notObserved))
+			x.unknown(FlagGeneratorCPU, message(notObserved))
 		} else {
-			x.compare(FlagGeneratorCPU, asRatio, *g.CPUShare, BusyGenerator, rundir.CheckSpoilt,
+			x.compare(FlagGeneratorCPU, *g.CPUShare, BusyGenerator, rundir.CheckSpoilt,
 				message("found.generator_cpu", "share", percent(*g.CPUShare), "most", percent(BusyGenerator)))
 		}
 	}
@@ -299,19 +293,19 @@ func (x *examination) starved() {
 	wait, target := x.trial.Generator.RunQueueWaitShare, x.trial.Target.CPUShare
 	switch {
 	case wait == nil:
-		x.unknown(FlagRunQueue, asRatio, message(notObserved))
+		x.unknown(FlagRunQueue, message(notObserved))
 	case !x.open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
-		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
+		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
 			message("found.run_queue_wait.idle", "share", percent(*wait), "most", percent(StarvedGenerator), "target", percent(*target)))
 	case x.open() && *wait > StarvedGenerator:
-		x.compare(FlagRunQueue, asRatio, *wait, StarvedGenerator, rundir.CheckSpoilt,
+		x.compare(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckSpoilt,
 			message("found.run_queue_wait", "share", percent(*wait), "most", percent(StarvedGenerator)))
 	default:
 		limit := RunQueueLimit
 		if n := x.trial.Generator.TimeslicesPerSecond; n != nil {
 			limit += *n * WakeupCost.Seconds()
 		}
-		x.compare(FlagRunQueue, asRatio, *wait, limit, rundir.CheckWarning,
+		x.compare(FlagRunQueue, *wait, limit, rundir.CheckWarning,
 			message("found.run_queue_wait", "share", percent(*wait), "most", percent(limit)))
 	}
 }
@@ -322,11 +316,11 @@ func (x *examination) starved() {
 func (x *examination) exhausted() {
 	g, target := x.trial.Generator, x.trial.Target.CPUShare
 	if g.CPUShare == nil {
-		x.unknown(FlagGeneratorLimit, asRatio, message(notObserved))
+		x.unknown(FlagGeneratorLimit, message(notObserved))
 		return
 	}
 	if window := x.trial.WindowSeconds; window < shortestBusy.Seconds() {
-		x.unknown(FlagGeneratorLimit, asRatio, message("unchecked.window", "time", short(window)))
+		x.unknown(FlagGeneratorLimit, message("unchecked.window", "time", short(window)))
 		return
 	}
 	occupied := *g.CPUShare
@@ -336,13 +330,13 @@ func (x *examination) exhausted() {
 	limit := ExhaustedGenerator
 	switch {
 	case target == nil:
-		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckWarning,
+		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckWarning,
 			message("found.generator_limit.unknown", "share", percent(occupied)))
 	case *target < SaturatedTarget:
-		x.compare(FlagGeneratorLimit, asRatio, occupied, limit, rundir.CheckSpoilt,
+		x.compare(FlagGeneratorLimit, occupied, limit, rundir.CheckSpoilt,
 			message("found.generator_limit", "share", percent(occupied), "target", percent(*target)))
 	default:
-		x.add(rundir.Check{Kind: FlagGeneratorLimit, Unit: asRatio, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
+		x.add(rundir.Check{Kind: FlagGeneratorLimit, Measured: &occupied, Limit: &limit, Outcome: rundir.CheckOK,
 			Because: message("found.generator_limit.saturated", "target", percent(*target))})
 	}
 }
@@ -352,16 +346,16 @@ func (x *examination) machine() {
 	m := x.trial.Machine
 	x.noise(FlagSteal, m.StealShare, StealWarn, StealBad)
 	if x.trial.Target.CPUShare == nil && m.ForeignShare != nil {
-		x.unknown(FlagForeignCPU, asRatio, message("unchecked.target_cpu"))
+		x.unknown(FlagForeignCPU, message("unchecked.target_cpu"))
 	} else {
 		x.noise(FlagForeignCPU, m.ForeignShare, ForeignWarn, ForeignBad)
 	}
 	if x.shared() {
-		x.unknown(FlagLateWakeups, asRatio, message("unchecked.shared"))
+		x.unknown(FlagLateWakeups, message("unchecked.shared"))
 	} else if m.LateWakeupShare == nil {
-		x.unknown(FlagLateWakeups, asRatio, message(notObserved))
+		x.unknown(FlagLateWakeups, message(notObserved))
 	} else {
-		x.compare(FlagLateWakeups, asRatio, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,
+		x.compare(FlagLateWakeups, *m.LateWakeupShare, LateWarn, rundir.CheckWarning,
 			message("found.late_wakeups", "share", percent(*m.LateWakeupShare)))
 	}
 	x.noise(FlagMemoryPressure, m.MemoryStall, StallWarn, StallBad)
@@ -371,14 +365,14 @@ func (x *examination) machine() {
 // noise records a share that is a warning above warn and spoils the trial above bad.
 func (x *examination) noise(kind string, share *float64, warn, bad float64) {
 	if share == nil {
-		x.unknown(kind, asRatio, message(notObserved))
+		x.unknown(kind, message(notObserved))
 		return
 	}
 	found := message("found."+kind, "share", percent(*share))
 	if *share > bad {
-		x.compare(kind, asRatio, *share, bad, rundir.CheckSpoilt, found)
+		x.compare(kind, *share, bad, rundir.CheckSpoilt, found)
 	} else {
-		x.compare(kind, asRatio, *share, warn, rundir.CheckWarning, found)
+		x.compare(kind, *share, warn, rundir.CheckWarning, found)
 	}
 }
 
@@ -389,14 +383,14 @@ func (s *sample) judgeDisturbed(plan rundir.PlanVariant) {
 	}
 	x := examination{subject: subject{trial: s.Trial, plan: plan}}
 	if !s.disturbed.known {
-		x.unknown(FlagDisturbed, asRatio, message(notObserved))
+		x.unknown(FlagDisturbed, message(notObserved))
 	} else {
 		var causes []rundir.Message
 		for _, kind := range s.disturbed.causes() {
 			causes = append(causes, texts.New("cause", "cause", kind))
 		}
 		found := texts.New("found.disturbed", "share", percent(s.disturbed.taken)).With("causes", causes...)
-		x.compare(FlagDisturbed, asRatio, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt, &found)
+		x.compare(FlagDisturbed, s.disturbed.taken, DisturbedBad, rundir.CheckSpoilt, &found)
 	}
 	s.checks, s.flags = append(s.checks, x.checks...), append(s.flags, x.flags...)
 }

@@ -44,7 +44,7 @@ func soundOpen() subject {
 	for i := range 10 {
 		at := time.Duration(2+i) * time.Second
 		for tag, v := range map[string]time.Duration{
-			tagResponse: 2 * time.Millisecond, tagService: 2 * time.Millisecond, tagSendLag: 10 * µs, tagGeneratorLag: 10 * µs,
+			rundir.TagResponse: 2 * time.Millisecond, rundir.TagService: 2 * time.Millisecond, rundir.TagSendLag: 10 * µs, rundir.TagGeneratorLag: 10 * µs,
 		} {
 			s.log = append(s.log, hist.Interval{Tag: tag, Start: at, Length: time.Second, Hist: many(1000, v)})
 		}
@@ -72,7 +72,7 @@ func (s *subject) slow(tag string, n int64, v time.Duration) {
 // counted replaces the responses of the intervals that begin at or after a second.
 func (s *subject) counted(from, n int64) {
 	for i := range s.log {
-		if s.log[i].Tag == tagResponse && s.log[i].Start >= time.Duration(from)*time.Second {
+		if s.log[i].Tag == rundir.TagResponse && s.log[i].Start >= time.Duration(from)*time.Second {
 			s.log[i].Hist = many(n, 2*time.Millisecond)
 		}
 	}
@@ -112,32 +112,32 @@ func TestChecks(t *testing.T) {
 		{"conservation", open, func(s *subject) { s.trial.Conservation = rundir.Conservation{} }, "conservation!", FlagConservation, measured{invalid, nan, nan}},
 		{"incomplete", open, func(s *subject) {
 			s.trial.Complete, s.trial.Error = false, "the target died"
-			s.slow(tagGeneratorLag, 20, time.Second)
+			s.slow(rundir.TagGeneratorLag, 20, time.Second)
 		}, "incomplete!", FlagIncomplete, measured{invalid, nan, nan}},
 
 		// The median response is 2 ms, so the limit of the p99 is 100 µs, and that of the p99.9 200 µs.
-		{"lag below", open, func(s *subject) { s.slow(tagGeneratorLag, 20, 98*µs) }, "", FlagGeneratorLag, measured{ok, 98e-6, 100e-6}},
-		{"lag above", open, func(s *subject) { s.slow(tagGeneratorLag, 20, 102*µs) }, "generator_lag", FlagGeneratorLag, measured{warning, 102e-6, 100e-6}},
+		{"lag below", open, func(s *subject) { s.slow(rundir.TagGeneratorLag, 20, 98*µs) }, "", FlagGeneratorLag, measured{ok, 98e-6, 100e-6}},
+		{"lag above", open, func(s *subject) { s.slow(rundir.TagGeneratorLag, 20, 102*µs) }, "generator_lag", FlagGeneratorLag, measured{warning, 102e-6, 100e-6}},
 		{"lag of fast responses", open, func(s *subject) {
-			s.slow(tagResponse, 20, 500*µs)
-			s.slow(tagGeneratorLag, 20, 49*µs)
+			s.slow(rundir.TagResponse, 20, 500*µs)
+			s.slow(rundir.TagGeneratorLag, 20, 49*µs)
 		}, "", FlagGeneratorLag, measured{ok, 49e-6, 50e-6}},
-		{"lag tail below", open, func(s *subject) { s.slow(tagGeneratorLag, 2, 196*µs) }, "", FlagGeneratorLagTail, measured{ok, 196e-6, 500e-6}},
-		{"lag tail above", open, func(s *subject) { s.slow(tagGeneratorLag, 2, 600*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 600e-6, 500e-6}},
+		{"lag tail below", open, func(s *subject) { s.slow(rundir.TagGeneratorLag, 2, 196*µs) }, "", FlagGeneratorLagTail, measured{ok, 196e-6, 500e-6}},
+		{"lag tail above", open, func(s *subject) { s.slow(rundir.TagGeneratorLag, 2, 600*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 600e-6, 500e-6}},
 		{"lag tail of a slow target", open, func(s *subject) {
-			s.slow(tagGeneratorLag, 2, 600*µs)
-			s.slow(tagResponse, 20, 10*time.Millisecond)
+			s.slow(rundir.TagGeneratorLag, 2, 600*µs)
+			s.slow(rundir.TagResponse, 20, 10*time.Millisecond)
 		}, "", FlagGeneratorLagTail, measured{ok, 600e-6, 1e-3}},
-		{"lag tail in a closed loop", closed, func(s *subject) { s.slow(tagGeneratorLag, 2, 600*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 600e-6, 500e-6}},
-		{"connections short", open, func(s *subject) { s.slow(tagSendLag, 20, time.Millisecond) }, "connection_limit", FlagConnectionLimit, measured{warning, 1e-3, 100e-6}},
+		{"lag tail in a closed loop", closed, func(s *subject) { s.slow(rundir.TagGeneratorLag, 2, 600*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 600e-6, 500e-6}},
+		{"connections short", open, func(s *subject) { s.slow(rundir.TagSendLag, 20, time.Millisecond) }, "connection_limit", FlagConnectionLimit, measured{warning, 1e-3, 100e-6}},
 		{"late and short of connections", open, func(s *subject) {
-			s.slow(tagSendLag, 20, time.Millisecond)
-			s.slow(tagGeneratorLag, 20, 150*µs)
+			s.slow(rundir.TagSendLag, 20, time.Millisecond)
+			s.slow(rundir.TagGeneratorLag, 20, 150*µs)
 		}, "generator_lag", FlagConnectionLimit, measured{unknown, nan, nan}},
 		{"a log without the generator's lag", open, func(s *subject) {
-			s.slow(tagSendLag, 20, time.Millisecond)
+			s.slow(rundir.TagSendLag, 20, time.Millisecond)
 			for i := range s.log {
-				if s.log[i].Tag == tagGeneratorLag {
+				if s.log[i].Tag == rundir.TagGeneratorLag {
 					s.log[i].Tag = "something_else"
 				}
 			}
@@ -237,9 +237,9 @@ func TestChecks(t *testing.T) {
 		{"at the tolerance in a closed loop", closed, func(s *subject) { s.counted(8, 991) }, "", FlagNotSteady, measured{ok, 18. / 1991, 0.01}},
 		{"the first interval lacks what was under way", closed, func(s *subject) { s.counted(2, 100); s.counted(3, 1000) }, "", FlagNotSteady, measured{ok, 0, 0.01}},
 		{"slow responses come late", closed, func(s *subject) {
-			s.slow(tagResponse, 20, 2900*time.Millisecond)
+			s.slow(rundir.TagResponse, 20, 2900*time.Millisecond)
 			for i := range s.log {
-				if s.log[i].Tag == tagResponse && s.log[i].Start < 5*time.Second {
+				if s.log[i].Tag == rundir.TagResponse && s.log[i].Start < 5*time.Second {
 					s.log[i].Hist = many(700, 2*time.Millisecond)
 				}
 			}
@@ -365,6 +365,24 @@ func TestStarvedAndHealthy(t *testing.T) {
 	}
 }
 
+// Every kind of check that measures something has a unit, and nothing else has one.
+func TestChecksHaveUnits(t *testing.T) {
+	without := []string{
+		FlagConservation, FlagIncomplete, FlagLagNotChecked, FlagNoTrials, FlagBelowRange, FlagPlateau, FlagControlDiffers, FlagPilotNotSteady,
+	}
+	of := rundir.CheckUnits()
+	for kind := range kindsOfFlags {
+		if _, has := of[kind]; has == slices.Contains(without, kind) {
+			t.Errorf("%s: has a unit: %v", kind, has)
+		}
+	}
+	for kind := range of {
+		if !ours(kind) {
+			t.Errorf("there is no check %s", kind)
+		}
+	}
+}
+
 // A round is measured again for what went on beside it, never for what the target or the
 // load did.
 func TestSpoiltRounds(t *testing.T) {
@@ -388,7 +406,7 @@ func (s *subject) tenths(counts []float64) {
 	s.trial.WindowSeconds = float64(len(counts)+1) / 10
 	for i, n := range append([]float64{1}, counts...) {
 		s.log = append(s.log, hist.Interval{
-			Tag: tagResponse, Start: 2*time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: many(int64(n), time.Millisecond),
+			Tag: rundir.TagResponse, Start: 2*time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: many(int64(n), time.Millisecond),
 		})
 	}
 	s.times = merged(s.log)

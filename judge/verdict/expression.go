@@ -57,11 +57,23 @@ func (e *Expression) places(on *evaluation) (all []place) {
 	return all
 }
 
-// Unit returns what the measured value of a threshold or claim is in: "s", "B",
-// "/s", "share/s" for a slope, or "" for a plain number and where nothing is
-// measured.
-func (e *Expression) Unit() string {
-	return [...]string{plain: "", duration: "s", size: "B", rate: "/s", growthRate: "share/s"}[e.left.dim]
+// Unit returns what the measured value of a threshold or claim is in. A metric's value is in
+// its own unit, and what was calculated is in that of its dimension.
+func (e *Expression) Unit() rundir.Unit {
+	if e.left.unit != rundir.Number {
+		return e.left.unit
+	}
+	return rundir.UnitOf(e.left.dim)
+}
+
+// UnitIn returns the unit of an expression of a plan. It is Number for one that does not
+// compile: it did when its value was measured, so the folder was edited.
+func UnitIn(text string, kind Kind, plan rundir.Plan) rundir.Unit {
+	e, err := Compile(text, kind, NamesOf(plan))
+	if err != nil {
+		return rundir.Number
+	}
+	return e.Unit()
 }
 
 // Names are those of a plan that expressions may use.
@@ -237,7 +249,8 @@ type evaluation struct {
 // A typed number knows its dimension. Its number is nil when it had a fault.
 type typed struct {
 	number
-	dim dimension
+	dim  dimension
+	unit rundir.Unit // of a metric's value; otherwise Number
 }
 
 type compiler struct {
@@ -424,7 +437,7 @@ func (c *compiler) bare(n ast.Node, m metric) typed {
 		return typed{}
 	}
 	c.uses = append(c.uses, use{variant: variant, metric: m.name})
-	return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant(e), m)) }, m.dim}
+	return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant(e), m)) }, m.dim(), rundir.MetricOf(m.name).Unit}
 }
 
 // ofWhich returns the variant of a figure that names none: in a threshold the variant
@@ -460,7 +473,7 @@ func (c *compiler) sign(n *ast.UnaryNode) typed {
 	return typed{func(e *evaluation) (figure, error) {
 		v, err := operand.number(e)
 		return v.negated(), err
-	}, operand.dim}
+	}, operand.dim, operand.unit}
 }
 
 func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
@@ -498,7 +511,7 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 			return figure{}, texts.NewError("lacks.arithmetic", "left", fmt.Sprintf("%g", l.estimate), "operator", n.Operator, "right", fmt.Sprintf("%g", r.estimate))
 		}
 		return v, nil
-	}, dim}
+	}, dim, rundir.Number}
 }
 
 // builtin compiles min, max and abs, which the parser knows as its own.
@@ -542,13 +555,18 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 			result, err = combine(result, v), errors.Join(err, missing)
 		}
 		return result, err
-	}, dim}
+	}, dim, rundir.Number}
 }
 
 func functions() []string { return []string{"ratio", "value", "slope", "min", "max", "abs"} }
 
 // gauges are the names that slope accepts.
-func gauges() []string { return []string{"rss", "threads", "descriptors", "goroutines"} }
+func gauges() (names []string) {
+	for _, g := range rundir.Gauges() {
+		names = append(names, g.Name)
+	}
+	return names
+}
 
 func (c *compiler) call(n *ast.CallNode) typed {
 	callee, ok := n.Callee.(*ast.IdentifierNode)
@@ -569,7 +587,7 @@ func (c *compiler) call(n *ast.CallNode) typed {
 			return typed{}
 		}
 		c.uses = append(c.uses, use{named(variant), base, m.name})
-		return typed{func(e *evaluation) (figure, error) { return sound(e.ratio(variant, base, m)) }, plain}
+		return typed{func(e *evaluation) (figure, error) { return sound(e.ratio(variant, base, m)) }, plain, rundir.Number}
 	case "value":
 		if len(n.Arguments) != 2 {
 			c.fault(n, "value of %d arguments; want value(variant, metric)", len(n.Arguments))
@@ -581,7 +599,7 @@ func (c *compiler) call(n *ast.CallNode) typed {
 			return typed{}
 		}
 		c.uses = append(c.uses, use{variant: named(variant), metric: m.name})
-		return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant, m)) }, m.dim}
+		return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant, m)) }, m.dim(), rundir.MetricOf(m.name).Unit}
 	case "slope":
 		return c.slope(n)
 	}
@@ -617,7 +635,7 @@ func (c *compiler) slope(n *ast.CallNode) typed {
 	if !variantOK {
 		return typed{}
 	}
-	return typed{func(e *evaluation) (figure, error) { return sound(e.slope(variant(e), gauge)) }, growthRate}
+	return typed{func(e *evaluation) (figure, error) { return sound(e.slope(variant(e), gauge)) }, growthRate, rundir.Number}
 }
 
 // variant reads a variant's name: bare when it is an identifier, or a string.
@@ -685,7 +703,7 @@ func (c *compiler) stepMetric(n ast.Node, of metric, label stepLabel) (metric, b
 }
 
 func unknownMetric(name string) string {
-	names := []string{"capacity", "program.NAME", "observed.NAME"}
+	names := []string{"capacity", rundir.OfPrograms + "NAME", rundir.OfObservers + "NAME"}
 	for i, m := range metrics() {
 		names = slices.Insert(names, i, m.name)
 	}

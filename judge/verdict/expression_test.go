@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -323,7 +324,7 @@ func TestClaimOfTheOnlyVariant(t *testing.T) {
 func TestMetricNames(t *testing.T) {
 	literal := map[dimension]string{plain: "1", duration: "1ms", size: "1KiB", rate: "1/s"}
 	for _, m := range metrics() {
-		if _, err := Compile(m.name+" < "+literal[m.dim], ForThreshold, Names{Variants: names()}); err != nil {
+		if _, err := Compile(m.name+" < "+literal[m.dim()], ForThreshold, Names{Variants: names()}); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
 		if err := CheckMetric(m.name, nil); err != nil {
@@ -340,9 +341,29 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
+// The table of names has the metrics that there are, in their order, and no others; those of
+// steps are among them.
+func TestMetricsAreNamed(t *testing.T) {
+	var got, want []string
+	for _, m := range metrics() {
+		got = append(got, m.name)
+	}
+	for _, m := range rundir.Metrics() {
+		want = append(want, m.Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("metrics %q, want those of rundir.Metrics: %q", got, want)
+	}
+	for _, m := range stepMetrics("login") {
+		if !slices.Contains(want, m.kind()) {
+			t.Errorf("%s is not in the table", m.name)
+		}
+	}
+}
+
 func TestUnit(t *testing.T) {
-	for text, want := range map[string]string{
-		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "", "not (throughput > 1/s)": "",
+	for text, want := range map[string]rundir.Unit{
+		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "ratio", "-availability < -1%": "ratio", "2 * errors.ratio < 1%": "", "program.ops > 1": "count", "not (throughput > 1/s)": "",
 	} {
 		if e, err := Compile(text, ForThreshold, Names{}); err != nil || e.Unit() != want {
 			t.Errorf("%s: %v, want %q", text, err, want)

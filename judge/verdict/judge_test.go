@@ -72,7 +72,7 @@ func (b *bench) record(values ...time.Duration) {
 		for i := at; i < len(values); i += 4 {
 			h.Record(int64(values[i]))
 		}
-		for _, tag := range []string{tagResponse, tagService} {
+		for _, tag := range []string{rundir.TagResponse, rundir.TagService} {
 			b.logs[len(b.trials)] = append(b.logs[len(b.trials)], hist.Interval{
 				Tag: tag, Start: time.Duration(at) * time.Second, Length: time.Second, Hist: h,
 			})
@@ -798,14 +798,14 @@ func TestLookup(t *testing.T) {
 	} {
 		m, ok := lookup(name)
 		v := m.get(&figures{measures: map[string]float64{strings.TrimPrefix(name, "program."): 3}})
-		if !ok || m.dim != want || m.name != name || v == nil || *v != 3 {
-			t.Errorf("%s: %v, %v", name, m.dim, v)
+		if !ok || m.dim() != want || m.name != name || v == nil || *v != 3 {
+			t.Errorf("%s: %v, %v", name, m.dim(), v)
 		}
 		if higher := m.good() == stat.HigherIsBetter; higher != (want == rate || want == plain) {
 			t.Errorf("%s: higher is better: %v", name, higher)
 		}
 	}
-	if m, ok := lookup("observed.hub_hits"); !ok || m.dim != plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
+	if m, ok := lookup("observed.hub_hits"); !ok || m.dim() != plain || *m.get(&figures{observed: map[string]float64{"hub_hits": 3}}) != 3 {
 		t.Error("observed.hub_hits is no metric")
 	}
 	for _, name := range []string{"", "program.", "observed.", "response", "response.p95", "p99"} {
@@ -1077,8 +1077,8 @@ func (b *bench) probe(round int, variant string, rate float64, ok bool) *rundir.
 	}
 	b.record(slices.Repeat([]time.Duration{v}, 2000)...)
 	for i := range b.logs[x.Number] {
-		if b.logs[x.Number][i].Tag == tagService {
-			b.logs[x.Number][i].Tag = tagGeneratorLag
+		if b.logs[x.Number][i].Tag == rundir.TagService {
+			b.logs[x.Number][i].Tag = rundir.TagGeneratorLag
 			b.logs[x.Number][i].Hist = hist.New()
 			b.logs[x.Number][i].Hist.RecordN(1000, 500)
 		}
@@ -1375,7 +1375,7 @@ func pilot(seconds, settled float64, observed bool) source {
 		h := hist.New()
 		n := int64(rate/10 + 2*r.NormFloat64())
 		h.RecordN(int64(2e6*(1+0.01*r.NormFloat64())), n)
-		for _, tag := range []string{tagResponse, tagService} {
+		for _, tag := range []string{rundir.TagResponse, rundir.TagService} {
 			log = append(log, hist.Interval{Tag: tag, Start: time.Duration(at * 1e9), Length: 100 * time.Millisecond, Hist: h})
 		}
 		series.Values[0], series.Values[1] = append(series.Values[0], at), append(series.Values[1], cpu)

@@ -33,7 +33,7 @@ func (m metric) lostBy(f *figures) bool {
 		return false
 	case m.quantile != nil:
 		return f.lost
-	case m.isProgram() && m.dim == rate:
+	case m.isProgram() && m.dim() == rate:
 		return f.lost || v != nil && *v <= 0
 	}
 	return false

@@ -33,11 +33,8 @@ type connections struct {
 // is not known, or that too few values support.
 type metric struct {
 	name string
-	dim  dimension
 	get  func(*figures) *float64
 	step string // of a scenario, if it is that step's alone
-	// The good direction, where it does not follow from the dimension: see good.
-	higher, lower bool
 
 	// How the figure of several trials is made; at most one of these is set. With none it
 	// is the typical value of the trials.
@@ -56,7 +53,10 @@ type quantileOf struct {
 
 // ranked tells whether the metric is compared by ranks: a trial with one stall can move
 // its tail by any amount.
-func (m metric) ranked() bool { return m.quantile != nil || strings.HasSuffix(m.kind(), ".max") }
+func (m metric) ranked() bool { return m.quantile != nil || m.isMaximum() }
+
+// isMaximum tells whether the metric is the longest of a clock's times.
+func (m metric) isMaximum() bool { return strings.HasSuffix(m.kind(), ".max") }
 
 // kind is the metric's name without the step that it is of.
 func (m metric) kind() string {
@@ -64,14 +64,18 @@ func (m metric) kind() string {
 	return of
 }
 
-// good is the direction in which the metric is better: more, for requests in the same
-// time and for a program's counts; less, for everything else, such as time, memory and
-// errors.
-func (m metric) good() stat.Direction {
-	if m.lower {
-		return stat.LowerIsBetter
+// dim is what the metric measures. A plain number stands for what the plan's endpoints and
+// commands gave.
+func (m metric) dim() dimension {
+	if strings.HasPrefix(m.name, rundir.OfObservers) {
+		return plain
 	}
-	if m.higher || m.dim == rate || m.isProgram() && m.dim == plain {
+	return rundir.MetricOf(m.name).Unit.Dimension()
+}
+
+// good is the direction in which the metric is better.
+func (m metric) good() stat.Direction {
+	if rundir.MetricOf(m.name).Higher {
 		return stat.HigherIsBetter
 	}
 	return stat.LowerIsBetter
@@ -82,8 +86,6 @@ const (
 	throughputMetric = "throughput"
 	capacityMetric   = "capacity"
 	cpuMetric        = "target.cpu_per_request"
-	programPrefix    = "program."
-	observedPrefix   = "observed."
 	errorRatio       = "errors.ratio"
 	errorTotal       = "errors.total"
 )
@@ -94,10 +96,10 @@ func lookup(name string) (metric, bool) {
 	if _, step := rundir.SplitStep(name); step != "" {
 		return find(stepMetrics(step), name)
 	}
-	if measure, ok := strings.CutPrefix(name, programPrefix); ok && measure != "" {
+	if measure, ok := strings.CutPrefix(name, rundir.OfPrograms); ok && measure != "" {
 		return programMetric(measure), true
 	}
-	if column, ok := strings.CutPrefix(name, observedPrefix); ok && column != "" {
+	if column, ok := strings.CutPrefix(name, rundir.OfObservers); ok && column != "" {
 		return observedMetric(column), true
 	}
 	return find(metrics(), name)
@@ -111,9 +113,9 @@ func find(all []metric, name string) (metric, bool) {
 }
 
 // observedMetric is the value of an endpoint or a command of the plan: for a counter its
-// growth per second, for a gauge its mean. Its unit is not known.
+// growth per second, for a gauge its mean.
 func observedMetric(column string) metric {
-	return metric{name: observedPrefix + column, dim: plain, get: func(f *figures) *float64 {
+	return metric{name: rundir.OfObservers + column, get: func(f *figures) *float64 {
 		if v, ok := f.observed[column]; ok {
 			return &v
 		}
@@ -121,55 +123,27 @@ func observedMetric(column string) metric {
 	}}
 }
 
-// programMetric is a number that a program printed. The end of its name gives its unit.
+// programMetric is a number that a program printed.
 func programMetric(measure string) metric {
-	m := metric{name: programPrefix + measure, get: func(f *figures) *float64 {
+	return metric{name: rundir.OfPrograms + measure, get: func(f *figures) *float64 {
 		if v, ok := f.measures[measure]; ok {
 			return &v
 		}
 		return nil
 	}}
-	switch {
-	case strings.HasSuffix(measure, "_per_second"):
-		m.dim = rate
-	case strings.HasSuffix(measure, "_seconds"):
-		m.dim = duration
-	case strings.HasSuffix(measure, "_bytes"):
-		m.dim = size
-	}
-	return m
 }
 
 // isProgram tells whether a program printed the metric.
-func (m metric) isProgram() bool { return strings.HasPrefix(m.name, programPrefix) }
+func (m metric) isProgram() bool { return strings.HasPrefix(m.name, rundir.OfPrograms) }
 
 // metrics lists every metric but those of programs, observers and steps, in the order of a report.
 func metrics() []metric {
 	all := []metric{
-		{name: throughputMetric, dim: rate, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
-		{name: capacityMetric, dim: rate, get: func(f *figures) *float64 { return f.capacity }, width: searched},
+		{name: throughputMetric, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
+		{name: capacityMetric, get: func(f *figures) *float64 { return f.capacity }, width: searched},
 	}
-	for _, group := range []struct {
-		tag string
-		of  func(*figures) *rundir.Quantiles
-	}{
-		{tagResponse, func(f *figures) *rundir.Quantiles { return &f.Response }},
-		{tagService, func(f *figures) *rundir.Quantiles { return &f.Service }},
-		{tagSendLag, func(f *figures) *rundir.Quantiles { return &f.SendLag }},
-		{tagConnect, func(f *figures) *rundir.Quantiles { return &f.Connect }},
-		{tagFirstByte, func(f *figures) *rundir.Quantiles { return &f.FirstByte }},
-		{tagReadDelay, func(f *figures) *rundir.Quantiles { return &f.ReadDelay }},
-		{tagServiceRead, func(f *figures) *rundir.Quantiles { return &f.ServiceRead }},
-		{tagHandshake, func(f *figures) *rundir.Quantiles { return &f.Handshake }},
-		{tagFirstMessage, func(f *figures) *rundir.Quantiles { return &f.FirstMessage }},
-		{tagMessageGap, func(f *figures) *rundir.Quantiles { return &f.MessageGap }},
-		{tagMessage, func(f *figures) *rundir.Quantiles { return &f.Message }},
-		{tagOpening, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Opening })},
-		{tagFirstEvent, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.FirstEvent })},
-		{tagEventGap, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.EventGap })},
-		{tagDelivery, streamed(func(s *rundir.Streams) *rundir.Quantiles { return &s.Delivery })},
-	} {
-		all = append(all, timesOf(group.tag, group.tag, group.of)...)
+	for _, c := range rundir.Clocks() {
+		all = append(all, timesOf(c.Tag, c.Tag, func(f *figures) *rundir.Quantiles { return f.Times(c.Tag) })...)
 	}
 	for _, c := range []struct {
 		name string
@@ -182,7 +156,7 @@ func metrics() []metric {
 		{"gaps", func(s *rundir.Streams) int64 { return s.Gaps }},
 		{"reconnects", func(s *rundir.Streams) int64 { return s.Reconnects }},
 	} {
-		all = append(all, metric{name: "streams." + c.name, dim: plain, fact: true, get: func(f *figures) *float64 {
+		all = append(all, metric{name: "streams." + c.name, fact: true, get: func(f *figures) *float64 {
 			if f.Streams == nil {
 				return nil
 			}
@@ -190,81 +164,62 @@ func metrics() []metric {
 			return &n
 		}})
 	}
-	plainly := func(name string, get func(*figures) *float64) metric {
-		return metric{name: name, dim: plain, get: get}
+	of := func(name string, get func(*figures) *float64) metric {
+		return metric{name: name, get: get}
 	}
 	return append(all,
-		metric{name: errorRatio, dim: plain, get: func(f *figures) *float64 { return f.Errors.Ratio },
+		metric{name: errorRatio, get: func(f *figures) *float64 { return f.Errors.Ratio },
 			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted},
-		metric{name: "availability", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Availability }},
-		metric{name: errorTotal, dim: plain, fact: true, get: func(f *figures) *float64 {
+		of("availability", func(f *figures) *float64 { return f.Availability }),
+		metric{name: errorTotal, fact: true, get: func(f *figures) *float64 {
 			if f.Trials == 0 {
 				return nil
 			}
 			n := float64(f.Errors.Total)
 			return &n
 		}},
-		metric{name: cpuMetric, dim: duration, get: func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }},
-		plainly("target.cpu_share", func(f *figures) *float64 { return f.Target.CPUShare }),
-		plainly("target.user_share", func(f *figures) *float64 { return f.Target.UserShare }),
-		metric{name: "target.rss", dim: size, get: func(f *figures) *float64 { return whole(f.Target.RSSBytes) }},
-		plainly("target.threads", func(f *figures) *float64 { return whole(f.Target.Threads) }),
-		plainly("target.descriptors", func(f *figures) *float64 { return whole(f.Target.Descriptors) }),
-		metric{name: "target.connection_reuse_ratio", dim: plain, higher: true, get: func(f *figures) *float64 { return f.Target.ConnectionReuseRatio }},
-		metric{name: "target.syscalls_per_second", dim: rate, lower: true, get: func(f *figures) *float64 { return f.Target.SyscallsPerSecond }},
-		plainly("target.syscalls_per_request", func(f *figures) *float64 { return f.Target.SyscallsPerRequest }),
-		metric{name: "target.run_queue_wait_per_request", dim: duration, get: func(f *figures) *float64 { return f.Target.RunQueueWaitSecondsPerRequest }},
-		metric{name: "target.gc_pause_per_request", dim: duration, get: func(f *figures) *float64 { return f.Target.GCPauseSecondsPerRequest }},
-		metric{name: "target.allocated_per_request", dim: size, get: func(f *figures) *float64 { return f.Target.AllocatedBytesPerRequest }},
-		plainly("target.allocations_per_request", func(f *figures) *float64 { return f.Target.AllocationsPerRequest }),
-		plainly("target.goroutines", func(f *figures) *float64 { return whole(f.Target.Goroutines) }),
-		plainly("target.voluntary_switches_per_request", func(f *figures) *float64 { return f.Target.VoluntarySwitchesPerRequest }),
-		plainly("target.involuntary_switches_per_request", func(f *figures) *float64 { return f.Target.InvoluntarySwitchesPerRequest }),
-		metric{name: "generator.cpu_per_request", dim: duration, get: func(f *figures) *float64 { return f.Generator.CPUSecondsPerRequest }},
-		plainly("generator.cpu_share", func(f *figures) *float64 { return f.Generator.CPUShare }),
-		plainly("connections.requested", func(f *figures) *float64 { return f.connections.requested }),
-		plainly("connections.opened", func(f *figures) *float64 { return f.connections.opened }),
-		plainly("connections.failed", func(f *figures) *float64 { return f.connections.failed }),
-		plainly("connections.peak", func(f *figures) *float64 { return f.connections.peak }),
-		plainly("connections.served", func(f *figures) *float64 { return f.connections.served }),
-		plainly("connections.unanswered", func(f *figures) *float64 { return f.connections.unanswered }),
+		of(cpuMetric, func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }),
+		of("target.cpu_share", func(f *figures) *float64 { return f.Target.CPUShare }),
+		of("target.user_share", func(f *figures) *float64 { return f.Target.UserShare }),
+		of("target.rss", func(f *figures) *float64 { return whole(f.Target.RSSBytes) }),
+		of("target.threads", func(f *figures) *float64 { return whole(f.Target.Threads) }),
+		of("target.descriptors", func(f *figures) *float64 { return whole(f.Target.Descriptors) }),
+		of("target.connection_reuse_ratio", func(f *figures) *float64 { return f.Target.ConnectionReuseRatio }),
+		of("target.syscalls_per_second", func(f *figures) *float64 { return f.Target.SyscallsPerSecond }),
+		of("target.syscalls_per_request", func(f *figures) *float64 { return f.Target.SyscallsPerRequest }),
+		of("target.run_queue_wait_per_request", func(f *figures) *float64 { return f.Target.RunQueueWaitSecondsPerRequest }),
+		of("target.gc_pause_per_request", func(f *figures) *float64 { return f.Target.GCPauseSecondsPerRequest }),
+		of("target.allocated_per_request", func(f *figures) *float64 { return f.Target.AllocatedBytesPerRequest }),
+		of("target.allocations_per_request", func(f *figures) *float64 { return f.Target.AllocationsPerRequest }),
+		of("target.goroutines", func(f *figures) *float64 { return whole(f.Target.Goroutines) }),
+		of("target.voluntary_switches_per_request", func(f *figures) *float64 { return f.Target.VoluntarySwitchesPerRequest }),
+		of("target.involuntary_switches_per_request", func(f *figures) *float64 { return f.Target.InvoluntarySwitchesPerRequest }),
+		of("generator.cpu_per_request", func(f *figures) *float64 { return f.Generator.CPUSecondsPerRequest }),
+		of("generator.cpu_share", func(f *figures) *float64 { return f.Generator.CPUShare }),
+		of("connections.requested", func(f *figures) *float64 { return f.connections.requested }),
+		of("connections.opened", func(f *figures) *float64 { return f.connections.opened }),
+		of("connections.failed", func(f *figures) *float64 { return f.connections.failed }),
+		of("connections.peak", func(f *figures) *float64 { return f.connections.peak }),
+		of("connections.served", func(f *figures) *float64 { return f.connections.served }),
+		of("connections.unanswered", func(f *figures) *float64 { return f.connections.unanswered }),
 	)
 }
 
 // timesOf lists the metrics of a clock, whose times stand in the log under a tag.
-func timesOf(clock, tag string, of func(*figures) *rundir.Quantiles) (all []metric) {
-	for _, q := range []struct {
-		name string
-		q    float64
-		of   func(*rundir.Quantiles) *float64
-	}{
-		{"p50", 0.5, func(q *rundir.Quantiles) *float64 { return q.P50 }},
-		{"p90", 0.9, func(q *rundir.Quantiles) *float64 { return q.P90 }},
-		{"p99", 0.99, func(q *rundir.Quantiles) *float64 { return q.P99 }},
-		{"p999", 0.999, func(q *rundir.Quantiles) *float64 { return q.P999 }},
-	} {
-		all = append(all, metric{
-			name: clock + "." + q.name, dim: duration,
-			get:      func(f *figures) *float64 { return q.of(of(f)) },
-			quantile: &quantileOf{tag, q.q},
-		})
-	}
-	return append(all,
-		metric{name: clock + ".max", dim: duration, fact: true, get: func(f *figures) *float64 { return of(f).Max }},
-		metric{name: clock + ".mean", dim: duration, get: func(f *figures) *float64 { return of(f).Mean },
-			share: func(f *figures) (float64, float64) { return summed(of(f)) }},
-	)
-}
-
-// streamed finds a figure of subscribers where there are some.
-func streamed(of func(*rundir.Streams) *rundir.Quantiles) func(*figures) *rundir.Quantiles {
-	none := rundir.QuantilesOf(nil)
-	return func(f *figures) *rundir.Quantiles {
-		if f.Streams == nil {
-			return &none
+func timesOf(clock, tag string, times func(*figures) *rundir.Quantiles) (all []metric) {
+	for _, of := range rundir.Summaries() {
+		m := metric{name: clock + "." + of.Name, get: func(f *figures) *float64 { return of.Of(times(f)) }}
+		switch {
+		case of.Quantile > 0:
+			m.quantile = &quantileOf{tag, of.Quantile}
+		case m.isMaximum():
+			m.fact = true
+		default:
+			m.share = func(f *figures) (float64, float64) { return summed(times(f)) }
 		}
-		return of(f.Streams)
+		all = append(all, m)
 	}
+	return all
 }
 
 // summed returns the sum of all values of a histogram, and how many they are.

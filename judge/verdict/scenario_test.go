@@ -31,7 +31,7 @@ func TestScenarioSteps(t *testing.T) {
 	}
 	log := merged([]hist.Interval{
 		{Tag: rundir.StepTag("service", "a"), Hist: of(time.Millisecond)}, {Tag: rundir.StepTag("service", "a"), Hist: of(time.Millisecond)},
-		{Tag: rundir.StepTag("response", "a"), Hist: of(2 * time.Millisecond)}, {Tag: tagService, Hist: of(time.Second)},
+		{Tag: rundir.StepTag("response", "a"), Hist: of(2 * time.Millisecond)}, {Tag: rundir.TagService, Hist: of(time.Second)},
 	})
 	got := summarize("v", trials, log)
 	want := []rundir.ScenarioStep{

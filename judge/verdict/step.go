@@ -41,16 +41,16 @@ func stepMetrics(step string) []metric {
 		n := s.Failed() - s.ByKind[wire.Generator.String()] + s.Dropped
 		return float64(n), float64(s.OK + n)
 	}
-	all := []metric{{name: throughputMetric, dim: rate, get: func(f *figures) *float64 {
+	all := []metric{{name: throughputMetric, get: func(f *figures) *float64 {
 		if s := of(f); s != nil {
 			return s.Throughput
 		}
 		return nil
 	}}}
-	all = append(all, clock(tagResponse, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Response })...)
-	all = append(all, clock(tagService, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Service })...)
+	all = append(all, clock(rundir.TagResponse, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Response })...)
+	all = append(all, clock(rundir.TagService, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Service })...)
 	all = append(all,
-		metric{name: errorRatio, dim: plain, share: failed, upTo: upToOmitted, get: func(f *figures) *float64 {
+		metric{name: errorRatio, share: failed, upTo: upToOmitted, get: func(f *figures) *float64 {
 			total, due := failed(f)
 			if due == 0 {
 				return nil
@@ -58,7 +58,7 @@ func stepMetrics(step string) []metric {
 			ratio := total / due
 			return &ratio
 		}},
-		metric{name: errorTotal, dim: plain, fact: true, get: func(f *figures) *float64 {
+		metric{name: errorTotal, fact: true, get: func(f *figures) *float64 {
 			if of(f) == nil {
 				return nil
 			}

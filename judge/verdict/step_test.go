@@ -125,7 +125,7 @@ func TestMetricsOfSteps(t *testing.T) {
 			t.Errorf("%s: found %v as %s of %q, twice %v", m.name, ok, got.name, got.step, seen[m.name])
 		}
 		seen[m.name] = true
-		if of, known := lookup(m.kind()); !known || of.dim != m.dim || of.good() != m.good() || of.ranked() != m.ranked() {
+		if of, known := lookup(m.kind()); !known || of.dim() != m.dim() || of.good() != m.good() || of.ranked() != m.ranked() {
 			t.Errorf("%s is not as %s", m.name, m.kind())
 		}
 		if v := m.get(&figures{}); v != nil {
@@ -160,7 +160,7 @@ func (b *bench) step(name string, good int64, kinds map[string]int64, service *h
 	if service == nil {
 		return
 	}
-	for _, clock := range []string{tagResponse, tagService} {
+	for _, clock := range []string{rundir.TagResponse, rundir.TagService} {
 		b.logs[n] = append(b.logs[n], hist.Interval{Tag: rundir.StepTag(clock, name), Length: 4 * time.Second, Hist: service})
 	}
 }
@@ -268,13 +268,13 @@ func TestStepsAreNoStretches(t *testing.T) {
 	b.withSteps()
 	b.measure(1, "v", 1000)
 	b.stallIn(5*time.Millisecond, 3)
-	b.tenthsOf(tagResponse, time.Millisecond, time.Millisecond)
+	b.tenthsOf(rundir.TagResponse, time.Millisecond, time.Millisecond)
 	b.step("login", 1000, nil, many(1000, time.Millisecond))
 	s, err := take(b.run.Plan, b.sources()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := s.disturbed; d.share > 0.06 || d.share < 0.02 || d.clean[rundir.StepTag(tagResponse, "login")] != nil {
+	if d := s.disturbed; d.share > 0.06 || d.share < 0.02 || d.clean[rundir.StepTag(rundir.TagResponse, "login")] != nil {
 		t.Errorf("%v of the window is disturbed, %v", d.share, d.clean)
 	}
 }
@@ -313,7 +313,7 @@ func TestBoundsOfStepsHoldTheTruth(t *testing.T) {
 				}
 			}
 			at := time.Duration(i) * 100 * time.Millisecond
-			b.logs[1] = append(b.logs[1], hist.Interval{Tag: tagResponse, Start: at, Length: 100 * time.Millisecond, Hist: h})
+			b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.TagResponse, Start: at, Length: 100 * time.Millisecond, Hist: h})
 		}
 		b.step("login", recorded.Count(), nil, recorded)
 		b.run.Plan.Thresholds = []string{"response.mean{step=login} < 1s"}

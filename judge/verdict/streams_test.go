@@ -15,7 +15,7 @@ func (b *bench) streaming(delivered int64, took time.Duration) *rundir.Trial {
 	t.Streams = &rundir.Streams{Requested: 100, Opened: 100, Peak: 100, Delivered: delivered, AllDelivered: delivered}
 	h := hist.New()
 	h.RecordN(int64(took), 1000)
-	for _, tag := range []string{tagDelivery, tagEventGap} {
+	for _, tag := range []string{rundir.TagDelivery, rundir.TagEventGap} {
 		b.logs[t.Number] = append(b.logs[t.Number], hist.Interval{Tag: tag, Length: 4 * time.Second, Hist: h})
 	}
 	return t
@@ -100,8 +100,8 @@ func TestEventsOfTheTargetsOwn(t *testing.T) {
 	s.trial.Counts = rundir.Counts{}
 	s.trial.Streams = &rundir.Streams{Requested: 100, Peak: 100}
 	for i := range s.log {
-		if s.log[i].Tag == tagResponse {
-			s.log[i].Tag = tagEventGap
+		if s.log[i].Tag == rundir.TagResponse {
+			s.log[i].Tag = rundir.TagEventGap
 		}
 	}
 	s.times = merged(s.log)

@@ -6,34 +6,13 @@ import (
 	"dyno/results/rundir"
 )
 
-// The tags of a trial's latency log.
-const (
-	tagResponse     = "response"
-	tagService      = "service"
-	tagSendLag      = "send_lag"
-	tagGeneratorLag = "generator_lag"
-	tagConnect      = "connect"
-	tagFirstByte    = "first_byte"
-	tagOpening      = "opening"
-	tagFirstEvent   = "first_event"
-	tagEventGap     = "event_gap"
-	tagDelivery     = "delivery"
-	tagReadDelay    = "read_delay"
-	tagServiceRead  = "service_read"
-	tagHandshake    = "handshake"
-	tagSharedStamp  = "shared_stamp"
-	tagFirstMessage = "first_message"
-	tagMessageGap   = "message_gap"
-	tagMessage      = "message"
-)
-
 // countedTag is the tag by which a load's responses are counted. A load without requests
 // is counted by the events that came.
 func countedTag(v rundir.PlanVariant) string {
 	if v.Loop == "stream" {
-		return tagEventGap
+		return rundir.TagEventGap
 	}
-	return tagResponse
+	return rundir.TagResponse
 }
 
 // times are merged histograms, by tag.
@@ -104,17 +83,17 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	f := &figures{times: t, Variant: rundir.Variant{
 		Name:         name,
 		Trials:       len(trials),
-		Response:     rundir.QuantilesOf(t[tagResponse]),
-		Service:      rundir.QuantilesOf(t[tagService]),
-		SendLag:      rundir.QuantilesOf(t[tagSendLag]),
-		Connect:      rundir.QuantilesOf(t[tagConnect]),
-		FirstByte:    rundir.QuantilesOf(t[tagFirstByte]),
-		ReadDelay:    rundir.QuantilesOf(t[tagReadDelay]),
-		ServiceRead:  rundir.QuantilesOf(t[tagServiceRead]),
-		Handshake:    rundir.QuantilesOf(t[tagHandshake]),
-		FirstMessage: rundir.QuantilesOf(t[tagFirstMessage]),
-		MessageGap:   rundir.QuantilesOf(t[tagMessageGap]),
-		Message:      rundir.QuantilesOf(t[tagMessage]),
+		Response:     rundir.QuantilesOf(t[rundir.TagResponse]),
+		Service:      rundir.QuantilesOf(t[rundir.TagService]),
+		SendLag:      rundir.QuantilesOf(t[rundir.TagSendLag]),
+		Connect:      rundir.QuantilesOf(t[rundir.TagConnect]),
+		FirstByte:    rundir.QuantilesOf(t[rundir.TagFirstByte]),
+		ReadDelay:    rundir.QuantilesOf(t[rundir.TagReadDelay]),
+		ServiceRead:  rundir.QuantilesOf(t[rundir.TagServiceRead]),
+		Handshake:    rundir.QuantilesOf(t[rundir.TagHandshake]),
+		FirstMessage: rundir.QuantilesOf(t[rundir.TagFirstMessage]),
+		MessageGap:   rundir.QuantilesOf(t[rundir.TagMessageGap]),
+		Message:      rundir.QuantilesOf(t[rundir.TagMessage]),
 		Ends:         endings(trials, t),
 		Counts:       counts(trials),
 		Streams:      streams(trials, t),
@@ -168,8 +147,8 @@ func scenarioSteps(trials []*rundir.Trial, t times) (sum []rundir.ScenarioStep) 
 	}
 	for i := range sum {
 		s := &sum[i]
-		s.Response = rundir.QuantilesOf(t[rundir.StepTag(tagResponse, s.Name)])
-		s.Service = rundir.QuantilesOf(t[rundir.StepTag(tagService, s.Name)])
+		s.Response = rundir.QuantilesOf(t[rundir.StepTag(rundir.TagResponse, s.Name)])
+		s.Service = rundir.QuantilesOf(t[rundir.StepTag(rundir.TagService, s.Name)])
 		s.Throughput = typical(throughputs[i])
 	}
 	return sum
@@ -267,7 +246,7 @@ func endings(trials []*rundir.Trial, t times) *rundir.Ends {
 			continue
 		}
 		if sum == nil {
-			sum = &rundir.Ends{SharedBy: rundir.QuantilesOf(t[tagSharedStamp])}
+			sum = &rundir.Ends{SharedBy: rundir.QuantilesOf(t[rundir.TagSharedStamp])}
 		}
 		sum.ByArrival += e.ByArrival
 		sum.ByRead += e.ByRead
@@ -294,10 +273,10 @@ func streams(trials []*rundir.Trial, t times) *rundir.Streams {
 		}
 		if sum == nil {
 			sum = &rundir.Streams{
-				Opening:    rundir.QuantilesOf(t[tagOpening]),
-				FirstEvent: rundir.QuantilesOf(t[tagFirstEvent]),
-				EventGap:   rundir.QuantilesOf(t[tagEventGap]),
-				Delivery:   rundir.QuantilesOf(t[tagDelivery]),
+				Opening:    rundir.QuantilesOf(t[rundir.TagOpening]),
+				FirstEvent: rundir.QuantilesOf(t[rundir.TagFirstEvent]),
+				EventGap:   rundir.QuantilesOf(t[rundir.TagEventGap]),
+				Delivery:   rundir.QuantilesOf(t[rundir.TagDelivery]),
 			}
 		}
 		sum.Requested = max(sum.Requested, s.Requested)

@@ -103,7 +103,7 @@ func (s *scene) shape(w *rundir.Sweep, m metric) error {
 		}
 	}
 	curve := map[dimension]stat.Curve{rate: stat.Concave, duration: stat.Convex}
-	if shape, ok := curve[m.dim]; ok && len(x) >= leastForKnee {
+	if shape, ok := curve[m.dim()]; ok && len(x) >= leastForKnee {
 		at, found, err := stat.Knee(x, y, shape, 1)
 		if err != nil {
 			return err

@@ -27,17 +27,6 @@ const (
 	trendConfidence = 0.95
 )
 
-// gaugeColumns lists the target's gauges that may grow, as expressions name them, with
-// their columns in a trial's series.
-func gaugeColumns() [][2]string {
-	return [][2]string{
-		{"rss", "target_rss_bytes"},
-		{"threads", "target_threads"},
-		{"descriptors", "target_descriptors"},
-		{"goroutines", "target_goroutines"},
-	}
-}
-
 // trends returns how the target's gauges changed within the window. Gauges that nobody
 // recorded are left out. A gauge that is known too seldom, or that was zero when the
 // window began, has a trend without values that says why.
@@ -55,8 +44,8 @@ func trends(s subject) []rundir.Trend {
 	}
 	var ts []rundir.Trend
 	times := s.series.Column(rundir.TimeColumn)
-	for _, g := range gaugeColumns() {
-		column := s.series.Column(g[1])
+	for _, g := range rundir.Gauges() {
+		column := s.series.Column(g.Column)
 		if column == nil {
 			continue
 		}
@@ -67,7 +56,7 @@ func trends(s subject) []rundir.Trend {
 				at, values = append(at, times[i]), append(values, v)
 			}
 		}
-		t := rundir.Trend{Variant: s.trial.Variant, Trial: s.trial.Number, Metric: g[0], Values: len(values)}
+		t := rundir.Trend{Variant: s.trial.Variant, Trial: s.trial.Number, Metric: g.Name, Values: len(values)}
 		if grown, err := measureGrowth(at, values, s.trial.WarmupSeconds); err != nil {
 			why := texts.Together(texts.Reasons(err)...)
 			t.Slope.Interval, t.Detail, t.Because = rundir.NoInterval, why.English(), &why

@@ -94,12 +94,8 @@ func (s *scene) judged(m metric) bool {
 // latencyTag is the tag of a latency by which the target is judged; empty for all other
 // metrics. Send lag is the generator's own, and true.
 func latencyTag(m metric) string {
-	tag, _, ok := strings.Cut(m.name, ".")
-	if ok && slices.Contains([]string{
-		tagResponse, tagService, tagFirstByte, tagConnect, tagHandshake, tagFirstMessage, tagMessageGap, tagMessage,
-		tagOpening, tagFirstEvent, tagEventGap, tagDelivery,
-	}, tag) {
-		return tag
+	if c, ok := rundir.ClockOf(m.name); ok && c.Target {
+		return c.Tag
 	}
 	return ""
 }
@@ -358,7 +354,7 @@ func (s *scene) latencyBounds(variant string, m metric, tag string) bounds {
 		if len(shortened) > 0 {
 			b.high = max(shortenedTo(all, m.quantile.q, shortened), estimate)
 		}
-	case strings.HasSuffix(m.kind(), ".max"):
+	case m.isMaximum():
 		if h != nil {
 			b.low = seconds(float64(h.Max()))
 		}
@@ -567,7 +563,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 // most of the other's at the read. The generator's read delay is then in one side of the
 // ratio only.
 func (s *scene) otherClock(p pair, m metric) bool {
-	if tag := latencyTag(m); tag == tagConnect || tag == tagHandshake || tag == tagOpening {
+	if tag := latencyTag(m); tag == rundir.TagConnect || tag == rundir.TagHandshake || tag == rundir.TagOpening {
 		return false // a connection that opens bears no stamp
 	}
 	ends := func(variant string) *rundir.Ends {
@@ -586,10 +582,10 @@ func (s *scene) sameClock(p pair, m metric) (alike metric, same bool) {
 	if !s.otherClock(p, m) {
 		return m, true
 	}
-	if latencyTag(m) != tagService || m.step != "" {
+	if latencyTag(m) != rundir.TagService || m.step != "" {
 		return m, false
 	}
-	alike, same = lookup(tagServiceRead + strings.TrimPrefix(m.name, tagService))
+	alike, same = lookup(rundir.TagServiceRead + strings.TrimPrefix(m.name, rundir.TagService))
 	alike.name = m.name
 	return alike, same
 }

@@ -104,8 +104,8 @@ func TestStatesOfALatency(t *testing.T) {
 			b.run.Plan.Base = ""
 			b.measure(1, "v", 1000)
 			b.stallIn(c.stall, c.disturbed...)
-			for _, tag := range []string{tagResponse, tagService, tagSendLag, tagGeneratorLag} {
-				if tag == tagResponse || tag == tagService {
+			for _, tag := range []string{rundir.TagResponse, rundir.TagService, rundir.TagSendLag, rundir.TagGeneratorLag} {
+				if tag == rundir.TagResponse || tag == rundir.TagService {
 					b.tenthsOf(tag, ms, 20*ms, c.late...)
 				} else {
 					b.tenthsOf(tag, µs, µs)
@@ -161,7 +161,7 @@ func TestBoundsHoldTheTruth(t *testing.T) {
 				h.Record(int64(v))
 			}
 			at := time.Duration(i) * 100 * time.Millisecond
-			b.logs[1] = append(b.logs[1], hist.Interval{Tag: tagResponse, Start: at, Length: 100 * time.Millisecond, Hist: h})
+			b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.TagResponse, Start: at, Length: 100 * time.Millisecond, Hist: h})
 		}
 		run := b.judge(t)
 		for name, q := range map[string]float64{"response.p50": 0.5, "response.p90": 0.9, "response.p99": 0.99} {
@@ -305,7 +305,7 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 					for _, x := range latencies(r, 250, median) {
 						h.Record(int64(x))
 					}
-					b.logs[len(b.trials)] = append(b.logs[len(b.trials)], hist.Interval{Tag: tagResponse, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
+					b.logs[len(b.trials)] = append(b.logs[len(b.trials)], hist.Interval{Tag: rundir.TagResponse, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
 				}
 			}
 		}
@@ -349,9 +349,9 @@ func TestRatiosByTwoClocks(t *testing.T) {
 			for _, v := range []string{"a", "b"} {
 				trial := b.measure(round, v, 1000)
 				trial.Ends = ends[v]
-				for _, tag := range []string{tagService, tagServiceRead, tagFirstByte} {
+				for _, tag := range []string{rundir.TagService, rundir.TagServiceRead, rundir.TagFirstByte} {
 					median := time.Millisecond
-					if tag == tagServiceRead {
+					if tag == rundir.TagServiceRead {
 						median = 2 * time.Millisecond
 					}
 					if v == "b" {
@@ -418,7 +418,7 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 			all = append(all, i)
 		}
 		b.stallIn(60*time.Millisecond, all...)
-		b.tenthsOf(tagResponse, 20*time.Millisecond, 20*time.Millisecond)
+		b.tenthsOf(rundir.TagResponse, 20*time.Millisecond, 20*time.Millisecond)
 		run := b.judge(t)
 		if got := run.Thresholds[0]; got.Outcome != c.outcome || run.Valid != c.valid || (got.NotIdentified == "") != c.valid {
 			t.Errorf("%s: %+v, valid %v", c.text, got, run.Valid)
@@ -452,7 +452,7 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 			}
 			lags.RecordN(int64(µs), 99)
 			lags.Record(int64(c.lag))
-			for tag, h := range map[string]*hist.Histogram{tagResponse: values, tagGeneratorLag: lags} {
+			for tag, h := range map[string]*hist.Histogram{rundir.TagResponse: values, rundir.TagGeneratorLag: lags} {
 				b.logs[1] = append(b.logs[1], hist.Interval{Tag: tag, Start: time.Duration(i) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Hist: h})
 			}
 		}
@@ -540,7 +540,7 @@ func TestStallsAtTheEndsOfAnOpenWindow(t *testing.T) {
 		b.trials[0].WarmupSeconds = 1
 		b.stalls = map[int][]rundir.Stall{1: {{Due: time.Second + c.due, Late: 20 * time.Millisecond, Target: true}}}
 		for i := range 40 {
-			b.logs[1] = append(b.logs[1], hist.Interval{Tag: tagResponse, Start: time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: many(100, time.Millisecond)})
+			b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.TagResponse, Start: time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: many(100, time.Millisecond)})
 		}
 		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
 		if got.State != c.want {

@@ -210,8 +210,9 @@ func TestDuet(t *testing.T) {
 		}
 		series, err := trial.Series()
 		if err != nil || series.Column("neighbour0_cpu_seconds") == nil {
-			t.Errorf("trial %d: the other half was not observed: %v", trial.Number, err)
+			t.Fatalf("trial %d: the other half was not observed: %v", trial.Number, err)
 		}
+		checkColumns(t, series)
 	}
 	for variant, seats := range seatsOf {
 		if len(seats) != 2 || seats[0] == seats[1] {

@@ -131,6 +131,7 @@ func agree(t *testing.T, trial *rundir.TrialFolder) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkColumns(t, series)
 	times := series.Column(rundir.TimeColumn)
 	if len(times) < 2 || !slices.IsSorted(times) || times[len(times)-1] < trial.WarmupSeconds+trial.WindowSeconds {
 		t.Errorf("trial %d: a series at %v, want it up to the window's end at %v", trial.Number, times, trial.WarmupSeconds+trial.WindowSeconds)
@@ -252,8 +253,9 @@ design: {rounds: 1}
 	}
 	series, err := trial.Series()
 	if err != nil || series.Column("target_cpu_seconds") == nil {
-		t.Errorf("no target in the series: %v", err)
+		t.Fatalf("no target in the series: %v", err)
 	}
+	checkColumns(t, series)
 }
 
 func content(t *testing.T, trial *rundir.TrialFolder, name string) string {

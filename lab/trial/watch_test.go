@@ -62,6 +62,7 @@ observe:
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkColumns(t, series, "app_", "echo_")
 	cpu := series.Column("wakeup_cpu_seconds")
 	if len(cpu) == 0 || trial.ObserverCPU == nil || *trial.ObserverCPU < cpu[len(cpu)-1] {
 		t.Errorf("observing cost %v, of that the sleeper %v", trial.ObserverCPU, cpu)

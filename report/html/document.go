@@ -30,6 +30,8 @@ type Document struct {
 	LinesLeftOut int                   `json:"timelines_left_out,omitempty"` // rounds whose time lines found no room
 	Explanations []explain.Explanation `json:"explanations,omitempty"`
 	Flames       *Flames               `json:"flames,omitempty"`
+	// Units are of what thresholds and claims measure, by their expressions.
+	Units map[string]rundir.Unit `json:"units,omitempty"`
 }
 
 // A Trial is one window of a variant.
@@ -49,21 +51,21 @@ type Trial struct {
 
 // A Check sums up one condition over all trials that it was held against.
 type Check struct {
-	Kind    string   `json:"kind"`
-	Unit    string   `json:"unit,omitempty"` // s, ratio or count
-	Limit   *float64 `json:"limit,omitempty"`
-	Worst   *float64 `json:"worst,omitempty"` // the figure farthest towards the limit, or beyond
-	OK      int      `json:"ok"`
-	Warning int      `json:"warning"`
-	Spoilt  int      `json:"spoilt"`
-	Unknown int      `json:"unknown"`
+	Kind    string      `json:"kind"`
+	Unit    rundir.Unit `json:"unit,omitempty"`
+	Limit   *float64    `json:"limit,omitempty"`
+	Worst   *float64    `json:"worst,omitempty"` // the figure farthest towards the limit, or beyond
+	OK      int         `json:"ok"`
+	Warning int         `json:"warning"`
+	Spoilt  int         `json:"spoilt"`
+	Unknown int         `json:"unknown"`
 }
 
 // A Curve is the latency of a variant by percentile: of one trial, or of all merged.
 // Values[i] is the quantile 1 − 10^(−i/PerDecade), so far as values are behind it.
 type Curve struct {
 	Variant string  `json:"variant"`
-	Clock   string  `json:"clock"`           // response, service, send_lag, first_message, message_gap, message, delivery or event_gap
+	Clock   string  `json:"clock"`           // one of rundir.Clocks
 	Trial   int     `json:"trial,omitempty"` // 0: merged
 	Count   int64   `json:"count"`
 	Firm    int     `json:"firm"` // so many values have ten or more beyond them
@@ -91,12 +93,12 @@ type Grid struct {
 // A Line is one series: the mean of what each point sums up and, where that is
 // more than one reading, its least and greatest value.
 type Line struct {
-	Key    string  `json:"key"`              // names what it is to the page
-	Column string  `json:"column,omitempty"` // of series.csv, where the page has no name for it
-	Unit   string  `json:"unit"`             // s, B, /s, B/s, cpu, ratio or empty for a count
-	Mean   Numbers `json:"mean"`
-	Low    Numbers `json:"low,omitempty"`
-	High   Numbers `json:"high,omitempty"`
+	Key    string      `json:"key"`              // names what it is to the page
+	Column string      `json:"column,omitempty"` // of series.csv, where the page has no name for it
+	Unit   rundir.Unit `json:"unit"`
+	Mean   Numbers     `json:"mean"`
+	Low    Numbers     `json:"low,omitempty"`
+	High   Numbers     `json:"high,omitempty"`
 }
 
 // A Heat counts latencies by time and size. Bin b holds those from 10^(b/BinsPerDecade)
@@ -129,14 +131,14 @@ type Function struct {
 // A Flame is a flame graph of a variant, or of two. Its nodes are in preorder, the root
 // first, and what a node takes with its children is the sum of Self over them.
 type Flame struct {
-	Kind      string  `json:"kind"` // of profile, such as cpu
-	Unit      string  `json:"unit"` // per request: s or B
-	Base      string  `json:"base,omitempty"`
-	Variant   string  `json:"variant"`
-	Functions []int   `json:"functions"` // in Flames.Functions; −1 is the root
-	Children  []int   `json:"children"`  // how many each node has
-	Self      Numbers `json:"self"`
-	BaseSelf  Numbers `json:"base_self,omitempty"`
+	Kind      string      `json:"kind"` // of profile, such as cpu
+	Unit      rundir.Unit `json:"unit"` // per request
+	Base      string      `json:"base,omitempty"`
+	Variant   string      `json:"variant"`
+	Functions []int       `json:"functions"` // in Flames.Functions; −1 is the root
+	Children  []int       `json:"children"`  // how many each node has
+	Self      Numbers     `json:"self"`
+	BaseSelf  Numbers     `json:"base_self,omitempty"`
 }
 
 // Numbers are written with four significant digits, which is more than a screen

@@ -15,17 +15,18 @@ import (
 
 // A kind is a profile that is drawn as a flame graph of the cost of a request.
 type kind struct {
-	name, value, unit string
-	scale             float64 // from the profile's unit to the graph's
+	name, value string
+	unit        rundir.Unit
+	scale       float64 // from the profile's unit to the graph's
 }
 
 func kinds() []kind {
 	return []kind{
-		{"cpu", "cpu", "s", 1e-9},
-		{"off_cpu", "off_cpu", "s", 1e-9},
-		{"allocs", "alloc_space", "B", 1},
-		{"mutex", "delay", "s", 1e-9},
-		{"block", "delay", "s", 1e-9},
+		{"cpu", "cpu", rundir.Seconds, 1e-9},
+		{"off_cpu", "off_cpu", rundir.Seconds, 1e-9},
+		{"allocs", "alloc_space", rundir.Bytes, 1},
+		{"mutex", "delay", rundir.Seconds, 1e-9},
+		{"block", "delay", rundir.Seconds, 1e-9},
 	}
 }
 

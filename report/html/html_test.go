@@ -296,6 +296,12 @@ func TestLoadShowsStalls(t *testing.T) {
 	}
 }
 
+// curves tells whether the percentiles of a clock are drawn.
+func curves(clock string) bool {
+	c, ok := rundir.ClockOf(clock)
+	return ok && c.Curve
+}
+
 // A load's time lines go by the clock of its loop.
 func TestMainClock(t *testing.T) {
 	published := []hist.Interval{{Tag: "response"}, {Tag: "delivery"}}
@@ -304,7 +310,7 @@ func TestMainClock(t *testing.T) {
 		intervals []hist.Interval
 		want      string
 	}{{"open", published[:1], "response"}, {"closed", published[:1], "service"}, {"stream", published[1:], "delivery"}, {"open", published, "delivery"}} {
-		if got := mainClock(c.loop, c.intervals); got != c.want || !slices.Contains(clocks[:], got) {
+		if got := mainClock(c.loop, c.intervals); got != c.want || !curves(got) {
 			t.Errorf("%s: %s, want %s, and a clock that is drawn", c.loop, got, c.want)
 		}
 	}
@@ -364,11 +370,27 @@ func TestObserved(t *testing.T) {
 	if l := got["app_requests_total"]; !near(l.Mean[:2], Numbers{10, 10}) || !math.IsNaN(l.Mean[2]) || l.Mean[3] != 10 || l.Unit != "/s" {
 		t.Errorf("a counter that began anew: %+v", l)
 	}
-	if l := got["app_depth"]; l.Mean[2] != 6 || !math.IsNaN(l.Mean[3]) || l.Unit != "" {
+	if l := got["app_depth"]; l.Mean[2] != 6 || !math.IsNaN(l.Mean[3]) || l.Unit != "count" {
 		t.Errorf("a gauge: %+v", l)
 	}
 	if g := observed(s, 2); len(g.Time) != 2 || !near(g.Lines[1].Low, Numbers{6, 8}) || !near(g.Lines[1].High, Numbers{7, 9}) {
 		t.Errorf("two points: %v %+v", g.Time, g.Lines)
+	}
+}
+
+// The page has the unit of every value that a threshold or claim has measured.
+func TestUnitsOfExpressions(t *testing.T) {
+	d := Make(everything(t))
+	for text, want := range map[string]rundir.Unit{
+		"errors.ratio < 0.1%": rundir.Share, "response.p99 < 2ms": rundir.Seconds, `value("pooled", response.p99) < 4ms`: rundir.Seconds,
+		`ratio("pooled", "baseline", throughput) > 1.02`: rundir.Number,
+	} {
+		if got, ok := d.Units[text]; !ok || got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	if len(d.Units) != 4 {
+		t.Errorf("units %v", d.Units)
 	}
 }
 

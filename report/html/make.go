@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict"
 	"dyno/load/hist"
 	"dyno/report"
 	"dyno/results/rundir"
@@ -38,6 +39,16 @@ func Make(f *rundir.Folder) *Document {
 	}
 	d.explain(f)
 	d.flames(f)
+	d.Units = map[string]rundir.Unit{}
+	for _, x := range f.Run.Thresholds {
+		d.Units[x.Text] = verdict.UnitIn(x.Text, verdict.ForThreshold, f.Run.Plan)
+	}
+	for _, x := range f.Run.Claims {
+		if x.Holds == "" {
+			continue
+		}
+		d.Units[x.Holds] = verdict.UnitIn(x.Holds, verdict.ForClaim, f.Run.Plan)
+	}
 	return d
 }
 
@@ -117,9 +128,6 @@ func worse(c rundir.Check, than float64) bool {
 	return math.Abs(*c.Measured) > math.Abs(than)
 }
 
-// clocks are those whose percentiles are drawn.
-var clocks = [...]string{"response", "service", "send_lag", "first_message", "message_gap", "message", "delivery", "event_gap"}
-
 // mostCurves bounds what a page draws: readers cannot tell more curves apart.
 const mostCurves = 600
 
@@ -162,9 +170,9 @@ func (d *Document) measure(f *rundir.Folder, counted map[int]bool) {
 		}
 	}
 	for _, v := range f.Run.Plan.Variants {
-		for _, clock := range clocks {
-			if h := merged[v.Name][clock]; h != nil && h.Count() > 0 {
-				d.Curves = append(d.Curves, curve(v.Name, clock, 0, h))
+		for _, c := range rundir.Clocks() {
+			if h := merged[v.Name][c.Tag]; h != nil && h.Count() > 0 {
+				d.Curves = append(d.Curves, curve(v.Name, c.Tag, 0, h))
 			}
 		}
 	}
@@ -231,7 +239,7 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 		fault(err) // the part before the fault is there
 	}
 	for _, i := range intervals {
-		if !slices.Contains(clocks[:], i.Tag) {
+		if c, ok := rundir.ClockOf(i.Tag); !ok || !c.Curve {
 			continue
 		}
 		if r.merged[i.Tag] == nil {
@@ -239,9 +247,9 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 		}
 		r.merged[i.Tag].Merge(i.Hist)
 	}
-	for _, clock := range clocks {
-		if h := r.merged[clock]; h != nil && h.Count() > 0 {
-			r.curves = append(r.curves, curve(t.Variant, clock, t.Number, h))
+	for _, c := range rundir.Clocks() {
+		if h := r.merged[c.Tag]; h != nil && h.Count() > 0 {
+			r.curves = append(r.curves, curve(t.Variant, c.Tag, t.Number, h))
 		}
 	}
 	if room == 0 {
@@ -266,12 +274,12 @@ func read(t *rundir.TrialFolder, loop string, room int) (r reading) {
 // that of their events, whatever publishes them.
 func mainClock(loop string, intervals []hist.Interval) string {
 	switch {
-	case slices.ContainsFunc(intervals, func(i hist.Interval) bool { return i.Tag == "delivery" }):
-		return "delivery"
+	case slices.ContainsFunc(intervals, func(i hist.Interval) bool { return i.Tag == rundir.TagDelivery }):
+		return rundir.TagDelivery
 	case loop == "open":
-		return "response"
+		return rundir.TagResponse
 	}
-	return "service"
+	return rundir.TagService
 }
 
 // curve makes the percentiles of a histogram.

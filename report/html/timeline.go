@@ -3,7 +3,6 @@ package html
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"dyno/load/hist"
@@ -19,8 +18,8 @@ func load(intervals []hist.Interval, clock string, room int) *Grid {
 		return nil
 	}
 	g := &Grid{}
-	rate, failures := newLine("throughput", "/s", s.n), newLine("failures", "/s", s.n)
-	p50, p99 := newLine("latency.p50", "s", s.n), newLine("latency.p99", "s", s.n)
+	rate, failures := newLine("throughput", rundir.PerSecond, s.n), newLine("failures", rundir.PerSecond, s.n)
+	p50, p99 := newLine("latency.p50", rundir.Seconds, s.n), newLine("latency.p99", rundir.Seconds, s.n)
 	merged := make([]*hist.Histogram, s.n)
 	ended, failed := make([][]float64, s.n), make([]float64, s.n)
 	fails := false
@@ -34,7 +33,7 @@ func load(intervals []hist.Interval, clock string, room int) *Grid {
 			all.Merge(merged[at])
 			all.Merge(i.Hist)
 			merged[at] = all
-		case i.Tag == "failed":
+		case i.Tag == rundir.TagFailed:
 			failed[at] += float64(i.Hist.Count())
 			fails = fails || i.Hist.Count() > 0
 			continue
@@ -127,7 +126,7 @@ func grouped(n, room int) [][2]int {
 	return groups
 }
 
-func newLine(key, unit string, points int) Line {
+func newLine(key string, unit rundir.Unit, points int) Line {
 	return Line{Key: key, Unit: unit, Mean: make(Numbers, 0, points)}
 }
 
@@ -205,37 +204,32 @@ func heat(intervals []hist.Interval, clock string, columns int) *Heat {
 // bin is the row of a heat map that a latency in ns belongs to.
 func bin(ns int64) int { return int(math.Floor(BinsPerDecade * math.Log10(float64(max(ns, 1))))) }
 
-// A column describes a column of series.csv that the page has a name for. For counters,
-// the page draws how fast they grow.
-type column struct {
+// A drawing is a line of dyno's own columns that the page has a name for. Of counters, the
+// page draws how fast they grow.
+type drawing struct {
 	key     string
-	names   []string // the ends of columns that are added up; all of them must be there
-	unit    string
-	counter bool
+	columns []string // which are added up; all of them must be there
 }
 
-// columns are in the order in which they are drawn, what matters most first.
-func columns() []column {
-	return []column{
-		{"target.cpu", []string{"target_cpu_seconds"}, "cpu", true},
-		{"target.rss", []string{"target_rss_bytes"}, "B", false},
-		{"heap", []string{"_heap_bytes"}, "B", false},
-		{"gc.pause", []string{"_gc_pause_seconds"}, "ratio", true},
-		{"gc.cycles", []string{"_gc_cycles_total"}, "/s", true},
-		{"syscalls", []string{"_syscalls_total"}, "/s", true},
-		{"switches", []string{"target_voluntary_switches", "target_involuntary_switches"}, "/s", true},
-		{"generator.cpu", []string{"generator_cpu_seconds"}, "cpu", true},
-		{"machine.steal", []string{"machine_cpu_steal_seconds"}, "cpu", true},
-		{"goroutines", []string{"_goroutines"}, "", false},
-		{"threads", []string{"target_threads"}, "", false},
-		{"descriptors", []string{"target_descriptors"}, "", false},
-		{"retransmits", []string{"kernel_retransmits_total"}, "/s", true},
+// drawings are in the order in which they are drawn, what matters most first. Columns of
+// endpoints and commands that the experiment names are all drawn, behind them.
+func drawings() []drawing {
+	return []drawing{
+		{"target.cpu", []string{"target_cpu_seconds"}},
+		{"target.rss", []string{"target_rss_bytes"}},
+		{"heap", []string{"target_heap_bytes"}},
+		{"gc.pause", []string{"target_gc_pause_seconds"}},
+		{"gc.cycles", []string{"target_gc_cycles_total"}},
+		{"syscalls", []string{"kernel_syscalls_total"}},
+		{"switches", []string{"target_voluntary_switches", "target_involuntary_switches"}},
+		{"generator.cpu", []string{"generator_cpu_seconds"}},
+		{"machine.steal", []string{"machine_cpu_steal_seconds"}},
+		{"goroutines", []string{"target_goroutines"}},
+		{"threads", []string{"target_threads"}},
+		{"descriptors", []string{"target_descriptors"}},
+		{"retransmits", []string{"kernel_retransmits_total"}},
 	}
 }
-
-// known lists the prefixes of dyno's own columns; columns selects which of them are
-// drawn. Columns of endpoints and commands that the experiment names are all drawn.
-var known = [...]string{"kernel_", "network_", "target_", "service_", "generator_", "machine_", "wakeup_", "recorder_", "sockets_", "runtime_"}
 
 // observed makes the lines of the observers' readings.
 func observed(s *rundir.Series, room int) *Grid {
@@ -249,7 +243,6 @@ func observed(s *rundir.Series, room int) *Grid {
 	for _, group := range groups {
 		g.Time = append(g.Time, (at[rows[group[0]]]+at[rows[group[1]]])/2)
 	}
-	used := map[string]bool{}
 	add := func(l Line, values [][]float64, counter bool) {
 		some := false
 		for _, group := range groups {
@@ -265,30 +258,25 @@ func observed(s *rundir.Series, room int) *Grid {
 			g.Lines = append(g.Lines, l.tidy())
 		}
 	}
-	for _, c := range columns() {
+	for _, d := range drawings() {
 		var values [][]float64
-		for _, end := range c.names {
-			for i, name := range s.Columns {
-				if name == end || end[0] == '_' && strings.HasSuffix(name, end) && !used[name] && !strings.HasPrefix(name, "service_") {
-					values = append(values, s.Values[i])
-					used[name] = true
-					break
-				}
+		for _, name := range d.columns {
+			if column := s.Column(name); column != nil {
+				values = append(values, column)
 			}
 		}
-		if len(values) == len(c.names) {
-			add(newLine(c.key, c.unit, len(groups)), values, c.counter)
+		if of, _ := rundir.ColumnOf(d.columns[0]); len(values) == len(d.columns) {
+			add(newLine(d.key, of.Unit, len(groups)), values, of.Counter)
 		}
 	}
 	for i, name := range s.Columns[1:] {
-		own := slices.ContainsFunc(known[:], func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-		if own || used[name] || len(g.Lines) >= mostLines {
+		of, own := rundir.ColumnOf(name)
+		if own || len(g.Lines) >= mostLines {
 			continue
 		}
-		unit, counter := unitOf(name)
-		l := newLine("", unit, len(groups))
+		l := newLine("", of.Unit, len(groups))
 		l.Column = name
-		add(l, [][]float64{s.Values[i+1]}, counter)
+		add(l, [][]float64{s.Values[i+1]}, of.Counter)
 	}
 	if len(g.Lines) == 0 {
 		return nil
@@ -331,25 +319,4 @@ func reached(values [][]float64, at []float64, before, row int, counter bool) (s
 		return math.NaN()
 	}
 	return sum
-}
-
-// unitOf guesses the unit of a column, and whether it counts, by the endings that
-// Prometheus's naming asks for.
-func unitOf(name string) (unit string, counter bool) {
-	base, counter := strings.CutSuffix(name, "_total")
-	switch {
-	case strings.HasSuffix(base, "_bytes") && counter:
-		return "B/s", true
-	case strings.HasSuffix(base, "_bytes"):
-		return "B", false
-	case strings.HasSuffix(base, "_seconds") && counter:
-		return "cpu", true
-	case strings.HasSuffix(base, "_seconds"):
-		return "s", false
-	case counter || strings.HasSuffix(base, "_count"):
-		return "/s", true
-	case strings.HasSuffix(base, "_ratio"):
-		return "ratio", false
-	}
-	return "", false
 }

@@ -268,11 +268,11 @@ func (p *Plan) Variant(name string) PlanVariant {
 func (v PlanVariant) Latency() string {
 	switch {
 	case v.Subscribers > 0:
-		return "delivery"
+		return TagDelivery
 	case v.Loop == "open":
-		return "response"
+		return TagResponse
 	}
-	return "service"
+	return TagService
 }
 
 // An Environment is the machine and its settings.
@@ -653,7 +653,7 @@ type Check struct {
 	Kind     string   `json:"kind"`
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
-	Unit     string   `json:"unit,omitempty"`  // s, ratio or count
+	Unit     Unit     `json:"unit,omitempty"`
 	Outcome  string   `json:"outcome"`         // see the Check constants
 	About    string   `json:"about,omitempty"` // whose doing it is when it is not ok: see the About constants
 	Detail   string   `json:"detail,omitempty"`
@@ -725,7 +725,7 @@ type Flag struct {
 	// Measured, Limit and Unit are those of the check that raised the flag.
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
-	Unit     string   `json:"unit,omitempty"`
+	Unit     Unit     `json:"unit,omitempty"`
 	// Biases are the figures that it can move, by the beginnings of their names in
 	// expressions, such as throughput or response. Run.Validity says how far.
 	Biases []string `json:"biases,omitempty"`

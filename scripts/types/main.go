@@ -1,11 +1,13 @@
-// Types writes the types of the document that report/html puts into a page as TypeScript,
-// for the page's own code: web/src/document.ts.
+// Types writes what the page shares with Go as TypeScript: the types of the document that
+// report/html puts into it (document.ts), and the names and units of figures that
+// results/rundir knows (names.ts).
 //
-//	types FILE                 from the repository's root; it rewrites the file
+//	types FOLDER               from the repository's root; it rewrites the two files
 package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -21,17 +23,21 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "types: want the file to write, as in: go run ./scripts/types web/src/document.ts")
+		fmt.Fprintln(os.Stderr, "types: want the folder to write to, as in: go run ./scripts/types web/src")
 		os.Exit(2)
 	}
-	text, err := generate(".")
+	types, err := generate(".")
 	if err == nil {
-		err = os.WriteFile(os.Args[1], text, 0o644) //nolint:gosec // a source file, for everybody to read
+		err = errors.Join(write("document.ts", types), write("names.ts", names()))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "types:", err)
 		os.Exit(1)
 	}
+}
+
+func write(name string, text []byte) error {
+	return os.WriteFile(filepath.Join(os.Args[1], name), text, 0o644) //nolint:gosec // a source file, for everybody to read
 }
 
 // module is the path of this module. Its packages are in folders below the root.

@@ -26,6 +26,9 @@ func TestTypesAreFresh(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Error("web/src/document.ts is stale: run scripts/fresh.sh")
 	}
+	if got, err := os.ReadFile(filepath.Join(root, "web/src/names.ts")); err != nil || !bytes.Equal(got, names()) {
+		t.Errorf("web/src/names.ts is stale: run scripts/fresh.sh (%v)", err)
+	}
 	for _, part := range []string{
 		"\nexport interface Report {\n  version: number;\n", "\n  run: Run;\n", "\n  variants: Variant[] | null;\n", "\n  low?: number;\n",
 		"\n  head: string[];\n", "\n  values?: Record<string, string>;\n", "\n  notes_because?: (Message | null)[];\n", "\n  low?: Numbers;\n",

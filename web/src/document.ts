@@ -34,6 +34,8 @@ export interface Report {
   timelines_left_out?: number;
   explanations?: Explanation[];
   flames?: Flames;
+  /** Units are of what thresholds and claims measure, by their expressions. */
+  units?: Record<string, string>;
 }
 
 /** A Run is run.json. Times are seconds, sizes bytes, ratios and shares plain
@@ -138,7 +140,6 @@ export interface Trial {
 /** A Check sums up one condition over all trials that it was held against. */
 export interface Check {
   kind: string;
-  /** s, ratio or count */
   unit?: string;
   limit?: number;
   /** the figure farthest towards the limit, or beyond */
@@ -153,7 +154,7 @@ export interface Check {
  * Values[i] is the quantile 1 − 10^(−i/PerDecade), so far as values are behind it. */
 export interface Curve {
   variant: string;
-  /** response, service, send_lag, first_message, message_gap, message, delivery or event_gap */
+  /** one of rundir.Clocks */
   clock: string;
   /** 0: merged */
   trial?: number;
@@ -592,7 +593,7 @@ export interface Account {
 export interface Table {
   /** of profile, such as cpu */
   kind: string;
-  /** of the figures, per request: s, B or empty for counts */
+  /** of the figures, per request */
   unit: string;
   functions: Item[] | null;
   groups: Item[] | null;
@@ -601,7 +602,6 @@ export interface Table {
 /** A Resource is what the target used, in the ordinary trials. */
 export interface Resource {
   name: string;
-  /** s, B, ratio or empty for a count */
   unit: string;
   base: number;
   variant: number;
@@ -638,7 +638,7 @@ export interface Function {
 export interface Flame {
   /** of profile, such as cpu */
   kind: string;
-  /** per request: s or B */
+  /** per request */
   unit: string;
   base?: string;
   variant: string;
@@ -1037,7 +1037,6 @@ export interface RundirCheck {
   kind: string;
   measured?: number;
   limit?: number;
-  /** s, ratio or count */
   unit?: string;
   /** see the Check constants */
   outcome: string;
@@ -1066,7 +1065,6 @@ export interface Line {
   key: string;
   /** of series.csv, where the page has no name for it */
   column?: string;
-  /** s, B, /s, B/s, cpu, ratio or empty for a count */
   unit: string;
   mean: Numbers;
   low?: Numbers;

@@ -2,49 +2,34 @@
 // their interval.
 
 import type { Estimate } from "./document";
+import { endings, metrics, units, type Unit } from "./names";
+
+export type { Unit };
 
 export const unknown = "–";
 
-interface Step {
-  from: number;
-  name: string;
-}
+type Step = Unit["steps"][number];
 
-export interface Unit {
-  steps: Step[];
-  zero: string;
-  suffix: string;
-}
+export const times: Unit = units.s;
+export const sizes: Unit = units.B;
+export const sizeRates: Unit = units["B/s"];
+export const counts: Unit = units.count;
+export const rates: Unit = units["/s"];
+export const shares: Unit = units.ratio;
+export const plain: Unit = units[""];
+export const processors: Unit = units.cpu;
 
-const time: Step[] = [{ from: 1e-9, name: " ns" }, { from: 1e-6, name: " µs" }, { from: 1e-3, name: " ms" }, { from: 1, name: " s" }];
-const size: Step[] = [{ from: 1, name: " B" }, { from: 1024, name: " KiB" }, { from: 1048576, name: " MiB" }, { from: 1073741824, name: " GiB" }];
-const count: Step[] = [{ from: 1, name: "" }, { from: 1e3, name: "k" }, { from: 1e6, name: "M" }];
-
-export const times: Unit = { steps: time, zero: "0 s", suffix: "" };
-export const sizes: Unit = { steps: size, zero: "0 B", suffix: "" };
-export const sizeRates: Unit = { steps: size, zero: "0 B", suffix: "/s" };
-export const counts: Unit = { steps: count, zero: "0", suffix: "" };
-export const rates: Unit = { steps: count, zero: "0", suffix: "/s" };
-export const shares: Unit = { steps: [{ from: 0.01, name: "%" }], zero: "0%", suffix: "" };
-export const plain: Unit = { steps: [{ from: 1, name: "" }], zero: "0", suffix: "" };
-export const processors: Unit = { steps: [{ from: 1, name: " CPU" }], zero: "0 CPU", suffix: "" };
-
-/** The unit of a line or of a profile, by its name in the document. */
+/** The unit of a name in the document. */
 export function unitNamed(name: string): Unit {
-  const units: Record<string, Unit> = { s: times, B: sizes, "/s": rates, "B/s": sizeRates, cpu: processors, ratio: shares };
-  return Object.hasOwn(units, name) ? units[name]! : counts;
+  return Object.hasOwn(units, name) ? units[name as keyof typeof units] : counts;
 }
 
 /** The unit of a metric by its name in expressions. */
 export function unitOf(whole: string): Unit {
   const [metric] = splitStep(whole);
-  const is = (end: string) => metric.endsWith(end);
-  if (metric === "throughput" || metric === "capacity" || is("_per_second")) return rates;
-  if (is("_seconds") || is(".cpu_per_request") || is("_wait_per_request") || is("_pause_per_request")) return times;
-  if (is("_bytes") || is(".rss") || is(".allocated_per_request")) return sizes;
-  if (metric.startsWith("program.")) return counts;
-  if (is("_share") || is("_ratio") || is(".ratio")) return shares;
-  return /^(response|service|send_lag|connect|first_byte|read_delay|service_read|first_message|message_gap|message|opening|first_event|event_gap|delivery)\./.test(metric) ? times : counts;
+  if (Object.hasOwn(metrics, metric)) return units[metrics[metric]!];
+  const told = endings.find(([beginning, end]) => metric.startsWith(beginning) && metric.endsWith(end));
+  return told ? units[told[2]] : counts;
 }
 
 /** The name of a step's metric, and that of the step; the step is empty of all requests together. */

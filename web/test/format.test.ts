@@ -60,7 +60,7 @@ test("p-values", () => {
 });
 
 test("units of metrics", () => {
-  for (const [metric, unit] of [["throughput", f.rates], ["service.p99", f.times], ["delivery.p99", f.times], ["target.rss", f.sizes], ["target.user_share", f.shares], ["program.ops", f.counts], ["program.x_seconds", f.times], ["errors.ratio", f.shares]] as const) {
+  for (const [metric, unit] of [["throughput", f.rates], ["service.p99", f.times], ["delivery.p99", f.times], ["target.rss", f.sizes], ["target.user_share", f.shares], ["program.ops", f.counts], ["handshake.p99", f.times], ["availability", f.shares], ["observed.app_heap_bytes", f.sizes], ["connections.peak", f.counts], ["constructor", f.counts], ["program.x_seconds", f.times], ["errors.ratio", f.shares]] as const) {
     expect(f.unitOf(metric), metric).toBe(unit);
   }
   expect(f.unitNamed("constructor")).toBe(f.counts);

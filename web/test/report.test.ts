@@ -1,11 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Message, Report } from "../src/document";
 import { textsIn } from "../src/i18n";
-import { plain, rates, sizes, times } from "../src/format";
 import { shown } from "../src/report/comparison";
 import { figured, joined, say, spoken, told } from "../src/report/say";
 import { workOf, written, type Context } from "../src/report/context";
-import { unitOfExpression } from "../src/report/outcomes";
 import { kinds } from "../src/report/validity";
 import { shortened } from "../src/report/why";
 
@@ -92,13 +90,6 @@ test("flags are grouped by kind, what makes the run invalid first", () => {
   const flag = (kind: string, trial: number, invalid: boolean) => ({ kind, trial, spoils: invalid, detail: "" });
   const list = kinds([flag("a", 1, false), flag("a", 2, false), flag("b", 3, true), flag("control_differs", 0, false), flag("a", 4, true)]);
   expect(list.map((k) => [k.first.kind, k.trials.length])).toEqual([["control_differs", 0], ["b", 1], ["a", 1], ["a", 2]]);
-});
-
-test("expressions have units", () => {
-  expect(unitOfExpression("response.p99 < 80ms")).toBe(times);
-  expect(unitOfExpression('ratio("a", "b", throughput) > 1.3')).toBe(plain);
-  expect(unitOfExpression('value("a", throughput) > 1000/s')).toBe(rates);
-  expect(unitOfExpression("target.rss < 10MiB")).toBe(sizes);
 });
 
 test("long names lose their middle and their type arguments", () => {

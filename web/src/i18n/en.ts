@@ -360,6 +360,7 @@ export const en = {
   "metric.clock": "{clock} {quantile}",
   "metric.step": "{metric} of step {step}",
   "clock.connect": "connect time",
+  "clock.handshake": "TLS handshake",
   "clock.first_byte": "time to first byte",
   "clock.read_delay": "read delay",
   "clock.service_read": "service time until the read",

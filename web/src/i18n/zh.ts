@@ -360,6 +360,7 @@ export const zh: Record<Key, string> = {
   "metric.clock": "{clock} {quantile}",
   "metric.step": "步骤 {step} 的{metric}",
   "clock.connect": "建连时间",
+  "clock.handshake": "TLS 握手",
   "clock.first_byte": "首字节时间",
   "clock.read_delay": "读取延迟",
   "clock.service_read": "读取为止的服务时间",

@@ -10,7 +10,7 @@ const quantiles = ["p50", "p90", "p99", "p999", "max"];
 export function latency(c: Context): Child[] {
   const { t } = c;
   const curves = c.doc.curves ?? [];
-  const clocks = ["response", "service", "first_message", "message_gap", "message", "delivery", "event_gap", "send_lag"].filter((k) => curves.some((x) => x.clock === k));
+  const clocks = [...new Set(curves.map((x) => x.clock))];
   if (clocks.length === 0) return [];
   const name = (clock: string) => t.maybe(`clock.${clock}`, clock);
   const host = h("div");

@@ -1,28 +1,15 @@
 import { details, h, table, type Child } from "../dom";
 import type { Claim, Threshold } from "../document";
-import { between, command, delta, figure, plain, ranges, shares, sizes, times, rates, write, type Unit } from "../format";
+import { between, command, delta, figure, ranges, shares, sizes, unitNamed, write } from "../format";
 import type { Key } from "../i18n";
 import type { Context } from "./context";
 import { others, spoken, told } from "./say";
 
-// Which unit a measured value of an expression has: that of the metric it asks for,
-// unless it is a ratio of two.
-const metricIn = /\b(throughput|capacity|(?:response|service|send_lag|connect|first_byte|read_delay|service_read|first_message|message_gap|message|opening|first_event|event_gap|delivery)\.\w+|\w+\.(?:cpu_per_request|rss|allocated_per_request|\w*_share|\w*ratio)|program\.\w+)/;
-
-export function unitOfExpression(text: string): Unit {
-  if (/\b(ratio|abs|slope)\s*\(/.test(text)) return plain;
-  const metric = metricIn.exec(text)?.[1] ?? "";
-  if (metric === "throughput" || metric === "capacity" || metric.endsWith("_per_second")) return rates;
-  if (/^(response|service|send_lag|connect|first_byte|read_delay|service_read|first_message|message_gap|message|opening|first_event|event_gap|delivery)\./.test(metric) || metric.endsWith("cpu_per_request") || metric.endsWith("_seconds")) return times;
-  if (metric.endsWith("rss") || metric.endsWith("_bytes") || metric.endsWith("allocated_per_request")) return sizes;
-  return metric.endsWith("ratio") || metric.endsWith("_share") ? shares : plain;
-}
-
 interface Decided { measured?: number; low?: number; high?: number; not_identified?: string }
 
-function measured(text: string, x: Decided): string {
+function measured(c: Context, text: string, x: Decided): string {
   if (x.measured === undefined) return "–";
-  const u = unitOfExpression(text);
+  const u = unitNamed(c.doc.units?.[text] ?? "");
   if (x.not_identified) return "?";
   const exact = (x.low === undefined && x.high === undefined) || (x.low === x.measured && x.high === x.measured);
   return exact ? write(u, x.measured) : `${write(u, x.measured)} (${between(x.low, x.high, (v) => write(u, v))})`;
@@ -41,15 +28,15 @@ export function thresholds(c: Context): Child[] {
   const texts = [...new Set(list.map((x) => x.text))];
   for (const text of texts) {
     const same = list.filter((x) => x.text === text);
-    if (same.length > 3 && same.every((x) => x.ok)) rows.push([h("code", {}, text), t("allVariants", { n: same.length }), span(same), outcome(c, "ok"), ""]);
-    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(text, x), outcome(c, x.outcome), told(t, x.detail, x.because)]);
+    if (same.length > 3 && same.every((x) => x.ok)) rows.push([h("code", {}, text), t("allVariants", { n: same.length }), span(c, same), outcome(c, "ok"), ""]);
+    else for (const x of same) rows.push([h("code", {}, text), x.variant ?? "", measured(c, text, x), outcome(c, x.outcome), told(t, x.detail, x.because)]);
   }
   return [table(t("section.thresholds"), [{ head: t("threshold") }, { head: t("col.variant"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }, { head: "", left: true }], rows)];
 }
 
-function span(list: Threshold[]): string {
+function span(c: Context, list: Threshold[]): string {
   const sorted = [...list].sort((a, b) => (a.measured ?? 0) - (b.measured ?? 0));
-  const first = measured(sorted[0]!.text, sorted[0]!), last = measured(sorted.at(-1)!.text, sorted.at(-1)!);
+  const first = measured(c, sorted[0]!.text, sorted[0]!), last = measured(c, sorted.at(-1)!.text, sorted.at(-1)!);
   return first === last ? first : `${first} … ${last}`;
 }
 
@@ -58,7 +45,7 @@ export function claims(c: Context): Child[] {
   const list = c.doc.run.claims ?? [];
   if (list.length === 0) return [];
   return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }],
-    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, x.holds && h("code", { class: "below" }, x.holds)), reason(c, x)], measured(x.holds ?? "", x), outcome(c, x.outcome)]))];
+    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, x.holds && h("code", { class: "below" }, x.holds)), reason(c, x)], measured(c, x.holds ?? "", x), outcome(c, x.outcome)]))];
 }
 
 /** Why a claim came out as it did. That it cannot be tested, its author says. */

@@ -1,7 +1,7 @@
 import shared from "../../../internal/texts/remedies.json";
 import { details, h, table, type Child } from "../dom";
 import type { Flag, Validity } from "../document";
-import { change, counts, plain, shares, times, unitOf, write } from "../format";
+import { change, plain, times, unitNamed, unitOf, write } from "../format";
 import type { Key } from "../i18n";
 import { controls } from "./comparison";
 import { states } from "./answer";
@@ -60,8 +60,6 @@ function flags(c: Context): Child {
   return parts;
 }
 
-const unitNamed = (name: string | undefined) => (name === "s" ? times : name === "ratio" ? shares : counts);
-
 function control(c: Context): Child {
   const { t } = c;
   const { run } = c.doc;
@@ -80,7 +78,7 @@ function checks(c: Context): Child {
   return details(t("checks"), table(t("checks"), [
     { head: t("checks.kind") }, { head: t("checks.worst") }, { head: t("checks.limit") }, { head: t("checks.outcome"), left: true },
   ], list.map((x) => [
-    t.maybe(`check.${x.kind}`, x.kind), write(unitNamed(x.unit), x.worst), write(unitNamed(x.unit), x.limit),
+    t.maybe(`check.${x.kind}`, x.kind), write(unitNamed(x.unit ?? "count"), x.worst), write(unitNamed(x.unit ?? "count"), x.limit),
     [
       x.spoilt > 0 && h("span", { class: "badge bad" }, t("checks.spoilt", { n: x.spoilt })), " ",
       x.warning > 0 && h("span", { class: "badge warn" }, t("checks.warning", { n: x.warning })), " ",

@@ -1,0 +1,403 @@
+package rundir
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// This file is the only place that knows the names of figures and their units. Whoever
+// adds a metric, a tag, a column or a check adds a line here; tests hold the tables to
+// what judge/verdict knows and to what is recorded. web/src/names.ts is made of them.
+
+// The tags of the times in latency.hlog. Those of a step have its name behind: see StepTag.
+const (
+	TagResponse     = "response"
+	TagService      = "service"
+	TagSendLag      = "send_lag"
+	TagGeneratorLag = "generator_lag"
+	TagConnect      = "connect"
+	TagFirstByte    = "first_byte"
+	TagFailed       = "failed"
+	TagReadDelay    = "read_delay"
+	TagServiceRead  = "service_read"
+	TagHandshake    = "handshake"
+	TagSharedStamp  = "shared_stamp"
+	TagFirstMessage = "first_message"
+	TagMessageGap   = "message_gap"
+	TagMessage      = "message"
+	TagOpening      = "opening"
+	TagFirstEvent   = "first_event"
+	TagEventGap     = "event_gap"
+	TagDelivery     = "delivery"
+)
+
+// A Clock is a tag whose times are metrics, such as response.p99.
+type Clock struct {
+	Tag    string
+	Target bool // the target is judged by these times
+	Curve  bool // reports draw their percentiles
+}
+
+// Clocks lists the clocks in the order of a report.
+func Clocks() []Clock {
+	return []Clock{
+		{TagResponse, true, true},
+		{TagService, true, true},
+		{TagSendLag, false, true}, // the generator's own
+		{TagConnect, true, false},
+		{TagFirstByte, true, false},
+		{TagReadDelay, false, false},
+		{TagServiceRead, false, false},
+		{TagHandshake, true, false},
+		{TagFirstMessage, true, true},
+		{TagMessageGap, true, true},
+		{TagMessage, true, true},
+		{TagOpening, true, false},
+		{TagFirstEvent, true, false},
+		{TagEventGap, true, true},
+		{TagDelivery, true, true},
+	}
+}
+
+// Tags lists all tags.
+func Tags() []string {
+	var list []string
+	for _, c := range Clocks() {
+		list = append(list, c.Tag)
+	}
+	return append(list, TagGeneratorLag, TagFailed, TagSharedStamp)
+}
+
+// ClockOf returns the clock of a metric. It returns false for a metric that is no time of one.
+func ClockOf(metric string) (Clock, bool) {
+	tag, _, _ := strings.Cut(metric, ".")
+	all := Clocks()
+	if i := slices.IndexFunc(all, func(c Clock) bool { return c.Tag == tag }); i >= 0 {
+		return all[i], true
+	}
+	return Clock{}, false
+}
+
+// A Metric is what a figure is by its name in expressions.
+type Metric struct {
+	Name   string
+	Unit   Unit
+	Higher bool // more of it is better; for all others, less is
+}
+
+// Metrics lists every metric but those of steps, programs and observers, in the order of a
+// report.
+func Metrics() []Metric {
+	all := []Metric{
+		{"throughput", PerSecond, true},
+		{"capacity", PerSecond, true},
+	}
+	for _, c := range Clocks() {
+		for _, of := range Summaries() {
+			all = append(all, Metric{Name: c.Tag + "." + of.Name, Unit: Seconds})
+		}
+	}
+	return append(all, []Metric{
+		{"streams.lost", Count, false},
+		{"streams.announced", Count, false},
+		{"streams.repeated", Count, false},
+		{"streams.disordered", Count, false},
+		{"streams.gaps", Count, false},
+		{"streams.reconnects", Count, false},
+		{"errors.ratio", Share, false},
+		{"availability", Share, true},
+		{"errors.total", Count, false},
+		{"target.cpu_per_request", Seconds, false},
+		{"target.cpu_share", Share, false},
+		{"target.user_share", Share, false},
+		{"target.rss", Bytes, false},
+		{"target.threads", Count, false},
+		{"target.descriptors", Count, false},
+		{"target.connection_reuse_ratio", Share, true},
+		{"target.syscalls_per_second", PerSecond, false},
+		{"target.syscalls_per_request", Count, false},
+		{"target.run_queue_wait_per_request", Seconds, false},
+		{"target.gc_pause_per_request", Seconds, false},
+		{"target.allocated_per_request", Bytes, false},
+		{"target.allocations_per_request", Count, false},
+		{"target.goroutines", Count, false},
+		{"target.voluntary_switches_per_request", Count, false},
+		{"target.involuntary_switches_per_request", Count, false},
+		{"generator.cpu_per_request", Seconds, false},
+		{"generator.cpu_share", Share, false},
+		{"connections.requested", Count, false},
+		{"connections.opened", Count, false},
+		{"connections.failed", Count, false},
+		{"connections.peak", Count, false},
+		{"connections.served", Count, false},
+		{"connections.unanswered", Count, false},
+	}...)
+}
+
+var metricsByName = sync.OnceValue(func() map[string]Metric {
+	byName := map[string]Metric{}
+	for _, m := range Metrics() {
+		byName[m.Name] = m
+	}
+	return byName
+})
+
+// The beginnings of the names of figures that others have named: of those that a program
+// printed, and of those that the plan's endpoints and commands gave.
+const (
+	OfPrograms  = "program."
+	OfObservers = "observed."
+)
+
+// MetricOf returns the metric of a name, which may be that of a step. A name that nobody
+// knows is that of a count.
+func MetricOf(name string) Metric {
+	of, _ := SplitStep(name)
+	if m, ok := metricsByName()[of]; ok {
+		m.Name = name
+		return m
+	}
+	if printed, ok := strings.CutPrefix(of, OfPrograms); ok {
+		_, unit := ProgramUnit(printed)
+		return Metric{name, unit, unit == PerSecond || unit == Count}
+	}
+	if column, ok := strings.CutPrefix(of, OfObservers); ok {
+		return Metric{name, named(column, EndingsOfObservers()).Unit, false}
+	}
+	return Metric{Name: name, Unit: Count}
+}
+
+// An Ending is the end of a name by which others tell the unit. That of a counter is the
+// unit of its growth.
+type Ending struct {
+	End     string
+	Unit    Unit
+	Counter bool
+}
+
+// EndingsOfPrograms says how a program tells the units of the figures that it prints. A
+// figure with no such end is a count.
+func EndingsOfPrograms() []Ending {
+	return []Ending{{"_per_second", PerSecond, false}, {"_seconds", Seconds, false}, {"_bytes", Bytes, false}}
+}
+
+// EndingsOfObservers are those by which the metrics of endpoints and commands tell their
+// units (https://prometheus.io/docs/practices/naming).
+func EndingsOfObservers() []Ending {
+	return []Ending{
+		{"_bytes_total", BytesPerSecond, true}, {"_seconds_total", CPUs, true}, {"_total", PerSecond, true}, {"_count", PerSecond, true},
+		{"_bytes", Bytes, false}, {"_seconds", Seconds, false}, {"_ratio", Share, false},
+	}
+}
+
+// named returns what the first ending says that a name has. With none of them, it is a count.
+func named(name string, endings []Ending) Ending {
+	for _, e := range endings {
+		if strings.HasSuffix(name, e.End) && name != e.End {
+			return e
+		}
+	}
+	return Ending{Unit: Count}
+}
+
+// ProgramUnit cuts the unit off the name of a figure that a program printed.
+func ProgramUnit(name string) (base string, unit Unit) {
+	e := named(name, EndingsOfPrograms())
+	return strings.TrimSuffix(name, e.End), e.Unit
+}
+
+// A Column is a column of series.csv. The unit of a counter is that of its growth.
+type Column struct {
+	Name    string // a * stands for any text
+	Unit    Unit
+	Counter bool
+}
+
+// Columns lists the columns of dyno's own observers.
+func Columns() []Column {
+	gauge := func(name string, u Unit) Column { return Column{name, u, false} }
+	counter := func(name string, u Unit) Column { return Column{name, u, true} }
+	all := []Column{gauge(TimeColumn, Seconds), counter("recorder_cpu_seconds", CPUs)}
+	of := func(observers string, columns ...Column) {
+		for o := range strings.FieldsSeq(observers) {
+			for _, c := range columns {
+				c.Name = o + "_" + c.Name
+				all = append(all, c)
+			}
+		}
+	}
+	of("target service_* neighbour* generator",
+		counter("cpu_seconds", CPUs),
+		counter("cpu_user_seconds", CPUs),
+		counter("cpu_system_seconds", CPUs),
+		gauge("rss_bytes", Bytes),
+		gauge("processes", Count),
+		gauge("threads", Count),
+		gauge("descriptors", Count),
+		counter("voluntary_switches", PerSecond),
+		counter("involuntary_switches", PerSecond),
+		counter("run_queue_wait_seconds", Share),
+	)
+	of("generator",
+		counter("worker*_cpu_seconds", CPUs),
+		counter("worker*_run_queue_wait_seconds", Share),
+		counter("worker*_timeslices_total", PerSecond),
+	)
+	of("target", // what a Go program reports about itself
+		gauge("goroutines", Count),
+		gauge("heap_bytes", Bytes),
+		gauge("heap_live_bytes", Bytes),
+		gauge("heap_objects", Count),
+		counter("gc_cycles_total", PerSecond),
+		counter("gc_pause_seconds", Share),
+		counter("gc_cpu_seconds", CPUs),
+		gauge("gc_cpu_ratio", Share),
+		counter("allocated_bytes_total", BytesPerSecond),
+		counter("mallocs_total", PerSecond),
+		gauge("runtime_threads", Count),
+		gauge("scheduler_latency_p50_seconds", Seconds),
+		gauge("scheduler_latency_p99_seconds", Seconds),
+		counter("runtime_read_at_seconds", Number),
+		counter("memory_read_at_seconds", Number),
+	)
+	of("machine",
+		counter("cpu_user_seconds", CPUs),
+		counter("cpu_system_seconds", CPUs),
+		counter("cpu_interrupt_seconds", CPUs),
+		counter("cpu_idle_seconds", CPUs),
+		gauge("steal_ratio", Share),
+		counter("cpu_foreign_seconds", CPUs),
+	)
+	of("machine target_cpus generator_cpus",
+		counter("cpu_seconds", CPUs),
+		counter("cpu_busy_seconds", CPUs),
+		counter("cpu_steal_seconds", CPUs),
+	)
+	of("machine cgroup",
+		counter("cpu_pressure_seconds", Share),
+		counter("memory_stall_seconds", Share),
+		counter("io_stall_seconds", Share),
+	)
+	of("cgroup",
+		counter("cpu_seconds", CPUs),
+		counter("cpu_periods_total", PerSecond),
+		counter("cpu_throttled_periods_total", PerSecond),
+		counter("cpu_throttled_seconds", CPUs),
+		gauge("memory_bytes", Bytes),
+		gauge("memory_peak_bytes", Bytes),
+		counter("oom_kills_total", PerSecond),
+	)
+	of("wakeup target_wakeup",
+		counter("sleeps_total", PerSecond),
+		counter("late_total", PerSecond),
+		gauge("overshoot_max_seconds", Seconds),
+		gauge("overshoot_p999_seconds", Seconds),
+		counter("cpu_seconds", CPUs),
+		gauge("work_seconds", Seconds),
+	)
+	of("kernel",
+		counter("syscalls_total", PerSecond),
+		counter("syscall_*_total", PerSecond),
+		counter("accepts_total", PerSecond),
+		counter("connections_established_total", PerSecond),
+		counter("connections_closed_total", PerSecond),
+		counter("retransmits_total", PerSecond),
+		counter("run_queue_waits_total", PerSecond),
+		counter("run_queue_wait_seconds", Share),
+		gauge("run_queue_wait_p*_seconds", Seconds),
+		counter("missed_events_total", PerSecond),
+	)
+	of("network",
+		counter("listen_overflows_total", PerSecond),
+		counter("listen_drops_total", PerSecond),
+		counter("timeouts_total", PerSecond),
+		counter("segments_sent_total", PerSecond),
+		counter("segments_retransmitted_total", PerSecond),
+		counter("opened_total", PerSecond),
+		counter("accepted_total", PerSecond),
+		counter("reset_total", PerSecond),
+		counter("resets_sent_total", PerSecond),
+	)
+	of("tcp_target tcp_generator",
+		gauge("connections", Count),
+		gauge("rtt_mean_seconds", Seconds),
+		gauge("rtt_max_seconds", Seconds),
+		gauge("rtt_min_seconds", Seconds),
+		counter("retransmits_total", PerSecond),
+		gauge("unsent_bytes", Bytes),
+		gauge("unacked_segments", Count),
+		gauge("receive_queue_bytes", Bytes),
+		gauge("send_queue_bytes", Bytes),
+		gauge("congestion_window_segments", Count),
+		gauge("delivery_rate_bytes_per_second", BytesPerSecond),
+		counter("busy_seconds", Share),
+		counter("receive_window_limited_seconds", Share),
+		counter("send_buffer_limited_seconds", Share),
+	)
+	of("tcp",
+		counter("read_at_seconds", Number),
+		gauge("accept_queue", Count),
+		gauge("accept_queue_limit", Count),
+		gauge("accept_queue_peak", Count),
+	)
+	return all
+}
+
+var columns = sync.OnceValue(Columns)
+
+// ColumnOf returns the column of a name, and whether it is of dyno's own observers. The
+// unit of any other follows from its name's end.
+func ColumnOf(name string) (c Column, own bool) {
+	for _, c := range columns() {
+		if matched, err := path.Match(c.Name, name); matched && err == nil {
+			return Column{name, c.Unit, c.Counter}, true
+		}
+	}
+	e := named(name, EndingsOfObservers())
+	return Column{name, e.Unit, e.Counter}, false
+}
+
+// A Gauge is a level of the target that may grow during a soak. Expressions name it.
+type Gauge struct{ Name, Column string }
+
+// Gauges lists them in the order of a report.
+func Gauges() []Gauge {
+	return []Gauge{
+		{"rss", "target_rss_bytes"},
+		{"threads", "target_threads"},
+		{"descriptors", "target_descriptors"},
+		{"goroutines", "target_goroutines"},
+	}
+}
+
+// CheckUnits returns the unit of what each kind of check of a trial measures. A kind that
+// measures nothing is not among them.
+func CheckUnits() map[string]Unit {
+	return map[string]Unit{
+		"generator_resources": Count,
+		"generator_starved":   Share,
+		"no_answers":          Count,
+		"stalled":             Seconds,
+		"connections":         Count,
+		"generator_lag":       Seconds,
+		"connection_limit":    Seconds,
+		"generator_lag_tail":  Seconds,
+		"drops":               Count,
+		"achieved_rate":       Share,
+		"unfinished":          Share,
+		"subscribers":         Count,
+		"generator_cpu":       Share,
+		"run_queue_wait":      Share,
+		"generator_limit":     Share,
+		"steal":               Share,
+		"foreign_cpu":         Share,
+		"late_wakeups":        Share,
+		"memory_pressure":     Share,
+		"io_pressure":         Share,
+		"disturbed":           Share,
+		"not_steady":          Share,
+		"dependent":           Count,
+	}
+}
