@@ -23,7 +23,7 @@ if [ -n "${SHOTS:-}" ]; then
 	SHOTS=$(realpath "$SHOTS") node web/browser/shots.mjs
 	exit
 fi
-go test ./report/html -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
+go test ./report/html -vet=off -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
 # Apart, or browsers would take the CPU from the runs of the other.
 node --test --test-reporter=spec web/browser/report.test.mjs
 go build -o "$pages/dyno" ./cmd/dyno

@@ -12,6 +12,9 @@ if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; t
 	race=()
 	echo "gotest: no C compiler, so without the race detector"
 fi
+# The race detector's run time has each program sleep a second before it ends, so that what
+# still runs may race. Most packages check that nothing does (internal/leak).
+export GORACE="atexit_sleep_ms=50 ${GORACE-}"
 packages=("$@")
 [ ${#packages[@]} -gt 0 ] || packages=(./...)
 go test -json -vet=off -shuffle=on -p 2 -timeout 20m ${race[@]+"${race[@]}"} "${packages[@]}" | go run ./scripts/testcount

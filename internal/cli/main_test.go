@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 
@@ -28,7 +29,22 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// atOnce is how many parallel tests run at once if go test is not told. Most of the time
+// they wait, for windows of load to pass and for processes to end, so that there are more of
+// them than CPUs.
+const atOnce = "3"
+
 // leakChecked fails when a goroutine outlives the tests.
 type leakChecked struct{ m *testing.M }
 
-func (l leakChecked) Run() int { return leak.Checked(l.m) }
+func (l leakChecked) Run() int {
+	flag.Parse()
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if !told {
+		if err := flag.Set("test.parallel", atOnce); err != nil {
+			panic(err)
+		}
+	}
+	return leak.Checked(l.m)
+}

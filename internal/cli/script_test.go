@@ -70,7 +70,7 @@ func TestScript(t *testing.T) {
 					return
 				}
 				// If the host took CPUs away during the run, this spoils any run and
-				// hides any regression, and says nothing about dyno.
+				// hides any regression, and says nothing about dyno. Only --full prints the flags.
 				hidden := got == exitDone && slices.Contains(want, strconv.Itoa(exitRegression))
 				if (got == exitInvalid && args[0] != strconv.Itoa(exitTarget) || hidden) && spoilt(ts.ReadFile("stdout")) {
 					ts.Setenv("SPOILT", "by the machine")

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,55 +106,72 @@ func (b *bench) judge(t fataler) *rundir.Run {
 	if err := judge(&run, b.sources()); err != nil {
 		t.Fatal(err)
 	}
-	for _, fault := range unsaid(reflect.ValueOf(run), "run") {
-		t.Fatal(fault)
+	for _, fault := range unsaid(reflect.ValueOf(run)) {
+		t.Fatal("run" + fault)
 	}
 	return &run
 }
 
 // unsaid lists the sentences in a value of which the message beside them says another, or
-// which have none. What others said has none: flags that the verdict does not raise, claims that
-// cannot be tested, and capacities' limits that are a threshold or a flag.
-func unsaid(v reflect.Value, path string) (faults []string) {
+// which have none, each after its path from the value on. What others said has none: flags that
+// the verdict does not raise, claims that cannot be tested, and capacities' limits that are a
+// threshold or a flag.
+func unsaid(v reflect.Value) (faults []string) {
+	below := func(step string, v reflect.Value) {
+		for _, fault := range unsaid(v) { // seldom one, so that paths cost nothing
+			faults = append(faults, step+fault)
+		}
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return unsaid(v.Elem(), path)
+			return unsaid(v.Elem())
 		}
 	case reflect.Slice:
+		if !holdsStructs(v.Type().Elem()) { // the values of a figure are many
+			return nil
+		}
 		for i := range v.Len() {
-			faults = append(faults, unsaid(v.Index(i), fmt.Sprintf("%s[%d]", path, i))...)
+			below("["+strconv.Itoa(i)+"]", v.Index(i))
 		}
 	case reflect.Struct:
-		f, isFlag := v.Interface().(rundir.Flag)
-		c, isClaim := v.Interface().(rundir.Claim)
-		others := isFlag && !ours(f.Kind) || isClaim && c.Outcome == rundir.NotTestable
+		isClaim := v.Type() == reflect.TypeFor[rundir.Claim]()
+		isFlag := v.Type() == reflect.TypeFor[rundir.Flag]()
+		others := isFlag && !ours(v.FieldByName("Kind").String()) || isClaim && v.FieldByName("Outcome").String() == rundir.NotTestable
 		for i := range v.NumField() {
-			name := v.Type().Field(i).Name
-			if !v.Type().Field(i).IsExported() { // of times
+			field := v.Type().Field(i)
+			if !field.IsExported() { // of times
 				continue
 			}
-			at := path + "." + name
-			m, is := v.Field(i).Interface().(*rundir.Message)
-			if !is {
-				faults = append(faults, unsaid(v.Field(i), at)...)
+			if field.Type != reflect.TypeFor[*rundir.Message]() {
+				below("."+field.Name, v.Field(i))
 				continue
 			}
 			beside := reflect.Value{}
-			for _, of := range []string{strings.TrimSuffix(name, "Because"), "Detail", "Why", "Reason"} {
+			for _, of := range []string{strings.TrimSuffix(field.Name, "Because"), "Detail", "Why", "Reason"} {
 				if beside = v.FieldByName(of); beside.IsValid() {
 					break
 				}
 			}
-			switch text := beside.String(); {
+			m, text := v.Field(i).Interface().(*rundir.Message), beside.String()
+			switch {
 			case m != nil && m.English() != text:
-				faults = append(faults, fmt.Sprintf("%s: %q, and as data %q", at, text, m.English()))
-			case m == nil && text != "" && !others && name != "LimitBecause":
-				faults = append(faults, fmt.Sprintf("%s: %q is not there as data", at, text))
+				faults = append(faults, fmt.Sprintf(".%s: %q, and as data %q", field.Name, text, m.English()))
+			case m == nil && text != "" && !others && field.Name != "LimitBecause":
+				faults = append(faults, fmt.Sprintf(".%s: %q is not there as data", field.Name, text))
 			}
 		}
 	}
 	return faults
+}
+
+// holdsStructs reports whether values of a type may have structs in them that unsaid looks at.
+func holdsStructs(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return holdsStructs(t.Elem())
+	}
+	return t.Kind() == reflect.Struct
 }
 
 // comparison finds the one of a variant, its base and a metric.
@@ -353,6 +371,7 @@ func TestShares(t *testing.T) {
 
 // What is swapped is inverted, and a unit does not matter.
 func TestSwappingAndScaling(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		rounds := rapid.IntRange(1, 9).Draw(t, "rounds")
@@ -397,6 +416,7 @@ func TestSwappingAndScaling(t *testing.T) {
 
 // Of comparisons of a variant with itself one in twenty finds a difference.
 func TestAlike(t *testing.T) {
+	t.Parallel()
 	const runs = 600
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, c := range []struct {
@@ -735,6 +755,7 @@ func TestThresholdsAndClaims(t *testing.T) {
 // The quantiles of a variant are those of one histogram that recorded the values
 // of all its trials.
 func TestQuantilesAreOfMergedHistograms(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench(4, "v")
 		all := hist.New()

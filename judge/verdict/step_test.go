@@ -282,6 +282,7 @@ func TestStepsAreNoStretches(t *testing.T) {
 // Whatever a disturbance adds to the requests that it meets, and whichever step they are of,
 // the undisturbed figures of the step lie within what is said.
 func TestBoundsOfStepsHoldTheTruth(t *testing.T) {
+	t.Parallel()
 	bounded := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))

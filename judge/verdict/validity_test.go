@@ -138,6 +138,7 @@ func TestStatesOfALatency(t *testing.T) {
 // Whatever a disturbance adds to the requests that it meets, the undisturbed quantile lies
 // within what is said.
 func TestBoundsHoldTheTruth(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
 		b := openBench(1, "v")

@@ -33,6 +33,22 @@ var (
 // patience bounds what a program takes to start. The first start of some is slow.
 const patience = 60 * time.Second
 
+// atOnce is how many parallel tests run at once if go test is not told. Those that wait for a
+// program's calls to end are many, so that there are more of them than CPUs.
+const atOnce = "3"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	told := false
+	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
+	if !told {
+		if err := flag.Set("test.parallel", atOnce); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
 // A process is a program that runs.
 type process struct {
 	address string
@@ -210,6 +226,7 @@ func testProgram(t *testing.T, command []string, quirks ...contract.Quirk) {
 	})
 	for name, signal := range map[string]os.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": os.Interrupt} {
 		t.Run(name+" while calls run", func(t *testing.T) {
+			t.Parallel() // it waits for three seconds, as the program gives its calls
 			p := start(t, command, "--listen", "127.0.0.1:0")
 			stopWhileCallsRun(t, p, signal)
 		})
@@ -319,6 +336,7 @@ func TestInterop(t *testing.T) {
 	folder := buildGo(t, "-tags", "interop")
 	for _, program := range []string{"plain", "tuned", "loop"} {
 		t.Run(program, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
 			host, port, err := net.SplitHostPort(p.address)
 			if err != nil {
