@@ -3,44 +3,79 @@
 # from the run folders (below $RUNS, by default runs/), and docs/reports/NAME-explain.md,
 # which says why variants differ:
 #
-#   scripts/reports.sh [R1] [R3] [R4]
+#   scripts/reports.sh [--short] [R1] [R3] [R4]
 #
-# Each takes about half an hour on two CPUs, which should have nothing else to do. A run
-# that is complete already is not repeated; an interrupted one is gone on with.
+# Each takes about half an hour on two CPUs, which should have nothing else to do, and R3 what
+# its programs take to be built, the first time. A run that is complete already is not
+# repeated; an interrupted one is gone on with. What stands in docs/reports/NAME-summary.md, in
+# words, comes before the figures.
+#
+# --short runs all of a report's experiments in their short forms, to see that they work: R3
+# takes 6 minutes once its programs are built. The documents stay beside the runs, in
+# $RUNS/short, as such figures settle little.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-runs=${RUNS:-runs}
+runs=${RUNS:-runs} documents=docs/reports
+options=()
+if [ "${1:-}" = --short ]; then
+	shift
+	runs=$runs/short documents=$runs
+	options=(--short --set remeasure=false)
+fi
 go build -o bin/dyno ./cmd/dyno
 
-# run NAME: exit code 4 says that the machine was too busy; the report says so too.
+# complete FOLDER: tells whether a run was carried out to its end.
+complete() { grep -qs '"complete": true' "$1/run.json"; }
+
+# run NAME OPTION…: what a complete run has to complain of, such as a machine that was too busy
+# or a threshold that was broken, is in the report too.
 run() {
 	local folder=$runs/$1 code=0
 	if [ ! -e "$folder/run.json" ]; then
-		./bin/dyno run -o "$folder" "experiments/reports/$1.yaml" || code=$?
-	elif ! grep -q '"complete": true' "$folder/run.json"; then
+		./bin/dyno run "${options[@]}" "${@:2}" -o "$folder" "experiments/reports/$1.yaml" || code=$?
+	elif ! complete "$folder"; then
 		./bin/dyno run --resume "$folder" || code=$?
 	fi
-	[ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
+	[ "$code" -eq 0 ] || complete "$folder" || exit "$code"
+}
+
+# share PERCENT NAME: so much of the capacity of the slowest variant of a run, in whole calls a
+# second; nothing if the run does not say. A search that ended above its range says the highest
+# rate that it tried.
+share() {
+	command -v jq >/dev/null || return 0
+	jq -r --argjson percent "$1" '
+		[.capacities[]? | .rate_per_second.estimate // ([.searches[].low_per_second // 0] | min)] | min // 0 |
+		if . > 0 then . * $percent / 100 | floor else empty end' "$runs/$2/run.json"
 }
 
 # report NAME EXPERIMENT...: the experiments' reports in one document.
 report() {
-	local name=$1 folders=()
+	local name=$1 folders=() summary=docs/reports/$1-summary.md
 	shift
 	for experiment in "$@"; do
 		run "$experiment"
 		folders+=("$runs/$experiment")
 	done
-	mkdir -p docs/reports
-	./bin/dyno report --format markdown "${folders[@]}" >"docs/reports/$name.md"
-	echo "docs/reports/$name.md"
+	mkdir -p "$documents"
+	{
+		[ ! -e "$summary" ] || cat "$summary"
+		./bin/dyno report --format markdown "${folders[@]}"
+	} >"$documents/$name.md"
+	echo "$documents/$name.md"
 }
 
-# explain NAME EXPERIMENT
+# explain NAME EXPERIMENT...: why the variants of the experiments differ, in one document.
 explain() {
-	run "$2"
-	./bin/dyno explain --format markdown --top 15 "$runs/$2" >"docs/reports/$1-explain.md"
-	echo "docs/reports/$1-explain.md"
+	local name=$1 experiment
+	shift
+	for experiment in "$@"; do
+		run "$experiment"
+	done
+	for experiment in "$@"; do
+		./bin/dyno explain --format markdown --top 15 "$runs/$experiment"
+	done >"$documents/$name-explain.md"
+	echo "$documents/$name-explain.md"
 }
 
 for name in "${@:-R1 R3 R4}"; do
@@ -51,8 +86,12 @@ for name in "${@:-R1 R3 R4}"; do
 			explain R1 R1-explain
 			;;
 		R3)
-			report R3 R3-languages R3-multiplexed R3-ladder R3-serialization R3-middleware R3-listeners R3-connections
-			explain R3 R3-ladder
+			run R3-capacity
+			rate=$(share 70 R3-capacity)
+			run R3-latency ${rate:+--set "rate=$rate/s"}
+			report R3 R3-languages R3-shared R3-multiplexed R3-latency R3-capacity R3-connections R3-cost R3-ladder \
+				R3-serialization R3-messages R3-formats R3-middleware R3-listeners R3-handshakes R3-windows
+			explain R3 R3-ladder R3-cost
 			;;
 		R4)
 			report R4 R4-sse-ladder R4-publishers R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive

@@ -33,6 +33,7 @@ influxdb         influxd      tests of live figures with a real receiver of line
 nodejs           node         tests of the event hub with the package eventsource, tests of HTTP/2 with its server
 npm              npm          the same
 python3-pip      pip3         tests of the event hub with the package httpx-sse
+flatbuffers-compiler flatc   code for messages in FlatBuffers, scripts/flatbuffers.sh
 chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource
 '
 

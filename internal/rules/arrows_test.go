@@ -74,6 +74,7 @@ var arrows = []arrow{
 	{"services/echo", []string{"services/internal", "internal/loop"}, "services share their life cycle and event loop, nothing else"},
 	{"services/echo/rpc", []string{"services/echo/rpc"}, "programs that are measured, and their contract; they link nothing that their measured size is not about"},
 	{"services/echo/rpc/echopb", []string{"services/echo/rpc/echopb"}, "generated messages know no library for calls"},
+	{"services/echo/rpc/echofb", nil, "generated messages know no library for calls"},
 	{"services/echo/rpc/go/program", nil, "options and life cycle, without a library for calls"},
 	{"services/echo/rpc/go/loop", []string{"services/echo/rpc/go/loop", "services/echo/rpc/go/program", "internal/loop"}, "gRPC on an event loop, with no library for calls or messages"},
 	{"services/echo/rpc/go/loop/hpack", nil, "header compression is pure"},

@@ -48,6 +48,7 @@ type Call struct {
 	MessageFile string `yaml:"message_file" kind:"path" flag:"data-file,D" doc:"the file with the message or messages, relative to this one, in place of message; variables of the experiment are not replaced in it"`
 	Data        []Data `yaml:"data,again" names:"variable" most:"16" doc:"files of rows; the message is a template then, as in a scenario, and is encoded once for each row, before the load"`
 	BinaryFile  string `yaml:"binary_file" kind:"path" flag:"binary-file,B" doc:"a file that holds the message as it is sent, in place of message"`
+	Subtype     string `yaml:"subtype" like:"subtype" otherwise:"none, which says Protocol Buffers" doc:"what the content-type says of messages from binary_file in another format (application/grpc+SUBTYPE), such as flatbuffers"`
 	Kind        string `yaml:"kind" oneof:"auto unary client_stream server_stream bidi" default:"auto" flag:"kind" doc:"how many messages there are in each direction; auto: as the service is described; others: it need not be described, for messages from binary_file"`
 
 	Metadata    []Header      `yaml:"metadata" names:"token" flag:"header,H" doc:"metadata of each call, in this order; the value of a name that ends in -bin is base64"`
@@ -126,6 +127,9 @@ func (GRPCLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	}
 	if len(c.ImportPaths) > 0 && len(c.Protos) == 0 {
 		i.fault(path+".import_paths", "there are no .proto files that import anything", "give them as proto, or remove it")
+	}
+	if c.Subtype != "" && c.Kind == KindAuto {
+		i.fault(path+".subtype", "a description is one of Protocol Buffers", "say kind: unary, or another, with the message as binary_file")
 	}
 	if c.Kind != KindAuto {
 		if c.Message != "" || c.MessageFile != "" {
@@ -299,7 +303,7 @@ func (l *Call) prepare(v *Variant, end http1.Endpoint, seed uint64) (p preparedC
 
 // call returns what all calls have in common.
 func (l *Call) call(end http1.Endpoint) grpc.Call {
-	call := grpc.Call{Scheme: "http", Authority: cmp.Or(l.Authority, end.Host), Gzip: l.Compression == CompressionGzip}
+	call := grpc.Call{Scheme: "http", Authority: cmp.Or(l.Authority, end.Host), Gzip: l.Compression == CompressionGzip, Subtype: l.Subtype}
 	if end.Secure {
 		call.Scheme = "https"
 	}

@@ -30,7 +30,7 @@ const (
 )
 
 // Own is the group of a package's functions: a Go import path, a C++ namespace or Rust
-// crate, a shared library, or "program" for C functions of the program itself.
+// crate, a .NET assembly, a shared library, or "program" for C functions of the program itself.
 func Own(pack string) Group { return Group(ownPrefix + pack) }
 
 // Classify returns the group of a stack, the leaf first. It looks at each function in
@@ -71,6 +71,8 @@ func GroupOf(function, mapping string) (Group, string) {
 		}
 	}
 	switch {
+	case assembly(function) != "":
+		return Own(assembly(function)), "no rule puts it in another group, so it is the target's own"
 	case mapping == Kernel:
 		return "", "a function of the kernel belongs to the group of its caller"
 	case pack != "":
@@ -88,18 +90,28 @@ func GroupOf(function, mapping string) (Group, string) {
 }
 
 // goPackage returns the import path of a Go function, "" of others. Only Go has
-// names with a dot and no "::".
+// names with a dot and neither "::" nor the "!" of .NET's.
 func goPackage(function string) string {
 	if i := strings.IndexByte(function, '['); i >= 0 { // an instantiation names other packages
 		function = function[:i]
 	}
 	slash := strings.LastIndexByte(function, '/') + 1
 	dot := strings.IndexByte(function[slash:], '.')
-	if dot <= 0 || strings.Contains(function, "::") || strings.HasPrefix(function, "operator") {
+	if dot <= 0 || strings.Contains(function, "::") || assembly(function) != "" || strings.HasPrefix(function, "operator") {
 		return ""
 	}
 	// The linker writes dots in the last element of a path as %2e.
 	return strings.ReplaceAll(function[:slash+dot], "%2e", ".")
+}
+
+// assembly returns the assembly of a .NET method, whose name is assembly!Type.Method, "" of other
+// functions. C++ has operators with an exclamation mark.
+func assembly(function string) string {
+	name, method, found := strings.Cut(function, "!")
+	if !found || name == "operator" || strings.ContainsAny(name, ":( /") || !strings.Contains(method, ".") {
+		return ""
+	}
+	return name
 }
 
 // A rule gives functions to a group.

@@ -71,6 +71,22 @@ func TestGroupOf(t *testing.T) {
 		{"mallocx", "libjemalloc.so.2", Memory},
 		{"EVP_EncryptUpdate", "libcrypto.so.3", Crypto},
 		{"__vdso_clock_gettime", "[vdso]", ""},
+		{"Grpc.AspNetCore.Server!Grpc.AspNetCore.Server.Internal.PipeExtensions.WriteMessage", "", Own("Grpc.AspNetCore.Server")},
+		{"Microsoft.AspNetCore.Server.Kestrel.Core!Microsoft.AspNetCore.Server.Kestrel.Core.Internal.Http2.Http2FrameWriter.Write", "", HTTP},
+		{"Microsoft.AspNetCore.Server.Kestrel.Transport.Sockets!Microsoft.AspNetCore.Server.Kestrel.Transport.Sockets.Internal.SocketReceiver.WaitForDataAsync", "", Network},
+		{"System.Net.Sockets!Interop+Sys.ReceiveMessage", "", SystemCalls},
+		{"System.Net.Sockets!System.Net.Sockets.Socket.Receive", "", Network},
+		{"System.Private.CoreLib!System.Threading.ThreadPoolWorkQueue.Dispatch", "", Scheduler},
+		{"System.Private.CoreLib!System.Buffers.SharedArrayPool`1[System.Byte].Rent", "", Memory},
+		{"System.Private.CoreLib!System.Span`1[System.Byte].Slice", "", ""},
+		{"System.IO.Pipelines!System.IO.Pipelines.Pipe.FlushAsync", "", ""},
+		{"Google.Protobuf!Google.Protobuf.WritingPrimitives.WriteString", "", Serialization},
+		{Unknown, "libcoreclr.so", RuntimeOther},
+		{Unknown, "Microsoft.AspNetCore.Server.Kestrel.Core.dll", HTTP},
+		{Unknown, "System.Private.CoreLib.dll", ""},
+		{"Dyno.Echo!Dyno.Echo.Handlers.Echo", "dotnet", Own("Dyno.Echo")},
+		{"a::operator!=(a::B const&, double)", "", Own("a")},
+		{"operator!=(a::B const&, float)", "", Own("program")},
 	} {
 		got, reason := GroupOf(c.function, c.mapping)
 		if got != c.want || reason == "" {

@@ -68,6 +68,28 @@ var rules = []rule{
 	{group: HTTP, reason: "parses and writes HTTP", libraries: []string{"libnghttp2*", "libllhttp*", "libhttp_parser*"},
 		names: []string{"http_parser_*", "llhttp_*", "phr_*", "nghttp2_*", "ngx_http_parse_*", "hyper::*", "h2::*", "httparse::*"}},
 
+	// .NET: names are assembly!Type.Method. Code that was compiled beforehand has no names; the
+	// file that it lies in stands for its assembly.
+	{group: SystemCalls, reason: "the user side of a system call", libraries: []string{"libSystem.Native.so"},
+		names: []string{"System.Private.CoreLib!Interop*", "System.Net.Sockets!Interop*"}},
+	{group: RuntimeOther, reason: "the run time of .NET, whose library has no names: collector, allocation, compiler, stubs",
+		libraries: []string{"libcoreclr.so", "libclrgc*", "libclrjit.so"}},
+	{group: Serialization, reason: "turns values into bytes and back, or packs them",
+		names:     []string{"Google.Protobuf!*", "System.Text.Json!*", "System.IO.Compression*"},
+		libraries: []string{"Google.Protobuf.dll", "System.Text.Json.dll"}},
+	{group: Crypto, reason: "TLS and ciphers", names: []string{"System.Net.Security!*", "System.Security.Cryptography*"}},
+	{group: Network, reason: "sockets in .NET", names: []string{"System.Net.Sockets!*", "Microsoft.AspNetCore.Server.Kestrel.Transport.*"},
+		libraries: []string{"System.Net.Sockets.dll", "Microsoft.AspNetCore.Server.Kestrel.Transport.*"}},
+	{group: HTTP, reason: "parses and writes HTTP, and finds who answers a request", names: []string{"Microsoft.AspNetCore.*", "Microsoft.Extensions.Features!*"},
+		libraries: []string{"Microsoft.AspNetCore.*"}},
+	{group: Scheduler, reason: "chooses, parks and wakes threads, and carries on what has waited", names: []string{
+		"System.Private.CoreLib!System.Threading.*", "System.Private.CoreLib!System.Runtime.CompilerServices.Async*",
+		"System.Private.CoreLib!System.Runtime.CompilerServices.ValueTaskAwaiter*", "System.Private.CoreLib!System.Runtime.CompilerServices.TaskAwaiter*",
+	}},
+	{group: Memory, reason: "lends buffers", names: []string{"System.Private.CoreLib!System.Buffers.ArrayPool*", "System.Private.CoreLib!System.Buffers.SharedArrayPool*",
+		"System.Private.CoreLib!System.GC*"}},
+	{reason: "the standard library of .NET works for its caller", names: []string{"System.*"}, libraries: []string{"System.*"}},
+
 	// Go's runtime.
 	{group: SystemCalls, reason: "the user side of a system call", packages: []string{
 		"syscall", "internal/runtime/syscall*", "internal/syscall/*", "golang.org/x/sys/unix",

@@ -140,6 +140,7 @@ func TestRequests(t *testing.T) {
 	call.Metadata = []Metadata{{Name: "x-a", Value: "b"}, {Name: "x-bin", Value: "\x00\xff"}}
 	zipped := unary(strings.Repeat("q", 1000))
 	zipped.Gzip, zipped.UserAgent = true, "other"
+	zipped.Subtype = "flatbuffers"
 	varies := Call{Scheme: "https", Authority: "h", Path: "/p.S/M", Varies: true, Metadata: []Metadata{{Name: "x-row", Varies: true}}}
 
 	client := newClient(t, config(call, zipped, varies))
@@ -162,6 +163,9 @@ func TestRequests(t *testing.T) {
 	}
 	if want := AppendMessage(nil, []byte("question"), false); !bytes.Equal(all[1].payload, want) || all[1].flags != endStream {
 		t.Errorf("got %q, flags %d", all[1].payload, all[1].flags)
+	}
+	if got := all[2].field("content-type"); got != "application/grpc+flatbuffers" {
+		t.Errorf("content-type: got %q, want that of the messages", got)
 	}
 	if all[2].field("grpc-encoding") != "gzip" || all[2].field("user-agent") != "other" || all[3].payload[0] != flagCompressed || len(all[3].payload) > 100 {
 		t.Errorf("not compressed: %v, %d bytes", all[2].fields, len(all[3].payload))

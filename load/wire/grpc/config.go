@@ -44,6 +44,10 @@ type Call struct {
 	Timeout   time.Duration // the deadline that the server is told; 0: none
 	UserAgent string        // default DefaultUserAgent
 
+	// Subtype is what content-type says of the messages behind a plus sign (HTTP2,
+	// "Content-Type"), such as "flatbuffers". By default they are of Protocol Buffers.
+	Subtype string
+
 	// ClientStream and ServerStream say how many messages there are in each direction: one,
 	// or any number.
 	ClientStream, ServerStream bool
@@ -192,6 +196,9 @@ func (c Call) Validate(web Web) error {
 			fault("metadata %q: %w", m.Name, err)
 		}
 	}
+	if strings.Trim(c.Subtype, "0123456789abcdefghijklmnopqrstuvwxyz_-.") != "" {
+		fault("content subtype %q: want lower-case letters, digits, and any of _, - and .; nothing else", c.Subtype)
+	}
 	if c.Timeout < 0 {
 		fault("timeout %v: want no negative duration", c.Timeout)
 	}
@@ -308,9 +315,14 @@ func (c Call) header(config *Config) (fields []http2.Field) {
 	if c.Timeout > 0 {
 		add("grpc-timeout", Deadline(c.Timeout))
 	}
-	add(nameType, contentTypes[config.Web])
+	kind := contentTypes[config.Web]
+	if c.Subtype != "" {
+		kind, _, _ = strings.Cut(kind, "+")
+		kind += "+" + c.Subtype
+	}
+	add(nameType, kind)
 	if config.Web == Text {
-		add("accept", contentTypes[Text])
+		add("accept", kind)
 	}
 	if c.Gzip {
 		add(nameEncoding, "gzip")
@@ -333,7 +345,7 @@ func (c Call) header(config *Config) (fields []http2.Field) {
 	return fields
 }
 
-// contentTypes are by form. Messages are of Protocol Buffers wherever dyno makes them; servers
+// contentTypes are by form, of calls without a Subtype. Messages are of Protocol Buffers; servers
 // take the type without a suffix to mean that.
 var contentTypes = [...]string{
 	Native: "application/grpc",

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
 // A JIT knows the functions that a program has compiled at run time.
@@ -39,3 +41,41 @@ func ParseJIT(r io.Reader) (*JIT, error) {
 
 // Lookup returns the function at an address of the process, or "".
 func (j *JIT) Lookup(address uint64) string { return Name(j.functions.find(address)) }
+
+// managed returns the name of a method that .NET has compiled, as assembly!Type.Method, which is
+// how tools for .NET write it. Its perf map has, without a documented form,
+//
+//	result [assembly] Type::Method(parameters)[tier]
+//
+// A method is compiled several times, in tiers; they are one function. It tells false of
+// what does not have this form.
+func managed(raw string) (name string, ok bool) {
+	end := strings.LastIndexByte(raw, '[')
+	if end < 1 || raw[end-1] != ')' || !strings.HasSuffix(raw, "]") {
+		return "", false
+	}
+	for rest := raw[:end]; ; {
+		_, after, found := strings.Cut(rest, "[")
+		if !found {
+			return "", false
+		}
+		assembly, method, closed := strings.Cut(after, "] ")
+		if !closed || !isAssembly(assembly) {
+			rest = after
+			continue
+		}
+		kind, method, found := strings.Cut(method, "::")
+		if !found {
+			return "", false
+		}
+		method, _, _ = strings.Cut(method, "(")
+		return assembly + "!" + kind + "." + method, true
+	}
+}
+
+// isAssembly tells whether a name may be an assembly's.
+func isAssembly(name string) bool {
+	return name != "" && strings.IndexFunc(name, func(r rune) bool {
+		return r != '.' && r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) < 0
+}

@@ -68,6 +68,9 @@ var clone = regexp.MustCompile(`(\.(cold|part|isra|constprop|lto_priv|llvm|local
 // Name returns the name to show for a symbol of an ELF file or a JIT: demangled, and
 // without marks of the compiler and of the symbol's version.
 func Name(raw string) string {
+	if name, ok := managed(raw); ok {
+		return name
+	}
 	if i := strings.Index(raw, "@@"); i > 0 {
 		raw = raw[:i]
 	}

@@ -186,6 +186,24 @@ nonsense
 	}
 }
 
+// A method of .NET is named by its assembly and type, whatever tier it was compiled in.
+func TestManaged(t *testing.T) {
+	for raw, want := range map[string]string{
+		"instance void [System.Private.CoreLib] System.Threading.Thread::StartCallback()[Optimized]":                         "System.Private.CoreLib!System.Threading.Thread.StartCallback",
+		"bool [Kestrel.Core] Http2.Http2Connection+<ProcessAsync>d__61::MoveNext(class [System] A, !!0)[OptimizedTier1-OSR]": "Kestrel.Core!Http2.Http2Connection+<ProcessAsync>d__61.MoveNext",
+		"instance !0[] [App] A.List`1[System.__Canon]::ToArray()[Tier0]":                                                     "App!A.List`1[System.__Canon].ToArray",
+		"int32[] [App] A.B::C[System.Int32](int32[])[Tier1]":                                                                 "App!A.B.C[System.Int32]",
+		"stub<1> GenerateResolveStub": "stub<1> GenerateResolveStub",
+		"A::f(int)":                   "A::f(int)",
+		"A::f(int)[1]":                "A::f(int)[1]",
+		"[App] f(int)[1]":             "[App] f(int)[1]",
+	} {
+		if got := Name(raw); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}
+
 func TestParseJIT(t *testing.T) {
 	j, err := ParseJIT(strings.NewReader("1000 20 old\n0x1000 10 LazyCompile:~handle /srv/app.js:1:2\n2000 zz bad\n3000 0 empty\nffffffffffffffff 10 wraps\n4000 8 _ZN3foo3barEv\n"))
 	if err != nil {

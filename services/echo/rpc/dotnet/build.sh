@@ -72,10 +72,15 @@ if [ -d "$packages/$needs" ]; then
 	fi
 fi
 if [ -z "$restored" ]; then
+	# To find out that NuGet is not reached takes seconds, and experiments ask one after the other.
+	if [ -n "$(find "$out" -name unreached -mmin -60)" ]; then
+		missing "NuGet was not reached less than an hour ago, and no folder of packages has $needs (without $out/unreached it is asked again)"
+	fi
 	# 120 s: without an answer from NuGet a restore tries again and again.
 	if ! timeout 120 "$root/dotnet" restore "${options[@]}" >"$out/restore.log" 2>&1 9>&-; then
 		cat "$out/restore.log" >>"$out/build.log"
 		if grep -q -e NU1301 -e NU1100 -e NU1101 -e NU1102 "$out/restore.log" || ! grep -q error "$out/restore.log"; then
+			touch "$out/unreached"
 			missing "NuGet is not reached, and no folder of packages has $needs"
 		fi
 		tail -n 30 "$out/restore.log" >&2

@@ -28,20 +28,30 @@ const (
 	VTProtobuf Serialization = "vtprotobuf" // code without reflection, with pools of messages
 )
 
-var serializations = []Serialization{Reflection, Generated, VTProtobuf}
+// Serializations lists them.
+func Serializations() []Serialization { return []Serialization{Reflection, Generated, VTProtobuf} }
 
 // Define adds the option to those of a program; s is its default.
 func (s *Serialization) Define(flags *flag.FlagSet) {
-	flags.Func("serialization", fmt.Sprintf("`HOW` messages are encoded: %v (default %s)", serializations, *s), func(v string) error {
-		if !slices.Contains(serializations, Serialization(v)) {
-			return fmt.Errorf("must be one of %v", serializations)
+	flags.Func("serialization", fmt.Sprintf("`HOW` messages are encoded: %v (default %s)", Serializations(), *s), func(v string) error {
+		if !slices.Contains(Serializations(), Serialization(v)) {
+			return fmt.Errorf("must be one of %v", Serializations())
 		}
 		*s = Serialization(v)
 		return nil
 	})
 }
 
-func (s Serialization) codec() encoding.CodecV2 {
+// Service describes the echo as it is carried out with the serialization.
+func (s Serialization) Service() *grpc.ServiceDesc {
+	if s == VTProtobuf {
+		return pooled()
+	}
+	return &echogrpc.Echo_ServiceDesc
+}
+
+// Codec encodes and decodes messages.
+func (s Serialization) Codec() encoding.CodecV2 {
 	switch s {
 	case Reflection:
 		return reflecting{}
@@ -158,7 +168,7 @@ var echoPooled grpc.MethodHandler = func(srv any, ctx context.Context, decode fu
 // answerPooled is Echo with an answer from the pool. The payload changes hands: each of
 // the two messages goes back to its pool with one buffer.
 func answerPooled(ctx context.Context, in *echopb.EchoRequest) (any, error) {
-	if err := prepare(ctx, in); err != nil {
+	if err := Prepare(ctx, in); err != nil {
 		return nil, err
 	}
 	out := echopb.EchoResponseFromVTPool()

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // The contract holds for each serialization, with workers and without.
 func TestContract(t *testing.T) {
-	for _, s := range serializations {
+	for _, s := range Serializations() {
 		t.Run(string(s), func(t *testing.T) {
 			server := New(program.Options{MaxMessage: 4<<20 + 64, Middleware: 2}, s, grpc.NumStreamWorkers(2))
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,8 +54,8 @@ func TestCodecs(t *testing.T) {
 			Count: rapid.Uint32().Draw(t, "count"),
 		}
 		var first []byte
-		for i, s := range serializations {
-			data, err := s.codec().Marshal(m)
+		for i, s := range Serializations() {
+			data, err := s.Codec().Marshal(m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,14 +64,14 @@ func TestCodecs(t *testing.T) {
 				first = b
 			}
 			if string(b) != string(first) {
-				t.Fatalf("%s: % x, %s: % x", s, b, serializations[0], first)
+				t.Fatalf("%s: % x, %s: % x", s, b, Serializations()[0], first)
 			}
 			// In two pieces, as a message may come.
 			half := len(b) / 2
 			pieces := mem.BufferSlice{mem.SliceBuffer(b[:half]), mem.SliceBuffer(b[half:])}
-			for _, other := range serializations {
+			for _, other := range Serializations() {
 				got := new(echopb.ExpandRequest)
-				if err := other.codec().Unmarshal(pieces, got); err != nil || !proto.Equal(got, m) {
+				if err := other.Codec().Unmarshal(pieces, got); err != nil || !proto.Equal(got, m) {
 					t.Fatalf("%s written, %s read: %v, %v; want %v", s, other, got, err, m)
 				}
 			}

@@ -21,12 +21,15 @@ type Server struct{ grpc *grpc.Server }
 
 var _ program.Server = Server{}
 
-// New returns a server with the options of all programs, and those of one.
+// New returns a server with the options of all programs, and those of one. The messages of
+// all its calls are encoded in the same way.
 func New(o program.Options, s Serialization, own ...grpc.ServerOption) Server {
-	options := append(own,
-		grpc.MaxRecvMsgSize(o.MaxMessage),
-		grpc.ForceServerCodecV2(s.codec()),
-	)
+	return Open(o, s.Service(), append(own, grpc.ForceServerCodecV2(s.Codec()))...)
+}
+
+// Open is New for an echo that is described by desc, whose methods are those of Service.
+func Open(o program.Options, desc *grpc.ServiceDesc, own ...grpc.ServerOption) Server {
+	options := append(own, grpc.MaxRecvMsgSize(o.MaxMessage))
 	if o.KeepaliveTime > 0 || o.KeepaliveTimeout > 0 {
 		options = append(options, grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: o.KeepaliveTime, Timeout: o.KeepaliveTimeout,
@@ -49,11 +52,7 @@ func New(o program.Options, s Serialization, own ...grpc.ServerOption) Server {
 			}))
 	}
 	server := grpc.NewServer(options...)
-	if s == VTProtobuf {
-		server.RegisterService(pooled(), service{})
-	} else {
-		echogrpc.RegisterEchoServer(server, service{})
-	}
+	server.RegisterService(desc, Service{})
 	checks := health.NewServer()
 	checks.SetServingStatus(echogrpc.Echo_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, checks)

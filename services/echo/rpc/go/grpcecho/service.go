@@ -23,21 +23,22 @@ const (
 	trailingKey = "x-grpc-test-echo-trailing-bin"
 )
 
-// service answers as the contract says.
-type service struct {
+// Service answers as the contract says.
+type Service struct {
 	echogrpc.UnimplementedEchoServer
 }
 
 // Echo answers one message.
-func (service) Echo(ctx context.Context, m *echopb.EchoRequest) (*echopb.EchoResponse, error) {
-	if err := prepare(ctx, m); err != nil {
+func (Service) Echo(ctx context.Context, m *echopb.EchoRequest) (*echopb.EchoResponse, error) {
+	if err := Prepare(ctx, m); err != nil {
 		return nil, err
 	}
 	return &echopb.EchoResponse{Text: m.Text, Payload: m.Payload}, nil
 }
 
-// prepare does all that comes before a unary call's answer.
-func prepare(ctx context.Context, m *echopb.EchoRequest) error {
+// Prepare does all that comes before a unary call's answer: it sends back the metadata, and
+// carries out the delay and the status that the message asks for.
+func Prepare(ctx context.Context, m *echopb.EchoRequest) error {
 	if err := bringBack(ctx); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func returnMetadata(stream grpc.ServerStream) error {
 }
 
 // Collect counts the messages of a stream.
-func (service) Collect(stream grpc.ClientStreamingServer[echopb.EchoRequest, echopb.CollectResponse]) error {
+func (Service) Collect(stream grpc.ClientStreamingServer[echopb.EchoRequest, echopb.CollectResponse]) error {
 	if err := returnMetadata(stream); err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (service) Collect(stream grpc.ClientStreamingServer[echopb.EchoRequest, ech
 }
 
 // Expand answers one message with many.
-func (service) Expand(r *echopb.ExpandRequest, stream grpc.ServerStreamingServer[echopb.EchoResponse]) error {
+func (Service) Expand(r *echopb.ExpandRequest, stream grpc.ServerStreamingServer[echopb.EchoResponse]) error {
 	if err := returnMetadata(stream); err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (service) Expand(r *echopb.ExpandRequest, stream grpc.ServerStreamingServer
 }
 
 // Chat answers each message as it comes.
-func (service) Chat(stream grpc.BidiStreamingServer[echopb.EchoRequest, echopb.EchoResponse]) error {
+func (Service) Chat(stream grpc.BidiStreamingServer[echopb.EchoRequest, echopb.EchoResponse]) error {
 	if err := returnMetadata(stream); err != nil {
 		return err
 	}

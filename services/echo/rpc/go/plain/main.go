@@ -10,12 +10,20 @@ import (
 
 func main() {
 	serialization := grpcecho.Generated
+	var security grpcecho.Security
 	program.Program{
 		Name:  "plain",
 		About: "the echo over gRPC on grpc-go with its default settings",
-		Flags: func(f *flag.FlagSet) { serialization.Define(f) },
+		Flags: func(f *flag.FlagSet) {
+			serialization.Define(f)
+			security.Define(f)
+		},
 		Open: func(o program.Options) (program.Server, error) {
-			return grpcecho.New(o, serialization), nil
+			secured, err := security.Options()
+			if err != nil {
+				return nil, err
+			}
+			return grpcecho.New(o, serialization, secured...), nil
 		},
 	}.Main()
 }
