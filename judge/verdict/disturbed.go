@@ -375,13 +375,15 @@ func (s *subject) shorten(idle float64) (all []shortening) {
 // longer.
 func shortenedTo(all *hist.Histogram, q float64, by []shortening) float64 {
 	slices.SortFunc(by, func(a, b shortening) int { return cmp.Compare(b.by, a.by) })
+	count := float64(all.Count())
+	rank := max(q*count, 0.5) // the lowest value stands for a rank below it, which is not one rank below the next
 	high, above := math.Inf(1), 0.0
 	for i := 0; i <= len(by); i++ {
 		more := 0.0
 		if i < len(by) {
 			more = by[i].by
 		}
-		if up := q + above/float64(all.Count()); up < 1 {
+		if up := (rank + above) / count; up < 1 {
 			high = min(high, seconds(float64(all.Quantile(up)))+more)
 		}
 		if i < len(by) {

@@ -243,6 +243,11 @@ func TestShortenedTo(t *testing.T) {
 	if got := shortenedTo(h, 0.5, []shortening{{60, math.Inf(1)}}); !math.IsInf(got, 1) {
 		t.Errorf("%v: more than half may have taken any time", got)
 	}
+	few := many(20, time.Millisecond)
+	few.Record(int64(time.Second))
+	if got := shortenedTo(few, 0.01, []shortening{{20, math.Inf(1)}}); got < 1 {
+		t.Errorf("%v: the twenty-first is the lowest, if the others took longer: want 1 s", got)
+	}
 	if got := shortenedTo(h, 0.5, []shortening{{40, math.Inf(1)}}); math.Abs(got-1e-3) > 1e-6 {
 		t.Errorf("%v, want 1 ms", got)
 	}
