@@ -405,21 +405,18 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	// Wait for the whole tree: sh, three sleeps and the shell of the new session
 	// (or two), nginx's master and two workers.
 	var all []proc.Process
-	until(t, "a tree of eight", func() bool {
+	until(t, "a tree of eight, in the sessions of the supervisor, of two setsids and of nginx", func() bool {
 		every, err := proc.All()
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = proc.Below(every, supervisor)
-		return len(all) >= 8
+		sessions := make(map[int]bool)
+		for _, p := range all {
+			sessions[p.Session] = true
+		}
+		return len(all) >= 8 && len(sessions) >= 4
 	})
-	sessions := make(map[int]bool)
-	for _, p := range all {
-		sessions[p.Session] = true
-	}
-	if len(sessions) < 4 {
-		t.Errorf("%d sessions; want the supervisor's, two by setsid, and nginx's", len(sessions))
-	}
 	k, err := proc.Read(supervisor)
 	if err != nil {
 		t.Fatal(err)

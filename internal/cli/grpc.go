@@ -192,6 +192,12 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 		return &failure{exitUsage, err, ""}
 	}
 	v := &e.Variants[0]
+	if strings.Contains(name, "/") {
+		// What is wrong with the flags is said before the server is asked for anything.
+		if _, err := q.plan(experiment.GRPC, where); err != nil {
+			return &failure{exitUsage, err, ""}
+		}
+	}
 	if v.Load.Call.Kind == experiment.KindAuto {
 		asked := len(v.Load.Call.Protos) == 0 && v.Load.Call.Protoset == ""
 		schema, err := v.Schema()

@@ -243,7 +243,7 @@ func TestBadServers(t *testing.T) {
 		{"names as long as may be", badServer{symbol: func(string) *v1.ServerReflectionResponse {
 			f := good()
 			outer := &descriptorpb.DescriptorProto{Name: proto.String(strings.Repeat("x", 1000))}
-			for i := range 45_000 {
+			for i := range 30_000 {
 				outer.NestedType = append(outer.NestedType, &descriptorpb.DescriptorProto{Name: proto.String("M" + strconv.Itoa(i))})
 			}
 			f.MessageType = append(f.MessageType, outer)
@@ -252,12 +252,12 @@ func TestBadServers(t *testing.T) {
 		{"longer names", badServer{symbol: func(string) *v1.ServerReflectionResponse {
 			f := good()
 			outer := &descriptorpb.DescriptorProto{Name: proto.String(strings.Repeat("x", 1000))}
-			for i := range 60_000 {
+			for i := range 45_000 {
 				outer.NestedType = append(outer.NestedType, &descriptorpb.DescriptorProto{Name: proto.String("M" + strconv.Itoa(i))})
 			}
 			f.MessageType = append(f.MessageType, outer)
 			return files(f)
-		}}, "", exitTarget, "the names of all declarations take more than 48 MiB"},
+		}}, "", exitTarget, "the names of all declarations take more than 32 MiB"},
 		{"10⁶ bytes of metadata with reflection", badServer{reflects: metadata}, "", exitTarget, "the server's header fields are not valid, or take more than 64 KiB"},
 		{"10⁶ bytes of trailers with reflection", badServer{reflects: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(http.TrailerPrefix+"Grpc-Message", strings.Repeat("x", 1e6))

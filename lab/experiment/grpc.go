@@ -94,9 +94,6 @@ var webForms = map[string]grpc.Web{WebBinary: grpc.Binary, WebText: grpc.Text}
 func (GRPCLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
 	i.grpcVersion(v)
-	if k := v.Load.Keepalive; k != nil && k.Time == 0 {
-		i.fault("load.keepalive.time", "is missing", "such as 30s")
-	}
 	if h, c := v.Load.HTTP2, v.Load.Call; v.Load.Keepalive != nil && c != nil && c.Web != WebNone && h != nil && h.Use != HTTP2Always && !v.Target.overTLS() {
 		i.fault("load.keepalive", "HTTP/1.1 has no pings", "say load.http2.use: always, or leave it out")
 	}

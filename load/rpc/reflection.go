@@ -28,7 +28,7 @@ const (
 	// A part becomes up to 1.8 kB. Those of a server's own services are fewer than those of a
 	// collection of files, which somebody has chosen to read.
 	maxServedElements  = 80_000
-	maxServedNameBytes = 48 << 20
+	maxServedNameBytes = 32 << 20
 )
 
 // defaultTimeout is how long reflection takes at most unless a Target says otherwise.
