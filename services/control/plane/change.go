@@ -162,20 +162,28 @@ func isInvalid(err error) bool {
 // found reads what the resource is from an outcome, or asks where the outcome does not
 // say.
 func (p *Plane) found(ctx context.Context, r resource.Ref, path string, found []store.KV) (old *catalog.Item, gone store.KV, current bool, err error) {
-	if len(found) < 2 {
-		if err := p.catchUp(ctx); err != nil {
-			return nil, gone, false, err
+	for _, kv := range found {
+		switch kv.Key {
+		case store.State + path:
+			current = true
+			if kv.Revision == 0 {
+				continue
+			}
+			if old, err = catalog.Parse(path, kv.Value, kv.Revision); err != nil {
+				return nil, gone, false, err
+			}
+		case goneKey(path):
+			gone = kv
 		}
-		gone, err := p.store.Get(ctx, goneKey(path))
-		return p.catalog.Get(r), gone, true, err
 	}
-	gone = found[1]
-	if found[0].Revision != 0 {
-		if old, err = catalog.Parse(path, found[0].Value, found[0].Revision); err != nil {
-			return nil, gone, false, err
-		}
+	if current {
+		return old, gone, true, nil
 	}
-	return old, gone, true, nil
+	if err := p.catchUp(ctx); err != nil {
+		return nil, gone, false, err
+	}
+	gone, err = p.store.Get(ctx, goneKey(path))
+	return p.catalog.Get(r), gone, true, err
 }
 
 // prepare makes the request that leads from old to what follows.
@@ -216,7 +224,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 		result.Item, result.Removed = old, true
 		request.Then = append(request.Then, store.Op{Key: key, Delete: true})
 		if !c.noHistory {
-			request.Then = append(request.Then, store.Op{Key: goneKey(path), Value: resource.Seal(version, nil)})
+			request.Then = append(request.Then, store.Op{Key: goneKey(path), Value: resource.Seal(version, now.AppendFormat(nil, time.RFC3339))})
 		}
 	} else {
 		version++
@@ -231,6 +239,9 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 	if old == nil && !c.noHistory {
 		// Versions go on where they were when the resource was removed.
 		request.If = append(request.If, store.Condition{Key: goneKey(path), Revision: goneRevision})
+		if goneRevision != 0 && doc != nil {
+			request.Then = append(request.Then, store.Op{Key: goneKey(path), Delete: true})
+		}
 	}
 	if request.Note, err = json.Marshal(audit); err != nil {
 		return Result{}, store.Request{}, err

@@ -193,7 +193,7 @@ func (p *Plane) look() {
 	var signed time.Duration
 	sign := func() {
 		signed = p.now()
-		if _, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: store.State + replicaPrefix + p.cfg.Replica, Value: []byte(timeNow().UTC().Format(time.RFC3339))}}}); err != nil {
+		if _, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: store.State + replicaPrefix + p.cfg.Replica, Value: []byte(timeNow().UTC().Format(time.RFC3339)), Passing: true}}}); err != nil {
 			p.log.Debug("no sign of life to other replicas", "error", err)
 		}
 	}
@@ -208,6 +208,7 @@ func (p *Plane) look() {
 			sign()
 		}
 		p.ledger.Sweep(timeNow())
+		p.forgetReplicas()
 		if p.Age() > p.cfg.Liveness.Pause {
 			continue // what is missing may be ours: the next look finds that this was a pause
 		}
@@ -216,6 +217,17 @@ func (p *Plane) look() {
 		p.mu.Unlock()
 		for _, path := range gone {
 			p.end(path)
+		}
+	}
+}
+
+// forgetReplicas forgets those that have long gone.
+func (p *Plane) forgetReplicas() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, heard := range p.replicas {
+		if p.now()-heard > 100*replicaTTL {
+			delete(p.replicas, name)
 		}
 	}
 }

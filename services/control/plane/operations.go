@@ -63,6 +63,9 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	if err != nil {
 		return Result{}, err
 	}
+	if limit := p.cfg.Limits.PolicyBytes; c.ref.Kind == resource.Policies && len(asked) > limit {
+		return Result{}, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("has %d bytes: must have %d at most", len(asked), limit)}}
+	}
 	c.asked = asked
 	return p.apply(ctx, by, c, o)
 }

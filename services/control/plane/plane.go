@@ -42,6 +42,9 @@ type Config struct {
 	// LedgerKeep is for how long a client is remembered that has gone.
 	LedgerHoldings int
 	LedgerKeep     time.Duration
+	// ForgetAfter is for how long the history of a resource is kept after it was removed.
+	// Then a new one of its name begins with version 1.
+	ForgetAfter time.Duration
 	// FreshPeriod is how often the replica finds out whether it knows everything, so that
 	// stale reads can be labelled with their age.
 	FreshPeriod time.Duration
@@ -52,7 +55,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		Replica: "control", Limits: resource.DefaultLimits(), Liveness: resource.DefaultLiveness(),
-		QueueChanges: 1024, RecentChanges: 65_536, LedgerHoldings: 1_000_000, LedgerKeep: 10 * time.Minute, FreshPeriod: 250 * time.Millisecond,
+		QueueChanges: 1024, RecentChanges: 65_536, LedgerHoldings: 1_000_000, LedgerKeep: 10 * time.Minute, ForgetAfter: 30 * 24 * time.Hour, FreshPeriod: 250 * time.Millisecond,
 	}
 }
 
@@ -81,6 +84,7 @@ func (c Config) Validate() error {
 	check(c.Liveness.Grace >= 0 && c.Liveness.Window >= 0 && c.Liveness.ProtectFor >= 0 && c.Liveness.ReturnWindow >= 0, "liveness", c.Liveness, "no time may be negative")
 	check(c.Liveness.Pause > lookPeriod, "pause", c.Liveness.Pause, fmt.Sprintf("must be more than %v", lookPeriod))
 	check(c.LedgerKeep >= 0, "ledger keep", c.LedgerKeep, "must be 0 or more")
+	check(c.ForgetAfter >= time.Hour, "forget after", c.ForgetAfter, "must be 1h or more")
 	check(c.FreshPeriod > 0, "fresh period", c.FreshPeriod, "must be more than 0")
 	return errors.Join(errs...)
 }
@@ -134,6 +138,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p.mu.Unlock()
 	p.background.Go(p.freshen)
 	p.background.Go(p.look)
+	p.background.Go(p.forget)
 	return p, nil
 }
 

@@ -59,7 +59,8 @@ type Rollout struct {
 	Unrecorded uint64 `json:"unrecorded"`
 }
 
-// A Ledger keeps book of what clients have. Its methods may be called from any
+// A Ledger keeps book of what clients have; it has as many clients at most as holdings.
+// Its methods may be called from any
 // goroutine.
 type Ledger struct {
 	max  int // holdings
@@ -85,19 +86,25 @@ func NewLedger(holdings int, keep time.Duration) *Ledger {
 	return &Ledger{max: holdings, keep: keep, book: map[resource.Ref]map[string]*Holding{}, clients: map[string]*client{}}
 }
 
-// Enter notes that a client is connected, once more if it is already.
-func (l *Ledger) Enter(name string) {
+// Enter notes that a client is connected, once more if it is already. It returns false
+// where there is no room for one more: then nothing is remembered of it.
+func (l *Ledger) Enter(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.clients[name]
 	if c == nil {
+		if len(l.clients) == l.max {
+			l.unrecorded++
+			return false
+		}
 		c = &client{refs: map[resource.Ref]struct{}{}}
 		l.clients[name] = c
 	}
 	c.connections++
+	return true
 }
 
-// Leave notes that a connection has ended.
+// Leave notes that a connection has ended which Enter had returned true for.
 func (l *Ledger) Leave(name string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

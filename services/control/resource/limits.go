@@ -23,14 +23,15 @@ type Limits struct {
 // DefaultLimits returns what holds unless something else is configured.
 func DefaultLimits() Limits {
 	return Limits{
-		PolicyBytes: 256 << 10, Rules: 1000, ConfigBytes: 512 << 10, Labels: 64,
+		PolicyBytes: 128 << 10, Rules: 1000, ConfigBytes: 256 << 10, Labels: 64,
 		Policies: 1_000_000, Configs: 100_000, Instances: 200_000, PerService: 20_000, History: 20,
 	}
 }
 
-// MaxDocument is what a document may have at most, whatever the limits: the store takes
-// no more.
-const MaxDocument = 768 << 10
+// MaxDocument is what a document may have at most, whatever the limits. The store takes
+// three in one change: what a resource was, what it is, and what is remembered of a change
+// with a key.
+const MaxDocument = 320 << 10
 
 // Limits of labels, in bytes.
 const (

@@ -20,6 +20,15 @@ type Config struct {
 	Dir       string
 	Endpoints []string
 
+	// Name and Peers make the embedded etcd one member of a cluster of its own kind, in
+	// which each replica has one: Name is this one's, and Peers the host:port of all
+	// members by their names, this one's included, where they listen for each other. Peers
+	// on other machines need PeerCA, PeerCert and PeerKey, files in PEM: all members show
+	// and check certificates.
+	Name                      string
+	Peers                     map[string]string
+	PeerCA, PeerCert, PeerKey string
+
 	// CA is a file of certificates in PEM that an endpoint's must be signed by; with it,
 	// connections are encrypted. Cert and Key are files with the certificate that the
 	// store shows. User and Password are etcd's. All of them are for Endpoints only.
@@ -116,6 +125,7 @@ func (c Config) Validate() error {
 	} else {
 		check(!c.NoSync, "no sync", c.NoSync, "is for an etcd of our own")
 	}
+	errs = append(errs, c.validatePeers()...)
 	check((c.Cert == "") == (c.Key == ""), "etcd certificate", fmt.Sprintf("%q", c.Cert), "goes with its key, and neither alone")
 	check(c.Cert == "" || c.CA != "", "etcd CA", `""`, "must be given with a certificate: it says whom to show it to")
 	check((c.User == "") == (c.Password == ""), "etcd user", fmt.Sprintf("%q", c.User), "goes with its password, and neither alone")
@@ -130,6 +140,47 @@ func (c Config) Validate() error {
 	check(c.CompactPeriod >= 0, "compact period", c.CompactPeriod, "must be 0 (never) or more")
 	check(c.JournalAge >= time.Minute, "journal age", c.JournalAge, "must be 1m or more: a group is recognized by its entry")
 	return errors.Join(errs...)
+}
+
+// maxMembers bounds a cluster; more would be slower and not safer.
+const maxMembers = 7
+
+// validatePeers reports what is wrong with the members.
+func (c Config) validatePeers() (errs []error) {
+	fault := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+	}
+	secured := c.PeerCA != "" && c.PeerCert != "" && c.PeerKey != ""
+	if !secured && c.PeerCA+c.PeerCert+c.PeerKey != "" {
+		fault("peer certificate", "CA, certificate and key go together, and none alone")
+	}
+	if len(c.Peers) == 0 {
+		if c.Name != "" || secured {
+			fault("peers", "none: must be given with a name or a certificate of a member")
+		}
+		return errs
+	}
+	if !c.Embedded() {
+		fault("peers", "are for an etcd of our own, not for a cluster that is there")
+	}
+	if _, ok := c.Peers[c.Name]; !ok {
+		fault("name", "%q: must be one of the peers'", c.Name)
+	}
+	if len(c.Peers) > maxMembers {
+		fault("peers", "%d: must be %d at most", len(c.Peers), maxMembers)
+	}
+	for name, address := range c.Peers {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil || host == "" || port == "" || strings.ContainsAny(name, ",= ") {
+			fault("peer "+name, "%q: want NAME=host:port", address)
+			continue
+		}
+		ip := net.ParseIP(host)
+		if host != "localhost" && (ip == nil || !ip.IsLoopback()) && !secured {
+			fault("peer "+name, "%q: can be reached from other machines: give a CA, a certificate and a key", address)
+		}
+	}
+	return errs
 }
 
 // tls returns how to encrypt connections to the endpoints; nil is not at all.

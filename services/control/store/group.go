@@ -24,6 +24,7 @@ const (
 const (
 	headKey    = State + "head"    // written by every group: its revision is the state's newest
 	journalKey = Log + "journal/"  // + group name: the group's notes; + "/" + index: a request that was refused
+	quietKey   = Log + "group/"    // the same of a group without notes
 	epochKey   = Log + "epoch"     // names what the store has been since it was made or restored
 	restoreKey = Log + "restoring" // there while a restore is under way
 )
@@ -106,7 +107,7 @@ func (r *Request) check(maxBytes int) error {
 }
 
 func checkKey(key string) error {
-	own := key == headKey || key == epochKey || key == restoreKey || strings.HasPrefix(key, journalKey)
+	own := key == headKey || key == epochKey || key == restoreKey || strings.HasPrefix(key, journalKey) || strings.HasPrefix(key, quietKey)
 	if len(key) > MaxKeyBytes || own || !strings.HasPrefix(key, State) && !strings.HasPrefix(key, Log) {
 		return fmt.Errorf("%w: key %q: must begin with %q or %q, be none of the store's own and have %d bytes at most", ErrRequest, key, State, Log, MaxKeyBytes)
 	}
@@ -173,16 +174,26 @@ func makeGroupName(at time.Time, store, counter uint32) groupName {
 	return groupName(fmt.Sprintf("%016x%08x%08x", uint64(at.UnixNano()), store, counter)) //nolint:gosec // after 1970
 }
 
-// journalBefore is a key that all journal entries from before a time sort before.
-func journalBefore(at time.Time) string {
-	return fmt.Sprintf("%s%016x", journalKey, uint64(at.UnixNano())) //nolint:gosec // after 1970
+// before is a key that all entries from before a time sort before.
+func before(folder string, at time.Time) string {
+	return fmt.Sprintf("%s%016x", folder, uint64(at.UnixNano())) //nolint:gosec // after 1970
+}
+
+// entryKey is where a group is recognized by.
+func entryKey(prefix string, name groupName, group []*pending) string {
+	for _, p := range group {
+		if len(p.request.Note) > 0 {
+			return prefix + journalKey + string(name)
+		}
+	}
+	return prefix + quietKey + string(name)
 }
 
 // transaction returns the group as etcd takes it: if the group has no entry in the
 // journal yet, each request is a transaction within, and else the entry and the marks
 // beside it say what became of it before.
 func transaction(prefix string, name groupName, group []*pending, lease clientv3.LeaseID) (If clientv3.Cmp, Then, Else []clientv3.Op) {
-	entry := prefix + journalKey + string(name)
+	entry := entryKey(prefix, name, group)
 	If = clientv3.Compare(clientv3.CreateRevision(entry), "=", 0)
 	notes := make([][]byte, len(group))
 	Then = make([]clientv3.Op, 0, len(group)+2)
@@ -224,7 +235,7 @@ func outcomes(prefix string, name groupName, group []*pending, answer *clientv3.
 		if len(answer.Responses) != 1 {
 			return nil, errAnswer
 		}
-		entry := prefix + journalKey + string(name)
+		entry := entryKey(prefix, name, group)
 		refused := map[string]bool{}
 		var revision int64
 		for _, kv := range answer.Responses[0].GetResponseRange().GetKvs() {

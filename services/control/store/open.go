@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,10 +102,11 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// memberName is the embedded etcd's.
+// memberName is the embedded etcd's when it is alone.
 const memberName = "control"
 
-// startServer starts the embedded etcd. It listens nowhere: only this process asks it.
+// startServer starts the embedded etcd. Only this process asks it; it listens for other
+// members, if there are any, and nowhere else.
 func (s *Store) startServer(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)
@@ -111,12 +115,16 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 		return err
 	}
 	c := embed.NewConfig()
-	c.Name = memberName
 	c.Dir = filepath.Join(s.cfg.Dir, "etcd")
-	// A member must have an address; nobody is told of this one.
-	c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	c.InitialCluster = c.InitialClusterFromName(memberName)
 	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
+	if len(s.cfg.Peers) == 0 {
+		c.Name = memberName
+		// A member must have an address; nobody is told of this one.
+		c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+		c.InitialCluster = c.InitialClusterFromName(memberName)
+	} else {
+		s.joinPeers(c)
+	}
 	c.QuotaBackendBytes = s.cfg.Quota
 	c.UnsafeNoFsync = s.cfg.NoSync
 	c.BackendFreelistType = "map"
@@ -140,6 +148,26 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 	}
 	s.client = v3client.New(s.server.Server)
 	return nil
+}
+
+// joinPeers makes the embedded etcd one of several members.
+func (s *Store) joinPeers(c *embed.Config) {
+	c.Name = s.cfg.Name
+	scheme := "http"
+	if s.cfg.PeerCA != "" {
+		scheme = "https"
+		c.PeerTLSInfo.TrustedCAFile, c.PeerTLSInfo.CertFile, c.PeerTLSInfo.KeyFile = s.cfg.PeerCA, s.cfg.PeerCert, s.cfg.PeerKey
+		c.PeerTLSInfo.ClientCertAuth = true
+	}
+	own := url.URL{Scheme: scheme, Host: s.cfg.Peers[s.cfg.Name]}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{own}, []url.URL{own}
+	var members []string
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.Peers)) {
+		members = append(members, name+"="+scheme+"://"+s.cfg.Peers[name])
+	}
+	c.InitialCluster = strings.Join(members, ",")
+	// A follower that is this far behind is sent the database as a whole.
+	c.SnapshotCatchUpEntries = 10_000
 }
 
 // lockFolder keeps a second process from using the folder: bbolt would make it wait

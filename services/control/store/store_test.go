@@ -365,7 +365,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, kv := range kvs {
-		if kv.Key != epochKey && kv.Key != headKey && !strings.HasPrefix(kv.Key, journalKey) {
+		if kv.Key != epochKey && kv.Key != headKey && !strings.HasPrefix(kv.Key, journalKey) && !strings.HasPrefix(kv.Key, quietKey) {
 			got[kv.Key] = string(kv.Value)
 		}
 	}

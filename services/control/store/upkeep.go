@@ -146,15 +146,29 @@ const (
 	maxSlices = 50
 )
 
-// shorten removes journal entries older than JournalAge, up to so many slices of them.
+// shorten removes journal entries older than JournalAge, and those of groups without
+// notes older than quietAge, up to so many slices of each.
 func (s *Store) shorten(ctx context.Context, slices int) error {
-	end := s.cfg.Prefix + journalBefore(time.Now().Add(-s.cfg.JournalAge))
+	now := time.Now()
+	if err := s.remove(ctx, journalKey, before(journalKey, now.Add(-s.cfg.JournalAge)), slices); err != nil {
+		return err
+	}
+	return s.remove(ctx, quietKey, before(quietKey, now.Add(-quietAge)), slices)
+}
+
+// quietAge is for how long a group without notes can be recognized: far longer than its
+// fate is pursued.
+const quietAge = time.Hour
+
+// remove removes keys from one to before another, slice by slice.
+func (s *Store) remove(ctx context.Context, from, to string, slices int) error {
+	from, to = s.cfg.Prefix+from, s.cfg.Prefix+to
 	for range slices {
 		turn, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-		got, err := s.client.Get(turn, s.cfg.Prefix+journalKey, clientv3.WithRange(end), clientv3.WithLimit(sliceKeys), clientv3.WithKeysOnly())
+		got, err := s.client.Get(turn, from, clientv3.WithRange(to), clientv3.WithLimit(sliceKeys), clientv3.WithKeysOnly())
 		if err == nil && len(got.Kvs) > 0 {
 			last := string(got.Kvs[len(got.Kvs)-1].Key)
-			_, err = s.client.Delete(turn, s.cfg.Prefix+journalKey, clientv3.WithRange(last+"\x00"))
+			_, err = s.client.Delete(turn, from, clientv3.WithRange(last+"\x00"))
 		}
 		cancel()
 		if err != nil {
