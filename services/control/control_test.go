@@ -26,7 +26,13 @@ import (
 	"dyno/internal/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(victimDir); dir != "" {
+		runVictim(dir)
+		return
+	}
+	leak.Main(m)
+}
 
 func config(t *testing.T) Config {
 	c := Defaults()

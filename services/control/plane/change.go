@@ -67,7 +67,8 @@ type change struct {
 	// *Policy, *Config or *Instance, whose Change is filled in by the caller of next. nil
 	// removes.
 	next func(old *catalog.Item) (any, error)
-	// asked is what was asked for, to tell a repeated change from another.
+	// asked is what was asked for, to tell a repeated change from another; it is needed
+	// with Options.Key only.
 	asked []byte
 	// mustBeNew refuses where there is one.
 	mustBeNew bool
@@ -228,7 +229,11 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 		}
 	} else {
 		version++
-		body, resourceValue, err := finish(doc, resource.Change{Version: version, At: now, By: by.Name})
+		limit := resource.MaxDocument
+		if c.ref.Kind == resource.Policies {
+			limit = min(limit, p.cfg.Limits.PolicyBytes)
+		}
+		body, resourceValue, err := finish(doc, resource.Change{Version: version, At: now, By: by.Name}, limit)
 		if err != nil {
 			return Result{}, store.Request{}, err
 		}
@@ -250,7 +255,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 }
 
 // finish fills in who changed a document, and writes it.
-func finish(doc any, change resource.Change) (body []byte, kept any, err error) {
+func finish(doc any, change resource.Change, limit int) (body []byte, kept any, err error) {
 	switch d := doc.(type) {
 	case *resource.Policy:
 		d.Change = change
@@ -264,8 +269,8 @@ func finish(doc any, change resource.Change) (body []byte, kept any, err error) 
 		return nil, nil, fmt.Errorf("%T is no resource", doc)
 	}
 	body, err = json.Marshal(doc)
-	if len(body) > resource.MaxDocument {
-		return nil, nil, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("has %d bytes as it is kept: must have %d at most", len(body), resource.MaxDocument)}}
+	if len(body) > limit {
+		return nil, nil, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("has %d bytes as it is kept: must have %d at most", len(body), limit)}}
 	}
 	return body, kept, err
 }

@@ -59,14 +59,13 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	default:
 		return Result{}, fmt.Errorf("%T is none of a caller's resources", doc)
 	}
-	asked, err := json.Marshal(doc)
-	if err != nil {
-		return Result{}, err
+	if o.Key != "" {
+		asked, err := json.Marshal(doc)
+		if err != nil {
+			return Result{}, err
+		}
+		c.asked = asked
 	}
-	if limit := p.cfg.Limits.PolicyBytes; c.ref.Kind == resource.Policies && len(asked) > limit {
-		return Result{}, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("has %d bytes: must have %d at most", len(asked), limit)}}
-	}
-	c.asked = asked
 	return p.apply(ctx, by, c, o)
 }
 

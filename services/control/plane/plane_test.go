@@ -274,6 +274,15 @@ func TestDryRunChecksEverything(t *testing.T) {
 	if _, err := p.Sync(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
+	long := policy("a")
+	long.Rules = make([]resource.Rule, 1000)
+	for i := range long.Rules {
+		long.Rules[i] = resource.Rule{Action: resource.Deny, Match: resource.Match{PathPrefix: "/" + strings.Repeat("x", 500)}}
+	}
+	var invalid resource.Invalid
+	if _, err := p.Put(t.Context(), me, long, Options{DryRun: true}); !errors.As(err, &invalid) {
+		t.Errorf("half a megabyte: %v", err)
+	}
 	var many *resource.TooMany
 	if _, err := p.Put(t.Context(), me, policy("b"), Options{DryRun: true}); !errors.As(err, &many) {
 		t.Errorf("%v", err)

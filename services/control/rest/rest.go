@@ -77,7 +77,8 @@ type API struct {
 	cfg         Config
 	log         *slog.Logger
 	plane       *plane.Plane
-	mux         *http.ServeMux
+	mux         *http.ServeMux // of the operations, and what answers everything else
+	paths       *http.ServeMux // of the operations only
 	routes      []route
 	limiter     *access.Limiter
 	crossOrigin *http.CrossOriginProtection
@@ -100,7 +101,7 @@ func New(cfg Config) (*API, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), started: time.Now(),
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), started: time.Now(),
 		limiter: access.NewLimiter(cfg.Rate, cfg.Burst, clients), crossOrigin: http.NewCrossOriginProtection(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "http_request_duration_seconds", Help: "Requests but watches, by what was asked for and how it ended.",
@@ -111,7 +112,9 @@ func New(cfg Config) (*API, error) {
 	a.routes = a.table()
 	for _, r := range a.routes {
 		a.mux.HandleFunc(r.method+" "+r.path, a.answer(r))
+		a.paths.HandleFunc(r.method+" "+r.path, func(http.ResponseWriter, *http.Request) {})
 	}
+	a.mux.HandleFunc("/", a.unknown)
 	var err error
 	a.document, err = a.describe()
 	return a, err
@@ -137,16 +140,14 @@ func (a *API) Collect(ch chan<- prometheus.Metric) {
 }
 
 // ServeHTTP answers a request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h, pattern := a.mux.Handler(r)
-	if pattern != "" {
-		a.mux.ServeHTTP(w, r)
-		return
-	}
-	// The mux knows whether there is no such path or no such method, and says so in text.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// unknown answers where there is no operation. Another mux knows whether there is no such
+// path or no such method, and says so in text.
+func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	var probe refusedProbe
 	probe.header = http.Header{}
-	h.ServeHTTP(&probe, r)
+	a.paths.ServeHTTP(&probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", probe.header.Get("Allow"))
 		writeProblem(w, problem{Status: probe.status, Kind: "method", Detail: r.Method + " is not for this path: " + probe.header.Get("Allow")})

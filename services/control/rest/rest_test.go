@@ -453,7 +453,7 @@ func TestWatchersAreBounded(t *testing.T) {
 	b.want(503, "watchers", "GET", "/v1/watch", "")
 }
 
-// TestDescriptionIsWhole: these tests ask for every operation that is described.
+// TestDescriptionIsWhole: every operation is described, and nothing else.
 func TestDescriptionIsWhole(t *testing.T) {
 	b := newBed(t, nil)
 	all := map[string]bool{}

@@ -275,9 +275,9 @@ func (q *request) deadline() error {
 // takes nothing for WriteTimeout.
 //
 // The first event, and any after which the client has to begin anew, is "resync": it
-// forgets what it knows, and is told everything, which ends with "synced". An event's id
-// is a token; only the last of a revision has one, so that whoever comes back is told the
-// others again.
+// forgets what it knows, its token too (its id is empty), and is told everything, which
+// ends with "synced": whoever is cut off in between begins anew. An event's id is a token;
+// only the last of a revision has one, so that whoever comes back is told the others again.
 func (w *watcher) stream(ctx context.Context) error {
 	h := w.w.Header()
 	h.Set("Content-Type", streamBody)
@@ -309,7 +309,7 @@ func (w *watcher) stream(ctx context.Context) error {
 		case resync:
 			var revision int64
 			changes, revision = w.everything()
-			b.WriteString("event: resync\ndata: {}\n\n")
+			b.WriteString("id: \nevent: resync\ndata: {}\n\n")
 			for len(changes) > 0 {
 				some := changes[:min(turnChanges, len(changes))]
 				changes = changes[len(some):]
