@@ -137,6 +137,8 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 	f.DurationVar(&c.Store.CompactPeriod, "compact-period", c.Store.CompactPeriod, "how often older ones are removed; 0 is never, as with --etcd")
 	f.DurationVar(&c.Store.JournalAge, "audit-age", c.Store.JournalAge, "how long the audit goes back")
 
+	f.Int64Var(&c.Store.JournalBytes, "audit-bytes", c.Store.JournalBytes, "about how many bytes of it are kept")
+
 	f.StringVar(&c.Principals, "principals", c.Principals, "`FILE` of who may do what; without it, everybody on this machine may do everything")
 	f.StringVar(&c.Certificate, "tls-cert", c.Certificate, "`FILE` with the certificate to show clients")
 	f.StringVar(&c.Key, "tls-key", c.Key, "`FILE` with its key")

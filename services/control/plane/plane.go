@@ -281,7 +281,7 @@ func (p *Plane) Get(ctx context.Context, r resource.Ref, stale bool) (*catalog.I
 // A NotFound says that there is no such resource.
 type NotFound struct{ resource.Ref }
 
-func (e *NotFound) Error() string { return "there is no " + e.Ref.String() }
+func (e *NotFound) Error() string { return "there is no " + e.String() }
 
 // Catalog is what the replica knows. It may be stale unless Sync was called before.
 func (p *Plane) Catalog() *catalog.Catalog { return p.catalog }

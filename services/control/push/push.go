@@ -68,12 +68,12 @@ type Hub struct {
 
 // Counts are what a hub has done.
 type Counts struct {
-	Subscribers int    // that there are
-	Published   uint64 // changes
-	Offered     uint64 // changes put into queues
-	Coalesced   uint64 // of these, in the place of an older one
-	Overflows   uint64 // queues that were full
-	Resumed     uint64 // subscribers that went on where they were
+	Subscribers int    `json:"subscribers"` // that there are
+	Published   uint64 `json:"published"`   // changes
+	Offered     uint64 `json:"offered"`     // changes put into queues
+	Coalesced   uint64 `json:"coalesced"`   // of these, in the place of an older one
+	Overflows   uint64 `json:"overflows"`   // queues that were full
+	Resumed     uint64 `json:"resumed"`     // subscribers that went on where they were
 }
 
 // NewHub returns a hub whose subscribers' queues hold so many changes, and which

@@ -100,7 +100,7 @@ func isLabel(text string) bool {
 		return false
 	}
 	for i := range len(text) {
-		if c := text[i]; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-') {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
 			return false
 		}
 	}

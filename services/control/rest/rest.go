@@ -205,13 +205,12 @@ func (a *API) admit(q *request) error {
 	}
 	client := host(q.RemoteAddr)
 	q.from = client
-	switch {
-	case a.cfg.Book == nil:
+	if a.cfg.Book == nil {
 		if !localHost(q.Host) {
 			return &refusal{http.StatusMisdirectedRequest, "host", fmt.Sprintf("%q is not this machine: without credentials, it must be asked by a loopback address or localhost", q.Host), 0}
 		}
 		q.principal = access.Anonymous()
-	default:
+	} else {
 		if err := a.identify(q); err != nil {
 			return err
 		}

@@ -639,7 +639,7 @@ func acknowledge(q *request) error {
 		if a.Namespace == "" {
 			a.Namespace = resource.DefaultNamespace
 		}
-		if err := a.Ref.Check(); err != nil || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
+		if err := a.Check(); err != nil || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
 			return resource.Invalid{{Pointer: at, Detail: "must name a resource, a version from 1 and the state applied or refused"}}
 		}
 		if err := q.may(access.Read, a.Namespace); err != nil {

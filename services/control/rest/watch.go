@@ -286,19 +286,20 @@ func (w *watcher) stream(ctx context.Context) error {
 	w.begun = true
 	w.w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(w.w)
-	flush := func(b *bytes.Buffer) error {
-		if err := w.deadline(); err != nil {
-			return err
+	// flush returns false when the client has gone, or takes nothing.
+	flush := func(b *bytes.Buffer) bool {
+		if w.deadline() != nil {
+			return false
 		}
 		if _, err := w.w.Write(b.Bytes()); err != nil {
-			return err
+			return false
 		}
 		b.Reset()
-		return control.Flush()
+		return control.Flush() == nil
 	}
 	var b bytes.Buffer
-	if err := flush(&b); err != nil {
-		return nil // it has gone
+	if !flush(&b) {
+		return nil
 	}
 	for {
 		turn, cancel := context.WithTimeout(ctx, w.api.cfg.Heartbeat)
@@ -316,7 +317,7 @@ func (w *watcher) stream(ctx context.Context) error {
 				if err := w.events(&b, some, false); err != nil {
 					return err
 				}
-				if err := flush(&b); err != nil {
+				if !flush(&b) {
 					return nil
 				}
 				w.sent(some)
@@ -325,13 +326,13 @@ func (w *watcher) stream(ctx context.Context) error {
 		case err != nil && idle:
 			b.WriteString(":\n")
 		case err != nil:
-			return nil // the client or the API ends
+			return nil //nolint:nilerr // the client or the API ends
 		default:
 			if err := w.events(&b, changes, true); err != nil {
 				return err
 			}
 		}
-		if err := flush(&b); err != nil {
+		if !flush(&b) {
 			return nil
 		}
 		w.sent(changes)

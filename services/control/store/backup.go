@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"time"
 
@@ -94,7 +93,7 @@ func readBackup(r io.Reader, take func(backupRecord) error) error {
 		return fmt.Errorf("%w: line %d: %s", ErrBackup, n, fmt.Sprintf(format, args...))
 	}
 	var (
-		sum    hash.Hash = sha256.New()
+		sum    = sha256.New()
 		n      int64
 		whole  bool
 		header backupHeader

@@ -128,6 +128,7 @@ func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 			cancel()
 			if err == nil {
 				s.contact()
+				s.noted.Add(noteBytes(group))
 				return outcomes(s.cfg.Prefix, name, group, answer)
 			}
 			switch refused := refusal(err); {

@@ -65,8 +65,10 @@ type Config struct {
 	// to others, as is right for a shared cluster.
 	KeepRevisions int64
 	CompactPeriod time.Duration
-	// JournalAge is how long the journal of changes is kept.
-	JournalAge time.Duration
+	// JournalAge is how long the journal of changes is kept, and JournalBytes about how
+	// much of what this store wrote to it: the oldest is removed.
+	JournalAge   time.Duration
+	JournalBytes int64
 
 	// Logger takes etcd's warnings too; nil discards.
 	Logger *slog.Logger
@@ -96,6 +98,7 @@ func Defaults() Config {
 		KeepRevisions: 20_000,
 		CompactPeriod: 10 * time.Second,
 		JournalAge:    7 * 24 * time.Hour,
+		JournalBytes:  128 << 20,
 	}
 }
 
@@ -138,6 +141,7 @@ func (c Config) Validate() error {
 	check(c.HeadPeriod > 0, "head period", c.HeadPeriod, "must be more than 0")
 	check(c.KeepRevisions >= 0, "keep revisions", c.KeepRevisions, "must be 0 or more")
 	check(c.CompactPeriod >= 0, "compact period", c.CompactPeriod, "must be 0 (never) or more")
+	check(c.JournalBytes >= 1<<20, "journal bytes", c.JournalBytes, "must be 1048576 or more")
 	check(c.JournalAge >= time.Minute, "journal age", c.JournalAge, "must be 1m or more: a group is recognized by its entry")
 	return errors.Join(errs...)
 }

@@ -179,6 +179,17 @@ func before(folder string, at time.Time) string {
 	return fmt.Sprintf("%s%016x", folder, uint64(at.UnixNano())) //nolint:gosec // after 1970
 }
 
+// noteBytes is about what a group's notes take in the journal.
+func noteBytes(group []*pending) (n int64) {
+	for _, p := range group {
+		n += int64(len(p.request.Note))
+	}
+	if n > 0 {
+		n += int64(len(journalKey) + nameBytes + overhead)
+	}
+	return n
+}
+
 // entryKey is where a group is recognized by.
 func entryKey(prefix string, name groupName, group []*pending) string {
 	for _, p := range group {

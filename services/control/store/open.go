@@ -42,6 +42,7 @@ type Store struct {
 	leases  leases
 	heads   heads
 	stats   stats
+	noted   atomic.Int64 // bytes written to the journal since upkeep looked
 	touched atomic.Int64 // when etcd last answered, as nanoseconds since started
 	started time.Time
 
@@ -236,9 +237,7 @@ func (s *Store) begin(ctx context.Context) error {
 	s.epoch = epoch
 	s.contact()
 	s.background.Go(s.pulse)
-	if s.cfg.CompactPeriod > 0 {
-		s.background.Go(s.upkeep)
-	}
+	s.background.Go(s.upkeep)
 	return nil
 }
 

@@ -458,11 +458,30 @@ func TestJournal(t *testing.T) {
 	if len(notes) != 26 || notes[0] != "0" || notes[1] != "b0" || notes[25] != "b24" {
 		t.Errorf("%d notes: %q", len(notes), notes)
 	}
-	s.cfg.JournalAge = -time.Minute // all of it is old
-	if err := s.shorten(t.Context(), maxSlices); err != nil {
+	spans, err := s.readSpans(t.Context())
+	if err != nil || len(spans) != 1 || spans[0].bytes < 26*nameBytes || time.Until(spans[0].until).Abs() > 2*spanTime {
+		t.Errorf("%+v, %v", spans, err)
+	}
+	if err := s.shorten(t.Context(), time.Now().Add(time.Minute), maxSlices); err != nil { // all of it is old
 		t.Fatal(err)
 	}
 	if entries, more, err := s.Journal(t.Context(), "", 7); err != nil || more || len(entries) != 0 {
 		t.Errorf("shortened: %v, %v, %v", entries, more, err)
+	}
+}
+
+func TestShortenSpans(t *testing.T) {
+	at := func(minutes int) time.Time { return time.Unix(0, 0).Add(time.Duration(minutes) * time.Minute) }
+	spans := []span{{at(1), 10}, {at(2), 10}, {at(3), 10}}
+	for _, c := range []struct {
+		most   int64
+		cutoff int // minutes
+		left   int
+		want   int
+	}{{30, 0, 3, 0}, {29, 0, 2, 1}, {10, 0, 1, 2}, {9, 0, 0, 3}, {30, 2, 2, 2}, {10, 1, 1, 2}, {30, 9, 0, 9}} {
+		left, cutoff := shortenSpans(spans, c.most, at(c.cutoff))
+		if len(left) != c.left || !cutoff.Equal(at(c.want)) {
+			t.Errorf("%d bytes, from minute %d: %d spans are left from %v, want %d from %v", c.most, c.cutoff, len(left), cutoff, c.left, at(c.want))
+		}
 	}
 }

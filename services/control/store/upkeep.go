@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -88,33 +89,43 @@ func (s *Store) endpoints() []string {
 	return s.client.Endpoints()
 }
 
+// upkeepPeriod is how often the journal is shortened where nothing is compacted.
+const upkeepPeriod = 10 * time.Second
+
 // upkeep compacts, shortens the journal, and warns before the quota is reached.
 func (s *Store) upkeep() {
-	ticker := time.NewTicker(s.cfg.CompactPeriod)
+	period := s.cfg.CompactPeriod
+	if period == 0 {
+		period = upkeepPeriod
+	}
+	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	var compacted int64
-	warned := ""
+	var (
+		compacted int64
+		journal   []span // nil before it was read
+		warned    string
+	)
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if err := s.shorten(s.ctx, maxSlices); err != nil {
+		if journal == nil {
+			var err error
+			if journal, err = s.readSpans(s.ctx); err != nil {
+				continue // Silence tells
+			}
+		}
+		cutoff := time.Now().Add(-s.cfg.JournalAge)
+		journal = append(journal, span{time.Now(), s.noted.Swap(0)})
+		journal, cutoff = shortenSpans(journal, s.cfg.JournalBytes, cutoff)
+		if err := s.shorten(s.ctx, cutoff, maxSlices); err != nil {
 			s.log.Warn("the journal could not be shortened", "error", err)
 			continue
 		}
-		newest, err := s.newest(s.ctx)
-		if err != nil {
-			continue // Silence tells
-		}
-		// Half of what is kept at a time: compaction costs per call, too.
-		if to := newest - s.cfg.KeepRevisions; to >= compacted+max(s.cfg.KeepRevisions/2, 1) {
-			if err := s.compact(s.ctx, to); err != nil {
-				s.log.Warn("compaction failed", "revision", to, "error", err)
-				continue
-			}
-			compacted = to
+		if s.cfg.CompactPeriod > 0 {
+			compacted = s.compactOld(compacted)
 		}
 		st, err := s.Status(s.ctx)
 		if err == nil && (st.Warning == "") != (warned == "") {
@@ -124,6 +135,77 @@ func (s *Store) upkeep() {
 			} else {
 				s.log.Warn(warned)
 			}
+		}
+	}
+}
+
+// compactOld compacts what is older than KeepRevisions, if that is worth a call, and
+// returns up to where.
+func (s *Store) compactOld(compacted int64) int64 {
+	newest, err := s.newest(s.ctx)
+	if err != nil {
+		return compacted // Silence tells
+	}
+	// Half of what is kept at a time: compaction costs per call, too.
+	to := newest - s.cfg.KeepRevisions
+	if to < compacted+max(s.cfg.KeepRevisions/2, 1) {
+		return compacted
+	}
+	if err := s.compact(s.ctx, to); err != nil {
+		s.log.Warn("compaction failed", "revision", to, "error", err)
+		return compacted
+	}
+	return to
+}
+
+// A span is how much the journal grew by until a time since the span before.
+type span struct {
+	until time.Time
+	bytes int64
+}
+
+// shortenSpans leaves out the oldest spans that are too much or older than cutoff, and
+// returns what is left, and from before when entries are to be removed.
+func shortenSpans(spans []span, most int64, cutoff time.Time) ([]span, time.Time) {
+	total := int64(0)
+	for i := len(spans) - 1; i >= 0; i-- {
+		total += spans[i].bytes
+		if total > most || spans[i].until.Before(cutoff) {
+			if spans[i].until.After(cutoff) {
+				cutoff = spans[i].until
+			}
+			return spans[i+1:], cutoff
+		}
+	}
+	return spans, cutoff
+}
+
+// spanTime is how much one span of a journal that is read has.
+const spanTime = time.Minute
+
+// readSpans reads how large the journal is; it is never nil.
+func (s *Store) readSpans(ctx context.Context) ([]span, error) {
+	spans := []span{}
+	after := ""
+	for {
+		kvs, more, err := s.List(ctx, journalKey, after, sliceKeys)
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range kvs {
+			after = kv.Key
+			at, err := strconv.ParseInt(kv.Key[len(journalKey):min(len(kv.Key), len(journalKey)+16)], 16, 64)
+			if err != nil {
+				continue // none of ours
+			}
+			until := time.Unix(0, at)
+			if n := len(spans); n == 0 || until.After(spans[n-1].until) {
+				spans = append(spans, span{until: until.Add(spanTime)})
+			}
+			spans[len(spans)-1].bytes += int64(overhead + len(kv.Key) + len(kv.Value))
+		}
+		if !more {
+			return spans, nil
 		}
 	}
 }
@@ -146,14 +228,13 @@ const (
 	maxSlices = 50
 )
 
-// shorten removes journal entries older than JournalAge, and those of groups without
-// notes older than quietAge, up to so many slices of each.
-func (s *Store) shorten(ctx context.Context, slices int) error {
-	now := time.Now()
-	if err := s.remove(ctx, journalKey, before(journalKey, now.Add(-s.cfg.JournalAge)), slices); err != nil {
+// shorten removes journal entries from before a time, and those of groups without notes
+// older than quietAge, up to so many slices of each.
+func (s *Store) shorten(ctx context.Context, cutoff time.Time, slices int) error {
+	if err := s.remove(ctx, journalKey, before(journalKey, cutoff), slices); err != nil {
 		return err
 	}
-	return s.remove(ctx, quietKey, before(quietKey, now.Add(-quietAge)), slices)
+	return s.remove(ctx, quietKey, before(quietKey, time.Now().Add(-quietAge)), slices)
 }
 
 // quietAge is for how long a group without notes can be recognized: far longer than its

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"go.uber.org/zap/zapcore"
 )
@@ -15,6 +16,10 @@ type zapCore struct {
 }
 
 var _ zapcore.Core = zapCore{}
+
+// beside are warnings at every start about what an embedded etcd does not have: listeners
+// for clients, and users.
+var beside = []string{"Running http and grpc server on single port", "simple token is not cryptographically signed"}
 
 func (c zapCore) Enabled(l zapcore.Level) bool { return l >= zapcore.WarnLevel }
 
@@ -33,6 +38,11 @@ func (c zapCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	level := slog.LevelWarn
 	if e.Level >= zapcore.ErrorLevel {
 		level = slog.LevelError
+	}
+	for _, text := range beside {
+		if strings.HasPrefix(e.Message, text) {
+			return nil
+		}
 	}
 	ctx := context.Background()
 	if !c.handler.Enabled(ctx, level) {
