@@ -17,43 +17,18 @@ import (
 	"dyno/services/control/resource"
 )
 
-// maxTopics bounds what one watch is of.
-const maxTopics = 1000
-
 // turnChanges is how many changes are written at once, about.
 const turnChanges = 256
 
 // maxWait bounds a long poll.
 const maxWait = 5 * time.Minute
 
-// A token says up to which revision of which epoch its owner knows everything that it
-// watches. Clients take it as it is.
-type token struct {
-	epoch    string
-	revision int64
-}
-
-func (t token) String() string { return t.epoch + "-" + strconv.FormatInt(t.revision, 10) }
-
-// parseToken reads a token; what is none is one of no epoch, whose owner is told
-// everything.
-func parseToken(text string) token {
-	epoch, number, ok := strings.Cut(text, "-")
-	revision, err := strconv.ParseInt(number, 10, 64)
-	if !ok || err != nil || revision < 1 {
-		return token{}
-	}
-	return token{epoch, revision}
-}
-
 // A watcher is one stream or long poll.
 type watcher struct {
 	*request
-	sub    *push.Subscriber
-	topics []push.Topic
+	watch  *plane.Watch
 	who    resource.Client
 	ledger string // "" where the client has no name
-	epoch  string
 }
 
 func watch(q *request) error {
@@ -83,15 +58,11 @@ func watch(q *request) error {
 		q.api.watchers.Add(-1)
 		q.api.streams.Done()
 	}()
-	w := &watcher{request: q, topics: topics, who: who, epoch: q.api.plane.Store().Epoch()}
-	from := parseToken(since)
-	if from.epoch != w.epoch {
-		from.revision = 0
-	}
-	if w.sub, err = q.api.plane.Hub().Subscribe(topics, from.revision); err != nil {
+	w := &watcher{request: q, who: who}
+	if w.watch, err = q.api.plane.Watch(topics, plane.ParseToken(since)); err != nil {
 		return &refusal{http.StatusServiceUnavailable, "closed", err.Error(), time.Second}
 	}
-	defer w.sub.Close()
+	defer w.watch.Close()
 	if who.ID != "" {
 		ledger, name := q.api.plane.Ledger(), q.ledgerName(who.ID)
 		if ledger.Enter(name) {
@@ -106,7 +77,7 @@ func watch(q *request) error {
 	if strings.Contains(q.Header.Get("Accept"), streamBody) {
 		return w.stream(ctx)
 	}
-	return w.poll(ctx, from, wait)
+	return w.poll(ctx, wait)
 }
 
 // wait reads how long a long poll may take.
@@ -137,72 +108,15 @@ func (q *request) topics() ([]push.Topic, error) {
 	if namespace == access.AllNamespaces {
 		namespace = ""
 	}
-	names := query["name"]
-	if len(names) == 0 {
-		names = []string{""}
-	} else if namespace == "" {
-		return nil, badParameter("name: is one in a namespace, not in all")
+	list := make([]resource.Kind, len(kinds))
+	for i, k := range kinds {
+		list[i] = resource.Kind(k)
 	}
-	var topics []push.Topic
-	seen := map[push.Topic]bool{}
-	for _, k := range kinds {
-		kind := resource.Kind(k)
-		for _, n := range names {
-			r := resource.Ref{Kind: kind, Namespace: namespace, Name: n, ID: "x"}
-			if n == "" {
-				r.Name = "x"
-			}
-			if namespace == "" {
-				r.Namespace = resource.DefaultNamespace
-			}
-			if kind != resource.Policies && kind != resource.Configs && kind != resource.Instances {
-				return nil, badParameter("kind: %.40q: must be policy, config or instance", k)
-			}
-			if err := r.Check(); err != nil {
-				return nil, badParameter("%v", err)
-			}
-			t := push.Topic{Kind: kind, Namespace: namespace, Name: n}
-			if !seen[t] {
-				seen[t] = true
-				topics = append(topics, t)
-			}
-			if len(topics) > maxTopics {
-				return nil, badParameter("kind, name: %d topics at most", maxTopics)
-			}
-		}
+	topics, err := plane.Topics(list, namespace, query["name"])
+	if err != nil {
+		return nil, badParameter("%v", err)
 	}
 	return topics, nil
-}
-
-// prefixes are where the topics' resources are in the catalog.
-func (w *watcher) prefixes() []string {
-	var list []string
-	for _, t := range w.topics {
-		switch {
-		case t.Namespace == "":
-			list = append(list, string(t.Kind)+"/")
-		case t.Name == "":
-			list = append(list, string(t.Kind)+"/"+t.Namespace+"/")
-		case t.Kind == resource.Instances:
-			list = append(list, string(t.Kind)+"/"+t.Namespace+"/"+t.Name+"/")
-		default:
-			list = append(list, string(t.Kind)+"/"+t.Namespace+"/"+t.Name)
-		}
-	}
-	return list
-}
-
-// everything reads all that is watched, after which the subscription goes on without a
-// gap.
-func (w *watcher) everything() (changes []push.Change, revision int64) {
-	w.sub.Restart()
-	items, revision := w.api.plane.Catalog().Snapshot(w.prefixes())
-	w.sub.Begin(revision)
-	changes = make([]push.Change, len(items))
-	for i, item := range items {
-		changes[i] = plane.Change(item)
-	}
-	return changes, revision
 }
 
 // A told change is as watchers have it.
@@ -301,15 +215,16 @@ func (w *watcher) stream(ctx context.Context) error {
 	if !flush(&b) {
 		return nil
 	}
+	// Whoever goes on where nothing has changed has a comment at once, and knows so.
+	heartbeat := time.Duration(0)
 	for {
-		turn, cancel := context.WithTimeout(ctx, w.api.cfg.Heartbeat)
-		changes, resync, err := w.sub.Next(turn, turnChanges)
+		turn, cancel := context.WithTimeout(ctx, heartbeat)
+		heartbeat = w.api.cfg.Heartbeat
+		changes, revision, resync, err := w.watch.Next(turn, turnChanges)
 		idle := turn.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
 		case resync:
-			var revision int64
-			changes, revision = w.everything()
 			b.WriteString("id: \nevent: resync\ndata: {}\n\n")
 			for len(changes) > 0 {
 				some := changes[:min(turnChanges, len(changes))]
@@ -322,7 +237,7 @@ func (w *watcher) stream(ctx context.Context) error {
 				}
 				w.sent(some)
 			}
-			fmt.Fprintf(&b, "id: %s\nevent: synced\ndata: {\"revision\":%d}\n\n", token{w.epoch, revision}, revision)
+			fmt.Fprintf(&b, "id: %s\nevent: synced\ndata: {\"revision\":%d}\n\n", w.watch.Token(revision), revision)
 		case err != nil && idle:
 			b.WriteString(":\n")
 		case err != nil:
@@ -351,7 +266,7 @@ func (w *watcher) events(b *bytes.Buffer, changes []push.Change, ids bool) error
 			return err
 		}
 		if ids && (i+1 == len(changes) || changes[i+1].Revision != c.Revision) {
-			fmt.Fprintf(b, "id: %s\n", token{w.epoch, c.Revision})
+			fmt.Fprintf(b, "id: %s\n", w.watch.Token(c.Revision))
 		}
 		fmt.Fprintf(b, "event: %s\ndata: %s\n\n", t.Type, data)
 	}
@@ -359,18 +274,18 @@ func (w *watcher) events(b *bytes.Buffer, changes []push.Change, ids bool) error
 }
 
 // poll answers when there is something to tell, or wait is over.
-func (w *watcher) poll(ctx context.Context, from token, wait time.Duration) error {
+func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	changes, resync, err := w.sub.Next(ctx, turnChanges)
-	next := token{w.epoch, max(from.revision, w.sub.Began())}
+	changes, revision, resync, err := w.watch.Next(ctx, turnChanges)
+	next := w.watch.Known()
 	switch {
 	case resync:
-		changes, next.revision = w.everything()
+		next.Revision = revision
 	case errors.Is(err, push.ErrClosed) || w.api.ctx.Err() != nil:
 		return &refusal{http.StatusServiceUnavailable, "closed", "the server ends", time.Second}
 	case err == nil:
-		next.revision = changes[len(changes)-1].Revision
+		next.Revision = changes[len(changes)-1].Revision
 	}
 	out := struct {
 		Resync  bool   `json:"resync"`
