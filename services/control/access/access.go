@@ -5,6 +5,7 @@ package access
 
 import (
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -177,6 +178,16 @@ func (b *Book) ByCertificate(names []string) *Principal {
 		}
 	}
 	return nil
+}
+
+// CertificateNames are the names that a principal may be known by: the common name, and
+// DNS and URI names.
+func CertificateNames(leaf *x509.Certificate) []string {
+	names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
+	for _, u := range leaf.URIs {
+		names = append(names, u.String())
+	}
+	return names
 }
 
 // Certificates tells whether anybody is known by a certificate.

@@ -216,11 +216,16 @@ func (a *API) admit(q *request) error {
 		}
 		client = "principal " + q.principal.Name
 	}
-	ok, after := a.limiter.Allow(client, q.principal.Rate, q.principal.Burst, time.Since(a.started))
-	if !ok {
+	if ok, after := a.Allow(client, q.principal); !ok {
 		return &refusal{http.StatusTooManyRequests, "rate", "more requests than this client may make", after}
 	}
 	return nil
+}
+
+// Allow takes one request of a client's rate, or says after how long there will be one.
+// Another API beside this one asks it, too.
+func (a *API) Allow(client string, p *access.Principal) (ok bool, after time.Duration) {
+	return a.limiter.Allow(client, p.Rate, p.Burst, time.Since(a.started))
 }
 
 // identify finds the principal by token, else by certificate.
@@ -236,12 +241,7 @@ func (a *API) identify(q *request) error {
 		return nil
 	}
 	if q.TLS != nil && len(q.TLS.VerifiedChains) > 0 {
-		leaf := q.TLS.VerifiedChains[0][0]
-		names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
-		for _, u := range leaf.URIs {
-			names = append(names, u.String())
-		}
-		if q.principal = a.cfg.Book.ByCertificate(names); q.principal == nil {
+		if q.principal = a.cfg.Book.ByCertificate(access.CertificateNames(q.TLS.VerifiedChains[0][0])); q.principal == nil {
 			return &refusal{http.StatusUnauthorized, "certificate", "nobody is known by this certificate", 0}
 		}
 		return nil
