@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"dyno/services/control/access"
+	"dyno/services/control/dns"
 	"dyno/services/control/plane"
 	"dyno/services/control/rest"
 	"dyno/services/control/store"
@@ -22,7 +24,15 @@ type Config struct {
 	// one. It must be a loopback address unless AllowRemote is set, and then there must be
 	// principals, and a certificate or PlainHTTP.
 	Listen string
-	// AllowRemote permits Listen and Admin addresses that other machines reach.
+	// GRPC is where clients connect by gRPC, in the same forms and with the same conditions;
+	// "" means nowhere.
+	GRPC string
+	// DNS is where services are found by DNS, over UDP and TCP: host:port; "" means nowhere.
+	// It knows no principals: whoever reaches it may know which services there are. Domain
+	// ends their names.
+	DNS    string
+	Domain string
+	// AllowRemote permits addresses that other machines reach.
 	AllowRemote bool
 	// PlainHTTP permits tokens over connections that are not encrypted, for a server behind
 	// a proxy that does that.
@@ -69,7 +79,7 @@ type Config struct {
 func Defaults() Config {
 	api := rest.Defaults()
 	return Config{
-		Store: store.Defaults(), Plane: plane.Defaults(), MaxWatchers: api.MaxWatchers, Heartbeat: api.Heartbeat, SessionTickets: true,
+		Store: store.Defaults(), Plane: plane.Defaults(), Domain: "control.internal.", MaxWatchers: api.MaxWatchers, Heartbeat: api.Heartbeat, SessionTickets: true,
 		ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second, // longer than the store may take
 		IdleTimeout: time.Minute, HTTP2: true, DrainTimeout: 10 * time.Second, OpenTimeout: time.Minute,
 	}
@@ -83,11 +93,25 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
 		}
 	}
-	if err := serve.CheckListen("listen", c.Listen, c.AllowRemote); err != nil {
-		errs = append(errs, err)
-	} else if a, err := serve.ParseAddress(c.Listen); err == nil && !a.Local() {
-		check(c.Principals != "", "listen", fmt.Sprintf("%q", c.Listen), "can be reached from other machines: give principals, who have tokens or certificates")
-		check(c.Certificate != "" || c.PlainHTTP, "listen", fmt.Sprintf("%q", c.Listen), "can be reached from other machines: give a certificate, or allow plain HTTP behind a proxy that encrypts")
+	for _, l := range []struct{ field, address string }{{"listen", c.Listen}, {"grpc", c.GRPC}} {
+		if l.field == "grpc" && l.address == "" {
+			continue
+		}
+		if err := serve.CheckListen(l.field, l.address, c.AllowRemote); err != nil {
+			errs = append(errs, err)
+		} else if a, err := serve.ParseAddress(l.address); err == nil && !a.Local() {
+			check(c.Principals != "", l.field, fmt.Sprintf("%q", l.address), "can be reached from other machines: give principals, who have tokens or certificates")
+			check(c.Certificate != "" || c.PlainHTTP, l.field, fmt.Sprintf("%q", l.address), "can be reached from other machines: give a certificate, or allow plain HTTP behind a proxy that encrypts")
+		}
+	}
+	if c.DNS != "" {
+		if err := serve.CheckListen("dns", c.DNS, c.AllowRemote); err != nil {
+			errs = append(errs, err)
+		}
+		check(!strings.HasPrefix(c.DNS, "unix:"), "dns", fmt.Sprintf("%q", c.DNS), "must be host:port")
+		if err := dns.CheckDomain(c.Domain); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if c.Admin != "" {
 		if err := serve.CheckListen("admin", c.Admin, c.AllowRemote); err != nil {

@@ -19,11 +19,18 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
 	"dyno/internal/leak"
+	"dyno/services/control/rpc/controlpb"
 )
 
 func TestMain(m *testing.M) {
@@ -173,6 +180,9 @@ func TestConfigFaults(t *testing.T) {
 		"remote, no people": {func(c *Config) { c.Listen, c.AllowRemote, c.PlainHTTP = "192.0.2.1:80", true, true }, "principals"},
 		"remote, plain":     {func(c *Config) { c.Listen, c.AllowRemote, c.Principals = "192.0.2.1:80", true, "p" }, "certificate"},
 		"everything":        {func(c *Config) { c.Listen, c.AllowRemote, c.Principals, c.PlainHTTP = "192.0.2.1:80", true, "p", true }, ""},
+		"gRPC, remote":      {func(c *Config) { c.GRPC = "192.0.2.1:80" }, "grpc"},
+		"DNS, a domain":     {func(c *Config) { c.DNS, c.Domain = "127.0.0.1:0", "x" }, "domain"},
+		"DNS, a socket":     {func(c *Config) { c.DNS = "unix:x" }, "dns"},
 		"key alone":         {func(c *Config) { c.Key = "k" }, "certificate"},
 		"client CA alone":   {func(c *Config) { c.ClientCA = "k" }, "client CA"},
 		"of the store":      {func(c *Config) { c.Store.Dir = "" }, "data folder"},
@@ -306,6 +316,116 @@ func TestCertificates(t *testing.T) {
 	got.Body.Close()
 	if got.StatusCode != 200 {
 		t.Errorf("token: %d", got.StatusCode)
+	}
+}
+
+// TestGRPC: the API over gRPC has the same resources, principals and life as the one over
+// HTTP.
+func TestGRPC(t *testing.T) {
+	ca := newAuthority(t)
+	server := ca.sign("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	known, unknown := ca.sign("deployer", &x509.Certificate{ExtKeyUsage: usage}), ca.sign("nobody", &x509.Certificate{ExtKeyUsage: usage})
+	principals := filepath.Join(t.TempDir(), "principals.yaml")
+	if err := os.WriteFile(principals, []byte("principals:\n  - {name: me, certificate: deployer, rate: 0.001, burst: 3, grants: [{namespace: \"*\", role: editor}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config(t)
+	c.GRPC = "127.0.0.1:0"
+	c.Principals, c.Certificate, c.Key, c.ClientCA = principals, server.file, server.privateKey, ca.file
+	s, end := serving(t, c)
+	secured := func(p pair) *tls.Config {
+		conf := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key}}}
+		conf.RootCAs.AddCert(ca.cert)
+		return conf
+	}
+	calls := func(p pair) controlpb.ControlClient {
+		connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(credentials.NewTLS(secured(p))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		return controlpb.NewControlClient(connection)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	ref := &controlpb.Ref{Kind: controlpb.Kind_KIND_CONFIG, Name: "c"}
+	made, err := calls(known).Put(ctx, &controlpb.PutRequest{Ref: ref, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "x"}}})
+	if err != nil || made.GetResource().GetChangedBy() != "me" {
+		t.Fatal(made, err)
+	}
+	if _, err := calls(unknown).Get(ctx, &controlpb.GetRequest{Ref: ref}); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("unknown: %v", err)
+	}
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: secured(known)}}
+	defer web.CloseIdleConnections()
+	if status, text := do(t, web, "GET", "https://"+s.Addr().String()+"/v1/configs/c", ""); status != 200 || !strings.Contains(text, `"content":"x"`) {
+		t.Errorf("over HTTP: %d %s", status, text)
+	}
+	watch, err := calls(known).Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Send(&controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: &controlpb.Query{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	// The rate is of both together, and these were three.
+	if _, err := calls(known).Get(ctx, &controlpb.GetRequest{Ref: ref}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("beyond the rate: %v", err)
+	}
+	end()
+	for err == nil {
+		_, err = watch.Recv()
+	}
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+// TestDNS: a service that is registered is found by name, by resolvers that know nothing
+// else, until it takes no requests any more.
+func TestDNS(t *testing.T) {
+	c := config(t)
+	c.DNS = "127.0.0.1:0"
+	s, _ := serving(t, c)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	register := func(id, status string) {
+		t.Helper()
+		body := `{"address":"10.0.0.` + id + `","port":8` + id + `,"status":"` + status + `"}`
+		if code, text := do(t, client, "PUT", "http://"+s.Addr().String()+"/v1/services/shop/instances/"+id, body); code > 201 {
+			t.Fatalf("%d %s", code, text)
+		}
+	}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, s.DNSAddr().String())
+	}}
+	// A replica answers from what it knows, which may be a moment old.
+	want := func(addresses ...string) {
+		t.Helper()
+		for end := time.Now().Add(hangGuard); ; {
+			got, err := resolver.LookupHost(t.Context(), "shop.default.control.internal.")
+			if slices.Sort(got); slices.Equal(got, addresses) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%v, %v; want %v", got, err, addresses)
+			}
+		}
+	}
+	register("1", "up")
+	register("2", "up")
+	want("10.0.0.1", "10.0.0.2")
+	register("1", "draining")
+	want("10.0.0.2")
+	if _, list, err := resolver.LookupSRV(t.Context(), "shop", "tcp", "default.control.internal."); err != nil || len(list) != 1 || list[0].Port != 82 {
+		t.Errorf("SRV: %v, %v", list, err)
+	}
+	if _, err := resolver.LookupHost(t.Context(), "a_b.default.control.internal."); err == nil {
+		t.Error("a service that is not there is found")
 	}
 }
 
