@@ -1,4 +1,4 @@
-package cli
+package program
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 const maxReplicas = 7
 
 // perReplica are the flags that differ from replica to replica, or are the cluster's own.
-var perReplica = []string{"cluster", "listen", "admin", "data", "name", "peers", "replica"}
+var perReplica = []string{"cluster", "listen", "grpc", "dns", "admin", "data", "name", "peers", "replica"}
 
 // controlCluster runs replicas as processes of their own until the context ends. Replica
 // i listens at the i-th port from --listen's on, and its etcd at one of those after all of
@@ -47,10 +47,17 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 	if err != nil {
 		return usage("", "--listen: %v", err)
 	}
-	var admins []string
-	if c.Admin != "" {
-		if admins, err = successive(c.Admin, n); err != nil {
-			return usage("such as --admin 127.0.0.1:7200", "--admin: %v", err)
+	more := make([][]string, n) // of each replica
+	for _, l := range []struct{ flag, address, example string }{{"--grpc", c.GRPC, "127.0.0.1:7300"}, {"--dns", c.DNS, "127.0.0.1:7400"}, {"--admin", c.Admin, "127.0.0.1:7200"}} {
+		if l.address == "" {
+			continue
+		}
+		list, err := successive(l.address, n)
+		if err != nil {
+			return usage("such as "+l.flag+" "+l.example, "%s: %v", l.flag, err)
+		}
+		for i := range more {
+			more[i] = append(more[i], l.flag, list[i])
 		}
 	}
 	var same []string
@@ -74,10 +81,8 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 	var replicas sync.WaitGroup
 	for i := range n {
 		name := strconv.Itoa(i + 1)
-		args := append([]string{"serve", "control", "--listen", ports[i], "--data", filepath.Join(c.Store.Dir, name), "--name", name, "--peers", strings.Join(peers, ",")}, same...)
-		if admins != nil {
-			args = append(args, "--admin", admins[i])
-		}
+		args := append([]string{"--listen", ports[i], "--data", filepath.Join(c.Store.Dir, name), "--name", name, "--peers", strings.Join(peers, ",")}, same...)
+		args = append(args, more[i]...)
 		replicas.Go(func() { a.keepReplica(cmd.Context(), log.With("replica", name), self, args) })
 	}
 	log.Info("replicas", "listen", strings.Join(ports[:n], ","))
