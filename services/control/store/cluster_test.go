@@ -95,6 +95,7 @@ func openCluster(t *testing.T, c Config) *Store {
 // TestClusterRestarts: while the cluster is away, changes are said to be uncertain; when
 // it is back, all goes on, and followers have missed nothing.
 func TestClusterRestarts(t *testing.T) {
+	t.Parallel() // it waits for elections and for servers that are away
 	c := newCluster(t, nil)
 	config := c.config()
 	config.Timeout = time.Second
@@ -138,6 +139,7 @@ func TestClusterRestarts(t *testing.T) {
 // TestClusterWithCredentials: TLS in both directions, and a user who has no more than the
 // prefix.
 func TestClusterWithCredentials(t *testing.T) {
+	t.Parallel() // it waits for elections and for servers that are away
 	dir := t.TempDir()
 	ca := sign(t, dir, "ca", nil, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	server := sign(t, dir, "server", ca, &x509.Certificate{
@@ -284,6 +286,7 @@ func freeAddresses(t *testing.T, n int) (list []string) {
 // TestMembers: three stores that are members of one cluster, over TLS; one that ends
 // stops nobody, and catches up when it is back.
 func TestMembers(t *testing.T) {
+	t.Parallel() // it waits for elections and for servers that are away
 	dir := t.TempDir()
 	ca := sign(t, dir, "ca", nil, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
 	member := sign(t, dir, "member", ca, &x509.Certificate{
