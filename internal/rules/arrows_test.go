@@ -18,6 +18,7 @@ type arrow struct {
 // arrows is the design. The most specific tree holds for a package.
 var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
+	{"cmd/dyno-control", []string{"services/control/program"}, "it is a program of its own, so that dyno links neither etcd nor grpc-go"},
 	{"internal/cli", []string{
 		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
 	}, "the command line joins all stages"},
@@ -83,6 +84,12 @@ var arrows = []arrow{
 	{"services/relay", []string{"services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle and event loop, nothing else"},
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
+	{"services/control", []string{"services/internal", "services/control"}, "services share their life cycle and event loop, nothing else"},
+	{"services/control/client", []string{"services/control/resource"}, "whoever uses the control plane links nothing of the server"},
+	{"services/control/dns", nil, "answers are made of names and addresses, whoever has them"},
+	{"services/control/resource", nil, "what resources are, and when one is gone, is pure"},
+	{"services/control/access", nil, "who may do what is pure"},
+	{"services/control/store", nil, "the store keeps keys, and knows nothing of what they mean"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 

@@ -9,6 +9,7 @@ import (
 // the reason.
 var unlinked = map[string]string{
 	"google.golang.org/grpc": "dyno has a codec for gRPC of its own, and a server that is measured with another program's client shows that client's limits",
+	"go.etcd.io/etcd":        "the control plane is a program of its own: nobody who measures needs its store",
 }
 
 // checkLinked returns the packages that must not be in the binary.
@@ -36,5 +37,6 @@ func TestLinked(t *testing.T) {
 func TestLinkedCanFail(t *testing.T) {
 	expectFaults(t, checkLinked([]goPackage{
 		{ImportPath: "google.golang.org/grpc"}, {ImportPath: "google.golang.org/grpc/codes"}, {ImportPath: "google.golang.org/grpcurl"}, {ImportPath: "fmt"},
-	}), "google.golang.org/grpc: linked", "google.golang.org/grpc/codes: linked")
+		{ImportPath: "go.etcd.io/etcd/client/v3"}, {ImportPath: "go.etcd.io/bbolt"},
+	}), "google.golang.org/grpc: linked", "google.golang.org/grpc/codes: linked", "go.etcd.io/etcd/client/v3: linked")
 }

@@ -1,0 +1,194 @@
+// Package access says who may do what: principals with tokens or certificates, what
+// their roles permit in which namespace, and how often they may ask. It does no I/O and
+// reads no clock.
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// A Permission is what somebody wants to do.
+type Permission string
+
+// The permissions.
+const (
+	Read       Permission = "read"       // and watch, and acknowledge, policies, services, and configurations that are not secret
+	Secrets    Permission = "secrets"    // read configurations that are
+	Register   Permission = "register"   // instances
+	Write      Permission = "write"      // policies and configurations
+	Audit      Permission = "audit"      // read who changed what
+	Administer Permission = "administer" // back up and reclaim; in all namespaces only
+)
+
+// A Role is a set of permissions.
+type Role string
+
+// The roles, each with what the one before has, but for registrar.
+const (
+	Reader    Role = "reader"
+	Registrar Role = "registrar" // what a service needs: to read, and to register
+	Editor    Role = "editor"
+	Admin     Role = "admin"
+)
+
+var permissions = map[Role][]Permission{
+	Reader:    {Read},
+	Registrar: {Read, Secrets, Register},
+	Editor:    {Read, Secrets, Register, Write},
+	Admin:     {Read, Secrets, Register, Write, Audit, Administer},
+}
+
+// AllNamespaces stands for every namespace in a grant.
+const AllNamespaces = "*"
+
+// A Grant is a role in a namespace.
+type Grant struct {
+	Namespace string `yaml:"namespace"`
+	Role      Role   `yaml:"role"`
+}
+
+// A Principal is who may ask, and for what.
+type Principal struct {
+	Name string `yaml:"name"`
+	// TokenSHA256 is the SHA-256 of its token, in hexadecimal; "" is none. A token should
+	// have 128 random bits at least: a hash of less could be searched.
+	TokenSHA256 string `yaml:"token_sha256"`
+	// Certificate is the common name or a DNS or URI name of its client certificate.
+	Certificate string  `yaml:"certificate"`
+	Grants      []Grant `yaml:"grants"`
+	// Rate is how many requests a second it may make, and Burst how many at once; 0 is
+	// what is configured for everybody.
+	Rate  float64 `yaml:"rate"`
+	Burst int     `yaml:"burst"`
+}
+
+// May tells whether a principal has a permission in a namespace. AllNamespaces asks for
+// all of them.
+func (p *Principal) May(what Permission, namespace string) bool {
+	for _, g := range p.Grants {
+		if (g.Namespace == AllNamespaces || g.Namespace == namespace && what != Administer) && slices.Contains(permissions[g.Role], what) {
+			return true
+		}
+	}
+	return false
+}
+
+// Anonymous is who asks a control plane that only this machine reaches and that knows
+// no principals.
+func Anonymous() *Principal {
+	return &Principal{Name: "anonymous", Grants: []Grant{{AllNamespaces, Admin}}}
+}
+
+// A Book has all principals. It is not changed any more, so any goroutine may read it.
+type Book struct {
+	tokens       map[[sha256.Size]byte]*Principal
+	certificates map[string]*Principal
+}
+
+// document is the file.
+type document struct {
+	Principals []Principal `yaml:"principals"`
+}
+
+// maxPrincipals bounds a file.
+const maxPrincipals = 100_000
+
+// ParseBook reads a file of principals in YAML:
+//
+//	principals:
+//	  - name: deployer
+//	    token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+//	    grants: [{namespace: shop, role: editor}]
+//
+// The error lists every fault.
+func ParseBook(text []byte) (*Book, error) {
+	var d document
+	if err := yaml.UnmarshalWithOptions(text, &d, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("principals: %w", err)
+	}
+	b := &Book{tokens: map[[sha256.Size]byte]*Principal{}, certificates: map[string]*Principal{}}
+	var errs []error
+	fault := func(i int, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("principals[%d]: %s", i, fmt.Sprintf(format, args...)))
+	}
+	if len(d.Principals) == 0 || len(d.Principals) > maxPrincipals {
+		return nil, fmt.Errorf("principals: %d of them: want 1 to %d", len(d.Principals), maxPrincipals)
+	}
+	names := map[string]bool{}
+	for i := range d.Principals {
+		p := &d.Principals[i]
+		if p.Name == "" || len(p.Name) > 128 || names[p.Name] || strings.ContainsFunc(p.Name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			fault(i, "name: %.130q: must be given once, and have 1 to 128 bytes without spaces", p.Name)
+		}
+		names[p.Name] = true
+		if p.TokenSHA256 == "" && p.Certificate == "" {
+			fault(i, "token_sha256 or certificate: one must be given")
+		}
+		if p.TokenSHA256 != "" {
+			sum, err := hex.DecodeString(p.TokenSHA256)
+			if err != nil || len(sum) != sha256.Size {
+				fault(i, "token_sha256: must be 64 hexadecimal digits: printf %%s TOKEN | sha256sum")
+			} else if b.tokens[[sha256.Size]byte(sum)] != nil {
+				fault(i, "token_sha256: somebody else has this token")
+			} else {
+				b.tokens[[sha256.Size]byte(sum)] = p
+			}
+		}
+		if p.Certificate != "" {
+			if b.certificates[p.Certificate] != nil {
+				fault(i, "certificate: somebody else has %.130q", p.Certificate)
+			}
+			b.certificates[p.Certificate] = p
+		}
+		if len(p.Grants) == 0 {
+			fault(i, "grants: must have one at least")
+		}
+		for k, g := range p.Grants {
+			if permissions[g.Role] == nil {
+				fault(i, "grants[%d].role: %.40q: must be reader, registrar, editor or admin", k, g.Role)
+			}
+			if g.Namespace == "" {
+				fault(i, "grants[%d].namespace: must be given; %q is all of them", k, AllNamespaces)
+			}
+		}
+		if p.Rate < 0 || p.Burst < 0 {
+			fault(i, "rate, burst: must be 0 or more")
+		}
+	}
+	return b, errors.Join(errs...)
+}
+
+// ByToken finds who has a token; nil is nobody. Looking up its hash tells nothing by the
+// time it takes: who could use that would need a hash's origin.
+func (b *Book) ByToken(token string) *Principal { return b.tokens[sha256.Sum256([]byte(token))] }
+
+// ByCertificate finds who has one of a certificate's names; nil is nobody.
+func (b *Book) ByCertificate(names []string) *Principal {
+	for _, n := range names {
+		if p := b.certificates[n]; p != nil && n != "" {
+			return p
+		}
+	}
+	return nil
+}
+
+// CertificateNames are the names that a principal may be known by: the common name, and
+// DNS and URI names.
+func CertificateNames(leaf *x509.Certificate) []string {
+	names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
+	for _, u := range leaf.URIs {
+		names = append(names, u.String())
+	}
+	return names
+}
+
+// Certificates tells whether anybody is known by a certificate.
+func (b *Book) Certificates() bool { return len(b.certificates) > 0 }

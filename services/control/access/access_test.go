@@ -1,0 +1,161 @@
+package access
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// TestMay is the table of who may do what.
+func TestMay(t *testing.T) {
+	every := []Permission{Read, Secrets, Register, Write, Audit, Administer}
+	for _, c := range []struct {
+		role      Role
+		namespace string // of the grant
+		asked     string
+		may       string
+	}{
+		{Reader, "shop", "shop", "read"},
+		{Registrar, "shop", "shop", "read secrets register"},
+		{Editor, "shop", "shop", "read secrets register write"},
+		{Admin, "shop", "shop", "read secrets register write audit"},
+		{Admin, "*", "shop", "read secrets register write audit administer"},
+		{Admin, "*", "*", "read secrets register write audit administer"},
+		{Editor, "*", "shop", "read secrets register write"},
+		{Admin, "shop", "other", ""},
+		{Admin, "shop", "*", ""},
+		{Admin, "shop", "", ""},
+		{"other", "*", "shop", ""},
+	} {
+		p := Principal{Grants: []Grant{{c.namespace, c.role}}}
+		var may []string
+		for _, what := range every {
+			if p.May(what, c.asked) {
+				may = append(may, string(what))
+			}
+		}
+		if got := strings.Join(may, " "); got != c.may {
+			t.Errorf("%s in %q, asked for %q: may %q, want %q", c.role, c.namespace, c.asked, got, c.may)
+		}
+	}
+}
+
+func TestBook(t *testing.T) {
+	b, err := ParseBook([]byte(`
+principals:
+  - name: a
+    token_sha256: ` + hash("secret") + `
+    grants: [{namespace: shop, role: reader}, {namespace: x, role: editor}]
+    rate: 5
+  - name: b
+    certificate: spiffe://example.org/b
+    grants: [{namespace: "*", role: admin}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := b.ByToken("secret"); p == nil || p.Name != "a" || p.Rate != 5 || !p.May(Write, "x") || p.May(Write, "shop") {
+		t.Errorf("%+v", p)
+	}
+	for _, token := range []string{"", "Secret", hash("secret")} {
+		if p := b.ByToken(token); p != nil {
+			t.Errorf("%q is the token of %+v", token, p)
+		}
+	}
+	if p := b.ByCertificate([]string{"x", "", "spiffe://example.org/b"}); p == nil || p.Name != "b" {
+		t.Errorf("%+v", p)
+	}
+	if p := b.ByCertificate([]string{""}); p != nil || !b.Certificates() {
+		t.Errorf("no name is that of %+v", p)
+	}
+}
+
+func TestBookFaults(t *testing.T) {
+	good := "name: a\n    token_sha256: " + hash("a") + "\n    grants: [{namespace: n, role: reader}]\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":       {"", "0 of them"},
+		"unknown field": {"principals:\n  - " + good + "    tokn: x\n", "tokn"},
+		"no name":       {"principals:\n  - " + strings.Replace(good, "name: a", "name: ''", 1), "[0]: name"},
+		"same name":     {"principals:\n  - " + good + "  - " + good, "[1]: name"},
+		"same token":    {"principals:\n  - " + good + "  - " + strings.Replace(good, "name: a", "name: b", 1), "[1]: token_sha256: somebody"},
+		"no credential": {"principals:\n  - name: a\n    grants: [{namespace: n, role: reader}]\n", "one must be given"},
+		"the token":     {"principals:\n  - " + strings.Replace(good, hash("a"), "secret", 1), "sha256sum"},
+		"no grant":      {"principals:\n  - name: a\n    certificate: x\n", "grants: must"},
+		"role":          {"principals:\n  - " + strings.Replace(good, "role: reader", "role: king", 1), `"king"`},
+		"namespace":     {"principals:\n  - " + strings.Replace(good, "namespace: n", "namespace: ''", 1), "namespace: must"},
+		"rate":          {"principals:\n  - " + good + "    rate: -1\n", "rate"},
+	} {
+		if _, err := ParseBook([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestRate: over any time, no client gets more than its burst and its rate, and one that
+// waits as long as it was told gets through.
+func TestRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const rate, burst = 10, 5
+		l := NewLimiter(rate, burst, 100)
+		now := time.Duration(0)
+		allowed := map[string]int{}
+		for range rapid.IntRange(1, 200).Draw(t, "requests") {
+			now += time.Duration(rapid.IntRange(0, 200).Draw(t, "ms")) * time.Millisecond
+			client := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "client")
+			ok, after := l.Allow(client, 0, 0, now)
+			if !ok {
+				now += after + time.Nanosecond
+				if ok, _ = l.Allow(client, 0, 0, now); !ok {
+					t.Fatalf("refused after waiting for %v", after)
+				}
+			}
+			allowed[client]++
+			if float64(allowed[client]) > burst+rate*now.Seconds()+1e-6 {
+				t.Fatalf("%d requests in %v", allowed[client], now)
+			}
+		}
+	})
+}
+
+func TestOwnRates(t *testing.T) {
+	l := NewLimiter(0, 0, 2)
+	for range 100 {
+		if ok, _ := l.Allow("free", 0, 0, 0); !ok {
+			t.Fatal("without a rate, somebody is refused")
+		}
+	}
+	n := 0
+	for range 10 {
+		if ok, _ := l.Allow("limited", 1, 3, 0); ok {
+			n++
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d at once, want 3", n)
+	}
+	for i := range 10 {
+		l.Allow(fmt.Sprint(i), 1, 1, 0)
+	}
+	if len(l.buckets) != 2 || l.recent.Len() != 2 {
+		t.Errorf("%d clients are remembered", len(l.buckets))
+	}
+	// The clock may not go back, and if it does, nothing is given.
+	l.Allow("x", 1, 1, time.Hour)
+	if ok, _ := l.Allow("x", 1, 1, 0); ok {
+		t.Error("going back in time gives a token")
+	}
+}

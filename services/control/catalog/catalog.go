@@ -1,0 +1,247 @@
+// Package catalog is what a replica knows: all resources, in memory, as of one revision
+// of the store. Reads are answered from it.
+package catalog
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/btree"
+
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// An Item is a resource as it is kept. Nobody may change what it refers to.
+type Item struct {
+	resource.Ref
+	Path     string
+	Revision int64 // of the store, when it was last changed
+	Version  int64
+	Body     []byte // its document in JSON
+	// Resource is a *resource.Config or *resource.Instance; nil for a policy, which is
+	// handed on as it is.
+	Resource any
+}
+
+// Tag is the item's entity tag.
+func (i *Item) Tag() string { return resource.Tag(i.Version, i.Body) }
+
+// Parse reads what the store has under a path.
+func Parse(path string, value []byte, revision int64) (*Item, error) {
+	ref, err := resource.ParsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	version, body, err := resource.Unseal(value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	item := &Item{Ref: ref, Path: path, Revision: revision, Version: version, Body: body}
+	if ref.Kind != resource.Policies {
+		if item.Resource, err = resource.Parse(ref.Kind, body); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return item, nil
+}
+
+// A Catalog has items. Its methods may be called from any goroutine.
+type Catalog struct {
+	mu       sync.RWMutex // guards what follows
+	items    map[string]*Item
+	order    *btree.BTreeG[*Item] // by path
+	counts   map[resource.Kind]int
+	services map[string]int // instances, by the path of their service
+	revision int64
+	moved    chan struct{} // closed when revision grows
+}
+
+// degree of the tree, for few comparisons and small copies.
+const degree = 32
+
+// New returns an empty catalog.
+func New() *Catalog {
+	return &Catalog{
+		items: map[string]*Item{}, order: btree.NewG(degree, func(a, b *Item) bool { return a.Path < b.Path }),
+		counts: map[resource.Kind]int{}, services: map[string]int{}, moved: make(chan struct{}),
+	}
+}
+
+// A Delta is a change as the catalog made it.
+type Delta struct {
+	Old, New *Item // nil if there was or is none
+	Revision int64
+}
+
+// Apply makes a batch's changes, all at once, and returns them. What is no resource is
+// passed to odd and left out.
+func (c *Catalog) Apply(b store.Batch, odd func(key string, err error)) []Delta {
+	deltas := make([]Delta, 0, len(b.Events))
+	for _, e := range b.Events {
+		path := e.Key[len(store.State):]
+		d := Delta{Revision: e.Revision}
+		if e.Removed {
+			d.Old = &Item{Path: path} // looked up below
+		} else {
+			item, err := Parse(path, e.Value, e.Revision)
+			if err != nil {
+				odd(e.Key, err)
+				continue
+			}
+			d.New = item
+		}
+		deltas = append(deltas, d)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := deltas[:0]
+	for _, d := range deltas {
+		if d.New != nil {
+			d.Old = c.items[d.New.Path]
+			c.set(d.New)
+		} else {
+			if d.Old = c.items[d.Old.Path]; d.Old == nil {
+				continue
+			}
+			c.remove(d.Old)
+		}
+		kept = append(kept, d)
+	}
+	if b.Revision > c.revision {
+		close(c.moved)
+		c.moved = make(chan struct{})
+	}
+	c.revision = b.Revision
+	return kept
+}
+
+func (c *Catalog) set(i *Item) {
+	if c.items[i.Path] == nil {
+		c.counts[i.Kind]++
+		if i.Kind == resource.Instances {
+			c.services[servicePath(i.Ref)]++
+		}
+	}
+	c.items[i.Path] = i
+	c.order.ReplaceOrInsert(i)
+}
+
+func (c *Catalog) remove(i *Item) {
+	delete(c.items, i.Path)
+	c.order.Delete(i)
+	c.counts[i.Kind]--
+	if i.Kind == resource.Instances {
+		s := servicePath(i.Ref)
+		if c.services[s]--; c.services[s] == 0 {
+			delete(c.services, s)
+		}
+	}
+}
+
+func servicePath(r resource.Ref) string { return r.Namespace + "/" + r.Name }
+
+// Get returns an item; nil if there is none.
+func (c *Catalog) Get(r resource.Ref) *Item {
+	path := r.Path()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.items[path]
+}
+
+// List returns up to limit items whose paths begin with prefix and come after the path
+// after, in order, of those that keep accepts; and whether there are more.
+func (c *Catalog) List(prefix, after string, limit int, keep func(*Item) bool) (items []*Item, more bool) {
+	from := prefix
+	if after >= from && after != "" {
+		from = after + "\x00"
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	c.order.AscendGreaterOrEqual(&Item{Path: from}, func(i *Item) bool {
+		if len(i.Path) < len(prefix) || i.Path[:len(prefix)] != prefix {
+			return false
+		}
+		if keep != nil && !keep(i) {
+			return true
+		}
+		if len(items) == limit {
+			more = true
+			return false
+		}
+		items = append(items, i)
+		return true
+	})
+	return items, more
+}
+
+// Services returns up to limit names of services of a namespace after the name after,
+// in the order of their instances' paths, with how many instances each has; and whether
+// there are more.
+func (c *Catalog) Services(namespace, after string, limit int) (names []string, counts []int, more bool) {
+	prefix := string(resource.Instances) + "/" + namespace + "/"
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	from := prefix
+	if after != "" {
+		from = prefix + after + "0" // behind its instances, as / comes before 0
+	}
+	for {
+		var first *Item
+		c.order.AscendGreaterOrEqual(&Item{Path: from}, func(i *Item) bool { first = i; return false })
+		if first == nil || len(first.Path) < len(prefix) || first.Path[:len(prefix)] != prefix {
+			return names, counts, false
+		}
+		from = prefix + first.Name + "0"
+		if len(names) == limit {
+			return names, counts, true
+		}
+		names = append(names, first.Name)
+		counts = append(counts, c.services[servicePath(first.Ref)])
+	}
+}
+
+// Count is how many items of a kind there are, and CountService how many instances a
+// service has.
+func (c *Catalog) Count(k resource.Kind) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.counts[k]
+}
+
+// CountService is how many instances a service has.
+func (c *Catalog) CountService(namespace, name string) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.services[namespace+"/"+name]
+}
+
+// Revision is as of which revision everything is, and what is closed when that grows.
+func (c *Catalog) Revision() (revision int64, moved <-chan struct{}) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.revision, c.moved
+}
+
+// Snapshot returns the items whose paths begin with one of the prefixes, all as of one
+// revision. A prefix that ends with a slash is a folder, another one is a path.
+func (c *Catalog) Snapshot(prefixes []string) (items []*Item, revision int64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, prefix := range prefixes {
+		if prefix[len(prefix)-1] != '/' {
+			if i := c.items[prefix]; i != nil {
+				items = append(items, i)
+			}
+			continue
+		}
+		c.order.AscendGreaterOrEqual(&Item{Path: prefix}, func(i *Item) bool {
+			if len(i.Path) < len(prefix) || i.Path[:len(prefix)] != prefix {
+				return false
+			}
+			items = append(items, i)
+			return true
+		})
+	}
+	return items, c.revision
+}

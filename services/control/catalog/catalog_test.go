@@ -1,0 +1,149 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func event(path string, revision int64, removed bool) store.Event {
+	e := store.Event{KV: store.KV{Key: store.State + path, Revision: revision}, Removed: removed}
+	if !removed {
+		e.Value = resource.Seal(revision, []byte("{}"))
+	}
+	return e
+}
+
+func never(t interface{ Errorf(string, ...any) }) func(string, error) {
+	return func(key string, err error) { t.Errorf("%s: %v", key, err) }
+}
+
+// TestModel holds the catalog to a map.
+func TestModel(t *testing.T) {
+	name := rapid.SampledFrom([]string{"a", "a-b", "a.b", "a:b", "a0", "ab", "b"})
+	rapid.Check(t, func(t *rapid.T) {
+		c := New()
+		model := map[string]int64{}
+		revision := int64(0)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			revision++
+			b := store.Batch{Revision: revision}
+			seen := map[string]bool{}
+			for range rapid.IntRange(0, 3).Draw(t, "events") {
+				path := "policy/n/" + name.Draw(t, "name")
+				if rapid.Bool().Draw(t, "instance") {
+					path = "instance/n/" + name.Draw(t, "service") + "/" + name.Draw(t, "id")
+				}
+				removed := rapid.Bool().Draw(t, "removed")
+				if seen[path] {
+					continue
+				}
+				seen[path] = true
+				b.Events = append(b.Events, event(path, revision, removed))
+				if removed {
+					delete(model, path)
+				} else {
+					model[path] = revision
+				}
+			}
+			_, moved := c.Revision()
+			c.Apply(b, never(t))
+			select {
+			case <-moved:
+			default:
+				t.Fatal("nobody is told that the revision has grown")
+			}
+		}
+		prefix := rapid.SampledFrom([]string{"", "policy/n/", "instance/n/", "instance/n/a/"}).Draw(t, "prefix")
+		var want []string
+		services := map[string]int{}
+		for path := range model {
+			if strings.HasPrefix(path, prefix) {
+				want = append(want, path)
+			}
+			if parts := strings.Split(path, "/"); parts[0] == "instance" {
+				services[parts[2]]++
+			}
+		}
+		slices.Sort(want)
+		var got []string
+		after := ""
+		for more := true; more; {
+			var items []*Item
+			items, more = c.List(prefix, after, 2, nil)
+			for _, i := range items {
+				after = i.Path
+				got = append(got, i.Path)
+				if i.Revision != model[i.Path] || i.Version != i.Revision || c.Get(i.Ref) != i {
+					t.Fatalf("%+v", i)
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("listed %q, want %q", got, want)
+		}
+		var names []string
+		after = ""
+		for more := true; more; {
+			var page []string
+			var counts []int
+			page, counts, more = c.Services("n", after, 2)
+			for i, n := range page {
+				after = n
+				names = append(names, n)
+				if counts[i] != services[n] || c.CountService("n", n) != services[n] {
+					t.Fatalf("%s has %d instances, want %d", n, counts[i], services[n])
+				}
+			}
+		}
+		if len(names) != len(services) {
+			t.Fatalf("services %q, want %v", names, services)
+		}
+		if c.Count(resource.Policies)+c.Count(resource.Instances) != len(model) {
+			t.Fatalf("counts %d and %d of %d", c.Count(resource.Policies), c.Count(resource.Instances), len(model))
+		}
+	})
+}
+
+func TestDeltas(t *testing.T) {
+	c := New()
+	c.Apply(store.Batch{Revision: 1, Events: []store.Event{event("policy/n/a", 1, false)}}, never(t))
+	deltas := c.Apply(store.Batch{Revision: 2, Events: []store.Event{event("policy/n/a", 2, false), event("policy/n/b", 2, true), event("policy/n/c", 2, false)}}, never(t))
+	var got []string
+	for _, d := range deltas {
+		got = append(got, fmt.Sprint(d.Old != nil, d.New != nil, d.Revision))
+	}
+	if !slices.Equal(got, []string{"true true 2", "false true 2"}) {
+		t.Errorf("%q", got)
+	}
+	deltas = c.Apply(store.Batch{Revision: 3, Events: []store.Event{event("policy/n/a", 3, true)}}, never(t))
+	if len(deltas) != 1 || deltas[0].Old.Version != 2 || deltas[0].New != nil {
+		t.Errorf("%+v", deltas)
+	}
+}
+
+func TestOddKeys(t *testing.T) {
+	c := New()
+	var odd []string
+	b := store.Batch{Revision: 1, Events: []store.Event{
+		{KV: store.KV{Key: "s/policy/n/a", Value: []byte("no version")}}, {KV: store.KV{Key: "s/what/n/a", Value: []byte("1\n{}")}},
+		{KV: store.KV{Key: "s/config/n/a", Value: []byte("1\n[]")}}, event("policy/n/b", 1, false),
+	}}
+	if deltas := c.Apply(b, func(key string, _ error) { odd = append(odd, key) }); len(deltas) != 1 {
+		t.Errorf("%+v", deltas)
+	}
+	slices.SortFunc(odd, cmp.Compare[string])
+	if !slices.Equal(odd, []string{"s/config/n/a", "s/policy/n/a", "s/what/n/a"}) {
+		t.Errorf("odd %q", odd)
+	}
+}

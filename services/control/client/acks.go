@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+
+	"dyno/services/control/resource"
+)
+
+// An ack is what became of one version.
+type ack struct {
+	resource.Ref
+	Version int64  `json:"version"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Applied says that the program runs a version, Refused that it does not and why: it
+// goes on with what it had. The control plane's rollout shows both. They return at once;
+// a newer answer for a resource replaces an older one that is not sent yet. A server that
+// has forgotten them is told again. Without a Name the program is in no rollout, and they
+// do nothing.
+func (w *Watch) Applied(i Item) { w.acknowledge(ack{Ref: i.Ref, Version: i.Version, State: "applied"}) }
+
+// Refused says that the program does not run a version, and why.
+func (w *Watch) Refused(i Item, reason string) {
+	w.acknowledge(ack{Ref: i.Ref, Version: i.Version, State: "refused", Reason: reason})
+}
+
+func (w *Watch) acknowledge(a ack) {
+	if w.client.cfg.Name == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if old, ok := w.answered[a.Ref]; ok && old.Version > a.Version {
+		return
+	}
+	if _, known := w.items[a.Path()]; !known {
+		return // it is gone, and what is known bounds what waits
+	}
+	w.answered[a.Ref] = a
+	w.send(a)
+}
+
+// send has an ack sent.
+func (w *Watch) send(a ack) {
+	w.acks[a.Ref] = a
+	select {
+	case w.asked <- struct{}{}:
+	default:
+	}
+}
+
+// maxAcks is how many go in one request.
+const maxAcks = 1000
+
+// answer sends acks until ctx ends.
+func (w *Watch) answer(ctx context.Context) {
+	route := w.client.route()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.asked:
+		}
+		for {
+			w.mu.Lock()
+			some := slices.Collect(maps.Values(w.acks))
+			some, server := some[:min(len(some), maxAcks)], w.server
+			w.mu.Unlock()
+			if len(some) == 0 {
+				break
+			}
+			body := map[string]any{"client": w.client.cfg.Name, "acks": some}
+			if _, err := w.client.call(ctx, server, http.MethodPost, "/v1/acks", nil, body); err != nil && !lasting(err) {
+				pause := route.failed(err)
+				w.client.log.Warn("answers are not sent", "error", err, "again_after", pause)
+				if !sleep(ctx, pause) {
+					return
+				}
+				continue
+			} else if err != nil {
+				w.client.log.Warn("answers are refused", "error", err)
+			}
+			route.good()
+			w.mu.Lock()
+			for _, a := range some {
+				if w.acks[a.Ref] == a {
+					delete(w.acks, a.Ref)
+				}
+			}
+			w.mu.Unlock()
+		}
+	}
+}

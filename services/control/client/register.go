@@ -1,0 +1,218 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"dyno/services/control/resource"
+)
+
+// A Registration keeps an instance registered until it is closed. Its methods may be
+// called from any goroutine.
+type Registration struct {
+	client *Client
+	stop   context.CancelFunc
+	ended  chan struct{}
+	poke   chan struct{} // holds one: the instance has changed
+
+	mu       sync.Mutex // guards what follows
+	instance resource.Instance
+	changed  int // counts Update
+	sent     int // of these, what the server has
+	err      error
+	settled  chan struct{} // closed when err or sent is of the newest
+}
+
+// beatsPerLease is how many heartbeats a lease has: two may be lost.
+const beatsPerLease = 3
+
+// Register has an instance registered, and keeps it so. It returns at once; Ready says
+// when the control plane knows it. The error is resource.Invalid where the instance can
+// never be registered. Without a weight it has the usual one: an instance that wants no
+// requests says so by its status.
+func (c *Client) Register(i resource.Instance) (*Registration, error) {
+	if err := c.complete(&i); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	r := &Registration{client: c, stop: cancel, ended: make(chan struct{}), poke: make(chan struct{}, 1), instance: i, changed: 1, settled: make(chan struct{})}
+	if err := c.begin(func() {
+		defer close(r.ended)
+		defer cancel()
+		r.keep(ctx)
+	}); err != nil {
+		cancel()
+		return nil, err
+	}
+	return r, nil
+}
+
+// complete fills in what may be left out, and checks the instance.
+func (c *Client) complete(i *resource.Instance) error {
+	if i.Namespace == "" {
+		i.Namespace = c.cfg.Namespace
+	}
+	if i.Weight == 0 {
+		i.Weight = resource.DefaultWeight
+	}
+	i.Default()
+	return i.Check(resource.DefaultLimits())
+}
+
+// Update changes what is registered: the status, the weight, the metadata. It must be the
+// same instance.
+func (r *Registration) Update(i resource.Instance) error {
+	if err := r.client.complete(&i); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i.Ref() != r.instance.Ref() {
+		return resource.Invalid{{Pointer: "#", Detail: "is " + i.Ref().String() + ", and " + r.instance.Ref().String() + " is registered here"}}
+	}
+	r.instance = i
+	r.changed++
+	if r.err != nil || r.sent == r.changed-1 {
+		r.settled, r.err = make(chan struct{}), nil
+	}
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Ready returns when the control plane knows the instance as it is, or why it refuses it
+// for good: the Registration tries on, seldom.
+func (r *Registration) Ready(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		settled, err, done := r.settled, r.err, r.sent == r.changed
+		r.mu.Unlock()
+		if err != nil || done {
+			return err
+		}
+		select {
+		case <-settled:
+		case <-r.ended:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Close takes the instance off. The error says that the control plane could not be told:
+// then the instance goes when its lease is over.
+func (r *Registration) Close(ctx context.Context) error {
+	r.stop()
+	<-r.ended
+	route := r.client.route()
+	r.mu.Lock()
+	path, query := r.path()
+	r.mu.Unlock()
+	var err error
+	for range r.client.cfg.Servers {
+		if _, err = r.client.call(ctx, route.server(), http.MethodDelete, path, query, nil); err == nil || missing(err) {
+			return nil
+		}
+		route.failed(err)
+	}
+	return err
+}
+
+// path is where the instance is.
+func (r *Registration) path() (path string, query url.Values) {
+	return "/v1/services/" + url.PathEscape(r.instance.Service) + "/instances/" + url.PathEscape(r.instance.ID), url.Values{"namespace": {r.instance.Namespace}}
+}
+
+// keep registers, and says again and again that the instance is alive.
+func (r *Registration) keep(ctx context.Context) {
+	route := r.client.route()
+	known := false
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		i, number := r.instance, r.changed
+		path, query := r.path()
+		known = known && r.sent == number
+		r.mu.Unlock()
+		var err error
+		if known {
+			_, err = r.client.call(ctx, route.server(), http.MethodPost, path+"/heartbeat", query, nil)
+			if missing(err) {
+				r.client.log.Warn("the control plane does not know the instance: it is registered again", "instance", i.Ref().String())
+				known = false
+				continue
+			}
+		} else {
+			_, err = r.client.call(ctx, route.server(), http.MethodPut, path, query, body(i))
+		}
+		pause := spread(i.Lease() / beatsPerLease)
+		if err != nil && ctx.Err() == nil {
+			pause = min(route.failed(err), pause)
+			r.client.log.Warn("not registered, or no heartbeat", "instance", i.Ref().String(), "error", err, "again_after", pause)
+		} else {
+			route.good()
+			known = true
+		}
+		if lasting(err) {
+			pause = r.client.cfg.MaxPause
+		}
+		r.tell(number, err)
+		if !r.rest(ctx, pause) {
+			return
+		}
+	}
+}
+
+// body is an instance as it is registered: who changed it is not the client's to say.
+func body(i resource.Instance) any {
+	return struct {
+		Address  string            `json:"address"`
+		Port     int               `json:"port"`
+		Zone     string            `json:"zone,omitempty"`
+		Weight   int               `json:"weight"`
+		Metadata map[string]string `json:"metadata,omitempty"`
+		Status   resource.Status   `json:"status"`
+		TTL      float64           `json:"ttl_seconds"`
+	}{i.Address, i.Port, i.Zone, i.Weight, i.Metadata, i.Status, i.TTL}
+}
+
+// tell notes what became of a version of the instance.
+func (r *Registration) tell(number int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if number != r.changed {
+		return // it has changed meanwhile
+	}
+	switch {
+	case err == nil && r.sent < number:
+		r.sent, r.err = number, nil
+	case lasting(err) && r.sent < number && r.err == nil:
+		r.err = err
+	default:
+		return
+	}
+	select {
+	case <-r.settled:
+	default:
+		close(r.settled)
+	}
+}
+
+// rest returns when it is time for the next sign of life, or the instance has changed;
+// false when ctx has ended.
+func (r *Registration) rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.poke:
+	case <-t.C:
+	}
+	return true
+}

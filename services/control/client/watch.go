@@ -1,0 +1,329 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"dyno/services/control/resource"
+)
+
+// A Query is what a watch is of: kinds of resources in a namespace, all of them or by
+// name. The name of an instance is its service's.
+type Query struct {
+	Namespace string // "" is the Client's
+	Kinds     []resource.Kind
+	Names     []string
+}
+
+// key names the query among others.
+func (q Query) key() string {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return fmt.Sprint(q) // texts only: it cannot be
+	}
+	return string(text)
+}
+
+// An Item is a resource as the program is to have it: of a configuration, Content is that
+// of the gray release where the program is chosen. Nobody may change what it refers to.
+type Item struct {
+	resource.Ref
+	Version  int64           `json:"version"`
+	Released bool            `json:"released,omitempty"`
+	Body     json.RawMessage `json:"resource"`
+	// Resource is a *resource.Policy, *resource.Config or *resource.Instance.
+	Resource any `json:"-"`
+}
+
+// A Snapshot is everything that is watched, at one time.
+type Snapshot struct {
+	// Generation grows with each change of what is below.
+	Generation uint64
+	// Items are in the order of kind, namespace, name and ID.
+	Items []Item
+	// Current tells whether a server has said that this is all, and is still heard. Without
+	// it, Items are what was known last, At that time: of this program, or of an earlier
+	// one, from the cache.
+	Current bool
+	At      time.Time
+}
+
+// Instances returns those of the items, of which those are left out that ask for no
+// requests.
+func (s Snapshot) Instances() (list []*resource.Instance) {
+	for i := range s.Items {
+		if one, ok := s.Items[i].Resource.(*resource.Instance); ok && one.Status == resource.Up && one.Weight > 0 {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// A Watch knows what a query is of. Its methods may be called from any goroutine.
+type Watch struct {
+	client *Client
+	query  Query
+	file   string // of the cache; "" is none
+	stop   context.CancelFunc
+	ended  chan struct{}
+
+	mu         sync.Mutex // guards what follows
+	items      map[string]Item
+	filling    map[string]Item // while a server tells everything; nil otherwise
+	token      string          // up to where items are known
+	generation uint64
+	current    bool
+	at         time.Time
+	moved      chan struct{}        // closed when generation grows
+	dirty      bool                 // the cache is not what is known
+	server     string               // that is watched: its ledger knows the program
+	acks       map[resource.Ref]ack // that wait
+	answered   map[resource.Ref]ack // the last one for each resource
+	asked      chan struct{}        // holds one: there are acks
+}
+
+// Watch begins to watch. What the cache has is known at once.
+func (c *Client) Watch(q Query) (*Watch, error) {
+	if q.Namespace == "" {
+		q.Namespace = c.cfg.Namespace
+	}
+	for _, k := range q.Kinds {
+		if k != resource.Policies && k != resource.Configs && k != resource.Instances {
+			return nil, fmt.Errorf("kind: %q: must be policy, config or instance", k)
+		}
+	}
+	if len(q.Kinds) == 0 {
+		return nil, errors.New("kind: must be given: policy, config or instance")
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	w := &Watch{
+		client: c, query: q, stop: cancel, ended: make(chan struct{}), items: map[string]Item{},
+		moved: make(chan struct{}), acks: map[resource.Ref]ack{}, answered: map[resource.Ref]ack{}, asked: make(chan struct{}, 1),
+	}
+	if c.cfg.Cache != "" {
+		w.file = cacheFile(c.cfg.Cache, c.cfg, q)
+		if err := w.load(); err != nil {
+			c.log.Warn("the cache is not used", "file", w.file, "error", err)
+		}
+	}
+	if err := c.begin(func() {
+		defer close(w.ended)
+		defer cancel()
+		w.run(ctx)
+	}); err != nil {
+		cancel()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close ends the watch. Its cache has then what was known.
+func (w *Watch) Close() {
+	w.stop()
+	<-w.ended
+}
+
+// Next returns what is known, and waits until that is another than of a generation. 0 is
+// none: the first time, it waits until anything is known, by a server or the cache.
+func (w *Watch) Next(ctx context.Context, generation uint64) (Snapshot, error) {
+	for {
+		w.mu.Lock()
+		if w.generation > generation {
+			s := w.snapshot()
+			w.mu.Unlock()
+			return s, nil
+		}
+		moved := w.moved
+		w.mu.Unlock()
+		select {
+		case <-moved:
+		case <-w.ended:
+			return Snapshot{}, ErrClosed
+		case <-ctx.Done():
+			return Snapshot{}, context.Cause(ctx)
+		}
+	}
+}
+
+// snapshot copies what is known.
+func (w *Watch) snapshot() Snapshot {
+	s := Snapshot{Generation: w.generation, Current: w.current, At: w.at, Items: make([]Item, 0, len(w.items))}
+	for _, i := range w.items {
+		s.Items = append(s.Items, i)
+	}
+	slices.SortFunc(s.Items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	return s
+}
+
+// move tells those who wait that something is another.
+func (w *Watch) move() {
+	w.generation++
+	close(w.moved)
+	w.moved = make(chan struct{})
+}
+
+// run watches, answers and writes the cache until ctx ends.
+func (w *Watch) run(ctx context.Context) {
+	var beside sync.WaitGroup
+	beside.Go(func() { w.answer(ctx) })
+	beside.Go(func() { w.keep(ctx) })
+	defer beside.Wait()
+	route := w.client.route()
+	for ctx.Err() == nil {
+		err := w.follow(ctx, &route)
+		w.mu.Lock()
+		w.filling = nil
+		if w.current {
+			w.current = false
+			w.move()
+		}
+		w.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		pause := route.failed(err)
+		w.client.log.Warn("not watching", "error", err, "again_after", pause)
+		sleep(ctx, pause)
+	}
+}
+
+// follow reads one stream until it ends, which it always does with an error.
+func (w *Watch) follow(ctx context.Context, route *route) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(w.client.cfg.Silence, func() { cancel(fmt.Errorf("nothing was heard for %v", w.client.cfg.Silence)) })
+	defer silence.Stop()
+	query := url.Values{"namespace": {w.query.Namespace}, "name": w.query.Names}
+	for _, k := range w.query.Kinds {
+		query.Add("kind", string(k))
+	}
+	if w.client.cfg.Name != "" {
+		query.Set("client", w.client.cfg.Name)
+	}
+	for name, value := range w.client.cfg.Labels {
+		query.Add("label", name+"="+value)
+	}
+	header := http.Header{"Accept": {"text/event-stream"}}
+	w.mu.Lock()
+	if w.token != "" {
+		header["Last-Event-Id"] = []string{w.token}
+	}
+	w.server = route.server()
+	w.mu.Unlock()
+	answer, err := w.client.ask(ctx, route.server(), http.MethodGet, "/v1/watch", query, nil, header)
+	if err != nil {
+		return because(ctx, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	err = events(answer.Body, func(comment bool) {
+		silence.Reset(w.client.cfg.Silence)
+		route.good()
+		if comment {
+			w.heard()
+		}
+	}, w.take)
+	return because(ctx, err)
+}
+
+// because is why ctx ended, if it did, and not what came of it.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// heard notes a heartbeat. A server that cannot go on where it was asked to begins with
+// resync; one that can, and has nothing to tell, has a heartbeat at once.
+func (w *Watch) heard() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.token != "" && w.filling == nil && !w.current {
+		w.begun()
+		w.at = time.Now()
+		w.move()
+	}
+}
+
+// begun notes that a server goes on. It may be one that has not heard what was applied.
+func (w *Watch) begun() {
+	if w.current {
+		return
+	}
+	w.current = true
+	for r, a := range w.answered {
+		if i, ok := w.items[r.Path()]; ok && i.Version == a.Version {
+			w.send(a)
+		} else {
+			delete(w.answered, r)
+		}
+	}
+}
+
+// take learns an event.
+func (w *Watch) take(e event) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch e.kind {
+	case "resync":
+		// What is known stays until all is told; whoever is cut off before begins anew.
+		w.filling, w.token = map[string]Item{}, ""
+		if w.current {
+			w.current = false
+			w.move()
+		}
+		return nil
+	case "synced":
+		if w.filling == nil {
+			return fmt.Errorf("%w: synced without resync", errEvent)
+		}
+		w.items, w.filling = w.filling, nil
+		w.begun()
+	case "put", "remove":
+		var i Item
+		if err := json.Unmarshal(e.data, &i); err != nil {
+			return fmt.Errorf("%w: %w", errEvent, err)
+		}
+		if err := i.Check(); err != nil {
+			return fmt.Errorf("%w: %w", errEvent, err)
+		}
+		into := w.items
+		if w.filling != nil {
+			into = w.filling
+		}
+		if e.kind == "remove" {
+			delete(into, i.Path())
+			delete(w.acks, i.Ref)
+			delete(w.answered, i.Ref)
+		} else {
+			var err error
+			if i.Resource, err = resource.Parse(i.Kind, i.Body); err != nil {
+				return fmt.Errorf("%w: %s: %w", errEvent, i.Ref, err)
+			}
+			into[i.Path()] = i
+		}
+		if w.filling != nil {
+			return nil
+		}
+		w.begun()
+	default:
+		return nil // of a later server
+	}
+	if e.ids {
+		w.token = e.id
+	}
+	w.at = time.Now()
+	w.dirty = true
+	w.move()
+	return nil
+}

@@ -1,0 +1,307 @@
+// Package control is the control plane as a service: discovery, configuration and policy
+// over HTTP and gRPC, kept in etcd, which is embedded unless a cluster is given.
+//
+//	server, err := control.New(config)
+//	err = server.Serve(ctx)
+//
+// To read the source: resource says what is kept and what makes it valid, store how it is
+// kept, catalog and push what a replica knows and whom it tells, plane joins them, access
+// says who may, and rest and rpc answer. client is for programs that use it.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"dyno/services/control/access"
+	"dyno/services/control/dns"
+	"dyno/services/control/plane"
+	"dyno/services/control/resource"
+	"dyno/services/control/rest"
+	"dyno/services/control/rpc"
+	"dyno/services/control/store"
+	"dyno/services/internal/serve"
+)
+
+// A Server is one control plane, or one replica of one. Listen and Serve may be called
+// once each.
+type Server struct {
+	cfg      Config
+	host     *serve.Host
+	log      *slog.Logger
+	book     *access.Book
+	listener net.Listener
+	grpc     net.Listener // nil without one
+	names    net.Listener // of DNS; nil without it
+	packets  net.PacketConn
+	server   *http.Server
+}
+
+// New checks cfg, whose error lists every fault, and returns a Server that does nothing
+// yet.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg}
+	var err error
+	if s.book, err = cfg.book(); err != nil {
+		return nil, err
+	}
+	if s.host, err = serve.New(serve.Config{
+		Name: "control", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+	}); err != nil {
+		return nil, err
+	}
+	s.log = s.host.Logger()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(cfg.HTTP2)
+	protocols.SetUnencryptedHTTP2(cfg.HTTP2)
+	s.server = &http.Server{
+		ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
+		MaxHeaderBytes: 64 << 10, Protocols: protocols,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	if s.server.TLSConfig, err = cfg.tls(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Listen opens the listeners. When it has returned nil, Addr is known and clients may
+// connect; they are answered once Serve has opened the store.
+func (s *Server) Listen() error {
+	l, err := serve.Listen(context.Background(), s.cfg.Listen, nil)
+	if err != nil {
+		return err
+	}
+	s.listener = l
+	if err := s.listenMore(); err != nil {
+		return errors.Join(err, s.unlisten())
+	}
+	return nil
+}
+
+// listenMore opens the listeners that need not be.
+func (s *Server) listenMore() (err error) {
+	ctx := context.Background()
+	if s.cfg.GRPC != "" {
+		if s.grpc, err = serve.Listen(ctx, s.cfg.GRPC, nil); err != nil {
+			return err
+		}
+	}
+	if s.cfg.DNS != "" {
+		if s.names, err = serve.Listen(ctx, s.cfg.DNS, nil); err != nil {
+			return err
+		}
+		if s.packets, err = new(net.ListenConfig).ListenPacket(ctx, "udp", s.names.Addr().String()); err != nil {
+			return err
+		}
+	}
+	return s.host.Listen()
+}
+
+// unlisten frees the addresses of clients.
+func (s *Server) unlisten() error {
+	err := s.listener.Close()
+	for _, l := range []net.Listener{s.grpc, s.names} {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}
+	if s.packets != nil {
+		err = errors.Join(err, s.packets.Close())
+	}
+	return err
+}
+
+// Addr is where clients connect; nil before Listen.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// GRPCAddr is where clients connect by gRPC; nil without it or before Listen.
+func (s *Server) GRPCAddr() net.Addr {
+	if s.grpc == nil {
+		return nil
+	}
+	return s.grpc.Addr()
+}
+
+// DNSAddr is where services are found by DNS; nil without it or before Listen.
+func (s *Server) DNSAddr() net.Addr {
+	if s.names == nil {
+		return nil
+	}
+	return s.names.Addr()
+}
+
+// AdminAddr is where the admin listener listens; nil without one or before Listen.
+func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
+
+// Serve opens the store and answers clients until ctx ends, and drains then: requests end,
+// watchers are told to come back, and what waits for the store is written. It calls Listen
+// unless that has been done. It returns nil after that, otherwise what failed.
+func (s *Server) Serve(ctx context.Context) (err error) {
+	if s.listener == nil {
+		if err := s.Listen(); err != nil {
+			return err
+		}
+	}
+	unserved := func(err error) error {
+		return errors.Join(err, s.unlisten(), s.host.Close())
+	}
+	opening, cancel := context.WithTimeout(ctx, s.cfg.OpenTimeout)
+	defer cancel()
+	sc := s.cfg.Store
+	sc.Logger = s.log
+	st, err := store.Open(opening, sc)
+	if err != nil {
+		return unserved(err)
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	pc := s.cfg.Plane
+	pc.Logger = s.log
+	p, err := plane.Open(opening, st, pc)
+	if err != nil {
+		return unserved(err)
+	}
+	defer p.Close()
+	ac := s.cfg.api()
+	ac.Plane, ac.Book, ac.Logger = p, s.book, s.log
+	api, err := rest.New(ac)
+	if err != nil {
+		return unserved(err)
+	}
+	defer api.Close()
+	s.server.Handler = api
+	s.host.Registry().MustRegister(st, p, api)
+	parts := []serve.Part{
+		{Name: "api", Serve: s.answer, Drain: func(ctx context.Context) int { return s.drain(ctx, api) }},
+		watchdog(st),
+	}
+	if s.grpc != nil {
+		calls, err := s.calls(p, api)
+		if err != nil {
+			return unserved(err)
+		}
+		s.host.Registry().MustRegister(calls)
+		parts = append(parts, serve.Part{Name: "grpc", Serve: func() error { return calls.Serve(s.grpc) }, Drain: calls.Close})
+	}
+	if s.names != nil {
+		d := dns.NewServer(&dns.Zone{Domain: s.cfg.Domain, TTL: namesTTL, Find: finder(p)}, s.packets, s.names)
+		parts = append(parts, serve.Part{Name: "dns", Serve: d.Serve, Drain: d.Close})
+	}
+	where := "embedded in " + sc.Dir
+	if !sc.Embedded() {
+		where = fmt.Sprintf("a cluster at %v", sc.Endpoints)
+	}
+	s.log.Info("listening", "address", s.Addr().String(), "store", where, "epoch", st.Epoch(), "replica", pc.Replica)
+	return s.host.Run(ctx, parts...)
+}
+
+// calls makes the API over gRPC. A client's rate is of both APIs together.
+func (s *Server) calls(p *plane.Plane, api *rest.API) (*rpc.API, error) {
+	c := rpc.Defaults()
+	c.Plane, c.Book, c.Logger, c.Allow = p, s.book, s.log, api.Allow
+	c.TLS = s.server.TLSConfig.Clone() // of nil it is nil
+	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
+	return rpc.New(c)
+}
+
+// namesTTL is for how many seconds resolvers may keep an answer, and maxNames how many
+// instances one has.
+const (
+	namesTTL = 5
+	maxNames = 1000
+)
+
+// finder finds instances that take requests, as this replica knows them. Those that are
+// overdue are told where there are no others.
+func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, bool) {
+	return func(namespace, service string) (good []dns.Endpoint, found bool) {
+		r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: service, ID: "x"}
+		if r.Check() != nil {
+			return nil, false
+		}
+		items, _ := p.Catalog().List(string(r.Kind)+"/"+namespace+"/"+service+"/", "", maxNames, nil)
+		var late []dns.Endpoint
+		for _, item := range items {
+			i := item.Resource.(*resource.Instance)
+			if i.Status != resource.Up || i.Weight == 0 {
+				continue
+			}
+			e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: uint16(min(i.Weight, 1<<16-1))} //nolint:gosec // bounded when it was put
+			if p.Overdue(item.Ref) {
+				late = append(late, e)
+			} else {
+				good = append(good, e)
+			}
+		}
+		if len(good) == 0 {
+			good = late
+		}
+		return good, len(items) > 0
+	}
+}
+
+// answer serves the API.
+func (s *Server) answer() error {
+	var err error
+	if s.server.TLSConfig != nil {
+		err = s.server.ServeTLS(s.listener, "", "")
+	} else {
+		err = s.server.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// drain lets requests end, and ends watches, which would go on for ever.
+func (s *Server) drain(ctx context.Context, api *rest.API) (cut int) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		api.Close()
+	}()
+	if err := s.server.Shutdown(ctx); err != nil {
+		_ = s.server.Close() // what is left is cut
+		cut = 1
+	}
+	<-ended
+	return cut
+}
+
+// watchdog ends the server when the embedded etcd has ended by itself.
+func watchdog(st *store.Store) serve.Part {
+	done := make(chan struct{})
+	return serve.Part{
+		Name: "etcd",
+		Serve: func() error {
+			select {
+			case <-st.Failed():
+				return errors.New("the embedded etcd has stopped: the log says why")
+			case <-done:
+				return nil
+			}
+		},
+		Drain: func(context.Context) int { close(done); return 0 },
+	}
+}
+
+// Restore fills the store that cfg names from a backup, before it is served for the first
+// time.
+func Restore(ctx context.Context, cfg store.Config, backup io.ReadSeeker) error {
+	return store.Restore(ctx, cfg, backup)
+}

@@ -1,0 +1,249 @@
+// Package dns has the control plane's services found by DNS (RFC 1034, 1035), for
+// programs that know nothing else:
+//
+//	shop.default.control.internal.         A, AAAA: addresses; SRV: addresses, ports and weights
+//	_shop._tcp.default.control.internal.   SRV, as RFC 2782 has it
+//
+// To read the source: answer.go turns a query into an answer, without I/O, and server.go
+// carries both.
+package dns
+
+import (
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// An Endpoint is where an instance of a service is.
+type Endpoint struct {
+	Host   string // an IP address, or a host name, which is told by SRV only
+	Port   uint16
+	Weight uint16
+}
+
+// A Zone answers queries about one domain. Its methods may be called from any goroutine.
+type Zone struct {
+	// Domain ends all names, such as "control.internal.": in lower case, with a dot.
+	Domain string
+	// TTL is for how many seconds an answer may be kept, one that there is nothing too.
+	TTL uint32
+	// Find returns the endpoints of a service that take requests; found tells whether the
+	// service is known. Names are in lower case: DNS does not tell case apart.
+	Find func(namespace, service string) (endpoints []Endpoint, found bool)
+}
+
+// Sizes of messages over UDP, in bytes: without EDNS(0) (RFC 1035, section 4.2.1), and the
+// most that crosses networks in one piece.
+const (
+	plainSize = 512
+	mostSize  = 1232
+)
+
+// addressLabel is below the domain where names of addresses are, for SRV to refer to.
+const addressLabel = "addr"
+
+// Answer returns the answer to a query that came over TCP or UDP; nil is none, to what is
+// no query.
+func (z *Zone) Answer(query []byte, tcp bool) []byte {
+	var p dnsmessage.Parser
+	head, err := p.Start(query)
+	if err != nil || head.Response {
+		return nil
+	}
+	reply := dnsmessage.Message{Header: dnsmessage.Header{
+		ID: head.ID, Response: true, OpCode: head.OpCode, RecursionDesired: head.RecursionDesired,
+	}}
+	questions, err := p.AllQuestions()
+	limit, edns := plainSize, false
+	switch {
+	case head.OpCode != 0:
+		reply.RCode = dnsmessage.RCodeNotImplemented
+	case err != nil || len(questions) != 1:
+		reply.RCode = dnsmessage.RCodeFormatError
+	default:
+		reply.Questions = questions
+		if limit, edns, err = size(&p); err != nil {
+			reply.RCode = dnsmessage.RCodeFormatError
+			break
+		}
+		z.fill(&reply, questions[0])
+	}
+	if edns {
+		var h dnsmessage.ResourceHeader
+		if h.SetEDNS0(mostSize, 0, false) == nil {
+			reply.Additionals = append(reply.Additionals, dnsmessage.Resource{Header: h, Body: &dnsmessage.OPTResource{}})
+		}
+	}
+	if tcp {
+		limit = maxTCP
+	}
+	return pack(&reply, limit)
+}
+
+// size reads how long an answer over UDP may be, from the query's EDNS(0) (RFC 6891).
+func size(p *dnsmessage.Parser) (limit int, edns bool, err error) {
+	if err := p.SkipAllAnswers(); err != nil {
+		return plainSize, false, err
+	}
+	if err := p.SkipAllAuthorities(); err != nil {
+		return plainSize, false, err
+	}
+	for {
+		h, err := p.AdditionalHeader()
+		if errors.Is(err, dnsmessage.ErrSectionDone) {
+			return plainSize, false, nil
+		}
+		if err != nil {
+			return plainSize, false, err
+		}
+		if h.Type == dnsmessage.TypeOPT {
+			return min(max(int(h.Class), plainSize), mostSize), true, nil
+		}
+		if err := p.SkipAdditional(); err != nil {
+			return plainSize, false, err
+		}
+	}
+}
+
+// pack writes an answer of so many bytes at most. What is too long loses its records and
+// says so: then the asker comes by TCP.
+func pack(m *dnsmessage.Message, limit int) []byte {
+	out, err := m.Pack()
+	if err == nil && len(out) <= limit {
+		return out
+	}
+	keep := m.Additionals[:0]
+	for _, r := range m.Additionals {
+		if r.Header.Type == dnsmessage.TypeOPT {
+			keep = append(keep, r)
+		}
+	}
+	m.Additionals = keep
+	if out, err = m.Pack(); err == nil && len(out) <= limit { // what SRV refers to can be asked for
+		return out
+	}
+	m.Truncated, m.Answers = true, nil
+	if out, err = m.Pack(); err != nil {
+		return nil // its question could be read, so it can be written
+	}
+	return out
+}
+
+// fill answers a question.
+func (z *Zone) fill(m *dnsmessage.Message, q dnsmessage.Question) {
+	name := strings.ToLower(q.Name.String())
+	if name != z.Domain && !strings.HasSuffix(name, "."+z.Domain) || q.Class != dnsmessage.ClassINET && q.Class != dnsmessage.ClassANY {
+		m.RCode = dnsmessage.RCodeRefused // it is somebody else's
+		return
+	}
+	m.Authoritative = true
+	known := name == z.Domain
+	if !known {
+		known = z.resolve(m, q, strings.Split(strings.TrimSuffix(name, "."+z.Domain), "."))
+	}
+	if len(m.Answers) > 0 {
+		return
+	}
+	if q.Type == dnsmessage.TypeSOA && name == z.Domain {
+		m.Answers = append(m.Answers, z.authority())
+		return
+	}
+	if !known {
+		m.RCode = dnsmessage.RCodeNameError
+	}
+	m.Authorities = append(m.Authorities, z.authority()) // for how long there is nothing (RFC 2308)
+}
+
+// resolve adds the records of a name below the domain, and tells whether there is such a
+// name.
+func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []string) (known bool) {
+	n := len(labels)
+	if n == 1 || n == 2 && labels[0] == "_tcp" {
+		return true // there may be names below it, which "no such name" would deny (RFC 8020)
+	}
+	if n == 2 && labels[1] == addressLabel {
+		ip, ok := addressOf(labels[0])
+		if ok {
+			z.address(&m.Answers, q, q.Name, ip)
+		}
+		return ok
+	}
+	service := strings.Join(labels[:n-1], ".")
+	byRFC := n >= 3 && labels[n-2] == "_tcp" && strings.HasPrefix(labels[0], "_")
+	if byRFC {
+		service = strings.Join(labels[:n-2], ".")[1:]
+	}
+	endpoints, known := z.Find(labels[n-1], service)
+	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
+	for _, e := range endpoints {
+		ip, err := netip.ParseAddr(e.Host)
+		if q.Type == dnsmessage.TypeSRV || q.Type == dnsmessage.TypeALL && byRFC {
+			z.service(m, q, e, ip)
+		} else if err == nil && !byRFC {
+			z.address(&m.Answers, q, q.Name, ip)
+		}
+	}
+	return known
+}
+
+// address adds an A or AAAA record, if that is what was asked for, and once.
+func (z *Zone) address(to *[]dnsmessage.Resource, q dnsmessage.Question, name dnsmessage.Name, ip netip.Addr) {
+	ip = ip.Unmap().WithZone("")
+	kind, body := dnsmessage.TypeAAAA, dnsmessage.ResourceBody(&dnsmessage.AAAAResource{AAAA: ip.As16()})
+	if ip.Is4() {
+		kind, body = dnsmessage.TypeA, &dnsmessage.AResource{A: ip.As4()}
+	}
+	if q.Type != kind && q.Type != dnsmessage.TypeALL && q.Type != dnsmessage.TypeSRV {
+		return
+	}
+	for _, r := range *to {
+		if r.Header.Type == kind && r.Header.Name == name && r.Body.GoString() == body.GoString() {
+			return // several instances at one address
+		}
+	}
+	*to = append(*to, dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: name, Type: kind, Class: dnsmessage.ClassINET, TTL: z.TTL}, Body: body})
+}
+
+// service adds an SRV record, and the address that it refers to.
+func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint, ip netip.Addr) {
+	target := strings.TrimSuffix(e.Host, ".") + "."
+	if ip.IsValid() {
+		target = labelOf(ip) + "." + addressLabel + "." + z.Domain
+	}
+	name, err := dnsmessage.NewName(target)
+	if err != nil {
+		return // longer than a name may be
+	}
+	m.Answers = append(m.Answers, dnsmessage.Resource{
+		Header: dnsmessage.ResourceHeader{Name: q.Name, Type: dnsmessage.TypeSRV, Class: dnsmessage.ClassINET, TTL: z.TTL},
+		Body:   &dnsmessage.SRVResource{Weight: e.Weight, Port: e.Port, Target: name},
+	})
+	if ip.IsValid() {
+		z.address(&m.Additionals, q, name, ip)
+	}
+}
+
+// labelOf is an address as one label, in hexadecimal; addressOf reads it.
+func labelOf(ip netip.Addr) string { return hex.EncodeToString(ip.Unmap().AsSlice()) }
+
+func addressOf(label string) (netip.Addr, bool) {
+	raw, err := hex.DecodeString(label)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFromSlice(raw)
+}
+
+// authority is the domain's SOA record. Nobody copies the zone, so most of it means
+// nothing.
+func (z *Zone) authority() dnsmessage.Resource {
+	domain := dnsmessage.MustNewName(z.Domain)
+	return dnsmessage.Resource{
+		Header: dnsmessage.ResourceHeader{Name: domain, Type: dnsmessage.TypeSOA, Class: dnsmessage.ClassINET, TTL: z.TTL},
+		Body:   &dnsmessage.SOAResource{NS: domain, MBox: domain, Serial: 1, Refresh: z.TTL, Retry: z.TTL, Expire: z.TTL, MinTTL: z.TTL},
+	}
+}

@@ -1,0 +1,267 @@
+package dns
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"dyno/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const domain = "control.internal."
+
+// zone has a few services.
+func zone() *Zone {
+	many := make([]Endpoint, 100)
+	for i := range many {
+		many[i] = Endpoint{fmt.Sprintf("10.0.1.%d", i), 80, 100}
+	}
+	services := map[string][]Endpoint{
+		"default/shop": {{"10.0.0.1", 80, 100}, {"10.0.0.1", 81, 50}, {"2001:db8::1", 80, 100}, {"host.example", 8080, 1}},
+		"other/a.b":    {{"10.0.0.2", 1, 1}},
+		"default/many": many,
+		"default/none": {},
+	}
+	return &Zone{Domain: domain, TTL: 5, Find: func(namespace, service string) ([]Endpoint, bool) {
+		list, ok := services[namespace+"/"+service]
+		return slices.Clone(list), ok
+	}}
+}
+
+// ask packs a question, sends it through a zone, and reads the answer.
+func ask(t *testing.T, z *Zone, name string, kind dnsmessage.Type, tcp bool, udp uint16) dnsmessage.Message {
+	t.Helper()
+	q := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: 7, RecursionDesired: true},
+		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET}},
+	}
+	if udp > 0 {
+		var h dnsmessage.ResourceHeader
+		if err := h.SetEDNS0(int(udp), 0, false); err != nil {
+			t.Fatal(err)
+		}
+		q.Additionals = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.OPTResource{}}}
+	}
+	packed, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := z.Answer(packed, tcp)
+	if limit := max(plainSize, int(min(udp, mostSize))); !tcp && len(raw) > limit {
+		t.Errorf("%s: %d bytes, %d at most", name, len(raw), limit)
+	}
+	var m dnsmessage.Message
+	if err := m.Unpack(raw); err != nil {
+		t.Fatal(err)
+	}
+	if m.ID != 7 || !m.Response || !m.RecursionDesired || m.RecursionAvailable || len(m.Questions) != 1 {
+		t.Errorf("%s: %+v", name, m.Header)
+	}
+	return m
+}
+
+// records are those of a section, as text.
+func records(list []dnsmessage.Resource) (texts []string) {
+	for _, r := range list {
+		switch b := r.Body.(type) {
+		case *dnsmessage.AResource:
+			texts = append(texts, net.IP(b.A[:]).String())
+		case *dnsmessage.AAAAResource:
+			texts = append(texts, net.IP(b.AAAA[:]).String())
+		case *dnsmessage.SRVResource:
+			texts = append(texts, fmt.Sprintf("%s:%d %d", strings.TrimSuffix(b.Target.String(), "."+domain), b.Port, b.Weight))
+		case *dnsmessage.SOAResource:
+			texts = append(texts, "SOA")
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+func TestAnswer(t *testing.T) {
+	srv := []string{"0a000001.addr:80 100", "0a000001.addr:81 50", "20010db8000000000000000000000001.addr:80 100", "host.example.:8080 1"}
+	for _, c := range []struct {
+		name  string
+		kind  dnsmessage.Type
+		code  dnsmessage.RCode
+		want  []string
+		extra []string
+	}{
+		{"shop.default." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"SHOP.Default.Control.Internal.", dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"shop.default." + domain, dnsmessage.TypeAAAA, 0, []string{"2001:db8::1"}, nil},
+		{"shop.default." + domain, dnsmessage.TypeSRV, 0, srv, []string{"10.0.0.1", "2001:db8::1"}},
+		{"_shop._tcp.default." + domain, dnsmessage.TypeSRV, 0, srv, []string{"10.0.0.1", "2001:db8::1"}},
+		{"_shop._tcp.default." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"shop.default." + domain, dnsmessage.TypeTXT, 0, nil, nil},
+		{"a.b.other." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.2"}, nil},
+		{"none.default." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"unknown.default." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"0a000001.addr." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"0a000001.addr." + domain, dnsmessage.TypeAAAA, 0, nil, nil},
+		{"0a00.addr." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{domain, dnsmessage.TypeSOA, 0, []string{"SOA"}, nil},
+		{domain, dnsmessage.TypeA, 0, nil, nil},
+		{"default." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"_tcp.default." + domain, dnsmessage.TypeSRV, 0, nil, nil},
+		{"example.org.", dnsmessage.TypeA, dnsmessage.RCodeRefused, nil, nil},
+		{"xcontrol.internal.", dnsmessage.TypeA, dnsmessage.RCodeRefused, nil, nil},
+	} {
+		for _, tcp := range []bool{false, true} {
+			m := ask(t, zone(), c.name, c.kind, tcp, 0)
+			if m.RCode != c.code || !slices.Equal(records(m.Answers), c.want) || !slices.Equal(records(m.Additionals), c.extra) {
+				t.Errorf("%s %v: %v, %q, %q; want %v, %q, %q", c.name, c.kind, m.RCode, records(m.Answers), records(m.Additionals), c.code, c.want, c.extra)
+			}
+			mine := c.code != dnsmessage.RCodeRefused
+			if soa := len(m.Authorities) == 1; m.Authoritative != mine || soa != (mine && c.want == nil) {
+				t.Errorf("%s %v: authoritative %v, authorities %v", c.name, c.kind, m.Authoritative, m.Authorities)
+			}
+		}
+	}
+}
+
+// TestSizes: what does not fit says so, over UDP; TCP has all of it.
+func TestSizes(t *testing.T) {
+	for _, c := range []struct {
+		udp       uint16
+		tcp       bool
+		truncated bool
+	}{{0, false, true}, {100, false, true}, {1232, false, true}, {65535, false, true}, {0, true, false}, {1232, true, false}} {
+		m := ask(t, zone(), "many.default."+domain, dnsmessage.TypeA, c.tcp, c.udp)
+		if m.Truncated != c.truncated || (len(m.Answers) == 100) == c.truncated {
+			t.Errorf("%+v: truncated %v, %d answers", c, m.Truncated, len(m.Answers))
+		}
+		opt := len(m.Additionals) == 1 && m.Additionals[0].Header.Type == dnsmessage.TypeOPT
+		if opt != (c.udp > 0) {
+			t.Errorf("%+v: additionals %v", c, m.Additionals)
+		}
+	}
+	// Addresses are left out before services are.
+	if m := ask(t, zone(), "shop.default."+domain, dnsmessage.TypeSRV, false, 0); m.Truncated || len(m.Answers) != 4 {
+		t.Errorf("%v", m.Header)
+	}
+}
+
+// What is no query has no answer, or one that says why.
+func TestFaults(t *testing.T) {
+	q := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(domain), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
+	for name, c := range map[string]struct {
+		change func(*dnsmessage.Message)
+		want   dnsmessage.RCode
+		none   bool
+	}{
+		"an answer":       {func(m *dnsmessage.Message) { m.Response = true }, 0, true},
+		"an update":       {func(m *dnsmessage.Message) { m.OpCode = 5 }, dnsmessage.RCodeNotImplemented, false},
+		"no question":     {func(m *dnsmessage.Message) { m.Questions = nil }, dnsmessage.RCodeFormatError, false},
+		"two questions":   {func(m *dnsmessage.Message) { m.Questions = append(m.Questions, m.Questions[0]) }, dnsmessage.RCodeFormatError, false},
+		"another class":   {func(m *dnsmessage.Message) { m.Questions[0].Class = dnsmessage.ClassCHAOS }, dnsmessage.RCodeRefused, false},
+		"nothing but one": {func(*dnsmessage.Message) {}, 0, false},
+	} {
+		m := q
+		m.Questions = slices.Clone(q.Questions)
+		c.change(&m)
+		packed, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := zone().Answer(packed, false)
+		var got dnsmessage.Message
+		if err := got.Unpack(raw); (err != nil) != c.none || err == nil && got.RCode != c.want {
+			t.Errorf("%s: %v, %v; want %v", name, got.RCode, err, c.want)
+		}
+	}
+	for _, d := range []string{"", ".", "a", "a..b.", ".a.", "A.internal.", strings.Repeat("a.", 60), strings.Repeat("a", 64) + "."} {
+		if CheckDomain(d) == nil {
+			t.Errorf("%q is a domain", d)
+		}
+	}
+	if err := CheckDomain(domain); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, name := range []string{"shop.default." + domain, "_shop._tcp.default." + domain, domain, "x."} {
+		q := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeSRV, Class: dnsmessage.ClassINET}}}
+		packed, err := q.Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(packed)
+	}
+	z := zone()
+	f.Fuzz(func(t *testing.T, query []byte) {
+		answer := z.Answer(query, false)
+		if len(answer) > mostSize {
+			t.Errorf("%x: %d bytes", query, len(answer))
+		}
+		var m dnsmessage.Message
+		if err := m.Unpack(answer); answer != nil && (err != nil || !m.Response) {
+			t.Errorf("%x: %x: %v", query, answer, err)
+		}
+	})
+}
+
+// TestServer: Go's resolver and dig find services, by UDP, and by TCP where there are many.
+func TestServer(t *testing.T) {
+	packet, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := packet.LocalAddr().String()
+	stream, err := net.Listen("tcp", address)
+	if err != nil {
+		packet.Close()
+		t.Skipf("the port of UDP is not free for TCP: %v", err)
+	}
+	s := NewServer(zone(), packet, stream)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	if got, err := resolver.LookupHost(ctx, "shop.default."+domain); err != nil || len(got) != 2 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := resolver.LookupHost(ctx, "many.default."+domain); err != nil || len(got) != 100 {
+		t.Errorf("many: %d, %v", len(got), err)
+	}
+	if _, got, err := resolver.LookupSRV(ctx, "shop", "tcp", "default."+domain); err != nil || len(got) != 4 {
+		t.Errorf("SRV: %v, %v", got, err)
+	}
+	if dig, err := exec.LookPath("dig"); err == nil {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(ctx, dig, "@"+host, "-p", port, "+short", "shop.default."+domain).Output()
+		if err != nil || string(out) != "10.0.0.1\n" {
+			t.Errorf("dig: %q, %v", out, err)
+		}
+	} else {
+		t.Log("no dig here")
+	}
+	// One who says nothing is cut off at the end, and holds nobody up.
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if cut := s.Close(ctx); cut != 0 {
+		t.Error("cut")
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,161 @@
+package dns
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of queries over TCP (RFC 7766): bytes of a message, connections at a time, beyond
+// which new ones are closed, and how long one may be idle.
+const (
+	maxTCP         = 65535
+	maxConnections = 256
+	idle           = 10 * time.Second
+)
+
+// CheckDomain returns what is wrong with a domain. It must be one that nobody else has,
+// such as one below internal.
+func CheckDomain(domain string) error {
+	good := len(domain) <= 100 && strings.HasSuffix(domain, ".")
+	for label := range strings.SplitSeq(strings.TrimSuffix(domain, "."), ".") {
+		good = good && len(label) >= 1 && len(label) <= 63 && !strings.ContainsFunc(label, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+		})
+	}
+	if !good {
+		return fmt.Errorf("domain: %q: must be in lower case, end with a dot and have 100 bytes at most, such as \"control.internal.\"", domain)
+	}
+	return nil
+}
+
+// A Server answers over UDP and TCP.
+type Server struct {
+	zone   *Zone
+	packet net.PacketConn
+	stream net.Listener
+
+	mu          sync.Mutex // guards what follows
+	connections map[net.Conn]struct{}
+	closed      bool
+}
+
+// NewServer returns a server, which then owns both listeners.
+func NewServer(z *Zone, packet net.PacketConn, stream net.Listener) *Server {
+	return &Server{zone: z, packet: packet, stream: stream, connections: map[net.Conn]struct{}{}}
+}
+
+// Serve answers until Close, and returns nil then.
+func (s *Server) Serve() error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	failed := make(chan error, 2)
+	running.Go(func() { failed <- s.packets() })
+	running.Go(func() { failed <- s.streams(&running) })
+	err := <-failed
+	return errors.Join(err, s.end())
+}
+
+// Close ends the server: a query takes no time, so there is nothing to wait for. It returns
+// 0.
+func (s *Server) Close(context.Context) (cut int) {
+	_ = s.end() // Serve says it
+	return 0
+}
+
+func (s *Server) end() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	for c := range s.connections {
+		_ = c.Close() // it ends, whatever happens
+	}
+	return errors.Join(s.packet.Close(), s.stream.Close())
+}
+
+// over is err, or nil if the server was closed.
+func (s *Server) over(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	return err
+}
+
+// packets answers over UDP, one query after the other: an answer is made in microseconds,
+// and what comes meanwhile waits in the socket, whose bound is the kernel's.
+func (s *Server) packets() error {
+	buffer := make([]byte, maxTCP)
+	for {
+		n, from, err := s.packet.ReadFrom(buffer)
+		if err != nil {
+			return s.over(err)
+		}
+		if answer := s.zone.Answer(buffer[:n], false); answer != nil {
+			_, _ = s.packet.WriteTo(answer, from) // a lost answer is asked for again
+		}
+	}
+}
+
+// streams answers over TCP.
+func (s *Server) streams(running *sync.WaitGroup) error {
+	for {
+		c, err := s.stream.Accept()
+		if err != nil {
+			return s.over(err)
+		}
+		s.mu.Lock()
+		full := s.closed || len(s.connections) == maxConnections
+		if !full {
+			s.connections[c] = struct{}{}
+		}
+		s.mu.Unlock()
+		if full {
+			_ = c.Close() // the asker tries again
+			continue
+		}
+		running.Go(func() {
+			_ = s.answer(c) // the asker has gone, or says nothing
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.connections, c)
+		})
+	}
+}
+
+// answer answers one connection's queries, each behind its length (RFC 1035, section
+// 4.2.2).
+func (s *Server) answer(c net.Conn) error {
+	defer c.Close() //nolint:errcheck // it ends, whatever happens
+	for {
+		if err := c.SetDeadline(time.Now().Add(idle)); err != nil {
+			return err
+		}
+		var size [2]byte
+		if _, err := io.ReadFull(c, size[:]); err != nil {
+			return err
+		}
+		query := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(c, query); err != nil {
+			return err
+		}
+		answer := s.zone.Answer(query, true)
+		if answer == nil {
+			return errors.New("it is no query")
+		}
+		framed := binary.BigEndian.AppendUint16(nil, uint16(len(answer))) //nolint:gosec // Answer bounds it
+		if _, err := c.Write(append(framed, answer...)); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package plane
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"dyno/services/control/catalog"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// A Caller is who asks for a change, and from where.
+type Caller struct {
+	Name string
+	From string // address
+}
+
+// Options go with a change.
+type Options struct {
+	// IfMatch is the entity tag that the resource must have, or "*": that there is one.
+	// IfNoneMatch "*" is that there must be none.
+	IfMatch     string
+	IfNoneMatch string
+	// DryRun checks everything and changes nothing.
+	DryRun bool
+	// Key makes repeating a change safe: a change with the key of an earlier one by the
+	// same caller is not made again, and answered as that was. Keys are kept for an hour
+	// to a day.
+	Key string
+}
+
+// A Result is what became of a change.
+type Result struct {
+	*catalog.Item      // as it is now; of a removal, as it was
+	Created       bool // there was none before
+	Removed       bool
+	Repeated      bool // the change with this key had been made before
+	DryRun        bool // nothing was changed
+}
+
+// Errors that callers tell apart, beside those of the store and resource.Invalid.
+var (
+	// ErrPrecondition: the resource is not what Options says it must be.
+	ErrPrecondition = errors.New("the resource is another than the condition says")
+	// ErrExists: there is one by this name.
+	ErrExists = errors.New("there is a resource of this name already")
+	// ErrKeyReused: another change was made with this key.
+	ErrKeyReused = errors.New("another change was made with this key")
+	// ErrContended: others changed the resource again and again.
+	ErrContended = errors.New("others change the resource at the same time, again and again: try later")
+)
+
+// maxAttempts is how often a change is made anew.
+const maxAttempts = 16
+
+// A change is how a resource becomes another.
+type change struct {
+	ref resource.Ref
+	act resource.Act
+	// next returns the document that follows on old, which is nil where there is none: a
+	// *Policy, *Config or *Instance, whose Change is filled in by the caller of next. nil
+	// removes.
+	next func(old *catalog.Item) (any, error)
+	// asked is what was asked for, to tell a repeated change from another; it is needed
+	// with Options.Key only.
+	asked []byte
+	// mustBeNew refuses where there is one.
+	mustBeNew bool
+	// lasting keeps no earlier versions.
+	noHistory bool
+}
+
+// history is where a version is kept, gone the last version of what was removed.
+func historyKey(path string, version int64) string {
+	return fmt.Sprintf("%shistory/%s/%019d", store.Log, path, version)
+}
+
+func goneKey(path string) string { return store.Log + "gone/" + path }
+
+// apply makes a change, on condition that the resource is still what the change was made
+// for, and makes it anew if it is not.
+func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
+	if err := c.ref.Check(); err != nil {
+		return Result{}, err
+	}
+	path := c.ref.Path()
+	old := p.catalog.Get(c.ref)
+	current := false // whether old is known to be no staler than the call
+	var gone store.KV
+	idempotency := ""
+	if o.Key != "" {
+		idempotency = keyKey(by, o.Key)
+	}
+	for range maxAttempts {
+		result, request, err := p.prepare(by, c, o, path, old, gone)
+		if err != nil && !current && !isInvalid(err) {
+			// The refusal may be of something that has changed since.
+			if err := p.catchUp(ctx); err != nil {
+				return Result{}, err
+			}
+			old, current = p.catalog.Get(c.ref), true
+			continue
+		}
+		if err != nil && idempotency != "" && !isInvalid(err) {
+			// It may be refused because it was made before.
+			if kv, getErr := p.store.Get(ctx, idempotency); getErr == nil && kv.Revision != 0 {
+				return p.repeated(c, kv)
+			}
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		if o.DryRun {
+			result.DryRun = true
+			return result, nil
+		}
+		if idempotency != "" {
+			record, err := json.Marshal(keyRecord{Asked: fingerprint(c), Version: result.Version, Created: result.Created, Removed: result.Removed, Body: result.Body})
+			if err != nil {
+				return Result{}, err
+			}
+			request.If = append(request.If, store.Condition{Key: idempotency})
+			request.Then = append(request.Then, store.Op{Key: idempotency, Value: record, Passing: true})
+		}
+		outcome, err := p.store.Apply(ctx, request)
+		if err != nil {
+			return Result{}, err
+		}
+		if outcome.Done {
+			item := *result.Item
+			item.Revision = outcome.Revision
+			result.Item = &item
+			return result, nil
+		}
+		p.metrics.conflicts.Inc()
+		if idempotency != "" {
+			kv := store.KV{}
+			if n := len(outcome.Found); n > 0 {
+				kv = outcome.Found[n-1]
+			}
+			if kv.Revision != 0 {
+				return p.repeated(c, kv)
+			}
+		}
+		if old, gone, current, err = p.found(ctx, c.ref, path, outcome.Found); err != nil {
+			return Result{}, err
+		}
+	}
+	return Result{}, ErrContended
+}
+
+func isInvalid(err error) bool {
+	var v resource.Invalid
+	return errors.As(err, &v)
+}
+
+// found reads what the resource is from an outcome, or asks where the outcome does not
+// say.
+func (p *Plane) found(ctx context.Context, r resource.Ref, path string, found []store.KV) (old *catalog.Item, gone store.KV, current bool, err error) {
+	for _, kv := range found {
+		switch kv.Key {
+		case store.State + path:
+			current = true
+			if kv.Revision == 0 {
+				continue
+			}
+			if old, err = catalog.Parse(path, kv.Value, kv.Revision); err != nil {
+				return nil, gone, false, err
+			}
+		case goneKey(path):
+			gone = kv
+		}
+	}
+	if current {
+		return old, gone, true, nil
+	}
+	if err := p.catchUp(ctx); err != nil {
+		return nil, gone, false, err
+	}
+	gone, err = p.store.Get(ctx, goneKey(path))
+	return p.catalog.Get(r), gone, true, err
+}
+
+// prepare makes the request that leads from old to what follows.
+func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalog.Item, gone store.KV) (Result, store.Request, error) {
+	if err := precondition(c, o, old); err != nil {
+		return Result{}, store.Request{}, err
+	}
+	doc, err := c.next(old)
+	if err != nil {
+		return Result{}, store.Request{}, err
+	}
+	var revision, version int64
+	var goneRevision int64
+	switch {
+	case old != nil:
+		revision, version = old.Revision, old.Version
+	case gone.Revision != 0:
+		goneRevision = gone.Revision
+		if version, _, err = resource.Unseal(gone.Value); err != nil {
+			return Result{}, store.Request{}, fmt.Errorf("%s: %w", gone.Key, err)
+		}
+	}
+	now := time.Now().UTC()
+	key := store.State + path
+	request := store.Request{If: []store.Condition{{Key: key, Revision: revision}}}
+	result := Result{Created: old == nil}
+	if old != nil && !c.noHistory {
+		request.Then = append(request.Then, store.Op{Key: historyKey(path, version), Value: resource.Seal(version, old.Body)})
+		if drop := version - int64(p.cfg.Limits.History); drop > 0 {
+			request.Then = append(request.Then, store.Op{Key: historyKey(path, drop), Delete: true})
+		}
+	}
+	audit := resource.Audit{At: now, Who: by.Name, From: by.From, Act: c.act, Ref: c.ref}
+	if old != nil {
+		audit.Old = old.Version
+	}
+	if doc == nil {
+		result.Item, result.Removed = old, true
+		request.Then = append(request.Then, store.Op{Key: key, Delete: true})
+		if !c.noHistory {
+			request.Then = append(request.Then, store.Op{Key: goneKey(path), Value: resource.Seal(version, now.AppendFormat(nil, time.RFC3339))})
+		}
+	} else {
+		version++
+		limit := resource.MaxDocument
+		if c.ref.Kind == resource.Policies {
+			limit = min(limit, p.cfg.Limits.PolicyBytes)
+		}
+		body, resourceValue, err := finish(doc, resource.Change{Version: version, At: now, By: by.Name}, limit)
+		if err != nil {
+			return Result{}, store.Request{}, err
+		}
+		audit.New = version
+		result.Item = &catalog.Item{Ref: c.ref, Path: path, Version: version, Body: body, Resource: resourceValue}
+		request.Then = append(request.Then, store.Op{Key: key, Value: resource.Seal(version, body)})
+	}
+	if old == nil && !c.noHistory {
+		// Versions go on where they were when the resource was removed.
+		request.If = append(request.If, store.Condition{Key: goneKey(path), Revision: goneRevision})
+		if goneRevision != 0 && doc != nil {
+			request.Then = append(request.Then, store.Op{Key: goneKey(path), Delete: true})
+		}
+	}
+	if request.Note, err = json.Marshal(audit); err != nil {
+		return Result{}, store.Request{}, err
+	}
+	return result, request, nil
+}
+
+// finish fills in who changed a document, and writes it.
+func finish(doc any, change resource.Change, limit int) (body []byte, kept any, err error) {
+	switch d := doc.(type) {
+	case *resource.Policy:
+		d.Change = change
+	case *resource.Config:
+		d.Change = change
+		kept = d
+	case *resource.Instance:
+		d.Change = change
+		kept = d
+	default:
+		return nil, nil, fmt.Errorf("%T is no resource", doc)
+	}
+	body, err = json.Marshal(doc)
+	if len(body) > limit {
+		return nil, nil, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("has %d bytes as it is kept: must have %d at most", len(body), limit)}}
+	}
+	return body, kept, err
+}
+
+// precondition returns why a change may not be made to old.
+func precondition(c change, o Options, old *catalog.Item) error {
+	switch {
+	case o.IfMatch != "" && old == nil:
+		return fmt.Errorf("%w: there is none", ErrPrecondition)
+	case o.IfMatch != "" && !matches(o.IfMatch, old.Tag()):
+		return fmt.Errorf("%w: it is %s", ErrPrecondition, old.Tag())
+	case o.IfNoneMatch != "" && old != nil && matches(o.IfNoneMatch, old.Tag()):
+		return fmt.Errorf("%w: it is %s", ErrPrecondition, old.Tag())
+	case c.mustBeNew && old != nil:
+		return fmt.Errorf("%w: %s has version %d", ErrExists, c.ref, old.Version)
+	}
+	return nil
+}
+
+// matches compares a tag with those of a header field, by the strong comparison (RFC
+// 9110, section 13.1.1).
+func matches(field, tag string) bool {
+	for one := range strings.SplitSeq(field, ",") {
+		if one = strings.TrimSpace(one); one == "*" || one == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// A keyRecord is what is remembered of a change with a key.
+type keyRecord struct {
+	Asked   string `json:"asked"`
+	Version int64  `json:"version"`
+	Created bool   `json:"created,omitempty"`
+	Removed bool   `json:"removed,omitempty"`
+	Body    []byte `json:"body"`
+}
+
+// keyKey is where it is remembered: a client's keys are its own.
+func keyKey(by Caller, key string) string {
+	sum := sha256.Sum256([]byte(by.Name + "\x00" + key))
+	return store.Log + "key/" + hex.EncodeToString(sum[:16])
+}
+
+func fingerprint(c change) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %s %d ", c.act, c.ref.Path(), len(c.asked))
+	h.Write(c.asked)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// repeated answers a change as the first one with its key was.
+func (p *Plane) repeated(c change, kv store.KV) (Result, error) {
+	var record keyRecord
+	if err := json.Unmarshal(kv.Value, &record); err != nil {
+		return Result{}, fmt.Errorf("%s: %w", kv.Key, err)
+	}
+	if record.Asked != fingerprint(c) {
+		return Result{}, ErrKeyReused
+	}
+	item := &catalog.Item{Ref: c.ref, Path: c.ref.Path(), Revision: kv.Revision, Version: record.Version, Body: record.Body}
+	if c.ref.Kind != resource.Policies {
+		var err error
+		if item.Resource, err = resource.Parse(c.ref.Kind, record.Body); err != nil {
+			return Result{}, err
+		}
+	}
+	return Result{Item: item, Created: record.Created, Removed: record.Removed, Repeated: true}, nil
+}

@@ -1,0 +1,286 @@
+package plane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"dyno/services/control/catalog"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// timeNow is the time of day.
+func timeNow() time.Time { return time.Now() }
+
+// changedAt is when a resource was changed.
+func changedAt(i *catalog.Item) (time.Time, bool) {
+	switch r := i.Resource.(type) {
+	case *resource.Config:
+		return r.At, true
+	case *resource.Instance:
+		return r.At, true
+	}
+	var c resource.Change
+	if err := json.Unmarshal(i.Body, &c); err != nil {
+		return time.Time{}, false
+	}
+	return c.At, true
+}
+
+// lookPeriod is how often silence is looked at, signPeriod how often a replica gives a
+// sign of life, and replicaTTL how long one is believed.
+const (
+	lookPeriod = time.Second
+	signPeriod = 5 * time.Second
+	replicaTTL = 20 * time.Second
+)
+
+// Register makes an instance known, or known anew. Registering again what is known
+// already is a heartbeat and costs no write: after an outage, all may do it at once.
+func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o Options) (Result, error) {
+	i.Default()
+	i.Holder = p.cfg.Replica
+	if err := i.Check(p.cfg.Limits); err != nil {
+		return Result{}, err
+	}
+	r := i.Ref()
+	if old := p.catalog.Get(r); old != nil && o == (Options{}) && same(old.Resource.(*resource.Instance), i) && p.beat(old) {
+		return Result{Item: old}, nil
+	}
+	asked, err := json.Marshal(i)
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := p.apply(ctx, by, change{
+		ref: r, act: resource.Registered, asked: asked, noHistory: true,
+		next: func(old *catalog.Item) (any, error) {
+			next := *i
+			if old == nil {
+				if err := p.room(old, resource.Instances, "instances", p.cfg.Limits.Instances); err != nil {
+					return nil, err
+				}
+				if p.catalog.CountService(r.Namespace, r.Name) >= p.cfg.Limits.PerService {
+					return nil, &resource.TooMany{What: "instances of this service", Limit: p.cfg.Limits.PerService}
+				}
+			}
+			return &next, nil
+		},
+	}, o)
+	if err == nil && !o.DryRun {
+		p.mu.Lock()
+		p.liveness.Beat(r.Path(), i.Lease(), p.now())
+		p.mu.Unlock()
+	}
+	return result, err
+}
+
+// same tells whether two instances differ in nothing but who changed them.
+func same(a, b *resource.Instance) bool {
+	return a.Address == b.Address && a.Port == b.Port && a.Zone == b.Zone && a.Weight == b.Weight && a.Status == b.Status &&
+		a.TTL == b.TTL && a.Holder == b.Holder && maps.Equal(a.Metadata, b.Metadata)
+}
+
+// beat notes a heartbeat of an instance that this replica holds.
+func (p *Plane) beat(i *catalog.Item) bool {
+	instance := i.Resource.(*resource.Instance)
+	if instance.Holder != p.cfg.Replica {
+		return false
+	}
+	p.mu.Lock()
+	p.liveness.Beat(i.Path, instance.Lease(), p.now())
+	p.mu.Unlock()
+	p.metrics.beats.Inc()
+	return true
+}
+
+// Heartbeat notes that an instance is alive. NotFound tells its client to register
+// again. It writes nothing, unless the instance's heartbeats came to another replica
+// before.
+func (p *Plane) Heartbeat(ctx context.Context, by Caller, r resource.Ref) error {
+	item := p.catalog.Get(r)
+	if item == nil {
+		// Perhaps it was registered a moment ago, elsewhere.
+		if err := r.Check(); err != nil {
+			return err
+		}
+		if err := p.catchUp(ctx); err != nil {
+			return err
+		}
+		if item = p.catalog.Get(r); item == nil {
+			return &NotFound{r}
+		}
+	}
+	if p.beat(item) {
+		return nil
+	}
+	return p.adopt(ctx, by, r)
+}
+
+// adopt takes an instance over from another replica.
+func (p *Plane) adopt(ctx context.Context, by Caller, r resource.Ref) error {
+	result, err := p.apply(ctx, by, change{
+		ref: r, act: resource.Updated, noHistory: true,
+		next: func(old *catalog.Item) (any, error) {
+			if old == nil {
+				return nil, &NotFound{r}
+			}
+			next := *old.Resource.(*resource.Instance)
+			next.Holder = p.cfg.Replica
+			return &next, nil
+		},
+	}, Options{})
+	if err != nil {
+		return err
+	}
+	p.metrics.adopted.Inc()
+	p.mu.Lock()
+	p.liveness.Beat(result.Path, result.Resource.(*resource.Instance).Lease(), p.now())
+	p.mu.Unlock()
+	return nil
+}
+
+// Overdue tells whether an instance is silent for longer than it said, and kept: its
+// readers should try it last.
+func (p *Plane) Overdue(r resource.Ref) bool {
+	path := r.Path()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.liveness.Overdue(path)
+}
+
+// Pulse says how instances stand.
+func (p *Plane) Pulse() resource.Pulse {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.liveness.Pulse()
+}
+
+func cutReplica(key string) (name string, ok bool) {
+	return strings.CutPrefix(key, store.State+replicaPrefix)
+}
+
+// learn has the liveness follow what instances there are. An instance of another replica
+// is watched, too: for as long as that gives signs of life, it is its own to decide.
+func (p *Plane) learn(deltas []catalog.Delta, signs []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	for _, name := range signs {
+		if name != p.cfg.Replica {
+			p.replicas[name] = now
+		}
+	}
+	for _, d := range deltas {
+		switch {
+		case d.New != nil && d.New.Kind == resource.Instances:
+			i := d.New.Resource.(*resource.Instance)
+			p.liveness.Beat(d.New.Path, i.Lease(), now)
+		case d.New == nil && d.Old.Kind == resource.Instances:
+			p.liveness.Forget(d.Old.Path)
+		}
+	}
+}
+
+// look removes instances that have gone, and gives signs of life to other replicas.
+func (p *Plane) look() {
+	ticker := time.NewTicker(lookPeriod)
+	defer ticker.Stop()
+	var signed time.Duration
+	sign := func() {
+		signed = p.now()
+		if _, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: store.State + replicaPrefix + p.cfg.Replica, Value: []byte(timeNow().UTC().Format(time.RFC3339)), Passing: true}}}); err != nil {
+			p.log.Debug("no sign of life to other replicas", "error", err)
+		}
+	}
+	sign()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if p.now()-signed >= signPeriod {
+			sign()
+		}
+		p.ledger.Sweep(timeNow())
+		p.forgetReplicas()
+		if p.Age() > p.cfg.Liveness.Pause {
+			continue // what is missing may be ours: the next look finds that this was a pause
+		}
+		p.mu.Lock()
+		gone := p.liveness.Look(p.now())
+		p.mu.Unlock()
+		for _, path := range gone {
+			p.end(path)
+		}
+	}
+}
+
+// forgetReplicas forgets those that have long gone.
+func (p *Plane) forgetReplicas() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, heard := range p.replicas {
+		if p.now()-heard > 100*replicaTTL {
+			delete(p.replicas, name)
+		}
+	}
+}
+
+// end removes an instance that has gone, or takes it over if its replica has, or waits
+// on if that has not.
+func (p *Plane) end(path string) {
+	r, err := resource.ParsePath(path)
+	if err != nil {
+		return // it was one when it was put there
+	}
+	item := p.catalog.Get(r)
+	if item == nil {
+		return
+	}
+	instance := item.Resource.(*resource.Instance)
+	if instance.Holder != p.cfg.Replica {
+		p.mu.Lock()
+		heard, ok := p.replicas[instance.Holder]
+		alive := ok && p.now()-heard < replicaTTL
+		p.liveness.Beat(path, max(instance.Lease(), replicaTTL), p.now())
+		p.mu.Unlock()
+		if alive {
+			return
+		}
+		if err := p.adopt(p.ctx, Caller{Name: p.cfg.Replica, From: "itself"}, r); err != nil {
+			p.log.Warn("instance not taken over", "instance", r.String(), "from", instance.Holder, "error", err)
+		}
+		return
+	}
+	_, err = p.apply(p.ctx, Caller{Name: p.cfg.Replica, From: "itself"}, change{
+		ref: r, act: resource.Expired, noHistory: true,
+		next: func(old *catalog.Item) (any, error) {
+			if old == nil {
+				return nil, &NotFound{r}
+			}
+			if old.Version != item.Version {
+				return nil, fmt.Errorf("%w: it was registered again", ErrPrecondition)
+			}
+			return nil, nil
+		},
+	}, Options{})
+	var missing *NotFound
+	switch {
+	case err == nil:
+		p.metrics.expired.Inc()
+		p.log.Info("instance removed: it was silent", "instance", r.String(), "ttl", instance.Lease())
+	case errors.As(err, &missing) || errors.Is(err, ErrPrecondition):
+	default:
+		// It is still there: as if it had just been heard.
+		p.mu.Lock()
+		p.liveness.Beat(path, instance.Lease(), p.now())
+		p.mu.Unlock()
+		p.log.Warn("silent instance not removed", "instance", r.String(), "error", err)
+	}
+}

@@ -1,0 +1,274 @@
+package plane
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"dyno/services/control/catalog"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// Create makes a policy or a configuration that must not exist; Put makes it or replaces
+// it.
+func (p *Plane) Create(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
+	return p.put(ctx, by, doc, o, true)
+}
+
+// Put makes or replaces a policy or a configuration. A configuration's gray release
+// stays as it is.
+func (p *Plane) Put(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
+	return p.put(ctx, by, doc, o, false)
+}
+
+func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNew bool) (Result, error) {
+	c := change{act: resource.Updated, mustBeNew: mustBeNew}
+	if mustBeNew {
+		c.act = resource.Created
+	}
+	switch d := doc.(type) {
+	case *resource.Policy:
+		if err := d.Check(p.cfg.Limits); err != nil {
+			return Result{}, err
+		}
+		c.ref = d.Ref()
+		c.next = func(old *catalog.Item) (any, error) {
+			next := *d
+			return &next, p.room(old, resource.Policies, "policies", p.cfg.Limits.Policies)
+		}
+	case *resource.Config:
+		if d.Release != nil {
+			return Result{}, resource.Invalid{{Pointer: "#/release", Detail: "is begun and changed by itself, at /release"}}
+		}
+		if err := d.Check(p.cfg.Limits); err != nil {
+			return Result{}, err
+		}
+		c.ref = d.Ref()
+		c.next = func(old *catalog.Item) (any, error) {
+			next := *d
+			if old != nil {
+				next.Release = old.Resource.(*resource.Config).Release
+				if err := next.Check(p.cfg.Limits); err != nil {
+					return nil, err
+				}
+			}
+			return &next, p.room(old, resource.Configs, "configurations", p.cfg.Limits.Configs)
+		}
+	default:
+		return Result{}, fmt.Errorf("%T is none of a caller's resources", doc)
+	}
+	if o.Key != "" {
+		asked, err := json.Marshal(doc)
+		if err != nil {
+			return Result{}, err
+		}
+		c.asked = asked
+	}
+	return p.apply(ctx, by, c, o)
+}
+
+// room refuses a new resource where there are too many.
+func (p *Plane) room(old *catalog.Item, k resource.Kind, what string, limit int) error {
+	if old == nil && p.catalog.Count(k) >= limit {
+		return &resource.TooMany{What: what, Limit: limit}
+	}
+	return nil
+}
+
+// Remove removes a resource.
+func (p *Plane) Remove(ctx context.Context, by Caller, r resource.Ref, o Options) (Result, error) {
+	return p.apply(ctx, by, change{
+		ref: r, act: resource.Removed, noHistory: r.Kind == resource.Instances,
+		next: func(old *catalog.Item) (any, error) {
+			if old == nil {
+				return nil, &NotFound{r}
+			}
+			return nil, nil
+		},
+	}, o)
+}
+
+// Version returns an earlier version of a resource, or the one it has. It need not exist
+// any more.
+func (p *Plane) Version(ctx context.Context, r resource.Ref, version int64) (*catalog.Item, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	if err := p.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	if item := p.catalog.Get(r); item != nil && item.Version == version {
+		return item, nil
+	}
+	path := r.Path()
+	kv, err := p.store.Get(ctx, historyKey(path, version))
+	if err != nil {
+		return nil, err
+	}
+	if kv.Revision == 0 {
+		return nil, fmt.Errorf("version %d: %w", version, &NotFound{r})
+	}
+	return catalog.Parse(path, kv.Value, kv.Revision)
+}
+
+// History returns the versions that are kept of a resource, oldest first, the one it has
+// included.
+func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	if err := p.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	current := p.catalog.Get(r)
+	path := r.Path()
+	kvs, _, err := p.store.List(ctx, store.Log+"history/"+path+"/", "", p.cfg.Limits.History+1)
+	if err != nil {
+		return nil, err
+	}
+	var items []*catalog.Item
+	for _, kv := range kvs {
+		item, err := catalog.Parse(path, kv.Value, kv.Revision)
+		if err != nil {
+			return nil, err
+		}
+		if current == nil || item.Version < current.Version {
+			items = append(items, item)
+		}
+	}
+	if current != nil {
+		items = append(items, current)
+	}
+	if len(items) == 0 {
+		return nil, &NotFound{r}
+	}
+	return items, nil
+}
+
+// Rollback makes an earlier version's document the resource's next version. A gray
+// release ends by it.
+func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version int64, o Options) (Result, error) {
+	earlier, err := p.Version(ctx, r, version)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.apply(ctx, by, change{
+		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version),
+		next: func(*catalog.Item) (any, error) {
+			doc, err := resource.Parse(r.Kind, earlier.Body)
+			if c, ok := doc.(*resource.Config); ok {
+				c.Release = nil
+			}
+			return doc, err
+		},
+	}, o)
+}
+
+// Release begins a configuration's gray release, or changes it: then those who were
+// chosen by percent stay chosen while the percentage does not shrink.
+func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release resource.Release, o Options) (Result, error) {
+	if err := release.Check(p.cfg.Limits); err != nil {
+		return Result{}, err
+	}
+	asked, err := json.Marshal(release)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.edit(ctx, by, r, resource.Released, asked, o, func(c *resource.Config) error {
+		one := release
+		if one.Since = c.Version; c.Release != nil {
+			one.Since = c.Release.Since
+		}
+		c.Release = &one
+		return c.Check(p.cfg.Limits)
+	})
+}
+
+// ErrNoRelease says that there is no gray release to end.
+var ErrNoRelease = fmt.Errorf("%w: it has no gray release", ErrPrecondition)
+
+// EndRelease ends a gray release: promote gives its content to everybody, otherwise
+// nobody has it any more.
+func (p *Plane) EndRelease(ctx context.Context, by Caller, r resource.Ref, promote bool, o Options) (Result, error) {
+	act := resource.Withdrawn
+	if promote {
+		act = resource.Promoted
+	}
+	return p.edit(ctx, by, r, act, nil, o, func(c *resource.Config) error {
+		if c.Release == nil {
+			return ErrNoRelease
+		}
+		if promote {
+			c.Content = c.Release.Content
+		}
+		c.Release = nil
+		return nil
+	})
+}
+
+// edit changes a configuration that exists.
+func (p *Plane) edit(ctx context.Context, by Caller, r resource.Ref, act resource.Act, asked []byte, o Options, edit func(*resource.Config) error) (Result, error) {
+	return p.apply(ctx, by, change{
+		ref: r, act: act, asked: asked,
+		next: func(old *catalog.Item) (any, error) {
+			if old == nil {
+				return nil, &NotFound{r}
+			}
+			next := *old.Resource.(*resource.Config)
+			return &next, edit(&next)
+		},
+	}, o)
+}
+
+// Audit returns up to limit entries of the journal after the one named after, oldest
+// first, with the name to go on after; more tells whether there are others.
+func (p *Plane) Audit(ctx context.Context, after string, limit int) (list []resource.Audit, last string, more bool, err error) {
+	entries, more, err := p.store.Journal(ctx, after, limit)
+	if err != nil {
+		return nil, "", false, err
+	}
+	last = after
+	for _, e := range entries {
+		last = e.Name
+		for _, note := range e.Notes {
+			var a resource.Audit
+			if err := json.Unmarshal(note, &a); err != nil {
+				return nil, "", false, fmt.Errorf("journal %s: %w", e.Name, err)
+			}
+			list = append(list, a)
+		}
+	}
+	return list, last, more, nil
+}
+
+// Ack notes what a client has made of what it was sent. It returns how many of the
+// answers were news.
+func (p *Plane) Ack(client string, acks []push.Ack) (news int) {
+	now := timeNow()
+	for i := range acks {
+		a := &acks[i]
+		if !p.ledger.Ack(client, a, now) {
+			continue
+		}
+		news++
+		p.metrics.acks.WithLabelValues(string(a.Kind), string(a.State)).Inc()
+		item := p.catalog.Get(a.Ref)
+		if a.State == push.Applied && item != nil && item.Version == a.Version {
+			if at, ok := changedAt(item); ok {
+				p.metrics.applied.WithLabelValues(string(a.Kind)).Observe(max(0, now.Sub(at).Seconds()))
+			}
+		}
+	}
+	return news
+}
+
+// Rollout says who runs which version of a resource.
+func (p *Plane) Rollout(ctx context.Context, r resource.Ref, limit int) (push.Rollout, error) {
+	item, _, err := p.Get(ctx, r, false)
+	if err != nil {
+		return push.Rollout{}, err
+	}
+	return p.ledger.Rollout(r, item.Version, limit), nil
+}

@@ -1,0 +1,366 @@
+// Package plane is the control plane's operations on resources, without a protocol: it
+// joins the store, what a replica knows of it, those who watch, and the liveness of
+// instances.
+//
+//	p, err := plane.Open(ctx, store, plane.Defaults())
+//	item, err := p.Put(ctx, caller, &policy, plane.Options{})
+//	item, age, err := p.Get(ctx, ref, false)
+//
+// A change is made on condition that the resource still is what the change was made
+// for; if it is not, it is made anew. Reads wait until the replica knows all that had
+// been acknowledged anywhere before them, unless they may be stale.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dyno/services/control/catalog"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// Config says how a Plane works. Start from Defaults.
+type Config struct {
+	// Replica is this one's name among those of the store. The embedded store's only one
+	// keeps its name, so that it still has its instances after a restart.
+	Replica  string
+	Limits   resource.Limits
+	Liveness resource.LivenessConfig
+	// QueueChanges is how many changes may wait for one subscriber, RecentChanges how many
+	// are remembered for those that come back.
+	QueueChanges, RecentChanges int
+	// LedgerHoldings bounds what is remembered of clients, each with each resource;
+	// LedgerKeep is for how long a client is remembered that has gone.
+	LedgerHoldings int
+	LedgerKeep     time.Duration
+	// ForgetAfter is for how long the history of a resource is kept after it was removed.
+	// Then a new one of its name begins with version 1.
+	ForgetAfter time.Duration
+	// FreshPeriod is how often the replica finds out whether it knows everything, so that
+	// stale reads can be labelled with their age.
+	FreshPeriod time.Duration
+	Logger      *slog.Logger // nil discards
+}
+
+// Defaults returns the Config that every field starts from.
+func Defaults() Config {
+	return Config{
+		Replica: "control", Limits: resource.DefaultLimits(), Liveness: resource.DefaultLiveness(),
+		QueueChanges: 1024, RecentChanges: 65_536, LedgerHoldings: 1_000_000, LedgerKeep: 10 * time.Minute, ForgetAfter: 30 * 24 * time.Hour, FreshPeriod: 250 * time.Millisecond,
+	}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, field string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+		}
+	}
+	replica := resource.Ref{Kind: resource.Configs, Namespace: "replicas", Name: c.Replica}
+	check(replica.Check() == nil, "replica", fmt.Sprintf("%q", c.Replica), "must be a name of letters, digits, -, _, . and :")
+	for _, n := range []struct {
+		field      string
+		value, max int
+	}{
+		{"policy bytes", c.Limits.PolicyBytes, resource.MaxDocument}, {"config bytes", c.Limits.ConfigBytes, resource.MaxDocument},
+		{"rules", c.Limits.Rules, 1 << 20}, {"labels", c.Limits.Labels, 1 << 10}, {"policies", c.Limits.Policies, 1 << 30}, {"configs", c.Limits.Configs, 1 << 30},
+		{"instances", c.Limits.Instances, 1 << 30}, {"instances per service", c.Limits.PerService, 1 << 30}, {"history", c.Limits.History, 1000},
+		{"queue changes", c.QueueChanges, 1 << 20}, {"recent changes", c.RecentChanges, 1 << 24}, {"ledger holdings", c.LedgerHoldings, 1 << 28},
+	} {
+		check(n.value >= 1 && n.value <= n.max, n.field, n.value, fmt.Sprintf("must be from 1 to %d", n.max))
+	}
+	check(c.Liveness.Threshold >= 0 && c.Liveness.Threshold <= 1, "protection threshold", c.Liveness.Threshold, "must be from 0 to 1")
+	check(c.Liveness.Grace >= 0 && c.Liveness.Window >= 0 && c.Liveness.ProtectFor >= 0 && c.Liveness.ReturnWindow >= 0, "liveness", c.Liveness, "no time may be negative")
+	check(c.Liveness.Pause > lookPeriod, "pause", c.Liveness.Pause, fmt.Sprintf("must be more than %v", lookPeriod))
+	check(c.LedgerKeep >= 0, "ledger keep", c.LedgerKeep, "must be 0 or more")
+	check(c.ForgetAfter >= time.Hour, "forget after", c.ForgetAfter, "must be 1h or more")
+	check(c.FreshPeriod > 0, "fresh period", c.FreshPeriod, "must be more than 0")
+	return errors.Join(errs...)
+}
+
+// A Plane is one replica's. Its methods may be called from any goroutine.
+type Plane struct {
+	cfg     Config
+	log     *slog.Logger
+	store   *store.Store
+	catalog *catalog.Catalog
+	hub     *push.Hub
+	ledger  *push.Ledger
+	metrics metrics
+
+	started time.Time
+	fresh   atomic.Int64 // the catalog had all that there was at this time after started, in nanoseconds
+
+	mu       sync.Mutex // guards what follows
+	liveness *resource.Liveness
+	replicas map[string]time.Duration // others: when each was last heard
+
+	ctx        context.Context
+	stop       context.CancelFunc
+	background sync.WaitGroup
+}
+
+// Open reads all resources and follows them from then on. The store stays the caller's,
+// who closes it after the Plane.
+func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Plane{
+		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(),
+		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
+		liveness: resource.NewLiveness(cfg.Liveness), replicas: map[string]time.Duration{}, metrics: newMetrics(),
+	}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.background.Go(func() {
+		_ = s.Follow(p.ctx, store.State, p.take) // it ends with the Plane, or with the store
+	})
+	if err := p.await(ctx, 1); err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.mu.Lock()
+	p.liveness.Return(p.now())
+	p.mu.Unlock()
+	p.background.Go(p.freshen)
+	p.background.Go(p.look)
+	p.background.Go(p.forget)
+	return p, nil
+}
+
+// Close ends all subscriptions and what runs beside.
+func (p *Plane) Close() {
+	p.hub.Close()
+	p.stop()
+	p.background.Wait()
+}
+
+// now is the time by a clock that does not jump.
+func (p *Plane) now() time.Duration { return time.Since(p.started) }
+
+// Hub is where to subscribe, and Ledger the book of who has what.
+func (p *Plane) Hub() *push.Hub { return p.hub }
+
+// Ledger is the book of who has applied what.
+func (p *Plane) Ledger() *push.Ledger { return p.ledger }
+
+// Store is what the Plane was opened on.
+func (p *Plane) Store() *store.Store { return p.store }
+
+// Limits are those that hold.
+func (p *Plane) Limits() resource.Limits { return p.cfg.Limits }
+
+// replicaPrefix is the part of the state in which replicas give signs of life.
+const replicaPrefix = "replica/"
+
+// take learns what has changed: first the catalog, then the liveness, then those who
+// watch, who may read the catalog.
+func (p *Plane) take(b store.Batch) {
+	var signs []string
+	deltas := p.catalog.Apply(b, func(key string, err error) {
+		switch name, ok := cutReplica(key); {
+		case ok:
+			signs = append(signs, name)
+		case key != store.State+"head":
+			p.log.Warn("the store has what is no resource", "key", key, "error", err)
+		}
+	})
+	p.learn(deltas, signs)
+	changes := make([]push.Change, len(deltas))
+	for i, d := range deltas {
+		if d.New == nil {
+			changes[i] = push.Change{Ref: d.Old.Ref, Revision: d.Revision, Version: d.Old.Version, Removed: true}
+			continue
+		}
+		changes[i] = Change(d.New)
+	}
+	p.hub.Publish(changes, b.Revision)
+	p.metrics.changes.Add(float64(len(changes)))
+}
+
+// Change is an item as subscribers are told of it.
+func Change(i *catalog.Item) push.Change {
+	return push.Change{Ref: i.Ref, Revision: i.Revision, Version: i.Version, Resource: i.Resource, Body: i.Body}
+}
+
+// await returns when the catalog is at least as of a revision.
+func (p *Plane) await(ctx context.Context, revision int64) error {
+	for {
+		at, moved := p.catalog.Revision()
+		if at >= revision {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: this replica is at revision %d and should be at %d: %w", store.ErrUnavailable, at, revision, context.Cause(ctx))
+		case <-p.ctx.Done():
+			return store.ErrClosed
+		}
+	}
+}
+
+// catchUp returns when the catalog has all that had been acknowledged when it was
+// called.
+func (p *Plane) catchUp(ctx context.Context) error {
+	began := p.now()
+	head, err := p.store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.await(ctx, head); err != nil {
+		return err
+	}
+	for {
+		old := p.fresh.Load()
+		if old >= int64(began) || p.fresh.CompareAndSwap(old, int64(began)) {
+			return nil
+		}
+	}
+}
+
+// freshen keeps the age of what is known small.
+func (p *Plane) freshen() {
+	ticker := time.NewTicker(p.cfg.FreshPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if p.Age() >= p.cfg.FreshPeriod/2 {
+			_ = p.catchUp(p.ctx) // the age tells
+		}
+	}
+}
+
+// Age is for how long the replica may have missed changes: 0 would be not at all.
+func (p *Plane) Age() time.Duration { return p.now() - time.Duration(p.fresh.Load()) }
+
+// Sync makes sure that what is read next is not stale; with stale it does nothing. It
+// returns how old the catalog may be.
+func (p *Plane) Sync(ctx context.Context, stale bool) (age time.Duration, err error) {
+	if stale {
+		return p.Age(), nil
+	}
+	return 0, p.catchUp(ctx)
+}
+
+// Get returns a resource, and how old it may be. The error is NotFound where there is
+// none.
+func (p *Plane) Get(ctx context.Context, r resource.Ref, stale bool) (*catalog.Item, time.Duration, error) {
+	if err := r.Check(); err != nil {
+		return nil, 0, err
+	}
+	age, err := p.Sync(ctx, stale)
+	if err != nil {
+		return nil, 0, err
+	}
+	item := p.catalog.Get(r)
+	if item == nil {
+		return nil, age, &NotFound{r}
+	}
+	return item, age, nil
+}
+
+// A NotFound says that there is no such resource.
+type NotFound struct{ resource.Ref }
+
+func (e *NotFound) Error() string { return "there is no " + e.String() }
+
+// Catalog is what the replica knows. It may be stale unless Sync was called before.
+func (p *Plane) Catalog() *catalog.Catalog { return p.catalog }
+
+// metrics counts what a Plane does.
+type metrics struct {
+	changes          prometheus.Counter
+	conflicts        prometheus.Counter
+	expired, adopted prometheus.Counter
+	beats            prometheus.Counter
+	acks             *prometheus.CounterVec
+	applied          *prometheus.HistogramVec
+}
+
+func newMetrics() metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "control_" + name, Help: help})
+	}
+	return metrics{
+		changes:   counter("changes_total", "Changes of resources learnt from the store."),
+		conflicts: counter("conflicts_total", "Changes made anew because the resource had become another meanwhile."),
+		expired:   counter("instances_expired_total", "Instances removed because they were silent for too long."),
+		adopted:   counter("instances_adopted_total", "Instances taken over from other replicas."),
+		beats:     counter("heartbeats_total", "Heartbeats of instances."),
+		acks:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "control_acks_total", Help: "Answers of clients to what they were sent."}, []string{"kind", "state"}),
+		applied: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "control_applied_seconds", Help: "From the change of a resource, by the clock of the replica that made it, to a client's word that it has applied it.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
+		}, []string{"kind"}),
+	}
+}
+
+var _ prometheus.Collector = (*Plane)(nil)
+
+// Describe is for Prometheus.
+func (p *Plane) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, ch) }
+
+var (
+	descResources   = prometheus.NewDesc("control_resources", "Resources there are.", []string{"kind"}, nil)
+	descAge         = prometheus.NewDesc("control_age_seconds", "For how long this replica may have missed changes.", nil, nil)
+	descKnown       = prometheus.NewDesc("control_instances_watched", "Instances whose silence is watched.", nil, nil)
+	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)
+	descProtected   = prometheus.NewDesc("control_protected", "1 while so many are silent that none is removed.", nil, nil)
+	descSubscribers = prometheus.NewDesc("control_subscribers", "Those who watch.", nil, nil)
+	descOffered     = prometheus.NewDesc("control_push_offered_total", "Changes put into the queues of those who watch.", nil, nil)
+	descCoalesced   = prometheus.NewDesc("control_push_coalesced_total", "Of these, in the place of an older one.", nil, nil)
+	descOverflows   = prometheus.NewDesc("control_push_overflows_total", "Queues that were full.", nil, nil)
+	descResumed     = prometheus.NewDesc("control_push_resumed_total", "Watchers that went on where they were.", nil, nil)
+	descHoldings    = prometheus.NewDesc("control_ledger_holdings", "Versions of resources that clients are known to have.", nil, nil)
+)
+
+// Collect is for Prometheus.
+func (p *Plane) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v uint64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
+	}
+	for _, k := range []resource.Kind{resource.Policies, resource.Configs, resource.Instances} {
+		gauge(descResources, float64(p.catalog.Count(k)), string(k))
+	}
+	gauge(descAge, p.Age().Seconds())
+	pulse := p.Pulse()
+	gauge(descKnown, float64(pulse.Known))
+	gauge(descOverdue, float64(pulse.Overdue))
+	protected := 0.0
+	if pulse.Protected {
+		protected = 1
+	}
+	gauge(descProtected, protected)
+	counts := p.hub.Counts()
+	gauge(descSubscribers, float64(counts.Subscribers))
+	counter(descOffered, counts.Offered)
+	counter(descCoalesced, counts.Coalesced)
+	counter(descOverflows, counts.Overflows)
+	counter(descResumed, counts.Resumed)
+	gauge(descHoldings, float64(p.ledger.Holdings()))
+	for _, c := range []prometheus.Collector{p.metrics.changes, p.metrics.conflicts, p.metrics.expired, p.metrics.adopted, p.metrics.beats, p.metrics.acks, p.metrics.applied} {
+		c.Collect(ch)
+	}
+}

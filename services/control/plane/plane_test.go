@@ -1,0 +1,397 @@
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"dyno/internal/leak"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+var me = Caller{Name: "me", From: "here"}
+
+func newStore(t *testing.T) *store.Store {
+	t.Helper()
+	c := store.Defaults()
+	c.Dir, c.NoSync = t.TempDir(), true
+	s, err := store.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func opened(t *testing.T, s *store.Store, change func(*Config)) *Plane {
+	t.Helper()
+	c := Defaults()
+	if change != nil {
+		change(&c)
+	}
+	p, err := Open(t.Context(), s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func policy(name string) *resource.Policy {
+	return &resource.Policy{Namespace: "default", Name: name, Rules: []resource.Rule{}}
+}
+
+func instance(id string, ttl float64) *resource.Instance {
+	return &resource.Instance{Namespace: "default", Service: "s", ID: id, Address: "127.0.0.1", Port: 1, TTL: ttl}
+}
+
+// TestConcurrentChanges: each change that is acknowledged is one version, whoever else
+// changes the resource.
+func TestConcurrentChanges(t *testing.T) {
+	s := newStore(t)
+	planes := []*Plane{opened(t, s, nil), opened(t, s, func(c *Config) { c.Replica = "other" })}
+	const clients, each = 4, 10
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards seen
+	seen := map[int64]bool{}
+	for client := range clients {
+		wg.Go(func() {
+			for range each {
+				r, err := planes[client%2].Put(t.Context(), me, policy("a"), Options{})
+				for errors.Is(err, ErrContended) {
+					r, err = planes[client%2].Put(t.Context(), me, policy("a"), Options{})
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if seen[r.Version] {
+					t.Errorf("version %d twice", r.Version)
+				}
+				seen[r.Version] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	item, _, err := planes[0].Get(t.Context(), policy("a").Ref(), false)
+	if err != nil || item.Version != clients*each || len(seen) != clients*each {
+		t.Errorf("version %d of %d: %v", item.Version, clients*each, err)
+	}
+}
+
+// A step is what a client did with a policy: read its version, or make the next one on
+// condition of a tag.
+type step struct {
+	put  bool
+	from string // tag
+}
+
+type seen struct {
+	tag  string
+	made bool
+}
+
+var register = porcupine.Model{
+	Init: func() any { return "" },
+	Step: func(state, input, output any) (bool, any) {
+		in, out := input.(step), output.(seen)
+		switch {
+		case !in.put:
+			return out.tag == state, state
+		case out.made:
+			return state == in.from, out.tag
+		}
+		return state != in.from, state
+	},
+}
+
+// TestLinearizable has clients of two replicas read and change one policy on condition,
+// and asks porcupine whether one order explains all that they were told.
+func TestLinearizable(t *testing.T) {
+	s := newStore(t)
+	planes := []*Plane{opened(t, s, nil), opened(t, s, func(c *Config) { c.Replica = "other" })}
+	start := time.Now()
+	var history []porcupine.Operation
+	var mu sync.Mutex // guards history
+	var wg sync.WaitGroup
+	note := func(client int, in step, call int64, out seen) {
+		mu.Lock()
+		defer mu.Unlock()
+		history = append(history, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: time.Since(start).Nanoseconds()})
+	}
+	for client := range 6 {
+		wg.Go(func() {
+			reader, writer := planes[client%2], planes[(client/2)%2]
+			for range 30 {
+				call := time.Since(start).Nanoseconds()
+				tag := ""
+				item, _, err := reader.Get(t.Context(), policy("a").Ref(), false)
+				var missing *NotFound
+				if err != nil && !errors.As(err, &missing) {
+					t.Error(err)
+					return
+				}
+				if err == nil {
+					tag = item.Tag()
+				}
+				note(client, step{}, call, seen{tag: tag})
+				o := Options{IfMatch: tag}
+				if tag == "" {
+					o = Options{IfNoneMatch: "*"}
+				}
+				call = time.Since(start).Nanoseconds()
+				r, err := writer.Put(t.Context(), me, policy("a"), o)
+				switch {
+				case err == nil:
+					note(client, step{true, tag}, call, seen{r.Tag(), true})
+				case errors.Is(err, ErrPrecondition):
+					note(client, step{true, tag}, call, seen{})
+				case errors.Is(err, ErrContended):
+					// Nothing was made, and nothing learnt.
+				default:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := porcupine.CheckOperationsTimeout(register, history, time.Minute); got != porcupine.Ok {
+		t.Errorf("%d operations: %v", len(history), got)
+	}
+}
+
+// TestSilentInstance: an instance that is not heard is removed, which is in the audit,
+// and one that is heard stays.
+func TestSilentInstance(t *testing.T) {
+	p := opened(t, newStore(t), func(c *Config) { c.Liveness.Grace, c.Liveness.Few, c.Liveness.Pause = 0, 100, time.Hour })
+	sub, err := p.Hub().Subscribe([]push.Topic{{Kind: resource.Instances}}, p.Hub().Revision())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	for _, id := range []string{"silent", "heard"} {
+		ttl := 1.0
+		if id == "heard" {
+			ttl = 3600
+		}
+		if _, err := p.Register(t.Context(), me, instance(id, ttl), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for removed := false; !removed; {
+		changes, _, err := sub.Next(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if removed = changes[0].Removed; removed && changes[0].ID != "silent" {
+			t.Errorf("removed: %+v", changes[0].Ref)
+		}
+	}
+	var missing *NotFound
+	if err := p.Heartbeat(t.Context(), me, instance("silent", 1).Ref()); !errors.As(err, &missing) {
+		t.Errorf("a heartbeat of what is gone: %v", err)
+	}
+	if err := p.Heartbeat(t.Context(), me, instance("heard", 1).Ref()); err != nil {
+		t.Error(err)
+	}
+	list, _, _, err := p.Audit(t.Context(), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := list[len(list)-1]; last.Act != resource.Expired || last.ID != "silent" || last.Who != "control" {
+		t.Errorf("audit ends with %+v", last)
+	}
+}
+
+// TestHolders: heartbeats may come to another replica, and a replica that has gone
+// leaves no orphans.
+func TestHolders(t *testing.T) {
+	s := newStore(t)
+	a := opened(t, s, func(c *Config) { c.Replica = "a" })
+	b := opened(t, s, func(c *Config) { c.Replica = "b" })
+	r := instance("1", 30).Ref()
+	holder := func() string {
+		t.Helper()
+		item, _, err := a.Get(t.Context(), r, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return item.Resource.(*resource.Instance).Holder
+	}
+	if _, err := a.Register(t.Context(), me, instance("1", 30), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Heartbeat(t.Context(), me, r); err != nil || holder() != "b" {
+		t.Errorf("after a heartbeat at b, %s has it: %v", holder(), err)
+	}
+	if _, err := a.Sync(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	// While b gives signs of life, its instances are its own; then they are taken over.
+	a.mu.Lock()
+	a.replicas["b"] = a.now()
+	a.mu.Unlock()
+	if a.end(r.Path()); holder() != "b" {
+		t.Errorf("%s has it", holder())
+	}
+	a.mu.Lock()
+	a.replicas["b"] = a.now() - 2*replicaTTL
+	a.mu.Unlock()
+	if a.end(r.Path()); holder() != "a" {
+		t.Errorf("%s has it", holder())
+	}
+	// What was registered again meanwhile is not removed.
+	if _, err := b.Register(t.Context(), me, instance("1", 60), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if a.end(r.Path()); holder() == "" {
+		t.Error("it is gone")
+	}
+}
+
+func TestDryRunChecksEverything(t *testing.T) {
+	p := opened(t, newStore(t), func(c *Config) { c.Limits.Policies = 1 })
+	if _, err := p.Put(t.Context(), me, policy("a"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Sync(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	long := policy("a")
+	long.Rules = make([]resource.Rule, 1000)
+	for i := range long.Rules {
+		long.Rules[i] = resource.Rule{Action: resource.Deny, Match: resource.Match{PathPrefix: "/" + strings.Repeat("x", 500)}}
+	}
+	var invalid resource.Invalid
+	if _, err := p.Put(t.Context(), me, long, Options{DryRun: true}); !errors.As(err, &invalid) {
+		t.Errorf("half a megabyte: %v", err)
+	}
+	var many *resource.TooMany
+	if _, err := p.Put(t.Context(), me, policy("b"), Options{DryRun: true}); !errors.As(err, &many) {
+		t.Errorf("%v", err)
+	}
+	if r, err := p.Put(t.Context(), me, policy("a"), Options{DryRun: true}); err != nil || !r.DryRun || r.Version != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestAudit: what was refused is not in it, and everything else once.
+func TestAudit(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	var want []string
+	for i := range 5 {
+		if _, err := p.Create(t.Context(), me, policy(fmt.Sprint(i)), Options{}); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("create %d 0 1", i))
+		if _, err := p.Create(t.Context(), me, policy(fmt.Sprint(i)), Options{}); !errors.Is(err, ErrExists) {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := p.Remove(t.Context(), me, policy("3").Ref(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, "remove 3 1 0")
+	var got []string
+	after := ""
+	for more := true; more; {
+		var list []resource.Audit
+		var err error
+		if list, after, more, err = p.Audit(t.Context(), after, 2); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range list {
+			got = append(got, fmt.Sprintf("%s %s %d %d", a.Act, a.Name, a.Old, a.New))
+			if a.Who != "me" || a.From != "here" || a.At.IsZero() {
+				t.Errorf("%+v", a)
+			}
+		}
+	}
+	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+		t.Errorf("audit %q, want %q", got, want)
+	}
+}
+
+func TestStaleReads(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	if _, err := p.Put(t.Context(), me, policy("a"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, age, err := p.Get(t.Context(), policy("a").Ref(), false); err != nil || age != 0 {
+		t.Errorf("age %v, %v", age, err)
+	}
+	if _, age, err := p.Get(t.Context(), policy("a").Ref(), true); err != nil || age <= 0 {
+		t.Errorf("age %v, %v", age, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.await(ctx, 1<<60); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestForget: what was removed long ago leaves nothing behind, and what was made again
+// keeps its history.
+func TestForget(t *testing.T) {
+	s := newStore(t)
+	p := opened(t, s, nil)
+	for _, name := range []string{"gone", "back", "there"} {
+		for range 20 {
+			if _, err := p.Put(t.Context(), me, policy(name), Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if name == "there" {
+			continue
+		}
+		if _, err := p.Remove(t.Context(), me, policy(name).Ref(), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := p.Put(t.Context(), me, policy("back"), Options{}); err != nil || r.Version != 21 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	versions := func(name string) int {
+		t.Helper()
+		items, err := p.History(t.Context(), policy(name).Ref())
+		var missing *NotFound
+		if err != nil && !errors.As(err, &missing) {
+			t.Fatal(err)
+		}
+		return len(items)
+	}
+	if err := p.forgetBefore(t.Context(), time.Now().Add(-time.Minute)); err != nil || versions("gone") != 20 {
+		t.Errorf("%d versions, %v", versions("gone"), err)
+	}
+	if err := p.forgetBefore(t.Context(), time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"gone": 0, "back": 21, "there": 20} {
+		if got := versions(name); got != want {
+			t.Errorf("%s has %d versions, want %d", name, got, want)
+		}
+	}
+	if kvs, _, err := s.List(t.Context(), store.Log+"gone/", "", 10); err != nil || len(kvs) != 0 {
+		t.Errorf("%v, %v", kvs, err)
+	}
+	if r, err := p.Put(t.Context(), me, policy("gone"), Options{}); err != nil || r.Version != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,276 @@
+// Package program is the control plane's command line, that of dyno-control. It is a
+// program of its own, so that dyno, which starts it by dyno serve control, links neither
+// etcd nor grpc-go.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/control"
+)
+
+// Name is the program's.
+const Name = "dyno-control"
+
+// The exit codes, as dyno has them.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// A failure is an error with its exit code and, if there is something the user can do, a
+// hint.
+type failure struct {
+	code int
+	err  error
+	hint string
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func usage(hint, format string, args ...any) error {
+	return &failure{exitUsage, fmt.Errorf(format, args...), hint}
+}
+
+// Main runs the program until it ends by itself or by SIGINT or SIGTERM, the second of
+// which ends it at once. It prints what failed, and returns the exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second signal is no longer caught
+	a := &app{stdout: stdout, stderr: stderr}
+	cmd := a.command()
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	code, hint := exitFailed, ""
+	var f *failure
+	if errors.As(err, &f) {
+		code, hint = f.code, f.hint
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", Name, err)
+	if hint != "" {
+		fmt.Fprintf(stderr, "hint: %s\n", hint)
+	}
+	return code
+}
+
+// An app is one run of the program.
+type app struct{ stdout, stderr io.Writer }
+
+// logger logs JSON lines to standard error.
+func (a *app) logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+func (a *app) command() *cobra.Command {
+	c := control.Defaults()
+	var (
+		verbose      bool
+		passwordFile string
+		restore      string
+		replica      string
+		cluster      int
+	)
+	cmd := &cobra.Command{
+		Use:   Name,
+		Short: "Keep services, configuration and policies, and tell who watches",
+		Long: `Keep services, configuration and policies, and tell who watches.
+
+Everything is in etcd: one of its own in --data, or a cluster at --etcd. With --name and
+--peers the etcds of several replicas are members of one cluster; --cluster 3 starts three
+such replicas on this machine, for trying: at the port of --listen and the two after it.
+
+Make a policy:  curl -d '{"name":"a","rules":[{"action":"deny"}]}' -H 'Content-Type: application/json' http://HOST/v1/policies
+Watch:          curl -N -H 'Accept: text/event-stream' http://HOST/v1/watch
+All operations: curl http://HOST/v1/openapi.json; by gRPC, services/control/rpc/control.proto
+
+It listens on loopback only, unless --allow-remote and --principals are given.
+--principals is a file in YAML:
+
+  principals:
+    - name: deployer
+      token_sha256: …                # printf %s TOKEN | sha256sum
+      grants: [{namespace: shop, role: editor}]
+
+Roles are reader, registrar (for services), editor and admin; namespace "*" is all.`,
+		Example: `  dyno-control --listen 127.0.0.1:7100 --data control.d
+  dyno-control --listen 127.0.0.1:7100 --etcd 10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 --replica a
+  dyno-control --listen 127.0.0.1:7100 --data new.d --restore backup.jsonl
+  dyno-control --listen 127.0.0.1:7100 --data cluster.d --cluster 3`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("it has flags only: --help lists them", "unexpected argument %q", args[0])
+			}
+			return nil
+		},
+		SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.Listen == "" {
+				return usage("such as --listen 127.0.0.1:7100", "--listen: must be given")
+			}
+			if c.Store.Dir == "" && len(c.Store.Endpoints) == 0 {
+				return usage("such as --data control.d", "--data or --etcd: must be given")
+			}
+			flags := cmd.Flags()
+			if restore != "" && (cluster > 0 || len(c.Store.Peers) > 0) {
+				return usage("restore into a single etcd first, or into a cluster at --etcd", "--restore: is not for the members of a cluster")
+			}
+			if cluster > 0 {
+				return a.controlCluster(cmd, c, cluster)
+			}
+			if replica == "" {
+				replica = c.Store.Name
+			}
+			if len(c.Store.Endpoints) > 0 {
+				if !flags.Changed("compact-period") {
+					c.Store.CompactPeriod = 0 // a cluster has others' keys, and somebody who compacts
+				}
+				if replica == "" {
+					host, err := os.Hostname()
+					if err != nil {
+						return fmt.Errorf("host name: %w", err)
+					}
+					replica = fmt.Sprintf("%s-%d", host, os.Getpid())
+				}
+			}
+			if replica != "" {
+				c.Plane.Replica = replica
+			}
+			if passwordFile != "" {
+				text, err := os.ReadFile(passwordFile)
+				if err != nil {
+					return &failure{exitUsage, fmt.Errorf("--etcd-password-file: %w", err), ""}
+				}
+				c.Store.Password = strings.TrimRight(string(text), "\r\n")
+			}
+			c.Logger = a.logger(verbose)
+			if err := c.Validate(); err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			if restore != "" {
+				if err := restoreControl(cmd, c, restore); err != nil {
+					return err
+				}
+			}
+			server, err := control.New(c)
+			if err != nil {
+				return &failure{exitUsage, err, ""}
+			}
+			return server.Serve(cmd.Context())
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("--help lists the flags", "%v", err) })
+	f := cmd.Flags()
+	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
+	f.StringVar(&c.GRPC, "grpc", c.GRPC, "where clients connect by gRPC: host:port or unix:PATH; without it, nowhere")
+	f.StringVar(&c.DNS, "dns", c.DNS, "where services are found by DNS, by whoever reaches it: host:port; without it, nowhere")
+	f.StringVar(&c.Domain, "domain", c.Domain, "what their names end with: SERVICE.NAMESPACE.DOMAIN")
+	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines reach it; needs --principals")
+	f.BoolVar(&c.PlainHTTP, "plain-http", c.PlainHTTP, "permit that without TLS, behind a proxy that encrypts")
+	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
+	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients speak HTTP/2, without TLS as well")
+
+	f.StringVar(&c.Store.Dir, "data", c.Store.Dir, "`FOLDER` of an etcd of its own")
+	f.StringVar(&c.Store.Name, "name", c.Store.Name, "this replica's name among --peers")
+	f.StringToStringVar(&c.Store.Peers, "peers", c.Store.Peers, "where the etcds of all replicas listen for each other: a=host:port,b=host:port,c=host:port")
+	f.StringVar(&c.Store.PeerCA, "peer-ca", c.Store.PeerCA, "`FILE` of certificates that the peers' are signed by")
+	f.StringVar(&c.Store.PeerCert, "peer-cert", c.Store.PeerCert, "`FILE` with the certificate to show peers")
+	f.StringVar(&c.Store.PeerKey, "peer-key", c.Store.PeerKey, "`FILE` with its key")
+	f.IntVar(&cluster, "cluster", 0, "start so many replicas on this machine, for trying; one that ends is started again")
+	f.StringSliceVar(&c.Store.Endpoints, "etcd", c.Store.Endpoints, "an etcd cluster instead: host:port,host:port")
+	f.StringVar(&c.Store.CA, "etcd-ca", c.Store.CA, "`FILE` of certificates that the cluster's are signed by; connections are encrypted then")
+	f.StringVar(&c.Store.Cert, "etcd-cert", c.Store.Cert, "`FILE` with the certificate to show the cluster")
+	f.StringVar(&c.Store.Key, "etcd-key", c.Store.Key, "`FILE` with its key")
+	f.StringVar(&c.Store.User, "etcd-user", c.Store.User, "the cluster's user to be")
+	f.StringVar(&passwordFile, "etcd-password-file", "", "`FILE` with that user's password")
+	f.StringVar(&c.Store.Prefix, "etcd-prefix", c.Store.Prefix, "what all keys begin with")
+	f.StringVar(&replica, "replica", "", "this replica's name among those of a cluster (default: the host's and the process's)")
+	f.DurationVar(&c.Plane.ForgetAfter, "forget-after", c.Plane.ForgetAfter, "how long the history of what was removed is kept")
+	f.StringVar(&restore, "restore", "", "fill the empty store from a backup's `FILE` first")
+	f.Int64Var(&c.Store.Quota, "quota", c.Store.Quota, "bytes that the database of --data may have; beyond, writes are refused")
+	f.BoolVar(&c.Store.NoSync, "no-sync", c.Store.NoSync, "do not wait for the disk: a power cut loses what was acknowledged")
+	f.IntVar(&c.Store.Lanes, "lanes", c.Store.Lanes, "transactions on their way at a time")
+	f.IntVar(&c.Store.GroupRequests, "group-requests", c.Store.GroupRequests, "changes in one transaction")
+	f.IntVar(&c.Store.Queue, "queue", c.Store.Queue, "changes that may wait; beyond: 503")
+	f.DurationVar(&c.Store.Timeout, "store-timeout", c.Store.Timeout, "how long the store may take to answer")
+	f.Int64Var(&c.Store.KeepRevisions, "keep-revisions", c.Store.KeepRevisions, "revisions that remain for replicas that come back")
+	f.DurationVar(&c.Store.CompactPeriod, "compact-period", c.Store.CompactPeriod, "how often older ones are removed; 0 is never, as with --etcd")
+	f.DurationVar(&c.Store.JournalAge, "audit-age", c.Store.JournalAge, "how long the audit goes back")
+
+	f.Int64Var(&c.Store.JournalBytes, "audit-bytes", c.Store.JournalBytes, "about how many bytes of it are kept")
+
+	f.StringVar(&c.Principals, "principals", c.Principals, "`FILE` of who may do what; without it, everybody on this machine may do everything")
+	f.StringVar(&c.Certificate, "tls-cert", c.Certificate, "`FILE` with the certificate to show clients")
+	f.StringVar(&c.Key, "tls-key", c.Key, "`FILE` with its key")
+	f.StringVar(&c.ClientCA, "tls-client-ca", c.ClientCA, "`FILE` of certificates that clients' may be signed by")
+	f.BoolVar(&c.SessionTickets, "tls-tickets", c.SessionTickets, "let clients come back without a full handshake")
+	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second of one client; 0 is no limit; beyond: 429")
+	f.IntVar(&c.Burst, "burst", c.Burst, "requests of one client at once")
+
+	l := &c.Plane.Limits
+	f.IntVar(&l.Policies, "max-policies", l.Policies, "policies in all")
+	f.IntVar(&l.Configs, "max-configs", l.Configs, "configurations in all")
+	f.IntVar(&l.Instances, "max-instances", l.Instances, "instances in all")
+	f.IntVar(&l.PerService, "max-per-service", l.PerService, "instances of one service")
+	f.IntVar(&l.PolicyBytes, "max-policy", l.PolicyBytes, "bytes of a policy")
+	f.IntVar(&l.ConfigBytes, "max-config", l.ConfigBytes, "bytes of a configuration")
+	f.IntVar(&l.History, "history", l.History, "earlier versions that are kept")
+
+	live := &c.Plane.Liveness
+	f.DurationVar(&live.Grace, "grace", live.Grace, "how long an instance that is overdue is kept")
+	f.Float64Var(&live.Threshold, "protect-share", live.Threshold, "if a larger share is silent, the fault is looked for here, and none is removed")
+	f.DurationVar(&live.ProtectFor, "protect-for", live.ProtectFor, "for how long")
+	f.DurationVar(&live.ReturnWindow, "return-window", live.ReturnWindow, "how long instances have to be heard again after an outage")
+
+	f.IntVar(&c.MaxWatchers, "max-watchers", c.MaxWatchers, "streams and long polls at a time; beyond: 503")
+	f.IntVar(&c.Plane.QueueChanges, "queue-changes", c.Plane.QueueChanges, "changes that may wait for one watcher; beyond, it begins anew")
+	f.IntVar(&c.Plane.RecentChanges, "recent-changes", c.Plane.RecentChanges, "changes that are remembered for watchers that come back")
+	f.DurationVar(&c.Heartbeat, "heartbeat", c.Heartbeat, "of streams: a comment after so long without a change")
+	f.DurationVar(&c.ReadTimeout, "read-timeout", c.ReadTimeout, "of reading a request")
+	f.DurationVar(&c.WriteTimeout, "write-timeout", c.WriteTimeout, "of writing an answer, or once to a stream")
+	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "of waiting for a connection's next request")
+	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long the end may take")
+	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single requests")
+	return cmd
+}
+
+// restoreControl fills the store from a backup.
+func restoreControl(cmd *cobra.Command, c control.Config, file string) error {
+	backup, err := os.Open(file)
+	if err != nil {
+		return &failure{exitUsage, fmt.Errorf("--restore: %w", err), ""}
+	}
+	defer backup.Close() //nolint:errcheck // it was only read
+	c.Store.Logger = c.Logger
+	if err := control.Restore(cmd.Context(), c.Store, backup); err != nil {
+		hint := ""
+		if !errors.Is(err, fs.ErrNotExist) {
+			hint = "a backup is restored into an empty store, in one go"
+		}
+		return &failure{exitFailed, fmt.Errorf("--restore: %w", err), hint}
+	}
+	c.Logger.Info("restored", "backup", file)
+	return nil
+}

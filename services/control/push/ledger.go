@@ -1,0 +1,244 @@
+package push
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"dyno/services/control/resource"
+)
+
+// A State is what a client has made of what it was sent.
+type State string
+
+// The states.
+const (
+	Sent    State = "sent"    // and nothing was heard of it
+	Applied State = "applied" // ACK
+	Refused State = "refused" // NACK: it goes on with what it had
+)
+
+// An Ack is a client's answer.
+type Ack struct {
+	resource.Ref
+	Version int64  `json:"version"`
+	State   State  `json:"state"`            // applied or refused
+	Reason  string `json:"reason,omitempty"` // of a refusal
+}
+
+// MaxReason bounds a reason, in bytes; what is longer is cut.
+const MaxReason = 512
+
+// A Holding is what one client has of one resource.
+type Holding struct {
+	Client    string    `json:"client"`
+	Connected bool      `json:"connected"`
+	State     State     `json:"state"`
+	Version   int64     `json:"version"`         // that State is of
+	Running   int64     `json:"running_version"` // the newest that it has applied; 0 is none that is known
+	Reason    string    `json:"reason,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// A Rollout says who runs which version of a resource. Clients of other replicas are in
+// theirs.
+type Rollout struct {
+	resource.Ref
+	Version int64 `json:"version"` // the newest
+	Clients int   `json:"clients"` // that were sent any
+	Applied int   `json:"applied"` // of these, that run the newest
+	Refused int   `json:"refused"` // that have refused it
+	Pending int   `json:"pending"` // from whom nothing was heard of it
+	// Versions is how many clients run each version; 0 is not known.
+	Versions map[int64]int `json:"versions"`
+	// Holdings are of some clients, those that have refused first, then those that are
+	// pending.
+	Holdings []Holding `json:"holdings"`
+	// Unrecorded is how many holdings there was no room for, of any resource.
+	Unrecorded uint64 `json:"unrecorded"`
+}
+
+// A Ledger keeps book of what clients have; it has as many clients at most as holdings.
+// Its methods may be called from any
+// goroutine.
+type Ledger struct {
+	max  int // holdings
+	keep time.Duration
+
+	mu         sync.Mutex // guards what follows
+	book       map[resource.Ref]map[string]*Holding
+	clients    map[string]*client
+	holdings   int
+	unrecorded uint64
+}
+
+// A client is one that has holdings.
+type client struct {
+	connections int
+	left        time.Time // when the last one ended
+	refs        map[resource.Ref]struct{}
+}
+
+// NewLedger returns a ledger of so many holdings at most, which forgets a client that
+// has been away for longer than keep.
+func NewLedger(holdings int, keep time.Duration) *Ledger {
+	return &Ledger{max: holdings, keep: keep, book: map[resource.Ref]map[string]*Holding{}, clients: map[string]*client{}}
+}
+
+// Enter notes that a client is connected, once more if it is already. It returns false
+// where there is no room for one more: then nothing is remembered of it.
+func (l *Ledger) Enter(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.clients[name]
+	if c == nil {
+		if len(l.clients) == l.max {
+			l.unrecorded++
+			return false
+		}
+		c = &client{refs: map[resource.Ref]struct{}{}}
+		l.clients[name] = c
+	}
+	c.connections++
+	return true
+}
+
+// Leave notes that a connection has ended which Enter had returned true for.
+func (l *Ledger) Leave(name string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.clients[name]; c != nil {
+		c.connections--
+		c.left = now
+	}
+}
+
+// Sent notes that a client was sent a version. One that was removed is no holding any
+// more.
+func (l *Ledger) Sent(name string, c *Change, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.Removed {
+		l.remove(c.Ref, name)
+		return
+	}
+	h := l.holding(c.Ref, name)
+	if h == nil || h.Version == c.Version && h.State != Sent {
+		return // an answer to it was quicker, or it was sent again
+	}
+	h.State, h.Version, h.Reason, h.At = Sent, c.Version, "", now
+}
+
+// Ack notes a client's answer, and tells whether it is news: the client is connected,
+// and has not said the same before.
+func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.clients[name] == nil {
+		return false
+	}
+	h := l.holding(a.Ref, name)
+	if h == nil || h.Version == a.Version && h.State == a.State {
+		return false
+	}
+	if a.State == Applied {
+		h.Running = max(h.Running, a.Version)
+	}
+	if a.Version < h.Version {
+		return false // a late answer to what was replaced
+	}
+	h.State, h.Version, h.At, h.Reason = a.State, a.Version, now, a.Reason[:min(len(a.Reason), MaxReason)]
+	return true
+}
+
+// holding finds or makes one; nil where there is no room.
+func (l *Ledger) holding(r resource.Ref, name string) *Holding {
+	if h := l.book[r][name]; h != nil {
+		return h
+	}
+	c := l.clients[name]
+	if c == nil || l.holdings == l.max {
+		l.unrecorded++
+		return nil
+	}
+	if l.book[r] == nil {
+		l.book[r] = map[string]*Holding{}
+	}
+	h := &Holding{Client: name}
+	l.book[r][name] = h
+	c.refs[r] = struct{}{}
+	l.holdings++
+	return h
+}
+
+func (l *Ledger) remove(r resource.Ref, name string) {
+	if l.book[r][name] == nil {
+		return
+	}
+	delete(l.book[r], name)
+	if len(l.book[r]) == 0 {
+		delete(l.book, r)
+	}
+	delete(l.clients[name].refs, r)
+	l.holdings--
+}
+
+// Sweep forgets clients that have been away for too long.
+func (l *Ledger) Sweep(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, c := range l.clients {
+		if c.connections > 0 || now.Sub(c.left) < l.keep {
+			continue
+		}
+		for r := range c.refs {
+			l.remove(r, name)
+		}
+		delete(l.clients, name)
+	}
+}
+
+// Rollout says who runs which version of a resource whose newest version is given, with
+// up to limit holdings.
+func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := Rollout{Ref: r, Version: version, Versions: map[int64]int{}, Holdings: []Holding{}, Unrecorded: l.unrecorded}
+	for name, h := range l.book[r] {
+		out.Clients++
+		out.Versions[h.Running]++
+		switch {
+		case h.Version == version && h.State == Refused:
+			out.Refused++
+		case h.Running == version:
+			out.Applied++
+		default:
+			out.Pending++
+		}
+		one := *h
+		one.Connected = l.clients[name].connections > 0
+		out.Holdings = append(out.Holdings, one)
+	}
+	rank := func(h Holding) int {
+		switch {
+		case h.Version == version && h.State == Refused:
+			return 0
+		case h.Running != version:
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(out.Holdings, func(a, b Holding) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Client, b.Client))
+	})
+	out.Holdings = out.Holdings[:min(limit, len(out.Holdings))]
+	return out
+}
+
+// Holdings is how many there are.
+func (l *Ledger) Holdings() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holdings
+}

@@ -1,0 +1,389 @@
+// Package push tells those who watch what has changed, and keeps book of who has applied
+// what.
+//
+// One Hub has all changes of a replica. An index by kind, namespace and name finds the
+// subscribers whom a change concerns: nobody else is woken. Each subscriber has a queue
+// of bounded length, in which a newer change of a resource replaces an older one; what
+// is in it stays in the order of revisions. When it is full, it is emptied, and the
+// subscriber is told to read everything again: one that stops reading costs the others
+// nothing.
+//
+// The Ledger knows which version of a resource each client was sent, has applied or has
+// refused, and why.
+package push
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+
+	"dyno/services/control/resource"
+)
+
+// A Change is a resource as it is from Revision on. What it refers to is shared by all
+// subscribers: nobody may change it.
+type Change struct {
+	resource.Ref
+	Revision int64
+	Version  int64
+	Removed  bool
+	// Resource is a *resource.Policy, *resource.Config or *resource.Instance; nil if it
+	// was removed. Body is its document in JSON.
+	Resource any
+	Body     []byte
+}
+
+// A Topic is what a subscriber wants: one name of a kind, or all of a namespace (no
+// name), or all of a kind (no namespace, either).
+type Topic struct {
+	Kind      resource.Kind
+	Namespace string
+	Name      string
+}
+
+// topicsOf are the topics that a resource belongs to.
+func topicsOf(r resource.Ref) [3]Topic {
+	return [3]Topic{{r.Kind, r.Namespace, r.Name}, {r.Kind, r.Namespace, ""}, {r.Kind, "", ""}}
+}
+
+// Has tells whether a resource belongs to the topic.
+func (t Topic) Has(r resource.Ref) bool {
+	return t.Kind == r.Kind && (t.Namespace == "" || t.Namespace == r.Namespace) && (t.Name == "" || t.Name == r.Name)
+}
+
+// A Hub hands out changes. Its methods may be called from any goroutine. Locks are taken
+// in the order Hub.mu, Subscriber.mu.
+type Hub struct {
+	queue int // changes that wait for one subscriber
+
+	mu       sync.Mutex // guards what follows
+	index    map[Topic]map[*Subscriber]struct{}
+	recent   ring
+	revision int64 // all changes up to here have been published
+	count    int
+	counts   Counts
+	closed   bool
+}
+
+// Counts are what a hub has done.
+type Counts struct {
+	Subscribers int    `json:"subscribers"` // that there are
+	Published   uint64 `json:"published"`   // changes
+	Offered     uint64 `json:"offered"`     // changes put into queues
+	Coalesced   uint64 `json:"coalesced"`   // of these, in the place of an older one
+	Overflows   uint64 `json:"overflows"`   // queues that were full
+	Resumed     uint64 `json:"resumed"`     // subscribers that went on where they were
+}
+
+// NewHub returns a hub whose subscribers' queues hold so many changes, and which
+// remembers so many for subscribers that come back.
+func NewHub(queue, remembered int) *Hub {
+	return &Hub{queue: queue, index: map[Topic]map[*Subscriber]struct{}{}, recent: newRing(remembered)}
+}
+
+// Publish tells changes in the order of their revisions, after which everything up to
+// revision has been told. Whatever subscribers read must be in place before.
+func (h *Hub) Publish(changes []Change, revision int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.revision == 0 {
+		h.recent.base = revision // what came before is not remembered
+	} else {
+		for _, c := range changes {
+			h.recent.add(c)
+		}
+	}
+	h.counts.Published += uint64(len(changes))
+	for _, c := range changes {
+		var told *Subscriber // by one topic; one of several is told once
+		for _, t := range topicsOf(c.Ref) {
+			for s := range h.index[t] {
+				if len(s.topics) > 1 && !s.first(t, c.Ref) {
+					continue
+				}
+				told = s
+				h.offer(told, c)
+			}
+		}
+	}
+	h.revision = max(h.revision, revision)
+}
+
+// first tells whether t is the first of a subscriber's topics that has the resource.
+func (s *Subscriber) first(t Topic, r resource.Ref) bool {
+	for _, one := range s.topics {
+		if one.Has(r) {
+			return one == t
+		}
+	}
+	return false
+}
+
+func (h *Hub) offer(s *Subscriber, c Change) {
+	switch s.offer(c) {
+	case offered:
+		h.counts.Offered++
+	case coalesced:
+		h.counts.Offered++
+		h.counts.Coalesced++
+	case overflowed:
+		h.counts.Overflows++
+	case ignored:
+	}
+}
+
+// Counts says what the hub has done.
+func (h *Hub) Counts() Counts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.counts
+	c.Subscribers = h.count
+	return c
+}
+
+// Revision is up to where changes have been published.
+func (h *Hub) Revision() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.revision
+}
+
+// ErrClosed says that the hub or the subscription has ended.
+var ErrClosed = errors.New("the subscription has ended")
+
+// Subscribe returns a subscriber of topics, all different. With since 0 it must read
+// everything first: its Resync is set. Otherwise it goes on after that revision, if all
+// changes since are remembered, and must read everything if they are not.
+func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
+	s := &Subscriber{hub: h, topics: topics, max: h.queue, queued: map[resource.Ref]*list.Element{}, wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	h.count++
+	s.began = h.revision
+	for _, t := range topics {
+		if h.index[t] == nil {
+			h.index[t] = map[*Subscriber]struct{}{}
+		}
+		h.index[t][s] = struct{}{}
+	}
+	if since == 0 || since < h.recent.base {
+		s.resync = true
+		return s, nil
+	}
+	h.counts.Resumed++
+	s.floor = since // also where this replica is behind the one that the subscriber comes from
+	h.recent.after(since, func(c Change) {
+		for _, t := range topics {
+			if t.Has(c.Ref) {
+				h.offer(s, c)
+				break
+			}
+		}
+	})
+	return s, nil
+}
+
+// Close ends all subscriptions.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for _, some := range h.index {
+		for s := range some {
+			s.close()
+		}
+	}
+}
+
+// A Subscriber has a queue of changes. Next is for one goroutine.
+type Subscriber struct {
+	hub    *Hub
+	topics []Topic
+	max    int
+	wake   chan struct{} // holds one
+	began  int64
+
+	mu     sync.Mutex // guards what follows
+	queue  list.List  // of Change, in the order of revisions
+	queued map[resource.Ref]*list.Element
+	floor  int64 // changes up to here are known
+	resync bool
+	closed bool
+}
+
+type outcome int
+
+const (
+	offered outcome = iota
+	coalesced
+	overflowed
+	ignored
+)
+
+func (s *Subscriber) offer(c Change) outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.resync || c.Revision <= s.floor {
+		return ignored
+	}
+	result := offered
+	if e := s.queued[c.Ref]; e != nil {
+		s.queue.Remove(e)
+		result = coalesced
+	} else if s.queue.Len() == s.max {
+		s.resync = true
+		s.queue.Init()
+		clear(s.queued)
+		s.signal()
+		return overflowed
+	}
+	s.queued[c.Ref] = s.queue.PushBack(c)
+	s.signal()
+	return result
+}
+
+func (s *Subscriber) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next returns up to limit changes in the order of their revisions, and waits for the
+// first as long as ctx allows. resync says instead that the subscriber must read
+// everything again, and then call Begin.
+func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, resync bool, err error) {
+	for {
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			return nil, false, ErrClosed
+		}
+		if s.resync {
+			s.mu.Unlock()
+			return nil, true, nil
+		}
+		for e := s.queue.Front(); e != nil && len(changes) < limit; e = s.queue.Front() {
+			c := s.queue.Remove(e).(Change)
+			delete(s.queued, c.Ref)
+			s.floor = c.Revision
+			changes = append(changes, c)
+		}
+		// Changes of one revision are told together: a token names a revision.
+		for e := s.queue.Front(); e != nil && len(changes) > 0; e = s.queue.Front() {
+			if e.Value.(Change).Revision != changes[len(changes)-1].Revision {
+				break
+			}
+			c := s.queue.Remove(e).(Change)
+			delete(s.queued, c.Ref)
+			changes = append(changes, c)
+		}
+		s.mu.Unlock()
+		if len(changes) > 0 {
+			return changes, false, nil
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		}
+	}
+}
+
+// Restart has changes queue up again. Whoever is told to resync calls it before it reads
+// everything, and Begin afterwards.
+func (s *Subscriber) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resync = false
+	s.queue.Init()
+	clear(s.queued)
+}
+
+// Begin says that everything up to a revision was read.
+func (s *Subscriber) Begin(revision int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.floor = max(s.floor, revision)
+	for e := s.queue.Front(); e != nil; {
+		next := e.Next()
+		if c := e.Value.(Change); c.Revision <= revision {
+			s.queue.Remove(e)
+			delete(s.queued, c.Ref)
+		}
+		e = next
+	}
+}
+
+// Began is up to where changes had been published when the subscription began.
+func (s *Subscriber) Began() int64 { return s.began }
+
+// Floor is the revision up to which the subscriber was told everything that concerns
+// it.
+func (s *Subscriber) Floor() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.floor
+}
+
+func (s *Subscriber) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.signal()
+}
+
+// Close ends the subscription.
+func (s *Subscriber) Close() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	there := false
+	for _, t := range s.topics {
+		if _, ok := s.hub.index[t][s]; ok {
+			there = true
+			delete(s.hub.index[t], s)
+			if len(s.hub.index[t]) == 0 {
+				delete(s.hub.index, t)
+			}
+		}
+	}
+	if there {
+		s.hub.count--
+	}
+	s.close()
+}
+
+// A ring remembers the newest changes: all of those after base.
+type ring struct {
+	changes []Change
+	next    int // where the next one goes, and the oldest is once it is full
+	base    int64
+	max     int
+}
+
+func newRing(size int) ring { return ring{max: size} }
+
+func (r *ring) add(c Change) {
+	if len(r.changes) < r.max {
+		r.changes = append(r.changes, c)
+		return
+	}
+	// All of a revision are remembered, or none: whoever was told of it knows them all.
+	r.base = r.changes[r.next].Revision
+	r.changes[r.next] = c
+	r.next = (r.next + 1) % r.max
+}
+
+// after calls f for all changes after a revision, oldest first.
+func (r *ring) after(revision int64, f func(Change)) {
+	n := len(r.changes)
+	for i := range n {
+		if c := r.changes[(r.next+i)%n]; c.Revision > revision {
+			f(c)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
+	"dyno/services/control/resource"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func policy(name string) resource.Ref {
+	return resource.Ref{Kind: resource.Policies, Namespace: "default", Name: name}
+}
+
+func put(name string, revision int64) Change {
+	return Change{Ref: policy(name), Revision: revision, Version: revision}
+}
+
+var everyPolicy = []Topic{{Kind: resource.Policies}}
+
+// begun returns a subscriber that has read everything there was.
+func begun(t testing.TB, h *Hub, topics ...Topic) *Subscriber {
+	t.Helper()
+	s, err := h.Subscribe(topics, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	s.Restart()
+	s.Begin(h.Revision())
+	return s
+}
+
+// waiting returns what is in a subscriber's queue.
+func waiting(t testing.TB, s *Subscriber) (revisions []int64, resync bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	changes, resync, err := s.Next(ctx, 1000)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		revisions = append(revisions, c.Revision)
+	}
+	return revisions, resync
+}
+
+// TestWhoIsConcerned: a change reaches those whom it concerns, once, and wakes nobody
+// else.
+func TestWhoIsConcerned(t *testing.T) {
+	h := NewHub(10, 10)
+	h.Publish(nil, 1)
+	subscribers := map[string]*Subscriber{
+		"all":       begun(t, h, Topic{Kind: resource.Policies}),
+		"namespace": begun(t, h, Topic{resource.Policies, "default", ""}),
+		"name":      begun(t, h, Topic{resource.Policies, "default", "a"}),
+		"several":   begun(t, h, Topic{resource.Policies, "default", "a"}, Topic{resource.Policies, "default", ""}, Topic{Kind: resource.Configs}),
+		"other":     begun(t, h, Topic{resource.Policies, "default", "b"}),
+		"elsewhere": begun(t, h, Topic{resource.Policies, "x", ""}),
+		"configs":   begun(t, h, Topic{Kind: resource.Configs}),
+	}
+	h.Publish([]Change{put("a", 2)}, 2)
+	for name, s := range subscribers {
+		want := name == "all" || name == "namespace" || name == "name" || name == "several"
+		if woken := len(s.wake) == 1; woken != want {
+			t.Errorf("%s: woken %v", name, woken)
+		}
+		got, resync := waiting(t, s)
+		if resync || want != slices.Equal(got, []int64{2}) || !want && got != nil {
+			t.Errorf("%s: got %v, resync %v", name, got, resync)
+		}
+	}
+	if c := h.Counts(); c.Offered != 4 || c.Subscribers != len(subscribers) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCoalescing(t *testing.T) {
+	h := NewHub(3, 10)
+	h.Publish(nil, 1)
+	s := begun(t, h, everyPolicy...)
+	h.Publish([]Change{put("a", 2), put("b", 2)}, 2)
+	h.Publish([]Change{put("c", 3)}, 3)
+	h.Publish([]Change{put("a", 4)}, 4)
+	if got, resync := waiting(t, s); resync || !slices.Equal(got, []int64{2, 3, 4}) {
+		t.Errorf("got %v, resync %v: want b, c and then the newer a", got, resync)
+	}
+	for i := range 3 {
+		h.Publish([]Change{put(fmt.Sprint(i), int64(5+i))}, int64(5+i))
+	}
+	h.Publish([]Change{put("d", 8)}, 8)
+	if _, resync := waiting(t, s); !resync {
+		t.Error("a full queue is not told")
+	}
+	h.Publish([]Change{put("d", 9)}, 9)
+	s.Restart()
+	h.Publish([]Change{put("e", 10)}, 10) // while everything is read
+	h.Publish([]Change{put("f", 11)}, 11)
+	s.Begin(10)
+	if got, resync := waiting(t, s); resync || !slices.Equal(got, []int64{11}) {
+		t.Errorf("after all was read: %v, resync %v", got, resync)
+	}
+	if c := h.Counts(); c.Overflows != 1 || c.Coalesced != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestResume(t *testing.T) {
+	h := NewHub(10, 4)
+	h.Publish([]Change{put("old", 3)}, 5)
+	for r := int64(6); r <= 12; r++ {
+		h.Publish([]Change{put(fmt.Sprint(r), r)}, r)
+	}
+	for since, want := range map[int64][]int64{12: nil, 10: {11, 12}, 8: {9, 10, 11, 12}, 20: nil} {
+		s, err := h.Subscribe(everyPolicy, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, resync := waiting(t, s); resync || !slices.Equal(got, want) {
+			t.Errorf("since %d: %v, resync %v; want %v", since, got, resync, want)
+		}
+		s.Close()
+	}
+	for _, since := range []int64{0, 3, 7} {
+		s, err := h.Subscribe(everyPolicy, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, resync := waiting(t, s); !resync {
+			t.Errorf("since %d: not told to read everything", since)
+		}
+		s.Close()
+	}
+	// Who comes from a replica that is ahead is not told again what it knows.
+	ahead, err := h.Subscribe(everyPolicy, 14)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ahead.Close()
+	for r := int64(13); r <= 15; r++ {
+		h.Publish([]Change{put("x", r)}, r)
+	}
+	if got, _ := waiting(t, ahead); !slices.Equal(got, []int64{15}) {
+		t.Errorf("ahead: %v", got)
+	}
+}
+
+// TestStateIsRight: whatever is published and however slow a subscriber is, in the end
+// it knows the state, by revisions that never go back.
+func TestStateIsRight(t *testing.T) {
+	name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+	rapid.Check(t, func(t *rapid.T) {
+		h := NewHub(rapid.IntRange(1, 6).Draw(t, "queue"), rapid.IntRange(1, 8).Draw(t, "remembered"))
+		state := map[string]int64{} // the truth
+		known := map[string]int64{} // what the subscriber knows
+		revision := int64(1)
+		h.Publish(nil, revision)
+		s, err := h.Subscribe(everyPolicy, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			changes, resync, _ := s.Next(ctx, rapid.IntRange(1, 3).Draw(t, "limit"))
+			if resync {
+				s.Restart()
+				known = maps.Clone(state)
+				s.Begin(revision)
+			}
+			for _, c := range changes {
+				if c.Revision <= known[c.Name] {
+					t.Fatalf("%s at %d is told again", c.Name, c.Revision)
+				}
+				if c.Removed {
+					delete(known, c.Name)
+				} else {
+					known[c.Name] = c.Revision
+				}
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			case 0, 1:
+				revision++
+				var changes []Change
+				for _, n := range rapid.SliceOfNDistinct(name, 1, 3, rapid.ID).Draw(t, "names") {
+					c := put(n, revision)
+					if c.Removed = rapid.Bool().Draw(t, "removed"); c.Removed {
+						delete(state, n)
+					} else {
+						state[n] = revision
+					}
+					changes = append(changes, c)
+				}
+				h.Publish(changes, revision)
+			case 2:
+				// The connection is lost, and another begins where this one was.
+				since := s.Floor()
+				s.Close()
+				if s, err = h.Subscribe(everyPolicy, since); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				read()
+			}
+		}
+		for range 50 {
+			read()
+		}
+		if !maps.Equal(known, state) {
+			t.Fatalf("knows %v of %v", known, state)
+		}
+		s.Close()
+		if len(h.index) != 0 || h.count != 0 {
+			t.Fatalf("%d topics, %d subscribers are left", len(h.index), h.count)
+		}
+	})
+}
+
+func TestNextWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHub(10, 10)
+		h.Publish(nil, 1)
+		s := begun(t, h, everyPolicy...)
+		got := make(chan []Change)
+		go func() {
+			changes, _, err := s.Next(t.Context(), 10)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- changes
+		}()
+		synctest.Wait()
+		h.Publish([]Change{put("a", 2)}, 2)
+		if changes := <-got; len(changes) != 1 {
+			t.Errorf("%+v", changes)
+		}
+		ended := make(chan error)
+		go func() { _, _, err := s.Next(t.Context(), 10); ended <- err }()
+		synctest.Wait()
+		h.Close()
+		if err := <-ended; !errors.Is(err, ErrClosed) {
+			t.Errorf("ended with %v", err)
+		}
+		if _, err := h.Subscribe(everyPolicy, 0); !errors.Is(err, ErrClosed) {
+			t.Errorf("subscribed to a closed hub: %v", err)
+		}
+	})
+}
+
+func TestLedger(t *testing.T) {
+	l := NewLedger(6, time.Minute)
+	now := time.Unix(1000, 0)
+	a := policy("a")
+	sent := func(client string, version int64) {
+		l.Sent(client, &Change{Ref: a, Version: version}, now)
+	}
+	ack := func(client string, version int64, state State) bool {
+		return l.Ack(client, &Ack{Ref: a, Version: version, State: state, Reason: "because"}, now)
+	}
+	for _, client := range []string{"1", "2", "3", "4"} {
+		l.Enter(client)
+		sent(client, 1)
+		if client != "4" && !ack(client, 1, Applied) {
+			t.Errorf("%s: an ACK is no news", client)
+		}
+		sent(client, 2)
+	}
+	if !ack("1", 2, Applied) || ack("1", 2, Applied) || !ack("2", 2, Refused) || ack("nobody", 2, Applied) || ack("3", 1, Applied) {
+		t.Error("news is not told from what is none")
+	}
+	l.Leave("3", now)
+	sent("1", 2) // again, after a reconnect
+	got := l.Rollout(a, 2, 3)
+	if got.Clients != 4 || got.Applied != 1 || got.Refused != 1 || got.Pending != 2 || !maps.Equal(got.Versions, map[int64]int{0: 1, 1: 2, 2: 1}) {
+		t.Errorf("%+v", got)
+	}
+	if h := got.Holdings; len(h) != 3 || h[0].Client != "2" || h[0].Reason != "because" || h[0].Running != 1 || h[1].Client != "3" || h[1].Connected || !h[2].Connected {
+		t.Errorf("%+v", got.Holdings)
+	}
+
+	l.Sweep(now.Add(time.Minute))
+	if got := l.Rollout(a, 2, 10); got.Clients != 3 {
+		t.Errorf("who is away stays: %+v", got)
+	}
+	l.Sent("1", &Change{Ref: a, Removed: true}, now)
+	if got := l.Rollout(a, 2, 10); got.Clients != 2 {
+		t.Errorf("what was removed is held: %+v", got)
+	}
+	for i := range 10 {
+		l.Sent("1", &Change{Ref: policy(fmt.Sprint(i)), Version: 1}, now)
+	}
+	if n := l.Holdings(); n != 6 {
+		t.Errorf("%d holdings", n)
+	}
+	if got := l.Rollout(a, 2, 10); got.Unrecorded != 6 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
+	h := NewHub(16, 1024)
+	h.Publish(nil, 1)
+	for i := range 10_000 {
+		begun(b, h, Topic{resource.Policies, "default", fmt.Sprint(i)})
+	}
+	revision := int64(1)
+	for b.Loop() {
+		revision++
+		h.Publish([]Change{put("7", revision)}, revision)
+	}
+}

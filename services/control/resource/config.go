@@ -1,0 +1,140 @@
+package resource
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"mime"
+	"slices"
+	"unicode/utf8"
+)
+
+// A Config is a piece of configuration: a text that services read. While Release is
+// given, some clients have its content instead.
+type Config struct {
+	Namespace   string            `json:"namespace"`
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Content     string            `json:"content"`
+	ContentType string            `json:"content_type,omitempty"` // a media type; "" is not said
+	// Secret keeps the content out of the audit and of lists.
+	Secret  bool     `json:"secret,omitempty"`
+	Release *Release `json:"release,omitempty"`
+	Change
+}
+
+// A Release is a gray release: content for some clients first.
+type Release struct {
+	Content string `json:"content"`
+	// Labels choose clients that have one of the values of every label. Percent chooses
+	// that share of all others, by their ID: who is chosen at 5 % still is at 20 %.
+	Labels  map[string][]string `json:"labels,omitempty"`
+	Percent float64             `json:"percent,omitempty"`
+	// Since is the configuration's version when the release was begun. Another release
+	// chooses other clients.
+	Since int64 `json:"since,omitempty"`
+}
+
+// Ref names the configuration.
+func (c *Config) Ref() Ref { return Ref{Kind: Configs, Namespace: c.Namespace, Name: c.Name} }
+
+// Check returns Invalid with every fault of the configuration.
+func (c *Config) Check(l Limits) error {
+	var f faults
+	c.Ref().check(&f)
+	checkLabels(&f, "/labels", c.Labels, l.Labels)
+	checkContent(&f, "/content", c.Content, l.ConfigBytes)
+	if c.ContentType != "" {
+		_, _, err := mime.ParseMediaType(c.ContentType)
+		f.check(err == nil && len(c.ContentType) <= maxLabelValue, "/content_type", "%.80q: must be a media type such as application/json", c.ContentType)
+	}
+	if c.Release != nil {
+		c.Release.check(&f, "/release", l)
+		f.check(len(c.Content)+len(c.Release.Content) <= l.ConfigBytes, "/release/content", "with the content, must have %d bytes at most", l.ConfigBytes)
+	}
+	return f.err()
+}
+
+// Check returns Invalid with every fault of a release by itself.
+func (r *Release) Check(l Limits) error {
+	var f faults
+	r.check(&f, "", l)
+	return f.err()
+}
+
+func (r *Release) check(f *faults, at string, l Limits) {
+	checkContent(f, at+"/content", r.Content, l.ConfigBytes)
+	f.check(r.Percent >= 0 && r.Percent <= 100, at+"/percent", "%v: must be from 0 to 100", r.Percent)
+	f.check(r.Percent > 0 || len(r.Labels) > 0, at, "must choose somebody, by percent or by labels")
+	f.check(len(r.Labels) <= l.Labels, at+"/labels", "has %d entries: must have %d at most", len(r.Labels), l.Labels)
+	for name, values := range r.Labels {
+		one := at + "/labels/" + escape(name)
+		f.check(name != "" && len(name) <= maxLabelName && plain(name), one, "the name must have 1 to %d printable bytes", maxLabelName)
+		f.check(len(values) > 0 && len(values) <= maxList, one, "has %d values: must have 1 to %d", len(values), maxList)
+		for i, v := range values {
+			f.check(len(v) <= maxLabelValue && utf8.ValidString(v), fmt.Sprintf("%s/%d", one, i), "must be UTF-8 of %d bytes at most", maxLabelValue)
+		}
+	}
+}
+
+func checkContent(f *faults, at, content string, limit int) {
+	f.check(len(content) <= limit, at, "has %d bytes: must have %d at most", len(content), limit)
+	f.check(utf8.ValidString(content), at, "must be UTF-8")
+}
+
+// A Client is who reads configuration, as far as releases care.
+type Client struct {
+	ID     string
+	Labels map[string]string
+}
+
+// For returns what a client is to have, and whether that is the release's.
+func (c *Config) For(who Client) (content string, released bool) {
+	if r := c.Release; r != nil && r.chooses(c, who) {
+		return r.Content, true
+	}
+	return c.Content, false
+}
+
+func (r *Release) chooses(c *Config, who Client) bool {
+	if len(r.Labels) > 0 {
+		all := true
+		for name, values := range r.Labels {
+			value, ok := who.Labels[name]
+			all = all && ok && slices.Contains(values, value)
+		}
+		if all {
+			return true
+		}
+	}
+	return who.ID != "" && r.Percent > 0 && position(c, r, who.ID) < r.Percent/100
+}
+
+// position is where a client stands among all, from 0 to below 1: the same for as long
+// as the release lasts.
+func position(c *Config, r *Release, id string) float64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%d\x00%s", c.Namespace, c.Name, r.Since, id) // a hash takes everything
+	// FNV's upper bits hardly depend on the last bytes: mixed as in MurmurHash3.
+	x := h.Sum64()
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	x ^= x >> 33
+	return float64(x>>11) / math.Exp2(53)
+}
+
+// Masked returns the configuration without what is secret.
+func (c Config) Masked() Config {
+	if !c.Secret {
+		return c
+	}
+	c.Content = ""
+	if c.Release != nil {
+		r := *c.Release
+		r.Content = ""
+		c.Release = &r
+	}
+	return c
+}

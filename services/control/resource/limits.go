@@ -1,0 +1,65 @@
+package resource
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits bound sizes and counts. Counts of resources are compared with what a replica
+// knows when it is asked: many changes at the same moment may exceed them by as many.
+type Limits struct {
+	PolicyBytes int `json:"policy_bytes"` // of a policy's document
+	Rules       int `json:"rules"`        // of a policy
+	ConfigBytes int `json:"config_bytes"` // of a configuration's content
+	Labels      int `json:"labels"`       // of a resource, and of metadata
+	Policies    int `json:"policies"`     // in all
+	Configs     int `json:"configs"`
+	Instances   int `json:"instances"`
+	PerService  int `json:"per_service"` // instances of one service
+	History     int `json:"history"`     // earlier versions that are kept of a resource
+}
+
+// DefaultLimits returns what holds unless something else is configured.
+func DefaultLimits() Limits {
+	return Limits{
+		PolicyBytes: 128 << 10, Rules: 1000, ConfigBytes: 256 << 10, Labels: 64,
+		Policies: 1_000_000, Configs: 100_000, Instances: 200_000, PerService: 20_000, History: 20,
+	}
+}
+
+// MaxDocument is what a document may have at most, whatever the limits. The store takes
+// three in one change: what a resource was, what it is, and what is remembered of a change
+// with a key.
+const MaxDocument = 320 << 10
+
+// Limits of labels, in bytes.
+const (
+	maxLabelName  = 128
+	maxLabelValue = 1024
+)
+
+// checkLabels checks labels or metadata at a place of a document.
+func checkLabels(f *faults, pointer string, labels map[string]string, limit int) {
+	f.check(len(labels) <= limit, pointer, "has %d entries: must have %d at most", len(labels), limit)
+	for name, value := range labels {
+		at := pointer + "/" + escape(name)
+		f.check(name != "" && len(name) <= maxLabelName && plain(name), at, "the name must have 1 to %d printable bytes", maxLabelName)
+		f.check(len(value) <= maxLabelValue && utf8.ValidString(value), at, "must be UTF-8 of %d bytes at most", maxLabelValue)
+	}
+}
+
+// plain tells whether text is UTF-8 without control characters.
+func plain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// TooMany says that a limit on a count is reached.
+type TooMany struct {
+	What  string
+	Limit int
+}
+
+func (e *TooMany) Error() string {
+	return fmt.Sprintf("there are %d %s already, and there may be no more", e.Limit, e.What)
+}

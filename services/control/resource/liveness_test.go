@@ -1,0 +1,214 @@
+package resource
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const second = time.Second
+
+// watched is a Liveness that is looked at every second.
+type watched struct {
+	*Liveness
+	now time.Duration
+}
+
+func watch(n int, ttl time.Duration, change func(*LivenessConfig)) *watched {
+	cfg := DefaultLiveness()
+	if change != nil {
+		change(&cfg)
+	}
+	w := &watched{Liveness: NewLiveness(cfg)}
+	for i := range n {
+		w.Beat(fmt.Sprint(i), ttl, 0)
+	}
+	return w
+}
+
+// run lets time pass, with heartbeats every three seconds of those who have some.
+func (w *watched) run(d time.Duration, beats func(id string) bool) (gone []string) {
+	for end := w.now + d; w.now < end; {
+		w.now += second
+		if w.now%(3*second) == 0 {
+			for _, id := range slices.Sorted(maps.Keys(w.members)) {
+				if beats(id) {
+					w.Beat(id, w.members[id].ttl, w.now)
+				}
+			}
+		}
+		gone = append(gone, w.Look(w.now)...)
+	}
+	return gone
+}
+
+func all(string) bool  { return true }
+func none(string) bool { return false }
+
+func TestSilentInstanceGoes(t *testing.T) {
+	w := watch(100, 10*second, nil)
+	if gone := w.run(time.Minute, all); gone != nil {
+		t.Errorf("gone with heartbeats: %v", gone)
+	}
+	last := w.now
+	var when time.Duration
+	for when == 0 && w.now < last+time.Minute {
+		if gone := w.run(second, func(id string) bool { return id != "7" }); gone != nil {
+			if when = w.now - last; !slices.Equal(gone, []string{"7"}) {
+				t.Errorf("gone: %v", gone)
+			}
+		}
+	}
+	if when < 15*second || when > 16*second { // ttl and grace
+		t.Errorf("gone after %v of silence", when)
+	}
+	if w.Knows("7") || w.Pulse() != (Pulse{Known: 99}) {
+		t.Errorf("%+v", w.Pulse())
+	}
+}
+
+// TestManySilent: when a large share is silent at once, nobody is taken for gone, until
+// it has lasted for ProtectFor.
+func TestManySilent(t *testing.T) {
+	w := watch(100, 10*second, nil)
+	w.run(30*second, all)
+	few := func(id string) bool { return len(id) > 1 } // 0 to 9 are silent
+	if gone := w.run(time.Minute, few); len(gone) != 10 {
+		t.Errorf("10 of 100 are silent, and %d gone", len(gone))
+	}
+	w.run(2*time.Minute, all)
+	many := func(id string) bool { return id[0] != '1' && id[0] != '2' } // 20 of 90 are silent
+	if gone := w.run(5*time.Minute, many); gone != nil || !w.Pulse().Protected || w.Pulse().Overdue != 20 {
+		t.Errorf("%d gone, %+v", len(gone), w.Pulse())
+	}
+	if !w.Overdue("11") || w.Overdue("31") {
+		t.Error("who is overdue is not known")
+	}
+	if gone := w.run(5*second, all); gone != nil || w.Pulse() != (Pulse{Known: 90}) {
+		t.Errorf("all are heard again: %d gone, %+v", len(gone), w.Pulse())
+	}
+	if gone := w.run(11*time.Minute, many); len(gone) != 20 {
+		t.Errorf("%d gone after 11 minutes", len(gone))
+	}
+}
+
+// TestTrickle: many that go one after the other are many, too.
+func TestTrickle(t *testing.T) {
+	w := watch(100, 10*second, nil)
+	silent := map[string]bool{}
+	gone := 0
+	for i := range 60 { // one more every two seconds
+		silent[fmt.Sprint(i)] = true
+		gone += len(w.run(2*second, func(id string) bool { return !silent[id] }))
+	}
+	if gone > 16 || !w.Pulse().Protected {
+		t.Errorf("%d gone one by one, %+v", gone, w.Pulse())
+	}
+}
+
+func TestFewInstances(t *testing.T) {
+	w := watch(2, 10*second, nil)
+	if gone := w.run(time.Minute, none); len(gone) != 2 {
+		t.Errorf("%d of 2 are gone", len(gone))
+	}
+}
+
+// TestPause: after our own pause, everybody has time to be heard.
+func TestPause(t *testing.T) {
+	w := watch(100, 10*second, nil)
+	w.run(30*second, all)
+	w.now += time.Hour // stopped, or without the store
+	if gone := w.run(29*second, none); gone != nil || w.Pulse().Overdue != 0 {
+		t.Errorf("%d gone, %+v", len(gone), w.Pulse())
+	}
+	// Two are not heard even then.
+	if gone := w.run(30*second, func(id string) bool { return id != "3" && id != "4" }); len(gone) != 2 {
+		t.Errorf("gone: %v", gone)
+	}
+}
+
+func TestReturnOfOverdue(t *testing.T) {
+	w := watch(10, 10*second, nil)
+	w.run(13*second, none)
+	if w.Pulse().Overdue != 10 {
+		t.Fatalf("%+v", w.Pulse())
+	}
+	w.Return(w.now)
+	if w.Pulse() != (Pulse{Known: 10}) {
+		t.Errorf("%+v", w.Pulse())
+	}
+	if gone := w.run(30*second, none); gone != nil {
+		t.Errorf("gone: %v", gone)
+	}
+}
+
+func TestShorterTTL(t *testing.T) {
+	w := watch(1, time.Hour, nil)
+	w.Beat("0", 2*second, 0)
+	if gone := w.run(8*second, none); len(gone) != 1 {
+		t.Error("holds to the longer one")
+	}
+}
+
+// TestNeverBeforeItsTime: whatever happens, nobody goes who was heard within its ttl.
+func TestNeverBeforeItsTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLiveness(LivenessConfig{
+			Grace: second, Threshold: rapid.Float64Range(0, 1).Draw(t, "threshold"), Few: 2, Window: 10 * second,
+			ProtectFor: 20 * second, Pause: 5 * second, ReturnWindow: 8 * second,
+		})
+		heard, ttls := map[string]time.Duration{}, map[string]time.Duration{}
+		now := time.Duration(0)
+		id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				who := id.Draw(t, "id")
+				ttls[who] = time.Duration(rapid.IntRange(1, 9).Draw(t, "ttl")) * second
+				heard[who] = now
+				l.Beat(who, ttls[who], now)
+			case 2:
+				who := id.Draw(t, "id")
+				l.Forget(who)
+				delete(heard, who)
+			case 3:
+				now += time.Duration(rapid.IntRange(0, 12).Draw(t, "passes")) * second
+			default:
+				now += second
+				for _, who := range l.Look(now) {
+					if now < heard[who]+ttls[who]+second {
+						t.Fatalf("%s is gone at %v and was heard at %v with %v", who, now, heard[who], ttls[who])
+					}
+					delete(heard, who)
+				}
+			}
+			if l.Pulse().Known != len(heard) {
+				t.Fatalf("knows %d of %d", l.Pulse().Known, len(heard))
+			}
+			if len(l.due)+len(l.overdue) != len(l.members) {
+				t.Fatalf("%d due, %d overdue of %d", len(l.due), len(l.overdue), len(l.members))
+			}
+		}
+		// In the end, all go that are not heard.
+		for range 200 {
+			now += second
+			l.Look(now)
+		}
+		if l.Pulse().Known != 0 {
+			t.Fatalf("%d are kept for ever", l.Pulse().Known)
+		}
+	})
+}
+
+func TestBeatAllocatesNothing(t *testing.T) {
+	l := NewLiveness(DefaultLiveness())
+	l.Beat("a", second, 0)
+	now := second
+	if n := testing.AllocsPerRun(100, func() { now += second; l.Beat("a", second, now) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

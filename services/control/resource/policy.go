@@ -1,0 +1,174 @@
+package resource
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A Change says who changed a resource last.
+type Change struct {
+	Version int64     `json:"version"` // counts a resource's changes from 1, on after it was removed and made again
+	At      time.Time `json:"changed_at"`
+	By      string    `json:"changed_by"`
+}
+
+// A Policy is a list of rules for traffic between services; the first rule that matches
+// a request and says what the reader of the policy asks holds.
+type Policy struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Rules     []Rule            `json:"rules"`
+	Change
+}
+
+// Ref names the policy.
+func (p *Policy) Ref() Ref { return Ref{Kind: Policies, Namespace: p.Namespace, Name: p.Name} }
+
+// An Action is what a rule does.
+type Action string
+
+// The actions.
+const (
+	Allow   Action = "allow"
+	Deny    Action = "deny"
+	Limit   Action = "limit"
+	Route   Action = "route"
+	Retry   Action = "retry"
+	Timeout Action = "timeout"
+)
+
+// actions is for those who are told what they are.
+const actions = "allow, deny, limit, route, retry or timeout"
+
+// A Rule matches requests and says what becomes of them. Beside Action, exactly the
+// field that the action needs is given.
+type Rule struct {
+	Match  Match  `json:"match,omitzero"`
+	Action Action `json:"action"`
+
+	Limit   *RateLimit `json:"limit,omitempty"`
+	Route   []Backend  `json:"route,omitempty"`
+	Retry   *Retries   `json:"retry,omitempty"`
+	Timeout float64    `json:"timeout_seconds,omitempty"`
+}
+
+// A Match holds for a request when everything that is given does; nothing given is every
+// request.
+type Match struct {
+	Services   []string          `json:"services,omitempty"` // who is asked; one of them
+	Sources    map[string]string `json:"sources,omitempty"`  // labels of who asks; all of them
+	Methods    []string          `json:"methods,omitempty"`  // of HTTP; one of them
+	PathPrefix string            `json:"path_prefix,omitempty"`
+	Headers    map[string]string `json:"headers,omitempty"` // all of them
+}
+
+// A RateLimit is what a limit rule allows.
+type RateLimit struct {
+	PerSecond float64 `json:"requests_per_second"`
+	Burst     int     `json:"burst,omitempty"` // 0 is as many as in a second
+}
+
+// A Backend is a share of a route rule's requests.
+type Backend struct {
+	Service string `json:"service"`
+	Weight  int    `json:"weight"`
+}
+
+// Retries are what a retry rule allows.
+type Retries struct {
+	Attempts int     `json:"attempts"`
+	Backoff  float64 `json:"backoff_seconds,omitempty"`
+}
+
+// Bounds of a rule's numbers.
+const (
+	maxList    = 100
+	maxRate    = 1e9
+	maxWeight  = 1_000_000
+	maxRetries = 10
+	maxSeconds = 3600
+	maxPath    = 2048
+)
+
+// Check returns Invalid with every fault of the policy.
+func (p *Policy) Check(l Limits) error {
+	var f faults
+	p.Ref().check(&f)
+	checkLabels(&f, "/labels", p.Labels, l.Labels)
+	f.check(p.Rules != nil, "/rules", "must be given: a list, which may be empty")
+	f.check(len(p.Rules) <= l.Rules, "/rules", "has %d rules: must have %d at most", len(p.Rules), l.Rules)
+	for i := range p.Rules {
+		if len(f.list) == maxFaults {
+			break
+		}
+		p.Rules[i].check(&f, fmt.Sprintf("/rules/%d", i))
+	}
+	return f.err()
+}
+
+func (r *Rule) check(f *faults, at string) {
+	r.Match.check(f, at+"/match")
+	switch r.Action {
+	case Allow, Deny, Limit, Route, Retry, Timeout:
+	case "":
+		f.check(false, at+"/action", "must be given: %s", actions)
+	default:
+		f.check(false, at+"/action", "%.40q: must be %s", r.Action, actions)
+	}
+	for _, part := range []struct {
+		field  string
+		given  bool
+		action Action
+	}{{"limit", r.Limit != nil, Limit}, {"route", r.Route != nil, Route}, {"retry", r.Retry != nil, Retry}, {"timeout_seconds", r.Timeout != 0, Timeout}} {
+		if r.Action == part.action {
+			f.check(part.given, at+"/"+part.field, "must be given for action %s", r.Action)
+		} else {
+			f.check(!part.given, at+"/"+part.field, "is for action %s only", part.action)
+		}
+	}
+	if r.Limit != nil {
+		f.check(r.Limit.PerSecond > 0 && r.Limit.PerSecond <= maxRate, at+"/limit/requests_per_second", "%v: must be more than 0 and %v at most", r.Limit.PerSecond, maxRate)
+		f.check(r.Limit.Burst >= 0 && float64(r.Limit.Burst) <= maxRate, at+"/limit/burst", "%d: must be from 0 to %v", r.Limit.Burst, maxRate)
+	}
+	f.check(len(r.Route) <= maxList, at+"/route", "has %d entries: must have %d at most", len(r.Route), maxList)
+	sum := 0
+	for i, b := range r.Route {
+		one := fmt.Sprintf("%s/route/%d", at, i)
+		f.check(isName(b.Service), one+"/service", "%.80q: %s", b.Service, nameRule)
+		f.check(b.Weight >= 0 && b.Weight <= maxWeight, one+"/weight", "%d: must be from 0 to %d", b.Weight, maxWeight)
+		sum += b.Weight
+	}
+	f.check(r.Route == nil || sum > 0, at+"/route", "one weight at least must be more than 0")
+	if r.Retry != nil {
+		f.check(r.Retry.Attempts >= 1 && r.Retry.Attempts <= maxRetries, at+"/retry/attempts", "%d: must be from 1 to %d", r.Retry.Attempts, maxRetries)
+		f.check(r.Retry.Backoff >= 0 && r.Retry.Backoff <= maxSeconds, at+"/retry/backoff_seconds", "%v: must be from 0 to %d", r.Retry.Backoff, maxSeconds)
+	}
+	f.check(r.Timeout >= 0 && r.Timeout <= maxSeconds, at+"/timeout_seconds", "%v: must be more than 0 and %d at most", r.Timeout, maxSeconds)
+}
+
+func (m *Match) check(f *faults, at string) {
+	f.check(len(m.Services) <= maxList, at+"/services", "has %d entries: must have %d at most", len(m.Services), maxList)
+	for i, s := range m.Services {
+		f.check(isName(s), fmt.Sprintf("%s/services/%d", at, i), "%.80q: %s", s, nameRule)
+	}
+	f.check(len(m.Methods) <= maxList, at+"/methods", "has %d entries: must have %d at most", len(m.Methods), maxList)
+	for i, method := range m.Methods {
+		f.check(isMethod(method), fmt.Sprintf("%s/methods/%d", at, i), "%.40q: must be a method of HTTP, in capitals", method)
+	}
+	f.check(m.PathPrefix == "" || strings.HasPrefix(m.PathPrefix, "/") && len(m.PathPrefix) <= maxPath && plain(m.PathPrefix), at+"/path_prefix", "%.80q: must begin with a slash and have %d printable bytes at most", m.PathPrefix, maxPath)
+	checkLabels(f, at+"/sources", m.Sources, maxList)
+	checkLabels(f, at+"/headers", m.Headers, maxList)
+}
+
+// isMethod tells whether text is a method as RFC 9110, section 9.1, and RFC 5789 name
+// them.
+func isMethod(text string) bool {
+	switch text {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,59 @@
+package resource
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+)
+
+// Seal returns what the store has of a resource: its version, a line's end, and its
+// document. So whoever only needs the version or hands the document on decodes nothing.
+func Seal(version int64, body []byte) []byte {
+	out := make([]byte, 0, len(body)+21)
+	out = strconv.AppendInt(out, version, 10)
+	out = append(out, '\n')
+	return append(out, body...)
+}
+
+// Unseal reads what Seal wrote.
+func Unseal(text []byte) (version int64, body []byte, err error) {
+	head, body, ok := bytes.Cut(text, []byte{'\n'})
+	if !ok || len(head) > 19 {
+		return 0, nil, errors.New("is no resource: it has no version")
+	}
+	version, err = strconv.ParseInt(string(head), 10, 64)
+	if err != nil || version < 1 {
+		return 0, nil, fmt.Errorf("is no resource: version %q", head)
+	}
+	return version, body, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Tag is a resource's entity tag (RFC 9110, section 8.8.3), a strong one: of its version,
+// and of its document, because a restored store may give a version a second time.
+func Tag(version int64, body []byte) string {
+	return fmt.Sprintf(`"%d-%08x"`, version, crc32.Checksum(body, castagnoli))
+}
+
+// Parse reads a document that was kept: a *Policy, *Config or *Instance.
+func Parse(kind Kind, body []byte) (any, error) {
+	var into any
+	switch kind {
+	case Policies:
+		into = new(Policy)
+	case Configs:
+		into = new(Config)
+	case Instances:
+		into = new(Instance)
+	default:
+		return nil, fmt.Errorf("%q is no kind of resource", kind)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return nil, err
+	}
+	return into, nil
+}

@@ -1,0 +1,138 @@
+package rest
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// schemas are the documents, in JSON Schema 2020-12, by name.
+//
+//go:embed schemas.json
+var schemas []byte
+
+// A parameter is one of a request's, in the address or in a header field.
+type parameter struct {
+	in, about string
+	schema    map[string]any
+}
+
+var text = map[string]any{"type": "string"}
+
+// parameters are all there are, by name.
+var parameters = map[string]parameter{
+	"name":            {"path", "The resource's or the service's name.", text},
+	"id":              {"path", "The instance's.", text},
+	"version":         {"path", "Which one.", map[string]any{"type": "integer", "minimum": 1}},
+	"namespace":       {"query", "Where the resource is; default if not given. For watches, * is all.", text},
+	"dry_run":         {"query", "Check everything, and change nothing.", map[string]any{"type": "boolean"}},
+	"stale":           {"query", "Answer from what this replica knows, at once, and say how old that may be.", map[string]any{"type": "boolean"}},
+	"limit":           {"query", "How many entries a page may have.", map[string]any{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}},
+	"after":           {"query", "What the page before has as next.", text},
+	"zone":            {"query", "Instances of this zone only.", text},
+	"status":          {"query", "Instances of this status only.", text},
+	"client":          {"query", "Who reads: for the gray release, and for the ledger.", text},
+	"label":           {"query", "NAME=VALUE, one of the reader's labels, for the gray release; may be given more than once.", map[string]any{"type": "array", "items": text}},
+	"kind":            {"query", "policy, config or instance; may be given more than once; all if not given.", map[string]any{"type": "array", "items": text}},
+	"since":           {"query", "The token that a long poll had as next, or the id of an event.", text},
+	"wait":            {"query", "For how many seconds a long poll may wait for a change.", map[string]any{"type": "number", "minimum": 0, "maximum": maxWait.Seconds()}},
+	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", text},
+	"If-None-Match":   {"header", "Only if the resource has none of these entity tags; for a change, * is that there is none.", text},
+	"Idempotency-Key": {"header", "A change with a key that was used before is not made again, and answered as it was.", map[string]any{"type": "string", "maxLength": 128}},
+	"Last-Event-ID":   {"header", "The id of the last event that was received.", text},
+}
+
+// names of a watch are in the query.
+var watchNames = parameter{"query", "A name to watch; may be given more than once; all if not given.", map[string]any{"type": "array", "items": text}}
+
+func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
+
+// describe makes the OpenAPI 3.1 document of the table of operations.
+func (a *API) describe() ([]byte, error) {
+	var components map[string]any
+	if err := json.Unmarshal(schemas, &components); err != nil {
+		return nil, fmt.Errorf("schemas: %w", err)
+	}
+	paths := map[string]map[string]any{}
+	for _, r := range a.routes {
+		list := []any{}
+		names := slices.Clone(r.parameters)
+		for part := range strings.SplitSeq(r.path, "/") {
+			if name, ok := strings.CutPrefix(part, "{"); ok {
+				names = append(names, strings.TrimSuffix(name, "}"))
+			}
+		}
+		for _, name := range names {
+			p, ok := parameters[name]
+			if name == "name" && !strings.Contains(r.path, "{name}") {
+				p = watchNames
+			}
+			if !ok {
+				return nil, fmt.Errorf("operation %s: no parameter %q", r.id, name)
+			}
+			one := map[string]any{"name": name, "in": p.in, "description": p.about, "schema": p.schema}
+			if p.in == "path" {
+				one["required"] = true
+			}
+			list = append(list, one)
+		}
+		answers := map[string]any{"default": map[string]any{
+			"description": "A problem (RFC 9457). Its type is " + typePrefix + " and one of: " + strings.Join(kinds(), ", ") + ".",
+			"content":     map[string]any{"application/problem+json": map[string]any{"schema": ref("Problem")}},
+		}}
+		for status, body := range r.answers {
+			answer := map[string]any{"description": http.StatusText(status)}
+			content := map[string]any{}
+			for kind := range strings.FieldsSeq(body) {
+				switch {
+				case strings.Contains(kind, "/"):
+					content[kind] = map[string]any{"schema": text}
+				case kind == "object":
+					content["application/json"] = map[string]any{"schema": map[string]any{"type": "object"}}
+				default:
+					if components[kind] == nil {
+						return nil, fmt.Errorf("operation %s: no schema %q", r.id, kind)
+					}
+					content["application/json"] = map[string]any{"schema": ref(kind)}
+				}
+			}
+			if len(content) > 0 {
+				answer["content"] = content
+			}
+			answers[strconv.Itoa(status)] = answer
+		}
+		operation := map[string]any{"operationId": r.id, "summary": r.about, "parameters": list, "responses": answers}
+		if r.body != "" {
+			if components[r.body] == nil {
+				return nil, fmt.Errorf("operation %s: no schema %q", r.id, r.body)
+			}
+			operation["requestBody"] = map[string]any{"required": true, "content": map[string]any{"application/json": map[string]any{"schema": ref(r.body)}}}
+		}
+		if paths[r.path] == nil {
+			paths[r.path] = map[string]any{}
+		}
+		method := strings.ToLower(r.method)
+		if paths[r.path][method] != nil {
+			return nil, fmt.Errorf("operation %s: there is another at %s %s", r.id, r.method, r.path)
+		}
+		paths[r.path][method] = operation
+	}
+	return json.Marshal(map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{
+			"title": "dyno control plane", "version": "1", "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+			"description": "Discovery, configuration and policy. Reads are linearizable unless stale=true. Resources have entity tags; changes take If-Match, If-None-Match, dry_run and Idempotency-Key.",
+		},
+		"paths": paths,
+		"components": map[string]any{
+			"schemas":         maps.Clone(components),
+			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}, "certificate": map[string]any{"type": "mutualTLS"}},
+		},
+		"security": []any{map[string]any{}, map[string]any{"token": []any{}}, map[string]any{"certificate": []any{}}},
+	})
+}

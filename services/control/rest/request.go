@@ -1,0 +1,311 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/services/control/access"
+	"dyno/services/control/catalog"
+	"dyno/services/control/plane"
+	"dyno/services/control/resource"
+	"dyno/services/control/store"
+)
+
+// A request is one on its way, with who asks.
+type request struct {
+	*http.Request
+	api       *API
+	route     *route
+	w         http.ResponseWriter
+	principal *access.Principal
+	from      string
+	begun     bool // the answer's head was written
+}
+
+// A refusal is why a request is not answered as asked.
+type refusal struct {
+	status int
+	kind   string
+	text   string
+	after  time.Duration
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// asProblem turns an operation's error into an answer.
+func asProblem(err error) problem {
+	var (
+		refused *refusal
+		invalid resource.Invalid
+		many    *resource.TooMany
+		missing *plane.NotFound
+		long    *http.MaxBytesError
+	)
+	p := problem{Detail: err.Error()}
+	set := func(status int, kind string) { p.Status, p.Kind = status, kind }
+	switch {
+	case errors.As(err, &refused):
+		set(refused.status, refused.kind)
+		p.After = refused.after
+	case errors.As(err, &invalid):
+		set(http.StatusUnprocessableEntity, "invalid")
+		p.Detail = fmt.Sprintf("%d faults", len(invalid))
+		if len(invalid) == 1 {
+			p.Detail = invalid.Error()
+		}
+		p.Errors, _ = json.Marshal(invalid) // strings only
+	case errors.As(err, &missing):
+		set(http.StatusNotFound, "missing")
+	case errors.As(err, &many):
+		set(http.StatusForbidden, "limit")
+	case errors.As(err, &long), errors.Is(err, store.ErrTooLarge):
+		set(http.StatusRequestEntityTooLarge, "large")
+	case errors.Is(err, plane.ErrPrecondition):
+		set(http.StatusPreconditionFailed, "precondition")
+	case errors.Is(err, plane.ErrExists):
+		set(http.StatusConflict, "exists")
+	case errors.Is(err, plane.ErrKeyReused):
+		set(http.StatusUnprocessableEntity, "key")
+	case errors.Is(err, plane.ErrContended):
+		set(http.StatusConflict, "contended")
+		p.After = time.Second
+	case errors.Is(err, store.ErrBusy):
+		set(http.StatusServiceUnavailable, "busy")
+		p.After = time.Second
+	case errors.Is(err, store.ErrNoSpace):
+		set(http.StatusInsufficientStorage, "space")
+	case errors.Is(err, store.ErrUncertain):
+		set(http.StatusGatewayTimeout, "uncertain")
+		p.Detail += "; repeat it with the same Idempotency-Key"
+	case errors.Is(err, store.ErrUnavailable):
+		set(http.StatusServiceUnavailable, "unavailable")
+		p.After = time.Second
+	case errors.Is(err, store.ErrClosed):
+		set(http.StatusServiceUnavailable, "closed")
+		p.After = time.Second
+	default:
+		set(http.StatusInternalServerError, "internal")
+		p.Detail = "the log says more"
+	}
+	return p
+}
+
+func badParameter(format string, args ...any) error {
+	return &refusal{http.StatusBadRequest, "parameter", fmt.Sprintf(format, args...), 0}
+}
+
+// caller is who asks, as the audit has it.
+func (q *request) caller() plane.Caller { return plane.Caller{Name: q.principal.Name, From: q.from} }
+
+// may returns why the principal may not do something.
+func (q *request) may(what access.Permission, namespace string) error {
+	if q.principal.May(what, namespace) {
+		return nil
+	}
+	return &refusal{http.StatusForbidden, "role", fmt.Sprintf("%s may not %s in namespace %q", q.principal.Name, what, namespace), 0}
+}
+
+// namespace is the query's.
+func (q *request) namespace() string {
+	if n := q.URL.Query().Get("namespace"); n != "" {
+		return n
+	}
+	return resource.DefaultNamespace
+}
+
+// ref is the resource that the path names, which the principal may do something with.
+func (q *request) ref(k resource.Kind, what access.Permission) (resource.Ref, error) {
+	r := resource.Ref{Kind: k, Namespace: q.namespace(), Name: q.PathValue("name"), ID: q.PathValue("id")}
+	if err := r.Check(); err != nil {
+		return r, badParameter("%v", err)
+	}
+	return r, q.may(what, r.Namespace)
+}
+
+// flag reads a boolean of the query.
+func (q *request) flag(name string) (bool, error) {
+	switch q.URL.Query().Get(name) {
+	case "":
+		return false, nil
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, badParameter("%s: must be true or false", name)
+}
+
+// Pages.
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// limit reads how long a page may be.
+func (q *request) limit() (int, error) {
+	text := q.URL.Query().Get("limit")
+	if text == "" {
+		return defaultLimit, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
+		return 0, badParameter("limit: must be a number from 1 to %d", maxLimit)
+	}
+	return n, nil
+}
+
+// after reads where a page goes on.
+func (q *request) after() (string, error) {
+	text := q.URL.Query().Get("after")
+	if len(text) > 2*maxAfter {
+		return "", badParameter("after: must be what the page before has as next")
+	}
+	return text, nil
+}
+
+const maxAfter = 512
+
+// options reads what goes with a change.
+func (q *request) options() (o plane.Options, err error) {
+	o.IfMatch, o.IfNoneMatch, o.Key = q.Header.Get("If-Match"), q.Header.Get("If-None-Match"), q.Header.Get("Idempotency-Key")
+	if len(o.Key) > 128 || len(o.IfMatch) > 1024 || len(o.IfNoneMatch) > 1024 {
+		return o, badParameter("idempotency-key: must have 128 bytes at most, conditions 1024")
+	}
+	o.DryRun, err = q.flag("dry_run")
+	return o, err
+}
+
+// body reads a JSON document into a struct.
+func (q *request) body(into any) error {
+	if field := q.Header.Get("Content-Type"); field != "" {
+		kind, _, err := mime.ParseMediaType(field)
+		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
+			return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("content type %.80q: want application/json", field), 0}
+		}
+	}
+	text, err := q.bytes()
+	if err != nil {
+		return err
+	}
+	return resource.Decode(text, into)
+}
+
+// maxBody bounds a request's body: a document, and what JSON makes of it at the worst.
+const maxBody = 2 * resource.MaxDocument
+
+func (q *request) bytes() ([]byte, error) {
+	if q.ContentLength > maxBody {
+		return nil, &http.MaxBytesError{Limit: maxBody}
+	}
+	if n := q.ContentLength; n >= 0 {
+		text := make([]byte, n)
+		if _, err := io.ReadFull(q.Body, text); err != nil {
+			return nil, badParameter("the body is cut off: %v", err)
+		}
+		return text, nil
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(q.w, q.Body, maxBody))
+	var long *http.MaxBytesError
+	if err != nil && !errors.As(err, &long) {
+		return nil, badParameter("the body cannot be read: %v", err)
+	}
+	return text, err
+}
+
+// write answers with a body.
+func (q *request) write(status int, kind string, body []byte) error {
+	h := q.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	q.begun = true
+	q.w.WriteHeader(status)
+	_, _ = q.w.Write(body) // a client that has gone needs no answer
+	return nil
+}
+
+func (q *request) json(status int, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return q.write(status, "application/json", body)
+}
+
+// Header fields of our own.
+const (
+	revisionField = "Dyno-Revision"    // of the store, when the resource was last changed
+	ageField      = "Dyno-Age-Seconds" // how old what a stale read says may be
+	dryRunField   = "Dyno-Dry-Run"
+	repeatedField = "Idempotency-Replayed"
+)
+
+// item answers with a resource, unless the client has it already.
+func (q *request) item(status int, i *catalog.Item, body []byte) error {
+	h := q.w.Header()
+	tag := resource.Tag(i.Version, i.Body)
+	h.Set("ETag", tag)
+	h.Set("Cache-Control", "no-cache")
+	if i.Revision > 0 {
+		h.Set(revisionField, strconv.FormatInt(i.Revision, 10))
+	}
+	if q.Method == http.MethodGet && noneMatch(q.Header.Get("If-None-Match"), tag) {
+		q.begun = true
+		q.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return q.write(status, "application/json", body)
+}
+
+// noneMatch compares a tag with those of If-None-Match by the weak comparison (RFC 9110,
+// section 13.1.2).
+func noneMatch(field, tag string) bool {
+	if field == "" {
+		return false
+	}
+	for one := range strings.SplitSeq(field, ",") {
+		one = strings.TrimPrefix(strings.TrimSpace(one), "W/")
+		if one == "*" || one == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// result answers a change.
+func (q *request) result(r plane.Result, location string) error {
+	h := q.w.Header()
+	if r.Repeated {
+		h.Set(repeatedField, "true")
+	}
+	if r.DryRun {
+		h.Set(dryRunField, "true")
+	}
+	if r.Removed {
+		q.begun = true
+		q.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	status := http.StatusOK
+	if r.Created && !r.DryRun {
+		status = http.StatusCreated
+		h.Set("Location", location)
+	}
+	return q.item(status, r.Item, r.Body)
+}
+
+// age labels a stale read.
+func (q *request) age(stale bool, age time.Duration) float64 {
+	seconds := math.Round(age.Seconds()*1e3) / 1e3
+	if stale {
+		q.w.Header().Set(ageField, strconv.FormatFloat(seconds, 'f', -1, 64))
+	}
+	return seconds
+}

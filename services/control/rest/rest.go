@@ -1,0 +1,325 @@
+// Package rest is the control plane's API over HTTP: resources in JSON, problems as RFC
+// 9457 has them, conditional requests (RFC 9110, section 13), watches as server-sent
+// events and by long poll. GET /v1/openapi.json describes it; a test holds the
+// description to what is answered.
+//
+// To read the source: routes.go is the list of operations, request.go what they have in
+// common, watch.go the streams.
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dyno/services/control/access"
+	"dyno/services/control/plane"
+)
+
+// Config says how the API answers. Start from Defaults.
+type Config struct {
+	Plane *plane.Plane
+	// Book has those who may ask. Without one, everybody who reaches the API may do
+	// everything: that is for loopback addresses, and a request must name one as its host.
+	Book *access.Book
+	// Rate is how many requests a second a client may make, and Burst how many at once; 0
+	// is without a limit. A client is a principal, or else an address.
+	Rate  float64
+	Burst int
+	// MaxWatchers bounds streams and long polls at a time; beyond: 503.
+	MaxWatchers int
+	// Heartbeat is after how long without a change a stream has a comment, WriteTimeout how
+	// long a write to one may take.
+	Heartbeat    time.Duration
+	WriteTimeout time.Duration
+	Logger       *slog.Logger // nil discards
+}
+
+// Defaults returns the Config that every field starts from; it has no Plane.
+func Defaults() Config {
+	return Config{MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, field string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+		}
+	}
+	check(c.Rate >= 0, "rate", c.Rate, "must be 0 (no limit) or more")
+	check(c.Burst >= 0 && (c.Burst > 0 || c.Rate == 0), "burst", c.Burst, "must be more than 0 with a rate")
+	check(c.MaxWatchers >= 1 && c.MaxWatchers <= 1<<20, "max watchers", c.MaxWatchers, "must be from 1 to 1048576")
+	check(c.Heartbeat > 0, "heartbeat", c.Heartbeat, "must be more than 0")
+	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
+	return errors.Join(errs...)
+}
+
+// clients is how many clients' rates are remembered.
+const clients = 100_000
+
+// An API answers requests. Its methods may be called from any goroutine.
+type API struct {
+	cfg         Config
+	log         *slog.Logger
+	plane       *plane.Plane
+	mux         *http.ServeMux // of the operations, and what answers everything else
+	paths       *http.ServeMux // of the operations only
+	routes      []route
+	limiter     *access.Limiter
+	crossOrigin *http.CrossOriginProtection
+	document    []byte
+	started     time.Time
+
+	requests *prometheus.HistogramVec
+	watchers atomic.Int64
+	streams  sync.WaitGroup
+	ctx      context.Context // of watches
+	stop     context.CancelFunc
+}
+
+// New returns an API.
+func New(cfg Config) (*API, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &API{
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), started: time.Now(),
+		limiter: access.NewLimiter(cfg.Rate, cfg.Burst, clients), crossOrigin: http.NewCrossOriginProtection(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "http_request_duration_seconds", Help: "Requests but watches, by what was asked for and how it ended.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
+		}, []string{"operation", "category"}),
+	}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.routes = a.table()
+	for _, r := range a.routes {
+		a.mux.HandleFunc(r.method+" "+r.path, a.answer(r))
+		a.paths.HandleFunc(r.method+" "+r.path, func(http.ResponseWriter, *http.Request) {})
+	}
+	a.mux.HandleFunc("/", a.unknown)
+	var err error
+	a.document, err = a.describe()
+	return a, err
+}
+
+// Close ends watches, and waits until they have.
+func (a *API) Close() {
+	a.stop()
+	a.streams.Wait()
+}
+
+var _ prometheus.Collector = (*API)(nil)
+
+var descWatchers = prometheus.NewDesc("control_watchers", "Streams and long polls there are.", nil, nil)
+
+// Describe is for Prometheus.
+func (a *API) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
+
+// Collect is for Prometheus.
+func (a *API) Collect(ch chan<- prometheus.Metric) {
+	a.requests.Collect(ch)
+	ch <- prometheus.MustNewConstMetric(descWatchers, prometheus.GaugeValue, float64(a.watchers.Load()))
+}
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// unknown answers where there is no operation. Another mux knows whether there is no such
+// path or no such method, and says so in text.
+func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
+	var probe refusedProbe
+	probe.header = http.Header{}
+	a.paths.ServeHTTP(&probe, r)
+	if probe.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", probe.header.Get("Allow"))
+		writeProblem(w, problem{Status: probe.status, Kind: "method", Detail: r.Method + " is not for this path: " + probe.header.Get("Allow")})
+		return
+	}
+	writeProblem(w, problem{Status: http.StatusNotFound, Kind: "path", Detail: "there is no such path: /v1/openapi.json lists them"})
+}
+
+// refusedProbe takes what the mux answers when it has no handler.
+type refusedProbe struct {
+	header http.Header
+	status int
+}
+
+func (p *refusedProbe) Header() http.Header         { return p.header }
+func (p *refusedProbe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *refusedProbe) WriteHeader(status int)      { p.status = status }
+
+// answer wraps an operation in what all have in common.
+func (a *API) answer(r route) http.HandlerFunc {
+	return func(w http.ResponseWriter, hr *http.Request) {
+		start := time.Now()
+		q := &request{api: a, route: &r, Request: hr, w: w}
+		err := a.admit(q)
+		if err == nil {
+			err = r.handle(q)
+		}
+		category := "ok"
+		if err != nil {
+			p := asProblem(err)
+			category = p.Kind
+			if p.Status >= http.StatusInternalServerError {
+				a.log.Warn("request failed", "operation", r.id, "status", p.Status, "error", err)
+			}
+			if p.After > 0 {
+				w.Header().Set("Retry-After", strconv.FormatInt(int64((p.After+time.Second-1)/time.Second), 10))
+			}
+			if p.Status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			if !q.begun {
+				writeProblem(w, p)
+			}
+		}
+		if !r.stream {
+			a.requests.WithLabelValues(r.id, category).Observe(time.Since(start).Seconds())
+		}
+	}
+}
+
+// admit finds out who asks, and whether at all and this often.
+func (a *API) admit(q *request) error {
+	if err := a.crossOrigin.Check(q.Request); err != nil {
+		return &refusal{http.StatusForbidden, "origin", "web pages of other origins may not ask for changes", 0}
+	}
+	client := host(q.RemoteAddr)
+	q.from = client
+	if a.cfg.Book == nil {
+		if !localHost(q.Host) {
+			return &refusal{http.StatusMisdirectedRequest, "host", fmt.Sprintf("%q is not this machine: without credentials, it must be asked by a loopback address or localhost", q.Host), 0}
+		}
+		q.principal = access.Anonymous()
+	} else {
+		if err := a.identify(q); err != nil {
+			return err
+		}
+		client = "principal " + q.principal.Name
+	}
+	if ok, after := a.Allow(client, q.principal); !ok {
+		return &refusal{http.StatusTooManyRequests, "rate", "more requests than this client may make", after}
+	}
+	return nil
+}
+
+// Allow takes one request of a client's rate, or says after how long there will be one.
+// Another API beside this one asks it, too.
+func (a *API) Allow(client string, p *access.Principal) (ok bool, after time.Duration) {
+	return a.limiter.Allow(client, p.Rate, p.Burst, time.Since(a.started))
+}
+
+// identify finds the principal by token, else by certificate.
+func (a *API) identify(q *request) error {
+	if field := q.Header.Get("Authorization"); field != "" {
+		scheme, token, _ := strings.Cut(field, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return &refusal{http.StatusUnauthorized, "token", "authorization: want Bearer and a token", 0}
+		}
+		if q.principal = a.cfg.Book.ByToken(strings.TrimSpace(token)); q.principal == nil {
+			return &refusal{http.StatusUnauthorized, "token", "nobody has this token", 0}
+		}
+		return nil
+	}
+	if q.TLS != nil && len(q.TLS.VerifiedChains) > 0 {
+		if q.principal = a.cfg.Book.ByCertificate(access.CertificateNames(q.TLS.VerifiedChains[0][0])); q.principal == nil {
+			return &refusal{http.StatusUnauthorized, "certificate", "nobody is known by this certificate", 0}
+		}
+		return nil
+	}
+	return &refusal{http.StatusUnauthorized, "token", "a token or a client certificate is needed", 0}
+}
+
+// host is an address without its port; all clients of a Unix socket are one.
+func host(address string) string {
+	h, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return "unix"
+	}
+	return h
+}
+
+// localHost tells whether the Host of a request is this machine: a name that somebody
+// else's DNS server turns into a loopback address is not.
+func localHost(name string) bool {
+	if h, _, err := net.SplitHostPort(name); err == nil {
+		name = h
+	}
+	name = strings.Trim(name, "[]")
+	if name == "localhost" || name == "unix" {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// A problem is an answer as RFC 9457 has it.
+type problem struct {
+	Type   string          `json:"type"`
+	Title  string          `json:"title"`
+	Status int             `json:"status"`
+	Detail string          `json:"detail"`
+	Errors json.RawMessage `json:"errors,omitempty"`
+
+	Kind  string        `json:"-"`
+	After time.Duration `json:"-"`
+}
+
+// typePrefix begins the types of problems.
+const typePrefix = "urn:dyno:control:"
+
+func writeProblem(w http.ResponseWriter, p problem) {
+	p.Type = typePrefix + p.Kind
+	p.Title = titles[p.Kind]
+	body, err := json.Marshal(p)
+	if err != nil {
+		body = []byte(`{"type":"about:blank","title":"problem","status":500,"detail":"could not be written"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body) // a client that has gone needs no answer
+}
+
+// titles are those of problems, by kind.
+var titles = map[string]string{
+	"path": "no such path", "method": "no such operation", "origin": "another origin", "host": "another host",
+	"token": "not known", "certificate": "not known", "rate": "too many requests", "role": "not permitted",
+	"invalid": "the document is not valid", "parameter": "a parameter is not valid", "media": "another media type is needed",
+	"large": "the document is too large", "missing": "no such resource", "exists": "the resource exists",
+	"precondition": "a condition does not hold", "key": "the key was used for another change", "contended": "others change the resource",
+	"limit": "there may be no more", "busy": "too many requests wait", "space": "the database is full",
+	"uncertain": "whether it was done is not known", "unavailable": "the store does not answer", "closed": "the server ends",
+	"watchers": "too many watch", "internal": "something is wrong here",
+}
+
+// kinds are all kinds of problems, in order.
+func kinds() []string {
+	var list []string
+	for k := range titles {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,300 @@
+// Package rpc is the control plane's API over gRPC: control.proto is the contract, and
+// says what each call does. It has what the API over HTTP has that programs need all the
+// time; releases, rollbacks, the audit and backups are there only.
+//
+// To read the source: operations.go has the calls that are answered at once, watch.go the
+// streams, convert.go the documents, fault.go the refusals.
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"dyno/services/control/access"
+	"dyno/services/control/plane"
+	"dyno/services/control/resource"
+	"dyno/services/control/rpc/controlpb"
+)
+
+// Config says how the API answers.
+type Config struct {
+	Plane *plane.Plane
+	// Book has those who may call. Without one, everybody who reaches the API may do
+	// everything: that is for loopback addresses.
+	Book *access.Book
+	// TLS has the server's certificate; nil is plain HTTP/2.
+	TLS *tls.Config
+	// Allow takes one request of a client's rate, or says after how long there will be one.
+	// It is that of all APIs together; nil is without a limit.
+	Allow func(client string, p *access.Principal) (ok bool, after time.Duration)
+	// MaxWatchers bounds streams at a time; beyond: RESOURCE_EXHAUSTED.
+	MaxWatchers int
+	// WriteTimeout is how long a stream may take nothing before it is ended.
+	WriteTimeout time.Duration
+	// Ping is after how long of silence a connection is pinged, which must be answered in
+	// PingTimeout.
+	Ping, PingTimeout time.Duration
+	Logger            *slog.Logger // nil discards
+}
+
+// Defaults returns the Config that every field starts from; it has no Plane.
+func Defaults() Config {
+	return Config{MaxWatchers: 20_000, WriteTimeout: 10 * time.Second, Ping: 30 * time.Second, PingTimeout: 10 * time.Second}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, field string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+		}
+	}
+	check(c.MaxWatchers >= 1 && c.MaxWatchers <= 1<<20, "max watchers", c.MaxWatchers, "must be from 1 to 1048576")
+	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
+	check(c.Ping >= time.Second, "ping", c.Ping, "must be 1s or more")
+	check(c.PingTimeout > 0, "ping timeout", c.PingTimeout, "must be more than 0")
+	return errors.Join(errs...)
+}
+
+// Bounds of what a connection may have: calls at once, and pings of a client.
+const (
+	maxStreams = 1000
+	minPing    = 5 * time.Second
+	maxMessage = 2 * resource.MaxDocument
+)
+
+// An API answers calls. Its methods may be called from any goroutine.
+type API struct {
+	controlpb.UnimplementedControlServer
+	cfg     Config
+	log     *slog.Logger
+	plane   *plane.Plane
+	server  *grpc.Server
+	written memo
+
+	requests *prometheus.HistogramVec
+	watchers atomic.Int64
+	streams  sync.WaitGroup
+	ctx      context.Context // of watches
+	stop     context.CancelFunc
+}
+
+// New returns an API.
+func New(cfg Config) (*API, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &API{
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, written: newMemo(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "grpc_request_duration_seconds", Help: "Calls but watches, by what was asked for and how it ended.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
+		}, []string{"operation", "category"}),
+	}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.UnaryInterceptor(a.unary), grpc.StreamInterceptor(a.stream),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.Ping, Timeout: cfg.PingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+	}
+	if cfg.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(cfg.TLS)))
+	}
+	a.server = grpc.NewServer(options...)
+	controlpb.RegisterControlServer(a.server, a)
+	return a, nil
+}
+
+// Serve answers calls on a listener until Close, and returns nil then.
+func (a *API) Serve(l net.Listener) error {
+	err := a.server.Serve(l)
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil // it was closed before it began
+	}
+	return err
+}
+
+// Close ends watches, lets calls end until ctx does, and cuts the rest. It returns how
+// many connections it had to cut: 0, or 1 for all of them.
+func (a *API) Close(ctx context.Context) (cut int) {
+	a.stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.server.GracefulStop()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		a.server.Stop()
+		<-ended
+		cut = 1
+	}
+	a.streams.Wait()
+	return cut
+}
+
+var _ prometheus.Collector = (*API)(nil)
+
+var descWatchers = prometheus.NewDesc("control_grpc_watchers", "Streams of watches over gRPC there are.", nil, nil)
+
+// Describe is for Prometheus.
+func (a *API) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
+
+// Collect is for Prometheus.
+func (a *API) Collect(ch chan<- prometheus.Metric) {
+	a.requests.Collect(ch)
+	ch <- prometheus.MustNewConstMetric(descWatchers, prometheus.GaugeValue, float64(a.watchers.Load()))
+}
+
+// A caller is who calls.
+type caller struct {
+	*access.Principal
+	from string // address
+}
+
+// callerKey is where a call's context has its caller.
+type callerKey struct{}
+
+// who is the caller of a call.
+func who(ctx context.Context) caller {
+	c, ok := ctx.Value(callerKey{}).(caller)
+	if !ok {
+		return caller{Principal: &access.Principal{}} // who may do nothing: each call is admitted before
+	}
+	return c
+}
+
+// unary admits a call, and counts it.
+func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+	began := time.Now()
+	ctx, err = a.admit(ctx)
+	if err == nil {
+		answer, err = handle(ctx, request)
+	}
+	category := "ok"
+	if err != nil {
+		r := refuse(err)
+		category = r.kind
+		if r.code == codes.Internal || r.code == codes.Unavailable {
+			a.log.Warn("call failed", "operation", path.Base(info.FullMethod), "error", err)
+		}
+		err = r.err()
+	}
+	a.requests.WithLabelValues(path.Base(info.FullMethod), category).Observe(time.Since(began).Seconds())
+	return answer, err
+}
+
+// stream admits a stream.
+func (a *API) stream(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ctx, err := a.admit(s.Context())
+	if err == nil {
+		err = handle(server, &admitted{s, ctx})
+	}
+	if err == nil || status.Code(err) == codes.Canceled {
+		return err
+	}
+	return refuse(err).err()
+}
+
+// admitted is a stream of somebody.
+type admitted struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (a *admitted) Context() context.Context { return a.ctx }
+
+// admit finds out who calls, and whether at all and this often.
+func (a *API) admit(ctx context.Context) (context.Context, error) {
+	c := caller{from: "unknown"}
+	p, ok := peer.FromContext(ctx)
+	if ok {
+		host, _, err := net.SplitHostPort(p.Addr.String())
+		if c.from = host; err != nil {
+			c.from = "unix"
+		}
+	}
+	client := c.from
+	if a.cfg.Book == nil {
+		c.Principal = access.Anonymous()
+	} else {
+		var err error
+		if c.Principal, err = a.identify(ctx, p); err != nil {
+			return ctx, err
+		}
+		client = "principal " + c.Name
+	}
+	if a.cfg.Allow != nil {
+		if ok, after := a.cfg.Allow(client, c.Principal); !ok {
+			return ctx, &refusal{codes.ResourceExhausted, "rate", "more requests than this client may make", after, nil}
+		}
+	}
+	return context.WithValue(ctx, callerKey{}, c), nil
+}
+
+// identify finds the principal by token, else by certificate.
+func (a *API) identify(ctx context.Context, p *peer.Peer) (*access.Principal, error) {
+	unknown := func(kind, text string) error { return &refusal{codes.Unauthenticated, kind, text, 0, nil} }
+	if fields := metadata.ValueFromIncomingContext(ctx, "authorization"); len(fields) > 0 {
+		scheme, token, _ := strings.Cut(fields[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return nil, unknown("token", "authorization: want Bearer and a token")
+		}
+		if found := a.cfg.Book.ByToken(strings.TrimSpace(token)); found != nil {
+			return found, nil
+		}
+		return nil, unknown("token", "nobody has this token")
+	}
+	if p != nil {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.VerifiedChains) > 0 {
+			if found := a.cfg.Book.ByCertificate(access.CertificateNames(info.State.VerifiedChains[0][0])); found != nil {
+				return found, nil
+			}
+			return nil, unknown("certificate", "nobody is known by this certificate")
+		}
+	}
+	return nil, unknown("token", "a token or a client certificate is needed")
+}
+
+// may returns why the caller may not do something.
+func (c caller) may(what access.Permission, namespace string) error {
+	if c.May(what, namespace) {
+		return nil
+	}
+	return &refusal{codes.PermissionDenied, "role", fmt.Sprintf("%s may not %s in namespace %q", c.Name, what, namespace), 0, nil}
+}
+
+// by is the caller as the audit has it.
+func (c caller) by() plane.Caller { return plane.Caller{Name: c.Name, From: c.from} }
+
+// ledgerName is a client's in the ledger: nobody can answer for another principal's.
+func (a *API) ledgerName(c caller, client string) string {
+	if a.cfg.Book == nil {
+		return client
+	}
+	return c.Name + "/" + client
+}

@@ -1,0 +1,664 @@
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"dyno/internal/leak"
+	"dyno/services/control/access"
+	"dyno/services/control/plane"
+	"dyno/services/control/resource"
+	"dyno/services/control/rpc/controlpb"
+	"dyno/services/control/store"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// hangGuard bounds every wait of these tests. It is no expectation of speed.
+const hangGuard = time.Minute
+
+// A bed is an API on a store of its own, and a client.
+type bed struct {
+	t     *testing.T
+	plane *plane.Plane
+	api   *API
+	calls controlpb.ControlClient
+	ctx   context.Context
+}
+
+func newBed(t *testing.T, change func(*Config, *plane.Config), options ...grpc.DialOption) *bed {
+	t.Helper()
+	sc := store.Defaults()
+	sc.Dir, sc.NoSync = t.TempDir(), true
+	s, err := store.Open(t.Context(), sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, pc := Defaults(), plane.Defaults()
+	if change != nil {
+		change(&c, &pc)
+	}
+	p, err := plane.Open(t.Context(), s, pc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	c.Plane = p
+	api, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- api.Serve(l) }()
+	connection, err := grpc.NewClient(l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
+	t.Cleanup(func() {
+		cancel()
+		if err := connection.Close(); err != nil {
+			t.Error(err)
+		}
+		ending, cancel := context.WithTimeout(context.Background(), hangGuard)
+		defer cancel()
+		if cut := api.Close(ending); cut > 0 {
+			t.Errorf("connections were cut")
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return &bed{t, p, api, controlpb.NewControlClient(connection), ctx}
+}
+
+func policy(name string) *controlpb.Ref {
+	return &controlpb.Ref{Kind: controlpb.Kind_KIND_POLICY, Name: name}
+}
+
+func config(name string) *controlpb.Ref {
+	return &controlpb.Ref{Kind: controlpb.Kind_KIND_CONFIG, Name: name}
+}
+
+func instance(service, id string) *controlpb.Ref {
+	return &controlpb.Ref{Kind: controlpb.Kind_KIND_INSTANCE, Name: service, Id: id}
+}
+
+// putConfig makes or changes a configuration.
+func (b *bed) putConfig(name, content string) *controlpb.ChangeResponse {
+	b.t.Helper()
+	got, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: config(name), Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: content}}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return got
+}
+
+// reason is the kind of problem that an error says, with its code.
+func reason(t *testing.T, err error) string {
+	t.Helper()
+	s := status.Convert(err)
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
+			return s.Code().String() + " " + info.GetReason()
+		}
+	}
+	return s.Code().String()
+}
+
+// A policy with every field comes back as it was put; over HTTP it has the same document.
+func TestPolicies(t *testing.T) {
+	b := newBed(t, nil)
+	put := &controlpb.Policy{
+		Labels: map[string]string{"team": "shop"},
+		Rules: []*controlpb.Rule{
+			{Match: &controlpb.Match{Services: []string{"a"}, Sources: map[string]string{"zone": "z"}, Methods: []string{"GET"}, PathPrefix: "/x", Headers: map[string]string{"h": "v"}}, Action: "deny"},
+			{Action: "limit", Limit: &controlpb.RateLimit{RequestsPerSecond: 2.5, Burst: 7}},
+			{Action: "route", Route: []*controlpb.Backend{{Service: "a", Weight: 1}, {Service: "b"}}},
+			{Action: "retry", Retry: &controlpb.Retries{Attempts: 3, BackoffSeconds: 0.5}},
+			{Action: "timeout", TimeoutSeconds: 1.5},
+		},
+	}
+	made, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: policy("p"), Document: &controlpb.PutRequest_Policy{Policy: put}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !made.GetCreated() || made.GetResource().GetVersion() != 1 || made.GetResource().GetRef().GetNamespace() != "default" || made.GetResource().GetChangedBy() != "anonymous" {
+		t.Errorf("made %v", made)
+	}
+	got, err := b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: policy("p")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, p := range map[string]*controlpb.Policy{"made": made.GetResource().GetPolicy(), "got": got.GetResource().GetPolicy()} {
+		for _, rule := range p.GetRules() {
+			if proto.Equal(rule.GetMatch(), &controlpb.Match{}) {
+				rule.Match = nil // none and one of everything are the same
+			}
+		}
+		if !proto.Equal(p, put) {
+			t.Errorf("%s %v\nwant %v", what, p, put)
+		}
+	}
+	if !proto.Equal(made.GetResource(), got.GetResource()) {
+		t.Errorf("made %v\ngot  %v", made.GetResource(), got.GetResource())
+	}
+	item, _, err := b.plane.Get(b.ctx, resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "p"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const same = `{"namespace":"default","name":"p","labels":{"team":"shop"},"rules":[` +
+		`{"match":{"services":["a"],"sources":{"zone":"z"},"methods":["GET"],"path_prefix":"/x","headers":{"h":"v"}},"action":"deny"},` +
+		`{"action":"limit","limit":{"requests_per_second":2.5,"burst":7}},` +
+		`{"action":"route","route":[{"service":"a","weight":1},{"service":"b","weight":0}]},` +
+		`{"action":"retry","retry":{"attempts":3,"backoff_seconds":0.5}},{"action":"timeout","timeout_seconds":1.5}]`
+	if !strings.HasPrefix(string(item.Body), same) {
+		t.Errorf("kept %s\nwant %s", item.Body, same)
+	}
+
+	// An empty list of rules is one.
+	if _, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: policy("empty"), Document: &controlpb.PutRequest_Policy{Policy: &controlpb.Policy{}}}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOperations goes through what a program does with resources.
+func TestOperations(t *testing.T) {
+	b := newBed(t, nil)
+	one := b.putConfig("c", "one").GetResource()
+	condition := &controlpb.Conditions{IfMatch: one.GetTag()}
+	change := &controlpb.PutRequest{Ref: config("c"), Conditions: condition, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "two"}}}
+	two, err := b.calls.Put(b.ctx, change)
+	if err != nil || two.GetResource().GetVersion() != 2 || two.GetCreated() {
+		t.Errorf("%v, %v", two, err)
+	}
+	if _, err := b.calls.Put(b.ctx, change); reason(t, err) != "FailedPrecondition precondition" {
+		t.Errorf("the old tag again: %v", err)
+	}
+	change.Conditions = &controlpb.Conditions{DryRun: true}
+	if dry, err := b.calls.Put(b.ctx, change); err != nil || dry.GetResource().GetVersion() != 3 {
+		t.Errorf("dry run: %v, %v", dry, err)
+	}
+	change.Conditions = &controlpb.Conditions{IdempotencyKey: "k"}
+	for i, repeated := range []bool{false, true} {
+		if got, err := b.calls.Put(b.ctx, change); err != nil || got.GetRepeatedKey() != repeated || got.GetResource().GetVersion() != 3 {
+			t.Errorf("%d: %v, %v", i, got, err)
+		}
+	}
+
+	// Pages.
+	for i := range 5 {
+		b.putConfig(fmt.Sprintf("d%d", i), "x")
+	}
+	var names []string
+	for after := ""; ; {
+		page, err := b.calls.List(b.ctx, &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG, Limit: 2, After: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.GetResources() {
+			names = append(names, r.GetRef().GetName())
+		}
+		if after = page.GetNext(); after == "" {
+			break
+		}
+	}
+	if want := []string{"c", "d0", "d1", "d2", "d3", "d4"}; !slices.Equal(names, want) {
+		t.Errorf("listed %v, want %v", names, want)
+	}
+
+	// An instance's life.
+	ref := instance("shop", "1")
+	registered, err := b.calls.Register(b.ctx, &controlpb.RegisterRequest{Ref: ref, Instance: &controlpb.Instance{Address: "127.0.0.1", Port: 80, Weight: proto.Int32(0)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := registered.GetResource().GetInstance(); i.Weight == nil || i.GetWeight() != 0 || i.GetStatus() != "up" || i.GetTtlSeconds() != resource.DefaultTTL || i.GetHolder() != "control" {
+		t.Errorf("registered %v", i)
+	}
+	beats, err := b.calls.Heartbeat(b.ctx, &controlpb.HeartbeatRequest{Instances: []*controlpb.Ref{ref, instance("shop", "2"), {Name: "shop", Id: "1"}}})
+	if err != nil || len(beats.GetUnknown()) != 1 || beats.GetUnknown()[0].GetId() != "2" {
+		t.Errorf("%v, %v", beats, err)
+	}
+	list, err := b.calls.List(b.ctx, &controlpb.ListRequest{Kind: controlpb.Kind_KIND_INSTANCE, Service: "shop", Stale: true})
+	if err != nil || len(list.GetResources()) > 1 { // a stale answer may have none yet
+		t.Errorf("%v, %v", list, err)
+	}
+	removed, err := b.calls.Remove(b.ctx, &controlpb.RemoveRequest{Ref: ref})
+	if err != nil || !removed.GetRemoved() || removed.GetResource().GetInstance().GetPort() != 80 {
+		t.Errorf("%v, %v", removed, err)
+	}
+	if _, err := b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: ref}); reason(t, err) != "NotFound missing" {
+		t.Errorf("removed: %v", err)
+	}
+}
+
+// TestRefusals: every fault has its code and its kind, and a document's faults their places.
+func TestRefusals(t *testing.T) {
+	b := newBed(t, func(_ *Config, p *plane.Config) { p.Limits.PerService, p.Limits.PolicyBytes = 1, 400 })
+	if _, err := b.calls.Register(b.ctx, &controlpb.RegisterRequest{Ref: instance("s", "1"), Instance: &controlpb.Instance{Address: "::1", Port: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(r *controlpb.Ref, p *controlpb.Policy) error {
+		_, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: r, Document: &controlpb.PutRequest_Policy{Policy: p}})
+		return err
+	}
+	get := func(r *controlpb.Ref) error {
+		_, err := b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: r})
+		return err
+	}
+	list := func(q *controlpb.ListRequest) error {
+		_, err := b.calls.List(b.ctx, q)
+		return err
+	}
+	register := func(r *controlpb.Ref, i *controlpb.Instance) error {
+		_, err := b.calls.Register(b.ctx, &controlpb.RegisterRequest{Ref: r, Instance: i})
+		return err
+	}
+	_, noDocument := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: policy("p")})
+	_, noInstances := b.calls.Heartbeat(b.ctx, &controlpb.HeartbeatRequest{})
+	_, rolloutOfInstance := b.calls.Rollout(b.ctx, &controlpb.RolloutRequest{Ref: instance("s", "1")})
+	_, longKey := b.calls.Remove(b.ctx, &controlpb.RemoveRequest{Ref: policy("p"), Conditions: &controlpb.Conditions{IdempotencyKey: strings.Repeat("k", 129)}})
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"no reference":         {get(nil), "InvalidArgument parameter"},
+		"no kind":              {get(&controlpb.Ref{Name: "a"}), "InvalidArgument parameter"},
+		"a bad name":           {get(policy("a/b")), "InvalidArgument parameter"},
+		"an ID of a policy":    {get(&controlpb.Ref{Kind: controlpb.Kind_KIND_POLICY, Name: "a", Id: "1"}), "InvalidArgument parameter"},
+		"missing":              {get(policy("p")), "NotFound missing"},
+		"another kind":         {put(config("c"), &controlpb.Policy{}), "InvalidArgument parameter"},
+		"no document":          {noDocument, "InvalidArgument parameter"},
+		"no number":            {put(policy("p"), &controlpb.Policy{Rules: []*controlpb.Rule{{Action: "timeout", TimeoutSeconds: math.NaN()}}}), "InvalidArgument invalid"},
+		"too large":            {put(policy("p"), &controlpb.Policy{Labels: map[string]string{"a": strings.Repeat("x", 500)}}), "InvalidArgument invalid"},
+		"too long a page":      {list(&controlpb.ListRequest{Kind: controlpb.Kind_KIND_POLICY, Limit: 1001}), "InvalidArgument parameter"},
+		"policies' service":    {list(&controlpb.ListRequest{Kind: controlpb.Kind_KIND_POLICY, Service: "s"}), "InvalidArgument parameter"},
+		"no service":           {list(&controlpb.ListRequest{Kind: controlpb.Kind_KIND_INSTANCE}), "InvalidArgument parameter"},
+		"one too many":         {register(instance("s", "2"), &controlpb.Instance{Address: "::1", Port: 1}), "ResourceExhausted limit"},
+		"no instance":          {register(instance("s", "1"), nil), "InvalidArgument invalid"},
+		"a policy's heartbeat": {register(policy("p"), &controlpb.Instance{}), "InvalidArgument parameter"},
+		"no heartbeats":        {noInstances, "InvalidArgument parameter"},
+		"rollout":              {rolloutOfInstance, "InvalidArgument parameter"},
+		"a long key":           {longKey, "InvalidArgument parameter"},
+	} {
+		if got := reason(t, c.err); got != c.want {
+			t.Errorf("%s: %s (%v), want %s", name, got, c.err, c.want)
+		}
+	}
+	err := put(policy("p"), &controlpb.Policy{Rules: []*controlpb.Rule{{Action: "route"}, {Action: "jump"}}})
+	var places []string
+	for _, d := range status.Convert(err).Details() {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			for _, f := range bad.GetFieldViolations() {
+				places = append(places, f.GetField())
+			}
+		}
+	}
+	if want := []string{"#/rules/0/route", "#/rules/1/action"}; !slices.Equal(places, want) {
+		t.Errorf("faults at %q, want %q: %v", places, want, err)
+	}
+	if got := refuse(fmt.Errorf("x: %w", store.ErrUncertain)); got.code != codes.Unknown {
+		t.Errorf("uncertain: %v: a client may repeat it by itself", got.code)
+	}
+	if got := refuse(errors.New("secret")); got.code != codes.Internal || strings.Contains(got.text, "secret") {
+		t.Errorf("internal: %+v", got)
+	}
+	retry := false
+	for _, d := range status.Convert(refuse(store.ErrBusy).err()).Details() {
+		info, ok := d.(*errdetails.RetryInfo)
+		retry = retry || ok && info.GetRetryDelay().AsDuration() == time.Second
+	}
+	if !retry {
+		t.Error("busy does not say when to come back")
+	}
+}
+
+// TestRoles: a table of attempts; who may not is refused, and learns no secret.
+func TestRoles(t *testing.T) {
+	var people strings.Builder
+	people.WriteString("principals:\n")
+	for name, grant := range map[string]string{"reader": "{namespace: n, role: reader}", "registrar": "{namespace: n, role: registrar}", "editor": "{namespace: n, role: editor}", "all": `{namespace: "*", role: reader}`} {
+		sum := sha256.Sum256([]byte(name))
+		fmt.Fprintf(&people, "  - {name: %s, token_sha256: %s, grants: [%s]}\n", name, hex.EncodeToString(sum[:]), grant)
+	}
+	book, err := access.ParseBook([]byte(people.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, func(c *Config, _ *plane.Config) {
+		c.Book = book
+		c.Allow = func(client string, p *access.Principal) (bool, time.Duration) {
+			return client == "principal "+p.Name && p.Name != "all", 3 * time.Second
+		}
+	})
+	as := func(token string) context.Context {
+		if token == "" {
+			return b.ctx
+		}
+		return metadata.AppendToOutgoingContext(b.ctx, "authorization", "Bearer "+token)
+	}
+	in := func(r *controlpb.Ref) *controlpb.Ref { r.Namespace = "n"; return r }
+	secret := &controlpb.PutRequest{Ref: in(config("secret")), Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "password", Secret: true}}}
+	if got, err := b.calls.Put(as("editor"), secret); err != nil || got.GetResource().GetConfig().GetContent() != "password" {
+		t.Fatal(got, err)
+	}
+	read := func(ctx context.Context, namespace string) (string, error) {
+		got, err := b.calls.Get(ctx, &controlpb.GetRequest{Ref: &controlpb.Ref{Kind: controlpb.Kind_KIND_CONFIG, Namespace: namespace, Name: "secret"}})
+		return got.GetResource().GetConfig().GetContent(), err
+	}
+	watch := func(ctx context.Context, namespace string) (string, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		s, err := b.calls.Watch(ctx)
+		if err == nil {
+			err = s.Send(&controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: &controlpb.Query{Namespace: namespace}}})
+		}
+		for err == nil {
+			var m *controlpb.WatchResponse
+			if m, err = s.Recv(); m.GetType() == controlpb.WatchResponse_TYPE_PUT {
+				return m.GetResource().GetConfig().GetContent(), nil
+			}
+		}
+		return "", err
+	}
+	write := func(ctx context.Context, _ string) (string, error) {
+		_, err := b.calls.Put(ctx, &controlpb.PutRequest{Ref: in(policy("p")), Document: &controlpb.PutRequest_Policy{Policy: &controlpb.Policy{}}})
+		return "", err
+	}
+	register := func(ctx context.Context, _ string) (string, error) {
+		_, err := b.calls.Register(ctx, &controlpb.RegisterRequest{Ref: in(instance("s", "1")), Instance: &controlpb.Instance{Address: "::1", Port: 1}})
+		return "", err
+	}
+	for _, c := range []struct {
+		who       string
+		what      string
+		do        func(context.Context, string) (string, error)
+		namespace string
+		want      string // what is seen, or a refusal
+	}{
+		{"", "read", read, "n", "Unauthenticated token"},
+		{"nobody", "read", read, "n", "Unauthenticated token"},
+		{"", "watch", watch, "n", "Unauthenticated token"},
+		{"all", "read", read, "n", "ResourceExhausted rate"},
+		{"reader", "read", read, "n", ""},
+		{"reader", "watch", watch, "n", ""},
+		{"reader", "read", read, "default", "PermissionDenied role"},
+		{"reader", "watch", watch, "default", "PermissionDenied role"},
+		{"reader", "watch", watch, "*", "PermissionDenied role"},
+		{"registrar", "read", read, "n", "password"},
+		{"registrar", "watch", watch, "n", "password"},
+		{"reader", "write", write, "n", "PermissionDenied role"},
+		{"registrar", "write", write, "n", "PermissionDenied role"},
+		{"editor", "write", write, "n", ""},
+		{"reader", "register", register, "n", "PermissionDenied role"},
+		{"registrar", "register", register, "n", ""},
+	} {
+		got, err := c.do(as(c.who), c.namespace)
+		if err != nil {
+			got = reason(t, err)
+		}
+		if got != c.want {
+			t.Errorf("%q, %s in %s: %q (%v), want %q", c.who, c.what, c.namespace, got, err, c.want)
+		}
+	}
+	if got, err := b.calls.List(as("editor"), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG, Namespace: "n"}); err != nil || len(got.GetResources()) != 1 || got.GetResources()[0].GetConfig().GetContent() != "" {
+		t.Errorf("a list has secrets: %v, %v", got, err)
+	}
+	bad := metadata.AppendToOutgoingContext(b.ctx, "authorization", "Basic x")
+	if _, err := read(bad, "n"); reason(t, err) != "Unauthenticated token" {
+		t.Errorf("another scheme: %v", err)
+	}
+}
+
+// A stream is a watch under test.
+type stream struct {
+	t *testing.T
+	grpc.BidiStreamingClient[controlpb.WatchRequest, controlpb.WatchResponse]
+	cancel context.CancelFunc
+}
+
+func (b *bed) watch(q *controlpb.Query) *stream {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.ctx)
+	b.t.Cleanup(cancel)
+	s, err := b.calls.Watch(ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := s.Send(&controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: q}}); err != nil {
+		b.t.Fatal(err)
+	}
+	return &stream{b.t, s, cancel}
+}
+
+// next is the next message: its type, and name and version of its resource.
+func (s *stream) next() (*controlpb.WatchResponse, string) {
+	s.t.Helper()
+	m, err := s.Recv()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text := strings.TrimPrefix(m.GetType().String(), "TYPE_")
+	if r := m.GetResource(); r != nil {
+		text += fmt.Sprintf(" %s%d", r.GetRef().GetName(), r.GetVersion())
+	}
+	return m, text
+}
+
+func (s *stream) want(texts ...string) (last *controlpb.WatchResponse) {
+	s.t.Helper()
+	for _, want := range texts {
+		m, got := s.next()
+		if got != want {
+			s.t.Errorf("told %s, want %s", got, want)
+		}
+		last = m
+	}
+	return last
+}
+
+// TestWatch: everything first, then each change once, and after a break what came
+// meanwhile; another store's token has everything told anew.
+func TestWatch(t *testing.T) {
+	b := newBed(t, nil)
+	b.putConfig("a", "1")
+	query := &controlpb.Query{Kinds: []controlpb.Kind{controlpb.Kind_KIND_CONFIG}}
+	s := b.watch(query)
+	first := s.want("RESYNC", "PUT a1", "SYNCED")
+	b.putConfig("b", "1")
+	s.want("PUT b1")
+	if _, err := b.calls.Remove(b.ctx, &controlpb.RemoveRequest{Ref: config("a")}); err != nil {
+		t.Fatal(err)
+	}
+	last := s.want("REMOVE a1")
+	if last.GetToken() == "" || last.GetToken() == first.GetToken() || last.GetResource().GetDocument() != nil {
+		t.Errorf("%v", last)
+	}
+	s.cancel()
+	if _, err := s.Recv(); status.Code(err) != codes.Canceled {
+		t.Errorf("canceled: %v", err)
+	}
+
+	query.Token = last.GetToken()
+	s = b.watch(query)
+	s.want("SYNCED") // nothing has changed
+	s.cancel()
+	b.putConfig("b", "2")
+	query.Token = first.GetToken()
+	b.watch(query).want("REMOVE a1", "PUT b2") // the newest of each
+	query.Token = "another-7"
+	b.watch(query).want("RESYNC", "PUT b2", "SYNCED")
+}
+
+// TestWatchersAreTold: acknowledgements are in the rollout; who is chosen for a gray release
+// is told its content.
+func TestWatchersAreTold(t *testing.T) {
+	b := newBed(t, nil)
+	b.putConfig("c", "old")
+	ref := resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}
+	if _, err := b.plane.Release(b.ctx, plane.Caller{Name: "me"}, ref, resource.Release{Content: "new", Labels: map[string][]string{"zone": {"z"}}}, plane.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	kinds := []controlpb.Kind{controlpb.Kind_KIND_CONFIG}
+	for client, labels := range map[string]map[string]string{"one": {"zone": "z"}, "two": {"zone": "y"}} {
+		s := b.watch(&controlpb.Query{Kinds: kinds, Names: []string{"c"}, Client: client, Labels: labels})
+		m := s.want("RESYNC", "PUT c2")
+		s.want("SYNCED")
+		c := m.GetResource().GetConfig()
+		if chosen := client == "one"; c.GetReleased() != chosen || (c.GetContent() == "new") != chosen {
+			t.Errorf("%s has %v", client, c)
+		}
+		ack := &controlpb.Ack{Ref: m.GetResource().GetRef(), Version: 2, Refused: client == "two", Reason: "why"}
+		if err := s.Send(&controlpb.WatchRequest{Message: &controlpb.WatchRequest_Ack{Ack: ack}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CloseSend(); err != nil { // whoever says no more is told on
+			t.Fatal(err)
+		}
+		defer func() {
+			s.want("PUT c3")
+		}()
+	}
+	for { // until both are heard; hangGuard ends it
+		got, err := b.calls.Rollout(b.ctx, &controlpb.RolloutRequest{Ref: config("c")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.GetApplied()+got.GetRefused() < 2 {
+			continue
+		}
+		first := got.GetHoldings()[0]
+		if got.GetClients() != 2 || got.GetVersion() != 2 || got.GetVersions()[2] != 1 || first.GetClient() != "two" || first.GetReason() != "why" || first.GetState() != "refused" || !first.GetConnected() {
+			t.Errorf("rollout %v", got)
+		}
+		break
+	}
+	b.putConfig("c", "newer")
+}
+
+// Faults of watches end them with a reason.
+func TestWatchRefusals(t *testing.T) {
+	b := newBed(t, func(c *Config, _ *plane.Config) { c.MaxWatchers = 1 })
+	query := func(q *controlpb.Query) *controlpb.WatchRequest {
+		return &controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: q}}
+	}
+	ack := &controlpb.WatchRequest{Message: &controlpb.WatchRequest_Ack{Ack: &controlpb.Ack{Ref: policy("p"), Version: 1}}}
+	noVersion := &controlpb.WatchRequest{Message: &controlpb.WatchRequest_Ack{Ack: &controlpb.Ack{Ref: policy("p")}}}
+	for name, c := range map[string]struct {
+		say  []*controlpb.WatchRequest
+		want string
+	}{
+		"an ack first":     {[]*controlpb.WatchRequest{ack}, "InvalidArgument parameter"},
+		"an unknown kind":  {[]*controlpb.WatchRequest{query(&controlpb.Query{Kinds: []controlpb.Kind{7}})}, "InvalidArgument parameter"},
+		"a bad name":       {[]*controlpb.WatchRequest{query(&controlpb.Query{Names: []string{"a/b"}})}, "InvalidArgument parameter"},
+		"a name in all":    {[]*controlpb.WatchRequest{query(&controlpb.Query{Namespace: "*", Names: []string{"a"}})}, "InvalidArgument parameter"},
+		"a long client":    {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: strings.Repeat("x", 254)})}, "InvalidArgument parameter"},
+		"an ack of nobody": {[]*controlpb.WatchRequest{query(&controlpb.Query{}), ack}, "InvalidArgument parameter"},
+		"a second query":   {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: "c"}), query(&controlpb.Query{})}, "InvalidArgument parameter"},
+		"no version":       {[]*controlpb.WatchRequest{query(&controlpb.Query{Client: "c"}), noVersion}, "InvalidArgument parameter"},
+	} {
+		s, err := b.calls.Watch(b.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range c.say {
+			if err := s.Send(m); err != nil && !errors.Is(err, io.EOF) { // Recv says why
+				t.Fatal(err)
+			}
+		}
+		for err == nil {
+			_, err = s.Recv()
+		}
+		if got := reason(t, err); got != c.want {
+			t.Errorf("%s: %s (%v), want %s", name, got, err, c.want)
+		}
+	}
+	b.watch(&controlpb.Query{}).want("RESYNC", "SYNCED")
+	s := b.watch(&controlpb.Query{})
+	if _, err := s.Recv(); reason(t, err) != "ResourceExhausted watchers" {
+		t.Errorf("one too many: %v", err)
+	}
+}
+
+// TestSlowWatcher: one that takes nothing is ended, and holds up nobody.
+func TestSlowWatcher(t *testing.T) {
+	b := newBed(t, func(c *Config, p *plane.Config) {
+		c.WriteTimeout = 50 * time.Millisecond
+		p.QueueChanges = 8
+	}, grpc.WithStaticStreamWindowSize(64<<10))
+	query := &controlpb.Query{Kinds: []controlpb.Kind{controlpb.Kind_KIND_CONFIG}}
+	slow, quick := b.watch(query), b.watch(query)
+	slow.want("RESYNC", "SYNCED")
+	quick.want("RESYNC", "SYNCED")
+	content := strings.Repeat("x", 100<<10)
+	for i := 0; b.api.watchers.Load() == 2; i++ { // until the slow one is ended; hangGuard ends it
+		b.putConfig(fmt.Sprintf("c%d", i%10), content)
+		quick.want(fmt.Sprintf("PUT c%d%d", i%10, 1+i/10))
+	}
+	var err error
+	told := 0
+	for ; err == nil; told++ {
+		_, err = slow.Recv()
+	}
+	if got := reason(t, err); got != "ResourceExhausted slow" || told > 12 {
+		t.Errorf("%s after %d messages: %v", got, told, err)
+	}
+}
+
+// TestEnd: watches are told that the server ends, and come back elsewhere.
+func TestEnd(t *testing.T) {
+	b := newBed(t, nil)
+	s := b.watch(&controlpb.Query{})
+	s.want("RESYNC", "SYNCED")
+	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
+	defer cancel()
+	if cut := b.api.Close(ctx); cut != 0 {
+		t.Error("a watch held the end up")
+	}
+	if _, err := s.Recv(); reason(t, err) != "Unavailable closed" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"max watchers":  func(c *Config) { c.MaxWatchers = 0 },
+		"write timeout": func(c *Config) { c.WriteTimeout = 0 },
+		"ping":          func(c *Config) { c.Ping = time.Millisecond },
+		"ping timeout":  func(c *Config) { c.PingTimeout = 0 },
+	} {
+		c := Defaults()
+		change(&c)
+		if _, err := New(c); err == nil || !strings.HasPrefix(err.Error(), name+":") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"dyno/services/control/access"
+	"dyno/services/control/plane"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+	"dyno/services/control/rpc/controlpb"
+)
+
+// turnChanges is how many changes are taken from the queue at once, about.
+const turnChanges = 256
+
+// maxClient bounds a client's name, in bytes.
+const maxClient = 253
+
+// A watcher is one stream.
+type watcher struct {
+	api    *API
+	stream grpc.BidiStreamingServer[controlpb.WatchRequest, controlpb.WatchResponse]
+	caller caller
+	watch  *plane.Watch
+	client resource.Client
+	ledger string // "" where the client has no name
+	stuck  *time.Timer
+}
+
+// Watch answers as control.proto says.
+func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, controlpb.WatchResponse]) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if first.GetQuery() == nil {
+		return invalid("parameter", "the first request must be a query")
+	}
+	w := &watcher{api: a, stream: stream, caller: who(stream.Context())}
+	topics, err := w.read(first.GetQuery())
+	if err != nil {
+		return err
+	}
+	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
+		a.watchers.Add(-1)
+		return &refusal{codes.ResourceExhausted, "watchers", fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), 5 * time.Second, nil}
+	}
+	defer a.watchers.Add(-1)
+	if w.watch, err = a.plane.Watch(topics, plane.ParseToken(first.GetQuery().GetToken())); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(a.ctx, func() { cancel(push.ErrClosed) })()
+	w.stuck = time.AfterFunc(a.cfg.WriteTimeout, func() {
+		cancel(&refusal{codes.ResourceExhausted, "slow", fmt.Sprintf("nothing was taken for %v", a.cfg.WriteTimeout), time.Second, nil})
+	})
+	w.stuck.Stop()
+	// The stream's end wakes who is in Send or Recv, and this function's return ends the
+	// stream. So it waits for neither.
+	leave := w.enter()
+	told := make(chan error, 1)
+	a.streams.Go(func() {
+		defer w.watch.Close()
+		defer leave()
+		told <- w.tell(ctx)
+	})
+	heard := make(chan error, 1)
+	a.streams.Go(func() { heard <- w.hear() })
+	for {
+		select {
+		case err := <-told:
+			return err
+		case err := <-heard:
+			if err != nil {
+				return err
+			}
+			heard = nil // the caller says no more, and listens
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// read checks a query.
+func (w *watcher) read(q *controlpb.Query) ([]push.Topic, error) {
+	namespace := q.GetNamespace()
+	if namespace == "" {
+		namespace = resource.DefaultNamespace
+	}
+	if err := w.caller.may(access.Read, namespace); err != nil {
+		return nil, err
+	}
+	if namespace == access.AllNamespaces {
+		namespace = ""
+	}
+	var kinds []resource.Kind
+	for _, k := range q.GetKinds() {
+		kinds = append(kinds, kindNames[k]) // "" is refused
+	}
+	if len(kinds) == 0 {
+		kinds = []resource.Kind{resource.Policies, resource.Configs, resource.Instances}
+	}
+	topics, err := plane.Topics(kinds, namespace, q.GetNames())
+	if err != nil {
+		return nil, invalid("parameter", err.Error())
+	}
+	w.client = resource.Client{ID: q.GetClient(), Labels: q.GetLabels()}
+	if len(w.client.ID) > maxClient || strings.ContainsFunc(w.client.ID, func(r rune) bool { return r < ' ' }) {
+		return nil, invalid("parameter", fmt.Sprintf("client: must have %d printable bytes at most", maxClient))
+	}
+	if most := w.api.plane.Limits().Labels; len(w.client.Labels) > most {
+		return nil, invalid("parameter", fmt.Sprintf("labels: %d of them: %d at most", len(w.client.Labels), most))
+	}
+	if w.client.ID != "" {
+		w.ledger = w.api.ledgerName(w.caller, w.client.ID)
+	}
+	return topics, nil
+}
+
+// enter notes the client in the ledger, until what it returns is called.
+func (w *watcher) enter() (leave func()) {
+	ledger := w.api.plane.Ledger()
+	if w.ledger == "" || !ledger.Enter(w.ledger) {
+		return func() {}
+	}
+	return func() { ledger.Leave(w.ledger, time.Now()) }
+}
+
+// send sends one message, or ends the stream of a caller that takes none.
+func (w *watcher) send(m *controlpb.WatchResponse) error {
+	w.stuck.Reset(w.api.cfg.WriteTimeout)
+	defer w.stuck.Stop()
+	return w.stream.Send(m)
+}
+
+// tell sends what changes until ctx ends.
+func (w *watcher) tell(ctx context.Context) error {
+	if w.watch.Resumed() {
+		// Whoever goes on where nothing has changed knows so at once.
+		now, cancel := context.WithCancel(ctx)
+		cancel()
+		changes, revision, resync, err := w.watch.Next(now, turnChanges)
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+			err = w.send(&controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_SYNCED})
+		} else if err == nil {
+			err = w.turn(changes, revision, resync)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for {
+		changes, revision, resync, err := w.watch.Next(ctx, turnChanges)
+		if err != nil {
+			return err
+		}
+		if err := w.turn(changes, revision, resync); err != nil {
+			return err
+		}
+	}
+}
+
+// turn sends changes, or everything.
+func (w *watcher) turn(changes []push.Change, revision int64, resync bool) error {
+	if resync {
+		if err := w.send(&controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_RESYNC}); err != nil {
+			return err
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		m, err := w.message(c)
+		if err != nil {
+			return err
+		}
+		// Only the last change of a revision has a token: whoever comes back is told the
+		// others again.
+		if !resync && (i+1 == len(changes) || changes[i+1].Revision != c.Revision) {
+			m.Token = w.watch.Token(c.Revision).String()
+		}
+		if err := w.send(m); err != nil {
+			return err
+		}
+		if w.ledger != "" {
+			w.api.plane.Ledger().Sent(w.ledger, c, time.Now())
+		}
+	}
+	if resync {
+		return w.send(&controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_SYNCED, Token: w.watch.Token(revision).String()})
+	}
+	return nil
+}
+
+// message makes of a change what the caller may know.
+func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
+	if c.Removed {
+		return &controlpb.WatchResponse{
+			Type:     controlpb.WatchResponse_TYPE_REMOVE,
+			Resource: &controlpb.Resource{Ref: writeRef(c.Ref), Version: c.Version, Revision: c.Revision},
+		}, nil
+	}
+	m, err := w.api.written.write(itemOf(c.Ref, c.Revision, c.Version, c.Body, c.Resource))
+	if err != nil {
+		return nil, err
+	}
+	if config, ok := c.Resource.(*resource.Config); ok && (w.client.ID != "" || len(w.client.Labels) > 0) {
+		if content, released := config.For(w.client); released {
+			m = proto.CloneOf(m)
+			m.GetConfig().Content, m.GetConfig().Released = content, true
+		}
+	}
+	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: shown(m, w.caller.May(access.Secrets, c.Namespace))}, nil
+}
+
+// hear notes what the caller has made of what it was told. nil is that it says no more.
+func (w *watcher) hear() error {
+	for {
+		q, err := w.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		m := q.GetAck()
+		if m == nil || w.ledger == "" {
+			return invalid("parameter", "a request after the first must be an ack, of a client with a name")
+		}
+		r, err := readRef(m.GetRef())
+		if err != nil {
+			return err
+		}
+		if err := w.caller.may(access.Read, r.Namespace); err != nil {
+			return err
+		}
+		a := push.Ack{Ref: r, Version: m.GetVersion(), State: push.Applied}
+		if m.GetRefused() {
+			a.State, a.Reason = push.Refused, m.GetReason()
+		}
+		if a.Version < 1 {
+			return invalid("parameter", "ack.version: must be a number from 1")
+		}
+		w.api.plane.Ack(w.ledger, []push.Ack{a})
+	}
+}

@@ -1,0 +1,376 @@
+package store
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// A cluster is an etcd of one member that listens, as somebody else's would.
+type cluster struct {
+	t       *testing.T
+	dir     string
+	address string
+	tls     func(*embed.Config)
+	etcd    *embed.Etcd
+}
+
+func newCluster(t *testing.T, tls func(*embed.Config)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, dir: t.TempDir(), address: "127.0.0.1:0", tls: tls}
+	c.start()
+	c.address = c.etcd.Clients[0].Addr().String() // the same when it is started again
+	t.Cleanup(func() { c.etcd.Close() })
+	return c
+}
+
+func (c *cluster) start() {
+	c.t.Helper()
+	scheme := "http"
+	if c.tls != nil {
+		scheme = "https"
+	}
+	e := embed.NewConfig()
+	e.Dir, e.Name, e.UnsafeNoFsync = c.dir, "one", true
+	e.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	e.InitialCluster = e.InitialClusterFromName("one")
+	e.ListenPeerUrls = nil
+	e.ListenClientUrls = []url.URL{{Scheme: scheme, Host: c.address}}
+	e.AdvertiseClientUrls = e.ListenClientUrls
+	e.BcryptCost = 4 // the least: passwords are tested, not their strength
+	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	if c.tls != nil {
+		c.tls(e)
+	}
+	var err error
+	if c.etcd, err = embed.StartEtcd(e); err != nil {
+		c.t.Fatal(err)
+	}
+	select {
+	case <-c.etcd.Server.ReadyNotify():
+	case <-c.t.Context().Done():
+		c.t.Fatal("etcd is not ready")
+	}
+}
+
+func (c *cluster) config() Config {
+	s := Defaults()
+	s.Endpoints = []string{c.address}
+	s.CompactPeriod = 0
+	return s
+}
+
+func openCluster(t *testing.T, c Config) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// TestClusterRestarts: while the cluster is away, changes are said to be uncertain; when
+// it is back, all goes on, and followers have missed nothing.
+func TestClusterRestarts(t *testing.T) {
+	t.Parallel() // it waits for elections and for servers that are away
+	c := newCluster(t, nil)
+	config := c.config()
+	config.Timeout = time.Second
+	s := openCluster(t, config)
+	m := newMirror(t)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Follow(t.Context(), State, m.take) }()
+	m.until(set(t, s, "s/a", "1"))
+
+	c.etcd.Close()
+	if _, err := s.Apply(t.Context(), Request{Then: []Op{{Key: "s/lost", Value: []byte("1")}}}); !errors.Is(err, ErrUncertain) {
+		t.Errorf("without the cluster: %v", err)
+	}
+	if _, err := s.Head(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without the cluster: %v", err)
+	}
+	c.start()
+	var revision int64
+	for revision == 0 { // the client connects when it does
+		o, err := s.Apply(t.Context(), Request{Then: []Op{{Key: "s/b", Value: []byte("1")}}})
+		if err != nil && !errors.Is(err, ErrUncertain) {
+			t.Fatal(err)
+		}
+		revision = o.Revision
+	}
+	m.until(revision)
+	if len(m.state) < 3 { // with the head; the lost one may be there
+		t.Errorf("knows %v", m.state)
+	}
+	if s.Silence() > 30*time.Second {
+		t.Errorf("silent for %v", s.Silence())
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, ErrClosed) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestClusterWithCredentials: TLS in both directions, and a user who has no more than the
+// prefix.
+func TestClusterWithCredentials(t *testing.T) {
+	t.Parallel() // it waits for elections and for servers that are away
+	dir := t.TempDir()
+	ca := sign(t, dir, "ca", nil, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	server := sign(t, dir, "server", ca, &x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	client := sign(t, dir, "client", ca, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	c := newCluster(t, func(e *embed.Config) {
+		e.ClientTLSInfo.CertFile, e.ClientTLSInfo.KeyFile = server.file, server.private
+		e.ClientTLSInfo.TrustedCAFile, e.ClientTLSInfo.ClientCertAuth = ca.file, true
+	})
+	config := c.config()
+	config.CA, config.Cert, config.Key = ca.file, client.file, client.private
+	config.Timeout = 5 * time.Second
+
+	t.Run("permitted", func(t *testing.T) {
+		root := openCluster(t, config)
+		auth := root.client.Auth
+		for _, step := range []func() error{
+			func() error { _, err := auth.UserAdd(t.Context(), "root", "r"); return err },
+			func() error { _, err := auth.RoleAdd(t.Context(), "root"); return err },
+			func() error { _, err := auth.UserGrantRole(t.Context(), "root", "root"); return err },
+			func() error { _, err := auth.UserAdd(t.Context(), "dyno", "secret"); return err },
+			func() error { _, err := auth.RoleAdd(t.Context(), "dyno"); return err },
+			func() error {
+				_, err := auth.RoleGrantPermission(t.Context(), "dyno", "dyno/", clientv3.GetPrefixRangeEnd("dyno/"), clientv3.PermissionType(clientv3.PermReadWrite))
+				return err
+			},
+			func() error { _, err := auth.UserGrantRole(t.Context(), "dyno", "dyno"); return err },
+			func() error { _, err := auth.AuthEnable(t.Context()); return err },
+		} {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		user := config
+		user.User, user.Password = "dyno", "secret"
+		s := openCluster(t, user)
+		set(t, s, "s/a", "1")
+		done(t, s, Request{Then: []Op{{Key: "l/a", Passing: true}}})
+		if got := get(t, s, "s/a"); string(got.Value) != "1" {
+			t.Errorf("%+v", got)
+		}
+		if _, err := s.Status(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, change := range map[string]func(*Config){
+		"wrong password": func(c *Config) { c.User, c.Password = "dyno", "other" },
+		"no user":        func(*Config) {},
+		"other prefix":   func(c *Config) { c.User, c.Password, c.Prefix = "dyno", "secret", "x/" },
+		"no certificate": func(c *Config) { c.User, c.Password, c.Cert, c.Key = "dyno", "secret", "", "" },
+		"no TLS":         func(c *Config) { c.User, c.Password, c.CA, c.Cert, c.Key = "dyno", "secret", "", "", "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := config
+			bad.Timeout = time.Second
+			change(&bad)
+			if s, err := Open(t.Context(), bad); err == nil {
+				t.Errorf("opened: %v", s.Close())
+			}
+		})
+	}
+}
+
+// A signed certificate, and its files.
+type signed struct {
+	cert          *x509.Certificate
+	key           *ecdsa.PrivateKey
+	file, private string
+}
+
+func sign(t *testing.T, dir, name string, by *signed, template *x509.Certificate) *signed {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.Subject = pkix.Name{CommonName: name}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &signed{cert, key, filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")}
+	for file, block := range map[string]*pem.Block{s.file: {Type: "CERTIFICATE", Bytes: der}, s.private: {Type: "EC PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// TestTwoStores: names of groups never meet, and both see each other's changes.
+func TestTwoStores(t *testing.T) {
+	c := newCluster(t, nil)
+	a, b := openCluster(t, c.config()), openCluster(t, c.config())
+	if a.Epoch() != b.Epoch() {
+		t.Errorf("epochs %q and %q", a.Epoch(), b.Epoch())
+	}
+	for i := range 20 {
+		key := fmt.Sprintf("s/%d", i)
+		set(t, a, key, "a")
+		if got := get(t, b, key); string(got.Value) != "a" {
+			t.Errorf("%+v", got)
+		}
+		set(t, b, key, "b")
+		if got := get(t, a, key); string(got.Value) != "b" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// freeAddresses are loopback addresses that nobody listens at.
+func freeAddresses(t *testing.T, n int) (list []string) {
+	t.Helper()
+	var listeners []net.Listener
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		list = append(list, l.Addr().String())
+	}
+	for _, l := range listeners {
+		l.Close()
+	}
+	return list
+}
+
+// TestMembers: three stores that are members of one cluster, over TLS; one that ends
+// stops nobody, and catches up when it is back.
+func TestMembers(t *testing.T) {
+	t.Parallel() // it waits for elections and for servers that are away
+	dir := t.TempDir()
+	ca := sign(t, dir, "ca", nil, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	member := sign(t, dir, "member", ca, &x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	addresses := freeAddresses(t, 3)
+	names := []string{"a", "b", "c"}
+	peers := map[string]string{}
+	for i, name := range names {
+		peers[name] = addresses[i]
+	}
+	configs := make([]Config, 3)
+	stores := make([]*Store, 3)
+	var wg sync.WaitGroup
+	open := func(i int) {
+		var err error
+		if stores[i], err = Open(t.Context(), configs[i]); err != nil {
+			t.Errorf("%s: %v", names[i], err)
+		}
+	}
+	for i, name := range names {
+		c := config(t.TempDir())
+		c.Name, c.Peers = name, peers
+		c.PeerCA, c.PeerCert, c.PeerKey = ca.file, member.file, member.private
+		c.Timeout = 20 * time.Second
+		configs[i] = c
+		wg.Go(func() { open(i) })
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for i, s := range stores {
+		set(t, s, "s/"+names[i], "1")
+	}
+	for _, s := range stores {
+		for _, name := range names {
+			if got := get(t, s, "s/"+name); string(got.Value) != "1" {
+				t.Errorf("%+v", got)
+			}
+		}
+		if s.Epoch() != stores[0].Epoch() {
+			t.Error("epochs differ")
+		}
+	}
+	if err := stores[0].Close(); err != nil {
+		t.Error(err)
+	}
+	set(t, stores[1], "s/meanwhile", "1")
+	if open(0); t.Failed() {
+		t.FailNow()
+	}
+	if got := get(t, stores[0], "s/meanwhile"); string(got.Value) != "1" {
+		t.Errorf("%+v", got)
+	}
+	for i, s := range stores {
+		wg.Go(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("%s: %v", names[i], err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestPeerFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"good":           {func(*Config) {}, ""},
+		"not among them": {func(c *Config) { c.Name = "x" }, "name"},
+		"name alone":     {func(c *Config) { c.Peers = nil }, "peers: none"},
+		"remote":         {func(c *Config) { c.Peers["b"] = "192.0.2.1:1" }, "peer b"},
+		"no port":        {func(c *Config) { c.Peers["b"] = "127.0.0.1" }, "peer b"},
+		"half":           {func(c *Config) { c.PeerCA = "x" }, "go together"},
+		"cluster":        {func(c *Config) { c.Dir, c.Endpoints = "", []string{"127.0.0.1:1"} }, "peers: are for"},
+	} {
+		one := config("x")
+		one.Name, one.Peers = "a", map[string]string{"a": "127.0.0.1:1", "b": "127.0.0.1:2"}
+		c.change(&one)
+		err := one.Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

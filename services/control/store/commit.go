@@ -1,0 +1,214 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A pending is a request on its way.
+type pending struct {
+	request Request
+	size    int
+	done    chan result // holds one, so that nobody waits for who has gone
+}
+
+type result struct {
+	outcome Outcome
+	err     error
+}
+
+// Apply carries out a request, with others that wait at the same time, and says what
+// became of it. It waits as long as ctx and Config.Timeout allow; when it returns an
+// error that wraps ErrUncertain, the change may have been made or may still be, and
+// with any other error it was not.
+func (s *Store) Apply(ctx context.Context, r Request) (Outcome, error) {
+	if err := r.check(s.cfg.GroupBytes); err != nil {
+		return Outcome{}, err
+	}
+	p := &pending{request: r, size: r.size(), done: make(chan result, 1)}
+	if err := s.enqueue(p); err != nil {
+		return Outcome{}, err
+	}
+	select {
+	case got := <-p.done:
+		return got.outcome, got.err
+	case <-ctx.Done():
+		return Outcome{}, fmt.Errorf("%w: %w", ErrUncertain, context.Cause(ctx))
+	}
+}
+
+func (s *Store) enqueue(p *pending) error {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	select {
+	case s.queue <- p:
+		return nil
+	default:
+		s.stats.busy.Add(1)
+		return ErrBusy
+	}
+}
+
+// lane takes what waits, group by group, until the queue is closed and empty.
+func (s *Store) lane() {
+	var waiting []*pending
+	open := true
+	for open || len(waiting) > 0 {
+		if len(waiting) == 0 {
+			p, ok := <-s.queue
+			if !ok {
+				return
+			}
+			waiting = append(waiting, p)
+		}
+	more:
+		for open && len(waiting) < s.cfg.GroupRequests {
+			select {
+			case p, ok := <-s.queue:
+				if !ok {
+					open = false
+					break more
+				}
+				waiting = append(waiting, p)
+			default:
+				break more
+			}
+		}
+		var group []*pending
+		group, waiting = pick(waiting, s.cfg.GroupRequests, s.cfg.GroupBytes)
+		s.commit(group)
+	}
+}
+
+// commit carries out a group and tells everybody in it.
+func (s *Store) commit(group []*pending) {
+	start := time.Now()
+	list, err := s.pursue(group)
+	if errors.Is(err, ErrRequest) && len(group) > 1 {
+		// One of them is at fault. The others shall not suffer from it.
+		for _, p := range group {
+			s.commit([]*pending{p})
+		}
+		return
+	}
+	s.stats.commit.Observe(time.Since(start).Seconds())
+	s.stats.group.Observe(float64(len(group)))
+	for i, p := range group {
+		if err != nil {
+			p.done <- result{err: err}
+			continue
+		}
+		p.done <- result{outcome: list[i]}
+	}
+}
+
+// pursue sends a group until its fate is known or Timeout is over.
+func (s *Store) pursue(group []*pending) ([]Outcome, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
+	name := makeGroupName(time.Now(), s.id, s.counter.Add(1))
+	pause := minPause
+	for sent := false; ; {
+		lease, err := s.passing(ctx, group)
+		if err == nil {
+			If, Then, Else := transaction(s.cfg.Prefix, name, group, lease)
+			var answer *clientv3.TxnResponse
+			// Part of Timeout, so that a member that hangs leaves time to ask another.
+			attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout/attempts)
+			answer, err = s.client.Txn(attempt).If(If).Then(Then...).Else(Else...).Commit()
+			cancel()
+			if err == nil {
+				s.contact()
+				s.noted.Add(noteBytes(group))
+				return outcomes(s.cfg.Prefix, name, group, answer)
+			}
+			switch refused := refusal(err); {
+			case errors.Is(err, rpctypes.ErrLeaseNotFound):
+				s.forgetLease(lease)
+			case refused != nil && !sent:
+				return nil, refused
+			case refused != nil:
+				// An earlier attempt may have been carried out and even be what used up the space.
+			default:
+				sent = true
+				s.stats.retries.Add(1)
+			}
+		}
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, maxPause)
+		case <-ctx.Done():
+			switch {
+			case sent:
+				return nil, fmt.Errorf("%w: %w", ErrUncertain, err)
+			case s.ctx.Err() != nil:
+				return nil, ErrClosed
+			}
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+}
+
+// attempts is how many fit into Timeout when none is answered.
+const attempts = 3
+
+// Between attempts.
+const (
+	minPause = 10 * time.Millisecond
+	maxPause = time.Second
+)
+
+// A lease for what is of passing use is shared by all that is written in leaseTurn.
+const (
+	leaseTTL  = 24 * time.Hour
+	leaseTurn = 23 * time.Hour
+)
+
+// leases hands out the lease of Op.Passing.
+type leases struct {
+	mu    sync.Mutex // guards what follows
+	id    clientv3.LeaseID
+	since time.Time
+}
+
+// passing returns the lease if the group needs one.
+func (s *Store) passing(ctx context.Context, group []*pending) (clientv3.LeaseID, error) {
+	needed := false
+	for _, p := range group {
+		for _, op := range p.request.Then {
+			needed = needed || op.Passing
+		}
+	}
+	if !needed {
+		return clientv3.NoLease, nil
+	}
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	if s.leases.id != clientv3.NoLease && time.Since(s.leases.since) < leaseTurn {
+		return s.leases.id, nil
+	}
+	granted, err := s.client.Grant(ctx, int64(leaseTTL/time.Second))
+	if err != nil {
+		return clientv3.NoLease, fmt.Errorf("lease: %w", err)
+	}
+	s.leases.id, s.leases.since = granted.ID, time.Now()
+	return granted.ID, nil
+}
+
+// forgetLease has the next group ask for another lease.
+func (s *Store) forgetLease(id clientv3.LeaseID) {
+	s.leases.mu.Lock()
+	defer s.leases.mu.Unlock()
+	if s.leases.id == id {
+		s.leases.id = clientv3.NoLease
+	}
+}

@@ -1,0 +1,335 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// An Event is one change of one key.
+type Event struct {
+	KV      // without a value if it was removed
+	Removed bool
+}
+
+// A Batch is what followers are told: changes in the order of their revisions, after
+// which they know the state as of Revision.
+type Batch struct {
+	Events   []Event
+	Revision int64
+	// Listed says that this is from a listing: the first one, or what had changed since,
+	// where etcd had compacted the changes themselves. What a key was in between is not
+	// told, and a removed key has the listing's revision.
+	Listed bool
+}
+
+// listPage is how many keys are listed at a time.
+const listPage = 1000
+
+// Follow tells all keys that begin with prefix, and then every change of them, until
+// ctx ends or the store is closed; it returns which. It waits for etcd as long as it
+// takes. take is called from one goroutine, and holds up what follows.
+func (s *Store) Follow(ctx context.Context, prefix string, take func(Batch)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })()
+
+	f := follower{store: s, prefix: prefix, take: take}
+	pause := minPause
+	for {
+		progress, err := f.turn(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if progress {
+			pause = minPause
+		}
+		s.log.Debug("following the store is interrupted", "error", err, "revision", f.revision)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+			pause = min(2*pause, maxPause)
+		}
+	}
+}
+
+// A follower knows which keys it has told, and at which revision.
+type follower struct {
+	store    *Store
+	prefix   string
+	take     func(Batch)
+	known    map[string]int64 // nil before the first listing
+	revision int64
+}
+
+// turn lists if need be and watches until that ends, which it always does with an
+// error. progress tells whether something was learnt.
+func (f *follower) turn(ctx context.Context) (progress bool, err error) {
+	if f.known == nil {
+		if err := f.list(ctx); err != nil {
+			return false, err
+		}
+		progress = true
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the watch
+	watch := f.store.client.Watch(clientv3.WithRequireLeader(ctx), f.store.cfg.Prefix+f.prefix,
+		clientv3.WithPrefix(), clientv3.WithRev(f.revision+1), clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
+	for answer := range watch {
+		switch err := answer.Err(); {
+		case errors.Is(err, rpctypes.ErrCompacted):
+			return true, f.list(ctx)
+		case err != nil:
+			return progress, err
+		case answer.Header.Revision < f.revision:
+			// Either this member is behind, or the cluster was restored from a backup and
+			// what was told is no longer true.
+			newest, err := f.store.newest(ctx)
+			if err != nil {
+				return progress, err
+			}
+			if newest < f.revision {
+				return true, f.list(ctx)
+			}
+		}
+		if batch, ok := f.learn(answer.Events, answer.Header.Revision, answer.IsProgressNotify()); ok {
+			progress = true
+			f.take(batch)
+		}
+	}
+	return progress, errors.New("the watch ended")
+}
+
+// learn makes a batch of a watch's answer; ok tells whether there is anything to tell.
+func (f *follower) learn(events []*clientv3.Event, revision int64, all bool) (b Batch, ok bool) {
+	for _, e := range events {
+		one := Event{KV: kv(f.store.cfg.Prefix, e.Kv), Removed: e.Type == mvccpb.DELETE}
+		if one.Revision <= f.revision {
+			continue // told before
+		}
+		if one.Removed {
+			one.Value = nil
+			delete(f.known, one.Key)
+		} else {
+			f.known[one.Key] = one.Revision
+		}
+		b.Events = append(b.Events, one)
+	}
+	switch {
+	case len(b.Events) > 0:
+		f.revision = b.Events[len(b.Events)-1].Revision
+	case all && revision > f.revision:
+		f.revision = revision
+	default:
+		return b, false
+	}
+	b.Revision = f.revision
+	return b, true
+}
+
+// list tells what is different from what is known.
+func (f *follower) list(ctx context.Context) error {
+	kvs, revision, err := f.store.list(ctx, f.prefix)
+	if err != nil {
+		return err
+	}
+	if f.known != nil {
+		f.store.stats.resyncs.Add(1)
+	}
+	var events []Event
+	events, f.known = difference(f.known, kvs, revision)
+	f.revision = revision
+	f.take(Batch{Events: events, Revision: revision, Listed: true})
+	return nil
+}
+
+// difference returns what leads from the keys that were known, with their revisions, to
+// those of a listing, and what is known then.
+func difference(known map[string]int64, listing []KV, revision int64) (events []Event, now map[string]int64) {
+	now = make(map[string]int64, len(listing))
+	for _, kv := range listing {
+		now[kv.Key] = kv.Revision
+		if known[kv.Key] != kv.Revision {
+			events = append(events, Event{KV: kv})
+		}
+	}
+	for key := range known {
+		if now[key] == 0 {
+			events = append(events, Event{KV: KV{Key: key, Revision: revision}, Removed: true})
+		}
+	}
+	slices.SortFunc(events, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Key, b.Key))
+	})
+	return events, now
+}
+
+// list returns all keys that begin with prefix, as of one revision.
+func (s *Store) list(ctx context.Context, prefix string) (kvs []KV, revision int64, err error) {
+	for {
+		kvs, revision, err = s.listOnce(ctx, prefix)
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			return kvs, revision, err
+		}
+		// The revision was compacted while it was read. The next one is newer.
+	}
+}
+
+func (s *Store) listOnce(ctx context.Context, prefix string) (kvs []KV, revision int64, err error) {
+	from, end := s.cfg.Prefix+prefix, clientv3.GetPrefixRangeEnd(s.cfg.Prefix+prefix)
+	for {
+		page, err := s.page(ctx, from, end, listPage, revision)
+		if err != nil {
+			return nil, 0, err
+		}
+		if revision == 0 {
+			revision = page.Header.Revision
+		}
+		for _, e := range page.Kvs {
+			kvs = append(kvs, kv(s.cfg.Prefix, e))
+		}
+		if !page.More {
+			return kvs, revision, nil
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// page reads keys of a range, in order, as of a revision; 0 is the newest.
+func (s *Store) page(ctx context.Context, from, end string, limit int, revision int64) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	got, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(revision))
+	if err != nil {
+		if errors.Is(err, rpctypes.ErrCompacted) {
+			return nil, err
+		}
+		return nil, unavailable(ctx, err)
+	}
+	s.contact()
+	return got, nil
+}
+
+// List returns up to limit keys that begin with prefix and come after the key after,
+// in order, and whether there are more (a linearizable read).
+func (s *Store) List(ctx context.Context, prefix, after string, limit int) (kvs []KV, more bool, err error) {
+	from := s.cfg.Prefix + prefix
+	if after != "" {
+		from = max(from, s.cfg.Prefix+after+"\x00")
+	}
+	end := clientv3.GetPrefixRangeEnd(s.cfg.Prefix + prefix)
+	if from >= end {
+		return nil, false, nil
+	}
+	got, err := s.page(ctx, from, end, limit, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, e := range got.Kvs {
+		kvs = append(kvs, kv(s.cfg.Prefix, e))
+	}
+	return kvs, got.More, nil
+}
+
+// Get returns a key; its Revision is 0 if there is none (a linearizable read).
+func (s *Store) Get(ctx context.Context, key string) (KV, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	got, err := s.client.Get(ctx, s.cfg.Prefix+key)
+	if err != nil {
+		return KV{}, unavailable(ctx, err)
+	}
+	s.contact()
+	if len(got.Kvs) == 0 {
+		return KV{Key: key}, nil
+	}
+	return kv(s.cfg.Prefix, got.Kvs[0]), nil
+}
+
+// newest returns etcd's revision, which other users of the cluster advance too (a
+// linearizable read).
+func (s *Store) newest(ctx context.Context) (int64, error) {
+	got, err := s.page(ctx, s.cfg.Prefix+headKey, s.cfg.Prefix+headKey+"\x00", 1, 0)
+	if err != nil {
+		return 0, err
+	}
+	return got.Header.Revision, nil
+}
+
+// An Entry is what one group left in the journal.
+type Entry struct {
+	Name     string // sorts by time
+	Revision int64
+	Notes    [][]byte // of the requests that were carried out
+}
+
+// Journal returns up to limit entries after the one named after, oldest first, and
+// whether there are more. Entries are in the order of their makers' clocks; Revision is
+// the true order.
+func (s *Store) Journal(ctx context.Context, after string, limit int) (entries []Entry, more bool, err error) {
+	if after != "" {
+		after = journalKey + after + "0" // behind the marks of refused requests, which begin with a slash
+	}
+	kvs, more, err := s.List(ctx, journalKey, after, limit)
+	if err != nil {
+		return nil, false, err
+	}
+	if more {
+		// The last entry's marks may be on the next page.
+		last := kvs[len(kvs)-1].Key
+		marks, _, err := s.List(ctx, last[:min(len(last), len(journalKey)+nameBytes)]+"/", "", maxGroupRequests)
+		if err != nil {
+			return nil, false, err
+		}
+		kvs = append(kvs, marks...)
+	}
+	entries, err = readJournal(kvs)
+	return entries, more, err
+}
+
+// readJournal joins entries with the marks beside them.
+func readJournal(kvs []KV) (entries []Entry, err error) {
+	var indexes []int
+	for _, kv := range kvs {
+		name := kv.Key[len(journalKey):]
+		if len(name) > nameBytes && len(entries) > 0 && name[:nameBytes] == entries[len(entries)-1].Name {
+			var index int
+			if _, err := fmt.Sscanf(name[nameBytes:], "/%d", &index); err == nil {
+				indexes = append(indexes, index)
+			}
+			continue
+		}
+		if len(name) != nameBytes {
+			continue // a mark whose entry was removed
+		}
+		drop(entries, indexes)
+		indexes = nil
+		notes, err := decodeNotes(kv.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		entries = append(entries, Entry{Name: name, Revision: kv.Revision, Notes: notes})
+	}
+	drop(entries, indexes)
+	for i := range entries {
+		entries[i].Notes = slices.DeleteFunc(entries[i].Notes, func(n []byte) bool { return len(n) == 0 })
+	}
+	return entries, nil
+}
+
+// drop empties notes of the last entry.
+func drop(entries []Entry, indexes []int) {
+	for _, i := range indexes {
+		if notes := entries[len(entries)-1].Notes; i < len(notes) {
+			notes[i] = nil
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Head returns the newest revision of the state, which every change that had been
+// acknowledged before the call is part of (a linearizable read). Who has followed the
+// state up to it may answer a reader without being stale. All who call at the same time
+// share one question to etcd, which is asked after they called.
+func (s *Store) Head(ctx context.Context) (int64, error) { return s.heads.get(ctx) }
+
+func (s *Store) readHead() (int64, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
+	got, err := s.client.Get(ctx, s.cfg.Prefix+headKey)
+	if err != nil {
+		return 0, unavailable(ctx, err)
+	}
+	s.contact()
+	if len(got.Kvs) == 0 {
+		return 0, fmt.Errorf("%w: %s is gone: somebody removed it", ErrUnavailable, headKey)
+	}
+	return got.Kvs[0].ModRevision, nil
+}
+
+// pulse asks for the head when nobody has for HeadPeriod.
+func (s *Store) pulse() {
+	ticker := time.NewTicker(s.cfg.HeadPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if s.Silence() >= s.cfg.HeadPeriod/2 {
+			_, _ = s.Head(s.ctx) // what it brings is that Silence ends, or does not
+		}
+	}
+}
+
+// heads lets those who ask at the same time share an answer to a question that was
+// asked after they had come.
+type heads struct {
+	read func() (int64, error)
+
+	mu      sync.Mutex // guards what follows
+	current *flight    // has been asked: too late to join
+	next    *flight    // will be asked when current has its answer
+}
+
+// A flight is a question and, once landed is closed, its answer.
+type flight struct {
+	landed   chan struct{}
+	revision int64
+	err      error
+}
+
+func (h *heads) get(ctx context.Context) (int64, error) {
+	h.mu.Lock()
+	f := h.next
+	switch {
+	case h.current == nil:
+		f = &flight{landed: make(chan struct{})}
+		h.current = f
+		go h.fly(f)
+	case f == nil:
+		f = &flight{landed: make(chan struct{})}
+		h.next = f
+	}
+	h.mu.Unlock()
+	select {
+	case <-f.landed:
+		return f.revision, f.err
+	case <-ctx.Done():
+		return 0, unavailable(ctx, context.Cause(ctx))
+	}
+}
+
+// fly asks, and goes on with the next question while there is one.
+func (h *heads) fly(f *flight) {
+	for f != nil {
+		f.revision, f.err = h.read()
+		close(f.landed)
+		h.mu.Lock()
+		f = h.next
+		h.current, h.next = f, nil
+		h.mu.Unlock()
+	}
+}

@@ -1,0 +1,314 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+)
+
+// A Store is a connection to etcd, or has one of its own. Its methods may be called
+// from any goroutine.
+type Store struct {
+	cfg    Config
+	log    *slog.Logger
+	client *clientv3.Client
+	server *embed.Etcd // nil for a cluster
+	lock   *os.File    // of the data folder; nil for a cluster
+	epoch  string
+
+	id      uint32 // in names of groups
+	counter atomic.Uint32
+	leases  leases
+	heads   heads
+	stats   stats
+	noted   atomic.Int64 // bytes written to the journal since upkeep looked
+	touched atomic.Int64 // when etcd last answered, as nanoseconds since started
+	started time.Time
+
+	ctx  context.Context // ends when nothing is to be asked of etcd any more
+	stop context.CancelCauseFunc
+
+	closing sync.RWMutex // guards what follows against sending on a closed queue
+	closed  bool
+	queue   chan *pending
+
+	lanes      sync.WaitGroup
+	background sync.WaitGroup
+}
+
+// Open opens the store; ctx bounds how long it may take until etcd answers.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	s, err := open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// open connects and starts the lanes; what is in the store is not looked at.
+func open(ctx context.Context, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	var id [4]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, err
+	}
+	s := &Store{
+		cfg: cfg, log: cfg.Logger, id: binary.BigEndian.Uint32(id[:]), started: time.Now(),
+		queue: make(chan *pending, cfg.Queue), stats: newStats(),
+	}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.heads.read = s.readHead
+	var err error
+	if cfg.Embedded() {
+		err = s.startServer(ctx)
+	} else {
+		err = s.connect(ctx)
+	}
+	if err != nil {
+		s.stop(ErrClosed)
+		return nil, err
+	}
+	for range cfg.Lanes {
+		s.lanes.Go(s.lane)
+	}
+	return s, nil
+}
+
+// memberName is the embedded etcd's when it is alone.
+const memberName = "control"
+
+// startServer starts the embedded etcd. Only this process asks it; it listens for other
+// members, if there are any, and nowhere else.
+func (s *Store) startServer(ctx context.Context) (err error) {
+	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	if s.lock, err = lockFolder(s.cfg.Dir); err != nil {
+		return err
+	}
+	c := embed.NewConfig()
+	c.Dir = filepath.Join(s.cfg.Dir, "etcd")
+	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
+	if len(s.cfg.Peers) == 0 {
+		c.Name = memberName
+		// A member must have an address; nobody is told of this one.
+		c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+		c.InitialCluster = c.InitialClusterFromName(memberName)
+	} else {
+		s.joinPeers(c)
+	}
+	c.QuotaBackendBytes = s.cfg.Quota
+	c.UnsafeNoFsync = s.cfg.NoSync
+	c.BackendFreelistType = "map"
+	c.EnableGRPCGateway = false
+	logger := zap.New(zapCore{handler: s.log.Handler()})
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
+	if s.server, err = embed.StartEtcd(c); err != nil {
+		return errors.Join(fmt.Errorf("start etcd in %s: %w", s.cfg.Dir, err), s.lock.Close())
+	}
+	select {
+	case <-s.server.Server.ReadyNotify():
+	case <-s.server.Server.StopNotify():
+		err = errors.New("it stopped")
+	case err = <-s.server.Err():
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		s.server.Close()
+		return errors.Join(fmt.Errorf("start etcd in %s: %w", s.cfg.Dir, err), s.lock.Close())
+	}
+	s.client = v3client.New(s.server.Server)
+	return nil
+}
+
+// joinPeers makes the embedded etcd one of several members.
+func (s *Store) joinPeers(c *embed.Config) {
+	c.Name = s.cfg.Name
+	scheme := "http"
+	if s.cfg.PeerCA != "" {
+		scheme = "https"
+		c.PeerTLSInfo.TrustedCAFile, c.PeerTLSInfo.CertFile, c.PeerTLSInfo.KeyFile = s.cfg.PeerCA, s.cfg.PeerCert, s.cfg.PeerKey
+		c.PeerTLSInfo.ClientCertAuth = true
+	}
+	own := url.URL{Scheme: scheme, Host: s.cfg.Peers[s.cfg.Name]}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{own}, []url.URL{own}
+	var members []string
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.Peers)) {
+		members = append(members, name+"="+scheme+"://"+s.cfg.Peers[name])
+	}
+	c.InitialCluster = strings.Join(members, ",")
+	// A follower that is this far behind is sent the database as a whole.
+	c.SnapshotCatchUpEntries = 10_000
+}
+
+// lockFolder keeps a second process from using the folder: bbolt would make it wait
+// without a word.
+func lockFolder(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close() // it was not used
+		return nil, fmt.Errorf("data folder %s: another process uses it: %w", dir, err)
+	}
+	return f, nil
+}
+
+// maxMessage bounds etcd's answers: a listing of many large values.
+const maxMessage = 64 << 20
+
+// connect connects to the cluster. It does not fail while the cluster is away: that is
+// found by whoever asks it something.
+func (s *Store) connect(context.Context) error {
+	t, err := s.cfg.tls()
+	if err != nil {
+		return err
+	}
+	s.client, err = clientv3.New(clientv3.Config{
+		Endpoints: s.cfg.Endpoints, TLS: t, Username: s.cfg.User, Password: s.cfg.Password,
+		DialTimeout: s.cfg.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
+		MaxCallSendMsgSize: maxGroupBytes * 2, MaxCallRecvMsgSize: maxMessage,
+		Logger: zap.New(zapCore{handler: s.log.Handler()}), Context: s.ctx,
+		DialOptions: []grpc.DialOption{grpc.WithDisableServiceConfig()},
+	})
+	if err != nil {
+		return fmt.Errorf("etcd: %w", err)
+	}
+	return nil
+}
+
+// begin reads which epoch it is, or begins the first, and starts what runs beside.
+func (s *Store) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	got, err := s.client.Get(ctx, s.cfg.Prefix+restoreKey)
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	if len(got.Kvs) > 0 {
+		return errors.New("a restore was begun and not finished: remove everything under the prefix (or the data folder) and restore again")
+	}
+	epoch := newEpoch()
+	answer, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(s.cfg.Prefix+epochKey), "=", 0)).
+		Then(clientv3.OpPut(s.cfg.Prefix+epochKey, epoch), clientv3.OpPut(s.cfg.Prefix+headKey, "")).
+		Else(clientv3.OpGet(s.cfg.Prefix + epochKey)).Commit()
+	if err != nil {
+		return unavailable(ctx, err)
+	}
+	if !answer.Succeeded {
+		kvs := answer.Responses[0].GetResponseRange().GetKvs()
+		if len(kvs) != 1 {
+			return errAnswer
+		}
+		epoch = string(kvs[0].Value)
+	}
+	s.epoch = epoch
+	s.contact()
+	s.background.Go(s.pulse)
+	s.background.Go(s.upkeep)
+	return nil
+}
+
+// newEpoch returns a name that no other has.
+func newEpoch() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	return hex.EncodeToString(b[:])
+}
+
+// Epoch names what the store has been since it was made or last restored from a backup:
+// revisions of different epochs cannot be compared.
+func (s *Store) Epoch() string { return s.epoch }
+
+// contact notes that etcd has answered.
+func (s *Store) contact() { s.touched.Store(int64(time.Since(s.started))) }
+
+// Silence is for how long etcd has not answered. It grows up to Config.HeadPeriod while
+// all is well.
+func (s *Store) Silence() time.Duration {
+	return time.Since(s.started) - time.Duration(s.touched.Load())
+}
+
+// Failed is closed when the embedded etcd has stopped by itself; it never is for a
+// cluster.
+func (s *Store) Failed() <-chan struct{} {
+	if s.server == nil {
+		return nil
+	}
+	return s.server.Server.StopNotify()
+}
+
+// Close carries out what waits, as long as Config.Timeout at most, and ends.
+func (s *Store) Close() error {
+	s.closing.Lock()
+	if s.closed {
+		s.closing.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.queue)
+	s.closing.Unlock()
+
+	s.lanes.Wait()
+	s.stop(ErrClosed)
+	s.background.Wait()
+	var errs []error
+	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		errs = append(errs, fmt.Errorf("etcd: %w", err))
+	}
+	if s.server != nil {
+		s.server.Close()
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// stats counts what the store does.
+type stats struct {
+	busy, retries atomic.Uint64
+	group, commit prometheus.Histogram
+	resyncs       atomic.Uint64
+}
+
+func newStats() stats {
+	return stats{
+		group: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "control_store_group_requests", Help: "Requests in one transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 7),
+		}),
+		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "control_store_commit_seconds", Help: "From sending a transaction to its outcome.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+		}),
+	}
+}

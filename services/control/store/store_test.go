@@ -1,0 +1,487 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"dyno/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// config is that of a store in a folder, without fsync: no test cuts the power.
+func config(dir string) Config {
+	c := Defaults()
+	c.Dir = dir
+	c.NoSync = true
+	return c
+}
+
+// opened opens a store in a new folder until the test ends.
+func opened(t testing.TB, change func(*Config)) *Store {
+	t.Helper()
+	c := config(t.TempDir())
+	if change != nil {
+		change(&c)
+	}
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// set changes a key whatever it is.
+func set(t testing.TB, s *Store, key, value string) int64 {
+	t.Helper()
+	return done(t, s, Request{Then: []Op{{Key: key, Value: []byte(value)}}})
+}
+
+// done applies a request that must be carried out.
+func done(t testing.TB, s *Store, r Request) int64 {
+	t.Helper()
+	o, err := s.Apply(t.Context(), r)
+	if err != nil || !o.Done {
+		t.Fatalf("%+v: %v", o, err)
+	}
+	return o.Revision
+}
+
+func get(t testing.TB, s *Store, key string) KV {
+	t.Helper()
+	got, err := s.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestApply(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), config(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := Request{If: []Condition{{Key: "s/a"}}, Then: []Op{{Key: "s/a", Value: []byte("1")}, {Key: "l/a/1", Value: []byte("x")}}}
+	first := done(t, s, create)
+	again, err := s.Apply(t.Context(), create)
+	if err != nil || again.Done || len(again.Found) != 1 || string(again.Found[0].Value) != "1" || again.Found[0].Revision != first {
+		t.Errorf("created twice: %+v, %v", again, err)
+	}
+	second := done(t, s, Request{If: []Condition{{"s/a", first}, {Key: "s/b"}}, Then: []Op{{Key: "s/a", Value: []byte("2")}, {Key: "l/a/1", Delete: true}}})
+	if got := get(t, s, "s/a"); string(got.Value) != "2" || got.Revision != second || second <= first {
+		t.Errorf("%+v after revision %d", got, second)
+	}
+	if got := get(t, s, "l/a/1"); got.Revision != 0 {
+		t.Errorf("removed, and is there: %+v", got)
+	}
+	head, err := s.Head(t.Context())
+	if err != nil || head < second {
+		t.Errorf("head %d, %v: want %d at least", head, err, second)
+	}
+	if _, err := Open(t.Context(), config(dir)); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("opened twice: %v", err)
+	}
+	epoch := s.Epoch()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(t.Context(), create); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if s, err = Open(t.Context(), config(dir)); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got := get(t, s, "s/a"); string(got.Value) != "2" || s.Epoch() != epoch {
+		t.Errorf("opened again: %+v, epoch %q after %q", got, s.Epoch(), epoch)
+	}
+}
+
+func TestRequestsAtFault(t *testing.T) {
+	s := opened(t, func(c *Config) { c.GroupBytes = 4096 })
+	op := []Op{{Key: "s/a"}}
+	for name, c := range map[string]struct {
+		r    Request
+		want error
+	}{
+		"nothing":      {Request{}, ErrRequest},
+		"same key":     {Request{Then: []Op{{Key: "s/a"}, {Key: "s/a"}}}, ErrRequest},
+		"elsewhere":    {Request{Then: []Op{{Key: "a"}}}, ErrRequest},
+		"the head":     {Request{Then: []Op{{Key: headKey}}}, ErrRequest},
+		"the journal":  {Request{Then: []Op{{Key: journalKey + "x"}}}, ErrRequest},
+		"condition":    {Request{Then: op, If: []Condition{{Key: "x"}}}, ErrRequest},
+		"long key":     {Request{Then: []Op{{Key: "s/" + strings.Repeat("a", MaxKeyBytes)}}}, ErrRequest},
+		"many":         {Request{Then: op, If: make([]Condition, MaxRequestOps+1)}, ErrRequest},
+		"large":        {Request{Then: []Op{{Key: "s/a", Value: make([]byte, 4096)}}}, ErrTooLarge},
+		"large note":   {Request{Then: op, Note: make([]byte, 4096)}, ErrTooLarge},
+		"just as long": {Request{Then: []Op{{Key: "s/a", Value: make([]byte, 4000)}}}, nil},
+	} {
+		if _, err := s.Apply(t.Context(), c.r); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestGroups sends many requests at once: each has an outcome of its own, and they
+// share transactions.
+func TestGroups(t *testing.T) {
+	s := opened(t, func(c *Config) { c.Lanes = 1 })
+	const clients, each = 64, 20
+	var won [each]int
+	var mu sync.Mutex // guards won
+	var wg sync.WaitGroup
+	revisions := map[int64]int{}
+	for c := range clients {
+		wg.Go(func() {
+			for i := range each {
+				own := done(t, s, Request{If: []Condition{{Key: fmt.Sprintf("s/own/%d/%d", c, i)}}, Then: []Op{{Key: fmt.Sprintf("s/own/%d/%d", c, i)}}})
+				o, err := s.Apply(t.Context(), Request{If: []Condition{{Key: fmt.Sprintf("s/same/%d", i)}}, Then: []Op{{Key: fmt.Sprintf("s/same/%d", i), Value: fmt.Append(nil, c)}}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !o.Done && (len(o.Found) != 1 || o.Found[0].Revision == 0) {
+					t.Errorf("refused without a reason: %+v", o)
+				}
+				mu.Lock()
+				revisions[own]++
+				if o.Done {
+					won[i]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for i, n := range won {
+		if n != 1 {
+			t.Errorf("key %d was created %d times", i, n)
+		}
+	}
+	if len(revisions) == clients*each {
+		t.Errorf("%d requests at %d revisions: nothing was grouped", clients*each, len(revisions))
+	}
+}
+
+// flaky is a KV whose transactions may be carried out without an answer.
+type flaky struct {
+	clientv3.KV
+	fate func() (carryOut bool, err error)
+}
+
+func (f flaky) Txn(ctx context.Context) clientv3.Txn { return &flakyTxn{f.KV.Txn(ctx), f.fate} }
+
+type flakyTxn struct {
+	clientv3.Txn
+	fate func() (bool, error)
+}
+
+func (t *flakyTxn) If(c ...clientv3.Cmp) clientv3.Txn  { t.Txn = t.Txn.If(c...); return t }
+func (t *flakyTxn) Then(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Then(o...); return t }
+func (t *flakyTxn) Else(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(o...); return t }
+func (t *flakyTxn) Commit() (*clientv3.TxnResponse, error) {
+	carryOut, err := t.fate()
+	if err != nil && !carryOut {
+		return nil, err
+	}
+	r, commitErr := t.Txn.Commit()
+	if commitErr != nil {
+		return nil, commitErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// TestAnswersLost: a group that was carried out without an answer takes effect once,
+// and its requests learn what became of them.
+func TestAnswersLost(t *testing.T) {
+	for _, carryOut := range []bool{true, false} {
+		t.Run(fmt.Sprint(carryOut), func(t *testing.T) {
+			s := opened(t, nil)
+			before := set(t, s, "s/taken", "before")
+			failures := 2
+			s.client.KV = flaky{s.client.KV, func() (bool, error) {
+				if failures == 0 {
+					return true, nil
+				}
+				failures--
+				return carryOut, rpctypes.ErrTimeoutDueToLeaderFail
+			}}
+			group := []*pending{
+				{request: Request{If: []Condition{{Key: "s/free"}}, Then: []Op{{Key: "s/free", Value: []byte("1")}}, Note: []byte("free")}},
+				{request: Request{If: []Condition{{Key: "s/taken"}}, Then: []Op{{Key: "s/taken", Value: []byte("1")}}, Note: []byte("taken")}},
+				{request: Request{If: []Condition{{"s/taken", before}}, Then: []Op{{Key: "s/other", Value: []byte("1")}}, Note: []byte("other")}},
+			}
+			got, err := s.pursue(group)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got[0].Done || got[1].Done || !got[2].Done {
+				t.Errorf("outcomes %+v", got)
+			}
+			if free := get(t, s, "s/free"); free.Revision != got[0].Revision {
+				t.Errorf("told revision %d, is %+v", got[0].Revision, free)
+			}
+			raw, err := s.client.Get(t.Context(), s.cfg.Prefix+"s/free")
+			if err != nil || raw.Kvs[0].Version != 1 {
+				t.Errorf("carried out more than once: %+v, %v", raw, err)
+			}
+			if taken := get(t, s, "s/taken"); string(taken.Value) != "before" {
+				t.Errorf("a refused request took effect: %+v", taken)
+			}
+			entries, _, err := s.Journal(t.Context(), "", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := entries[len(entries)-1]; len(last.Notes) != 2 || string(last.Notes[0]) != "free" || string(last.Notes[1]) != "other" {
+				t.Errorf("journal %q", last.Notes)
+			}
+		})
+	}
+}
+
+// TestNoAnswer: who was not answered in time is told what is known.
+func TestNoAnswer(t *testing.T) {
+	s := opened(t, func(c *Config) { c.Timeout = 200 * time.Millisecond })
+	real := s.client.KV
+	var fate error
+	s.client.KV = flaky{real, func() (bool, error) { return false, fate }}
+	for want, err := range map[error]error{
+		ErrUncertain: rpctypes.ErrTimeout, ErrNoSpace: rpctypes.ErrNoSpace, ErrBusy: rpctypes.ErrTooManyRequests, ErrRequest: rpctypes.ErrPermissionDenied,
+	} {
+		fate = err
+		if _, got := s.Apply(t.Context(), Request{Then: []Op{{Key: "s/a"}}}); !errors.Is(got, want) {
+			t.Errorf("%v: told %v, want %v", err, got, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	fate = rpctypes.ErrTimeout
+	if _, err := s.Apply(ctx, Request{Then: []Op{{Key: "s/a"}}}); !errors.Is(err, ErrUncertain) {
+		t.Errorf("whose context has ended: %v", err)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	s := opened(t, func(c *Config) { c.Lanes, c.Queue, c.GroupRequests = 1, 1, 1 })
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.client.KV = flaky{s.client.KV, func() (bool, error) {
+		once.Do(func() { close(entered); <-release })
+		return true, nil
+	}}
+	var wg sync.WaitGroup
+	wg.Go(func() { set(t, s, "s/a", "1") })
+	<-entered // the lane is occupied
+	wg.Go(func() { set(t, s, "s/b", "1") })
+	for len(s.queue) == 0 { // it is on its way there
+		select {
+		case <-t.Context().Done():
+			t.Fatal("nobody queues")
+		default:
+		}
+	}
+	if _, err := s.Apply(t.Context(), Request{Then: []Op{{Key: "s/c"}}}); !errors.Is(err, ErrBusy) {
+		t.Errorf("third: %v", err)
+	}
+	close(release)
+	wg.Wait()
+}
+
+func TestPassing(t *testing.T) {
+	s := opened(t, nil)
+	done(t, s, Request{Then: []Op{{Key: "l/a", Passing: true}}})
+	done(t, s, Request{Then: []Op{{Key: "l/b", Passing: true}}})
+	leases, err := s.client.Leases(t.Context())
+	if err != nil || len(leases.Leases) != 1 {
+		t.Fatalf("%+v, %v: want one lease for both", leases, err)
+	}
+	if _, err := s.client.Revoke(t.Context(), leases.Leases[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, s, "l/a"); got.Revision != 0 {
+		t.Errorf("outlived its lease: %+v", got)
+	}
+	done(t, s, Request{Then: []Op{{Key: "l/c", Passing: true}}}) // finds out that the lease is gone
+}
+
+func TestBackupAndRestore(t *testing.T) {
+	s := opened(t, nil)
+	want := map[string]string{}
+	for i := range listPage + 7 {
+		key := fmt.Sprintf("s/k/%05d", i)
+		want[key] = strings.Repeat("v", i%100)
+	}
+	var wg sync.WaitGroup
+	for key, value := range want {
+		wg.Go(func() { set(t, s, key, value) })
+	}
+	wg.Wait()
+	done(t, s, Request{Then: []Op{{Key: "l/history/a", Value: []byte("h")}, {Key: "l/passing", Passing: true}}, Note: []byte("who")})
+	want["l/history/a"] = "h"
+	var backup bytes.Buffer
+	if err := s.Backup(t.Context(), &backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := Restore(t.Context(), config(t.TempDir()), bytes.NewReader(backup.Bytes()[:backup.Len()-1])); err != nil && !errors.Is(err, ErrBackup) {
+		t.Errorf("without its last byte: %v", err)
+	}
+
+	dir := t.TempDir()
+	if err := Restore(t.Context(), config(dir), bytes.NewReader(backup.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	if err := Restore(t.Context(), config(dir), bytes.NewReader(backup.Bytes())); !errors.Is(err, ErrBackup) || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("restored over something: %v", err)
+	}
+	restored, err := Open(t.Context(), config(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer restored.Close()
+	if restored.Epoch() == s.Epoch() {
+		t.Error("the epoch is the same")
+	}
+	kvs, _, err := restored.list(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, kv := range kvs {
+		if kv.Key != epochKey && kv.Key != headKey && !strings.HasPrefix(kv.Key, journalKey) && !strings.HasPrefix(kv.Key, quietKey) {
+			got[kv.Key] = string(kv.Value)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d keys, want %d", len(got), len(want))
+	}
+	for key, value := range want {
+		if got[key] != value {
+			t.Errorf("%s: %q, want %q", key, got[key], value)
+		}
+	}
+	entries, _, err := restored.Journal(t.Context(), "", 2*listPage)
+	if err != nil || len(entries) == 0 || string(entries[len(entries)-1].Notes[0]) != "who" {
+		t.Errorf("journal %+v, %v", entries, err)
+	}
+}
+
+func TestInterruptedRestore(t *testing.T) {
+	dir := t.TempDir()
+	s, err := open(t.Context(), config(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.Put(t.Context(), s.cfg.Prefix+restoreKey, "now"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), config(dir)); err == nil || !strings.Contains(err.Error(), "restore") {
+		t.Errorf("opened: %v", err)
+	}
+}
+
+// TestQuota: writes are refused when the quota is reached, and taken again when space
+// was reclaimed.
+func TestQuota(t *testing.T) {
+	s := opened(t, func(c *Config) { c.Quota = minQuota; c.CompactPeriod = 0 })
+	value := make([]byte, 512<<10)
+	var err error
+	for i := 0; err == nil; i++ {
+		// etcd looks at the size as of its database's last commit, which may be 100 ms ago.
+		if i > minQuota/len(value)*50 {
+			t.Fatal("the quota does not hold")
+		}
+		_, err = s.Apply(t.Context(), Request{Then: []Op{{Key: "s/a", Value: value}}})
+	}
+	if !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("refused with %v", err)
+	}
+	st, err := s.Status(t.Context())
+	if err != nil || len(st.Alarms) != 1 || !strings.Contains(st.Warning, "quota") || st.Members[0].Quota != minQuota {
+		t.Errorf("status %+v, %v", st, err)
+	}
+	if got := get(t, s, "s/a"); len(got.Value) != len(value) {
+		t.Errorf("reads are refused, too: %+v", got)
+	}
+	if err := s.Reclaim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, "s/a", "small")
+	if st, err := s.Status(t.Context()); err != nil || len(st.Alarms) != 0 || st.Warning != "" {
+		t.Errorf("status %+v, %v", st, err)
+	}
+}
+
+func TestJournal(t *testing.T) {
+	s := opened(t, func(c *Config) { c.Lanes = 1 })
+	for i := range 25 {
+		if _, err := s.Apply(t.Context(), Request{If: []Condition{{Key: "s/a"}}, Then: []Op{{Key: "s/a"}}, Note: fmt.Append(nil, i)}); err != nil {
+			t.Fatal(err)
+		}
+		done(t, s, Request{Then: []Op{{Key: "s/b"}}, Note: fmt.Append(nil, "b", i)})
+	}
+	var notes []string
+	after := ""
+	for more := true; more; {
+		var entries []Entry
+		var err error
+		if entries, more, err = s.Journal(t.Context(), after, 7); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			after = e.Name
+			for _, n := range e.Notes {
+				notes = append(notes, string(n))
+			}
+		}
+	}
+	if len(notes) != 26 || notes[0] != "0" || notes[1] != "b0" || notes[25] != "b24" {
+		t.Errorf("%d notes: %q", len(notes), notes)
+	}
+	spans, err := s.readSpans(t.Context())
+	if err != nil || len(spans) != 1 || spans[0].bytes < 26*nameBytes || time.Until(spans[0].until).Abs() > 2*spanTime {
+		t.Errorf("%+v, %v", spans, err)
+	}
+	if err := s.shorten(t.Context(), time.Now().Add(time.Minute), maxSlices); err != nil { // all of it is old
+		t.Fatal(err)
+	}
+	if entries, more, err := s.Journal(t.Context(), "", 7); err != nil || more || len(entries) != 0 {
+		t.Errorf("shortened: %v, %v, %v", entries, more, err)
+	}
+}
+
+func TestShortenSpans(t *testing.T) {
+	at := func(minutes int) time.Time { return time.Unix(0, 0).Add(time.Duration(minutes) * time.Minute) }
+	spans := []span{{at(1), 10}, {at(2), 10}, {at(3), 10}}
+	for _, c := range []struct {
+		most   int64
+		cutoff int // minutes
+		left   int
+		want   int
+	}{{30, 0, 3, 0}, {29, 0, 2, 1}, {10, 0, 1, 2}, {9, 0, 0, 3}, {30, 2, 2, 2}, {10, 1, 1, 2}, {30, 9, 0, 9}} {
+		left, cutoff := shortenSpans(spans, c.most, at(c.cutoff))
+		if len(left) != c.left || !cutoff.Equal(at(c.want)) {
+			t.Errorf("%d bytes, from minute %d: %d spans are left from %v, want %d from %v", c.most, c.cutoff, len(left), cutoff, c.left, at(c.want))
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A Member is one etcd, as Status finds it.
+type Member struct {
+	Endpoint  string `json:"endpoint,omitempty"` // none if embedded
+	Error     string `json:"error,omitempty"`    // why nothing else is known
+	Version   string `json:"version,omitempty"`
+	Leader    bool   `json:"leader"`
+	Bytes     int64  `json:"bytes"`        // of the database's file
+	BytesUsed int64  `json:"bytes_in_use"` // of these; the rest is used again, or given back by Reclaim
+	Quota     int64  `json:"quota_bytes"`  // 0 is not known
+}
+
+// A Status is how the store is.
+type Status struct {
+	Epoch    string   `json:"epoch"`
+	Embedded bool     `json:"embedded"`
+	Silence  float64  `json:"silence_seconds"` // since etcd last answered
+	Members  []Member `json:"members"`
+	// Alarms are etcd's: NOSPACE refuses writes until Reclaim, CORRUPT everything.
+	Alarms []string `json:"alarms"`
+	// Warning says what will happen, before it does.
+	Warning string `json:"warning,omitempty"`
+}
+
+// warnShare is how full the quota is when it is said.
+const warnShare = 0.8
+
+// Status asks every member how it is.
+func (s *Store) Status(ctx context.Context) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	st := Status{Epoch: s.epoch, Embedded: s.cfg.Embedded(), Members: []Member{}, Alarms: []string{}}
+	for _, endpoint := range s.endpoints() {
+		m := Member{Endpoint: endpoint}
+		got, err := s.client.Status(ctx, endpoint)
+		if err != nil {
+			m.Error = err.Error()
+		} else {
+			m.Version, m.Leader, m.Bytes, m.BytesUsed, m.Quota = got.Version, got.Leader == got.Header.MemberId, got.DbSize, got.DbSizeInUse, got.DbSizeQuota
+			s.contact()
+		}
+		st.Members = append(st.Members, m)
+	}
+	alarms, err := s.client.AlarmList(ctx)
+	if err != nil {
+		return st, unavailable(ctx, err)
+	}
+	for _, a := range alarms.Alarms {
+		st.Alarms = append(st.Alarms, a.Alarm.String())
+	}
+	st.Silence = s.Silence().Seconds()
+	st.Warning = warning(st)
+	return st, nil
+}
+
+// warning says what is about to happen, or has.
+func warning(st Status) string {
+	for _, a := range st.Alarms {
+		if a == pb.AlarmType_NOSPACE.String() {
+			return "the database has reached its quota: etcd refuses all writes, and answers reads, until space is reclaimed"
+		}
+	}
+	for _, m := range st.Members {
+		if m.Quota > 0 && float64(m.BytesUsed) >= warnShare*float64(m.Quota) {
+			return fmt.Sprintf("%d of the quota's %d bytes are in use: at 100 %% etcd refuses all writes; keep less history, or raise the quota", m.BytesUsed, m.Quota)
+		}
+	}
+	return ""
+}
+
+// endpoints are those to ask one by one; the embedded etcd's is "".
+func (s *Store) endpoints() []string {
+	if s.cfg.Embedded() {
+		return []string{""}
+	}
+	return s.client.Endpoints()
+}
+
+// upkeepPeriod is how often the journal is shortened where nothing is compacted.
+const upkeepPeriod = 10 * time.Second
+
+// upkeep compacts, shortens the journal, and warns before the quota is reached.
+func (s *Store) upkeep() {
+	period := s.cfg.CompactPeriod
+	if period == 0 {
+		period = upkeepPeriod
+	}
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	var (
+		compacted int64
+		journal   []span // nil before it was read
+		warned    string
+	)
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if journal == nil {
+			var err error
+			if journal, err = s.readSpans(s.ctx); err != nil {
+				continue // Silence tells
+			}
+		}
+		cutoff := time.Now().Add(-s.cfg.JournalAge)
+		journal = append(journal, span{time.Now(), s.noted.Swap(0)})
+		journal, cutoff = shortenSpans(journal, s.cfg.JournalBytes, cutoff)
+		if err := s.shorten(s.ctx, cutoff, maxSlices); err != nil {
+			s.log.Warn("the journal could not be shortened", "error", err)
+			continue
+		}
+		if s.cfg.CompactPeriod > 0 {
+			compacted = s.compactOld(compacted)
+		}
+		st, err := s.Status(s.ctx)
+		if err == nil && (st.Warning == "") != (warned == "") {
+			warned = st.Warning
+			if warned == "" {
+				s.log.Info("the database is within its quota again")
+			} else {
+				s.log.Warn(warned)
+			}
+		}
+	}
+}
+
+// compactOld compacts what is older than KeepRevisions, if that is worth a call, and
+// returns up to where.
+func (s *Store) compactOld(compacted int64) int64 {
+	newest, err := s.newest(s.ctx)
+	if err != nil {
+		return compacted // Silence tells
+	}
+	// Half of what is kept at a time: compaction costs per call, too.
+	to := newest - s.cfg.KeepRevisions
+	if to < compacted+max(s.cfg.KeepRevisions/2, 1) {
+		return compacted
+	}
+	if err := s.compact(s.ctx, to); err != nil {
+		s.log.Warn("compaction failed", "revision", to, "error", err)
+		return compacted
+	}
+	return to
+}
+
+// A span is how much the journal grew by until a time since the span before.
+type span struct {
+	until time.Time
+	bytes int64
+}
+
+// shortenSpans leaves out the oldest spans that are too much or older than cutoff, and
+// returns what is left, and from before when entries are to be removed.
+func shortenSpans(spans []span, most int64, cutoff time.Time) ([]span, time.Time) {
+	total := int64(0)
+	for i := len(spans) - 1; i >= 0; i-- {
+		total += spans[i].bytes
+		if total > most || spans[i].until.Before(cutoff) {
+			if spans[i].until.After(cutoff) {
+				cutoff = spans[i].until
+			}
+			return spans[i+1:], cutoff
+		}
+	}
+	return spans, cutoff
+}
+
+// spanTime is how much one span of a journal that is read has.
+const spanTime = time.Minute
+
+// readSpans reads how large the journal is; it is never nil.
+func (s *Store) readSpans(ctx context.Context) ([]span, error) {
+	spans := []span{}
+	after := ""
+	for {
+		kvs, more, err := s.List(ctx, journalKey, after, sliceKeys)
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range kvs {
+			after = kv.Key
+			at, err := strconv.ParseInt(kv.Key[len(journalKey):min(len(kv.Key), len(journalKey)+16)], 16, 64)
+			if err != nil {
+				continue // none of ours
+			}
+			until := time.Unix(0, at)
+			if n := len(spans); n == 0 || until.After(spans[n-1].until) {
+				spans = append(spans, span{until: until.Add(spanTime)})
+			}
+			spans[len(spans)-1].bytes += int64(overhead + len(kv.Key) + len(kv.Value))
+		}
+		if !more {
+			return spans, nil
+		}
+	}
+}
+
+// compact removes what keys were before a revision. Followers that are further behind
+// than that list again.
+func (s *Store) compact(ctx context.Context, to int64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	if _, err := s.client.Compact(ctx, to); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return unavailable(ctx, err)
+	}
+	return nil
+}
+
+// Old journal entries are removed slice by slice: one transaction of them all would hold
+// up every other.
+const (
+	sliceKeys = 1000
+	maxSlices = 50
+)
+
+// shorten removes journal entries from before a time, and those of groups without notes
+// older than quietAge, up to so many slices of each.
+func (s *Store) shorten(ctx context.Context, cutoff time.Time, slices int) error {
+	if err := s.remove(ctx, journalKey, before(journalKey, cutoff), slices); err != nil {
+		return err
+	}
+	return s.remove(ctx, quietKey, before(quietKey, time.Now().Add(-quietAge)), slices)
+}
+
+// quietAge is for how long a group without notes can be recognized: far longer than its
+// fate is pursued.
+const quietAge = time.Hour
+
+// remove removes keys from one to before another, slice by slice.
+func (s *Store) remove(ctx context.Context, from, to string, slices int) error {
+	from, to = s.cfg.Prefix+from, s.cfg.Prefix+to
+	for range slices {
+		turn, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		got, err := s.client.Get(turn, from, clientv3.WithRange(to), clientv3.WithLimit(sliceKeys), clientv3.WithKeysOnly())
+		if err == nil && len(got.Kvs) > 0 {
+			last := string(got.Kvs[len(got.Kvs)-1].Key)
+			_, err = s.client.Delete(turn, from, clientv3.WithRange(last+"\x00"))
+		}
+		cancel()
+		if err != nil {
+			return unavailable(ctx, err)
+		}
+		if !got.More {
+			break
+		}
+	}
+	return nil
+}
+
+// Reclaim gives space back after the quota was reached, or before: it compacts all but
+// the newest revision, defragments one member after the other, and ends the alarm. A
+// member answers nobody while it is defragmented, for about a second per gigabyte;
+// followers that were behind list again.
+func (s *Store) Reclaim(ctx context.Context) error {
+	newest, err := s.newest(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.compactWhole(ctx, newest); err != nil {
+		return err
+	}
+	for _, endpoint := range s.endpoints() {
+		if err := s.defragment(ctx, endpoint); err != nil {
+			return fmt.Errorf("defragment %q: %w", endpoint, err)
+		}
+	}
+	st, err := s.Status(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range st.Members {
+		if m.Quota > 0 && float64(m.Bytes) >= warnShare*float64(m.Quota) {
+			return fmt.Errorf("%w: %d of %d bytes are in use after all that could be reclaimed was: remove resources or raise the quota", ErrNoSpace, m.Bytes, m.Quota)
+		}
+	}
+	if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+		return fmt.Errorf("end the alarm: %w", err)
+	}
+	return nil
+}
+
+// defragment goes to the embedded etcd's database itself: its client in the process
+// cannot (etcd 3.6.16 dereferences a nil pointer in that case).
+func (s *Store) defragment(ctx context.Context, endpoint string) error {
+	if s.server != nil {
+		return s.server.Server.Backend().Defrag()
+	}
+	_, err := s.client.Defragment(ctx, endpoint)
+	return err
+}
+
+// compactWhole compacts and waits until it is done on the disk, too.
+func (s *Store) compactWhole(ctx context.Context, to int64) error {
+	if _, err := s.client.Compact(ctx, to, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return unavailable(ctx, err)
+	}
+	return nil
+}
