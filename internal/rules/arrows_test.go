@@ -83,6 +83,7 @@ var arrows = []arrow{
 	{"services/relay", []string{"services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle and event loop, nothing else"},
 	{"services/channels", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/events", []string{"services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
+	{"services/llm", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
