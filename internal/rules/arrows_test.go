@@ -88,6 +88,7 @@ var arrows = []arrow{
 	{"services/bot/intent", nil, "intents are found in text alone"},
 	{"services/bot/mask", nil, "secrets are found in text alone"},
 	{"services/bot/openai", nil, "a codec does no I/O"},
+	{"services/bot/cache", nil, "it keeps what it is given"},
 	{"services/bot/outward", nil, "which addresses may be called depends on no caller"},
 	{"services/bot/plugin", []string{"services/bot/outward"}, "plugins know what they are asked, and nothing of whom the answer is for"},
 	{"services/bot/upstream", []string{"services/bot/outward", "services/bot/openai"}, "models are asked without knowing on whose behalf"},
@@ -111,6 +112,7 @@ var arrows = []arrow{
 // testsMay are the packages that tests may import beyond their package's arrows.
 var testsMay = []string{
 	"selftest/oracle", // servers with a known answer
+	"services/llm",    // a model server with known answers
 	"internal/leak",   // what fails them when a goroutine outlives them
 
 	"services/echo/rpc/echopb",   // messages by the standard library, to compare with
