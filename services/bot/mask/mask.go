@@ -18,15 +18,15 @@ import (
 // A Rule describes a kind of secret.
 type Rule struct {
 	// Name is what the secret is replaced by, in square brackets.
-	Name string
+	Name string `yaml:"name"`
 	// Prefix is what it begins with: ASCII, in this case of letters. What is before must
 	// be no letter, digit or underscore.
-	Prefix string
+	Prefix string `yaml:"prefix"`
 	// Class are the characters that follow, as in a regular expression's brackets:
 	// "A-Za-z0-9_-". A hyphen that is meant stands last.
-	Class string
+	Class string `yaml:"class"`
 	// Min is how many must follow. All that follow belong to the secret.
-	Min int
+	Min int `yaml:"min"`
 }
 
 // Defaults are rules for what is often pasted by mistake.

@@ -379,7 +379,7 @@ func (c *call) fault(err error) *Error {
 		e.Status, e.Text, e.err = http.StatusGatewayTimeout, cause.Error(), cause
 	case errors.Is(err, outward.ErrRefused):
 		e.Text = "its address is not allowed"
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Text, e.err = openai.ErrCut.Error(), openai.ErrCut
 	}
 	return e
