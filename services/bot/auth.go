@@ -63,9 +63,17 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	writeBody(w, status, body)
 }
 
+// bodyTimeout bounds reading a request's body.
+const bodyTimeout = 30 * time.Second
+
 // readBody reads a request's body.
 func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+	control := http.NewResponseController(w)
+	// Of the body alone: a deadline that stays would end the watch for a client that goes.
+	// Writers without deadlines, as tests have them, go without.
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.cfg.MaxBodyBytes))
+	_ = control.SetReadDeadline(time.Time{})
 	if err == nil {
 		return body, nil
 	}

@@ -171,7 +171,8 @@ type Config struct {
 	MaxWaiting    int           `yaml:"max_waiting"`
 	MaxWait       time.Duration `yaml:"max_wait"`
 	// SessionWait is how long a turn waits for those of its session before it, and
-	// SessionWaiters how many may (beyond: 409). SessionLease bounds a turn.
+	// SessionWaiters how many may (beyond: 409). SessionLease is for how long a turn still
+	// has its session when its gateway has died.
 	SessionWait    time.Duration `yaml:"session_wait"`
 	SessionWaiters int           `yaml:"session_waiters"`
 	SessionLease   time.Duration `yaml:"session_lease"`
@@ -208,7 +209,7 @@ func Defaults() Config {
 		StoreTimeout:  3 * time.Second,
 		Batch:         store.BatchDefaults(),
 		MaxConcurrent: 16 << 10, MaxWaiting: 4 << 10, MaxWait: 10 * time.Second,
-		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 6 * time.Minute,
+		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 30 * time.Second,
 		ChatDisconnect: Drain, ModelDisconnect: Cancel, DrainTime: 30 * time.Second,
 		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10,
 		WriteTimeout: 30 * time.Second, DrainTimeout: 10 * time.Second,
@@ -306,9 +307,7 @@ func (c Config) Validate() error {
 	period("max wait", c.MaxWait, time.Millisecond, time.Hour)
 	period("session wait", c.SessionWait, time.Millisecond, time.Hour)
 	between("session waiters", int64(c.SessionWaiters), 0, 1<<10)
-	if least := c.Upstream.Total + c.PluginBudget + c.MaxWait; c.SessionLease < least {
-		fault("session lease", c.SessionLease, fmt.Sprintf("must be %v or more: no turn takes longer", least))
-	}
+	period("session lease", c.SessionLease, 300*time.Millisecond, time.Hour)
 	for _, d := range []struct {
 		field string
 		v     Disconnect
@@ -382,6 +381,12 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// longest is how long an answer can take, with all tries of its upstreams: what it has
+// reserved of limits is given back after that.
+func (c Config) longest() time.Duration {
+	return time.Duration(c.Upstream.Attempts)*c.Upstream.Total + c.DrainTime + time.Minute
 }
 
 func (c Config) policy() (outward.Policy, error) {

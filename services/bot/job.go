@@ -84,7 +84,7 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 	defer cancel()
 	var err error
-	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.SessionLease)
+	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
 	var beyond *store.LimitError
 	if err != nil && !errors.As(err, &beyond) {
 		g.stats.degraded("limits")
@@ -92,7 +92,7 @@ func (j *job) reserve(ctx context.Context) *refusal {
 			return &refusal{status: http.StatusServiceUnavailable, code: "limits_unavailable", text: "the limits cannot be checked now", after: time.Second}
 		}
 		j.limits = g.local
-		j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.SessionLease)
+		j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
 	}
 	if errors.As(err, &beyond) {
 		g.stats.limited(string(beyond.Limit.Resource))

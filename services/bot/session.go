@@ -79,6 +79,9 @@ type hold struct {
 	session string
 	holder  string // "" if the sessions' store did not answer
 	count   int64  // of turns; store.Unknown
+
+	mu    sync.Mutex  // guards what follows
+	timer *time.Timer // extends the lease; nil if there is none, or no more
 }
 
 // Pauses between tries for a session that another gateway holds.
@@ -102,6 +105,9 @@ func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
 		switch {
 		case err == nil:
 			h.count = count
+			h.mu.Lock()
+			h.timer = time.AfterFunc(g.cfg.SessionLease/3, h.extend)
+			h.mu.Unlock()
 			return h, nil
 		case !errors.Is(err, store.ErrBusy) && ctx.Err() == nil:
 			g.stats.degraded("sessions")
@@ -120,6 +126,20 @@ func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
 	}
 }
 
+// extend has the lease begin anew, again and again.
+func (h *hold) extend() {
+	g := h.gateway
+	ctx, cancel := context.WithTimeout(context.Background(), min(g.cfg.StoreTimeout, g.cfg.SessionLease/3))
+	defer cancel()
+	err := g.sessions.Extend(ctx, h.session, h.holder, g.cfg.SessionLease)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer == nil || errors.Is(err, store.ErrGone) {
+		return // turns are told apart by their numbers in the archive, too
+	}
+	h.timer.Reset(g.cfg.SessionLease / 3)
+}
+
 // release gives the session back, with the number of turns that it has now.
 func (h *hold) release(count int64) {
 	g := h.gateway
@@ -127,6 +147,10 @@ func (h *hold) release(count int64) {
 	if h.holder == "" {
 		return
 	}
+	h.mu.Lock()
+	h.timer.Stop()
+	h.timer = nil
+	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
 	defer cancel()
 	if err := g.sessions.Release(ctx, h.session, h.holder, count); err != nil && !errors.Is(err, store.ErrGone) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dyno/services/bot/store"
+	"dyno/services/bot/store/memory"
 )
 
 // TestTurnstile: one at a time, in the order in which they came, and no more wait than
@@ -95,5 +96,25 @@ func TestAdmission(t *testing.T) {
 		}
 		a.leave()
 		a.wait()
+	})
+}
+
+// TestLeaseIsExtended while a turn goes on, and no longer.
+func TestLeaseIsExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Defaults()
+		g := &Gateway{cfg: c, turns: newTurnstile(1), sessions: memory.NewSessions(10)}
+		h, err := g.hold(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * c.SessionLease)
+		if _, err := g.sessions.Acquire(t.Context(), "s", "other", time.Hour); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("after ten leases: %v", err)
+		}
+		h.release(3)
+		if n, err := g.sessions.Acquire(t.Context(), "s", "other", time.Hour); err != nil || n != 3 {
+			t.Errorf("afterwards: %d, %v", n, err)
+		}
 	})
 }

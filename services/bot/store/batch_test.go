@@ -40,7 +40,7 @@ func (f *flaky) Write(ctx context.Context, records []store.Record) ([]error, err
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	time.Sleep(10 * time.Millisecond)
+	<-time.After(10 * time.Millisecond)
 	if broken {
 		return nil, errors.New("broken")
 	}

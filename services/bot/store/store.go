@@ -91,6 +91,8 @@ type Sessions interface {
 	// turns it has, or Unknown. Holder is a name that nobody else has. The error is ErrBusy
 	// while somebody else holds it.
 	Acquire(ctx context.Context, session, holder string, lease time.Duration) (count int64, err error)
+	// Extend has the lease begin anew. The error is ErrGone if it had ended.
+	Extend(ctx context.Context, session, holder string, lease time.Duration) error
 	// Release gives it back, with how many turns it has now, or Unknown. The error is
 	// ErrGone if the lease had ended.
 	Release(ctx context.Context, session, holder string, count int64) error

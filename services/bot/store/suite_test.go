@@ -323,8 +323,17 @@ func TestSessions(t *testing.T) {
 		if err := s.Release(ctx, "s", "b", 1); !errors.Is(err, store.ErrGone) {
 			t.Errorf("released by another: %v", err)
 		}
+		if err := s.Extend(ctx, "s", "b", time.Hour); !errors.Is(err, store.ErrGone) {
+			t.Errorf("extended by another: %v", err)
+		}
+		if err := s.Extend(ctx, "s", "a", 2*time.Hour); err != nil {
+			t.Error(err)
+		}
 		if err := s.Release(ctx, "s", "a", 7); err != nil {
 			t.Error(err)
+		}
+		if err := s.Extend(ctx, "s", "a", time.Hour); !errors.Is(err, store.ErrGone) {
+			t.Errorf("extended after its release: %v", err)
 		}
 		acquire("s", "b", 7, nil)
 		if err := s.Release(ctx, "s", "b", store.Unknown); err != nil {
@@ -348,7 +357,10 @@ func TestLeaseEnds(t *testing.T) {
 		if err := s.Release(ctx, "s", "a", 7); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Acquire(ctx, "s", "dies", 20*time.Millisecond); err != nil {
+		if _, err := s.Acquire(ctx, "s", "dies", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Extend(ctx, "s", "dies", 20*time.Millisecond); err != nil { // sets it
 			t.Fatal(err)
 		}
 		for {

@@ -51,7 +51,8 @@ type Config struct {
 	Transport http.RoundTripper
 
 	// FirstByte bounds the time to the first byte of an answer; of one that is no stream,
-	// Total does. Idle bounds the time between two events of a stream, Total all of it.
+	// Total does. Idle bounds the time between two events of a stream, Total all of it. Each
+	// try has as much.
 	FirstByte, Idle, Total time.Duration
 	// MaxAnswerBytes bounds an answer that is no stream.
 	MaxAnswerBytes int64

@@ -216,14 +216,14 @@ func TestCooldown(t *testing.T) {
 		expect(2, 0)
 		expect(3, 0) // cools down for 1 s
 		expect(3, time.Second)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		expect(4, 0) // for 2 s
 		expect(4, 2*time.Second)
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		expect(5, 0) // for 3 s: no longer
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		expect(5, time.Second)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		s.set("")
 		for range 3 {
 			if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
@@ -247,7 +247,7 @@ func TestOneProbe(t *testing.T) {
 		s.set("500")
 		_, _ = b.Ask(t.Context(), ask(t, false))
 		s.set("")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error)
 		go func() {

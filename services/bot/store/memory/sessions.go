@@ -60,6 +60,18 @@ func (s *Sessions) makeRoom(now time.Time) {
 	}
 }
 
+// Extend is store.Sessions'.
+func (s *Sessions) Extend(_ context.Context, name, holder string, lease time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, now := s.held[name], time.Now()
+	if h == nil || h.holder != holder || !now.Before(h.ends) {
+		return store.ErrGone
+	}
+	h.ends = now.Add(lease)
+	return nil
+}
+
 // Release is store.Sessions'.
 func (s *Sessions) Release(_ context.Context, name, holder string, count int64) error {
 	s.mu.Lock()

@@ -8,7 +8,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -220,6 +219,13 @@ redis.call('DEL', KEYS[1])
 return 1
 `)
 
+// KEYS: who holds the session. ARGV: the holder, the lease in milliseconds. Returns whether
+// it was held.
+var extend = redis.NewScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+`)
+
 func (s *Store) sessionKeys(session string) []string {
 	return []string{s.key(session, "holder"), s.key(session, "turns")}
 }
@@ -236,11 +242,23 @@ func (s *Store) Acquire(ctx context.Context, session, holder string, lease time.
 	return n, nil
 }
 
+// Extend is store.Sessions'.
+func (s *Store) Extend(ctx context.Context, session, holder string, lease time.Duration) error {
+	held, err := extend.Run(ctx, s.client, s.sessionKeys(session), holder, lease.Milliseconds()).Bool()
+	switch {
+	case err == nil && !held:
+		return store.ErrGone
+	case err != nil:
+		return fmt.Errorf("redis: %w", err)
+	}
+	return nil
+}
+
 // Release is store.Sessions'.
 func (s *Store) Release(ctx context.Context, session, holder string, count int64) error {
 	held, err := release.Run(ctx, s.client, s.sessionKeys(session), holder, count, s.cfg.Remember.Milliseconds()).Bool()
 	switch {
-	case errors.Is(err, redis.Nil), err == nil && !held:
+	case err == nil && !held:
 		return store.ErrGone
 	case err != nil:
 		return fmt.Errorf("redis: %w", err)
