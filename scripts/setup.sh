@@ -32,8 +32,8 @@ iproute2         ip           tests in network namespaces of their own
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
 influxdb         influxd      tests of live figures with a real receiver of line protocol
 nodejs           node         tests of the event hub with the package eventsource, tests of HTTP/2 with its server
-npm              npm          the same
-python3-pip      pip3         tests of the event hub with the package httpx-sse
+npm              npm          the same, of the bot gateway with the package openai
+python3-pip      pip3         tests of the event hub with the package httpx-sse, of the bot gateway with openai
 flatbuffers-compiler flatc   code for messages in FlatBuffers, scripts/flatbuffers.sh
 chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource
 '

@@ -83,6 +83,7 @@ type turn struct {
 	hold    *hold
 	found   intent.Match
 	results []plugin.Result
+	asked   time.Duration // what plugins took
 	past    []store.Turn
 	count   int64 // of the conversation's turns; store.Unknown if it cannot be read
 	told    int   // of these, to the model
@@ -109,14 +110,19 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	after := int64(store.Unknown)
 	defer func() { t.hold.release(after) }()
+	j, refused := g.admit(r.Context(), t.who, "bot", t.began)
+	if refused != nil {
+		return refused
+	}
+	defer j.leave()
+	j.entry.Session = t.session
 	t.prepare(ctx)
 	after = t.count // if there is no answer
 	request, err := t.request()
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
 	}
-	j, refused := g.begin(r.Context(), t.who, request, "bot", t.session, t.began)
-	if refused != nil {
+	if refused := j.start(r.Context(), request); refused != nil {
 		return refused
 	}
 	if t.q.Stream {
@@ -201,7 +207,9 @@ func (t *turn) prepare(ctx context.Context) {
 		}()
 	}
 	t.found = g.rules.Find(t.q.Query)
+	began := time.Now()
 	t.results = g.plugins.Run(ctx, plugin.Call{ID: t.q.Message, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
+	t.asked = time.Since(began)
 	for _, r := range t.results {
 		g.stats.plugins.WithLabelValues(r.Name, string(r.Outcome)).Inc()
 		if r.Err != nil {
@@ -301,7 +309,7 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	r.Reply, r.Usage, r.By, r.Cached = &reply, usageOf(a.Usage), a.Upstream, how != cache.Made
 	tell(w.Header(), j, a, how)
 	writeJSON(w, http.StatusOK, r)
-	t.g.stats.overhead.Observe((time.Since(t.began) - took - j.entry.Queue).Seconds())
+	t.g.stats.overhead.Observe((time.Since(t.began) - took - t.asked - j.entry.Queue).Seconds())
 	return count, nil
 }
 

@@ -11,18 +11,9 @@ import (
 )
 
 // TestClients: programs that others wrote ask as they ask OpenAI: whole and streamed,
-// with tools, by both endpoints, and understand errors. Packages are where CLIENTS says,
-// or beside the programs: "python" and "node_modules".
+// with tools, by both endpoints, and understand errors.
 func TestClients(t *testing.T) {
 	const folder = "testdata/clients"
-	packages := os.Getenv("CLIENTS")
-	if packages == "" {
-		packages = folder
-	}
-	packages, err := filepath.Abs(packages)
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("key")} })
 	for name, c := range map[string]struct {
 		command, needs, program string
@@ -31,30 +22,15 @@ func TestClients(t *testing.T) {
 		"openai-node":   {"node", "node_modules/openai/package.json", "client.mjs"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := os.Stat(filepath.Join(packages, c.needs)); err != nil {
-				t.Skipf("no package openai for %s", c.command)
+			if _, err := os.Stat(filepath.Join(folder, c.needs)); err != nil {
+				t.Skipf("no package openai for %s: %s/install.sh installs it", c.command, folder)
 			}
 			if _, err := exec.LookPath(c.command); err != nil {
 				t.Skipf("no %s: scripts/setup.sh installs it", c.command)
 			}
-			program := filepath.Join(folder, c.program)
-			if c.command == "node" { // which looks for packages beside the program
-				text, err := os.ReadFile(program)
-				if err != nil {
-					t.Fatal(err)
-				}
-				dir := t.TempDir()
-				program = filepath.Join(dir, c.program)
-				if err := os.WriteFile(program, text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Symlink(filepath.Join(packages, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cmd := exec.CommandContext(t.Context(), c.command, program, b.url+"/v1", secretOf("key")) //nolint:gosec // a program of this folder
-			cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(packages, "python"))
-			cmd.Stderr = os.Stderr
+			cmd := exec.CommandContext(t.Context(), c.command, c.program, b.url+"/v1", secretOf("key")) //nolint:gosec // a program of that folder
+			cmd.Dir, cmd.Stderr = folder, os.Stderr
+			cmd.Env = append(os.Environ(), "PYTHONPATH=python")
 			out, err := cmd.Output()
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)

@@ -32,36 +32,43 @@ type job struct {
 	reservation store.Reservation
 	entry       store.Entry
 	began       time.Time // when the request came
-	asked       time.Time // when the upstream was asked
+	left        bool      // its place
 }
 
-// begin lets a request in: a place, then what it may use at most. Who has begun must
-// finish.
-func (g *Gateway) begin(ctx context.Context, who identity, r *openai.Request, endpoint, session string, began time.Time) (*job, *refusal) {
-	if !g.pool.Has(r.Model) || !who.key.mayUse(r.Model) {
-		return nil, &refusal{status: http.StatusNotFound, code: "model_not_found", param: "model", text: fmt.Sprintf("model: %q is not served here, or not to this key", r.Model)}
-	}
+// admit lets a request in: it has a place from then on, until it has finished or left.
+func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, began time.Time) (*job, *refusal) {
 	if g.batch.State().Pending >= g.cfg.Batch.Pending {
 		return nil, &refusal{status: http.StatusServiceUnavailable, code: "ledger_full", text: "the ledger cannot keep up: nothing is answered that cannot be accounted", after: time.Second}
 	}
 	queue, err := g.places.enter(ctx)
-	if err != nil {
-		g.stats.queue.Observe(queue.Seconds())
-		if errors.Is(err, errCrowded) {
-			return nil, &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: err.Error(), after: time.Second}
-		}
+	g.stats.queue.Observe(queue.Seconds())
+	switch {
+	case errors.Is(err, errCrowded):
+		return nil, &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: err.Error(), after: time.Second}
+	case err != nil:
 		return nil, refuse(statusGone, "", "the client has gone")
 	}
-	g.stats.queue.Observe(queue.Seconds())
-	j := &job{g: g, who: who, request: r, limits: g.limits, began: began, entry: store.Entry{
-		ID: store.NewID(), Key: who.key.id, User: who.user, Session: session, Endpoint: endpoint, Model: r.Model, Stream: r.Stream, Queue: queue,
-	}}
-	if refused := j.reserve(ctx); refused != nil {
-		g.places.leave()
-		return nil, refused
+	return &job{g: g, who: who, limits: g.limits, began: began, entry: store.Entry{
+		ID: store.NewID(), Key: who.key.id, User: who.user, Endpoint: endpoint, Queue: queue,
+	}}, nil
+}
+
+// leave gives the place back, once: at the end of whatever became of the request.
+func (j *job) leave() {
+	if !j.left {
+		j.left = true
+		j.g.places.leave()
 	}
-	j.asked = time.Now()
-	return j, nil
+}
+
+// start reserves what an answer may use at most. What has started must finish.
+func (j *job) start(ctx context.Context, r *openai.Request) *refusal {
+	if !j.g.pool.Has(r.Model) || !j.who.key.mayUse(r.Model) {
+		return &refusal{status: http.StatusNotFound, code: "model_not_found", param: "model", text: fmt.Sprintf("model: %q is not served here, or not to this key", r.Model)}
+	}
+	j.request = r
+	j.entry.Model, j.entry.Stream = r.Model, r.Stream
+	return j.reserve(ctx)
 }
 
 // statusGone is what is logged of a client that has gone (as nginx does).
@@ -81,13 +88,16 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	}
 	completion *= r.Choices
 	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
+	// Whoever leaves in the middle would leave a reservation behind.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
 	defer cancel()
 	var err error
 	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
 	var beyond *store.LimitError
 	if err != nil && !errors.As(err, &beyond) {
 		g.stats.degraded("limits")
+		j.takeBack(j.reservation)
+		j.reservation = store.Reservation{}
 		if g.cfg.LimitsOutage == Refuse {
 			return &refusal{status: http.StatusServiceUnavailable, code: "limits_unavailable", text: "the limits cannot be checked now", after: time.Second}
 		}
@@ -135,7 +145,7 @@ const (
 // whether the client is still there.
 func (j *job) finish(r result) historyState {
 	g, e := j.g, &j.entry
-	defer g.places.leave()
+	defer j.leave()
 	e.Outcome, e.Upstream, e.Attempts, e.Cached = string(r.outcome), r.upstream, int64(r.attempts), r.cached
 	e.Prompt, e.Completion, e.Estimated = int64(r.usage.Prompt), int64(r.usage.Completion), r.usage.Estimated
 	cost := store.Cost{Requests: 1}
@@ -211,6 +221,26 @@ func (j *job) settle(cost store.Cost) {
 	default:
 		work()
 	}
+}
+
+// takeBack settles for nothing what may have been reserved, if there is a place for that
+// beside the request: otherwise it is given back when its lease ends.
+func (j *job) takeBack(r store.Reservation) {
+	g, limits := j.g, j.limits
+	if r.ID == "" {
+		return
+	}
+	select {
+	case g.settles <- struct{}{}:
+	default:
+		return
+	}
+	g.tasks.Go(func() {
+		defer func() { <-g.settles }()
+		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+		defer cancel()
+		_ = limits.Settle(ctx, r, store.Cost{}) // gone, most often: nothing was reserved
+	})
 }
 
 // refusalOf says what a client is told when no upstream has answered.

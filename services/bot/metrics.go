@@ -41,7 +41,7 @@ func newStats(g *Gateway) *stats {
 		requests:    counters("requests_total", "Requests by route and status; 499 is a client that has gone.", "route", "status"),
 		seconds:     prometheus.NewHistogramVec(times("request_seconds", "From a request to the end of its answer."), []string{"route"}),
 		queue:       prometheus.NewHistogram(times("queue_seconds", "Time that a request waited for a place here.")),
-		overhead:    prometheus.NewHistogram(times("overhead_seconds", "Time of an answer that is no stream, less that of its upstream and that in the queue.")),
+		overhead:    prometheus.NewHistogram(times("overhead_seconds", "Time of an answer that is no stream, less that of its upstream and plugins, and that in the queue.")),
 		event:       prometheus.NewHistogram(times("event_seconds", "From an event of an upstream to its being passed on.")),
 		outcomes:    counters("answers_total", "Answers by endpoint and how they ended.", "endpoint", "outcome"),
 		tokens:      counters("tokens_total", "Tokens used by kind, and whether they were told or counted.", "kind", "source"),

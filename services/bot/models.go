@@ -31,7 +31,7 @@ func (g *Gateway) routes() http.Handler {
 	handle("GET /v1/usage", "usage", g.usage)
 	handle("POST /v1/bot/chat", "bot", g.chat)
 	handle("GET /v1/models", "models", g.listModels)
-	handle("GET /v1/models/{model}", "models", g.showModel)
+	handle("GET /v1/models/{model...}", "models", g.showModel)
 	handle("POST /v1/chat/completions", "chat", func(w http.ResponseWriter, r *http.Request) *refusal { return g.model(w, r, openai.Chat) })
 	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *refusal { return g.model(w, r, openai.Responses) })
 	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *refusal {
@@ -93,8 +93,12 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	if errors.As(err, &fault) {
 		return &refusal{status: http.StatusBadRequest, param: fault.Field, text: fault.Error()}
 	}
-	j, refused := g.begin(r.Context(), who, q, e.String(), "", began)
+	j, refused := g.admit(r.Context(), who, e.String(), began)
 	if refused != nil {
+		return refused
+	}
+	defer j.leave()
+	if refused := j.start(r.Context(), q); refused != nil {
 		return refused
 	}
 	ctx := newWork(r.Context(), g.cfg.ModelDisconnect, g.cfg.DrainTime)

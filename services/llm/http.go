@@ -36,7 +36,7 @@ func putBuffer(b *bytes.Buffer) {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", s.listModels)
-	mux.HandleFunc("GET /v1/models/{model}", s.showModel)
+	mux.HandleFunc("GET /v1/models/{model...}", s.showModel)
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, chat) })
 	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, responses) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -351,6 +351,7 @@ func TestModels(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/models":       `{"object":"list","data":[{"id":"a","object":"model","created":0,"owned_by":"dyno"},{"id":"b/c","object":"model","created":0,"owned_by":"dyno"}]}`,
 		"/v1/models/a":     `{"id":"a","object":"model","created":0,"owned_by":"dyno"}`,
+		"/v1/models/b/c":   `{"id":"b/c","object":"model","created":0,"owned_by":"dyno"}`,
 		"/v1/models/b%2Fc": `{"id":"b/c","object":"model","created":0,"owned_by":"dyno"}`,
 		"/v1/models/d":     `{"error":{"message":"\"d\" is not served here","type":"invalid_request_error","param":"model","code":"model_not_found"}}`,
 	} {

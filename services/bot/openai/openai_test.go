@@ -41,8 +41,9 @@ func TestParse(t *testing.T) {
 		`{"model":"m","messages":[]}`:         "messages: must be there",
 		`{"model":"m","messages":"hello"}`:    "messages: must be there",
 		`{"model":"m","messages":[{}],"n":0}`: "n: must be from 1",
-		`{"model":"m","messages":[{}],"max_tokens":-1}`:  "max_tokens: must be",
-		`{"model":"m","messages":[{}],"max_tokens":"x"}`: "max_tokens: want a number",
+		`{"model":"m","messages":[{}],"max_tokens":-1}`:                 "max_tokens: must be",
+		`{"model":"m","messages":[{}],"max_tokens":999999999999999999}`: "max_tokens: must be",
+		`{"model":"m","messages":[{}],"max_tokens":"x"}`:                "max_tokens: want a number",
 	} {
 		var fault *RequestError
 		if _, err := Parse(Chat, []byte(body)); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), want) {

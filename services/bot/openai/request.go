@@ -32,6 +32,7 @@ func (e Endpoint) String() string { return [...]string{"chat", "responses"}[e] }
 const (
 	maxModel  = 256 // bytes
 	maxChoice = 16
+	maxTokens = 1 << 27 // what they cost must be a number
 )
 
 // A Request is what a client asks. It is not changed once it is parsed.
@@ -79,8 +80,8 @@ func Parse(e Endpoint, body []byte) (*Request, error) {
 		}
 	}
 	for _, n := range []int{max1, max2, max3} {
-		if n < 0 {
-			return nil, &RequestError{"max_tokens", "must be 1 or more"}
+		if n < 0 || n > maxTokens {
+			return nil, &RequestError{"max_tokens", fmt.Sprintf("must be from 1 to %d", maxTokens)}
 		}
 		r.MaxTokens = max(r.MaxTokens, n)
 	}

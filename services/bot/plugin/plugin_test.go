@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,7 +166,7 @@ func TestBreaker(t *testing.T) {
 		expect(Open, 6)
 		time.Sleep(time.Minute - 1)
 		expect(Open, 6)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		expect(Failed, 7) // the one that decides
 		expect(Open, 7)
 		time.Sleep(time.Minute)
@@ -221,8 +222,10 @@ func TestNew(t *testing.T) {
 }
 
 func TestHTTP(t *testing.T) {
-	var asked Call
-	answer := func(w http.ResponseWriter, _ *http.Request) {}
+	var (
+		asked  Call
+		answer atomic.Pointer[func(http.ResponseWriter, *http.Request)]
+	)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
@@ -232,7 +235,7 @@ func TestHTTP(t *testing.T) {
 			t.Error(err)
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		answer(w, r)
+		(*answer.Load())(w, r)
 	}))
 	defer server.Close()
 	networks, err := outward.ParseNetworks([]string{"127.0.0.0/8"})
@@ -250,7 +253,8 @@ func TestHTTP(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 	}
 	call := Call{"1", "b", "u", "weather", "天气?"}
-	answer = say(`{"text":"sunny","more":1}`)
+	sunny := say(`{"text":"sunny","more":1}`)
+	answer.Store(&sunny)
 	if text, err := p.Run(t.Context(), call); err != nil || text != "sunny" || asked != call {
 		t.Errorf("%q, %v, asked %+v", text, err, asked)
 	}
@@ -272,7 +276,7 @@ func TestHTTP(t *testing.T) {
 		}, "status 302"},
 		"cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 	} {
-		answer = c.answer
+		answer.Store(&c.answer)
 		if text, err := p.Run(t.Context(), call); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %q, %v: want %q", name, text, err, c.want)
 		}

@@ -216,7 +216,9 @@ type Limits interface {
 	// Reserve takes cost of each limit of a key, or of none. The error is a *LimitError
 	// for the first in the list that has not so much left. A reservation that is not
 	// settled within lease is given back: whoever held it has died. Two calls at once never
-	// take the same. The clocks of all that share limits should agree.
+	// take the same. The clocks of all that share limits should agree. After any other error
+	// it is not known whether something was taken: a reservation that has an ID should be
+	// settled for nothing then.
 	Reserve(ctx context.Context, key string, limits []Limit, cost Cost, now time.Time, lease time.Duration) (Reservation, error)
 	// Settle puts what was used in place of what was reserved, in the windows in which it
 	// was. The error is ErrGone for a reservation that was given back, or settled before:

@@ -24,7 +24,6 @@ type bed struct {
 	*Pool
 	t       testing.TB
 	servers map[string]*server
-	end     func()
 }
 
 // A server is a model server, or what stands in for one.

@@ -77,7 +77,7 @@ type Config struct {
 const (
 	maxUpstreams = 256
 	maxWeight    = 1 << 20
-	maxPrice     = 1e12 // 1,000 per token
+	maxPrice     = 1e9 // 1 per token: with all tokens that a request can have, it is a number
 	maxTime      = 24 * time.Hour
 )
 

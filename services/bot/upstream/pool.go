@@ -300,7 +300,7 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		req.Header.Set("Accept", "text/event-stream")
 		c.timer = time.AfterFunc(p.cfg.FirstByte, func() { c.cancel(errFirstByte) })
 	}
-	resp, err := p.client.Do(req)
+	resp, err := p.client.Do(req) //nolint:bodyclose // the call closes it at its end
 	if err != nil {
 		return nil, c.fault(err)
 	}
@@ -319,7 +319,7 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		return nil, &Error{Status: http.StatusBadGateway, Text: s.event.Failed}
 	}
 	s.first = true
-	c.timer.Reset(p.cfg.Idle)
+	c.timer.Stop()
 	t.health.good(probe)
 	c.probe = false
 	return &Answer{Upstream: t.Name, Price: t.Price, Stream: s}, nil
@@ -486,6 +486,7 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 	}
 	s.call.timer.Reset(s.call.pool.cfg.Idle)
 	err := s.read()
+	s.call.timer.Stop() // however long it takes to pass it on
 	if err == nil && s.event.Failed != "" {
 		err = errors.New(s.event.Failed)
 	}

@@ -345,6 +345,28 @@ func TestLeft(t *testing.T) {
 	})
 }
 
+// TestSlowReader: that a client is slow is not held against the upstream.
+func TestSlowReader(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Idle = time.Second }, nil, func(t *testing.T, b *bed) {
+		a, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Stream.Close()
+		for {
+			<-time.After(20 * time.Second)
+			if _, _, err := a.Stream.Next(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u := a.Stream.Usage(); u.Estimated || u.Completion != 4 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
 // TestNoUsage: what an upstream does not tell is counted.
 func TestNoUsage(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {

@@ -168,9 +168,9 @@ func (s *Store) Reserve(ctx context.Context, key string, limits []store.Limit, c
 	found, err := reserve.Run(ctx, s.client, s.keys(key, limits, now), args...).Int64Slice()
 	switch {
 	case err != nil:
-		return store.Reservation{}, fmt.Errorf("redis: %w", err)
+		return r, fmt.Errorf("redis: %w", err)
 	case len(found) != 2 || found[0] < 0 || found[0] > int64(len(limits)):
-		return store.Reservation{}, fmt.Errorf("redis: a strange answer: %v", found)
+		return r, fmt.Errorf("redis: a strange answer: %v", found)
 	case found[0] > 0:
 		return store.Reservation{}, store.Beyond(limits[found[0]-1], found[1], now)
 	}

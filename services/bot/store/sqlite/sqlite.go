@@ -135,7 +135,7 @@ func (a *Archive) Turns(ctx context.Context, session string, most int) (turns []
 	if err != nil {
 		return nil, 0, err
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // rows.Err has told
 	for rows.Next() {
 		t := store.Turn{Session: session}
 		var at int64
@@ -211,7 +211,7 @@ func (a *Archive) Entries(ctx context.Context, key string, most int) (list []sto
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // rows.Err has told
 	for rows.Next() {
 		e := store.Entry{Key: key}
 		var at, queue, first, took int64

@@ -46,16 +46,15 @@ func (s *Server) Start() error {
 	}
 	s.cmd.Stdout, s.cmd.Stderr = w, w
 	err = s.cmd.Start()
-	w.Close()
+	_ = w.Close() // the program has its own
 	if err != nil {
-		r.Close()
-		return err
+		return errors.Join(err, r.Close())
 	}
 	ready := make(chan error, 1)
 	s.output = make(chan struct{})
 	go func() {
 		defer close(s.output)
-		defer r.Close()
+		defer r.Close() //nolint:errcheck // was read to its end
 		said := ""
 		lines := bufio.NewScanner(r)
 		for lines.Scan() {
