@@ -24,6 +24,8 @@ import (
 
 	"dyno/internal/leak"
 	"dyno/results/push"
+	"dyno/services/bot"
+	"dyno/services/bot/upstream"
 	"dyno/services/events"
 	"dyno/services/relay"
 )
@@ -101,7 +103,26 @@ func exported(t *testing.T) map[string][]string {
 			t.Fatalf("%s, %v; want a refusal", response.Status, err)
 		}
 	}
+	b := bot.Defaults()
+	b.Listen, b.Admin, b.AllowNetworks = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
+	model := upstream.DefaultUpstream()
+	model.Name, model.URL, model.Models = "a", "http://127.0.0.1:9/v1", map[string]string{"m": "m"}
+	b.Upstream.Upstreams = []upstream.Upstream{model}
+	g, err := bot.New(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := func() {
+		response, err := http.Post("http://"+g.Addr().String()+"/v1/bot/chat", "application/json", strings.NewReader("{"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusBadRequest {
+			t.Fatalf("%s, %v; want a refusal", response.Status, err)
+		}
+	}
 	for _, families := range []map[string]*dto.MetricFamily{
+		scrape(t, g, func() string { return g.AdminAddr().String() }, unread),
 		scrape(t, r, func() string { return r.AdminAddr().String() }, nil),
 		scrape(t, h, func() string { return h.AdminAddr().String() }, refused),
 	} {

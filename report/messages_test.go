@@ -29,3 +29,24 @@ func TestMessages(t *testing.T) {
 		t.Errorf("a section of no messages: %q", p.parts[0].title)
 	}
 }
+
+// Answers of language models have a section of their own, with figures by their metrics' names.
+func TestTokens(t *testing.T) {
+	f := &rundir.Folder{}
+	f.Run.Plan.Variants = []rundir.PlanVariant{{Name: "echo", Loop: "closed"}, {Name: "model", Loop: "open"}}
+	f.Run.Variants = []rundir.Variant{{Name: "echo"}, {Name: "model", Tokens: &rundir.Tokens{
+		Count: 100, PerSecond: ptr(1200.0), Within: 9, Goodput: ptr(4.5),
+		FirstToken: rundir.Quantiles{Count: 10, P50: ptr(0.25)}, TokenTime: rundir.Quantiles{Count: 10, P50: ptr(0.02), Max: ptr(0.03)},
+	}}}
+	p := newPage(f)
+	p.tokens(f.Run.Variants)
+	var b strings.Builder
+	p.parts[0].writeText(&b)
+	if text := words(b.String()); !strings.Contains(text, "model 1.20k/s 4.50/s 250 ms – – 20.0 ms – 30.0 ms") || strings.Contains(text, "echo") {
+		t.Errorf("got\n%s", b.String())
+	}
+	p = newPage(f)
+	if p.tokens(f.Run.Variants[:1]); len(p.parts) > 0 {
+		t.Errorf("a section of no answers: %q", p.parts[0].title)
+	}
+}

@@ -59,6 +59,7 @@ func (p *page) quick() {
 	if v.Counts.Sent > 0 || v.Streams == nil {
 		p.distribution(v)
 	}
+	p.tokens([]rundir.Variant{*v})
 	p.messages([]rundir.Variant{*v})
 
 	if len(c.ByStatus) > 0 {

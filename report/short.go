@@ -265,6 +265,10 @@ func (p *page) quickScreen(a Answer) []string {
 		throughput += ", in " + Seconds(trial.WindowSeconds) + " after " + Seconds(trial.WarmupSeconds) + " of warm-up"
 	}
 	row("throughput", throughput)
+	if t := v.Tokens; t != nil {
+		row("tokens", stated(counts(), p.estimate(*v, "tokens_per_second"), p.state("tokens_per_second", v.Name, ""))+" tokens/s; goodput "+
+			stated(counts(), p.estimate(*v, "goodput"), p.state("goodput", v.Name, ""))+" answers/s within the goal")
+	}
 	c := v.Counts
 	if p.run.Plan.Variant(v.Name).Loop != "stream" {
 		text := whole(c.Sent) + " sent: " + whole(c.OK) + " ok, " + whole(c.Errors) + " errors, " + whole(c.Timeouts) + " timeouts, " + whole(c.Unfinished) + " unfinished"
@@ -363,7 +367,12 @@ func (p *page) quickLatencies(v *rundir.Variant) []string {
 			clocks = append(clocks, "a closed loop leaves out what slow responses held back (coordinated omission); --rate shows it")
 		}
 	}
-	add("first message", "first_message", v.FirstMessage)
+	if t := v.Tokens; t != nil {
+		add("first token", "first_token", t.FirstToken)
+		add("token time", "token_time", t.TokenTime)
+	} else {
+		add("first message", "first_message", v.FirstMessage)
+	}
 	add("message gap", "message_gap", v.MessageGap)
 	add("message", "message", v.Message)
 	add("send lag", "send_lag", v.SendLag)

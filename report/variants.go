@@ -43,6 +43,11 @@ func summary(v rundir.Variant, metric string) *float64 {
 		_, of, _ := strings.Cut(metric, ".")
 		return v.Times(c.Tag).Summary(of)
 	}
+	if t := v.Tokens; t != nil {
+		if rate, ok := map[string]*float64{"tokens_per_second": t.PerSecond, "goodput": t.Goodput}[metric]; ok {
+			return rate
+		}
+	}
 	return map[string]*float64{
 		"errors.ratio":                  v.Errors.Ratio,
 		"target.cpu_per_request":        v.Target.CPUSecondsPerRequest,
@@ -249,6 +254,7 @@ func (p *page) latencies(variants []rundir.Variant) {
 			closed = append(closed, v)
 		}
 	}
+	p.tokens(variants)
 	p.messages(variants)
 	if len(streams) > 0 {
 		p.streams(streams)
@@ -332,6 +338,18 @@ func (p *page) messages(variants []rundir.Variant) {
 		[]string{"first p50", "first p99", "gap p50", "gap p99", "gap max", "answer p50", "answer p99", "answer p99.9", "answer max"},
 		[]string{"first_message.p50", "first_message.p99", "message_gap.p50", "message_gap.p99", "message_gap.max",
 			"message.p50", "message.p99", "message.p999", "message.max"}))
+}
+
+// tokens writes the figures of answers of language models.
+func (p *page) tokens(variants []rundir.Variant) {
+	variants = slices.DeleteFunc(slices.Clone(variants), func(v rundir.Variant) bool { return v.Tokens == nil })
+	if len(variants) == 0 {
+		return
+	}
+	p.section("answers of the language model: tokens per second; answers per second within the goal; the first token, from when the request was due; the time per token behind it")
+	p.table(p.columns(variants,
+		[]string{"tokens/s", "goodput", "first p50", "first p99", "first max", "token p50", "token p99", "token max"},
+		[]string{"tokens_per_second", "goodput", "first_token.p50", "first_token.p99", "first_token.max", "token_time.p50", "token_time.p99", "token_time.max"}))
 }
 
 // streams writes the times of subscribers, and what became of events.

@@ -16,7 +16,8 @@ wrk              wrk          bench/http1-vs-wrk.sh
 nginx-light      nginx        bench/http1-vs-wrk.sh, bench/http2-vs-h2load.sh, bench/handshakes.sh, tests against a real HTTP server
 libnginx-mod-nchan /usr/lib/nginx/modules/ngx_nchan_module.so bench/events-vs-nchan.sh
 haproxy          haproxy      bench/relay-vs-haproxy.sh, PROXY protocol tests, tests of HTTP/2 with a real server
-redis-server     redis-server relay tests with a real protocol
+redis-server     redis-server relay tests with a real protocol, tests of the event hub and of the bot gateway
+postgresql       /usr/lib/postgresql tests of the bot gateway with a real database
 redis-tools      redis-cli    relay tests with a real protocol
 iperf3           iperf3       relay tests of bulk transfer
 apache2-utils    ab           bench/http1-vs-wrk.sh, one row
@@ -31,8 +32,8 @@ iproute2         ip           tests in network namespaces of their own
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
 influxdb         influxd      tests of live figures with a real receiver of line protocol
 nodejs           node         tests of the event hub with the package eventsource, tests of HTTP/2 with its server
-npm              npm          the same
-python3-pip      pip3         tests of the event hub with the package httpx-sse
+npm              npm          the same, of the bot gateway with the package openai
+python3-pip      pip3         tests of the event hub with the package httpx-sse, of the bot gateway with openai
 flatbuffers-compiler flatc   code for messages in FlatBuffers, scripts/flatbuffers.sh
 chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource
 '

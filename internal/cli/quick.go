@@ -123,6 +123,20 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
   dyno sse -c 1000 --cacert ca.pem https://127.0.0.1:8443/events
   dyno sse -c 1000 --publish '/publish?topic=a' -R 50 'http://127.0.0.1:8080/events?topic=a'
   dyno sse -c 1000 --topics 10 --publish '/publish?topic=t{topic}' --publishers 4 'http://127.0.0.1:8080/events?topic=t{topic}'`,
+	}, {
+		protocol: experiment.LLM, use: "llm URL", where: "a URL",
+		short: "Load a server of language models, and time the tokens of its answers",
+		long: `Load a server of language models that speaks OpenAI's API, and time the tokens of its
+answers, which are streamed over HTTP/1.1. The URL goes up to /v1, or to the API's path.
+
+first_token is the time from when a request was due until the first piece of its answer
+(TTFT), token_time the time per token behind that, on average over an answer (TPOT),
+message_gap the time between two pieces (ITL). Goodput is the answers per second that keep
+within both of --slo-first-token and --slo-token-time.`,
+		example: `  dyno llm -c 16 http://127.0.0.1:9000/v1
+  dyno llm -R 20 --arrivals poisson --slo-first-token 500ms --slo-token-time 50ms http://127.0.0.1:9000/v1
+  dyno llm --model dyno-1 --prompts prompts.jsonl --max-tokens 256 -H 'Authorization: Bearer KEY' https://example.com/v1
+  dyno llm --options '{"temperature":0,"ignore_eos":true}' --threshold 'first_token.p99 < 500ms' http://127.0.0.1:9000/v1`,
 	}}
 }
 
@@ -145,6 +159,11 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.method {
 				return a.call(cmd.Context(), &q, args, out)
+			}
+			if c.protocol == experiment.LLM {
+				if err := q.chooseModel(cmd, args[0]); err != nil {
+					return err
+				}
 			}
 			e, err := q.plan(c.protocol, append(args, "")[0])
 			if err != nil {

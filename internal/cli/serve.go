@@ -18,7 +18,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(a.serveRelayCommand(), a.serveEchoCommand(), a.serveEventsCommand(), a.serveChannelsCommand(), a.serveControlCommand())
+	cmd.AddCommand(a.serveRelayCommand(), a.serveEchoCommand(), a.serveEventsCommand(), a.serveChannelsCommand(), a.serveControlCommand(), a.serveLLMCommand(), a.serveBotCommand())
 	return cmd
 }
 

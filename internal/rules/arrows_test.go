@@ -19,6 +19,7 @@ type arrow struct {
 var arrows = []arrow{
 	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
 	{"cmd/dyno-control", []string{"services/control/program"}, "it is a program of its own, so that dyno links neither etcd nor grpc-go"},
+	{"cmd/dyno-bot", []string{"services/bot/program"}, "it is a program of its own, so that dyno links neither the gateway nor its databases"},
 	{"internal/cli", []string{
 		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/texts", "internal/nearest", "internal/units",
 	}, "the command line joins all stages"},
@@ -90,6 +91,17 @@ var arrows = []arrow{
 	{"services/control/resource", nil, "what resources are, and when one is gone, is pure"},
 	{"services/control/access", nil, "who may do what is pure"},
 	{"services/control/store", nil, "the store keeps keys, and knows nothing of what they mean"},
+	{"services/bot", []string{"services/internal", "services/bot"}, "services share their life cycle and event loop, nothing else"},
+	{"services/bot/jwt", nil, "tokens are verified without knowing what for"},
+	{"services/bot/intent", nil, "intents are found in text alone"},
+	{"services/bot/mask", nil, "secrets are found in text alone"},
+	{"services/bot/openai", nil, "a codec does no I/O"},
+	{"services/bot/cache", nil, "it keeps what it is given"},
+	{"services/bot/outward", nil, "which addresses may be called depends on no caller"},
+	{"services/bot/plugin", []string{"services/bot/outward"}, "plugins know what they are asked, and nothing of whom the answer is for"},
+	{"services/bot/upstream", []string{"services/bot/outward", "services/bot/openai"}, "models are asked without knowing on whose behalf"},
+	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},
+	{"services/llm", []string{"services/internal"}, "services share their life cycle and event loop, nothing else"},
 	{"services/internal", []string{"services/internal"}, "what services share knows none of them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
@@ -108,6 +120,7 @@ var arrows = []arrow{
 // testsMay are the packages that tests may import beyond their package's arrows.
 var testsMay = []string{
 	"selftest/oracle", // servers with a known answer
+	"services/llm",    // a model server with known answers
 	"internal/leak",   // what fails them when a goroutine outlives them
 
 	"services/echo/rpc/echopb",   // messages by the standard library, to compare with

@@ -27,7 +27,7 @@ const lostRound = 2000
 func (m metric) lostBy(f *figures) bool {
 	v := m.get(f)
 	switch {
-	case m.kind() == throughputMetric:
+	case m.counting():
 		return v != nil && *v <= 0 || v == nil && f.lost
 	case m.name == capacityMetric:
 		return false

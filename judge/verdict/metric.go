@@ -85,6 +85,8 @@ func (m metric) good() stat.Direction {
 const (
 	throughputMetric = "throughput"
 	capacityMetric   = "capacity"
+	tokenRate        = "tokens_per_second"
+	goodputMetric    = "goodput"
 	cpuMetric        = "target.cpu_per_request"
 	errorRatio       = "errors.ratio"
 	errorTotal       = "errors.total"
@@ -133,6 +135,12 @@ func programMetric(measure string) metric {
 	}}
 }
 
+// counting tells whether the metric counts what a target did in the window's time.
+func (m metric) counting() bool {
+	kind := m.kind()
+	return kind == throughputMetric || kind == tokenRate || kind == goodputMetric
+}
+
 // isProgram tells whether a program printed the metric.
 func (m metric) isProgram() bool { return strings.HasPrefix(m.name, rundir.OfPrograms) }
 
@@ -140,6 +148,18 @@ func (m metric) isProgram() bool { return strings.HasPrefix(m.name, rundir.OfPro
 func metrics() []metric {
 	all := []metric{
 		{name: throughputMetric, get: func(f *figures) *float64 { return f.Throughput.Estimate }},
+		{name: tokenRate, get: func(f *figures) *float64 {
+			if f.Tokens == nil {
+				return nil
+			}
+			return f.Tokens.PerSecond
+		}},
+		{name: goodputMetric, get: func(f *figures) *float64 {
+			if f.Tokens == nil {
+				return nil
+			}
+			return f.Tokens.Goodput
+		}},
 		{name: capacityMetric, get: func(f *figures) *float64 { return f.capacity }, width: searched},
 	}
 	for _, c := range rundir.Clocks() {

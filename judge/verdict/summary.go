@@ -72,7 +72,7 @@ func ofTrial(t *rundir.Trial, log times) *figures {
 		f.Response, f.Service, f.SendLag, f.Connect, f.FirstByte = t.Response, t.Service, t.SendLag, t.Connect, t.FirstByte
 		f.ReadDelay, f.ServiceRead, f.Handshake, f.Ends = t.ReadDelay, t.ServiceRead, t.Handshake, t.Ends
 		f.FirstMessage, f.MessageGap, f.Message = t.FirstMessage, t.MessageGap, t.Message
-		f.Streams, f.Steps = t.Streams, t.Steps
+		f.Streams, f.Steps, f.Tokens = t.Streams, t.Steps, t.Tokens
 	}
 	return f
 }
@@ -97,6 +97,7 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 		Ends:         endings(trials, t),
 		Counts:       counts(trials),
 		Streams:      streams(trials, t),
+		Tokens:       tokens(trials, t),
 		Steps:        scenarioSteps(trials, t),
 		Users:        users(trials),
 		Target:       target(trials),
@@ -125,6 +126,33 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 	f.measures = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Measures })
 	f.observed = typicalByName(trials, func(t *rundir.Trial) map[string]float64 { return t.Observed })
 	return f
+}
+
+// tokens sums up answers of language models; nil without.
+func tokens(trials []*rundir.Trial, t times) (sum *rundir.Tokens) {
+	for _, trial := range trials {
+		if trial.Tokens == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Tokens{FirstToken: rundir.QuantilesOf(t[rundir.TagFirstToken]), TokenTime: rundir.QuantilesOf(t[rundir.TagTokenTime])}
+		}
+		sum.Count += trial.Tokens.Count
+		sum.Within += trial.Tokens.Within
+	}
+	if sum != nil {
+		rate := func(of func(*rundir.Tokens) *float64) *float64 {
+			return known(trials, func(t *rundir.Trial) *float64 {
+				if t.Tokens == nil {
+					return nil
+				}
+				return of(t.Tokens)
+			})
+		}
+		sum.PerSecond = rate(func(t *rundir.Tokens) *float64 { return t.PerSecond })
+		sum.Goodput = rate(func(t *rundir.Tokens) *float64 { return t.Goodput })
+	}
+	return sum
 }
 
 // scenarioSteps sums up what became of a scenario's steps; nil without one.

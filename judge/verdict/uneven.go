@@ -23,7 +23,7 @@ func (s *scene) uneven(p pair, m metric) (why *rundir.Message, causes []string) 
 		return nil, nil
 	}
 	measure, least := func(d *disturbance) float64 { return d.moved }, unlikeLeast
-	if m.kind() == throughputMetric {
+	if m.counting() {
 		measure = func(d *disturbance) float64 { return d.lost.generator + d.lost.target }
 		least = max(withinMargin*s.plan.Margin, 0.005)
 	}

@@ -88,7 +88,7 @@ func (s *scene) own(variant string) (list []rundir.Validity) {
 // judged tells whether a disturbance can affect a metric at all: it can affect times, and
 // counts per time.
 func (s *scene) judged(m metric) bool {
-	return m.kind() == throughputMetric || m.name == cpuMetric || latencyTag(m) != "" || m.kind() == errorRatio
+	return m.counting() || m.name == cpuMetric || latencyTag(m) != "" || m.kind() == errorRatio
 }
 
 // latencyTag is the tag of a latency by which the target is judged; empty for all other
@@ -175,8 +175,12 @@ func (s *scene) bounds(variant string, m metric) bounds {
 	switch tag := latencyTag(m); {
 	case tag != "":
 		return s.latencyBounds(variant, m, tag)
-	case m.kind() == throughputMetric:
-		return s.throughputBounds(variant, m, estimate).slower(s.speed(variant, m), -s.working(variant))
+	case m.counting():
+		b := s.throughputBounds(variant, m, estimate).slower(s.speed(variant, m), -s.working(variant))
+		if m.name == goodputMetric {
+			return s.goodputBounds(b, variant, estimate)
+		}
+		return b
 	case m.name == cpuMetric:
 		return s.cpuBounds(variant, estimate).slower(s.speed(variant, m), 1)
 	}
@@ -441,6 +445,41 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 	return b
 }
 
+// goodputBounds widens the bounds that hold for a goodput as a throughput. A disturbance
+// only lengthens times: it may have moved good answers beyond the goal, and none within.
+func (s *scene) goodputBounds(b bounds, variant string, estimate float64) bounds {
+	f := s.whole[variant]
+	closed := s.plan.Variant(variant).Loop == "closed"
+	bad, of := 0.0, 0.0
+	causes := map[string]int{}
+	// A small delay moves an answer beyond the goal only if it was close to it.
+	epsilon := leastDelay.Seconds()
+	if typical := f.Tokens.FirstToken.P50; typical != nil {
+		epsilon = max(epsilon, noticeable**typical)
+	}
+	for _, t := range s.inOrder(variant) {
+		h := t.times[rundir.TagFirstToken]
+		if t.disturbed == nil || h == nil {
+			continue
+		}
+		d, n := t.disturbed.disturbed(rundir.TagFirstToken, h, closed)
+		part, by := t.disturbed.contaminated(epsilon, longStall.Seconds())
+		bad, of = bad+min(n, d+part*n), of+n
+		for _, kind := range slices.Concat(t.disturbed.causes(), by) {
+			causes[kind]++
+		}
+	}
+	if bad == 0 || f.Throughput.Estimate == nil {
+		return b
+	}
+	all := *f.Throughput.Estimate
+	b.high = max(b.high, estimate+min(bad/of*all, max(0, all-estimate)))
+	if b.why == nil {
+		b.why, b.causes = message("why.disturbed", "share", percent(bad/of)), mostFirst(causes)
+	}
+	return b
+}
+
 // openThroughput bounds the throughput of an open loop. A disturbance at an end of the
 // window moves answers to the other side of that end; only answers within the window are
 // counted. If no end is disturbed, the target alone decides.
@@ -533,7 +572,7 @@ func (s *scene) ratioValidity(p pair, m metric) rundir.Validity {
 	if kinds := spoiling(trials, biasAll); len(kinds) > 0 {
 		return bad(spoiltBy(kinds[0]), kinds...)
 	}
-	if m.kind() == throughputMetric {
+	if m.counting() {
 		kinds := spoiling(trials, biasThroughput)
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return !limitsGenerator(k) })
 		if slices.Contains(s.spent, p.variant) || slices.Contains(s.spent, p.base) {

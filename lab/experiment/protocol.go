@@ -46,6 +46,7 @@ var protocols = []protocol{
 	{GRPC, "gRPC", []string{loaded, withURL, exchanges}, GRPCLoad{}},
 	{TCP, "TCP", []string{loaded, exchanges}, TCPLoad{}},
 	{SSE, "SSE", []string{loaded, withURL}, SSELoad{}},
+	{LLM, "LLM", []string{loaded, withURL, exchanges}, LLMLoad{}},
 	{Program, "program", nil, program{}},
 }
 
@@ -110,6 +111,10 @@ type Codecs struct {
 type Messages struct {
 	Answered bool          // each message of a request is answered by one of the response
 	Interval time.Duration // between messages of a request; 0: they are sent as the codec has it
+
+	// Of answers of language models: what counts as good. 0 is no bound.
+	FirstToken time.Duration // from when the request was due until the first token
+	TokenTime  time.Duration // per token behind the first
 }
 
 // Close releases the data of a scenario, which must not be in use any more.

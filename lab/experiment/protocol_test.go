@@ -77,11 +77,12 @@ func TestFieldsOfProtocols(t *testing.T) {
 		"load.http2":     "http grpc",
 		"load.payload":   "tcp",
 		"load.publish":   "sse",
-		"load.requests":  "http grpc tcp",
-		"target.url":     "http grpc sse",
-		"target.address": "http grpc tcp sse",
+		"load.ask":       "llm",
+		"load.requests":  "http grpc tcp llm",
+		"target.url":     "http grpc sse llm",
+		"target.address": "http grpc tcp sse llm",
 		"target.timeout": "program",
-		"load.open":      "http grpc tcp sse program", // the load that it is of is not of a program
+		"load.open":      "http grpc tcp sse llm program", // the load that it is of is not of a program
 	} {
 		var names []string
 		for _, p := range specAt(path).speakers() {

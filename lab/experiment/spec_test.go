@@ -119,7 +119,7 @@ func TestDeclarations(t *testing.T) {
 // The words of tags are those that the code goes by.
 func TestChoicesAreTheConstants(t *testing.T) {
 	for path, want := range map[string][]string{
-		"target.protocol":                 {HTTP, GRPC, TCP, SSE, Program},
+		"target.protocol":                 {HTTP, GRPC, TCP, SSE, LLM, Program},
 		"load.clock":                      {ClockAuto, ClockArrival, ClockRead},
 		"load.framing":                    {FramingEcho, FramingLine, FramingLength},
 		"load.scenario.steps[0].encoding": {EncodingText, EncodingBase64, EncodingHex},
@@ -128,6 +128,7 @@ func TestChoicesAreTheConstants(t *testing.T) {
 		"load.call.compression":           {CompressionNone, CompressionGzip},
 		"load.call.accept":                {CompressionNone, CompressionGzip},
 		"load.call.web":                   {WebBinary, WebText},
+		"load.ask.api":                    {APIChat, APICompletions, APIResponses},
 		"load.open.arrivals":              {ArrivalsConstant, ArrivalsPoisson},
 		"design.stop":                     {StopFixed, StopPrecision, StopLooks},
 		"observe.kernel":                  {KernelAfter, KernelWindow, KernelNone},

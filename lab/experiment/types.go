@@ -204,7 +204,7 @@ type Target struct {
 	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
 	// Address is never empty, but of a program.
 	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start 127.0.0.1:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
-	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method"`
+	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method; of llm, up to /v1"`
 	TLS     *TLS          `yaml:"tls" for:"url" doc:"https only: how connections are secured"`
 	Pprof   string        `yaml:"pprof" for:"loaded" flag:"pprof" doc:"URL of the target's /debug/pprof, for profiles and its Go runtime; {{admin}} is a free port"`
 	Timeout time.Duration `yaml:"timeout" for:"program" instead:"for responses use load.timeout" range:"1ms..24h" default:"5m" doc:"how long it may take"`
@@ -268,11 +268,12 @@ type Load struct {
 	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
 	HTTPLoad `for:"http"`
-	Scenario *Scenario `yaml:"scenario,scripted" for:"exchanges" doc:"what users do, instead of repeating one request"`
+	Scenario *Scenario `yaml:"scenario,scripted" for:"http grpc tcp" doc:"what users do, instead of repeating one request"`
 	GRPCLoad `for:"grpc"`
 	HTTP2    *HTTP2 `yaml:"http2" for:"http grpc" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 	TCPLoad  `for:"tcp"`
 	SSELoad  `for:"sse"`
+	LLMLoad  `for:"llm"`
 
 	Closed *Closed `yaml:"closed" doc:"each connection sends its next request when the last one was answered"`
 	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`

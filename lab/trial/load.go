@@ -157,7 +157,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
 	if m := codecs.Messages; m != nil {
-		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval}
+		c.Messages = &engine.Messages{Answered: m.Answered, Interval: m.Interval, Goal: engine.Goal{First: m.FirstToken, Each: m.TokenTime}}
 	}
 	if k := l.Keepalive; k != nil {
 		c.Keepalive = &engine.Keepalive{Time: k.Time, Timeout: k.Timeout, WithoutCalls: k.WithoutCalls}

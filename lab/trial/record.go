@@ -34,6 +34,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.FirstMessage = rundir.QuantilesOf(r.Latency[engine.FirstMessage])
 	t.MessageGap = rundir.QuantilesOf(r.Latency[engine.MessageGap])
 	t.Message = rundir.QuantilesOf(r.Latency[engine.Message])
+	t.Tokens = tokens(r)
 	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
@@ -102,6 +103,22 @@ func counts(r *engine.Result) rundir.Counts {
 		c.ByStatus[strconv.Itoa(status)] = signed(n)
 	}
 	return c
+}
+
+// tokens says what answers of language models consisted of; nil if there were none.
+func tokens(r *engine.Result) *rundir.Tokens {
+	if r.Tokens == nil {
+		return nil
+	}
+	t := &rundir.Tokens{
+		Count: signed(r.Tokens.Count), Within: signed(r.Tokens.Within),
+		FirstToken: rundir.QuantilesOf(r.Latency[engine.FirstToken]), TokenTime: rundir.QuantilesOf(r.Latency[engine.TokenTime]),
+	}
+	if r.Window > 0 {
+		perSecond, goodput := float64(r.Tokens.Count)/r.Window.Seconds(), float64(r.Tokens.Within)/r.Window.Seconds()
+		t.PerSecond, t.Goodput = &perSecond, &goodput
+	}
+	return t
 }
 
 // nameStatuses counts responses by the names of their statuses, where these are not HTTP's.

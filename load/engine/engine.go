@@ -486,6 +486,7 @@ func (e *engine) conclude(r *Result, origin int64) {
 		}
 		concluded = max(concluded, w.concluded)
 		r.Completed += w.completed
+		r.addTokens(w.asked())
 		r.Connections.add(&w.tally)
 		if w.users != nil {
 			r.concludeUsers(w.users)

@@ -20,11 +20,18 @@ type Messages struct {
 	// Interval is the time from one message of a request to the next, whatever is answered:
 	// the muxes are wire.Pacers. Without, they send as they were prepared to.
 	Interval time.Duration
+
+	// Goal is what good answers of language models hold, to be counted as Within. The zero
+	// value is held by all.
+	Goal Goal
 }
 
 func (m *Messages) faults(c *Config) (faults []error) {
 	if m.Interval < 0 {
 		faults = append(faults, fmt.Errorf("engine: interval of messages %v: want no negative duration", m.Interval))
+	}
+	if m.Goal.First < 0 || m.Goal.Each < 0 {
+		faults = append(faults, fmt.Errorf("engine: goal of %v and %v: want no negative duration", m.Goal.First, m.Goal.Each))
 	}
 	if m.Interval > 0 && (c.NewMuxes == nil || c.NewClients != nil) {
 		faults = append(faults, errors.New("engine: interval of messages: want muxes alone, as clients send requests whole"))
@@ -37,6 +44,7 @@ type counter interface{ Messages() uint32 }
 
 // A messageTimes is what is kept of the messages of an exchange.
 type messageTimes struct {
+	first    int64 // when the first message of the response came; 0 before
 	last     int64 // when the last message of the response came, or the last one to be answered was due
 	due      int64 // when the next message of the request is due; 0 without
 	received uint32
@@ -70,6 +78,9 @@ func (w *worker) recordMessage(e int32, x *exchange, r reading) {
 		case m.Answered:
 			l[Message].Record(max(0, arrived-d.last))
 		}
+	}
+	if d.received == 0 {
+		d.first = arrived
 	}
 	d.received++
 	d.last = arrived

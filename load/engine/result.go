@@ -72,6 +72,13 @@ const (
 	// one that answers it. Without an interval between messages, it is due when the answer to
 	// the one before has been read.
 	Message
+	// FirstToken runs from the intended start of a request to a language model until the
+	// arrival of the first piece of the answer. It and the next are of good answers to
+	// requests of the window.
+	FirstToken
+	// TokenTime is the time per token of an answer behind the first: from the first piece of
+	// the answer until the last, divided by the tokens but one. An answer in one piece has none.
+	TokenTime
 	Tags // the number of tags
 )
 
@@ -80,6 +87,7 @@ var tagNames = [Tags]string{
 	"opening", "first_event", "event_gap", "delivery",
 	"read_delay", "service_read", "shared_stamp", "handshake",
 	"first_message", "message_gap", "message",
+	"first_token", "token_time",
 }
 
 // String returns the tag's name as it stands in latency.hlog.
@@ -234,10 +242,11 @@ type Result struct {
 	Window      time.Duration // the window's actual length
 	Interrupted bool          // the context ended the measurement before its time
 
-	Counts    Counts // of the requests of the window: those due in it
-	Carried   Counts // of those due before it that were unanswered when it began
-	AllCounts Counts // of all requests, the warm-up's too
-	Completed uint64 // good responses that ended inside the window
+	Counts    Counts  // of the requests of the window: those due in it
+	Carried   Counts  // of those due before it that were unanswered when it began
+	AllCounts Counts  // of all requests, the warm-up's too
+	Completed uint64  // good responses that ended inside the window
+	Tokens    *Tokens // of those, where they are answers of language models; nil elsewhere
 
 	Latency   [Tags]*hist.Histogram // of the window
 	Intervals []Interval

@@ -52,6 +52,7 @@ type worker struct {
 	newMux        func() wire.Mux    // likewise
 	alarms        alarms
 	messages      []messageTimes // by exchange; nil unless messages are timed
+	tokens        Tokens         // of answers of language models
 	messageAlarms alarms         // messages of requests that are due
 	pingAlarms    alarms         // connections whose peers are to be asked whether they are there
 	buffer        []byte
@@ -542,6 +543,9 @@ func (w *worker) done(e int32, x *exchange, i int32, c *connection, r reading, e
 	if err != nil {
 		w.fail(x, c, r.arrived, err)
 	} else {
+		if w.messages != nil {
+			w.recordTokens(e, x, c, r)
+		}
 		w.succeed(x, c, r)
 	}
 	w.release(e, x, c)

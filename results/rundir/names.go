@@ -27,6 +27,8 @@ const (
 	TagFirstMessage = "first_message"
 	TagMessageGap   = "message_gap"
 	TagMessage      = "message"
+	TagFirstToken   = "first_token"
+	TagTokenTime    = "token_time"
 	TagOpening      = "opening"
 	TagFirstEvent   = "first_event"
 	TagEventGap     = "event_gap"
@@ -54,6 +56,8 @@ func Clocks() []Clock {
 		{TagFirstMessage, true, true},
 		{TagMessageGap, true, true},
 		{TagMessage, true, true},
+		{TagFirstToken, true, true},
+		{TagTokenTime, true, true},
 		{TagOpening, true, false},
 		{TagFirstEvent, true, false},
 		{TagEventGap, true, true},
@@ -92,6 +96,8 @@ type Metric struct {
 func Metrics() []Metric {
 	all := []Metric{
 		{"throughput", PerSecond, true},
+		{"tokens_per_second", PerSecond, true},
+		{"goodput", PerSecond, true},
 		{"capacity", PerSecond, true},
 	}
 	for _, c := range Clocks() {

@@ -127,8 +127,8 @@ func TestTimes(t *testing.T) {
 		h.Record(v * 1000)
 	}
 	all := QuantilesOf(h)
-	v := Variant{Streams: &Streams{}}
-	trial := Trial{Streams: &Streams{}}
+	v := Variant{Streams: &Streams{}, Tokens: &Tokens{}}
+	trial := Trial{Streams: &Streams{}, Tokens: &Tokens{}}
 	seen := map[*Quantiles]bool{}
 	for _, c := range Clocks() {
 		for _, q := range []*Quantiles{v.Times(c.Tag), trial.Times(c.Tag)} {

@@ -65,7 +65,7 @@ func (q *Quantiles) Summary(name string) *float64 {
 
 // Times returns the times of a clock. They are empty if the variant has none.
 func (v *Variant) Times(clock string) *Quantiles {
-	return timesOf(clock, v.Streams, map[string]*Quantiles{
+	return timesOf(clock, v.Streams, v.Tokens, map[string]*Quantiles{
 		TagResponse: &v.Response, TagService: &v.Service, TagSendLag: &v.SendLag, TagConnect: &v.Connect, TagFirstByte: &v.FirstByte,
 		TagReadDelay: &v.ReadDelay, TagServiceRead: &v.ServiceRead, TagHandshake: &v.Handshake,
 		TagFirstMessage: &v.FirstMessage, TagMessageGap: &v.MessageGap, TagMessage: &v.Message,
@@ -74,14 +74,17 @@ func (v *Variant) Times(clock string) *Quantiles {
 
 // Times returns the times of a clock. They are empty if the trial has none.
 func (t *Trial) Times(clock string) *Quantiles {
-	return timesOf(clock, t.Streams, map[string]*Quantiles{
+	return timesOf(clock, t.Streams, t.Tokens, map[string]*Quantiles{
 		TagResponse: &t.Response, TagService: &t.Service, TagSendLag: &t.SendLag, TagConnect: &t.Connect, TagFirstByte: &t.FirstByte,
 		TagReadDelay: &t.ReadDelay, TagServiceRead: &t.ServiceRead, TagHandshake: &t.Handshake,
 		TagFirstMessage: &t.FirstMessage, TagMessageGap: &t.MessageGap, TagMessage: &t.Message,
 	})
 }
 
-func timesOf(clock string, s *Streams, own map[string]*Quantiles) *Quantiles {
+func timesOf(clock string, s *Streams, t *Tokens, own map[string]*Quantiles) *Quantiles {
+	if t != nil {
+		own[TagFirstToken], own[TagTokenTime] = &t.FirstToken, &t.TokenTime
+	}
 	if s != nil {
 		own[TagOpening], own[TagFirstEvent], own[TagEventGap], own[TagDelivery] = &s.Opening, &s.FirstEvent, &s.EventGap, &s.Delivery
 	}

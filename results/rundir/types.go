@@ -331,6 +331,7 @@ type Variant struct {
 	Target    Target    `json:"target"`
 	Generator Generator `json:"generator"`
 	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
+	Tokens    *Tokens   `json:"tokens,omitempty"`  // of language models; its rates are typical ones of the trials
 	// Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
 	// as the variant's is.
 	Steps []ScenarioStep `json:"steps,omitempty"`
@@ -340,6 +341,21 @@ type Variant struct {
 	// Intervals are those of the figures above, by the metric's name in expressions, such
 	// as response.p99. The estimate of each is the figure itself.
 	Intervals map[string]Estimate `json:"intervals,omitempty"`
+}
+
+// Tokens are the figures of answers of language models, of which only good ones count: of
+// counts and rates, those that ended inside the window; of times, those to requests of the
+// window.
+type Tokens struct {
+	Count     int64    `json:"count"`
+	PerSecond *float64 `json:"per_second,omitempty"`
+	// Within are the answers that keep within the goal of the load; without a goal, all do.
+	Within  int64    `json:"within_goal"`
+	Goodput *float64 `json:"goodput_per_second,omitempty"` // of those answers
+	// FirstToken is the time from when a request was due until the first piece of the
+	// answer, TokenTime that per token behind it, on average over each answer.
+	FirstToken Quantiles `json:"first_token"`
+	TokenTime  Quantiles `json:"token_time"`
 }
 
 // An Estimate is a figure with its interval, and the value of each trial (in
@@ -798,6 +814,7 @@ type Trial struct {
 	Silence        Silence          `json:"silence"`           // of requests
 	TLS            *TLS             `json:"tls,omitempty"`     // nil without
 	Streams        *Streams         `json:"streams,omitempty"` // of subscribers; nil without
+	Tokens         *Tokens          `json:"tokens,omitempty"`  // of language models; nil without
 	Steps          []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
 	Users          *Users           `json:"users,omitempty"`   // nil without a scenario
 	Target         Target           `json:"target"`

@@ -315,6 +315,8 @@ export interface Variant {
   generator: Generator;
   /** of subscribers; then throughput is of events, and so is what is per request */
   streams?: Streams;
+  /** of language models; its rates are typical ones of the trials */
+  tokens?: Tokens;
   /** Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
    * as the variant's is. */
   steps?: ScenarioStep[];
@@ -964,6 +966,22 @@ export interface Streams {
   delivery: Quantiles;
   /** nil where none was */
   slow?: SlowStreams;
+}
+
+/** Tokens are the figures of answers of language models, of which only good ones count: of
+ * counts and rates, those that ended inside the window; of times, those to requests of the
+ * window. */
+export interface Tokens {
+  count: number;
+  per_second?: number;
+  /** Within are the answers that keep within the goal of the load; without a goal, all do. */
+  within_goal: number;
+  /** of those answers */
+  goodput_per_second?: number;
+  /** FirstToken is the time from when a request was due until the first piece of the
+   * answer, TokenTime that per token behind it, on average over each answer. */
+  first_token: Quantiles;
+  token_time: Quantiles;
 }
 
 /** A ScenarioStep says what became of the requests of a scenario's step, of those due in the

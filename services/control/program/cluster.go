@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/services/control"
+	"dyno/services/internal/command"
 )
 
 // maxReplicas bounds --cluster: more members make etcd slower, not safer.
@@ -34,18 +35,18 @@ var perReplica = []string{"cluster", "listen", "grpc", "dns", "admin", "data", "
 // these.
 func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error {
 	if n < 2 || n > maxReplicas {
-		return usage("3 can lose one and go on", "--cluster: %d: must be from 2 to %d", n, maxReplicas)
+		return command.Misused("3 can lose one and go on", "--cluster: %d: must be from 2 to %d", n, maxReplicas)
 	}
 	if c.Store.Dir == "" || len(c.Store.Peers) > 0 {
-		return usage("such as --data cluster.d --cluster 3", "--cluster: needs --data, and neither --etcd nor --peers")
+		return command.Misused("such as --data cluster.d --cluster 3", "--cluster: needs --data, and neither --etcd nor --peers")
 	}
 	ports, err := successive(c.Listen, n)
 	if err != nil {
-		return usage("such as --listen 127.0.0.1:7100", "--listen: %v", err)
+		return command.Misused("such as --listen 127.0.0.1:7100", "--listen: %v", err)
 	}
 	etcds, err := successive(ports[n], n)
 	if err != nil {
-		return usage("", "--listen: %v", err)
+		return command.Misused("", "--listen: %v", err)
 	}
 	more := make([][]string, n) // of each replica
 	for _, l := range []struct{ flag, address, example string }{{"--grpc", c.GRPC, "127.0.0.1:7300"}, {"--dns", c.DNS, "127.0.0.1:7400"}, {"--admin", c.Admin, "127.0.0.1:7200"}} {
@@ -54,7 +55,7 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 		}
 		list, err := successive(l.address, n)
 		if err != nil {
-			return usage("such as "+l.flag+" "+l.example, "%s: %v", l.flag, err)
+			return command.Misused("such as "+l.flag+" "+l.example, "%s: %v", l.flag, err)
 		}
 		for i := range more {
 			more[i] = append(more[i], l.flag, list[i])
@@ -77,7 +78,7 @@ func (a *app) controlCluster(cmd *cobra.Command, c control.Config, n int) error 
 	if err != nil {
 		return err
 	}
-	log := a.logger(false)
+	log := command.Logger(a.stderr, false)
 	var replicas sync.WaitGroup
 	for i := range n {
 		name := strconv.Itoa(i + 1)
@@ -132,7 +133,7 @@ func (a *app) keepReplica(ctx context.Context, log *slog.Logger, self string, ar
 			return
 		}
 		var exit *exec.ExitError
-		if errors.As(err, &exit) && exit.ExitCode() == exitUsage {
+		if errors.As(err, &exit) && exit.ExitCode() == command.Usage {
 			log.Error("not started again: its configuration is at fault")
 			return
 		}

@@ -9,80 +9,27 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"dyno/services/control"
+	"dyno/services/internal/command"
 )
 
 // Name is the program's.
 const Name = "dyno-control"
 
-// The exit codes, as dyno has them.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
-
-// A failure is an error with its exit code and, if there is something the user can do, a
-// hint.
-type failure struct {
-	code int
-	err  error
-	hint string
-}
-
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
-func usage(hint, format string, args ...any) error {
-	return &failure{exitUsage, fmt.Errorf(format, args...), hint}
-}
-
 // Main runs the program until it ends by itself or by SIGINT or SIGTERM, the second of
 // which ends it at once. It prints what failed, and returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	defer context.AfterFunc(ctx, stop)() // a second signal is no longer caught
 	a := &app{stdout: stdout, stderr: stderr}
-	cmd := a.command()
-	cmd.SetArgs(args)
-	cmd.SetOut(stdout)
-	cmd.SetErr(stderr)
-	err := cmd.ExecuteContext(ctx)
-	if err == nil {
-		return exitDone
-	}
-	code, hint := exitFailed, ""
-	var f *failure
-	if errors.As(err, &f) {
-		code, hint = f.code, f.hint
-	}
-	fmt.Fprintf(stderr, "%s: %v\n", Name, err)
-	if hint != "" {
-		fmt.Fprintf(stderr, "hint: %s\n", hint)
-	}
-	return code
+	return command.Main(ctx, a.command(), args, stdout, stderr)
 }
 
 // An app is one run of the program.
 type app struct{ stdout, stderr io.Writer }
-
-// logger logs JSON lines to standard error.
-func (a *app) logger(verbose bool) *slog.Logger {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
-}
 
 func (a *app) command() *cobra.Command {
 	c := control.Defaults()
@@ -119,23 +66,17 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
   dyno-control --listen 127.0.0.1:7100 --etcd 10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 --replica a
   dyno-control --listen 127.0.0.1:7100 --data new.d --restore backup.jsonl
   dyno-control --listen 127.0.0.1:7100 --data cluster.d --cluster 3`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("it has flags only: --help lists them", "unexpected argument %q", args[0])
-			}
-			return nil
-		},
-		SilenceUsage: true, SilenceErrors: true,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.Listen == "" {
-				return usage("such as --listen 127.0.0.1:7100", "--listen: must be given")
+				return command.Misused("such as --listen 127.0.0.1:7100", "--listen: must be given")
 			}
 			if c.Store.Dir == "" && len(c.Store.Endpoints) == 0 {
-				return usage("such as --data control.d", "--data or --etcd: must be given")
+				return command.Misused("such as --data control.d", "--data or --etcd: must be given")
 			}
 			flags := cmd.Flags()
 			if restore != "" && (cluster > 0 || len(c.Store.Peers) > 0) {
-				return usage("restore into a single etcd first, or into a cluster at --etcd", "--restore: is not for the members of a cluster")
+				return command.Misused("restore into a single etcd first, or into a cluster at --etcd", "--restore: is not for the members of a cluster")
 			}
 			if cluster > 0 {
 				return a.controlCluster(cmd, c, cluster)
@@ -161,13 +102,13 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 			if passwordFile != "" {
 				text, err := os.ReadFile(passwordFile)
 				if err != nil {
-					return &failure{exitUsage, fmt.Errorf("--etcd-password-file: %w", err), ""}
+					return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--etcd-password-file: %w", err)}
 				}
 				c.Store.Password = strings.TrimRight(string(text), "\r\n")
 			}
-			c.Logger = a.logger(verbose)
+			c.Logger = command.Logger(a.stderr, verbose)
 			if err := c.Validate(); err != nil {
-				return &failure{exitUsage, err, ""}
+				return &command.Failure{Code: command.Usage, Err: err}
 			}
 			if restore != "" {
 				if err := restoreControl(cmd, c, restore); err != nil {
@@ -176,12 +117,11 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 			}
 			server, err := control.New(c)
 			if err != nil {
-				return &failure{exitUsage, err, ""}
+				return &command.Failure{Code: command.Usage, Err: err}
 			}
 			return server.Serve(cmd.Context())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("--help lists the flags", "%v", err) })
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
 	f.StringVar(&c.GRPC, "grpc", c.GRPC, "where clients connect by gRPC: host:port or unix:PATH; without it, nowhere")
@@ -260,7 +200,7 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 func restoreControl(cmd *cobra.Command, c control.Config, file string) error {
 	backup, err := os.Open(file)
 	if err != nil {
-		return &failure{exitUsage, fmt.Errorf("--restore: %w", err), ""}
+		return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--restore: %w", err)}
 	}
 	defer backup.Close() //nolint:errcheck // it was only read
 	c.Store.Logger = c.Logger
@@ -269,7 +209,7 @@ func restoreControl(cmd *cobra.Command, c control.Config, file string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			hint = "a backup is restored into an empty store, in one go"
 		}
-		return &failure{exitFailed, fmt.Errorf("--restore: %w", err), hint}
+		return &command.Failure{Code: command.Failed, Err: fmt.Errorf("--restore: %w", err), Hint: hint}
 	}
 	c.Logger.Info("restored", "backup", file)
 	return nil

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/lab/experiment"
+)
+
+// Bounds of asking a server for its models.
+const (
+	askModels = 10 * time.Second
+	mostBytes = 4 << 20
+)
+
+// chooseModel gives --model the first model that the server at a URL lists, unless it was
+// given.
+func (q *quickLoad) chooseModel(cmd *cobra.Command, where string) error {
+	if q.given("model") {
+		return nil
+	}
+	where = withScheme(where)
+	parsed, malformed := url.Parse(where)
+	if malformed != nil || parsed.Host == "" {
+		return nil //nolint:nilerr // the plan says what is wrong with it
+	}
+	var (
+		headers  []string
+		insecure bool
+	)
+	for _, f := range q.fields {
+		switch {
+		case !f.given:
+		case f.Name == "header":
+			headers = f.texts
+		case f.Name == "insecure":
+			insecure = f.String() == "true"
+		}
+	}
+	name, err := firstModel(cmd.Context(), parsed, q.unix, headers, insecure)
+	if err != nil {
+		return &failure{exitTarget, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model"}
+	}
+	return cmd.Flags().Set("model", name)
+}
+
+// firstModel asks a server for its models.
+func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []string, insecure bool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askModels)
+	defer cancel()
+	parsed.Path, parsed.RawPath, parsed.RawQuery = experiment.ModelsPath(parsed.Path), "", ""
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, parsed.String(), nil)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range headers {
+		if name, value, ok := strings.Cut(h, ":"); ok {
+			r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		}
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	if insecure {
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it was asked for
+	}
+	if unix != "" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", unix)
+		}
+	}
+	response, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it is only read
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("GET %s: status %d", parsed, response.StatusCode)
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, mostBytes)).Decode(&list); err != nil {
+		return "", fmt.Errorf("GET %s: %w", parsed, err)
+	}
+	if len(list.Data) == 0 || list.Data[0].ID == "" {
+		return "", fmt.Errorf("GET %s: it lists no model", parsed)
+	}
+	return list.Data[0].ID, nil
+}

@@ -1,0 +1,289 @@
+package experiment
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/llm"
+	"dyno/load/wire/sse"
+)
+
+// LLM is the protocol of questions to language models, by OpenAI's API over HTTP/1.1, whose
+// answers are streamed.
+const LLM = "llm"
+
+// An LLMLoad is what a load has for language models.
+type LLMLoad struct {
+	Ask *Ask `yaml:"ask" default:"{}" doc:"what a language model is asked"`
+}
+
+// An Ask is what a language model is asked, again and again.
+type Ask struct {
+	Model     string   `yaml:"model,required" kind:"word" flag:"model" doc:"the model's name"`
+	API       string   `yaml:"api" oneof:"chat completions responses" default:"chat" flag:"api" doc:"which of OpenAI's APIs; chat: /chat/completions; completions: /completions; responses: /responses"`
+	Prompt    string   `yaml:"prompt,orfile" kind:"word" flag:"prompt" otherwise:"made-up words" doc:"the prompt; the same one each time, which a server may keep ready (prefix cache)"`
+	Prompts   string   `yaml:"prompts" kind:"path" flag:"prompts" doc:"a file of prompts, asked in turn, in place of prompt: one a line, or, if its name ends in .jsonl, objects with prompt (a text) or messages (a list), and max_tokens if it is another"`
+	Words     int      `yaml:"words" range:"1..100000" default:"32" flag:"prompt-words" doc:"words of a made-up prompt; there are 1,000 prompts, no two of which begin with the same word"`
+	MaxTokens int      `yaml:"max_tokens" range:"1..10000000" default:"64" flag:"max-tokens" doc:"the most tokens that an answer may have"`
+	Options   string   `yaml:"options,orfile" kind:"word" flag:"options" doc:"a JSON object whose members are added to the body of each request, such as {temperature: 0} in JSON"`
+	Usage     bool     `yaml:"usage" default:"true" flag:"usage" doc:"the server is asked for the number of tokens of each answer (stream_options.include_usage); without, pieces are counted"`
+	Headers   []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
+
+	FirstToken time.Duration `yaml:"first_token" range:"1us..1h" otherwise:"no such bound" flag:"slo-first-token" doc:"the goal of an answer, for goodput: the time from when the request was due until the first token"`
+	TokenTime  time.Duration `yaml:"token_time" range:"1us..1h" otherwise:"no such bound" flag:"slo-token-time" doc:"the goal of an answer, for goodput: the time per token behind the first, on average over the answer"`
+}
+
+// The APIs of language models.
+const (
+	APIChat        = "chat"
+	APICompletions = "completions"
+	APIResponses   = "responses"
+)
+
+// apiPaths are where each is below the base URL.
+var apiPaths = map[string]string{APIChat: "/chat/completions", APICompletions: "/completions", APIResponses: "/responses"}
+
+// Bounds of the prompts that are prepared before the load.
+const (
+	madeUpPrompts  = 1000
+	maxPrompts     = 1_000_000
+	maxPromptBytes = 1 << 30
+	maxPromptLine  = 16 << 20
+)
+
+// judge judges what is asked. What is in the file of prompts, the trial sees.
+func (LLMLoad) judge(i *inspector, _ *Experiment, v *Variant) {
+	const path = "load.ask"
+	i.tls(&v.Target)
+	a, started := v.Load.Ask, len(v.Target.Start) > 0
+	if a == nil {
+		i.fault(path, "is missing", "such as ask: {model: NAME}")
+		return
+	}
+	i.headers(path, a.Headers, started)
+	if a.Prompt != "" && a.Prompts != "" {
+		i.fault(path+".prompts", "prompt and prompts exclude each other", "keep one of them")
+	}
+	if a.Options != "" {
+		var object map[string]json.RawMessage
+		switch err := json.Unmarshal([]byte(placeholders(a.Options)), &object); {
+		case err != nil || object == nil:
+			i.fault(path+".options", fmt.Sprintf("%q is no JSON object", clip(a.Options)), `such as '{"temperature": 0}'`)
+		case object["stream"] != nil || object["model"] != nil:
+			i.fault(path+".options", "dyno sets stream and model itself", "remove them")
+		}
+	}
+	if !started {
+		i.ownPorts(path+".prompt", a.Prompt)
+	}
+}
+
+// codecs makes what asks the questions in turn.
+func (LLMLoad) codecs(v *Variant, seed uint64, workers int) (c Codecs, err error) {
+	end, err := http1.ParseURL(v.Target.URL)
+	if err != nil {
+		return c, err
+	}
+	a := v.Load.Ask
+	prompts, err := a.all(seed)
+	if err != nil {
+		return c, err
+	}
+	config := llm.Config{Step: workers, HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits()}
+	for _, p := range prompts {
+		r, err := a.request(p, end)
+		if err != nil {
+			return c, err
+		}
+		config.Requests = append(config.Requests, r)
+	}
+	c.Clients, err = perWorker(func(worker int) llm.Config {
+		mine := config
+		mine.First = worker
+		return mine
+	}, llm.NewTemplate, func(t *llm.Template) wire.Client { return t.Client() })
+	if err != nil {
+		return c, fmt.Errorf("load.ask: %w", err)
+	}
+	c.Messages = &Messages{FirstToken: a.FirstToken, TokenTime: a.TokenTime}
+	if end.Secure {
+		c.TLS, err = v.Target.TLS.config(end, []string{"http/1.1"})
+	}
+	return c, err
+}
+
+// modelBase returns the base URL's path: without the path of an API, and /v1 if there is
+// none.
+func modelBase(path string) string {
+	path = strings.TrimSuffix(path, "/")
+	for _, api := range []string{APIChat, APICompletions, APIResponses} { // chat before what it ends in
+		if base, ok := strings.CutSuffix(path, apiPaths[api]); ok {
+			return base
+		}
+	}
+	return cmp.Or(path, "/v1")
+}
+
+// ModelsPath returns where a server lists its models, for a base URL's path or that of an API.
+func ModelsPath(path string) string { return modelBase(path) + "/models" }
+
+// target returns the target of the API's requests, for that of the URL.
+func (a *Ask) target(of string) string {
+	path, query, asked := strings.Cut(of, "?")
+	path = modelBase(path) + apiPaths[a.API]
+	if asked {
+		path += "?" + query
+	}
+	return path
+}
+
+// A prompt is one question.
+type prompt struct {
+	Prompt    string          `json:"prompt"`
+	Messages  json.RawMessage `json:"messages"`
+	MaxTokens int             `json:"max_tokens"`
+}
+
+// all returns the prompts.
+func (a *Ask) all(seed uint64) ([]prompt, error) {
+	switch {
+	case a.Prompts != "":
+		prompts, err := readPrompts(a.Prompts)
+		if err != nil {
+			return nil, fmt.Errorf("load.ask.prompts: %w", err)
+		}
+		return prompts, nil
+	case a.Prompt != "":
+		return []prompt{{Prompt: a.Prompt}}, nil
+	}
+	return madeUpWords(seed, a.Words), nil
+}
+
+// syllables are what made-up words consist of.
+var syllables = [...]string{"ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu", "va"}
+
+// madeUpWords makes prompts of so many words. The first ones are the prompt's number in
+// syllables, so that no two prompts begin with the same word.
+func madeUpWords(seed uint64, words int) []prompt {
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated, not to be secret
+	prompts := make([]prompt, madeUpPrompts)
+	for n := range prompts {
+		var b strings.Builder
+		for digit := n; ; digit /= len(syllables) {
+			b.WriteString(syllables[digit%len(syllables)])
+			if digit < len(syllables) {
+				break
+			}
+		}
+		for range words - 1 {
+			b.WriteByte(' ')
+			for range 1 + random.IntN(3) {
+				b.WriteString(syllables[random.IntN(len(syllables))])
+			}
+		}
+		prompts[n].Prompt = b.String()
+	}
+	return prompts
+}
+
+// readPrompts reads a file of prompts.
+func readPrompts(name string) (prompts []prompt, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	objects := strings.EqualFold(filepath.Ext(name), ".jsonl")
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxPromptLine)
+	size := 0
+	for number := 1; lines.Scan(); number++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		p := prompt{Prompt: string(line)}
+		if objects {
+			p = prompt{}
+			if err := json.Unmarshal(line, &p); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+			}
+			if (p.Prompt == "") == (len(p.Messages) == 0) {
+				return nil, fmt.Errorf("%s:%d: want either prompt or messages", name, number)
+			}
+			if p.MaxTokens < 0 {
+				return nil, fmt.Errorf("%s:%d: max_tokens %d: want a positive number", name, number, p.MaxTokens)
+			}
+		}
+		if size += len(line); size > maxPromptBytes || len(prompts) == maxPrompts {
+			return nil, fmt.Errorf("%s:%d: want at most %d prompts and %d MiB", name, number, maxPrompts, maxPromptBytes>>20)
+		}
+		prompts = append(prompts, p)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(prompts) == 0 {
+		return nil, fmt.Errorf("%s: there are no prompts in it", name)
+	}
+	return prompts, nil
+}
+
+// request makes the request that asks a prompt.
+func (a *Ask) request(p prompt, end http1.Endpoint) (r http1.Request, err error) {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	limit := a.MaxTokens
+	if p.MaxTokens > 0 {
+		limit = p.MaxTokens
+	}
+	body := map[string]any{"model": a.Model, "stream": true}
+	var asked any = p.Messages
+	if p.Prompt != "" {
+		asked = p.Prompt
+		if a.API == APIChat {
+			asked = []message{{"user", p.Prompt}}
+		}
+	}
+	switch a.API {
+	case APIResponses:
+		body["input"], body["max_output_tokens"] = asked, limit
+	case APICompletions:
+		if p.Prompt == "" {
+			return r, errors.New("load.ask.prompts: the API completions takes prompts, not messages")
+		}
+		body["prompt"], body["max_tokens"] = asked, limit
+	default:
+		body["messages"], body["max_tokens"] = asked, limit
+	}
+	if a.Usage && a.API != APIResponses { // which says it without being asked
+		body["stream_options"] = map[string]bool{"include_usage": true}
+	}
+	if a.Options != "" {
+		if err := json.Unmarshal([]byte(a.Options), &body); err != nil {
+			return r, fmt.Errorf("load.ask.options: %w", err)
+		}
+	}
+	r = http1.Request{
+		Method: "POST", Target: a.target(end.Target), Host: end.Host,
+		Header: []http1.Field{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "text/event-stream"}},
+	}
+	addHeaders(&r, a.Headers)
+	if r.Body, err = json.Marshal(body); err != nil {
+		return r, fmt.Errorf("load.ask: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,125 @@
+package experiment
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"dyno/load/wire/http1"
+)
+
+// asked are the bodies of the requests that a load sends.
+func asked(t *testing.T, a Ask, url string) (bodies []map[string]any, target string) {
+	t.Helper()
+	end, err := http1.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompts, err := a.all(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range prompts {
+		r, err := a.request(p, end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		var body map[string]any
+		if err := json.Unmarshal(r.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		bodies, target = append(bodies, body), r.Target
+	}
+	return bodies, target
+}
+
+func TestAskRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "prompts.jsonl")
+	if err := os.WriteFile(file, []byte(`{"prompt":"a"}`+"\n\n"+`{"messages":[{"role":"system","content":"b"}],"max_tokens":9}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		ask  Ask
+		want string // the bodies, in JSON
+	}{
+		{"chat", Ask{Model: "m", API: APIChat, Prompt: "p", MaxTokens: 5, Usage: true},
+			`[{"max_tokens":5,"messages":[{"content":"p","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}]`},
+		{"completions", Ask{Model: "m", API: APICompletions, Prompt: "p", MaxTokens: 5}, `[{"max_tokens":5,"model":"m","prompt":"p","stream":true}]`},
+		{"responses", Ask{Model: "m", API: APIResponses, Prompt: "p", MaxTokens: 5, Usage: true}, `[{"input":"p","max_output_tokens":5,"model":"m","stream":true}]`},
+		{"options", Ask{Model: "m", API: APICompletions, Prompt: "p", MaxTokens: 5, Options: `{"max_tokens":7,"temperature":0}`},
+			`[{"max_tokens":7,"model":"m","prompt":"p","stream":true,"temperature":0}]`},
+		{"a file", Ask{Model: "m", API: APIChat, Prompts: file, MaxTokens: 5},
+			`[{"max_tokens":5,"messages":[{"content":"a","role":"user"}],"model":"m","stream":true},` +
+				`{"max_tokens":9,"messages":[{"content":"b","role":"system"}],"model":"m","stream":true}]`},
+	} {
+		bodies, _ := asked(t, test.ask, "http://h/v1")
+		if got, err := json.Marshal(bodies); err != nil || string(got) != test.want {
+			t.Errorf("%s: %s, %v; want %s", test.name, got, err, test.want)
+		}
+	}
+}
+
+func TestAskTargets(t *testing.T) {
+	for _, test := range []struct{ url, api, want, models string }{
+		{"http://h", APIChat, "/v1/chat/completions", "/v1/models"},
+		{"http://h/", APIResponses, "/v1/responses", "/v1/models"},
+		{"http://h/v1", APICompletions, "/v1/completions", "/v1/models"},
+		{"http://h/api/v1/", APIChat, "/api/v1/chat/completions", "/api/v1/models"},
+		{"http://h/v1/chat/completions", APIChat, "/v1/chat/completions", "/v1/models"},
+		{"http://h/v1/completions?version=1", APICompletions, "/v1/completions?version=1", "/v1/models"},
+		{"http://h/v1/chat/completions", APIResponses, "/v1/responses", "/v1/models"},
+	} {
+		_, got := asked(t, Ask{Model: "m", API: test.api, Prompt: "p", MaxTokens: 1}, test.url)
+		path, _, _ := strings.Cut(strings.TrimPrefix(test.url, "http://h"), "?")
+		if models := ModelsPath(path); got != test.want || models != test.models {
+			t.Errorf("%s, %s: %s and %s, want %s and %s", test.url, test.api, got, models, test.want, test.models)
+		}
+	}
+}
+
+// Made-up prompts are repeated by their seed, have as many words as they should, and none
+// begins like another.
+func TestMadeUpPrompts(t *testing.T) {
+	prompts, again := madeUpWords(7, 5), madeUpWords(7, 5)
+	seen := map[string]bool{}
+	for n, p := range prompts {
+		words := strings.Fields(p.Prompt)
+		if len(words) != 5 || seen[words[0]] || p.Prompt != again[n].Prompt {
+			t.Fatalf("prompt %d: %q", n, p.Prompt)
+		}
+		seen[words[0]] = true
+	}
+	if len(prompts) != madeUpPrompts || madeUpWords(8, 5)[0].Prompt == prompts[0].Prompt {
+		t.Errorf("%d prompts, and another seed begins alike", len(prompts))
+	}
+}
+
+func TestPromptFileFaults(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"a.txt", "\n \n", "there are no prompts in it"},
+		{"a.jsonl", `{"prompt":"a"}` + "\n{\n", "a.jsonl:2: "},
+		{"a.jsonl", `{"prompt":"a","messages":[]}` + "\n" + `{"prompt":"a","messages":[{}]}`, "a.jsonl:1: want either prompt or messages"},
+		{"a.jsonl", `{"prompt":"a","max_tokens":-1}`, "a.jsonl:1: max_tokens -1"},
+	} {
+		file := filepath.Join(t.TempDir(), test.name)
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readPrompts(file); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: %v, want %q", test.text, err, test.want)
+		}
+	}
+	if _, err := readPrompts(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	a := Ask{API: APICompletions}
+	if _, err := a.request(prompt{Messages: json.RawMessage("[]")}, http1.Endpoint{}); err == nil || !strings.Contains(err.Error(), "takes prompts") {
+		t.Error(err)
+	}
+}

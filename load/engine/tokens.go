@@ -1,0 +1,87 @@
+package engine
+
+import "time"
+
+// A tokenizer is a client whose responses are answers of language models, and whose messages
+// are pieces of them.
+type tokenizer interface {
+	counter
+
+	// Tokens returns of how many tokens the answer is, once it is complete.
+	Tokens() uint32
+}
+
+// A Goal bounds what users of a language model feel. A bound of 0 is none.
+type Goal struct {
+	First time.Duration // from when the request was due until the first piece of the answer
+	Each  time.Duration // per token behind the first, on average over the answer
+}
+
+// holds tells whether an answer keeps within the goal.
+func (g Goal) holds(first, each int64) bool {
+	return (g.First == 0 || first <= int64(g.First)) && (g.Each == 0 || each <= int64(g.Each))
+}
+
+// Tokens sums up answers of language models: good ones that ended inside the window, whenever
+// they were due.
+type Tokens struct {
+	Count  uint64 // tokens
+	Within uint64 // answers that keep within the goal
+}
+
+// addTokens adds what another worker, or another engine, counted; nil is nothing.
+func (r *Result) addTokens(o *Tokens) {
+	if o == nil {
+		return
+	}
+	if r.Tokens == nil {
+		r.Tokens = &Tokens{}
+	}
+	r.Tokens.Count += o.Count
+	r.Tokens.Within += o.Within
+}
+
+// asked returns what the worker counted; nil if its clients ask no language models.
+func (w *worker) asked() *Tokens {
+	for i := range w.conns {
+		if client := w.conns[i].client; client != nil { // with TLS, one that never agreed on a protocol has none
+			if _, ok := client.(tokenizer); !ok {
+				return nil
+			}
+			return &w.tokens
+		}
+	}
+	return nil
+}
+
+// recordTokens takes the figures of a good response, if it is an answer of a language model.
+func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
+	answer, ok := c.client.(tokenizer)
+	if !ok {
+		return
+	}
+	d := &w.messages[e]
+	if d.received == 0 {
+		return
+	}
+	n := answer.Tokens()
+	first, each := d.first-x.intended, int64(0)
+	// Without several pieces nothing is known of the time between tokens.
+	several := n > 1 && d.received > 1
+	if several {
+		each = max(0, d.last-d.first) / int64(n-1)
+	}
+	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
+		w.tokens.Count += uint64(n)
+		if w.engine.config.Messages.Goal.holds(first, each) {
+			w.tokens.Within++
+		}
+	}
+	if x.window != inside {
+		return
+	}
+	w.interval.latency[FirstToken].Record(first)
+	if several {
+		w.interval.latency[TokenTime].Record(each)
+	}
+}

@@ -1,0 +1,141 @@
+package engine_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"dyno/load/engine"
+	"dyno/load/hist"
+	"dyno/load/pace"
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/llm"
+	"dyno/load/wire/sse"
+)
+
+const (
+	answerPieces = 5
+	answerTokens = 9 // by the server's account
+)
+
+// serveAnswers streams answers of five pieces, by net/http. Each piece comes a pause after
+// the one before, the first after three.
+func serveAnswers(t *testing.T, pause time.Duration) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		flush := http.NewResponseController(w).Flush
+		<-time.After(2 * pause)
+		for range answerPieces {
+			<-time.After(pause)
+			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n")
+			_ = flush()
+		}
+		fmt.Fprintf(w, "data: {\"choices\":[],\"usage\":{\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n", answerTokens)
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+func askers(t *testing.T) func(int) func() wire.Client {
+	t.Helper()
+	c := llm.Config{
+		Requests: []http1.Request{{Method: "POST", Target: "/", Host: "h", Body: []byte("{}")}},
+		HTTP:     http1.DefaultLimits(), Events: sse.DefaultLimits(),
+	}
+	return func(int) func() wire.Client {
+		template, err := llm.NewTemplate(c)
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
+	}
+}
+
+// The tokens of answers are counted, and timed from the first piece to the last.
+func TestTokens(t *testing.T) {
+	const pause = 2 * time.Millisecond
+	r := run(t, engine.Config{
+		Address: serveAnswers(t, pause), NewClients: askers(t), Connections: 4, Requests: 40,
+		Messages: &engine.Messages{Goal: engine.Goal{First: time.Hour, Each: time.Hour}},
+	})
+	count := func(tag engine.Tag) int64 { return r.Latency[tag].Count() }
+	if r.Counts.OK != 40 || count(engine.FirstToken) != 40 || count(engine.TokenTime) != 40 ||
+		count(engine.FirstMessage) != 40 || count(engine.MessageGap) != 40*(answerPieces-1) {
+		t.Fatalf("%+v, %v; %d first tokens, %d times per token, %d gaps", r.Counts, r.Failures, count(engine.FirstToken), count(engine.TokenTime), count(engine.MessageGap))
+	}
+	if r.Tokens == nil || r.Tokens.Count != r.Completed*answerTokens || r.Tokens.Within != r.Completed || r.Completed == 0 {
+		t.Errorf("%+v of %d answers", r.Tokens, r.Completed)
+	}
+	// Timers of the server may be late; single ones can make up for each other. Four gaps are
+	// divided by the eight tokens behind the first.
+	if first := time.Duration(r.Latency[engine.FirstToken].Quantile(0)); first < 3*pause {
+		t.Errorf("the first token came after %v at the earliest", first)
+	}
+	if each := time.Duration(r.Latency[engine.TokenTime].Quantile(0.5)); each < pause/4 {
+		t.Errorf("the median time per token is %v", each)
+	}
+}
+
+// A model that answers nothing has no goodput, which is a figure; other loads have none.
+func TestTokensOfNothing(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	c := engine.Config{Address: s.Listener.Addr().String(), NewClients: askers(t), Requests: 4, Messages: &engine.Messages{}}
+	if r := run(t, c); r.Tokens == nil || *r.Tokens != (engine.Tokens{}) || r.Counts.ByKind[wire.Status] != 4 {
+		t.Errorf("%+v, %+v", r.Tokens, r.Counts)
+	}
+	c.NewClients = get(t, "h")
+	if r := run(t, c); r.Tokens != nil {
+		t.Errorf("%+v", r.Tokens)
+	}
+}
+
+// An answer is within the goal if it keeps both bounds.
+func TestGoodput(t *testing.T) {
+	const pause = 2 * time.Millisecond
+	address := serveAnswers(t, pause)
+	for _, test := range []struct {
+		name string
+		goal engine.Goal
+		all  bool
+	}{
+		{"none", engine.Goal{}, true},
+		{"the first token too late", engine.Goal{First: pause}, false},
+		{"tokens too slow", engine.Goal{First: time.Hour, Each: pause / 100}, false},
+	} {
+		r := run(t, engine.Config{
+			Address: address, NewClients: askers(t), Connections: 4, Requests: 8, Messages: &engine.Messages{Goal: test.goal},
+		})
+		want := uint64(0)
+		if test.all {
+			want = r.Completed
+		}
+		if r.Completed == 0 || r.Tokens == nil || r.Tokens.Within != want {
+			t.Errorf("%s: %+v of %d answers", test.name, r.Tokens, r.Completed)
+		}
+	}
+}
+
+// The first token's time runs from when the request was due: what waits for a connection
+// waits for its token. From the write, nothing of that is seen.
+func TestFirstTokenIsFromTheSchedule(t *testing.T) {
+	const pause = 2 * time.Millisecond
+	schedule, err := pace.New(pace.Steady(1000, 0), pace.Constant, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, engine.Config{
+		Address: serveAnswers(t, pause), NewClients: askers(t), Schedule: schedule, Connections: 1, Requests: 20,
+		Messages: &engine.Messages{},
+	})
+	due, written := last(r.Latency[engine.FirstToken]), last(r.Latency[engine.FirstMessage])
+	if r.Counts.OK != 20 || due < 10*7*int64(pause) || written > due/2 {
+		t.Errorf("%+v: the last of the first tokens came %v after it was due, %v after the write", r.Counts, time.Duration(due), time.Duration(written))
+	}
+}
+
+func last(h *hist.Histogram) int64 { return h.Quantile(1) }

@@ -1,0 +1,214 @@
+package llm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/sse"
+)
+
+// Config is what all clients of one template have in common.
+type Config struct {
+	// Requests are what is asked, in turn; nothing in them varies. Each asks for a
+	// stream.
+	Requests []http1.Request
+
+	// First is the request that is sent first, and Step how far it is from each to the
+	// next: workers take turns by a step that is their number. A Step of 0 is 1.
+	First, Step int
+
+	HTTP   http1.Limits
+	Events sse.Limits
+}
+
+// Template makes clients that take turns in the same requests: one template per worker. It
+// and its clients are for one goroutine at a time.
+type Template struct {
+	one        *http1.Template
+	events     sse.Limits
+	next, step int
+	count      int
+}
+
+// NewTemplate returns a template, or every fault of its configuration.
+func NewTemplate(c Config) (*Template, error) {
+	var faults []error
+	if len(c.Requests) == 0 {
+		faults = append(faults, errors.New("no requests: want at least one"))
+	}
+	if c.First < 0 || c.Step < 0 {
+		faults = append(faults, fmt.Errorf("first request %d, step %d: want no negative number", c.First, c.Step))
+	}
+	faults = append(faults, c.Events.Validate())
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("llm: %w", err)
+	}
+	one, err := http1.NewTemplate(http1.Config{Requests: c.Requests, Limits: c.HTTP})
+	if err != nil {
+		return nil, err
+	}
+	n := len(c.Requests)
+	return &Template{one: one, events: c.Events, next: c.First % n, step: max(1, c.Step) % n, count: n}, nil
+}
+
+// Client returns a new client, ready for a connection.
+func (t *Template) Client() *Client {
+	parser, err := sse.NewParser(t.events)
+	if err != nil {
+		panic(err) // the template has checked the limits
+	}
+	return &Client{t: t, below: t.one.Client(), parser: parser}
+}
+
+// What may be wrong with a complete response. Each is returned as it is; what is wrong with
+// its framing are the errors of the packages http1 and sse.
+var (
+	ErrNoStream = assertion("the answer is no stream of events")
+	ErrChunk    = assertion("a piece of the answer is no JSON object")
+	ErrServer   = assertion("the server reported an error within the answer")
+	ErrCut      = assertion("the stream ended before the answer did")
+	ErrEmpty    = assertion("the answer is empty")
+)
+
+func assertion(text string) *wire.Error { return &wire.Error{Kind: wire.Assertion, Text: text} }
+
+// A Client is one connection's side. It is for one goroutine at a time, together with the
+// other clients of its template.
+type Client struct {
+	t      *Template
+	below  *http1.Client
+	parser *sse.Parser
+
+	pieces  uint32 // that hold something of the answer
+	usage   uint32 // tokens, as the server says; 0 while it has not
+	ended   bool
+	failure *wire.Error // the first
+}
+
+var _ wire.Client = (*Client)(nil)
+
+// Reset forgets everything about an earlier connection.
+func (c *Client) Reset() {
+	c.forget()
+	c.below.Reset()
+}
+
+func (c *Client) forget() {
+	c.parser.Reset()
+	c.pieces, c.usage, c.ended, c.failure = 0, 0, false, nil
+}
+
+// Request prepares the next exchange.
+func (c *Client) Request() []byte {
+	c.forget()
+	n := c.t.next
+	c.t.next = (n + c.t.step) % c.t.count
+	return c.below.Compose(n, nil)
+}
+
+// Response consumes the next bytes of the response; see wire.Client.
+func (c *Client) Response(p []byte) (n int, done bool, err error) {
+	for {
+		used, size, done, err := c.below.Content(p[n:])
+		n += used
+		if size == 0 {
+			if done && err == nil {
+				err = c.conclude()
+			}
+			return n, done, err
+		}
+		c.below.Take(size)
+		if c.below.EventStream() {
+			if err := c.read(p[n : n+size]); err != nil {
+				return n + size, false, err
+			}
+		}
+		n += size
+	}
+}
+
+// read reads a piece of the content.
+func (c *Client) read(p []byte) error {
+	for len(p) > 0 {
+		n, message, found, err := c.parser.Next(p)
+		if err != nil {
+			return err
+		}
+		if p = p[n:]; found {
+			c.take(message)
+		}
+	}
+	return nil
+}
+
+// lastEvent is the data of the event behind an answer.
+const lastEvent = "[DONE]"
+
+// take takes an event.
+func (c *Client) take(m sse.Message) {
+	switch data := bytes.TrimSpace(m.Data); {
+	case len(data) == 0: // some servers keep connections alive by these
+		return
+	case string(data) == lastEvent:
+		c.ended = true
+		return
+	}
+	v, ok := scan(m.Data)
+	switch {
+	case c.failure != nil:
+	case !ok:
+		c.failure = ErrChunk
+	case v.failed || string(m.Type) == "error":
+		c.failure = ErrServer
+	}
+	if v.holds {
+		c.pieces++
+	}
+	c.usage = max(c.usage, v.tokens)
+	c.ended = c.ended || v.ended
+}
+
+// conclude judges a response that is complete and whose status was accepted.
+func (c *Client) conclude() error {
+	switch {
+	case !c.below.EventStream():
+		return ErrNoStream
+	case c.failure != nil:
+		return c.failure
+	case !c.ended:
+		return ErrCut
+	case c.pieces == 0:
+		return ErrEmpty
+	}
+	return nil
+}
+
+// End tells that the peer closed its side while a response was awaited; see wire.Client.
+func (c *Client) End() error {
+	if err := c.below.End(); err != nil {
+		return err
+	}
+	return c.conclude()
+}
+
+// Reusable tells whether the connection may carry another exchange.
+func (c *Client) Reusable() bool { return c.below.Reusable() }
+
+// Status returns the status of the last response.
+func (c *Client) Status() int { return c.below.Status() }
+
+// Messages returns how many pieces of the current answer, or of the last one, hold something
+// of it.
+func (c *Client) Messages() uint32 { return c.pieces }
+
+// Tokens returns of how many tokens the last answer is: as the server says, or as many as
+// there were pieces.
+func (c *Client) Tokens() uint32 {
+	if c.usage > 0 {
+		return c.usage
+	}
+	return c.pieces
+}

@@ -1,0 +1,202 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+	"dyno/load/wire/sse"
+)
+
+func config(bodies ...string) Config {
+	c := Config{HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits()}
+	for _, b := range bodies {
+		c.Requests = append(c.Requests, http1.Request{Method: "POST", Target: "/v1/chat/completions", Host: "x", Body: []byte(b)})
+	}
+	return c
+}
+
+func client(t testing.TB) *Client {
+	t.Helper()
+	template, err := NewTemplate(config("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return template.Client()
+}
+
+const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+// chunked is a response's content, one chunk for each event.
+func chunked(events ...string) string {
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "%x\r\ndata: %s\n\n\r\n", len("data: \n\n")+len(e), e)
+	}
+	return b.String() + "0\r\n\r\n"
+}
+
+func token(text string) string { return `{"choices":[{"delta":{"content":"` + text + `"}}]}` }
+
+const (
+	role   = `{"choices":[{"delta":{"role":"assistant","content":""}}]}`
+	stop   = `{"choices":[{"delta":{},"finish_reason":"stop"}]}`
+	usage5 = `{"choices":[],"usage":{"completion_tokens":5}}`
+)
+
+func TestResponses(t *testing.T) {
+	for _, test := range []struct {
+		name, response string
+		err            error
+		pieces, tokens uint32
+	}{
+		{"an answer", head + chunked(role, token("a"), token("b"), token("c"), stop, "[DONE]"), nil, 3, 3},
+		{"several tokens in a piece", head + chunked(role, token("a b c"), token("d e"), stop, usage5, "[DONE]"), nil, 2, 5},
+		{"empty events", head + chunked("", token("a"), " ", "[DONE] "), nil, 1, 1},
+		{"without [DONE]", head + chunked(token("a"), stop), nil, 1, 1},
+		{"of known length", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nContent-Length: %d\r\n\r\ndata: %s\n\ndata: [DONE]\n\n", len("data: \n\ndata: [DONE]\n\n")+len(token("a")), token("a")), nil, 1, 1},
+		{"an error within", head + chunked(token("a"), `{"error":{"message":"overloaded"}}`, "[DONE]"), ErrServer, 1, 1},
+		{"no JSON", head + chunked(token("a"), `{"choices":[{"del`, token("b"), "[DONE]"), ErrChunk, 2, 2},
+		{"no end", head + chunked(token("a"), token("b")), ErrCut, 2, 2},
+		{"nothing in it", head + chunked(role, stop, "[DONE]"), ErrEmpty, 0, 0},
+		{"no stream", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", ErrNoStream, 0, 0},
+		{"refused", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", wire.StatusError(429), 0, 0},
+		{"refused by a stream", "HTTP/1.1 500 x\r\nContent-Type: text/event-stream\r\nContent-Length: 14\r\n\r\ndata: [DONE]\n\n", wire.StatusError(500), 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := client(t)
+			c.Reset()
+			for range 2 { // the second on the same connection
+				c.Request()
+				n, done, err := c.Response([]byte(test.response))
+				if n != len(test.response) || !done || !errors.Is(err, test.err) || (err == nil) != (test.err == nil) {
+					t.Fatalf("%d of %d bytes, done %v, %v; want %v", n, len(test.response), done, err, test.err)
+				}
+				if c.Messages() != test.pieces || c.Tokens() != test.tokens || !c.Reusable() {
+					t.Errorf("%d pieces, %d tokens, reusable %v; want %d and %d", c.Messages(), c.Tokens(), c.Reusable(), test.pieces, test.tokens)
+				}
+			}
+		})
+	}
+}
+
+// A response that the end of the connection ends, or cuts.
+func TestEnd(t *testing.T) {
+	const open = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+	for _, test := range []struct {
+		name, response string
+		want           error
+	}{
+		{"complete", open + "data: " + token("a") + "\n\ndata: [DONE]\n\n", nil},
+		{"cut between events", open + "data: " + token("a") + "\n\n", ErrCut},
+		{"cut in a chunk", head + "ff\r\ndata: ", http1.ErrClosedBody},
+	} {
+		c := client(t)
+		c.Request()
+		if n, done, err := c.Response([]byte(test.response)); n != len(test.response) || done || err != nil {
+			t.Fatalf("%s: %d bytes, %v, %v", test.name, n, done, err)
+		}
+		if err := c.End(); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+		if c.Reusable() {
+			t.Errorf("%s: reusable", test.name)
+		}
+	}
+}
+
+// Cut at any places, the same bytes mean the same, and a piece is counted when its end has
+// come.
+func TestAnyPieces(t *testing.T) {
+	response := []byte(head + chunked(role, token("a"), token("b"), token("c"), stop, usage5, "[DONE]"))
+	rapid.Check(t, func(t *rapid.T) {
+		template, err := NewTemplate(config("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := template.Client()
+		c.Request()
+		for from := 0; from < len(response); {
+			to := rapid.IntRange(from+1, len(response)).Draw(t, "to")
+			n, done, err := c.Response(response[from:to])
+			if n != to-from || err != nil || done != (to == len(response)) {
+				t.Fatalf("bytes %d to %d: %d, %v, %v", from, to, n, done, err)
+			}
+			whole := uint32(0)
+			for _, text := range []string{"a", "b", "c"} {
+				if end := strings.Index(string(response), token(text)) + len(token(text)+"\n\n"); to >= end {
+					whole++
+				}
+			}
+			if c.Messages() != whole {
+				t.Fatalf("%d pieces after %d bytes, want %d", c.Messages(), to, whole)
+			}
+			from = to
+		}
+		if c.Tokens() != 5 {
+			t.Fatalf("%d tokens", c.Tokens())
+		}
+	})
+}
+
+// Clients of all workers together send each request in turn.
+func TestRequestsInTurn(t *testing.T) {
+	var got []string
+	for worker := range 2 {
+		c := config("0", "1", "2", "3", "4")
+		c.First, c.Step = worker, 2
+		template, err := NewTemplate(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, two := template.Client(), template.Client()
+		for _, client := range []*Client{one, two, one, two, one} {
+			request := string(client.Request())
+			got = append(got, request[len(request)-1:])
+		}
+	}
+	if s := strings.Join(got, ""); s != "0241313024" {
+		t.Errorf("sent %s", s)
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	c := config()
+	c.First, c.Events.LineBytes = -1, 1
+	_, err := NewTemplate(c)
+	for _, want := range []string{"no requests", "first request -1", "line limit 1"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+	if _, err := NewTemplate(Config{Requests: []http1.Request{{}}, HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits()}); err == nil {
+		t.Error("a request without a method was accepted")
+	}
+}
+
+// Once warm, an answer costs no allocation.
+func TestAllocations(t *testing.T) {
+	c := client(t)
+	pieces := [][]byte{[]byte(head)}
+	for _, p := range strings.SplitAfter(chunked(role, token("a"), token("b"), stop, usage5, "[DONE]"), "\n\n\r\n") {
+		pieces = append(pieces, []byte(p))
+	}
+	// A chunk's event in two pieces as well.
+	pieces = append(pieces[:2], append([][]byte{pieces[2][:20], pieces[2][20:]}, pieces[3:]...)...)
+	n := testing.AllocsPerRun(100, func() {
+		c.Request()
+		for i, p := range pieces {
+			if _, done, err := c.Response(p); err != nil || done != (i == len(pieces)-1) {
+				t.Fatalf("piece %d: %v, %v", i, done, err)
+			}
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,306 @@
+package llm
+
+import (
+	"bytes"
+	"math"
+)
+
+// A piece is what matters of one event's data.
+type piece struct {
+	holds  bool   // something of the answer
+	ended  bool   // it says that the answer has ended
+	failed bool   // it says that something went wrong
+	tokens uint32 // of the answer so far, by the server's account; 0 where it says nothing
+}
+
+// A place is where in the data a value stands.
+type place uint8
+
+const (
+	elsewhere place = iota
+	top
+	choices     // the list of a completion's choices
+	choice      // one of them
+	delta       // what a chat's choice adds
+	answerText  // a text of the answer, or a list of parts of it
+	deltaOrText // "delta" at the top: of an event of the API "responses", the text itself
+	finish      // why a choice has ended
+	usage
+	tokenCount
+	eventType // "type" at the top, of an event of the API "responses"
+	response  // its account of the whole answer
+	failure   // "error"
+)
+
+// within returns where the value of an object's member stands.
+func within(p place, key []byte) place {
+	switch p {
+	case top:
+		switch string(key) {
+		case "choices":
+			return choices
+		case "usage":
+			return usage
+		case "error":
+			return failure
+		case "type":
+			return eventType
+		case "delta":
+			return deltaOrText
+		case "response":
+			return response
+		}
+	case response:
+		switch string(key) {
+		case "usage":
+			return usage
+		case "error":
+			return failure
+		}
+	case choice:
+		switch string(key) {
+		case "delta":
+			return delta
+		case "text":
+			return answerText
+		case "finish_reason":
+			return finish
+		}
+	case delta:
+		switch string(key) {
+		case "content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call":
+			return answerText
+		}
+	case usage:
+		switch string(key) {
+		case "completion_tokens", "output_tokens":
+			return tokenCount
+		}
+	}
+	return elsewhere
+}
+
+// maxDepth bounds how deep values may be nested.
+const maxDepth = 64
+
+// A scanner goes once through a JSON value. What is not JSON it finds as far as the form of
+// values goes; it leaves escapes and the digits of numbers unchecked.
+type scanner struct {
+	b     []byte
+	at    int
+	depth int
+
+	found     piece
+	textFirst bool // at the top, "delta" is a text and not empty
+	deltaType bool // at the top, "type" is that of a piece
+}
+
+// scan reads an event's data, which is to be one JSON object.
+func scan(data []byte) (piece, bool) {
+	s := scanner{b: data}
+	s.blanks()
+	if s.at == len(data) || data[s.at] != '{' || !s.value(top) {
+		return piece{}, false
+	}
+	s.blanks()
+	if s.at < len(data) {
+		return piece{}, false
+	}
+	s.found.holds = s.found.holds || s.textFirst && s.deltaType
+	return s.found, true
+}
+
+func (s *scanner) blanks() {
+	for s.at < len(s.b) {
+		switch s.b[s.at] {
+		case ' ', '\t', '\n', '\r':
+			s.at++
+		default:
+			return
+		}
+	}
+}
+
+// next takes the byte c, behind blanks.
+func (s *scanner) next(c byte) bool {
+	s.blanks()
+	if s.at == len(s.b) || s.b[s.at] != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// value takes a value.
+func (s *scanner) value(p place) bool {
+	s.blanks()
+	if s.at == len(s.b) {
+		return false
+	}
+	switch c := s.b[s.at]; c {
+	case '"':
+		text, ok := s.text()
+		if ok {
+			s.string(p, text)
+		}
+		return ok
+	case '{', '[':
+		return s.compound(p, c == '{')
+	case 't':
+		return s.word("true")
+	case 'f':
+		return s.word("false")
+	case 'n':
+		return s.word("null")
+	default:
+		return s.number(p)
+	}
+}
+
+// compound takes an object or an array.
+func (s *scanner) compound(p place, object bool) (ok bool) {
+	if s.depth == maxDepth {
+		return false
+	}
+	s.depth++
+	s.at++
+	if object {
+		ok = s.object(p)
+	} else {
+		ok = s.array(p)
+	}
+	s.depth--
+	return ok
+}
+
+func (s *scanner) word(w string) bool {
+	if !bytes.HasPrefix(s.b[s.at:], []byte(w)) {
+		return false
+	}
+	s.at += len(w)
+	return true
+}
+
+// text takes a string and returns what stands between its quotes.
+func (s *scanner) text() ([]byte, bool) {
+	s.at++
+	begin := s.at
+	for s.at < len(s.b) {
+		switch c := s.b[s.at]; {
+		case c == '"':
+			s.at++
+			return s.b[begin : s.at-1], true
+		case c == '\\':
+			s.at += 2
+		case c < ' ':
+			return nil, false
+		default:
+			s.at++
+		}
+	}
+	return nil, false
+}
+
+// string says what a string means at a place.
+func (s *scanner) string(p place, text []byte) {
+	switch p {
+	case answerText:
+		s.found.holds = s.found.holds || len(text) > 0
+	case deltaOrText:
+		s.textFirst = len(text) > 0
+	case finish:
+		s.found.ended = s.found.ended || len(text) > 0
+	case failure:
+		s.found.failed = true
+	case eventType:
+		switch {
+		case bytes.HasSuffix(text, []byte(".delta")):
+			s.deltaType = true
+		case string(text) == "response.completed" || string(text) == "response.incomplete":
+			s.found.ended = true
+		case string(text) == "response.failed" || string(text) == "error":
+			s.found.failed = true
+		}
+	default:
+	}
+}
+
+// number takes a number.
+func (s *scanner) number(p place) bool {
+	begin, n, whole := s.at, uint64(0), true
+	for ; s.at < len(s.b); s.at++ {
+		c := s.b[s.at]
+		switch {
+		case c-'0' < 10:
+			n = min(n*10+uint64(c-'0'), math.MaxUint32)
+			continue
+		case c == '-' || c == '+' || c == '.' || c|0x20 == 'e':
+			whole = false
+			continue
+		}
+		break
+	}
+	if p == tokenCount && whole {
+		s.found.tokens = uint32(n) //nolint:gosec // bounded above
+	}
+	return s.at > begin
+}
+
+// object takes an object behind its brace.
+func (s *scanner) object(p place) bool {
+	if p == failure {
+		s.found.failed = true
+	}
+	if s.next('}') {
+		return true
+	}
+	for {
+		s.blanks()
+		if s.at == len(s.b) || s.b[s.at] != '"' {
+			return false
+		}
+		key, ok := s.text()
+		if !ok || !s.next(':') {
+			return false
+		}
+		inside := within(p, key)
+		if p == answerText {
+			inside = answerText // of a tool's call, or of a part: any text in it
+		}
+		if !s.value(inside) {
+			return false
+		}
+		if s.next('}') {
+			return true
+		}
+		if !s.next(',') {
+			return false
+		}
+	}
+}
+
+// array takes an array behind its bracket.
+func (s *scanner) array(p place) bool {
+	inside := elsewhere
+	switch p {
+	case choices:
+		inside = choice
+	case answerText:
+		inside = answerText
+	default:
+	}
+	if s.next(']') {
+		return true
+	}
+	for {
+		if !s.value(inside) {
+			return false
+		}
+		if s.next(']') {
+			return true
+		}
+		if !s.next(',') {
+			return false
+		}
+	}
+}

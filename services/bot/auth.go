@@ -1,0 +1,221 @@
+package bot
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"dyno/services/bot/openai"
+)
+
+// A refusal is an answer to a request that is not served.
+type refusal struct {
+	status            int
+	code, param, text string
+	after             time.Duration // Retry-After; 0 says nothing
+	body              []byte        // to be passed on as it is; nil makes one of the text
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, code, format string, args ...any) *refusal {
+	return &refusal{status: status, code: code, text: fmt.Sprintf(format, args...)}
+}
+
+// answer tells a client why it is not served.
+func (r *refusal) answer(w http.ResponseWriter) {
+	h := w.Header()
+	if r.after > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((r.after+time.Second-1)/time.Second), 10))
+	}
+	if r.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	body := r.body
+	if body == nil {
+		body = openai.AppendError(nil, r.status, r.param, r.code, r.text)
+	}
+	writeBody(w, r.status, body)
+}
+
+func writeBody(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that has gone needs no answer
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		refuse(http.StatusInternalServerError, "", "%v", err).answer(w)
+		return
+	}
+	writeBody(w, status, body)
+}
+
+// bodyTimeout bounds reading a request's body.
+const bodyTimeout = 30 * time.Second
+
+// readBody reads a request's body.
+func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+	control := http.NewResponseController(w)
+	// Of the body alone: a deadline that stays would end the watch for a client that goes.
+	// Writers without deadlines, as tests have them, go without.
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.cfg.MaxBodyBytes))
+	_ = control.SetReadDeadline(time.Time{})
+	if err == nil {
+		return body, nil
+	}
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "", "a request has %d bytes at most", long.Limit)
+	}
+	return nil, refuse(http.StatusBadRequest, "", "read body: %v", err)
+}
+
+// An identity is who asks.
+type identity struct {
+	key  *apiKey // that pays
+	user string  // "" if only the API key is known
+}
+
+// identify finds out who asks: by a token, or by an API key.
+func (g *Gateway) identify(r *http.Request) (identity, *refusal) {
+	field := r.Header.Get("Authorization")
+	if field == "" {
+		if g.open != nil {
+			return identity{key: g.open}, nil
+		}
+		return identity{}, refuse(http.StatusUnauthorized, "no_credentials", "authorization: want Bearer and a token or an API key")
+	}
+	scheme, text, _ := strings.Cut(field, " ")
+	if !strings.EqualFold(scheme, "Bearer") || text == "" {
+		return identity{}, refuse(http.StatusUnauthorized, "bad_credentials", "authorization: want Bearer and a token or an API key")
+	}
+	if strings.Count(text, ".") == 2 && strings.HasPrefix(text, "eyJ") {
+		return g.identifyToken(r, text)
+	}
+	return g.identifyKey(text)
+}
+
+func (g *Gateway) identifyKey(secret string) (identity, *refusal) {
+	// By its hash: how long the search takes says nothing about the secret.
+	if key := g.keys[sha256.Sum256([]byte(secret))]; key != nil {
+		return identity{key: key}, nil
+	}
+	if g.open != nil {
+		return identity{key: g.open}, nil
+	}
+	return identity{}, refuse(http.StatusUnauthorized, "invalid_api_key", "the API key is not known here")
+}
+
+func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *refusal) {
+	c, err := g.verifier.Verify(r.Context(), token)
+	if err != nil {
+		return identity{}, refuse(http.StatusUnauthorized, "invalid_token", "%v", err)
+	}
+	id := c.Key
+	if c.Issuer != g.cfg.Token.Issuer {
+		id = g.issuers[c.Issuer] // what others say about keys means nothing here
+	}
+	key := g.payers[id]
+	if key == nil {
+		return identity{}, refuse(http.StatusUnauthorized, "invalid_token", "token: its API key is not known here any more")
+	}
+	if !validName(c.Subject) {
+		return identity{}, refuse(http.StatusUnauthorized, "invalid_token", "token: has no subject of 1 to %d bytes", maxNameBytes)
+	}
+	return identity{key, c.Subject}, nil
+}
+
+// maxNameBytes bounds the names that clients give: of users, bots and histories.
+const maxNameBytes = 128
+
+func validName(s string) bool {
+	return s != "" && len(s) <= maxNameBytes && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// login gives a user a token. The API key is in the body or in the Authorization field.
+func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
+	body, refused := g.readBody(w, r)
+	if refused != nil {
+		return refused
+	}
+	var q struct {
+		APIKey string `json:"api_key"`
+		User   string `json:"user_id"`
+	}
+	if err := json.Unmarshal(body, &q); err != nil {
+		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
+	}
+	if !validName(q.User) {
+		return &refusal{status: http.StatusBadRequest, param: "user_id", text: fmt.Sprintf("user_id: must have 1 to %d bytes", maxNameBytes)}
+	}
+	secret := q.APIKey
+	if secret == "" {
+		_, secret, _ = strings.Cut(r.Header.Get("Authorization"), " ")
+	}
+	who, refused := g.identifyKey(secret) // a token gives no token: it would never end
+	if refused != nil {
+		return refused
+	}
+	token, expires, err := g.signer.Sign(q.User, who.key.id)
+	if err != nil {
+		return refuse(http.StatusInternalServerError, "", "%v", err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, http.StatusOK, map[string]any{
+		"access_token": token, "token_type": "Bearer", "user_id": q.User,
+		"expires_in": int64(g.cfg.Token.Lifetime / time.Second), "expires_at": expires.Unix(),
+	})
+	return nil
+}
+
+// usage tells what a key may use, and has used.
+func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *refusal {
+	who, refused := g.identify(r)
+	if refused != nil {
+		return refused
+	}
+	now := time.Now()
+	type limit struct {
+		Resource string  `json:"resource"`
+		Amount   int64   `json:"amount"`
+		Window   float64 `json:"window_seconds"`
+		Used     int64   `json:"used"`
+	}
+	answer := struct {
+		Key    string  `json:"key"`
+		Limits []limit `json:"limits"`
+		Today  struct {
+			Requests int64 `json:"requests"`
+			Tokens   int64 `json:"tokens"`
+			Money    int64 `json:"money"`
+		} `json:"today"`
+	}{Key: who.key.id, Limits: []limit{}}
+	used, err := g.limits.Used(r.Context(), who.key.id, who.key.limits, now)
+	if err != nil {
+		return &refusal{status: http.StatusServiceUnavailable, code: "limits_unavailable", text: "the limits cannot be read now", after: time.Second}
+	}
+	for i, l := range who.key.limits {
+		answer.Limits = append(answer.Limits, limit{string(l.Resource), l.Amount, l.Window.Seconds(), used[i]})
+	}
+	sum, err := g.archive.Sum(r.Context(), who.key.id, now.Truncate(24*time.Hour))
+	if err != nil {
+		return &refusal{status: http.StatusServiceUnavailable, code: "ledger_unavailable", text: "the ledger cannot be read now", after: time.Second}
+	}
+	answer.Today.Requests, answer.Today.Tokens, answer.Today.Money = sum.Requests, sum.Tokens, sum.Money
+	writeJSON(w, http.StatusOK, answer)
+	return nil
+}

@@ -1,0 +1,319 @@
+package bot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dyno/internal/leak"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/store/storetest"
+	"dyno/services/bot/upstream"
+	"dyno/services/llm"
+)
+
+// Servers are started once, when the first test needs them.
+type server struct {
+	*storetest.Server
+	address string
+	err     error
+}
+
+var (
+	redisServer    = sync.OnceValue(func() *server { return launch(storetest.Redis()) })
+	postgresServer = sync.OnceValue(func() *server { return launch(storetest.Postgres()) })
+	launched       struct {
+		mu   sync.Mutex // guards list
+		list []*server
+	}
+)
+
+func launch(s *storetest.Server, address string, err error) *server {
+	v := &server{s, address, err}
+	if err == nil {
+		launched.mu.Lock()
+		defer launched.mu.Unlock()
+		launched.list = append(launched.list, v)
+	}
+	return v
+}
+
+// TestMain ends the servers after the tests, and before it looks for goroutines.
+func TestMain(m *testing.M) { os.Exit(leak.Checked(ending{m})) }
+
+type ending struct{ m *testing.M }
+
+func (e ending) Run() int {
+	code := e.m.Run()
+	for _, s := range launched.list {
+		if err := s.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// use returns where a server is, or skips the test for want of it.
+func (s *server) use(t testing.TB) string {
+	t.Helper()
+	if errors.Is(s.err, storetest.ErrMissing) {
+		t.Skipf("%v: scripts/setup.sh installs it", s.err)
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.address
+}
+
+// newLLM runs a model server until the test ends.
+func newLLM(t testing.TB, change func(*llm.Config)) *llm.Server {
+	t.Helper()
+	c := llm.Defaults()
+	c.Listen, c.DrainTimeout, c.Tokens = "127.0.0.1:0", 0, 4
+	if change != nil {
+		change(&c)
+	}
+	s, err := llm.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, s.Serve)
+	return s
+}
+
+// run runs a service until the test ends.
+func run(t testing.TB, serve func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := serve(ctx); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+}
+
+// A bed is a gateway that serves.
+type bed struct {
+	*Gateway
+	t      testing.TB
+	client *http.Client
+	url    string
+}
+
+// modelOf is an upstream at a model server.
+func modelOf(addr net.Addr) upstream.Upstream {
+	u := upstream.DefaultUpstream()
+	u.Name, u.URL, u.Models = "up", "http://"+addr.String()+"/v1", map[string]string{"dyno-1": "dyno-1"}
+	u.Price = upstream.Price{Prompt: 100, Completion: 1000}
+	return u
+}
+
+// serving runs a gateway in front of a model server until the test ends.
+func serving(t testing.TB, m *llm.Server, change func(*Config)) *bed {
+	t.Helper()
+	c := Defaults()
+	c.Listen, c.AllowNetworks, c.DrainTimeout = "127.0.0.1:0", []string{"127.0.0.0/8"}, 5*time.Second
+	c.Upstream.Upstreams = []upstream.Upstream{modelOf(m.Addr())}
+	c.StoreTimeout = time.Minute // the machine may be busy
+	if change != nil {
+		change(&c)
+	}
+	g, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 256}
+	b := &bed{Gateway: g, t: t, client: &http.Client{Transport: transport}, url: "http://" + g.Addr().String()}
+	run(t, g.Serve)
+	t.Cleanup(transport.CloseIdleConnections)
+	return b
+}
+
+// keyOf is an API key whose secret is its ID, many times.
+func keyOf(id string, limits ...Limit) Key {
+	sum := sha256.Sum256([]byte(secretOf(id)))
+	return Key{ID: id, SHA256: hex.EncodeToString(sum[:]), Limits: limits}
+}
+
+func secretOf(id string) string { return strings.Repeat(id, 10) }
+
+// post posts JSON; who is a bearer's text.
+func (b *bed) post(ctx context.Context, path, who, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if who != "" {
+		r.Header.Set("Authorization", "Bearer "+who)
+	}
+	return b.client.Do(r)
+}
+
+// ask posts JSON and reads the whole answer.
+func (b *bed) ask(path, who, body string) (int, string, http.Header) {
+	b.t.Helper()
+	resp, err := b.post(context.Background(), path, who, body)
+	if err != nil {
+		b.t.Error(err)
+		return 0, "", nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Error(err)
+	}
+	return resp.StatusCode, string(text), resp.Header
+}
+
+func (b *bed) get(path, who string) (int, string) {
+	b.t.Helper()
+	r, err := http.NewRequest(http.MethodGet, b.url+path, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if who != "" {
+		r.Header.Set("Authorization", "Bearer "+who)
+	}
+	resp, err := b.client.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// login returns a user's token.
+func (b *bed) login(key, user string) string {
+	b.t.Helper()
+	status, text, _ := b.ask("/v1/login", secretOf(key), fmt.Sprintf(`{"user_id":%q}`, user))
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK {
+		b.t.Fatalf("%d %s", status, text)
+	}
+	return answer.Token
+}
+
+// say is one turn of a conversation.
+func (b *bed) say(who, history, query string) (chatReply, int, string) {
+	b.t.Helper()
+	body, err := json.Marshal(map[string]string{"bot_id": "b", "user_id": "u1", "history_id": history, "query": query})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	status, text, _ := b.ask("/v1/bot/chat", who, string(body))
+	var r chatReply
+	if status == http.StatusOK {
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			b.t.Fatalf("%v: %s", err, text)
+		}
+	}
+	return r, status, text
+}
+
+// A frame is an event that a client has got.
+type frame struct{ name, data string }
+
+// frames reads a stream to its end.
+func frames(t testing.TB, r io.Reader) (list []frame) {
+	t.Helper()
+	for in := openai.NewReader(r); ; {
+		f, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		if err != nil {
+			t.Error(err)
+			return list
+		}
+		list = append(list, frame{string(f.Name), string(f.Data)})
+	}
+}
+
+// recorder stands in for a model server: it keeps what it is asked, and says what it is
+// told to.
+type recorder struct {
+	*httptest.Server
+	mu    sync.Mutex // guards what follows
+	asked []string
+	text  func(asked string) string // content of the answer
+}
+
+func newRecorder(t testing.TB) *recorder {
+	r := &recorder{text: func(string) string { return "fine" }}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.mu.Lock()
+		r.asked = append(r.asked, string(body))
+		text := r.text(string(body))
+		r.mu.Unlock()
+		if !strings.Contains(string(body), `"stream":true`) {
+			fmt.Fprintf(w, `{"choices":[{"message":{"content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`, text)
+			return
+		}
+		for i := range len(text) { // byte by byte: ASCII only
+			fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"finish_reason\":null}]}\n\n", text[i:i+1])
+		}
+		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// last is what was asked last.
+func (r *recorder) last() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[len(r.asked)-1]
+}
+
+// at is an upstream at the recorder.
+func (r *recorder) at(c *Config) {
+	c.Upstream.Upstreams = []upstream.Upstream{modelOf(r.Listener.Addr())}
+}
+
+// eachStore runs a test with every kind of stores.
+func eachStore(t *testing.T, test func(t *testing.T, set func(*Config))) {
+	t.Run("memory", func(t *testing.T) { test(t, func(*Config) {}) })
+	t.Run("sqlite", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "db")
+		test(t, func(c *Config) { c.Archive, c.File = ArchiveSQLite, path })
+	})
+	t.Run("servers", func(t *testing.T) {
+		address, url := redisServer().use(t), postgresServer().use(t)
+		if err := storetest.Clear(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		test(t, func(c *Config) { c.Archive, c.Postgres, c.Redis = ArchivePostgres, url, address })
+	})
+}

@@ -1,0 +1,147 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dyno/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+type text string
+
+func (t text) Size() int64 { return int64(len(t)) }
+
+func open(t *testing.T, age time.Duration, bytes int64) *Cache[text] {
+	t.Helper()
+	c, err := New[text](age, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func say(v text) func() (text, error) { return func() (text, error) { return v, nil } }
+
+// TestAge: a value is made once, until it is too old.
+func TestAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, time.Minute, 1<<20)
+		check := func(make, want text, how How) {
+			t.Helper()
+			if v, h, err := c.Get(t.Context(), "k", say(make)); v != want || h != how || err != nil {
+				t.Errorf("%q by %d, %v: want %q by %d", v, h, err, want, how)
+			}
+		}
+		check("a", "a", Made)
+		check("b", "a", Kept)
+		time.Sleep(time.Minute - 1)
+		check("b", "a", Kept)
+		time.Sleep(time.Nanosecond)
+		check("b", "b", Made)
+		if s := c.Stats(); s != (Stats{Hits: 2, Misses: 2, Values: 1, Bytes: 1}) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestSingleFlight: of many who ask at once one makes the value; an error is everybody's,
+// and not kept.
+func TestSingleFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, time.Minute, 1<<20)
+		broken := errors.New("broken")
+		for _, want := range []error{broken, nil} {
+			made := 0
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			ways := map[How]int{}
+			for range 100 {
+				all.Go(func() {
+					v, how, err := c.Get(t.Context(), "k", func() (text, error) {
+						made++
+						time.Sleep(time.Second)
+						return "v", want
+					})
+					if !errors.Is(err, want) || v != "v" {
+						t.Errorf("%q, %v", v, err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					ways[how]++
+				})
+			}
+			all.Wait()
+			if made != 1 || ways[Made] != 1 || ways[Joined] != 99 {
+				t.Errorf("made %d times: %v", made, ways)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() {
+			_, _, _ = c.Get(context.Background(), "slow", func() (text, error) { time.Sleep(time.Hour); return "", nil })
+		}()
+		synctest.Wait()
+		if _, _, err := c.Get(ctx, "slow", say("x")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who goes: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// TestPanic: who waits for one that panics is told.
+func TestPanic(t *testing.T) {
+	c := open(t, time.Minute, 1<<20)
+	func() {
+		defer func() { _ = recover() }()
+		_, _, _ = c.Get(t.Context(), "k", func() (text, error) { panic("oh") })
+	}()
+	if v, how, err := c.Get(t.Context(), "k", say("a")); v != "a" || how != Made || err != nil {
+		t.Errorf("%q, %d, %v", v, how, err)
+	}
+}
+
+// TestBound: it never holds more than it may, and what was used least recently goes.
+func TestBound(t *testing.T) {
+	c := open(t, time.Hour, 100*shards)
+	value := text(fmt.Sprintf("%040d", 0))
+	for i := range 1000 {
+		if _, _, err := c.Get(t.Context(), fmt.Sprint(i), say(value)); err != nil {
+			t.Fatal(err)
+		}
+		if _, how, _ := c.Get(t.Context(), fmt.Sprint(i), say(value)); how != Kept {
+			t.Fatalf("%d was not kept", i)
+		}
+	}
+	if s := c.Stats(); s.Bytes > 100*shards || s.Values > 2*shards || s.Bytes != 40*int64(s.Values) {
+		t.Errorf("%+v", s)
+	}
+	if _, _, err := c.Get(t.Context(), "large", say(text(make([]byte, 101)))); err != nil {
+		t.Error(err)
+	}
+	if _, how, _ := c.Get(t.Context(), "large", say("x")); how != Made {
+		t.Error("kept more than there is room for")
+	}
+	if _, err := New[text](0, 0); err == nil {
+		t.Error("without bounds")
+	}
+}
+
+func BenchmarkKept(b *testing.B) {
+	c, err := New[text](time.Hour, 1<<20)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			_, _, _ = c.Get(b.Context(), "k", say("v"))
+		}
+	})
+}

@@ -1,0 +1,401 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"dyno/services/bot/cache"
+	"dyno/services/bot/intent"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/plugin"
+	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
+)
+
+// chatRequest is what POST /v1/bot/chat takes.
+type chatRequest struct {
+	Bot     string `json:"bot_id"`
+	User    string `json:"user_id"`
+	Query   string `json:"query"`
+	History string `json:"history_id"` // of the conversation; "" begins one
+	Message string `json:"message_id"` // the client's own; it comes back
+	Stream  bool   `json:"stream"`
+}
+
+// chatReply is what it answers. A stream has the same in pieces: "start", many of "delta"
+// with text, and "done"; or "error".
+type chatReply struct {
+	ID      string        `json:"id"`
+	Bot     string        `json:"bot_id"`
+	User    string        `json:"user_id"`
+	History string        `json:"history_id"`
+	Message string        `json:"message_id,omitempty"`
+	Intent  *intentReply  `json:"intent,omitempty"`
+	Plugins []pluginReply `json:"plugins,omitempty"`
+	Queue   float64       `json:"queue_seconds"`
+	Reply   *string       `json:"reply,omitempty"`
+	Usage   *usageReply   `json:"usage,omitempty"`
+	Turn    *turnReply    `json:"history,omitempty"`
+	Model   string        `json:"model,omitempty"`
+	By      string        `json:"upstream,omitempty"`
+	Cached  bool          `json:"cached,omitempty"`
+}
+
+type intentReply struct {
+	Name  string  `json:"name"`
+	Score float64 `json:"score"`
+}
+
+// pluginReply says what became of a plugin: what is missing is stated.
+type pluginReply struct {
+	Name    string         `json:"name"`
+	Outcome plugin.Outcome `json:"outcome"`
+	Seconds float64        `json:"seconds"`
+}
+
+type usageReply struct {
+	Prompt     int  `json:"prompt_tokens"`
+	Completion int  `json:"completion_tokens"`
+	Total      int  `json:"total_tokens"`
+	Estimated  bool `json:"estimated"`
+}
+
+// turnReply says what became of the turn: number is 0 unless it is kept.
+type turnReply struct {
+	State historyState `json:"state"`
+	Turn  int64        `json:"turn,omitempty"`
+	Told  int          `json:"turns_told"` // of the conversation so far, to the model
+}
+
+// A turn is a chat under way.
+type turn struct {
+	g       *Gateway
+	who     identity
+	q       chatRequest
+	session string
+	began   time.Time
+	hold    *hold
+	found   intent.Match
+	results []plugin.Result
+	asked   time.Duration // what plugins took
+	past    []store.Turn
+	count   int64 // of the conversation's turns; store.Unknown if it cannot be read
+	told    int   // of these, to the model
+}
+
+// chat serves POST /v1/bot/chat.
+func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
+	t := &turn{g: g, began: time.Now(), count: store.Unknown}
+	var refused *refusal
+	if t.who, refused = g.identify(r); refused != nil {
+		return refused
+	}
+	body, refused := g.readBody(w, r)
+	if refused != nil {
+		return refused
+	}
+	if refused := t.parse(body); refused != nil {
+		return refused
+	}
+	ctx := newWork(r.Context(), g.cfg.ChatDisconnect, g.cfg.DrainTime)
+	defer ctx.end()
+	if refused := t.take(r.Context()); refused != nil {
+		return refused
+	}
+	after := int64(store.Unknown)
+	defer func() { t.hold.release(after) }()
+	j, refused := g.admit(r.Context(), t.who, "bot", t.began)
+	if refused != nil {
+		return refused
+	}
+	defer j.leave()
+	j.entry.Session = t.session
+	t.prepare(ctx)
+	after = t.count // if there is no answer
+	request, err := t.request()
+	if err != nil {
+		return refuse(http.StatusInternalServerError, "", "%v", err)
+	}
+	if refused := j.start(r.Context(), request); refused != nil {
+		return refused
+	}
+	if t.q.Stream {
+		after, refused = t.stream(w, ctx, j)
+	} else {
+		after, refused = t.whole(w, ctx, j)
+	}
+	return refused
+}
+
+func (t *turn) parse(body []byte) *refusal {
+	q := &t.q
+	if err := json.Unmarshal(body, q); err != nil {
+		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
+	}
+	if t.who.user != "" {
+		if q.User != "" && q.User != t.who.user {
+			return &refusal{status: http.StatusForbidden, param: "user_id", code: "other_user", text: "user_id: the token is another user's"}
+		}
+		q.User = t.who.user
+	}
+	for _, f := range []struct{ name, value string }{{"bot_id", q.Bot}, {"user_id", q.User}, {"history_id", q.History}, {"message_id", q.Message}} {
+		if f.value == "" && strings.HasSuffix(f.name, "y_id") || f.value == "" && f.name == "message_id" {
+			continue // may be left out
+		}
+		if !validName(f.value) {
+			return &refusal{status: http.StatusBadRequest, param: f.name, text: fmt.Sprintf("%s: must have 1 to %d bytes", f.name, maxNameBytes)}
+		}
+	}
+	if strings.TrimSpace(q.Query) == "" || len(q.Query) > t.g.cfg.MaxQueryBytes {
+		return &refusal{status: http.StatusBadRequest, param: "query", text: fmt.Sprintf("query: must have 1 to %d bytes", t.g.cfg.MaxQueryBytes)}
+	}
+	t.who.user = q.User
+	var masked int
+	q.Query, masked = t.g.in.Text(q.Query)
+	t.g.stats.masked("in", masked)
+	return nil
+}
+
+// take takes the conversation for this turn. One that begins has a name that nobody else
+// knows.
+func (t *turn) take(ctx context.Context) *refusal {
+	begins := t.q.History == ""
+	if begins {
+		t.q.History = store.NewID()
+	}
+	// Whose it is belongs to its name: nobody reads another's by guessing.
+	parts := []string{t.who.key.id, t.q.Bot, t.q.User, t.q.History}
+	for i, p := range parts {
+		parts[i] = url.QueryEscape(p)
+	}
+	t.session = strings.Join(parts, "/")
+	if begins {
+		t.count = 0 // nothing is to be read; but a stream tells the name before its turn ends
+	}
+	var err error
+	if t.hold, err = t.g.hold(ctx, t.session); err != nil {
+		if ctx.Err() != nil {
+			return refuse(statusGone, "", "the client has gone")
+		}
+		return &refusal{status: http.StatusConflict, code: "turn_under_way", text: "another turn of this conversation is under way", after: time.Second}
+	}
+	return nil
+}
+
+// prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile.
+func (t *turn) prepare(ctx context.Context) {
+	g := t.g
+	read := make(chan struct{})
+	if t.count == 0 {
+		close(read)
+	} else {
+		go func() {
+			defer close(read)
+			ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
+			defer cancel()
+			var err error
+			if t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns); err != nil {
+				t.past, t.count = nil, store.Unknown
+				g.stats.degraded("archive")
+			}
+		}()
+	}
+	t.found = g.rules.Find(t.q.Query)
+	began := time.Now()
+	t.results = g.plugins.Run(ctx, plugin.Call{ID: t.q.Message, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
+	t.asked = time.Since(began)
+	for _, r := range t.results {
+		g.stats.plugins.WithLabelValues(r.Name, string(r.Outcome)).Inc()
+		if r.Err != nil {
+			g.log.Debug("plugin", "plugin", r.Name, "outcome", string(r.Outcome), "error", r.Err)
+		}
+	}
+	<-read
+}
+
+// request makes the model's request: the system prompt, what plugins have said, as much
+// of the conversation as there is room for, and what the user says now.
+func (t *turn) request() (*openai.Request, error) {
+	c := t.g.cfg
+	var messages []openai.Message
+	if c.SystemPrompt != "" {
+		messages = append(messages, openai.Message{Role: "system", Content: c.SystemPrompt})
+	}
+	var said strings.Builder
+	for _, r := range t.results {
+		if r.Outcome == plugin.OK {
+			fmt.Fprintf(&said, "\n[%s] %s", r.Name, r.Text)
+		}
+	}
+	if said.Len() > 0 {
+		messages = append(messages, openai.Message{Role: "system", Content: "Tools were asked about what the user says now:" + said.String()})
+	}
+	first := recent(t.past, c.HistoryTokens)
+	t.told = len(t.past) - first
+	for _, p := range t.past[first:] {
+		messages = append(messages, openai.Message{Role: "user", Content: p.User}, openai.Message{Role: "assistant", Content: p.Reply})
+	}
+	messages = append(messages, openai.Message{Role: "user", Content: t.q.Query})
+	return openai.NewChat(c.Model, messages, t.q.Stream, c.ReplyTokens)
+}
+
+// recent returns the first of the latest turns that have so many tokens at most.
+func recent(turns []store.Turn, tokens int) int {
+	first := len(turns)
+	for first > 0 && tokens >= turns[first-1].Tokens {
+		first--
+		tokens -= turns[first].Tokens
+	}
+	return first
+}
+
+// turnOf is what is to be kept; nil if the conversation could not be read: its number is
+// not known.
+func (t *turn) turnOf(j *job, reply string) *store.Turn {
+	if t.count == store.Unknown {
+		return nil
+	}
+	tokens := openai.Message{Content: t.q.Query}.Tokens() + openai.Message{Content: reply}.Tokens()
+	return &store.Turn{ID: j.entry.ID, Session: t.session, Number: t.count + 1, At: j.entry.At, User: t.q.Query, Reply: reply, Tokens: tokens}
+}
+
+// kept says what became of the turn, and how many turns the conversation has then.
+func (t *turn) kept(state historyState) (*turnReply, int64) {
+	switch state {
+	case historyKept:
+		return &turnReply{state, t.count + 1, t.told}, t.count + 1
+	case "":
+		state = historyUnavailable
+	}
+	return &turnReply{State: state, Told: t.told}, store.Unknown
+}
+
+// head is what is known before the model answers.
+func (t *turn) head(j *job) chatReply {
+	r := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Model: j.request.Model,
+		Intent: &intentReply{t.found.Intent, t.found.Score}, Queue: j.entry.Queue.Seconds()}
+	for _, p := range t.results {
+		r.Plugins = append(r.Plugins, pluginReply{p.Name, p.Outcome, p.Took.Seconds()})
+	}
+	return r
+}
+
+func usageOf(u openai.Usage) *usageReply {
+	return &usageReply{u.Prompt, u.Completion, u.Total(), u.Estimated}
+}
+
+// whole answers at once. It returns how many turns the conversation has then.
+func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
+	asked := time.Now()
+	a, how, err := t.g.answer(ctx, j)
+	took := time.Since(asked)
+	done := j.wholeResult(a, how, err, ctx.gone())
+	if err != nil {
+		j.finish(done)
+		return t.count, refusalOf(err)
+	}
+	reply, masked := t.g.out.Text(a.Reply.Text)
+	t.g.stats.masked("out", masked)
+	done.turn = t.turnOf(j, reply)
+	r := t.head(j)
+	var count int64
+	r.Turn, count = t.kept(j.finish(done))
+	r.Reply, r.Usage, r.By, r.Cached = &reply, usageOf(a.Usage), a.Upstream, how != cache.Made
+	tell(w.Header(), j, a, how)
+	writeJSON(w, http.StatusOK, r)
+	t.g.stats.overhead.Observe((time.Since(t.began) - took - t.asked - j.entry.Queue).Seconds())
+	return count, nil
+}
+
+// stream answers piece by piece.
+func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal) {
+	g := t.g
+	a, err := g.pool.Ask(ctx, j.request)
+	if err != nil {
+		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
+		return t.count, refusalOf(err)
+	}
+	first := time.Since(j.began)
+	g.stats.streams.Add(1)
+	defer g.stats.streams.Add(-1)
+	out := newSink(w, g.cfg.WriteTimeout)
+	tell(w.Header(), j, a, cache.Made)
+	say := func(name string, v any, more bool) {
+		data, err := json.Marshal(v)
+		if err != nil {
+			return // what is said here is JSON
+		}
+		out.write(openai.AppendFrame(nil, name, data), more)
+	}
+	say("start", t.head(j), a.Stream.More())
+	reply, err := t.relay(a, say, out)
+	gone := out.gone || ctx.gone()
+	done := j.streamResult(a, err, first, gone)
+	if err != nil {
+		j.finish(done)
+		if !gone {
+			out.write(openai.AppendFrame(nil, "error", openai.AppendError(nil, http.StatusBadGateway, "", "upstream_error", err.Error())), false)
+		}
+		out.end()
+		return t.count, nil
+	}
+	done.turn = t.turnOf(j, reply)
+	end := chatReply{ID: j.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Queue: j.entry.Queue.Seconds(),
+		Usage: usageOf(done.usage), By: a.Upstream}
+	var count int64
+	end.Turn, count = t.kept(j.finish(done)) // before the client is told: what it is told is kept
+	say("done", end, false)
+	out.end()
+	return count, nil
+}
+
+// errLong says that an answer has no end.
+var errLong = errors.New("the answer is too long")
+
+// relay passes text on as it comes, and returns all of it.
+func (t *turn) relay(a *upstream.Answer, say func(name string, v any, more bool), out *sink) (string, error) {
+	g := t.g
+	var reply strings.Builder
+	masker := g.out
+	stream := masker.Stream()
+	var buf []byte
+	long := false
+	tell := func(text []byte, more bool) {
+		if len(text) == 0 {
+			return
+		}
+		reply.Write(text)
+		say("delta", map[string]string{"text": string(text)}, more)
+	}
+	err := g.pass(a.Stream, func(_ openai.Frame, e *openai.Event, more bool) {
+		for _, d := range e.Deltas {
+			if masker == nil {
+				buf = append(buf[:0], d.Text...)
+			} else {
+				buf = stream.Write(buf[:0], d.Text)
+			}
+			tell(buf, more)
+		}
+		if int64(reply.Len()) > g.cfg.Upstream.MaxAnswerBytes {
+			long = true
+			a.Stream.Cancel()
+		}
+		if out.gone && g.cfg.ChatDisconnect == Cancel {
+			a.Stream.Cancel()
+		}
+	})
+	if masker != nil {
+		tell(stream.Close(buf[:0]), true)
+		g.stats.masked("out", stream.Found())
+	}
+	if long {
+		err = errLong
+	}
+	return reply.String(), err
+}

@@ -1,0 +1,395 @@
+package bot
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dyno/services/bot/jwt"
+	"dyno/services/bot/mask"
+	"dyno/services/bot/outward"
+	"dyno/services/bot/plugin"
+	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
+	"dyno/services/internal/serve"
+)
+
+// An Archive is where turns and the ledger are kept.
+type Archive string
+
+// Where they can be.
+const (
+	ArchiveMemory   Archive = "memory"
+	ArchiveSQLite   Archive = "sqlite"
+	ArchivePostgres Archive = "postgres"
+)
+
+// A Disconnect is what becomes of an answer whose client has gone.
+type Disconnect string
+
+// What can become of it.
+const (
+	// Cancel leaves it at the upstream. What was used so far is accounted.
+	Cancel Disconnect = "cancel"
+	// Drain has it come to its end, within DrainTime, and keeps the turn.
+	Drain Disconnect = "drain"
+)
+
+// An Outage is what becomes of requests while the limits' store does not answer.
+type Outage string
+
+// What can become of them.
+const (
+	// Refuse answers 503: no limit is ever exceeded.
+	Refuse Outage = "refuse"
+	// Local counts at this gateway alone, from zero.
+	Local Outage = "local"
+)
+
+// A Key is an API key: who has it may ask, and log users in.
+type Key struct {
+	ID string `yaml:"id"`
+	// SHA256 is of its secret, in hexadecimal. The secret itself is kept nowhere; it must
+	// be long and random.
+	SHA256 string `yaml:"sha256"`
+	// Models are those that it may use; none is all.
+	Models []string `yaml:"models"`
+	// Limits bound what it may use, one for a resource and a window.
+	Limits []Limit `yaml:"limits"`
+}
+
+// A Limit is store.Limit as configuration has it.
+type Limit struct {
+	Resource store.Resource `yaml:"resource"` // requests, tokens or money
+	Amount   int64          `yaml:"amount"`   // money in billionths
+	Window   time.Duration  `yaml:"window"`   // 0 is for ever
+}
+
+// An Issuer is somebody else whose tokens are accepted.
+type Issuer struct {
+	Name       string          `yaml:"name"` // the "iss" of its tokens
+	Audience   string          `yaml:"audience"`
+	Algorithms []jwt.Algorithm `yaml:"algorithms"`
+	Lifetime   time.Duration   `yaml:"lifetime"` // of its tokens at most
+	KeySet     string          `yaml:"key_set"`  // the URL of its keys
+	Key        string          `yaml:"key"`      // the ID of the API key that pays
+}
+
+// A Plugin is one as configuration has it.
+type Plugin struct {
+	Name          string        `yaml:"name"`
+	URL           string        `yaml:"url"`     // one of the two
+	Builtin       string        `yaml:"builtin"` // clock or calculator
+	Intents       []string      `yaml:"intents"`
+	Timeout       time.Duration `yaml:"timeout"`        // 0 is a second
+	MaxConcurrent int           `yaml:"max_concurrent"` // 0 is 64
+}
+
+// Token says how users' tokens are made.
+type Token struct {
+	// Secret signs them, 32 bytes at least; none is one of this process's own.
+	Secret []byte `yaml:"-"`
+	// Previous is the secret before: its tokens are good until they expire.
+	Previous []byte        `yaml:"-"`
+	Issuer   string        `yaml:"issuer"`
+	Audience string        `yaml:"audience"`
+	Lifetime time.Duration `yaml:"lifetime"`
+	// Remember bounds the tokens that are remembered as verified; 0 is none.
+	Remember int `yaml:"remember"`
+}
+
+// Config says what a gateway does. Start from Defaults.
+type Config struct {
+	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks
+	// one. It must be a loopback address unless AllowRemote is set. "" is for gateways
+	// that are used by their Handler only.
+	Listen string `yaml:"listen"`
+	// AllowRemote permits Listen and Admin addresses that other machines reach.
+	AllowRemote bool `yaml:"allow_remote"`
+	// Admin is the address of the admin listener; "" means none.
+	Admin string `yaml:"admin"`
+	// AllowNetworks are networks that upstreams, plugins and key sets may be in although
+	// they are not public.
+	AllowNetworks []string `yaml:"allow_networks"`
+
+	// Keys are the API keys. Without any, everybody who reaches a loopback Listen may log
+	// in and ask, without limits.
+	Keys    []Key    `yaml:"keys"`
+	Token   Token    `yaml:"token"`
+	Issuers []Issuer `yaml:"issuers"`
+
+	// Upstream is who answers; its Policy is AllowNetworks.
+	Upstream upstream.Config `yaml:"-"`
+	// Model answers /v1/bot/chat; "" is the first by name.
+	Model string `yaml:"model"`
+	// SystemPrompt is what its conversations begin with; "" is nothing.
+	SystemPrompt string `yaml:"system_prompt"`
+	// HistoryTokens and HistoryTurns bound what of a conversation is told to the model
+	// again: the latest turns that fit. ReplyTokens bounds its answer.
+	HistoryTokens int `yaml:"history_tokens"`
+	HistoryTurns  int `yaml:"history_turns"`
+	ReplyTokens   int `yaml:"reply_tokens"`
+
+	// Rules is the file of the rules for intents; "" finds nothing but "chat". It is looked
+	// at for changes every RulesInterval.
+	Rules         string        `yaml:"rules"`
+	RulesInterval time.Duration `yaml:"rules_interval"`
+	Plugins       []Plugin      `yaml:"plugins"`
+	PluginBudget  time.Duration `yaml:"plugin_budget"`
+
+	// MaskIn and MaskOut replace secrets in what is asked and in what is answered, by
+	// MaskRules.
+	MaskIn    bool        `yaml:"mask_in"`
+	MaskOut   bool        `yaml:"mask_out"`
+	MaskRules []mask.Rule `yaml:"mask_rules"`
+
+	// CacheAge is for how long answers are kept that are no streams and whose temperature
+	// is 0; 0 keeps none. An API key has only its own. CacheBytes bounds them.
+	CacheAge   time.Duration `yaml:"cache_age"`
+	CacheBytes int64         `yaml:"cache_bytes"`
+
+	// Archive is where turns and the ledger are: File is SQLite's, Postgres a connection
+	// string. SyncWrites has SQLite wait for the disk.
+	Archive    Archive `yaml:"archive"`
+	File       string  `yaml:"file"`
+	SyncWrites bool    `yaml:"sync_writes"`
+	Postgres   string  `yaml:"-"`
+	// Redis has sessions and limits, at host:port or unix:PATH; "" is this process.
+	Redis string `yaml:"redis"`
+	// LimitsOutage is what becomes of requests while Redis does not answer.
+	LimitsOutage Outage `yaml:"limits_outage"`
+	// StoreTimeout bounds one operation of a store: a connection that is stuck is given up.
+	StoreTimeout time.Duration `yaml:"store_timeout"`
+	// Batch bounds what waits for the archive. Beyond that requests are refused.
+	Batch store.BatchConfig `yaml:"-"`
+
+	// MaxConcurrent bounds the answers under way. MaxWaiting more wait, in order, for
+	// MaxWait at most (beyond: 503).
+	MaxConcurrent int           `yaml:"max_concurrent"`
+	MaxWaiting    int           `yaml:"max_waiting"`
+	MaxWait       time.Duration `yaml:"max_wait"`
+	// SessionWait is how long a turn waits for those of its session before it, and
+	// SessionWaiters how many may (beyond: 409). SessionLease is for how long a turn still
+	// has its session when its gateway has died.
+	SessionWait    time.Duration `yaml:"session_wait"`
+	SessionWaiters int           `yaml:"session_waiters"`
+	SessionLease   time.Duration `yaml:"session_lease"`
+	// ChatDisconnect is of /v1/bot/chat, ModelDisconnect of the endpoints of OpenAI's kind.
+	ChatDisconnect  Disconnect    `yaml:"chat_disconnect"`
+	ModelDisconnect Disconnect    `yaml:"model_disconnect"`
+	DrainTime       time.Duration `yaml:"drain_time"`
+
+	// MaxBodyBytes bounds a request's body (beyond: 413), MaxQueryBytes a query of
+	// /v1/bot/chat.
+	MaxBodyBytes  int64 `yaml:"max_body_bytes"`
+	MaxQueryBytes int   `yaml:"max_query_bytes"`
+	// WriteTimeout bounds writing one piece of an answer.
+	WriteTimeout time.Duration `yaml:"write_timeout"`
+	// DrainTimeout is how long answers under way may go on at the end.
+	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	// Logger takes what happens to the gateway; nil discards.
+	Logger *slog.Logger `yaml:"-"`
+}
+
+// Defaults returns the Config that every field starts from. It has neither an address
+// nor upstreams.
+func Defaults() Config {
+	return Config{
+		Token:         Token{Issuer: "dyno-bot", Audience: "dyno-bot", Lifetime: 10 * time.Minute, Remember: 16 << 10},
+		Upstream:      upstream.Defaults(),
+		HistoryTokens: 2048, HistoryTurns: 32, ReplyTokens: 1024,
+		RulesInterval: 2 * time.Second,
+		PluginBudget:  2 * time.Second,
+		MaskRules:     mask.Defaults(),
+		CacheBytes:    64 << 20,
+		Archive:       ArchiveMemory,
+		LimitsOutage:  Refuse,
+		StoreTimeout:  3 * time.Second,
+		Batch:         store.BatchDefaults(),
+		MaxConcurrent: 16 << 10, MaxWaiting: 4 << 10, MaxWait: 10 * time.Second,
+		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 30 * time.Second,
+		ChatDisconnect: Drain, ModelDisconnect: Cancel, DrainTime: 30 * time.Second,
+		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10,
+		WriteTimeout: 30 * time.Second, DrainTimeout: 10 * time.Second,
+	}
+}
+
+// Validate reports every fault at once: the field, its value, what would be right.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(field string, value any, want string) {
+		errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+	}
+	between := func(field string, value, low, high int64) {
+		if value < low || value > high {
+			fault(field, value, fmt.Sprintf("must be from %d to %d", low, high))
+		}
+	}
+	period := func(field string, d, low, high time.Duration) {
+		if d < low || d > high {
+			fault(field, d, fmt.Sprintf("must be from %v to %v", low, high))
+		}
+	}
+	for _, a := range []struct{ field, address string }{{"listen", c.Listen}, {"admin", c.Admin}} {
+		if a.address != "" {
+			if err := serve.CheckListen(a.field, a.address, c.AllowRemote); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if len(c.Keys) == 0 && c.Listen != "" {
+		if a, err := serve.ParseAddress(c.Listen); err == nil && !a.Local() {
+			fault("keys", "none", "everybody could ask a gateway that other machines reach: give API keys")
+		}
+	}
+	policy, err := c.policy()
+	if err != nil {
+		errs = append(errs, fmt.Errorf("allow networks: %w", err))
+	}
+	errs = append(errs, c.validateKeys(policy)...)
+	u := c.Upstream
+	u.Policy = policy
+	if err := u.Validate(); err != nil {
+		errs = append(errs, err)
+	} else if c.Model != "" {
+		found := false
+		for _, s := range u.Upstreams {
+			found = found || s.Models[c.Model] != ""
+		}
+		if !found {
+			fault("model", fmt.Sprintf("%q", c.Model), "no upstream has it")
+		}
+	}
+	between("history tokens", int64(c.HistoryTokens), 0, 1<<20)
+	between("history turns", int64(c.HistoryTurns), 0, 1024)
+	between("reply tokens", int64(c.ReplyTokens), 1, 1<<20)
+	period("rules interval", c.RulesInterval, 100*time.Millisecond, time.Hour)
+	period("plugin budget", c.PluginBudget, time.Millisecond, 5*time.Minute)
+	for i, p := range c.Plugins {
+		at := fmt.Sprintf("plugin %d, %q", i+1, p.Name)
+		switch {
+		case (p.URL == "") == (p.Builtin == ""):
+			fault(at, p.URL+p.Builtin, "must have one of url and builtin")
+		case p.URL != "":
+			if err := policy.CheckURL(p.URL); err != nil {
+				errs = append(errs, fmt.Errorf("%s: url: %w", at, err))
+			}
+		default:
+			if _, err := plugin.Builtin(p.Builtin); err != nil {
+				errs = append(errs, fmt.Errorf("%s: builtin: %w", at, err))
+			}
+		}
+	}
+	if _, err := mask.New(c.MaskRules); err != nil {
+		errs = append(errs, fmt.Errorf("mask rules: %w", err))
+	}
+	period("cache age", c.CacheAge, 0, 24*time.Hour)
+	between("cache bytes", c.CacheBytes, 1<<20, 1<<34)
+	switch c.Archive {
+	case ArchiveMemory, ArchiveSQLite, ArchivePostgres:
+	default:
+		fault("archive", fmt.Sprintf("%q", c.Archive), "must be memory, sqlite or postgres")
+	}
+	if (c.File != "") != (c.Archive == ArchiveSQLite) {
+		fault("file", fmt.Sprintf("%q", c.File), "goes with archive sqlite, and only with that")
+	}
+	if (c.Postgres != "") != (c.Archive == ArchivePostgres) {
+		fault("postgres", map[bool]string{true: "given", false: "not given"}[c.Postgres != ""], "goes with archive postgres, and only with that")
+	}
+	if c.LimitsOutage != Refuse && c.LimitsOutage != Local {
+		fault("limits outage", fmt.Sprintf("%q", c.LimitsOutage), "must be refuse or local")
+	}
+	period("store timeout", c.StoreTimeout, 10*time.Millisecond, 5*time.Minute)
+	between("max concurrent", int64(c.MaxConcurrent), 1, 1<<20)
+	between("max waiting", int64(c.MaxWaiting), 0, 1<<20)
+	period("max wait", c.MaxWait, time.Millisecond, time.Hour)
+	period("session wait", c.SessionWait, time.Millisecond, time.Hour)
+	between("session waiters", int64(c.SessionWaiters), 0, 1<<10)
+	period("session lease", c.SessionLease, 300*time.Millisecond, time.Hour)
+	for _, d := range []struct {
+		field string
+		v     Disconnect
+	}{{"chat disconnect", c.ChatDisconnect}, {"model disconnect", c.ModelDisconnect}} {
+		if d.v != Cancel && d.v != Drain {
+			fault(d.field, fmt.Sprintf("%q", d.v), "must be cancel or drain")
+		}
+	}
+	period("drain time", c.DrainTime, time.Millisecond, time.Hour)
+	between("max body bytes", c.MaxBodyBytes, 1, 1<<30)
+	between("max query bytes", int64(c.MaxQueryBytes), 1, 1<<20)
+	period("write timeout", c.WriteTimeout, time.Millisecond, time.Hour)
+	period("drain timeout", c.DrainTimeout, 0, time.Hour)
+	return errors.Join(errs...)
+}
+
+func (c Config) validateKeys(policy outward.Policy) (errs []error) {
+	fault := func(field string, value any, want string) {
+		errs = append(errs, fmt.Errorf("%s: %v: %s", field, value, want))
+	}
+	ids, sums := map[string]bool{}, map[string]bool{}
+	for i, k := range c.Keys {
+		at := fmt.Sprintf("key %d", i+1)
+		if k.ID == "" || len(k.ID) > 64 || ids[k.ID] {
+			fault(at+": id", fmt.Sprintf("%q", k.ID), "must have 1 to 64 bytes, and be there once")
+		}
+		if b, err := hex.DecodeString(k.SHA256); err != nil || len(b) != 32 || sums[string(b)] {
+			fault(at+": sha256", fmt.Sprintf("%q", k.SHA256), "must have 64 hexadecimal digits, and be there once")
+		} else {
+			sums[string(b)] = true
+		}
+		ids[k.ID] = true
+		if len(k.Limits) > store.MaxLimits {
+			fault(at+": limits", len(k.Limits), fmt.Sprintf("must be %d at most", store.MaxLimits))
+		}
+		counters := map[string]bool{}
+		for j, l := range k.Limits {
+			limit := store.Limit(l)
+			if err := limit.Validate(); err != nil {
+				errs = append(errs, fmt.Errorf("%s: limit %d: %w", at, j+1, err))
+			}
+			if name := limit.Counter(time.Time{}); counters[name] {
+				fault(fmt.Sprintf("%s: limit %d", at, j+1), name, "there are two of this resource and window")
+			} else {
+				counters[name] = true
+			}
+		}
+	}
+	if n := len(c.Token.Secret); n != 0 && (n < 32 || n > 1024) {
+		fault("token secret", fmt.Sprint(n, " bytes"), "must have 32 to 1024")
+	}
+	if n := len(c.Token.Previous); n != 0 && (n < 32 || n > 1024) {
+		fault("previous token secret", fmt.Sprint(n, " bytes"), "must have 32 to 1024")
+	}
+	if c.Token.Issuer == "" || c.Token.Audience == "" {
+		fault("token", fmt.Sprintf("issuer %q, audience %q", c.Token.Issuer, c.Token.Audience), "must not be empty")
+	}
+	if c.Token.Lifetime < time.Second || c.Token.Lifetime > 24*time.Hour || c.Token.Lifetime%time.Second != 0 {
+		fault("token lifetime", c.Token.Lifetime, "must be whole seconds from 1s to 24h")
+	}
+	for i, s := range c.Issuers {
+		at := fmt.Sprintf("issuer %d", i+1)
+		if s.Name == c.Token.Issuer {
+			fault(at+": name", fmt.Sprintf("%q", s.Name), "is the gateway's own")
+		}
+		if err := policy.CheckURL(s.KeySet); err != nil {
+			errs = append(errs, fmt.Errorf("%s: key set: %w", at, err))
+		}
+		if len(c.Keys) > 0 && !ids[s.Key] {
+			fault(at+": key", fmt.Sprintf("%q", s.Key), "is none of the API keys: somebody must pay")
+		}
+	}
+	return errs
+}
+
+// longest is how long an answer can take, with all tries of its upstreams: what it has
+// reserved of limits is given back after that.
+func (c Config) longest() time.Duration {
+	return time.Duration(c.Upstream.Attempts)*c.Upstream.Total + c.DrainTime + time.Minute
+}
+
+func (c Config) policy() (outward.Policy, error) {
+	networks, err := outward.ParseNetworks(c.AllowNetworks)
+	return outward.Policy{Allow: networks}, err
+}

@@ -1,0 +1,131 @@
+package bot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"dyno/services/bot/upstream"
+)
+
+// configFile is a Config as a file has it: secrets are in files of their own, named
+// relative to it.
+type configFile struct {
+	Config       `yaml:",inline"`
+	Upstreams    []fileUpstream `yaml:"upstreams"`
+	SecretFile   string         `yaml:"token_secret_file"`
+	PreviousFile string         `yaml:"token_previous_file"`
+	PostgresFile string         `yaml:"postgres_file"` // of a connection string
+	Times        upstreamTimes  `yaml:"upstream"`
+}
+
+// upstreamTimes are the settings of all upstreams that a file may have; what it leaves
+// out stays as it is.
+type upstreamTimes struct {
+	FirstByte   *time.Duration `yaml:"first_byte_timeout"`
+	Idle        *time.Duration `yaml:"idle_timeout"`
+	Total       *time.Duration `yaml:"total_timeout"`
+	Cooldown    *time.Duration `yaml:"cooldown"`
+	MaxCooldown *time.Duration `yaml:"max_cooldown"`
+	Attempts    *int           `yaml:"attempts"`
+	RetryRatio  *float64       `yaml:"retry_ratio"`
+	RetryBurst  *int           `yaml:"retry_burst"`
+	Failures    *int           `yaml:"failures"`
+}
+
+type fileUpstream struct {
+	Name          string            `yaml:"name"`
+	URL           string            `yaml:"url"`
+	KeyFile       string            `yaml:"key_file"`
+	Models        map[string]string `yaml:"models"`
+	Priority      int               `yaml:"priority"`
+	Weight        int               `yaml:"weight"`
+	MaxConcurrent int               `yaml:"max_concurrent"`
+	// Price is in billionths per token.
+	Price struct {
+		Prompt     int64 `yaml:"prompt"`
+		Completion int64 `yaml:"completion"`
+	} `yaml:"price"`
+}
+
+// maxConfigFile bounds a file of the configuration, and those of secrets.
+const maxConfigFile = 1 << 20
+
+// ReadConfig reads a configuration in YAML over Defaults. It does not validate it: what
+// is given elsewhere may be missing yet.
+func ReadConfig(path string) (Config, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	f := configFile{Config: Defaults()}
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	c := f.Config
+	var errs []error
+	secret := func(name string) []byte {
+		if name == "" {
+			return nil
+		}
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(path), name)
+		}
+		text, err := readFile(name)
+		errs = append(errs, err)
+		return bytes.TrimRight(text, "\r\n")
+	}
+	c.Token.Secret, c.Token.Previous, c.Postgres = secret(f.SecretFile), secret(f.PreviousFile), string(secret(f.PostgresFile))
+	for _, u := range f.Upstreams {
+		to := upstream.DefaultUpstream()
+		to.Name, to.URL, to.Models, to.Priority, to.Key = u.Name, u.URL, u.Models, u.Priority, string(secret(u.KeyFile))
+		to.Price = upstream.Price{Prompt: u.Price.Prompt, Completion: u.Price.Completion}
+		if u.Weight != 0 {
+			to.Weight = u.Weight
+		}
+		if u.MaxConcurrent != 0 {
+			to.MaxConcurrent = u.MaxConcurrent
+		}
+		c.Upstream.Upstreams = append(c.Upstream.Upstreams, to)
+	}
+	f.Times.apply(&c.Upstream)
+	if c.Rules != "" && !filepath.IsAbs(c.Rules) {
+		c.Rules = filepath.Join(filepath.Dir(path), c.Rules)
+	}
+	return c, errors.Join(errs...)
+}
+
+func (t upstreamTimes) apply(c *upstream.Config) {
+	set(&c.FirstByte, t.FirstByte)
+	set(&c.Idle, t.Idle)
+	set(&c.Total, t.Total)
+	set(&c.Cooldown, t.Cooldown)
+	set(&c.MaxCooldown, t.MaxCooldown)
+	set(&c.Attempts, t.Attempts)
+	set(&c.RetryRatio, t.RetryRatio)
+	set(&c.RetryBurst, t.RetryBurst)
+	set(&c.Failures, t.Failures)
+}
+
+// set sets what is given.
+func set[T any](to, given *T) {
+	if given != nil {
+		*to = *given
+	}
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxConfigFile {
+		return nil, fmt.Errorf("%s: %d bytes: must be %d at most", path, info.Size(), maxConfigFile)
+	}
+	return os.ReadFile(path)
+}

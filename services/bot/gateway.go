@@ -1,0 +1,397 @@
+// Package bot is a gateway between users and language models: it knows who asks, finds
+// out what they want, asks plugins for what a model cannot know, has an upstream answer,
+// and keeps the conversation and an account of what was used.
+//
+// POST /v1/bot/chat is a turn of a conversation. /v1/chat/completions, /v1/responses and
+// /v1/models are OpenAI's, on the same pipeline: authentication, limits reserved before
+// the call and settled after it, upstreams with fallback, masking, a ledger in which every
+// answer is, also one whose client has left.
+//
+// Every queue is bounded: of requests that wait for a place (503 beyond), of turns that
+// wait for those before them (409), of records that wait for the archive (503), of calls
+// to a plugin (the result says so).
+package bot
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"dyno/services/bot/cache"
+	"dyno/services/bot/intent"
+	"dyno/services/bot/jwt"
+	"dyno/services/bot/mask"
+	"dyno/services/bot/outward"
+	"dyno/services/bot/plugin"
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/memory"
+	"dyno/services/bot/store/postgres"
+	"dyno/services/bot/store/redis"
+	"dyno/services/bot/store/sqlite"
+	"dyno/services/bot/upstream"
+	"dyno/services/internal/serve"
+)
+
+// A Gateway is one gateway. Use its Handler and Close, or Listen and Serve, or Serve
+// alone. All methods may be called from any goroutine, Listen, Serve and Close once each.
+type Gateway struct {
+	cfg       Config
+	host      *serve.Host
+	log       *slog.Logger
+	handler   http.Handler
+	server    *http.Server
+	listener  net.Listener
+	listening bool
+	stats     *stats
+
+	open     *apiKey // whose everybody is, without API keys; nil with some
+	keys     map[[sha256.Size]byte]*apiKey
+	payers   map[string]*apiKey // by ID
+	issuers  map[string]string  // the ID of the key that pays, by the issuer's name
+	signer   jwt.Signer
+	verifier *jwt.Verifier
+	remotes  []*jwt.Remote
+
+	pool      *upstream.Pool
+	transport *http.Transport // of plugins and key sets
+	rules     interface{ Find(string) intent.Match }
+	plugins   *plugin.Scheduler
+	in, out   *mask.Masker // nil masks nothing
+	cache     *cache.Cache[*kept]
+
+	archive  store.Archive
+	batch    *store.Batcher
+	sessions store.Sessions
+	limits   store.Limits
+	local    *memory.Limits // while the others do not answer
+	redis    *redis.Store   // nil without
+	turns    *turnstile
+	places   *admission
+	settles  chan struct{} // places of settlements beside requests
+
+	stop  context.CancelFunc
+	tasks sync.WaitGroup // what goes on beside requests
+}
+
+// apiKey is a Key that is in use.
+type apiKey struct {
+	id     string
+	models []string
+	limits []store.Limit
+}
+
+func (k *apiKey) mayUse(model string) bool {
+	return len(k.models) == 0 || slices.Contains(k.models, model)
+}
+
+const maxSettles = 256
+
+// New checks cfg, opens its stores and returns a gateway that is not listening yet.
+func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	host, err := serve.New(serve.Config{
+		Name: "bot", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g := &Gateway{
+		cfg: cfg, host: host, log: host.Logger(), stop: stop, rules: intent.Default(), local: memory.NewLimits(nil),
+		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
+		turns:   newTurnstile(cfg.SessionWaiters),
+		places:  newAdmission(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait),
+		settles: make(chan struct{}, maxSettles),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	policy, err := cfg.policy()
+	if err != nil {
+		return nil, err
+	}
+	g.transport = outward.NewTransport(outward.Config{Policy: policy, MaxIdle: 64, IdleTimeout: time.Minute})
+	if err := g.authentication(); err != nil {
+		return nil, err
+	}
+	cfg.Upstream.Policy, cfg.Upstream.Logger = policy, g.log
+	if g.pool, err = upstream.New(cfg.Upstream); err != nil {
+		return nil, err
+	}
+	if g.cfg.Model == "" {
+		g.cfg.Model = g.pool.Models()[0]
+	}
+	if cfg.Rules != "" {
+		f, err := intent.Open(cfg.Rules, g.log)
+		if err != nil {
+			return nil, err
+		}
+		g.rules = f
+		g.tasks.Go(func() { f.Watch(background, cfg.RulesInterval) })
+	}
+	if err := g.openPlugins(policy); err != nil {
+		return nil, err
+	}
+	masker, err := mask.New(cfg.MaskRules)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.MaskIn {
+		g.in = masker
+	}
+	if cfg.MaskOut {
+		g.out = masker
+	}
+	if cfg.CacheAge > 0 {
+		if g.cache, err = cache.New[*kept](cfg.CacheAge, cfg.CacheBytes); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.openStores(ctx); err != nil {
+		return nil, err
+	}
+	g.stats = newStats(g)
+	host.Registry().MustRegister(g.stats.collectors()...)
+	g.handler = g.routes()
+	g.server = &http.Server{
+		Handler:           g.handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+	return g, nil
+}
+
+// authentication makes what knows who asks.
+func (g *Gateway) authentication() error {
+	if len(g.cfg.Keys) == 0 {
+		g.open = &apiKey{id: "local"}
+		g.payers[g.open.id] = g.open
+	}
+	for _, k := range g.cfg.Keys {
+		sum, err := hex.DecodeString(k.SHA256)
+		if err != nil {
+			return err
+		}
+		key := &apiKey{id: k.ID, models: k.Models}
+		for _, l := range k.Limits {
+			key.limits = append(key.limits, store.Limit(l))
+		}
+		g.keys[[sha256.Size]byte(sum)] = key
+		g.payers[k.ID] = key
+	}
+	t := g.cfg.Token
+	if len(t.Secret) == 0 {
+		t.Secret = []byte(rand.Text() + rand.Text())
+		g.log.Warn("tokens are signed by a secret of this process: they end with it, and other gateways do not know them")
+	}
+	own := jwt.Keys{{ID: keyID(t.Secret), Algorithm: jwt.HS256, Material: t.Secret}}
+	g.signer = jwt.Signer{Key: own[0], Issuer: t.Issuer, Audience: t.Audience, Lifetime: t.Lifetime}
+	if len(t.Previous) > 0 && keyID(t.Previous) != own[0].ID {
+		own = append(own, jwt.Key{ID: keyID(t.Previous), Algorithm: jwt.HS256, Material: t.Previous})
+	}
+	c := jwt.Config{Remember: t.Remember, Leeway: 0, Issuers: []jwt.Issuer{{
+		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own,
+	}}}
+	for _, s := range g.cfg.Issuers {
+		r, err := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(g.transport), Logger: g.log})
+		if err != nil {
+			return fmt.Errorf("issuer %q: %w", s.Name, err)
+		}
+		g.remotes = append(g.remotes, r)
+		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r})
+		g.issuers[s.Name] = s.Key
+		if g.open != nil {
+			g.issuers[s.Name] = g.open.id
+		}
+	}
+	var err error
+	g.verifier, err = jwt.New(c)
+	return err
+}
+
+// keyID names a secret without telling anything of it that helps to guess it: eight
+// bytes of its hash.
+func keyID(secret []byte) string {
+	sum := sha256.Sum256(append([]byte("key id\x00"), secret...))
+	return hex.EncodeToString(sum[:8])
+}
+
+func (g *Gateway) openPlugins(policy outward.Policy) error {
+	var specs []plugin.Spec
+	for _, p := range g.cfg.Plugins {
+		s := plugin.Defaults()
+		s.Name, s.Intents = p.Name, p.Intents
+		if p.Timeout != 0 {
+			s.Timeout = p.Timeout
+		}
+		if p.MaxConcurrent != 0 {
+			s.MaxConcurrent = p.MaxConcurrent
+		}
+		var err error
+		if p.Builtin != "" {
+			s.Plugin, err = plugin.Builtin(p.Builtin)
+		} else {
+			s.Plugin, err = plugin.NewHTTP(p.URL, policy, g.transport)
+		}
+		if err != nil {
+			return err
+		}
+		specs = append(specs, s)
+	}
+	var err error
+	g.plugins, err = plugin.New(g.cfg.PluginBudget, specs)
+	return err
+}
+
+func (g *Gateway) openStores(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*g.cfg.StoreTimeout)
+	defer cancel()
+	g.limits = memory.NewLimits(nil)
+	switch g.cfg.Archive {
+	case ArchiveSQLite:
+		a, err := sqlite.Open(ctx, sqlite.Config{Path: g.cfg.File, Sync: g.cfg.SyncWrites})
+		if err != nil {
+			return err
+		}
+		g.archive, g.limits = a, a.Limits()
+	case ArchivePostgres:
+		a, err := postgres.Open(ctx, postgres.Config{URL: g.cfg.Postgres})
+		if err != nil {
+			return err
+		}
+		g.archive = a
+	default:
+		g.archive = memory.NewArchive(memory.DefaultBounds())
+	}
+	const rememberedSessions = 100_000
+	g.sessions = memory.NewSessions(rememberedSessions)
+	if g.cfg.Redis != "" {
+		c := redis.Defaults()
+		c.Address, c.Timeout = g.cfg.Redis, g.cfg.StoreTimeout
+		if g.redis, err = redis.Open(c); err != nil {
+			return err
+		}
+		g.sessions, g.limits = g.redis, g.redis
+	}
+	b := g.cfg.Batch
+	b.Pending += g.cfg.MaxConcurrent // those under way when the bound is reached
+	b.Logger, b.Timeout = g.log, g.cfg.StoreTimeout
+	g.batch, err = store.NewBatcher(g.archive, b)
+	return err
+}
+
+// Handler serves clients, for servers of others.
+func (g *Gateway) Handler() http.Handler { return g.handler }
+
+// Listen opens the listeners. When it has returned nil, the addresses are known and
+// clients may connect; they are served once Serve runs.
+func (g *Gateway) Listen() error {
+	if g.cfg.Listen == "" {
+		return errors.New("listen: no address")
+	}
+	l, err := serve.Listen(context.Background(), g.cfg.Listen, nil)
+	if err != nil {
+		return err
+	}
+	g.listener = l
+	if err := g.host.Listen(); err != nil {
+		_ = l.Close()
+		return err
+	}
+	g.listening = true
+	return nil
+}
+
+// Addr is where clients connect; nil before Listen.
+func (g *Gateway) Addr() net.Addr {
+	if g.listener == nil {
+		return nil
+	}
+	return g.listener.Addr()
+}
+
+// AdminAddr is where the admin listener listens; nil without one or before Listen.
+func (g *Gateway) AdminAddr() net.Addr { return g.host.AdminAddr() }
+
+// Serve answers until ctx ends, drains, writes what is still to be written, and closes
+// the stores. It returns nil after that, also when answers had to be cut at the deadline,
+// which is logged; otherwise what failed. It calls Listen unless that has been done.
+func (g *Gateway) Serve(ctx context.Context) error {
+	if !g.listening {
+		if err := g.Listen(); err != nil {
+			return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+		}
+	}
+	g.log.Info("listening", "address", g.Addr().String(), "model", g.cfg.Model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys))
+	err := g.host.Run(ctx, serve.Part{Name: "http", Serve: g.serve, Drain: g.drain})
+	return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+}
+
+func (g *Gateway) serve() error {
+	if err := g.server.Serve(g.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (g *Gateway) drain(ctx context.Context) int {
+	if err := g.server.Shutdown(ctx); err != nil {
+		cut := g.places.taken()
+		_ = g.server.Close()
+		return cut
+	}
+	return 0
+}
+
+// closeTimeout bounds writing what is still to be written at the end.
+const closeTimeout = 10 * time.Second
+
+// Close ends a gateway whose Handler is not used any more: it waits for answers under
+// way, which DrainTime bounds, writes what is still to be written, and closes the stores.
+// Serve does it by itself.
+func (g *Gateway) Close(ctx context.Context) error {
+	g.stop()
+	g.places.wait()
+	var errs []error
+	if g.plugins != nil {
+		g.plugins.Wait()
+	}
+	g.tasks.Wait()
+	for _, r := range g.remotes {
+		r.Wait()
+	}
+	if g.batch != nil {
+		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+		defer cancel()
+		if lost := g.batch.Close(ctx); lost > 0 {
+			errs = append(errs, fmt.Errorf("archive: %d records could not be kept", lost))
+		}
+	}
+	if g.archive != nil {
+		errs = append(errs, g.archive.Close())
+	}
+	if g.redis != nil {
+		errs = append(errs, g.redis.Close())
+	}
+	if g.pool != nil {
+		g.pool.Close()
+	}
+	if g.transport != nil {
+		g.transport.CloseIdleConnections()
+	}
+	return errors.Join(errs...)
+}

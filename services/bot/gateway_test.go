@@ -1,0 +1,836 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	golangjwt "github.com/golang-jwt/jwt/v5"
+
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/storetest"
+	"dyno/services/llm"
+)
+
+const ms = time.Millisecond
+
+// names are different in every test: Redis is the same for all.
+var names atomic.Int64
+
+func unique(prefix string) string { return fmt.Sprint(prefix, names.Add(1)) }
+
+// ledger returns a key's entries, when there are as many as there should be.
+func (b *bed) ledger(key string, want int) []store.Entry {
+	b.t.Helper()
+	if err := b.batch.Flush(b.t.Context()); err != nil {
+		b.t.Error(err)
+	}
+	list, err := b.archive.Entries(b.t.Context(), key, want+10)
+	if err != nil || len(list) != want {
+		b.t.Errorf("%d entries, want %d, %v", len(list), want, err)
+	}
+	return list
+}
+
+// TestConversation: a user logs in and talks; the model is told what was said; all of it
+// is kept and accounted, whole and streamed.
+func TestConversation(t *testing.T) {
+	eachStore(t, func(t *testing.T, set func(*Config)) {
+		model, key := newRecorder(t), unique("key")
+		b := serving(t, newLLM(t, nil), func(c *Config) {
+			set(c)
+			model.at(c)
+			c.Keys, c.SystemPrompt, c.HistoryTokens = []Key{keyOf(key, Limit{store.Tokens, 100_000, time.Hour})}, "be kind", 100
+		})
+		token := b.login(key, "u1")
+		one, status, text := b.say(token, "", "first question")
+		if status != http.StatusOK || *one.Reply != "fine" || one.Turn.State != historyKept || one.Turn.Turn != 1 || one.History == "" || one.Intent.Name != "chat" || one.By != "up" {
+			t.Fatalf("%d %s", status, text)
+		}
+		if *one.Usage != (usageReply{7, 3, 10, false}) {
+			t.Errorf("%+v", one.Usage)
+		}
+		two, _, text := b.say(token, one.History, "second question")
+		if two.Turn == nil || two.Turn.Turn != 2 || two.Turn.Told != 1 {
+			t.Errorf("%s", text)
+		}
+		want := `"messages":[{"role":"system","content":"be kind"},{"role":"user","content":"first question"},{"role":"assistant","content":"fine"},{"role":"user","content":"second question"}]`
+		if !strings.Contains(model.last(), want) {
+			t.Errorf("asked %s\nwant %s", model.last(), want)
+		}
+		// Streamed, in the same conversation.
+		resp, err := b.post(t.Context(), "/v1/bot/chat", token, fmt.Sprintf(`{"bot_id":"b","history_id":%q,"query":"third","stream":true,"message_id":"m"}`, one.History))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := frames(t, resp.Body)
+		resp.Body.Close()
+		var start, done chatReply
+		said := ""
+		for i, f := range got {
+			var err error
+			switch {
+			case i == 0 && f.name == "start":
+				err = json.Unmarshal([]byte(f.data), &start)
+			case i == len(got)-1 && f.name == "done":
+				err = json.Unmarshal([]byte(f.data), &done)
+			case f.name == "delta":
+				var d struct{ Text string }
+				err = json.Unmarshal([]byte(f.data), &d)
+				said += d.Text
+			default:
+				t.Errorf("frame %d: %+v", i, f)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if said != "fine" || start.User != "u1" || start.Message != "m" || done.Turn == nil || done.Turn.State != historyKept || done.Turn.Turn != 3 || done.Usage.Total != 10 {
+			t.Errorf("%q, %+v, %+v", said, start, done)
+		}
+		// A long conversation is told from its end.
+		long := strings.Repeat("long ", 70) // 88 tokens and some
+		b.say(token, one.History, long)
+		last, _, text := b.say(token, one.History, "and now?")
+		if last.Turn.Told != 1 || last.Turn.Turn != 5 || strings.Contains(model.last(), "third") {
+			t.Errorf("%s\nasked %s", text, model.last())
+		}
+		// Another user's conversation of that name is another one.
+		other, _, text := b.say(secretOf(key), one.History, "who am I?") // u1 by the API key
+		if other.Turn.Turn != 6 {
+			t.Errorf("the same user: %s", text)
+		}
+		if _, text, _ := b.ask("/v1/bot/chat", b.login(key, "u2"), fmt.Sprintf(`{"bot_id":"b","history_id":%q,"query":"mine?"}`, one.History)); !strings.Contains(text, `"turn":1`) || strings.Contains(model.last(), "question") {
+			t.Errorf("another user: %s", text)
+		}
+		entries := b.ledger(key, 7)
+		e := entries[len(entries)-1]
+		if e.Outcome != "ok" || e.User != "u1" || e.Model != "dyno-1" || e.Upstream != "up" || e.Prompt != 7 || e.Completion != 3 || e.Money != 3700 || e.Estimated || e.Stream || e.Attempts != 1 || e.Endpoint != "bot" || e.Took <= 0 || e.FirstByte <= 0 {
+			t.Errorf("%+v", e)
+		}
+		if !entries[4].Stream {
+			t.Errorf("%+v", entries[4])
+		}
+		if status, text := b.get("/v1/usage", token); status != http.StatusOK || !strings.Contains(text, `"resource":"tokens","amount":100000,"window_seconds":3600,"used":70`) || !strings.Contains(text, `"today":{"requests":7,"tokens":70,"money":25900}`) {
+			t.Errorf("%d %s", status, text)
+		}
+	})
+}
+
+// TestWhoAsks: the table of credentials.
+func TestWhoAsks(t *testing.T) {
+	m := newLLM(t, nil)
+	secret := []byte(strings.Repeat("s", 32))
+	b := serving(t, m, func(c *Config) {
+		limited := keyOf("few")
+		limited.Models = []string{"other"}
+		c.Keys, c.Token.Secret, c.Token.Previous = []Key{keyOf("test"), limited}, secret, []byte(strings.Repeat("p", 32))
+	})
+	sign := func(secret []byte, change map[string]any) string {
+		claims := golangjwt.MapClaims{"iss": "dyno-bot", "aud": "dyno-bot", "sub": "u1", "key": "test", "iat": time.Now().Unix(), "exp": time.Now().Add(10 * time.Minute).Unix()}
+		for name, v := range change {
+			claims[name] = v
+		}
+		text, err := golangjwt.NewWithClaims(golangjwt.SigningMethodHS256, claims).SignedString(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for name, c := range map[string]struct {
+		who    string
+		status int
+		want   string
+	}{
+		"nobody":            {"", 401, "no_credentials"},
+		"an API key":        {secretOf("test"), 200, ""},
+		"an unknown key":    {secretOf("x"), 401, "invalid_api_key"},
+		"a token":           {b.login("test", "u1"), 200, ""},
+		"the same secret":   {sign(secret, nil), 200, ""},
+		"the secret before": {sign([]byte(strings.Repeat("p", 32)), nil), 200, ""},
+		"another secret":    {sign([]byte(strings.Repeat("x", 32)), nil), 401, "wrong signature"},
+		"expired":           {sign(secret, map[string]any{"iat": time.Now().Add(-time.Hour).Unix(), "exp": time.Now().Add(-time.Minute).Unix()}), 401, "expired"},
+		"lives too long":    {sign(secret, map[string]any{"exp": time.Now().Add(time.Hour).Unix()}), 401, "lives too long"},
+		"another's tokens":  {sign(secret, map[string]any{"iss": "x"}), 401, "issuer"},
+		"for another":       {sign(secret, map[string]any{"aud": "x"}), 401, "audience"},
+		"a key that went":   {sign(secret, map[string]any{"key": "gone"}), 401, "not known here any more"},
+		"no subject":        {sign(secret, map[string]any{"sub": ""}), 401, "subject"},
+		"another user":      {sign(secret, map[string]any{"sub": "u2"}), 403, "other_user"},
+		"another model":     {secretOf("few"), 404, "model_not_found"},
+	} {
+		_, status, text := b.say(c.who, "", "hello")
+		if status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d %s, want %d %s", name, status, text, c.status, c.want)
+		}
+	}
+	if status, text, _ := b.ask("/v1/login", "", fmt.Sprintf(`{"user_id":"u","api_key":%q}`, b.login("test", "u1"))); status != 401 {
+		t.Errorf("a token for a token: %d %s", status, text)
+	}
+	if status, text, _ := b.ask("/v1/login", secretOf("test"), `{"user_id":"a\u0000b"}`); status != 400 {
+		t.Errorf("a strange user: %d %s", status, text)
+	}
+	if status, text := b.get("/v1/models", secretOf("few")); status != 200 || !strings.Contains(text, `"data":[]`) {
+		t.Errorf("models of one who has none: %d %s", status, text)
+	}
+	// Without API keys everybody may, at a loopback address.
+	open := serving(t, m, nil)
+	if _, status, text := open.say("", "", "hello"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, status, text := open.say("whatever", "", "hello"); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	if _, status, _ := open.say(sign(secret, nil), "", "hello"); status != 401 {
+		t.Errorf("a token of another gateway: %d", status)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.MaxBodyBytes, c.MaxQueryBytes = 500, 100 })
+	for name, c := range map[string]struct {
+		path, body string
+		status     int
+		want       string
+	}{
+		"no JSON":       {"/v1/bot/chat", `{`, 400, "want a JSON object"},
+		"no bot":        {"/v1/bot/chat", `{"user_id":"u","query":"x"}`, 400, "bot_id"},
+		"no user":       {"/v1/bot/chat", `{"bot_id":"b","query":"x"}`, 400, "user_id"},
+		"no query":      {"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":" "}`, 400, "query"},
+		"long query":    {"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"` + strings.Repeat("x", 101) + `"}`, 400, "1 to 100 bytes"},
+		"long history":  {"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"x","history_id":"` + strings.Repeat("x", 129) + `"}`, 400, "history_id"},
+		"long body":     {"/v1/bot/chat", strings.Repeat(" ", 501), 413, "500 bytes at most"},
+		"other model":   {"/v1/chat/completions", `{"model":"gpt","messages":[{}]}`, 404, "model_not_found"},
+		"no messages":   {"/v1/chat/completions", `{"model":"dyno-1"}`, 400, `"param":"messages"`},
+		"its own fault": {"/v1/chat/completions", `{"model":"dyno-1","messages":[{}],"max_tokens":99999999}`, 400, "must be 32768 at most"},
+		"elsewhere":     {"/v1/embeddings", `{}`, 404, "nothing is served"},
+	} {
+		status, text, _ := b.ask(c.path, "", c.body)
+		var e struct {
+			Error struct{ Message, Type string }
+		}
+		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Message == "" || status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %d %s, want %d %s", name, status, text, c.status, c.want)
+		}
+	}
+}
+
+// TestPassedOn: what a model server says is what the client gets, byte for byte.
+func TestPassedOn(t *testing.T) {
+	m := newLLM(t, nil)
+	b := serving(t, m, func(c *Config) { c.MaskIn, c.MaskOut = true, true })
+	const tools = `"tools":[{"type":"function","function":{"name":"weather","parameters":{"properties":{"city":{"type":"string"}}}}}]`
+	for name, c := range map[string]struct{ path, body string }{
+		"whole":            {"/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`},
+		"tools":            {"/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],` + tools + `}`},
+		"streamed":         {"/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true}}`},
+		"tools, streamed":  {"/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true},` + tools + `}`},
+		"response":         {"/responses", `{"model":"dyno-1","input":"hi"}`},
+		"response, stream": {"/responses", `{"model":"dyno-1","input":"hi","stream":true}`},
+	} {
+		direct, err := http.Post("http://"+m.Addr().String()+"/v1"+c.path, "application/json", strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := io.ReadAll(direct.Body)
+		direct.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, got, header := b.ask("/v1"+c.path, "", c.body)
+		if status != http.StatusOK || timeless(got) != timeless(string(want)) {
+			t.Errorf("%s: %d\n%s\nwant\n%s", name, status, got, want)
+		}
+		if kind := header.Get("Content-Type"); kind != direct.Header.Get("Content-Type") {
+			t.Errorf("%s: %s", name, kind)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	// Usage was not asked for: the gateway knows it, the client is not told.
+	_, got, _ := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true}`)
+	if strings.Contains(got, "prompt_tokens") || !strings.HasSuffix(got, "data: [DONE]\n\n") {
+		t.Errorf("%s", got)
+	}
+	for _, e := range b.ledger("local", 7) {
+		if e.Completion == 0 || e.Prompt == 0 || e.Estimated || e.Outcome != "ok" {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// timeless is an answer without the second in which it was made.
+func timeless(text string) string {
+	for _, field := range []string{`"created":`, `"created_at":`} {
+		parts := strings.Split(text, field)
+		for i := range parts[1:] {
+			parts[i+1] = strings.TrimLeft(parts[i+1], "0123456789")
+		}
+		text = strings.Join(parts, "")
+	}
+	return text
+}
+
+// TestBudget: 1,000 calls at once against a limit of 100, over two gateways: 100 pass.
+func TestBudget(t *testing.T) {
+	eachStore(t, func(t *testing.T, set func(*Config)) {
+		m, key := newLLM(t, func(c *llm.Config) { c.FirstToken = llm.Delay{A: 5 * ms} }), unique("key")
+		one := serving(t, m, func(c *Config) {
+			set(c)
+			c.Keys = []Key{keyOf(key, Limit{store.Requests, 100, 0}, Limit{store.Money, 1 << 50, 0})}
+		})
+		gateways := []*bed{one, one}
+		if one.redis != nil {
+			gateways[1] = serving(t, m, func(c *Config) { *c = one.cfg; c.Listen = "127.0.0.1:0" })
+		}
+		var passed, refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				switch status, text, _ := gateways[i%2].ask("/v1/chat/completions", secretOf(key), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`); status {
+				case http.StatusOK:
+					passed.Add(1)
+				case http.StatusTooManyRequests:
+					refused.Add(1)
+				default:
+					t.Errorf("%d %s", status, text)
+				}
+			})
+		}
+		all.Wait()
+		if passed.Load() != 100 || refused.Load() != 900 {
+			t.Errorf("%d passed, %d were refused", passed.Load(), refused.Load())
+		}
+		for _, b := range gateways {
+			if err := b.batch.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for range maxSettles { // all that are under way
+				b.settles <- struct{}{}
+			}
+			for range maxSettles {
+				<-b.settles
+			}
+		}
+		entries := one.ledger(key, 100)
+		money := int64(0)
+		for _, e := range entries {
+			money += e.Money
+		}
+		used, err := one.limits.Used(t.Context(), key, one.payers[key].limits, time.Now())
+		if err != nil || !slices.Equal(used, []int64{100, money}) || money == 0 {
+			t.Errorf("used %v, ledger %d, %v", used, money, err)
+		}
+	})
+}
+
+// TestAborted: clients leave streams in the middle. Every one is in the ledger with what
+// was used so far, the upstream is left too, and nothing stays.
+func TestAborted(t *testing.T) {
+	m := newLLM(t, func(c *llm.Config) { c.Tokens, c.InterToken = 10_000, llm.Delay{A: 2 * ms} })
+	b := serving(t, m, func(c *Config) { c.ChatDisconnect = Cancel })
+	const n = 200
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			path, body := "/v1/chat/completions", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true}`
+			if i%2 == 0 {
+				path, body = "/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi","stream":true}`
+			}
+			resp, err := b.post(ctx, path, "", body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if _, err := io.ReadFull(resp.Body, make([]byte, 700)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	b.places.wait()
+	for _, e := range b.ledger("local", n) {
+		if e.Outcome != "aborted" || !e.Estimated || e.Completion < 1 || e.Prompt < 1 || e.Money < 1 {
+			t.Fatalf("%+v", e)
+		}
+	}
+	if s := b.pool.States()[0]; s.Active != 0 || s.Failures != 0 {
+		t.Errorf("%+v", s)
+	}
+	if n := b.stats.streams.Load(); n != 0 {
+		t.Errorf("%d streams are left", n)
+	}
+}
+
+// TestDrained: where the route says so, an answer comes to its end without its client,
+// and the turn is kept.
+func TestDrained(t *testing.T) {
+	for name, stream := range map[string]bool{"stream": true, "whole": false} {
+		t.Run(name, func(t *testing.T) {
+			model := newRecorder(t)
+			asked, proceed := make(chan struct{}), make(chan struct{})
+			first := true
+			model.text = func(string) string {
+				if first {
+					first = false
+					close(asked)
+					<-proceed
+				}
+				return "fine"
+			}
+			b := serving(t, newLLM(t, nil), model.at)
+			// Without a network, so that it is known when the gateway knows that the client has
+			// gone.
+			ctx, cancel := context.WithCancel(t.Context())
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/bot/chat", strings.NewReader(fmt.Sprintf(`{"bot_id":"b","user_id":"u1","history_id":"h","query":"hi","stream":%v}`, stream)))
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			<-asked
+			cancel()
+			next := make(chan chatReply)
+			go func() {
+				r, _, _ := b.say("", "h", "what did I say?") // waits for the turn before it
+				next <- r
+			}()
+			close(proceed)
+			<-left
+			if r := <-next; r.Turn == nil || r.Turn.Turn != 2 || r.Turn.Told != 1 {
+				t.Errorf("the next turn: %+v", r)
+			}
+			outcomes := map[string]int{}
+			for _, e := range b.ledger("local", 2) {
+				outcomes[e.Outcome]++
+				if e.Completion != 3 || e.Estimated {
+					t.Errorf("%+v", e)
+				}
+			}
+			if outcomes["ok"] != 1 || outcomes["drained"] != 1 {
+				t.Errorf("%v", outcomes)
+			}
+		})
+	}
+}
+
+// TestMasked: secrets reach neither the model nor the client nor the archive, however a
+// stream is cut.
+func TestMasked(t *testing.T) {
+	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	model := newRecorder(t)
+	model.text = func(string) string { return "take " + secret + ", it is sk-good" }
+	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.MaskIn, c.MaskOut = true, true })
+	const want = "take [api-key], it is sk-good"
+	r, _, text := b.say("", "h", "mine is "+secret)
+	if r.Reply == nil || *r.Reply != want || strings.Contains(model.last(), secret) || !strings.Contains(model.last(), "mine is [api-key]") {
+		t.Errorf("%s, asked %s", text, model.last())
+	}
+	turns, _, err := b.archive.Turns(t.Context(), "local/b/u1/h", 1)
+	if err != nil || len(turns) != 1 || turns[0].User != "mine is [api-key]" || turns[0].Reply != want {
+		t.Errorf("kept %+v, %v", turns, err)
+	}
+	for path, body := range map[string]string{
+		"/v1/bot/chat":         `{"bot_id":"b","user_id":"u1","query":"` + secret + `","stream":true}`,
+		"/v1/chat/completions": `{"model":"dyno-1","messages":[{"role":"user","content":"` + secret + `"}],"stream":true}`,
+	} {
+		_, text, _ := b.ask(path, "", body)
+		said := ""
+		for _, f := range frames(t, strings.NewReader(text)) {
+			var d struct {
+				Text    string
+				Choices []struct{ Delta struct{ Content string } }
+			}
+			if f.data == "[DONE]" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(f.data), &d); err != nil {
+				t.Error(err)
+			}
+			said += d.Text
+			for _, c := range d.Choices {
+				said += c.Delta.Content
+			}
+		}
+		if said != want || strings.Contains(model.last(), secret) {
+			t.Errorf("%s: %q", path, said)
+		}
+	}
+	if _, text, _ := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"x"}]}`); strings.Contains(text, secret) || !strings.Contains(text, "[api-key]") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestCache: those who ask the same at once, or later, have one answer, each key its own.
+func TestCache(t *testing.T) {
+	m := newLLM(t, func(c *llm.Config) { c.FirstToken = llm.Delay{A: 50 * ms} })
+	b := serving(t, m, func(c *Config) {
+		c.CacheAge, c.Keys = time.Minute, []Key{keyOf("one", Limit{store.Tokens, 1 << 40, 0}), keyOf("two")}
+	})
+	const question = `{"model":"dyno-1","temperature":0,"messages":[{"role":"user","content":"hi"}]}`
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if status, text, _ := b.ask("/v1/chat/completions", secretOf("one"), question); status != http.StatusOK {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+	}
+	all.Wait()
+	if n := m.Stats().Asked; n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	_, _, header := b.ask("/v1/chat/completions", secretOf("one"), question)
+	if header.Get("X-Dyno-Cache") != "hit" {
+		t.Errorf("%v", header)
+	}
+	b.ask("/v1/chat/completions", secretOf("two"), question)
+	b.ask("/v1/chat/completions", secretOf("one"), `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`)
+	b.ask("/v1/chat/completions", secretOf("one"), `{"model":"dyno-1","temperature":0,"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+	if n := m.Stats().Asked; n != 4 {
+		t.Errorf("the model was asked %d times, want 4", n)
+	}
+	paid := 0
+	for _, e := range b.ledger("one", 23) {
+		if e.Money > 0 {
+			paid++
+		}
+		if e.Cached != (e.Money == 0) || e.Completion != 4 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if paid != 3 {
+		t.Errorf("%d were paid for", paid)
+	}
+}
+
+// TestTurnsFollow: turns of one conversation that come at once, at two gateways, follow
+// one another: each is told of all before it.
+func TestTurnsFollow(t *testing.T) {
+	eachStore(t, func(t *testing.T, set func(*Config)) {
+		model := newRecorder(t)
+		var inside atomic.Int64
+		model.text = func(string) string {
+			if inside.Add(1) != 1 {
+				t.Error("two turns at once")
+			}
+			defer inside.Add(-1)
+			return "fine"
+		}
+		one := serving(t, newLLM(t, nil), func(c *Config) {
+			set(c)
+			model.at(c)
+			c.SessionWaiters, c.SessionWait, c.HistoryTokens = 100, time.Minute, 1<<20
+		})
+		gateways := []*bed{one, one}
+		if one.redis != nil {
+			gateways[1] = serving(t, newLLM(t, nil), func(c *Config) { *c = one.cfg; c.Listen = "127.0.0.1:0" })
+		}
+		history := unique("h")
+		const n = 20
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		seen := map[int64]int{}
+		for i := range n {
+			all.Go(func() {
+				r, status, text := gateways[i%2].say("", history, fmt.Sprint("question ", i))
+				if status != http.StatusOK || r.Turn.State != historyKept {
+					t.Errorf("%d %s", status, text)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				seen[r.Turn.Turn] = r.Turn.Told
+			})
+		}
+		all.Wait()
+		for i := range int64(n) {
+			if told, ok := seen[i+1]; !ok || int64(told) != i {
+				t.Errorf("turn %d: there %v, told %d", i+1, ok, told)
+			}
+		}
+	})
+}
+
+// TestQueue: who waits is told how long, and beyond the bound nobody waits.
+func TestQueue(t *testing.T) {
+	m := newLLM(t, func(c *llm.Config) { c.FirstToken = llm.Delay{A: 100 * ms} })
+	b := serving(t, m, func(c *Config) { c.MaxConcurrent, c.MaxWaiting = 1, 1 })
+	type answer struct {
+		status int
+		queue  string
+		after  string
+	}
+	answers := make(chan answer)
+	for range 3 {
+		go func() {
+			status, _, header := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`)
+			answers <- answer{status, header.Get("X-Dyno-Queue-Seconds"), header.Get("Retry-After")}
+		}()
+	}
+	waited, refused := 0, 0
+	for range 3 {
+		switch a := <-answers; {
+		case a.status == http.StatusServiceUnavailable && a.after != "":
+			refused++
+		case a.status == http.StatusOK && a.queue > "0.01":
+			waited++
+		case a.status != http.StatusOK:
+			t.Errorf("%+v", a)
+		}
+	}
+	if waited != 1 || refused != 1 {
+		t.Errorf("%d waited, %d were refused", waited, refused)
+	}
+}
+
+// TestCutStream: a client of a stream that is cut is told, and the ledger knows.
+func TestCutStream(t *testing.T) {
+	m := newLLM(t, func(c *llm.Config) {
+		c.InterToken = llm.Delay{A: ms}
+		c.Faults = []llm.FaultRate{{Fault: llm.Fault{Kind: llm.FaultCut, After: 2}, Probability: 1}}
+	})
+	b := serving(t, m, nil)
+	_, text, _ := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true}`)
+	if strings.Contains(text, "[DONE]") || !strings.Contains(text, `data: {"error":{"message":"upstream up: the stream was cut"`) {
+		t.Errorf("%s", text)
+	}
+	_, text, _ = b.ask("/v1/bot/chat", "", `{"bot_id":"b","user_id":"u1","history_id":"h","query":"hi","stream":true}`)
+	if strings.Contains(text, "event: done") || !strings.Contains(text, "event: error\n") {
+		t.Errorf("%s", text)
+	}
+	for _, e := range b.ledger("local", 2) {
+		if e.Outcome != "failed" || e.Completion < 1 || !e.Estimated {
+			t.Errorf("%+v", e)
+		}
+	}
+	if _, n, err := b.archive.Turns(t.Context(), "local/b/u1/h", 1); err != nil || n != 0 {
+		t.Errorf("half a turn is kept: %d, %v", n, err)
+	}
+}
+
+// TestPlugins: what they say reaches the model, and what is missing is stated.
+func TestPlugins(t *testing.T) {
+	model := newRecorder(t)
+	release := make(chan struct{})
+	plugins := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/weather":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"text":"sunny"}`)
+		case "/slow":
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		default:
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(plugins.Close)
+	t.Cleanup(func() { close(release) })
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("fallback: chat\nintents: [{name: weather, terms: [{text: 天气}]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		model.at(c)
+		c.Rules, c.PluginBudget = rules, 200*ms
+		c.Plugins = []Plugin{
+			{Name: "weather", URL: plugins.URL + "/weather", Intents: []string{"weather"}}, {Name: "slow", URL: plugins.URL + "/slow"},
+			{Name: "broken", URL: plugins.URL + "/broken"}, {Name: "calculator", Builtin: "calculator"},
+		}
+	})
+	r, _, text := b.say("", "", "今天北京天气怎么样? 3+4")
+	got := map[string]string{}
+	for _, p := range r.Plugins {
+		got[p.Name] = string(p.Outcome)
+	}
+	if fmt.Sprint(got) != "map[broken:failed calculator:ok slow:late weather:ok]" || r.Intent.Name != "weather" {
+		t.Errorf("%s", text)
+	}
+	if asked := model.last(); !strings.Contains(asked, `\n[weather] sunny`) || !strings.Contains(asked, `\n[calculator] 3+4 = 7`) || strings.Contains(asked, "[slow]") {
+		t.Errorf("asked %s", asked)
+	}
+	if r, _, text := b.say("", "", "hello"); r.Intent.Name != "chat" || strings.Contains(text, `"weather"`) {
+		t.Errorf("%s", text)
+	}
+}
+
+// own starts a server of the test's own, to be killed.
+func own(t *testing.T, get func() (*storetest.Server, string, error)) (*storetest.Server, string) {
+	t.Helper()
+	s := &server{}
+	s.Server, s.address, s.err = get()
+	address := s.use(t)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.Server, address
+}
+
+// TestOutages: without PostgreSQL answers say that their turns are not kept; without
+// Redis requests with limits are refused, or counted here. What was acknowledged is there
+// afterwards, and the gateway needs no restart.
+func TestOutages(t *testing.T) {
+	database, url := own(t, storetest.Postgres)
+	redis, address := own(t, storetest.Redis)
+	m := newLLM(t, nil)
+	set := func(c *Config) {
+		c.Archive, c.Postgres, c.Redis, c.StoreTimeout = ArchivePostgres, url, address, 3*time.Second
+		c.Keys = []Key{keyOf("limited", Limit{store.Requests, 100, 0}), keyOf("free")}
+	}
+	b := serving(t, m, set)
+	say := func(b *bed, key, history string, want int) chatReply {
+		t.Helper()
+		r, status, text := b.say(secretOf(key), history, "hello")
+		if status != want {
+			t.Errorf("%d %s, want %d", status, text, want)
+		}
+		return r
+	}
+	if r := say(b, "limited", "h", 200); r.Turn == nil || r.Turn.State != historyKept {
+		t.Errorf("%+v", r.Turn)
+	}
+	database.Kill()
+	if r := say(b, "free", "", 200); r.Turn == nil || r.Turn.State != historyNotConfirmed {
+		t.Errorf("a new conversation without a database: %+v", r.Turn)
+	}
+	if r := say(b, "free", "h", 200); r.Turn == nil || r.Turn.State != historyUnavailable {
+		t.Errorf("an old one: %+v", r.Turn)
+	}
+	if err := database.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.batch.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r := say(b, "limited", "h", 200); r.Turn == nil || r.Turn.State != historyKept || r.Turn.Turn != 2 || r.Turn.Told != 1 {
+		t.Errorf("afterwards: %+v", r.Turn)
+	}
+	b.ledger("free", 2)
+	redis.Kill()
+	if _, status, text := b.say(secretOf("limited"), "h", "hello"); status != http.StatusServiceUnavailable || !strings.Contains(text, "limits_unavailable") {
+		t.Errorf("limits without Redis: %d %s", status, text)
+	}
+	if r := say(b, "free", "h2", 200); r.Turn.State != historyKept {
+		t.Errorf("sessions without Redis: %+v", r.Turn)
+	}
+	local := serving(t, m, func(c *Config) { set(c); c.LimitsOutage = Local })
+	if r := say(local, "limited", "h", 200); r.Turn.State != historyKept || r.Turn.Turn != 3 {
+		t.Errorf("counted here: %+v", r.Turn)
+	}
+	if err := redis.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if r := say(b, "limited", "h", 200); r.Turn.State != historyKept || r.Turn.Turn != 4 {
+		t.Errorf("afterwards: %+v", r.Turn)
+	}
+}
+
+func TestConfigFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("secret", strings.Repeat("s", 32)+"\n")
+	write("up.key", "key\n")
+	c, err := ReadConfig(write("bot.yaml", `
+listen: 127.0.0.1:0
+token_secret_file: secret
+token: {lifetime: 5m}
+allow_networks: [127.0.0.0/8]
+upstreams:
+  - {name: a, url: "http://127.0.0.1:1/v1", key_file: up.key, models: {m: own/m}, priority: 1, price: {prompt: 150, completion: 600}}
+  - {name: b, url: "https://example.org/v1", models: {m: m}, weight: 3, max_concurrent: 10}
+upstream: {idle_timeout: 9s, attempts: 2}
+keys:
+  - id: k
+    sha256: 52f6dbd7b1f6a7b2ff0ec6b2a0a8dcdcbf0a1b8ae2bf0cb7e2a9ed3a1d1a0f00
+    limits: [{resource: money, amount: 5000000000, window: 24h}]
+mask_rules: [{name: x, prefix: "x-", class: "a-z", min: 3}]
+plugins: [{name: clock, builtin: clock, timeout: 100ms}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	u := c.Upstream.Upstreams
+	if len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 ||
+		c.Upstream.Idle != 9*time.Second || c.Upstream.Attempts != 2 || c.Upstream.Total != 5*time.Minute || c.Keys[0].Limits[0] != (Limit{store.Money, 5e9, 24 * time.Hour}) || c.MaskRules[0].Min != 3 || c.Plugins[0].Timeout != 100*ms {
+		t.Errorf("%+v", c)
+	}
+	for text, want := range map[string]string{"listne: x": "listne", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected"} {
+		if _, err := ReadConfig(write("wrong.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	c := Defaults()
+	c.Listen, c.AllowRemote, c.AllowNetworks = "0.0.0.0:1", true, []string{"x"}
+	c.Keys = nil
+	c.Token = Token{Secret: []byte("short"), Lifetime: 1}
+	c.Issuers = []Issuer{{KeySet: "http://127.0.0.1/keys"}}
+	c.Plugins = []Plugin{{}, {Builtin: "shell"}, {URL: "http://169.254.169.254/"}}
+	c.Archive, c.LimitsOutage, c.ChatDisconnect, c.SessionLease, c.MaxConcurrent = "disk", "hope", "stay", 1, 0
+	err := c.Validate()
+	for _, want := range []string{"keys: none", "allow networks", "token secret: 5 bytes", "token: issuer", "token lifetime: 1ns", "issuer 1: key set", "upstreams: 0", "plugin 1", "plugin 2", "plugin 3",
+		`archive: "disk"`, `limits outage: "hope"`, `chat disconnect: "stay"`, "session lease: 1ns", "max concurrent: 0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+	if _, err := New(t.Context(), c); err == nil {
+		t.Error("New accepts what Validate does not")
+	}
+	c = Defaults()
+	c.Keys = []Key{{ID: "a", SHA256: "xyz", Limits: []Limit{{store.Tokens, 1, time.Hour}, {store.Tokens, 2, time.Hour}, {"cpu", 1, 0}}}, keyOf("b"), keyOf("b")}
+	err = c.Validate()
+	for _, want := range []string{"key 1: sha256", "key 1: limit 2", `key 1: limit 3: resource "cpu"`, `key 3: id: "b"`, "key 3: sha256"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+}
+
+// TestMetrics: what is counted can be read, and holds together.
+func TestMetrics(t *testing.T) {
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.CacheAge = time.Minute })
+	b.say("", "", "hello")
+	families, err := b.host.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, f := range families {
+		found[f.GetName()] = true
+	}
+	for _, want := range []string{"bot_requests_total", "bot_request_seconds", "bot_queue_seconds", "bot_overhead_seconds", "bot_answers_total", "bot_tokens_total", "bot_upstream_ready", "bot_cache_bytes", "bot_archive_pending", "bot_unaccounted_total"} {
+		if !found[want] {
+			t.Errorf("no %s", want)
+		}
+	}
+}

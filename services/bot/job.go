@@ -1,0 +1,269 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"dyno/services/bot/openai"
+	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
+)
+
+// An outcome is how an answer has ended, in the ledger.
+type outcome string
+
+const (
+	outcomeOK      outcome = "ok"
+	outcomeAborted outcome = "aborted" // the client left, and the answer was left too
+	outcomeDrained outcome = "drained" // the client left, and the answer came to its end
+	outcomeFailed  outcome = "failed"  // there is no answer, or half of one
+	outcomeRefused outcome = "refused" // by the upstream: the request was at fault
+)
+
+// A job is an answer under way: it has a place, and a reservation.
+type job struct {
+	g           *Gateway
+	who         identity
+	request     *openai.Request
+	limits      store.Limits
+	reservation store.Reservation
+	entry       store.Entry
+	began       time.Time // when the request came
+	left        bool      // its place
+}
+
+// admit lets a request in: it has a place from then on, until it has finished or left.
+func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, began time.Time) (*job, *refusal) {
+	if g.batch.State().Pending >= g.cfg.Batch.Pending {
+		return nil, &refusal{status: http.StatusServiceUnavailable, code: "ledger_full", text: "the ledger cannot keep up: nothing is answered that cannot be accounted", after: time.Second}
+	}
+	queue, err := g.places.enter(ctx)
+	g.stats.queue.Observe(queue.Seconds())
+	switch {
+	case errors.Is(err, errCrowded):
+		return nil, &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: err.Error(), after: time.Second}
+	case err != nil:
+		return nil, refuse(statusGone, "", "the client has gone")
+	}
+	return &job{g: g, who: who, limits: g.limits, began: began, entry: store.Entry{
+		ID: store.NewID(), Key: who.key.id, User: who.user, Endpoint: endpoint, Queue: queue,
+	}}, nil
+}
+
+// leave gives the place back, once: at the end of whatever became of the request.
+func (j *job) leave() {
+	if !j.left {
+		j.left = true
+		j.g.places.leave()
+	}
+}
+
+// start reserves what an answer may use at most. What has started must finish.
+func (j *job) start(ctx context.Context, r *openai.Request) *refusal {
+	if !j.g.pool.Has(r.Model) || !j.who.key.mayUse(r.Model) {
+		return &refusal{status: http.StatusNotFound, code: "model_not_found", param: "model", text: fmt.Sprintf("model: %q is not served here, or not to this key", r.Model)}
+	}
+	j.request = r
+	j.entry.Model, j.entry.Stream = r.Model, r.Stream
+	return j.reserve(ctx)
+}
+
+// statusGone is what is logged of a client that has gone (as nginx does).
+const statusGone = 499
+
+// reserve takes what the answer may use at most.
+func (j *job) reserve(ctx context.Context) *refusal {
+	g, r := j.g, j.request
+	now := time.Now()
+	j.entry.At = now
+	if len(j.who.key.limits) == 0 {
+		return nil
+	}
+	completion := r.MaxTokens
+	if completion == 0 {
+		completion = g.cfg.ReplyTokens
+	}
+	completion *= r.Choices
+	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
+	// Whoever leaves in the middle would leave a reservation behind.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
+	defer cancel()
+	var err error
+	j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
+	var beyond *store.LimitError
+	if err != nil && !errors.As(err, &beyond) {
+		g.stats.degraded("limits")
+		j.takeBack(j.reservation)
+		j.reservation = store.Reservation{}
+		if g.cfg.LimitsOutage == Refuse {
+			return &refusal{status: http.StatusServiceUnavailable, code: "limits_unavailable", text: "the limits cannot be checked now", after: time.Second}
+		}
+		j.limits = g.local
+		j.reservation, err = j.limits.Reserve(ctx, j.who.key.id, j.who.key.limits, cost, now, g.cfg.longest())
+	}
+	if errors.As(err, &beyond) {
+		g.stats.limited(string(beyond.Limit.Resource))
+		refused := &refusal{status: http.StatusTooManyRequests, code: "rate_limit_exceeded", text: beyond.Error(), after: beyond.RetryAfter}
+		if beyond.Limit.Window == 0 {
+			refused.code = "insufficient_quota"
+		}
+		return refused
+	}
+	if err != nil {
+		return refuse(http.StatusInternalServerError, "", "%v", err)
+	}
+	return nil
+}
+
+// A result is what there is to account.
+type result struct {
+	outcome  outcome
+	usage    openai.Usage
+	price    upstream.Price
+	upstream string
+	attempts int
+	cached   bool
+	first    time.Duration // to the first byte of the answer; 0 is none
+	turn     *store.Turn   // to be kept; nil is none
+}
+
+// A historyState is what became of a turn.
+type historyState string
+
+const (
+	historyKept         historyState = "kept"          // it is in the archive
+	historyNotConfirmed historyState = "not_confirmed" // the archive has not said that it is
+	historyConflict     historyState = "conflict"      // another turn came in between: it is not
+	historyUnavailable  historyState = "unavailable"   // the conversation could not be read: it is not
+)
+
+// finish accounts for an answer, and gives its place back. When there is a turn, it
+// waits until that is kept, together with the ledger's entry: this does not depend on
+// whether the client is still there.
+func (j *job) finish(r result) historyState {
+	g, e := j.g, &j.entry
+	defer j.leave()
+	e.Outcome, e.Upstream, e.Attempts, e.Cached = string(r.outcome), r.upstream, int64(r.attempts), r.cached
+	e.Prompt, e.Completion, e.Estimated = int64(r.usage.Prompt), int64(r.usage.Completion), r.usage.Estimated
+	cost := store.Cost{Requests: 1}
+	if !r.cached {
+		e.Money = r.price.Of(r.usage.Prompt, r.usage.Completion)
+		cost.Tokens, cost.Money = int64(r.usage.Total()), e.Money
+	}
+	e.FirstByte, e.Took = r.first, time.Since(j.began)
+	g.stats.ended(e)
+	if j.reservation.ID != "" {
+		j.settle(cost)
+	}
+	state := historyState("")
+	record := store.Record{Turn: r.turn, Entry: e}
+	if r.turn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+		defer cancel()
+		switch err := g.batch.Write(ctx, record); {
+		case err == nil:
+			return historyKept
+		case errors.Is(err, store.ErrConflict):
+			return historyConflict // the entry has been kept
+		}
+		state, record.Turn = historyNotConfirmed, nil
+		g.stats.degraded("archive")
+	}
+	if err := g.batch.Later(record); err != nil {
+		g.log.Error("an answer is not in the ledger", "id", e.ID, "key", e.Key, "prompt", e.Prompt, "completion", e.Completion, "error", err)
+		g.stats.unaccounted.Inc()
+	}
+	return state
+}
+
+// Tries to settle a reservation, and the pause between them. One that is never settled
+// is given back when its lease ends: the limit counts too little then, the ledger does
+// not.
+const (
+	settleTries = 5
+	settlePause = 200 * time.Millisecond
+)
+
+// settle puts what was used in place of what was reserved: beside the request where
+// there is a place for that, within it otherwise.
+func (j *job) settle(cost store.Cost) {
+	g := j.g
+	work := func() {
+		for try := 1; ; try++ {
+			ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+			err := j.limits.Settle(ctx, j.reservation, cost)
+			cancel()
+			if err == nil {
+				return
+			}
+			if try == settleTries || errors.Is(err, store.ErrGone) {
+				g.log.Warn("a reservation is not settled", "key", j.who.key.id, "error", err)
+				g.stats.unsettled.Inc()
+				return
+			}
+			t := time.NewTimer(settlePause)
+			<-t.C
+		}
+	}
+	if g.redis == nil || j.limits == store.Limits(g.local) {
+		work() // within the process
+		return
+	}
+	select {
+	case g.settles <- struct{}{}:
+		g.tasks.Go(func() {
+			defer func() { <-g.settles }()
+			work()
+		})
+	default:
+		work()
+	}
+}
+
+// takeBack settles for nothing what may have been reserved, if there is a place for that
+// beside the request: otherwise it is given back when its lease ends.
+func (j *job) takeBack(r store.Reservation) {
+	g, limits := j.g, j.limits
+	if r.ID == "" {
+		return
+	}
+	select {
+	case g.settles <- struct{}{}:
+	default:
+		return
+	}
+	g.tasks.Go(func() {
+		defer func() { <-g.settles }()
+		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+		defer cancel()
+		_ = limits.Settle(ctx, r, store.Cost{}) // gone, most often: nothing was reserved
+	})
+}
+
+// refusalOf says what a client is told when no upstream has answered.
+func refusalOf(err error) *refusal {
+	var e *upstream.Error
+	if !errors.As(err, &e) {
+		return refuse(statusGone, "", "the client has gone")
+	}
+	r := &refusal{status: e.Status, code: "upstream_error", text: e.Error(), after: e.RetryAfter, body: e.Body}
+	if len(r.body) == 0 || r.body[0] != '{' {
+		r.body = nil
+	}
+	return r
+}
+
+// outcomeOf says how an answer that did not come is accounted.
+func outcomeOf(err error, gone bool) outcome {
+	var e *upstream.Error
+	switch {
+	case gone:
+		return outcomeAborted
+	case errors.As(err, &e) && e.Body != nil:
+		return outcomeRefused
+	}
+	return outcomeFailed
+}

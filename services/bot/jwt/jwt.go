@@ -1,0 +1,384 @@
+// Package jwt issues and verifies JSON Web Tokens (RFC 7519) as the current practice
+// has it (RFC 8725): who verifies fixes the algorithms, issuer, audience and longest
+// life; the token chooses none of them. A token's "iss" finds its issuer, whose keys
+// are each for one algorithm; its "kid" is compared with the keys' and used for nothing
+// else. Signatures are golang-jwt's to check.
+package jwt
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	golangjwt "github.com/golang-jwt/jwt/v5"
+)
+
+// Why tokens are refused: every error of Verify is one of these.
+var (
+	ErrMalformed = errors.New("malformed")
+	ErrAlgorithm = errors.New("algorithm not accepted")
+	ErrHeader    = errors.New("header field not accepted")
+	ErrIssuer    = errors.New("issuer not accepted")
+	ErrAudience  = errors.New("audience not accepted")
+	ErrKey       = errors.New("no such key")
+	ErrSignature = errors.New("wrong signature")
+	ErrExpired   = errors.New("expired")
+	ErrEarly     = errors.New("not valid yet")
+	ErrLifetime  = errors.New("lives too long")
+)
+
+// Bounds of a token.
+const (
+	maxToken  = 8 << 10 // bytes
+	maxHeader = 1 << 10 // bytes, encoded
+)
+
+// A Source has an issuer's keys. Keys is one that never changes, Remote one that does.
+type Source interface {
+	// Find returns the keys that may have signed a token. The ID is any text.
+	Find(ctx context.Context, id string, a Algorithm) Keys
+	// Generation changes whenever the keys do.
+	Generation() uint64
+}
+
+// An Issuer is one whose tokens are accepted. All fields are needed.
+type Issuer struct {
+	Name       string        // the "iss" of its tokens
+	Audience   string        // must be among their "aud"
+	Algorithms []Algorithm   // that it signs with
+	Lifetime   time.Duration // from "iat" to "exp" at most
+	Keys       Source
+}
+
+// Config says whose tokens are accepted.
+type Config struct {
+	Issuers []Issuer
+	// Leeway is by how much clocks may differ.
+	Leeway time.Duration
+	// Remember bounds the tokens that are remembered as verified; 0 remembers none. A
+	// token that is remembered is refused when it has expired, or its issuer's keys have
+	// changed.
+	Remember int
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(c.Issuers) == 0 {
+		fault("issuers: none: no token would be accepted")
+	}
+	names := map[string]bool{}
+	for i, s := range c.Issuers {
+		at := fmt.Sprintf("issuer %d", i+1)
+		if s.Name == "" || names[s.Name] {
+			fault("%s: name %q: must be there, and once", at, s.Name)
+		}
+		names[s.Name] = true
+		if s.Audience == "" {
+			fault("%s: audience: must not be empty", at)
+		}
+		if len(s.Algorithms) == 0 || slices.ContainsFunc(s.Algorithms, func(a Algorithm) bool { return !a.Known() }) {
+			fault("%s: algorithms %v: must be some of HS256, RS256, ES256 and EdDSA", at, s.Algorithms)
+		}
+		if s.Lifetime <= 0 {
+			fault("%s: lifetime: %v: must be more than 0", at, s.Lifetime)
+		}
+		if s.Keys == nil {
+			fault("%s: keys: none", at)
+		} else if keys, ok := s.Keys.(Keys); ok {
+			if err := keys.Validate(); err != nil {
+				fault("%s: %w", at, err)
+			}
+		}
+	}
+	if c.Leeway < 0 || c.Leeway > 5*time.Minute {
+		fault("leeway: %v: must be from 0 to 5m", c.Leeway)
+	}
+	if c.Remember < 0 || c.Remember > 1<<20 {
+		fault("remember: %d: must be from 0 to %d", c.Remember, 1<<20)
+	}
+	return errors.Join(errs...)
+}
+
+// Claims are what a token says, of those claims that mean something here.
+type Claims struct {
+	golangjwt.RegisteredClaims
+	// Key is the API key that the token was issued for; "" is none. It means something
+	// only in tokens of one's own.
+	Key string `json:"key,omitempty"`
+}
+
+// A Verifier verifies tokens. Its methods may be called from any goroutine.
+type Verifier struct {
+	issuers map[string]*Issuer
+	methods []string
+	leeway  time.Duration
+	parser  *golangjwt.Parser
+
+	remember int
+	mu       sync.RWMutex // guards known
+	known    map[[sha256.Size]byte]verified
+}
+
+// verified is a token that was found to be good.
+type verified struct {
+	claims     *Claims
+	issuer     *Issuer
+	generation uint64
+}
+
+// New returns a verifier. The error lists every fault of c.
+func New(c Config) (*Verifier, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	v := &Verifier{issuers: map[string]*Issuer{}, leeway: c.Leeway, remember: c.Remember, known: map[[sha256.Size]byte]verified{}}
+	for _, s := range c.Issuers {
+		v.issuers[s.Name] = &s
+		for _, a := range s.Algorithms {
+			v.methods = append(v.methods, string(a))
+		}
+	}
+	v.parser = golangjwt.NewParser(golangjwt.WithValidMethods(v.methods), golangjwt.WithStrictDecoding(),
+		golangjwt.WithExpirationRequired(), golangjwt.WithIssuedAt(), golangjwt.WithLeeway(c.Leeway))
+	return v, nil
+}
+
+// Remembered is how many tokens are remembered as verified.
+func (v *Verifier) Remembered() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.known)
+}
+
+// Verify returns what a token says, or an error that is one of those above. The claims
+// are shared: they must not be changed. ctx bounds the wait for keys.
+func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
+	if len(token) > maxToken {
+		return nil, fmt.Errorf("token: %w: longer than %d bytes", ErrMalformed, maxToken)
+	}
+	var sum [sha256.Size]byte
+	if v.remember > 0 {
+		sum = sha256.Sum256([]byte(token))
+		v.mu.RLock()
+		k, ok := v.known[sum]
+		v.mu.RUnlock()
+		if ok && k.generation == k.issuer.Keys.Generation() {
+			if !time.Now().Before(k.claims.ExpiresAt.Add(v.leeway)) {
+				v.forget(sum)
+				return nil, fmt.Errorf("token: %w", ErrExpired)
+			}
+			return k.claims, nil
+		}
+	}
+	h, err := inspect(token)
+	if err == nil && !slices.Contains(v.methods, string(h.algorithm)) {
+		err = ErrAlgorithm
+	}
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	claims := new(Claims)
+	var (
+		issuer     *Issuer
+		generation uint64
+	)
+	_, err = v.parser.ParseWithClaims(token, claims, func(*golangjwt.Token) (any, error) {
+		issuer = v.issuers[claims.Issuer]
+		if issuer == nil {
+			return nil, ErrIssuer
+		}
+		if !slices.Contains(issuer.Algorithms, h.algorithm) {
+			return nil, ErrAlgorithm
+		}
+		generation = issuer.Keys.Generation() // before: keys that come meanwhile are not of it
+		var set golangjwt.VerificationKeySet
+		for _, k := range issuer.Keys.Find(ctx, h.id, h.algorithm) {
+			if k.Algorithm == h.algorithm {
+				set.Keys = append(set.Keys, k.Material)
+			}
+		}
+		if len(set.Keys) == 0 {
+			return nil, ErrKey
+		}
+		return set, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", reason(err))
+	}
+	switch {
+	case !slices.Contains(claims.Audience, issuer.Audience):
+		return nil, fmt.Errorf("token: %w", ErrAudience)
+	case claims.IssuedAt == nil:
+		return nil, fmt.Errorf("token: %w: no iat claim", ErrMalformed)
+	case claims.ExpiresAt.Sub(claims.IssuedAt.Time) > issuer.Lifetime:
+		return nil, fmt.Errorf("token: %w: %v at most", ErrLifetime, issuer.Lifetime)
+	}
+	if v.remember > 0 {
+		v.keep(sum, verified{claims, issuer, generation})
+	}
+	return claims, nil
+}
+
+func (v *Verifier) forget(sum [sha256.Size]byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.known, sum)
+}
+
+// keep remembers a token, in place of any other when there is no room.
+func (v *Verifier) keep(sum [sha256.Size]byte, k verified) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for other := range v.known {
+		if len(v.known) < v.remember {
+			break
+		}
+		delete(v.known, other)
+	}
+	v.known[sum] = k
+}
+
+// reason returns which of this package's errors golang-jwt's is.
+func reason(err error) error {
+	for _, own := range []error{ErrIssuer, ErrAlgorithm, ErrKey} {
+		if errors.Is(err, own) {
+			return own
+		}
+	}
+	for _, r := range []struct{ theirs, own error }{
+		{golangjwt.ErrTokenMalformed, ErrMalformed},
+		{golangjwt.ErrTokenUnverifiable, ErrAlgorithm},
+		{golangjwt.ErrTokenSignatureInvalid, ErrSignature},
+		{golangjwt.ErrTokenRequiredClaimMissing, ErrMalformed},
+		{golangjwt.ErrTokenExpired, ErrExpired},
+		{golangjwt.ErrTokenNotValidYet, ErrEarly},
+		{golangjwt.ErrTokenUsedBeforeIssued, ErrEarly},
+	} {
+		if errors.Is(err, r.theirs) {
+			return r.own
+		}
+	}
+	return ErrMalformed
+}
+
+// A header is what matters of a token's.
+type header struct {
+	algorithm Algorithm
+	id        string
+}
+
+// forbidden are header fields that would have a token say how it is to be verified
+// (RFC 7515, section 4.1; RFC 7797 for b64; RFC 7516 for the last three).
+var forbidden = []string{"crit", "b64", "jku", "jwk", "x5u", "x5c", "x5t", "x5t#S256", "zip", "enc", "epk"}
+
+// inspect reads a token's header, and refuses what no parser of claims needs to see.
+func inspect(token string) (header, error) {
+	first, rest, ok := strings.Cut(token, ".")
+	// Go's decoder skips line breaks, in strict mode too.
+	if !ok || strings.Count(rest, ".") != 1 || len(first) > maxHeader || strings.ContainsAny(token, "\r\n") {
+		return header{}, ErrMalformed
+	}
+	text, err := base64.RawURLEncoding.Strict().DecodeString(first)
+	if err != nil {
+		return header{}, ErrMalformed
+	}
+	fields, err := object(text)
+	if err != nil {
+		return header{}, fmt.Errorf("%w: header: %w", ErrMalformed, err)
+	}
+	for _, name := range forbidden {
+		if _, ok := fields[name]; ok {
+			return header{}, fmt.Errorf("%w: %s", ErrHeader, name)
+		}
+	}
+	var h header
+	var kind string
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{{"alg", (*string)(&h.algorithm)}, {"kid", &h.id}, {"typ", &kind}} {
+		if raw, ok := fields[f.name]; ok && (json.Unmarshal(raw, f.to) != nil || string(raw) == "null") {
+			return header{}, fmt.Errorf("%w: header: %s is no string", ErrMalformed, f.name)
+		}
+	}
+	switch {
+	case !h.algorithm.Known():
+		return header{}, ErrAlgorithm
+	case len(h.id) > maxID:
+		return header{}, ErrKey
+	case kind != "" && !strings.EqualFold(kind, "JWT") && !strings.EqualFold(kind, "at+jwt"): // RFC 9068
+		return header{}, fmt.Errorf("%w: typ", ErrHeader)
+	}
+	return h, nil
+}
+
+// object reads a JSON object whose names are all different, in case too: of two "alg",
+// two readers might each see another.
+func object(text []byte) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("want an object")
+	}
+	fields, seen := map[string]json.RawMessage{}, map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := t.(string) // as all names are
+		if seen[strings.ToLower(name)] {
+			return nil, fmt.Errorf("two fields %q", name)
+		}
+		seen[strings.ToLower(name)] = true
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return nil, err
+		}
+		fields[name] = v
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than an object")
+	}
+	return fields, nil
+}
+
+// A Signer issues tokens by HS256.
+type Signer struct {
+	Key      Key // of HS256
+	Issuer   string
+	Audience string
+	Lifetime time.Duration
+}
+
+// Sign returns a token for a subject, and when it expires. Times in tokens are whole
+// seconds.
+func (s Signer) Sign(subject, key string) (token string, expires time.Time, err error) {
+	now := time.Now().Truncate(time.Second)
+	expires = now.Add(s.Lifetime)
+	t := golangjwt.NewWithClaims(golangjwt.SigningMethodHS256, Claims{
+		RegisteredClaims: golangjwt.RegisteredClaims{
+			Issuer: s.Issuer, Subject: subject, Audience: golangjwt.ClaimStrings{s.Audience},
+			IssuedAt: golangjwt.NewNumericDate(now), ExpiresAt: golangjwt.NewNumericDate(expires),
+		},
+		Key: key,
+	})
+	if s.Key.ID != "" {
+		t.Header["kid"] = s.Key.ID
+	}
+	token, err = t.SignedString(s.Key.Material)
+	return token, expires, err
+}

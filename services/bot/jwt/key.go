@@ -1,0 +1,289 @@
+package jwt
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	golangjwt "github.com/golang-jwt/jwt/v5"
+)
+
+// An Algorithm signs tokens (RFC 7518, section 3.1; RFC 8037 for EdDSA).
+type Algorithm string
+
+// The algorithms that are accepted; there are no others.
+const (
+	HS256 Algorithm = "HS256"
+	RS256 Algorithm = "RS256"
+	ES256 Algorithm = "ES256"
+	EdDSA Algorithm = "EdDSA"
+)
+
+// Known tells whether a is one of the accepted.
+func (a Algorithm) Known() bool { return slices.Contains([]Algorithm{HS256, RS256, ES256, EdDSA}, a) }
+
+// Bounds of keys.
+const (
+	minSecret = 32   // bytes (RFC 7518, section 3.2)
+	maxSecret = 1024 // bytes
+	minRSA    = 2048 // bits (RFC 7518, section 3.3)
+	maxRSA    = 8192 // bits: what a signature costs grows with the square
+	maxID     = 128  // bytes of a key's ID
+)
+
+// A Key verifies tokens of one algorithm: a public key can never be taken for a
+// secret. Its fields are not changed once it is in use.
+type Key struct {
+	// ID is the "kid" of the tokens that it signs; "" is none.
+	ID        string
+	Algorithm Algorithm
+	// Material is a []byte for HS256, an *rsa.PublicKey for RS256, an *ecdsa.PublicKey
+	// for ES256 and an ed25519.PublicKey for EdDSA.
+	Material any
+}
+
+// ParseKey makes a key of a secret, or of a public key in PEM.
+func ParseKey(id string, a Algorithm, material []byte) (Key, error) {
+	k := Key{ID: id, Algorithm: a}
+	var err error
+	switch a {
+	case HS256:
+		k.Material = slices.Clone(material)
+	case RS256:
+		k.Material, err = golangjwt.ParseRSAPublicKeyFromPEM(material)
+	case ES256:
+		k.Material, err = golangjwt.ParseECPublicKeyFromPEM(material)
+	case EdDSA:
+		k.Material, err = golangjwt.ParseEdPublicKeyFromPEM(material)
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("key %q: want a public key for %s in PEM: %w", id, a, err)
+	}
+	return k, k.Validate()
+}
+
+// Validate reports every fault at once.
+func (k Key) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("key %q: "+format, append([]any{k.ID}, args...)...))
+	}
+	if len(k.ID) > maxID {
+		fault("an ID of %d bytes: must be %d at most", len(k.ID), maxID)
+	}
+	mismatch := func() { fault("algorithm %q does not use a %T", k.Algorithm, k.Material) }
+	switch m := k.Material.(type) {
+	case []byte:
+		if k.Algorithm != HS256 {
+			mismatch()
+		}
+		if len(m) < minSecret || len(m) > maxSecret {
+			fault("a secret of %d bytes: must be %d to %d", len(m), minSecret, maxSecret)
+		}
+	case *rsa.PublicKey:
+		if k.Algorithm != RS256 {
+			mismatch()
+		}
+		if bits := m.N.BitLen(); bits < minRSA || bits > maxRSA {
+			fault("%d bits: RS256 needs %d to %d", bits, minRSA, maxRSA)
+		}
+		if m.E < 3 || m.E > 1<<31-1 || m.E%2 == 0 || m.N.Bit(0) == 0 {
+			fault("no RSA key: modulus and exponent must be odd, the exponent 3 to 2^31")
+		}
+	case *ecdsa.PublicKey:
+		if k.Algorithm != ES256 {
+			mismatch()
+		}
+		if m.Curve != elliptic.P256() {
+			fault("curve %s: ES256 needs P-256", m.Params().Name)
+		}
+	case ed25519.PublicKey:
+		if k.Algorithm != EdDSA {
+			mismatch()
+		}
+		if len(m) != ed25519.PublicKeySize {
+			fault("%d bytes: EdDSA needs %d", len(m), ed25519.PublicKeySize)
+		}
+	default:
+		fault("algorithm %q, material %T: must be HS256, RS256, ES256 or EdDSA with a key for it", k.Algorithm, k.Material)
+	}
+	return errors.Join(errs...)
+}
+
+// Keys are some keys at one moment: those that verify at the same time while one
+// replaces another.
+type Keys []Key
+
+// maxKeys bounds the keys of an issuer.
+const maxKeys = 64
+
+// Validate reports every fault at once.
+func (keys Keys) Validate() error {
+	var errs []error
+	if len(keys) == 0 || len(keys) > maxKeys {
+		errs = append(errs, fmt.Errorf("%d keys: must be 1 to %d", len(keys), maxKeys))
+	}
+	seen := map[string]bool{}
+	for _, k := range keys {
+		errs = append(errs, k.Validate())
+		if seen[k.ID] {
+			errs = append(errs, fmt.Errorf("key %q: there are two of this ID", k.ID))
+		}
+		seen[k.ID] = true
+	}
+	return errors.Join(errs...)
+}
+
+// Find returns the keys that may have signed a token: the one of this ID, if it is for
+// this algorithm. A token without an ID could be of any of the algorithm's.
+func (keys Keys) Find(_ context.Context, id string, a Algorithm) Keys {
+	var found Keys
+	for _, k := range keys {
+		if k.Algorithm == a && (id == "" || k.ID == id) {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// Generation never changes: nor do the keys.
+func (keys Keys) Generation() uint64 { return 0 }
+
+// maxSetBytes bounds the JSON of a key set.
+const maxSetBytes = 64 << 10
+
+// ParseSet reads a JSON Web Key Set (RFC 7517, section 5). Keys for algorithms that
+// are not accepted, or for encryption, are left out, as the RFC wants it. What could
+// only be there to deceive refuses the whole set: secrets and private keys, two keys of
+// one ID, keys that are too weak, too large or not on their curve, more keys than
+// anybody needs.
+func ParseSet(text []byte, accepted []Algorithm) (Keys, error) {
+	if len(text) > maxSetBytes {
+		return nil, fmt.Errorf("key set: %d bytes: must be %d at most", len(text), maxSetBytes)
+	}
+	var set struct {
+		Keys []jwk `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, fmt.Errorf("key set: %w", err)
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("key set: %d keys: must be %d at most", len(set.Keys), maxKeys)
+	}
+	var keys Keys
+	for i, j := range set.Keys {
+		k, err := j.key()
+		if err != nil {
+			return nil, fmt.Errorf("key set: key %d: %w", i+1, err)
+		}
+		if k.Material != nil && slices.Contains(accepted, k.Algorithm) {
+			keys = append(keys, k)
+		}
+	}
+	if err := keys.Validate(); err != nil {
+		return nil, fmt.Errorf("key set: %w", err)
+	}
+	return keys, nil
+}
+
+// A jwk is a JSON Web Key (RFC 7517, section 4; RFC 7518, section 6).
+type jwk struct {
+	Type       string   `json:"kty"`
+	Use        string   `json:"use"`
+	Operations []string `json:"key_ops"`
+	Algorithm  string   `json:"alg"`
+	ID         string   `json:"kid"`
+	Curve      string   `json:"crv"`
+	N, E, X, Y string
+	// What is secret: of a symmetric key, and of private ones.
+	K string `json:"k"`
+	D string `json:"d"`
+	P string `json:"p"`
+	Q string `json:"q"`
+}
+
+// key returns the key, one without material if it is for nothing that is known here.
+func (j jwk) key() (Key, error) {
+	if j.K != "" || j.D != "" || j.P != "" || j.Q != "" || j.Type == "oct" {
+		return Key{}, fmt.Errorf("%q: a secret, which a published set never has", j.ID)
+	}
+	if j.Use != "" && j.Use != "sig" || len(j.Operations) > 0 && !slices.Contains(j.Operations, "verify") {
+		return Key{}, nil
+	}
+	k := Key{ID: j.ID}
+	var err error
+	switch {
+	case j.Type == "RSA":
+		k.Algorithm = RS256
+		k.Material, err = rsaKey(j.N, j.E)
+	case j.Type == "EC" && j.Curve == "P-256":
+		k.Algorithm = ES256
+		k.Material, err = ecKey(j.X, j.Y)
+	case j.Type == "OKP" && j.Curve == "Ed25519":
+		k.Algorithm = EdDSA
+		var x []byte
+		x, err = decode(j.X, ed25519.PublicKeySize)
+		k.Material = ed25519.PublicKey(x)
+	default:
+		return Key{}, nil
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("%q: %w", j.ID, err)
+	}
+	if j.Algorithm != "" && Algorithm(j.Algorithm) != k.Algorithm {
+		if Algorithm(j.Algorithm).Known() {
+			return Key{}, fmt.Errorf("%q: a key of type %s for algorithm %s", j.ID, j.Type, j.Algorithm)
+		}
+		return Key{}, nil // such as PS256
+	}
+	return k, k.Validate()
+}
+
+// decode reads base64url without padding; size is in bytes, 0 for any.
+func decode(text string, size int) ([]byte, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) == 0 || size > 0 && len(b) != size {
+		return nil, fmt.Errorf("a number of %d bytes: want %d", len(b), size)
+	}
+	return b, nil
+}
+
+func rsaKey(n, e string) (*rsa.PublicKey, error) {
+	modulus, err := decode(n, 0)
+	if err != nil {
+		return nil, fmt.Errorf("n: %w", err)
+	}
+	exponent, err := decode(e, 0)
+	if err != nil {
+		return nil, fmt.Errorf("e: %w", err)
+	}
+	if len(exponent) > 4 {
+		return nil, fmt.Errorf("e: %d bytes: must be 4 at most", len(exponent))
+	}
+	return &rsa.PublicKey{N: new(big.Int).SetBytes(modulus), E: int(new(big.Int).SetBytes(exponent).Int64())}, nil
+}
+
+// ecKey returns a point of P-256. What is not on the curve is refused.
+func ecKey(x, y string) (*ecdsa.PublicKey, error) {
+	const size = 32
+	point := []byte{4} // uncompressed (SEC 1, section 2.3.3)
+	for _, c := range []struct{ name, text string }{{"x", x}, {"y", y}} {
+		b, err := decode(c.text, size)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		point = append(point, b...)
+	}
+	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+}

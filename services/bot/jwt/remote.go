@@ -1,0 +1,183 @@
+package jwt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// RemoteConfig says where a key set is published.
+type RemoteConfig struct {
+	URL        string
+	Algorithms []Algorithm  // that the keys may be for
+	Client     *http.Client // must follow no redirects, and reach only what it may
+	// Refresh is how often the set is read again. A key that is not in it has it read
+	// at once, but no sooner than Pause after the last time.
+	Refresh, Pause time.Duration
+	// Stale is for how long the last good set is used when no other can be had.
+	Stale  time.Duration
+	Logger *slog.Logger // nil discards
+}
+
+// Times of Remote that are not configured are these.
+const (
+	defaultRefresh = 10 * time.Minute
+	defaultPause   = 30 * time.Second
+	defaultStale   = 24 * time.Hour
+	fetchTimeout   = 5 * time.Second
+)
+
+// A Remote is a published key set that is read again as keys are rotated. A set that
+// cannot be read, or could only be there to deceive, changes nothing. However many
+// unknown keys are asked for, it holds one set and asks once per pause. Its methods may
+// be called from any goroutine.
+type Remote struct {
+	cfg RemoteConfig
+	log *slog.Logger
+
+	mu         sync.Mutex // guards what follows
+	keys       Keys
+	generation uint64
+	read       time.Time     // when keys was read; zero before that
+	tried      time.Time     // when it was last tried; zero before that
+	under      chan struct{} // closed when the reading under way ends; nil when none is
+}
+
+// NewRemote returns a key set that has not been read yet. Times of c that are 0 are
+// ten minutes, 30 seconds and a day.
+func NewRemote(c RemoteConfig) (*Remote, error) {
+	var errs []error
+	if c.URL == "" || c.Client == nil || len(c.Algorithms) == 0 {
+		errs = append(errs, errors.New("remote keys: URL, client and algorithms are needed"))
+	}
+	for _, a := range c.Algorithms {
+		if !a.Known() || a == HS256 {
+			errs = append(errs, fmt.Errorf("remote keys: algorithm %q: must be RS256, ES256 or EdDSA: a secret is not published", a))
+		}
+	}
+	for _, t := range []struct {
+		to   *time.Duration
+		zero time.Duration
+	}{{&c.Refresh, defaultRefresh}, {&c.Pause, defaultPause}, {&c.Stale, defaultStale}} {
+		if *t.to == 0 {
+			*t.to = t.zero
+		}
+		if *t.to < 0 {
+			errs = append(errs, fmt.Errorf("remote keys: %v: times must not be negative", *t.to))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Remote{cfg: c, log: c.Logger.With("keys", c.URL)}, nil
+}
+
+// Generation changes whenever the keys do, and when they have become too old.
+func (r *Remote) Generation() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expire()
+	return r.generation
+}
+
+// expire removes keys that have become too old. The caller holds mu.
+func (r *Remote) expire() {
+	if len(r.keys) > 0 && time.Since(r.read) > r.cfg.Stale {
+		r.keys = nil
+		r.generation++
+	}
+}
+
+// Find returns the keys that may have signed a token. It reads the set if that is due,
+// or if the key is not in it, and waits for that as long as ctx allows.
+func (r *Remote) Find(ctx context.Context, id string, a Algorithm) Keys {
+	for again := false; ; again = true {
+		r.mu.Lock()
+		r.expire()
+		found := r.keys.Find(ctx, id, a)
+		due := time.Since(r.read) > r.cfg.Refresh || len(found) == 0
+		if again || !due || r.under == nil && !r.tried.IsZero() && time.Since(r.tried) < r.cfg.Pause {
+			r.mu.Unlock()
+			return found
+		}
+		if r.under == nil {
+			r.under = make(chan struct{})
+			r.tried = time.Now()
+			go r.fetch(r.under) // ends by its own timeout; who asked may go before
+		}
+		under := r.under
+		r.mu.Unlock()
+		if len(found) > 0 {
+			return found // good enough meanwhile
+		}
+		select {
+		case <-under:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// fetch reads the set once.
+func (r *Remote) fetch(done chan struct{}) {
+	keys, err := r.get()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.keys, r.read = keys, time.Now()
+		r.generation++
+		r.log.Info("keys read", "keys", len(keys))
+	} else {
+		r.log.Warn("keys not read", "error", err)
+	}
+	r.under = nil
+	close(done)
+}
+
+func (r *Remote) get() (Keys, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.cfg.URL, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := r.cfg.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxSetBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return ParseSet(text, r.cfg.Algorithms)
+}
+
+// Wait returns when no reading is under way.
+func (r *Remote) Wait() {
+	for {
+		r.mu.Lock()
+		under := r.under
+		r.mu.Unlock()
+		if under == nil {
+			return
+		}
+		<-under
+	}
+}
+
+var (
+	_ Source = Keys(nil)
+	_ Source = (*Remote)(nil)
+)

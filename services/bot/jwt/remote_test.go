@@ -1,0 +1,293 @@
+package jwt
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// published returns a key as a set has it, changed as told.
+func published(a Algorithm, id string, change map[string]any) map[string]any {
+	text := base64.RawURLEncoding.EncodeToString
+	j := map[string]any{"kid": id, "use": "sig", "alg": string(a)}
+	switch k := pairs()[a].Public().(type) {
+	case *rsa.PublicKey:
+		j["kty"], j["n"], j["e"] = "RSA", text(k.N.Bytes()), text(big.NewInt(int64(k.E)).Bytes())
+	case *ecdsa.PublicKey:
+		point, err := k.Bytes()
+		if err != nil {
+			panic(err)
+		}
+		j["kty"], j["crv"], j["x"], j["y"] = "EC", "P-256", text(point[1:33]), text(point[33:])
+	case ed25519.PublicKey:
+		j["kty"], j["crv"], j["x"] = "OKP", "Ed25519", text(k)
+	}
+	for name, v := range change {
+		j[name] = v
+	}
+	return j
+}
+
+func set(keys ...map[string]any) string {
+	text, err := json.Marshal(map[string]any{"keys": keys})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+var asymmetric = []Algorithm{RS256, ES256, EdDSA}
+
+func TestParseSet(t *testing.T) {
+	keys, err := ParseSet([]byte(set(
+		published(RS256, "r", nil), published(ES256, "e", map[string]any{"use": "", "key_ops": []string{"verify"}}), published(EdDSA, "d", nil),
+		// Left out: for encryption, by another algorithm, of a kind that is not known.
+		published(RS256, "x", map[string]any{"use": "enc"}), published(RS256, "y", map[string]any{"alg": "PS256"}),
+		published(EdDSA, "z", map[string]any{"crv": "X25519"}), map[string]any{"kty": "new", "kid": "n"},
+		published(ES256, "w", map[string]any{"key_ops": []string{"sign"}}),
+	)), asymmetric)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys) != 3 || keys[0].ID != "r" || keys[1].ID != "e" || keys[2].ID != "d" {
+		t.Fatalf("%+v", keys)
+	}
+	for i, a := range asymmetric {
+		source := Keys{keys[i]}
+		v := newVerifier(t, func(c *Config) { c.Issuers[0].Keys, c.Issuers[0].Algorithms = source, asymmetric })
+		if _, err := v.Verify(t.Context(), sign(t, a, private(a), nil, claims(nil))); err != nil {
+			t.Errorf("%s: %v", a, err)
+		}
+	}
+	if keys, err := ParseSet([]byte(set(published(RS256, "r", nil), published(ES256, "e", nil))), []Algorithm{ES256}); err != nil || len(keys) != 1 {
+		t.Errorf("for ES256 only: %v, %v", keys, err)
+	}
+}
+
+// poisoned are sets that could only be there to deceive.
+func poisoned() map[string]struct{ text, want string } {
+	many := make([]map[string]any, maxKeys+1)
+	for i := range many {
+		many[i] = published(EdDSA, fmt.Sprint(i), nil)
+	}
+	number := func(bytes int, last byte) string {
+		b := make([]byte, bytes)
+		b[0], b[bytes-1] = 0x80, last
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	zero := strings.Repeat("A", 43)
+	return map[string]struct{ text, want string }{
+		"a secret":             {set(map[string]any{"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "r"}), "a secret"},
+		"a secret in disguise": {set(published(RS256, "r", map[string]any{"k": "c2VjcmV0"})), "a secret"},
+		"RSA for HS256":        {set(published(RS256, "r", map[string]any{"alg": "HS256"})), "for algorithm HS256"},
+		"RSA for ES256":        {set(published(RS256, "r", map[string]any{"alg": "ES256"})), "for algorithm ES256"},
+		"a private key":        {set(published(RS256, "r", map[string]any{"d": "AQAB"})), "a secret"},
+		"two of one ID":        {set(published(RS256, "r", nil), published(ES256, "r", nil)), "two of this ID"},
+		"weak":                 {set(published(RS256, "r", map[string]any{"n": number(128, 1)})), "1024 bits"},
+		"enormous":             {set(published(RS256, "r", map[string]any{"n": number(2048, 1)})), "16384 bits"},
+		"even":                 {set(published(RS256, "r", map[string]any{"n": number(256, 2)})), "must be odd"},
+		"exponent 1":           {set(published(RS256, "r", map[string]any{"e": "AQ"})), "must be odd"},
+		"exponent is large":    {set(published(RS256, "r", map[string]any{"e": "AQAAAAE"})), "5 bytes"},
+		"no modulus":           {set(published(RS256, "r", map[string]any{"n": ""})), "0 bytes"},
+		"not on the curve":     {set(published(ES256, "r", map[string]any{"y": zero})), "not on curve"},
+		"infinity":             {set(published(ES256, "r", map[string]any{"x": zero, "y": zero})), "not on curve"},
+		"short point":          {set(published(ES256, "r", map[string]any{"x": "AAAA"})), "3 bytes"},
+		"padded":               {set(published(ES256, "r", map[string]any{"x": zero + "="})), "illegal base64"},
+		"short Edwards":        {set(published(EdDSA, "r", map[string]any{"x": "AAAA"})), "3 bytes"},
+		"long ID":              {set(published(EdDSA, strings.Repeat("x", 129), nil)), "128 at most"},
+		"many keys":            {set(many...), "65 keys"},
+		"many bytes":           {set(published(EdDSA, "r", map[string]any{"x5c": strings.Repeat("x", maxSetBytes)})), "65536 at most"},
+		"empty":                {set(), "0 keys"},
+		"no JSON":              {"<html>", "invalid character"},
+	}
+}
+
+func TestPoisonedSets(t *testing.T) {
+	for name, c := range poisoned() {
+		if keys, err := ParseSet([]byte(c.text), asymmetric); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v: want %q", name, keys, err, c.want)
+		}
+	}
+}
+
+// A publisher has a set at an address, without a network.
+type publisher struct {
+	mu    sync.Mutex // guards what follows
+	text  string
+	asked int
+	slow  chan struct{} // holds up answers until it is closed; nil does not
+}
+
+func (p *publisher) publish(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = text
+}
+
+func (p *publisher) times() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
+func (p *publisher) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	p.asked++
+	text, slow := p.text, p.slow
+	p.mu.Unlock()
+	if slow != nil {
+		select {
+		case <-slow:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	status := http.StatusOK
+	if text == "" {
+		status = http.StatusBadGateway
+	}
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+}
+
+func newRemote(t testing.TB, p *publisher) (*Remote, *Verifier) {
+	t.Helper()
+	r, err := NewRemote(RemoteConfig{URL: "https://issuer.example/keys", Algorithms: asymmetric, Client: &http.Client{Transport: p}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, newVerifier(t, func(c *Config) { c.Issuers[0].Keys, c.Issuers[0].Algorithms = r, asymmetric })
+}
+
+// TestRotation: a new key is fetched when it is first seen, and tokens of one that has
+// been taken away are refused after the next reading, remembered or not.
+func TestRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{text: set(published(RS256, "1", nil))}
+		r, v := newRemote(t, p)
+		check := func(a Algorithm, id string, want error) {
+			t.Helper()
+			_, err := v.Verify(t.Context(), sign(t, a, private(a), map[string]any{"kid": id}, claims(nil)))
+			if !errors.Is(err, want) {
+				t.Errorf("key %s: %v, want %v", id, err, want)
+			}
+		}
+		check(RS256, "1", nil)
+		check(RS256, "1", nil)
+		if p.times() != 1 {
+			t.Errorf("asked %d times", p.times())
+		}
+		p.publish(set(published(RS256, "1", nil), published(ES256, "2", nil)))
+		check(ES256, "2", ErrKey) // too soon after the last reading
+		time.Sleep(defaultPause)
+		check(ES256, "2", nil)
+		check(RS256, "1", nil)
+		p.publish(set(published(ES256, "2", nil)))
+		time.Sleep(defaultRefresh + time.Second)
+		check(ES256, "2", nil) // has it read beside
+		r.Wait()
+		check(RS256, "1", ErrKey)
+		// Nothing good can be had: the last good set stays, but not for ever.
+		for _, bad := range []string{"", "<html>", set(published(RS256, "2", map[string]any{"alg": "HS256"}))} {
+			p.publish(bad)
+			time.Sleep(defaultRefresh + time.Second)
+			check(ES256, "2", nil)
+			r.Wait()
+			check(ES256, "2", nil)
+		}
+		time.Sleep(defaultStale)
+		check(ES256, "2", ErrKey)
+		p.publish(set(published(ES256, "2", nil)))
+		time.Sleep(defaultPause)
+		check(ES256, "2", nil)
+	})
+}
+
+// TestUnknownKeys: who asks for keys that are not there has the set read once per pause,
+// however often and with whatever names, and nothing is kept of it.
+func TestUnknownKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{text: set(published(RS256, "1", nil)), slow: make(chan struct{})}
+		r, _ := newRemote(t, p)
+		var asking sync.WaitGroup
+		for i := range 1000 {
+			asking.Go(func() { r.Find(t.Context(), fmt.Sprint("unknown ", i), RS256) })
+		}
+		synctest.Wait()
+		close(p.slow)
+		asking.Wait()
+		if p.times() != 1 {
+			t.Errorf("asked %d times at once", p.times())
+		}
+		for i := range 1000 {
+			r.Find(t.Context(), fmt.Sprint("unknown ", i), RS256)
+			time.Sleep(time.Second)
+		}
+		if n := p.times(); n < 30 || n > 36 {
+			t.Errorf("asked %d times in 1000 seconds, want about one per %v", n, defaultPause)
+		}
+	})
+}
+
+// TestSlowKeys: who waits for keys goes when its context ends, and the reading ends by
+// itself.
+func TestSlowKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{slow: make(chan struct{})}
+		r, _ := newRemote(t, p)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if keys := r.Find(ctx, "1", RS256); keys != nil || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", keys, time.Since(began))
+		}
+		r.Wait()
+		if d := time.Since(began); d != fetchTimeout {
+			t.Errorf("the reading ended after %v", d)
+		}
+	})
+}
+
+func TestRemoteConfig(t *testing.T) {
+	_, err := NewRemote(RemoteConfig{Algorithms: []Algorithm{HS256}, Refresh: -1})
+	for _, want := range []string{"URL, client and algorithms", `algorithm "HS256"`, "must not be negative"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+}
+
+func FuzzParseSet(f *testing.F) {
+	f.Add([]byte(set(published(RS256, "r", nil), published(ES256, "e", nil), published(EdDSA, "d", nil))))
+	for _, c := range poisoned() {
+		if len(c.text) < 4096 {
+			f.Add([]byte(c.text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		keys, err := ParseSet(text, asymmetric)
+		if err != nil {
+			return
+		}
+		if err := keys.Validate(); err != nil {
+			t.Error(err)
+		}
+		for _, k := range keys {
+			if _, ok := k.Material.([]byte); ok || k.Algorithm == HS256 {
+				t.Errorf("a published secret: %+v", k)
+			}
+		}
+	})
+}

@@ -1,0 +1,298 @@
+// Package mask replaces secrets in text by their kind: "sk-…" becomes "[api-key]". A
+// stream is masked as it passes, wherever it is cut, with the same result as its whole
+// text. What may be the beginning of a secret is held back until that is decided, and
+// nothing else is.
+//
+// A secret is a fixed prefix and a run of characters of one class. That is less than a
+// regular expression can say, and is why so little has to be held back.
+package mask
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A Rule describes a kind of secret.
+type Rule struct {
+	// Name is what the secret is replaced by, in square brackets.
+	Name string `yaml:"name"`
+	// Prefix is what it begins with: ASCII, in this case of letters. What is before must
+	// be no letter, digit or underscore.
+	Prefix string `yaml:"prefix"`
+	// Class are the characters that follow, as in a regular expression's brackets:
+	// "A-Za-z0-9_-". A hyphen that is meant stands last.
+	Class string `yaml:"class"`
+	// Min is how many must follow. All that follow belong to the secret.
+	Min int `yaml:"min"`
+}
+
+// Defaults are rules for what is often pasted by mistake.
+func Defaults() []Rule {
+	const word = "A-Za-z0-9_-"
+	return []Rule{
+		{"api-key", "sk-", word, 20},
+		{"github-token", "ghp_", "A-Za-z0-9", 36},
+		{"github-token", "github_pat_", "A-Za-z0-9_", 40},
+		{"gitlab-token", "glpat-", word, 20},
+		{"aws-key", "AKIA", "A-Z0-9", 16},
+		{"google-key", "AIza", word, 35},
+		{"slack-token", "xoxb-", "A-Za-z0-9-", 20},
+		{"jwt", "eyJ", "A-Za-z0-9_.-", 30},
+	}
+}
+
+// Bounds of rules.
+const (
+	maxRules  = 256
+	maxPrefix = 64
+	maxMin    = 1024
+)
+
+type rule struct {
+	prefix, replacement string
+	begin               []byte // the prefix
+	class               [256]bool
+	min                 int
+}
+
+// A Masker has compiled rules. Its methods may be called from any goroutine. A nil
+// Masker changes nothing.
+type Masker struct {
+	rules []rule
+	first [256]bool // bytes that a prefix begins with
+}
+
+// New compiles rules; the first that matches at a place is the one. The error lists
+// every fault.
+func New(rules []Rule) (*Masker, error) {
+	m := &Masker{}
+	var errs []error
+	if len(rules) > maxRules {
+		errs = append(errs, fmt.Errorf("%d rules: must be %d at most", len(rules), maxRules))
+	}
+	for i, r := range rules {
+		fault := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("rule %d, %q: "+format, append([]any{i + 1, r.Name}, args...)...))
+		}
+		if r.Name == "" || strings.ContainsAny(r.Name, "\"\\") {
+			fault("name: must not be empty, or have quotes or backslashes")
+		}
+		if r.Prefix == "" || len(r.Prefix) > maxPrefix || strings.ContainsFunc(r.Prefix, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '\\' }) {
+			fault("prefix %q: must have 1 to %d characters of ASCII, without spaces, quotes and backslashes", r.Prefix, maxPrefix)
+		}
+		if r.Min < 1 || r.Min > maxMin {
+			fault("min %d: must be from 1 to %d", r.Min, maxMin)
+		}
+		c := rule{prefix: r.Prefix, begin: []byte(r.Prefix), replacement: "[" + r.Name + "]", min: r.Min}
+		if err := parseClass(r.Class, &c.class); err != nil {
+			fault("class %q: %w", r.Class, err)
+		}
+		if r.Prefix != "" {
+			m.first[r.Prefix[0]] = true
+		}
+		m.rules = append(m.rules, c)
+	}
+	return m, errors.Join(errs...)
+}
+
+func parseClass(text string, set *[256]bool) error {
+	if text == "" {
+		return errors.New("must not be empty")
+	}
+	for i := 0; i < len(text); i++ {
+		low, high := text[i], text[i]
+		if i+2 < len(text) && text[i+1] == '-' {
+			high = text[i+2]
+			i += 2
+		}
+		if low > high {
+			return fmt.Errorf("%c-%c is the wrong way round", low, high)
+		}
+		for c := int(low); c <= int(high); c++ {
+			if c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
+				return errors.New("must be ASCII without spaces, quotes and backslashes")
+			}
+			set[c] = true
+		}
+	}
+	return nil
+}
+
+// Text returns text with its secrets replaced, and how many there were.
+func (m *Masker) Text(text string) (string, int) {
+	if m == nil || !m.suspicious(text) {
+		return text, 0
+	}
+	s := m.Stream()
+	out := s.Close(s.Write(make([]byte, 0, len(text)), text))
+	if s.found == 0 {
+		return text, 0
+	}
+	return string(out), s.found
+}
+
+// suspicious tells whether a prefix is in text at all.
+func (m *Masker) suspicious(text string) bool {
+	for i := range m.rules {
+		if strings.Contains(text, m.rules[i].prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// suspiciousBytes is suspicious without a copy.
+func (m *Masker) suspiciousBytes(text []byte) bool {
+	for i := range m.rules {
+		if bytes.Contains(text, m.rules[i].begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// JSON returns JSON with the secrets in its strings replaced, and how many there were.
+// All else stays as it is, byte for byte.
+func (m *Masker) JSON(text []byte) ([]byte, int) {
+	if m == nil || bytes.IndexByte(text, '\\') < 0 && !m.suspiciousBytes(text) {
+		return text, 0
+	}
+	var out []byte
+	found, copied := 0, 0
+	for i := 0; i < len(text); i++ {
+		if text[i] != '"' {
+			continue
+		}
+		end, escaped := i+1, false
+		for end < len(text) && text[end] != '"' {
+			if text[end] == '\\' {
+				escaped = true
+				end++
+			}
+			end++
+		}
+		if end >= len(text) {
+			break // no JSON: it is somebody else's to say so
+		}
+		said := string(text[i+1 : end])
+		if escaped && json.Unmarshal(text[i:end+1], &said) != nil {
+			i = end
+			continue
+		}
+		if masked, n := m.Text(said); n > 0 {
+			quoted, err := json.Marshal(masked)
+			if err == nil { // as strings always are JSON
+				out = append(append(out, text[copied:i]...), quoted...)
+				copied, found = end+1, found+n
+			}
+		}
+		i = end
+	}
+	if found == 0 {
+		return text, 0
+	}
+	return append(out, text[copied:]...), found
+}
+
+// A Stream masks text that comes in pieces. It is used by one goroutine at a time.
+type Stream struct {
+	m         *Masker
+	held      []byte
+	before    byte  // the last byte of the text before held; 0 at its beginning
+	swallowed *rule // whose secret is passing; nil if none is
+	found     int
+}
+
+// Stream returns a stream at its beginning.
+func (m *Masker) Stream() *Stream { return &Stream{m: m} }
+
+// Found is how many secrets have been replaced.
+func (s *Stream) Found() int { return s.found }
+
+// Held tells whether something is held back.
+func (s *Stream) Held() bool { return len(s.held) > 0 }
+
+// Write adds to b what is decided of the text so far.
+func (s *Stream) Write(b []byte, text string) []byte {
+	s.held = append(s.held, text...)
+	return s.advance(b, false)
+}
+
+// Close adds to b what was held back: nothing follows.
+func (s *Stream) Close(b []byte) []byte { return s.advance(b, true) }
+
+func word(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
+
+func (s *Stream) advance(b []byte, final bool) []byte {
+	i := 0
+loop:
+	for i < len(s.held) {
+		c := s.held[i]
+		if s.swallowed != nil {
+			if s.swallowed.class[c] {
+				s.before = c
+				i++
+				continue
+			}
+			s.swallowed = nil
+		}
+		if s.m.first[c] && !word(s.before) {
+			for r := range s.m.rules {
+				rule := &s.m.rules[r]
+				switch rule.match(s.held[i:]) {
+				case matches:
+					b = append(b, rule.replacement...)
+					s.found++
+					s.before, s.swallowed = s.held[i+len(rule.prefix)-1], rule
+					i += len(rule.prefix)
+					continue loop
+				case undecided:
+					if !final {
+						break loop
+					}
+				}
+			}
+		}
+		b = append(b, c)
+		s.before = c
+		i++
+	}
+	s.held = append(s.held[:0], s.held[i:]...)
+	return b
+}
+
+type decision int
+
+const (
+	differs decision = iota
+	undecided
+	matches
+)
+
+// match tells whether text begins with a secret.
+func (r *rule) match(text []byte) decision {
+	if len(text) < len(r.prefix) {
+		if r.prefix[:len(text)] == string(text) {
+			return undecided
+		}
+		return differs
+	}
+	if string(text[:len(r.prefix)]) != r.prefix {
+		return differs
+	}
+	rest := text[len(r.prefix):]
+	for i := range r.min {
+		if i == len(rest) {
+			return undecided
+		}
+		if !r.class[rest[i]] {
+			return differs
+		}
+	}
+	return matches
+}

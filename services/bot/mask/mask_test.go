@@ -1,0 +1,158 @@
+package mask
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func defaults(t testing.TB) *Masker {
+	t.Helper()
+	m, err := New(Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+const key = "sk-abcdefghijklmnopqrst"
+
+func TestText(t *testing.T) {
+	m := defaults(t)
+	for text, want := range map[string]string{
+		"":                                "",
+		"nothing to see":                  "nothing to see",
+		key:                               "[api-key]",
+		"use " + key + ", please":         "use [api-key], please",
+		"中" + key + "文":                   "中[api-key]文",
+		key + "ABC-_9":                    "[api-key]",
+		key + " " + key:                   "[api-key] [api-key]",
+		"sk-short":                        "sk-short",
+		"task-abcdefghijklmnopqrstuvwxyz": "task-abcdefghijklmnopqrstuvwxyz",
+		"_" + key:                         "_" + key,
+		"sk-sk-" + key[3:]:                "[api-key]",
+		"sk-!" + key:                      "sk-![api-key]",
+		"AKIAABCDEFGHIJKLMNOP.":           "[aws-key].",
+		"AKIAabcdefghijklmnop":            "AKIAabcdefghijklmnop",
+		"Bearer eyJhbGciOiJIUzI1NiJ9.e30.abcdefgh_": "Bearer [jwt]",
+		"ghp_" + strings.Repeat("a", 36):            "[github-token]",
+		"sk-":                                       "sk-",
+	} {
+		got, n := m.Text(text)
+		if got != want || n != strings.Count(want, "[") {
+			t.Errorf("%q: %q (%d), want %q", text, got, n, want)
+		}
+	}
+	var none *Masker
+	if got, n := none.Text(key); got != key || n != 0 {
+		t.Errorf("without rules: %q, %d", got, n)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	m := defaults(t)
+	for text, want := range map[string]string{
+		`{"a": "x", "b":[9007199254740993, 1.0]}`: `{"a": "x", "b":[9007199254740993, 1.0]}`,
+		`{"a": "` + key + `", "n":1.50}`:          `{"a": "[api-key]", "n":1.50}`,
+		`{"a":"line\n` + key + `"}`:               `{"a":"line\n[api-key]"}`,
+		`{"a":"\u4e2d` + key + `"}`:               `{"a":"中[api-key]"}`,
+		`{"a":"\u0073k-` + key[3:] + `"}`:         `{"a":"[api-key]"}`,
+		`{"a":"say \"` + key + `\""}`:             `{"a":"say \"[api-key]\""}`,
+		`["` + key + `","` + key + `"]`:           `["[api-key]","[api-key]"]`,
+		`{"a":"` + key:                            `{"a":"` + key,
+		`"\ud800 ` + key + `"`:                    "\"\ufffd [api-key]\"",
+	} {
+		if got, _ := m.JSON([]byte(text)); string(got) != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestStreamIsWhole: however a text is cut, the result is that of all of it, and no more
+// is held back than the beginning of a secret.
+func TestStreamIsWhole(t *testing.T) {
+	m, err := New([]Rule{{"a", "ab", "a-c", 3}, {"b", "abc", "a-z", 2}, {"c", "-", "-a", 2}, {"d", "x-", "x-", 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("aabbccx-- z")), 0, 60, -1).Draw(t, "text")
+		whole := m.Stream()
+		want := string(whole.Close(whole.Write(nil, text)))
+		if masked, n := m.Text(text); masked != want || n != whole.Found() {
+			t.Fatalf("%q: Text says %q (%d), a stream %q (%d)", text, masked, n, want, whole.Found())
+		}
+		s := m.Stream()
+		var got []byte
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			got = s.Write(got, rest[:n])
+			rest = rest[n:]
+			if len(s.held) >= 2+4 {
+				t.Fatalf("%q: holds back %q", text, s.held)
+			}
+		}
+		if got = s.Close(got); string(got) != want || s.Found() != whole.Found() {
+			t.Fatalf("%q: %q (%d) in pieces, %q (%d) at once", text, got, s.Found(), want, whole.Found())
+		}
+	})
+}
+
+// TestNothingIsHeld of text without the beginning of a secret.
+func TestNothingIsHeld(t *testing.T) {
+	s := defaults(t).Stream()
+	for _, piece := range []string{"Good", " day", ", ", "task", "-", "s", "t"} {
+		before := s.Held()
+		out := string(s.Write(nil, piece))
+		if !before && !s.Held() && out != piece {
+			t.Errorf("%q became %q", piece, out)
+		}
+		if piece != "s" && s.Held() {
+			t.Errorf("held back after %q", piece)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	_, err := New([]Rule{{}, {`a"`, "sk ", "z-a", 2000}, {"c", "x", "a\"", 1}})
+	for _, want := range []string{`rule 1, "": name`, `prefix ""`, "min 0", `class ""`, `rule 2, "a\"": name`, `prefix "sk "`, "z-a is the wrong way", "min 2000", `rule 3, "c": class`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+	if _, err := New(make([]Rule, maxRules+1)); err == nil || !strings.Contains(err.Error(), "257 rules") {
+		t.Errorf("as many as one likes: %v", err)
+	}
+}
+
+func FuzzJSON(f *testing.F) {
+	m := defaults(f)
+	f.Add([]byte(`{"a":"\u4e2d` + key + `","b":[1,"\\"]}`))
+	f.Add([]byte(`"\`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, n := m.JSON(text)
+		if json.Valid(text) && !json.Valid(got) {
+			t.Errorf("%q became %q", text, got)
+		}
+		if n == 0 && string(got) != string(text) {
+			t.Errorf("nothing found, and %q became %q", text, got)
+		}
+		if again, n := m.JSON(got); n != 0 && json.Valid(text) {
+			t.Errorf("%q has still %d in it: %q", got, n, again)
+		}
+	})
+}
+
+func TestAllocatesNothing(t *testing.T) {
+	m := defaults(t)
+	text := strings.Repeat("a text without anything to hide. ", 20)
+	quoted := []byte(`{"messages":[{"content":"` + text + `"}]}`)
+	if n := testing.AllocsPerRun(100, func() { m.Text(text) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { m.JSON(quoted) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,235 @@
+package bot
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"dyno/services/bot/cache"
+	"dyno/services/bot/openai"
+	"dyno/services/bot/upstream"
+)
+
+func (g *Gateway) routes() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern, route string, serve func(w http.ResponseWriter, r *http.Request) *refusal) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			began, status := time.Now(), http.StatusOK
+			if refused := serve(w, r); refused != nil {
+				status = refused.status
+				if status != statusGone {
+					refused.answer(w)
+				}
+			}
+			g.stats.request(route, status, time.Since(began))
+		})
+	}
+	handle("POST /v1/login", "login", g.login)
+	handle("GET /v1/usage", "usage", g.usage)
+	handle("POST /v1/bot/chat", "bot", g.chat)
+	handle("GET /v1/models", "models", g.listModels)
+	handle("GET /v1/models/{model...}", "models", g.showModel)
+	handle("POST /v1/chat/completions", "chat", func(w http.ResponseWriter, r *http.Request) *refusal { return g.model(w, r, openai.Chat) })
+	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *refusal { return g.model(w, r, openai.Responses) })
+	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *refusal {
+		return refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
+	})
+	return mux
+}
+
+type modelInfo struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) *refusal {
+	who, refused := g.identify(r)
+	if refused != nil {
+		return refused
+	}
+	list := []modelInfo{}
+	for _, m := range g.pool.Models() {
+		if who.key.mayUse(m) {
+			list = append(list, modelInfo{m, "model", 0, "dyno"})
+		}
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
+	return nil
+}
+
+func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request) *refusal {
+	who, refused := g.identify(r)
+	if refused != nil {
+		return refused
+	}
+	name := r.PathValue("model")
+	if !g.pool.Has(name) || !who.key.mayUse(name) {
+		return &refusal{status: http.StatusNotFound, code: "model_not_found", param: "model", text: "model: " + strconv.Quote(name) + " is not served here, or not to this key"}
+	}
+	writeJSON(w, http.StatusOK, modelInfo{name, "model", 0, "dyno"})
+	return nil
+}
+
+// model serves the endpoints of OpenAI's kind.
+func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoint) *refusal {
+	began := time.Now()
+	who, refused := g.identify(r)
+	if refused != nil {
+		return refused
+	}
+	body, refused := g.readBody(w, r)
+	if refused != nil {
+		return refused
+	}
+	body, masked := g.in.JSON(body)
+	g.stats.masked("in", masked)
+	q, err := openai.Parse(e, body)
+	var fault *openai.RequestError
+	if errors.As(err, &fault) {
+		return &refusal{status: http.StatusBadRequest, param: fault.Field, text: fault.Error()}
+	}
+	j, refused := g.admit(r.Context(), who, e.String(), began)
+	if refused != nil {
+		return refused
+	}
+	defer j.leave()
+	if refused := j.start(r.Context(), q); refused != nil {
+		return refused
+	}
+	ctx := newWork(r.Context(), g.cfg.ModelDisconnect, g.cfg.DrainTime)
+	defer ctx.end()
+	if q.Stream {
+		return g.modelStream(w, ctx, j)
+	}
+	return g.modelWhole(w, ctx, j)
+}
+
+// kept is an answer as the cache has it.
+type kept struct{ *upstream.Answer }
+
+// Size is cache.Value's.
+func (k *kept) Size() int64 { return int64(len(k.Body) + len(k.Reply.Text) + 256) }
+
+// answer asks for an answer that is no stream, or finds it in the cache.
+func (g *Gateway) answer(ctx context.Context, j *job) (*upstream.Answer, cache.How, error) {
+	if g.cache == nil || !j.request.Deterministic() {
+		a, err := g.pool.Ask(ctx, j.request)
+		return a, cache.Made, err
+	}
+	sum := sha256.Sum256(j.request.Key())
+	k, how, err := g.cache.Get(ctx, j.who.key.id+"\x00"+string(sum[:]), func() (*kept, error) {
+		// Others may wait for it: it does not end when this client leaves.
+		a, err := g.pool.Ask(context.WithoutCancel(ctx), j.request)
+		return &kept{a}, err
+	})
+	if err != nil {
+		return nil, how, err
+	}
+	return k.Answer, how, nil
+}
+
+// wholeResult is what there is to account of an answer that is no stream.
+func (j *job) wholeResult(a *upstream.Answer, how cache.How, err error, gone bool) result {
+	if err != nil {
+		r := result{outcome: outcomeOf(err, gone)}
+		var e *upstream.Error
+		if errors.As(err, &e) {
+			r.upstream = e.Upstream
+		}
+		if r.outcome == outcomeAborted { // the upstream may well have answered
+			r.usage = openai.Usage{Prompt: j.request.PromptTokens, Estimated: true}
+			r.price = j.g.pool.Price(j.request.Model)
+		}
+		return r
+	}
+	r := result{outcome: outcomeOK, usage: a.Usage, price: a.Price, upstream: a.Upstream, attempts: a.Attempts, cached: how != cache.Made, first: time.Since(j.began)}
+	if gone {
+		r.outcome = outcomeDrained
+	}
+	return r
+}
+
+// tell has the answer's head say how it came about.
+func tell(h http.Header, j *job, a *upstream.Answer, how cache.How) {
+	h.Set("X-Dyno-Id", j.entry.ID)
+	h.Set("X-Dyno-Upstream", a.Upstream)
+	h.Set("X-Dyno-Attempts", strconv.Itoa(a.Attempts))
+	h.Set("X-Dyno-Queue-Seconds", strconv.FormatFloat(j.entry.Queue.Seconds(), 'f', 6, 64))
+	if how != cache.Made {
+		h.Set("X-Dyno-Cache", [...]string{"", "joined", "hit"}[how])
+	}
+}
+
+func (g *Gateway) modelWhole(w http.ResponseWriter, ctx *work, j *job) *refusal {
+	asked := time.Now()
+	a, how, err := g.answer(ctx, j)
+	took := time.Since(asked)
+	j.finish(j.wholeResult(a, how, err, ctx.gone()))
+	if err != nil {
+		return refusalOf(err)
+	}
+	body, masked := g.out.JSON(a.Body)
+	g.stats.masked("out", masked)
+	tell(w.Header(), j, a, how)
+	writeBody(w, http.StatusOK, body)
+	g.stats.overhead.Observe((time.Since(j.began) - took - j.entry.Queue).Seconds())
+	return nil
+}
+
+// streamResult is what there is to account of a stream that has been read.
+func (j *job) streamResult(a *upstream.Answer, err error, first time.Duration, gone bool) result {
+	r := result{outcome: outcomeOK, usage: a.Stream.Usage(), price: a.Price, upstream: a.Upstream, attempts: a.Attempts, first: first}
+	switch {
+	case err == nil && gone:
+		r.outcome = outcomeDrained
+	case err == nil:
+	case gone || errors.Is(err, errLeft):
+		r.outcome = outcomeAborted
+	default:
+		r.outcome = outcomeFailed
+	}
+	return r
+}
+
+func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job) *refusal {
+	a, err := g.pool.Ask(ctx, j.request)
+	if err != nil {
+		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
+		return refusalOf(err)
+	}
+	first := time.Since(j.began)
+	g.stats.streams.Add(1)
+	defer g.stats.streams.Add(-1)
+	out := newSink(w, g.cfg.WriteTimeout)
+	tell(w.Header(), j, a, cache.Made)
+	rel := relay{endpoint: j.request.Endpoint, usage: j.request.IncludeUsage, masker: g.out}
+	var buf []byte
+	err = g.pass(a.Stream, func(f openai.Frame, e *openai.Event, more bool) {
+		if buf = rel.next(buf[:0], f, e); len(buf) > 0 || !more {
+			out.write(buf, more)
+		}
+		if out.gone && g.cfg.ModelDisconnect == Cancel {
+			a.Stream.Cancel()
+		}
+	})
+	for _, s := range rel.masks {
+		g.stats.masked("out", s.Found())
+	}
+	gone := out.gone || ctx.gone()
+	j.finish(j.streamResult(a, err, first, gone))
+	if err != nil && !gone {
+		name := ""
+		if j.request.Endpoint == openai.Responses {
+			name = "error"
+		}
+		// No [DONE], and no response.completed: the client sees that it is not complete.
+		out.write(openai.AppendFrame(nil, name, openai.AppendError(nil, http.StatusBadGateway, "", "upstream_error", err.Error())), false)
+	}
+	out.end()
+	return nil
+}

@@ -1,0 +1,310 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func parse(t testing.TB, e Endpoint, body string) *Request {
+	t.Helper()
+	r, err := Parse(e, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestParse(t *testing.T) {
+	r := parse(t, Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"max_tokens":5,"n":2,"stream_options":{"include_usage":true}}`)
+	if r.Model != "m" || !r.Stream || !r.IncludeUsage || r.MaxTokens != 5 || r.Choices != 2 || r.PromptTokens != 8 {
+		t.Errorf("%+v", r)
+	}
+	r = parse(t, Responses, `{"model":"m","input":"hi","max_output_tokens":7,"instructions":"be kind","stream":null}`)
+	if r.Stream || !r.IncludeUsage || r.MaxTokens != 7 || r.PromptTokens != 4 {
+		t.Errorf("%+v", r)
+	}
+	for body, want := range map[string]string{
+		`[]`:                                  "body: want a JSON object",
+		`null`:                                "body: want a JSON object",
+		`{`:                                   "body: want a JSON object",
+		`{"model":1}`:                         "model: want a string",
+		`{"stream":1}`:                        "stream: want a boolean",
+		`{"messages":[{}]}`:                   "model: must have",
+		`{"model":"m"}`:                       "messages: must be there",
+		`{"model":"m","messages":[]}`:         "messages: must be there",
+		`{"model":"m","messages":"hello"}`:    "messages: must be there",
+		`{"model":"m","messages":[{}],"n":0}`: "n: must be from 1",
+		`{"model":"m","messages":[{}],"max_tokens":-1}`:                 "max_tokens: must be",
+		`{"model":"m","messages":[{}],"max_tokens":999999999999999999}`: "max_tokens: must be",
+		`{"model":"m","messages":[{}],"max_tokens":"x"}`:                "max_tokens: want a number",
+	} {
+		var fault *RequestError
+		if _, err := Parse(Chat, []byte(body)); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// TestBody: what is passed on is what was asked, but for what must change.
+func TestBody(t *testing.T) {
+	for _, c := range []struct{ body, model, want string }{
+		{`{"model":"m","messages":[{}],"seed":9007199254740993,"new":{"b":1.0,"a":2}}`, "m", `{"messages":[{}],"model":"m","new":{"b":1.0,"a":2},"seed":9007199254740993}`},
+		{`{"model":"m","messages":[{}]}`, "up/m", `{"messages":[{}],"model":"up/m"}`},
+		{`{"model":"m","messages":[{}],"stream":true}`, "m", `{"messages":[{}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`},
+		{`{"model":"m","messages":[{}],"stream":true,"stream_options":{"other":1,"include_usage":false}}`, "x", `{"messages":[{}],"model":"x","stream":true,"stream_options":{"include_usage":true,"other":1}}`},
+	} {
+		r := parse(t, Chat, c.body)
+		if got := string(r.Body(c.model)); got != c.want {
+			t.Errorf("%s\nbecame %s\nwant   %s", c.body, got, c.want)
+		}
+		if again := string(r.Body(c.model)); again != c.want {
+			t.Errorf("a second time: %s", again)
+		}
+	}
+	if got := string(parse(t, Responses, `{"model":"m","input":"x","stream":true}`).Body("m")); got != `{"input":"x","model":"m","stream":true}` {
+		t.Errorf("responses: %s", got)
+	}
+}
+
+func TestKey(t *testing.T) {
+	one := parse(t, Chat, `{"model":"m","messages":[{}],"temperature":0,"user":"a"}`)
+	same := parse(t, Chat, `{"temperature":0,"messages":[{}],"model":"m","user":"b"}`)
+	if !bytes.Equal(one.Key(), same.Key()) {
+		t.Errorf("%s\n%s", one.Key(), same.Key())
+	}
+	for _, body := range []string{`{"model":"n","messages":[{}],"temperature":0}`, `{"model":"m","messages":[{"a":1}],"temperature":0}`, `{"model":"m","messages":[{}],"temperature":1}`} {
+		if bytes.Equal(parse(t, Chat, body).Key(), one.Key()) {
+			t.Errorf("%s has the same key", body)
+		}
+	}
+	for body, want := range map[string]bool{`,"temperature":0`: true, `,"temperature":0.0`: true, `,"temperature":1`: false, ``: false, `,"temperature":"0"`: true, `,"temperature":null`: false, `,"temperature":0,"n":2`: false} {
+		if got := parse(t, Chat, `{"model":"m","messages":[{}]`+body+`}`).Deterministic(); got != want && body != `,"temperature":"0"` {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
+
+func TestNewChat(t *testing.T) {
+	messages := []Message{{"system", "be \"kind\""}, {"user", "天气?"}}
+	r, err := NewChat("m", messages, true, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"max_tokens":9,"messages":[{"role":"system","content":"be \"kind\""},{"role":"user","content":"天气?"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`
+	if got := string(r.Body("m")); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	again := parse(t, Chat, want)
+	if again.PromptTokens != r.PromptTokens || again.MaxTokens != r.MaxTokens {
+		t.Errorf("%+v\n%+v", again, r)
+	}
+	if _, err := NewChat("m", nil, false, 0); err == nil {
+		t.Error("without messages")
+	}
+}
+
+func TestParseReply(t *testing.T) {
+	for _, c := range []struct {
+		e    Endpoint
+		body string
+		want Reply
+	}{
+		{Chat, `{"choices":[{"message":{"content":"hello"}}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`, Reply{"hello", 5, &Usage{Prompt: 3, Completion: 2}}},
+		{Chat, `{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`, Reply{"", 3, nil}},
+		{Chat, `{"choices":[{"message":{"content":"a"}},{"message":{"content":"bc"}}],"usage":null}`, Reply{"a", 3, nil}},
+		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":-3,"completion_tokens":2}}`, Reply{"a", 1, nil}},
+		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3}}`, Reply{"a", 1, nil}},
+		{Responses, `{"output":[{"type":"message","content":[{"text":"a"},{"text":"b"}]},{"arguments":"{}"}],"usage":{"input_tokens":3,"output_tokens":2}}`, Reply{"ab", 4, &Usage{Prompt: 3, Completion: 2}}},
+	} {
+		got, err := ParseReply(c.e, []byte(c.body))
+		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", c.body, err, diff)
+		}
+	}
+	for e, bodies := range map[Endpoint][]string{Chat: {``, `{`, `{}`, `{"choices":[]}`, `<html>`, `{"choices":1}`}, Responses: {`{`, `{}`, `[]`}} {
+		for _, body := range bodies {
+			if r, err := ParseReply(e, []byte(body)); err == nil {
+				t.Errorf("%s: %q accepted: %+v", e, body, r)
+			}
+		}
+	}
+}
+
+func TestParseEvent(t *testing.T) {
+	for _, c := range []struct {
+		e    Endpoint
+		data string
+		want Event
+	}{
+		{Chat, `[DONE]`, Event{Done: true}},
+		{Chat, `{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":null}`, Event{}},
+		{Chat, `{"choices":[{"index":1,"delta":{"content":"hi"}},{"index":0,"delta":{"content":"x"}}]}`, Event{Deltas: []Delta{{1, "hi"}, {0, "x"}}, Bytes: 3}},
+		{Chat, `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a"}}]}}]}`, Event{Bytes: 3}},
+		{Chat, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, UsageOnly: true}},
+		{Chat, `{"choices":[{"index":2,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":null}]}`, Event{Ended: []int{2}}},
+		{Responses, `{"type":"response.output_text.done","text":"hi"}`, Event{Ended: []int{0}}},
+		{Chat, `{"error":{"message":"overloaded"}}`, Event{Failed: "overloaded"}},
+		{Chat, `{"error":{}}`, Event{Failed: "without a reason"}},
+		{Responses, `{"type":"response.created","response":{"output":[]}}`, Event{}},
+		{Responses, `{"type":"response.output_text.delta","delta":"hi"}`, Event{Deltas: []Delta{{0, "hi"}}, Bytes: 2}},
+		{Responses, `{"type":"response.function_call_arguments.delta","delta":"{}"}`, Event{Bytes: 2}},
+		{Responses, `{"type":"response.completed","response":{"usage":{"input_tokens":1,"output_tokens":2}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true}},
+		{Responses, `{"type":"error","message":"overloaded"}`, Event{Done: true, Failed: "overloaded"}},
+		{Responses, `{"type":"response.failed"}`, Event{Done: true, Failed: "the model failed"}},
+	} {
+		var got Event
+		err := ParseEvent(c.e, []byte(c.data), &got)
+		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v\n%s", c.data, err, diff)
+		}
+	}
+	for e, data := range map[Endpoint]string{Chat: `{"choices":[{"delta":{"content":`, Responses: `{}`} {
+		if err := ParseEvent(e, []byte(data), new(Event)); err == nil {
+			t.Errorf("%s: %s accepted", e, data)
+		}
+	}
+}
+
+func TestReplaceText(t *testing.T) {
+	got, err := ReplaceText(Chat, []byte(`{"id":"x","n":9007199254740993,"choices":[{"index":0,"delta":{"role":"assistant","content":"a"},"finish_reason":null},{"index":1,"delta":{}},{"index":2,"delta":{"content":"b"}}]}`), []string{"[k]", ""})
+	want := `{"choices":[{"delta":{"content":"[k]","role":"assistant"},"finish_reason":null,"index":0},{"delta":{},"index":1},{"delta":{"content":""},"index":2}],"id":"x","n":9007199254740993}`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v\nwant %s", got, err, want)
+	}
+	got, err = ReplaceText(Responses, []byte(`{"type":"response.output_text.delta","delta":"a"}`), []string{"b"})
+	if err != nil || string(got) != `{"delta":"b","type":"response.output_text.delta"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	var e Event
+	if err := ParseEvent(Chat, TextEvent(2, "x\"y"), &e); err != nil || len(e.Deltas) != 1 || e.Deltas[0] != (Delta{2, "x\"y"}) {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestAppendError(t *testing.T) {
+	for status, kind := range map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 502: "server_error"} {
+		var e struct{ Error Error }
+		if err := json.Unmarshal(AppendError(nil, status, "p", "c", `a "b"`), &e); err != nil || e.Error != (Error{`a "b"`, kind, "p", "c"}) {
+			t.Errorf("%d: %+v, %v", status, e, err)
+		}
+	}
+}
+
+// TestReader reads streams whole, and byte by byte.
+func TestReader(t *testing.T) {
+	for text, want := range map[string]struct {
+		frames []string
+		err    error
+	}{
+		"":                                            {nil, io.EOF},
+		"data: a\n\ndata: b\n\n":                      {[]string{"a", "b"}, io.EOF},
+		"data:a\r\n\r\ndata: b\r\n\r\n":               {[]string{"a", "b"}, io.EOF},
+		": comment\n\ndata: a\n\n":                    {[]string{"a"}, io.EOF},
+		"event: x\ndata: a\ndata: b\n\n":              {[]string{"x|a\nb"}, io.EOF},
+		"event: x\n\ndata: a\n\n":                     {[]string{"a"}, io.EOF},
+		"id: 1\nretry: 5\ndata\n\n":                   {[]string{""}, io.EOF},
+		"data: a\n\ndata: b\n":                        {[]string{"a"}, ErrCut},
+		"data: a\n\ndata: b":                          {[]string{"a"}, ErrCut},
+		"data: " + strings.Repeat("x", 9000) + "\n\n": {[]string{strings.Repeat("x", 9000)}, io.EOF},
+	} {
+		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
+			r := NewReader(in)
+			var got []string
+			var err error
+			raw := ""
+			for {
+				var f Frame
+				if f, err = r.Next(); err != nil {
+					break
+				}
+				name := ""
+				if len(f.Name) > 0 {
+					name = string(f.Name) + "|"
+				}
+				got = append(got, name+string(f.Data))
+				raw += string(f.Raw)
+			}
+			if diff := cmp.Diff(want.frames, got); diff != "" || !errors.Is(err, want.err) {
+				t.Errorf("%.40q: %v\n%s", text, err, diff)
+			}
+			if !strings.Contains(text, raw) && !strings.HasPrefix(text, ":") {
+				t.Errorf("%.40q: raw %q", text, raw)
+			}
+		}
+	}
+	if _, err := NewReader(strings.NewReader("data: " + strings.Repeat("x", maxFrame))).Next(); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("without end: %v", err)
+	}
+	broken := errors.New("broken")
+	if _, err := NewReader(io.MultiReader(strings.NewReader("data: a\n"), iotest.ErrReader(broken))).Next(); !errors.Is(err, broken) {
+		t.Errorf("a broken connection: %v", err)
+	}
+}
+
+func TestAppendFrame(t *testing.T) {
+	f, err := NewReader(bytes.NewReader(AppendFrame(nil, "x", []byte(`{"a":1}`)))).Next()
+	if err != nil || string(f.Name) != "x" || string(f.Data) != `{"a":1}` {
+		t.Errorf("%q %q, %v", f.Name, f.Data, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"model":"m","messages":[{}],"stream":true,"stream_options":{"a":1}}`), true)
+	f.Add([]byte(`{"model":"m","input":"x","n":1,"max_output_tokens":3}`), false)
+	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
+		e := Responses
+		if chat {
+			e = Chat
+		}
+		r, err := Parse(e, body)
+		if err != nil {
+			return
+		}
+		out := r.Body("other")
+		again, err := Parse(e, out)
+		if err != nil {
+			t.Fatalf("%s became %s: %v", body, out, err)
+		}
+		if again.Model != "other" || again.Stream != r.Stream || again.Stream && !again.IncludeUsage || again.MaxTokens != r.MaxTokens {
+			t.Errorf("%s became %s", body, out)
+		}
+	})
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add([]byte("event: x\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n: c\n\ndata: [DONE]\n\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := NewReader(bytes.NewReader(text))
+		total := 0
+		for {
+			frame, err := r.Next()
+			if err != nil {
+				return
+			}
+			if total += len(frame.Raw); total > len(text) {
+				t.Fatalf("%d bytes of %d", total, len(text))
+			}
+			for _, e := range []Endpoint{Chat, Responses} {
+				var v Event
+				if ParseEvent(e, frame.Data, &v) != nil || len(v.Deltas) == 0 {
+					continue
+				}
+				texts := make([]string, len(v.Deltas))
+				for i := range texts {
+					texts[i] = "x"
+				}
+				out, err := ReplaceText(e, frame.Data, texts)
+				if err != nil || !json.Valid(out) {
+					t.Errorf("%s became %s, %v", frame.Data, out, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,304 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Usage is what an answer has used, in tokens.
+type Usage struct {
+	Prompt, Completion int
+	// Estimated says that it was counted here, because the upstream did not tell.
+	Estimated bool
+}
+
+// Total is all of it.
+func (u Usage) Total() int { return u.Prompt + u.Completion }
+
+// usage is as either endpoint has it.
+type usage struct {
+	PromptTokens     *int `json:"prompt_tokens"`
+	CompletionTokens *int `json:"completion_tokens"`
+	InputTokens      *int `json:"input_tokens"`
+	OutputTokens     *int `json:"output_tokens"`
+}
+
+// read returns nil for what says nothing, or something that cannot be.
+func (u *usage) read() *Usage {
+	if u == nil {
+		return nil
+	}
+	prompt, completion := u.PromptTokens, u.CompletionTokens
+	if prompt == nil {
+		prompt, completion = u.InputTokens, u.OutputTokens
+	}
+	const most = 1 << 30
+	if prompt == nil || completion == nil || *prompt < 0 || *completion < 0 || *prompt > most || *completion > most {
+		return nil
+	}
+	return &Usage{Prompt: *prompt, Completion: *completion}
+}
+
+// A Reply is an answer that is no stream.
+type Reply struct {
+	Text  string // of the first choice; "" if it calls tools
+	Bytes int    // of all text and arguments, to estimate tokens
+	Usage *Usage // nil if it does not say
+}
+
+// output is the answer of /v1/responses.
+type output struct {
+	Output []struct {
+		Arguments string `json:"arguments"`
+		Content   []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	} `json:"output"`
+	Usage *usage `json:"usage"`
+}
+
+func (o output) reply() Reply {
+	r := Reply{Usage: o.Usage.read()}
+	var text strings.Builder
+	for _, item := range o.Output {
+		r.Bytes += len(item.Arguments)
+		for _, c := range item.Content {
+			text.WriteString(c.Text)
+		}
+	}
+	r.Text = text.String()
+	r.Bytes += text.Len()
+	return r
+}
+
+// toolCall is one of a message or of a delta.
+type toolCall struct {
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// ParseReply reads the body of an answer that is no stream.
+func ParseReply(e Endpoint, body []byte) (Reply, error) {
+	if e == Responses {
+		var o output
+		if err := json.Unmarshal(body, &o); err != nil {
+			return Reply{}, fmt.Errorf("answer: %w", err)
+		}
+		if o.Output == nil {
+			return Reply{}, errors.New("answer: has no output")
+		}
+		return o.reply(), nil
+	}
+	var c struct {
+		Choices []struct {
+			Message struct {
+				Content   string     `json:"content"`
+				ToolCalls []toolCall `json:"tool_calls"`
+			} `json:"message"`
+		} `json:"choices"`
+		Usage *usage `json:"usage"`
+	}
+	if err := json.Unmarshal(body, &c); err != nil {
+		return Reply{}, fmt.Errorf("answer: %w", err)
+	}
+	if len(c.Choices) == 0 {
+		return Reply{}, errors.New("answer: has no choices")
+	}
+	r := Reply{Text: c.Choices[0].Message.Content, Usage: c.Usage.read()}
+	for _, choice := range c.Choices {
+		r.Bytes += len(choice.Message.Content)
+		for _, t := range choice.Message.ToolCalls {
+			r.Bytes += len(t.Function.Name) + len(t.Function.Arguments)
+		}
+	}
+	return r, nil
+}
+
+// A Delta is text that a choice goes on with.
+type Delta struct {
+	Choice int
+	Text   string
+}
+
+// An Event is one of a stream.
+type Event struct {
+	Deltas []Delta // text, by choice
+	Ended  []int   // choices that end with it
+	Bytes  int     // of text and of tools' arguments
+	Usage  *Usage  // nil if it does not say
+	// Done says that nothing follows.
+	Done bool
+	// UsageOnly says that there is nothing in it but what was used.
+	UsageOnly bool
+	// Failed is why the upstream gave up; "" if it has not.
+	Failed string
+}
+
+// done ends a stream of /v1/chat/completions.
+const done = "[DONE]"
+
+// ParseEvent reads the data of one event into v.
+func ParseEvent(e Endpoint, data []byte, v *Event) error {
+	*v = Event{Deltas: v.Deltas[:0], Ended: v.Ended[:0]}
+	if string(data) == done {
+		v.Done = true
+		return nil
+	}
+	if e == Responses {
+		return v.parseResponse(data)
+	}
+	var c struct {
+		Choices []struct {
+			Index  int    `json:"index"`
+			Finish string `json:"finish_reason"`
+			Delta  struct {
+				Content   string     `json:"content"`
+				ToolCalls []toolCall `json:"tool_calls"`
+			} `json:"delta"`
+		} `json:"choices"`
+		Usage *usage `json:"usage"`
+		Error *struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return fmt.Errorf("event: %w", err)
+	}
+	v.Usage = c.Usage.read()
+	v.UsageOnly = len(c.Choices) == 0 && v.Usage != nil
+	if c.Error != nil {
+		v.Failed = c.Error.Message
+		if v.Failed == "" {
+			v.Failed = "without a reason"
+		}
+	}
+	for _, choice := range c.Choices {
+		if text := choice.Delta.Content; text != "" {
+			v.Deltas = append(v.Deltas, Delta{choice.Index, text})
+			v.Bytes += len(text)
+		}
+		if choice.Finish != "" {
+			v.Ended = append(v.Ended, choice.Index)
+		}
+		for _, t := range choice.Delta.ToolCalls {
+			v.Bytes += len(t.Function.Name) + len(t.Function.Arguments)
+		}
+	}
+	return nil
+}
+
+func (v *Event) parseResponse(data []byte) error {
+	var r struct {
+		Type     string          `json:"type"`
+		Delta    json.RawMessage `json:"delta"`
+		Message  string          `json:"message"`
+		Response *output         `json:"response"`
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return fmt.Errorf("event: %w", err)
+	}
+	var delta string
+	_ = json.Unmarshal(r.Delta, &delta) // other events have other deltas
+	switch r.Type {
+	case "":
+		return errors.New("event: has no type")
+	case "response.output_text.delta":
+		v.Deltas = append(v.Deltas, Delta{0, delta})
+		v.Bytes = len(delta)
+	case "response.function_call_arguments.delta":
+		v.Bytes = len(delta)
+	case "response.output_text.done":
+		v.Ended = append(v.Ended, 0)
+	case "response.completed", "response.incomplete":
+		v.Done = true
+	case "response.failed", "error":
+		v.Done, v.Failed = true, "the model failed"
+		if r.Message != "" {
+			v.Failed = r.Message
+		}
+	}
+	if r.Response != nil {
+		v.Usage = r.Response.Usage.read()
+	}
+	return nil
+}
+
+// ReplaceText returns an event's data with other text in its deltas: in the order of
+// Event.Deltas, one for each.
+func ReplaceText(e Endpoint, data []byte, texts []string) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, fmt.Errorf("event: %w", err)
+	}
+	if e == Responses {
+		if len(texts) == 1 {
+			fields["delta"] = appendString(nil, texts[0])
+		}
+		return encode(fields), nil
+	}
+	var choices []map[string]json.RawMessage
+	if err := json.Unmarshal(fields["choices"], &choices); err != nil {
+		return nil, fmt.Errorf("event: choices: %w", err)
+	}
+	list := []byte{'['}
+	for i, c := range choices {
+		var delta map[string]json.RawMessage
+		_ = json.Unmarshal(c["delta"], &delta) // one that is none has no text
+		var text string
+		_ = json.Unmarshal(delta["content"], &text)
+		if text != "" && len(texts) > 0 {
+			delta["content"] = appendString(nil, texts[0])
+			texts = texts[1:]
+			c["delta"] = encode(delta)
+		}
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, encode(c)...)
+	}
+	fields["choices"] = append(list, ']')
+	return encode(fields), nil
+}
+
+// TextEvent returns the data of an event that has a choice go on with text.
+func TextEvent(choice int, text string) []byte {
+	b := strconv.AppendInt([]byte(`{"object":"chat.completion.chunk","choices":[{"index":`), int64(choice), 10)
+	return append(appendString(append(b, `,"delta":{"content":`...), text), `},"finish_reason":null}]}`...)
+}
+
+// An Error is what a client is told.
+type Error struct {
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   any    `json:"param"`
+	Code    any    `json:"code"`
+}
+
+// AppendError adds an error in the protocol's form.
+func AppendError(b []byte, status int, param, code, text string) []byte {
+	e := Error{Message: text, Type: "invalid_request_error"}
+	switch {
+	case status == 401 || status == 403:
+		e.Type = "authentication_error"
+	case status == 429:
+		e.Type = "rate_limit_error"
+	case status >= 500:
+		e.Type = "server_error"
+	}
+	if param != "" {
+		e.Param = param
+	}
+	if code != "" {
+		e.Code = code
+	}
+	encoded, err := json.Marshal(map[string]Error{"error": e})
+	if err != nil {
+		return b // strings are JSON
+	}
+	return append(b, encoded...)
+}

@@ -1,0 +1,219 @@
+// Package openai is the codec of the protocol that model servers and their clients
+// speak: /v1/chat/completions and /v1/responses, as OpenAI documents them. It does no
+// I/O. A request is passed on as the client wrote it, but for what the gateway must
+// change: fields that are not known here, and numbers beyond 2^53, stay as they are.
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// An Endpoint is one of the protocol's ways to ask a model.
+type Endpoint int
+
+// The endpoints.
+const (
+	Chat      Endpoint = iota // POST /chat/completions
+	Responses                 // POST /responses
+)
+
+// Path is the endpoint's below a base URL that ends in /v1.
+func (e Endpoint) Path() string { return [...]string{"/chat/completions", "/responses"}[e] }
+
+func (e Endpoint) String() string { return [...]string{"chat", "responses"}[e] }
+
+// Bounds of a request.
+const (
+	maxModel  = 256 // bytes
+	maxChoice = 16
+	maxTokens = 1 << 27 // what they cost must be a number
+)
+
+// A Request is what a client asks. It is not changed once it is parsed.
+type Request struct {
+	Endpoint     Endpoint
+	Model        string
+	Stream       bool
+	IncludeUsage bool // a stream is to say at its end what was used
+	Choices      int  // answers that are wanted: 1 or more
+	MaxTokens    int  // of each; 0 is no bound
+	// PromptTokens is about how many tokens the model has to read: a quarter of the
+	// bytes of what is said and of the tools' descriptions.
+	PromptTokens int
+
+	fields  map[string]json.RawMessage
+	options map[string]json.RawMessage // of the stream
+}
+
+// A RequestError is a fault of a request: the field, and what would be right.
+type RequestError struct{ Field, Text string }
+
+func (e *RequestError) Error() string { return e.Field + ": " + e.Text }
+
+// Parse reads a request's body. The error is a *RequestError.
+func Parse(e Endpoint, body []byte) (*Request, error) {
+	r := &Request{Endpoint: e, Choices: 1}
+	if err := json.Unmarshal(body, &r.fields); err != nil || r.fields == nil {
+		return nil, &RequestError{"body", "want a JSON object"}
+	}
+	var max1, max2, max3 int
+	for _, f := range []struct {
+		name string
+		to   any
+		want string
+	}{
+		{"model", &r.Model, "a string"}, {"stream", &r.Stream, "a boolean"}, {"n", &r.Choices, "a number"}, {"stream_options", &r.options, "an object"},
+		{"max_tokens", &max1, "a number"}, {"max_completion_tokens", &max2, "a number"}, {"max_output_tokens", &max3, "a number"},
+	} {
+		raw, ok := r.fields[f.name]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		if err := json.Unmarshal(raw, f.to); err != nil {
+			return nil, &RequestError{f.name, "want " + f.want}
+		}
+	}
+	for _, n := range []int{max1, max2, max3} {
+		if n < 0 || n > maxTokens {
+			return nil, &RequestError{"max_tokens", fmt.Sprintf("must be from 1 to %d", maxTokens)}
+		}
+		r.MaxTokens = max(r.MaxTokens, n)
+	}
+	switch {
+	case r.Model == "" || len(r.Model) > maxModel:
+		return nil, &RequestError{"model", fmt.Sprintf("must have 1 to %d bytes", maxModel)}
+	case r.Choices < 1 || r.Choices > maxChoice:
+		return nil, &RequestError{"n", fmt.Sprintf("must be from 1 to %d", maxChoice)}
+	}
+	said := "messages"
+	if e == Responses {
+		said = "input"
+	}
+	if raw := bytes.TrimSpace(r.fields[said]); len(raw) < 2 || string(raw) == "null" || string(raw) == "[]" || e == Chat && raw[0] != '[' {
+		return nil, &RequestError{said, "must be there and not be empty"}
+	}
+	for _, name := range []string{said, "instructions", "tools", "functions"} {
+		r.PromptTokens += EstimateTokens(len(r.fields[name]))
+	}
+	if e == Chat {
+		_ = json.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream
+	} else {
+		r.IncludeUsage = true // in its last event, unasked
+	}
+	return r, nil
+}
+
+// EstimateTokens is about how many tokens so many bytes are: four bytes each.
+func EstimateTokens(n int) int { return (n + 3) / 4 }
+
+// Body returns what an upstream is asked: by its own name of the model, and with a
+// stream that says at its end what was used.
+func (r *Request) Body(model string) []byte {
+	fields := r.fields
+	change := func(name string, v any) {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return // strings and JSON are JSON
+		}
+		if len(fields) == len(r.fields) {
+			fields = maps.Clone(fields)
+		}
+		fields[name] = text
+	}
+	if model != r.Model {
+		change("model", model)
+	}
+	if r.Endpoint == Chat && r.Stream && !r.IncludeUsage {
+		options := map[string]json.RawMessage{}
+		maps.Copy(options, r.options)
+		options["include_usage"] = json.RawMessage("true")
+		change("stream_options", options)
+	}
+	return encode(fields)
+}
+
+// Key is the same for requests that ask the same: whatever the order of their fields,
+// and whoever asks.
+func (r *Request) Key() []byte {
+	fields := maps.Clone(r.fields)
+	for _, name := range []string{"user", "metadata", "store", "safety_identifier", "prompt_cache_key"} {
+		delete(fields, name)
+	}
+	return append([]byte(r.Endpoint.String()+"\n"), encode(fields)...)
+}
+
+// Deterministic tells whether the client wants the same answer to the same question.
+func (r *Request) Deterministic() bool {
+	var temperature json.Number
+	err := json.Unmarshal(r.fields["temperature"], &temperature)
+	n, bad := temperature.Float64()
+	return err == nil && bad == nil && n == 0 && r.Choices == 1
+}
+
+// encode writes an object with its fields in order. Spaces in values stay.
+func encode(fields map[string]json.RawMessage) []byte {
+	size := 2
+	for name, v := range fields {
+		size += len(name) + len(v) + 4
+	}
+	b := append(make([]byte, 0, size), '{')
+	for i, name := range slices.Sorted(maps.Keys(fields)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(appendString(b, name), ':'), fields[name]...)
+	}
+	return append(b, '}')
+}
+
+// appendString adds a JSON string.
+func appendString(b []byte, text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return append(b, `""`...) // a string always is JSON
+	}
+	return append(b, quoted...)
+}
+
+// A Message is one of a conversation.
+type Message struct {
+	Role    string `json:"role"` // system, user or assistant
+	Content string `json:"content"`
+}
+
+// Tokens is about how many tokens a message is.
+func (m Message) Tokens() int { return EstimateTokens(len(m.Content)) + messageTokens }
+
+// messageTokens are those around a message.
+const messageTokens = 4
+
+// NewChat makes a request of a conversation. maxTokens is 0 for no bound.
+func NewChat(model string, messages []Message, stream bool, maxTokens int) (*Request, error) {
+	if len(messages) == 0 {
+		return nil, errors.New("no messages")
+	}
+	said := []byte{'['}
+	for i, m := range messages {
+		if i > 0 {
+			said = append(said, ',')
+		}
+		said = append(appendString(append(said, `{"role":`...), m.Role), `,"content":`...)
+		said = append(appendString(said, m.Content), '}')
+	}
+	said = append(said, ']')
+	r := &Request{Endpoint: Chat, Model: model, Stream: stream, Choices: 1, MaxTokens: maxTokens, PromptTokens: EstimateTokens(len(said))}
+	r.fields = map[string]json.RawMessage{"model": appendString(nil, model), "messages": said}
+	if stream {
+		r.fields["stream"] = json.RawMessage("true")
+	}
+	if maxTokens > 0 {
+		r.fields["max_tokens"] = strconv.AppendInt(nil, int64(maxTokens), 10)
+	}
+	return r, nil
+}

@@ -1,0 +1,158 @@
+package outward
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestCheck(t *testing.T) {
+	var closed Policy
+	for _, text := range []string{
+		"127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.0.1", "100.64.0.1", "169.254.169.254",
+		"0.0.0.0", "0.1.2.3", "224.0.0.1", "239.255.255.255", "255.255.255.255", "192.0.2.1", "198.18.0.1", "240.0.0.1",
+		"::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1", "fec0::1",
+		// IPv4 inside IPv6.
+		"::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::127.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::1", "::127.0.0.1",
+		"2001:0:4136:e378:8000:63bf:3fff:fdd2", // Teredo
+	} {
+		if err := closed.Check(netip.MustParseAddr(text)); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{"1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::808:808", "2002:808:808::1"} {
+		if err := closed.Check(netip.MustParseAddr(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	networks, err := ParseNetworks([]string{"127.0.0.0/8", "10.1.2.3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := Policy{networks}
+	for text, allowed := range map[string]bool{
+		"127.0.0.1": true, "::ffff:127.0.0.1": true, "64:ff9b::127.0.0.1": true, "10.1.2.3": true, "10.1.2.4": false, "::1": false, "169.254.169.254": false,
+	} {
+		if err := open.Check(netip.MustParseAddr(text)); (err == nil) != allowed {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := ParseNetworks([]string{"10.0.0.0/33", "x", "1.1.1.1"}); err == nil || strings.Count(err.Error(), "want a network") != 2 {
+		t.Errorf("not reported: %v", err)
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	var closed Policy
+	for text, want := range map[string]string{
+		"file:///etc/passwd":           "must begin with http",
+		"gopher://example.org/":        "must begin with http",
+		"//example.org/":               "must begin with http",
+		"http:///x":                    "has no host",
+		"http://u:p@example.org/":      "no user",
+		"http://example.org/#x":        "no fragment",
+		"http://exa mple.org/":         "want a URL",
+		"http://127.0.0.1/":            "not public",
+		"http://127.0.0.1:6379/":       "not public",
+		"http://[::1]:80/":             "not public",
+		"http://[::ffff:10.0.0.1]/":    "not public",
+		"http://localhost/":            "not public",
+		"http://LOCALHOST./":           "not public",
+		"http://x.localhost:80/":       "not public",
+		"http://169.254.169.254/meta":  "not public",
+		"https://example.org/v1?x=y":   "",
+		"http://example.org:8080/":     "",
+		"http://2130706433.example/":   "",
+		"https://[2606:4700::1111]/v1": "",
+	} {
+		err := closed.CheckURL(text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestDial: what a name resolves to is what counts, when the connection is made.
+func TestDial(t *testing.T) {
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }))
+	defer inside.Close()
+	_, port, err := net.SplitHostPort(inside.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(p Policy, host string) (string, error) {
+		transport := NewTransport(Config{Policy: p, MaxIdle: 1, IdleTimeout: time.Minute})
+		defer transport.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := NewClient(transport).Do(r)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return string(body), err
+	}
+	for _, host := range []string{"127.0.0.1", "localhost"} { // the second is a name, which anybody's could resolve like
+		if body, err := get(Policy{}, host); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %q, %v", host, body, err)
+		}
+	}
+	loopback, err := ParseNetworks([]string{"127.0.0.0/8", "::1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := get(Policy{loopback}, "127.0.0.1"); err != nil || body != "inside" {
+		t.Errorf("allowed: %q, %v", body, err)
+	}
+}
+
+// TestRedirect: a redirect is not followed, wherever it leads.
+func TestRedirect(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	loopback, err := ParseNetworks([]string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := NewTransport(Config{Policy: Policy{loopback}})
+	defer transport.CloseIdleConnections()
+	resp, err := NewClient(transport).Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusTemporaryRedirect || asked != 1 {
+		t.Errorf("%s after %d requests", resp.Status, asked)
+	}
+}
+
+func FuzzCheckURL(f *testing.F) {
+	for _, s := range []string{"http://127.0.0.1", "http://[::1%25eth0]/", "http://0x7f.1/", "http://[::ffff:7f00:1]/", "https://example.org"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if (Policy{}).CheckURL(text) == nil && !strings.HasPrefix(strings.ToLower(text), "http") {
+			t.Errorf("accepted: %q", text)
+		}
+	})
+}

@@ -1,0 +1,299 @@
+// Package plugin asks others what a model does not know: the weather, an order's state,
+// the time. All plugins that an intent needs are asked at once, within one budget of
+// time. What is there at its end goes to the model; of what is not, the result says so.
+//
+// A plugin that is slow, or fails, costs its own result and nothing else: it has a bound
+// on calls at once (more are not made, rather than queued) and a circuit breaker.
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Call is what a plugin is asked.
+type Call struct {
+	ID     string `json:"id"` // of the turn
+	Bot    string `json:"bot_id"`
+	User   string `json:"user_id"`
+	Intent string `json:"intent"`
+	Query  string `json:"query"`
+}
+
+// A Plugin answers calls. It must end soon after ctx does. It may be called by many
+// goroutines at once.
+type Plugin interface {
+	Run(ctx context.Context, c Call) (text string, err error)
+}
+
+// A Spec says when a plugin is asked, and within which bounds.
+type Spec struct {
+	Name   string
+	Plugin Plugin
+	// Intents are those that it is asked for; none is all.
+	Intents []string
+	// Timeout bounds one call, beside the budget of all.
+	Timeout time.Duration
+	// MaxConcurrent bounds the calls at once. More are not made.
+	MaxConcurrent int
+	// Failures in a row open the circuit: for Cooldown no calls are made, then one that
+	// decides whether it closes.
+	Failures int
+	Cooldown time.Duration
+}
+
+// Bounds of a Spec.
+const (
+	maxPlugins = 64
+	maxName    = 64
+	maxText    = 64 << 10 // bytes of a result; more are cut off
+)
+
+// Defaults returns the Spec that every field starts from; Name and Plugin have none.
+func Defaults() Spec {
+	return Spec{Timeout: time.Second, MaxConcurrent: 64, Failures: 5, Cooldown: 10 * time.Second}
+}
+
+// An Outcome is how a call has ended, or why it was not made.
+type Outcome string
+
+// The outcomes.
+const (
+	OK     Outcome = "ok"
+	Failed Outcome = "failed"
+	Late   Outcome = "late" // not there when the time was up
+	Busy   Outcome = "busy" // as many calls under way as there may be
+	Open   Outcome = "open" // the circuit is open: too many failures
+)
+
+// Outcomes are all of them.
+func Outcomes() []Outcome { return []Outcome{OK, Failed, Late, Busy, Open} }
+
+// A Result is what became of one plugin.
+type Result struct {
+	Name    string
+	Outcome Outcome
+	Text    string // of OK
+	Err     error  // of Failed and Late
+	Took    time.Duration
+}
+
+// A Scheduler asks plugins. Its methods may be called from any goroutine.
+type Scheduler struct {
+	budget  time.Duration
+	workers []*worker
+	running sync.WaitGroup
+}
+
+type worker struct {
+	spec    Spec
+	places  chan struct{}
+	breaker *breaker
+}
+
+// New returns a scheduler. budget bounds the time of all plugins of one turn. The error
+// lists every fault.
+func New(budget time.Duration, specs []Spec) (*Scheduler, error) {
+	s := &Scheduler{budget: budget}
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if budget <= 0 || budget > 5*time.Minute {
+		fault("plugin budget: %v: must be more than 0 and 5m at most", budget)
+	}
+	if len(specs) > maxPlugins {
+		fault("%d plugins: must be %d at most", len(specs), maxPlugins)
+	}
+	seen := map[string]bool{}
+	for i, p := range specs {
+		at := fmt.Sprintf("plugin %d, %q", i+1, p.Name)
+		if p.Name == "" || len(p.Name) > maxName || seen[p.Name] {
+			fault("%s: name: must have 1 to %d bytes, and be there once", at, maxName)
+		}
+		seen[p.Name] = true
+		if p.Plugin == nil {
+			fault("%s: there is nothing to ask", at)
+		}
+		if p.Timeout <= 0 || p.Timeout > 5*time.Minute {
+			fault("%s: timeout: %v: must be more than 0 and 5m at most", at, p.Timeout)
+		}
+		if p.MaxConcurrent < 1 || p.MaxConcurrent > 1<<16 {
+			fault("%s: max concurrent: %d: must be from 1 to %d", at, p.MaxConcurrent, 1<<16)
+		}
+		if p.Failures < 1 || p.Cooldown <= 0 {
+			fault("%s: failures: %d, cooldown: %v: must be more than 0", at, p.Failures, p.Cooldown)
+		}
+		if len(errs) == 0 {
+			s.workers = append(s.workers, &worker{p, make(chan struct{}, p.MaxConcurrent), &breaker{failures: p.Failures, cooldown: p.Cooldown}})
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return s, nil
+}
+
+// Run asks every plugin that the call's intent needs, and returns when all have
+// answered, the budget is spent, or ctx has ended: a result for each, in the order of
+// the Specs. What is still running then is told to end, and keeps its place until it
+// does.
+func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
+	var wanted []*worker
+	for _, w := range s.workers {
+		if len(w.spec.Intents) == 0 || slices.Contains(w.spec.Intents, c.Intent) {
+			wanted = append(wanted, w)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.budget)
+	defer cancel()
+	began := time.Now()
+	results := make([]Result, len(wanted))
+	type numbered struct {
+		Result
+		i int
+	}
+	answers := make(chan numbered, len(wanted)) // has room for those that nobody waits for
+	waiting := 0
+	for i, w := range wanted {
+		results[i] = Result{Name: w.spec.Name, Outcome: Late}
+		probe, ok := w.breaker.allow(began)
+		if !ok {
+			results[i].Outcome = Open
+			continue
+		}
+		select {
+		case w.places <- struct{}{}:
+		default:
+			results[i].Outcome = Busy
+			w.breaker.unused(probe)
+			continue
+		}
+		waiting++
+		s.running.Go(func() {
+			defer func() { <-w.places }()
+			answers <- numbered{w.run(ctx, c, probe), i}
+		})
+	}
+	for ; waiting > 0; waiting-- {
+		select {
+		case r := <-answers:
+			results[r.i] = r.Result
+			continue
+		case <-ctx.Done():
+		}
+		// What is there by now counts.
+		for more := true; more; {
+			select {
+			case r := <-answers:
+				results[r.i] = r.Result
+			default:
+				more = false
+			}
+		}
+		break
+	}
+	for i := range results {
+		if results[i].Outcome == Late && results[i].Err == nil {
+			results[i].Err, results[i].Took = context.Cause(ctx), time.Since(began)
+		}
+	}
+	return results
+}
+
+// Wait returns when no plugin is running.
+func (s *Scheduler) Wait() { s.running.Wait() }
+
+func (w *worker) run(ctx context.Context, c Call, probe bool) Result {
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, w.spec.Timeout)
+	defer cancel()
+	began := time.Now()
+	text, err := w.ask(ctx, c)
+	r := Result{Name: w.spec.Name, Outcome: OK, Text: text, Err: err, Took: time.Since(began)}
+	switch {
+	case err == nil:
+		w.breaker.done(probe, true, time.Now())
+	case errors.Is(whole.Err(), context.Canceled):
+		// The client went: that says nothing about the plugin.
+		r.Outcome, r.Text = Late, ""
+		w.breaker.unused(probe)
+	default:
+		r.Outcome, r.Text = Failed, ""
+		if ctx.Err() != nil {
+			r.Outcome = Late
+		}
+		w.breaker.done(probe, false, time.Now())
+	}
+	if len(r.Text) > maxText {
+		r.Text = string([]rune(r.Text[:maxText])) // half a character becomes one that says so
+	}
+	return r
+}
+
+// ask calls the plugin. One that panics has failed.
+func (w *worker) ask(ctx context.Context, c Call) (text string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return w.spec.Plugin.Run(ctx, c)
+}
+
+// A breaker opens a circuit after failures in a row.
+type breaker struct {
+	failures int
+	cooldown time.Duration
+
+	mu      sync.Mutex // guards what follows
+	row     int        // failures in a row
+	until   time.Time  // no calls before; zero when closed
+	probing bool       // the call that decides is under way
+}
+
+// allow tells whether a call may be made, and whether it is the one that decides.
+func (b *breaker) allow(now time.Time) (probe, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until.IsZero() {
+		return false, true
+	}
+	if b.probing || now.Before(b.until) {
+		return false, false
+	}
+	b.probing = true
+	return true, true
+}
+
+// done counts a call. Those that began before the circuit opened do not close it.
+func (b *breaker) done(probe, good bool, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if probe {
+		b.probing = false
+	} else if !b.until.IsZero() {
+		return
+	}
+	if good {
+		b.row, b.until = 0, time.Time{}
+		return
+	}
+	if b.row++; b.row >= b.failures {
+		b.until = now.Add(b.cooldown)
+	}
+}
+
+// unused takes back a call that was not made, or says nothing.
+func (b *breaker) unused(probe bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if probe {
+		b.probing = false
+	}
+}

@@ -1,0 +1,159 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"dyno/services/bot/store"
+)
+
+// turnstile lets one request of a session through at a time, in the order in which they
+// came. It is for those of one gateway; between gateways it is store.Sessions.
+type turnstile struct {
+	most int // requests of one session that may wait
+
+	mu    sync.Mutex // guards gates
+	gates map[string]*gate
+}
+
+type gate struct {
+	waiting []chan struct{} // closed when it is one's turn
+}
+
+func newTurnstile(most int) *turnstile { return &turnstile{most: most, gates: map[string]*gate{}} }
+
+// enter returns when it is one's turn. The error is store.ErrBusy if too many wait, or
+// ctx's.
+func (t *turnstile) enter(ctx context.Context, session string) error {
+	t.mu.Lock()
+	g := t.gates[session]
+	if g == nil {
+		t.gates[session] = &gate{}
+		t.mu.Unlock()
+		return nil
+	}
+	if len(g.waiting) >= t.most {
+		t.mu.Unlock()
+		return store.ErrBusy
+	}
+	mine := make(chan struct{})
+	g.waiting = append(g.waiting, mine)
+	t.mu.Unlock()
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	for i, w := range g.waiting {
+		if w == mine {
+			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
+			t.mu.Unlock()
+			return ctx.Err()
+		}
+	}
+	t.mu.Unlock()
+	t.leave(session) // it was one's turn at that moment
+	return ctx.Err()
+}
+
+// leave lets the next through.
+func (t *turnstile) leave(session string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.gates[session]
+	if len(g.waiting) == 0 {
+		delete(t.gates, session)
+		return
+	}
+	close(g.waiting[0])
+	g.waiting = g.waiting[1:]
+}
+
+// A hold is a session that a turn has for itself.
+type hold struct {
+	gateway *Gateway
+	session string
+	holder  string // "" if the sessions' store did not answer
+	count   int64  // of turns; store.Unknown
+
+	mu    sync.Mutex  // guards what follows
+	timer *time.Timer // extends the lease; nil if there is none, or no more
+}
+
+// Pauses between tries for a session that another gateway holds.
+const (
+	firstHoldPause = 5 * time.Millisecond
+	lastHoldPause  = 100 * time.Millisecond
+)
+
+// hold takes a session for a turn. It waits as long as the configuration says. Where the
+// sessions' store does not answer, turns follow one another at this gateway only; turns
+// of others are told apart by their numbers in the archive.
+func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.SessionWait)
+	defer cancel()
+	if err := g.turns.enter(ctx, session); err != nil {
+		return nil, err
+	}
+	h := &hold{gateway: g, session: session, holder: store.NewID(), count: store.Unknown}
+	for pause := firstHoldPause; ; pause = min(2*pause, lastHoldPause) {
+		count, err := g.sessions.Acquire(ctx, session, h.holder, g.cfg.SessionLease)
+		switch {
+		case err == nil:
+			h.count = count
+			h.mu.Lock()
+			h.timer = time.AfterFunc(g.cfg.SessionLease/3, h.extend)
+			h.mu.Unlock()
+			return h, nil
+		case !errors.Is(err, store.ErrBusy) && ctx.Err() == nil:
+			g.stats.degraded("sessions")
+			h.holder = ""
+			return h, nil
+		}
+		t := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-t.C:
+			continue
+		case <-ctx.Done():
+			t.Stop()
+			g.turns.leave(session)
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// extend has the lease begin anew, again and again.
+func (h *hold) extend() {
+	g := h.gateway
+	ctx, cancel := context.WithTimeout(context.Background(), min(g.cfg.StoreTimeout, g.cfg.SessionLease/3))
+	defer cancel()
+	err := g.sessions.Extend(ctx, h.session, h.holder, g.cfg.SessionLease)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.timer == nil || errors.Is(err, store.ErrGone) {
+		return // turns are told apart by their numbers in the archive, too
+	}
+	h.timer.Reset(g.cfg.SessionLease / 3)
+}
+
+// release gives the session back, with the number of turns that it has now.
+func (h *hold) release(count int64) {
+	g := h.gateway
+	defer g.turns.leave(h.session)
+	if h.holder == "" {
+		return
+	}
+	h.mu.Lock()
+	h.timer.Stop()
+	h.timer = nil
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
+	defer cancel()
+	if err := g.sessions.Release(ctx, h.session, h.holder, count); err != nil && !errors.Is(err, store.ErrGone) {
+		g.stats.degraded("sessions") // its lease ends by itself
+	}
+}

@@ -1,0 +1,120 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/memory"
+)
+
+// TestTurnstile: one at a time, in the order in which they came, and no more wait than
+// may.
+func TestTurnstile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTurnstile(3)
+		if err := s.enter(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.enter(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		var order []int
+		var all sync.WaitGroup
+		for i := range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			if i == 1 {
+				ctx, cancel = context.WithTimeout(t.Context(), time.Second) // goes before its turn
+			}
+			defer cancel()
+			all.Go(func() {
+				err := s.enter(ctx, "s")
+				if i == 1 {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("who goes: %v", err)
+					}
+					return
+				}
+				order = append(order, i)
+				time.Sleep(time.Second)
+				s.leave("s")
+			})
+			synctest.Wait()
+		}
+		if err := s.enter(t.Context(), "s"); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("a fourth: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		s.leave("s")
+		all.Wait()
+		s.leave("other")
+		if fmt.Sprint(order) != "[0 2]" || len(s.gates) != 0 {
+			t.Errorf("%v, %d gates are left", order, len(s.gates))
+		}
+	})
+}
+
+// TestAdmission: who finds no place waits in line, as long as they may.
+func TestAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(1, 2, 10*time.Second)
+		if d, err := a.enter(t.Context()); d != 0 || err != nil {
+			t.Errorf("%v, %v", d, err)
+		}
+		type answer struct {
+			d   time.Duration
+			err error
+		}
+		answers := make(chan answer, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, ctx := range []context.Context{t.Context(), ctx} {
+			go func() {
+				d, err := a.enter(ctx)
+				answers <- answer{d, err}
+			}()
+		}
+		synctest.Wait()
+		if _, err := a.enter(t.Context()); !errors.Is(err, errCrowded) {
+			t.Errorf("beyond: %v", err)
+		}
+		if got := <-answers; got.d != time.Second || !errors.Is(got.err, context.DeadlineExceeded) {
+			t.Errorf("who goes: %+v", got)
+		}
+		time.Sleep(2 * time.Second)
+		a.leave()
+		if got := <-answers; got.d != 3*time.Second || got.err != nil {
+			t.Errorf("who waits: %+v", got)
+		}
+		if d, err := a.enter(t.Context()); d != 10*time.Second || !errors.Is(err, errCrowded) {
+			t.Errorf("too long: %v, %v", d, err)
+		}
+		a.leave()
+		a.wait()
+	})
+}
+
+// TestLeaseIsExtended while a turn goes on, and no longer.
+func TestLeaseIsExtended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Defaults()
+		g := &Gateway{cfg: c, turns: newTurnstile(1), sessions: memory.NewSessions(10)}
+		h, err := g.hold(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * c.SessionLease)
+		if _, err := g.sessions.Acquire(t.Context(), "s", "other", time.Hour); !errors.Is(err, store.ErrBusy) {
+			t.Errorf("after ten leases: %v", err)
+		}
+		h.release(3)
+		if n, err := g.sessions.Acquire(t.Context(), "s", "other", time.Hour); err != nil || n != 3 {
+			t.Errorf("afterwards: %d, %v", n, err)
+		}
+	})
+}

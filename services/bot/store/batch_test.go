@@ -1,0 +1,213 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/memory"
+)
+
+// flaky is an archive that takes a while, and fails when it is told to.
+type flaky struct {
+	*memory.Archive
+	mu      sync.Mutex // guards what follows
+	broken  bool
+	stuck   bool
+	sizes   []int
+	attempt int
+}
+
+func newFlaky() *flaky { return &flaky{Archive: memory.NewArchive(memory.DefaultBounds())} }
+
+func (f *flaky) set(broken, stuck bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken, f.stuck = broken, stuck
+}
+
+func (f *flaky) Write(ctx context.Context, records []store.Record) ([]error, error) {
+	f.mu.Lock()
+	f.attempt++
+	broken, stuck := f.broken, f.stuck
+	f.mu.Unlock()
+	if stuck {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	<-time.After(10 * time.Millisecond)
+	if broken {
+		return nil, errors.New("broken")
+	}
+	f.mu.Lock()
+	f.sizes = append(f.sizes, len(records))
+	f.mu.Unlock()
+	return f.Archive.Write(ctx, records)
+}
+
+func batcher(t *testing.T, a store.Archive, change func(*store.BatchConfig)) *store.Batcher {
+	t.Helper()
+	c := store.BatchDefaults()
+	if change != nil {
+		change(&c)
+	}
+	b, err := store.NewBatcher(a, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func record(i int) store.Record {
+	return store.Record{Entry: &store.Entry{ID: fmt.Sprint(i), Key: "k", At: epoch}}
+}
+
+func entries(t *testing.T, a store.Archive) int64 {
+	t.Helper()
+	c, err := a.Sum(t.Context(), "k", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Requests
+}
+
+// TestBatches: what comes during a write goes with the next, and nobody waits for more.
+func TestBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFlaky()
+		b := batcher(t, a, func(c *store.BatchConfig) { c.Most = 40 })
+		began := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := b.Write(t.Context(), record(0)); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		for i := range 100 {
+			all.Go(func() {
+				if err := b.Write(t.Context(), record(i+1)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if d := time.Since(began); d != 40*time.Millisecond || fmt.Sprint(a.sizes) != "[1 40 40 20]" {
+			t.Errorf("batches of %v in %v", a.sizes, d)
+		}
+		if n := entries(t, a); n != 101 {
+			t.Errorf("%d kept", n)
+		}
+		if s := b.State(); s.Written != 101 || s.Batches != 4 || s.Pending != 0 {
+			t.Errorf("%+v", s)
+		}
+		if lost := b.Close(t.Context()); lost != 0 {
+			t.Errorf("%d lost", lost)
+		}
+		if err := b.Write(t.Context(), record(1)); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// TestConflictIsTold to whom it concerns.
+func TestConflictIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := batcher(t, newFlaky(), nil)
+		var all sync.WaitGroup
+		errs := make([]error, 2)
+		for i := range errs {
+			all.Go(func() { errs[i] = b.Write(t.Context(), store.Record{Turn: turn("s", 1, fmt.Sprint(i))}) })
+		}
+		all.Wait()
+		if errors.Is(errs[0], store.ErrConflict) == errors.Is(errs[1], store.ErrConflict) {
+			t.Error(errs)
+		}
+		b.Close(t.Context())
+	})
+}
+
+// TestOutage: while the archive is away, who waits gives up and is told so; what nobody
+// waits for is kept when it is back; and there is a bound.
+func TestOutage(t *testing.T) {
+	for _, stuck := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newFlaky()
+			a.set(true, stuck)
+			b := batcher(t, a, func(c *store.BatchConfig) { c.Most, c.Pending = 5, 10 })
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := b.Write(ctx, record(0)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who waits: %v", err)
+			}
+			for i := range 10 {
+				if err := b.Later(record(i + 1)); err != nil {
+					// The one that nobody waits for any more may still be in the writer's hands.
+					if i < 9 || !errors.Is(err, store.ErrFull) {
+						t.Errorf("record %d: %v", i+1, err)
+					}
+				}
+			}
+			time.Sleep(30 * time.Second)
+			for range 2 { // there may be one place
+				_ = b.Later(record(10))
+			}
+			if err := b.Later(record(12)); !errors.Is(err, store.ErrFull) || !b.Full() {
+				t.Errorf("beyond the bound: %v", err)
+			}
+			if s := b.State(); !s.Failing || s.Written != 0 {
+				t.Errorf("%+v", s)
+			}
+			a.mu.Lock()
+			if a.attempt > 40 {
+				t.Errorf("tried %d times in half a minute", a.attempt)
+			}
+			a.mu.Unlock()
+			a.set(false, false)
+			if err := b.Flush(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := entries(t, a); n != 10 {
+				t.Errorf("%d kept, want 10", n)
+			}
+			if s := b.State(); s.Failing || s.Pending != 0 {
+				t.Errorf("%+v", s)
+			}
+			b.Close(t.Context())
+		})
+	}
+}
+
+// TestClose writes what it can, in the time that it has, and says what is lost.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFlaky()
+		a.set(true, false)
+		b := batcher(t, a, nil)
+		for i := range 3 {
+			if err := b.Later(record(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waits := make(chan error)
+		go func() { waits <- b.Write(context.Background(), record(3)) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
+		defer cancel()
+		began := time.Now()
+		if lost := b.Close(ctx); lost != 4 || time.Since(began) > 8*time.Second {
+			t.Errorf("%d lost after %v", lost, time.Since(began))
+		}
+		if err := <-waits; !errors.Is(err, store.ErrClosed) {
+			t.Errorf("who waited: %v", err)
+		}
+	})
+	if _, err := store.NewBatcher(newFlaky(), store.BatchConfig{}); err == nil {
+		t.Error("batches without bounds")
+	}
+}

@@ -1,0 +1,220 @@
+// Package postgres keeps turns and the ledger in PostgreSQL, for several gateways at
+// once. A batch of records is two statements, whatever its size, in one transaction and
+// one exchange with the server.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"dyno/services/bot/store"
+)
+
+// Config says where the database is.
+type Config struct {
+	// URL is a connection string: postgres://user:password@host/database, or key=value.
+	URL string
+	// MaxConnections bounds the connections; 0 is four.
+	MaxConnections int32
+}
+
+// Archive is a database. Its methods may be called from any goroutine. A connection that
+// is lost is made again.
+type Archive struct{ pool *pgxpool.Pool }
+
+// migrations bring a database from one version to the next. What is here is never
+// changed, only added to.
+var migrations = []string{
+	`CREATE TABLE turns (
+		session text NOT NULL, number bigint NOT NULL, id text NOT NULL, at timestamptz NOT NULL,
+		said text NOT NULL, reply text NOT NULL, tokens integer NOT NULL,
+		PRIMARY KEY (session, number)
+	);
+	CREATE TABLE entries (
+		id text NOT NULL PRIMARY KEY, at timestamptz NOT NULL, key text NOT NULL, usr text NOT NULL, session text NOT NULL,
+		endpoint text NOT NULL, model text NOT NULL, upstream text NOT NULL, outcome text NOT NULL,
+		stream boolean NOT NULL, cached boolean NOT NULL, prompt bigint NOT NULL, completion bigint NOT NULL,
+		estimated boolean NOT NULL, money bigint NOT NULL, attempts bigint NOT NULL,
+		queue bigint NOT NULL, first_byte bigint NOT NULL, took bigint NOT NULL
+	);
+	CREATE INDEX entries_by_key ON entries (key, at);`,
+}
+
+// lock is the number of the advisory lock that lets one gateway migrate at a time. It
+// means nothing else.
+const lock = 0x64796e6f626f74
+
+// Times of connections.
+const (
+	connectTimeout = 5 * time.Second
+	healthPeriod   = 5 * time.Second
+)
+
+// Open connects to the database and brings it to the version of this program. One of a
+// later is refused.
+func Open(ctx context.Context, c Config) (_ *Archive, err error) {
+	cfg, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, errors.New("postgres: the connection string is not understood") // which may have a password in it
+	}
+	cfg.MaxConns = 4
+	if c.MaxConnections > 0 {
+		cfg.MaxConns = c.MaxConnections
+	}
+	cfg.HealthCheckPeriod = healthPeriod
+	cfg.ConnConfig.ConnectTimeout = connectTimeout
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if err := migrate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres: migrate: %w", err)
+	}
+	return &Archive{pool}, nil
+}
+
+func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(lock)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)`); err != nil {
+			return err
+		}
+		var version int
+		if err := tx.QueryRow(ctx, `SELECT coalesce(max(version), 0) FROM schema_version`).Scan(&version); err != nil {
+			return err
+		}
+		if version > len(migrations) {
+			return fmt.Errorf("the database is of version %d: this program knows %d", version, len(migrations))
+		}
+		for i, m := range migrations[version:] {
+			if _, err := tx.Exec(ctx, m); err != nil {
+				return fmt.Errorf("to version %d: %w", version+i+1, err)
+			}
+			if _, err := tx.Exec(ctx, `INSERT INTO schema_version VALUES ($1)`, version+i+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Close closes the connections.
+func (a *Archive) Close() error {
+	a.pool.Close()
+	return nil
+}
+
+// Turns is store.Archive's.
+func (a *Archive) Turns(ctx context.Context, session string, most int) (turns []store.Turn, count int64, err error) {
+	rows, err := a.pool.Query(ctx, `SELECT id, number, at, said, reply, tokens FROM turns WHERE session = $1 ORDER BY number DESC LIMIT $2`, session, max(most, 1))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		t := store.Turn{Session: session}
+		if err := rows.Scan(&t.ID, &t.Number, &t.At, &t.User, &t.Reply, &t.Tokens); err != nil {
+			return nil, 0, err
+		}
+		t.At = t.At.UTC()
+		count = max(count, t.Number)
+		turns = append([]store.Turn{t}, turns...)
+	}
+	return turns[:min(most, len(turns))], count, rows.Err()
+}
+
+const (
+	insertTurns = `INSERT INTO turns (session, number, id, at, said, reply, tokens)
+		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[], $6::text[], $7::integer[]) ON CONFLICT DO NOTHING`
+	// selectTurns is of a later snapshot than the insertion.
+	selectTurns   = `SELECT w.i, t.id FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (session, number, i) JOIN turns t USING (session, number)`
+	insertEntries = `INSERT INTO entries (id, at, key, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts, queue, first_byte, took)
+		SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[], $11::boolean[],
+		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[]) ON CONFLICT DO NOTHING`
+)
+
+// Write is store.Archive's. Texts have no zero bytes afterwards: PostgreSQL has none.
+func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, error) {
+	each := make([]error, len(records))
+	var (
+		t      turnColumns
+		e      entryColumns
+		places []int // of turns, in records
+	)
+	for i, r := range records {
+		if r.Turn != nil {
+			t.add(r.Turn)
+			places = append(places, i)
+		}
+		if r.Entry != nil {
+			e.add(r.Entry)
+		}
+	}
+	var batch pgx.Batch // one implicit transaction
+	if len(places) > 0 {
+		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.said, t.reply, t.tokens)
+		batch.Queue(selectTurns, t.session, t.number).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var i int
+				var id string
+				if err := rows.Scan(&i, &id); err != nil {
+					return err
+				}
+				if id != t.id[i-1] {
+					each[places[i-1]] = store.ErrConflict
+				}
+			}
+			return rows.Err()
+		})
+	}
+	if len(e.id) > 0 {
+		batch.Queue(insertEntries, e.id, e.at, e.key, e.user, e.session, e.endpoint, e.model, e.upstream, e.outcome, e.stream, e.cached,
+			e.prompt, e.completion, e.estimated, e.money, e.attempts, e.queue, e.first, e.took)
+	}
+	if batch.Len() == 0 {
+		return each, nil
+	}
+	if err := a.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	return each, nil
+}
+
+// Sum is store.Archive's.
+func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.Cost, err error) {
+	err = a.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(prompt + completion), 0)::bigint, coalesce(sum(money), 0)::bigint FROM entries WHERE key = $1 AND at >= $2`, key, from).
+		Scan(&c.Requests, &c.Tokens, &c.Money)
+	return c, err
+}
+
+// Entries is store.Archive's.
+func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
+	rows, err := a.pool.Query(ctx, `SELECT id, at, usr, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
+		queue, first_byte, took FROM entries WHERE key = $1 ORDER BY at DESC LIMIT $2`, key, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		e := store.Entry{Key: key}
+		var queue, first, took int64
+		if err := rows.Scan(&e.ID, &e.At, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
+			&e.Money, &e.Attempts, &queue, &first, &took); err != nil {
+			return nil, err
+		}
+		e.At = e.At.UTC()
+		e.Queue, e.FirstByte, e.Took = time.Duration(queue)*time.Microsecond, time.Duration(first)*time.Microsecond, time.Duration(took)*time.Microsecond
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+var _ store.Archive = (*Archive)(nil)

@@ -1,0 +1,241 @@
+// Package sqlite keeps turns and the ledger in one file, within the process. Limits are
+// counted in memory and begin with what the ledger says; so they belong to one process.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/memory"
+)
+
+// Config says where the file is.
+type Config struct {
+	Path string
+	// Sync waits for the disk with each write: what is kept survives a power cut. Without
+	// it, it survives a killed process.
+	Sync bool
+}
+
+// Archive is a file. Its methods may be called from any goroutine.
+type Archive struct {
+	writer, readers *sql.DB
+	insertTurn      *sql.Stmt
+	insertEntry     *sql.Stmt
+	began           time.Time
+}
+
+// migrations bring a file from one version to the next. What is here is never changed,
+// only added to.
+var migrations = []string{
+	`CREATE TABLE turns (
+		session TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL,
+		user TEXT NOT NULL, reply TEXT NOT NULL, tokens INTEGER NOT NULL,
+		PRIMARY KEY (session, number)
+	) WITHOUT ROWID;
+	CREATE TABLE entries (
+		id TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL, key TEXT NOT NULL, user TEXT NOT NULL, session TEXT NOT NULL,
+		endpoint TEXT NOT NULL, model TEXT NOT NULL, upstream TEXT NOT NULL, outcome TEXT NOT NULL,
+		stream INTEGER NOT NULL, cached INTEGER NOT NULL, prompt INTEGER NOT NULL, completion INTEGER NOT NULL,
+		estimated INTEGER NOT NULL, money INTEGER NOT NULL, attempts INTEGER NOT NULL,
+		queue INTEGER NOT NULL, first_byte INTEGER NOT NULL, took INTEGER NOT NULL
+	) WITHOUT ROWID;
+	CREATE INDEX entries_by_key ON entries (key, at);`,
+}
+
+const busyTimeout = "5000" // milliseconds
+
+// Open opens the file, or makes it, and brings it to the version of this program. A file
+// of a later one is refused.
+func Open(ctx context.Context, c Config) (_ *Archive, err error) {
+	sync := "NORMAL"
+	if c.Sync {
+		sync = "FULL"
+	}
+	query := url.Values{
+		"_pragma": {"busy_timeout(" + busyTimeout + ")", "journal_mode(WAL)", "synchronous(" + sync + ")"},
+		"_txlock": {"immediate"},
+	}
+	source := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: c.Path}).EscapedPath(), RawQuery: query.Encode()}).String()
+	a := &Archive{began: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("sqlite: %s: %w", c.Path, err), a.Close())
+		}
+	}()
+	if a.writer, err = sql.Open("sqlite", source); err != nil {
+		return nil, err
+	}
+	a.writer.SetMaxOpenConns(1) // SQLite has one writer at a time
+	if err := a.migrate(ctx); err != nil {
+		return nil, err
+	}
+	if a.readers, err = sql.Open("sqlite", source); err != nil {
+		return nil, err
+	}
+	a.readers.SetMaxOpenConns(max(2, runtime.GOMAXPROCS(0)))
+	a.readers.SetMaxIdleConns(max(2, runtime.GOMAXPROCS(0)))
+	if a.insertTurn, err = a.writer.PrepareContext(ctx, `INSERT INTO turns (session, number, id, at, user, reply, tokens) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`); err != nil {
+		return nil, err
+	}
+	a.insertEntry, err = a.writer.PrepareContext(ctx, `INSERT INTO entries (id, at, key, user, session, endpoint, model, upstream, outcome, stream, cached,
+		prompt, completion, estimated, money, attempts, queue, first_byte, took) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Archive) migrate(ctx context.Context) error {
+	tx, err := a.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	var version int
+	if err := tx.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	if version > len(migrations) {
+		return fmt.Errorf("is of version %d: this program knows %d", version, len(migrations))
+	}
+	for _, m := range migrations[version:] {
+		if _, err := tx.ExecContext(ctx, m); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, len(migrations))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Close closes the file.
+func (a *Archive) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{a.readers, a.writer} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Turns is store.Archive's.
+func (a *Archive) Turns(ctx context.Context, session string, most int) (turns []store.Turn, count int64, err error) {
+	rows, err := a.readers.QueryContext(ctx, `SELECT id, number, at, user, reply, tokens FROM turns WHERE session = ? ORDER BY number DESC LIMIT ?`, session, max(most, 1))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has told
+	for rows.Next() {
+		t := store.Turn{Session: session}
+		var at int64
+		if err := rows.Scan(&t.ID, &t.Number, &at, &t.User, &t.Reply, &t.Tokens); err != nil {
+			return nil, 0, err
+		}
+		t.At = time.UnixMicro(at).UTC()
+		count = max(count, t.Number)
+		turns = append([]store.Turn{t}, turns...)
+	}
+	return turns[:min(most, len(turns))], count, rows.Err()
+}
+
+// Write is store.Archive's.
+func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, error) {
+	tx, err := a.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	each := make([]error, len(records))
+	insertTurn, insertEntry := tx.StmtContext(ctx, a.insertTurn), tx.StmtContext(ctx, a.insertEntry)
+	for i, r := range records {
+		if t := r.Turn; t != nil {
+			done, err := insertTurn.ExecContext(ctx, t.Session, t.Number, t.ID, t.At.UnixMicro(), t.User, t.Reply, t.Tokens)
+			if err != nil {
+				return nil, err
+			}
+			if n, err := done.RowsAffected(); err != nil {
+				return nil, err
+			} else if n == 0 {
+				var id string
+				if err := tx.QueryRowContext(ctx, `SELECT id FROM turns WHERE session = ? AND number = ?`, t.Session, t.Number).Scan(&id); err != nil {
+					return nil, err
+				}
+				if id != t.ID {
+					each[i] = store.ErrConflict
+				}
+			}
+		}
+		if e := r.Entry; e != nil {
+			if _, err := insertEntry.ExecContext(ctx, e.ID, e.At.UnixMicro(), e.Key, e.User, e.Session, e.Endpoint, e.Model, e.Upstream, e.Outcome, e.Stream, e.Cached,
+				e.Prompt, e.Completion, e.Estimated, e.Money, e.Attempts, e.Queue.Microseconds(), e.FirstByte.Microseconds(), e.Took.Microseconds()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return nil, err
+	}
+	return each, nil
+}
+
+// Sum is store.Archive's.
+func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.Cost, err error) {
+	err = a.readers.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(prompt + completion), 0), coalesce(sum(money), 0) FROM entries WHERE key = ? AND at >= ?`,
+		key, microseconds(from)).Scan(&c.Requests, &c.Tokens, &c.Money)
+	return c, err
+}
+
+// microseconds is a moment since 1970; the zero time is that.
+func microseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// Entries is store.Archive's.
+func (a *Archive) Entries(ctx context.Context, key string, most int) (list []store.Entry, err error) {
+	rows, err := a.readers.QueryContext(ctx, `SELECT id, at, user, session, endpoint, model, upstream, outcome, stream, cached, prompt, completion, estimated, money, attempts,
+		queue, first_byte, took FROM entries WHERE key = ? ORDER BY at DESC LIMIT ?`, key, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has told
+	for rows.Next() {
+		e := store.Entry{Key: key}
+		var at, queue, first, took int64
+		if err := rows.Scan(&e.ID, &at, &e.User, &e.Session, &e.Endpoint, &e.Model, &e.Upstream, &e.Outcome, &e.Stream, &e.Cached, &e.Prompt, &e.Completion, &e.Estimated,
+			&e.Money, &e.Attempts, &queue, &first, &took); err != nil {
+			return nil, err
+		}
+		e.At = time.UnixMicro(at).UTC()
+		e.Queue, e.FirstByte, e.Took = time.Duration(queue)*time.Microsecond, time.Duration(first)*time.Microsecond, time.Duration(took)*time.Microsecond
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+// Limits returns limits that begin with what the ledger says was used before the file was
+// opened.
+func (a *Archive) Limits() *memory.Limits {
+	return memory.NewLimits(func(ctx context.Context, key string, r store.Resource, from time.Time) (int64, error) {
+		if !from.Before(a.began) {
+			return 0, nil // all of the window has been counted by this process
+		}
+		used, err := a.Sum(ctx, key, from)
+		return used.Of(r), err
+	})
+}
+
+var _ store.Archive = (*Archive)(nil)

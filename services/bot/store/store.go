@@ -1,0 +1,235 @@
+// Package store says what the gateway keeps, and in which terms: turns of
+// conversations, a ledger of what was used, sessions whose turns follow one another, and
+// limits. Its packages keep it: memory and sqlite all of it, within the process; redis
+// sessions and limits, postgres turns and ledger, for several gateways at once. One
+// suite of tests holds all of them to what is said here.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// What can be told of a request beside that the store did not answer.
+var (
+	// ErrBusy says that another turn of the session is under way.
+	ErrBusy = errors.New("another turn of the session is under way")
+	// ErrConflict says that there is another turn of that number.
+	ErrConflict = errors.New("there is another turn of this number")
+	// ErrGone says that a reservation or a session is not held any more.
+	ErrGone = errors.New("not held any more")
+)
+
+// Unknown is a session's number of turns when it is not known.
+const Unknown = -1
+
+// A Turn is what a user said, and what was answered.
+type Turn struct {
+	ID      string // of this turn and no other
+	Session string // which includes whose it is
+	Number  int64  // 1, 2, 3 … within the session
+	At      time.Time
+	User    string // what was said
+	Reply   string
+	Tokens  int // of both, about
+}
+
+// An Entry says what one answer has used. Times are of whole microseconds.
+type Entry struct {
+	ID       string // of this answer and no other
+	At       time.Time
+	Key      string // the API key that pays
+	User     string
+	Session  string // "" is none
+	Endpoint string
+	Model    string
+	Upstream string // "" if none has answered
+	Outcome  string
+	Stream   bool
+	Cached   bool
+	// Prompt and Completion are tokens. Estimated says that the upstream did not tell.
+	Prompt, Completion int64
+	Estimated          bool
+	Money              int64 // billionths
+	Attempts           int64
+	// Queue is the time that the request waited here, FirstByte that until the first byte
+	// of the answer came, Took all of it.
+	Queue, FirstByte, Took time.Duration
+}
+
+// A Record is what is written together: a turn, an entry, or both.
+type Record struct {
+	Turn  *Turn
+	Entry *Entry
+}
+
+// An Archive keeps turns and the ledger.
+type Archive interface {
+	// Turns returns the last turns of a session, most of them at most, the oldest
+	// first, and how many the session has; 0 is none.
+	Turns(ctx context.Context, session string, most int) (turns []Turn, count int64, err error)
+	// Write keeps records, all of them or none. It returns an error for each: nil, or
+	// ErrConflict for a turn whose number another has; what is left of that record is kept.
+	// What has been kept before, by its ID, is kept once. When err is not nil, it is not
+	// known whether anything was kept: they may be written again.
+	Write(ctx context.Context, records []Record) (each []error, err error)
+	// Sum returns what the entries of a key have used, from a moment on.
+	Sum(ctx context.Context, key string, from time.Time) (Cost, error)
+	// Entries returns the last entries of a key, the newest first.
+	Entries(ctx context.Context, key string, most int) ([]Entry, error)
+	// Close frees what it has.
+	Close() error
+}
+
+// Sessions have the turns of a session follow one another.
+type Sessions interface {
+	// Acquire takes a session for a turn, for as long as lease says, and returns how many
+	// turns it has, or Unknown. Holder is a name that nobody else has. The error is ErrBusy
+	// while somebody else holds it.
+	Acquire(ctx context.Context, session, holder string, lease time.Duration) (count int64, err error)
+	// Extend has the lease begin anew. The error is ErrGone if it had ended.
+	Extend(ctx context.Context, session, holder string, lease time.Duration) error
+	// Release gives it back, with how many turns it has now, or Unknown. The error is
+	// ErrGone if the lease had ended.
+	Release(ctx context.Context, session, holder string, count int64) error
+}
+
+// A Resource is what can be limited.
+type Resource string
+
+// The resources.
+const (
+	Requests Resource = "requests"
+	Tokens   Resource = "tokens"
+	Money    Resource = "money" // billionths
+)
+
+// A Cost is so much of each resource.
+type Cost struct{ Requests, Tokens, Money int64 }
+
+// Of returns how much of one resource it is.
+func (c Cost) Of(r Resource) int64 {
+	switch r {
+	case Requests:
+		return c.Requests
+	case Tokens:
+		return c.Tokens
+	case Money:
+		return c.Money
+	}
+	return 0
+}
+
+// Minus returns the difference.
+func (c Cost) Minus(d Cost) Cost {
+	return Cost{c.Requests - d.Requests, c.Tokens - d.Tokens, c.Money - d.Money}
+}
+
+// A Limit bounds what a key may use of one resource within a window. Windows begin at
+// whole multiples of their length since 1970, in UTC: one of a day at midnight.
+type Limit struct {
+	Resource Resource
+	Amount   int64
+	Window   time.Duration // 0 is for ever
+}
+
+// Bounds of limits.
+const (
+	MaxLimits = 16      // of one key
+	maxAmount = 1 << 53 // Redis compares in floating point
+	minWindow = time.Second
+	maxWindow = 366 * 24 * time.Hour
+)
+
+// Validate reports every fault at once.
+func (l Limit) Validate() error {
+	var errs []error
+	if l.Resource != Requests && l.Resource != Tokens && l.Resource != Money {
+		errs = append(errs, fmt.Errorf("resource %q: must be requests, tokens or money", string(l.Resource)))
+	}
+	if l.Amount < 0 || l.Amount > maxAmount {
+		errs = append(errs, fmt.Errorf("amount %d: must be from 0 to 2^53", l.Amount))
+	}
+	if l.Window != 0 && (l.Window < minWindow || l.Window > maxWindow || l.Window%time.Millisecond != 0) {
+		errs = append(errs, fmt.Errorf("window %v: must be 0 (for ever) or from 1s to 366 days, in whole milliseconds", l.Window))
+	}
+	return errors.Join(errs...)
+}
+
+// Start is when the window that holds a moment began; zero of one that is for ever.
+func (l Limit) Start(now time.Time) time.Time {
+	if l.Window == 0 {
+		return time.Time{}
+	}
+	return now.Truncate(l.Window)
+}
+
+// Counter names what a limit counts at a moment: the same within one window.
+func (l Limit) Counter(now time.Time) string {
+	b := append([]byte(l.Resource), ':')
+	b = strconv.AppendInt(b, l.Window.Milliseconds(), 10)
+	if l.Window != 0 {
+		b = strconv.AppendInt(append(b, ':'), l.Start(now).UnixMilli(), 10)
+	}
+	return string(b)
+}
+
+// A LimitError says which limit a request is beyond.
+type LimitError struct {
+	Limit      Limit
+	Used       int64         // with what is reserved
+	RetryAfter time.Duration // until the window ends; 0 if it never does
+}
+
+func (e *LimitError) Error() string {
+	window := "in all"
+	if e.Limit.Window > 0 {
+		window = "per " + e.Limit.Window.String()
+	}
+	return fmt.Sprintf("limit reached: %d %s %s", e.Limit.Amount, e.Limit.Resource, window)
+}
+
+// Beyond makes the error of a limit that was reached.
+func Beyond(l Limit, used int64, now time.Time) *LimitError {
+	e := &LimitError{Limit: l, Used: used}
+	if l.Window > 0 {
+		e.RetryAfter = l.Start(now).Add(l.Window).Sub(now)
+	}
+	return e
+}
+
+// A Reservation is what was taken of limits before it is known what is used.
+type Reservation struct {
+	ID     string
+	Key    string
+	Limits []Limit
+	At     time.Time
+	Cost   Cost
+}
+
+// Limits count what keys use.
+type Limits interface {
+	// Reserve takes cost of each limit of a key, or of none. The error is a *LimitError
+	// for the first in the list that has not so much left. A reservation that is not
+	// settled within lease is given back: whoever held it has died. Two calls at once never
+	// take the same. The clocks of all that share limits should agree. After any other error
+	// it is not known whether something was taken: a reservation that has an ID should be
+	// settled for nothing then.
+	Reserve(ctx context.Context, key string, limits []Limit, cost Cost, now time.Time, lease time.Duration) (Reservation, error)
+	// Settle puts what was used in place of what was reserved, in the windows in which it
+	// was. The error is ErrGone for a reservation that was given back, or settled before:
+	// nothing has changed then.
+	Settle(ctx context.Context, r Reservation, used Cost) error
+	// Used returns what is used of each limit, with what is reserved.
+	Used(ctx context.Context, key string, limits []Limit, now time.Time) ([]int64, error)
+}
+
+// NewID returns a name that nobody else has.
+func NewID() string {
+	b := strconv.AppendUint(make([]byte, 0, 26), rand.Uint64(), 36)
+	return string(strconv.AppendUint(b, rand.Uint64(), 36))
+}

@@ -1,0 +1,668 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/memory"
+	"dyno/services/bot/store/postgres"
+	"dyno/services/bot/store/redis"
+	"dyno/services/bot/store/sqlite"
+	"dyno/services/bot/store/storetest"
+)
+
+// Servers are started once, when the first test needs them.
+type server struct {
+	*storetest.Server
+	address string
+	err     error
+}
+
+var (
+	redisServer    = sync.OnceValue(func() (s server) { s.Server, s.address, s.err = storetest.Redis(); return s })
+	postgresServer = sync.OnceValue(func() (s server) { s.Server, s.address, s.err = storetest.Postgres(); return s })
+	started        atomic.Pointer[[]server]
+	startedMu      sync.Mutex
+)
+
+// TestMain ends the servers after the tests, and before it looks for goroutines.
+func TestMain(m *testing.M) { os.Exit(leak.Checked(ending{m})) }
+
+type ending struct{ m *testing.M }
+
+func (e ending) Run() int {
+	code := e.m.Run()
+	if list := started.Load(); list != nil {
+		for _, s := range *list {
+			if err := s.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
+		}
+	}
+	return code
+}
+
+// use returns a server that runs, or skips the test for want of it.
+func use(t testing.TB, get func() server) server {
+	t.Helper()
+	startedMu.Lock()
+	defer startedMu.Unlock()
+	s := get()
+	if errors.Is(s.err, storetest.ErrMissing) {
+		t.Skipf("%v: scripts/setup.sh installs it", s.err)
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	var list []server
+	if known := started.Load(); known != nil {
+		list = *known
+	}
+	if !slices.ContainsFunc(list, func(o server) bool { return o.Server == s.Server }) {
+		list = append(slices.Clone(list), s)
+		started.Store(&list)
+	}
+	return s
+}
+
+// must is for what is closed at the end of a test.
+func closing(t testing.TB, closer interface{ Close() error }) {
+	t.Cleanup(func() {
+		if err := closer.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func openSQLite(t testing.TB, path string) *sqlite.Archive {
+	t.Helper()
+	a, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, a)
+	return a
+}
+
+var names atomic.Int64
+
+func openRedis(t testing.TB) *redis.Store {
+	t.Helper()
+	c := redis.Defaults()
+	c.Address, c.Prefix, c.Timeout = use(t, redisServer).address, fmt.Sprint("test", names.Add(1)), 20*time.Second
+	s, err := redis.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, s)
+	return s
+}
+
+func openPostgres(t testing.TB) *postgres.Archive {
+	t.Helper()
+	url := use(t, postgresServer).address
+	if err := storetest.Clear(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	a, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, a)
+	return a
+}
+
+// Each kind of store is opened empty.
+var (
+	archives = map[string]func(testing.TB) store.Archive{
+		"memory":   func(testing.TB) store.Archive { return memory.NewArchive(memory.DefaultBounds()) },
+		"sqlite":   func(t testing.TB) store.Archive { return openSQLite(t, filepath.Join(t.TempDir(), "a file?#%.db")) },
+		"postgres": func(t testing.TB) store.Archive { return openPostgres(t) },
+	}
+	sessions = map[string]func(testing.TB) store.Sessions{
+		"memory": func(testing.TB) store.Sessions { return memory.NewSessions(1000) },
+		"redis":  func(t testing.TB) store.Sessions { return openRedis(t) },
+	}
+	limits = map[string]func(testing.TB) store.Limits{
+		"memory": func(testing.TB) store.Limits { return memory.NewLimits(nil) },
+		"sqlite": func(t testing.TB) store.Limits { return openSQLite(t, filepath.Join(t.TempDir(), "db")).Limits() },
+		"redis":  func(t testing.TB) store.Limits { return openRedis(t) },
+	}
+)
+
+// each runs a test on every kind.
+func each[S any](t *testing.T, kinds map[string]func(testing.TB) S, test func(t *testing.T, s S)) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		t.Run(name, func(t *testing.T) { test(t, kinds[name](t)) })
+	}
+}
+
+var epoch = time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
+
+func turn(session string, number int64, id string) *store.Turn {
+	return &store.Turn{ID: id, Session: session, Number: number, At: epoch.Add(time.Duration(number) * time.Second), User: "said " + id, Reply: "天气 " + id, Tokens: int(number)}
+}
+
+func write(t testing.TB, a store.Archive, records ...store.Record) []error {
+	t.Helper()
+	errs, err := a.Write(t.Context(), records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return errs
+}
+
+func TestTurns(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		check := func(session string, most int, count int64, want ...*store.Turn) {
+			t.Helper()
+			got, n, err := a.Turns(t.Context(), session, most)
+			var list []store.Turn
+			for _, w := range want {
+				list = append(list, *w)
+			}
+			if diff := cmp.Diff(list, got, cmpopts.EquateEmpty()); err != nil || n != count || diff != "" {
+				t.Errorf("%s: %d turns, want %d, %v\n%s", session, n, count, err, diff)
+			}
+		}
+		check("none", 5, 0)
+		one, two, three := turn("s", 1, "a"), turn("s", 2, "b"), turn("s", 3, "c")
+		errs := write(t, a, store.Record{Turn: one}, store.Record{Turn: turn("other", 1, "x")}, store.Record{Turn: two})
+		if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+			t.Error(errs)
+		}
+		write(t, a, store.Record{Turn: three})
+		check("s", 5, 3, one, two, three)
+		check("s", 2, 3, two, three)
+		check("s", 0, 3)
+		check("other", 5, 1, turn("other", 1, "x"))
+		// The same again is kept once; another of that number is refused, and the rest kept.
+		errs = write(t, a, store.Record{Turn: two}, store.Record{Turn: turn("s", 3, "d")}, store.Record{Turn: turn("s", 4, "e")}, store.Record{Turn: turn("s", 4, "f")})
+		for i, want := range []error{nil, store.ErrConflict, nil, store.ErrConflict} {
+			if !errors.Is(errs[i], want) {
+				t.Errorf("record %d: %v, want %v", i, errs[i], want)
+			}
+		}
+		check("s", 9, 4, one, two, three, turn("s", 4, "e"))
+	})
+}
+
+// TestStrangeText is kept as it is, as far as the store can.
+func TestStrangeText(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		for i, text := range []string{"", "'; DROP TABLE turns; --", "line\nline\ttab", strings.Repeat("长", 10000), "zero\x00byte", "\xff\xfe"} {
+			s := fmt.Sprint("s", i)
+			r := turn(s, 1, "x")
+			r.User, r.Reply = text, text
+			write(t, a, store.Record{Turn: r})
+			got, _, err := a.Turns(t.Context(), s, 1)
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%q: %v, %v", text, got, err)
+			}
+			if replaced := strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd"); got[0].User != text && got[0].User != replaced {
+				t.Errorf("%q became %q", text, got[0].User)
+			}
+		}
+	})
+}
+
+func entry(id string, at time.Time) *store.Entry {
+	return &store.Entry{ID: id, At: at, Key: "k", User: "u", Session: "s", Endpoint: "chat", Model: "m", Upstream: "up", Outcome: "ok", Stream: true, Cached: true,
+		Prompt: 10, Completion: 5, Estimated: true, Money: 1 << 55, Attempts: 2, Queue: 3 * time.Microsecond, FirstByte: 4 * time.Millisecond, Took: 5 * time.Second}
+}
+
+func TestLedger(t *testing.T) {
+	each(t, archives, func(t *testing.T, a store.Archive) {
+		one, two := entry("1", epoch), entry("2", epoch.Add(time.Hour))
+		two.Stream, two.Cached, two.Estimated, two.Money = false, false, false, 7
+		other := entry("3", epoch)
+		other.Key = "other"
+		write(t, a, store.Record{Entry: one}, store.Record{Entry: two}, store.Record{Entry: other}, store.Record{Entry: one})
+		write(t, a, store.Record{Entry: two, Turn: turn("s", 1, "a")}) // the same again, with something new
+		got, err := a.Entries(t.Context(), "k", 10)
+		if diff := cmp.Diff([]store.Entry{*two, *one}, got); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+		if got, err := a.Entries(t.Context(), "k", 1); err != nil || len(got) != 1 || got[0].ID != "2" {
+			t.Errorf("the last: %+v, %v", got, err)
+		}
+		for from, want := range map[time.Time]store.Cost{
+			{}:                          {Requests: 2, Tokens: 30, Money: 1<<55 + 7},
+			epoch:                       {Requests: 2, Tokens: 30, Money: 1<<55 + 7},
+			epoch.Add(time.Microsecond): {Requests: 1, Tokens: 15, Money: 7},
+			epoch.Add(2 * time.Hour):    {},
+		} {
+			if got, err := a.Sum(t.Context(), "k", from); err != nil || got != want {
+				t.Errorf("from %v: %+v, %v, want %+v", from, got, err, want)
+			}
+		}
+		if _, n, err := a.Turns(t.Context(), "s", 1); err != nil || n != 1 {
+			t.Errorf("the turn beside: %d, %v", n, err)
+		}
+	})
+}
+
+// TestReopened: what a file and a database have kept is there afterwards, and
+// migrations are made once.
+func TestReopened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	for kind, open := range map[string]func() (store.Archive, error){
+		"sqlite": func() (store.Archive, error) { return sqlite.Open(t.Context(), sqlite.Config{Path: path, Sync: true}) },
+		"postgres": func() (store.Archive, error) {
+			return postgres.Open(t.Context(), postgres.Config{URL: use(t, postgresServer).address, MaxConnections: 2})
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			if kind == "postgres" {
+				if err := storetest.Clear(t.Context(), use(t, postgresServer).address); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var opened sync.WaitGroup // at once, as several gateways would
+			for i := range 4 {
+				opened.Go(func() {
+					a, err := open()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if _, err := a.Write(t.Context(), []store.Record{{Turn: turn(fmt.Sprint(i), 1, "x")}}); err != nil {
+						t.Error(err)
+					}
+					if err := a.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			opened.Wait()
+			a, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			closing(t, a)
+			for i := range 4 {
+				if _, n, err := a.Turns(t.Context(), fmt.Sprint(i), 1); err != nil || n != 1 {
+					t.Errorf("session %d: %d turns, %v", i, n, err)
+				}
+			}
+		})
+	}
+}
+
+func TestSessions(t *testing.T) {
+	each(t, sessions, func(t *testing.T, s store.Sessions) {
+		ctx := t.Context()
+		acquire := func(session, holder string, want int64, busy error) {
+			t.Helper()
+			n, err := s.Acquire(ctx, session, holder, time.Hour)
+			if !errors.Is(err, busy) || err == nil && n != want {
+				t.Errorf("%s for %s: %d, %v, want %d, %v", session, holder, n, err, want, busy)
+			}
+		}
+		acquire("s", "a", store.Unknown, nil)
+		acquire("s", "b", 0, store.ErrBusy)
+		acquire("s", "a", 0, store.ErrBusy)
+		acquire("other{}", "b", store.Unknown, nil)
+		if err := s.Release(ctx, "s", "b", 1); !errors.Is(err, store.ErrGone) {
+			t.Errorf("released by another: %v", err)
+		}
+		if err := s.Extend(ctx, "s", "b", time.Hour); !errors.Is(err, store.ErrGone) {
+			t.Errorf("extended by another: %v", err)
+		}
+		if err := s.Extend(ctx, "s", "a", 2*time.Hour); err != nil {
+			t.Error(err)
+		}
+		if err := s.Release(ctx, "s", "a", 7); err != nil {
+			t.Error(err)
+		}
+		if err := s.Extend(ctx, "s", "a", time.Hour); !errors.Is(err, store.ErrGone) {
+			t.Errorf("extended after its release: %v", err)
+		}
+		acquire("s", "b", 7, nil)
+		if err := s.Release(ctx, "s", "b", store.Unknown); err != nil {
+			t.Error(err)
+		}
+		if err := s.Release(ctx, "s", "b", 8); !errors.Is(err, store.ErrGone) {
+			t.Errorf("released twice: %v", err)
+		}
+		acquire("s", "c", store.Unknown, nil)
+	})
+}
+
+// TestLeaseEnds: a session whose holder has died is free when the lease ends, and its
+// number of turns is not known then.
+func TestLeaseEnds(t *testing.T) {
+	each(t, sessions, func(t *testing.T, s store.Sessions) {
+		ctx := t.Context()
+		if _, err := s.Acquire(ctx, "s", "a", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Release(ctx, "s", "a", 7); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Acquire(ctx, "s", "dies", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Extend(ctx, "s", "dies", 20*time.Millisecond); err != nil { // sets it
+			t.Fatal(err)
+		}
+		for {
+			n, err := s.Acquire(ctx, "s", "next", time.Hour)
+			if errors.Is(err, store.ErrBusy) {
+				continue // Redis has a clock of its own
+			}
+			if err != nil || n != store.Unknown {
+				t.Errorf("%d, %v", n, err)
+			}
+			break
+		}
+		if err := s.Release(ctx, "s", "dies", 8); !errors.Is(err, store.ErrGone) {
+			t.Errorf("the dead release: %v", err)
+		}
+	})
+}
+
+// TestOneHolder: of many that want a session at once, one has it at any time.
+func TestOneHolder(t *testing.T) {
+	each(t, sessions, func(t *testing.T, s store.Sessions) {
+		var inside, turns atomic.Int64
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				holder := fmt.Sprint("h", i)
+				for done := 0; done < 20; {
+					n, err := s.Acquire(t.Context(), "s", holder, time.Hour)
+					if errors.Is(err, store.ErrBusy) {
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if inside.Add(1) != 1 {
+						t.Error("two at once")
+					}
+					if before := turns.Load(); n != before && before != 0 {
+						t.Errorf("%d turns, want %d", n, before)
+					}
+					count := turns.Add(1)
+					inside.Add(-1)
+					if err := s.Release(t.Context(), "s", holder, count); err != nil {
+						t.Error(err)
+					}
+					done++
+				}
+			})
+		}
+		all.Wait()
+		if n, err := s.Acquire(t.Context(), "s", "last", time.Hour); err != nil || n != 160 {
+			t.Errorf("%d turns, %v", n, err)
+		}
+	})
+}
+
+func used(t testing.TB, l store.Limits, key string, list []store.Limit, now time.Time) []int64 {
+	t.Helper()
+	n, err := l.Used(t.Context(), key, list, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestLimits(t *testing.T) {
+	each(t, limits, func(t *testing.T, l store.Limits) {
+		ctx := t.Context()
+		list := []store.Limit{{store.Requests, 3, time.Minute}, {store.Tokens, 100, time.Hour}, {store.Money, 1 << 52, 0}}
+		now := epoch
+		reserve := func(cost store.Cost, want int) store.Reservation {
+			t.Helper()
+			r, err := l.Reserve(ctx, "k", list, cost, now, time.Hour)
+			var beyond *store.LimitError
+			switch {
+			case want < 0 && err != nil:
+				t.Errorf("%+v: %v", cost, err)
+			case want >= 0 && (!errors.As(err, &beyond) || beyond.Limit != list[want]):
+				t.Errorf("%+v: %v, want limit %d", cost, err, want)
+			}
+			return r
+		}
+		check := func(want ...int64) {
+			t.Helper()
+			if got := used(t, l, "k", list, now); !slices.Equal(got, want) {
+				t.Errorf("used %v, want %v", got, want)
+			}
+		}
+		check(0, 0, 0)
+		a := reserve(store.Cost{Requests: 1, Tokens: 60, Money: 1<<51 + 1}, -1)
+		check(1, 60, 1<<51+1)
+		reserve(store.Cost{Requests: 1, Tokens: 41, Money: 1}, 1) // takes nothing of any
+		check(1, 60, 1<<51+1)
+		b := reserve(store.Cost{Requests: 1, Tokens: 40, Money: 1}, -1)
+		reserve(store.Cost{Requests: 1, Tokens: 1}, 1)
+		if err := l.Settle(ctx, a, store.Cost{Requests: 1, Tokens: 10, Money: 3}); err != nil {
+			t.Error(err)
+		}
+		check(2, 50, 4)
+		if err := l.Settle(ctx, a, store.Cost{Requests: 1, Tokens: 99}); !errors.Is(err, store.ErrGone) {
+			t.Errorf("settled twice: %v", err)
+		}
+		reserve(store.Cost{Requests: 1, Tokens: 50}, -1)
+		reserve(store.Cost{Requests: 1}, 0)
+		_, err := l.Reserve(ctx, "k", list, store.Cost{Requests: 1}, now, time.Hour)
+		var beyond *store.LimitError
+		if !errors.As(err, &beyond) || beyond.Used != 3 || beyond.RetryAfter != 55*time.Second-6*time.Microsecond {
+			t.Errorf("%+v, %v", beyond, err)
+		}
+		// More was used than reserved: the limit is overdrawn, and says so.
+		if err := l.Settle(ctx, b, store.Cost{Requests: 1, Tokens: 140}); err != nil {
+			t.Error(err)
+		}
+		check(3, 200, 3)
+		// Another key has limits of its own, braces or not.
+		if _, err := l.Reserve(ctx, "{k}%", list, store.Cost{Requests: 3, Tokens: 100}, now, time.Hour); err != nil {
+			t.Error(err)
+		}
+		// A new minute: requests begin anew, the rest goes on.
+		now = now.Add(time.Minute)
+		check(0, 200, 3)
+		reserve(store.Cost{Requests: 1, Tokens: 1}, 1)
+		now = now.Add(time.Hour)
+		check(0, 0, 3)
+		c := reserve(store.Cost{Requests: 1, Tokens: 30, Money: 5}, -1)
+		now = now.Add(2 * time.Minute)
+		check(0, 30, 8)
+		if err := l.Settle(ctx, c, store.Cost{Requests: 1, Tokens: 20, Money: 1}); err != nil { // in the minute in which it was reserved
+			t.Error(err)
+		}
+		check(0, 20, 4)
+		if _, err := l.Reserve(ctx, "free", nil, store.Cost{Requests: 1}, now, time.Hour); err != nil {
+			t.Errorf("without limits: %v", err)
+		}
+	})
+}
+
+// TestGivenBack: what somebody reserved who has died is free after the lease, and cannot
+// be settled then.
+func TestGivenBack(t *testing.T) {
+	each(t, limits, func(t *testing.T, l store.Limits) {
+		list := []store.Limit{{store.Requests, 2, 0}, {store.Tokens, 100, 24 * time.Hour}}
+		var held []store.Reservation
+		for range 2 {
+			r, err := l.Reserve(t.Context(), "k", list, store.Cost{Requests: 1, Tokens: 10}, epoch, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, r)
+		}
+		if got := used(t, l, "k", list, epoch.Add(time.Minute-time.Second)); !slices.Equal(got, []int64{2, 20}) {
+			t.Errorf("before the end: %v", got)
+		}
+		later := epoch.Add(time.Minute + time.Second)
+		if _, err := l.Reserve(t.Context(), "k", list, store.Cost{Requests: 2, Tokens: 100}, later, time.Minute); err != nil {
+			t.Errorf("after the end: %v", err)
+		}
+		for _, r := range held {
+			if err := l.Settle(t.Context(), r, store.Cost{Requests: 1, Tokens: 50}); !errors.Is(err, store.ErrGone) {
+				t.Errorf("settled after the end: %v", err)
+			}
+		}
+		if got := used(t, l, "k", list, later); !slices.Equal(got, []int64{2, 100}) {
+			t.Errorf("afterwards: %v", got)
+		}
+	})
+}
+
+// TestExactly: 1,000 at once against a limit of 100, over two gateways where there can be
+// two: 100 pass.
+func TestExactly(t *testing.T) {
+	each(t, limits, func(t *testing.T, l store.Limits) {
+		gateways := []store.Limits{l, l}
+		if r, ok := l.(*redis.Store); ok {
+			_ = r
+			c := redis.Defaults()
+			c.Address, c.Prefix, c.Timeout = use(t, redisServer).address, fmt.Sprint("test", names.Add(1)), 20*time.Second
+			for i := range gateways {
+				s, err := redis.Open(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				closing(t, s)
+				gateways[i] = s
+			}
+		}
+		list := []store.Limit{{store.Requests, 100, time.Hour}, {store.Money, 1 << 40, 0}}
+		var passed, refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				_, err := gateways[i%2].Reserve(t.Context(), "k", list, store.Cost{Requests: 1, Money: 10}, epoch, time.Hour)
+				var beyond *store.LimitError
+				switch {
+				case err == nil:
+					passed.Add(1)
+				case errors.As(err, &beyond):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if passed.Load() != 100 || refused.Load() != 900 {
+			t.Errorf("%d passed, %d were refused", passed.Load(), refused.Load())
+		}
+		if got := used(t, gateways[1], "k", list, epoch); !slices.Equal(got, []int64{100, 1000}) {
+			t.Errorf("used %v", got)
+		}
+	})
+}
+
+// TestLimitsAgree: whatever is reserved and settled, every kind says what the first
+// says.
+func TestLimitsAgree(t *testing.T) {
+	kinds := slices.Sorted(maps.Keys(limits))
+	open := map[string]store.Limits{}
+	for _, kind := range kinds {
+		t.Run(kind, func(t2 *testing.T) {
+			if kind == "redis" {
+				use(t2, redisServer)
+			}
+			open[kind] = limits[kind](t)
+		})
+	}
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		key := fmt.Sprint("k", run)
+		list := []store.Limit{{store.Requests, 5, time.Minute}, {store.Tokens, 50, time.Hour}, {store.Money, 500, 0}}
+		now := epoch
+		held := map[string][]store.Reservation{}
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(rt, "seconds")) * time.Second)
+			cost := store.Cost{Requests: 1, Tokens: rapid.Int64Range(0, 30).Draw(rt, "tokens"), Money: rapid.Int64Range(0, 200).Draw(rt, "money")}
+			settles := rapid.Bool().Draw(rt, "settles")
+			said := map[string]string{}
+			for kind, l := range open {
+				if settles && len(held[kind]) > 0 {
+					err := l.Settle(context.Background(), held[kind][0], cost)
+					held[kind] = held[kind][1:]
+					said[kind] = fmt.Sprint("settle ", err)
+				} else {
+					r, err := l.Reserve(context.Background(), key, list, cost, now, 2*time.Minute)
+					if err == nil {
+						held[kind] = append(held[kind], r)
+					}
+					said[kind] = fmt.Sprint("reserve ", err)
+				}
+				n, err := l.Used(context.Background(), key, list, now)
+				said[kind] += fmt.Sprint(" used ", n, err)
+			}
+			for kind, text := range said {
+				if text != said["memory"] {
+					rt.Fatalf("%s: %s, memory: %s", kind, text, said["memory"])
+				}
+			}
+		}
+	})
+}
+
+// TestSeeded: limits of a file begin with what its ledger says, and do not count twice
+// what this process has written.
+func TestSeeded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	list := []store.Limit{{store.Requests, 100, 0}, {store.Tokens, 1000, 24 * time.Hour}}
+	now := time.Now()
+	func() {
+		a, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if got := used(t, a.Limits(), "k", list, now); !slices.Equal(got, []int64{0, 0}) {
+			t.Errorf("new: %v", got)
+		}
+		write(t, a, store.Record{Entry: entry("1", now.Add(-48*time.Hour))}, store.Record{Entry: entry("2", now)})
+	}()
+	a := openSQLite(t, path)
+	l := a.Limits()
+	if got := used(t, l, "k", list, now); !slices.Equal(got, []int64{2, 15}) {
+		t.Errorf("afterwards: %v", got)
+	}
+	write(t, a, store.Record{Entry: entry("3", now)})
+	later := list[1].Start(now).Add(24 * time.Hour)
+	write(t, a, store.Record{Entry: entry("4", later)}) // reserved in the window before, as far as limits go
+	if got := used(t, l, "k", list, later); !slices.Equal(got, []int64{2, 0}) {
+		t.Errorf("in the next window: %v", got)
+	}
+}
+
+func TestValidateLimit(t *testing.T) {
+	for want, l := range map[string]store.Limit{
+		`resource "cpu"`: {Resource: "cpu"}, "amount -1": {Resource: store.Tokens, Amount: -1}, "window 1ms": {Resource: store.Tokens, Window: time.Millisecond},
+	} {
+		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+	if err := (store.Limit{Resource: store.Money, Amount: 1, Window: time.Hour}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

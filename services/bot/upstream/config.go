@@ -1,0 +1,157 @@
+// Package upstream asks models: one of several servers, chosen by priority and weight,
+// another when that fails before it has answered anything, and none a second time more
+// often than a budget allows. What an answer has used is always known in the end: told
+// by the server, or else counted and marked as estimated, of streams that were cut or
+// left as well.
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"dyno/services/bot/outward"
+)
+
+// Price is what tokens cost, in billionths of whatever money is counted in: 150 is 0.15
+// per million tokens.
+type Price struct{ Prompt, Completion int64 }
+
+// Of returns what so many tokens cost.
+func (p Price) Of(prompt, completion int) int64 {
+	return p.Prompt*int64(prompt) + p.Completion*int64(completion)
+}
+
+// An Upstream is one server. Start from Defaults.
+type Upstream struct {
+	Name string
+	// URL is where its API is, up to and including /v1.
+	URL string
+	// Key is sent as a bearer token; "" sends none.
+	Key string
+	// Models are those that it has: its own name by the name that clients use.
+	Models map[string]string
+	// Priority orders upstreams: one of a higher number is asked only if none of a lower
+	// one can be. Among equals, each gets a share by its Weight.
+	Priority, Weight int
+	// MaxConcurrent bounds the calls under way.
+	MaxConcurrent int
+	Price         Price
+}
+
+// Config says what is asked, and how long. Start from Defaults.
+type Config struct {
+	Upstreams []Upstream
+	// Policy says which addresses upstreams may have.
+	Policy outward.Policy
+	// Transport makes the calls; nil is one of this package's own. It must hold
+	// connections to the policy.
+	Transport http.RoundTripper
+
+	// FirstByte bounds the time to the first byte of an answer; of one that is no stream,
+	// Total does. Idle bounds the time between two events of a stream, Total all of it. Each
+	// try has as much.
+	FirstByte, Idle, Total time.Duration
+	// MaxAnswerBytes bounds an answer that is no stream.
+	MaxAnswerBytes int64
+	// Attempts bounds how often one request is tried, the first time included.
+	Attempts int
+	// RetryRatio is how many retries there may be per request in the long run, and
+	// RetryBurst how many at once: a server that fails is not asked twice as much.
+	RetryRatio float64
+	RetryBurst int
+	// Failures in a row have an upstream cool down: it is not asked for Cooldown, then by
+	// one request that decides; each time twice as long, MaxCooldown at most. One that says
+	// when to come back (Retry-After) is not asked before.
+	Failures              int
+	Cooldown, MaxCooldown time.Duration
+	// Seed makes choices repeatable; 0 is another each time.
+	Seed uint64
+	// Logger takes what happens to upstreams; nil discards.
+	Logger *slog.Logger
+}
+
+// Bounds of Config.
+const (
+	maxUpstreams = 256
+	maxWeight    = 1 << 20
+	maxPrice     = 1e9 // 1 per token: with all tokens that a request can have, it is a number
+	maxTime      = 24 * time.Hour
+)
+
+// Defaults returns the Config that every field starts from. It has no upstreams.
+func Defaults() Config {
+	return Config{
+		FirstByte: 30 * time.Second, Idle: 30 * time.Second, Total: 5 * time.Minute, MaxAnswerBytes: 8 << 20,
+		Attempts: 3, RetryRatio: 0.1, RetryBurst: 20, Failures: 3, Cooldown: time.Second, MaxCooldown: 30 * time.Second,
+	}
+}
+
+// DefaultUpstream returns the Upstream that every field starts from.
+func DefaultUpstream() Upstream { return Upstream{Weight: 1, MaxConcurrent: 4096} }
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(c.Upstreams) == 0 || len(c.Upstreams) > maxUpstreams {
+		fault("upstreams: %d: must be 1 to %d", len(c.Upstreams), maxUpstreams)
+	}
+	seen := map[string]bool{}
+	for i, u := range c.Upstreams {
+		at := fmt.Sprintf("upstream %d, %q", i+1, u.Name)
+		if u.Name == "" || seen[u.Name] {
+			fault("%s: name: must be there, and once", at)
+		}
+		seen[u.Name] = true
+		if err := c.Policy.CheckURL(u.URL); err != nil {
+			fault("%s: URL: %w", at, err)
+		}
+		if len(u.Models) == 0 {
+			fault("%s: models: none", at)
+		}
+		for name, own := range u.Models {
+			if name == "" || own == "" {
+				fault("%s: model %q, %q: must not be empty", at, name, own)
+			}
+		}
+		if u.Weight < 1 || u.Weight > maxWeight {
+			fault("%s: weight: %d: must be from 1 to %d", at, u.Weight, maxWeight)
+		}
+		if u.MaxConcurrent < 1 || u.MaxConcurrent > 1<<20 {
+			fault("%s: max concurrent: %d: must be from 1 to %d", at, u.MaxConcurrent, 1<<20)
+		}
+		if u.Price.Prompt < 0 || u.Price.Completion < 0 || u.Price.Prompt > maxPrice || u.Price.Completion > maxPrice {
+			fault("%s: price: %+v: must be from 0 to %.0e", at, u.Price, maxPrice)
+		}
+	}
+	for _, t := range []struct {
+		field string
+		d     time.Duration
+	}{{"first byte", c.FirstByte}, {"idle", c.Idle}, {"total", c.Total}, {"cooldown", c.Cooldown}, {"max cooldown", c.MaxCooldown}} {
+		if t.d <= 0 || t.d > maxTime {
+			fault("%s: %v: must be more than 0 and %v at most", t.field, t.d, maxTime)
+		}
+	}
+	if c.MaxCooldown < c.Cooldown {
+		fault("max cooldown: %v: must be the cooldown, %v, or more", c.MaxCooldown, c.Cooldown)
+	}
+	if c.MaxAnswerBytes < 1 || c.MaxAnswerBytes > 1<<30 {
+		fault("max answer bytes: %d: must be from 1 to %d", c.MaxAnswerBytes, 1<<30)
+	}
+	if c.Attempts < 1 || c.Attempts > 16 {
+		fault("attempts: %d: must be from 1 to 16", c.Attempts)
+	}
+	if !(c.RetryRatio >= 0 && c.RetryRatio <= 1) {
+		fault("retry ratio: %v: must be from 0 to 1", c.RetryRatio)
+	}
+	if c.RetryBurst < 0 || c.RetryBurst > 1<<20 {
+		fault("retry burst: %d: must be from 0 to %d", c.RetryBurst, 1<<20)
+	}
+	if c.Failures < 1 {
+		fault("failures: %d: must be 1 or more", c.Failures)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,547 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"dyno/services/bot/openai"
+	"dyno/services/bot/outward"
+)
+
+// A Pool asks upstreams. Its methods may be called from any goroutine.
+type Pool struct {
+	cfg     Config
+	log     *slog.Logger
+	client  *http.Client
+	own     *http.Transport // nil if it is somebody else's
+	targets []*target
+	models  []string
+	budget  *budget
+	random  func(n int64) int64
+	retries atomic.Uint64
+	refused atomic.Uint64 // retries that the budget did not allow
+}
+
+type target struct {
+	Upstream
+	health health
+
+	active                  atomic.Int64
+	asked, failures, cooled atomic.Uint64
+}
+
+// State is what is known of an upstream, at one moment.
+type State struct {
+	Name                    string
+	Active                  int64
+	Asked, Failures, Cooled uint64 // requests; of these, failed; times that it began to cool down
+	Ready                   bool
+}
+
+// New returns a pool. The error lists every fault of c.
+func New(c Config) (*Pool, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Pool{cfg: c, log: c.Logger, budget: &budget{ratio: c.RetryRatio, burst: float64(c.RetryBurst), left: float64(c.RetryBurst)}, random: rand.Int64N}
+	if c.Seed != 0 {
+		p.random = (&lockedRandom{r: rand.New(rand.NewPCG(c.Seed, 0))}).Int64N //nolint:gosec // to be repeated, not to be secret
+	}
+	if c.Transport == nil {
+		p.own = outward.NewTransport(outward.Config{Policy: c.Policy, MaxIdle: 1024, IdleTimeout: 75 * time.Second})
+		c.Transport = p.own
+	}
+	p.client = outward.NewClient(c.Transport)
+	models := map[string]bool{}
+	for _, u := range c.Upstreams {
+		u.URL = strings.TrimSuffix(u.URL, "/")
+		p.targets = append(p.targets, &target{Upstream: u, health: health{failures: c.Failures, cooldown: c.Cooldown, most: c.MaxCooldown}})
+		for name := range u.Models {
+			models[name] = true
+		}
+	}
+	p.models = slices.Sorted(maps.Keys(models))
+	return p, nil
+}
+
+// Close frees connections that are not in use.
+func (p *Pool) Close() {
+	if p.own != nil {
+		p.own.CloseIdleConnections()
+	}
+}
+
+// Models are the names that clients use, in order.
+func (p *Pool) Models() []string { return p.models }
+
+// Has tells whether some upstream has a model.
+func (p *Pool) Has(model string) bool {
+	_, ok := slices.BinarySearch(p.models, model)
+	return ok
+}
+
+// Price is the highest of a model's at any upstream that has it: what to reserve before
+// it is known who answers.
+func (p *Pool) Price(model string) Price {
+	var most Price
+	for _, t := range p.targets {
+		if t.Models[model] != "" {
+			most = Price{max(most.Prompt, t.Price.Prompt), max(most.Completion, t.Price.Completion)}
+		}
+	}
+	return most
+}
+
+// States reads what is known of the upstreams, in the order of the configuration.
+func (p *Pool) States() []State {
+	var list []State
+	for _, t := range p.targets {
+		ready, _ := t.health.ready(time.Now())
+		list = append(list, State{t.Name, t.active.Load(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), ready})
+	}
+	return list
+}
+
+// Retries is how many requests were tried again, and how many were not for want of
+// budget.
+func (p *Pool) Retries() (made, refused uint64) { return p.retries.Load(), p.refused.Load() }
+
+// An Error is why a request has no answer.
+type Error struct {
+	// Status is what the client should be told: the upstream's own if the request was at
+	// fault, else one of 404, 429, 502, 503 and 504.
+	Status int
+	Text   string
+	// RetryAfter is when to come back; 0 is not known.
+	RetryAfter time.Duration
+	// Upstream is who failed last; "" if none was asked.
+	Upstream string
+	// Body is the upstream's answer to a request that was at fault; nil otherwise.
+	Body []byte
+
+	err   error
+	fatal bool // another upstream would not do better
+	idle  bool // says nothing about the upstream
+}
+
+func (e *Error) Error() string {
+	if e.Upstream != "" {
+		return "upstream " + e.Upstream + ": " + e.Text
+	}
+	return e.Text
+}
+
+func (e *Error) Unwrap() error { return e.err }
+
+// An Answer is what an upstream has answered.
+type Answer struct {
+	Upstream string
+	Price    Price
+	Attempts int // that it took, 1 or more
+	// Body and Reply are of an answer that is no stream; Usage is what it has used.
+	Body  []byte
+	Reply openai.Reply
+	Usage openai.Usage
+	// Stream is the other kind of answer; nil for that one. It must be closed.
+	Stream *Stream
+}
+
+// pauses between tries of the same upstream: from the first to twice that, doubled each
+// time.
+const firstPause = 25 * time.Millisecond
+
+// Ask asks for an answer. Who has answered the first event of a stream has answered it:
+// no other upstream is asked afterwards. The error is an *Error, or ctx's.
+func (p *Pool) Ask(ctx context.Context, r *openai.Request) (*Answer, error) {
+	if !p.Has(r.Model) {
+		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
+	}
+	p.budget.request()
+	tried := map[*target]bool{}
+	var last *Error
+	for attempt := 1; ; attempt++ {
+		t, probe, none := p.pick(r.Model, tried)
+		if t == nil && len(tried) > 0 && attempt <= p.cfg.Attempts {
+			// All that are well have been tried: once more, after a pause.
+			clear(tried)
+			if err := p.pause(ctx, attempt); err != nil {
+				return nil, err
+			}
+			t, probe, none = p.pick(r.Model, tried)
+		}
+		if t == nil {
+			if last != nil {
+				last.RetryAfter = max(last.RetryAfter, none.RetryAfter)
+				return nil, last
+			}
+			return nil, none
+		}
+		a, err := p.ask(ctx, t, probe, r)
+		if err == nil {
+			a.Attempts = attempt
+			return a, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		last = err
+		if err.fatal || attempt == p.cfg.Attempts {
+			return nil, err
+		}
+		if !p.budget.retry() {
+			p.refused.Add(1)
+			return nil, err
+		}
+		p.retries.Add(1)
+		tried[t] = true
+	}
+}
+
+// pause waits before the same upstreams are tried again.
+func (p *Pool) pause(ctx context.Context, attempt int) error {
+	d := firstPause << min(attempt, 8)
+	timer := time.NewTimer(d + time.Duration(p.random(int64(d))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pick takes an upstream for a request, one that has not been tried. If there is none
+// it says why.
+func (p *Pool) pick(model string, tried map[*target]bool) (*target, bool, *Error) {
+	now := time.Now()
+	for {
+		var (
+			candidates []*target
+			busy       bool
+			soonest    time.Time
+		)
+		for _, t := range p.targets {
+			if t.Models[model] == "" || tried[t] {
+				continue
+			}
+			ready, when := t.health.ready(now)
+			switch {
+			case !ready:
+				if soonest.IsZero() || when.Before(soonest) {
+					soonest = when
+				}
+			case t.active.Load() >= int64(t.MaxConcurrent):
+				busy = true
+			default:
+				candidates = append(candidates, t)
+			}
+		}
+		if len(candidates) == 0 {
+			e := &Error{Status: http.StatusServiceUnavailable, Text: "no upstream is well", RetryAfter: time.Second}
+			if busy {
+				e.Text = "all upstreams are busy"
+			} else if !soonest.IsZero() {
+				e.RetryAfter = max(soonest.Sub(now), time.Second)
+			}
+			return nil, false, e
+		}
+		t := choose(candidates, p.random)
+		if probe, ok := t.health.begin(now); ok {
+			t.active.Add(1)
+			t.asked.Add(1)
+			return t, probe, nil
+		}
+	}
+}
+
+// Why a call was given up, as the cause of its context.
+var (
+	errFirstByte = errors.New("nothing came in time")
+	errIdle      = errors.New("nothing more came in time")
+	errTotal     = errors.New("it took too long")
+)
+
+// ask asks one upstream.
+func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request) (_ *Answer, failure *Error) {
+	c := &call{pool: p, target: t, probe: probe, request: r}
+	total, stop := context.WithTimeoutCause(ctx, p.cfg.Total, errTotal)
+	c.ctx, c.cancel = context.WithCancelCause(total)
+	c.stop = stop
+	defer func() {
+		if failure != nil {
+			failure.Upstream = t.Name
+			c.end(ctx, failure)
+		}
+	}()
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, t.URL+r.Endpoint.Path(), bytes.NewReader(r.Body(t.Models[r.Model])))
+	if err != nil {
+		return nil, &Error{Status: http.StatusBadGateway, Text: err.Error(), err: err}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if t.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+t.Key)
+	}
+	if r.Stream {
+		req.Header.Set("Accept", "text/event-stream")
+		c.timer = time.AfterFunc(p.cfg.FirstByte, func() { c.cancel(errFirstByte) })
+	}
+	resp, err := p.client.Do(req) //nolint:bodyclose // the call closes it at its end
+	if err != nil {
+		return nil, c.fault(err)
+	}
+	c.body = resp.Body
+	if resp.StatusCode != http.StatusOK {
+		return nil, c.status(resp)
+	}
+	if !r.Stream {
+		return c.whole(t)
+	}
+	s := &Stream{call: c, reader: openai.NewReader(resp.Body)}
+	if err := s.read(); err != nil {
+		return nil, c.fault(err)
+	}
+	if s.event.Failed != "" {
+		return nil, &Error{Status: http.StatusBadGateway, Text: s.event.Failed}
+	}
+	s.first = true
+	c.timer.Stop()
+	t.health.good(probe)
+	c.probe = false
+	return &Answer{Upstream: t.Name, Price: t.Price, Stream: s}, nil
+}
+
+// A call is a request to one upstream.
+type call struct {
+	pool    *Pool
+	target  *target
+	probe   bool
+	request *openai.Request
+	ctx     context.Context // of the call
+	cancel  context.CancelCauseFunc
+	stop    context.CancelFunc
+	timer   *time.Timer // cancels when nothing comes; nil for what is no stream
+	body    io.ReadCloser
+	ended   bool
+}
+
+// end frees what the call has, and counts how it ended: failure is nil if it was good.
+func (c *call) end(outer context.Context, failure *Error) {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.body != nil {
+		_ = c.body.Close()
+	}
+	c.cancel(nil)
+	c.stop()
+	t := c.target
+	t.active.Add(-1)
+	switch {
+	case failure == nil:
+		t.health.good(c.probe)
+	case outer.Err() != nil || failure.idle:
+		t.health.nothing(c.probe)
+	case failure.fatal:
+		t.health.good(c.probe) // it has answered: the request was at fault
+	default:
+		t.failures.Add(1)
+		if t.health.failed(c.probe, time.Now(), failure.RetryAfter) {
+			t.cooled.Add(1)
+			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "error", failure.Text)
+		}
+	}
+}
+
+// fault says what went wrong on the way.
+func (c *call) fault(err error) *Error {
+	e := &Error{Status: http.StatusBadGateway, Text: err.Error(), err: err}
+	switch cause := context.Cause(c.ctx); {
+	case errors.Is(cause, errFirstByte), errors.Is(cause, errIdle), errors.Is(cause, errTotal):
+		e.Status, e.Text, e.err = http.StatusGatewayTimeout, cause.Error(), cause
+	case errors.Is(err, outward.ErrRefused):
+		e.Text = "its address is not allowed"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		e.Text, e.err = openai.ErrCut.Error(), openai.ErrCut
+	}
+	return e
+}
+
+// maxRefusal bounds what is read of an answer that is none.
+const maxRefusal = 64 << 10
+
+// status says what a status but 200 means.
+func (c *call) status(resp *http.Response) *Error {
+	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // half of it says something as well
+	switch s := resp.StatusCode; {
+	case s == http.StatusTooManyRequests:
+		e.Status = s
+	case s == http.StatusServiceUnavailable:
+		e.Status = s
+	case s == http.StatusRequestTimeout, s == http.StatusConflict, s == http.StatusTooEarly:
+	case s == http.StatusUnauthorized, s == http.StatusForbidden, s == http.StatusNotFound:
+		// The gateway's own fault: its key, or which models it believes to be there.
+	case 400 <= s && s < 500:
+		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
+	}
+	return e
+}
+
+// retryAfter reads the field of that name (RFC 9110, section 10.2.3).
+func retryAfter(text string, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return min(time.Duration(n)*time.Second, maxTime) //nolint:gosec // 31 bits
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), maxTime)
+	}
+	return 0
+}
+
+// whole reads an answer that is no stream.
+func (c *call) whole(t *target) (*Answer, *Error) {
+	most := c.pool.cfg.MaxAnswerBytes
+	body, err := io.ReadAll(io.LimitReader(c.body, most+1))
+	if err == nil && int64(len(body)) > most {
+		err = fmt.Errorf("the answer has more than %d bytes", most)
+	}
+	if err != nil {
+		return nil, c.fault(err)
+	}
+	reply, err := openai.ParseReply(c.request.Endpoint, body)
+	if err != nil {
+		return nil, c.fault(err)
+	}
+	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply}
+	if reply.Usage != nil {
+		a.Usage = *reply.Usage
+	} else {
+		a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
+	}
+	c.end(c.ctx, nil)
+	return a, nil
+}
+
+// A Stream is an answer event by event. It is used by one goroutine at a time, but
+// Cancel may be called from any.
+type Stream struct {
+	call   *call
+	reader *openai.Reader
+	frame  openai.Frame
+	event  openai.Event
+	first  bool // the event that has been read is not given out yet
+	usage  *openai.Usage
+	tokens int // counted
+	done   bool
+}
+
+// read reads one event.
+func (s *Stream) read() error {
+	var err error
+	if s.frame, err = s.reader.Next(); err != nil {
+		return err
+	}
+	if err := openai.ParseEvent(s.call.request.Endpoint, s.frame.Data, &s.event); err != nil {
+		return err
+	}
+	if s.event.Usage != nil {
+		s.usage = s.event.Usage
+	}
+	if s.event.Bytes > 0 {
+		s.tokens += openai.EstimateTokens(s.event.Bytes) // one at least
+	}
+	s.done = s.event.Done
+	return nil
+}
+
+// Next returns the next event, as it came and as what it means. Both are good until the
+// next call. After the event that is Done there is io.EOF. Any other error is an *Error,
+// or that of Ask's context: the answer is not complete.
+func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
+	if s.first {
+		s.first = false
+		return s.frame, &s.event, nil
+	}
+	if s.done {
+		return openai.Frame{}, nil, io.EOF
+	}
+	s.call.timer.Reset(s.call.pool.cfg.Idle)
+	err := s.read()
+	s.call.timer.Stop() // however long it takes to pass it on
+	if err == nil && s.event.Failed != "" {
+		err = errors.New(s.event.Failed)
+	}
+	if err == nil {
+		return s.frame, &s.event, nil
+	}
+	e := s.call.fault(err)
+	e.Upstream = s.call.target.Name
+	if cause := context.Cause(s.call.ctx); cause != nil && e.Status != http.StatusGatewayTimeout {
+		// Who asked has gone, or Cancel was called.
+		e.idle = true
+		s.call.end(s.call.ctx, e)
+		return openai.Frame{}, nil, cause
+	}
+	s.call.end(context.Background(), e)
+	return openai.Frame{}, nil, e
+}
+
+// More tells whether the next event has come already: Next does not wait for it.
+func (s *Stream) More() bool { return s.first || s.reader.More() }
+
+// Upstream is who answers.
+func (s *Stream) Upstream() string { return s.call.target.Name }
+
+// Usage is what the answer has used so far: as the upstream says, or else counted.
+func (s *Stream) Usage() openai.Usage {
+	if s.usage != nil {
+		return *s.usage
+	}
+	return openai.Usage{Prompt: s.call.request.PromptTokens, Completion: s.tokens, Estimated: true}
+}
+
+// Complete tells whether the answer has come to its end.
+func (s *Stream) Complete() bool { return s.done }
+
+// Cancel has Next fail at once.
+func (s *Stream) Cancel() { s.call.cancel(context.Canceled) }
+
+// maxRest and restTimeout bound what is read behind the end of a stream, so that its connection can be
+// used again.
+const (
+	maxRest     = 4 << 10
+	restTimeout = time.Second
+)
+
+// Close frees the connection. An answer that is not complete is left at its upstream.
+func (s *Stream) Close() {
+	if s.call.ended {
+		return
+	}
+	if s.done {
+		s.call.timer.Reset(restTimeout)
+		_, _ = io.CopyN(io.Discard, s.call.body, maxRest) // what it says does not matter any more
+		s.call.end(s.call.ctx, nil)
+		return
+	}
+	s.call.end(s.call.ctx, &Error{Text: "left", idle: true})
+}

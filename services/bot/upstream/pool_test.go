@@ -1,0 +1,472 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dyno/services/bot/openai"
+	"dyno/services/bot/outward"
+	"dyno/services/llm"
+)
+
+const ms = time.Millisecond
+
+// TestAnswers: whole and streamed answers say the same, and what they used.
+func TestAnswers(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
+		whole, err := b.Ask(t.Context(), ask(t, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole.Upstream != "a" || whole.Attempts != 1 || whole.Usage.Completion != 4 || whole.Usage.Estimated || !strings.Contains(string(whole.Body), "chat.completion") {
+			t.Errorf("%+v", whole)
+		}
+		streamed, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := read(streamed.Stream)
+		if !errors.Is(err, io.EOF) || text != whole.Reply.Text || !streamed.Stream.Complete() || streamed.Stream.Usage() != whole.Usage {
+			t.Errorf("%q, %v, %+v", text, err, streamed.Stream.Usage())
+		}
+	})
+}
+
+// TestFallback: whatever goes wrong before the first event, another upstream answers.
+func TestFallback(t *testing.T) {
+	for _, fault := range []string{"500", "503", "429;retry_after=5s", "401", "404", "cut", "malformed", "hang", "slow;delay=10m", "refused"} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprint(fault, stream), func(t *testing.T) {
+				change := func(c *Config) { c.FirstByte, c.Total, c.Failures = 10*time.Second, 5*time.Second, 100 }
+				if stream {
+					change = func(c *Config) { c.FirstByte, c.Total, c.Failures = 5*time.Second, time.Hour, 100 }
+				}
+				upstreams := []Upstream{{}, {Priority: 1}}
+				inBubble(t, upstreams, change, nil, func(t *testing.T, b *bed) {
+					if fault == "refused" {
+						b.servers["a"].refuses = true
+					} else if stream && (fault == "cut" || fault == "malformed") {
+						b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) { // before any event
+							if fault == "cut" {
+								_ = http.NewResponseController(w).Flush()
+								panic(http.ErrAbortHandler)
+							}
+							_, _ = io.WriteString(w, "data: {\n\n")
+						}
+					} else {
+						b.servers["a"].set(fault)
+					}
+					began := time.Now()
+					a, err := b.Ask(t.Context(), ask(t, stream))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if a.Upstream != "b" || a.Attempts != 2 {
+						t.Errorf("%s after %d attempts", a.Upstream, a.Attempts)
+					}
+					if stream {
+						if text, err := read(a.Stream); text == "" || !errors.Is(err, io.EOF) {
+							t.Errorf("%q, %v", text, err)
+						}
+					}
+					want := time.Duration(0)
+					if fault == "hang" || strings.HasPrefix(fault, "slow") {
+						want = 5 * time.Second
+					}
+					if d := time.Since(began); d != want {
+						t.Errorf("after %v, want %v", d, want)
+					}
+					if s := b.States()[0]; s.Failures != 1 || s.Ready == strings.HasPrefix(fault, "429") {
+						t.Errorf("%+v", s)
+					}
+					if made, _ := b.Retries(); made != 1 {
+						t.Errorf("%d retries", made)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestNoFallback after the first event: nothing would know what has been said. What was
+// used is counted.
+func TestNoFallback(t *testing.T) {
+	for fault, status := range map[string]int{"cut;after=2": http.StatusBadGateway, "malformed;after=2": http.StatusBadGateway, "stuck": http.StatusGatewayTimeout} {
+		t.Run(fault, func(t *testing.T) {
+			configure := func(c *llm.Config) {
+				if fault == "stuck" {
+					c.InterToken = llm.Delay{A: 10 * time.Minute}
+				} else {
+					c.InterToken = llm.Delay{A: ms} // each is sent
+				}
+			}
+			inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.Idle, c.Total = 3*time.Second, time.Hour }, configure, func(t *testing.T, b *bed) {
+				if fault != "stuck" {
+					b.servers["a"].set(fault)
+				}
+				a, err := b.Ask(t.Context(), ask(t, true))
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := read(a.Stream)
+				var e *Error
+				if !errors.As(err, &e) || e.Status != status || e.Upstream != "a" || text == "" {
+					t.Errorf("%q, %v", text, err)
+				}
+				want := openai.Usage{Prompt: ask(t, true).PromptTokens, Completion: len(strings.Fields(text)), Estimated: true}
+				if u := a.Stream.Usage(); u.Prompt != want.Prompt || u.Completion < want.Completion || !u.Estimated || a.Stream.Complete() {
+					t.Errorf("%+v, want %+v about", u, want)
+				}
+				if n := b.servers["b"].count(); n != 0 {
+					t.Errorf("another was asked %d times", n)
+				}
+				if s := b.States()[0]; s.Failures != 1 {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestFatal: a request that is at fault is so everywhere, and its answer is the
+// upstream's.
+func TestFatal(t *testing.T) {
+	inBubble(t, []Upstream{{}, {}}, nil, nil, func(t *testing.T, b *bed) {
+		for _, s := range b.servers {
+			s.set("422")
+		}
+		_, err := b.Ask(t.Context(), ask(t, true))
+		var e *Error
+		if !errors.As(err, &e) || e.Status != 422 || !strings.Contains(string(e.Body), "a fault that was asked for") {
+			t.Errorf("%v", err)
+		}
+		if n := b.servers["a"].count() + b.servers["b"].count(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		if _, err := b.Ask(t.Context(), &openai.Request{Model: "other"}); !errors.As(err, &e) || e.Status != http.StatusNotFound {
+			t.Errorf("another model: %v", err)
+		}
+	})
+}
+
+// TestRetrySame: a single upstream is tried again after a pause, as often as allowed.
+func TestRetrySame(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Failures = 100 }, nil, func(t *testing.T, b *bed) {
+		b.servers["a"].set("500")
+		began := time.Now()
+		_, err := b.Ask(t.Context(), ask(t, false))
+		var e *Error
+		if !errors.As(err, &e) || e.Status != http.StatusBadGateway || b.servers["a"].count() != 3 {
+			t.Errorf("%v after %d tries", err, b.servers["a"].count())
+		}
+		if d := time.Since(began); d < 2*firstPause || d > 20*firstPause {
+			t.Errorf("took %v", d)
+		}
+		b.servers["a"].set("")
+		if a, err := b.Ask(t.Context(), ask(t, false)); err != nil || a.Attempts != 1 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
+}
+
+// TestRetryBudget: while everything fails, retries add a tenth to the load and no more.
+func TestRetryBudget(t *testing.T) {
+	inBubble(t, make([]Upstream, 2), func(c *Config) { c.Failures, c.RetryBurst = 1<<30, 10 }, nil, func(t *testing.T, b *bed) {
+		for _, s := range b.servers {
+			s.set("500")
+		}
+		const n = 1000
+		for range n {
+			if _, err := b.Ask(t.Context(), ask(t, false)); err == nil {
+				t.Fatal("an answer")
+			}
+		}
+		made, refused := b.Retries()
+		if made < 100 || made > 112 || refused < n/2 {
+			t.Errorf("%d retries, %d refused", made, refused)
+		}
+		if total := b.servers["a"].count() + b.servers["b"].count(); total != n+int(made) {
+			t.Errorf("asked %d times", total)
+		}
+	})
+}
+
+// TestCooldown: after failures in a row nobody asks for a while, twice as long each time;
+// one request decides whether it is over.
+func TestCooldown(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures, c.MaxCooldown = 1, 3, 3*time.Second }, nil, func(t *testing.T, b *bed) {
+		s := b.servers["a"]
+		s.set("500")
+		expect := func(asked int, after time.Duration) {
+			t.Helper()
+			_, err := b.Ask(t.Context(), ask(t, false))
+			var e *Error
+			if !errors.As(err, &e) || s.count() != asked || e.RetryAfter != after {
+				t.Errorf("%v (Retry-After %v), asked %d times: want %d, %v", err, e.RetryAfter, s.count(), asked, after)
+			}
+		}
+		expect(1, 0)
+		expect(2, 0)
+		expect(3, 0) // cools down for 1 s
+		expect(3, time.Second)
+		<-time.After(time.Second)
+		expect(4, 0) // for 2 s
+		expect(4, 2*time.Second)
+		<-time.After(2 * time.Second)
+		expect(5, 0) // for 3 s: no longer
+		<-time.After(2 * time.Second)
+		expect(5, time.Second)
+		<-time.After(time.Second)
+		s.set("")
+		for range 3 {
+			if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+				t.Error(err)
+			}
+		}
+		s.set("429;retry_after=60s")
+		expect(9, 60*time.Second)
+		expect(9, 60*time.Second)
+		if st := b.States()[0]; st.Ready || st.Cooled != 4 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestOneProbe: of many that come after a cool-down, one asks; the others are told to
+// come back.
+func TestOneProbe(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 1, 1 }, func(c *llm.Config) { c.FirstToken = llm.Delay{A: time.Second} }, func(t *testing.T, b *bed) {
+		s := b.servers["a"]
+		s.set("500")
+		_, _ = b.Ask(t.Context(), ask(t, false))
+		s.set("")
+		<-time.After(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := b.Ask(ctx, ask(t, false))
+			left <- err
+		}()
+		synctest.Wait()
+		if _, err := b.Ask(t.Context(), ask(t, false)); err == nil || s.count() != 2 {
+			t.Errorf("a second asked: %v, %d", err, s.count())
+		}
+		cancel() // says nothing about the upstream: the next one decides
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWeights: of equals each has its share; a lower priority has all.
+func TestWeights(t *testing.T) {
+	inBubble(t, []Upstream{{Weight: 3}, {Weight: 1}, {Priority: 1, Weight: 1000}}, nil, nil, func(t *testing.T, b *bed) {
+		for range 1000 {
+			if _, err := b.Ask(t.Context(), ask(t, false)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a, last := b.servers["a"].count(), b.servers["c"].count(); a < 690 || a > 810 || last != 0 {
+			t.Errorf("%d of 1000 at a, %d at c", a, last)
+		}
+	})
+}
+
+// TestBusy: an upstream is asked no more than it may be at once.
+func TestBusy(t *testing.T) {
+	inBubble(t, []Upstream{{MaxConcurrent: 2}}, nil, func(c *llm.Config) { c.FirstToken = llm.Delay{A: time.Second} }, func(t *testing.T, b *bed) {
+		done := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := b.Ask(t.Context(), ask(t, false))
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		_, err := b.Ask(t.Context(), ask(t, false))
+		var e *Error
+		if !errors.As(err, &e) || e.Status != http.StatusServiceUnavailable || e.RetryAfter == 0 {
+			t.Errorf("%v", err)
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestLeft: who leaves a stream leaves nothing behind, and what was used is counted.
+func TestLeft(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), nil, func(c *llm.Config) { c.Tokens, c.InterToken = 1000, llm.Delay{A: 10 * ms} }, func(t *testing.T, b *bed) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i, leave := range []func(*Stream){func(*Stream) { cancel() }, (*Stream).Cancel, func(s *Stream) { s.Close() }} {
+			if i > 0 {
+				ctx = t.Context()
+			}
+			a, err := b.Ask(ctx, ask(t, true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 11 { // the role, and ten tokens
+				if _, _, err := a.Stream.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			leave(a.Stream)
+			if i < 2 {
+				if _, _, err := a.Stream.Next(); !errors.Is(err, context.Canceled) {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+			a.Stream.Close()
+			if u := a.Stream.Usage(); !u.Estimated || u.Completion < 10 || u.Completion > 20 || u.Prompt == 0 {
+				t.Errorf("%d: %+v", i, u)
+			}
+			synctest.Wait()
+			if n := b.servers["a"].Stats().Active; n != 0 {
+				t.Errorf("%d: the upstream goes on with %d", i, n)
+			}
+		}
+		if s := b.States()[0]; s.Failures != 0 || !s.Ready {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestSlowReader: that a client is slow is not held against the upstream.
+func TestSlowReader(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.Idle = time.Second }, nil, func(t *testing.T, b *bed) {
+		a, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Stream.Close()
+		for {
+			<-time.After(20 * time.Second)
+			if _, _, err := a.Stream.Next(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u := a.Stream.Usage(); u.Estimated || u.Completion != 4 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+// TestNoUsage: what an upstream does not tell is counted.
+func TestNoUsage(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
+		b.servers["a"].set("no_usage")
+		whole, err := b.Ask(t.Context(), ask(t, false))
+		if err != nil || !whole.Usage.Estimated || whole.Usage.Completion < 3 || whole.Usage.Prompt == 0 {
+			t.Errorf("%+v, %v", whole, err)
+		}
+		streamed, err := b.Ask(t.Context(), ask(t, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(streamed.Stream); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		if u := streamed.Stream.Usage(); !u.Estimated || u.Completion < 4 || u.Prompt == 0 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+// TestKeyAndModel: each upstream is asked by its own name of the model and with its own
+// key, and not with the client's.
+func TestKeyAndModel(t *testing.T) {
+	inBubble(t, []Upstream{{Key: "secret", Models: map[string]string{"m": "own/name"}, Price: Price{1, 2}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
+		authorization := ""
+		s := b.servers["a"]
+		s.handler = func(w http.ResponseWriter, r *http.Request) {
+			authorization = r.Header.Get("Authorization")
+			s.Handler().ServeHTTP(w, r)
+		}
+		a, err := b.Ask(t.Context(), ask(t, false))
+		if err != nil || authorization != "Bearer secret" || a.Price.Of(10, 5) != 20 || b.Price("m") != (Price{1, 2}) {
+			t.Errorf("%+v, %v, %q", a, err, authorization)
+		}
+		if strings.Join(b.Models(), ",") != "m" || !b.Has("m") || b.Has("own/name") {
+			t.Errorf("%v", b.Models())
+		}
+	})
+}
+
+// TestLongAnswer: no more is read of an answer than there may be.
+func TestLongAnswer(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.MaxAnswerBytes, c.Attempts = 100, 1 }, nil, func(t *testing.T, b *bed) {
+		if _, err := b.Ask(t.Context(), ask(t, false)); err == nil || !strings.Contains(err.Error(), "more than 100 bytes") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "5": 5 * time.Second, "-5": 0, "x": 0, "99999999": maxTime,
+		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
+	} {
+		if got := retryAfter(text, now); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestForbidden: an upstream cannot be where only this machine can go, unless that is
+// allowed.
+func TestForbidden(t *testing.T) {
+	c := Defaults()
+	for _, url := range []string{"http://127.0.0.1:6379/v1", "http://169.254.169.254/v1", "http://localhost/v1", "file:///x", "http://u:p@example.org/v1", ""} {
+		u := DefaultUpstream()
+		u.Name, u.URL, u.Models = "a", url, map[string]string{"m": "m"}
+		c.Upstreams = []Upstream{u}
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `upstream 1, "a": URL`) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	c.Policy = loopback
+	c.Upstreams[0].URL = "http://127.0.0.1:1/v1"
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	// A name that resolves to this machine.
+	c.Policy, c.Attempts = outward.Policy{}, 1
+	c.Upstreams[0].URL = "http://example.org/v1"
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.targets[0].URL = "http://localhost:1/v1" // as if it had become that
+	_, err = p.Ask(t.Context(), ask(t, false))
+	if !errors.Is(err, outward.ErrRefused) && (err == nil || !strings.Contains(err.Error(), "not allowed")) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	err := Config{Upstreams: []Upstream{{Price: Price{-1, 0}}, {Name: "x", Models: map[string]string{"a": ""}}, {Name: "x"}}, RetryRatio: 2, RetryBurst: -1, MaxCooldown: -1}.Validate()
+	for _, want := range []string{`upstream 1, "": name`, `upstream 1, "": URL`, "models: none", "weight: 0", "max concurrent: 0", "price: ", `model "a", ""`, `upstream 3, "x": name`,
+		"first byte: 0s", "idle: 0s", "total: 0s", "cooldown: 0s", "max cooldown: -1ns", "max answer bytes: 0", "attempts: 0", "retry ratio: 2", "retry burst: -1", "failures: 0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not reported: %s in %v", want, err)
+		}
+	}
+}

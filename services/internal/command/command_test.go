@@ -1,0 +1,63 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestMainSaysWhatFailed(t *testing.T) {
+	full := errors.New("the disk is full")
+	for _, test := range []struct {
+		name string
+		args []string
+		run  func(*cobra.Command, []string) error
+		code int
+		says string
+	}{
+		{"done", nil, func(*cobra.Command, []string) error { return nil }, Done, ""},
+		{"failed", nil, func(*cobra.Command, []string) error { return full }, Failed, "program: the disk is full\n"},
+		{"a failure of its own", nil, func(*cobra.Command, []string) error {
+			return fmt.Errorf("opening: %w", &Failure{7, full, "make room"})
+		}, 7, "program: opening: the disk is full\nhint: make room\n"},
+		{"an argument", []string{"x"}, nil, Usage, "program: unexpected argument \"x\"\nhint: it has flags only: --help lists them\n"},
+		{"a flag", []string{"--x"}, nil, Usage, "program: unknown flag: --x\nhint: program --help lists the flags\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			cmd := &cobra.Command{Use: "program", Args: NoArgs, RunE: test.run}
+			if test.run == nil {
+				cmd.RunE = func(*cobra.Command, []string) error { return errors.New("it ran") }
+			}
+			if code := Main(t.Context(), cmd, append([]string{}, test.args...), &stdout, &stderr); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			if stderr.String() != test.says || stdout.Len() > 0 {
+				t.Errorf("said %q and %q, want %q", &stderr, &stdout, test.says)
+			}
+		})
+	}
+}
+
+// The first signal is the command's to act on.
+func TestSignalsEndTheContext(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		var ended error
+		cmd := &cobra.Command{Use: "program", RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := syscall.Kill(syscall.Getpid(), signal); err != nil {
+				return err
+			}
+			<-cmd.Context().Done()
+			ended = cmd.Context().Err()
+			return nil
+		}}
+		if code := Main(t.Context(), cmd, []string{}, t.Output(), t.Output()); code != Done || !errors.Is(ended, context.Canceled) {
+			t.Errorf("%v: exit code %d, context %v", signal, code, ended)
+		}
+	}
+}
