@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -12,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,23 +27,6 @@ import (
 // maxPeak bounds the memory of a dyno that a bad server deals with: what of it was resident at
 // its peak, in bytes. It takes some 40 MiB with a good one.
 const maxPeak = 200 << 20
-
-// peaking is dyno, which writes its peak of resident memory to the descriptor behind standard
-// error. Its parent could not tell: what the kernel says of a child that has ended has the
-// parent's own peak in it.
-func peaking() {
-	code := Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	status, err := os.Open("/proc/self/status")
-	if err != nil {
-		panic(err)
-	}
-	for lines := bufio.NewScanner(status); lines.Scan(); {
-		if peak, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
-			fmt.Fprintln(os.NewFile(3, "peak"), strings.TrimSuffix(strings.TrimSpace(peak), " kB"))
-		}
-	}
-	os.Exit(code)
-}
 
 // A badServer speaks gRPC by net/http, which sends whatever it is told.
 type badServer struct {
@@ -167,6 +150,10 @@ func wrapped(b []byte, numbers ...protowire.Number) []byte {
 
 // A server that lies about itself, or says too much, costs dyno a clear error and little memory.
 func TestBadServers(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "peaking")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/peaking").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	const mebibyte = 1 << 20
 	many := make([]string, 40)
 	for i := range many {
@@ -304,7 +291,7 @@ func TestBadServers(t *testing.T) {
 			s.Config.Protocols.SetUnencryptedHTTP2(true)
 			s.Start()
 			defer s.Close()
-			peak, code, said := peakOf(t, append(append([]string{"grpc", "-q", "--no-color", "-n", "20", "-c", "2", "--streams", "2"}, strings.Fields(c.args)...), s.Listener.Addr().String(), "a.S/M")...)
+			peak, code, said := peakOf(t, program, append(append([]string{"grpc", "-q", "--no-color", "-n", "20", "-c", "2", "--streams", "2"}, strings.Fields(c.args)...), s.Listener.Addr().String(), "a.S/M")...)
 			said = strings.Join(strings.Fields(said), " ") // lines are broken to fit a screen
 			// What else the machine does may spoil the figures of the calls.
 			if spoilt := code == exitInvalid && strings.Contains(said, "20 sent:"); code != c.code && !spoilt || !strings.Contains(said, c.want) {
@@ -320,9 +307,9 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// peakOf runs dyno, and returns its peak of resident memory in bytes, its exit code, and what it
-// said.
-func peakOf(t *testing.T, args ...string) (peak, code int, said string) {
+// peakOf runs the program of testdata/peaking, and returns its peak of resident memory in bytes,
+// its exit code, and what it said.
+func peakOf(t *testing.T, program string, args ...string) (peak, code int, said string) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -331,7 +318,7 @@ func peakOf(t *testing.T, args ...string) (peak, code int, said string) {
 	defer r.Close()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	cmd := exec.CommandContext(ctx, "peaking", args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT=off", "GOGC=100")
 	cmd.ExtraFiles = []*os.File{w}
 	out, err := cmd.CombinedOutput()

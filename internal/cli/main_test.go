@@ -25,7 +25,6 @@ func TestMain(m *testing.M) {
 		},
 		"mirror":  mirror,
 		"healthd": healthd,
-		"peaking": peaking,
 	})
 }
 

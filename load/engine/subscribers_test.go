@@ -407,10 +407,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.WriteHeader(http.StatusOK)
-	c := http.NewResponseController(w)
-	_ = c.Flush()
+	// Whoever sees the response's head gets all that is published from then on.
 	mine := make(chan []byte, 1<<16)
 	h.mu.Lock()
 	h.listeners[mine] = r.URL.Path
@@ -420,6 +417,10 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(h.listeners, mine)
 		h.mu.Unlock()
 	}()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	c := http.NewResponseController(w)
+	_ = c.Flush()
 	for {
 		select {
 		case <-r.Context().Done():

@@ -144,7 +144,8 @@ func (w *jsonWriter) message(s *membersShape, b []byte, depth int) bool {
 		}
 		w.b = append(w.b, f.name...)
 		var written bool
-		size, ok := 0, true
+		var size int
+		var ok bool
 		switch {
 		case f.isMap:
 			size, written, ok = w.entries(f, number, b, depth)

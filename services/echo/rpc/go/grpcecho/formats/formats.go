@@ -68,7 +68,7 @@ type question struct {
 // the message.
 func (q *question) ProtoReflect() protoreflect.Message { return q.message.ProtoReflect() }
 
-func echo(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+func echo(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the order is that of grpc.MethodDesc
 	q := new(question)
 	if err := decode(q); err != nil {
 		return nil, err

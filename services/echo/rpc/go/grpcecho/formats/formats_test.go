@@ -248,7 +248,7 @@ func TestTableAllocations(t *testing.T) {
 		}
 		data.Free()
 	})
-	if n > 2 { // the list of buffers, and a pool that a collection has emptied
-		t.Errorf("%v allocations, want at most 2", n)
+	if n > 4 { // the list of buffers, and pools that a collection has emptied, or that the race detector has dropped from
+		t.Errorf("%v allocations, want at most 4", n)
 	}
 }
