@@ -90,8 +90,14 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 		return Result{}, err
 	}
 	path := c.ref.Path()
+	if o.DryRun {
+		// Unlike a change, it has no condition by which the store could refuse what is stale.
+		if err := p.catchUp(ctx); err != nil {
+			return Result{}, err
+		}
+	}
 	old := p.catalog.Get(c.ref)
-	current := false // whether old is known to be no staler than the call
+	current := o.DryRun // whether old is known to be no staler than the call
 	var gone store.KV
 	idempotency := ""
 	if o.Key != "" {
