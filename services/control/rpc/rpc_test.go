@@ -118,6 +118,10 @@ func (b *bed) putConfig(name, content string) *controlpb.ChangeResponse {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	// A read has the replica know what was acknowledged. A watch begins with what it knows.
+	if _, err := b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: config(name)}); err != nil {
+		b.t.Fatal(err)
+	}
 	return got
 }
 
@@ -380,6 +384,9 @@ func TestRoles(t *testing.T) {
 		s, err := b.calls.Watch(ctx)
 		if err == nil {
 			err = s.Send(&controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: &controlpb.Query{Namespace: namespace}}})
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil // the stream has ended already; Recv says why
 		}
 		for err == nil {
 			var m *controlpb.WatchResponse
