@@ -19,6 +19,7 @@ import (
 type Answer struct {
 	Says  []texts.Message `json:"says"`            // the answer itself
 	Table *Brief          `json:"table,omitempty"` // the claims, or else what was compared or measured
+	Pairs []texts.Message `json:"pairs,omitempty"` // which of all pairs of variants differ, a sentence for each metric
 	Sure  []texts.Message `json:"sure,omitempty"`  // how sure the answer is: rounds, intervals and the control, in one sentence
 	Broke []texts.Message `json:"broke,omitempty"` // findings about the target
 	Trust []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
@@ -51,7 +52,7 @@ func Make(f *rundir.Folder) Answer {
 	p := newPage(f)
 	a := Answer{Says: p.says(), Table: p.brief()}
 	if !p.nothing() {
-		a.Sure, a.Trust, a.Asked = p.sure(), p.trust(), p.doubtful()
+		a.Pairs, a.Sure, a.Trust, a.Asked = p.pairs(), p.sure(), p.trust(), p.doubtful()
 	}
 	a.Broke, a.Again, a.Next = p.broke(), p.again(), p.next()
 	rest := texts.New("rest.full")
@@ -162,6 +163,75 @@ func (p *page) comparisonsSay() []texts.Message {
 		lines = append(lines, p.comparisonSays(c))
 	}
 	return lines
+}
+
+// mostPairs is how many pairs a sentence names at most.
+const mostPairs = 12
+
+// pairs says of each metric in which all variants were compared with each other how many pairs
+// differ, and names those that do not. The plan's metric comes first.
+func (p *page) pairs() (lines []texts.Message) {
+	var metrics []string
+	for _, c := range p.run.Comparisons {
+		switch {
+		case c.Role != rundir.RolePair || slices.Contains(metrics, c.Metric):
+		case c.Primary:
+			metrics = slices.Insert(metrics, 0, c.Metric)
+		default:
+			metrics = append(metrics, c.Metric)
+		}
+	}
+	for _, m := range metrics {
+		lines = append(lines, p.pairsIn(m))
+	}
+	return lines
+}
+
+func (p *page) pairsIn(metric string) texts.Message {
+	differ, all, confidence := 0, 0, 0.
+	others := map[string][]texts.Message{}
+	for _, c := range p.run.Comparisons {
+		if c.Metric != metric || c.Role != rundir.RolePair && c.Role != "" {
+			continue
+		}
+		all++
+		confidence = max(confidence, c.Ratio.Confidence)
+		pair := texts.New("pairs.pair", "variant", c.Variant, "base", c.Base)
+		switch {
+		case !p.identified(c):
+			others["pairs.unknown"] = append(others["pairs.unknown"], pair)
+		case c.Verdict == rundir.Better || c.Verdict == rundir.Worse:
+			differ++
+		case c.Verdict == rundir.Equivalent:
+			others["pairs.equivalent"] = append(others["pairs.equivalent"], pair)
+		default:
+			if p, _ := pValue(c); p != nil && c.Ratio.Estimate != nil {
+				pair = texts.New("pairs.pair.ratio", "variant", c.Variant, "base", c.Base,
+					"factor", bare(*c.Ratio.Estimate), "interval", factors(c.Ratio), "p", probability(*p))
+			}
+			others["pairs.open"] = append(others["pairs.open"], pair)
+		}
+	}
+	var rest []texts.Message
+	for _, kind := range []string{"pairs.open", "pairs.equivalent", "pairs.unknown"} {
+		list := others[kind]
+		if len(list) == 0 {
+			continue
+		}
+		if left := len(list) - mostPairs; left > 0 {
+			list = append(list[:mostPairs:mostPairs], texts.New("more.lines", "n", whole(int64(left))))
+		}
+		clause := texts.New(kind)
+		if kind == "pairs.equivalent" {
+			clause = texts.New(kind, "margin", margin(p.run.Plan.Margin))
+		}
+		rest = append(rest, clause.With("list", list...))
+	}
+	if len(rest) == 0 {
+		return texts.New("pairs.all", "metric", metric, "n", whole(int64(all)), "confidence", digits(100*confidence))
+	}
+	return texts.New("pairs.some", "metric", metric, "n", whole(int64(all)), "differ", whole(int64(differ)), "confidence", digits(100*confidence)).
+		With("reasons", rest...)
 }
 
 func (p *page) ladderSays() []texts.Message {

@@ -95,7 +95,7 @@ func (p *page) comparisons() {
 		switch c.Role {
 		case rundir.RoleControl:
 			f.role = "" // beside what it is the control of
-		case rundir.RoleStep:
+		case rundir.RoleStep, rundir.RolePair:
 			f.base = "" // each has its own
 		case rundir.RoleLeftOut:
 			f = family{role: c.Role}
@@ -110,6 +110,8 @@ func (p *page) comparisons() {
 		switch f.role {
 		case rundir.RoleStep:
 			title = "comparison of each step with the one before"
+		case rundir.RolePair:
+			title = "comparison of the other pairs"
 		case rundir.RoleLeftOut:
 			title = "comparison of the whole ladder with the ladder without one step"
 		}
@@ -150,8 +152,8 @@ func (p *page) changes(list []rundir.Comparison, base string) table {
 		}
 	}
 	p1 := "p"
-	if i := slices.IndexFunc(list, func(c rundir.Comparison) bool { return c.AdjustedP != nil }); i >= 0 {
-		p1 += " " + p.footnote(adjustment(list[i].Adjustment))
+	for _, method := range adjustments(list) {
+		p1 += " " + p.footnote(adjustment(method))
 	}
 	t := table{head: []string{"", "", "change", p1, "verdict", "MDE " + p.footnote(detectable)}, left: []int{2, 4}}
 	for _, m := range metrics {
@@ -173,6 +175,16 @@ func (p *page) changes(list []rundir.Comparison, base string) table {
 }
 
 const detectable = "minimum detectable effect: the smallest change that this number of rounds with this spread finds in four comparisons of five"
+
+// adjustments lists the ways in which p-values were adjusted.
+func adjustments(list []rundir.Comparison) (methods []string) {
+	for _, c := range list {
+		if c.AdjustedP != nil && !slices.Contains(methods, c.Adjustment) {
+			methods = append(methods, c.Adjustment)
+		}
+	}
+	return methods
+}
 
 func adjustment(method string) string {
 	name := method

@@ -226,6 +226,48 @@ func exampleLadder() *rundir.Folder {
 	return f
 }
 
+// examplePairs compares four variants with each other.
+func examplePairs() *rundir.Folder {
+	f := example("languages", "Which languages differ?", 8, "go", "go.control", "rust", "cpp", "node")
+	r := &f.Run
+	r.Plan.Base, r.Plan.Control, r.Plan.Variants[1].AliasOf, r.Plan.Pairs = "go", "go.control", "go", true
+	pair := func(base, variant, metric, role, verdict string, ratio, wide, p float64) {
+		c := compared(base, variant, metric, role, verdict, 8, ratio, wide, p)
+		c.Ratio.Interval, c.AdjustedP, c.Adjustment = rundir.ByPairedStudent, ptr(min(1, 6*p)), "Holm, of 6"
+		switch {
+		case role == rundir.RoleControl:
+			c.AdjustedP, c.Adjustment = nil, ""
+		case metric == "service.p99":
+			c.Adjustment = "Holm, of 3"
+		case verdict == rundir.Inconclusive:
+			c.FurtherRounds = ptr(21)
+		case verdict == rundir.Equivalent:
+			c.Equivalence = ptr(between(ratio, ratio/1.01, ratio*1.01, rundir.ByPairedStudent))
+			c.Equivalence.Confidence = 0.9
+		}
+		r.Comparisons = append(r.Comparisons, c)
+	}
+	const memory = "target.rss"
+	pair("go", "go.control", "throughput", rundir.RoleControl, rundir.Inconclusive, 1.01, 0.03, 0.4)
+	pair("go", "rust", "throughput", "", rundir.Better, 1.44, 0.05, 0.00001)
+	pair("go", "rust", "service.p99", "", rundir.Better, 0.7, 0.1, 0.001)
+	pair("go", "rust", memory, "", rundir.Better, 0.32, 0.01, 0.0000001)
+	pair("go", "cpp", "throughput", "", rundir.Better, 1.27, 0.04, 0.0001)
+	pair("go", "cpp", "service.p99", "", rundir.Better, 0.8, 0.1, 0.004)
+	pair("go", "cpp", memory, "", rundir.Equivalent, 0.995, 0.02, 0.3)
+	pair("go", "node", "throughput", "", rundir.Worse, 0.39, 0.05, 0.00001)
+	pair("go", "node", "service.p99", "", rundir.Worse, 2.1, 0.1, 0.0004)
+	pair("go", "node", memory, "", rundir.Worse, 6, 0.02, 0.0000001)
+	pair("rust", "cpp", "throughput", rundir.RolePair, rundir.Inconclusive, 0.885, 0.17, 0.12)
+	pair("rust", "cpp", memory, rundir.RolePair, rundir.Worse, 2.8, 0.01, 0.0000001)
+	pair("rust", "node", "throughput", rundir.RolePair, rundir.Worse, 0.27, 0.05, 0.00001)
+	pair("rust", "node", memory, rundir.RolePair, rundir.Worse, 19, 0.01, 0.0000001)
+	pair("cpp", "node", "throughput", rundir.RolePair, rundir.Worse, 0.31, 0.05, 0.00001)
+	pair("cpp", "node", memory, rundir.RolePair, rundir.Invalid, 6.7, 0.01, 0.0000001)
+	r.Validity = append(r.Validity, rundir.Validity{Figure: memory, Variant: "node", Base: "cpp", State: rundir.StateNotIdentified, Why: "it was measured by another clock"})
+	return f
+}
+
 func exampleSweep() *rundir.Folder {
 	levels := []float64{1, 2, 4, 8, 16, 32, 64}
 	var names []string
@@ -471,7 +513,7 @@ func examples() map[string]*rundir.Folder {
 	return map[string]*rundir.Folder{
 		"compare": exampleCompare(), "short": exampleShort(), "ladder": exampleLadder(), "sweep": exampleSweep(),
 		"capacity": exampleCapacity(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
-		"incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
+		"pairs": examplePairs(), "incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
 		"streams": streamed(example("hub", "", 8, "one", "two")), "quick-stream": exampleStream(),
 	}
 }

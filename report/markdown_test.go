@@ -14,7 +14,7 @@ import (
 
 func TestMarkdown(t *testing.T) {
 	for name, folders := range map[string][]*rundir.Folder{
-		"compare": {exampleCompare()}, "quick": {exampleQuick()}, "ladder": {exampleLadder()},
+		"compare": {exampleCompare()}, "quick": {exampleQuick()}, "ladder": {exampleLadder()}, "pairs": {examplePairs()},
 		"document": {exampleProgram(), exampleInvalid(), exampleCapacity(), exampleSoak()},
 	} {
 		var b bytes.Buffer

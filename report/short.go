@@ -126,7 +126,7 @@ func (p *page) screenOf(a Answer, figures, target int) []string {
 		lines = append(lines, wrapped("", s, 2)...)
 	}
 	lines = append(lines, "")
-	var below []string
+	below := block("pairs", said(a.Pairs), figures)
 	if sure := texts.Joined(texts.English, a.Sure); sure != "" {
 		below = append(below, block("sure", []string{sure}, 2)...)
 	}

@@ -31,6 +31,7 @@ func (p *page) steps(variants []rundir.Variant) {
 	}
 	t.raise()
 	p.table(t)
+	p.stepAnswers(variants)
 	for _, v := range variants {
 		if v.Users == nil {
 			continue
@@ -43,6 +44,36 @@ func (p *page) steps(variants []rundir.Variant) {
 		for _, m := range v.Users.Misses {
 			p.line("extractions%s that found nothing: %s of step %s, %s times", of, m.Variable, m.Step, whole(m.Count))
 		}
+	}
+}
+
+// stepAnswers writes the figures of those steps whose responses are answers of language models.
+func (p *page) stepAnswers(variants []rundir.Variant) {
+	metrics := []string{"tokens_per_second", "goodput", "first_token.p50", "first_token.p99", "token_time.p50", "token_time.p99"}
+	t := table{head: []string{"answers", "tokens/s", "goodput", "first p50", "first p99", "token p50", "token p99"}}
+	some := false
+	for _, v := range variants {
+		if !slices.ContainsFunc(v.Steps, func(s rundir.ScenarioStep) bool { return s.Tokens != nil }) {
+			continue
+		}
+		some = true
+		if len(variants) > 1 {
+			t.add(v.Name)
+		}
+		for i := range v.Steps {
+			if v.Steps[i].Tokens == nil {
+				continue
+			}
+			row := []string{v.Steps[i].Name}
+			for _, metric := range metrics {
+				row = append(row, p.cell(v.Name, rundir.StepMetric(metric, v.Steps[i].Name)))
+			}
+			t.add(row...)
+		}
+	}
+	if some {
+		t.raise()
+		p.table(t)
 	}
 }
 
@@ -77,7 +108,7 @@ func stepSummary(v rundir.Variant, metric, step string) *float64 {
 		return nil
 	}
 	if s := &v.Steps[i]; metric != "throughput" {
-		return summary(rundir.Variant{Response: s.Response, Service: s.Service}, metric)
+		return summary(rundir.Variant{Response: s.Response, Service: s.Service, Tokens: s.Tokens}, metric)
 	}
 	return v.Steps[i].Throughput
 }

@@ -109,3 +109,15 @@ func TestStepOfAnEarlierRun(t *testing.T) {
 		t.Error(unitOf("response.p99{step=login}").Write(0.003))
 	}
 }
+
+// Steps that a model answers have a table of their tokens.
+func TestStepsOfAnswers(t *testing.T) {
+	p, variants := scenarioRun("open")
+	variants[1].Steps[1].Tokens = &rundir.Tokens{PerSecond: ptr(120.), Goodput: ptr(10.), FirstToken: rundir.Quantiles{P50: ptr(0.02), P99: ptr(0.03)}, TokenTime: rundir.Quantiles{P50: ptr(0.001)}}
+	p.steps(variants)
+	var b strings.Builder
+	p.parts[0].writeText(&b)
+	if want := "list 120/s 10.0/s 20.0 ms 30.0 ms 1.00 ms –"; !strings.Contains(words(b.String()), want) {
+		t.Errorf("%q is not in\n%s", want, b.String())
+	}
+}

@@ -68,6 +68,7 @@ func (p *page) answer() {
 		}
 		return []string{texts.Joined(texts.English, lines)}
 	}
+	block("pairs", said(a.Pairs))
 	block("sure", one(a.Sure))
 	block("broke", said(a.Broke))
 	block("trust", one(a.Trust))

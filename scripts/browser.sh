@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Drive the HTML report and the pages of dyno ui in Debian's Chromium: languages, zoom,
-# search, keyboard, live runs, accessibility, and that they ask nobody for anything. Skips, with the reason, where
+# Drive the HTML report and the pages of dyno ui, the bot gateway and the control plane in Debian's
+# Chromium: languages, zoom, search, keyboard, live runs and rollouts, changes,
+# accessibility, and that they ask nobody for anything. Skips, with the reason, where
 # there is no Chromium, no Node.js or nothing installed by scripts/web.sh.
 # With SHOTS=DIR and RUN=FOLDER it takes pictures of that run's report instead.
 set -euo pipefail
@@ -24,7 +25,11 @@ if [ -n "${SHOTS:-}" ]; then
 	exit
 fi
 go test ./report/html -vet=off -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
+go build -o "$pages/" ./cmd/...
+export DYNO=$pages/dyno DYNO_BOT=$pages/dyno-bot CONTROL=$pages/dyno-control
 # Apart, or browsers would take the CPU from the runs of the other.
-node --test --test-reporter=spec web/browser/report.test.mjs
-go build -o "$pages/dyno" ./cmd/dyno
-DYNO=$pages/dyno node --test --test-reporter=spec web/browser/ui.test.mjs
+code=0
+for page in report ui bot console; do
+	node --test --test-reporter=spec "web/browser/$page.test.mjs" || code=1
+done
+exit $code

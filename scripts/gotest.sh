@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Run all Go tests in random order, with the race detector where there is a C
-# compiler to link it. Two packages at a time: several use both CPUs of a small
-# machine. Prints a line per package, failures in full, skips with their reason,
-# and last "N passed, N failed, N skipped". Arguments go to go test. go vet is a step of
-# its own in scripts/test.sh: here it would be done again, with the race detector's flags.
+# compiler to link it, except packages that have one goroutine (scripts/sequential).
+# Three packages at a time: many wait for what they have started.
+# Prints a line per package, failures in full, skips with their reason,
+# and last "N passed, N failed, N skipped". Arguments go to go test, with the race detector.
+# go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,6 +16,21 @@ fi
 # The race detector's run time has each program sleep a second before it ends, so that what
 # still runs may race. Most packages check that nothing does (internal/leak).
 export GORACE="atexit_sleep_ms=50 ${GORACE-}"
-packages=("$@")
-[ ${#packages[@]} -gt 0 ] || packages=(./...)
-go test -json -vet=off -shuffle=on -p 2 -timeout 20m ${race[@]+"${race[@]}"} "${packages[@]}" | go run ./scripts/testcount
+tests() {
+	go test -json -vet=off -shuffle=on -p 3 -timeout 20m "$@"
+}
+all() {
+	local single others
+	single=$(go run ./scripts/sequential) && others=$(go run ./scripts/sequential -not) || return
+	# shellcheck disable=SC2086 # a package a word
+	tests $single
+	# shellcheck disable=SC2086
+	tests ${race[@]+"${race[@]}"} $others
+	# What they measure is other with the race detector's memory, with which they skip.
+	tests -run '^(TestHeldMemory|TestTokenAllocations)$' ./services/bot
+}
+if [ $# -gt 0 ]; then
+	tests ${race[@]+"${race[@]}"} "$@"
+else
+	all
+fi | go run ./scripts/testcount

@@ -3,10 +3,12 @@
 # from the run folders (below $RUNS, by default runs/), and docs/reports/NAME-explain.md,
 # which says why variants differ:
 #
-#   scripts/reports.sh [--short] [R1] [R3] [R4]
+#   scripts/reports.sh [--short] [R0] [R1] [R2] [R3] [R4]
 #
-# Each takes about half an hour on two CPUs, which should have nothing else to do, and R3 what
-# its programs take to be built, the first time. A run that is complete already is not
+# Each takes about half an hour on two CPUs, which should have nothing else to do, R0 another 35
+# minutes for its soak, R2 an hour longer for its phases of minutes, and R3 what its programs take
+# to be built, the first time. R0 has four of R3's experiments, too, which answer claims of its own.
+# A run that is complete already is not
 # repeated; an interrupted one is gone on with. What stands in docs/reports/NAME-summary.md, in
 # words, comes before the figures.
 #
@@ -22,7 +24,8 @@ if [ "${1:-}" = --short ]; then
 	runs=$runs/short documents=$runs
 	options=(--short --set remeasure=false)
 fi
-go build -o bin/dyno ./cmd/dyno
+go build -o bin/ ./cmd/dyno ./cmd/dyno-control
+export PATH=$PWD/bin:$PATH
 
 # complete FOLDER: tells whether a run was carried out to its end.
 complete() { grep -qs '"complete": true' "$1/run.json"; }
@@ -30,11 +33,16 @@ complete() { grep -qs '"complete": true' "$1/run.json"; }
 # run NAME OPTION…: what a complete run has to complain of, such as a machine that was too busy
 # or a threshold that was broken, is in the report too.
 run() {
-	local folder=$runs/$1 code=0
+	local folder=$runs/$1 code=0 within=()
+	# Kernel settings are a network namespace's: those of the machine are left alone. Where
+	# there may be none, the experiment says so.
+	if [ "$1" = R0-kernel ] && unshare --net true 2>/dev/null; then
+		within=(unshare --net sh -c 'ip link set lo up && exec "$@"' sh)
+	fi
 	if [ ! -e "$folder/run.json" ]; then
-		./bin/dyno run "${options[@]}" "${@:2}" -o "$folder" "experiments/reports/$1.yaml" || code=$?
+		"${within[@]}" ./bin/dyno run "${options[@]}" "${@:2}" -o "$folder" "experiments/reports/$1.yaml" || code=$?
 	elif ! complete "$folder"; then
-		./bin/dyno run --resume "$folder" || code=$?
+		"${within[@]}" ./bin/dyno run --resume "$folder" || code=$?
 	fi
 	[ "$code" -eq 0 ] || complete "$folder" || exit "$code"
 }
@@ -78,19 +86,30 @@ explain() {
 	echo "$documents/$name-explain.md"
 }
 
-for name in "${@:-R1 R3 R4}"; do
+for name in "${@:-R0 R1 R2 R3 R4}"; do
 	for one in $name; do
 		case $one in
+		R0)
+			report R0 R0-load R0-stages R0-push R0-gc R0-procs R0-goroutines R0-timeouts R0-tls R0-pool R0-windows R0-kernel R0-soak \
+				R3-messages R3-formats R3-handshakes R3-windows
+			;;
 		R1)
 			report R1 R1-concurrency-models R1-switch R1-stack R1-units R1-pinning R1-locks R1-io
 			explain R1 R1-explain
+			;;
+		R2)
+			go build -o bin/ ./cmd/dyno-bot
+			PATH=$PWD/bin:$PATH # the experiments' scripts start both by name
+			[ ${#options[@]} -eq 0 ] || run R2-users --set ramp=1s --set steady=4s
+			report R2 R2-chats R2-users R2-warmup R2-filter R2-error R2-ladder R2-middleware R2-json R2-cache R2-rows R2-network
+			explain R2 R2-ladder
 			;;
 		R3)
 			run R3-capacity
 			rate=$(share 70 R3-capacity)
 			run R3-latency ${rate:+--set "rate=$rate/s"}
 			report R3 R3-languages R3-shared R3-multiplexed R3-latency R3-capacity R3-connections R3-cost R3-ladder \
-				R3-serialization R3-messages R3-formats R3-middleware R3-listeners R3-handshakes R3-windows
+				R3-serialization R3-messages R3-formats R3-middleware R3-listeners R3-handshakes R3-keepalive R3-windows
 			explain R3 R3-ladder R3-cost
 			;;
 		R4)
@@ -98,7 +117,7 @@ for name in "${@:-R1 R3 R4}"; do
 			explain R4 R4-sse-ladder
 			;;
 		*)
-			echo "reports: there is no report $one: want R1, R3 or R4" >&2
+			echo "reports: there is no report $one: want R0, R1, R2, R3 or R4" >&2
 			exit 2
 			;;
 		esac

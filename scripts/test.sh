@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that must hold: set-up, vet, build, format, lint, all tests (fuzz
+# Everything that must hold: set-up, build, format, lint with go vet, all tests (fuzz
 # seeds and repository rules among them) with the race detector and in random
 # order, fresh generated files, the report in a browser, known vulnerabilities.
 # Runs every step even when one fails, and ends with the failed steps or "all
@@ -27,7 +27,7 @@ step setup scripts/setup.sh
 wait "$modules"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-hub/testdata/clients/install.sh >"$log" 2>&1 &
+scripts/clients.sh >"$log" 2>&1 &
 installing=$!
 clients() {
 	local code=0
@@ -35,8 +35,7 @@ clients() {
 	cat "$log"
 	return $code
 }
-step vet go vet ./...
-# With the same flags as vet, lint and tests have, or all would be compiled once more.
+# With the same flags as lint and tests have, or all would be compiled once more.
 step build go build -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
 step clients clients

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Check, test and build the report's page and those of dyno ui from web/ into
-# report/assets and ui/assets, which are committed: who builds dyno needs no Node.js.
+# Check, test and build the report's page and those of dyno ui, the bot gateway and the control
+# plane from web/ into their folders "assets", which are committed: who
+# builds dyno needs no Node.js.
 # Needs node and npm, and npm's registry once for what web/package-lock.json names.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
@@ -16,8 +17,9 @@ fi
 npm run --silent check
 npm run --silent test
 npm run --silent build
-for page in report ui; do
-	size=$(gzip -9c ../$page/assets/$page.js ../$page/assets/$page.css | wc -c)
+for assets in report/assets ui/assets services/bot/page/assets services/control/console/assets; do
+	page=$(basename "$(dirname $assets)")
+	size=$(gzip -9c ../$assets/$page.js ../$assets/$page.css | wc -c)
 	echo "web: $page has $size bytes compressed"
 	[ "$size" -le $((300 * 1024)) ] || { echo "web: want at most 300 KiB"; exit 1; }
 done

@@ -169,7 +169,7 @@ func TestAssets(t *testing.T) {
 // Of an hour with eight variants and ten series, all is there, in points that can be drawn.
 func hourIsThinned(t *testing.T, d *Document) {
 	t.Helper()
-	if len(d.Timelines) != 8 || len(d.Unreadable) != 0 {
+	if len(d.Timelines) != hourVariants || len(d.Unreadable) != 0 {
 		t.Fatalf("%d time lines, %v", len(d.Timelines), d.Unreadable)
 	}
 	for _, l := range d.Timelines {

@@ -1,12 +1,45 @@
 // Debian's Chromium, which is never downloaded and never reaches out by itself.
 
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export function launch() {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
+}
+
+/** A page of its own, and all that it asks for and says. */
+export async function watched(browser, options) {
+  const context = await browser.newContext({ viewport: { width: 1300, height: 1000 }, locale: "en-US", ...options });
+  context.setDefaultTimeout(120_000); // no expectation of speed
+  const page = await context.newPage();
+  const seen = { requests: [], console: [], errors: [], dialogs: [] };
+  context.on("request", (r) => seen.requests.push(r.url()));
+  context.on("console", (m) => seen.console.push(`${m.type()}: ${m.text()}`));
+  context.on("weberror", (e) => seen.errors.push(String(e.error())));
+  page.on("dialog", (d) => { seen.dialogs.push(d.message()); void d.dismiss(); });
+  return { page, context, seen };
+}
+
+/** Waits until a locator finds so many: lists are empty until they have been asked for anew. */
+export async function exactly(locator, n) {
+  for (const end = Date.now() + 120_000; (await locator.count()) !== n && Date.now() < end; ) await new Promise((done) => setTimeout(done, 50));
+  assert.equal(await locator.count(), n);
+}
+
+/** Finds nothing that keeps somebody from using a page. */
+export async function accessible(page, what) {
+  await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
+  const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const serious = result.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+  assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" | ")}`), [], what);
 }
 
 /** The English sentences below a node of a page, which are to be dyno's own: what others said is
@@ -43,6 +76,7 @@ export async function marked(page, root) {
 /** Opens a page of the report and waits until all of it is drawn. */
 export async function open(browser, file, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, ...options });
+  context.setDefaultTimeout(120_000); // no expectation of speed
   const page = await context.newPage();
   const seen = { requests: [], console: [], errors: [], dialogs: [] };
   page.on("request", (r) => seen.requests.push(r.url()));

@@ -313,6 +313,7 @@ describe("the report", { concurrency: 2 }, () => {
 
   test("is there without scripts, too", async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
+    context.setDefaultTimeout(120_000); // no expectation of speed
     const page = await context.newPage();
     await page.goto(`file://${everything}`);
     assert.match(await page.locator("noscript, pre").first().innerText(), /verdict/);

@@ -5,16 +5,14 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { english, launch } from "./chromium.mjs";
+import { accessible, english, exactly, launch, watched } from "./chromium.mjs";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const hostile = `<img src=x onerror="window.hit=1"></script><script>window.hit=2</script>`;
 const target = `target: {protocol: tcp, start: [dyno, serve, echo, --tcp, "127.0.0.1:{{port}}"]}`;
-const patience = { timeout: 60_000 };
+const patience = { timeout: 180_000 }; // no expectation of speed
 
 let browser, server, dir, url, token, ended;
 
@@ -55,13 +53,7 @@ after(async () => {
 
 /** Opens the page as the address on the terminal does, and notes all that it does. */
 async function open(options = {}, withToken = true) {
-  const context = await browser.newContext({ viewport: { width: 1300, height: 1000 }, locale: "en-US", ...options });
-  const page = await context.newPage();
-  const seen = { requests: [], console: [], errors: [], dialogs: [] };
-  context.on("request", (r) => seen.requests.push(r.url()));
-  context.on("console", (m) => seen.console.push(`${m.type()}: ${m.text()}`));
-  context.on("weberror", (e) => seen.errors.push(String(e.error())));
-  page.on("dialog", (d) => { seen.dialogs.push(d.message()); void d.dismiss(); });
+  const { page, context, seen } = await watched(browser, options);
   await page.goto(withToken ? `${url}/#token=${token}` : url);
   await page.waitForSelector(`#ui[data-state="${withToken ? "drawn" : "locked"}"]`);
   return { page, context, seen };
@@ -83,14 +75,6 @@ async function quiet({ page, seen, context }) {
   assert.equal(await page.evaluate(() => window.hit), undefined);
   assert.equal(await page.locator("#ui img, #ui script, #ui iframe, #ui object").count(), 0);
   await context.close();
-}
-
-async function accessible(page, what) {
-  await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
-  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
-  const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  const serious = result.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
-  assert.deepEqual(serious.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" | ")}`), [], what);
 }
 
 test("it opens, keeps the token out of sight, and asks nobody else", async () => {
@@ -145,7 +129,7 @@ test("it starts a run, follows it to its end, and opens its report", patience, a
   await page.locator("h1", { hasText: "Experiments" }).waitFor();
   assert.match(await page.locator("main").innerText(), /line 2, column 1: laod unknown field/);
   assert.match(await page.locator("main").innerText(), /Is it <img src=x onerror="window\.hit=1"><\/script><script>window\.hit=2<\/script>\?/);
-  assert.equal(await page.getByRole("button", { name: /Start / }).count(), 2);
+  await exactly(page.getByRole("button", { name: /Start / }), 2);
 
   // By keyboard: the dialog opens, Escape closes it, and it has its way at last.
   await page.getByRole("button", { name: "Start brief" }).focus();
@@ -168,13 +152,13 @@ test("it starts a run, follows it to its end, and opens its report", patience, a
   const late = await open();
   await show(late.page, "#/live", "Live");
   await late.page.locator(".status", { hasText: "Trial" }).waitFor(patience);
-  assert.equal(await page.locator("canvas").count(), 2);
+  await exactly(page.locator("canvas"), 2);
   await page.locator("dd", { hasText: "k/s" }).first().waitFor(patience);
   await accessible(page, "live");
   for (const p of [page, late.page]) {
     await p.getByRole("link", { name: "See the results" }).waitFor(patience);
     assert.match(await p.locator(".status").innerText(), /^(Done|Ended with exit code 4)$/);
-    assert.equal(await p.getByRole("region", { name: "Trials" }).locator("tbody tr").count(), 4);
+    await exactly(p.getByRole("region", { name: "Trials" }).locator("tbody tr"), 4);
   }
   await page.evaluate(() => document.querySelectorAll("details").forEach((d) => { d.open = false; }));
   assert.equal(await page.locator("main").innerText(), await late.page.locator("main").innerText());
@@ -346,6 +330,7 @@ test("another site's page gets nothing, starts nothing and frames nothing", asyn
   const site = createServer((_, response) => { response.setHeader("Content-Type", "text/html"); response.end("<title>evil</title>"); });
   await new Promise((listening) => site.listen(0, "127.0.0.1", listening));
   const context = await browser.newContext();
+  context.setDefaultTimeout(120_000); // no expectation of speed
   const page = await context.newPage();
   const statuses = [];
   context.on("response", (r) => { if (r.url().startsWith(url)) statuses.push(r.status()); });

@@ -97,6 +97,8 @@ export interface Answer {
   says: Message[];
   /** the claims, or else what was compared or measured */
   table?: Brief;
+  /** which of all pairs of variants differ, a sentence for each metric */
+  pairs?: Message[];
   /** how sure the answer is: rounds, intervals and the control, in one sentence */
   sure?: Message[];
   /** findings about the target */
@@ -221,6 +223,8 @@ export interface Plan {
   control?: string;
   /** how many spoilt rounds may be measured again */
   remeasure?: number;
+  /** all variants are compared with each other */
+  pairs?: boolean;
   /** nil: one variant at a time */
   duet?: PlanDuet;
   /** what replaced the file's values */
@@ -998,6 +1002,8 @@ export interface ScenarioStep {
   throughput_per_second?: number;
   response: Quantiles;
   service: Quantiles;
+  /** where responses are answers of language models */
+  tokens?: Tokens;
 }
 
 /** Users says what became of those who carried out a scenario. */

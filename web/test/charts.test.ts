@@ -28,6 +28,12 @@ describe("scales", () => {
     expect(ticks(3, 3, 5)).toEqual([3]);
     expect(logTicks(0.4e-3, 22e-3)).toEqual([5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2]);
     expect(logTicks(1e-9, 1)).toHaveLength(10);
+    // Also where the lowest value is just below a power of ten, which has no end in uPlot.
+    for (let low = 1e-6; low < 2; low *= 1.003) {
+      const list = logTicks(low, low * 50);
+      expect(list.length).toBeGreaterThan(3);
+      expect(list.length).toBeLessThan(11);
+    }
     expect(ratioSeries(0.2, 5)[0]).toEqual([0.2, 0.5, 1, 2, 5]);
     expect(ratioSeries(0.9, 1.11)[0]).toContain(1);
   });

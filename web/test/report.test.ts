@@ -22,6 +22,15 @@ describe("an answer", () => {
     const line: Message = { kind: "answer.none", values: { variant: "b", base: "a", metric: "service.p99" }, parts: { why: [{ kind: "why.spoilt", values: { check: "steal" } }] } };
     expect(say(textsIn("zh"), line)).toBe("b 与 a 的服务时间 p99 之比无从得知：某次试验的检查项超限：被宿主机占用的 CPU");
   });
+  test("names the pairs that do not differ", () => {
+    const pair: Message = { kind: "pairs.pair.ratio", values: { variant: "cpp", base: "rust", factor: "0.885", interval: "0.756 … 1.035", p: "0.72" } };
+    const line: Message = { kind: "pairs.some", values: { metric: "target.rss", n: "6", differ: "4", confidence: "95" }, parts: { reasons: [
+      { kind: "pairs.open", parts: { list: [pair] } },
+      { kind: "pairs.equivalent", values: { margin: "2%" }, parts: { list: [{ kind: "pairs.pair", values: { variant: "go", base: "cpp" } }] } },
+    ] } };
+    expect(say(textsIn("en"), line)).toMatch(/: 4 of 6 pairs of variants differ, at 95% for all pairs together; not settled: cpp and rust \(0\.885 times, 0\.756 … 1\.035; p 0\.72\); differ by less than ±2%: go and cpp$/);
+    expect(say(textsIn("zh"), line)).toMatch(/：6 对变体中有 4 对有差异（所有对合计的置信度为 95%）；尚未定论：cpp 与 rust（0\.885 倍，0\.756 … 1\.035；p 0\.72）；相差不到 ±2%：go 与 cpp$/);
+  });
   test("keeps names that look like values", () => {
     expect(say(textsIn("en"), { ...higher, values: { ...higher.values, variant: "{base}" } })).toContain("{base} has 5.6%");
   });

@@ -1,28 +1,12 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Live, Second } from "../src/ui/api";
 import { apply, clocksOf, curves, running } from "../src/ui/live";
-import { follow, Reader, type Message } from "../src/ui/stream";
-import { en, uiTexts, zh, type UIKey } from "../src/ui/texts";
-
-const keys = Object.keys(en) as UIKey[];
+import { follow, Reader, type Message } from "../src/stream";
+import { en, uiTexts, zh } from "../src/ui/texts";
+import { complete } from "./complete";
 
 describe("texts of the pages", () => {
-  test("both languages have the same", () => expect(Object.keys(zh).sort()).toEqual([...keys].sort()));
-  test.each(keys)("%s is there, with the same values to put in", (key) => {
-    const names = (text: string) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]))].sort();
-    expect(zh[key]).not.toBe("");
-    expect(names(zh[key]).filter((n) => n !== "n")).toEqual(names(en[key]).filter((n) => n !== "n"));
-  });
-  test("Chinese is Chinese, with Chinese punctuation", () => {
-    for (const key of keys) {
-      expect(zh[key], key).toMatch(/[一-鿿]/);
-      expect(zh[key], key).not.toMatch(/[一-鿿][,;:()]|[,;()][一-鿿]/);
-    }
-  });
-  const sources = Object.values(import.meta.glob("../src/ui/*.ts", { query: "?raw", import: "default", eager: true }) as Record<string, string>)
-    .filter((s) => !s.startsWith("// Texts of"))
-    .join("\n");
-  test.each(keys.filter((k) => !k.startsWith("state.")))("%s is used", (key) => expect(sources.includes(`"${key.replace(/\.one$/, "")}"`)).toBe(true));
+  complete(en, zh, import.meta.glob("../src/ui/*.ts", { query: "?raw", import: "default", eager: true }), /^(state|token)\./);
   test("instants", () => {
     expect(uiTexts("en").instant(undefined)).toBe("–");
     expect(uiTexts("en").instant("2026-01-02T03:04:05Z")).toMatch(/^2 Jan 2026/);

@@ -3,6 +3,7 @@ import { h } from "../dom";
 import { binsPerDecade, type Heat, type Numbers } from "../document";
 import { sizeRates, sizes, tick, times, write, type Unit } from "../format";
 import { mixed, resolved, resolvedSeries } from "./colours";
+import { logAxis } from "./logaxis";
 
 export interface Strand {
   name: string;
@@ -155,7 +156,7 @@ export function heatMap(heat: Heat, width: number, group: Group): HTMLElement {
   const host = h("div", { class: "plot" });
   const plot = new uPlot({
     ...shared,
-    axes: (shared.axes ?? []).map((a) => ({ ...a, grid: { show: false } })), // it would be drawn over the map
+    axes: (shared.axes ?? []).map((a, i) => ({ ...a, ...(i === 1 ? logAxis : {}), grid: { show: false } })), // it would be drawn over the map
     series: [{}, { stroke: "transparent", points: { show: false } }],
     scales: { x: { time: false, range: (u, min, max) => group.range(u, min, max) }, y: { distr: 3, range: [bound(0), bound(rows)] } },
     hooks: { ...shared.hooks, drawClear: [...(shared.hooks?.drawClear ?? []), (u) => {

@@ -101,6 +101,7 @@ export const en = {
   "col.metric": "metric",
   "comparison.with": "Against {base}",
   "comparison.steps": "Each step against the one before",
+  "comparison.pairs": "The other pairs",
   "comparison.leftOut": "The whole ladder against the ladder without one step",
   "comparison.drawn": "{variant}: {change}",
   "comparison.hint": "The line is the interval, the dot the estimate; the grey band is ±{margin}, the difference that matters. Ratios are drawn on a log axis.",

@@ -101,6 +101,7 @@ export const zh: Record<Key, string> = {
   "col.metric": "指标",
   "comparison.with": "与 {base} 比较",
   "comparison.steps": "每一级与前一级比较",
+  "comparison.pairs": "其余各对",
   "comparison.leftOut": "完整方案与去掉某一级的方案比较",
   "comparison.drawn": "{variant}:{change}",
   "comparison.hint": "横线为区间，圆点为估计值；灰色带为 ±{margin}，即有实际意义的差异。比值采用对数坐标。",

@@ -20,6 +20,7 @@ export function facts(c: Context, a: Answer): Child {
   const { t } = c;
   const each = (list: Message[] | undefined): Child[] => (list ?? []).map((m) => spoken(t, m));
   const rows: [string, Child[]][] = [
+    [t("pairs"), each(a.pairs)],
     [t("sure"), a.sure?.length ? [spokenAll(t, a.sure)] : []],
     [t("broke"), each(a.broke)],
     [t("trust"), [...(a.trust?.length ? [spokenAll(t, a.trust)] : []), ...each(a.asked)]],

@@ -3,6 +3,7 @@ import type { Comparison, Estimate } from "../document";
 import { bounded, change, detectable, margin, probability, spread } from "../format";
 import { ratioAxis, ratioInterval, ratioScale } from "../charts/intervals";
 import { waterfall } from "../charts/waterfall";
+import type { Key } from "../i18n";
 import { figureOf, pOf, written, type Context } from "./context";
 
 const drawn = 240;
@@ -13,6 +14,8 @@ interface Family {
   list: Comparison[];
 }
 
+const ofRole: Record<string, Key> = { step: "comparison.steps", pair: "comparison.pairs" };
+
 /** The comparisons by what they are with. A control stands beside those with its base. */
 function families(c: Context): Family[] {
   const { t } = c;
@@ -20,7 +23,7 @@ function families(c: Context): Family[] {
   for (const x of c.doc.run.comparisons ?? []) {
     const common = !x.role || x.role === "control";
     const id = common ? `with ${x.base}` : x.role!;
-    const title = common ? t("comparison.with", { base: x.base }) : t(x.role === "step" ? "comparison.steps" : "comparison.leftOut");
+    const title = common ? t("comparison.with", { base: x.base }) : t(ofRole[x.role!] ?? "comparison.leftOut");
     const f = all.get(id) ?? { title, base: common ? x.base : "", list: [] };
     f.list.push(x);
     all.set(id, f);
@@ -46,8 +49,8 @@ export function controls(c: Context): Child[] {
 function notes(c: Context, list: Comparison[]): Child[] {
   const { t } = c;
   const lines: Child[] = [h("p", { class: "hint" }, t("comparison.hint", { margin: margin(c.doc.run.plan.margin ?? 0) }), " ", t("comparison.detectable"))];
-  const adjusted = list.find((x) => x.adjusted_p !== undefined);
-  if (adjusted) lines.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: adjusted.adjustment || "–" })));
+  const methods = new Set(list.filter((x) => x.adjusted_p !== undefined).map((x) => x.adjustment || "–"));
+  if (methods.size > 0) lines.push(h("p", { class: "hint" }, t("comparison.adjusted", { method: [...methods].join("; ") })));
   for (const x of list) {
     if (x.all_rounds) lines.push(h("p", { class: "hint" }, t("comparison.allRounds", { metric: t.metric(x.metric), variant: x.variant, base: x.base, change: change(x.all_rounds) })));
   }

@@ -80,7 +80,7 @@ function dialog(app: App, e: Experiment): HTMLDialogElement {
       d.close();
       app.go("#/live");
     } catch (error) {
-      failed.replaceChildren(problem(app, error), ...(error instanceof Refused && error.faults.length > 0 ? [faultList(app, error.faults)] : []));
+      failed.replaceChildren(problem(app.t, error), ...(error instanceof Refused && error.faults.length > 0 ? [faultList(app, error.faults)] : []));
     }
     go.disabled = false;
   };

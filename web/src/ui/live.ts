@@ -1,5 +1,5 @@
 import type { Begin, Live, Second, TrialEnd } from "./api";
-import type { Message } from "./stream";
+import type { Message } from "../stream";
 
 // As the server keeps them.
 const keptSeconds = 1800, keptTrials = 1000;

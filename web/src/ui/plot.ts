@@ -2,6 +2,7 @@ import uPlot from "uplot";
 import { h } from "../dom";
 import { tick, write, type Unit } from "../format";
 import { resolved, resolvedSeries } from "../charts/colours";
+import { logAxis } from "../charts/logaxis";
 
 export interface Strand {
   name: string;
@@ -58,7 +59,7 @@ export class GrowingPlot {
       cursor: { sync: { key: this.cursor }, y: false, drag: { x: false, y: false } },
       axes: [
         { ...common, size: 24, incrs: [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600], values: (_, list) => list.map((v) => `${v} s`) },
-        { ...common, size: 74, space: 30, values: (_, list) => list.map((v) => (v === null ? "" : tick(this.unit, v))) },
+        { ...common, size: 74, space: 30, ...(this.logarithmic ? logAxis : {}), values: (_, list) => list.map((v) => (v === null ? "" : tick(this.unit, v))) },
       ],
       scales: {
         x: { time: false, range: (_u, min, max) => [min ?? 0, Math.max((min ?? 0) + 10, max ?? 10)] },

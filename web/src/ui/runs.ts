@@ -50,7 +50,7 @@ export function runs(app: App, query: URLSearchParams): Page {
       if (list.pending > 0) timer = window.setTimeout(() => void load(), 1000);
     } catch (error) {
       if (app.signal.aborted || current !== asked) return;
-      host.replaceChildren(problem(app, error));
+      host.replaceChildren(problem(app.t, error));
     }
     host.removeAttribute("aria-busy");
   };

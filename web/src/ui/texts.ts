@@ -1,11 +1,9 @@
-// Texts of the pages, beside those of the report. {name} is replaced; KEY.one is the form
-// for one, where a text has a form of its own for it.
+// Texts of the pages, beside those of the report. {name} is replaced.
 
-import { fill, textsIn, type Language, type Texts, type Values } from "../i18n";
+import { textsIn, type Language, type Texts } from "../i18n";
+import { pageTexts, type PageTexts } from "../i18n/pages";
 
 export const en = {
-  "nav": "Pages",
-  "nav.skip": "Skip to the page",
   "nav.runs": "Runs",
   "nav.live": "Live",
   "nav.experiments": "Experiments",
@@ -16,8 +14,6 @@ export const en = {
   "unknownPage": "There is no such page.",
   "token.title": "This tab has no token",
   "token.text": "Open the address that dyno ui has printed on the terminal, or enter the token from it here. It changes with every start.",
-  "token.label": "Token",
-  "token.use": "Use it",
 
   "runs.search": "Search",
   "runs.experiment": "Experiment",
@@ -148,8 +144,6 @@ export const en = {
 export type UIKey = keyof typeof en;
 
 export const zh: Record<UIKey, string> = {
-  "nav": "页面",
-  "nav.skip": "跳到正文",
   "nav.runs": "运行记录",
   "nav.live": "实时",
   "nav.experiments": "实验",
@@ -160,8 +154,6 @@ export const zh: Record<UIKey, string> = {
   "unknownPage": "没有这个页面。",
   "token.title": "此标签页没有令牌",
   "token.text": "请打开 dyno ui 在终端中打印的地址，或在此输入其中的令牌。每次启动后令牌都会改变。",
-  "token.label": "令牌",
-  "token.use": "使用",
 
   "runs.search": "搜索",
   "runs.experiment": "实验",
@@ -290,29 +282,11 @@ export const zh: Record<UIKey, string> = {
 };
 
 /** Writes the pages' texts in one language. */
-export interface UITexts {
-  (key: UIKey, values?: Values): string;
-  language: Language;
-  plural(key: UIKey, n: number, values?: Values): string;
+export interface UITexts extends PageTexts<UIKey> {
   /** The report's texts in the same language. */
   report: Texts;
-  /** An instant, in the reader's zone. */
-  instant(text: string | undefined): string;
 }
 
 export function uiTexts(language: Language): UITexts {
-  const own: Record<UIKey, string> = { en, zh }[language];
-  const t = ((key, values) => fill(own[key], values)) as UITexts;
-  t.language = language;
-  t.plural = (key, n, values) => {
-    const one = `${key}.one` as UIKey;
-    return fill(n === 1 && Object.hasOwn(own, one) ? own[one] : own[key], { n: n.toLocaleString("en"), ...values });
-  };
-  t.report = textsIn(language);
-  const format = new Intl.DateTimeFormat(language === "zh" ? "zh-CN" : "en-GB", { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  t.instant = (text) => {
-    const at = Date.parse(text ?? "");
-    return Number.isFinite(at) ? format.format(at) : "–";
-  };
-  return t;
+  return Object.assign(pageTexts<UIKey>({ en, zh }, language), { report: textsIn(language) });
 }

@@ -128,7 +128,7 @@ class View {
       try {
         await call("POST", `${pathOf(live.id)}/stop`);
       } catch (error) {
-        own.replaceChildren(problem(this.app, error));
+        own.replaceChildren(problem(this.app.t, error));
       }
       button.disabled = false;
     };

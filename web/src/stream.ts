@@ -55,6 +55,11 @@ export interface Following {
   path: string;
   headers: () => Record<string, string>;
   message: (m: Message) => void;
+  /** Something has come, if only to say that there is nothing. */
+  heard?: () => void;
+  /** After how many milliseconds of silence the connection is taken for lost, by the
+   * answer's header; 0 is never. */
+  silence?: (header: Headers) => number;
   connected: (is: boolean) => void;
   refused: (status: number, text: string) => void; // and it does not come back
 }
@@ -77,13 +82,16 @@ export async function follow(f: Following, end: AbortSignal): Promise<void> {
       }
       if (!response.ok || !response.body) throw new Error(String(response.status));
       f.connected(true);
+      const silence = f.silence?.(response.headers) ?? 0;
       const events = new Reader();
       events.id = id;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let gap = false; !gap; ) {
-        const { done, value } = await reader.read();
+        const silent = silence > 0 ? setTimeout(stop, silence) : undefined;
+        const { done, value } = await reader.read().finally(() => clearTimeout(silent));
         if (done) break;
         failures = 0;
+        f.heard?.();
         for (const m of events.take(value)) {
           if (m.type === "gap") {
             gap = true;

@@ -1,0 +1,160 @@
+// The control plane's API, as /v1/openapi.json describes it. The token is what the reader
+// has entered, and stays in this tab.
+
+export type Kind = "config" | "policy";
+
+/** The folder of a kind in the API. */
+export const folders: Record<Kind, string> = { config: "configs", policy: "policies" };
+
+export interface Release {
+  content: string;
+  labels?: Record<string, string[]>;
+  percent?: number;
+  since?: number;
+}
+
+/** A policy or a configuration. */
+export interface Doc {
+  namespace: string;
+  name: string;
+  labels?: Record<string, string>;
+  version: number;
+  changed_at: string;
+  changed_by: string;
+  rules?: unknown[];
+  content?: string;
+  content_type?: string;
+  secret?: boolean;
+  release?: Release;
+}
+
+export interface Instance {
+  id: string;
+  address: string;
+  port: number;
+  zone?: string;
+  weight: number;
+  status: "up" | "down" | "draining";
+  ttl_seconds: number;
+  metadata?: Record<string, string>;
+  holder?: string;
+  version: number;
+  changed_at: string;
+  changed_by: string;
+  overdue?: boolean; // in lists
+  heard_seconds?: number;
+}
+
+export interface Holding {
+  client: string;
+  connected: boolean;
+  state: "sent" | "applied" | "refused";
+  version: number;
+  running_version: number;
+  reason?: string;
+  at: string;
+}
+
+export interface Rollout {
+  kind: Kind;
+  name: string;
+  version: number;
+  clients: number;
+  applied: number;
+  refused: number;
+  pending: number;
+  versions: Record<string, number>;
+  holdings: Holding[];
+  unrecorded: number;
+}
+
+export interface Audit {
+  at: string;
+  who: string;
+  from: string;
+  act: string;
+  kind: Kind | "instance";
+  namespace: string;
+  name: string;
+  id?: string;
+  old_version?: number;
+  new_version?: number;
+}
+
+export interface List<T> {
+  items: T[];
+  next?: string;
+  /** What to watch from, so that no change is missed. */
+  watch: string;
+}
+
+/** An answer that is a problem (RFC 9457). */
+export class Problem extends Error {
+  constructor(readonly status: number, readonly kind: string, detail: string, readonly faults: { pointer: string; detail: string }[] = []) {
+    super(detail);
+  }
+}
+
+const kept = "dyno.control.token";
+
+export function setToken(token: string): void {
+  if (token === "") sessionStorage.removeItem(kept);
+  else sessionStorage.setItem(kept, token);
+}
+
+/** Without a token, a client certificate may do, or nothing may be needed. */
+export function authorization(): Record<string, string> {
+  const token = sessionStorage.getItem(kept);
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+/** An address of the API. Values that are empty are left out. */
+export function at(parts: (string | number)[], query: Record<string, string | number | boolean | undefined> = {}): string {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== "" && value !== false) q.set(name, String(value));
+  return `/v1/${parts.map((p) => encodeURIComponent(p)).join("/")}${q.size > 0 ? `?${q}` : ""}`;
+}
+
+export interface Answer<T> {
+  value: T;
+  tag: string; // the entity tag
+}
+
+export interface Request {
+  method: string;
+  path: string;
+  body?: unknown;
+  /** The change is made only of what has this entity tag; "" is of nothing. */
+  of?: string;
+}
+
+export async function ask<T>(r: Request, signal: AbortSignal): Promise<Answer<T>> {
+  const headers: Record<string, string> = { ...authorization() };
+  if (r.body !== undefined) headers["Content-Type"] = "application/json";
+  if (r.of !== undefined) headers[r.of === "" ? "If-None-Match" : "If-Match"] = r.of || "*";
+  const response = await fetch(r.path, { method: r.method, headers, signal, cache: "no-store", ...(r.body === undefined ? {} : { body: JSON.stringify(r.body) }) });
+  const text = await response.text();
+  if (!response.ok) throw problemOf(response.status, text);
+  return { value: text === "" ? (undefined as T) : sealed(JSON.parse(text) as T), tag: response.headers.get("ETag") ?? "" };
+}
+
+export const get = async <T>(path: string, signal: AbortSignal): Promise<T> => (await ask<T>({ method: "GET", path }, signal)).value;
+
+export function problemOf(status: number, text: string): Problem {
+  try {
+    const p = JSON.parse(text) as { type: string; detail: string; errors?: { pointer: string; detail: string }[] };
+    return new Problem(status, p.type.replace(/^.*:/, ""), p.detail, p.errors);
+  } catch {
+    return new Problem(status, "", text.trim() || String(status));
+  }
+}
+
+/** Leaves the content out of what is secret, even where the reader might see it. */
+function sealed<T>(value: T): T {
+  const doc = value as Partial<Doc> | undefined;
+  if (doc?.secret) {
+    doc.content = "";
+    if (doc.release) doc.release.content = "";
+  }
+  return value;
+}

@@ -1,0 +1,171 @@
+import { h, table, type Child, type Column } from "../dom";
+import type { Visit } from "../shell";
+import { follow, type Message } from "../stream";
+import { at, authorization, get, Problem, problemOf } from "./api";
+import type { ConsoleKey, ConsoleTexts } from "./texts";
+
+/** What every page is made from. */
+export interface App extends Visit<ConsoleTexts> {
+  /** The page's own address, and what stands in it. */
+  here: string;
+  query: URLSearchParams;
+  namespace: string;
+  /** Asks for the token. */
+  lock(): void;
+}
+
+/** An error as a reader needs it. */
+export function problem(t: ConsoleTexts, error: unknown): HTMLElement {
+  const p = error instanceof Problem ? error : undefined;
+  const text = error instanceof Error ? error.message : String(error);
+  return h("div", { role: "alert", class: "alarm" }, h("p", {}, p ? t.known(`problem.${p.kind}`, t("problem.other", { status: p.status })) : t("problem.unreached"), " ", h("span", { lang: "en", class: "hint" }, text)),
+    p && p.faults.length > 1 && h("ul", { class: "faults" }, p.faults.map((f) => h("li", {}, h("code", {}, f.pointer), " ", h("span", { lang: "en" }, f.detail)))));
+}
+
+/** The address of a page in a namespace. */
+export function page(app: App, parts: string[], query: Record<string, string> = {}): string {
+  return `#/${parts.map(encodeURIComponent).join("/")}?${new URLSearchParams({ ...query, ns: app.namespace })}`;
+}
+
+export interface Part {
+  host: HTMLElement;
+  load: () => Promise<void>;
+}
+
+/** A part of a page that is asked for again and again; the newest answer is shown, with
+ * what is wrong if there is none. A link or button that had the focus keeps it, if it is
+ * still there. */
+export function part(app: App, draw: () => Promise<Child>): Part {
+  const host = h("div", { "aria-busy": "true" });
+  let asked = 0;
+  let shown: Child = null;
+  const load = async () => {
+    const current = ++asked;
+    let wrong: Child = null, content: Child = null;
+    try {
+      content = h("div", {}, await draw());
+    } catch (error) {
+      const refused = error instanceof Problem && error.status < 500;
+      if (refused && error.status === 401) app.lock();
+      if (!refused) content = shown;
+      wrong = problem(app.t, error);
+    }
+    if (app.signal.aborted || current !== asked) return;
+    shown = content;
+    const focused = host.contains(document.activeElement) ? document.activeElement : null;
+    const same = (e: Element) => e.getAttribute("href") === focused?.getAttribute("href") && e.textContent === focused.textContent;
+    const scrolled = host.querySelector(".scroll")?.scrollLeft ?? 0;
+    host.replaceChildren(h("div", {}, wrong, content));
+    if (focused) [...host.querySelectorAll<HTMLElement>("a[href], button")].find(same)?.focus({ preventScroll: true });
+    host.querySelector(".scroll")?.scrollTo({ left: scrolled });
+    host.removeAttribute("aria-busy");
+  };
+  return { host, load };
+}
+
+/** Asks for a part again and again while somebody looks. */
+export function again(app: App, load: () => Promise<void>, milliseconds: number): void {
+  const timer = setInterval(() => { if (!document.hidden) void load(); }, milliseconds);
+  app.left(() => clearInterval(timer));
+}
+
+/** Two comments that did not come are a lost connection. */
+const silence = (header: Headers) => 2500 * Number(header.get("Dyno-Heartbeat-Seconds") ?? 0);
+
+/** Follows a stream while the page is shown, and says whether what is shown is of now. */
+export function live(app: App, path: string, take: (m: Message) => void): HTMLElement {
+  const { t } = app;
+  const state = h("p", { class: "live", role: "status" }, t("live.connecting"));
+  let heard: number | undefined;
+  void follow({
+    path, silence, message: take,
+    headers: () => ({ ...authorization(), Accept: "text/event-stream" }),
+    heard: () => { heard = Date.now(); },
+    connected: (is) => {
+      if (app.signal.aborted) return;
+      if (is) heard = Date.now();
+      state.className = is ? "live" : "live lost";
+      state.textContent = is ? t("live.now") : heard === undefined ? t("live.never") : t("live.lost", { time: t.clock(heard) });
+    },
+    refused: (status, text) => {
+      if (status === 401) app.lock();
+      state.className = "live lost";
+      state.replaceChildren(problem(t, problemOf(status, text)));
+    },
+  }, app.signal);
+  return state;
+}
+
+/** Loads a part again when what it shows has changed, once a second at most. */
+export function liveList(app: App, query: { kind: string; name?: string; since: string }, load: () => Promise<void>): HTMLElement {
+  let timer = 0, last = 0, whole = true;
+  app.left(() => clearTimeout(timer));
+  return live(app, at(["watch"], { ...query, namespace: app.namespace }), (m) => {
+    whole = m.type === "resync" ? false : m.type === "synced" || whole;
+    if (!whole || timer) return;
+    timer = window.setTimeout(() => {
+      timer = 0;
+      last = Date.now();
+      void load();
+    }, Math.max(50, 1000 - (Date.now() - last)));
+  });
+}
+
+/** Changes what stands in the address of the page without leaving it. */
+function set(app: App, name: string, value: string): void {
+  if (value) app.query.set(name, value);
+  else app.query.delete(name);
+  if (name !== "after") app.query.delete("after");
+  history.replaceState(null, "", `#/${app.here}?${app.query}`);
+}
+
+/** A field to search by; what is searched for stands in the address. */
+export function search(app: App, label: ConsoleKey, load: () => Promise<void>): HTMLElement {
+  let typing = 0;
+  app.left(() => clearTimeout(typing));
+  const box = h("input", { type: "search", value: app.query.get("search") ?? "", maxlength: 253, input: () => {
+    clearTimeout(typing);
+    typing = window.setTimeout(() => { set(app, "search", box.value.trim()); void load(); }, 200);
+  } });
+  return h("label", { class: "select wide" }, h("span", {}, app.t(label)), box);
+}
+
+let lists = 0;
+
+/** The namespace that is shown; others can be typed, too. */
+export async function namespaces(app: App): Promise<HTMLElement> {
+  const id = `namespaces${++lists}`;
+  const known = await get<{ items: string[] }>(at(["namespaces"], { limit: 1000 }), app.signal);
+  const box = h("input", { type: "text", list: id, value: app.namespace, autocomplete: "off", spellcheck: "false", maxlength: 63, change: () => {
+    const query = new URLSearchParams(app.query);
+    query.delete("after");
+    query.set("ns", box.value.trim() || "default");
+    app.go(`#/${app.here}?${query}`);
+  } });
+  return h("label", { class: "select" }, h("span", {}, app.t("namespace")), box, h("datalist", { id }, known.items.map((value) => h("option", { value }))));
+}
+
+/** Controls above a list. What the Enter key does, typing has done. */
+export function controls(...children: Child[]): HTMLElement {
+  return h("form", { class: "controls", role: "search", submit: (e) => e.preventDefault() }, children);
+}
+
+/** A page of a list, and the ways on and back. */
+export function paged(app: App, label: string, columns: Column[], rows: Child[][], next: string | undefined): Child {
+  const { t } = app;
+  const to = (after: string) => {
+    const query = new URLSearchParams(app.query);
+    query.set("ns", app.namespace);
+    query.delete("after");
+    if (after) query.set("after", after);
+    return `#/${app.here}?${query}`;
+  };
+  return [
+    rows.length > 0 ? table(label, columns, rows) : h("p", {}, t("none")),
+    (next || app.query.has("after")) && h("p", { class: "controls" },
+      app.query.has("after") && h("a", { href: to("") }, t("page.first")), next ? h("a", { href: to(next) }, t("page.next")) : t("page.last")),
+  ];
+}
+
+/** What stands in the address for a list to be asked for. */
+export const wanted = (app: App) => ({ namespace: app.namespace, search: app.query.get("search") ?? "", after: app.query.get("after") ?? "" });

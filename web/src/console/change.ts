@@ -1,0 +1,170 @@
+import { h, type Child } from "../dom";
+import { problem, type App } from "./app";
+import { ask, Problem, type Answer, type Doc, type Instance, type Kind, type Request } from "./api";
+import { diff, near } from "./diff";
+
+/** What can be changed here. */
+export type Thing = Doc | Instance;
+
+/** A thing as lines: what is beside the content first. A secret's content is not here. */
+export function textOf(kind: Kind | "instance", thing: Thing | undefined): string {
+  if (!thing) return "";
+  if (kind === "instance") {
+    const { id, address, port, zone, weight, metadata, status, ttl_seconds } = thing as Instance;
+    return JSON.stringify({ id, address, port, zone, weight, metadata, status, ttl_seconds }, null, 2);
+  }
+  const { labels, rules, content, content_type, secret, release } = thing as Doc;
+  if (kind === "policy") return JSON.stringify({ labels, rules }, null, 2);
+  const beside = { labels, content_type, secret, release: release && { labels: release.labels, percent: release.percent } };
+  const head = Object.values(beside).some((v) => v !== undefined) ? `${JSON.stringify(beside, null, 2)}\n\n` : "";
+  return `${head}${content ?? ""}${release ? `\n\n--- release ---\n${release.content}` : ""}`;
+}
+
+const mostLines = 2000;
+
+/** What differs between two texts. */
+export function compared(app: App, label: string, before: string, after: string, hint?: string): Child {
+  const { t } = app;
+  const lines = near(diff(before, after));
+  const count = (sign: string) => lines.filter((l) => typeof l !== "number" && l.sign === sign).length;
+  return [
+    h("p", { class: "hint" }, t("diff.count", { added: count("+"), removed: count("-") }), hint && ` · ${hint}`),
+    lines.some((l) => typeof l !== "number" && l.sign !== " ") && h("div", { class: "diff", tabindex: 0, role: "region", "aria-label": label },
+      lines.slice(0, mostLines).map((l) => typeof l === "number"
+        ? h("span", { class: "gap" }, t.plural("diff.same", l))
+        : h(l.sign === "+" ? "ins" : l.sign === "-" ? "del" : "span", {}, `${l.sign} ${l.text}`))),
+    lines.length > mostLines && h("p", { class: "hint" }, t("diff.more", { n: lines.length - mostLines })),
+  ];
+}
+
+/** What differs between two things of a kind. */
+export function difference(app: App, label: string, kind: Kind | "instance", before: Thing | undefined, after: Thing | undefined): Child {
+  const hidden = [before, after].some((thing) => (thing as Doc | undefined)?.secret);
+  return compared(app, label, textOf(kind, before), textOf(kind, after), hidden ? app.t("diff.secret") : undefined);
+}
+
+/** A question whether something is to be done. */
+export interface Question {
+  title: string;
+  /** What the reader has to know beside what is shown. */
+  about?: Child;
+  /** Fields for the reader; it has to be checked again after each input. */
+  form?: Child;
+  /** The name that the reader enters before it is removed, if something is. */
+  removes?: string | undefined;
+  /** What would be done. Nothing is yet. */
+  check(): Promise<Child>;
+  /** Does what was shown, and returns what comes when the dialog is closed. */
+  make(): Promise<() => void>;
+  /** What is in the way, if it is to be checked once more because of that. */
+  again?(error: unknown): Promise<Child>;
+}
+
+/** Asks in a dialog. What would be done is shown first, and only what was shown is done. */
+export function confirm(app: App, q: Question): void {
+  const { t } = app;
+  let checked = false;
+  const told = h("div", { "aria-live": "polite" });
+  const check = h("button", { type: "submit" }, t("change.check"));
+  const make = h("button", { type: "button", class: q.removes === undefined ? "go" : "go danger", disabled: true }, t(q.removes === undefined ? "change.make" : "remove"));
+  const typed = h("input", { type: "text", autocomplete: "off", spellcheck: "false", input: (e) => { e.stopPropagation(); settle(); } });
+  const settle = () => { make.disabled = !checked || (q.removes !== undefined && typed.value.trim() !== q.removes); };
+  const unchecked = () => { checked = false; settle(); };
+  const show = async (before: Child = null) => {
+    told.replaceChildren(h("div", {}, before, await q.check()));
+    checked = true;
+  };
+  const wrong = (error: unknown, before: Child = null) => {
+    told.replaceChildren(h("div", {}, before, error instanceof Wrong ? h("p", { role: "alert", class: "alarm" }, error.message) : problem(t, error)));
+  };
+  const run = async (step: () => Promise<void>) => {
+    check.disabled = true;
+    unchecked();
+    let before: Child = null;
+    try {
+      await step().catch(async (error: unknown) => {
+        before = await q.again?.(error);
+        if (!before) throw error;
+        await show(before);
+      });
+    } catch (error) {
+      wrong(error, before);
+    } finally {
+      check.disabled = false;
+      settle();
+    }
+  };
+  make.addEventListener("click", () => void run(async () => {
+    const then = await q.make();
+    d.close();
+    then();
+  }));
+  const d: HTMLDialogElement = h("dialog", { "aria-labelledby": "change-title", close: () => d.remove() },
+    h("form", { method: "dialog", input: unchecked, submit: (e) => { e.preventDefault(); void run(show); } },
+      h("h2", { id: "change-title" }, q.title), q.about, q.form, told,
+      q.removes !== undefined && h("label", { class: "text" }, h("span", {}, t("remove.type"), " ", h("code", {}, q.removes)), typed),
+      h("p", { class: "actions" }, q.form && check, make, h("button", { type: "button", click: () => d.close() }, t("change.cancel")))));
+  app.left(() => d.remove());
+  document.getElementById("ui")!.append(d);
+  d.showModal();
+  if (!q.form) void run(show);
+}
+
+export interface Change<T extends Thing> {
+  title: string;
+  kind: Kind | "instance";
+  about?: Child;
+  /** Of what the change is made; undefined of nothing. */
+  base: Answer<T> | undefined;
+  form?: Child;
+  /** The name of what the change removes, if it does. */
+  removes?: string;
+  /** The request, or what is wrong with the fields. Its path has no query but the namespace. */
+  request(): Request;
+  /** Where the resource is, to see what others have made of it. */
+  path(): string;
+  /** What it has become; nothing if it was removed. */
+  done(thing: T): void;
+}
+
+/** Asks whether a change is to be made: it is checked first, without being made, and what
+ * it would change is shown. It is made only of what was shown: if somebody else was
+ * quicker, what they changed is shown, and the change is checked anew. */
+export function propose<T extends Thing>(app: App, c: Change<T>): void {
+  const { t } = app;
+  const removes = c.removes !== undefined;
+  let base = c.base;
+  const attempt = async (dry: boolean) => {
+    const r = c.request();
+    return (await ask<T>({ ...r, path: dry ? `${r.path}&dry_run=true` : r.path, of: base?.tag ?? "" }, app.signal)).value;
+  };
+  confirm(app, {
+    title: c.title, about: c.about, form: c.form, removes: c.removes,
+    check: async () => {
+      const thing = await attempt(true);
+      const label = removes ? t("remove.would") : t("change.would", { version: thing.version });
+      return [h("h3", {}, label), difference(app, label, c.kind, base?.value, removes ? undefined : thing)];
+    },
+    make: async () => {
+      const thing = await attempt(false);
+      return () => c.done(thing);
+    },
+    again: async (error) => {
+      if (!(error instanceof Problem && (error.status === 412 || error.status === 409))) return null;
+      const mine = base;
+      let theirs: Answer<T> | undefined;
+      try {
+        theirs = await ask<T>({ method: "GET", path: c.path() }, app.signal);
+      } catch (e) {
+        if (!(e instanceof Problem && e.status === 404)) throw e;
+        if (removes) throw new Wrong(t("removed"));
+      }
+      base = theirs;
+      const say = theirs ? t(removes ? "conflict.remove" : "conflict", { version: theirs.value.version, who: theirs.value.changed_by, time: t.instant(theirs.value.changed_at) }) : t("conflict.removed");
+      return [h("p", { role: "alert", class: "alarm" }, say), h("h3", {}, t("conflict.theirs")), difference(app, t("conflict.theirs"), c.kind, mine?.value, theirs?.value)];
+    },
+  });
+}
+
+/** Something that the reader has entered is wrong. */
+export class Wrong extends Error {}

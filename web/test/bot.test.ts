@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import { asked, ended, money, over, seconds, take, window } from "../src/bot/answer";
+import { botTexts, en, zh, type BotKey } from "../src/bot/texts";
+import type { Message } from "../src/stream";
+
+const keys = Object.keys(en) as BotKey[];
+
+describe("texts of the bot's pages", () => {
+  test("both languages have the same", () => expect(Object.keys(zh).sort()).toEqual([...keys].sort()));
+  test.each(keys)("%s is there, with the same values to put in", (key) => {
+    const names = (text: string) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]))].sort();
+    expect(zh[key]).not.toBe("");
+    expect(names(zh[key])).toEqual(names(en[key]));
+  });
+  test("Chinese is Chinese, with Chinese punctuation", () => {
+    for (const key of keys) {
+      expect(zh[key], key).toMatch(/[一-鿿]/);
+      expect(zh[key], key).not.toMatch(/[一-鿿][,;:()]|[,;()][一-鿿]/);
+    }
+  });
+  const sources = Object.values(import.meta.glob("../src/bot/*.ts", { query: "?raw", import: "default", eager: true }) as Record<string, string>)
+    .filter((s) => !s.startsWith("// Texts of"))
+    .join("\n");
+  const made = /^(plugin|resource|window|chat\.(kept|not_confirmed|conflict|unavailable))/; // names of them are made at run time
+  test.each(keys.filter((k) => !made.test(k)))("%s is used", (key) => expect(sources.includes(`"${key}"`)).toBe(true));
+  test("what has no text stands for itself", () => expect(botTexts("zh").maybe("plugin.toString", "x")).toBe("x"));
+});
+
+const message = (type: string, value: unknown): Message => ({ type, data: typeof value === "string" ? value : JSON.stringify(value), id: "" });
+
+describe("an answer", () => {
+  test("from its start to its end", () => {
+    const a = asked();
+    expect(take(a, message("start", { history_id: "h", intent: { name: "chat", score: 0 } }))).toBe("");
+    expect(a.state).toBe("coming");
+    expect(take(a, message("delta", { text: "<b>one" }))).toBe("<b>one");
+    expect(take(a, message("delta", { text: " two" }))).toBe(" two");
+    take(a, message("done", { usage: { prompt_tokens: 1 }, history: { state: "kept", turn: 3 } }));
+    expect(a).toEqual({ state: "done", text: "<b>one two", problem: "", turn: { history_id: "h", intent: { name: "chat", score: 0 }, usage: { prompt_tokens: 1 }, history: { state: "kept", turn: 3 } } });
+    expect(take(a, message("delta", { text: "late" }))).toBe("");
+    over(a, true);
+    expect(a.state).toBe("done");
+  });
+  test("an error ends it", () => {
+    const a = asked();
+    take(a, message("delta", { text: "half" }));
+    take(a, message("error", { error: { message: "cut" } }));
+    expect([a.state, a.text, a.problem, ended(a)]).toEqual(["failed", "half", "cut", true]);
+  });
+  test.each([[true, "stopped"], [false, "cut"]] as const)("without an end, stopped %s", (stopped, state) => {
+    const a = asked();
+    take(a, message("delta", { text: "half" }));
+    expect(ended(a)).toBe(false);
+    over(a, stopped);
+    expect(a.state).toBe(state);
+  });
+  test("what is of another form changes nothing", () => {
+    const a = asked();
+    for (const m of [message("delta", "{"), message("delta", { text: 5 }), message("delta", "null"), message("start", "[1]"), message("other", {}), message("message", "x")]) expect(take(a, m)).toBe("");
+    expect([a.text, a.turn]).toEqual(["", {}]);
+    take(a, message("error", "null"));
+    expect([a.state, a.problem]).toEqual(["failed", ""]);
+  });
+});
+
+test("figures", () => {
+  expect([0.0000123, 0.0123, 1.234, 12.34].map(seconds)).toEqual(["12 µs", "12 ms", "1.23 s", "12.3 s"]);
+  expect(money(25_900)).toBe("0.000026");
+  expect(money(50_000_000_000)).toBe("50");
+  expect([86400, 7200, 90, 60].map(window)).toEqual([[1, "day"], [2, "hour"], [90, "second"], [1, "minute"]]);
+});
