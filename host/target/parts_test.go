@@ -173,6 +173,40 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// Two who ask at the same time, as two dynos do, are never given the same port. When one has
+// ended the other may have its ports.
+func TestPortsAreOneProcessOnly(t *testing.T) {
+	var one, other Ports
+	given := map[int]*Ports{}
+	for range 300 {
+		for _, p := range []*Ports{&one, &other} {
+			port, err := p.Free("tcp")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if given[port] != nil {
+				t.Fatalf("port %d twice", port)
+			}
+			given[port] = p
+		}
+	}
+	if len(one.mine) < 300/blockPorts || len(one.mine) != len(one.held) {
+		t.Errorf("%d blocks and %d reservations for 300 ports", len(one.mine), len(one.held))
+	}
+	block := one.mine[0]
+	if new(Ports).reserve(block) {
+		t.Error("a block was reserved twice")
+	}
+	for _, f := range one.held {
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !new(Ports).reserve(block) {
+		t.Error("a block stays reserved when its process has ended")
+	}
+}
+
 // A copy of the socket that looked for a port may live on for a moment, in a process that
 // is being started. Nobody may take it for a server.
 func TestPortIsNeverAnswered(t *testing.T) {

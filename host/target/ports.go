@@ -5,25 +5,31 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// Ports hands out free loopback ports, each only once. The zero value is ready to use, by
-// any number of goroutines. A process needs only one.
+// Ports hands out free loopback ports, each only once, and no two processes that use Ports in
+// one network namespace the same. The zero value is ready to use, by any number of
+// goroutines. A process needs only one.
 type Ports struct {
-	mu    sync.Mutex   // guards given
+	mu    sync.Mutex   // guards the rest
 	given map[int]bool // at most 65,535 entries
+	mine  []int        // blocks that no other process hands out
+	held  []*os.File   // sockets that say so, as long as the process lives
 }
 
-// lowestPort stays above the ports that well-known services use.
-const lowestPort = 10000
+const (
+	lowestPort = 10000 // above the ports that well-known services use
+	blockPorts = 64    // in a block; a block costs its owner a descriptor
+)
 
 // Free returns a port for "tcp" or "udp" that nothing listens on, neither on 127.0.0.1
 // nor on ::1. The port is outside the ephemeral range, unless none is free there: within
 // that range the kernel could give it to a client's socket before the target has bound
-// it. The port is not reserved: another program may take it, and Start then reports that.
+// it. A program that does not use Ports may take it, and Start then reports that.
 func (p *Ports) Free(network string) (int, error) {
 	if network != "tcp" && network != "udp" {
 		return 0, fmt.Errorf("free port: network %q; want tcp or udp", network)
@@ -37,16 +43,58 @@ func (p *Ports) Free(network string) (int, error) {
 	if err != nil {
 		low, high = 32768, 60999 // the kernel's default
 	}
-	candidates := append(span(lowestPort, low-1), span(max(high+1, lowestPort), 65535)...)
-	// The order is random, so that two dynos on one machine rarely choose the same port.
-	rand.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
-	for _, port := range append(candidates, span(low, high)...) {
-		if !p.given[port] && bindable(network, port) {
-			p.given[port] = true
+	for _, block := range p.mine {
+		if port, ok := p.first(network, span(block*blockPorts, (block+1)*blockPorts-1)); ok {
 			return port, nil
 		}
 	}
+	var blocks []int
+	for block := (lowestPort + blockPorts - 1) / blockPorts; (block+1)*blockPorts <= 65536; block++ {
+		if (block+1)*blockPorts <= low || block*blockPorts > high {
+			blocks = append(blocks, block)
+		}
+	}
+	rand.Shuffle(len(blocks), func(i, j int) { blocks[i], blocks[j] = blocks[j], blocks[i] })
+	for _, block := range blocks {
+		if slices.Contains(p.mine, block) || !p.reserve(block) {
+			continue
+		}
+		if port, ok := p.first(network, span(block*blockPorts, (block+1)*blockPorts-1)); ok {
+			return port, nil
+		}
+	}
+	if port, ok := p.first(network, span(max(low, lowestPort), high)); ok {
+		return port, nil
+	}
 	return 0, errors.New("free port: none left")
+}
+
+// first returns one of some ports that is free, and that was not given before.
+func (p *Ports) first(network string, ports []int) (port int, ok bool) {
+	rand.Shuffle(len(ports), func(i, j int) { ports[i], ports[j] = ports[j], ports[i] })
+	i := slices.IndexFunc(ports, func(port int) bool { return !p.given[port] && bindable(network, port) })
+	if i < 0 {
+		return 0, false
+	}
+	p.given[ports[i]] = true
+	return ports[i], true
+}
+
+// reserve takes a block, unless another process has it. The reservation is a socket with an
+// abstract name (unix(7)): names are the network namespace's own, as ports are, and end with
+// the process.
+func (p *Ports) reserve(block int) bool {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@dyno/ports/%d", block*blockPorts)}); err != nil {
+		_ = unix.Close(fd)
+		return false
+	}
+	p.mine = append(p.mine, block)
+	p.held = append(p.held, os.NewFile(uintptr(fd), "reservation of ports"))
+	return true
 }
 
 // span returns the ports from low to high.

@@ -89,7 +89,7 @@ func (c *contest) experiment(url string) (*experiment.Experiment, error) {
 	protocol, where := c.spoken(url)
 	e, faults := c.unjudged(protocol, where)
 	faults = append(faults, c.misplaced(protocol)...)
-	if protocol == experiment.GRPC && c.calls.method == "" {
+	if protocol == experiment.GRPC && c.calls.method == "" && c.scenario == "" {
 		faults = append(faults, errors.New("--call: is missing; name the method, as pkg.Service/Method"))
 	}
 	e.Name, e.Base = "compare", "a"
@@ -137,9 +137,9 @@ func (c *contest) misplaced(protocol string) (faults []error) {
 		{"http1", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
 		{"http2", []string{experiment.HTTP, experiment.GRPC}, "leave it out"},
 		{"upgrade-h2c", []string{experiment.HTTP}, "leave it out"},
-		{"scenario", []string{experiment.HTTP}, "write an experiment file"},
-		{"data-file", []string{experiment.HTTP}, "in gRPC, rows are --rows FILE, and a message in a file is -d @FILE"},
-		{"users", []string{experiment.HTTP}, "say how many calls are under way with --connections (-c) and --streams"},
+		{"scenario", []string{experiment.HTTP, experiment.GRPC, experiment.TCP}, "write an experiment file"},
+		{"data-file", []string{experiment.HTTP, experiment.TCP}, "in gRPC, rows are --rows FILE, and a message in a file is -d @FILE"},
+		{"users", []string{experiment.HTTP, experiment.GRPC, experiment.TCP}, "say how many there are with --connections (-c)"},
 		{"call", []string{experiment.GRPC}, "leave it out"},
 		{"metadata", []string{experiment.GRPC}, "use --header (-H)"},
 		{"metadata-file", []string{experiment.GRPC}, "use --header (-H)"},

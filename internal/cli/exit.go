@@ -79,6 +79,9 @@ func classify(err error) (code int, hint string) {
 		folder      *trial.FolderError
 		plan        *trial.PlanError
 	)
+	if code, hint, ok := ofCtl(err); ok {
+		return code, hint
+	}
 	switch {
 	case errors.As(err, &f):
 		return f.code, f.hint

@@ -37,7 +37,7 @@ func (c *callFlags) flags(f *pflag.FlagSet, connections *int, usage string) {
 	f.VarP(&c.connections, "connections", "c", usage)
 	f.StringArrayVarP(&c.metadata, "metadata", "m", nil, `metadata of each call as an `+"`object`"+` in JSON, such as '{"authorization": "Bearer x"}'; may be repeated`)
 	f.StringArrayVarP(&c.files, "metadata-file", "M", nil, "a `FILE` with such an object; may be repeated")
-	f.StringArrayVar(&c.rows, "rows", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in --data; may be repeated")
+	f.StringArrayVar(&c.rows, "rows", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in --data, or in --scenario; may be repeated")
 	f.StringVar(&c.method, "call", "", "the `method`, instead of behind the address")
 	f.BoolVar(&c.tls, "tls", false, "speak TLS, as with https:// before the address")
 }
@@ -191,6 +191,9 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 	if err := errors.Join(faults...); err != nil {
 		return &failure{exitUsage, err, ""}
 	}
+	if q.scenario != "" {
+		return a.measureCalls(ctx, q, where, out)
+	}
 	v := &e.Variants[0]
 	if strings.Contains(name, "/") {
 		// What is wrong with the flags is said before the server is asked for anything.
@@ -220,6 +223,11 @@ func (a *app) call(ctx context.Context, q *quickLoad, args []string, out output)
 			return a.describe(schema, name, out)
 		}
 	}
+	return a.measureCalls(ctx, q, where, out)
+}
+
+// measureCalls loads a server with what the flags say.
+func (a *app) measureCalls(ctx context.Context, q *quickLoad, where string, out output) error {
 	e, err := q.plan(experiment.GRPC, where)
 	if err != nil {
 		return &failure{exitUsage, err, ""}

@@ -137,6 +137,7 @@ load:
   warmup: %v
   window: %v
   timeout: 10s
+observe: {kernel: none} # takes as much CPU time as all the rest
 %s`, c.load, protocol, path, calibrate.OracleCommand, origin, strings.ReplaceAll(load, "}, ", "}\n  "), warmup, window, rest)
 	if c.load == "compare" || c.load == "ladder" {
 		return plan // which has the fault as a variable
@@ -172,7 +173,7 @@ type matrixOutcome struct {
 	errors       *float64
 	availability *float64
 	disturbed    bool // a trial was spoilt by the machine
-	noisy        bool // a check on the machine found something
+	noisy        bool // a check on the machine, or on dyno's part of it, found something
 	output       string
 }
 
@@ -213,7 +214,7 @@ func (c matrixCell) run(ctx context.Context, dir string) (matrixOutcome, error) 
 	for _, x := range f.Run.Trials { // the probes of a search are not behind the run's flags
 		o.disturbed = o.disturbed || x.Spoilt
 		for _, k := range x.Checks {
-			if k.About == rundir.AboutMachine && (k.Outcome == rundir.CheckSpoilt || k.Outcome == rundir.CheckWarning) {
+			if (k.About == rundir.AboutMachine || k.About == rundir.AboutGenerator) && (k.Outcome == rundir.CheckSpoilt || k.Outcome == rundir.CheckWarning) {
 				o.noisy = true
 			}
 			if k.Outcome == rundir.CheckBroken {

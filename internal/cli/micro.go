@@ -14,7 +14,7 @@ import (
 func (a *app) microCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "micro",
-		Short: "Measure what a load test cannot: context switches, stacks, locks, pinning, I/O models, socket options",
+		Short: "Measure what a load test cannot: context switches, stacks, locks, pinning, I/O models, socket options, pools, jitter filters",
 		Long: `Each program measures one thing once and prints its figures as one line of JSON.
 An experiment with "protocol: program" repeats and interleaves them.`,
 		Args: cobra.ArbitraryArgs,
@@ -81,6 +81,16 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.IntVar(&delay.Bytes, "bytes", delay.Bytes, "per part")
 	f.DurationVar(&delay.Duration, "duration", delay.Duration, "how long to measure")
 
+	jitter := micro.Filter{Rate: 500, Last: 30, Sigmas: 2.5, Duration: 5 * second}
+	f = a.program(cmd, "filter", "What a jitter filter leaves of a server's response times, beside what there was", func() micro.Program { return jitter })
+	f.StringVar(&jitter.URL, "url", jitter.URL, "what is asked")
+	f.StringVar(&jitter.Body, "body", jitter.Body, "what is sent by POST; without, it is a GET")
+	f.StringVar(&jitter.Bearer, "bearer", jitter.Bearer, "the token or key that is sent in Authorization")
+	f.Float64Var(&jitter.Rate, "rate", jitter.Rate, "requests a second")
+	f.IntVar(&jitter.Last, "last", jitter.Last, "how many times before each one it is held against")
+	f.Float64Var(&jitter.Sigmas, "sigmas", jitter.Sigmas, "how many standard deviations from their mean are too many")
+	f.DurationVar(&jitter.Duration, "duration", jitter.Duration, "how long to measure")
+
 	alive := micro.KeepAlive{On: true, Wait: 5 * second}
 	f = a.program(cmd, "keepalive", "How long a connection takes to notice that its peer has fallen silent", func() micro.Program { return alive })
 	f.BoolVar(&alive.On, "on", alive.On, "SO_KEEPALIVE")
@@ -91,6 +101,18 @@ An experiment with "protocol: program" repeats and interleaves them.`,
 	f.IntVar(&alive.KernelInterval, "kernel-interval", alive.KernelInterval, "tcp_keepalive_intvl, likewise")
 	f.IntVar(&alive.KernelCount, "kernel-count", alive.KernelCount, "tcp_keepalive_probes, likewise")
 	f.DurationVar(&alive.Wait, "wait", alive.Wait, "how long the peer is silent")
+
+	kept := micro.Pool{Kind: micro.FixedPool, Rate: 500, Service: 8 * time.Millisecond, Size: 16, Base: 3 * second, Window: second, Warmup: second, Duration: 5 * second, Seed: 1}
+	f = a.program(cmd, "pool", "An HTTP client's pool of connections: hits, waiting and times at a rate", func() micro.Program { return kept })
+	f.StringVar(&kept.Kind, "kind", kept.Kind, "fixed, adaptive, or as-written, by report R0's formula to the letter")
+	f.Float64Var(&kept.Rate, "rate", kept.Rate, "requests a second, at random moments")
+	f.DurationVar(&kept.Service, "service", kept.Service, "mean time that the server takes for an answer")
+	f.IntVar(&kept.Size, "size", kept.Size, "how many connections there may be, at first if adaptive")
+	f.DurationVar(&kept.Base, "base", kept.Base, "how long an idle connection is kept, at most if adaptive")
+	f.DurationVar(&kept.Window, "window", kept.Window, "how often an adaptive pool looks at its load")
+	f.DurationVar(&kept.Warmup, "warmup", kept.Warmup, "load that is not measured, before")
+	f.DurationVar(&kept.Duration, "duration", kept.Duration, "how long to measure")
+	f.Uint64Var(&kept.Seed, "seed", kept.Seed, "of everything random")
 	return cmd
 }
 

@@ -47,13 +47,20 @@ func (q *quickLoad) ownFlags(f *pflag.FlagSet, protocols ...string) {
 		connections = "subscribers"
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
 	}
-	http, grpc := slices.Contains(protocols, experiment.HTTP), slices.Contains(protocols, experiment.GRPC)
+	http, grpc, tcp := slices.Contains(protocols, experiment.HTTP), slices.Contains(protocols, experiment.GRPC), slices.Contains(protocols, experiment.TCP)
 	if http {
 		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
 		f.BoolVar(&q.upgrade, "upgrade-h2c", false, "begin each connection in HTTP/1.1 and ask for HTTP/2")
-		f.StringVar(&q.scenario, "scenario", "", "a `FILE` with what users do, as load.scenario has it in an experiment")
+	}
+	switch {
+	case http:
 		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body; may be repeated")
+	case tcp:
+		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario; may be repeated")
+	}
+	if http || grpc || tcp {
+		f.StringVar(&q.scenario, "scenario", "", "a `FILE` with what users do, as load.scenario has it in an experiment")
 		f.IntVar(&q.users, "users", 0, "closed loop: users of a scenario; open loop: the most there may be (closed loop: one for each request under way; open loop: 10000)")
 	}
 	if grpc && !http {
@@ -109,12 +116,14 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
   dyno grpc --proto echo.proto -R 5000 -d @message.json https://example.com:443 dyno.echo.v1.Echo/Echo
   head -n 100 messages.json | dyno grpc -d @ 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
   dyno grpc --rows users.csv -d '{"text": "{{name}}"}' 127.0.0.1:50051 dyno.echo.v1.Echo/Echo
+  dyno grpc --scenario calls.yaml --users 500 -c 8 --streams 16 127.0.0.1:50051
   dyno grpc -d '{"text": "a"}' --messages 100 127.0.0.1:50051 dyno.echo.v1.Echo/Chat
   dyno grpc --web text -d '{}' http://127.0.0.1:8080 dyno.echo.v1.Echo/Echo`,
 	}, {
 		protocol: experiment.TCP, use: "tcp HOST:PORT", where: "an address, or --unix", socket: true,
 		short: "Load a TCP server with exchanges of messages",
 		example: `  dyno tcp -c 100 --payload 1KiB 127.0.0.1:7000
+  dyno tcp --scenario session.yaml --users 500 -c 50 --framing line 127.0.0.1:7000
   dyno tcp --unix /run/echo.sock --framing line`,
 	}, {
 		protocol: experiment.SSE, use: "sse URL", where: "a URL",
@@ -190,7 +199,7 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	e = experiment.New(protocol, protocol)
 	v := &e.Variants[0]
 	path := "" // with the query, if it is a template
-	if len(q.data) > 0 && q.scenario == "" {
+	if protocol == experiment.HTTP && len(q.data) > 0 && q.scenario == "" {
 		where, path = cutPath(where)
 	}
 	if protocol == experiment.GRPC {
@@ -219,6 +228,9 @@ func (q *quickLoad) unjudged(protocol, where string) (e *experiment.Experiment, 
 	switch {
 	case l.Call != nil:
 		faults = append(faults, q.calls.fill(v)...)
+		faults = append(faults, q.playMessages(l)...)
+	case protocol == experiment.TCP:
+		faults = append(faults, q.playMessages(l)...)
 	case l.Request != nil:
 		faults = append(faults, q.play(l, path)...)
 	}

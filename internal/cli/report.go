@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/judge/verdict"
+	"dyno/lab/experiment"
 	"dyno/report"
 	"dyno/report/html"
 	"dyno/results/rundir"
@@ -21,7 +22,7 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var (
 		format, variant, tag, out string
-		rejudge, full             bool
+		rejudge, full, pairs      bool
 	)
 	formats := map[string]func(w io.Writer, f *rundir.Folder) error{
 		"text": func(w io.Writer, f *rundir.Folder) error {
@@ -49,6 +50,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Print the results of a run folder; as Markdown, of several",
 		Example: `  dyno report runs/relay-models-20260101-120000
   dyno report --full runs/relay-models-20260101-120000
+  dyno report --pairs runs/languages-20260101-120000
   dyno report --format html -o relay.html runs/relay-models-20260101-120000
   dyno report --format markdown runs/r1-models runs/r1-mechanisms
   dyno report --format bench runs/relay-models-20260101-120000 | benchstat /dev/stdin
@@ -70,6 +72,11 @@ func (a *app) reportCommand() *cobra.Command {
 				folder, err := rundir.Open(dir)
 				if err != nil {
 					return &failure{exitUsage, err, "a run folder holds a run.json; dyno run creates one"}
+				}
+				if pairs && !folder.Run.Plan.Pairs {
+					if err := judgePairs(folder); err != nil {
+						return fmt.Errorf("%s: --pairs: %w", dir, err)
+					}
 				}
 				if rejudge {
 					if err := errors.Join(verdict.Judge(folder), folder.Rewrite()); err != nil {
@@ -96,8 +103,30 @@ func (a *app) reportCommand() *cobra.Command {
 	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
 	f.StringVar(&tag, "tag", rundir.TagResponse, "hgrm: one of "+strings.Join(rundir.Tags(), ", "))
 	f.BoolVar(&full, "full", false, "text: the whole report, not only its summary")
+	f.BoolVar(&pairs, "pairs", false, "compare all variants with each other, as design.pairs does; the folder stays as it is, but with --judge")
 	f.BoolVar(&rejudge, "judge", false, "judge the run again by this version's rules, and keep that verdict in the folder")
 	return cmd
+}
+
+// judgePairs judges a run as if its plan had asked for all pairs of variants.
+func judgePairs(folder *rundir.Folder) error {
+	plan := &folder.Run.Plan
+	n := 0
+	for _, v := range plan.Variants {
+		if v.AliasOf == "" {
+			n++
+		}
+	}
+	switch {
+	case plan.Base == "" || plan.Ladder != nil:
+		return usage("a run of an experiment with a section compare", "the run has no variants that were compared with one base")
+	case plan.Duet != nil:
+		return usage("a run without design.duet", "each variant of a duet ran beside the base, and no two others at the same time")
+	case n > experiment.MostInPairs:
+		return usage(fmt.Sprintf("a run of at most %d variants", experiment.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
+	}
+	plan.Pairs = true
+	return verdict.Judge(folder)
 }
 
 // replace writes a file atomically: a concurrent reader gets the old file, and so does a

@@ -103,7 +103,7 @@ the results and how certain they are.`,
 		root.AddCommand(a.quickCommand(c))
 	}
 	root.AddCommand(a.runCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.microCommand(), a.oracleCommand())
+		a.historyCommand(), a.uiCommand(), a.doctorCommand(), a.serveCommand(), a.ctlCommand(), a.microCommand(), a.oracleCommand())
 	return root
 }
 

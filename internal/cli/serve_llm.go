@@ -20,8 +20,8 @@ func (a *app) serveLLMCommand() *cobra.Command {
 		Short: "Answer as a language model would, from no model",
 		Long: `Answer as a language model would, from no model.
 
-/v1/chat/completions, /v1/responses and /v1/models are OpenAI's. The same request has
-the same answer. A delay is a duration, or exponential(20ms), uniform(10ms,30ms),
+/v1/chat/completions, /v1/responses and /v1/models are OpenAI's, over HTTP/1.1, or HTTP/2
+without TLS (prior knowledge). The same request has the same answer. A delay is a duration, or exponential(20ms), uniform(10ms,30ms),
 normal(20ms,5ms) or lognormal(20ms,40ms) (median and 84th percentile).
 
 A fault is 429;retry_after=2s or another status, cut;after=3 (tokens),

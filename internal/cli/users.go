@@ -14,10 +14,7 @@ import (
 // data alone the scenario is the one request, whose texts are templates.
 func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 	if q.scenario == "" && len(q.data) == 0 {
-		if q.given("users") {
-			faults = append(faults, errors.New("--users: without a scenario each connection is a user: say how many with --connections (-c), or what users do with --scenario"))
-		}
-		return faults
+		return q.withoutScenario()
 	}
 	s, request := &experiment.Scenario{}, l.Request
 	l.Request = experiment.DefaultVariant(experiment.HTTP).Load.Request
@@ -43,12 +40,55 @@ func (q *quickLoad) play(l *experiment.Load, path string) (faults []error) {
 		}
 		s.Steps = []experiment.Step{step}
 	}
-	for _, file := range q.data {
+	q.complete(s, q.data)
+	l.Scenario = s
+	return faults
+}
+
+// withoutScenario reports the flags that are of no use without one.
+func (q *quickLoad) withoutScenario() (faults []error) {
+	if q.given("users") {
+		faults = append(faults, errors.New("--users: without a scenario each connection is a user: say how many with --connections (-c), or what users do with --scenario"))
+	}
+	return faults
+}
+
+// complete gives a scenario its rows and users.
+func (q *quickLoad) complete(s *experiment.Scenario, rows []string) {
+	for _, file := range rows {
 		s.Data = append(s.Data, experiment.DefaultData(dataName(file, s.Data), file))
 	}
 	if q.given("users") {
 		s.Users = q.users
 	}
+}
+
+// playMessages has users carry out a scenario of calls by gRPC, or of messages over TCP, where a
+// file of it is given. The steps say what is sent, rows included.
+func (q *quickLoad) playMessages(l *experiment.Load) (faults []error) {
+	if q.scenario == "" {
+		if len(q.data) > 0 && l.Call == nil {
+			faults = append(faults, errors.New("--data-file: rows stand in the messages of a scenario; give it with --scenario"))
+		}
+		return append(faults, q.withoutScenario()...)
+	}
+	s, err := experiment.ReadScenario(q.scenario)
+	if err != nil {
+		return append(faults, fmt.Errorf("--scenario: %w", err))
+	}
+	rows := q.data
+	if c := l.Call; c != nil {
+		rows, c.Data = q.calls.rows, nil
+		if c.Method != "" {
+			faults = append(faults, fmt.Errorf("%s: the steps of --scenario say what is called", c.Method))
+		}
+	}
+	for _, flag := range []string{"data", "messages", "interval", "payload"} {
+		if q.given(flag) {
+			faults = append(faults, fmt.Errorf("--%s: the steps of --scenario say what is sent", flag))
+		}
+	}
+	q.complete(s, rows)
 	l.Scenario = s
 	return faults
 }

@@ -87,6 +87,11 @@ func (e estimates) slope(variant, gauge string) (figure, error) {
 	return exactly(f.estimate), err
 }
 
+func (e estimates) spread(variant string, m metric) (figure, error) {
+	f, err := e.evidence.spread(variant, m)
+	return exactly(f.estimate), err
+}
+
 // decideClaim decides a claim by its two conditions: that it holds, and the
 // weaker one that it holds at least in direction.
 //

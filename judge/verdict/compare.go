@@ -39,7 +39,27 @@ func families(plan rundir.Plan) []family {
 			withBase = append(withBase, pair{variant: v.Name, base: plan.Base})
 		}
 	}
-	return append(all, withBase)
+	return append(all, append(withBase, otherPairs(plan)...))
+}
+
+// otherPairs pairs the variants that are not the base with each other, where the plan asks for
+// it: each with those before it. They are of one family with the comparisons with the base,
+// because "which of them differ" is one question.
+func otherPairs(plan rundir.Plan) (f family) {
+	if !plan.Pairs {
+		return nil
+	}
+	var before []string
+	for _, v := range plan.Variants {
+		if v.Name == plan.Base || v.Name == plan.Control {
+			continue
+		}
+		for _, other := range before {
+			f = append(f, pair{v.Name, other, rundir.RolePair})
+		}
+		before = append(before, v.Name)
+	}
+	return f
 }
 
 // primaryMetric is the metric that verdicts depend on.
@@ -60,7 +80,10 @@ func primaryMetric(plan rundir.Plan) string {
 }
 
 // compared lists the metrics in which a pair is compared, with the primary one among
-// them, and the times of each step of a scenario. A program's plain counts are left out: nobody knows which direction is good.
+// them, and the times of each step of a scenario. A program's plain counts are left out: nobody knows which
+// direction is good. Where all variants are compared with each other, memory is among the metrics.
+// Pairs without the base are compared in those metrics alone that the question is about: each
+// further one would make its family as large.
 func (s *scene) compared(p pair) []metric {
 	var latency string // if the two have different loops, the one that both know
 	for _, v := range s.plan.Variants {
@@ -68,10 +91,17 @@ func (s *scene) compared(p pair) []metric {
 			latency = v.Latency()
 		}
 	}
-	names := []string{throughputMetric, latency + ".p50", latency + ".p99", cpuMetric, capacityMetric, primaryMetric(s.plan)}
+	names := []string{throughputMetric, cpuMetric, capacityMetric, primaryMetric(s.plan)}
+	if s.plan.Pairs {
+		names = append(names, memoryMetric)
+	}
+	if p.role != rundir.RolePair {
+		names = append(names, latency+".p50", latency+".p99")
+	}
 	var list []metric
 	for _, m := range s.metrics() {
-		if m.isProgram() && m.dim() != plain || slices.Contains(names, m.name) || m.step != "" && comparesSteps(m.kind(), latency) {
+		further := m.isProgram() && m.dim() != plain || m.step != "" && comparesSteps(m.kind(), latency)
+		if slices.Contains(names, m.name) || further && p.role != rundir.RolePair {
 			list = append(list, m)
 		}
 	}

@@ -128,7 +128,6 @@ func TestDiffSwapped(t *testing.T) {
 
 // Between two runs of the same thing, one of twenty has any finding at all.
 func TestDiffOfTheSame(t *testing.T) {
-	t.Parallel()
 	const pairs = 300
 	rng := rand.New(rand.NewPCG(9, 10))
 	found := 0

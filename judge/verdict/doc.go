@@ -26,8 +26,8 @@
 // target lost a round: see lost.go. Verdicts are those of stat.Judge with the plan's
 // margin, at the confidence that the plan's stopping rule leaves. In a family of several
 // comparisons, better and worse need the p-value adjusted by Holm's method as well. A
-// family is all variants against the base, or a ladder's neighbours together with its
-// steps against the first. The control, which is the base measured twice, is a family of
+// family is all variants against the base, together with all other pairs where the plan asks
+// for pairs, or a ladder's neighbours together with its steps against the first. The control, which is the base measured twice, is a family of
 // its own and comes first. A ratio that is not identified has no verdict.
 //
 // # What a figure is worth

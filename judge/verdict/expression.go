@@ -118,6 +118,7 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 //	response.p99 < 80ms and errors.ratio < 0.1%
 //	throughput >= 5000/s
 //	slope(rss) < 5%/30min
+//	spread(throughput) < 5%
 //	ratio(goroutine, pool, throughput) >= 1.36
 //	value("pool-500", response.p99) < min(10ms, 2 * value("pool-100", response.p99))
 //	ratio(thread, goroutine, program.switch_seconds) > 4
@@ -132,9 +133,11 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 //	slope(variant, gauge)         the growth of rss, threads, descriptors or
 //	                              goroutines of the target over the window,
 //	                              relative to its level when the window began
+//	spread(variant, metric)       how much the metric varies from trial to trial: the
+//	                              standard deviation as a share of the mean
 //
-// In a threshold slope(gauge) stands for each variant in turn, and so it does in
-// a claim for the only one. A variant's name stands bare when it is an
+// In a threshold slope(gauge) and spread(metric) stand for each variant in turn, and so
+// they do in a claim for the only one. A variant's name stands bare when it is an
 // identifier, and in quotes otherwise.
 //
 // Behind a metric {step=NAME} stands for the requests of one step of a scenario:
@@ -142,7 +145,9 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 //	response.p99{step=login} < 200ms and errors.ratio{step=list} < 0.1%
 //	ratio(new, old, service.p50{step=list}) < 1.02
 //
-// Throughput, response, service, errors.ratio and errors.total are known of each step.
+// Throughput, response, service, errors.ratio and errors.total are known of each step, and
+// of one whose responses are answers of language models first_token, token_time,
+// tokens_per_second and goodput.
 //
 // The operators are < <= > >= == != + - * / and, or, not; the functions beside
 // those above min, max and abs. Comparisons may be chained: 1ms < response.p99 <
@@ -417,7 +422,7 @@ func (c *compiler) number(n ast.Node) typed {
 	case *ast.BuiltinNode:
 		return c.builtin(n)
 	}
-	c.fault(n, "%s is not a number; want a metric, a number with its unit, or ratio(…), value(…), slope(…), min(…), max(…), abs(…)", describe(n))
+	c.fault(n, "%s is not a number; want a metric, a number with its unit, or ratio(…), value(…), slope(…), spread(…), min(…), max(…), abs(…)", describe(n))
 	return typed{}
 }
 
@@ -558,7 +563,7 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 	}, dim, rundir.Number}
 }
 
-func functions() []string { return []string{"ratio", "value", "slope", "min", "max", "abs"} }
+func functions() []string { return []string{"ratio", "value", "slope", "spread", "min", "max", "abs"} }
 
 // gauges are the names that slope accepts.
 func gauges() (names []string) {
@@ -602,6 +607,8 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		return typed{func(e *evaluation) (figure, error) { return sound(e.value(variant, m)) }, m.dim(), rundir.MetricOf(m.name).Unit}
 	case "slope":
 		return c.slope(n)
+	case "spread":
+		return c.spread(n)
 	}
 	c.fault(n, "unknown function %s%s", quote(callee.Value), meant(callee.Value, functions()))
 	return typed{}
@@ -636,6 +643,34 @@ func (c *compiler) slope(n *ast.CallNode) typed {
 		return typed{}
 	}
 	return typed{func(e *evaluation) (figure, error) { return sound(e.slope(variant(e), gauge)) }, growthRate, rundir.Number}
+}
+
+func (c *compiler) spread(n *ast.CallNode) typed {
+	if len(n.Arguments) != 1 && len(n.Arguments) != 2 {
+		c.fault(n, "spread of %d arguments; want spread(metric) or spread(variant, metric)", len(n.Arguments))
+		return typed{}
+	}
+	last := n.Arguments[len(n.Arguments)-1]
+	var variant func(*evaluation) string
+	variantOK := true
+	if len(n.Arguments) == 2 {
+		var name string
+		name, variantOK = c.variant(n.Arguments[0])
+		variant = named(name)
+	}
+	m, metricOK := c.metric(last)
+	switch {
+	case metricOK && m.fact:
+		c.fault(last, "%s is a count or an extreme of the run, which has no spread", m.name)
+		return typed{}
+	case metricOK && variant == nil:
+		variant, variantOK = c.ofWhich(n, "the spread of "+m.name, "spread", m.name)
+	}
+	if !variantOK || !metricOK {
+		return typed{}
+	}
+	c.uses = append(c.uses, use{variant: variant, metric: m.name})
+	return typed{func(e *evaluation) (figure, error) { return sound(e.spread(variant(e), m)) }, plain, rundir.Share}
 }
 
 // variant reads a variant's name: bare when it is an identifier, or a string.

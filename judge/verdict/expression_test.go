@@ -39,6 +39,10 @@ func (f facts) slope(variant, gauge string) (figure, error) {
 	return f.get("slope " + variant + " " + gauge)
 }
 
+func (f facts) spread(variant string, m metric) (figure, error) {
+	return f.get("spread " + variant + " " + m.name)
+}
+
 func (f facts) doubtful(places []place) *rundir.Message {
 	if why := f.unidentified(places); why != nil {
 		return why
@@ -82,6 +86,8 @@ func twoVariants() facts {
 		"pool program.units":                exactly(100000),
 		"slope pool rss":                    exactly(0.04 / 1800),
 		"slope pool-100 rss":                exactly(0.08 / 1800),
+		"spread pool throughput":            exactly(0.032),
+		"spread pool-100 throughput":        exactly(0.128),
 		"pool-100 response.p99":             exactly(0.040),
 		"pool-100/pool throughput":          exactly(1.5),
 		"pool-100/pool response.p99":        exactly(0.375),
@@ -148,6 +154,9 @@ func TestConditions(t *testing.T) {
 		{`slope(rss) * 30min == 4%`, true, 0.04},
 		{`slope(rss) / 10%/h < 1`, true, 0.8},
 		{`abs(-slope(rss)) < 5%/0.5h`, true, 0.04 / 1800},
+		{`spread(throughput) < 5%`, true, 0.032},
+		{`spread("pool-100", throughput) >= 0.13`, false, 0.128},
+		{`spread("pool-100", throughput) / spread(pool, throughput) >= 4`, true, 4},
 		{`throughput == 60000/min`, true, 1000},
 		{`throughput == 3600000/h`, true, 1000},
 		{`throughput == 1000 / 1s`, true, 1000},
@@ -190,6 +199,7 @@ func TestMissingFigures(t *testing.T) {
 		{"ratio(idle, pool, throughput) > 1", "idle/pool throughput is missing"},
 		{"slope(threads) > 1%/h", "slope pool threads is missing"},
 		{"slope(idle, rss) > 1%/h", "slope idle rss is missing"},
+		{"spread(idle, throughput) > 1%", "spread idle throughput is missing"},
 		{"throughput / (errors.total - 3) > 1/s", "1000 / 0 has no value"},
 		{"(errors.total - 3) / (errors.total - 3) > 1", "0 / 0 has no value"},
 		{"1e300 * 1e300 > 1", "1e+300 * 1e+300 has no value"},
@@ -245,6 +255,13 @@ func TestFaults(t *testing.T) {
 		{"slope() < 5%/h", ForThreshold, 1, "slope of 0 arguments"},
 		{"slope(pol, rss) < 5%/h", ForThreshold, 7, "did you mean pool?"},
 		{"slope(rss) < 5%/h", ForClaim, 1, `the slope of rss of which variant? write slope("pool", rss)`},
+		{"spread() < 5%", ForThreshold, 1, "spread of 0 arguments"},
+		{"spread(throughput) < 5ms", ForThreshold, 1, "a time needs a unit"},
+		{"spread(throughptu) < 5%", ForThreshold, 8, "did you mean throughput?"},
+		{"spread(pol, throughput) < 5%", ForThreshold, 8, "did you mean pool?"},
+		{"spread(response.max) < 5%", ForThreshold, 8, "response.max is a count or an extreme of the run"},
+		{"spread(throughput) < 5%", ForClaim, 1, `the spread of throughput of which variant? write spread("pool", throughput)`},
+		{"spraed(throughput) < 5%", ForThreshold, 1, "did you mean spread?"},
 		{"rss < 5%/h", ForThreshold, 1, "unknown metric \"rss\"; did you mean target.rss?"},
 		{"5%/hour > slope(rss)", ForThreshold, 4, "unknown metric \"hour\""},
 		{"program > 1", ForThreshold, 1, "did you mean program.NAME?"},

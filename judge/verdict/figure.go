@@ -22,6 +22,9 @@ type evidence interface {
 	// goroutines) over the window, per second and relative to its level when the window
 	// began. If there are several trials, it is that of the one that grew most.
 	slope(variant, gauge string) (figure, error)
+	// spread is the coefficient of variation of a metric from trial to trial of one variant: the
+	// standard deviation as a share of the mean.
+	spread(variant string, m metric) (figure, error)
 	// doubtful describes the disturbance of the first figure that is not as it is
 	// printed; nil if there is none.
 	doubtful(places []place) *rundir.Message

@@ -371,7 +371,6 @@ func TestShares(t *testing.T) {
 
 // What is swapped is inverted, and a unit does not matter.
 func TestSwappingAndScaling(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		rounds := rapid.IntRange(1, 9).Draw(t, "rounds")
@@ -416,7 +415,6 @@ func TestSwappingAndScaling(t *testing.T) {
 
 // Of comparisons of a variant with itself one in twenty finds a difference.
 func TestAlike(t *testing.T) {
-	t.Parallel()
 	const runs = 600
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, c := range []struct {
@@ -755,7 +753,6 @@ func TestThresholdsAndClaims(t *testing.T) {
 // The quantiles of a variant are those of one histogram that recorded the values
 // of all its trials.
 func TestQuantilesAreOfMergedHistograms(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench(4, "v")
 		all := hist.New()

@@ -88,6 +88,7 @@ const (
 	tokenRate        = "tokens_per_second"
 	goodputMetric    = "goodput"
 	cpuMetric        = "target.cpu_per_request"
+	memoryMetric     = "target.rss"
 	errorRatio       = "errors.ratio"
 	errorTotal       = "errors.total"
 )
@@ -201,7 +202,7 @@ func metrics() []metric {
 		of(cpuMetric, func(f *figures) *float64 { return f.Target.CPUSecondsPerRequest }),
 		of("target.cpu_share", func(f *figures) *float64 { return f.Target.CPUShare }),
 		of("target.user_share", func(f *figures) *float64 { return f.Target.UserShare }),
-		of("target.rss", func(f *figures) *float64 { return whole(f.Target.RSSBytes) }),
+		of(memoryMetric, func(f *figures) *float64 { return whole(f.Target.RSSBytes) }),
 		of("target.threads", func(f *figures) *float64 { return whole(f.Target.Threads) }),
 		of("target.descriptors", func(f *figures) *float64 { return whole(f.Target.Descriptors) }),
 		of("target.connection_reuse_ratio", func(f *figures) *float64 { return f.Target.ConnectionReuseRatio }),

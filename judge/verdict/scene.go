@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"dyno/internal/texts"
+	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
 
@@ -205,6 +206,33 @@ func (s *scene) ratio(variant, base string, m metric) (figure, error) {
 // slope is the growth of a gauge of the target.
 func (s *scene) slope(variant, gauge string) (figure, error) {
 	return steepest(s.trends, variant, gauge)
+}
+
+// spread is how much a metric of one variant varied from trial to trial. What disturbed some
+// trials more than others is part of it. A bias that all trials share is not: it changes the
+// mean as it changes the standard deviation.
+func (s *scene) spread(variant string, m metric) (figure, error) {
+	if _, err := s.value(variant, m); err != nil {
+		return figure{}, err
+	}
+	values := s.whole[variant].Intervals[m.name].Values
+	if len(values) < 2 {
+		return figure{}, texts.NewError("lacks.spread", "metric", m.name, "variant", variant)
+	}
+	for _, v := range values {
+		if !(v > 0) {
+			return figure{}, texts.NewError("lacks.spread.positive", "metric", m.name, "variant", variant, "value", four(v))
+		}
+	}
+	c, err := stat.CoefficientOfVariation(values, confidence)
+	if err != nil {
+		return figure{}, err
+	}
+	f := figure{estimate: c.Estimate, low: c.Interval.Low, high: c.Interval.High, bounded: true}
+	if s.trusted[place{m.name, variant, ""}].State == rundir.StateNotIdentified {
+		f.low, f.high = 0, math.Inf(1)
+	}
+	return f, nil
 }
 
 // figureOf reads an estimate that is known.

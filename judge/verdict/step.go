@@ -32,6 +32,29 @@ func stepMetrics(step string) []metric {
 			return &none
 		})
 	}
+	// Without answers of language models there are none of these figures.
+	answers := func(f *figures) *rundir.Tokens {
+		if s := of(f); s != nil {
+			return s.Tokens
+		}
+		return nil
+	}
+	rate := func(name string, get func(*rundir.Tokens) *float64) metric {
+		return metric{name: name, get: func(f *figures) *float64 {
+			if t := answers(f); t != nil {
+				return get(t)
+			}
+			return nil
+		}}
+	}
+	tokenClock := func(tag string, get func(*rundir.Tokens) *rundir.Quantiles) []metric {
+		return timesOf(tag, rundir.StepTag(tag, step), func(f *figures) *rundir.Quantiles {
+			if t := answers(f); t != nil {
+				return get(t)
+			}
+			return &none
+		})
+	}
 	failed := func(f *figures) (total, due float64) {
 		s := of(f)
 		if s == nil {
@@ -47,8 +70,13 @@ func stepMetrics(step string) []metric {
 		}
 		return nil
 	}}}
+	all = append(all,
+		rate(tokenRate, func(t *rundir.Tokens) *float64 { return t.PerSecond }),
+		rate(goodputMetric, func(t *rundir.Tokens) *float64 { return t.Goodput }))
 	all = append(all, clock(rundir.TagResponse, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Response })...)
 	all = append(all, clock(rundir.TagService, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Service })...)
+	all = append(all, tokenClock(rundir.TagFirstToken, func(t *rundir.Tokens) *rundir.Quantiles { return &t.FirstToken })...)
+	all = append(all, tokenClock(rundir.TagTokenTime, func(t *rundir.Tokens) *rundir.Quantiles { return &t.TokenTime })...)
 	all = append(all,
 		metric{name: errorRatio, share: failed, upTo: upToOmitted, get: func(f *figures) *float64 {
 			total, due := failed(f)
@@ -75,7 +103,10 @@ func stepMetrics(step string) []metric {
 // reported tells whether a report has such a figure of each step of a variant. The other
 // ones are made where the plan asks for them.
 func reported(kind, latency string) bool {
-	return slices.Contains([]string{throughputMetric, latency + ".p50", latency + ".p99", latency + ".max", errorRatio}, kind)
+	return slices.Contains([]string{
+		throughputMetric, latency + ".p50", latency + ".p99", latency + ".max", errorRatio,
+		tokenRate, "first_token.p50", "first_token.p99", "token_time.p50", "token_time.p99",
+	}, kind)
 }
 
 // comparesSteps tells whether variants are compared in such a figure of each step.
@@ -222,5 +253,5 @@ func unknownStep(step string, known []string) string {
 
 // withoutSteps says that a metric is not counted by steps.
 func withoutSteps(name string) string {
-	return quote(name) + " is not known of a step; throughput, response, service, errors.ratio and errors.total are"
+	return quote(name) + " is not known of a step; throughput, response, service, errors.ratio and errors.total are, and of answers of language models first_token, token_time, tokens_per_second and goodput"
 }

@@ -282,7 +282,6 @@ func TestStepsAreNoStretches(t *testing.T) {
 // Whatever a disturbance adds to the requests that it meets, and whichever step they are of,
 // the undisturbed figures of the step lie within what is said.
 func TestBoundsOfStepsHoldTheTruth(t *testing.T) {
-	t.Parallel()
 	bounded := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
@@ -380,5 +379,42 @@ func TestStepsOfTwoRuns(t *testing.T) {
 	want := []string{"throughput", "service.p50{step=new}", "service.p50{step=login}", "service.p50{step=gone}"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The tokens of a step's answers are figures of their own. A disturbance widens them by no less than
+// those of all answers.
+func TestTokensOfSteps(t *testing.T) {
+	b := openBench(1, "v")
+	b.run.Plan.Base = ""
+	b.withSteps()
+	b.measure(1, "v", 1000)
+	b.stallIn(5*time.Millisecond, 3)
+	b.tenthsOf(rundir.TagResponse, time.Millisecond, time.Millisecond)
+	b.tenthsOf(rundir.TagFirstToken, time.Millisecond, time.Millisecond)
+	b.step("login", 1000, nil, many(1000, time.Millisecond))
+	b.step("list", 1000, nil, many(1000, time.Millisecond))
+	answers := &b.trials[0].Steps[1]
+	rate, good, throughput := 2000., 200., 250.
+	answers.Throughput = &throughput
+	answers.Tokens = &rundir.Tokens{Count: 8000, Within: 800, PerSecond: &rate, Goodput: &good}
+	all, allGood := 4000., 400.
+	b.trials[0].Tokens = &rundir.Tokens{Count: 16000, Within: 1600, PerSecond: &all, Goodput: &allGood}
+	for _, clock := range []string{rundir.TagFirstToken, rundir.TagTokenTime} {
+		b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.StepTag(clock, "list"), Length: 4 * time.Second, Hist: many(1000, time.Millisecond)})
+	}
+	b.run.Plan.Thresholds = []string{"goodput{step=list} > 100/s", "token_time.p50{step=list} < 2ms", "tokens_per_second{step=list} > 1000/s", "first_token.p99{step=login} < 1s"}
+	run := b.judge(t)
+	for i, want := range []string{rundir.Kept, rundir.Kept, rundir.Kept} {
+		if got := run.Thresholds[i]; got.Outcome != want {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+	if got := run.Thresholds[3]; got.Outcome == rundir.Kept {
+		t.Errorf("a time that nobody has measured is kept: %+v", got)
+	}
+	v := figureOfRun(t, run, "goodput{step=list}", "v", "")
+	if v.State != rundir.StateBounded || v.High == nil || *v.High <= 200 || *v.High > 250+1e-9 {
+		t.Errorf("%+v", v)
 	}
 }

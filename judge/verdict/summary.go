@@ -129,24 +129,34 @@ func summarize(name string, trials []*rundir.Trial, t times) *figures {
 }
 
 // tokens sums up answers of language models; nil without.
-func tokens(trials []*rundir.Trial, t times) (sum *rundir.Tokens) {
+func tokens(trials []*rundir.Trial, t times) *rundir.Tokens {
+	return tokensOf(trials, t, "", func(t *rundir.Trial) *rundir.Tokens { return t.Tokens })
+}
+
+// tokensOf sums up those of one step, or of all with none.
+func tokensOf(trials []*rundir.Trial, t times, step string, get func(*rundir.Trial) *rundir.Tokens) (sum *rundir.Tokens) {
+	first, each := rundir.TagFirstToken, rundir.TagTokenTime
+	if step != "" {
+		first, each = rundir.StepTag(first, step), rundir.StepTag(each, step)
+	}
 	for _, trial := range trials {
-		if trial.Tokens == nil {
+		of := get(trial)
+		if of == nil {
 			continue
 		}
 		if sum == nil {
-			sum = &rundir.Tokens{FirstToken: rundir.QuantilesOf(t[rundir.TagFirstToken]), TokenTime: rundir.QuantilesOf(t[rundir.TagTokenTime])}
+			sum = &rundir.Tokens{FirstToken: rundir.QuantilesOf(t[first]), TokenTime: rundir.QuantilesOf(t[each])}
 		}
-		sum.Count += trial.Tokens.Count
-		sum.Within += trial.Tokens.Within
+		sum.Count += of.Count
+		sum.Within += of.Within
 	}
 	if sum != nil {
 		rate := func(of func(*rundir.Tokens) *float64) *float64 {
 			return known(trials, func(t *rundir.Trial) *float64 {
-				if t.Tokens == nil {
-					return nil
+				if tokens := get(t); tokens != nil {
+					return of(tokens)
 				}
-				return of(t.Tokens)
+				return nil
 			})
 		}
 		sum.PerSecond = rate(func(t *rundir.Tokens) *float64 { return t.PerSecond })
@@ -178,6 +188,12 @@ func scenarioSteps(trials []*rundir.Trial, t times) (sum []rundir.ScenarioStep) 
 		s.Response = rundir.QuantilesOf(t[rundir.StepTag(rundir.TagResponse, s.Name)])
 		s.Service = rundir.QuantilesOf(t[rundir.StepTag(rundir.TagService, s.Name)])
 		s.Throughput = typical(throughputs[i])
+		s.Tokens = tokensOf(trials, t, s.Name, func(t *rundir.Trial) *rundir.Tokens {
+			if i < len(t.Steps) {
+				return t.Steps[i].Tokens
+			}
+			return nil
+		})
 	}
 	return sum
 }

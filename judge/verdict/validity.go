@@ -177,8 +177,8 @@ func (s *scene) bounds(variant string, m metric) bounds {
 		return s.latencyBounds(variant, m, tag)
 	case m.counting():
 		b := s.throughputBounds(variant, m, estimate).slower(s.speed(variant, m), -s.working(variant))
-		if m.name == goodputMetric {
-			return s.goodputBounds(b, variant, estimate)
+		if m.kind() == goodputMetric {
+			return s.goodputBounds(b, variant, m, estimate)
 		}
 		return b
 	case m.name == cpuMetric:
@@ -446,15 +446,26 @@ func (s *scene) throughputBounds(variant string, m metric, estimate float64) bou
 }
 
 // goodputBounds widens the bounds that hold for a goodput as a throughput. A disturbance
-// only lengthens times: it may have moved good answers beyond the goal, and none within.
-func (s *scene) goodputBounds(b bounds, variant string, estimate float64) bounds {
+// only lengthens times: it may have moved good answers beyond the goal, and none within. Of a
+// step, all that it may have moved count as if they had been this step's.
+func (s *scene) goodputBounds(b bounds, variant string, m metric, estimate float64) bounds {
 	f := s.whole[variant]
+	answers, throughput := f.Tokens, f.Throughput.Estimate
+	if m.step != "" {
+		answers = nil
+		if i := slices.IndexFunc(f.Steps, func(of rundir.ScenarioStep) bool { return of.Name == m.step }); i >= 0 {
+			answers, throughput = f.Steps[i].Tokens, f.Steps[i].Throughput
+		}
+	}
+	if answers == nil || throughput == nil {
+		return b
+	}
 	closed := s.plan.Variant(variant).Loop == "closed"
 	bad, of := 0.0, 0.0
 	causes := map[string]int{}
 	// A small delay moves an answer beyond the goal only if it was close to it.
 	epsilon := leastDelay.Seconds()
-	if typical := f.Tokens.FirstToken.P50; typical != nil {
+	if typical := answers.FirstToken.P50; typical != nil {
 		epsilon = max(epsilon, noticeable**typical)
 	}
 	for _, t := range s.inOrder(variant) {
@@ -469,13 +480,16 @@ func (s *scene) goodputBounds(b bounds, variant string, estimate float64) bounds
 			causes[kind]++
 		}
 	}
-	if bad == 0 || f.Throughput.Estimate == nil {
+	if bad == 0 {
 		return b
 	}
-	all := *f.Throughput.Estimate
+	if m.step != "" {
+		of = float64(max(answers.FirstToken.Count, 1))
+	}
+	all := *throughput
 	b.high = max(b.high, estimate+min(bad/of*all, max(0, all-estimate)))
 	if b.why == nil {
-		b.why, b.causes = message("why.disturbed", "share", percent(bad/of)), mostFirst(causes)
+		b.why, b.causes = message("why.disturbed", "share", percent(min(bad/of, 1))), mostFirst(causes)
 	}
 	return b
 }
@@ -756,11 +770,29 @@ func (s *scene) answered(run *rundir.Run) (valid bool, reason *rundir.Message) {
 			missing = append(missing, orVerbatim(f.Because, f.Detail))
 		}
 	}
+	if v := unidentifiedAll(run.Validity); len(missing) == 0 && v != nil {
+		missing = append(missing, texts.New("unidentified", "metric", v.Figure, "variant", v.Variant).With("why", reasonOf(v)))
+	}
 	if len(missing) == 0 {
 		return true, nil
 	}
 	why := texts.Because("reason.unidentified", missing...)
 	return false, &why
+}
+
+// unidentifiedAll returns the first figure if there are some and none is identified: such a run
+// answers nothing, even if what it asks for was not observed at all, as a p99 of a dozen
+// responses.
+func unidentifiedAll(all []rundir.Validity) *rundir.Validity {
+	for i := range all {
+		if s := all[i].State; s != rundir.StateNotIdentified && s != rundir.StateRelative {
+			return nil
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[0]
 }
 
 // primaries lists the figures that the plan itself asks for: the primary metric of each

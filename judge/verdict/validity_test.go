@@ -138,7 +138,6 @@ func TestStatesOfALatency(t *testing.T) {
 // Whatever a disturbance adds to the requests that it meets, the undisturbed quantile lies
 // within what is said.
 func TestBoundsHoldTheTruth(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
 		b := openBench(1, "v")
@@ -428,6 +427,24 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 		run := b.judge(t)
 		if got := run.Thresholds[0]; got.Outcome != c.outcome || run.Valid != c.valid || (got.NotIdentified == "") != c.valid {
 			t.Errorf("%s: %+v, valid %v", c.text, got, run.Valid)
+		}
+	}
+}
+
+// A run none of whose figures is identified is not valid, even if what it asks for, here a p99,
+// has too few values to be one.
+func TestNothingIdentified(t *testing.T) {
+	for _, dropped := range []int64{0, 3900} {
+		b := openBench(1, "v")
+		b.run.Plan.Base, b.run.Plan.Metric = "", "response.p99"
+		x := b.measure(1, "v", 1000)
+		b.record(slices.Repeat([]time.Duration{time.Millisecond}, 12)...)
+		x.Counts.Dropped, x.Counts.Unsent = dropped, dropped
+		x.Counts.Sent -= dropped
+		x.Counts.OK -= dropped
+		run := b.judge(t)
+		if run.Valid != (dropped == 0) || (run.Reason != "") != (dropped > 0) {
+			t.Errorf("%d not sent: valid %v, %s, %+v", dropped, run.Valid, run.Reason, run.Validity)
 		}
 	}
 }

@@ -219,6 +219,7 @@ func (i *inspector) design(e *Experiment) {
 	i.metric(e)
 	i.control(e)
 	i.duet(e)
+	i.pairs(e)
 	if d.Pilot == 0 {
 		return
 	}
@@ -226,6 +227,37 @@ func (i *inspector) design(e *Experiment) {
 		if v.Load.Warmup != 0 {
 			i.fault("load.warmup", fmt.Sprintf("%v, and a pilot that finds it", v.Load.Warmup), "keep one of them")
 		}
+	}
+}
+
+// MostInPairs is how many variants are compared with each other at most: they are 190 pairs
+// then, and hardly a difference is found among more.
+const MostInPairs = 20
+
+// pairs judges whether there are variants that can all be compared with each other.
+func (i *inspector) pairs(e *Experiment) {
+	const path = "design.pairs"
+	if !e.Design.Pairs || !e.known() {
+		return
+	}
+	switch {
+	case e.Ladder != nil:
+		i.fault(path, "a ladder compares its steps with the first and with the one before", "false, or a compare section")
+	case len(e.Sweep) > 0:
+		i.fault(path, "a sweep follows a figure along its levels, and compares no two of them", "false, or a compare section")
+	case e.Base == "":
+		i.fault(path, "there are no variants to compare with each other", "false, or a compare section")
+	case e.Design.Duet:
+		i.fault(path, "in a duet each variant runs beside the base, and no two others at the same time", "false, or design.duet: false")
+	}
+	n := 0
+	for _, v := range e.Variants {
+		if v.AliasOf == "" {
+			n++
+		}
+	}
+	if n > MostInPairs {
+		i.fault(path, fmt.Sprintf("%d variants are %d pairs", n, n*(n-1)/2), fmt.Sprintf("at most %d variants", MostInPairs))
 	}
 }
 

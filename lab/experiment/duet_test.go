@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,31 @@ func TestDuet(t *testing.T) {
 	e, err = Parse("x.yaml", []byte(strings.Replace(duetPlan, "duet: true", "seed: 2", 1)), Options{Set: map[string]string{"duet": "true"}})
 	if err != nil || !e.Design.Duet {
 		t.Errorf("by a setting: %v", err)
+	}
+}
+
+// Pairs are of the variants of a comparison.
+func TestPairs(t *testing.T) {
+	plan := strings.Replace(duetPlan, "duet: true", "pairs: true", 1)
+	if e, err := Parse("x.yaml", []byte(plan), Options{}); err != nil || !e.Design.Pairs {
+		t.Errorf("%+v, %v", e, err)
+	}
+	var many []string
+	for n := range MostInPairs + 1 {
+		many = append(many, "v"+strconv.Itoa(n)+": {}")
+	}
+	const two = "compare: {base: a, variants: {a: {}, b: {}}}"
+	for _, c := range []struct{ old, with, want string }{
+		{two, "", "no variants to compare with each other"},
+		{two, "ladder: {steps: {a: {}, b: {}}}", "a ladder compares its steps"},
+		{two, "sweep: {n: [1, 2]}", "a sweep follows a figure"},
+		{"pairs: true", "pairs: true, duet: true", "in a duet each variant runs beside the base"},
+		{two, "compare: {base: v0, variants: {" + strings.Join(many, ", ") + "}}", "21 variants are 210 pairs"},
+		{"pairs: true", "pairs: often", "want true or false"},
+	} {
+		if _, err := Parse("x.yaml", []byte(strings.Replace(plan, c.old, c.with, 1)), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", c.with, err, c.want)
+		}
 	}
 }
 

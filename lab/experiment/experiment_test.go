@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dyno/internal/nesting"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files, schema.json and docs/reference.md")
@@ -490,7 +492,7 @@ func TestBounds(t *testing.T) {
 		{"lines", "name: x" + rest + strings.Repeat("#\n", maxLines), "more than 10000 lines"},
 		{"line", "name: x # " + strings.Repeat("x", maxLine) + rest, "the line is longer than 64 KiB"},
 		{"words", "name: x" + rest + "thresholds: [" + strings.Repeat(strings.Repeat("a,", 10_000)+"\n  ", 3) + "a]", "more than 50000 words"},
-		{"brackets", "name: " + strings.Repeat("[", maxDepth+1), "nested more than 50 deep"},
+		{"brackets", "name: " + strings.Repeat("[", nesting.Deepest+1), "nested more than 50 deep"},
 		{"list", "name: x" + rest + "thresholds: [" + strings.Repeat("a,", 100) + "a]", "thresholds: 101 entries are too many; at most 100"},
 		{"services", "name: x" + rest + services, "services: 33 entries are too many; at most 32"},
 		{"text", "name: x\ntarget: {protocol: tcp, start: [x, '" + strings.Repeat("{{a}}", 2000) + "']}\n" +

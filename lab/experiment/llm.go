@@ -66,6 +66,9 @@ const (
 func (LLMLoad) judge(i *inspector, _ *Experiment, v *Variant) {
 	const path = "load.ask"
 	i.tls(&v.Target)
+	if v.Load.Scenario != nil {
+		i.asksOfScenario(v)
+	}
 	a, started := v.Load.Ask, len(v.Target.Start) > 0
 	if a == nil {
 		i.fault(path, "is missing", "such as ask: {model: NAME}")
@@ -96,17 +99,14 @@ func (LLMLoad) codecs(v *Variant, seed uint64, workers int) (c Codecs, err error
 		return c, err
 	}
 	a := v.Load.Ask
-	prompts, err := a.all(seed)
+	config := llm.Config{Step: workers, HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits()}
+	if v.Load.Scenario != nil {
+		err = v.asked(&c, &config, end)
+	} else {
+		config.Requests, err = a.requests(seed, end)
+	}
 	if err != nil {
 		return c, err
-	}
-	config := llm.Config{Step: workers, HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits()}
-	for _, p := range prompts {
-		r, err := a.request(p, end)
-		if err != nil {
-			return c, err
-		}
-		config.Requests = append(config.Requests, r)
 	}
 	c.Clients, err = perWorker(func(worker int) llm.Config {
 		mine := config
@@ -240,42 +240,65 @@ func readPrompts(name string) (prompts []prompt, err error) {
 	return prompts, nil
 }
 
-// request makes the request that asks a prompt.
-func (a *Ask) request(p prompt, end http1.Endpoint) (r http1.Request, err error) {
-	type message struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
+// requests makes those that ask all prompts.
+func (a *Ask) requests(seed uint64, end http1.Endpoint) (all []http1.Request, err error) {
+	prompts, err := a.all(seed)
+	if err != nil {
+		return nil, err
 	}
-	limit := a.MaxTokens
-	if p.MaxTokens > 0 {
-		limit = p.MaxTokens
+	for _, p := range prompts {
+		r, err := a.request(p, end)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
 	}
+	return all, nil
+}
+
+// askedIn are the members of a request's body that hold what is asked, by the API.
+var askedIn = map[string]string{APIChat: "messages", APICompletions: "prompt", APIResponses: "input"}
+
+// body returns a request's body without what is asked.
+func (a *Ask) body(limit int) (map[string]any, error) {
 	body := map[string]any{"model": a.Model, "stream": true}
-	var asked any = p.Messages
-	if p.Prompt != "" {
-		asked = p.Prompt
-		if a.API == APIChat {
-			asked = []message{{"user", p.Prompt}}
-		}
-	}
-	switch a.API {
-	case APIResponses:
-		body["input"], body["max_output_tokens"] = asked, limit
-	case APICompletions:
-		if p.Prompt == "" {
-			return r, errors.New("load.ask.prompts: the API completions takes prompts, not messages")
-		}
-		body["prompt"], body["max_tokens"] = asked, limit
-	default:
-		body["messages"], body["max_tokens"] = asked, limit
+	if a.API == APIResponses {
+		body["max_output_tokens"] = limit
+	} else {
+		body["max_tokens"] = limit
 	}
 	if a.Usage && a.API != APIResponses { // which says it without being asked
 		body["stream_options"] = map[string]bool{"include_usage": true}
 	}
 	if a.Options != "" {
 		if err := json.Unmarshal([]byte(a.Options), &body); err != nil {
-			return r, fmt.Errorf("load.ask.options: %w", err)
+			return nil, fmt.Errorf("load.ask.options: %w", err)
 		}
+	}
+	return body, nil
+}
+
+// request makes the request that asks a prompt.
+func (a *Ask) request(p prompt, end http1.Endpoint) (r http1.Request, err error) {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	body, err := a.body(cmp.Or(p.MaxTokens, a.MaxTokens))
+	if err != nil {
+		return r, err
+	}
+	var asked any = p.Messages
+	switch {
+	case p.Prompt != "" && a.API == APIChat:
+		asked = []message{{"user", p.Prompt}}
+	case p.Prompt != "":
+		asked = p.Prompt
+	case a.API == APICompletions:
+		return r, errors.New("load.ask.prompts: the API completions takes prompts, not messages")
+	}
+	if member := askedIn[a.API]; body[member] == nil {
+		body[member] = asked
 	}
 	r = http1.Request{
 		Method: "POST", Target: a.target(end.Target), Host: end.Host,

@@ -102,6 +102,10 @@ type Codecs struct {
 	Scenario *scenario.Scenario
 	data     []*feed.Table
 
+	// Answers says of which of the scenario's steps the responses are answers of language
+	// models; nil: of none.
+	Answers []bool
+
 	// Streams returns the maker of a worker's streams, of subscribers by their number in
 	// all; nil without subscribers.
 	Streams func(worker int) func(subscriber int) wire.Stream

@@ -26,7 +26,7 @@ type Scenario struct {
 	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
 	Restart   bool              `yaml:"restart" doc:"users of a closed load who have come to their end are followed by new ones"`
 	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
-	Headers   []Header          `yaml:"headers" for:"http" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
+	Headers   []Header          `yaml:"headers" for:"http llm" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
 	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, beside that of load.call; templates may stand in it"`
 	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
 	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
@@ -59,11 +59,11 @@ type Step struct {
 	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
 	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated"`
 	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"the step is drawn by weight from those that are repeated, each time anew; each of them then has a weight"`
-	Method   string   `yaml:"method" for:"http grpc" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http: the request method; of grpc: what is called, pkg.Service/Method"`
-	Path     string   `yaml:"path" for:"http" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"those of target.url" doc:"path and query; a template"`
-	Headers  []Header `yaml:"headers" for:"http" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
-	Body     string   `yaml:"body" for:"http" instead:"use message" kind:"word" doc:"the request's content; a template"`
-	BodyFile string   `yaml:"body_file" for:"http" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
+	Method   string   `yaml:"method" for:"http grpc llm" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http and llm: the request method; of grpc: what is called, pkg.Service/Method"`
+	Path     string   `yaml:"path" for:"http llm" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
+	Headers  []Header `yaml:"headers" for:"http llm" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
+	Body     string   `yaml:"body" for:"http llm" instead:"use message" kind:"word" doc:"the request's content; a template"`
+	BodyFile string   `yaml:"body_file" for:"http llm" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
 
 	Message     string        `yaml:"message" for:"grpc tcp" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
 	MessageFile string        `yaml:"message_file" for:"grpc tcp" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
@@ -71,19 +71,29 @@ type Step struct {
 	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
 	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time that the server is told to have for the call (grpc-timeout); dyno gives it up then, too"`
 
+	Prompt    string      `yaml:"prompt" for:"llm" kind:"word" doc:"what the user asks the model; a template, whose texts are escaped as JSON needs it"`
+	Messages  []ModelTurn `yaml:"messages" for:"llm" most:"1000" doc:"the conversation so far, and what the user asks now, in place of prompt"`
+	MaxTokens int         `yaml:"max_tokens" for:"llm" range:"1..10000000" otherwise:"those of load.ask" doc:"the most tokens that the answer may have"`
+
 	Think   Think        `yaml:"think" otherwise:"none" doc:"the pause after the response"`
-	Status  string       `yaml:"status" for:"http grpc" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
+	Status  string       `yaml:"status" for:"http grpc llm" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
 	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
 	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
 	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract, of grpc in JSON; more fails them"`
+}
+
+// A ModelTurn is a part of a conversation with a language model.
+type ModelTurn struct {
+	Role    string `yaml:"role,required" oneof:"system developer user assistant" doc:"who says it"`
+	Content string `yaml:"content,required" kind:"word" doc:"what is said; a template, whose texts are escaped as JSON needs it"`
 }
 
 // An Assertion is something that must be true of a response: of a value in its body, of a
 // header field or metadata, or of the body. The body of a call's response is its message in JSON,
 // or an array of the messages that the server streams.
 type Assertion struct {
-	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all"`
-	Header   string  `yaml:"header" for:"http" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
+	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
+	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
 	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"of the first metadata of this name before the messages; without it, json and trailer, of the messages in JSON"`
 	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"of the first metadata of this name behind the messages"`
 	Equals   *string `yaml:"equals" kind:"word" doc:"it is this text; variables may stand in it"`
@@ -95,8 +105,8 @@ type Assertion struct {
 // An Extraction takes the value of a variable from a response: from where an Assertion looks.
 type Extraction struct {
 	Variable string  `yaml:",key"`
-	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all"`
-	Header   string  `yaml:"header" for:"http" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
+	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
+	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
 	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"the first metadata of this name before the messages; without it, json and trailer, the messages in JSON"`
 	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name behind the messages"`
 	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
@@ -440,11 +450,11 @@ func (s *Scenario) compile(to script, tables []*feed.Table, vars map[string]stri
 			faults = append(faults, e)
 			continue
 		}
-		problem := f.Problem
-		if f.Offset >= 0 {
+		problem, at := f.Problem, s.place(f.Path)
+		if f.Offset >= 0 && !strings.HasSuffix(at, ".prompt") && !strings.HasSuffix(at, ".messages") { // which are a part of the text
 			problem = fmt.Sprintf("at offset %d: %s", f.Offset, f.Problem)
 		}
-		faults = append(faults, &located{s.place(f.Path), problem, f.Hint})
+		faults = append(faults, &located{at, problem, f.Hint})
 	}
 	return nil, errors.Join(faults...)
 }
@@ -611,6 +621,10 @@ func (s *Scenario) placeInStep(path string, st *Step, name string, n int, number
 	case name == "body":
 		_, field := st.file()
 		switch {
+		case st.Prompt != "":
+			field = "prompt"
+		case len(st.Messages) > 0:
+			field = "messages"
 		case st.BodyFile == "" && st.MessageFile == "" && st.Message != "":
 			field = "message"
 		case st.BodyFile == "" && st.MessageFile == "":

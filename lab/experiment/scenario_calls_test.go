@@ -37,12 +37,12 @@ func TestScenarioOfCallsFaults(t *testing.T) {
 		{"[{" + say + ", message: '{\"text\": \"{{ emial }}\"}'}]", `load.scenario.steps[0].message: at offset 13: no variable "emial"; did you mean "email"?`},
 		{"[{" + say + ", message_file: m.json}]", `load.scenario.steps[0].message_file: at offset 13: no variable "emial"`},
 		{"[{" + say + ", message: '{}', message_file: m.json}]", "load.scenario.steps[0].message_file: message and message_file exclude each other"},
-		{"[{" + say + ", path: /}]", "load.scenario.steps[0].path: is only for HTTP targets; say protocol: http, or of grpc use method"},
-		{"[{" + say + ", body: x}]", "load.scenario.steps[0].body: is only for HTTP targets; say protocol: http, or use message"},
-		{"[{" + say + ", body_file: m.json}]", "load.scenario.steps[0].body_file: is only for HTTP targets"},
-		{"[{" + say + ", headers: {a: b}}]", "load.scenario.steps[0].headers: is only for HTTP targets; say protocol: http, or of grpc use metadata"},
+		{"[{" + say + ", path: /}]", "load.scenario.steps[0].path: is only for HTTP and LLM targets; say protocol: http or llm, or of grpc use method"},
+		{"[{" + say + ", body: x}]", "load.scenario.steps[0].body: is only for HTTP and LLM targets; say protocol: http or llm, or use message"},
+		{"[{" + say + ", body_file: m.json}]", "load.scenario.steps[0].body_file: is only for HTTP and LLM targets"},
+		{"[{" + say + ", headers: {a: b}}]", "load.scenario.steps[0].headers: is only for HTTP and LLM targets; say protocol: http or llm, or of grpc use metadata"},
 		{"[{" + say + ", encoding: hex}]", "load.scenario.steps[0].encoding: is only for TCP targets"},
-		{"[{" + say + ", assert: [{header: a, exists: true}]}]", "load.scenario.steps[0].assert[0].header: is only for HTTP targets; say protocol: http, or of grpc use metadata or trailer"},
+		{"[{" + say + ", assert: [{header: a, exists: true}]}]", "load.scenario.steps[0].assert[0].header: is only for HTTP and LLM targets; say protocol: http or llm, or of grpc use metadata or trailer"},
 		{"[{" + say + ", assert: [{metadata: a, trailer: b, exists: true}]}]", "load.scenario.steps[0].assert[0].trailer: metadata and trailer exclude each other"},
 		{"[{" + say + ", extract: {x: {trailer: a, json: $.b}}}]", "load.scenario.steps[0].extract.x.trailer: json and trailer exclude each other"},
 		{"[{" + say + ", extract: {x: b}}]", "load.scenario.steps[0].extract.x.json: at offset 0: JSON path: a path begins with $"},
@@ -55,7 +55,7 @@ func TestScenarioOfCallsFaults(t *testing.T) {
 		{"[{name: a, method: t.Echo/Collect, message: '{\"text\": \"{{ email }}\"}'}]", "load.scenario.steps[0].message: the messages of a stream of the client's cannot vary"},
 		{"[{name: a, method: t.Echo/Collect, message: '[{\"txet\": 1}]'}]", "load.scenario.steps[0].message: "},
 		{"[{" + say + "}]\n    cookies: true", "load.scenario.cookies: is only for HTTP targets"},
-		{"[{" + say + "}]\n    headers: {a: b}", "load.scenario.headers: is only for HTTP targets"},
+		{"[{" + say + "}]\n    headers: {a: b}", "load.scenario.headers: is only for HTTP and LLM targets"},
 	} {
 		_, err := written(t, head, c.steps)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -89,7 +89,7 @@ func TestScenarioOfCallsFaults(t *testing.T) {
 	}
 	// Events are no requests.
 	_, err = written(t, "name: x\ntarget: {protocol: sse, url: 'http://127.0.0.1:1/'}\nload:\n  subscribers: {connections: 1}\n  scenario: {steps: [{name: a}]}", "")
-	if err == nil || !strings.Contains(err.Error(), "load.scenario: is only for HTTP and gRPC and TCP targets") {
+	if err == nil || !strings.Contains(err.Error(), "load.scenario: is only for HTTP and gRPC and TCP and LLM targets") {
 		t.Error(err)
 	}
 }
@@ -155,9 +155,9 @@ func TestScenarioOfMessages(t *testing.T) {
 		{"line", "[{name: a, message: '0a', encoding: hex}]", "load.scenario.steps[0].message: it has a line feed inside"},
 		{"line", "[{name: a, message: '0', encoding: hex}]", "load.scenario.steps[0].message: it is not hexadecimal"},
 		{"line", "[{name: a, message: '.', encoding: base64}]", "load.scenario.steps[0].message: it is no base64"},
-		{"line", "[{name: a, method: GET}]", "load.scenario.steps[0].method: is only for HTTP and gRPC targets; say protocol: http or grpc, or use message"},
-		{"line", "[{name: a, status: 200}]", "load.scenario.steps[0].status: is only for HTTP and gRPC targets"},
-		{"line", "[{name: a, path: /}]", "load.scenario.steps[0].path: is only for HTTP targets; say protocol: http, or of grpc use method, of tcp message"},
+		{"line", "[{name: a, method: GET}]", "load.scenario.steps[0].method: is only for HTTP and gRPC and LLM targets; say protocol: http or grpc or llm, or use message"},
+		{"line", "[{name: a, status: 200}]", "load.scenario.steps[0].status: is only for HTTP and gRPC and LLM targets"},
+		{"line", "[{name: a, path: /}]", "load.scenario.steps[0].path: is only for HTTP and LLM targets; say protocol: http or llm, or of grpc use method, of tcp message"},
 		{"line", "[{name: a, deadline: 1s}]", "load.scenario.steps[0].deadline: is only for gRPC targets"},
 		{"line", "[{name: a, assert: [{metadata: x, exists: true}]}]", "load.scenario.steps[0].assert[0].metadata: is only for gRPC targets"},
 		{"line", "[{name: a, message: '{{ x }}'}]", `load.scenario.steps[0].message: at offset 3: no variable "x"`},

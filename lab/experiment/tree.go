@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"dyno/internal/nesting"
 )
 
 // Bounds of a file. They keep the YAML parser, which recurses and takes time
@@ -20,7 +22,6 @@ const (
 	maxLines  = 10_000
 	maxLine   = 64 << 10 // bytes
 	maxTokens = 50_000
-	maxDepth  = 50 // of nesting
 )
 
 // A nodeKind is what a YAML value is.
@@ -214,7 +215,7 @@ func parseYAML(src []byte) (body ast.Node, err error) {
 		}
 	}()
 	tokens := lexer.Tokenize(string(src))
-	if err := checkDepth(tokens); err != nil {
+	if err := nesting.Check(tokens, maxTokens); err != nil {
 		return nil, err
 	}
 	// Duplicate keys are let through here, so that all of them are reported.
@@ -232,32 +233,6 @@ func parseYAML(src []byte) (body ast.Node, err error) {
 		body = d.Body
 	}
 	return body, nil
-}
-
-// checkDepth refuses nesting that would exhaust the parser's stack: brackets,
-// or several entry marks in one line.
-func checkDepth(tokens token.Tokens) error {
-	brackets, marks, line := 0, 0, 0
-	for i, t := range tokens {
-		if i == maxTokens {
-			return &yaml.SyntaxError{Message: fmt.Sprintf("more than %d words and marks", maxTokens), Token: t}
-		}
-		if t.Position != nil && t.Position.Line != line {
-			marks, line = 0, t.Position.Line
-		}
-		switch t.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			brackets++
-		case token.MappingEndType, token.SequenceEndType:
-			brackets--
-		case token.SequenceEntryType, token.MappingKeyType, token.TagType, token.AnchorType:
-			marks++
-		}
-		if brackets > maxDepth || marks > maxDepth && brackets == 0 || t.Position != nil && t.Position.IndentNum > 20*maxDepth {
-			return &yaml.SyntaxError{Message: fmt.Sprintf("nested more than %d deep", maxDepth), Token: t}
-		}
-	}
-	return nil
 }
 
 // templateHint recognizes a template that YAML reads as a mapping in a

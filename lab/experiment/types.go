@@ -81,6 +81,8 @@ type Design struct {
 	Metric string  `yaml:"metric,set,zero" like:"metric" default:"throughput; response.p99 of an open load; delivery.p99 of published events; none of program; capacity for capacity" flag:"metric" doc:"what verdicts and stop go by, such as throughput or target.cpu_per_request; of a step of a scenario, response.p99{step=NAME} and the like; of a program, program.NAME"`
 	// Control is the name of the variant that is another's alias; empty: there is none.
 	Control string `yaml:"control" kind:"word" like:"name" otherwise:"true with compare and ladder" doc:"the variant measured a second time, as NAME.control, to show what no difference looks like; true: the base; false: none"`
+	// Pairs asks which variants differ from each other, and not only from the base.
+	Pairs bool `yaml:"pairs,set" flag:"pairs" doc:"compare all variants with each other, and not only with the base: in throughput, CPU time per request, memory and the metric; in each of these all pairs are one family, so that a difference needs more evidence the more variants there are"`
 	// KeepSpoilt has no round measured again because the machine or the generator
 	// spoilt it.
 	KeepSpoilt bool `yaml:"remeasure,set,inverted" default:"true" flag:"remeasure" doc:"measure rounds that the machine or the generator spoilt again, all variants at once, up to half as many as are planned; results are shown with them, too"`
@@ -268,7 +270,7 @@ type Load struct {
 	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
 	HTTPLoad `for:"http"`
-	Scenario *Scenario `yaml:"scenario,scripted" for:"http grpc tcp" doc:"what users do, instead of repeating one request"`
+	Scenario *Scenario `yaml:"scenario,scripted" for:"http grpc tcp llm" doc:"what users do, instead of repeating one request"`
 	GRPCLoad `for:"grpc"`
 	HTTP2    *HTTP2 `yaml:"http2" for:"http grpc" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 	TCPLoad  `for:"tcp"`

@@ -22,6 +22,9 @@ const (
 	// up to mostCounted.
 	fewRequests = 1000
 	mostCounted = 5 * time.Second
+	// mostMisread is the share of the window, one in so many, by which its two readings may be
+	// late together: the counts of a request can be wrong by as much.
+	mostMisread = 10
 	// countedRounds is the number of rounds in which system calls are counted. Their
 	// number per request hardly varies, and each count costs a second.
 	countedRounds = 3
@@ -90,7 +93,13 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		lack(texts.NewError("unavailable.calls.none"))
 		return
 	}
-	// The readings are not exactly at the window's edges.
+	// The readings are not exactly at the window's edges: the requests between them are known
+	// as far as the rate is the same there.
+	begin := result.Start.Add(result.WindowStart)
+	if off := at[0].Sub(begin).Abs() + at[1].Sub(begin.Add(result.Window)).Abs(); off > result.Window/mostMisread {
+		lack(texts.NewError("unavailable.calls.late", "time", off.Round(time.Millisecond).String(), "window", result.Window.Round(time.Millisecond).String()))
+		return
+	}
 	seconds := at[1].Sub(at[0]).Seconds()
 	recordCalls(&t.Target, k.Columns(), rows, seconds, float64(answered)/result.Window.Seconds()*seconds)
 	if t.Target.SyscallsPerRequest != nil && t.Throughput != nil {

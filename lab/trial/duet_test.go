@@ -178,7 +178,7 @@ func TestDuet(t *testing.T) {
 	if !f.Complete() || f.Run.TrialsPlanned != 10 || len(f.Trials) != 10 || len(l.planned) != 10 || l.planned[9].Of != 10 {
 		t.Fatalf("%d trials of %d, %d announced: %v", len(f.Trials), f.Run.TrialsPlanned, len(l.planned), f.Incomplete)
 	}
-	seatsOf, idle := map[string][]int{}, 0
+	seatsOf, idle, answered := map[string][]int{}, 0, 0
 	byNumber := map[int]*rundir.TrialFolder{}
 	for _, trial := range f.Trials {
 		byNumber[trial.Number] = trial
@@ -188,8 +188,11 @@ func TestDuet(t *testing.T) {
 			t.Errorf("trial %d: %s", trial.Number, trial.Conservation.Detail)
 		}
 		d := trial.Duet
-		if d == nil || trial.Counts.OK == 0 {
-			t.Fatalf("trial %d: %d answers, beside %+v", trial.Number, trial.Counts.OK, d)
+		if d == nil {
+			t.Fatalf("trial %d is not of a duet", trial.Number)
+		}
+		if trial.Counts.OK > 0 {
+			answered++
 		}
 		if trial.Purpose == rundir.PurposeIdle {
 			idle++
@@ -219,8 +222,8 @@ func TestDuet(t *testing.T) {
 			t.Errorf("%s had the seats %v", variant, seats)
 		}
 	}
-	if idle != 2 || len(seatsOf) != 2 {
-		t.Errorf("%d trials beside an idle neighbour, seats %v", idle, seatsOf)
+	if idle != 2 || len(seatsOf) != 2 || answered == 0 { // a busy machine may answer nothing in one of the windows
+		t.Errorf("%d trials beside an idle neighbour, seats %v, %d trials with answers", idle, seatsOf, answered)
 	}
 }
 

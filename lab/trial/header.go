@@ -64,6 +64,7 @@ func plan(e *experiment.Experiment, remeasure int) rundir.Plan {
 		Metric:       d.Metric,
 		Base:         e.Base,
 		Control:      d.Control,
+		Pairs:        d.Pairs,
 		Remeasure:    remeasure,
 		Set:          e.Set,
 		Soak:         e.Soak,

@@ -170,7 +170,7 @@ func engineConfig(v *experiment.Variant, seed uint64) (c engine.Config, codecs e
 		c.Subscribers = subscribers(l, codecs.Streams)
 	}
 	if s := l.Scenario; s != nil {
-		c.Users = &engine.Users{Scenario: codecs.Scenario, Count: s.Users, Restart: s.Restart}
+		c.Users = &engine.Users{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart}
 		if s.Users > 0 {
 			c.Workers = min(c.Workers, s.Users)
 		}

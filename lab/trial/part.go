@@ -640,7 +640,8 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, stdout io.Write
 	}
 	bare.Steps = slices.Clone(result.Steps)
 	for i := range bare.Steps {
-		bare.Steps[i].Response, bare.Steps[i].Service = nil, nil
+		s := &bare.Steps[i]
+		s.Response, s.Service, s.FirstToken, s.TokenTime = nil, nil, nil, nil
 	}
 	if err := m.say(partReport{Result: &bare}); err != nil {
 		return err
@@ -694,8 +695,12 @@ func restore(r *engine.Result, intervals []hist.Interval) {
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		s.Response, s.Service = hist.New(), hist.New()
-		ofSteps[rundir.StepTag(engine.Response.String(), s.Name)] = s.Response
-		ofSteps[rundir.StepTag(engine.Service.String(), s.Name)] = s.Service
+		if s.Tokens != nil {
+			s.FirstToken, s.TokenTime = hist.New(), hist.New()
+		}
+		for tag, h := range timesOfStep(s) {
+			ofSteps[rundir.StepTag(tag.String(), s.Name)] = h
+		}
 	}
 	at := 0
 	for _, i := range intervals {

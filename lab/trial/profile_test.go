@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ profile: {rounds: 2, window: 300ms}
 	}
 	f := open(t, o.Dir)
 	var order []string
+	sampled := 0 // profiles: on a busy machine the target may have no CPU in 300 ms
 	for _, x := range f.Trials {
 		order = append(order, x.Purpose)
 		if x.Purpose != rundir.PurposeProfile {
@@ -64,9 +66,15 @@ profile: {rounds: 2, window: 300ms}
 		}
 		own := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/selftest/oracle.") })
 		generator := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/load/engine.") })
-		if !own || generator || x.Profiles[i].Samples == 0 {
+		if own != (x.Profiles[i].Samples > 0) || generator {
 			t.Errorf("trial %d: %d samples; the target's functions are in it: %v; the generator's: %v", x.Number, x.Profiles[i].Samples, own, generator)
 		}
+		if own {
+			sampled++
+		}
+	}
+	if sampled == 0 {
+		t.Error("no profile has a sample")
 	}
 	p := rundir.PurposeProfile
 	if want := []string{"", "", p, p, "", "", p, p, "", ""}; !slices.Equal(order, want) || f.Run.TrialsPlanned != len(want) || !f.Complete() {
@@ -83,6 +91,9 @@ profile: {rounds: 2, window: 300ms}
 func countsCalls(t *testing.T, x *rundir.TrialFolder) {
 	t.Helper()
 	calls := x.Target.Syscalls
+	if calls == nil && strings.Contains(fmt.Sprint(x.Unavailable), "the machine was too busy") {
+		return
+	}
 	if in := calls["read"] + calls["recvfrom"]; in < 0.9 || in > 2.5 {
 		t.Errorf("trial %d: %v reads for a request: %v, %v", x.Number, in, calls, x.Unavailable)
 	}

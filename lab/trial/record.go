@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"time"
 
 	"dyno/load/engine"
 	"dyno/load/hist"
@@ -34,7 +35,7 @@ func record(t *rundir.Trial, r *engine.Result, workers int) {
 	t.FirstMessage = rundir.QuantilesOf(r.Latency[engine.FirstMessage])
 	t.MessageGap = rundir.QuantilesOf(r.Latency[engine.MessageGap])
 	t.Message = rundir.QuantilesOf(r.Latency[engine.Message])
-	t.Tokens = tokens(r)
+	t.Tokens = tokens(r.Tokens, r.Latency[engine.FirstToken], r.Latency[engine.TokenTime], r.Window)
 	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
@@ -106,16 +107,16 @@ func counts(r *engine.Result) rundir.Counts {
 }
 
 // tokens says what answers of language models consisted of; nil if there were none.
-func tokens(r *engine.Result) *rundir.Tokens {
-	if r.Tokens == nil {
+func tokens(counted *engine.Tokens, first, each *hist.Histogram, window time.Duration) *rundir.Tokens {
+	if counted == nil {
 		return nil
 	}
 	t := &rundir.Tokens{
-		Count: signed(r.Tokens.Count), Within: signed(r.Tokens.Within),
-		FirstToken: rundir.QuantilesOf(r.Latency[engine.FirstToken]), TokenTime: rundir.QuantilesOf(r.Latency[engine.TokenTime]),
+		Count: signed(counted.Count), Within: signed(counted.Within),
+		FirstToken: rundir.QuantilesOf(first), TokenTime: rundir.QuantilesOf(each),
 	}
-	if r.Window > 0 {
-		perSecond, goodput := float64(r.Tokens.Count)/r.Window.Seconds(), float64(r.Tokens.Within)/r.Window.Seconds()
+	if window > 0 {
+		perSecond, goodput := float64(counted.Count)/window.Seconds(), float64(counted.Within)/window.Seconds()
 		t.PerSecond, t.Goodput = &perSecond, &goodput
 	}
 	return t
@@ -160,6 +161,7 @@ func recordUsers(t *rundir.Trial, r *engine.Result) {
 		s := rundir.ScenarioStep{
 			Name: from.Name, OK: signed(from.Counts.OK), Dropped: signed(from.Counts.Dropped), CompletedInWindow: signed(from.Completed),
 			Response: rundir.QuantilesOf(from.Response), Service: rundir.QuantilesOf(from.Service),
+			Tokens: tokens(from.Tokens, from.FirstToken, from.TokenTime, r.Window),
 		}
 		for kind, n := range from.Counts.ByKind {
 			if n > 0 && s.ByKind == nil {
@@ -291,8 +293,8 @@ func writeLatency(w io.Writer, r *engine.Result) error {
 	}
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		for tag, h := range map[engine.Tag]*hist.Histogram{engine.Response: s.Response, engine.Service: s.Service} {
-			if h.Count() == 0 {
+		for tag, h := range timesOfStep(s) {
+			if h == nil || h.Count() == 0 {
 				continue
 			}
 			err := log.Write(hist.Interval{Tag: rundir.StepTag(tag.String(), s.Name), Start: r.WindowStart, Length: r.Window, Hist: h})
@@ -302,6 +304,13 @@ func writeLatency(w io.Writer, r *engine.Result) error {
 		}
 	}
 	return nil
+}
+
+// timesOfStep are the times of a step, by what they are of all steps; nil where it has none.
+func timesOfStep(s *engine.StepResult) map[engine.Tag]*hist.Histogram {
+	return map[engine.Tag]*hist.Histogram{
+		engine.Response: s.Response, engine.Service: s.Service, engine.FirstToken: s.FirstToken, engine.TokenTime: s.TokenTime,
+	}
 }
 
 // signed converts a count. Counts of requests are far below the limit.

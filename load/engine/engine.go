@@ -393,7 +393,7 @@ func (e *engine) run(ctx context.Context) (*Result, error) {
 	unlearned := <-learned
 	e.conclude(result, origin)
 	result.Interrupted = ctx.Err() != nil
-	if e.config.Connections > 0 && result.Connections.Opened == 0 {
+	if e.config.Connections > 0 && result.Connections.Opened == 0 && !result.Interrupted {
 		return result, e.unreachable()
 	}
 	for _, w := range e.workers {

@@ -424,8 +424,12 @@ func TestInterrupt(t *testing.T) {
 	defer cancel()
 	r, err := engine.Run(ctx, engine.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
-		Interval:   10 * time.Millisecond,
-		OnInterval: func(engine.Interval) { cancel() },
+		Interval: 10 * time.Millisecond,
+		OnInterval: func(i engine.Interval) {
+			if i.Completed > 0 {
+				cancel()
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -433,6 +437,31 @@ func TestInterrupt(t *testing.T) {
 	conserved(t, r)
 	if !r.Interrupted || r.Counts.OK == 0 || r.Window > time.Minute {
 		t.Errorf("interrupted %v, counts %+v, window %v", r.Interrupted, r.Counts, r.Window)
+	}
+}
+
+// A measurement may be interrupted before its load begins: that is no fault of the target,
+// and no interval ends before it starts.
+func TestInterruptAtTheStart(t *testing.T) {
+	s := null(t, oracle.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := engine.Run(ctx, engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
+		Schedule: poisson(t, 1),
+		OnStart:  func(engine.Start) { cancel() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conserved(t, r)
+	if !r.Interrupted || r.Window != 0 {
+		t.Errorf("interrupted %v, window %v", r.Interrupted, r.Window)
+	}
+	for _, i := range r.Intervals {
+		if i.Start < 0 || i.Length < 0 {
+			t.Errorf("interval from %v, %v long", i.Start, i.Length)
+		}
 	}
 }
 
@@ -557,7 +586,8 @@ func refuse(t testing.TB) func(int) func() wire.Client {
 }
 
 // allocations returns how many allocations a request takes once warm: what many requests take
-// beyond few. Done tells how many of a run have ended as they should.
+// beyond few, at the least of three measurements, as the rest of the process may allocate, too.
+// Done tells how many of a run have ended as they should.
 func allocations(t *testing.T, c engine.Config, done func(r *engine.Result) uint64) float64 {
 	t.Helper()
 	const few, many = 1000, 11_000
@@ -574,7 +604,14 @@ func allocations(t *testing.T, c engine.Config, done func(r *engine.Result) uint
 		return float64(after.Mallocs - before.Mallocs)
 	}
 	measure(few) // warms up
-	return (measure(many) - measure(few)) / (many - few)
+	least := math.Inf(1)
+	for range 3 {
+		per := (measure(many) - measure(few)) / (many - few)
+		if math.Abs(per) < math.Abs(least) {
+			least = per
+		}
+	}
+	return least
 }
 
 // with200 returns how many requests were answered by status 200.

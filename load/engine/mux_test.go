@@ -401,7 +401,8 @@ func TestMuxConservation(t *testing.T) {
 				t.Errorf("carried: %v", err)
 			}
 			answered := m.did[answers].Load() + m.did[goesAway].Load()
-			if r.AllCounts.OK == 0 || r.AllCounts.OK > answered {
+			const many = 50 // a busy machine may take a few too late
+			if r.AllCounts.OK == 0 && answered > many || r.AllCounts.OK > answered {
 				t.Errorf("%d good responses; the server gave %d", r.AllCounts.OK, answered)
 			}
 			if got, most := r.AllCounts.ByKind[wire.Status], m.did[fails].Load(); got > most {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,8 +43,13 @@ func TestUsersStepTimeouts(t *testing.T) {
 			if n.Counts.ByKind[wire.Timeout] != n.Counts.Sent || n.Counts.Sent == 0 {
 				t.Errorf("HTTP/2 %v, %s: %+v", two, name, n.Counts)
 			}
+			for text := range r.Failures {
+				if strings.HasSuffix(text, "nothing else on the connection") { // on a busy machine, and it was given up with all its exchanges
+					low = 0
+				}
+			}
 			if got := time.Duration(n.Service.Min()); got < low-low/50 || got > high {
-				t.Errorf("HTTP/2 %v, %s: given up after %v, want %v", two, name, got, low)
+				t.Errorf("HTTP/2 %v, %s: given up after %v, want %v to %v", two, name, got, low, high)
 			}
 		}
 		if n := step(t, r, "good").Counts; n.OK != n.Sent || n.OK == 0 {

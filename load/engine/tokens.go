@@ -37,8 +37,12 @@ func (r *Result) addTokens(o *Tokens) {
 	if r.Tokens == nil {
 		r.Tokens = &Tokens{}
 	}
-	r.Tokens.Count += o.Count
-	r.Tokens.Within += o.Within
+	r.Tokens.add(o)
+}
+
+func (t *Tokens) add(o *Tokens) {
+	t.Count += o.Count
+	t.Within += o.Within
 }
 
 // asked returns what the worker counted; nil if its clients ask no language models.
@@ -71,10 +75,18 @@ func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
 	if several {
 		each = max(0, d.last-d.first) / int64(n-1)
 	}
+	var step *answerFigures
+	if w.users != nil {
+		step = w.users.figuresOf(x.user).answers
+	}
 	if r.arrived >= w.windowStart && r.arrived < w.windowEnd {
-		w.tokens.Count += uint64(n)
+		told := Tokens{Count: uint64(n)}
 		if w.engine.config.Messages.Goal.holds(first, each) {
-			w.tokens.Within++
+			told.Within = 1
+		}
+		w.tokens.add(&told)
+		if step != nil {
+			step.add(&told)
 		}
 	}
 	if x.window != inside {
@@ -83,5 +95,12 @@ func (w *worker) recordTokens(e int32, x *exchange, c *connection, r reading) {
 	w.interval.latency[FirstToken].Record(first)
 	if several {
 		w.interval.latency[TokenTime].Record(each)
+	}
+	if step == nil {
+		return
+	}
+	step.first.Record(first)
+	if several {
+		step.each.Record(each)
 	}
 }

@@ -2,14 +2,17 @@ package engine_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"dyno/load/engine"
 	"dyno/load/hist"
 	"dyno/load/pace"
+	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/llm"
@@ -139,3 +142,81 @@ func TestFirstTokenIsFromTheSchedule(t *testing.T) {
 }
 
 func last(h *hist.Histogram) int64 { return h.Quantile(1) }
+
+// Of users, the tokens of each step are counted and timed by themselves, and those of steps that no
+// model answers not at all. What a model has said is there for the next question.
+func TestAnswersOfSteps(t *testing.T) {
+	var wrong atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/login" {
+			fmt.Fprint(w, `{"token":"T"}`)
+			return
+		}
+		if want := map[string]string{"/first": "T", "/second": `T said x\"x`}[r.URL.Path]; string(body) != want {
+			wrong.Add(1)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 2 {
+			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n")
+			if r.URL.Path == "/first" {
+				fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"\\\"\"}}]}\n\n")
+				fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n")
+				break
+			}
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	}))
+	t.Cleanup(s.Close)
+	users := compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "token"}, {Name: "answer"}}, Steps: []scenario.Step{
+		{Name: "login", Once: true, Path: "/login", Extract: []scenario.Extraction{{Name: "token", From: scenario.JSON, Of: "$.token"}}},
+		{Name: "first", Path: "/first", Method: "POST", Body: "{{ token }}", Extract: []scenario.Extraction{{Name: "answer", From: scenario.JSON, Of: "$.text"}}},
+		{Name: "second", Path: "/second", Method: "POST", Body: "{{ token }} said {{ json_escape(answer) }}"},
+	}})
+	config := llm.Config{HTTP: http1.DefaultLimits(), Events: sse.DefaultLimits(), Accept: func(int) bool { return true }}
+	for _, o := range users.Outlines() {
+		info := users.Steps()[o.Step]
+		r := http1.Request{Method: o.Method, Target: o.Path, Host: "h", Body: []byte(o.Body), VariesBody: o.VariesBody}
+		config.Requests = append(config.Requests, r)
+		config.Expects = append(config.Expects, llm.Expect{Plain: info.Name == "login", Keep: info.MaxBody})
+	}
+	c := engine.Config{
+		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Workers: 2, Messages: &engine.Messages{Goal: engine.Goal{First: time.Hour}},
+		Users: &engine.Users{Scenario: users, Count: 3, Answers: []bool{false, true, true}},
+		NewClients: func(int) func() wire.Client {
+			template, err := llm.NewTemplate(config)
+			if err != nil {
+				panic(err)
+			}
+			return func() wire.Client { return template.Client() }
+		},
+	}
+	r := carryOut(t, c)
+	if wrong.Load() > 0 || r.Counts.OK != 41 {
+		t.Errorf("%d questions were not as they should be; %+v, %v", wrong.Load(), r.Counts, r.Failures)
+	}
+	var sum engine.Tokens
+	for _, name := range []string{"first", "second"} {
+		st := step(t, r, name)
+		each := map[string]uint64{"first": 3, "second": 2}[name]
+		if st.Tokens == nil || st.Tokens.Count != each*st.Completed || st.Tokens.Within != st.Completed || uint64(st.FirstToken.Count()) != st.Counts.OK { //nolint:gosec // not negative
+			t.Errorf("%s: %+v of %d answers", name, st.Tokens, st.Completed)
+			continue
+		}
+		if st.TokenTime.Count() != st.FirstToken.Count() {
+			t.Errorf("%s: %d times per token of %d answers", name, st.TokenTime.Count(), st.FirstToken.Count())
+		}
+		sum.Count += st.Tokens.Count
+		sum.Within += st.Tokens.Within
+	}
+	if login := step(t, r, "login"); login.Tokens != nil || login.FirstToken != nil || login.Counts.OK != 3 {
+		t.Errorf("%+v", login)
+	}
+	if *r.Tokens != sum || sum.Count == 0 {
+		t.Errorf("%+v in all, the steps add up to %+v", r.Tokens, sum)
+	}
+	c.Users.Answers = []bool{true}
+	if err := c.Validate(); err == nil {
+		t.Error("answers of a step in three were accepted")
+	}
+}

@@ -30,6 +30,10 @@ type Users struct {
 	// that the connections carry at once, and 10,000 in an open loop.
 	Count int
 
+	// Answers says of which steps, by their number, the responses are answers of language
+	// models. Their tokens are counted for each of them. Nil: of none.
+	Answers []bool
+
 	// Restart has users of a closed loop who have come to their end followed by new ones. In
 	// an open loop they always are.
 	Restart bool
@@ -52,6 +56,12 @@ func (u *Users) faults(c *Config) (faults []error) {
 	}
 	if u.Scenario == nil {
 		fault("users: want a scenario that they carry out")
+	}
+	if u.Scenario != nil && u.Answers != nil && len(u.Answers) != len(u.Scenario.Steps()) {
+		fault("users: %d steps are said to be answers or not, and there are %d", len(u.Answers), len(u.Scenario.Steps()))
+	}
+	if u.Answers != nil && c.Messages == nil {
+		fault("users: answers of language models consist of messages, which are not timed")
 	}
 	if u.Count < c.Workers || u.Count > MaxUsers {
 		fault("users %d: want at least one for each of %d workers, and at most %d", u.Count, c.Workers, MaxUsers)
@@ -110,6 +120,13 @@ type stepFigures struct {
 	ok, completed, dropped uint64
 	byKind                 [wire.Kinds]uint64
 	response, service      *hist.Histogram
+	answers                *answerFigures // nil where responses are no answers of language models
+}
+
+// answerFigures is what became of a step's answers of language models.
+type answerFigures struct {
+	Tokens
+	first, each *hist.Histogram // as Latency has them of all steps: FirstToken, TokenTime
 }
 
 // newUserPool returns the share of worker n.
@@ -124,6 +141,9 @@ func (e *engine) newUserPool(n int) *userPool {
 	r.figures = make([]stepFigures, len(r.steps))
 	for i := range r.figures {
 		r.figures[i].response, r.figures[i].service = hist.New(), hist.New()
+		if c.Users.Answers != nil && c.Users.Answers[i] {
+			r.figures[i].answers = &answerFigures{first: hist.New(), each: hist.New()}
+		}
 	}
 	if c.Schedule == nil {
 		for range r.limit {
@@ -452,6 +472,11 @@ type StepResult struct {
 	Completed uint64          // good responses that ended inside the window
 	Response  *hist.Histogram // as Latency has it of all steps
 	Service   *hist.Histogram
+
+	// Of answers of language models; nil of other responses.
+	Tokens     *Tokens
+	FirstToken *hist.Histogram
+	TokenTime  *hist.Histogram
 }
 
 // UsersResult is what became of users.
@@ -468,8 +493,12 @@ type UsersResult struct {
 // concludeUsers adds up what a worker's users did.
 func (r *Result) concludeUsers(c *userPool) {
 	if r.Steps == nil {
-		for _, s := range c.steps {
-			r.Steps = append(r.Steps, StepResult{Name: s.Name, Response: hist.New(), Service: hist.New()})
+		for i, s := range c.steps {
+			step := StepResult{Name: s.Name, Response: hist.New(), Service: hist.New()}
+			if c.figures[i].answers != nil {
+				step.Tokens, step.FirstToken, step.TokenTime = &Tokens{}, hist.New(), hist.New()
+			}
+			r.Steps = append(r.Steps, step)
 		}
 	}
 	for i := range c.figures {
@@ -487,6 +516,11 @@ func (r *Result) concludeUsers(c *userPool) {
 		to.Completed += f.completed
 		to.Response.Merge(f.response)
 		to.Service.Merge(f.service)
+		if a := f.answers; a != nil {
+			to.Tokens.add(&a.Tokens)
+			to.FirstToken.Merge(a.first)
+			to.TokenTime.Merge(a.each)
+		}
 	}
 	r.Users.add(&UsersResult{
 		Count: c.limit, Started: c.worker.Users(), Ended: c.ended, Iterations: c.iterations, Arrivals: c.arrivals, TurnedAway: c.turnedAway,
@@ -524,6 +558,11 @@ func (r *Result) mergeSteps(o *Result) error {
 			to.Completed += from.Completed
 			to.Response.Merge(from.Response)
 			to.Service.Merge(from.Service)
+			if to.Tokens != nil && from.Tokens != nil {
+				to.Tokens.add(from.Tokens)
+				to.FirstToken.Merge(from.FirstToken)
+				to.TokenTime.Merge(from.TokenTime)
+			}
 		}
 	}
 	r.Users.add(&o.Users)

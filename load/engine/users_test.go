@@ -599,8 +599,8 @@ func TestUsersConservation(t *testing.T) {
 		if err := r.Carried.Conserved(); err != nil {
 			t.Error(err)
 		}
-		if r.Counts.OK == 0 || r.Counts.Errors == 0 || r.Counts.Timeouts == 0 || r.AllCounts.Generator > 0 {
-			t.Errorf("%+v, %v", r.Counts, r.Failures)
+		if n := r.AllCounts; n.OK == 0 || n.Errors == 0 || n.Timeouts == 0 || n.Generator > 0 { // a busy machine has little in its window
+			t.Errorf("%+v, %v", n, r.Failures)
 		}
 	}
 }

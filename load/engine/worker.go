@@ -373,7 +373,8 @@ func (w *worker) giveUp() {
 	w.countServed()
 	w.subscribers.countServed(w.windowStart, w.windowEnd)
 	w.concluded = now
-	w.interval.end, w.interval.open = now, w.connections()
+	// Who is interrupted before the first request was due ends before the first interval begins.
+	w.interval.end, w.interval.open = max(now, w.interval.start), w.connections()
 	w.engine.collector.full <- w.interval
 }
 

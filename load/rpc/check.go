@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -132,7 +131,7 @@ func (m Method) Check(response []byte) error {
 
 // decodes tells whether a response can be decoded.
 func (m Method) decodes(response []byte) error {
-	err := proto.UnmarshalOptions{Resolver: m.codec.types}.Unmarshal(response, m.codec.out.New().Interface())
+	err := m.codec.types.unmarshal(response, m.codec.out.New().Interface())
 	if err != nil {
 		return &Fault{Path: m.Output, Problem: cause(err)}
 	}

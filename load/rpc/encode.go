@@ -142,7 +142,7 @@ func errorOffset(err error, text []byte, otherwise int) int {
 // message in a google.protobuf.Any of unknown type appears with its @type alone.
 func (m Method) Decode(response []byte) ([]byte, error) {
 	out := m.codec.out.New().Interface()
-	if err := (proto.UnmarshalOptions{Resolver: m.codec.types}).Unmarshal(response, out); err != nil {
+	if err := m.codec.types.unmarshal(response, out); err != nil {
 		return nil, &Fault{Path: m.Output, Problem: cause(err)}
 	}
 	text, err := protojson.MarshalOptions{Resolver: lenient{m.codec.types}}.Marshal(out)
@@ -155,6 +155,18 @@ func (m Method) Decode(response []byte) ([]byte, error) {
 		return nil, &Fault{Path: m.Output, Problem: plain(err.Error())}
 	}
 	return b.Bytes(), nil
+}
+
+// unmarshal decodes a message. Its module panics at an entry of a map with a key, and then a
+// field of the key's number and another type (google.golang.org/protobuf v1.36.12,
+// unmarshalMap). Such an answer of a server must not end dyno.
+func (r *resolver) unmarshal(b []byte, into proto.Message) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("cannot be decoded: %v", fault)
+		}
+	}()
+	return proto.UnmarshalOptions{Resolver: r}.Unmarshal(b, into)
 }
 
 // lenient is a resolver to whom every type is known.

@@ -122,7 +122,7 @@ func (w *jsonWriter) message(s *membersShape, b []byte, depth int) bool {
 	seen, empty := uint64(0), true
 	for len(b) > 0 {
 		number, wire, n := protowire.ConsumeTag(b)
-		if n < 0 {
+		if n < 0 || number > protowire.MaxValidNumber {
 			return false
 		}
 		f := s.fields[number]

@@ -2,11 +2,9 @@ package rpc
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 // answering is the method with its messages in the place of each other, so that what can be sent
@@ -119,6 +117,22 @@ func BenchmarkAppendJSON(b *testing.B) {
 	}
 }
 
+// An answer that the module for messages panics at is a fault like any other.
+func TestMapKeyOfTwoTypes(t *testing.T) {
+	m := answering(find(t, shop(t), "shop.v1.Shop/Buy"))
+	answer := []byte{0x1a, 4, 0x0a, 0, 0x08, 1} // an entry whose key is a text, and then a number
+	want := &Fault{}
+	if _, err := m.Decode(answer); !errors.As(err, &want) {
+		t.Errorf("Decode: %v", err)
+	}
+	if _, err := m.AppendJSON(nil, answer); !errors.As(err, &want) {
+		t.Errorf("AppendJSON: %v", err)
+	}
+	if err := checking(find(t, shop(t), "shop.v1.Shop/Buy")).Check(answer); !errors.As(err, &want) {
+		t.Errorf("Check: %v", err)
+	}
+}
+
 // Whatever a server answers is in JSON what Decode makes of it.
 func FuzzAppendJSON(f *testing.F) {
 	methods := []Method{
@@ -138,7 +152,7 @@ func FuzzAppendJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, which uint8) {
 		m := methods[int(which)%len(methods)]
 		// Numbers that JSON's reader in Go cannot hold are none that a message may have.
-		if proto.Unmarshal(b, dynamicpb.NewMessage(m.codec.out.Descriptor())) == nil {
+		if m.codec.types.unmarshal(b, m.codec.out.New().Interface()) == nil {
 			translates(t, m, b)
 		} else if _, err := m.AppendJSON(nil, b); err == nil {
 			if _, err := m.Decode(b); err != nil {

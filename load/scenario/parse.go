@@ -222,3 +222,32 @@ func isName(s string) bool {
 	}
 	return true
 }
+
+// InJSON returns the template that says between the quotes of a JSON string what the text, a
+// template, says: what stands outside of braces is escaped now, and what an expression says when
+// it is known. The error is the first fault of the text.
+func InJSON(text string) (string, error) {
+	p := parser{text: text}
+	if len(text) > MaxTemplate {
+		return "", fmt.Errorf("%d bytes are too long: want at most %d", len(text), MaxTemplate)
+	}
+	var b []byte
+	for p.fault == nil && p.at < len(text) {
+		literal, _, found := strings.Cut(text[p.at:], "{{")
+		b = appendJSON(b, []byte(literal))
+		if p.at += len(literal); !found {
+			break
+		}
+		open := p.at
+		p.braces()
+		if p.fault == nil {
+			b = append(b, "{{ json_escape("...)
+			b = append(b, strings.TrimSpace(text[open+len("{{"):p.at-len("}}")])...)
+			b = append(b, ") }}"...)
+		}
+	}
+	if p.fault != nil {
+		return "", fmt.Errorf("at offset %d: %s; %s", p.fault.Offset, p.fault.Problem, p.fault.Hint)
+	}
+	return string(b), nil
+}

@@ -1,9 +1,13 @@
 package scenario
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 // show writes nodes so that they can be compared.
@@ -128,6 +132,61 @@ func FuzzTemplate(f *testing.F) {
 				t.Fatalf("%q: %v, %v", text, r, err)
 			}
 			u.Failed()
+		}
+	})
+}
+
+// What a template of a text in JSON says is what the text itself says, between quotes.
+func TestInJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                      "",
+		"a \"b\"\n\\":           `a \"b\"\n\\`,
+		"{{ a }}":               "{{ json_escape(a) }}",
+		"x{{a}}\t{{ uuid() }}é": `x{{ json_escape(a) }}\t{{ json_escape(uuid()) }}é`,
+		`{{ column("a b") }}`:   `{{ json_escape(column("a b")) }}`,
+		`{{ "{{" }}}} {`:        `{{ json_escape("{{") }}}} {`,
+		"a } b }} c":            "a } b }} c",
+	} {
+		if got, err := InJSON(text); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{"ab {{": "at offset 3: {{ without }}", "{{ 5 }}": "at offset 3: a number by itself", strings.Repeat("x", MaxTemplate+1): "too long"} {
+		if _, err := InJSON(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestInJSONIsJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.String().Draw(t, "value")
+		pieces := rapid.SliceOfN(rapid.OneOf(rapid.Just("{{ a }}"), rapid.StringMatching(`[^{]*`)), 0, 5).Draw(t, "pieces")
+		text := strings.Join(pieces, "")
+		inside, err := InJSON(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := func(body string) []byte {
+			s, err := Compile(Spec{BodyOnly: true, Variables: []Variable{{"a", value}}, Steps: []Step{{Name: "x", Body: body}}})
+			if err != nil {
+				t.Fatalf("%q: %v", body, err)
+			}
+			if o := s.Outlines()[0]; !o.VariesBody {
+				return []byte(o.Body)
+			}
+			r, failure := next(s.Worker(whole, 1).User(), 0)
+			if failure != nil {
+				t.Fatal(failure)
+			}
+			return []byte(r.body)
+		}
+		var got string
+		if err := json.Unmarshal(said(`"`+inside+`"`), &got); err != nil {
+			t.Fatalf("%q: %v", inside, err)
+		}
+		if want := strings.ToValidUTF8(string(said(text)), "\uFFFD"); strings.ToValidUTF8(got, "\uFFFD") != want && utf8.ValidString(string(said(text))) {
+			t.Fatalf("%q became %q", want, got)
 		}
 	})
 }

@@ -637,10 +637,11 @@ func TestFallsBackToPerfEvents(t *testing.T) {
 	privileged(t)
 	c := exec.Command("/proc/self/exe", "contained")
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
-	c.Stderr = os.Stderr
+	var said strings.Builder // why it ended
+	c.Stderr = &said
 	out, err := c.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, &said)
 	}
 	if !strings.HasPrefix(string(out), "perf 1000 [observer kernel cannot work here: eBPF: process ids here are not those of the kernel (") {
 		t.Errorf("%s", out)

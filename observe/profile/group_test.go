@@ -202,7 +202,7 @@ func TestIdlingIsNobodysTime(t *testing.T) {
 }
 
 func TestLibrary(t *testing.T) {
-	for file, want := range map[string]bool{"/lib/libc.so.6": true, "libx.so": true, "/srv/program": false, "/srv/a.song": false, "[vdso]": false} {
+	for file, want := range map[string]bool{"/lib/libc.so.6": true, "libx.so": true, "/srv/program": false, "/srv/app/System.Private.CoreLib.dll": true, "/srv/dllfile": false, "/srv/a.song": false, "[vdso]": false} {
 		if Library(file) != want {
 			t.Errorf("%s: %v", file, !want)
 		}

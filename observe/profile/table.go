@@ -31,10 +31,11 @@ func (f Function) String() string {
 	return f.Name + " (" + strings.Trim(f.Mapping, "[]") + ")"
 }
 
-// Library tells whether a file is a shared library, by its name.
+// Library tells whether a file is a shared library, or an assembly of .NET, by its name.
+// Assemblies hold code that was compiled beforehand.
 func Library(file string) bool {
 	base := path.Base(file)
-	return strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.")
+	return strings.HasSuffix(base, ".so") || strings.Contains(base, ".so.") || strings.HasSuffix(base, ".dll")
 }
 
 // functionOf returns the function of a line.

@@ -43,6 +43,31 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// Code of .NET that was compiled beforehand has no names. The assembly that it lies in says what it does.
+func TestAssemblies(t *testing.T) {
+	const kestrel, core = "Microsoft.AspNetCore.Server.Kestrel.Core.dll", "System.Private.CoreLib.dll"
+	p := made("cpu", map[string]int64{
+		kestrel + ":[unknown] " + core + ":[unknown]":                                                       4,
+		core + ":[unknown] Google.Protobuf!Google.Protobuf.CodedInputStream.ReadTag Echo!Echo.Service.Call": 2,
+		core + ":[unknown] Echo.dll:[unknown]":                                                              1,
+	})
+	for _, m := range p.Mapping {
+		if strings.HasSuffix(m.File, ".dll") {
+			m.File = "/opt/dotnet/shared/" + m.File
+		}
+	}
+	c, err := Table(p, "cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[Group]float64{HTTP: 4, Serialization: 2, Own("Echo.dll"): 1}, c.Groups); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[Function]float64{{Unknown, kestrel}: 4, {Unknown, core}: 3}, c.Flat); d != "" {
+		t.Error(d)
+	}
+}
+
 // A program's file may have another name in each build; its functions are the same.
 func TestIdentityAcrossBuilds(t *testing.T) {
 	build := func(file string, address uint64) *pprof.Profile {

@@ -50,6 +50,7 @@ const (
 	RoleControl = "control"  // A/A: the base with itself under an alias
 	RoleStep    = "step"     // a ladder's step with the one before
 	RoleLeftOut = "left out" // a ladder without one step, with the whole ladder
+	RolePair    = "pair"     // two variants neither of which is the base
 )
 
 // The outcomes of a check.
@@ -141,6 +142,7 @@ type Plan struct {
 	Base         string            `json:"base,omitempty"`
 	Control      string            `json:"control,omitempty"`   // the variant that is another under an alias
 	Remeasure    int               `json:"remeasure,omitempty"` // how many spoilt rounds may be measured again
+	Pairs        bool              `json:"pairs,omitempty"`     // all variants are compared with each other
 	Duet         *PlanDuet         `json:"duet,omitempty"`      // nil: one variant at a time
 	Set          map[string]string `json:"set,omitempty"`       // what replaced the file's values
 	Ladder       *PlanLadder       `json:"ladder,omitempty"`
@@ -1071,6 +1073,7 @@ type ScenarioStep struct {
 	Throughput        *float64         `json:"throughput_per_second,omitempty"` // of these
 	Response          Quantiles        `json:"response"`
 	Service           Quantiles        `json:"service"`
+	Tokens            *Tokens          `json:"tokens,omitempty"` // where responses are answers of language models
 }
 
 // Failed is how many of the step's requests failed, timeouts and unfinished ones included.

@@ -1,7 +1,7 @@
 // Package micro holds small programs that show what a load test cannot: the cost of a
 // hand-off between threads and between goroutines, the memory of a parked one and how
 // many there can be, the cost of locks under contention, the effect of pinning, how
-// models of input and output rank, and what socket options do.
+// models of input and output rank, what socket options do, and what a filter of samples hides.
 //
 // Each program is a plain configuration with Validate and Run. Run does one measurement
 // and returns its figures. The lab repeats it, interleaves it with others and computes

@@ -83,7 +83,7 @@ func TestChannelToChannel(t *testing.T) {
 	if missing += st.Missing; missing != 0 {
 		t.Errorf("%d numbers are missing, and nothing was dropped", missing)
 	}
-	if connects := first.Stats()[0].Connects; connects <= bursts {
+	if connects := first.Stats()[0].Connects; connects < bursts { // the last one may not have been reached
 		t.Errorf("%d connections: the second channel was hardly ever away", connects)
 	}
 }

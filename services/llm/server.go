@@ -84,8 +84,12 @@ func New(cfg Config) (*Server, error) {
 			func() float64 { return float64(s.active.Load()) }),
 	)
 	s.handler = s.routes()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // for clients that know it (RFC 9113, section 3.3)
 	s.server = &http.Server{
 		Handler:           s.handler,
+		Protocols:         protocols,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 	}

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +204,41 @@ func TestGolden(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestHTTP2: a client that begins with HTTP/2 gets the same answers, many at once over one
+// connection. One that is cut takes none of the others with it.
+func TestHTTP2(t *testing.T) {
+	b := serving(t, nil)
+	streamed := hello + `,"stream":true}`
+	_, want := b.ask(pathChat, streamed)
+	var dialled atomic.Int32
+	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dialled.Add(1)
+		return (&net.Dialer{}).DialContext(ctx, "tcp", b.Addr().String())
+	}}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	b.client.CloseIdleConnections()
+	b.client = &http.Client{Transport: transport}
+	b.ask(pathChat, streamed) // others wait for its connection to be there
+	cut := b.post(t.Context(), pathChat, streamed, FaultField+": cut;after=1")
+	if text, err := io.ReadAll(cut.Body); err == nil || strings.Count(string(text), "data: ") != 2 {
+		t.Errorf("cut: %q, %v", text, err)
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			resp := b.post(t.Context(), pathChat, streamed)
+			text, err := io.ReadAll(resp.Body)
+			if got := string(text); err != nil || resp.ProtoMajor != 2 || created.ReplaceAllString(got, "") != created.ReplaceAllString(want, "") {
+				t.Errorf("%s: %v: %q\nwant %q", resp.Proto, err, got, want)
+			}
+		})
+	}
+	all.Wait()
+	if n := dialled.Load(); n != 1 {
+		t.Errorf("%d connections", n)
 	}
 }
 

@@ -69,6 +69,7 @@ func newThreaded(s *Server) *threaded {
 		conns:  map[*conversation]struct{}{},
 	}
 	m.ctx, m.cut = context.WithCancel(context.Background())
+	m.open.Add(1) // the acceptor, so that none is added while others wait for none
 	return m
 }
 
@@ -99,6 +100,7 @@ func (m *threaded) serve() error {
 	var janitor sync.WaitGroup
 	janitor.Go(func() { m.sweep(stopped) })
 	err := m.accept()
+	m.open.Done()
 	if err != nil {
 		m.killAll()
 	}

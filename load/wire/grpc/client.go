@@ -201,9 +201,12 @@ func (c *Client) take(below, e *wire.MuxEvent) bool {
 		return false
 	case wire.MuxHead:
 		k.status = below.Status
-		fields := c.below.Fields()
+		fields, of := c.below.Fields(), initial
 		k.read(c.t, fields, false)
-		c.fields = c.t.list(fields, initial)
+		if k.state&early != 0 {
+			of = only // the end will follow in a frame of its own
+		}
+		c.fields = c.t.list(fields, of)
 		*e = wire.MuxEvent{Kind: wire.MuxHead, ID: id, Bytes: below.Bytes}
 		return true
 	case wire.MuxData:
@@ -216,6 +219,7 @@ func (c *Client) take(below, e *wire.MuxEvent) bool {
 		if c.atOnce = k.state&headed == 0 && !below.Trailers; c.atOnce {
 			k.status = below.Status
 		}
+		k.judge(below.Trailers)
 		k.read(c.t, c.below.Fields(), !c.atOnce)
 		return false
 	default:

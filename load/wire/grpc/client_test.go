@@ -41,6 +41,12 @@ func TestResponses(t *testing.T) {
 			ended(NotFound, "status: grpc NOT_FOUND: no such…")},
 		{"status in the header, content behind it", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "5")...).
 			data(1, true, nil), ended(NotFound, "status: grpc NOT_FOUND")},
+		{"status in the header, a message behind it", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "5")...).
+			data(1, true, message("answer")), failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
+		{"status in the header, trailers without one", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "0")...).
+			header(1, true, "x", "y"), failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
+		{"status in the header and in the trailers", nil, new(frames).header(1, false, append(slices.Clone(goodHead), "grpc-status", "5")...).
+			data(1, false, message("answer")).header(1, true, "grpc-status", "0"), ended(OK, "")},
 		{"details", nil, new(frames).header(1, false, goodHead...).header(1, true, "grpc-status", "3", "grpc-message", "no", "grpc-status-details-bin",
 			base64.RawStdEncoding.EncodeToString([]byte("\x08\x03\x12\x02no\x1a\x06\x0a\x04/a.B"))), ended(InvalidArgument, "status: grpc INVALID_ARGUMENT: no (a.B)")},
 		{"code that gRPC does not have", nil, new(frames).header(1, true, append(slices.Clone(goodHead), "grpc-status", "99", "grpc-message", "x")...),
@@ -63,8 +69,8 @@ func TestResponses(t *testing.T) {
 			failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
 		{"trailers without a status", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")).header(1, true, "x", "y"),
 			failed(Unknown, "protocol: grpc UNKNOWN: response without grpc-status")},
-		{"no message", nil, new(frames).answer(1), failed(Internal, "protocol: grpc INTERNAL: no message in a response that has one")},
-		{"two messages", nil, new(frames).answer(1, "a", "b"), failed(Internal, "protocol: grpc INTERNAL: more than one message in a response that has one")},
+		{"no message", nil, new(frames).answer(1), failed(Unimplemented, "protocol: grpc UNIMPLEMENTED: no message in a response that has one")},
+		{"two messages", nil, new(frames).answer(1, "a", "b"), failed(Unimplemented, "protocol: grpc UNIMPLEMENTED: more than one message in a response that has one")},
 		{"cut short", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:8]).header(1, true, "grpc-status", "0"),
 			failed(Internal, "protocol: grpc INTERNAL: response that ends inside a message")},
 		{"cut short in the prefix", nil, new(frames).header(1, false, goodHead...).data(1, false, message("answer")[:3]).header(1, true, "grpc-status", "0"),

@@ -10,10 +10,11 @@
 //
 // # Sources
 //
-// The rules are those of three documents of the gRPC project: "gRPC over HTTP2"
-// (PROTOCOL-HTTP2.md), "gRPC Web" (PROTOCOL-WEB.md) and "HTTP to gRPC Status Code Mapping"
-// (http-grpc-status-mapping.md). Comments name them as HTTP2, Web and Mapping. Those of
-// compression are in "gRPC Compression" (compression.md).
+// The rules are those of four documents of the gRPC project: "gRPC over HTTP2"
+// (PROTOCOL-HTTP2.md), "gRPC Web" (PROTOCOL-WEB.md), "HTTP to gRPC Status Code Mapping"
+// (http-grpc-status-mapping.md) and "Status codes and their use in gRPC" (statuscodes.md).
+// Comments name them as HTTP2, Web, Mapping and Codes. Those of compression are in "gRPC
+// Compression" (compression.md).
 //
 // # How calls end
 //
@@ -30,7 +31,8 @@
 //	GOAWAY with an error, connection closed                 Reset      UNAVAILABLE
 //	message larger than the limit                           Protocol   RESOURCE_EXHAUSTED
 //	message cut short, compressed in a way that was not     Protocol   INTERNAL
-//	offered, not one message where there must be one
+//	offered
+//	not one message where there must be one                 Protocol   UNIMPLEMENTED (Codes)
 //	message that Check or Translate refuses                 Assertion  INTERNAL
 //
 // What gRPC's libraries would say after a local deadline, DEADLINE_EXCEEDED, is the business

@@ -67,6 +67,7 @@ const (
 	active   callState = 1 << iota // the place is taken
 	headed                         // the response's header has come
 	told                           // end is what the status says
+	early                          // it stands in the header, and counts only if nothing is behind that
 	opaque                         // the content is not gRPC's
 	encoded                        // grpc-encoding names what was offered
 	foreign                        // grpc-encoding names something else
@@ -272,14 +273,22 @@ func (k *call) trailers(t *Template, block []byte) (f failure) {
 	return f
 }
 
-// tell notes what a status says.
+// tell notes what a status says. That of trailers takes the place of one in the header.
 func (k *call) tell(t *Template, s said) {
 	end, ok := t.ending(s)
 	k.end = end
 	k.state |= told
-	k.state &^= rejected
+	k.state &^= rejected | early
 	if !ok {
 		k.state |= rejected
+	}
+}
+
+// judge forgets a status in the header if content came, or trailers without one: a response that
+// has its status in the header has nothing else (HTTP2, "Responses", Trailers-Only).
+func (k *call) judge(trailers bool) {
+	if k.state&early != 0 && (trailers || k.messages > 0 || k.got > 0 || k.grouped > 0 || k.state&(inside|trailed) != 0) {
+		k.state &^= told | early
 	}
 }
 

@@ -210,7 +210,7 @@ func TestPeer(t *testing.T) {
 		}), []string{`["a b" "c"] ["\x00\xffbin"]`}, OK, ""},
 		{"no such method", method("None", ""), nil, Unimplemented, "status: grpc UNIMPLEMENTED: no such method: /t.S/None"},
 		{"deadline", with(method("Late", ""), func(c *Call) { c.Timeout = time.Millisecond }), nil, DeadlineExceeded, ""},
-		{"one message of a stream", method("Expand", "2"), nil, Internal, "protocol: grpc INTERNAL: more than one message in a response that has one"},
+		{"one message of a stream", method("Expand", "2"), nil, Unimplemented, "protocol: grpc UNIMPLEMENTED: more than one message in a response that has one"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config(tt.call)

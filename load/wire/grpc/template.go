@@ -222,6 +222,9 @@ func (k *call) read(t *Template, fields []wire.MuxField, trailers bool) {
 	if trailers {
 		return
 	}
+	if k.state&told != 0 {
+		k.state |= early
+	}
 	k.state |= headed | encodings
 	if k.status != 200 || !isGRPC {
 		k.state |= opaque
@@ -338,6 +341,7 @@ var errRefusedMessage = newFailure(wire.Assertion, Internal, "message refused")
 // conclude says how a response ended that is complete, as far as the protocol below can tell.
 // A failure of kind Status is one of a complete response.
 func (t *Template) conclude(k *call) (f failure) {
+	k.judge(false)
 	switch {
 	case k.state&(told|opaque) == opaque:
 		if k.status != 200 {

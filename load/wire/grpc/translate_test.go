@@ -88,6 +88,37 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
+// A header that has the status has all metadata, trailing too, whether the end of the stream comes
+// with it, at once behind it, or later.
+func TestTrailersOnly(t *testing.T) {
+	head := append(slices.Clone(goodHead), "x-a", "1", "x-b", "2", "grpc-status", "5")
+	for _, answer := range []*frames{new(frames).header(1, true, head...), new(frames).header(1, false, head...).data(1, true, nil)} {
+		for _, piece := range []int{1, 7, 1000} {
+			c := config(unary("q"))
+			c.Fields, c.Trailers = []string{"x-a", "x-b"}, []string{"x-c", "x-b"}
+			client := newClient(t, c)
+			feed(t, client, new(frames).settings().b, 1000)
+			begin(t, client, 0, 0)
+			sent(client)
+			got, status := "", Unknown
+			for p := answer.b; len(p) > 0; {
+				n, e, err := client.Input(p[:min(piece, len(p))])
+				if err != nil {
+					t.Fatal(err)
+				}
+				p = p[n:]
+				got += fieldsOf(client)
+				if e.Kind == wire.MuxEnded {
+					status = Code(e.Status) //nolint:gosec // a code
+				}
+			}
+			if want := "0:1 1:2 3:2 "; got != want || status != NotFound {
+				t.Errorf("in pieces of %d: got %s and %s, want %s and %s", piece, got, status, want, NotFound)
+			}
+		}
+	}
+}
+
 // Over HTTP/1.1 the same is put together by the client.
 func TestTranslateWeb(t *testing.T) {
 	expand := quoting(Call{Scheme: "http", Authority: "h", Path: "/p.S/M", Messages: [][]byte{[]byte("q")}, ServerStream: true})

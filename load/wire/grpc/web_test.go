@@ -72,6 +72,10 @@ func answerWeb(w http.ResponseWriter, r *http.Request) {
 	case "/t.S/Status":
 		write(flagTrailers, []byte("grpc-status:5\r\nGRPC-Message: no%20such\r\n"))
 		return
+	case "/t.S/StatusAhead": // in the header, where only responses without content have it
+		w.Header().Set("Grpc-Status", "7")
+		write(0, message)
+		return
 	case "/t.S/NoTrailers":
 		write(0, message)
 		return
@@ -103,9 +107,10 @@ var webCases = []webCase{
 	{"TrailersOnly", "", false, 0, PermissionDenied, "status: grpc PERMISSION_DENIED: not you"},
 	{"Status", "", false, 0, NotFound, "status: grpc NOT_FOUND: no such"},
 	{"NoTrailers", "x", false, 1, Unknown, "protocol: grpc UNKNOWN: response without grpc-status"},
+	{"StatusAhead", "x", false, 1, Unknown, "protocol: grpc UNKNOWN: response without grpc-status"},
 	{"Behind", "x", false, 0, Internal, "protocol: grpc INTERNAL: content behind the trailers"},
 	{"None", "x", false, 0, Unimplemented, "status: grpc UNIMPLEMENTED: HTTP status 404 without grpc-status"},
-	{"Expand", "2", false, 0, Internal, "protocol: grpc INTERNAL: more than one message in a response that has one"},
+	{"Expand", "2", false, 0, Unimplemented, "protocol: grpc UNIMPLEMENTED: more than one message in a response that has one"},
 }
 
 func (w webCase) config(web Web, address string) Config {

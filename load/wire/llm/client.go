@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -12,9 +13,18 @@ import (
 
 // Config is what all clients of one template have in common.
 type Config struct {
-	// Requests are what is asked, in turn; nothing in them varies. Each asks for a
-	// stream.
+	// Requests are what is asked: in turn, when nothing in them varies, or by Compose. Each
+	// that is answered by a model asks for a stream.
 	Requests []http1.Request
+
+	// Expects says for each request what it is answered with. Nil: each by a model, and
+	// nothing of the answers is kept.
+	Expects []Expect
+
+	// Fields and Accept are those of http1.Config. With Accept, a response whose status is
+	// no success is no answer, whatever was asked: whoever accepts it judges it.
+	Fields []string
+	Accept func(status int) bool
 
 	// First is the request that is sent first, and Step how far it is from each to the
 	// next: workers take turns by a step that is their number. A Step of 0 is 1.
@@ -24,10 +34,18 @@ type Config struct {
 	Events sse.Limits
 }
 
+// An Expect says what a request is answered with.
+type Expect struct {
+	Plain bool // any content, rather than an answer of a model
+	Keep  int  // bytes that Collected returns of the content, or of what it makes of an answer
+}
+
 // Template makes clients that take turns in the same requests: one template per worker. It
 // and its clients are for one goroutine at a time.
 type Template struct {
 	one        *http1.Template
+	expects    []Expect
+	judged     bool // somebody else judges statuses
 	events     sse.Limits
 	next, step int
 	count      int
@@ -42,16 +60,28 @@ func NewTemplate(c Config) (*Template, error) {
 	if c.First < 0 || c.Step < 0 {
 		faults = append(faults, fmt.Errorf("first request %d, step %d: want no negative number", c.First, c.Step))
 	}
+	if len(c.Expects) > 0 && len(c.Expects) != len(c.Requests) {
+		faults = append(faults, fmt.Errorf("%d expectations of %d requests: want one for each", len(c.Expects), len(c.Requests)))
+	}
+	for i, e := range c.Expects {
+		if e.Keep < 0 {
+			faults = append(faults, fmt.Errorf("request %d keeps %d bytes: want no negative number", i+1, e.Keep))
+		}
+	}
 	faults = append(faults, c.Events.Validate())
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("llm: %w", err)
 	}
-	one, err := http1.NewTemplate(http1.Config{Requests: c.Requests, Limits: c.HTTP})
+	one, err := http1.NewTemplate(http1.Config{Requests: c.Requests, Fields: c.Fields, Accept: c.Accept, Limits: c.HTTP})
 	if err != nil {
 		return nil, err
 	}
 	n := len(c.Requests)
-	return &Template{one: one, events: c.Events, next: c.First % n, step: max(1, c.Step) % n, count: n}, nil
+	t := &Template{one: one, expects: c.Expects, judged: c.Accept != nil, events: c.Events, next: c.First % n, step: max(1, c.Step) % n, count: n}
+	if len(t.expects) == 0 {
+		t.expects = make([]Expect, n)
+	}
+	return t, nil
 }
 
 // Client returns a new client, ready for a connection.
@@ -82,13 +112,17 @@ type Client struct {
 	below  *http1.Client
 	parser *sse.Parser
 
+	expect  Expect // of the current request
+	said    []byte // what is kept
+	size    int64  // of all of which said is the beginning
+	number  []byte // is written here
 	pieces  uint32 // that hold something of the answer
 	usage   uint32 // tokens, as the server says; 0 while it has not
 	ended   bool
 	failure *wire.Error // the first
 }
 
-var _ wire.Client = (*Client)(nil)
+var _ wire.Collector = (*Client)(nil)
 
 // Reset forgets everything about an earlier connection.
 func (c *Client) Reset() {
@@ -98,16 +132,31 @@ func (c *Client) Reset() {
 
 func (c *Client) forget() {
 	c.parser.Reset()
+	c.said, c.size = c.said[:0], 0
 	c.pieces, c.usage, c.ended, c.failure = 0, 0, false, nil
 }
 
 // Request prepares the next exchange.
 func (c *Client) Request() []byte {
-	c.forget()
 	n := c.t.next
 	c.t.next = (n + c.t.step) % c.t.count
-	return c.below.Compose(n, nil)
+	return c.Compose(n, nil)
 }
+
+// Compose prepares an exchange of the request with that number; see wire.Composer.
+func (c *Client) Compose(request int, parts [][]byte) []byte {
+	c.forget()
+	c.expect = c.t.expects[request]
+	return c.below.Compose(request, parts)
+}
+
+// answers tells whether the content that arrives is to be an answer of a model.
+func (c *Client) answers() bool {
+	return !c.expect.Plain && (!c.t.judged || c.below.Status() < firstFailure)
+}
+
+// firstFailure is the first status that is no success.
+const firstFailure = 300
 
 // Response consumes the next bytes of the response; see wire.Client.
 func (c *Client) Response(p []byte) (n int, done bool, err error) {
@@ -121,7 +170,10 @@ func (c *Client) Response(p []byte) (n int, done bool, err error) {
 			return n, done, err
 		}
 		c.below.Take(size)
-		if c.below.EventStream() {
+		switch {
+		case !c.answers():
+			c.keep(p[n : n+size])
+		case c.below.EventStream():
 			if err := c.read(p[n : n+size]); err != nil {
 				return n + size, false, err
 			}
@@ -156,7 +208,7 @@ func (c *Client) take(m sse.Message) {
 		c.ended = true
 		return
 	}
-	v, ok := scan(m.Data)
+	v, says, ok := scan(m.Data)
 	switch {
 	case c.failure != nil:
 	case !ok:
@@ -167,12 +219,51 @@ func (c *Client) take(m sse.Message) {
 	if v.holds {
 		c.pieces++
 	}
+	if len(says) > 0 && c.expect.Keep > 0 {
+		if c.size == 0 {
+			c.keep([]byte(answerBegins))
+		}
+		c.keep(says)
+	}
 	c.usage = max(c.usage, v.tokens)
 	c.ended = c.ended || v.ended
 }
 
+// What is made of an answer for those who look into it: {"text":"…","tokens":12}.
+const (
+	answerBegins = `{"text":"`
+	answerMiddle = `","tokens":`
+)
+
+// keep keeps what there is room for.
+func (c *Client) keep(b []byte) {
+	room := max(0, c.expect.Keep-len(c.said))
+	c.said = append(c.said, b[:min(len(b), room)]...)
+	c.size += int64(len(b))
+}
+
 // conclude judges a response that is complete and whose status was accepted.
 func (c *Client) conclude() error {
+	if !c.answers() {
+		return nil
+	}
+	if err := c.fault(); err != nil {
+		return err
+	}
+	if c.expect.Keep == 0 {
+		return nil
+	}
+	if c.size == 0 { // all of it is tools' calls, or the like
+		c.keep([]byte(answerBegins))
+	}
+	c.keep([]byte(answerMiddle))
+	c.number = append(strconv.AppendUint(c.number[:0], uint64(c.Tokens()), 10), '}')
+	c.keep(c.number)
+	return nil
+}
+
+// fault says what is wrong with an answer.
+func (c *Client) fault() error {
 	switch {
 	case !c.below.EventStream():
 		return ErrNoStream
@@ -212,3 +303,19 @@ func (c *Client) Tokens() uint32 {
 	}
 	return c.pieces
 }
+
+// Collected returns the content of the response that is complete, as far as it is kept: of an
+// answer {"text": …, "tokens": …}, in JSON. See wire.Collector.
+func (c *Client) Collected() (beginning []byte, size int64) { return c.said, c.size }
+
+// Fields returns the fields that were asked for; see wire.Composer.
+func (c *Client) Fields() []wire.MuxField { return c.below.Fields() }
+
+// Content is Response: what is made of the content is delivered by Collected.
+func (c *Client) Content(p []byte) (n, size int, done bool, err error) {
+	n, done, err = c.Response(p)
+	return n, 0, done, err
+}
+
+// Take is of no use, as Content announces nothing.
+func (c *Client) Take(int) {}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -167,9 +168,9 @@ func TestRequestsInTurn(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	c := config()
-	c.First, c.Events.LineBytes = -1, 1
+	c.First, c.Events.LineBytes, c.Expects = -1, 1, []Expect{{Keep: -1}}
 	_, err := NewTemplate(c)
-	for _, want := range []string{"no requests", "first request -1", "line limit 1"} {
+	for _, want := range []string{"no requests", "first request -1", "line limit 1", "1 expectations of 0 requests", "request 1 keeps -1 bytes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}
@@ -181,7 +182,19 @@ func TestConfigFaults(t *testing.T) {
 
 // Once warm, an answer costs no allocation.
 func TestAllocations(t *testing.T) {
-	c := client(t)
+	keeping := config("{}")
+	keeping.Expects = []Expect{{Keep: 1 << 20}}
+	template, err := NewTemplate(keeping)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Client{client(t), template.Client()} {
+		allocations(t, c)
+	}
+}
+
+func allocations(t *testing.T, c *Client) {
+	t.Helper()
 	pieces := [][]byte{[]byte(head)}
 	for _, p := range strings.SplitAfter(chunked(role, token("a"), token("b"), stop, usage5, "[DONE]"), "\n\n\r\n") {
 		pieces = append(pieces, []byte(p))
@@ -199,4 +212,102 @@ func TestAllocations(t *testing.T) {
 	if n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// Of different requests, those to be looked into have what they need kept: the text of an answer as
+// JSON, and any other content as it is.
+func TestCollected(t *testing.T) {
+	any := func(int) bool { return true }
+	c := config("{}", "{}", "{}")
+	c.Requests[2].Body, c.Requests[2].VariesBody = nil, true
+	c.Expects, c.Accept, c.Fields = []Expect{{Keep: 1000}, {Plain: true, Keep: 4}, {Keep: 20}}, any, []string{"x-id"}
+	template, err := NewTemplate(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(text string) string { return `{"type":"response.output_text.delta","delta":"` + text + `"}` }
+	const plain = "HTTP/1.1 %d x\r\nX-Id: 7\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{\"a\":\"b\"}"
+	client := template.Client()
+	client.Reset()
+	for _, test := range []struct {
+		name           string
+		request        int
+		response, want string
+		size           int64
+		err            error
+	}{
+		{"an answer", 0, head + chunked(role, token(`say \"`), token(`hi\"\n`), usage5, stop, "[DONE]"), `{"text":"say \"hi\"\n","tokens":5}`, 0, nil},
+		{"by the API responses", 0, head + chunked(said("a"), said("b"), `{"type":"response.completed"}`), `{"text":"ab","tokens":2}`, 0, nil},
+		{"a tool's call", 0, head + chunked(`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{"}}]}}]}`, stop), `{"text":"","tokens":1}`, 0, nil},
+		{"without reasoning", 0, head + chunked(`{"choices":[{"delta":{"reasoning_content":"so"}}]}`, token("a"), stop), `{"text":"a","tokens":2}`, 0, nil},
+		{"longer than is kept", 2, head + chunked(token("0123456789"), token("0123456789"), stop), `{"text":"01234567890`, int64(len(`{"text":"01234567890123456789","tokens":2}`)), nil},
+		{"no question", 1, fmt.Sprintf(plain, 200), `{"a"`, 9, nil},
+		{"refused", 0, fmt.Sprintf(plain, 429), `{"a":"b"}`, 0, nil},
+		{"a stream that is no question", 1, head + chunked("x"), "data", int64(len("data: x\n\n")), nil},
+		{"cut", 0, head + chunked(token("a")), `{"text":"a`, 0, ErrCut},
+		{"no stream", 0, fmt.Sprintf(plain, 200), "", 0, ErrNoStream},
+	} {
+		var parts [][]byte
+		if test.request == 2 {
+			parts = [][]byte{[]byte("{}")}
+		}
+		client.Compose(test.request, parts)
+		n, done, err := client.Response([]byte(test.response))
+		if n != len(test.response) || !done || !errors.Is(err, test.err) || (err == nil) != (test.err == nil) {
+			t.Fatalf("%s: %d bytes, done %v, %v; want %v", test.name, n, done, err, test.err)
+		}
+		if test.size == 0 {
+			test.size = int64(len(test.want))
+		}
+		if got, size := client.Collected(); string(got) != test.want || size != test.size {
+			t.Errorf("%s: %s, %d bytes; want %s, %d", test.name, got, size, test.want, test.size)
+		}
+		if f := client.Fields(); strings.Contains(test.response, "X-Id") != (len(f) == 1 && string(f[0].Value) == "7") {
+			t.Errorf("%s: fields %v", test.name, f)
+		}
+	}
+}
+
+// The text of an answer survives any cuts.
+func TestCollectedInAnyPieces(t *testing.T) {
+	c := config("{}")
+	c.Expects = []Expect{{Keep: 1 << 20}}
+	rapid.Check(t, func(t *rapid.T) {
+		template, err := NewTemplate(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, want := []string{role}, ""
+		for range rapid.IntRange(1, 5).Draw(t, "pieces") {
+			text := rapid.StringN(1, 8, -1).Draw(t, "text")
+			data, err := json.Marshal(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var valid string // what is not UTF-8 is replaced
+			if err := json.Unmarshal(data, &valid); err != nil {
+				t.Fatal(err)
+			}
+			want += valid
+			events = append(events, token(string(data[1:len(data)-1])))
+		}
+		response := []byte(head + chunked(append(events, usage5, stop)...))
+		client := template.Client()
+		client.Compose(0, nil)
+		for from := 0; from < len(response); {
+			to := rapid.IntRange(from+1, len(response)).Draw(t, "to")
+			if n, _, err := client.Response(response[from:to]); n != to-from || err != nil {
+				t.Fatal(n, err)
+			}
+			from = to
+		}
+		var got struct {
+			Text   string `json:"text"`
+			Tokens int    `json:"tokens"`
+		}
+		said, size := client.Collected()
+		if err := json.Unmarshal(said, &got); err != nil || got.Text != want || got.Tokens != 5 || size != int64(len(said)) {
+			t.Fatalf("%s, %v; want %q", said, err, want)
+		}
+	})
 }

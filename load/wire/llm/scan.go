@@ -22,7 +22,8 @@ const (
 	choices     // the list of a completion's choices
 	choice      // one of them
 	delta       // what a chat's choice adds
-	answerText  // a text of the answer, or a list of parts of it
+	answerText  // something of the answer: a text, or a list of parts
+	answerSays  // the same, of what the model says to the user
 	deltaOrText // "delta" at the top: of an event of the API "responses", the text itself
 	finish      // why a choice has ended
 	usage
@@ -62,13 +63,15 @@ func within(p place, key []byte) place {
 		case "delta":
 			return delta
 		case "text":
-			return answerText
+			return answerSays
 		case "finish_reason":
 			return finish
 		}
 	case delta:
 		switch string(key) {
-		case "content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call":
+		case "content":
+			return answerSays
+		case "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call":
 			return answerText
 		}
 	case usage:
@@ -91,23 +94,31 @@ type scanner struct {
 	depth int
 
 	found     piece
-	textFirst bool // at the top, "delta" is a text and not empty
-	deltaType bool // at the top, "type" is that of a piece
+	says      []byte // what the model says to the user, as it stands between the quotes
+	delta     []byte // at the top, "delta" is this text
+	deltaType bool   // at the top, "type" is that of a piece
+	outputs   bool   // and of what the model says
 }
 
-// scan reads an event's data, which is to be one JSON object.
-func scan(data []byte) (piece, bool) {
+// scan reads an event's data, which is to be one JSON object. It returns also what the model
+// says in it to the user, as it stands between the quotes of a JSON string.
+func scan(data []byte) (found piece, says []byte, ok bool) {
 	s := scanner{b: data}
 	s.blanks()
 	if s.at == len(data) || data[s.at] != '{' || !s.value(top) {
-		return piece{}, false
+		return piece{}, nil, false
 	}
 	s.blanks()
 	if s.at < len(data) {
-		return piece{}, false
+		return piece{}, nil, false
 	}
-	s.found.holds = s.found.holds || s.textFirst && s.deltaType
-	return s.found, true
+	if len(s.delta) > 0 && s.deltaType {
+		s.found.holds = true
+		if s.outputs {
+			s.says = s.delta
+		}
+	}
+	return s.found, s.says, true
 }
 
 func (s *scanner) blanks() {
@@ -206,8 +217,13 @@ func (s *scanner) string(p place, text []byte) {
 	switch p {
 	case answerText:
 		s.found.holds = s.found.holds || len(text) > 0
+	case answerSays:
+		s.found.holds = s.found.holds || len(text) > 0
+		if len(s.says) == 0 {
+			s.says = text
+		}
 	case deltaOrText:
-		s.textFirst = len(text) > 0
+		s.delta = text
 	case finish:
 		s.found.ended = s.found.ended || len(text) > 0
 	case failure:
@@ -216,6 +232,7 @@ func (s *scanner) string(p place, text []byte) {
 		switch {
 		case bytes.HasSuffix(text, []byte(".delta")):
 			s.deltaType = true
+			s.outputs = string(text) == "response.output_text.delta"
 		case string(text) == "response.completed" || string(text) == "response.incomplete":
 			s.found.ended = true
 		case string(text) == "response.failed" || string(text) == "error":
@@ -264,7 +281,7 @@ func (s *scanner) object(p place) bool {
 			return false
 		}
 		inside := within(p, key)
-		if p == answerText {
+		if p == answerText || p == answerSays {
 			inside = answerText // of a tool's call, or of a part: any text in it
 		}
 		if !s.value(inside) {
@@ -285,7 +302,7 @@ func (s *scanner) array(p place) bool {
 	switch p {
 	case choices:
 		inside = choice
-	case answerText:
+	case answerText, answerSays:
 		inside = answerText
 	default:
 	}

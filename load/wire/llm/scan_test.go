@@ -57,7 +57,7 @@ func TestScan(t *testing.T) {
 		{"{\"a\":\"\n\"}", piece{}, false},
 		{`{"a":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`, piece{}, false},
 	} {
-		if got, ok := scan([]byte(test.data)); got != test.want || ok != test.ok {
+		if got, _, ok := scan([]byte(test.data)); got != test.want || ok != test.ok {
 			t.Errorf("%s: %+v, %v; want %+v, %v", test.data, got, ok, test.want, test.ok)
 		}
 	}
@@ -116,12 +116,12 @@ func TestScanAgreesWithTheStandardLibrary(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, _ := simple(data)
-		if got, ok := scan(data); got != want || !ok {
+		if got, _, ok := scan(data); got != want || !ok {
 			t.Fatalf("%s: %+v, %v; want %+v", data, got, ok, want)
 		}
 		// A part of it is no object.
 		if cut := rapid.IntRange(0, len(data)-1).Draw(t, "cut"); cut < len(data) {
-			if got, ok := scan(data[:cut]); ok {
+			if got, _, ok := scan(data[:cut]); ok {
 				t.Fatalf("%s: %+v", data[:cut], got)
 			}
 		}
@@ -137,7 +137,7 @@ func FuzzScan(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, ok := scan(data)
+		_, _, ok := scan(data)
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(data, &object); err == nil && object != nil && !ok && strings.Count(string(data), "[")+strings.Count(string(data), "{") < maxDepth {
 			t.Errorf("%q is an object", data)

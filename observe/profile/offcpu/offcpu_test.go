@@ -109,12 +109,13 @@ func TestPlantedWaits(t *testing.T) {
 			}
 			t.Logf("%d waits of %v, by the program's clock %v; lost %d, without a stack %d", n, time.Duration(ns), took, r.Lost, r.Unknown)
 			// Every sleep is one wait, unless the collector's signal ends it early and it is
-			// taken up again.
-			if n < planted || n > 3*planted {
+			// taken up again. Now and then one has no names: the kernel reads a stack only where
+			// it need not wait for its pages.
+			if n < planted*8/10 || n > 3*planted {
 				t.Errorf("%d waits in plantedWait, want %d", n, planted)
 			}
 			// The program's clock also runs on the way into and out of the kernel.
-			if d := time.Duration(ns); d > took || d < planted*plantedTime*9/10 {
+			if d := time.Duration(ns); d > took || d < planted*plantedTime*7/10 {
 				t.Errorf("%v blocked in plantedWait, by the program's own clock %v", d, took)
 			}
 			costs, err := profile.Table(r.Profile, "off_cpu")

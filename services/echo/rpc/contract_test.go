@@ -350,7 +350,12 @@ func TestInterop(t *testing.T) {
 				t.Run(c, func(t *testing.T) {
 					ctx, stop := context.WithTimeout(t.Context(), patience)
 					defer stop()
-					out, err := exec.CommandContext(ctx, client, "-server_host", host, "-server_port", port, "-test_case", c).CombinedOutput()
+					var out []byte
+					err := errors.New("not run")
+					// A call that is cancelled at once may be answered before the client sees that, if it is late.
+					for try := 0; err != nil && (try == 0 || try < 5 && strings.HasPrefix(c, "cancel_")); try++ {
+						out, err = exec.CommandContext(ctx, client, "-server_host", host, "-server_port", port, "-test_case", c).CombinedOutput()
+					}
 					if err != nil {
 						t.Errorf("%v\n%s", err, out)
 					}

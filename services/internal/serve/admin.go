@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"html"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -32,6 +35,18 @@ func (h *Host) handler() http.Handler {
 		mux.Handle("GET "+p.Path, p.Handler)
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{Registry: h.registry}))
+	if h.cfg.AdminToken == nil {
+		h.health(mux)
+		return mux
+	}
+	open := http.NewServeMux()
+	h.health(open)
+	open.Handle("/", guard(h.cfg.AdminToken, mux))
+	return open
+}
+
+// health adds what probes ask for. They have no credentials, and learn one word.
+func (h *Host) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		s := state(h.state.Load())
@@ -40,7 +55,40 @@ func (h *Host) handler() http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, s)
 	})
-	return mux
+}
+
+// A token is at least so long that nobody guesses it, and at most what fits into a header.
+const (
+	minToken = 16
+	maxToken = 1024
+)
+
+// CheckToken returns nil if a token is one to ask for. The error names the field.
+func CheckToken(field string, token []byte) error {
+	if n := len(token); n < minToken || n > maxToken {
+		return fmt.Errorf("%s: %d bytes: must have %d to %d", field, n, minToken, maxToken)
+	}
+	return nil
+}
+
+// guard has pages ask for a token: as a bearer's (RFC 6750), as programs send it, or as the
+// password of any user (RFC 7617), which browsers ask for.
+func guard(token []byte, pages http.Handler) http.Handler {
+	want := sha256.Sum256(token)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, shown, basic := r.BasicAuth()
+		if scheme, rest, _ := strings.Cut(r.Header.Get("Authorization"), " "); !basic && strings.EqualFold(scheme, "Bearer") {
+			shown = strings.TrimSpace(rest)
+		}
+		// Hashes are of one length, and what they have in common tells nothing of the token.
+		if got := sha256.Sum256([]byte(shown)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Basic realm="admin", charset="UTF-8"`)
+			w.Header().Set("Cache-Control", "no-store")
+			http.Error(w, "the admin listener's token is needed, as a bearer token or as a password", http.StatusUnauthorized)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
 
 func (h *Host) home(w http.ResponseWriter, _ *http.Request) {

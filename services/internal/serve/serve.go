@@ -32,6 +32,7 @@ type Config struct {
 	Name         string        // the service's name, in logs and on the admin's home page
 	Admin        string        // address of the admin listener; "" means none
 	AllowRemote  bool          // lets other machines reach Admin
+	AdminToken   []byte        // what the admin listener's pages ask for, but for /healthz and /readyz; nil is nothing
 	DrainTimeout time.Duration // how long Run lets open work finish; 0 means that it does not wait
 	Logger       *slog.Logger  // nil discards
 	Pages        []Page        // of the service, for the admin listener
@@ -52,6 +53,9 @@ func (c Config) Validate() error {
 	}
 	if c.Admin != "" {
 		errs = append(errs, CheckListen("admin", c.Admin, c.AllowRemote))
+	}
+	if c.AdminToken != nil {
+		errs = append(errs, CheckToken("admin token", c.AdminToken))
 	}
 	if c.DrainTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drain timeout: %v: must not be negative", c.DrainTimeout))

@@ -2,10 +2,12 @@ package serve
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,11 +97,60 @@ func TestListenReplacesOnlyDeadSockets(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	err := Config{Admin: ":1", DrainTimeout: -1, Pages: []Page{{Path: "x"}}}.Validate()
-	for _, want := range []string{"name: ", "admin: ", "drain timeout: -1ns", `page: "x"`} {
+	err := Config{Admin: ":1", AdminToken: []byte{}, DrainTimeout: -1, Pages: []Page{{Path: "x"}}}.Validate()
+	for _, want := range []string{"name: ", "admin: ", "admin token: 0 bytes", "drain timeout: -1ns", `page: "x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
+	}
+}
+
+// TestToken: the pages are for those who show the token, in one of two ways; health is for
+// everybody.
+func TestToken(t *testing.T) {
+	const token = "a-token-of-the-test"
+	h, err := New(Config{Name: "test", Admin: "127.0.0.1:0", AdminToken: []byte(token)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	basic := func(user, password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	}
+	handler := h.handler()
+	for _, c := range []struct {
+		name, method, path, shown string
+		want                      int
+	}{
+		{"nothing", "GET", "/metrics", "", 401},
+		{"the home page", "GET", "/debug/", "", 401},
+		{"the way to it", "GET", "/", "", 401},
+		{"profiles", "GET", "/debug/pprof/cmdline", "", 401},
+		{"what is not there", "GET", "/nothing", "", 401},
+		{"another token", "GET", "/metrics", "Bearer " + token + "x", 401},
+		{"the beginning of the token", "GET", "/metrics", "Bearer " + token[:16], 401},
+		{"no scheme", "GET", "/metrics", token, 401},
+		{"another scheme", "GET", "/metrics", "Digest " + token, 401},
+		{"an empty bearer", "GET", "/metrics", "Bearer ", 401},
+		{"the token as a user", "GET", "/metrics", basic(token, ""), 401},
+		{"another password", "GET", "/metrics", basic("x", token+"x"), 401},
+		{"a bearer", "GET", "/metrics", "Bearer " + token, 200},
+		{"a bearer in small letters", "GET", "/metrics", "bearer " + token, 200},
+		{"a password", "GET", "/debug/", basic("operator", token), 200},
+		{"a password of nobody", "GET", "/debug/pprof/cmdline", basic("", token), 200},
+		{"health", "GET", "/healthz", "", 200},
+		{"readiness", "GET", "/readyz", "", 503},
+		{"another method", "POST", "/healthz", "", 401},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, w := httptest.NewRequest(c.method, c.path, nil), httptest.NewRecorder()
+			if c.shown != "" {
+				r.Header.Set("Authorization", c.shown)
+			}
+			handler.ServeHTTP(w, r)
+			if asks := w.Header().Get("WWW-Authenticate") != ""; w.Code != c.want || asks != (c.want == 401) {
+				t.Errorf("%d, want %d; asks for a password: %v", w.Code, c.want, asks)
+			}
+		})
 	}
 }
 

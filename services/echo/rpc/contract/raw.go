@@ -165,7 +165,8 @@ func raw(t *testing.T, p *peer) {
 			if a.err != nil && p.ctx.Err() == nil {
 				continue
 			}
-			expectStatus(t, a, codes.DeadlineExceeded)
+			// The handler of grpc-go's server may see that the stream is closed before it sees why.
+			expectStatus(t, a, codes.DeadlineExceeded, codes.Canceled)
 		}
 	})
 }

@@ -62,6 +62,8 @@ type Config struct {
 	// MaxHeld bounds the bytes of messages that are not complete, or not answered yet, over
 	// all calls of the loop. A call that would hold more is refused.
 	MaxHeld int
+	// Service has methods beside those of Methods. Nil has none.
+	Service Service
 }
 
 // A Loop carries out the calls of one event loop, and belongs to its goroutine.
@@ -104,6 +106,10 @@ type call struct {
 	more            uint32 // how many times it is still to be sent
 	interval        int64
 	parked          bool // a watch: nothing more comes
+
+	steps []step // of a Service's
+	zips  bool   // what it answers is compressed
+	state any    // what it keeps
 }
 
 // NewLoop returns a loop whose time comes from the clock, in nanoseconds.
@@ -282,7 +288,7 @@ func (l *Loop) hold(k *call, data []byte) {
 
 // held reports whether no message may be taken now.
 func (k *call) held() bool {
-	return k.wake != 0 || k.sent < len(k.out) || k.ending || k.more > 0 || k.parked
+	return k.wake != 0 || k.sent < len(k.out) || k.ending || k.more > 0 || k.parked || len(k.steps) > 0
 }
 
 // proceed goes on with a call, as far as it goes.
@@ -303,6 +309,12 @@ func (l *Loop) proceed(k *call) {
 	if k.parked {
 		return
 	}
+	if len(k.steps) > 0 {
+		l.step(k)
+		if k.stream == nil || k.held() {
+			return
+		}
+	}
 	rest := l.take(k, k.in)
 	if k.stream == nil {
 		return
@@ -312,7 +324,10 @@ func (l *Loop) proceed(k *call) {
 }
 
 // unary reports whether a method takes one message.
-func unary(method int) bool {
+func (l *Loop) unary(method int) bool {
+	if method > ownMethods {
+		return !l.config.Service.Streams(method - ownMethods - 1)
+	}
 	switch method {
 	case methodCollect, methodChat, methodReflect, methodReflectAlpha, methodStreamIn, methodFullDuplex:
 		return false
@@ -341,9 +356,9 @@ func (l *Loop) take(k *call, b []byte) []byte {
 			s.Conn.Expect(s, prefix+n-len(b))
 			return b
 		}
-		if unary(s.Request.Method) {
+		if l.unary(s.Request.Method) {
 			if len(b) > prefix+n {
-				l.end(k, internal, "more than one message")
+				l.end(k, unimplemented, "more than one message")
 				return nil
 			}
 			if !s.Ended() {
@@ -366,8 +381,8 @@ func (l *Loop) take(k *call, b []byte) []byte {
 	case !s.Ended():
 	case len(b) > 0:
 		l.end(k, internal, "the last message is cut off")
-	case unary(s.Request.Method):
-		l.end(k, internal, "there is no message")
+	case l.unary(s.Request.Method):
+		l.end(k, unimplemented, "there is no message")
 	case s.Request.Method == methodCollect:
 		l.plain = appendVarint(appendVarint(l.plain[:0], 1, k.messages), 2, k.bytes)
 		if l.answer(k, false, l.plain) {
@@ -378,6 +393,9 @@ func (l *Loop) take(k *call, b []byte) []byte {
 		if l.answer(k, false, l.plain) {
 			l.end(k, ok, "")
 		}
+	case s.Request.Method > ownMethods:
+		l.config.Service.Ended(Call{l, k})
+		l.step(k)
 	default:
 		l.end(k, ok, "")
 	}
@@ -437,7 +455,7 @@ func (l *Loop) handle(k *call, compressed bool, b []byte) bool {
 		l.health(k, compressed, b)
 	case methodEmpty, methodUnary, methodStreamIn, methodStreamOut, methodFullDuplex:
 		l.interop(k, compressed, b)
-	default:
+	case methodReflect, methodReflectAlpha:
 		if l.files == nil {
 			l.files = newCatalog()
 		}
@@ -447,6 +465,10 @@ func (l *Loop) handle(k *call, compressed bool, b []byte) bool {
 			return true
 		}
 		l.answer(k, compressed, l.plain)
+	default:
+		k.zips = compressed
+		l.config.Service.Message(Call{l, k}, b)
+		l.step(k)
 	}
 	return true
 }

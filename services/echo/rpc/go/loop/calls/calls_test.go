@@ -68,11 +68,11 @@ func TestStatus(t *testing.T) {
 	}{
 		{"/nothing", nil, nil, "grpc-status=12 grpc-message=unknown method end"},
 		{echo, []string{"grpc-encoding", "snake"}, nil, "grpc-status=12 grpc-message=unknown compression grpc-accept-encoding=identity,gzip end"},
-		{echo, nil, nil, "grpc-status=13 grpc-message=there is no message end"},
+		{echo, nil, nil, "grpc-status=12 grpc-message=there is no message end"},
 		{echo, nil, []byte{0, 0, 0}, "grpc-status=13 grpc-message=the last message is cut off end"},
 		{echo, nil, []byte{2, 0, 0, 0, 0}, "grpc-status=13 grpc-message=a message begins with a byte that is neither 0 nor 1 end"},
 		{echo, nil, []byte{0, 0, 0x40, 1, 0}, "grpc-status=8 grpc-message=a message is too large end"},
-		{echo, nil, []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "grpc-status=13 grpc-message=more than one message end"},
+		{echo, nil, []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "grpc-status=12 grpc-message=more than one message end"},
 		{echo, nil, message([]byte{0xff}), "grpc-status=13 grpc-message=a message cannot be decoded end"},
 		{echo, nil, message([]byte{0x0a, 1, 0xff}), "grpc-status=13 grpc-message=a message cannot be decoded end"}, // not UTF-8
 		{echo, nil, []byte{1, 0, 0, 0, 0}, "grpc-status=13 grpc-message=a message is compressed without grpc-encoding end"},

@@ -12,6 +12,8 @@ const (
 	methodStreamIn
 	methodStreamOut
 	methodFullDuplex
+
+	ownMethods = methodFullDuplex // how many there are
 )
 
 // interopMethods are their paths, in the order of their numbers.
@@ -121,7 +123,7 @@ func (l *Loop) interop(k *call, compressed bool, b []byte) {
 		}
 		k.out = append(k.out, l.framed(nil, compressed, l.plain)...)
 	}
-	if l.flush(k) && unary(method) {
+	if l.flush(k) && l.unary(method) {
 		l.end(k, ok, "")
 	}
 }

@@ -28,6 +28,8 @@ type Config struct {
 	Loops int
 	// MaxMessage, Middleware, KeepaliveTime and KeepaliveTimeout are those of the program.
 	program.Options
+	// Service has methods beside those of the echo. Nil has none.
+	Service calls.Service
 }
 
 const (
@@ -144,10 +146,14 @@ func (s *Server) newLoop() (*eventLoop, error) {
 	began := time.Now()
 	l := &eventLoop{server: s, poll: poll, listener: -1, input: loop.NewBuffers(readBytes), scratch: make([]byte, readBytes)}
 	l.calls = calls.NewLoop(calls.Config{
-		MaxMessage: s.config.MaxMessage, MaxHeld: maxHeld, Layers: program.NewLayers(s.config.Middleware),
+		MaxMessage: s.config.MaxMessage, MaxHeld: maxHeld, Layers: program.NewLayers(s.config.Middleware), Service: s.config.Service,
 	}, func() int64 { return int64(time.Since(began)) + 1 })
+	methods := calls.Methods()
+	if s.config.Service != nil {
+		methods = append(methods, s.config.Service.Methods()...)
+	}
 	l.shared = http2.NewShared(http2.Config{
-		Methods: calls.Methods(), MaxStreams: maxStreams, StreamWindow: streamWindow, ConnWindow: connWindow,
+		Methods: methods, MaxStreams: maxStreams, StreamWindow: streamWindow, ConnWindow: connWindow, Fields: s.config.Service != nil,
 	}, l.calls)
 	return l, nil
 }

@@ -1,0 +1,37 @@
+package micro
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A pool with too few connections has requests wait, and one that adapts becomes larger;
+// all of them answer everything.
+func TestPool(t *testing.T) {
+	names := []string{"requests", "mean_seconds", "p99_seconds", "hit_share?", "waited_share?", "failed?", "opened?", "evicted?", "open", "size", "idle_seconds"}
+	p := Pool{Rate: 1000, Service: 4 * time.Millisecond, Size: 1, Base: time.Second, Window: 10 * time.Millisecond, Warmup: 50 * time.Millisecond, Duration: 100 * time.Millisecond, Seed: 1}
+	for _, kind := range []string{FixedPool, AdaptivePool, AsWrittenPool} {
+		p.Kind = kind
+		r := measure(t, p, names...)
+		if r["failed"] != 0 || r["waited_share"] == 0 || r["hit_share"] > 1 || r["mean_seconds"] > r["p99_seconds"]*100 {
+			t.Errorf("%s: %v", kind, r)
+		}
+		if grown := r["size"] > 1; grown != (kind != FixedPool) {
+			t.Errorf("%s: %v connections in the end", kind, r["size"])
+		}
+	}
+}
+
+func TestPoolFaults(t *testing.T) {
+	err := Pool{Kind: "x"}.Validate()
+	for _, want := range []string{"kind: ", "rate: 0", "duration: 0s"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+	if err := (Pool{Kind: AdaptivePool, Rate: 1, Duration: time.Second, Service: -1, Warmup: -1}).Validate(); err == nil ||
+		!strings.Contains(err.Error(), "service: ") || !strings.Contains(err.Error(), "warmup: ") || !strings.Contains(err.Error(), "size: 0") {
+		t.Errorf("%v", err)
+	}
+}
