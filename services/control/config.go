@@ -24,8 +24,8 @@ type Config struct {
 	// one. It must be a loopback address unless AllowRemote is set, and then there must be
 	// principals, and a certificate or PlainHTTP.
 	Listen string
-	// GRPC is where clients connect by gRPC, in the same forms and with the same conditions;
-	// "" means nowhere.
+	// GRPC is where clients connect by gRPC, and find services over xDS, in the same forms
+	// and with the same conditions; "" means nowhere.
 	GRPC string
 	// DNS is where services are found by DNS, over UDP and TCP: host:port; "" means nowhere.
 	// It knows no principals: whoever reaches it may know which services there are. Domain
@@ -66,6 +66,13 @@ type Config struct {
 	ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 	// HTTP2 lets clients speak HTTP/2, without TLS as well.
 	HTTP2 bool
+	// StreamWindow and ConnectionWindow are how many bytes clients may send ahead by HTTP/2,
+	// gRPC included, of one request and of all of a connection. 0 leaves it to the
+	// libraries, which give 1 MiB over HTTP and find out by the round trip over gRPC.
+	StreamWindow, ConnectionWindow int
+	// Workers is how many goroutines carry out requests over HTTP; 0 is each connection's
+	// own.
+	Workers int
 	// DrainTimeout is how long the end may take.
 	DrainTimeout time.Duration
 	// OpenTimeout is how long the store may take to answer at the start.
@@ -127,6 +134,12 @@ func (c Config) Validate() error {
 	}{{"read timeout", c.ReadTimeout}, {"write timeout", c.WriteTimeout}, {"idle timeout", c.IdleTimeout}, {"open timeout", c.OpenTimeout}} {
 		check(d.value > 0, d.field, d.value, "must be more than 0")
 	}
+	for _, w := range []struct {
+		field string
+		value int
+	}{{"stream window", c.StreamWindow}, {"connection window", c.ConnectionWindow}} {
+		check(w.value == 0 || w.value >= minWindow && w.value < maxWindow, w.field, w.value, fmt.Sprintf("must be 0 (the libraries' own) or from %d to less than %d", minWindow, maxWindow))
+	}
 	check(c.DrainTimeout >= 0, "drain timeout", c.DrainTimeout, "must be 0 (cut at once) or more")
 	for _, part := range []struct {
 		name string
@@ -139,9 +152,15 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// What net/http takes as windows; it silently ignores anything else.
+const (
+	minWindow = 64 << 10
+	maxWindow = 4 << 20
+)
+
 // api is the part of the API's configuration that is given.
 func (c Config) api() rest.Config {
-	return rest.Config{Rate: c.Rate, Burst: c.Burst, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
+	return rest.Config{Rate: c.Rate, Burst: c.Burst, Workers: c.Workers, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
 }
 
 // book reads the principals; nil is none.

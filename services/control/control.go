@@ -6,7 +6,7 @@
 //
 // To read the source: resource says what is kept and what makes it valid, store how it is
 // kept, catalog and push what a replica knows and whom it tells, plane joins them, access
-// says who may, and rest and rpc answer. client is for programs that use it.
+// says who may, and rest, rpc, xds and dns answer. client is for programs that use it.
 package control
 
 import (
@@ -25,6 +25,7 @@ import (
 	"dyno/services/control/rest"
 	"dyno/services/control/rpc"
 	"dyno/services/control/store"
+	"dyno/services/control/xds"
 	"dyno/services/internal/serve"
 )
 
@@ -40,6 +41,8 @@ type Server struct {
 	names    net.Listener // of DNS; nil without it
 	packets  net.PacketConn
 	server   *http.Server
+	web      connections
+	calling  connections
 }
 
 // New checks cfg, whose error lists every fault, and returns a Server that does nothing
@@ -59,13 +62,15 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.log = s.host.Logger()
+	s.web.protocol, s.calling.protocol = "http", "grpc"
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(cfg.HTTP2)
 	protocols.SetUnencryptedHTTP2(cfg.HTTP2)
 	s.server = &http.Server{
 		ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
-		MaxHeaderBytes: 64 << 10, Protocols: protocols,
+		MaxHeaderBytes: 64 << 10, Protocols: protocols, ConnState: s.web.changed,
+		HTTP2:    &http.HTTP2Config{MaxReceiveBufferPerStream: cfg.StreamWindow, MaxReceiveBufferPerConnection: cfg.ConnectionWindow},
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.server.TLSConfig, err = cfg.tls(); err != nil {
@@ -184,18 +189,26 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	defer api.Close()
 	s.server.Handler = api
-	s.host.Registry().MustRegister(st, p, api)
+	s.host.Registry().MustRegister(st, p, api, &s.web)
 	parts := []serve.Part{
 		{Name: "api", Serve: s.answer, Drain: func(ctx context.Context) int { return s.drain(ctx, api) }},
 		watchdog(st),
 	}
 	if s.grpc != nil {
-		calls, err := s.calls(p, api)
+		discovery, err := s.discovery(p)
 		if err != nil {
 			return unserved(err)
 		}
-		s.host.Registry().MustRegister(calls)
-		parts = append(parts, serve.Part{Name: "grpc", Serve: func() error { return calls.Serve(s.grpc) }, Drain: calls.Close})
+		defer discovery.Close()
+		calls, err := s.calls(p, api, discovery)
+		if err != nil {
+			return unserved(err)
+		}
+		s.host.Registry().MustRegister(calls, discovery, &s.calling)
+		parts = append(parts, serve.Part{Name: "grpc", Serve: func() error { return calls.Serve(s.calling.counted(s.grpc)) }, Drain: func(ctx context.Context) int {
+			discovery.Close()
+			return calls.Close(ctx)
+		}})
 	}
 	if s.names != nil {
 		d := dns.NewServer(&dns.Zone{Domain: s.cfg.Domain, TTL: namesTTL, Find: finder(p)}, s.packets, s.names)
@@ -209,12 +222,23 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	return s.host.Run(ctx, parts...)
 }
 
+// discovery makes what is found over xDS. It is served with the API over gRPC: its callers
+// have the same tokens, certificates and rates, and one address is enough.
+func (s *Server) discovery(p *plane.Plane) (*xds.Server, error) {
+	c := xds.Defaults()
+	c.Plane, c.Logger, c.Caller, c.Anyone = p, s.log, rpc.Caller, s.book == nil
+	c.MaxStreams, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
+	return xds.New(c)
+}
+
 // calls makes the API over gRPC. A client's rate is of both APIs together.
-func (s *Server) calls(p *plane.Plane, api *rest.API) (*rpc.API, error) {
+func (s *Server) calls(p *plane.Plane, api *rest.API, discovery *xds.Server) (*rpc.API, error) {
 	c := rpc.Defaults()
+	c.More = discovery.Register
 	c.Plane, c.Book, c.Logger, c.Allow = p, s.book, s.log, api.Allow
 	c.TLS = s.server.TLSConfig.Clone() // of nil it is nil
 	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
+	c.StreamWindow, c.ConnectionWindow = s.cfg.StreamWindow, s.cfg.ConnectionWindow
 	return rpc.New(c)
 }
 

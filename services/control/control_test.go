@@ -24,10 +24,14 @@ import (
 	"testing"
 	"time"
 
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"dyno/internal/leak"
 	"dyno/services/control/rpc/controlpb"
@@ -121,8 +125,11 @@ func TestLife(t *testing.T) {
 	}
 	defer stream.Body.Close()
 	metrics := "http://" + s.AdminAddr().String() + "/metrics"
+	if status, text := do(t, client, "GET", base+"/v1/policies/a", ""); status != 200 { // now the replica knows of it
+		t.Fatalf("%d %s", status, text)
+	}
 	_, text := do(t, client, "GET", metrics, "")
-	for _, want := range []string{`control_resources{kind="policy"} 1`, "control_store_commit_seconds_count", `http_request_duration_seconds_count{category="ok",operation="createPolicy"} 1`, "control_watchers 1"} {
+	for _, want := range []string{`control_resources{kind="policy"} 1`, "control_store_commit_seconds_count", `http_request_duration_seconds_count{business_context="policy",category="ok",operation="createPolicy"} 1`, "control_watchers 1", "control_up 1", "control_reconnects_total 0", `control_connections_total{protocol="http"}`, `control_connections{protocol="http"}`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("metrics have no %s", want)
 		}
@@ -427,6 +434,72 @@ func TestDNS(t *testing.T) {
 	if _, err := resolver.LookupHost(t.Context(), "a_b.default.control.internal."); err == nil {
 		t.Error("a service that is not there is found")
 	}
+}
+
+// TestXDS: services are found over xDS at the address of gRPC, by who has a token, and
+// found again when the control plane has been away.
+func TestXDS(t *testing.T) {
+	principals := filepath.Join(t.TempDir(), "principals.yaml")
+	sum := sha256.Sum256([]byte("token"))
+	if err := os.WriteFile(principals, []byte("principals:\n  - {name: me, token_sha256: "+hex.EncodeToString(sum[:])+", grants: [{namespace: default, role: registrar}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config(t)
+	c.GRPC, c.Admin, c.Principals = "127.0.0.1:0", "127.0.0.1:0", principals
+	s, end := serving(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	defer cancel()
+	known := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer token")
+	call := func(ctx context.Context, s *Server) (discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient, *discovery.DiscoveryResponse, error) {
+		stream, err := discovery.NewAggregatedDiscoveryServiceClient(connect(t, s)).StreamAggregatedResources(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		_ = stream.Send(&discovery.DiscoveryRequest{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster"}) // it may have ended already
+		m, err := stream.Recv()
+		return stream, m, err
+	}
+	if _, _, err := call(ctx, s); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := controlpb.NewControlClient(connect(t, s)).Register(known, &controlpb.RegisterRequest{Ref: &controlpb.Ref{Kind: controlpb.Kind_KIND_INSTANCE, Name: "shop", Id: "1"}, Instance: &controlpb.Instance{Address: "192.0.2.1", Port: 80, TtlSeconds: 3600}}); err != nil {
+		t.Fatal(err)
+	}
+	stream, m, err := call(known, s)
+	for err == nil && len(m.GetResources()) == 0 { // a replica answers from what it knows, which may be a moment old
+		_ = stream.Send(&discovery.DiscoveryRequest{TypeUrl: m.GetTypeUrl(), ResponseNonce: m.GetNonce()})
+		m, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	if _, text := do(t, client, "GET", "http://"+s.AdminAddr().String()+"/metrics", ""); !strings.Contains(text, `control_xds_streams{protocol="sotw"} 1`) {
+		t.Error("metrics have no stream")
+	}
+	end()
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("at the end: %v", err)
+	}
+	s, _ = serving(t, c)
+	_, again, err := call(known, s)
+	if err != nil || len(again.GetResources()) != 1 || !proto.Equal(again.GetResources()[0], m.GetResources()[0]) {
+		t.Errorf("after a restart: %v, %v", again, err)
+	}
+}
+
+func connect(t *testing.T, s *Server) *grpc.ClientConn {
+	t.Helper()
+	connection, err := grpc.NewClient(s.GRPCAddr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection
 }
 
 // TestStoreAway: a server whose store cannot be opened says why, and frees its address.

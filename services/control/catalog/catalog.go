@@ -4,6 +4,8 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/btree"
@@ -22,10 +24,18 @@ type Item struct {
 	// Resource is a *resource.Config or *resource.Instance; nil for a policy, which is
 	// handed on as it is.
 	Resource any
+
+	tag string // "" where it has to be made
 }
 
-// Tag is the item's entity tag.
-func (i *Item) Tag() string { return resource.Tag(i.Version, i.Body) }
+// Tag is the item's entity tag. That of an item which was parsed was made then: it is read
+// far more often.
+func (i *Item) Tag() string {
+	if i.tag != "" {
+		return i.tag
+	}
+	return resource.Tag(i.Version, i.Body)
+}
 
 // Parse reads what the store has under a path.
 func Parse(path string, value []byte, revision int64) (*Item, error) {
@@ -37,7 +47,7 @@ func Parse(path string, value []byte, revision int64) (*Item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	item := &Item{Ref: ref, Path: path, Revision: revision, Version: version, Body: body}
+	item := &Item{Ref: ref, Path: path, Revision: revision, Version: version, Body: body, tag: resource.Tag(version, body)}
 	if ref.Kind != resource.Policies {
 		if item.Resource, err = resource.Parse(ref.Kind, body); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -175,10 +185,47 @@ func (c *Catalog) List(prefix, after string, limit int, keep func(*Item) bool) (
 	return items, more
 }
 
+// first returns the first item from a path on; nil is none that begins with prefix.
+func (c *Catalog) first(from, prefix string) *Item {
+	var first *Item
+	c.order.AscendGreaterOrEqual(&Item{Path: from}, func(i *Item) bool { first = i; return false })
+	if first == nil || !strings.HasPrefix(first.Path, prefix) {
+		return nil
+	}
+	return first
+}
+
+// Namespaces returns up to limit names of namespaces that have something and that keep
+// accepts, in order, and whether there are more.
+func (c *Catalog) Namespaces(limit int, keep func(name string) bool) (names []string, more bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, kind := range []resource.Kind{resource.Policies, resource.Configs, resource.Instances} {
+		prefix := string(kind) + "/"
+		found := 0
+		for i := c.first(prefix, prefix); i != nil; i = c.first(prefix+i.Namespace+"0", prefix) { // 0 comes behind the slash
+			if !keep(i.Namespace) {
+				continue
+			}
+			if found++; found > limit {
+				more = true
+				break
+			}
+			names = append(names, i.Namespace)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > limit {
+		names, more = names[:limit], true
+	}
+	return names, more
+}
+
 // Services returns up to limit names of services of a namespace after the name after,
-// in the order of their instances' paths, with how many instances each has; and whether
-// there are more.
-func (c *Catalog) Services(namespace, after string, limit int) (names []string, counts []int, more bool) {
+// of those that keep accepts, in the order of their instances' paths, with how many
+// instances each has; and whether there are more. Without keep, it is all.
+func (c *Catalog) Services(namespace, after string, limit int, keep func(name string) bool) (names []string, counts []int, more bool) {
 	prefix := string(resource.Instances) + "/" + namespace + "/"
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -187,12 +234,14 @@ func (c *Catalog) Services(namespace, after string, limit int) (names []string, 
 		from = prefix + after + "0" // behind its instances, as / comes before 0
 	}
 	for {
-		var first *Item
-		c.order.AscendGreaterOrEqual(&Item{Path: from}, func(i *Item) bool { first = i; return false })
-		if first == nil || len(first.Path) < len(prefix) || first.Path[:len(prefix)] != prefix {
+		first := c.first(from, prefix)
+		if first == nil {
 			return names, counts, false
 		}
 		from = prefix + first.Name + "0"
+		if keep != nil && !keep(first.Name) {
+			continue
+		}
 		if len(names) == limit {
 			return names, counts, true
 		}

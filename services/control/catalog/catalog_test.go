@@ -97,7 +97,7 @@ func TestModel(t *testing.T) {
 		for more := true; more; {
 			var page []string
 			var counts []int
-			page, counts, more = c.Services("n", after, 2)
+			page, counts, more = c.Services("n", after, 2, nil)
 			for i, n := range page {
 				after = n
 				names = append(names, n)
@@ -109,10 +109,38 @@ func TestModel(t *testing.T) {
 		if len(names) != len(services) {
 			t.Fatalf("services %q, want %v", names, services)
 		}
+		for _, keep := range []bool{true, false} {
+			all, more := c.Namespaces(1, func(string) bool { return keep })
+			if more || len(all) != min(1, len(model)) && keep || len(all) != 0 && !keep {
+				t.Fatalf("namespaces %q, more %v, of %v", all, more, model)
+			}
+		}
+		if one, _, more := c.Services("n", "", 1, func(name string) bool { return name == "ab" }); more || len(one) != min(1, services["ab"]) {
+			t.Fatalf("services named ab: %q, more %v", one, more)
+		}
 		if c.Count(resource.Policies)+c.Count(resource.Instances) != len(model) {
 			t.Fatalf("counts %d and %d of %d", c.Count(resource.Policies), c.Count(resource.Instances), len(model))
 		}
 	})
+}
+
+func TestNamespaces(t *testing.T) {
+	c := New()
+	var b store.Batch
+	for _, path := range []string{"policy/b/x", "policy/b-c/x", "policy/b/y", "config/a/x", "instance/b0/s/1", "instance/a/s/1"} {
+		b.Events = append(b.Events, event(path, 1, false))
+	}
+	b.Revision = 1
+	c.Apply(b, never(t))
+	for limit, want := range []string{"[] true", "[a] true", "[a b] true", "[a b b-c] true", "[a b b-c b0] false", "[a b b-c b0] false"} {
+		names, more := c.Namespaces(limit, func(string) bool { return true })
+		if got := fmt.Sprint(names, more); got != want {
+			t.Errorf("%d: %s, want %s", limit, got, want)
+		}
+	}
+	if names, more := c.Namespaces(2, func(name string) bool { return strings.HasPrefix(name, "b") && name != "b" }); more || !slices.Equal(names, []string{"b-c", "b0"}) {
+		t.Errorf("%q, more %v", names, more)
+	}
 }
 
 func TestDeltas(t *testing.T) {
@@ -145,5 +173,18 @@ func TestOddKeys(t *testing.T) {
 	slices.SortFunc(odd, cmp.Compare[string])
 	if !slices.Equal(odd, []string{"s/config/n/a", "s/policy/n/a", "s/what/n/a"}) {
 		t.Errorf("odd %q", odd)
+	}
+}
+
+// TestTag: an item has the same tag whether it was parsed or made.
+func TestTag(t *testing.T) {
+	body := []byte(`{"a":1}`)
+	parsed, err := Parse("policy/n/a", resource.Seal(3, body), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := Item{Version: 3, Body: body}
+	if want := resource.Tag(3, body); parsed.Tag() != want || made.Tag() != want {
+		t.Errorf("parsed %s, made %s, want %s", parsed.Tag(), made.Tag(), want)
 	}
 }

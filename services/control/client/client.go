@@ -17,6 +17,8 @@
 //   - A program that is slow to take snapshots misses what is replaced meanwhile, and
 //     holds up nobody.
 //
+// Do is for everything else that the control plane can be asked, such as command lines do.
+//
 // It links net/http and nothing of the server.
 package client
 
@@ -36,6 +38,7 @@ import (
 	"sync"
 	"time"
 
+	"dyno/services/control/client/pool"
 	"dyno/services/control/resource"
 )
 
@@ -66,7 +69,11 @@ type Config struct {
 	MinPause, MaxPause time.Duration
 	// SavePeriod is how often a cache is written at most.
 	SavePeriod time.Duration
-	Logger     *slog.Logger // nil discards
+	// Pool says how many connections the Client keeps for requests that are answered at
+	// once, a pool.Fixed or a pool.Adaptive; nil leaves that to net/http, which
+	// speaks HTTP/2 to servers at https addresses. Watches have connections of their own.
+	Pool   pool.Policy
+	Logger *slog.Logger // nil discards
 
 	transport http.RoundTripper // for tests; nil is a transport of the Client's own
 }
@@ -105,6 +112,11 @@ func (c Config) Validate() error {
 		check(d.value > 0, d.field, d.value, "must be more than 0")
 	}
 	check(c.MaxPause >= c.MinPause, "max pause", c.MaxPause, "must be the min pause or more")
+	if c.Pool != nil {
+		if err := c.Pool.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("pool: %w", err))
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -114,9 +126,11 @@ const maxClientName = 253
 // A Client has connections to the control plane. Its methods may be called from any
 // goroutine.
 type Client struct {
-	cfg  Config
-	log  *slog.Logger
-	http *http.Client
+	cfg     Config
+	log     *slog.Logger
+	http    *http.Client // for requests that are answered at once
+	streams *http.Client // for watches
+	pool    *pool.Pool   // nil: net/http's own
 
 	ctx        context.Context // ends with the Client
 	stop       context.CancelFunc
@@ -149,11 +163,18 @@ func New(cfg Config) (*Client, error) {
 	if cfg.transport == nil {
 		cfg.transport = &http.Transport{TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second}
 	}
-	c := &Client{cfg: cfg, log: cfg.Logger, http: &http.Client{
-		Transport: cfg.transport,
+	over := func(t http.RoundTripper) *http.Client {
 		// A token goes to the servers that it was given for.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+		return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	c := &Client{cfg: cfg, log: cfg.Logger, http: over(cfg.transport), streams: over(cfg.transport)}
+	if cfg.Pool != nil {
+		var err error
+		if c.pool, err = pool.New(cfg.Pool, pool.Config{TLS: cfg.TLS}); err != nil {
+			return nil, fmt.Errorf("pool: %w", err)
+		}
+		c.http = over(c.pool)
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -167,6 +188,19 @@ func (c *Client) Close() {
 	c.stop()
 	c.background.Wait()
 	c.http.CloseIdleConnections()
+	c.streams.CloseIdleConnections()
+	if c.pool != nil {
+		c.pool.Close()
+	}
+}
+
+// PoolStats returns the figures of the pool of connections; without a Pool in the Config
+// there are none.
+func (c *Client) PoolStats() pool.Stats {
+	if c.pool == nil {
+		return pool.Stats{}
+	}
+	return c.pool.Stats()
 }
 
 // ErrClosed says that the Client, the Watch or the Registration has ended.
@@ -220,6 +254,9 @@ func missing(err error) bool {
 	return errors.As(err, &p) && p.Status == http.StatusNotFound
 }
 
+// eventStream is the media type of server-sent events.
+const eventStream = "text/event-stream"
+
 // maxAnswer bounds what is read of an answer that is no stream, in bytes.
 const maxAnswer = 1 << 20
 
@@ -263,7 +300,11 @@ func (c *Client) ask(ctx context.Context, server, method, path string, query url
 	if c.cfg.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}
-	answer, err := c.http.Do(r)
+	over := c.http
+	if header.Get("Accept") == eventStream {
+		over = c.streams
+	}
+	answer, err := over.Do(r)
 	if err != nil {
 		return nil, err
 	}

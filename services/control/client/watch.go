@@ -213,7 +213,7 @@ func (w *Watch) follow(ctx context.Context, route *route) error {
 	for name, value := range w.client.cfg.Labels {
 		query.Add("label", name+"="+value)
 	}
-	header := http.Header{"Accept": {"text/event-stream"}}
+	header := http.Header{"Accept": {eventStream}}
 	w.mu.Lock()
 	if w.token != "" {
 		header["Last-Event-Id"] = []string{w.token}

@@ -254,9 +254,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 			request.Then = append(request.Then, store.Op{Key: goneKey(path), Delete: true})
 		}
 	}
-	if request.Note, err = json.Marshal(audit); err != nil {
-		return Result{}, store.Request{}, err
-	}
+	request.Note = audit.AppendJSON(make([]byte, 0, 256))
 	return result, request, nil
 }
 

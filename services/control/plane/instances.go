@@ -153,6 +153,32 @@ func (p *Plane) Overdue(r resource.Ref) bool {
 	return p.liveness.Overdue(path)
 }
 
+// Late returns the instances that are, in no order.
+func (p *Plane) Late() []resource.Ref {
+	p.mu.Lock()
+	paths := p.liveness.Late()
+	p.mu.Unlock()
+	refs := make([]resource.Ref, 0, len(paths))
+	for _, path := range paths {
+		if r, err := resource.ParsePath(path); err == nil {
+			refs = append(refs, r)
+		}
+	}
+	return refs
+}
+
+// Silence is for how long an instance has not been heard; ok is false where its heartbeats
+// come to another replica.
+func (p *Plane) Silence(i *resource.Instance) (silence time.Duration, ok bool) {
+	if i.Holder != p.cfg.Replica {
+		return 0, false
+	}
+	path := i.Ref().Path()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.liveness.Silence(path, p.now())
+}
+
 // Pulse says how instances stand.
 func (p *Plane) Pulse() resource.Pulse {
 	p.mu.Lock()

@@ -264,6 +264,20 @@ func (p *Plane) Ack(client string, acks []push.Ack) (news int) {
 	return news
 }
 
+// ServiceRollout says who has which version of a service's instances over xDS: versions are
+// revisions of the store, and the newest is that of the newest instances that any client
+// of this replica was sent.
+func (p *Plane) ServiceRollout(ctx context.Context, namespace, name string, limit int) (push.Rollout, error) {
+	r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: name}
+	if err := p.catchUp(ctx); err != nil {
+		return push.Rollout{}, err
+	}
+	if p.catalog.CountService(namespace, name) == 0 {
+		return push.Rollout{}, &NotFound{r}
+	}
+	return p.ledger.Rollout(r, p.ledger.Newest(r), limit), nil
+}
+
 // Rollout says who runs which version of a resource.
 func (p *Plane) Rollout(ctx context.Context, r resource.Ref, limit int) (push.Rollout, error) {
 	item, _, err := p.Get(ctx, r, false)

@@ -99,6 +99,8 @@ type Plane struct {
 	ledger  *push.Ledger
 	metrics metrics
 
+	beginTime time.Duration // for how long a watch waits to know what was acknowledged before it
+
 	started time.Time
 	fresh   atomic.Int64 // the catalog had all that there was at this time after started, in nanoseconds
 
@@ -123,7 +125,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p := &Plane{
 		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(),
 		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
-		liveness: resource.NewLiveness(cfg.Liveness), replicas: map[string]time.Duration{}, metrics: newMetrics(),
+		beginTime: beginTime, liveness: resource.NewLiveness(cfg.Liveness), replicas: map[string]time.Duration{}, metrics: newMetrics(),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.background.Go(func() {
@@ -160,6 +162,9 @@ func (p *Plane) Ledger() *push.Ledger { return p.ledger }
 
 // Store is what the Plane was opened on.
 func (p *Plane) Store() *store.Store { return p.store }
+
+// Replica is this one's name.
+func (p *Plane) Replica() string { return p.cfg.Replica }
 
 // Limits are those that hold.
 func (p *Plane) Limits() resource.Limits { return p.cfg.Limits }
@@ -283,6 +288,9 @@ type NotFound struct{ resource.Ref }
 
 func (e *NotFound) Error() string { return "there is no " + e.String() }
 
+// Reconnected counts a client that has come back to a stream of changes.
+func (p *Plane) Reconnected() { p.metrics.reconnects.Inc() }
+
 // Catalog is what the replica knows. It may be stale unless Sync was called before.
 func (p *Plane) Catalog() *catalog.Catalog { return p.catalog }
 
@@ -292,6 +300,7 @@ type metrics struct {
 	conflicts        prometheus.Counter
 	expired, adopted prometheus.Counter
 	beats            prometheus.Counter
+	reconnects       prometheus.Counter
 	acks             *prometheus.CounterVec
 	applied          *prometheus.HistogramVec
 }
@@ -301,12 +310,13 @@ func newMetrics() metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "control_" + name, Help: help})
 	}
 	return metrics{
-		changes:   counter("changes_total", "Changes of resources learnt from the store."),
-		conflicts: counter("conflicts_total", "Changes made anew because the resource had become another meanwhile."),
-		expired:   counter("instances_expired_total", "Instances removed because they were silent for too long."),
-		adopted:   counter("instances_adopted_total", "Instances taken over from other replicas."),
-		beats:     counter("heartbeats_total", "Heartbeats of instances."),
-		acks:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "control_acks_total", Help: "Answers of clients to what they were sent."}, []string{"kind", "state"}),
+		changes:    counter("changes_total", "Changes of resources learnt from the store."),
+		conflicts:  counter("conflicts_total", "Changes made anew because the resource had become another meanwhile."),
+		expired:    counter("instances_expired_total", "Instances removed because they were silent for too long."),
+		adopted:    counter("instances_adopted_total", "Instances taken over from other replicas."),
+		reconnects: counter("reconnects_total", "Streams of watches whose clients said where they had been: they were cut off before."),
+		beats:      counter("heartbeats_total", "Heartbeats of instances."),
+		acks:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "control_acks_total", Help: "Answers of clients to what they were sent."}, []string{"kind", "state"}),
 		applied: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "control_applied_seconds", Help: "From the change of a resource, by the clock of the replica that made it, to a client's word that it has applied it.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
@@ -319,7 +329,12 @@ var _ prometheus.Collector = (*Plane)(nil)
 // Describe is for Prometheus.
 func (p *Plane) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, ch) }
 
+// upAge is how old what a replica knows may be while it counts as up. Finding out takes
+// some tens of milliseconds, every Config.FreshPeriod.
+const upAge = 5 * time.Second
+
 var (
+	descUp          = prometheus.NewDesc("control_up", "1 while this replica knows what the store has; 0 when it has not for 5 s.", nil, nil)
 	descResources   = prometheus.NewDesc("control_resources", "Resources there are.", []string{"kind"}, nil)
 	descAge         = prometheus.NewDesc("control_age_seconds", "For how long this replica may have missed changes.", nil, nil)
 	descKnown       = prometheus.NewDesc("control_instances_watched", "Instances whose silence is watched.", nil, nil)
@@ -345,6 +360,11 @@ func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 		gauge(descResources, float64(p.catalog.Count(k)), string(k))
 	}
 	gauge(descAge, p.Age().Seconds())
+	up := 0.0
+	if p.Age() < upAge {
+		up = 1
+	}
+	gauge(descUp, up)
 	pulse := p.Pulse()
 	gauge(descKnown, float64(pulse.Known))
 	gauge(descOverdue, float64(pulse.Overdue))
@@ -360,7 +380,7 @@ func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 	counter(descOverflows, counts.Overflows)
 	counter(descResumed, counts.Resumed)
 	gauge(descHoldings, float64(p.ledger.Holdings()))
-	for _, c := range []prometheus.Collector{p.metrics.changes, p.metrics.conflicts, p.metrics.expired, p.metrics.adopted, p.metrics.beats, p.metrics.acks, p.metrics.applied} {
+	for _, c := range []prometheus.Collector{p.metrics.changes, p.metrics.conflicts, p.metrics.expired, p.metrics.adopted, p.metrics.beats, p.metrics.reconnects, p.metrics.acks, p.metrics.applied} {
 		c.Collect(ch)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -32,6 +33,9 @@ func ParseToken(text string) Token {
 	}
 	return Token{epoch, revision}
 }
+
+// Token is of a revision of this store.
+func (p *Plane) Token(revision int64) Token { return Token{p.store.Epoch(), revision} }
 
 // Topics are those of kinds, each in one namespace or in all (""), and perhaps by name.
 // The error says what is wrong with one.
@@ -80,9 +84,18 @@ type Watch struct {
 	from     int64
 }
 
+// beginTime is how long a watch waits to know what was acknowledged before it.
+const beginTime = time.Second
+
 // Watch begins to watch, after a token if that is of this store and all changes since are
-// remembered. The error is push.ErrClosed.
-func (p *Plane) Watch(topics []push.Topic, since Token) (*Watch, error) {
+// remembered. Like a read, it begins with all that was acknowledged before. Where the store does
+// not say in time what that is, it begins with what this replica knows, and the rest
+// follows: watchers need what there is most when the store is away. The error is
+// push.ErrClosed.
+func (p *Plane) Watch(ctx context.Context, topics []push.Topic, since Token) (*Watch, error) {
+	asking, cancel := context.WithTimeout(ctx, p.beginTime)
+	_ = p.catchUp(asking)
+	cancel()
 	w := &Watch{plane: p, epoch: p.store.Epoch()}
 	if since.Epoch == w.epoch {
 		w.from = since.Revision

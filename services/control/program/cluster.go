@@ -28,7 +28,7 @@ import (
 const maxReplicas = 7
 
 // perReplica are the flags that differ from replica to replica, or are the cluster's own.
-var perReplica = []string{"cluster", "listen", "grpc", "dns", "admin", "data", "name", "peers", "replica"}
+var perReplica = []string{"cluster", "listen", "grpc", "dns", "admin", "data", "scratch", "name", "peers", "peer-listen", "replica"}
 
 // controlCluster runs replicas as processes of their own until the context ends. Replica
 // i listens at the i-th port from --listen's on, and its etcd at one of those after all of

@@ -39,6 +39,8 @@ func (a *app) command() *cobra.Command {
 		restore      string
 		replica      string
 		cluster      int
+		scratch      bool
+		gc           collector
 	)
 	cmd := &cobra.Command{
 		Use:   Name,
@@ -51,6 +53,7 @@ such replicas on this machine, for trying: at the port of --listen and the two a
 
 Make a policy:  curl -d '{"name":"a","rules":[{"action":"deny"}]}' -H 'Content-Type: application/json' http://HOST/v1/policies
 Watch:          curl -N -H 'Accept: text/event-stream' http://HOST/v1/watch
+Look at it:     http://HOST/console/ in a browser
 All operations: curl http://HOST/v1/openapi.json; by gRPC, services/control/rpc/control.proto
 
 It listens on loopback only, unless --allow-remote and --principals are given.
@@ -70,6 +73,17 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.Listen == "" {
 				return command.Misused("such as --listen 127.0.0.1:7100", "--listen: must be given")
+			}
+			if scratch {
+				if c.Store.Dir != "" || len(c.Store.Endpoints) > 0 {
+					return command.Misused("", "--scratch: is instead of --data or --etcd")
+				}
+				folder, err := os.MkdirTemp("", Name+"-")
+				if err != nil {
+					return fmt.Errorf("--scratch: %w", err)
+				}
+				defer os.RemoveAll(folder) //nolint:errcheck // it is the system's to clean up what remains
+				c.Store.Dir = folder
 			}
 			if c.Store.Dir == "" && len(c.Store.Endpoints) == 0 {
 				return command.Misused("such as --data control.d", "--data or --etcd: must be given")
@@ -107,9 +121,10 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 				c.Store.Password = strings.TrimRight(string(text), "\r\n")
 			}
 			c.Logger = command.Logger(a.stderr, verbose)
-			if err := c.Validate(); err != nil {
+			if err := errors.Join(c.Validate(), gc.check()); err != nil {
 				return &command.Failure{Code: command.Usage, Err: err}
 			}
+			gc.set()
 			if restore != "" {
 				if err := restoreControl(cmd, c, restore); err != nil {
 					return err
@@ -124,7 +139,7 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
-	f.StringVar(&c.GRPC, "grpc", c.GRPC, "where clients connect by gRPC: host:port or unix:PATH; without it, nowhere")
+	f.StringVar(&c.GRPC, "grpc", c.GRPC, "where clients connect by gRPC, and find services over xDS: host:port or unix:PATH; without it, nowhere")
 	f.StringVar(&c.DNS, "dns", c.DNS, "where services are found by DNS, by whoever reaches it: host:port; without it, nowhere")
 	f.StringVar(&c.Domain, "domain", c.Domain, "what their names end with: SERVICE.NAMESPACE.DOMAIN")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit listening where other machines reach it; needs --principals")
@@ -133,8 +148,10 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 	f.BoolVar(&c.HTTP2, "http2", c.HTTP2, "let clients speak HTTP/2, without TLS as well")
 
 	f.StringVar(&c.Store.Dir, "data", c.Store.Dir, "`FOLDER` of an etcd of its own")
+	f.BoolVar(&scratch, "scratch", false, "a new folder in the system's temporary one instead of --data, removed at the end: for measurements")
 	f.StringVar(&c.Store.Name, "name", c.Store.Name, "this replica's name among --peers")
 	f.StringToStringVar(&c.Store.Peers, "peers", c.Store.Peers, "where the etcds of all replicas listen for each other: a=host:port,b=host:port,c=host:port")
+	f.StringVar(&c.Store.PeerListen, "peer-listen", c.Store.PeerListen, "where this one's etcd listens for its peers, if they know it by a name: IP:port")
 	f.StringVar(&c.Store.PeerCA, "peer-ca", c.Store.PeerCA, "`FILE` of certificates that the peers' are signed by")
 	f.StringVar(&c.Store.PeerCert, "peer-cert", c.Store.PeerCert, "`FILE` with the certificate to show peers")
 	f.StringVar(&c.Store.PeerKey, "peer-key", c.Store.PeerKey, "`FILE` with its key")
@@ -191,6 +208,11 @@ Roles are reader, registrar (for services), editor and admin; namespace "*" is a
 	f.DurationVar(&c.ReadTimeout, "read-timeout", c.ReadTimeout, "of reading a request")
 	f.DurationVar(&c.WriteTimeout, "write-timeout", c.WriteTimeout, "of writing an answer, or once to a stream")
 	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "of waiting for a connection's next request")
+	f.IntVar(&c.StreamWindow, "stream-window", c.StreamWindow, "bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries")
+	f.IntVar(&c.ConnectionWindow, "connection-window", c.ConnectionWindow, "the same of all requests of a connection")
+	f.IntVar(&c.Workers, "workers", c.Workers, "goroutines that carry out requests over HTTP; 0: each connection's own does")
+	f.IntVar(&gc.percent, "gc-percent", 0, "how much the heap may grow, in percent of what is live, before it is collected (GOGC); 0: as the environment says, without that 100, but a small heap may grow by 128 MiB; -1: only at --memory-limit")
+	f.Int64Var(&gc.limit, "memory-limit", 0, "bytes from which on it is collected more often (GOMEMLIMIT); 0: as the environment says")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long the end may take")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single requests")
 	return cmd

@@ -4,16 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 
 	"dyno/internal/leak"
+	"dyno/services/control/ctl"
 )
 
 // TestMain lets the test binary be the program.
@@ -23,8 +29,30 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){
-		Name: func() { os.Exit(Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) },
+		Name:   func() { os.Exit(Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) },
+		"dyno": func() { os.Exit(dyno()) },
 	})
+}
+
+// dyno is as much of dyno as the control plane's users need, without what measures.
+func dyno() (code int) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	root := &cobra.Command{Use: "dyno", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(ctl.Command())
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "dyno: %v\n", err)
+	var f *ctl.Failure
+	if !errors.As(err, &f) {
+		return 1
+	}
+	if f.Hint != "" {
+		fmt.Fprintf(os.Stderr, "hint: %s\n", f.Hint)
+	}
+	return f.Code
 }
 
 // leakChecked fails when a goroutine outlives the tests.
@@ -40,6 +68,7 @@ const hangGuard = 30 * time.Second
 //	exits CODE program args…   run a program and compare its exit code
 //	port NAME…                 put free ports into environment variables
 //	await ADDRESS…             wait until somebody accepts
+//	answers URL PATTERN        ask until the answer matches
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -73,6 +102,12 @@ func TestScript(t *testing.T) {
 					ts.Check(l.Close())
 				}
 			},
+			"answers": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 2 {
+					ts.Fatalf("usage: answers URL PATTERN")
+				}
+				ts.Check(answers(args[0], regexp.MustCompile(args[1])))
+			},
 			"await": func(ts *testscript.TestScript, _ bool, args []string) {
 				for _, address := range args {
 					ts.Check(await(address))
@@ -92,6 +127,27 @@ func await(address string) error {
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("nobody listens: %w", err)
+		}
+	}
+}
+
+// answers asks until the answer matches: other processes do what it is about.
+func answers(address string, pattern *regexp.Regexp) error {
+	web := http.Client{Timeout: hangGuard, Transport: &http.Transport{DisableKeepAlives: true}}
+	for end := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
+		answer, err := web.Get(address)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(answer.Body)
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
+			return err
+		}
+		if pattern.Match(body) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: no answer like %s; the last one was %s", address, pattern, body)
 		}
 	}
 }

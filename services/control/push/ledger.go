@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dyno/services/control/resource"
@@ -66,6 +67,8 @@ type Ledger struct {
 	max  int // holdings
 	keep time.Duration
 
+	changes atomic.Uint64
+
 	mu         sync.Mutex // guards what follows
 	book       map[resource.Ref]map[string]*Holding
 	clients    map[string]*client
@@ -101,6 +104,7 @@ func (l *Ledger) Enter(name string) bool {
 		l.clients[name] = c
 	}
 	c.connections++
+	l.changes.Add(1)
 	return true
 }
 
@@ -111,6 +115,7 @@ func (l *Ledger) Leave(name string, now time.Time) {
 	if c := l.clients[name]; c != nil {
 		c.connections--
 		c.left = now
+		l.changes.Add(1)
 	}
 }
 
@@ -128,6 +133,7 @@ func (l *Ledger) Sent(name string, c *Change, now time.Time) {
 		return // an answer to it was quicker, or it was sent again
 	}
 	h.State, h.Version, h.Reason, h.At = Sent, c.Version, "", now
+	l.changes.Add(1)
 }
 
 // Ack notes a client's answer, and tells whether it is news: the client is connected,
@@ -142,6 +148,7 @@ func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
 	if h == nil || h.Version == a.Version && h.State == a.State {
 		return false
 	}
+	l.changes.Add(1)
 	if a.State == Applied {
 		h.Running = max(h.Running, a.Version)
 	}
@@ -182,6 +189,7 @@ func (l *Ledger) remove(r resource.Ref, name string) {
 	}
 	delete(l.clients[name].refs, r)
 	l.holdings--
+	l.changes.Add(1)
 }
 
 // Sweep forgets clients that have been away for too long.
@@ -216,6 +224,9 @@ func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {
 		default:
 			out.Pending++
 		}
+		if limit == 0 {
+			continue
+		}
 		one := *h
 		one.Connected = l.clients[name].connections > 0
 		out.Holdings = append(out.Holdings, one)
@@ -235,6 +246,19 @@ func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {
 	out.Holdings = out.Holdings[:min(limit, len(out.Holdings))]
 	return out
 }
+
+// Newest is the newest version of a resource that any client was sent; 0 is none.
+func (l *Ledger) Newest(r resource.Ref) (version int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.book[r] {
+		version = max(version, h.Version)
+	}
+	return version
+}
+
+// Changes is a number that grows with every change of the book.
+func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
 // Holdings is how many there are.
 func (l *Ledger) Holdings() int {

@@ -96,14 +96,17 @@ func (h *Hub) Publish(changes []Change, revision int64) {
 	}
 	h.counts.Published += uint64(len(changes))
 	for _, c := range changes {
-		var told *Subscriber // by one topic; one of several is told once
+		var shared *Change // what all queues have, so that each change is copied once
 		for _, t := range topicsOf(c.Ref) {
 			for s := range h.index[t] {
 				if len(s.topics) > 1 && !s.first(t, c.Ref) {
-					continue
+					continue // one of several topics: it is told once
 				}
-				told = s
-				h.offer(told, c)
+				if shared == nil {
+					one := c
+					shared = &one
+				}
+				h.offer(s, shared)
 			}
 		}
 	}
@@ -120,7 +123,7 @@ func (s *Subscriber) first(t Topic, r resource.Ref) bool {
 	return false
 }
 
-func (h *Hub) offer(s *Subscriber, c Change) {
+func (h *Hub) offer(s *Subscriber, c *Change) {
 	switch s.offer(c) {
 	case offered:
 		h.counts.Offered++
@@ -179,7 +182,8 @@ func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 	h.recent.after(since, func(c Change) {
 		for _, t := range topics {
 			if t.Has(c.Ref) {
-				h.offer(s, c)
+				one := c
+				h.offer(s, &one)
 				break
 			}
 		}
@@ -208,7 +212,7 @@ type Subscriber struct {
 	began  int64
 
 	mu     sync.Mutex // guards what follows
-	queue  list.List  // of Change, in the order of revisions
+	queue  list.List  // of *Change, in the order of revisions
 	queued map[resource.Ref]*list.Element
 	floor  int64 // changes up to here are known
 	resync bool
@@ -224,7 +228,7 @@ const (
 	ignored
 )
 
-func (s *Subscriber) offer(c Change) outcome {
+func (s *Subscriber) offer(c *Change) outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.resync || c.Revision <= s.floor {
@@ -268,19 +272,19 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 			return nil, true, nil
 		}
 		for e := s.queue.Front(); e != nil && len(changes) < limit; e = s.queue.Front() {
-			c := s.queue.Remove(e).(Change)
+			c := s.queue.Remove(e).(*Change)
 			delete(s.queued, c.Ref)
 			s.floor = c.Revision
-			changes = append(changes, c)
+			changes = append(changes, *c)
 		}
 		// Changes of one revision are told together: a token names a revision.
 		for e := s.queue.Front(); e != nil && len(changes) > 0; e = s.queue.Front() {
-			if e.Value.(Change).Revision != changes[len(changes)-1].Revision {
+			if e.Value.(*Change).Revision != changes[len(changes)-1].Revision {
 				break
 			}
-			c := s.queue.Remove(e).(Change)
+			c := s.queue.Remove(e).(*Change)
 			delete(s.queued, c.Ref)
-			changes = append(changes, c)
+			changes = append(changes, *c)
 		}
 		s.mu.Unlock()
 		if len(changes) > 0 {
@@ -311,7 +315,7 @@ func (s *Subscriber) Begin(revision int64) {
 	s.floor = max(s.floor, revision)
 	for e := s.queue.Front(); e != nil; {
 		next := e.Next()
-		if c := e.Value.(Change); c.Revision <= revision {
+		if c := e.Value.(*Change); c.Revision <= revision {
 			s.queue.Remove(e)
 			delete(s.queued, c.Ref)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
-	"mime"
+	"regexp"
 	"slices"
 	"unicode/utf8"
 )
@@ -35,6 +35,13 @@ type Release struct {
 	Since int64 `json:"since,omitempty"`
 }
 
+// mediaType is how a media type is written (RFC 9110, section 8.3.1). The description
+// of the API has it, too.
+var mediaType = func() *regexp.Regexp {
+	const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+	return regexp.MustCompile(`^` + token + `/` + token + `([ \t]*;[ \t]*` + token + `=(` + token + `|"([^"\\\x00-\x1f\x7f]|\\[ -~])*"))*$`)
+}()
+
 // Ref names the configuration.
 func (c *Config) Ref() Ref { return Ref{Kind: Configs, Namespace: c.Namespace, Name: c.Name} }
 
@@ -45,8 +52,7 @@ func (c *Config) Check(l Limits) error {
 	checkLabels(&f, "/labels", c.Labels, l.Labels)
 	checkContent(&f, "/content", c.Content, l.ConfigBytes)
 	if c.ContentType != "" {
-		_, _, err := mime.ParseMediaType(c.ContentType)
-		f.check(err == nil && len(c.ContentType) <= maxLabelValue, "/content_type", "%.80q: must be a media type such as application/json", c.ContentType)
+		f.check(len(c.ContentType) <= maxLabelValue && mediaType.MatchString(c.ContentType), "/content_type", "%.80q: must be a media type such as application/json", c.ContentType)
 	}
 	if c.Release != nil {
 		c.Release.check(&f, "/release", l)

@@ -2,6 +2,8 @@ package resource
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -53,6 +55,7 @@ type Liveness struct {
 type member struct {
 	id       string
 	ttl      time.Duration
+	heard    time.Duration
 	deadline time.Duration
 	place    time.Duration // the deadline that it is in the heap by
 	late     bool
@@ -69,14 +72,14 @@ func NewLiveness(cfg LivenessConfig) *Liveness {
 func (l *Liveness) Beat(id string, ttl, now time.Duration) {
 	m := l.members[id]
 	if m == nil {
-		m = &member{id: id}
+		m = &member{id: id, heard: now}
 		l.members[id] = m
 		m.ttl, m.deadline = ttl, now+ttl
 		l.push(m)
 		return
 	}
 	sooner := now+ttl < m.place
-	m.ttl, m.deadline = ttl, now+ttl
+	m.ttl, m.heard, m.deadline = ttl, now, now+ttl
 	switch {
 	case m.late:
 		m.late = false
@@ -95,6 +98,16 @@ func (l *Liveness) push(m *member) {
 
 // Knows tells whether an instance is known here.
 func (l *Liveness) Knows(id string) bool { return l.members[id] != nil }
+
+// Silence is for how long an instance has not been heard; ok is false of one that is not
+// known here.
+func (l *Liveness) Silence(id string, now time.Duration) (silence time.Duration, ok bool) {
+	m := l.members[id]
+	if m == nil {
+		return 0, false
+	}
+	return now - m.heard, true
+}
 
 // Forget takes an instance off, as when it said goodbye.
 func (l *Liveness) Forget(id string) {
@@ -187,6 +200,9 @@ func (l *Liveness) Pulse() Pulse { return Pulse{len(l.members), len(l.overdue), 
 
 // Overdue tells whether an instance is silent for longer than it said, and kept.
 func (l *Liveness) Overdue(id string) bool { return l.overdue[id] != nil }
+
+// Late returns those that are.
+func (l *Liveness) Late() []string { return slices.Collect(maps.Keys(l.overdue)) }
 
 // dueHeap has the earliest place first.
 type dueHeap []*member

@@ -212,3 +212,19 @@ func TestBeatAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestSilence(t *testing.T) {
+	l := NewLiveness(DefaultLiveness())
+	if _, ok := l.Silence("a", time.Second); ok {
+		t.Error("who is not known is")
+	}
+	l.Beat("a", 10*time.Second, time.Second)
+	l.Return(5 * time.Second) // gives time, and hears nobody
+	if silence, ok := l.Silence("a", 8*time.Second); !ok || silence != 7*time.Second {
+		t.Errorf("silent for %v, %v", silence, ok)
+	}
+	l.Beat("a", 10*time.Second, 9*time.Second)
+	if silence, _ := l.Silence("a", 9*time.Second); silence != 0 {
+		t.Errorf("silent for %v", silence)
+	}
+}

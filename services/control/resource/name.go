@@ -58,11 +58,6 @@ func ParsePath(path string) (Ref, error) {
 	if want == 4 {
 		r.ID = parts[3]
 	}
-	switch r.Kind {
-	case Policies, Configs, Instances:
-	default:
-		return Ref{}, fmt.Errorf("%q names no resource", path)
-	}
 	if err := r.Check(); err != nil {
 		return Ref{}, fmt.Errorf("%q names no resource: %w", path, err)
 	}
@@ -82,7 +77,14 @@ func (r Ref) Check() error {
 	return f.err()
 }
 
+// check finds the faults of the names. Where there are none it makes no text: each request
+// that names a resource comes through here.
 func (r Ref) check(f *faults) {
+	known := r.Kind == Policies || r.Kind == Configs || r.Kind == Instances
+	if known && isLabel(r.Namespace) && isName(r.Name) && (r.Kind != Instances || isName(r.ID)) {
+		return
+	}
+	f.check(known, "/kind", "%.40q: must be policy, config or instance", r.Kind)
 	f.check(isLabel(r.Namespace), "/namespace", "%.80q: must have 1 to %d of a-z, 0-9 and -, and begin and end with a letter or digit (RFC 1123)", r.Namespace, maxNamespace)
 	name := "/name"
 	if r.Kind == Instances {

@@ -104,12 +104,22 @@ func (p *Policy) Check(l Limits) error {
 		if len(f.list) == maxFaults {
 			break
 		}
-		p.Rules[i].check(&f, fmt.Sprintf("/rules/%d", i))
+		p.Rules[i].check(&f, i)
 	}
 	return f.err()
 }
 
-func (r *Rule) check(f *faults, at string) {
+// check finds the faults of the rule in place i. Where there are none it makes no text:
+// each policy that is written comes through here.
+func (r *Rule) check(f *faults, i int) {
+	if !r.sound() {
+		r.find(f, i)
+	}
+}
+
+// find finds the faults of any rule.
+func (r *Rule) find(f *faults, i int) {
+	at := fmt.Sprintf("/rules/%d", i)
 	r.Match.check(f, at+"/match")
 	switch r.Action {
 	case Allow, Deny, Limit, Route, Retry, Timeout:
@@ -147,6 +157,32 @@ func (r *Rule) check(f *faults, at string) {
 		f.check(r.Retry.Backoff >= 0 && r.Retry.Backoff <= maxSeconds, at+"/retry/backoff_seconds", "%v: must be from 0 to %d", r.Retry.Backoff, maxSeconds)
 	}
 	f.check(r.Timeout >= 0 && r.Timeout <= maxSeconds, at+"/timeout_seconds", "%v: must be more than 0 and %d at most", r.Timeout, maxSeconds)
+}
+
+// sound tells that a rule is of the most common kinds and has no fault. Of any other rule
+// it does not know.
+func (r *Rule) sound() bool {
+	limited := r.Action == Limit && r.Limit != nil && r.Limit.PerSecond > 0 && r.Limit.PerSecond <= maxRate && r.Limit.Burst >= 0 && float64(r.Limit.Burst) <= maxRate
+	plainly := (r.Action == Allow || r.Action == Deny) && r.Limit == nil
+	return (limited || plainly) && r.Route == nil && r.Retry == nil && r.Timeout == 0 && r.Match.sound()
+}
+
+// sound tells that a match has no fault; one with labels it does not know.
+func (m *Match) sound() bool {
+	if len(m.Services) > maxList || len(m.Methods) > maxList || len(m.Sources) > 0 || len(m.Headers) > 0 {
+		return false
+	}
+	for _, s := range m.Services {
+		if !isName(s) {
+			return false
+		}
+	}
+	for _, method := range m.Methods {
+		if !isMethod(method) {
+			return false
+		}
+	}
+	return m.PathPrefix == "" || m.PathPrefix[0] == '/' && len(m.PathPrefix) <= maxPath && plain(m.PathPrefix)
 }
 
 func (m *Match) check(f *faults, at string) {

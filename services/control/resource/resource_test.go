@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -270,6 +271,59 @@ func TestNameRules(t *testing.T) {
 		name := rapid.String().Draw(t, "name")
 		if isName(name) && (strings.ContainsAny(name, "/ \x00") || name == "." || name == "..") {
 			t.Fatalf("%q is a name", name)
+		}
+	})
+}
+
+// What is taken for sound without a closer look has no fault, and the most common rules are.
+func TestSoundRules(t *testing.T) {
+	name := rapid.SampledFrom([]string{"shop", "a.b", "", "-", "shop/1", strings.Repeat("a", 254)})
+	rapid.Check(t, func(t *rapid.T) {
+		r := Rule{Action: rapid.SampledFrom([]Action{Allow, Deny, Limit, Route, Retry, Timeout, "", "other"}).Draw(t, "action")}
+		r.Match.Services = rapid.SliceOfN(name, 0, 2).Draw(t, "services")
+		r.Match.Methods = rapid.SliceOfN(rapid.SampledFrom([]string{"GET", "get", "POST"}), 0, 2).Draw(t, "methods")
+		r.Match.PathPrefix = rapid.SampledFrom([]string{"", "/v1", "v1", "/\n", "/" + strings.Repeat("a", maxPath)}).Draw(t, "path")
+		if rapid.Bool().Draw(t, "labels") {
+			r.Match.Sources = map[string]string{name.Draw(t, "label"): "x"}
+		}
+		if rapid.Bool().Draw(t, "limit") {
+			r.Limit = &RateLimit{PerSecond: rapid.SampledFrom([]float64{0, 1, -1, 2 * maxRate}).Draw(t, "rate"), Burst: rapid.SampledFrom([]int{0, -1, 5}).Draw(t, "burst")}
+		}
+		if rapid.IntRange(0, 3).Draw(t, "more") == 0 {
+			r.Timeout, r.Retry = 1, &Retries{Attempts: 1}
+		}
+		var f faults
+		r.find(&f, 0)
+		if r.sound() && f.err() != nil {
+			t.Fatalf("%+v: %v", r, f.err())
+		}
+	})
+	for _, r := range []Rule{
+		{Action: Allow},
+		{Action: Deny, Match: Match{Services: []string{"shop"}, Methods: []string{"POST"}, PathPrefix: "/v1"}},
+		{Action: Limit, Limit: &RateLimit{PerSecond: 5, Burst: 1}},
+	} {
+		if !r.sound() {
+			t.Errorf("%+v is looked at more closely", r)
+		}
+	}
+}
+
+func TestAuditAsJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9.:-]{0,20}`))
+		a := Audit{
+			At:  time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).UTC(),
+			Who: text.Draw(t, "who"), From: text.Draw(t, "from"), Act: Act(text.Draw(t, "act")),
+			Ref: Ref{Kind(text.Draw(t, "kind")), text.Draw(t, "namespace"), text.Draw(t, "name"), text.Draw(t, "id")},
+			Old: rapid.Int64Range(0, 2).Draw(t, "old"), New: rapid.Int64().Draw(t, "new"),
+		}
+		want, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.AppendJSON(nil); string(got) != string(want) {
+			t.Fatalf("%s, want %s", got, want)
 		}
 	})
 }

@@ -36,7 +36,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Tag is a resource's entity tag (RFC 9110, section 8.8.3), a strong one: of its version,
 // and of its document, because a restored store may give a version a second time.
 func Tag(version int64, body []byte) string {
-	return fmt.Sprintf(`"%d-%08x"`, version, crc32.Checksum(body, castagnoli))
+	const digits = "0123456789abcdef"
+	b := make([]byte, 0, 32)
+	b = append(b, '"')
+	b = strconv.AppendInt(b, version, 10)
+	b = append(b, '-')
+	sum := crc32.Checksum(body, castagnoli)
+	for shift := 28; shift >= 0; shift -= 4 {
+		b = append(b, digits[sum>>shift&0xf])
+	}
+	return string(append(b, '"'))
 }
 
 // Parse reads a document that was kept: a *Policy, *Config or *Instance.

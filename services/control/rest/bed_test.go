@@ -305,7 +305,12 @@ type stream struct {
 
 func (b *bed) stream(query string, header ...string) *stream {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.server.URL+"/v1/watch?"+query, nil)
+	return b.follow("/v1/watch?"+query, header...)
+}
+
+func (b *bed) follow(path string, header ...string) *stream {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.server.URL+path, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -322,7 +327,7 @@ func (b *bed) stream(query string, header ...string) *stream {
 	}
 	b.t.Cleanup(func() { got.Body.Close() })
 	if got.StatusCode != http.StatusOK {
-		b.t.Fatalf("watch %s: %d", query, got.StatusCode)
+		b.t.Fatalf("%s: %d", path, got.StatusCode)
 	}
 	return &stream{b.t, got, bufio.NewReader(got.Body)}
 }

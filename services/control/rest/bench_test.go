@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"dyno/services/control/plane"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
 	"dyno/services/control/store"
 )
 
@@ -88,5 +91,46 @@ func BenchmarkGet(b *testing.B) {
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reads/s")
 		})
+	}
+}
+
+// A sink is a http.ResponseWriter that keeps the last status only.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+
+// TestReadAllocates bounds what a read from memory allocates, beside what net/http does.
+func TestReadAllocates(t *testing.T) {
+	b := newBed(t, nil)
+	b.want(http.StatusCreated, "", http.MethodPost, "/v1/policies", `{"name":"a","rules":[]}`)
+	b.want(http.StatusOK, "", http.MethodGet, "/v1/policies/a", "")
+	r := httptest.NewRequest(http.MethodGet, "/v1/policies/a?stale=true", http.NoBody)
+	r.Host = "localhost"
+	w := &sink{header: http.Header{}}
+	const most = 6
+	if n := testing.AllocsPerRun(2000, func() { b.api.ServeHTTP(w, r) }); n > most || w.status != http.StatusOK {
+		t.Errorf("status %d with %v allocations, want %d at most", w.status, n, most)
+	}
+}
+
+// BenchmarkTell writes a change as an event, as each watcher is told it.
+func BenchmarkTell(b *testing.B) {
+	c := push.Change{
+		Ref: resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "p1"}, Revision: 1234, Version: 12,
+		Body: []byte(`{"namespace":"default","name":"p1",` + `"rules":` + rules + `}`),
+	}
+	w := &watcher{watch: &plane.Watch{}}
+	var to bytes.Buffer
+	b.ReportAllocs()
+	for b.Loop() {
+		to.Reset()
+		if err := w.append(&to, []push.Change{c}, true); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

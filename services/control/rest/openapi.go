@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dyno/services/control/plane"
+	"dyno/services/control/resource"
 )
 
 // schemas are the documents, in JSON Schema 2020-12, by name.
@@ -24,31 +27,66 @@ type parameter struct {
 
 var text = map[string]any{"type": "string"}
 
+func listSchema(items map[string]any, most int) map[string]any {
+	return map[string]any{"type": "array", "items": items, "maxItems": most}
+}
+
 // parameters are all there are, by name.
 var parameters = map[string]parameter{
-	"name":            {"path", "The resource's or the service's name.", text},
-	"id":              {"path", "The instance's.", text},
-	"version":         {"path", "Which one.", map[string]any{"type": "integer", "minimum": 1}},
-	"namespace":       {"query", "Where the resource is; default if not given. For watches, * is all.", text},
+	"name":            {"path", "The resource's or the service's name.", ref("Name")},
+	"id":              {"path", "The instance's.", ref("Name")},
+	"version":         {"path", "Which one.", ref("Version")},
+	"namespace":       {"query", "Where the resource is; default if not given.", ref("NamespaceOrNone")},
 	"dry_run":         {"query", "Check everything, and change nothing.", map[string]any{"type": "boolean"}},
 	"stale":           {"query", "Answer from what this replica knows, at once, and say how old that may be.", map[string]any{"type": "boolean"}},
 	"limit":           {"query", "How many entries a page may have.", map[string]any{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}},
-	"after":           {"query", "What the page before has as next.", text},
+	"after":           {"query", "What the page before has as next.", map[string]any{"type": "string", "maxLength": maxAfter}},
+	"search":          {"query", "Those only that have this text in their name, or in an instance's address or zone, in any case.", map[string]any{"type": "string", "maxLength": maxSearch}},
+	"from":            {"query", "Not what was before this time (RFC 3339).", map[string]any{"type": "string", "format": "date-time"}},
 	"zone":            {"query", "Instances of this zone only.", text},
-	"status":          {"query", "Instances of this status only.", text},
-	"client":          {"query", "Who reads: for the gray release, and for the ledger.", text},
-	"label":           {"query", "NAME=VALUE, one of the reader's labels, for the gray release; may be given more than once.", map[string]any{"type": "array", "items": text}},
-	"kind":            {"query", "policy, config or instance; may be given more than once; all if not given.", map[string]any{"type": "array", "items": text}},
+	"status":          {"query", "Instances of this status only.", map[string]any{"enum": []string{"", "up", "down", "draining"}}},
+	"client":          {"query", "Who reads: for the gray release, and for the ledger.", map[string]any{"type": "string", "maxLength": maxClient, "pattern": `^[^\x00-\x1f]*$`}},
+	"label":           {"query", "NAME=VALUE, one of the reader's labels, for the gray release; may be given more than once.", listSchema(map[string]any{"type": "string", "pattern": "^[^=]+="}, resource.DefaultLimits().Labels)},
+	"kind":            {"query", "May be given more than once; all if not given.", listSchema(map[string]any{"enum": []string{"policy", "config", "instance"}}, plane.MaxTopics)},
 	"since":           {"query", "The token that a long poll had as next, or the id of an event.", text},
 	"wait":            {"query", "For how many seconds a long poll may wait for a change.", map[string]any{"type": "number", "minimum": 0, "maximum": maxWait.Seconds()}},
-	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", text},
-	"If-None-Match":   {"header", "Only if the resource has none of these entity tags; for a change, * is that there is none.", text},
-	"Idempotency-Key": {"header", "A change with a key that was used before is not made again, and answered as it was.", map[string]any{"type": "string", "maxLength": 128}},
+	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", map[string]any{"type": "string", "maxLength": maxCondition}},
+	"If-None-Match":   {"header", "Only if the resource has none of these entity tags; * is that there is none.", map[string]any{"type": "string", "maxLength": maxCondition}},
+	"Idempotency-Key": {"header", "A change with a key that was used before is not made again, and answered as it was.", map[string]any{"type": "string", "maxLength": maxKey}},
 	"Last-Event-ID":   {"header", "The id of the last event that was received.", text},
 }
 
-// names of a watch are in the query.
-var watchNames = parameter{"query", "A name to watch; may be given more than once; all if not given.", map[string]any{"type": "array", "items": text}}
+// special are parameters that are something else for one operation, or for those of one
+// method, than for all others.
+var special = map[string]parameter{
+	"watch name":        {"query", "A name to watch; may be given more than once; all if not given. A name is one in a namespace, not in all.", listSchema(ref("NameOrNone"), plane.MaxTopics)},
+	"watch namespace":   {"query", "Where the resources are; default if not given, and * is all.", map[string]any{"type": "string", "maxLength": 63, "pattern": `^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)?$`}},
+	"GET If-None-Match": {"header", "The entity tags of what the client has: with one of these there is no content.", text},
+}
+
+// setLimits writes the limits that hold into the schemas that have them.
+func setLimits(components map[string]any, l resource.Limits) error {
+	for _, one := range []struct {
+		path  string
+		limit int
+	}{
+		{"Labels/maxProperties", l.Labels}, {"Release/properties/labels/maxProperties", l.Labels},
+		{"PolicyInput/properties/rules/maxItems", l.Rules}, {"PolicyNew/properties/rules/maxItems", l.Rules},
+		{"ConfigInput/properties/content/maxLength", l.ConfigBytes}, {"ConfigNew/properties/content/maxLength", l.ConfigBytes}, {"Release/properties/content/maxLength", l.ConfigBytes},
+	} {
+		at := components
+		parts := strings.Split(one.path, "/")
+		for _, part := range parts[:len(parts)-1] {
+			inner, ok := at[part].(map[string]any)
+			if !ok {
+				return fmt.Errorf("schemas: no %s", one.path)
+			}
+			at = inner
+		}
+		at[parts[len(parts)-1]] = one.limit
+	}
+	return nil
+}
 
 func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
 
@@ -57,6 +95,9 @@ func (a *API) describe() ([]byte, error) {
 	var components map[string]any
 	if err := json.Unmarshal(schemas, &components); err != nil {
 		return nil, fmt.Errorf("schemas: %w", err)
+	}
+	if err := setLimits(components, a.plane.Limits()); err != nil {
+		return nil, err
 	}
 	paths := map[string]map[string]any{}
 	for _, r := range a.routes {
@@ -69,8 +110,10 @@ func (a *API) describe() ([]byte, error) {
 		}
 		for _, name := range names {
 			p, ok := parameters[name]
-			if name == "name" && !strings.Contains(r.path, "{name}") {
-				p = watchNames
+			for _, key := range []string{r.id + " " + name, r.method + " " + name} {
+				if other, is := special[key]; is {
+					p, ok = other, true
+				}
 			}
 			if !ok {
 				return nil, fmt.Errorf("operation %s: no parameter %q", r.id, name)
@@ -85,11 +128,17 @@ func (a *API) describe() ([]byte, error) {
 			"description": "A problem (RFC 9457). Its type is " + typePrefix + " and one of: " + strings.Join(kinds(), ", ") + ".",
 			"content":     map[string]any{"application/problem+json": map[string]any{"schema": ref("Problem")}},
 		}}
+		answers["431"] = map[string]any{
+			"description": "The address and the header fields are too long together.",
+			"content":     map[string]any{"text/plain": map[string]any{"schema": text}},
+		}
 		for status, body := range r.answers {
 			answer := map[string]any{"description": http.StatusText(status)}
 			content := map[string]any{}
 			for kind := range strings.FieldsSeq(body) {
 				switch {
+				case kind == anyBody:
+					content[kind] = map[string]any{}
 				case strings.Contains(kind, "/"):
 					content[kind] = map[string]any{"schema": text}
 				case kind == "object":
@@ -122,6 +171,10 @@ func (a *API) describe() ([]byte, error) {
 		}
 		paths[r.path][method] = operation
 	}
+	security := []any{map[string]any{"token": []any{}}, map[string]any{"certificate": []any{}}}
+	if a.cfg.Book == nil {
+		security = []any{map[string]any{}} // nobody is asked for any
+	}
 	return json.Marshal(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{
@@ -133,6 +186,6 @@ func (a *API) describe() ([]byte, error) {
 			"schemas":         maps.Clone(components),
 			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}, "certificate": map[string]any{"type": "mutualTLS"}},
 		},
-		"security": []any{map[string]any{}, map[string]any{"token": []any{}}, map[string]any{"certificate": []any{}}},
+		"security": security,
 	})
 }

@@ -8,9 +8,12 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
@@ -27,7 +30,61 @@ type request struct {
 	w         http.ResponseWriter
 	principal *access.Principal
 	from      string
-	begun     bool // the answer's head was written
+	begun     bool       // the answer's head was written
+	asked     url.Values // of the query; nil before it was asked for, and where there is none
+	values    [8]string  // of header fields of the answer; the first used are
+	used      int
+}
+
+// set sets a header field of the answer, by its name in canonical form. Unlike Header.Set
+// it does not look at the name and, for some fields, allocates nothing.
+func (q *request) set(name, value string) {
+	if q.used == len(q.values) {
+		q.w.Header()[name] = []string{value}
+		return
+	}
+	q.values[q.used] = value
+	q.used++
+	q.w.Header()[name] = q.values[q.used-1 : q.used : q.used]
+}
+
+// parameter is the first value of a parameter behind the path; "" is none.
+func (q *request) parameter(name string) string {
+	value, _ := q.given(name)
+	return value
+}
+
+// given is the same, and whether there is one, which may be empty. Where nothing is escaped,
+// which is nearly always, it is found without making a map of all of them.
+func (q *request) given(name string) (value string, ok bool) {
+	rest := q.URL.RawQuery
+	if strings.ContainsAny(rest, "%+;") {
+		list := q.query()[name]
+		if len(list) == 0 {
+			return "", false
+		}
+		return list[0], true
+	}
+	for rest != "" {
+		var one string
+		one, rest, _ = strings.Cut(rest, "&")
+		if one == "" {
+			continue
+		}
+		if key, value, _ := strings.Cut(one, "="); key == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// query is the parameters behind the path, read once. Only Get and reading it by name make
+// sense of it: it may be nil.
+func (q *request) query() url.Values {
+	if q.asked == nil && q.URL.RawQuery != "" {
+		q.asked = q.URL.Query()
+	}
+	return q.asked
 }
 
 // A refusal is why a request is not answered as asked.
@@ -115,7 +172,7 @@ func (q *request) may(what access.Permission, namespace string) error {
 
 // namespace is the query's.
 func (q *request) namespace() string {
-	if n := q.URL.Query().Get("namespace"); n != "" {
+	if n := q.parameter("namespace"); n != "" {
 		return n
 	}
 	return resource.DefaultNamespace
@@ -132,13 +189,11 @@ func (q *request) ref(k resource.Kind, what access.Permission) (resource.Ref, er
 
 // flag reads a boolean of the query.
 func (q *request) flag(name string) (bool, error) {
-	switch q.URL.Query().Get(name) {
-	case "":
+	switch text, given := q.given(name); {
+	case !given, text == "false":
 		return false, nil
-	case "true":
+	case text == "true":
 		return true, nil
-	case "false":
-		return false, nil
 	}
 	return false, badParameter("%s: must be true or false", name)
 }
@@ -151,8 +206,8 @@ const (
 
 // limit reads how long a page may be.
 func (q *request) limit() (int, error) {
-	text := q.URL.Query().Get("limit")
-	if text == "" {
+	text, given := q.given("limit")
+	if !given {
 		return defaultLimit, nil
 	}
 	n, err := strconv.Atoi(text)
@@ -164,28 +219,51 @@ func (q *request) limit() (int, error) {
 
 // after reads where a page goes on.
 func (q *request) after() (string, error) {
-	text := q.URL.Query().Get("after")
-	if len(text) > 2*maxAfter {
+	text := q.parameter("after")
+	if utf8.RuneCountInString(text) > maxAfter {
 		return "", badParameter("after: must be what the page before has as next")
 	}
 	return text, nil
 }
 
-const maxAfter = 512
+const (
+	maxAfter  = 1024
+	maxSearch = 253
+)
+
+// search reads which entries of a list are wanted: those with a name that matches takes.
+func (q *request) search() (matches func(names ...string) bool, err error) {
+	text := strings.ToLower(q.parameter("search"))
+	if utf8.RuneCountInString(text) > maxSearch {
+		return nil, badParameter("search: must have %d characters at most", maxSearch)
+	}
+	return func(names ...string) bool {
+		return text == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), text) })
+	}, nil
+}
+
+// Bounds of header fields, in bytes.
+const (
+	maxKey       = 128
+	maxCondition = 1024
+)
 
 // options reads what goes with a change.
 func (q *request) options() (o plane.Options, err error) {
 	o.IfMatch, o.IfNoneMatch, o.Key = q.Header.Get("If-Match"), q.Header.Get("If-None-Match"), q.Header.Get("Idempotency-Key")
-	if len(o.Key) > 128 || len(o.IfMatch) > 1024 || len(o.IfNoneMatch) > 1024 {
-		return o, badParameter("idempotency-key: must have 128 bytes at most, conditions 1024")
+	if len(o.Key) > maxKey || len(o.IfMatch) > maxCondition || len(o.IfNoneMatch) > maxCondition {
+		return o, badParameter("idempotency-key: must have %d bytes at most, conditions %d", maxKey, maxCondition)
 	}
 	o.DryRun, err = q.flag("dry_run")
 	return o, err
 }
 
+// jsonBody is the media type of documents.
+const jsonBody = "application/json"
+
 // body reads a JSON document into a struct.
 func (q *request) body(into any) error {
-	if field := q.Header.Get("Content-Type"); field != "" {
+	if field := q.Header.Get("Content-Type"); field != "" && field != jsonBody {
 		kind, _, err := mime.ParseMediaType(field)
 		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
 			return &refusal{http.StatusUnsupportedMediaType, "media", fmt.Sprintf("content type %.80q: want application/json", field), 0}
@@ -222,9 +300,8 @@ func (q *request) bytes() ([]byte, error) {
 
 // write answers with a body.
 func (q *request) write(status int, kind string, body []byte) error {
-	h := q.w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	q.set("Content-Type", kind)
+	q.set("Content-Length", strconv.Itoa(len(body)))
 	q.begun = true
 	q.w.WriteHeader(status)
 	_, _ = q.w.Write(body) // a client that has gone needs no answer
@@ -236,7 +313,7 @@ func (q *request) json(status int, value any) error {
 	if err != nil {
 		return err
 	}
-	return q.write(status, "application/json", body)
+	return q.write(status, jsonBody, body)
 }
 
 // Header fields of our own.
@@ -245,23 +322,24 @@ const (
 	ageField      = "Dyno-Age-Seconds" // how old what a stale read says may be
 	dryRunField   = "Dyno-Dry-Run"
 	repeatedField = "Idempotency-Replayed"
+
+	heartbeatField = "Dyno-Heartbeat-Seconds" // after so long without a change, a stream has a comment
 )
 
 // item answers with a resource, unless the client has it already.
 func (q *request) item(status int, i *catalog.Item, body []byte) error {
-	h := q.w.Header()
-	tag := resource.Tag(i.Version, i.Body)
-	h.Set("ETag", tag)
-	h.Set("Cache-Control", "no-cache")
+	tag := i.Tag()
+	q.set("Etag", tag)
+	q.set("Cache-Control", "no-cache")
 	if i.Revision > 0 {
-		h.Set(revisionField, strconv.FormatInt(i.Revision, 10))
+		q.set(revisionField, strconv.FormatInt(i.Revision, 10))
 	}
 	if q.Method == http.MethodGet && noneMatch(q.Header.Get("If-None-Match"), tag) {
 		q.begun = true
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return q.write(status, "application/json", body)
+	return q.write(status, jsonBody, body)
 }
 
 // noneMatch compares a tag with those of If-None-Match by the weak comparison (RFC 9110,
@@ -281,12 +359,11 @@ func noneMatch(field, tag string) bool {
 
 // result answers a change.
 func (q *request) result(r plane.Result, location string) error {
-	h := q.w.Header()
 	if r.Repeated {
-		h.Set(repeatedField, "true")
+		q.set(repeatedField, "true")
 	}
 	if r.DryRun {
-		h.Set(dryRunField, "true")
+		q.set(dryRunField, "true")
 	}
 	if r.Removed {
 		q.begun = true
@@ -296,7 +373,7 @@ func (q *request) result(r plane.Result, location string) error {
 	status := http.StatusOK
 	if r.Created && !r.DryRun {
 		status = http.StatusCreated
-		h.Set("Location", location)
+		q.set("Location", location)
 	}
 	return q.item(status, r.Item, r.Body)
 }
@@ -305,7 +382,7 @@ func (q *request) result(r plane.Result, location string) error {
 func (q *request) age(stale bool, age time.Duration) float64 {
 	seconds := math.Round(age.Seconds()*1e3) / 1e3
 	if stale {
-		q.w.Header().Set(ageField, strconv.FormatFloat(seconds, 'f', -1, 64))
+		q.set(ageField, strconv.FormatFloat(seconds, 'f', -1, 64))
 	}
 	return seconds
 }

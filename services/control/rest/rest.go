@@ -1,7 +1,7 @@
 // Package rest is the control plane's API over HTTP: resources in JSON, problems as RFC
 // 9457 has them, conditional requests (RFC 9110, section 13), watches as server-sent
 // events and by long poll. GET /v1/openapi.json describes it; a test holds the
-// description to what is answered.
+// description to what is answered. At /console/ is a page for people, which uses it.
 //
 // To read the source: routes.go is the list of operations, request.go what they have in
 // common, watch.go the streams.
@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dyno/services/control/access"
+	"dyno/services/control/console"
 	"dyno/services/control/plane"
 )
 
@@ -39,6 +41,10 @@ type Config struct {
 	// is without a limit. A client is a principal, or else an address.
 	Rate  float64
 	Burst int
+	// Workers is how many goroutines carry out requests; those of connections wait for one.
+	// 0 is that each connection's carries out its own, as Go's scheduler is made for. Streams
+	// and long polls always have their connection's.
+	Workers int
 	// MaxWatchers bounds streams and long polls at a time; beyond: 503.
 	MaxWatchers int
 	// Heartbeat is after how long without a change a stream has a comment, WriteTimeout how
@@ -63,6 +69,7 @@ func (c Config) Validate() error {
 	}
 	check(c.Rate >= 0, "rate", c.Rate, "must be 0 (no limit) or more")
 	check(c.Burst >= 0 && (c.Burst > 0 || c.Rate == 0), "burst", c.Burst, "must be more than 0 with a rate")
+	check(c.Workers >= 0 && c.Workers <= maxWorkers, "workers", c.Workers, fmt.Sprintf("must be from 0 (none) to %d", maxWorkers))
 	check(c.MaxWatchers >= 1 && c.MaxWatchers <= 1<<20, "max watchers", c.MaxWatchers, "must be from 1 to 1048576")
 	check(c.Heartbeat > 0, "heartbeat", c.Heartbeat, "must be more than 0")
 	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
@@ -82,10 +89,12 @@ type API struct {
 	routes      []route
 	limiter     *access.Limiter
 	crossOrigin *http.CrossOriginProtection
+	anybody     *access.Principal // who asks where there is no Book
 	document    []byte
 	started     time.Time
 
 	requests *prometheus.HistogramVec
+	workers  *workers // nil: connections' goroutines do the work
 	watchers atomic.Int64
 	streams  sync.WaitGroup
 	ctx      context.Context // of watches
@@ -102,18 +111,28 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), started: time.Now(),
-		limiter: access.NewLimiter(cfg.Rate, cfg.Burst, clients), crossOrigin: http.NewCrossOriginProtection(),
+		limiter: access.NewLimiter(cfg.Rate, cfg.Burst, clients), crossOrigin: http.NewCrossOriginProtection(), anybody: access.Anonymous(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "http_request_duration_seconds", Help: "Requests but watches, by what was asked for and how it ended.",
+			Name: "http_request_duration_seconds", Help: "Requests but watches, by business context, by what was asked for and by how it ended: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}, []string{"operation", "category"}),
+		}, []string{"business_context", "operation", "category"}),
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
+	if cfg.Workers > 0 {
+		a.workers = startWorkers(cfg.Workers, a.ctx.Done())
+	}
 	a.routes = a.table()
 	for _, r := range a.routes {
+		if !r.stream {
+			r.good = a.requests.WithLabelValues(r.context, r.id, "ok")
+		}
 		a.mux.HandleFunc(r.method+" "+r.path, a.answer(r))
 		a.paths.HandleFunc(r.method+" "+r.path, func(http.ResponseWriter, *http.Request) {})
 	}
+	for place, file := range console.Files() {
+		a.mux.HandleFunc("GET "+place, a.page(file))
+	}
+	a.mux.Handle("GET /{$}", http.RedirectHandler(console.Path, http.StatusTemporaryRedirect))
 	a.mux.HandleFunc("/", a.unknown)
 	var err error
 	a.document, err = a.describe()
@@ -124,6 +143,9 @@ func New(cfg Config) (*API, error) {
 func (a *API) Close() {
 	a.stop()
 	a.streams.Wait()
+	if a.workers != nil {
+		a.workers.running.Wait()
+	}
 }
 
 var _ prometheus.Collector = (*API)(nil)
@@ -140,7 +162,26 @@ func (a *API) Collect(ch chan<- prometheus.Metric) {
 }
 
 // ServeHTTP answers a request.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The mux would send a client with empty or dotted parts in its path elsewhere, by a page.
+	if p, clean := r.URL.Path, path.Clean(r.URL.Path); p != clean && p != clean+"/" {
+		a.unknown(w, r)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// page answers with a file of the console. Nobody needs credentials for it: it knows
+// nothing, and what it shows it asks the API for.
+func (a *API) page(file http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if a.cfg.Book == nil && !localHost(r.Host) {
+			writeProblem(w, asProblem(otherHost(r.Host)))
+			return
+		}
+		file.ServeHTTP(w, r)
+	}
+}
 
 // unknown answers where there is no operation. Another mux knows whether there is no such
 // path or no such method, and says so in text.
@@ -172,13 +213,17 @@ func (a *API) answer(r route) http.HandlerFunc {
 		start := time.Now()
 		q := &request{api: a, route: &r, Request: hr, w: w}
 		err := a.admit(q)
-		if err == nil {
+		switch {
+		case err != nil:
+		case a.workers != nil && !r.stream:
+			err = a.workers.do(q, r.handle)
+		default:
 			err = r.handle(q)
 		}
-		category := "ok"
+		took := r.good
 		if err != nil {
 			p := asProblem(err)
-			category = p.Kind
+			took = a.requests.WithLabelValues(r.context, r.id, p.Kind)
 			if p.Status >= http.StatusInternalServerError {
 				a.log.Warn("request failed", "operation", r.id, "status", p.Status, "error", err)
 			}
@@ -193,7 +238,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 			}
 		}
 		if !r.stream {
-			a.requests.WithLabelValues(r.id, category).Observe(time.Since(start).Seconds())
+			took.Observe(time.Since(start).Seconds())
 		}
 	}
 }
@@ -207,9 +252,9 @@ func (a *API) admit(q *request) error {
 	q.from = client
 	if a.cfg.Book == nil {
 		if !localHost(q.Host) {
-			return &refusal{http.StatusMisdirectedRequest, "host", fmt.Sprintf("%q is not this machine: without credentials, it must be asked by a loopback address or localhost", q.Host), 0}
+			return otherHost(q.Host)
 		}
-		q.principal = access.Anonymous()
+		q.principal = a.anybody
 	} else {
 		if err := a.identify(q); err != nil {
 			return err
@@ -256,6 +301,10 @@ func host(address string) string {
 		return "unix"
 	}
 	return h
+}
+
+func otherHost(name string) error {
+	return &refusal{http.StatusMisdirectedRequest, "host", fmt.Sprintf("%q is not this machine: without credentials, it must be asked by a loopback address or localhost", name), 0}
 }
 
 // localHost tells whether the Host of a request is this machine: a name that somebody

@@ -13,6 +13,8 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
 	"dyno/services/control/store"
 )
 
@@ -331,6 +333,29 @@ func TestRollout(t *testing.T) {
 	b.want(404, "missing", "GET", "/v1/policies/x/rollout", "")
 }
 
+// TestServiceRollout: the versions of a service are those of its instances that clients of
+// xDS have.
+func TestServiceRollout(t *testing.T) {
+	b := newBed(t, nil)
+	b.want(201, "", "PUT", "/v1/services/s/instances/1", `{"address":"192.0.2.1","port":1}`)
+	ledger, ref := b.plane.Ledger(), resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "s"}
+	for _, client := range []string{"1", "2"} {
+		if !ledger.Enter(client) {
+			t.Fatal("no room")
+		}
+	}
+	ledger.Sent("1", &push.Change{Ref: ref, Version: 7}, time.Now())
+	ledger.Sent("2", &push.Change{Ref: ref, Version: 9}, time.Now())
+	b.plane.Ack("1", []push.Ack{{Ref: ref, Version: 7, State: push.Applied}})
+	b.plane.Ack("2", []push.Ack{{Ref: ref, Version: 9, State: push.Refused, Reason: "eds: no"}})
+	out := b.want(200, "", "GET", "/v1/services/s/rollout", "")
+	if out.field(t, "version") != 9.0 || out.field(t, "pending") != 1.0 || out.field(t, "refused") != 1.0 || out.field(t, "holdings", 0, "reason") != "eds: no" {
+		t.Errorf("%s", out.body)
+	}
+	b.want(404, "missing", "GET", "/v1/services/x/rollout", "")
+	b.want(400, "parameter", "GET", "/v1/services/-/rollout", "")
+}
+
 func TestOperations(t *testing.T) {
 	b := newBed(t, nil)
 	b.want(201, "", "POST", "/v1/configs", `{"name":"c","content":"x"}`)
@@ -389,6 +414,7 @@ func TestRoles(t *testing.T) {
 		{"GET", "/v1/policies/p?namespace=shop", "", "reader registrar editor admin root"},
 		{"GET", "/v1/policies?namespace=shop", "", "reader registrar editor admin root"},
 		{"GET", "/v1/policies/p/rollout?namespace=shop", "", "reader registrar editor admin root"},
+		{"GET", "/v1/services/s/rollout?namespace=shop", "", "reader registrar editor admin root"},
 		{"GET", "/v1/watch?namespace=shop", "", "reader registrar editor admin root"},
 		{"GET", "/v1/watch?namespace=*", "", "root"},
 		{"PUT", "/v1/services/s/instances/1?namespace=shop", `{"address":"a","port":1}`, "registrar editor admin root"},

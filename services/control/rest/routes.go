@@ -8,12 +8,17 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
+	"dyno/services/control/store"
 )
 
 // A route is one operation. The description of the API is made from it, too.
@@ -26,12 +31,28 @@ type route struct {
 	answers      map[int]string
 	stream       bool // as long as the client wants
 	handle       func(*request) error
+	context      string              // of business, that the metrics have; table fills it in
+	good         prometheus.Observer // of those that were answered as asked; New fills it in
+}
+
+// contextOf is the business that a path is of: what the metrics of requests are told apart
+// by. Whoever discovers services suffers from other things than whoever changes policies.
+func contextOf(path string) string {
+	for _, c := range []struct{ folder, context string }{
+		{"/v1/services", "discovery"}, {"/v1/heartbeats", "discovery"}, {"/v1/configs", "configuration"}, {"/v1/policies", "policy"},
+		{"/v1/watch", "push"}, {"/v1/acks", "push"},
+	} {
+		if strings.HasPrefix(path, c.folder) {
+			return c.context
+		}
+	}
+	return "administration"
 }
 
 // Answers beside JSON by a schema's name.
 const (
 	noBody     = ""
-	textBody   = "text/plain"
+	anyBody    = "*/*" // the content type that a configuration has
 	streamBody = "text/event-stream"
 	backupBody = "application/x-ndjson"
 )
@@ -40,21 +61,23 @@ const (
 var (
 	changing = []string{"namespace", "dry_run", "If-Match", "If-None-Match", "Idempotency-Key"}
 	reading  = []string{"namespace", "stale"}
-	paging   = []string{"namespace", "stale", "limit", "after"}
+	paging   = []string{"namespace", "stale", "limit", "after", "search"}
 )
 
 // table is all operations.
 func (a *API) table() []route {
 	routes := []route{
+		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces that have something and that may be read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
 		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: listServices},
 		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status"}, paging...), answers: map[int]string{200: "InstanceList"}, handle: listInstances},
 		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, handle: getItem(resource.Instances)},
 		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering what is known already is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: register},
 		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: removeItem(resource.Instances, access.Register)},
+		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: serviceRollout},
 		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: heartbeat},
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Say that many instances are alive.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
-		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content that a client is to have, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: textBody, 304: noBody}, handle: configContent},
+		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content that a client is to have, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: configContent},
 		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: release},
 		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release: nobody has it any more.", parameters: changing, answers: map[int]string{200: "Config"}, handle: endRelease(false)},
 		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: everybody has it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: endRelease(true)},
@@ -62,7 +85,7 @@ func (a *API) table() []route {
 		{method: "GET", path: "/v1/watch", id: "watch", about: "What changes: server-sent events if they are accepted, else a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Say what a client has made of what it was sent.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
-		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after"}, answers: map[int]string{200: "AuditList"}, handle: audit},
+		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: audit},
 		{method: "GET", path: "/v1/status", id: "status", about: "How the control plane is.", answers: map[int]string{200: "Status"}, handle: status},
 		{method: "GET", path: "/v1/backup", id: "backup", about: "Everything as of one revision; it is whole if its last line has a SHA-256.", answers: map[int]string{200: backupBody}, stream: true, handle: backup},
 		{method: "POST", path: "/v1/reclaim", id: "reclaim", about: "Compact and defragment the database, and end its alarm. Nothing is answered meanwhile, for about a second per gigabyte.", answers: map[int]string{204: noBody}, handle: reclaim},
@@ -71,11 +94,12 @@ func (a *API) table() []route {
 	for _, k := range []struct {
 		kind         resource.Kind
 		folder, name string
-	}{{resource.Policies, "/v1/policies", "Policy"}, {resource.Configs, "/v1/configs", "Config"}} {
+		rollouts     string
+	}{{resource.Policies, "/v1/policies", "Policy", "/v1/rollouts/policies"}, {resource.Configs, "/v1/configs", "Config", "/v1/rollouts/configs"}} {
 		one := k.folder + "/{name}"
 		routes = append(routes,
 			route{method: "GET", path: k.folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: paging, answers: map[int]string{200: k.name + "List"}, handle: listItems(k.kind)},
-			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, k.folder, true)},
+			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, k.folder, true)},
 			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, handle: getItem(k.kind)},
 			route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, k.folder, false)},
 			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: removeItem(k.kind, access.Write)},
@@ -83,7 +107,12 @@ func (a *API) table() []route {
 			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name}, handle: version(k.kind)},
 			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: rollback(k.kind)},
 			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: rollout(k.kind)},
+			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: watchRollout(k.kind)},
+			route{method: "GET", path: k.rollouts, id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: listRollouts(k.kind)},
 		)
+	}
+	for i := range routes {
+		routes[i].context = contextOf(routes[i].path)
 	}
 	return routes
 }
@@ -120,96 +149,135 @@ func getItem(k resource.Kind) func(*request) error {
 	}
 }
 
-// A list is a page of documents.
-type list struct {
-	Items    []json.RawMessage `json:"items"`
-	Next     string            `json:"next,omitempty"`
-	Revision int64             `json:"revision"`
-	Age      float64           `json:"age_seconds"`
+// A page is what is asked for of a list.
+type page struct {
+	limit   int
+	after   string
+	matches func(names ...string) bool
+	// revision was known before the list is read, so that whoever watches from it misses
+	// nothing, and age is how old that may be.
+	revision int64
+	age      float64
 }
 
-func (q *request) list(items []*catalog.Item, next string, revision int64, age float64) error {
-	l := list{Items: make([]json.RawMessage, len(items)), Next: next, Revision: revision, Age: age}
+// A list is a page's answer.
+type list[T any] struct {
+	Items    []T     `json:"items"`
+	Next     string  `json:"next,omitempty"`
+	Revision int64   `json:"revision"`
+	Watch    string  `json:"watch"`
+	Age      float64 `json:"age_seconds"`
+}
+
+func listOf[T any](q *request, p page, items []T, next string) list[T] {
+	return list[T]{Items: items, Next: next, Revision: p.revision, Watch: q.api.plane.Token(p.revision).String(), Age: p.age}
+}
+
+func (q *request) documents(p page, items []*catalog.Item, next string) error {
+	bodies := make([]json.RawMessage, len(items))
 	for n, i := range items {
 		body, err := q.document(i, true)
 		if err != nil {
 			return err
 		}
-		l.Items[n] = body
+		bodies[n] = body
 	}
-	return q.json(http.StatusOK, l)
+	return q.json(http.StatusOK, listOf(q, p, bodies, next))
 }
 
 // page reads what all lists have.
-func (q *request) page() (limit int, after string, age float64, err error) {
-	if limit, err = q.limit(); err != nil {
-		return 0, "", 0, err
+func (q *request) page() (p page, err error) {
+	if p.limit, err = q.limit(); err != nil {
+		return p, err
 	}
-	if after, err = q.after(); err != nil {
-		return 0, "", 0, err
+	if p.after, err = q.after(); err != nil {
+		return p, err
+	}
+	if p.matches, err = q.search(); err != nil {
+		return p, err
 	}
 	stale, err := q.flag("stale")
 	if err != nil {
-		return 0, "", 0, err
+		return p, err
 	}
-	if err := q.may(access.Read, q.namespace()); err != nil {
-		return 0, "", 0, err
+	where := resource.Ref{Kind: resource.Policies, Namespace: q.namespace(), Name: "x"}
+	if err := where.Check(); err != nil {
+		return p, badParameter("%v", err)
+	}
+	if err := q.may(access.Read, where.Namespace); err != nil {
+		return p, err
 	}
 	old, err := q.api.plane.Sync(q.Context(), stale)
-	if err != nil {
-		return 0, "", 0, err
+	p.age = q.age(stale, old)
+	p.revision, _ = q.api.plane.Catalog().Revision()
+	return p, err
+}
+
+// items reads a page of policies or configurations.
+func (q *request) items(k resource.Kind) (p page, items []*catalog.Item, next string, err error) {
+	if p, err = q.page(); err != nil {
+		return p, nil, "", err
 	}
-	return limit, after, q.age(stale, old), nil
+	prefix, after := string(k)+"/"+q.namespace()+"/", ""
+	if p.after != "" {
+		after = prefix + p.after
+	}
+	items, more := q.api.plane.Catalog().List(prefix, after, p.limit, func(i *catalog.Item) bool { return p.matches(i.Name) })
+	if more {
+		next = items[len(items)-1].Name
+	}
+	return p, items, next, nil
 }
 
 func listItems(k resource.Kind) func(*request) error {
 	return func(q *request) error {
-		limit, after, age, err := q.page()
+		p, items, next, err := q.items(k)
 		if err != nil {
 			return err
 		}
-		r := resource.Ref{Kind: k, Namespace: q.namespace(), Name: "x"}
-		if err := r.Check(); err != nil {
-			return badParameter("%v", err)
-		}
-		prefix := string(k) + "/" + r.Namespace + "/"
-		if after != "" {
-			after = prefix + after
-		}
-		items, more := q.api.plane.Catalog().List(prefix, after, limit, nil)
-		next := ""
-		if more {
-			next = items[len(items)-1].Name
-		}
-		revision, _ := q.api.plane.Catalog().Revision()
-		return q.list(items, next, revision, age)
+		return q.documents(p, items, next)
 	}
 }
 
-func listServices(q *request) error {
-	limit, after, age, err := q.page()
+func listNamespaces(q *request) error {
+	limit, err := q.limit()
 	if err != nil {
 		return err
 	}
-	names, counts, more := q.api.plane.Catalog().Services(q.namespace(), after, limit)
+	stale, err := q.flag("stale")
+	if err != nil {
+		return err
+	}
+	age, err := q.api.plane.Sync(q.Context(), stale)
+	if err != nil {
+		return err
+	}
+	q.age(stale, age)
+	names, more := q.api.plane.Catalog().Namespaces(limit, func(name string) bool { return q.principal.May(access.Read, name) })
+	if names == nil {
+		names = []string{}
+	}
+	return q.json(http.StatusOK, map[string]any{"items": names, "more": more})
+}
+
+func listServices(q *request) error {
+	p, err := q.page()
+	if err != nil {
+		return err
+	}
+	names, counts, more := q.api.plane.Catalog().Services(q.namespace(), p.after, p.limit, func(name string) bool { return p.matches(name) })
 	type service struct {
 		Name      string `json:"name"`
 		Instances int    `json:"instances"`
 	}
-	revision, _ := q.api.plane.Catalog().Revision()
-	out := struct {
-		Items    []service `json:"items"`
-		Next     string    `json:"next,omitempty"`
-		Revision int64     `json:"revision"`
-		Age      float64   `json:"age_seconds"`
-	}{Items: []service{}, Revision: revision, Age: age}
+	items, next := []service{}, ""
 	for i, n := range names {
-		out.Items = append(out.Items, service{n, counts[i]})
+		items = append(items, service{n, counts[i]})
 	}
 	if more {
-		out.Next = names[len(names)-1]
+		next = names[len(names)-1]
 	}
-	return q.json(http.StatusOK, out)
+	return q.json(http.StatusOK, listOf(q, p, items, next))
 }
 
 // An instanceView is an instance with what this replica knows of its health.
@@ -218,10 +286,12 @@ type instanceView struct {
 	// Overdue says that it is silent for longer than it said, and kept because so many
 	// are.
 	Overdue bool `json:"overdue"`
+	// Heard is how many seconds ago it was heard, if its heartbeats come to this replica.
+	Heard *float64 `json:"heard_seconds,omitempty"`
 }
 
 func listInstances(q *request) error {
-	limit, after, age, err := q.page()
+	p, err := q.page()
 	if err != nil {
 		return err
 	}
@@ -229,30 +299,44 @@ func listInstances(q *request) error {
 	if err := r.Check(); err != nil {
 		return badParameter("%v", err)
 	}
-	zone, status := q.URL.Query().Get("zone"), resource.Status(q.URL.Query().Get("status"))
-	prefix := string(resource.Instances) + "/" + r.Namespace + "/" + r.Name + "/"
-	if after != "" {
-		after = prefix + after
+	zone, status := q.parameter("zone"), resource.Status(q.parameter("status"))
+	switch status {
+	case "", resource.Up, resource.Down, resource.Draining:
+	default:
+		return badParameter("status: %.40q: must be up, down or draining", status)
 	}
-	items, more := q.api.plane.Catalog().List(prefix, after, limit, func(i *catalog.Item) bool {
+	prefix, after := string(resource.Instances)+"/"+r.Namespace+"/"+r.Name+"/", ""
+	if p.after != "" {
+		after = prefix + p.after
+	}
+	found, more := q.api.plane.Catalog().List(prefix, after, p.limit, func(i *catalog.Item) bool {
 		one := i.Resource.(*resource.Instance)
-		return (zone == "" || one.Zone == zone) && (status == "" || one.Status == status)
+		return (zone == "" || one.Zone == zone) && (status == "" || one.Status == status) && p.matches(one.ID, one.Address, one.Zone)
 	})
-	revision, _ := q.api.plane.Catalog().Revision()
-	out := struct {
-		Items     []instanceView `json:"items"`
-		Next      string         `json:"next,omitempty"`
-		Revision  int64          `json:"revision"`
-		Age       float64        `json:"age_seconds"`
-		Protected bool           `json:"protected"`
-	}{Items: []instanceView{}, Revision: revision, Age: age, Protected: q.api.plane.Pulse().Protected}
-	for _, i := range items {
-		out.Items = append(out.Items, instanceView{i.Resource.(*resource.Instance), q.api.plane.Overdue(i.Ref)})
+	items, next := []instanceView{}, ""
+	for _, i := range found {
+		one := instanceView{Instance: i.Resource.(*resource.Instance), Overdue: q.api.plane.Overdue(i.Ref)}
+		if silence, ok := q.api.plane.Silence(one.Instance); ok {
+			seconds := silence.Seconds()
+			one.Heard = &seconds
+		}
+		items = append(items, one)
 	}
 	if more {
-		out.Next = items[len(items)-1].ID
+		next = found[len(found)-1].ID
 	}
-	return q.json(http.StatusOK, out)
+	return q.json(http.StatusOK, struct {
+		list[instanceView]
+		Protected bool `json:"protected"`
+	}{listOf(q, p, items, next), q.api.plane.Pulse().Protected})
+}
+
+// notGiven is in a text until the document has one: no JSON text is this, which is not
+// UTF-8. A document without a content must not empty what there is.
+const notGiven = "\xff"
+
+func missingField(name string) error {
+	return resource.Invalid{{Pointer: "#/" + name, Detail: "must be given"}}
 }
 
 // putItem makes or replaces a policy or a configuration.
@@ -275,9 +359,12 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 			}
 			doc, r = p, p.Ref()
 		case resource.Configs:
-			c := new(resource.Config)
+			c := &resource.Config{Content: notGiven}
 			if err := q.body(c); err != nil {
 				return err
+			}
+			if c.Content == notGiven {
+				return missingField("content")
 			}
 			if err := q.identity(&c.Namespace, &c.Name, "/name", create); err != nil {
 				return err
@@ -304,7 +391,7 @@ func putItem(k resource.Kind, folder string, create bool) func(*request) error {
 // identity joins what the address and the document say of a name: they may not
 // contradict.
 func (q *request) identity(namespace, name *string, pointer string, create bool) error {
-	if asked := q.URL.Query().Get("namespace"); asked != "" && *namespace != "" && *namespace != asked {
+	if asked := q.parameter("namespace"); asked != "" && *namespace != "" && *namespace != asked {
 		return resource.Invalid{{Pointer: "#/namespace", Detail: fmt.Sprintf("is %.80q, and the address says %.80q", *namespace, asked)}}
 	}
 	if *namespace == "" {
@@ -348,12 +435,13 @@ func history(k resource.Kind) func(*request) error {
 		if err != nil {
 			return err
 		}
+		var p page
+		p.revision, _ = q.api.plane.Catalog().Revision()
 		items, err := q.api.plane.History(q.Context(), r)
 		if err != nil {
 			return err
 		}
-		revision, _ := q.api.plane.Catalog().Revision()
-		return q.list(items, "", revision, 0)
+		return q.documents(p, items, "")
 	}
 }
 
@@ -406,6 +494,20 @@ func rollback(k resource.Kind) func(*request) error {
 	}
 }
 
+func listRollouts(k resource.Kind) func(*request) error {
+	return func(q *request) error {
+		p, items, next, err := q.items(k)
+		if err != nil {
+			return err
+		}
+		rollouts := make([]push.Rollout, len(items))
+		for n, i := range items {
+			rollouts[n] = q.api.plane.Ledger().Rollout(i.Ref, i.Version, 0)
+		}
+		return q.json(http.StatusOK, listOf(q, p, rollouts, next))
+	}
+}
+
 func rollout(k resource.Kind) func(*request) error {
 	return func(q *request) error {
 		r, err := q.ref(k, access.Read)
@@ -422,6 +524,25 @@ func rollout(k resource.Kind) func(*request) error {
 		}
 		return q.json(http.StatusOK, out)
 	}
+}
+
+func serviceRollout(q *request) error {
+	r := resource.Ref{Kind: resource.Instances, Namespace: q.namespace(), Name: q.PathValue("name"), ID: "x"}
+	if err := r.Check(); err != nil {
+		return badParameter("%v", err)
+	}
+	if err := q.may(access.Read, r.Namespace); err != nil {
+		return err
+	}
+	limit, err := q.limit()
+	if err != nil {
+		return err
+	}
+	out, err := q.api.plane.ServiceRollout(q.Context(), r.Namespace, r.Name, limit)
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, out)
 }
 
 func register(q *request) error {
@@ -478,6 +599,9 @@ func heartbeats(q *request) error {
 	if err := q.body(&body); err != nil {
 		return err
 	}
+	if body.Instances == nil {
+		return missingField("instances")
+	}
 	if len(body.Instances) > maxTogether {
 		return resource.Invalid{{Pointer: "#/instances", Detail: fmt.Sprintf("has %d entries: must have %d at most", len(body.Instances), maxTogether)}}
 	}
@@ -508,12 +632,20 @@ func heartbeats(q *request) error {
 	return q.json(http.StatusOK, map[string]any{"unknown": unknown})
 }
 
+// maxClient bounds a client's name, in characters.
+const maxClient = 253
+
+// isClient tells whether text may be the name of a client, or none.
+func isClient(text string) bool {
+	return utf8.RuneCountInString(text) <= maxClient && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' })
+}
+
 // client reads who a reader of configuration says it is.
 func (q *request) client() (resource.Client, error) {
-	query := q.URL.Query()
+	query := q.query()
 	c := resource.Client{ID: query.Get("client")}
-	if len(c.ID) > 253 || strings.ContainsFunc(c.ID, func(r rune) bool { return r < ' ' }) {
-		return c, badParameter("client: must have 253 bytes at most")
+	if !isClient(c.ID) {
+		return c, badParameter("client: must have %d characters at most, none of them a control character", maxClient)
 	}
 	for _, text := range query["label"] {
 		name, value, ok := strings.Cut(text, "=")
@@ -578,9 +710,12 @@ func configContent(q *request) error {
 
 func release(q *request) error {
 	return q.change(func(r resource.Ref, o plane.Options) (plane.Result, error) {
-		var body resource.Release
+		body := resource.Release{Content: notGiven}
 		if err := q.body(&body); err != nil {
 			return plane.Result{}, err
+		}
+		if body.Content == notGiven {
+			return plane.Result{}, missingField("content")
 		}
 		if body.Since != 0 {
 			return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
@@ -630,8 +765,11 @@ func acknowledge(q *request) error {
 	if err := q.body(&body); err != nil {
 		return err
 	}
-	if body.Client == "" || len(body.Acks) > maxTogether {
-		return resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("client must be given, and %d acks at most", maxTogether)}}
+	if body.Acks == nil {
+		return missingField("acks")
+	}
+	if body.Client == "" || !isClient(body.Client) || len(body.Acks) > maxTogether {
+		return resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("client must have 1 to %d characters, and there may be %d acks at most", maxClient, maxTogether)}}
 	}
 	for i := range body.Acks {
 		a := &body.Acks[i]
@@ -639,7 +777,7 @@ func acknowledge(q *request) error {
 		if a.Namespace == "" {
 			a.Namespace = resource.DefaultNamespace
 		}
-		if err := a.Check(); err != nil || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
+		if err := a.Check(); err != nil || a.ID != "" && a.Kind != resource.Instances || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
 			return resource.Invalid{{Pointer: at, Detail: "must name a resource, a version from 1 and the state applied or refused"}}
 		}
 		if err := q.may(access.Read, a.Namespace); err != nil {
@@ -657,6 +795,15 @@ func audit(q *request) error {
 	after, err := q.after()
 	if err != nil {
 		return err
+	}
+	if text, given := q.given("from"); given {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return badParameter("from: %.40q: must be a time such as 2026-01-02T03:04:05Z", text)
+		}
+		if after == "" {
+			after = store.JournalBefore(at)
+		}
 	}
 	list, last, more, err := q.api.plane.Audit(q.Context(), after, limit)
 	if err != nil {

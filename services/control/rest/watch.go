@@ -40,7 +40,7 @@ func watch(q *request) error {
 	if err != nil {
 		return err
 	}
-	query := q.URL.Query()
+	query := q.query()
 	since := q.Header.Get("Last-Event-ID")
 	if since == "" {
 		since = query.Get("since")
@@ -49,17 +49,13 @@ func watch(q *request) error {
 	if err != nil {
 		return err
 	}
-	if q.api.watchers.Add(1) > int64(q.api.cfg.MaxWatchers) {
-		q.api.watchers.Add(-1)
-		return &refusal{http.StatusServiceUnavailable, "watchers", fmt.Sprintf("%d watch already", q.api.cfg.MaxWatchers), 5 * time.Second}
+	done, err := q.api.enter()
+	if err != nil {
+		return err
 	}
-	q.api.streams.Add(1)
-	defer func() {
-		q.api.watchers.Add(-1)
-		q.api.streams.Done()
-	}()
+	defer done()
 	w := &watcher{request: q, who: who}
-	if w.watch, err = q.api.plane.Watch(topics, plane.ParseToken(since)); err != nil {
+	if w.watch, err = q.api.plane.Watch(q.Context(), topics, plane.ParseToken(since)); err != nil {
 		return &refusal{http.StatusServiceUnavailable, "closed", err.Error(), time.Second}
 	}
 	defer w.watch.Close()
@@ -75,15 +71,31 @@ func watch(q *request) error {
 	defer cancel()
 	defer context.AfterFunc(q.api.ctx, cancel)()
 	if strings.Contains(q.Header.Get("Accept"), streamBody) {
+		if since != "" {
+			q.api.plane.Reconnected()
+		}
 		return w.stream(ctx)
 	}
 	return w.poll(ctx, wait)
 }
 
+// enter counts a watcher, if there may be one more, until done is called.
+func (a *API) enter() (done func(), err error) {
+	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
+		a.watchers.Add(-1)
+		return nil, &refusal{http.StatusServiceUnavailable, "watchers", fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), 5 * time.Second}
+	}
+	a.streams.Add(1)
+	return func() {
+		a.watchers.Add(-1)
+		a.streams.Done()
+	}, nil
+}
+
 // wait reads how long a long poll may take.
 func (q *request) wait() (time.Duration, error) {
-	text := q.URL.Query().Get("wait")
-	if text == "" {
+	text, given := q.given("wait")
+	if !given {
 		return 30 * time.Second, nil
 	}
 	seconds, err := strconv.ParseFloat(text, 64)
@@ -96,7 +108,7 @@ func (q *request) wait() (time.Duration, error) {
 // topics reads what is watched: kinds, each in one namespace or in all, and perhaps by
 // name.
 func (q *request) topics() ([]push.Topic, error) {
-	query := q.URL.Query()
+	query := q.query()
 	kinds := query["kind"]
 	if len(kinds) == 0 {
 		kinds = []string{string(resource.Policies), string(resource.Configs), string(resource.Instances)}
@@ -127,6 +139,37 @@ type told struct {
 	Revision int64           `json:"revision"`
 	Released *bool           `json:"released,omitempty"` // of a configuration, to a client with a name
 	Resource json.RawMessage `json:"resource,omitempty"`
+}
+
+// appendJSON appends the change as encoding/json would write it, in a fraction of the time:
+// there is one for each watcher. It takes a document that is one line for JSON without a look
+// at it, as all are that the control plane has kept; a second line would end the event.
+func (t *told) appendJSON(dst []byte) ([]byte, error) {
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, t.Type...)
+	dst = append(dst, `","kind":"`...)
+	dst = append(dst, t.Kind...)
+	dst = resource.AppendText(append(dst, `","namespace":`...), t.Namespace)
+	dst = resource.AppendText(append(dst, `,"name":`...), t.Name)
+	if t.ID != "" {
+		dst = resource.AppendText(append(dst, `,"id":`...), t.ID)
+	}
+	dst = strconv.AppendInt(append(dst, `,"version":`...), t.Version, 10)
+	dst = strconv.AppendInt(append(dst, `,"revision":`...), t.Revision, 10)
+	if t.Released != nil {
+		dst = strconv.AppendBool(append(dst, `,"released":`...), *t.Released)
+	}
+	if len(t.Resource) > 0 {
+		document := t.Resource
+		if bytes.IndexByte(document, '\n') >= 0 || bytes.IndexByte(document, '\r') >= 0 {
+			var err error
+			if document, err = json.Marshal(document); err != nil {
+				return dst, err
+			}
+		}
+		dst = append(append(dst, `,"resource":`...), document...)
+	}
+	return append(dst, '}'), nil
 }
 
 // tell makes of a change what the watcher may know.
@@ -185,6 +228,29 @@ func (q *request) deadline() error {
 	return err
 }
 
+// events begins a stream of events. What it returns writes some, and returns false when
+// the client has gone, or takes nothing for WriteTimeout.
+func (q *request) events() (flush func(*bytes.Buffer) bool) {
+	h := q.w.Header()
+	h.Set("Content-Type", streamBody)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set(heartbeatField, strconv.FormatFloat(q.api.cfg.Heartbeat.Seconds(), 'f', -1, 64))
+	q.begun = true
+	q.w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(q.w)
+	return func(b *bytes.Buffer) bool {
+		if q.deadline() != nil {
+			return false
+		}
+		if _, err := q.w.Write(b.Bytes()); err != nil {
+			return false
+		}
+		b.Reset()
+		return control.Flush() == nil
+	}
+}
+
 // stream writes server-sent events (HTML standard, section 9.2) until the client goes or
 // takes nothing for WriteTimeout.
 //
@@ -193,43 +259,32 @@ func (q *request) deadline() error {
 // ends with "synced": whoever is cut off in between begins anew. An event's id is a token;
 // only the last of a revision has one, so that whoever comes back is told the others again.
 func (w *watcher) stream(ctx context.Context) error {
-	h := w.w.Header()
-	h.Set("Content-Type", streamBody)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
-	w.begun = true
-	w.w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(w.w)
-	// flush returns false when the client has gone, or takes nothing.
-	flush := func(b *bytes.Buffer) bool {
-		if w.deadline() != nil {
-			return false
-		}
-		if _, err := w.w.Write(b.Bytes()); err != nil {
-			return false
-		}
-		b.Reset()
-		return control.Flush() == nil
-	}
+	flush := w.events()
 	var b bytes.Buffer
 	if !flush(&b) {
 		return nil
 	}
 	// Whoever goes on where nothing has changed has a comment at once, and knows so.
-	heartbeat := time.Duration(0)
+	t := newTurn(ctx, w.api.cfg.Heartbeat)
+	t.end()
+	defer func() { t.end() }()
 	for {
-		turn, cancel := context.WithTimeout(ctx, heartbeat)
-		heartbeat = w.api.cfg.Heartbeat
-		changes, revision, resync, err := w.watch.Next(turn, turnChanges)
-		idle := turn.Err() != nil && ctx.Err() == nil
-		cancel()
+		changes, revision, resync, err := w.watch.Next(t, turnChanges)
+		ended := t.Err() != nil
+		idle := err != nil && ended && ctx.Err() == nil
+		if ended {
+			t.end()
+			t = newTurn(ctx, w.api.cfg.Heartbeat)
+		} else {
+			t.longer(w.api.cfg.Heartbeat)
+		}
 		switch {
 		case resync:
 			b.WriteString("id: \nevent: resync\ndata: {}\n\n")
 			for len(changes) > 0 {
 				some := changes[:min(turnChanges, len(changes))]
 				changes = changes[len(some):]
-				if err := w.events(&b, some, false); err != nil {
+				if err := w.append(&b, some, false); err != nil {
 					return err
 				}
 				if !flush(&b) {
@@ -243,7 +298,7 @@ func (w *watcher) stream(ctx context.Context) error {
 		case err != nil:
 			return nil //nolint:nilerr // the client or the API ends
 		default:
-			if err := w.events(&b, changes, true); err != nil {
+			if err := w.append(&b, changes, true); err != nil {
 				return err
 			}
 		}
@@ -254,21 +309,47 @@ func (w *watcher) stream(ctx context.Context) error {
 	}
 }
 
-// events appends changes.
-func (w *watcher) events(b *bytes.Buffer, changes []push.Change, ids bool) error {
+// A turn ends with its stream, or when nothing was told for a while. It lasts while there is
+// something to tell: a context with a deadline for each change would cost as much as what is
+// written.
+type turn struct {
+	context.Context
+	cancel context.CancelFunc
+	alarm  *time.Timer
+}
+
+func newTurn(ctx context.Context, quiet time.Duration) *turn {
+	t := &turn{}
+	t.Context, t.cancel = context.WithCancel(ctx)
+	t.alarm = time.AfterFunc(quiet, t.cancel)
+	return t
+}
+
+// longer has a turn that has not ended go on for as long.
+func (t *turn) longer(quiet time.Duration) { t.alarm.Reset(quiet) }
+
+func (t *turn) end() {
+	t.alarm.Stop()
+	t.cancel()
+}
+
+// append writes changes as events.
+func (w *watcher) append(b *bytes.Buffer, changes []push.Change, ids bool) error {
 	for i, c := range changes {
 		t, err := w.tell(c)
 		if err != nil {
 			return err
 		}
-		data, err := json.Marshal(t)
+		if ids && (i+1 == len(changes) || changes[i+1].Revision != c.Revision) {
+			b.WriteString("id: " + w.watch.Token(c.Revision).String() + "\n")
+		}
+		b.WriteString("event: " + t.Type + "\ndata: ")
+		data, err := t.appendJSON(b.AvailableBuffer())
 		if err != nil {
 			return err
 		}
-		if ids && (i+1 == len(changes) || changes[i+1].Revision != c.Revision) {
-			fmt.Fprintf(b, "id: %s\n", w.watch.Token(c.Revision))
-		}
-		fmt.Fprintf(b, "event: %s\ndata: %s\n\n", t.Type, data)
+		b.Write(data)
+		b.WriteString("\n\n")
 	}
 	return nil
 }
@@ -302,4 +383,84 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	return w.json(http.StatusOK, out)
+}
+
+// rolloutPeriod is how often a rollout is looked at for those who watch it: many answers
+// of many clients are one event.
+const rolloutPeriod = 500 * time.Millisecond
+
+// watchRollout writes a rollout as events, each of which has all of it. An event's id is
+// made of that, so whoever comes back to the same is told nothing, from any replica.
+func watchRollout(k resource.Kind) func(*request) error {
+	return func(q *request) error {
+		r, err := q.ref(k, access.Read)
+		if err != nil {
+			return err
+		}
+		limit, err := q.limit()
+		if err != nil {
+			return err
+		}
+		done, err := q.api.enter()
+		if err != nil {
+			return err
+		}
+		defer done()
+		ledger := q.api.plane.Ledger()
+		seen := ledger.Changes()
+		known, _ := q.api.plane.Catalog().Revision()
+		out, err := q.api.plane.Rollout(q.Context(), r, limit)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(q.Context())
+		defer cancel()
+		defer context.AfterFunc(q.api.ctx, cancel)()
+		q.unhurried()
+		flush := q.events()
+		ticker := time.NewTicker(rolloutPeriod)
+		defer ticker.Stop()
+		var b bytes.Buffer
+		b.WriteString(":\n")
+		last, written := q.Header.Get("Last-Event-ID"), time.Now()
+		for {
+			data, err := json.Marshal(out)
+			if err != nil {
+				return err
+			}
+			if id := resource.Tag(out.Version, data); id != last {
+				fmt.Fprintf(&b, "id: %s\nevent: rollout\ndata: %s\n\n", id, data)
+				last = id
+			}
+			for fresh := false; !fresh; {
+				if b.Len() == 0 && time.Since(written) >= q.api.cfg.Heartbeat {
+					b.WriteString(":\n")
+				}
+				if b.Len() > 0 {
+					if !flush(&b) {
+						return nil
+					}
+					written = time.Now()
+				}
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-ticker.C:
+				}
+				changes := ledger.Changes()
+				revision, _ := q.api.plane.Catalog().Revision()
+				fresh = changes != seen || revision != known
+				seen, known = changes, revision
+			}
+			out, err = q.api.plane.Rollout(ctx, r, limit)
+			if missing := (*plane.NotFound)(nil); errors.As(err, &missing) {
+				b.WriteString("event: removed\ndata: {}\n\n")
+				flush(&b)
+				return nil
+			}
+			if err != nil {
+				return nil //nolint:nilerr // the client comes back, and is told why if it still is so
+			}
+		}
+	}
 }

@@ -45,6 +45,9 @@ type Config struct {
 	// Allow takes one request of a client's rate, or says after how long there will be one.
 	// It is that of all APIs together; nil is without a limit.
 	Allow func(client string, p *access.Principal) (ok bool, after time.Duration)
+	// More has the server answer other services' calls, too, whose callers are admitted as
+	// its own are; nil is none.
+	More func(grpc.ServiceRegistrar)
 	// MaxWatchers bounds streams at a time; beyond: RESOURCE_EXHAUSTED.
 	MaxWatchers int
 	// WriteTimeout is how long a stream may take nothing before it is ended.
@@ -52,7 +55,11 @@ type Config struct {
 	// Ping is after how long of silence a connection is pinged, which must be answered in
 	// PingTimeout.
 	Ping, PingTimeout time.Duration
-	Logger            *slog.Logger // nil discards
+	// StreamWindow and ConnectionWindow are how many bytes clients may send ahead, of one
+	// call and of all of a connection: at least 65,535, or 0 to have grpc-go find out by the
+	// round trip.
+	StreamWindow, ConnectionWindow int
+	Logger                         *slog.Logger // nil discards
 }
 
 // Defaults returns the Config that every field starts from; it has no Plane.
@@ -72,8 +79,21 @@ func (c Config) Validate() error {
 	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
 	check(c.Ping >= time.Second, "ping", c.Ping, "must be 1s or more")
 	check(c.PingTimeout > 0, "ping timeout", c.PingTimeout, "must be more than 0")
+	for _, w := range []struct {
+		field string
+		value int
+	}{{"stream window", c.StreamWindow}, {"connection window", c.ConnectionWindow}} {
+		check(w.value == 0 || w.value >= minWindow && w.value <= maxWindow, w.field, w.value, fmt.Sprintf("must be 0 or from %d to %d", minWindow, maxWindow))
+	}
 	return errors.Join(errs...)
 }
+
+// Windows of HTTP/2: the one that every connection begins with (RFC 9113, section 6.9.2),
+// and as much as a server should have in memory for a connection.
+const (
+	minWindow = 65_535
+	maxWindow = 1 << 30
+)
 
 // Bounds of what a connection may have: calls at once, and pings of a client.
 const (
@@ -120,11 +140,20 @@ func New(cfg Config) (*API, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.Ping, Timeout: cfg.PingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
+	if cfg.StreamWindow > 0 {
+		options = append(options, grpc.InitialWindowSize(int32(cfg.StreamWindow))) //nolint:gosec // bounded
+	}
+	if cfg.ConnectionWindow > 0 {
+		options = append(options, grpc.InitialConnWindowSize(int32(cfg.ConnectionWindow))) //nolint:gosec // bounded
+	}
 	if cfg.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(cfg.TLS)))
 	}
 	a.server = grpc.NewServer(options...)
 	controlpb.RegisterControlServer(a.server, a)
+	if cfg.More != nil {
+		cfg.More(a.server)
+	}
 	return a, nil
 }
 
@@ -179,6 +208,14 @@ type caller struct {
 // callerKey is where a call's context has its caller.
 type callerKey struct{}
 
+// Caller is the caller of a call that was admitted, nil of any other.
+func Caller(ctx context.Context) *access.Principal {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
+		return c.Principal
+	}
+	return nil
+}
+
 // who is the caller of a call.
 func who(ctx context.Context) caller {
 	c, ok := ctx.Value(callerKey{}).(caller)
@@ -214,8 +251,8 @@ func (a *API) stream(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, 
 	if err == nil {
 		err = handle(server, &admitted{s, ctx})
 	}
-	if err == nil || status.Code(err) == codes.Canceled {
-		return err
+	if _, said := status.FromError(err); said {
+		return err // nil is none
 	}
 	return refuse(err).err()
 }

@@ -55,7 +55,10 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 		return &refusal{codes.ResourceExhausted, "watchers", fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), 5 * time.Second, nil}
 	}
 	defer a.watchers.Add(-1)
-	if w.watch, err = a.plane.Watch(topics, plane.ParseToken(first.GetQuery().GetToken())); err != nil {
+	if first.GetQuery().GetToken() != "" {
+		a.plane.Reconnected()
+	}
+	if w.watch, err = a.plane.Watch(stream.Context(), topics, plane.ParseToken(first.GetQuery().GetToken())); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(stream.Context())

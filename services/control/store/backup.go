@@ -185,7 +185,7 @@ func Restore(ctx context.Context, cfg Config, backup io.ReadSeeker) (err error) 
 		return nil
 	}
 	err = readBackup(backup, func(r backupRecord) error {
-		if len(ops) == maxGroupRequests || size+len(r.Value) > maxGroupBytes {
+		if len(ops) == clusterOps/2 || size+len(r.Value) > maxGroupBytes {
 			if err := flush(); err != nil {
 				return err
 			}

@@ -7,8 +7,10 @@ import (
 	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
 // A pending is a request on its way.
@@ -61,6 +63,7 @@ func (s *Store) enqueue(p *pending) error {
 // lane takes what waits, group by group, until the queue is closed and empty.
 func (s *Store) lane() {
 	var waiting []*pending
+	requests := min(s.cfg.GroupRequests, s.cfg.maxOps()/2)
 	open := true
 	for open || len(waiting) > 0 {
 		if len(waiting) == 0 {
@@ -71,7 +74,7 @@ func (s *Store) lane() {
 			waiting = append(waiting, p)
 		}
 	more:
-		for open && len(waiting) < s.cfg.GroupRequests {
+		for open && len(waiting) < requests {
 			select {
 			case p, ok := <-s.queue:
 				if !ok {
@@ -84,7 +87,7 @@ func (s *Store) lane() {
 			}
 		}
 		var group []*pending
-		group, waiting = pick(waiting, s.cfg.GroupRequests, s.cfg.GroupBytes)
+		group, waiting = pick(waiting, requests, s.cfg.GroupBytes)
 		s.commit(group)
 	}
 }
@@ -111,25 +114,42 @@ func (s *Store) commit(group []*pending) {
 	}
 }
 
-// pursue sends a group until its fate is known or Timeout is over.
+// roughGroups is how many groups go to etcd request by request after one in which a
+// condition did not hold, as is likely to happen again soon.
+const roughGroups = 16
+
+// pursue sends a group until its fate is known or Timeout is over. It goes as one first,
+// which is less work for etcd, and request by request where a condition does not hold.
+// Both are under the same name, so that only one of them takes effect.
 func (s *Store) pursue(group []*pending) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
 	name := makeGroupName(time.Now(), s.id, s.counter.Add(1))
 	pause := minPause
+	whole := fits(group, s.cfg.maxOps()) && s.rough.Add(-1) < 0
 	for sent := false; ; {
 		lease, err := s.passing(ctx, group)
 		if err == nil {
-			If, Then, Else := transaction(s.cfg.Prefix, name, group, lease)
-			var answer *clientv3.TxnResponse
+			shape := oneByOne
+			if whole {
+				shape = together
+			}
+			var answer *pb.TxnResponse
 			// Part of Timeout, so that a member that hangs leaves time to ask another.
 			attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout/attempts)
-			answer, err = s.client.Txn(attempt).If(If).Then(Then...).Else(Else...).Commit()
+			answer, err = s.txns.Txn(attempt, shape(s.cfg.Prefix, name, group, lease), grpc.MaxCallRecvMsgSize(maxMessage))
+			err = clientv3.ContextError(attempt, err) // of nil it is nil
 			cancel()
 			if err == nil {
 				s.contact()
+				list, err := outcomes(s.cfg.Prefix, name, group, whole, answer)
+				if list == nil && err == nil {
+					whole = false
+					s.rough.Store(roughGroups)
+					continue
+				}
 				s.noted.Add(noteBytes(group))
-				return outcomes(s.cfg.Prefix, name, group, answer)
+				return list, err
 			}
 			switch refused := refusal(err); {
 			case errors.Is(err, rpctypes.ErrLeaseNotFound):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ type Config struct {
 	Name                      string
 	Peers                     map[string]string
 	PeerCA, PeerCert, PeerKey string
+	// PeerListen is the IP:port at which this one listens for its peers, where that is
+	// another than its address among Peers: where they know it by a name. "" is that address.
+	PeerListen string
 
 	// CA is a file of certificates in PEM that an endpoint's must be signed by; with it,
 	// connections are encrypted. Cert and Key are files with the certificate that the
@@ -47,8 +51,9 @@ type Config struct {
 
 	// Lanes is how many groups may be on their way to etcd at a time.
 	Lanes int
-	// GroupRequests and GroupBytes bound one group; etcd's own limits are 128 operations
-	// and 1.5 MiB.
+	// GroupRequests and GroupBytes bound one group. A group for a cluster at Endpoints also
+	// stays within the 128 operations and 1.5 MiB that etcd takes unless it is told
+	// otherwise; the embedded one is.
 	GroupRequests int
 	GroupBytes    int
 	// Queue is how many requests may wait for a lane; beyond, Apply returns ErrBusy.
@@ -77,12 +82,27 @@ type Config struct {
 // Limits of the fields.
 const (
 	maxLanes         = 64
-	maxGroupRequests = 64      // with the operations around them, half of etcd's 128
+	maxGroupRequests = 512
 	maxGroupBytes    = 1 << 20 // of etcd's 1.5 MiB; the journal takes some
 	maxQueue         = 1 << 20
 	minQuota         = 16 << 20
 	maxQuota         = 100 << 30
 )
+
+// Operations of one transaction. A transaction within one has the more room the fewer
+// operations are around it, so groups take half of them at most.
+const (
+	clusterOps  = 128 // that etcd takes unless it is told otherwise
+	embeddedOps = 4096
+)
+
+// maxOps is how many operations a transaction may have.
+func (c Config) maxOps() int {
+	if c.Embedded() {
+		return embeddedOps
+	}
+	return clusterOps
+}
 
 // Defaults returns the Config that every field starts from; it has no place.
 func Defaults() Config {
@@ -90,7 +110,7 @@ func Defaults() Config {
 		Prefix:        "dyno/",
 		Quota:         4 << 30,
 		Lanes:         2,
-		GroupRequests: maxGroupRequests,
+		GroupRequests: 256,
 		GroupBytes:    maxGroupBytes,
 		Queue:         8192,
 		Timeout:       10 * time.Second,
@@ -159,13 +179,22 @@ func (c Config) validatePeers() (errs []error) {
 		fault("peer certificate", "CA, certificate and key go together, and none alone")
 	}
 	if len(c.Peers) == 0 {
-		if c.Name != "" || secured {
-			fault("peers", "none: must be given with a name or a certificate of a member")
+		if c.Name != "" || secured || c.PeerListen != "" {
+			fault("peers", "none: must be given with a name, a certificate or an address of a member")
 		}
 		return errs
 	}
 	if !c.Embedded() {
 		fault("peers", "are for an etcd of our own, not for a cluster that is there")
+	}
+	if c.PeerListen != "" {
+		at, err := netip.ParseAddrPort(c.PeerListen)
+		switch {
+		case err != nil:
+			fault("peer listen", "%q: want IP:port", c.PeerListen)
+		case !at.Addr().Unmap().IsLoopback() && !secured:
+			fault("peer listen", "%q: can be reached from other machines: give a CA, a certificate and a key", c.PeerListen)
+		}
 	}
 	if _, ok := c.Peers[c.Name]; !ok {
 		fault("name", "%q: must be one of the peers'", c.Name)

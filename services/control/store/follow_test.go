@@ -323,7 +323,7 @@ func TestHeads(t *testing.T) {
 func TestNotes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		notes := rapid.SliceOf(rapid.SliceOf(rapid.Byte())).Draw(t, "notes")
-		got, err := decodeNotes(appendNotes(nil, notes))
+		got, err := decodeNotes(appendNotes(noted(notes)))
 		if err != nil || len(got) != len(notes) {
 			t.Fatalf("%d of %d: %v", len(got), len(notes), err)
 		}
@@ -343,9 +343,17 @@ func FuzzNotes(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := decodeNotes(appendNotes(nil, notes))
+		again, err := decodeNotes(appendNotes(noted(notes)))
 		if err != nil || fmt.Sprint(again) != fmt.Sprint(notes) {
 			t.Fatalf("%q: %v", again, err)
 		}
 	})
+}
+
+// noted is a group with these notes.
+func noted(notes [][]byte) (group []*pending) {
+	for _, n := range notes {
+		group = append(group, &pending{request: Request{Note: n}})
+	}
+	return group
 }

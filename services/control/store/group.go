@@ -135,7 +135,11 @@ func (r *Request) size() int {
 // before it, so a request that touches a key which an earlier one of the group changes
 // must wait, and so must any that touches a key of one that waits.
 func pick(waiting []*pending, requests, bytes int) (group, rest []*pending) {
-	changed, touched := map[string]bool{}, map[string]bool{} // touched: by a condition, or by whoever waits
+	if len(waiting) == 1 {
+		return waiting, nil
+	}
+	changed := make(map[string]bool, 2*len(waiting))
+	touched := make(map[string]bool, 2*len(waiting)) // by a condition, or by whoever waits
 	size := 0
 	for i, p := range waiting {
 		if len(group) == requests || len(group) > 0 && size+p.size > bytes {
@@ -179,6 +183,11 @@ func before(folder string, at time.Time) string {
 	return fmt.Sprintf("%s%016x", folder, uint64(at.UnixNano())) //nolint:gosec // after 1970
 }
 
+// JournalBefore is what Journal takes as after to begin with the entries of a time.
+func JournalBefore(at time.Time) string {
+	return fmt.Sprintf("%016x%s", uint64(max(0, at.UnixNano()-1)), strings.Repeat("f", nameBytes-16)) //nolint:gosec // 0 at least
+}
+
 // noteBytes is about what a group's notes take in the journal.
 func noteBytes(group []*pending) (n int64) {
 	for _, p := range group {
@@ -200,49 +209,109 @@ func entryKey(prefix string, name groupName, group []*pending) string {
 	return prefix + quietKey + string(name)
 }
 
-// transaction returns the group as etcd takes it: if the group has no entry in the
-// journal yet, each request is a transaction within, and else the entry and the marks
-// beside it say what became of it before.
-func transaction(prefix string, name groupName, group []*pending, lease clientv3.LeaseID) (If clientv3.Cmp, Then, Else []clientv3.Op) {
-	entry := entryKey(prefix, name, group)
-	If = clientv3.Compare(clientv3.CreateRevision(entry), "=", 0)
-	notes := make([][]byte, len(group))
-	Then = make([]clientv3.Op, 0, len(group)+2)
-	Then = append(Then, clientv3.Op{}, clientv3.OpPut(prefix+headKey, ""))
-	for i, p := range group {
-		notes[i] = p.request.Note
-		var compare []clientv3.Cmp
-		var do, found []clientv3.Op
-		for _, c := range p.request.If {
-			compare = append(compare, clientv3.Compare(clientv3.ModRevision(prefix+c.Key), "=", c.Revision))
-			found = append(found, clientv3.OpGet(prefix+c.Key))
-		}
-		for _, op := range p.request.Then {
-			switch {
-			case op.Delete:
-				do = append(do, clientv3.OpDelete(prefix+op.Key))
-			case op.Passing:
-				do = append(do, clientv3.OpPut(prefix+op.Key, string(op.Value), clientv3.WithLease(lease)))
-			default:
-				do = append(do, clientv3.OpPut(prefix+op.Key, string(op.Value)))
-			}
-		}
-		if len(compare) > 0 {
-			found = append(found, clientv3.OpPut(refusedKey(entry, i), ""))
-		}
-		Then = append(Then, clientv3.OpTxn(compare, do, found))
+// fits tells whether a group can go to etcd as one, with so many operations at most.
+func fits(group []*pending, maxOps int) bool {
+	conditions, ops := sizes(group)
+	return max(conditions+1, ops+2) <= maxOps // with the entry's and the head's
+}
+
+// sizes are how many conditions and operations a group has.
+func sizes(group []*pending) (conditions, ops int) {
+	for _, p := range group {
+		conditions += len(p.request.If)
+		ops += len(p.request.Then)
 	}
-	Then[0] = clientv3.OpPut(entry, string(appendNotes(nil, notes)))
-	Else = []clientv3.Op{clientv3.OpGet(entry, clientv3.WithPrefix())}
-	return If, Then, Else
+	return conditions, ops
+}
+
+// together returns the group as etcd takes it with the least work: if the group has no
+// entry in the journal yet and all conditions of all requests hold, everything is done.
+// Otherwise the entry tells whether that was so before; if there is none, a condition did
+// not hold, and nothing was done.
+func together(prefix string, name groupName, group []*pending, lease clientv3.LeaseID) *pb.TxnRequest {
+	entry := entryKey(prefix, name, group)
+	conditions, ops := sizes(group)
+	r := &pb.TxnRequest{
+		Compare: append(make([]*pb.Compare, 0, conditions+1), absent(entry)),
+		Success: append(make([]*pb.RequestOp, 0, ops+2), put(entry, appendNotes(group), clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
+		Failure: []*pb.RequestOp{under(entry)},
+	}
+	for _, p := range group {
+		for _, c := range p.request.If {
+			r.Compare = append(r.Compare, c.of(prefix))
+		}
+		for i := range p.request.Then {
+			r.Success = append(r.Success, p.request.Then[i].of(prefix, lease))
+		}
+	}
+	return r
+}
+
+// oneByOne returns the group as etcd takes it where conditions may not hold: if the group
+// has no entry in the journal yet, each request is a transaction within, and else the
+// entry and the marks beside it say what became of it before.
+func oneByOne(prefix string, name groupName, group []*pending, lease clientv3.LeaseID) *pb.TxnRequest {
+	entry := entryKey(prefix, name, group)
+	r := &pb.TxnRequest{
+		Compare: []*pb.Compare{absent(entry)},
+		Success: append(make([]*pb.RequestOp, 0, len(group)+2), put(entry, appendNotes(group), clientv3.NoLease), put(prefix+headKey, nil, clientv3.NoLease)),
+		Failure: []*pb.RequestOp{under(entry)},
+	}
+	for i, p := range group {
+		one := &pb.TxnRequest{}
+		for _, c := range p.request.If {
+			one.Compare = append(one.Compare, c.of(prefix))
+			one.Failure = append(one.Failure, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(prefix + c.Key)}}})
+		}
+		for k := range p.request.Then {
+			one.Success = append(one.Success, p.request.Then[k].of(prefix, lease))
+		}
+		if len(one.Compare) > 0 {
+			one.Failure = append(one.Failure, put(refusedKey(entry, i), nil, clientv3.NoLease))
+		}
+		r.Success = append(r.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: one}})
+	}
+	return r
+}
+
+// of is the operation as etcd takes it.
+func (op *Op) of(prefix string, lease clientv3.LeaseID) *pb.RequestOp {
+	switch {
+	case op.Delete:
+		return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(prefix + op.Key)}}}
+	case op.Passing:
+		return put(prefix+op.Key, op.Value, lease)
+	}
+	return put(prefix+op.Key, op.Value, clientv3.NoLease)
+}
+
+// of is the condition as etcd takes it.
+func (c *Condition) of(prefix string) *pb.Compare {
+	return &pb.Compare{Key: []byte(prefix + c.Key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_ModRevision{ModRevision: c.Revision}}
+}
+
+// absent is the condition that there is no such key.
+func absent(key string) *pb.Compare {
+	return &pb.Compare{Key: []byte(key), Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_CreateRevision{}}
+}
+
+func put(key string, value []byte, lease clientv3.LeaseID) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(key), Value: value, Lease: int64(lease)}}}
+}
+
+// under reads all keys that begin with one.
+func under(key string) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(key), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(key))}}}
 }
 
 func refusedKey(entry string, index int) string { return entry + "/" + strconv.Itoa(index) }
 
-// outcomes reads etcd's answer to a transaction.
-func outcomes(prefix string, name groupName, group []*pending, answer *clientv3.TxnResponse) ([]Outcome, error) {
+// outcomes reads etcd's answer to a group that went together or one by one. nil without an
+// error says that nothing was done, because a condition of a group that went together did
+// not hold.
+func outcomes(prefix string, name groupName, group []*pending, whole bool, answer *pb.TxnResponse) ([]Outcome, error) {
 	list := make([]Outcome, len(group))
-	if !answer.Succeeded { // it was carried out before
+	if !answer.Succeeded { // it was carried out before, or a condition did not hold
 		if len(answer.Responses) != 1 {
 			return nil, errAnswer
 		}
@@ -256,11 +325,20 @@ func outcomes(prefix string, name groupName, group []*pending, answer *clientv3.
 				refused[key] = true
 			}
 		}
+		if revision == 0 && whole && len(refused) == 0 {
+			return nil, nil
+		}
 		if revision == 0 {
 			return nil, errAnswer
 		}
 		for i := range list {
 			list[i] = Outcome{Done: !refused[refusedKey(entry, i)], Revision: revision}
+		}
+		return list, nil
+	}
+	if whole {
+		for i := range list {
+			list[i] = Outcome{Done: true, Revision: answer.Header.Revision}
 		}
 		return list, nil
 	}
@@ -300,13 +378,18 @@ func kv(prefix string, e *mvccpb.KeyValue) KV {
 	return KV{Key: string(e.Key[len(prefix):]), Value: e.Value, Revision: e.ModRevision}
 }
 
-// appendNotes encodes notes: each with its length before it.
-func appendNotes(dst []byte, notes [][]byte) []byte {
-	for _, n := range notes {
-		dst = binary.AppendUvarint(dst, uint64(len(n)))
-		dst = append(dst, n...)
+// appendNotes encodes the notes of a group: each with its length before it.
+func appendNotes(group []*pending) []byte {
+	size := 0
+	for _, p := range group {
+		size += len(p.request.Note) + binary.MaxVarintLen32
 	}
-	return dst
+	text := make([]byte, 0, size)
+	for _, p := range group {
+		text = binary.AppendUvarint(text, uint64(len(p.request.Note)))
+		text = append(text, p.request.Note...)
+	}
+	return text
 }
 
 // decodeNotes reads what appendNotes wrote.

@@ -54,7 +54,7 @@ func TestLinearizable(t *testing.T) {
 	s := opened(t, func(c *Config) { c.Timeout = 20 * time.Second })
 	random := rand.New(rand.NewPCG(1, 2))
 	var mu sync.Mutex // guards random
-	s.client.KV = flaky{s.client.KV, func() (bool, error) {
+	s.txns = flaky{s.txns, func() (bool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch random.IntN(10) {

@@ -19,9 +19,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -33,6 +36,7 @@ type Store struct {
 	cfg    Config
 	log    *slog.Logger
 	client *clientv3.Client
+	txns   txns        // carries out transactions
 	server *embed.Etcd // nil for a cluster
 	lock   *os.File    // of the data folder; nil for a cluster
 	epoch  string
@@ -43,6 +47,7 @@ type Store struct {
 	heads   heads
 	stats   stats
 	noted   atomic.Int64 // bytes written to the journal since upkeep looked
+	rough   atomic.Int64 // groups that go to etcd request by request, before the next goes as one
 	touched atomic.Int64 // when etcd last answered, as nanoseconds since started
 	started time.Time
 
@@ -127,6 +132,7 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 		s.joinPeers(c)
 	}
 	c.QuotaBackendBytes = s.cfg.Quota
+	c.MaxTxnOps = embeddedOps
 	c.UnsafeNoFsync = s.cfg.NoSync
 	c.BackendFreelistType = "map"
 	c.EnableGRPCGateway = false
@@ -148,7 +154,14 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 		return errors.Join(fmt.Errorf("start etcd in %s: %w", s.cfg.Dir, err), s.lock.Close())
 	}
 	s.client = v3client.New(s.server.Server)
+	s.txns = adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(s.server.Server))
 	return nil
+}
+
+// txns is what of etcd carries out transactions. Its messages are built directly: what the
+// client's package makes of operations takes three times their memory.
+type txns interface {
+	Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error)
 }
 
 // joinPeers makes the embedded etcd one of several members.
@@ -162,6 +175,9 @@ func (s *Store) joinPeers(c *embed.Config) {
 	}
 	own := url.URL{Scheme: scheme, Host: s.cfg.Peers[s.cfg.Name]}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{own}, []url.URL{own}
+	if s.cfg.PeerListen != "" {
+		c.ListenPeerUrls = []url.URL{{Scheme: scheme, Host: s.cfg.PeerListen}}
+	}
 	var members []string
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.Peers)) {
 		members = append(members, name+"="+scheme+"://"+s.cfg.Peers[name])
@@ -205,6 +221,7 @@ func (s *Store) connect(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("etcd: %w", err)
 	}
+	s.txns = clientv3.RetryKVClient(s.client)
 	return nil
 }
 

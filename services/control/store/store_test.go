@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"dyno/internal/leak"
 )
@@ -178,30 +180,20 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// flaky is a KV whose transactions may be carried out without an answer.
+// flaky may carry transactions out without an answer.
 type flaky struct {
-	clientv3.KV
+	txns
 	fate func() (carryOut bool, err error)
 }
 
-func (f flaky) Txn(ctx context.Context) clientv3.Txn { return &flakyTxn{f.KV.Txn(ctx), f.fate} }
-
-type flakyTxn struct {
-	clientv3.Txn
-	fate func() (bool, error)
-}
-
-func (t *flakyTxn) If(c ...clientv3.Cmp) clientv3.Txn  { t.Txn = t.Txn.If(c...); return t }
-func (t *flakyTxn) Then(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Then(o...); return t }
-func (t *flakyTxn) Else(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(o...); return t }
-func (t *flakyTxn) Commit() (*clientv3.TxnResponse, error) {
-	carryOut, err := t.fate()
+func (f flaky) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
+	carryOut, err := f.fate()
 	if err != nil && !carryOut {
 		return nil, err
 	}
-	r, commitErr := t.Txn.Commit()
-	if commitErr != nil {
-		return nil, commitErr
+	r, carryErr := f.txns.Txn(ctx, in, opts...)
+	if carryErr != nil {
+		return nil, carryErr
 	}
 	if err != nil {
 		return nil, err
@@ -217,7 +209,7 @@ func TestAnswersLost(t *testing.T) {
 			s := opened(t, nil)
 			before := set(t, s, "s/taken", "before")
 			failures := 2
-			s.client.KV = flaky{s.client.KV, func() (bool, error) {
+			s.txns = flaky{s.txns, func() (bool, error) {
 				if failures == 0 {
 					return true, nil
 				}
@@ -260,9 +252,9 @@ func TestAnswersLost(t *testing.T) {
 // TestNoAnswer: who was not answered in time is told what is known.
 func TestNoAnswer(t *testing.T) {
 	s := opened(t, func(c *Config) { c.Timeout = 200 * time.Millisecond })
-	real := s.client.KV
+	real := s.txns
 	var fate error
-	s.client.KV = flaky{real, func() (bool, error) { return false, fate }}
+	s.txns = flaky{real, func() (bool, error) { return false, fate }}
 	for want, err := range map[error]error{
 		ErrUncertain: rpctypes.ErrTimeout, ErrNoSpace: rpctypes.ErrNoSpace, ErrBusy: rpctypes.ErrTooManyRequests, ErrRequest: rpctypes.ErrPermissionDenied,
 	} {
@@ -283,7 +275,7 @@ func TestQueueIsBounded(t *testing.T) {
 	s := opened(t, func(c *Config) { c.Lanes, c.Queue, c.GroupRequests = 1, 1, 1 })
 	entered, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	s.client.KV = flaky{s.client.KV, func() (bool, error) {
+	s.txns = flaky{s.txns, func() (bool, error) {
 		once.Do(func() { close(entered); <-release })
 		return true, nil
 	}}
@@ -462,11 +454,71 @@ func TestJournal(t *testing.T) {
 	if err != nil || len(spans) != 1 || spans[0].bytes < 26*nameBytes || time.Until(spans[0].until).Abs() > 2*spanTime {
 		t.Errorf("%+v, %v", spans, err)
 	}
-	if err := s.shorten(t.Context(), time.Now().Add(time.Minute), maxSlices); err != nil { // all of it is old
+	newest, err := s.newest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.shorten(t.Context(), time.Now().Add(time.Minute), newest, maxSlices); err != nil { // all of it is old
 		t.Fatal(err)
 	}
 	if entries, more, err := s.Journal(t.Context(), "", 7); err != nil || more || len(entries) != 0 {
 		t.Errorf("shortened: %v, %v, %v", entries, more, err)
+	}
+}
+
+// TestShortenedByAnotherClock: a group that was carried out without an answer takes effect
+// once, though a store whose clock is ahead by more than the journal goes back shortens
+// the journal meanwhile.
+func TestShortenedByAnotherClock(t *testing.T) {
+	s := opened(t, func(c *Config) { c.CompactPeriod = time.Hour }) // nobody else shortens it
+	old := done(t, s, Request{Then: []Op{{Key: "s/old"}}, Note: []byte("old")})
+	lost := false
+	s.txns = flaky{s.txns, func() (bool, error) {
+		if lost {
+			if err := s.shorten(t.Context(), time.Now().Add(30*24*time.Hour), old, maxSlices); err != nil {
+				t.Error(err)
+			}
+			return true, nil
+		}
+		lost = true
+		return true, rpctypes.ErrTimeoutDueToConnectionLost
+	}}
+	got, err := s.Apply(t.Context(), Request{If: []Condition{{Key: "s/a"}}, Then: []Op{{Key: "s/a", Value: []byte("1")}}, Note: []byte("new")})
+	if err != nil || !got.Done {
+		t.Errorf("%+v, %v: it was carried out", got, err)
+	}
+	// What is settled is removed.
+	if entries, _, err := s.Journal(t.Context(), "", 7); err != nil || len(entries) != 1 || string(entries[0].Notes[0]) != "new" {
+		t.Errorf("the journal has %+v, %v", entries, err)
+	}
+}
+
+func TestSettled(t *testing.T) {
+	var r revisions
+	for i, c := range []struct {
+		now             time.Duration
+		newest, settled int64
+	}{{0, 10, 0}, {5, 15, 0}, {9, 19, 0}, {10, 20, 10}, {14, 24, 10}, {15, 25, 15}, {21, 31, 20}, {60, 70, 31}, {61, 71, 31}, {70, 80, 70}} {
+		if got := r.settled(c.newest, c.now*time.Second, 10*time.Second); got != c.settled {
+			t.Errorf("%d: at %v, %d is settled, want %d", i, c.now, got, c.settled)
+		}
+	}
+	if len(r) > 3 {
+		t.Errorf("%d are remembered", len(r))
+	}
+}
+
+// Keys that are too new to be removed may lie between those that are not.
+func TestRuns(t *testing.T) {
+	var kvs []*mvccpb.KeyValue
+	for i, revision := range []int64{1, 2, 9, 3, 8, 7, 4, 5} {
+		kvs = append(kvs, &mvccpb.KeyValue{Key: fmt.Append(nil, i), ModRevision: revision})
+	}
+	if got := fmt.Sprint(runs(kvs, 5)); got != "[{0 1} {3 3} {6 7}]" {
+		t.Error(got)
+	}
+	if got := runs(kvs, 0); got != nil {
+		t.Error(got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -103,6 +104,7 @@ func (s *Store) upkeep() {
 	var (
 		compacted int64
 		journal   []span // nil before it was read
+		known     revisions
 		warned    string
 	)
 	for {
@@ -117,18 +119,22 @@ func (s *Store) upkeep() {
 				continue // Silence tells
 			}
 		}
+		newest, err := s.newest(s.ctx)
+		if err != nil {
+			continue // the same
+		}
 		cutoff := time.Now().Add(-s.cfg.JournalAge)
 		journal = append(journal, span{time.Now(), s.noted.Swap(0)})
 		journal, cutoff = shortenSpans(journal, s.cfg.JournalBytes, cutoff)
-		if err := s.shorten(s.ctx, cutoff, maxSlices); err != nil {
+		settled := known.settled(newest, time.Since(s.started), s.pursuit())
+		if err := s.shorten(s.ctx, cutoff, settled, maxSlices); err != nil {
 			s.log.Warn("the journal could not be shortened", "error", err)
 			continue
 		}
 		if s.cfg.CompactPeriod > 0 {
 			compacted = s.compactOld(compacted)
 		}
-		st, err := s.Status(s.ctx)
-		if err == nil && (st.Warning == "") != (warned == "") {
+		if st, err := s.Status(s.ctx); err == nil && (st.Warning == "") != (warned == "") {
 			warned = st.Warning
 			if warned == "" {
 				s.log.Info("the database is within its quota again")
@@ -137,6 +143,32 @@ func (s *Store) upkeep() {
 			}
 		}
 	}
+}
+
+// pursuit is for how long the fate of any group is pursued, by whichever store: until then,
+// it must be recognized by its entry.
+func (s *Store) pursuit() time.Duration { return max(time.Minute, 2*s.cfg.Timeout) }
+
+// revisions are those that were the newest at some times, oldest first.
+type revisions []struct {
+	at       time.Duration // by a clock that does not jump
+	revision int64
+}
+
+// settled notes which revision is the newest now, and returns one that was so long ago, or
+// longer; 0 if that is not known.
+func (r *revisions) settled(newest int64, now, age time.Duration) int64 {
+	*r = append(*r, struct {
+		at       time.Duration
+		revision int64
+	}{now, newest})
+	for len(*r) > 1 && now-(*r)[1].at >= age {
+		*r = (*r)[1:]
+	}
+	if now-(*r)[0].at < age {
+		return 0
+	}
+	return (*r)[0].revision
 }
 
 // compactOld compacts what is older than KeepRevisions, if that is worth a call, and
@@ -229,27 +261,33 @@ const (
 )
 
 // shorten removes journal entries from before a time, and those of groups without notes
-// older than quietAge, up to so many slices of each.
-func (s *Store) shorten(ctx context.Context, cutoff time.Time, slices int) error {
-	if err := s.remove(ctx, journalKey, before(journalKey, cutoff), slices); err != nil {
+// older than quietAge, up to so many slices of each. Times in names are by the clocks of who
+// made them, which may be days apart, so nothing is removed that is newer than a settled
+// revision: a group that is still pursued would not be recognized, and be carried out twice.
+func (s *Store) shorten(ctx context.Context, cutoff time.Time, settled int64, slices int) error {
+	if err := s.remove(ctx, journalKey, before(journalKey, cutoff), settled, slices); err != nil {
 		return err
 	}
-	return s.remove(ctx, quietKey, before(quietKey, time.Now().Add(-quietAge)), slices)
+	return s.remove(ctx, quietKey, before(quietKey, time.Now().Add(-quietAge)), settled, slices)
 }
 
 // quietAge is for how long a group without notes can be recognized: far longer than its
 // fate is pursued.
 const quietAge = time.Hour
 
-// remove removes keys from one to before another, slice by slice.
-func (s *Store) remove(ctx context.Context, from, to string, slices int) error {
+// remove removes keys from one to before another that are not newer than a revision, slice
+// by slice.
+func (s *Store) remove(ctx context.Context, from, to string, settled int64, slices int) error {
 	from, to = s.cfg.Prefix+from, s.cfg.Prefix+to
 	for range slices {
 		turn, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 		got, err := s.client.Get(turn, from, clientv3.WithRange(to), clientv3.WithLimit(sliceKeys), clientv3.WithKeysOnly())
-		if err == nil && len(got.Kvs) > 0 {
-			last := string(got.Kvs[len(got.Kvs)-1].Key)
-			_, err = s.client.Delete(turn, from, clientv3.WithRange(last+"\x00"))
+		if err == nil {
+			for _, run := range runs(got.Kvs, settled) {
+				if _, err = s.client.Delete(turn, run.first, clientv3.WithRange(run.last+"\x00")); err != nil {
+					break
+				}
+			}
 		}
 		cancel()
 		if err != nil {
@@ -258,8 +296,30 @@ func (s *Store) remove(ctx context.Context, from, to string, slices int) error {
 		if !got.More {
 			break
 		}
+		from = string(got.Kvs[len(got.Kvs)-1].Key) + "\x00"
 	}
 	return nil
+}
+
+// A run is keys that follow on each other.
+type run struct{ first, last string }
+
+// runs are those of the keys that are not newer than a revision.
+func runs(kvs []*mvccpb.KeyValue, settled int64) (list []run) {
+	within := false
+	for _, kv := range kvs {
+		key := string(kv.Key)
+		switch {
+		case kv.ModRevision > settled:
+			within = false
+		case within:
+			list[len(list)-1].last = key
+		default:
+			list = append(list, run{key, key})
+			within = true
+		}
+	}
+	return list
 }
 
 // Reclaim gives space back after the quota was reached, or before: it compacts all but

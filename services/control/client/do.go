@@ -1,0 +1,143 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+)
+
+// A Request is one operation of the control plane, as GET /v1/openapi.json describes them.
+type Request struct {
+	Method string
+	Path   string // such as /v1/policies/a
+	Query  url.Values
+	Body   any // a JSON document; nil is none
+	Header http.Header
+	// Stream lets the answer take until the context ends, and not only RequestTimeout: it
+	// is a backup, for example.
+	Stream bool
+}
+
+// An Answer is what a server has answered. Body must be closed.
+type Answer struct {
+	Server string // who has answered
+	Status int
+	Header http.Header
+	Body   io.ReadCloser
+}
+
+// Unreachable says that no server has answered, and why.
+type Unreachable struct {
+	Servers []string
+	Err     error // of each server, joined
+}
+
+func (e *Unreachable) Error() string {
+	return fmt.Sprintf("no server answers: %v", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
+}
+
+// Unwrap is why.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// Do asks one server, and the next one where that one cannot be reached or does not answer
+// for the control plane. Its error is a *Problem where the request is refused, and
+// *Unreachable where nobody answers. A change has an Idempotency-Key, its own if it is
+// given none, so that it is made once, whoever is asked how often.
+func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
+	header := r.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	if r.Method != http.MethodGet && header.Get(idempotencyKey) == "" {
+		header.Set(idempotencyKey, rand.Text())
+	}
+	route := c.route()
+	var failed []error
+	for range c.cfg.Servers {
+		server := route.server()
+		answer, err := c.askOnce(ctx, server, r, header) //nolint:bodyclose // the caller closes it
+		if err == nil {
+			return &Answer{Server: server, Status: answer.StatusCode, Header: answer.Header, Body: answer.Body}, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !elsewhere(err) {
+			return nil, err
+		}
+		failed = append(failed, fmt.Errorf("%s: %w", server, innermost(err)))
+		route.failed(err)
+	}
+	var p *Problem
+	if last := failed[len(failed)-1]; len(failed) == 1 && errors.As(last, &p) {
+		return nil, p
+	}
+	return nil, &Unreachable{c.cfg.Servers, errors.Join(failed...)}
+}
+
+const idempotencyKey = "Idempotency-Key"
+
+// askOnce asks one server, within the time that the request has.
+func (c *Client) askOnce(ctx context.Context, server string, r Request, header http.Header) (*http.Response, error) {
+	if r.Stream {
+		return c.ask(ctx, server, r.Method, r.Path, r.Query, r.Body, header)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.RequestTimeout, fmt.Errorf("no answer within %v", c.cfg.RequestTimeout))
+	answer, err := c.ask(ctx, server, r.Method, r.Path, r.Query, r.Body, header)
+	if err != nil {
+		err = because(ctx, err)
+		cancel()
+		return nil, err
+	}
+	answer.Body = &bounded{answer.Body, cancel}
+	return answer, nil
+}
+
+// A bounded body ends the time of its request when it is closed.
+type bounded struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (b *bounded) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
+}
+
+// elsewhere tells whether another server may answer what this one did not.
+func elsewhere(err error) bool {
+	var p *Problem
+	if !errors.As(err, &p) {
+		return true
+	}
+	switch p.Status {
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// innermost is why a connection failed, without what was asked for.
+func innermost(err error) error {
+	var (
+		number syscall.Errno
+		lookup *net.DNSError
+		asked  *url.Error
+	)
+	switch {
+	case errors.As(err, &number):
+		return number
+	case errors.As(err, &lookup):
+		return lookup
+	case errors.As(err, &asked):
+		return asked.Err
+	}
+	return err
+}

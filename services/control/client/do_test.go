@@ -1,0 +1,94 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dyno/services/control/client/pool"
+)
+
+// TestDo: the next server is asked where one does not answer, or not for the control plane, and
+// with the same key; a refusal is the answer.
+func TestDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers map[string]int // by host; 0 does not answer
+		method  string
+		want    int // the status; 0 is that nobody answers
+		asked   int
+	}{
+		"both":           {map[string]int{"a": 200, "b": 200}, "GET", 200, 1},
+		"one away":       {map[string]int{"a": 0, "b": 200}, "PUT", 200, 0},
+		"one overloaded": {map[string]int{"a": 503, "b": 200}, "PUT", 200, 0},
+		"refused":        {map[string]int{"a": 404, "b": 404}, "GET", 404, 1},
+		"nobody":         {map[string]int{"a": 0, "b": 503}, "PUT", 0, 2},
+	} {
+		var keys []string
+		f := &fake{answer: func(_ int, r *http.Request) *http.Response {
+			keys = append(keys, r.Header.Get("Idempotency-Key"))
+			if code := c.answers[r.URL.Host]; code != 0 {
+				return status(code, `{"title":"x","detail":"y"}`)
+			}
+			return nil
+		}}
+		client := newClient(t, f, func(c *Config) { c.Servers = []string{"http://a", "http://b"} })
+		answer, err := client.Do(t.Context(), Request{Method: c.method, Path: "/v1/x", Body: "x"})
+		var p *Problem
+		var nobody *Unreachable
+		switch {
+		case c.want == 0 && !errors.As(err, &nobody), c.want >= 400 && (!errors.As(err, &p) || p.Status != c.want),
+			c.want == 200 && (err != nil || answer.Status != 200):
+			t.Errorf("%s: %v, %v", name, answer, err)
+		}
+		if err == nil {
+			answer.Body.Close()
+		}
+		if c.asked > 0 && len(keys) != c.asked || (keys[0] == "") != (c.method == "GET") || len(keys) > 1 && keys[0] != keys[1] {
+			t.Errorf("%s: asked with keys %q", name, keys)
+		}
+		client.Close()
+	}
+}
+
+// TestDoIsBounded: an answer has RequestTimeout, its body included, unless it is a stream.
+func TestDoIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{answer: func(_ int, r *http.Request) *http.Response {
+			answer, _ := stream(r)
+			return answer
+		}}
+		c := newClient(t, f, nil)
+		defer c.Close()
+		began := time.Now()
+		answer, err := c.Do(t.Context(), Request{Method: "GET", Path: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(answer.Body); err == nil || time.Since(began) != c.cfg.RequestTimeout {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		answer.Body.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if answer, err = c.Do(ctx, Request{Method: "GET", Path: "/", Stream: true}); err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if _, err := io.ReadAll(answer.Body); err == nil || time.Since(began) != time.Hour+c.cfg.RequestTimeout {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestPoolFaults: a Client has no pool that cannot be.
+func TestPoolFaults(t *testing.T) {
+	_, err := New(Config{Servers: []string{"http://a"}, Pool: pool.Fixed{}})
+	if err == nil || !strings.Contains(err.Error(), "pool: size: 0") {
+		t.Errorf("%v", err)
+	}
+}

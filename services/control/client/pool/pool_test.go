@@ -1,0 +1,431 @@
+package pool
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"dyno/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// A fake is a server without sockets, so that time can be the test's. Its connections take
+// as long for an answer as a request's path says.
+type fake struct {
+	mu     sync.Mutex // guards what follows
+	opened int
+	open   int
+	most   int // were open at once
+	refuse bool
+	break1 int // so many requests find their connection broken
+}
+
+func (f *fake) dial(context.Context, string, string) (connection, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse {
+		return nil, errors.New("connection refused")
+	}
+	f.opened++
+	f.open++
+	f.most = max(f.most, f.open)
+	return &fakeConnection{fake: f}, nil
+}
+
+// figures are how many connections are open, were at most at once, and were opened.
+func (f *fake) figures() (open, most, opened int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.open, f.most, f.opened
+}
+
+type fakeConnection struct {
+	fake   *fake
+	using  atomic.Bool
+	broken atomic.Bool
+	closed atomic.Bool
+}
+
+func (c *fakeConnection) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !c.using.CompareAndSwap(false, true) {
+		return nil, errors.New("the connection is in use")
+	}
+	defer c.using.Store(false)
+	c.fake.mu.Lock()
+	fail := c.fake.break1 > 0
+	if fail {
+		c.fake.break1--
+	}
+	c.fake.mu.Unlock()
+	if fail || c.closed.Load() {
+		c.broken.Store(true)
+		return nil, io.ErrUnexpectedEOF
+	}
+	d, err := time.ParseDuration(strings.TrimPrefix(r.URL.Path, "/"))
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(d):
+	case <-r.Context().Done():
+		c.broken.Store(true)
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("x"))}, nil
+}
+
+func (c *fakeConnection) Err() error {
+	if c.broken.Load() || c.closed.Load() {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+func (c *fakeConnection) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.fake.mu.Lock()
+		c.fake.open--
+		c.fake.mu.Unlock()
+	}
+	return nil
+}
+
+func newPool(t testing.TB, f *fake, policy Policy, cfg Config) *Pool {
+	t.Helper()
+	p, err := New(policy, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.dial = f.dial
+	return p
+}
+
+// ask carries out a request that takes so long, and reads its answer.
+func ask(ctx context.Context, p *Pool, method, takes string) error {
+	r, err := http.NewRequestWithContext(ctx, method, "http://server/"+takes, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := (&http.Client{Transport: p}).Do(r)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	return errors.Join(err, answer.Body.Close())
+}
+
+// TestFixedPool: no more connections than it may have, those who wait are served in their
+// order, and what is idle for too long is closed: that used last, last.
+func TestFixedPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		p := newPool(t, f, Fixed{Size: 2, Idle: time.Second}, Config{})
+		defer p.Close()
+		began := time.Now()
+		var order []time.Duration
+		var mu sync.Mutex
+		var asking sync.WaitGroup
+		for range 6 {
+			asking.Go(func() {
+				if err := ask(t.Context(), p, "GET", "100ms"); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, time.Since(began))
+			})
+		}
+		asking.Wait()
+		for i, took := range order {
+			if want := time.Duration(i/2+1) * 100 * time.Millisecond; took != want {
+				t.Errorf("request %d took %v, want %v", i, took, want)
+			}
+		}
+		got := p.Stats()
+		if want := (Stats{Requests: 6, Waited: 4, WaitTime: 600 * time.Millisecond, Opened: 2, Open: 2, Idle: 2, Size: 2, Threshold: time.Second}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		// One of both is in use still, and the other one grows old.
+		for range 3 {
+			time.Sleep(400 * time.Millisecond)
+			if err := ask(t.Context(), p, "GET", "0s"); err != nil {
+				t.Error(err)
+			}
+		}
+		if open, _, _ := f.figures(); open != 1 {
+			t.Errorf("%d open", open)
+		}
+		if got := p.Stats(); got.Evicted != 1 || got.Open != 1 || got.Hits != 3 {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if open, _, _ := f.figures(); open != 0 {
+			t.Errorf("%d open", open)
+		}
+		if got := p.Stats(); got.Evicted != 2 || got.Open != 0 {
+			t.Errorf("%+v", got)
+		}
+		if share := p.Stats().HitShare(); share != 3.0/9 {
+			t.Errorf("hits %v", share)
+		}
+	})
+}
+
+// TestAdaptivePool: under more load than connections it grows, keeps idle ones for a shorter
+// time, and is as it was when the load has ended.
+func TestAdaptivePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		policy := DefaultAdaptive()
+		policy.Size, policy.MaxSize = 4, 32
+		p := newPool(t, f, policy, Config{})
+		defer p.Close()
+		var asking sync.WaitGroup
+		for range 3000 { // 1,000 a second
+			asking.Go(func() {
+				if err := ask(t.Context(), p, "GET", "10ms"); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		loaded := p.Stats()
+		if loaded.Threshold != 750*time.Millisecond || loaded.Size <= 4 || loaded.Size > 32 || loaded.Waited == 0 {
+			t.Errorf("under load: %+v", loaded)
+		}
+		asking.Wait()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		after := p.Stats()
+		open, most, opened := f.figures()
+		if after.Open != 0 || open != 0 || after.Evicted != uint64(opened) || after.Size != 4 || after.Threshold != 3*time.Second {
+			t.Errorf("after it: %+v, %d open", after, open)
+		}
+		if most <= 4 || most > 32 {
+			t.Errorf("%d were open at once", most)
+		}
+	})
+}
+
+// TestWaiting: who waits may give up, is refused beyond the bound, and learns that the
+// connection, for which it waits, cannot be opened any more.
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		p := newPool(t, f, Fixed{Size: 1, Idle: time.Minute}, Config{MaxWaiting: 2})
+		defer p.Close()
+		errs := make(chan error, 3)
+		first, cancelFirst := context.WithCancel(t.Context())
+		go func() { errs <- ask(first, p, "POST", "1h") }()
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		go func() { errs <- ask(short, p, "GET", "0s") }()
+		synctest.Wait()
+		go func() { errs <- ask(t.Context(), p, "GET", "0s") }()
+		synctest.Wait()
+		if err := ask(t.Context(), p, "GET", "0s"); !errors.Is(err, ErrBusy) {
+			t.Errorf("%v, want %v", err, ErrBusy)
+		}
+		if got := p.Stats(); got.Waiting != 2 || got.Refused != 1 {
+			t.Errorf("%+v", got)
+		}
+		if err := <-errs; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("gave up: %v", err)
+		}
+		f.mu.Lock()
+		f.refuse = true
+		f.mu.Unlock()
+		cancelFirst() // its connection is of no use any more: the third opens one
+		for range 2 {
+			if err := <-errs; err == nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "refused") {
+				t.Errorf("%v", err)
+			}
+		}
+		if got := p.Stats(); got.Open != 0 || got.Waiting != 0 || got.Failed != 1 || got.Lost != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestBroken: a request finds out that an idle connection is broken, and is repeated if it
+// may be.
+func TestBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		p := newPool(t, f, DefaultFixed(), Config{})
+		defer p.Close()
+		for _, c := range []struct {
+			method string
+			broken int
+			ok     bool
+		}{{"GET", 0, true}, {"GET", 1, true}, {"POST", 1, false}, {"PUT", 1, false}, {"GET", 0, true}, {"PUT", 1, true}, {"GET", 2, false}} {
+			f.mu.Lock()
+			f.break1 = c.broken
+			f.mu.Unlock()
+			if err := ask(t.Context(), p, c.method, "0s"); (err == nil) != c.ok {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		if open, _, _ := f.figures(); p.Stats().Open != open || p.Stats().Idle != open {
+			t.Errorf("%+v, %d open", p.Stats(), open)
+		}
+	})
+}
+
+// TestClosedPool: what waits ends, what is in use is closed afterwards, and nothing begins.
+func TestClosedPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		p := newPool(t, f, Fixed{Size: 1, Idle: time.Minute}, Config{})
+		errs := make(chan error, 2)
+		go func() { errs <- ask(t.Context(), p, "GET", "1s") }()
+		synctest.Wait()
+		go func() { errs <- ask(t.Context(), p, "GET", "1s") }()
+		synctest.Wait()
+		p.Close()
+		if err := <-errs; !errors.Is(err, ErrClosed) {
+			t.Errorf("waited: %v", err)
+		}
+		if err := <-errs; err != nil {
+			t.Errorf("in use: %v", err)
+		}
+		synctest.Wait()
+		if err := ask(t.Context(), p, "GET", "0s"); !errors.Is(err, ErrClosed) {
+			t.Errorf("afterwards: %v", err)
+		}
+		if open, _, _ := f.figures(); p.Stats().Open != 0 || open != 0 {
+			t.Errorf("%+v, %d open", p.Stats(), open)
+		}
+	})
+}
+
+// TestPoolKeepsBooks: whatever is asked in whatever order, every request has an end, there
+// are never more connections than may be, and the figures add up.
+func TestPoolKeepsBooks(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		size := rapid.IntRange(1, 4).Draw(rt, "size")
+		gaps := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 60).Draw(rt, "gaps")
+		takes := rapid.SliceOfN(rapid.IntRange(0, 100), len(gaps), len(gaps)).Draw(rt, "takes")
+		patience := rapid.SliceOfN(rapid.IntRange(1, 200), len(gaps), len(gaps)).Draw(rt, "patience")
+		adaptive := rapid.Bool().Draw(rt, "adaptive")
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			var policy Policy = Fixed{Size: size, Idle: 40 * time.Millisecond}
+			most := size
+			if adaptive {
+				a := DefaultAdaptive()
+				a.Size, a.MaxSize, a.Base, a.Window, a.Start, a.Step = size, 2*size, 40*time.Millisecond, 20*time.Millisecond, 0, 10
+				policy, most = a, 2*size
+			}
+			p := newPool(t, f, policy, Config{MaxWaiting: 5})
+			var ok, failed atomic.Uint64
+			var asking sync.WaitGroup
+			for i := range gaps {
+				time.Sleep(time.Duration(gaps[i]) * time.Millisecond)
+				asking.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(patience[i])*time.Millisecond)
+					defer cancel()
+					if ask(ctx, p, "POST", (time.Duration(takes[i])*time.Millisecond).String()) == nil {
+						ok.Add(1)
+					} else {
+						failed.Add(1)
+					}
+				})
+			}
+			asking.Wait()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			s := p.Stats()
+			open, highest, opened := f.figures()
+			if s.Requests != uint64(len(gaps)) || ok.Load()+failed.Load() != s.Requests || s.Hits+s.Waited+s.Refused > s.Requests ||
+				s.Opened != s.Evicted+s.Lost || s.Open != 0 || s.Waiting != 0 || open != 0 || highest > most || int(s.Opened) != opened {
+				t.Errorf("%+v, %d ok, %d failed, at most %d open", s, ok.Load(), failed.Load(), highest)
+			}
+			p.Close()
+		})
+		if t.Failed() {
+			rt.FailNow()
+		}
+	})
+}
+
+// TestRealServers: requests over sockets, with TLS and without, with bodies that are read
+// to the end and not, and empty ones, share connections.
+func TestRealServers(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/empty":
+			w.WriteHeader(http.StatusNoContent)
+		case "/last":
+			w.Header().Set("Connection", "close")
+		case "/long":
+			_, _ = w.Write(make([]byte, 1<<20))
+		default:
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(text)
+		}
+	})
+	plain, encrypted := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	defer plain.Close()
+	defer encrypted.Close()
+	authorities := x509.NewCertPool()
+	authorities.AddCert(encrypted.Certificate())
+	p, err := New(DefaultAdaptive(), Config{TLS: &tls.Config{RootCAs: authorities}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	web := http.Client{Transport: p}
+	for _, base := range []string{plain.URL, encrypted.URL} {
+		before := p.Stats()
+		for i, path := range []string{"/echo", "/empty", "/echo", "/long", "/last", "/echo"} {
+			answer, err := web.Post(base+path, "text/plain", strings.NewReader("hello"))
+			if err != nil {
+				t.Fatalf("%s%s: %v", base, path, err)
+			}
+			if path == "/echo" {
+				if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "hello" {
+					t.Errorf("%d: %q, %v", i, text, err)
+				}
+			}
+			if path == "/last" {
+				_, _ = io.Copy(io.Discard, answer.Body)
+			}
+			answer.Body.Close()
+		}
+		// The long one was not read to its end, and the last one's connection is closed by the
+		// server: each costs one.
+		after := p.Stats()
+		if opened, hits := after.Opened-before.Opened, after.Hits-before.Hits; opened != 3 || hits != 3 {
+			t.Errorf("%s: %d opened, %d hits", base, opened, hits)
+		}
+	}
+	web.CloseIdleConnections()
+	if s := p.Stats(); s.Open != 0 || s.Idle != 0 {
+		t.Errorf("%+v", s)
+	}
+	if _, err := web.Get("ftp://127.0.0.1/"); err == nil {
+		t.Error("a scheme that is none of HTTP's is taken")
+	}
+	if _, err := New(Fixed{}, Config{MaxWaiting: -1}); err == nil || !strings.Contains(err.Error(), "size") || !strings.Contains(err.Error(), "max waiting") {
+		t.Errorf("%v", err)
+	}
+}

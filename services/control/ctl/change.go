@@ -1,0 +1,435 @@
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+// dryRunFlag adds --dry-run.
+func dryRunFlag(cmd *cobra.Command, dry *bool) {
+	cmd.Flags().BoolVar(dry, "dry-run", false, "check everything, and change nothing")
+}
+
+// change makes a change, on condition that the resource is still what it was: of a tag; ""
+// is that there is none yet, and anything is on no condition.
+func change(ctx context.Context, c *client.Client, r client.Request, tag string, dry bool) (*client.Answer, []byte, error) {
+	r.Header = http.Header{}
+	switch tag {
+	case "":
+		r.Header.Set("If-None-Match", "*")
+	case anything:
+	default:
+		r.Header.Set("If-Match", tag)
+	}
+	if dry {
+		r.Query = maps.Clone(r.Query)
+		r.Query.Set("dry_run", "true")
+	}
+	return ask(ctx, c, r)
+}
+
+// anything is the tag of a change without a condition.
+const anything = "*"
+
+// said is a line about what was done.
+func said(cmd *cobra.Command, r resource.Ref, what string, version int64, dry bool) error {
+	line := printable(string(r.Kind) + "/" + r.Name)
+	if r.ID != "" {
+		line += "/" + printable(r.ID)
+	}
+	line += " " + what
+	if version > 0 {
+		line += fmt.Sprintf(", version %d", version)
+	}
+	if dry {
+		line += " (dry run)"
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
+	return err
+}
+
+// versionOf reads a document's version.
+func versionOf(raw []byte) int64 {
+	var d struct {
+		Version int64 `json:"version"`
+	}
+	if json.Unmarshal(raw, &d) != nil {
+		return 0
+	}
+	return d.Version
+}
+
+func (s *session) applyCommand() *cobra.Command {
+	var (
+		files []string
+		dry   bool
+	)
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Make policies and configurations as files say",
+		Long: `Make policies and configurations as files say, in YAML or JSON, with several documents
+each. A document has kind (policy or config), name, perhaps namespace, and the fields that
+the API has. What get writes with -o yaml or json can be applied.
+
+All documents are checked by the control plane before anything is changed. What is so already
+stays; what somebody else changes meanwhile is refused. A gray release stays as it is.`,
+		Example: `  dyno ctl apply -f policies.yaml --dry-run
+  dyno ctl get configs -o yaml | dyno ctl apply -f -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return misused("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
+			}
+			if len(files) == 0 {
+				return misused("such as -f policies.yaml, or -f - for standard input", "--filename: must be given")
+			}
+			return nil
+		},
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, _ []string, c *client.Client) error {
+		var docs []*parsed
+		var faults []error
+		for _, name := range files {
+			text, err := readFile(name, cmd.InOrStdin(), maxFile)
+			if err != nil {
+				return &Failure{codeUsage, err, ""}
+			}
+			if name == "-" {
+				name = "standard input"
+			}
+			some, err := parse(name, text)
+			docs, faults = append(docs, some...), append(faults, err)
+		}
+		var list []*wish
+		err := errors.Join(faults...)
+		if err == nil {
+			list, err = wishes(docs, s.space(), s.namespace)
+		}
+		if err == nil && len(list) == 0 {
+			err = errors.New("there is no document in " + strings.Join(files, ", "))
+		}
+		if err != nil {
+			return &Failure{codeUsage, err, ""}
+		}
+		return apply(cmd, c, list, dry)
+	})
+	f := cmd.Flags()
+	f.StringArrayVarP(&files, "filename", "f", nil, "`FILE` to apply, - is standard input; may be repeated")
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+// A step is what has to be done about a wish.
+type step struct {
+	*wish
+	what    string // created, changed or unchanged
+	tag     string
+	version int64 // of what there is
+}
+
+// apply checks all wishes, and then makes them.
+func apply(cmd *cobra.Command, c *client.Client, list []*wish, dry bool) error {
+	ctx := cmd.Context()
+	var steps []step
+	var faults []error
+	for _, w := range list {
+		st, err := plan(ctx, c, w)
+		var p *client.Problem
+		switch {
+		case err == nil:
+			steps = append(steps, st)
+		case errors.As(err, &p) && len(p.Errors) > 0:
+			faults = append(faults, w.located(p.Errors))
+		case errors.As(err, &p):
+			return fmt.Errorf("%s: %s: %w", w.where("#"), w.Ref, err)
+		default:
+			return err
+		}
+	}
+	if len(faults) > 0 {
+		return &Failure{codeUsage, errors.Join(faults...), "nothing was changed"}
+	}
+	var failed []error
+	for _, st := range steps {
+		if !dry && st.what != unchanged {
+			_, body, err := change(ctx, c, st.request(), st.tag, false)
+			if err != nil {
+				failed = append(failed, fmt.Errorf("%s: %s: %w", st.where("#"), st.Ref, err))
+				if ctx.Err() != nil {
+					break
+				}
+				continue
+			}
+			st.version = versionOf(body)
+		} else if st.what == created {
+			st.version = 0 // there is none yet
+		}
+		if err := said(cmd, st.Ref, st.what, st.version, dry); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// What becomes of a wish.
+const (
+	created   = "created"
+	changed   = "changed"
+	unchanged = "unchanged"
+)
+
+func (w *wish) request() client.Request {
+	return client.Request{Method: http.MethodPut, Path: path(kind(w.Kind), w.Name), Query: in(w.Namespace), Body: w.sent()}
+}
+
+// plan finds out what has to be done, by a dry run.
+func plan(ctx context.Context, c *client.Client, w *wish) (step, error) {
+	st := step{wish: w, what: created}
+	var old []byte
+	answer, body, err := ask(ctx, c, client.Request{Method: http.MethodGet, Path: path(kind(w.Kind), w.Name), Query: in(w.Namespace)})
+	switch {
+	case err == nil:
+		st.what, st.tag, st.version, old = changed, answer.Header.Get("ETag"), versionOf(body), body
+	case !missing(err):
+		return st, err
+	}
+	_, next, err := change(ctx, c, w.request(), st.tag, true)
+	if err != nil {
+		return st, err
+	}
+	if old != nil && alike(old, next) {
+		st.what = unchanged
+	}
+	return st, nil
+}
+
+// alike tells whether two documents say the same, whoever has made them.
+func alike(a, b []byte) bool {
+	var x, y map[string]any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	for _, name := range made {
+		delete(x, name)
+		delete(y, name)
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+func (s *session) putCommand() *cobra.Command {
+	var (
+		dry, secret bool
+		mediaType   string
+		labels      map[string]string
+	)
+	cmd := &cobra.Command{
+		Use:   "put config NAME FILE",
+		Short: "Make a configuration's content that of a file",
+		Long: `Make a configuration's content that of a file, - for standard input. What else there is
+about it, such as that it is secret, stays as it is unless a flag says otherwise.`,
+		Example: `  dyno ctl put config limits limits.json --type application/json
+  pass show db | dyno ctl put config db-password - --secret`,
+		Args: exactly(3, "config, a name and a file"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 1 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return s.completeKinds(configs)(cmd, args, begun)
+		},
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		if _, err := kindOf(args[0], configs); err != nil {
+			return err
+		}
+		r := resource.Ref{Kind: resource.Configs, Namespace: s.space(), Name: args[1]}
+		text, err := readFile(args[2], cmd.InOrStdin(), maxFile)
+		if err != nil {
+			return &Failure{codeUsage, err, ""}
+		}
+		ctx := cmd.Context()
+		one := resource.Config{}
+		what, tag := created, ""
+		switch e, current, err := s.fetch(ctx, c, configs, path(configs, r.Name)); {
+		case err == nil:
+			one, what, tag = *e.doc.(*resource.Config), changed, current
+		case !missing(err):
+			return err
+		}
+		body := map[string]any{"content": string(text)}
+		flags := cmd.Flags()
+		if flags.Changed("type") {
+			one.ContentType = mediaType
+		}
+		if flags.Changed("secret") {
+			one.Secret = secret
+		}
+		if flags.Changed("label") {
+			one.Labels = labels
+		}
+		if one.ContentType != "" {
+			body["content_type"] = one.ContentType
+		}
+		if one.Secret {
+			body["secret"] = true
+		}
+		if len(one.Labels) > 0 {
+			body["labels"] = one.Labels
+		}
+		_, answer, err := change(ctx, c, client.Request{Method: http.MethodPut, Path: path(configs, r.Name), Query: in(r.Namespace), Body: body}, tag, dry)
+		if err != nil {
+			return err
+		}
+		return said(cmd, r, what, versionOf(answer), dry)
+	})
+	f := cmd.Flags()
+	f.StringVar(&mediaType, "type", "", "the content's media type")
+	f.BoolVar(&secret, "secret", false, "show the content to those only who may read secrets; --secret=false ends that")
+	f.StringToStringVar(&labels, "label", nil, "labels, as NAME=VALUE")
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+func (s *session) deleteCommand() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:               "delete KIND NAME…",
+		Short:             "Remove policies or configurations; their history stays",
+		Example:           "  dyno ctl delete policies a b\n  dyno ctl delete config/limits",
+		Args:              atLeast(1, "a kind and names"),
+		ValidArgsFunction: s.completeKinds(configs, policies),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		refs, err := named(args, configs, policies)
+		if err != nil {
+			return err
+		}
+		var failed []error
+		for _, r := range refs {
+			if err := s.remove(cmd, c, r, path(kind(r.Kind), r.Name), dry); err != nil {
+				failed = append(failed, fmt.Errorf("%s/%s: %w", r.Kind, r.Name, err))
+			}
+		}
+		return errors.Join(failed...)
+	})
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+func (s *session) remove(cmd *cobra.Command, c *client.Client, r resource.Ref, place string, dry bool) error {
+	_, _, err := change(cmd.Context(), c, client.Request{Method: http.MethodDelete, Path: place, Query: in(s.space())}, anything, dry)
+	if err != nil {
+		return err
+	}
+	return said(cmd, r, "removed", 0, dry)
+}
+
+func (s *session) editCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "edit KIND NAME",
+		Short: "Change a policy or a configuration in an editor",
+		Long: `Change a policy or a configuration in an editor: that of VISUAL, else of EDITOR, else vi. What
+somebody else changes meanwhile is not overwritten, and what is refused is kept in a file.`,
+		Example:           "  dyno ctl edit policy a",
+		Args:              atLeast(1, "a kind and a name"),
+		ValidArgsFunction: s.completeKinds(configs, policies),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		r, err := namedOne(args, configs, policies)
+		if err != nil {
+			return err
+		}
+		e, tag, err := s.fetch(cmd.Context(), c, kind(r.Kind), path(kind(r.Kind), r.Name))
+		if err != nil {
+			return err
+		}
+		raw, err := e.document()
+		if err != nil {
+			return err
+		}
+		before, err := toYAML(raw)
+		if err != nil {
+			return err
+		}
+		// For its owner only: it may be secret.
+		folder, err := os.MkdirTemp("", "dyno-ctl-")
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(folder, url.PathEscape(r.Name)+".yaml")
+		keep := false
+		defer func() {
+			if !keep {
+				_ = os.RemoveAll(folder) // what is left has its owner's rights only
+			}
+		}()
+		if err := os.WriteFile(file, before, 0o600); err != nil {
+			return err
+		}
+		if err := runEditor(cmd, file); err != nil {
+			return err
+		}
+		after, err := readFile(file, nil, maxFile)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(before, after) {
+			return said(cmd, r, unchanged, versionOf(e.raw), false)
+		}
+		keep = true
+		docs, err := parse(file, after)
+		var list []*wish
+		if err == nil {
+			list, err = wishes(docs, s.space(), s.namespace)
+		}
+		if err == nil && (len(list) != 1 || list[0].Kind != r.Kind || list[0].Name != r.Name) {
+			err = fmt.Errorf("%s: want one document, of %s/%s", file, r.Kind, r.Name)
+		}
+		if err != nil {
+			return &Failure{codeUsage, err, "what you wrote is in " + file}
+		}
+		_, body, err := change(cmd.Context(), c, list[0].request(), tag, false)
+		var p *client.Problem
+		if errors.As(err, &p) && len(p.Errors) > 0 {
+			return &Failure{codeUsage, list[0].located(p.Errors), "correct it there, and: dyno ctl apply -f " + file}
+		}
+		if err != nil {
+			return &Failure{codeFailed, err, "what you wrote is in " + file}
+		}
+		keep = false
+		return said(cmd, r, changed, versionOf(body), false)
+	})
+	return cmd
+}
+
+// runEditor lets the user change a file.
+func runEditor(cmd *cobra.Command, file string) error {
+	editor := os.Getenv("VISUAL")
+	if editor == "" {
+		editor = os.Getenv("EDITOR")
+	}
+	if editor == "" {
+		editor = "vi"
+	}
+	// The variable may have arguments, so a shell reads it; the file is one of its own.
+	e := exec.CommandContext(cmd.Context(), "/bin/sh", "-c", editor+` "$1"`, "sh", file) //nolint:gosec // it is what the user has set
+	e.Stdin, e.Stdout, e.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if err := e.Run(); err != nil {
+		return fmt.Errorf("the editor %q: %w: nothing was changed", editor, err)
+	}
+	return nil
+}

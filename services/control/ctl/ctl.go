@@ -1,0 +1,349 @@
+// Package ctl is the command line for those who use the control plane, dyno ctl: it shows,
+// changes and watches what is kept, and completes its names.
+//
+// It is part of dyno, and not of dyno-control. Whoever uses a control plane need not have its
+// server, whose etcd alone is larger than dyno; and the shell's completion asks dyno, which
+// would otherwise have to start another program for each key. It takes nothing but the
+// client in Go.
+//
+// To read the source: ctl.go has what all commands share, kinds.go what there is to name,
+// document.go the files that are applied, print.go the forms of output; the other files
+// are commands.
+package ctl
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+// The exit codes, as dyno has them.
+const (
+	codeFailed      = 1 // the control plane refuses, for example
+	codeUsage       = 2 // of the command line or of a file
+	codeUnreachable = 3
+)
+
+// A Failure is an error with its exit code and, if there is something the user can do, a
+// hint.
+type Failure struct {
+	Code int
+	Err  error
+	Hint string // empty: none
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+func misused(hint, format string, args ...any) error {
+	return &Failure{codeUsage, fmt.Errorf(format, args...), hint}
+}
+
+// Environment variables that stand for flags.
+const (
+	serverVariable    = "DYNO_CTL_SERVER"
+	tokenVariable     = "DYNO_CTL_TOKEN_FILE"
+	namespaceVariable = "DYNO_CTL_NAMESPACE"
+)
+
+// defaultServer is where the examples of dyno serve control listen.
+const defaultServer = "http://127.0.0.1:7100"
+
+// A session is what the commands share: the flags that say who is asked, and as whom.
+type session struct {
+	servers       []string
+	tokenFile     string
+	ca, cert, key string
+	namespace     string
+	timeout       time.Duration
+}
+
+// Command returns the command with those below it. They read and write the streams that
+// cobra has for them. Errors are *Failure where the exit code is not 1.
+func Command() *cobra.Command {
+	s := &session{}
+	cmd := &cobra.Command{
+		Use:   "ctl",
+		Short: "Use a control plane: show, change and watch what it keeps",
+		Long: `Use a control plane: show, change and watch what it keeps.
+
+Kinds are services, instances, configs, policies, rollout and audit; their singular and
+KIND/NAME are understood, too. Changes are made once, however often they have to be sent;
+those to what somebody else has changed meanwhile are refused.
+
+Servers are those of --server, else of ` + serverVariable + `, else ` + defaultServer + `.
+A token is read from a file (--token-file or ` + tokenVariable + `), and never an argument.
+Secret configurations are shown to whoever may read secrets, one at a time and by
+-o json or yaml only.
+
+Completion of commands, kinds and names: dyno completion --help`,
+		Example: `  dyno ctl get services
+  dyno ctl get instances shop --watch
+  dyno ctl apply -f policies.yaml --dry-run
+  dyno ctl put config limits limits.json
+  dyno ctl release limits new-limits.json --percent 5
+  dyno ctl rollout status config/limits --wait
+  dyno ctl rollback config/limits --to 3`,
+	}
+	f := cmd.PersistentFlags()
+	f.StringArrayVar(&s.servers, "server", nil, "`ADDRESS` of a replica, such as http://127.0.0.1:7100; may be repeated: the next one is asked if one does not answer")
+	f.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the token to show")
+	f.StringVar(&s.ca, "ca", "", "`FILE` of certificates that the servers' are signed by (default the system's)")
+	f.StringVar(&s.cert, "cert", "", "`FILE` with the client certificate to show")
+	f.StringVar(&s.key, "key", "", "`FILE` with its key")
+	f.StringVarP(&s.namespace, "namespace", "n", "", "where resources are (default "+namespaceVariable+", else default)")
+	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long an answer may take")
+	cmd.AddCommand(
+		s.getCommand(), s.applyCommand(), s.putCommand(), s.editCommand(), s.deleteCommand(),
+		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
+		s.registerCommand(), s.deregisterCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+	)
+	return cmd
+}
+
+// asked returns a command's function: it has a connection to the control plane, and its
+// error says what to do.
+func (s *session) asked(run func(cmd *cobra.Command, args []string, c *client.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := s.connect(nil)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return explain(run(cmd, args, c))
+	}
+}
+
+// connect makes a client, which has not connected yet. change may change how.
+func (s *session) connect(change func(*client.Config)) (*client.Client, error) {
+	cfg := client.Defaults()
+	cfg.Servers = s.addresses()
+	cfg.Namespace = s.space()
+	cfg.RequestTimeout = s.timeout
+	cfg.MaxPause = 2 * time.Second // somebody is waiting
+	var err error
+	if cfg.Token, err = s.token(); err != nil {
+		return nil, err
+	}
+	if cfg.TLS, err = s.tls(); err != nil {
+		return nil, err
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := client.New(cfg)
+	if err != nil {
+		return nil, &Failure{codeUsage, err, ""}
+	}
+	return c, nil
+}
+
+// addresses are the servers'.
+func (s *session) addresses() []string {
+	list := s.servers
+	if len(list) == 0 {
+		list = strings.FieldsFunc(os.Getenv(serverVariable), func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if len(list) == 0 {
+		return []string{defaultServer}
+	}
+	scheme := "http://"
+	if s.ca != "" || s.cert != "" {
+		scheme = "https://"
+	}
+	list = slices.Clone(list)
+	for i, one := range list {
+		if !strings.Contains(one, "://") {
+			list[i] = scheme + one
+		}
+	}
+	return list
+}
+
+// space is the namespace.
+func (s *session) space() string {
+	for _, one := range []string{s.namespace, os.Getenv(namespaceVariable)} {
+		if one != "" {
+			return one
+		}
+	}
+	return resource.DefaultNamespace
+}
+
+// maxToken bounds a token's file, in bytes.
+const maxToken = 16 << 10
+
+// token reads the token; without a file there is none.
+func (s *session) token() (string, error) {
+	flag, name := "--token-file", s.tokenFile
+	if name == "" {
+		flag, name = tokenVariable, os.Getenv(tokenVariable)
+	}
+	if name == "" {
+		return "", nil
+	}
+	text, err := readFile(name, nil, maxToken)
+	if err != nil {
+		return "", &Failure{codeUsage, fmt.Errorf("%s: %w", flag, err), ""}
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", misused("it should hold the token and nothing else", "%s: %s holds no token", flag, name)
+	}
+	return token, nil
+}
+
+// tls says how servers are verified; nil is as the system does.
+func (s *session) tls() (*tls.Config, error) {
+	if s.ca == "" && s.cert == "" && s.key == "" {
+		return nil, nil
+	}
+	if (s.cert == "") != (s.key == "") {
+		return nil, misused("such as --cert me.pem --key me-key.pem", "--cert and --key go together")
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.ca != "" {
+		pem, err := os.ReadFile(s.ca)
+		if err != nil {
+			return nil, &Failure{codeUsage, fmt.Errorf("--ca: %w", err), ""}
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, misused("", "--ca: %s has no certificate in PEM", s.ca)
+		}
+	}
+	if s.cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return nil, &Failure{codeUsage, fmt.Errorf("--cert: %w", err), ""}
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// readFile reads a file, or standard input for "-" where there is one, of at most so many
+// bytes.
+func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
+	var from io.Reader
+	if name == "-" && stdin != nil {
+		from, name = stdin, "standard input"
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s: has more than %d bytes", name, limit)
+	}
+	return text, nil
+}
+
+// explain gives an error its exit code and a hint. All faults of a problem are in its
+// text.
+func explain(err error) error {
+	var (
+		known   *Failure
+		nobody  *client.Unreachable
+		refused *client.Problem
+	)
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case errors.As(err, &nobody):
+		return &Failure{codeUnreachable, err, "is the control plane running, and is the address right? --server or " + serverVariable + " says another"}
+	case errors.As(err, &refused):
+		return &Failure{codeFailed, err, hintFor(refused)}
+	}
+	return err
+}
+
+// hintFor says what can be done about a refusal; "" is nothing more than it says itself.
+func hintFor(p *client.Problem) string {
+	switch p.Status {
+	case http.StatusUnauthorized:
+		return "show a token by --token-file, or a certificate by --cert and --key"
+	case http.StatusPreconditionFailed:
+		return "if somebody else has changed it meanwhile: look at it, and do it again"
+	case http.StatusTooManyRequests:
+		return "try it again in a moment"
+	}
+	return ""
+}
+
+// maxAnswer bounds an answer that is kept in memory, in bytes.
+const maxAnswer = 64 << 20
+
+// ask carries out an operation and returns its answer, of which all is read.
+func ask(ctx context.Context, c *client.Client, r client.Request) (answer *client.Answer, body []byte, err error) {
+	answer, err = c.Do(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return answer, body, err
+}
+
+// get reads a JSON document.
+func get(ctx context.Context, c *client.Client, path string, query url.Values, into any) error {
+	answer, body, err := ask(ctx, c, client.Request{Method: http.MethodGet, Path: path, Query: query})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("%s: the answer is none of a control plane: %w", answer.Server, err)
+	}
+	return nil
+}
+
+// missing tells whether there is no such resource.
+func missing(err error) bool {
+	var p *client.Problem
+	return errors.As(err, &p) && p.Status == http.StatusNotFound
+}
+
+// exactly demands n arguments; what describes them.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}
+
+// atLeast demands n arguments or more.
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}

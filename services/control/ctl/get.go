@@ -1,0 +1,314 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+// page is how many entries are asked for at once, and maxEntries how many are shown if
+// nothing else is said.
+const (
+	pageLimit  = 1000
+	maxEntries = 10_000
+)
+
+func (s *session) getCommand() *cobra.Command {
+	var (
+		form    string
+		watch   bool
+		limit   int
+		version int64
+	)
+	all := []kind{services, instances, configs, policies, rollouts, audits}
+	cmd := &cobra.Command{
+		Use:   "get KIND [NAME…]",
+		Short: "Show services, instances, configs, policies, a rollout or the audit",
+		Long: `Show services, instances, configs, policies, a rollout or the audit.
+
+Instances are those of all services, of a service, or one: get instances [SERVICE [ID]].
+A rollout is one of a configuration or a policy: get rollout config/NAME.
+The audit is of all namespaces unless one is given, its newest entries last.
+
+With --watch what changes follows, until it is interrupted: in a table with put, remove or
+resync (that all was read anew), in JSON a document a line.`,
+		Example: `  dyno ctl get policies
+  dyno ctl get config limits -o yaml
+  dyno ctl get policy a --version 3 -o yaml
+  dyno ctl get instances shop --watch`,
+		Args:              atLeast(1, "a kind"),
+		ValidArgsFunction: s.completeKinds(all...),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		p, err := newPrinter(cmd, form)
+		if err != nil {
+			return err
+		}
+		if limit < 1 {
+			return misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
+		}
+		g := &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd}
+		k, names, err := wanted(args, all)
+		if err != nil {
+			return err
+		}
+		if version != 0 && (k != policies && k != configs || len(names) != 1) {
+			return misused("such as dyno ctl get policy a --version 3", "--version is for one policy or configuration")
+		}
+		switch {
+		case watch && k == audits:
+			return misused("", "--watch is not for the audit")
+		case watch && k == rollouts:
+			return g.watchRollout(names)
+		case watch:
+			return g.watch(k, names)
+		case k == rollouts:
+			return g.rollout(names)
+		case k == audits:
+			return g.audit(names)
+		case k == instances:
+			return g.instances(names)
+		case len(names) == 0:
+			return g.all(k)
+		}
+		return g.some(k, names, version)
+	})
+	formFlag(cmd, &form)
+	f := cmd.Flags()
+	f.BoolVarP(&watch, "watch", "w", false, "show what changes, too, until interrupted")
+	f.IntVar(&limit, "limit", maxEntries, "how many entries are shown at most")
+	f.Int64Var(&version, "version", 0, "an earlier one, as history lists them")
+	return cmd
+}
+
+// wanted reads KIND NAME… and KIND/NAME….
+func wanted(args []string, all []kind) (kind, []string, error) {
+	if k, err := kindOf(args[0], all...); err == nil {
+		return k, args[1:], nil
+	}
+	refs, err := named(args, all...)
+	if err != nil {
+		return "", nil, err
+	}
+	var names []string
+	for _, r := range refs {
+		if r.Kind != refs[0].Kind {
+			return "", nil, misused("", "%s and %s are of two kinds: get them one by one", args[0], r.Kind)
+		}
+		names = append(names, r.Name)
+	}
+	return kind(refs[0].Kind), names, nil
+}
+
+// A getter carries out get.
+type getter struct {
+	*session
+	*printer
+	client *client.Client
+	cmd    *cobra.Command
+	limit  int
+}
+
+func (g *getter) ctx() context.Context { return g.cmd.Context() }
+
+// note says something beside the results.
+func (g *getter) note(format string, args ...any) {
+	fmt.Fprintf(g.cmd.ErrOrStderr(), format+"\n", args...)
+}
+
+// pages reads a list to its end, or to the limit.
+func (g *getter) pages(k kind, place string) ([]entry, error) {
+	var entries []entry
+	query := in(g.space())
+	for {
+		query.Set("limit", strconv.Itoa(min(pageLimit, g.limit-len(entries))))
+		var page struct {
+			Items []json.RawMessage `json:"items"`
+			Next  string            `json:"next"`
+		}
+		if err := get(g.ctx(), g.client, place, query, &page); err != nil {
+			return nil, err
+		}
+		for _, raw := range page.Items {
+			e, err := entryOf(k, raw)
+			if err != nil {
+				return nil, fmt.Errorf("%s: the answer is none of a control plane: %w", place, err)
+			}
+			entries = append(entries, e.masked())
+		}
+		if page.Next == "" {
+			return entries, nil
+		}
+		if len(entries) >= g.limit {
+			g.note("there are more than %d: --limit shows more", g.limit)
+			return entries, nil
+		}
+		query.Set("after", page.Next)
+	}
+}
+
+func (g *getter) all(k kind) error {
+	entries, err := g.entries(k)
+	if err != nil {
+		return err
+	}
+	return g.list(k, entries)
+}
+
+// entries are all of a kind.
+func (g *getter) entries(k kind) ([]entry, error) {
+	if k == services {
+		return g.pages(k, "/v1/services")
+	}
+	return g.pages(k, path(k, ""))
+}
+
+// some are those with a name.
+func (g *getter) some(k kind, names []string, version int64) error {
+	var entries []entry
+	if k == services {
+		list, err := g.entries(k)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			e := entry{kind: services, name: name, doc: &serviceView{Name: name}}
+			for _, one := range list {
+				if one.name == name {
+					e = one
+				}
+			}
+			if e.raw == nil {
+				return &client.Problem{Status: 404, Title: "no such resource", Detail: "service " + g.space() + "/" + name + " has no instances"}
+			}
+			entries = append(entries, e)
+		}
+		return g.shown(k, entries)
+	}
+	for _, name := range names {
+		place := path(k, name)
+		if version != 0 {
+			place = path(k, name, "history", strconv.FormatInt(version, 10))
+		}
+		e, _, err := g.fetch(g.ctx(), g.client, k, place)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	return g.shown(k, entries)
+}
+
+// shown shows one by itself, and several without what is secret.
+func (g *getter) shown(k kind, entries []entry) error {
+	if len(entries) == 1 {
+		return g.one(entries[0])
+	}
+	for i := range entries {
+		entries[i] = entries[i].masked()
+	}
+	return g.list(k, entries)
+}
+
+// fetch reads one resource, with its entity tag.
+func (s *session) fetch(ctx context.Context, c *client.Client, k kind, place string) (e entry, tag string, err error) {
+	answer, body, err := ask(ctx, c, client.Request{Method: "GET", Path: place, Query: in(s.space())})
+	if err != nil {
+		return e, "", err
+	}
+	if e, err = entryOf(k, body); err != nil {
+		return e, "", fmt.Errorf("%s: the answer is none of a control plane: %w", answer.Server, err)
+	}
+	return e, answer.Header.Get("ETag"), nil
+}
+
+// instances are those of all services, of one, or one of these.
+func (g *getter) instances(names []string) error {
+	if len(names) > 2 {
+		return misused("dyno ctl get instances [SERVICE [ID]]", "want a service and an ID at most, got %d arguments", len(names))
+	}
+	if len(names) == 2 {
+		e, _, err := g.fetch(g.ctx(), g.client, instances, instancePath(names[0], names[1]))
+		if err != nil {
+			return err
+		}
+		return g.one(e)
+	}
+	if len(names) == 1 {
+		entries, err := g.pages(instances, instancePath(names[0], ""))
+		if err != nil {
+			return err
+		}
+		return g.list(instances, entries)
+	}
+	list, err := g.pages(services, "/v1/services")
+	if err != nil {
+		return err
+	}
+	var entries []entry
+	for _, service := range list {
+		some, err := g.pages(instances, instancePath(service.name, ""))
+		if err != nil {
+			return err
+		}
+		if entries = append(entries, some...); len(entries) > g.limit {
+			g.note("there are more than %d: --limit shows more", g.limit)
+			entries = entries[:g.limit]
+			break
+		}
+	}
+	return g.list(instances, entries)
+}
+
+// audit shows the newest of the audit.
+func (g *getter) audit(names []string) error {
+	namespace := ""
+	if g.namespace != "" {
+		namespace = g.namespace
+	}
+	query := in(g.space())
+	query.Set("limit", strconv.Itoa(pageLimit))
+	var entries []entry
+	for {
+		var page struct {
+			Items []json.RawMessage `json:"items"`
+			Next  string            `json:"next"`
+		}
+		if err := get(g.ctx(), g.client, "/v1/audit", query, &page); err != nil {
+			return err
+		}
+		for _, raw := range page.Items {
+			e, err := entryOf(audits, raw)
+			if err != nil {
+				return fmt.Errorf("audit: the answer is none of a control plane: %w", err)
+			}
+			a := e.doc.(*resource.Audit)
+			if (namespace == "" || a.Namespace == namespace) && (len(names) == 0 || contains(names, a.Ref)) {
+				entries = append(entries, e)
+			}
+		}
+		if n := len(entries) - g.limit; n > 0 {
+			entries = append(entries[:0:0], entries[n:]...) // the newest
+		}
+		if page.Next == "" {
+			return g.list(audits, entries)
+		}
+		query.Set("after", page.Next)
+	}
+}
+
+// contains tells whether a resource is one of those named: by its name, or as KIND/NAME.
+func contains(names []string, r resource.Ref) bool {
+	for _, n := range names {
+		if n == r.Name || n == string(r.Kind)+"/"+r.Name {
+			return true
+		}
+	}
+	return false
+}

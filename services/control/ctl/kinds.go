@@ -1,0 +1,258 @@
+package ctl
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/control/resource"
+)
+
+// A kind is one of what can be named.
+type kind string
+
+// The kinds. Those of resources have the API's names.
+const (
+	services  kind = "service"
+	instances      = kind(resource.Instances)
+	configs        = kind(resource.Configs)
+	policies       = kind(resource.Policies)
+	rollouts  kind = "rollout"
+	audits    kind = "audit"
+)
+
+// spellings are what is understood of each kind; the first is what completion offers.
+var spellings = []struct {
+	kind  kind
+	words []string
+}{
+	{services, []string{"services", "service", "svc"}},
+	{instances, []string{"instances", "instance", "inst"}},
+	{configs, []string{"configs", "config", "cfg"}},
+	{policies, []string{"policies", "policy", "pol"}},
+	{rollouts, []string{"rollout", "rollouts"}},
+	{audits, []string{"audit"}},
+}
+
+// kindOf reads a kind, which must be one of those that are wanted.
+func kindOf(word string, wanted ...kind) (kind, error) {
+	for _, s := range spellings {
+		if slices.Contains(s.words, word) && slices.Contains(wanted, s.kind) {
+			return s.kind, nil
+		}
+	}
+	return "", misused("one of "+strings.Join(words(wanted), ", "), "unknown kind %q", word)
+}
+
+// words are how kinds are offered.
+func words(wanted []kind) []string {
+	var list []string
+	for _, s := range spellings {
+		if slices.Contains(wanted, s.kind) {
+			list = append(list, s.words[0])
+		}
+	}
+	return list
+}
+
+// named reads what arguments name: KIND NAME… or KIND/NAME….
+func named(args []string, wanted ...kind) ([]resource.Ref, error) {
+	var refs []resource.Ref
+	if first, _, one := strings.Cut(args[0], "/"); !one {
+		k, err := kindOf(first, wanted...)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range args[1:] {
+			refs = append(refs, resource.Ref{Kind: resource.Kind(k), Name: name})
+		}
+	} else {
+		for _, arg := range args {
+			word, name, ok := strings.Cut(arg, "/")
+			if !ok {
+				return nil, misused("such as policy/a", "%q: want KIND/NAME as before it", arg)
+			}
+			k, err := kindOf(word, wanted...)
+			if err != nil {
+				return nil, err
+			}
+			refs = append(refs, resource.Ref{Kind: resource.Kind(k), Name: name})
+		}
+	}
+	if len(refs) == 0 {
+		return nil, misused("such as "+args[0]+"/a", "%s: a name is missing", args[0])
+	}
+	for _, r := range refs {
+		if r.Name == "" {
+			return nil, misused("such as "+string(r.Kind)+"/a", "%s: a name is missing", r.Kind)
+		}
+	}
+	return refs, nil
+}
+
+// namedOne is named for commands that take one.
+func namedOne(args []string, wanted ...kind) (resource.Ref, error) {
+	refs, err := named(args, wanted...)
+	if err != nil {
+		return resource.Ref{}, err
+	}
+	if len(refs) > 1 {
+		return resource.Ref{}, misused("", "want one name, got %d", len(refs))
+	}
+	return refs[0], nil
+}
+
+// path is where the API has a policy or a configuration, or all of them for "".
+func path(k kind, name string, more ...string) string {
+	folder := "/v1/policies"
+	if k == configs {
+		folder = "/v1/configs"
+	}
+	if name != "" {
+		folder += "/" + url.PathEscape(name)
+	}
+	for _, part := range more {
+		folder += "/" + part
+	}
+	return folder
+}
+
+// instancePath is where the API has a service's instances, or one of them.
+func instancePath(service, id string) string {
+	p := "/v1/services/" + url.PathEscape(service) + "/instances"
+	if id != "" {
+		p += "/" + url.PathEscape(id)
+	}
+	return p
+}
+
+// in is a query for a namespace.
+func in(namespace string) url.Values { return url.Values{"namespace": {namespace}} }
+
+// An entry is what is shown of one thing.
+type entry struct {
+	kind kind
+	name string // NAME, or SERVICE/ID of an instance
+	doc  any    // *serviceView, *instanceView, *resource.Config, *resource.Policy, *holding or *resource.Audit
+	raw  json.RawMessage
+}
+
+// A serviceView is a service as lists have it.
+type serviceView struct {
+	Name      string `json:"name"`
+	Instances int    `json:"instances"`
+}
+
+// An instanceView is an instance with what the replica knows of its health.
+type instanceView struct {
+	resource.Instance
+	Overdue bool `json:"overdue"`
+}
+
+// entryOf reads a document of the API.
+func entryOf(k kind, raw json.RawMessage) (entry, error) {
+	e := entry{kind: k, raw: raw}
+	var err error
+	read := func(into any) { e.doc, err = into, json.Unmarshal(raw, into) }
+	switch k {
+	case services:
+		v := new(serviceView)
+		read(v)
+		e.name = v.Name
+	case instances:
+		v := new(instanceView)
+		read(v)
+		e.name = v.Service + "/" + v.ID
+	case configs:
+		v := new(resource.Config)
+		read(v)
+		e.name = v.Name
+	case policies:
+		v := new(resource.Policy)
+		read(v)
+		e.name = v.Name
+	case audits:
+		v := new(resource.Audit)
+		read(v)
+		e.name = v.Path()
+	}
+	return e, err
+}
+
+// masked is the entry without what is secret: for everything that shows several.
+func (e entry) masked() entry {
+	c, ok := e.doc.(*resource.Config)
+	if !ok || !c.Secret {
+		return e
+	}
+	one := c.Masked()
+	e.doc = &one
+	if raw, err := json.Marshal(one); err == nil { // it was read from JSON: it can be written
+		e.raw = raw
+	}
+	return e
+}
+
+// document is the entry in JSON, in the form that apply reads: with its kind, and without a
+// content that is not shown.
+func (e entry) document() (json.RawMessage, error) {
+	raw := e.raw
+	if c, ok := e.doc.(*resource.Config); ok && c.Secret && c.Content == "" {
+		var err error
+		if raw, err = json.Marshal(struct {
+			*resource.Config
+			Content string `json:"content,omitempty"` // is not shown, and is not empty
+		}{Config: c}); err != nil {
+			return nil, err
+		}
+	}
+	if e.kind == audits || e.kind == rollouts {
+		return raw, nil // they say what they are of
+	}
+	head, err := json.Marshal(map[string]kind{"kind": e.kind})
+	if err != nil || len(raw) <= 2 {
+		return head, err
+	}
+	return append(append(head[:len(head)-1:len(head)-1], ','), raw[1:]...), nil
+}
+
+// completeKinds offers kinds, and then names: of those that the server has within
+// completionTime, or nothing.
+func (s *session) completeKinds(wanted ...kind) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		const only = cobra.ShellCompDirectiveNoFileComp
+		if len(args) == 0 {
+			word, rest, slash := strings.Cut(begun, "/")
+			if !slash {
+				return words(wanted), only
+			}
+			k, err := kindOf(word, wanted...)
+			if err != nil {
+				return nil, only
+			}
+			var list []string
+			for _, name := range s.names(cmd.Context(), k, nil, rest) {
+				list = append(list, word+"/"+name)
+			}
+			return list, only
+		}
+		k, err := kindOf(args[0], wanted...)
+		if err != nil {
+			return nil, only
+		}
+		return s.names(cmd.Context(), k, args[1:], begun), only
+	}
+}
+
+// completeNames offers the names of one kind, for the first argument.
+func (s *session) completeNames(k kind) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 && k != instances {
+			return nil, cobra.ShellCompDirectiveDefault // of files
+		}
+		return s.names(cmd.Context(), k, args, begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}

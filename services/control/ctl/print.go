@@ -1,0 +1,349 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"dyno/services/control/resource"
+)
+
+// The forms of output.
+const (
+	asTable = "table"
+	asJSON  = "json"
+	asYAML  = "yaml"
+	asName  = "name"
+)
+
+var forms = []string{asTable, asJSON, asYAML, asName}
+
+// A printer shows entries.
+type printer struct {
+	out  io.Writer
+	form string
+	now  func() time.Time
+}
+
+// formFlag adds -o.
+func formFlag(cmd *cobra.Command, form *string) {
+	cmd.Flags().StringVarP(form, "output", "o", asTable, strings.Join(forms, ", "))
+	must(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// must is for errors that only a mistake in this package can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func newPrinter(cmd *cobra.Command, form string) (*printer, error) {
+	if !slices.Contains(forms, form) {
+		return nil, misused("one of "+strings.Join(forms, ", "), "--output: unknown form %q", form)
+	}
+	return &printer{cmd.OutOrStdout(), form, time.Now}, nil
+}
+
+// list shows entries of one kind.
+func (p *printer) list(k kind, entries []entry) error {
+	switch p.form {
+	case asName:
+		return p.names(entries)
+	case asTable:
+		rows := make([][]string, len(entries))
+		for i, e := range entries {
+			rows[i] = row(e, p.now())
+		}
+		_, err := io.WriteString(p.out, layOut(header(k), rows, nil))
+		return err
+	}
+	items := make([]json.RawMessage, len(entries))
+	for i, e := range entries {
+		var err error
+		if items[i], err = e.document(); err != nil {
+			return err
+		}
+	}
+	all, err := json.Marshal(map[string]any{"items": items})
+	if err != nil {
+		return err
+	}
+	return p.text(all)
+}
+
+// one shows an entry by itself.
+func (p *printer) one(e entry) error {
+	if p.form == asTable || p.form == asName {
+		return p.list(e.kind, []entry{e})
+	}
+	raw, err := e.document()
+	if err != nil {
+		return err
+	}
+	return p.text(raw)
+}
+
+func (p *printer) names(entries []entry) error {
+	for _, e := range entries {
+		if _, err := fmt.Fprintln(p.out, string(e.kind)+"/"+printable(e.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text writes a JSON document in the form that is asked for.
+func (p *printer) text(raw json.RawMessage) error {
+	if p.form == asYAML {
+		text, err := toYAML(raw)
+		if err != nil {
+			return err
+		}
+		_, err = p.out.Write(text)
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := p.out.Write(b.Bytes())
+	return err
+}
+
+// toYAML writes a JSON document as YAML, its fields in the same order. What YAML would
+// not give back as it was stays JSON, which is YAML, too.
+func toYAML(raw json.RawMessage) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	value, err := ordered(d)
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.MarshalWithOptions(value, yaml.UseLiteralStyleIfMultiline(true), yaml.IndentSequence(true))
+	if err == nil && same(text, raw) {
+		return text, nil
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// same tells whether YAML is the document that JSON is.
+func same(text []byte, raw json.RawMessage) bool {
+	nodes, err := parseYAML(text)
+	if err != nil || len(nodes) != 1 {
+		return false
+	}
+	b := builder{places: map[string]place{}}
+	back, err := json.Marshal(b.build(nodes[0], "#"))
+	if err != nil || len(b.faults) > 0 {
+		return false
+	}
+	var x, y any
+	return json.Unmarshal(back, &x) == nil && json.Unmarshal(raw, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// ordered reads a JSON value and keeps the order of fields.
+func ordered(d *json.Decoder) (any, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Delim:
+		if t == '{' {
+			fields := yaml.MapSlice{}
+			for d.More() {
+				name, err := d.Token()
+				if err != nil {
+					return nil, err
+				}
+				value, err := ordered(d)
+				if err != nil {
+					return nil, err
+				}
+				fields = append(fields, yaml.MapItem{Key: name, Value: value})
+			}
+			_, err := d.Token()
+			return fields, err
+		}
+		list := []any{}
+		for d.More() {
+			value, err := ordered(d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, value)
+		}
+		_, err := d.Token()
+		return list, err
+	case json.Number:
+		if n, err := t.Int64(); err == nil {
+			return n, nil
+		}
+		return t.Float64()
+	default:
+		return t, nil
+	}
+}
+
+// printable is text of others without what a terminal would act on.
+func printable(text string) string {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "�")
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '�'
+		}
+		return r
+	}, text)
+}
+
+// layOut aligns columns, at least as wide as widths says, and says there how wide they are.
+// No header leaves that line out.
+func layOut(header []string, rows [][]string, widths []int) string {
+	all := rows
+	if header != nil {
+		all = append([][]string{header}, rows...)
+	}
+	if widths == nil && len(all) > 0 {
+		widths = make([]int, len(all[0]))
+	}
+	for _, r := range all {
+		for i := range r {
+			r[i] = printable(r[i])
+			widths[i] = max(widths[i], utf8.RuneCountInString(r[i]))
+		}
+	}
+	var b strings.Builder
+	for _, r := range all {
+		line := ""
+		for i, cell := range r {
+			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// header is a kind's columns.
+func header(k kind) []string {
+	switch k {
+	case services:
+		return []string{"NAME", "INSTANCES"}
+	case instances:
+		return []string{"SERVICE", "ID", "ADDRESS", "STATUS", "WEIGHT", "ZONE", "HOLDER", "AGE"}
+	case configs:
+		return []string{"NAME", "VERSION", "BYTES", "TYPE", "RELEASE", "AGE", "BY"}
+	case policies:
+		return []string{"NAME", "VERSION", "RULES", "AGE", "BY"}
+	case rollouts:
+		return []string{"CLIENT", "STATE", "VERSION", "RUNNING", "CONNECTED", "AGE", "REASON"}
+	case audits:
+		return []string{"TIME", "WHO", "FROM", "ACT", "WHAT", "OLD", "NEW"}
+	}
+	return nil
+}
+
+// row is an entry's line in a table.
+func row(e entry, now time.Time) []string {
+	switch d := e.doc.(type) {
+	case *serviceView:
+		return []string{d.Name, strconv.Itoa(d.Instances)}
+	case *instanceView:
+		status := string(d.Status)
+		if d.Overdue {
+			status += ", overdue"
+		}
+		return []string{d.Service, d.ID, hostPort(d.Address, d.Port), status, strconv.Itoa(d.Weight), or(d.Zone), or(d.Holder), age(d.At, now)}
+	case *resource.Config:
+		size := strconv.Itoa(len(d.Content))
+		if d.Secret {
+			size = "secret"
+		}
+		return []string{d.Name, number(d.Version), size, or(d.ContentType), release(d.Release), age(d.At, now), or(d.By)}
+	case *resource.Policy:
+		return []string{d.Name, number(d.Version), strconv.Itoa(len(d.Rules)), age(d.At, now), or(d.By)}
+	case *holding:
+		connected := "no"
+		if d.Connected {
+			connected = "yes"
+		}
+		return []string{d.Client, d.State, number(d.Version), number(d.Running), connected, age(d.At, now), or(d.Reason)}
+	case *resource.Audit:
+		return []string{d.At.UTC().Format(time.RFC3339), or(d.Who), or(d.From), string(d.Act), d.String(), number(d.Old), number(d.New)}
+	}
+	return nil
+}
+
+func hostPort(host string, port int) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(port)
+}
+
+func or(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// release says whom a gray release is for.
+func release(r *resource.Release) string {
+	if r == nil {
+		return "-"
+	}
+	var parts []string
+	if r.Percent > 0 {
+		parts = append(parts, strconv.FormatFloat(r.Percent, 'f', -1, 64)+"%")
+	}
+	names := make([]string, 0, len(r.Labels))
+	for name, values := range r.Labels {
+		names = append(names, name+"="+strings.Join(values, "|"))
+	}
+	slices.Sort(names)
+	return strings.Join(append(parts, names...), " ")
+}
+
+// age is how long ago something was, in its largest unit.
+func age(at, now time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	d := max(0, now.Sub(at))
+	switch {
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + "s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + "m"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + "h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + "d"
+}

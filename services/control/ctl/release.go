@@ -1,0 +1,256 @@
+package ctl
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+func (s *session) historyCommand() *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:               "history KIND NAME",
+		Short:             "Show the versions that are kept, oldest first",
+		Example:           "  dyno ctl history config limits\n  dyno ctl get config limits --version 3 -o yaml",
+		Args:              atLeast(1, "a kind and a name"),
+		ValidArgsFunction: s.completeKinds(configs, policies),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		p, err := newPrinter(cmd, form)
+		if err != nil {
+			return err
+		}
+		r, err := namedOne(args, configs, policies)
+		if err != nil {
+			return err
+		}
+		g := &getter{session: s, client: c, printer: p, limit: maxEntries, cmd: cmd}
+		entries, err := g.pages(kind(r.Kind), path(kind(r.Kind), r.Name, "history"))
+		if err != nil {
+			return err
+		}
+		return p.list(kind(r.Kind), entries)
+	})
+	formFlag(cmd, &form)
+	return cmd
+}
+
+// about asks for a change of one resource, and says what was done.
+func (s *session) about(cmd *cobra.Command, c *client.Client, r resource.Ref, method, verb string, body any, what string, dry bool) error {
+	_, answer, err := change(cmd.Context(), c, client.Request{Method: method, Path: path(kind(r.Kind), r.Name, verb), Query: in(s.space()), Body: body}, anything, dry)
+	if err != nil {
+		return err
+	}
+	return said(cmd, r, what, versionOf(answer), dry)
+}
+
+func (s *session) rollbackCommand() *cobra.Command {
+	var (
+		dry bool
+		to  int64
+	)
+	cmd := &cobra.Command{
+		Use:               "rollback KIND NAME --to VERSION",
+		Short:             "Make an earlier version the next one",
+		Example:           "  dyno ctl rollback config/limits --to 3",
+		Args:              atLeast(1, "a kind and a name"),
+		ValidArgsFunction: s.completeKinds(configs, policies),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		r, err := namedOne(args, configs, policies)
+		if err != nil {
+			return err
+		}
+		if to < 1 {
+			return misused("dyno ctl history lists the versions", "--to: must be given, from 1")
+		}
+		return s.about(cmd, c, r, http.MethodPost, "rollback", map[string]int64{"version": to}, fmt.Sprintf("rolled back to version %d", to), dry)
+	})
+	cmd.Flags().Int64Var(&to, "to", 0, "the `VERSION` to go back to")
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+func (s *session) releaseCommand() *cobra.Command {
+	var (
+		dry     bool
+		percent float64
+		labels  []string
+	)
+	cmd := &cobra.Command{
+		Use:   "release NAME FILE",
+		Short: "Begin a gray release of a configuration, or change it",
+		Long: `Begin a gray release of a configuration, or change it: some clients have the content of a
+file, - for standard input, instead. They are a share of all (--percent), or have one of the
+values of every label (--label zone=a,b --label tier=test), or both.
+
+dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
+		Example:           "  dyno ctl release limits new-limits.json --percent 5",
+		Args:              exactly(2, "a configuration's name and a file"),
+		ValidArgsFunction: s.completeNames(configs),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		text, err := readFile(args[1], cmd.InOrStdin(), maxFile)
+		if err != nil {
+			return &Failure{codeUsage, err, ""}
+		}
+		body := resource.Release{Content: string(text), Percent: percent}
+		for _, l := range labels {
+			name, values, ok := strings.Cut(l, "=")
+			if !ok || name == "" || values == "" {
+				return misused("such as --label zone=a,b", "--label: %q: want NAME=VALUE,VALUE", l)
+			}
+			if body.Labels == nil {
+				body.Labels = map[string][]string{}
+			}
+			body.Labels[name] = append(body.Labels[name], strings.Split(values, ",")...)
+		}
+		if percent == 0 && len(labels) == 0 {
+			return misused("such as --percent 5", "--percent or --label: must be given")
+		}
+		r := resource.Ref{Kind: resource.Configs, Name: args[0]}
+		return s.about(cmd, c, r, http.MethodPut, "release", body, "released to "+release(&body), dry)
+	})
+	f := cmd.Flags()
+	f.Float64Var(&percent, "percent", 0, "this share of all clients, from 0 to 100")
+	f.StringArrayVar(&labels, "label", nil, "clients with this label, as `NAME=VALUE,VALUE`; may be repeated")
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+func (s *session) promoteCommand() *cobra.Command {
+	return s.endCommand("promote", "End a gray release: everybody has it", http.MethodPost, "promote", "promoted")
+}
+
+func (s *session) withdrawCommand() *cobra.Command {
+	return s.endCommand("withdraw", "End a gray release: nobody has it any more", http.MethodDelete, "release", "withdrawn")
+}
+
+func (s *session) endCommand(use, short, method, verb, what string) *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:               use + " NAME",
+		Short:             short,
+		Args:              exactly(1, "a configuration's name"),
+		ValidArgsFunction: s.completeNames(configs),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		return s.about(cmd, c, resource.Ref{Kind: resource.Configs, Name: args[0]}, method, verb, nil, what, dry)
+	})
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+func (s *session) registerCommand() *cobra.Command {
+	var (
+		i      resource.Instance
+		keep   bool
+		status string
+	)
+	cmd := &cobra.Command{
+		Use:   "register SERVICE ID --address HOST --port PORT",
+		Short: "Register an instance of a service",
+		Long: `Register an instance of a service, or change it. It ends after --ttl without a sign of life.
+With --keep, this command gives them until it is interrupted, and then takes the instance off.`,
+		Example: `  dyno ctl register shop 1 --address 10.0.0.1 --port 80 --keep
+  dyno ctl register shop 2 --address 10.0.0.2 --port 80 --ttl 3600 --metadata version=2`,
+		Args:              exactly(2, "a service and an ID"),
+		ValidArgsFunction: s.completeNames(instances),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		i.Namespace, i.Service, i.ID, i.Status = s.space(), args[0], args[1], resource.Status(status)
+		if err := i.Check(resource.DefaultLimits()); err != nil {
+			return &Failure{codeUsage, err, "dyno ctl register --help lists the flags"}
+		}
+		r := i.Ref()
+		if !keep {
+			body := map[string]any{"address": i.Address, "port": i.Port, "weight": i.Weight, "status": i.Status, "ttl_seconds": i.TTL}
+			if i.Zone != "" {
+				body["zone"] = i.Zone
+			}
+			if len(i.Metadata) > 0 {
+				body["metadata"] = i.Metadata
+			}
+			_, answer, err := change(cmd.Context(), c, client.Request{Method: http.MethodPut, Path: instancePath(i.Service, i.ID), Query: in(i.Namespace), Body: body}, anything, false)
+			if err != nil {
+				return err
+			}
+			return said(cmd, r, "registered", versionOf(answer), false)
+		}
+		// Whoever has mistyped an address, or may not register, is told at once.
+		if err := get(cmd.Context(), c, "/v1/services", in(i.Namespace), &struct{}{}); err != nil {
+			return err
+		}
+		kept, err := c.Register(i)
+		if err != nil {
+			return err
+		}
+		if err := kept.Ready(cmd.Context()); cmd.Context().Err() != nil {
+			return s.takeOff(cmd, kept, r)
+		} else if err != nil {
+			return err // it is not registered
+		}
+		if err := said(cmd, r, "registered, until this is interrupted", 0, false); err != nil {
+			return err
+		}
+		<-cmd.Context().Done()
+		return s.takeOff(cmd, kept, r)
+	})
+	f := cmd.Flags()
+	f.StringVar(&i.Address, "address", "", "where it is: an IP address or a host name")
+	f.IntVar(&i.Port, "port", 0, "and its port")
+	f.StringVar(&i.Zone, "zone", "", "its zone")
+	f.IntVar(&i.Weight, "weight", resource.DefaultWeight, "its share of the requests; 0 asks for none")
+	f.StringToStringVar(&i.Metadata, "metadata", nil, "whatever else there is to know, as NAME=VALUE")
+	f.StringVar(&status, "status", string(resource.Up), "up, down or draining")
+	f.Float64Var(&i.TTL, "ttl", resource.DefaultTTL, "after so many seconds without a sign of life it is taken for gone")
+	f.BoolVar(&keep, "keep", false, "give signs of life until interrupted")
+	return cmd
+}
+
+func (s *session) deregisterCommand() *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:               "deregister SERVICE ID",
+		Short:             "Take an instance off",
+		Args:              exactly(2, "a service and an ID"),
+		ValidArgsFunction: s.completeNames(instances),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		r := resource.Ref{Kind: resource.Instances, Name: args[0], ID: args[1]}
+		return s.remove(cmd, c, r, instancePath(args[0], args[1]), dry)
+	})
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+func (s *session) statusCommand() *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the control plane is",
+		Args:  exactly(0, "no arguments"),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, _ []string, c *client.Client) error {
+		p, err := newPrinter(cmd, form)
+		if err != nil {
+			return err
+		}
+		if form == asTable || form == asName {
+			p.form = asYAML // there is no table of it
+		}
+		var raw json.RawMessage
+		if err := get(cmd.Context(), c, "/v1/status", nil, &raw); err != nil {
+			return err
+		}
+		return p.text(raw)
+	})
+	formFlag(cmd, &form)
+	return cmd
+}

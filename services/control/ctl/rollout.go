@@ -1,0 +1,300 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+// A holding is what one client has of a resource, as the API has it.
+type holding struct {
+	Client    string    `json:"client"`
+	Connected bool      `json:"connected"`
+	State     string    `json:"state"`
+	Version   int64     `json:"version"`
+	Running   int64     `json:"running_version"`
+	Reason    string    `json:"reason,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// A rollout says who runs which version.
+type rollout struct {
+	resource.Ref
+	Version    int64          `json:"version"`
+	Clients    int            `json:"clients"`
+	Applied    int            `json:"applied"`
+	Refused    int            `json:"refused"`
+	Pending    int            `json:"pending"`
+	Versions   map[string]int `json:"versions"`
+	Holdings   []holding      `json:"holdings"`
+	Unrecorded uint64         `json:"unrecorded"`
+}
+
+// add joins what another replica knows of its own clients.
+func (r *rollout) add(o rollout) {
+	if r.Versions == nil {
+		*r = o
+		return
+	}
+	r.Version = max(r.Version, o.Version)
+	r.Clients += o.Clients
+	r.Applied += o.Applied
+	r.Refused += o.Refused
+	r.Pending += o.Pending
+	for v, n := range o.Versions {
+		r.Versions[v] += n
+	}
+	r.Holdings = append(r.Holdings, o.Holdings...)
+	r.Unrecorded = max(r.Unrecorded, o.Unrecorded)
+}
+
+// String is the rollout in a sentence.
+func (r *rollout) String() string {
+	text := fmt.Sprintf("%s/%s version %d: %d of %d clients run it", r.Kind, r.Name, r.Version, r.Applied, r.Clients)
+	if r.Refused > 0 {
+		text += fmt.Sprintf(", %d refused it", r.Refused)
+	}
+	if r.Pending > 0 {
+		text += fmt.Sprintf(", %d have not said", r.Pending)
+	}
+	return printable(text)
+}
+
+// done tells whether everybody runs it, of so many clients at least.
+func (r *rollout) done(atLeast int) bool {
+	return r.Pending == 0 && r.Refused == 0 && r.Applied >= atLeast
+}
+
+// rolloutOf asks every server, as each knows its own clients only.
+func (s *session) rolloutOf(ctx context.Context, k kind, name string, limit int) (*rollout, error) {
+	all := &rollout{}
+	for _, server := range s.addresses() {
+		c, err := s.connect(func(cfg *client.Config) { cfg.Servers = []string{server} })
+		if err != nil {
+			return nil, err
+		}
+		query := in(s.space())
+		query.Set("limit", strconv.Itoa(min(limit, pageLimit)))
+		var one rollout
+		err = get(ctx, c, path(k, name, "rollout"), query, &one)
+		c.Close()
+		if err != nil {
+			return nil, err
+		}
+		if one.Versions == nil {
+			one.Versions = map[string]int{}
+		}
+		all.add(one)
+	}
+	return all, nil
+}
+
+// oneRollout reads the argument of get rollout.
+func oneRollout(names []string) (kind, string, error) {
+	if len(names) == 0 || !strings.Contains(names[0], "/") || len(names) > 1 {
+		return "", "", misused("such as dyno ctl get rollout config/limits", "want one configuration or policy, as KIND/NAME")
+	}
+	r, err := namedOne(names, configs, policies)
+	return kind(r.Kind), r.Name, err
+}
+
+// rollout shows who runs which version.
+func (g *getter) rollout(names []string) error {
+	k, name, err := oneRollout(names)
+	if err != nil {
+		return err
+	}
+	r, err := g.rolloutOf(g.ctx(), k, name, g.limit)
+	if err != nil {
+		return err
+	}
+	return g.showRollout(r)
+}
+
+func (p *printer) showRollout(r *rollout) error {
+	if p.form == asJSON || p.form == asYAML {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		return p.text(raw)
+	}
+	entries := make([]entry, len(r.Holdings))
+	for i := range r.Holdings {
+		entries[i] = entry{kind: rollouts, name: r.Holdings[i].Client, doc: &r.Holdings[i]}
+	}
+	if p.form == asName {
+		for _, e := range entries {
+			if _, err := fmt.Fprintln(p.out, printable(e.name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if _, err := fmt.Fprintln(p.out, r); err != nil || len(entries) == 0 {
+		return err
+	}
+	return p.list(rollouts, entries)
+}
+
+// lookAgain is how long after one look at a rollout the next one follows.
+const lookAgain = time.Second
+
+// pause returns false if ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// watchRollout shows a rollout each time that it is another.
+func (g *getter) watchRollout(names []string) error {
+	k, name, err := oneRollout(names)
+	if err != nil {
+		return err
+	}
+	last := ""
+	for {
+		r, err := g.rolloutOf(g.ctx(), k, name, g.limit)
+		switch {
+		case g.ctx().Err() != nil:
+			return nil //nolint:nilerr // it was interrupted, as watches are
+		case err != nil:
+			return err
+		}
+		if now := r.String(); now != last {
+			last = now
+			if err := g.showRollout(r); err != nil {
+				return err
+			}
+		}
+		if !pause(g.ctx(), lookAgain) {
+			return nil
+		}
+	}
+}
+
+func (s *session) rolloutCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout",
+		Short: "See whether clients run what was changed",
+	}
+	var (
+		wait    bool
+		within  time.Duration
+		clients int
+	)
+	status := &cobra.Command{
+		Use:   "status KIND/NAME",
+		Short: "Show which clients run the newest version, or wait until all do",
+		Long: `Show which clients run the newest version. Each replica knows its own clients: every
+--server is asked, and what they know is added up.
+
+With --wait it ends when nobody is left who has not said that it runs the newest version, and
+fails as soon as one has refused it.`,
+		Example:           "  dyno ctl rollout status config/limits --wait --at-least 12",
+		Args:              atLeast(1, "a configuration or policy"),
+		ValidArgsFunction: s.completeKinds(configs, policies),
+	}
+	status.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := namedOne(args, configs, policies)
+		if err != nil {
+			return err
+		}
+		return explain(s.rolloutStatus(cmd, r, wait, within, clients))
+	}
+	f := status.Flags()
+	f.BoolVar(&wait, "wait", false, "wait until all run it")
+	f.DurationVar(&within, "within", 5*time.Minute, "for how long at most")
+	f.IntVar(&clients, "at-least", 0, "how many clients must run it")
+	cmd.AddCommand(status)
+	return cmd
+}
+
+func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, within time.Duration, clients int) error {
+	ctx := cmd.Context()
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	last := ""
+	for {
+		now, err := s.rolloutOf(bounded, kind(r.Kind), r.Name, 10)
+		if err != nil && ctx.Err() == nil && bounded.Err() != nil && last != "" {
+			err = &Failure{codeFailed, fmt.Errorf("not all run it after %v: %s", within, last), ""}
+		}
+		if err != nil {
+			return err
+		}
+		if text := now.String(); text != last {
+			last = text
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), text); err != nil {
+				return err
+			}
+		}
+		var refused []error
+		for _, h := range now.Holdings {
+			if h.State == "refused" && h.Version == now.Version {
+				refused = append(refused, fmt.Errorf("%s: %s", printable(h.Client), or(printable(h.Reason))))
+			}
+		}
+		switch {
+		case now.Refused > 0:
+			return &Failure{codeFailed, errors.Join(append([]error{fmt.Errorf("%d clients have refused version %d", now.Refused, now.Version)}, refused...)...), "dyno ctl rollback goes back to an earlier version"}
+		case !wait || now.done(clients):
+			return nil
+		}
+		if !pause(bounded, lookAgain) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return &Failure{codeFailed, fmt.Errorf("not all run it after %v: %s", within, last), ""}
+		}
+	}
+}
+
+// takeOff ends a registration whose command was interrupted.
+func (s *session) takeOff(cmd *cobra.Command, kept *client.Registration, r resource.Ref) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), s.timeout)
+	defer cancel()
+	if err := kept.Close(ctx); err != nil {
+		return fmt.Errorf("it could not be taken off, and goes when its lease is over: %w", err)
+	}
+	return said(cmd, r, "taken off", 0, false)
+}
+
+func (s *session) reclaimCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reclaim",
+		Short: "Compact and defragment the database, and end its alarm",
+		Long:  "Compact and defragment the database, and end its alarm. Nothing is answered meanwhile, for about a second per gigabyte.",
+		Args:  exactly(0, "no arguments"),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, _ []string, c *client.Client) error {
+		answer, err := c.Do(cmd.Context(), client.Request{Method: http.MethodPost, Path: "/v1/reclaim", Stream: true})
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close() //nolint:errcheck // it was only read
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "reclaimed")
+		return err
+	})
+	return cmd
+}

@@ -1,0 +1,194 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"dyno/services/control/client"
+	"dyno/services/control/resource"
+)
+
+// What became of an entry.
+const (
+	asIs    = "-" // it is what there is at first
+	put     = "put"
+	removed = "remove"
+)
+
+// A happening is an entry with what became of it.
+type happening struct {
+	event string
+	entry
+}
+
+// watch shows what there is, and then what changes, until the context ends.
+func (g *getter) watch(k kind, names []string) error {
+	id := ""
+	query := client.Query{Kinds: []resource.Kind{resource.Kind(k)}, Names: names}
+	switch {
+	case k == services:
+		query.Kinds = []resource.Kind{resource.Instances}
+	case k == instances && len(names) > 1:
+		query.Names, id = names[:1], names[1]
+	}
+	// A watch tries for as long as it takes. Whoever has mistyped an address, or may not
+	// read, is told at once.
+	first := "/v1/services"
+	if k == policies || k == configs {
+		first = path(k, "")
+	}
+	probe := in(g.space())
+	probe.Set("limit", "1")
+	if err := get(g.ctx(), g.client, first, probe, &struct{}{}); err != nil {
+		return err
+	}
+	w, err := g.client.Watch(query)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	t := &tail{printer: g.printer, kind: k}
+	known := map[string]entry{}
+	var at client.Snapshot
+	connected, begun := true, false
+	for {
+		if at, err = w.Next(g.ctx(), at.Generation); err != nil {
+			if g.ctx().Err() != nil {
+				return nil // it was interrupted, as watches are
+			}
+			return err
+		}
+		if begun && at.Current != connected {
+			connected = at.Current
+			if connected {
+				g.note("connected again")
+			} else {
+				g.note("not connected: what changes is not shown until somebody answers")
+			}
+		}
+		if !at.Current {
+			continue
+		}
+		now, err := snapshot(k, id, at.Items)
+		if err != nil {
+			return err
+		}
+		if err := t.show(changes(known, now, begun)); err != nil {
+			return err
+		}
+		known, begun = now, true
+	}
+}
+
+// snapshot is what a watch knows, by name.
+func snapshot(k kind, id string, items []client.Item) (map[string]entry, error) {
+	now := map[string]entry{}
+	counts := map[string]int{}
+	for _, i := range items {
+		if k == services {
+			counts[i.Name]++
+			continue
+		}
+		if id != "" && i.ID != id {
+			continue
+		}
+		e, err := entryOf(kind(i.Kind), i.Body)
+		if err != nil {
+			return nil, err
+		}
+		now[e.name] = e.masked()
+	}
+	for name, n := range counts {
+		v := &serviceView{name, n}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		now[name] = entry{services, name, v, raw}
+	}
+	return now, nil
+}
+
+// changes are what is different, in the order of names.
+func changes(before, now map[string]entry, begun bool) []happening {
+	var list []happening
+	for name, e := range now {
+		old, ok := before[name]
+		switch {
+		case !begun:
+			list = append(list, happening{asIs, e})
+		case !ok || !bytes.Equal(old.raw, e.raw):
+			list = append(list, happening{put, e})
+		}
+	}
+	for name, e := range before {
+		if _, ok := now[name]; !ok {
+			list = append(list, happening{removed, e})
+		}
+	}
+	slices.SortFunc(list, func(a, b happening) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// A tail shows what happens, in columns as wide as they were at first or more.
+type tail struct {
+	*printer
+	kind   kind
+	widths []int
+}
+
+func (t *tail) show(list []happening) error {
+	if len(list) == 0 && t.widths != nil {
+		return nil
+	}
+	switch t.form {
+	case asTable:
+		var head []string
+		if t.widths == nil {
+			head = append([]string{"EVENT"}, header(t.kind)...)
+			t.widths = make([]int, len(head))
+			t.widths[0] = len(removed)
+		}
+		rows := make([][]string, len(list))
+		for i, h := range list {
+			rows[i] = append([]string{h.event}, row(h.entry, t.now())...)
+		}
+		_, err := io.WriteString(t.out, layOut(head, rows, t.widths))
+		return err
+	case asName:
+		for _, h := range list {
+			if err := t.names([]entry{h.entry}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, h := range list {
+		doc, err := h.document()
+		if err != nil {
+			return err
+		}
+		line, err := json.Marshal(struct {
+			Event    string          `json:"event"`
+			Resource json.RawMessage `json:"resource"`
+		}{h.event, doc})
+		if err != nil {
+			return err
+		}
+		if t.form == asYAML {
+			if line, err = toYAML(line); err != nil {
+				return err
+			}
+			line = append([]byte("---\n"), line...)
+		} else {
+			line = append(line, '\n')
+		}
+		if _, err := t.out.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

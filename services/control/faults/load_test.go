@@ -1,0 +1,293 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// What clients do.
+const (
+	clients     = 8
+	watchers    = 6
+	pace        = 10 * time.Millisecond // of a client's operations, while answers keep up
+	attemptTime = 2 * time.Second       // of one attempt
+	attempts    = 5                     // of a write that may be repeated
+
+	// Clients go on to other resources after so many writes, so that the history of each is
+	// kept whole.
+	keysTogether   = 8
+	writesTogether = 1500
+)
+
+// A load is clients and watchers, and what they were told.
+type load struct {
+	start   time.Time
+	seed    uint64
+	via     [2][]protocol // over HTTP and over gRPC: of each replica
+	asked   atomic.Int64  // writes
+	changed chan struct{} // holds one
+
+	mu         sync.Mutex // guards what follows
+	operations []operation
+	made       [clients]int64 // writes of each that were acknowledged
+	odd        []string       // what nobody should be told
+	watches    map[string][]sight
+	newest     map[string]map[string]int64 // by watcher: versions by key
+}
+
+func newLoad(t *testing.T, c *cluster, seed uint64) *load {
+	t.Helper()
+	l := &load{start: time.Now(), seed: seed, changed: make(chan struct{}, 1), watches: map[string][]sight{}, newest: map[string]map[string]int64{}}
+	for i := range size {
+		l.via[0] = append(l.via[0], newOverHTTP(c.http[i]))
+		g, err := newOverGRPC(c.grpc[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.via[1] = append(l.via[1], g)
+	}
+	t.Cleanup(func() {
+		for _, list := range l.via {
+			for _, p := range list {
+				p.close()
+			}
+		}
+	})
+	return l
+}
+
+func (l *load) now() int64 { return int64(time.Since(l.start)) }
+
+// keys are all that were written so far.
+func (l *load) keys() (keys []string) {
+	for set := range l.asked.Load()/writesTogether + 1 {
+		for i := range keysTogether {
+			keys = append(keys, keyOf(set, i))
+		}
+	}
+	return keys
+}
+
+func keyOf(set int64, i int) string {
+	return []string{"config", "policy"}[i%2] + fmt.Sprintf("/k%d-%d", set, i)
+}
+
+// note writes down an operation.
+func (l *load) note(o operation, a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.odd != "" {
+		l.odd = append(l.odd, fmt.Sprintf("client %d: %s", o.client, a.odd))
+	}
+	l.operations = append(l.operations, o)
+	if o.client < clients && o.value != "" && o.outcome == done {
+		l.made[o.client]++
+	}
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// A holding is what a client knows of a resource.
+type holding struct {
+	state
+	tag string
+}
+
+// client reads and writes until ctx ends. One half of the clients is over gRPC.
+func (l *load) client(ctx context.Context, n int) {
+	random := rand.New(rand.NewPCG(l.seed, uint64(n))) //nolint:gosec // a number of a client
+	replicas, at := l.via[n%2], n%size
+	known := map[string]holding{}
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	asking := context.WithoutCancel(ctx) // what was begun is brought to its end
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if random.IntN(20) == 0 {
+			at = random.IntN(size)
+		}
+		key := keyOf(l.asked.Load()/writesTogether, random.IntN(keysTogether))
+		o := operation{client: n, key: key}
+		var a answer
+		if random.IntN(5) < 2 {
+			o.call = l.now()
+			a = replicas[at].get(asking, key)
+		} else {
+			l.asked.Add(1)
+			o.value = fmt.Sprintf("%d.%d", n, i)
+			a, at = l.write(asking, &o, known, replicas, at, random)
+		}
+		o.ret, o.outcome, o.told, o.revision = l.now(), a.outcome, a.told, a.revision
+		l.note(o, a)
+		if o.value != "" && a.outcome == done && random.IntN(2) == 0 {
+			// Another replica knows it, too, and at once.
+			elsewhere := operation{client: n, key: key, call: l.now()}
+			found := replicas[(at+1+random.IntN(size-1))%size].get(asking, key)
+			elsewhere.ret, elsewhere.outcome, elsewhere.told = l.now(), found.outcome, found.told
+			l.note(elsewhere, found)
+		}
+		switch a.outcome {
+		case done:
+			known[key] = holding{a.told, a.tag}
+		case refused:
+			delete(known, key)
+		default:
+			delete(known, key)
+			at = (at + 1) % size
+		}
+	}
+}
+
+// write makes a write: on condition of what the client knows, mostly, and again with the
+// same key where it does not know what became of it, one time in two.
+func (l *load) write(ctx context.Context, o *operation, known map[string]holding, replicas []protocol, at int, random *rand.Rand) (answer, int) {
+	d := demand{key: o.key, value: o.value}
+	if h, ok := known[o.key]; ok && random.IntN(3) > 0 {
+		o.on = &h.state
+		d.tag, d.mustBeNew = h.tag, h.version == 0
+	}
+	if random.IntN(2) == 0 {
+		d.idempotency = "key-" + o.value
+	}
+	o.call = l.now()
+	a := replicas[at].put(ctx, d)
+	uncertain := false
+	for try := 1; d.idempotency != "" && try < attempts && (a.outcome == unknown || a.outcome == undone); try++ {
+		uncertain = uncertain || a.outcome == unknown
+		pause(ctx, 10*pace)
+		at = (at + 1) % size
+		a = replicas[at].put(ctx, d)
+	}
+	if uncertain && a.outcome == undone {
+		a.outcome = unknown
+	}
+	return a, at
+}
+
+// watcher watches, from one replica after the other, until ctx ends.
+func (l *load) watcher(ctx context.Context, n int) {
+	random := rand.New(rand.NewPCG(l.seed, uint64(clients+n))) //nolint:gosec // a number of a watcher
+	name := fmt.Sprintf("watcher %d over %s", n, []string{"HTTP", "gRPC"}[n%2])
+	token := ""
+	see := func(s sight, given string) {
+		s.at = l.now()
+		if s.kind == resync {
+			token = ""
+		}
+		if given != "" {
+			token = given
+			s.token = revisionOf(given)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.watches[name] = append(l.watches[name], s)
+		switch s.kind {
+		case resync:
+			l.newest[name] = map[string]int64{}
+		case told:
+			l.newest[name][s.key] = s.version
+		}
+	}
+	for at := n; ctx.Err() == nil; at = random.IntN(size) {
+		life, cancel := context.WithTimeout(ctx, time.Duration(300+random.IntN(3000))*time.Millisecond)
+		see(sight{kind: begun, token: revisionOf(token)}, "")
+		_ = l.via[n%2][at%size].watch(life, token, see) // it is cut off, in one way or another
+		cancel()
+		pause(ctx, 5*pace)
+	}
+}
+
+// await waits until something is so, and guards against a hang.
+func (l *load) await(ctx context.Context, is func() bool) bool {
+	guard := time.NewTimer(time.Minute)
+	defer guard.Stop()
+	for {
+		l.mu.Lock()
+		so := is()
+		l.mu.Unlock()
+		if so {
+			return true
+		}
+		select {
+		case <-l.changed:
+		case <-time.After(pace):
+		case <-guard.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// goOn waits until a write of every client was acknowledged that began after now.
+func (l *load) goOn(ctx context.Context) bool {
+	l.mu.Lock()
+	before := l.made
+	l.mu.Unlock()
+	return l.await(ctx, func() bool {
+		for i, n := range l.made {
+			if n < before[i]+2 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// end reads everything, from every replica, and returns the versions that there were.
+func (l *load) end(t *testing.T) map[string][]version {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	truth := map[string][]version{}
+	for _, key := range l.keys() {
+		for i := range size {
+			o := operation{client: clients + i, key: key, call: l.now()}
+			a := l.via[0][i].get(ctx, key)
+			for ; a.outcome != done && ctx.Err() == nil; a = l.via[0][i].get(ctx, key) {
+				pause(ctx, pace)
+				o.call = l.now()
+			}
+			o.ret, o.outcome, o.told = l.now(), a.outcome, a.told
+			l.note(o, a)
+			if a.outcome != done {
+				t.Errorf("replica %d does not answer in the end: %s", i, a.odd)
+			}
+		}
+		versions, err := l.via[0][0].(*overHTTP).history(ctx, key)
+		for ; err != nil && ctx.Err() == nil; versions, err = l.via[0][0].(*overHTTP).history(ctx, key) {
+			pause(ctx, pace)
+		}
+		if err != nil {
+			t.Errorf("history of %s: %v", key, err)
+		}
+		truth[key] = versions
+	}
+	return truth
+}
+
+// told tells whether all watchers know the newest of everything.
+func (l *load) told(truth map[string][]version) bool {
+	if len(l.newest) < watchers {
+		return false
+	}
+	for _, newest := range l.newest {
+		for key, versions := range truth {
+			if newest[key] != int64(len(versions)) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package rest
+
+import "sync"
+
+// maxWorkers bounds Config.Workers.
+const maxWorkers = 1 << 16
+
+// workers are goroutines that carry out requests for others, which wait meanwhile. Nobody
+// queues but in the goroutine of its connection, so the server's bound of connections is
+// that of what waits.
+type workers struct {
+	tasks   chan *task
+	ended   <-chan struct{}
+	running sync.WaitGroup
+}
+
+// A task is one request's work.
+type task struct {
+	q        *request
+	handle   func(*request) error
+	err      error
+	panicked any // what handle panicked with
+	done     chan struct{}
+}
+
+// startWorkers starts n goroutines, which end when ended is closed.
+func startWorkers(n int, ended <-chan struct{}) *workers {
+	w := &workers{tasks: make(chan *task), ended: ended}
+	for range n {
+		w.running.Go(w.work)
+	}
+	return w
+}
+
+func (w *workers) work() {
+	for {
+		select {
+		case t := <-w.tasks:
+			t.carryOut()
+			close(t.done)
+		case <-w.ended:
+			return
+		}
+	}
+}
+
+// carryOut keeps a panic for the request's own goroutine, where net/http expects it.
+func (t *task) carryOut() {
+	defer func() { t.panicked = recover() }()
+	t.err = t.handle(t.q)
+}
+
+// do has a worker carry out a request, and does it itself when there is none any more.
+func (w *workers) do(q *request, handle func(*request) error) error {
+	t := &task{q: q, handle: handle, done: make(chan struct{})}
+	select {
+	case w.tasks <- t:
+		<-t.done
+	case <-w.ended:
+		return handle(q)
+	}
+	if t.panicked != nil {
+		panic(t.panicked)
+	}
+	return t.err
+}

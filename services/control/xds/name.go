@@ -1,0 +1,47 @@
+package xds
+
+import (
+	"strings"
+
+	"dyno/services/control/resource"
+)
+
+// A service is one of the catalog.
+type service struct{ namespace, name string }
+
+// String is the name of the service's resources.
+func (s service) String() string { return s.name + "." + s.namespace }
+
+// ref names the service, as the ledger has it: an instance's without the instance.
+func (s service) ref() resource.Ref {
+	return resource.Ref{Kind: resource.Instances, Namespace: s.namespace, Name: s.name}
+}
+
+// path is the folder of the service's instances in the catalog.
+func (s service) path() string {
+	return string(resource.Instances) + "/" + s.namespace + "/" + s.name + "/"
+}
+
+// alias is the other name that the service's listener has; "" is none.
+func (s service) alias() string {
+	if s.namespace != resource.DefaultNamespace || strings.Contains(s.name, ".") {
+		return ""
+	}
+	return s.name
+}
+
+// parse finds the service that a resource's name means. Namespaces have no dots, so the last
+// dot separates the two. Only listeners have aliases: people type their names.
+func parse(k kind, name string) (service, bool) {
+	s := service{namespace: resource.DefaultNamespace, name: name}
+	dot := strings.LastIndexByte(name, '.')
+	switch {
+	case dot >= 0:
+		s = service{namespace: name[dot+1:], name: name[:dot]}
+	case k != listeners:
+		return service{}, false
+	}
+	r := s.ref()
+	r.ID = "x"
+	return s, r.Check() == nil
+}

@@ -1,0 +1,449 @@
+package xds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"dyno/services/control/access"
+	"dyno/services/control/plane"
+	"dyno/services/control/push"
+)
+
+// Config says how a Server answers. Start from Defaults.
+type Config struct {
+	Plane *plane.Plane
+	// Caller is who calls. It returns nil for nobody, who may know nothing.
+	Caller func(context.Context) *access.Principal
+	// Anyone says that there are no principals: then a node's name in the ledger is its own.
+	Anyone bool
+	// MaxStreams bounds streams at a time; beyond: RESOURCE_EXHAUSTED.
+	MaxStreams int
+	// WriteTimeout is how long a stream may take nothing before it is ended.
+	WriteTimeout time.Duration
+	// Patience is how long a response may be without an answer, and a cluster without
+	// anybody who asks for its instances, before the client is told of more anyway.
+	Patience time.Duration
+	Logger   *slog.Logger // nil discards
+}
+
+// Defaults returns the Config that every field starts from; it has no Plane and no Caller.
+func Defaults() Config {
+	return Config{MaxStreams: 20_000, WriteTimeout: 10 * time.Second, Patience: 5 * time.Second}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, field string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("xds: %s: %v: %s", field, value, want))
+		}
+	}
+	check(c.Plane != nil, "plane", "none", "must be given")
+	check(c.Caller != nil, "caller", "none", "must be given")
+	check(c.MaxStreams >= 1 && c.MaxStreams <= 1<<20, "max streams", c.MaxStreams, "must be from 1 to 1048576")
+	check(c.WriteTimeout > 0, "write timeout", c.WriteTimeout, "must be more than 0")
+	check(c.Patience > 0, "patience", c.Patience, "must be more than 0")
+	return errors.Join(errs...)
+}
+
+// A Server answers the aggregated discovery service's two calls. Its methods may be
+// called from any goroutine.
+type Server struct {
+	discovery.UnimplementedAggregatedDiscoveryServiceServer
+	cfg   Config
+	log   *slog.Logger
+	plane *plane.Plane
+	world *world
+
+	start   sync.Once // with the first client: without one, it costs nothing
+	streams [2]atomic.Int64
+	count   *prometheus.CounterVec // of responses, and what became of them
+	ctx     context.Context
+	stop    context.CancelFunc
+
+	mu     sync.Mutex // guards closed, and that nothing is added to running afterwards
+	closed bool
+	// running are the goroutines that are not grpc-go's.
+	running sync.WaitGroup
+}
+
+// New returns a Server.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, world: newWorld(cfg.Plane),
+		count: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "control_xds_responses_total", Help: "Responses over xDS, and what clients made of them: sent, applied, refused.",
+		}, []string{"type", "state"}),
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Register has a gRPC server answer by s.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	discovery.RegisterAggregatedDiscoveryServiceServer(r, s)
+}
+
+// Close ends all streams, and returns when that is done but for what is grpc-go's.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.running.Wait()
+}
+
+// goes runs f beside, unless the server is closed.
+func (s *Server) goes(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.running.Go(f)
+	return true
+}
+
+var _ prometheus.Collector = (*Server)(nil)
+
+var descStreams = prometheus.NewDesc("control_xds_streams", "Streams over xDS there are.", []string{"protocol"}, nil)
+
+// protocols are those that there are streams of.
+var protocols = [2]string{"sotw", "delta"} // state of the world, incremental
+
+// Describe is for Prometheus.
+func (s *Server) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
+
+// Collect is for Prometheus.
+func (s *Server) Collect(ch chan<- prometheus.Metric) {
+	for i, protocol := range protocols {
+		ch <- prometheus.MustNewConstMetric(descStreams, prometheus.GaugeValue, float64(s.streams[i].Load()), protocol)
+	}
+	s.count.Collect(ch)
+}
+
+// A client is one stream.
+type client struct {
+	server *Server
+	wake   chan struct{} // holds one: there may be something to tell
+	stuck  *time.Timer   // ends the stream of a client that takes nothing
+
+	mu      sync.Mutex // guards what follows
+	session *session
+	// name is the node's in the ledger; "" is none. leave takes it off.
+	name  string
+	leave func()
+	greet bool // the first request has come
+	over  bool // nothing that it says counts any more
+}
+
+// StreamAggregatedResources is the state of the world.
+func (s *Server) StreamAggregatedResources(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	return s.serve(stream.Context(), false,
+		func() (*core.Node, *request, *rpcstatus.Status, error) {
+			m, err := stream.Recv()
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			q, err := requestOf(m.GetTypeUrl(), m.GetResponseNonce(), m.GetErrorDetail())
+			if q != nil {
+				q.names = m.GetResourceNames()
+			}
+			return m.GetNode(), q, m.GetErrorDetail(), err
+		},
+		func(r *response) error {
+			m := &discovery.DiscoveryResponse{VersionInfo: r.revision, TypeUrl: types[r.kind], Nonce: r.nonce, ControlPlane: s.itself()}
+			for _, one := range r.resources {
+				m.Resources = append(m.Resources, one.any)
+			}
+			return stream.Send(m)
+		})
+}
+
+// DeltaAggregatedResources is the incremental protocol.
+func (s *Server) DeltaAggregatedResources(stream discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	return s.serve(stream.Context(), true,
+		func() (*core.Node, *request, *rpcstatus.Status, error) {
+			m, err := stream.Recv()
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			q, err := requestOf(m.GetTypeUrl(), m.GetResponseNonce(), m.GetErrorDetail())
+			if q != nil {
+				q.subscribe, q.unsubscribe, q.known = m.GetResourceNamesSubscribe(), m.GetResourceNamesUnsubscribe(), m.GetInitialResourceVersions()
+			}
+			return m.GetNode(), q, m.GetErrorDetail(), err
+		},
+		func(r *response) error {
+			m := &discovery.DeltaDiscoveryResponse{
+				SystemVersionInfo: r.revision, TypeUrl: types[r.kind], Nonce: r.nonce, RemovedResources: r.removed, ControlPlane: s.itself(),
+			}
+			for _, one := range r.resources {
+				m.Resources = append(m.Resources, &discovery.Resource{Name: one.name, Version: one.version, Resource: one.any})
+			}
+			return stream.Send(m)
+		})
+}
+
+// itself is the replica as clients see it.
+func (s *Server) itself() *core.ControlPlane {
+	return &core.ControlPlane{Identifier: s.plane.Replica()}
+}
+
+// requestOf is a request without what it asks for; nil is one of a type that is not
+// served, which is left without an answer: clients ask for more than they need.
+func requestOf(typeURL, nonce string, detail *rpcstatus.Status) (*request, error) {
+	if typeURL == "" {
+		return nil, status.Error(codes.InvalidArgument, "type_url: must be given: this is the aggregated discovery service")
+	}
+	k, ok := kindOf(typeURL)
+	if !ok {
+		return nil, nil
+	}
+	return &request{kind: k, nonce: nonce, refused: detail != nil}, nil
+}
+
+// serve carries one stream.
+func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node, *request, *rpcstatus.Status, error), send func(*response) error) error {
+	who := s.cfg.Caller(ctx)
+	if who == nil || len(who.Grants) == 0 {
+		return status.Error(codes.PermissionDenied, "this caller may read nothing")
+	}
+	protocol := 0
+	if delta {
+		protocol = 1
+	}
+	defer s.streams[protocol].Add(-1)
+	if s.streams[protocol].Add(1)+s.streams[1-protocol].Load() > int64(s.cfg.MaxStreams) {
+		return status.Errorf(codes.ResourceExhausted, "there are %d streams already", s.cfg.MaxStreams)
+	}
+	s.start.Do(func() {
+		s.goes(func() {
+			if err := s.world.follow(s.ctx); s.ctx.Err() == nil {
+				s.log.Warn("xds: changes are not followed any more", "error", err)
+				s.stop()
+			}
+		})
+		s.goes(func() { s.world.lookLate(s.ctx) })
+	})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(status.Error(codes.Unavailable, "the control plane ends here")) })()
+	select {
+	case <-s.world.begun:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	may := func(namespace string) bool { return who.May(access.Read, namespace) }
+	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.world, may, s.cfg.Patience), leave: func() {}}
+	c.stuck = time.AfterFunc(s.cfg.WriteTimeout, func() {
+		cancel(status.Errorf(codes.ResourceExhausted, "nothing was taken for %v", s.cfg.WriteTimeout))
+	})
+	c.stuck.Stop()
+	// The stream's end wakes who is in send or recv, and this function's return ends the
+	// stream. So it waits for neither.
+	failed := make(chan error, 2)
+	if !s.goes(func() {
+		defer c.end()
+		failed <- c.tell(ctx, send)
+	}) || !s.goes(func() { failed <- c.hear(who, recv) }) {
+		return context.Cause(s.ctx)
+	}
+	select {
+	case err := <-failed:
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// touch notes that services have changed, each perhaps in whether it exists.
+func (c *client) touch(services map[service]bool) {
+	c.mu.Lock()
+	for one, existence := range services {
+		c.session.touch(one, existence)
+	}
+	c.mu.Unlock()
+	c.signal()
+}
+
+func (c *client) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end takes the client off wherever it is known.
+func (c *client) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server.world.unsubscribe(c, c.session.wanted)
+	c.leave()
+	c.over = true
+}
+
+// hear takes what the client says, until it says no more or something wrong. A client that
+// listens only cannot acknowledge, so its stream is over, too.
+func (c *client) hear(who *access.Principal, recv func() (*core.Node, *request, *rpcstatus.Status, error)) error {
+	for {
+		node, q, detail, err := recv()
+		if err != nil {
+			return err
+		}
+		if err := c.take(who, node, q, detail); err != nil {
+			return err
+		}
+		c.signal()
+	}
+}
+
+func (c *client) take(who *access.Principal, node *core.Node, q *request, detail *rpcstatus.Status) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return nil
+	}
+	if !c.greet {
+		c.greet = true
+		if err := c.enter(who, node.GetId()); err != nil {
+			return err
+		}
+	}
+	if q == nil {
+		return nil
+	}
+	a, err := c.session.take(q)
+	var much *excess
+	if errors.As(err, &much) {
+		return status.Error(codes.InvalidArgument, much.text)
+	}
+	c.server.world.subscribe(c, c.session.turned, c.session.everything())
+	clear(c.session.turned)
+	if a != nil {
+		c.note(a, detail)
+	}
+	return nil
+}
+
+// maxNode bounds a node's name, in bytes.
+const maxNode = 253
+
+// enter notes the node in the ledger, if it has a name. Nobody can answer for another
+// principal's.
+func (c *client) enter(who *access.Principal, id string) error {
+	if len(id) > maxNode || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' }) {
+		return status.Errorf(codes.InvalidArgument, "node.id: must have %d printable bytes at most", maxNode)
+	}
+	if id == "" {
+		return nil
+	}
+	name := id
+	if !c.server.cfg.Anyone {
+		name = who.Name + "/" + id
+	}
+	if ledger := c.server.plane.Ledger(); ledger.Enter(name) {
+		c.name = name
+		c.leave = func() { ledger.Leave(name, time.Now()) }
+	}
+	return nil
+}
+
+// note keeps book of an answer. The ledger has services by the revisions of their
+// instances; a refusal of one of its other resources is one of the service.
+func (c *client) note(a *answer, detail *rpcstatus.Status) {
+	state := push.Applied
+	if a.refused {
+		state = push.Refused
+		c.server.log.Warn("xds: a client has refused a response", "client", c.name, "type", a.kind.String(), "resources", len(a.names), "error", cut(detail.GetMessage()))
+	}
+	c.server.count.WithLabelValues(a.kind.String(), string(state)).Inc()
+	if c.name == "" || a.kind != assignments && !a.refused {
+		return
+	}
+	var acks []push.Ack
+	for name, revision := range a.names {
+		one, ok := parse(a.kind, name)
+		if !ok || revision == 0 {
+			continue // it is gone
+		}
+		ack := push.Ack{Ref: one.ref(), Version: revision, State: state}
+		if a.refused {
+			ack.Reason = a.kind.String() + ": " + cut(detail.GetMessage())
+		}
+		acks = append(acks, ack)
+	}
+	c.server.plane.Ack(c.name, acks)
+}
+
+// cut makes a client's words fit for a log.
+func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), push.MaxReason)], "") }
+
+// tell sends what is due until ctx ends.
+func (c *client) tell(ctx context.Context, send func(*response) error) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		r, again := c.next()
+		if r != nil {
+			c.stuck.Reset(c.server.cfg.WriteTimeout)
+			err := send(r)
+			c.stuck.Stop()
+			if err != nil {
+				return err
+			}
+			c.server.count.WithLabelValues(r.kind.String(), string(push.Sent)).Inc()
+			continue
+		}
+		timer.Stop()
+		if !again.IsZero() {
+			timer.Reset(time.Until(again))
+		}
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// next is the response that is due, or nil and when there may be one by the time alone.
+func (c *client) next() (*response, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.session.next(time.Now())
+	if r != nil && r.kind == assignments && c.name != "" {
+		for _, one := range r.resources {
+			if of, ok := parse(r.kind, one.name); ok {
+				c.server.plane.Ledger().Sent(c.name, &push.Change{Ref: of.ref(), Version: one.revision, Removed: one.revision == 0}, time.Now())
+			}
+		}
+	}
+	return r, c.session.again
+}

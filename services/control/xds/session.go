@@ -1,0 +1,613 @@
+package xds
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A view is what there is to tell, as a session sees it.
+type view interface {
+	// exists tells whether a service has instances.
+	exists(s service) bool
+	// services calls f for all services that do.
+	services(f func(service))
+	// assignment is a service's, nil if it does not exist.
+	assignment(s service) *built
+	// fixed is a resource of another kind, whether the service exists or not.
+	fixed(k kind, s service) *built
+	// revision is as of when everything is: of the store, and for people to read.
+	revision() (int64, string)
+}
+
+// Bounds of what a client may ask for.
+const (
+	maxNames = 20_000 // of one kind
+	maxName  = 512    // bytes
+	turn     = 1000   // resources in one response, of kinds that need not be whole
+)
+
+// wildcard is the name that stands for all resources.
+const wildcard = "*"
+
+// A subscription is what one client wants of one kind, and knows of it. All maps are by
+// resource name.
+type subscription struct {
+	kind  kind
+	all   bool // by a wildcard
+	plain bool // which was that of a request without names
+	named map[string]struct{}
+	// told has the versions that the client was sent; "" is that there is no such
+	// resource.
+	told map[string]string
+	// dirty has what may differ from that.
+	dirty map[string]struct{}
+	owed  bool // a response is due, also without resources
+
+	nonce   string // of the newest response
+	waiting bool   // for the answer to it
+	sent    time.Time
+	flight  map[string]int64 // what changed by it, with revisions
+}
+
+// covers tells whether the client wants a resource. Other names of listeners, and the
+// routes to all services, are wanted by name only: everything is there without them.
+func (s *subscription) covers(name string) bool {
+	if _, ok := s.named[name]; ok || !s.all {
+		return ok
+	}
+	one, ok := parse(s.kind, name)
+	return ok && one.String() == name
+}
+
+// drop forgets what the client knows of a resource that it does not want any more.
+func (s *subscription) drop(name string) {
+	delete(s.told, name)
+	delete(s.dirty, name)
+	delete(s.flight, name)
+}
+
+// A request is one of a client's, of either protocol.
+type request struct {
+	kind  kind
+	nonce string // of the response that it answers; "" is none
+	// refused says that the client could not use that response, and goes on with what it
+	// had.
+	refused bool
+
+	names []string // all that are wanted, in the state of the world
+
+	subscribe, unsubscribe []string // changes of that, otherwise
+	known                  map[string]string
+}
+
+// An answer is what a client made of a response.
+type answer struct {
+	kind    kind
+	refused bool
+	names   map[string]int64 // what had changed by the response, with revisions
+}
+
+// A named resource is one in a response.
+type named struct {
+	name string
+	*built
+}
+
+// A response is to be sent.
+type response struct {
+	kind      kind
+	nonce     string
+	revision  string
+	resources []named
+	removed   []string // of the incremental protocol
+}
+
+// A session is one client's stream, without I/O: requests go in, and responses come out
+// when they are due. It is for one goroutine at a time.
+type session struct {
+	delta    bool // the incremental protocol
+	view     view
+	may      func(namespace string) bool // what the client may know
+	patience time.Duration
+
+	subs    [kinds]*subscription
+	nonces  int64
+	routed  map[service]struct{} // those that the routes to all services have, as the client was sent them
+	drafted draft                // of the next ones
+
+	// since has services that wait for the client to ask for their instances: since when.
+	since map[service]time.Time
+	// again is when next has something to do by the time alone; zero is never.
+	again time.Time
+
+	// wanted counts by how many names each service is wanted. turned has those for which
+	// that has become some (true) or none since it was last taken.
+	wanted map[service]int
+	turned map[service]bool
+}
+
+func newSession(delta bool, v view, may func(string) bool, patience time.Duration) *session {
+	return &session{
+		delta: delta, view: v, may: may, patience: patience,
+		routed: map[service]struct{}{}, since: map[service]time.Time{}, wanted: map[service]int{}, turned: map[service]bool{},
+	}
+}
+
+// everything tells whether the client wants to know of all services.
+func (s *session) everything() bool {
+	for _, sub := range s.subs {
+		if sub == nil {
+			continue
+		}
+		if sub.all || sub.kind == routes && isNamed(sub, allRoutes) {
+			return true
+		}
+	}
+	return false
+}
+
+// An excess says that a client asks for too much.
+type excess struct{ text string }
+
+func (e *excess) Error() string { return e.text }
+
+// take notes what a client asks for, and returns what it has answered, or nil. After an
+// error the session is over.
+func (s *session) take(q *request) (*answer, error) {
+	for _, list := range [][]string{q.names, q.subscribe, q.unsubscribe} {
+		for _, name := range list {
+			if name == "" || len(name) > maxName {
+				return nil, &excess{fmt.Sprintf("%v: resource name of %d bytes: must have 1 to %d", q.kind, len(name), maxName)}
+			}
+		}
+	}
+	sub := s.subs[q.kind]
+	first := sub == nil
+	if first {
+		sub = &subscription{kind: q.kind, named: map[string]struct{}{}, told: map[string]string{}, dirty: map[string]struct{}{}}
+		s.subs[q.kind] = sub
+	}
+	var out *answer
+	current := q.nonce == sub.nonce
+	if current && sub.waiting {
+		out = &answer{q.kind, q.refused, sub.flight}
+		sub.waiting, sub.flight = false, nil
+	}
+	switch {
+	case s.delta:
+		s.change(sub, q, first)
+	case first || current:
+		s.replace(sub, q.names, first)
+	default:
+		// It answers a response that was replaced since. The answer to the newer one will say
+		// what is wanted.
+		return nil, nil
+	}
+	if len(sub.named) > maxNames {
+		return nil, &excess{fmt.Sprintf("%v: %d resources asked for: must be %d at most", q.kind, len(sub.named), maxNames)}
+	}
+	return out, nil
+}
+
+// replace makes names all that is wanted (state of the world).
+func (s *session) replace(sub *subscription, names []string, first bool) {
+	next := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		next[name] = struct{}{}
+	}
+	_, all := next[wildcard]
+	delete(next, wildcard)
+	// No names at all mean everything, unless some were given before.
+	sub.plain = len(names) == 0 && sub.kind.whole() && (first || sub.plain)
+	all = all || sub.plain
+	for name := range sub.named {
+		if _, ok := next[name]; !ok {
+			s.unname(sub, name)
+		}
+	}
+	s.widen(sub, all)
+	for name := range next {
+		if _, ok := sub.named[name]; !ok {
+			s.name(sub, name)
+			sub.owed = sub.owed || sub.kind.whole()
+		}
+	}
+	sub.owed = sub.owed || first && sub.kind.whole()
+}
+
+// change makes a request's changes of what is wanted (incremental).
+func (s *session) change(sub *subscription, q *request, first bool) {
+	if first && len(q.subscribe) == 0 && sub.kind.whole() {
+		s.widen(sub, true)
+	}
+	for _, name := range q.subscribe {
+		if name == wildcard {
+			s.widen(sub, true)
+			continue
+		}
+		s.name(sub, name)
+		delete(sub.told, name) // who asks again is told again
+	}
+	for _, name := range q.unsubscribe {
+		if name == wildcard {
+			s.widen(sub, false)
+			continue
+		}
+		if _, ok := sub.named[name]; !ok {
+			continue
+		}
+		s.unname(sub, name)
+		if sub.covers(name) {
+			// The client cannot know whether it still gets it.
+			sub.told[name] = unknown
+			sub.dirty[name] = struct{}{}
+		}
+	}
+	if !first {
+		return
+	}
+	sub.owed = sub.owed || sub.all
+	for name, version := range q.known {
+		if sub.covers(name) {
+			sub.told[name] = version
+			sub.dirty[name] = struct{}{}
+		}
+	}
+}
+
+// unknown is a version that no resource has.
+const unknown = "?"
+
+// widen notes whether everything is wanted.
+func (s *session) widen(sub *subscription, all bool) {
+	if all == sub.all {
+		return
+	}
+	sub.all = all
+	if all {
+		s.view.services(func(one service) { sub.dirty[one.String()] = struct{}{} })
+		sub.owed = true
+		return
+	}
+	for name := range sub.told {
+		if _, ok := sub.named[name]; !ok {
+			sub.drop(name)
+		}
+	}
+}
+
+// name notes that a resource is wanted.
+func (s *session) name(sub *subscription, name string) {
+	sub.dirty[name] = struct{}{}
+	if _, ok := sub.named[name]; ok {
+		return
+	}
+	sub.named[name] = struct{}{}
+	if one, ok := parse(sub.kind, name); ok {
+		if s.wanted[one]++; s.wanted[one] == 1 {
+			s.turned[one] = true
+		}
+	}
+}
+
+// unname notes that a resource is not wanted by its name any more.
+func (s *session) unname(sub *subscription, name string) {
+	delete(sub.named, name)
+	if name == allRoutes && sub.kind == routes {
+		clear(s.routed)
+	}
+	if one, ok := parse(sub.kind, name); ok {
+		if s.wanted[one]--; s.wanted[one] == 0 {
+			delete(s.wanted, one)
+			s.turned[one] = false
+		}
+	}
+	if !sub.covers(name) {
+		sub.drop(name)
+	}
+}
+
+// touch notes that a service has changed: its instances, and perhaps whether there are
+// any.
+func (s *session) touch(one service, existence bool) {
+	name := one.String()
+	if existence {
+		delete(s.since, one)
+	}
+	for _, sub := range s.subs {
+		if sub == nil || sub.kind != assignments && !existence {
+			continue
+		}
+		if sub.covers(name) {
+			sub.dirty[name] = struct{}{}
+		}
+		if alias := one.alias(); sub.kind == listeners && alias != "" {
+			if _, ok := sub.named[alias]; ok {
+				sub.dirty[alias] = struct{}{}
+			}
+		}
+		if sub.kind == routes {
+			if _, ok := sub.named[allRoutes]; ok {
+				sub.dirty[allRoutes] = struct{}{}
+			}
+		}
+	}
+}
+
+// next returns the response that is due, or nil. It is to be called until it returns nil,
+// after each request and change, and at again.
+func (s *session) next(now time.Time) *response {
+	for {
+		s.again = time.Time{}
+		changed := false
+		for _, sub := range s.subs {
+			if sub == nil {
+				continue
+			}
+			if sub.waiting {
+				if end := sub.sent.Add(s.patience); now.Before(end) {
+					s.wake(end)
+					continue
+				}
+				sub.waiting, sub.flight = false, nil // whoever does not answer is told what there is anyway
+				changed = true
+			}
+			r, silent := s.due(sub, now)
+			if r != nil {
+				return r
+			}
+			changed = changed || silent
+		}
+		if !changed {
+			return nil
+		}
+		// What others wait for has happened without a response.
+	}
+}
+
+func (s *session) wake(at time.Time) {
+	if s.again.IsZero() || at.Before(s.again) {
+		s.again = at
+	}
+}
+
+// due makes the response that a subscription is due, or nil; silent says that something
+// has changed that needs none.
+func (s *session) due(sub *subscription, now time.Time) (r *response, silent bool) {
+	var changes []named
+	for _, name := range slices.Sorted(maps.Keys(sub.dirty)) {
+		if !sub.covers(name) {
+			delete(sub.dirty, name)
+			continue
+		}
+		b := s.want(sub, name, now)
+		version := ""
+		if b != nil {
+			version = b.version
+		}
+		told, known := sub.told[name]
+		if known && told == version {
+			s.settle(sub, name)
+			continue
+		}
+		if s.early(sub.kind, name, b, now) || s.late(sub.kind, name) {
+			continue
+		}
+		if b == nil && (!s.delta && !sub.kind.whole() || !known && (!s.delta || !isNamed(sub, name))) {
+			// There is no way to say so, or nobody to whom it would be news.
+			s.note(sub, name, nil)
+			delete(sub.dirty, name)
+			silent = silent || known
+			continue
+		}
+		if len(changes) == turn && (s.delta || !sub.kind.whole()) {
+			break
+		}
+		changes = append(changes, named{name, b})
+	}
+	if len(changes) == 0 && !sub.owed {
+		return nil, silent
+	}
+	s.nonces++
+	sub.nonce = strconv.FormatInt(s.nonces, 10)
+	sub.waiting, sub.sent, sub.owed = true, now, false
+	sub.flight = make(map[string]int64, len(changes))
+	revision, text := s.view.revision()
+	r = &response{kind: sub.kind, nonce: sub.nonce, revision: text}
+	for _, c := range changes {
+		if !s.delta && sub.kind == clusters && c.built != nil && sub.told[c.name] == "" {
+			s.tellAgain(c.name)
+		}
+		s.note(sub, c.name, c.built)
+		s.settle(sub, c.name)
+		if c.built == nil {
+			sub.flight[c.name] = 0
+			r.removed = append(r.removed, c.name)
+			continue
+		}
+		sub.flight[c.name] = c.revision
+		if sub.kind != assignments {
+			sub.flight[c.name] = revision
+		}
+		r.resources = append(r.resources, c)
+	}
+	if !s.delta && sub.kind.whole() {
+		r.removed = nil
+		r.resources = r.resources[:0]
+		for _, name := range slices.Sorted(maps.Keys(sub.told)) {
+			if sub.told[name] != "" {
+				r.resources = append(r.resources, named{name, s.fixed(sub.kind, name)})
+			}
+		}
+	}
+	return r, silent
+}
+
+// tellAgain has the instances of a cluster that comes told after it, in the state of the world. If
+// the cluster was there before, the client has dropped them; its request without them may have
+// crossed a response, and is then not known here.
+func (s *session) tellAgain(name string) {
+	if e := s.subs[assignments]; e != nil && e.covers(name) {
+		delete(e.told, name)
+		e.dirty[name] = struct{}{}
+	}
+}
+
+// settle notes that the client has, or is being sent, what there is. The routes to all
+// services are looked at again until none is missing.
+func (s *session) settle(sub *subscription, name string) {
+	if name == allRoutes && sub.kind == routes {
+		s.routed = s.drafted.routed
+		if !s.drafted.whole {
+			return
+		}
+	}
+	delete(sub.dirty, name)
+}
+
+func isNamed(sub *subscription, name string) bool {
+	_, ok := sub.named[name]
+	return ok
+}
+
+// note notes what a client knows from now on; nil is that there is no such resource.
+func (s *session) note(sub *subscription, name string, b *built) {
+	switch {
+	case b != nil:
+		sub.told[name] = b.version
+	case isNamed(sub, name):
+		sub.told[name] = ""
+	default:
+		delete(sub.told, name)
+	}
+}
+
+// fixed is a resource of a kind that never changes.
+func (s *session) fixed(k kind, name string) *built {
+	one, _ := parse(k, name)
+	if name == one.String() {
+		return s.view.fixed(k, one)
+	}
+	return fixed(k, name, one) // by its alias
+}
+
+// want is a resource as the client should have it; nil is none. Instances that are asked
+// for by the service's name are told also where there are none, so that a client does not
+// wait for them.
+func (s *session) want(sub *subscription, name string, now time.Time) *built {
+	if name == allRoutes && sub.kind == routes {
+		return s.draft(now)
+	}
+	one, ok := parse(sub.kind, name)
+	if ok && s.known(one) {
+		if sub.kind != assignments {
+			return s.fixed(sub.kind, name)
+		}
+		if b := s.view.assignment(one); b != nil {
+			return b
+		}
+	}
+	if ok && sub.kind == assignments && isNamed(sub, name) {
+		return fixed(assignments, name, one)
+	}
+	return nil
+}
+
+// known tells whether a service exists, as far as the client may know.
+func (s *session) known(one service) bool { return s.may(one.namespace) && s.view.exists(one) }
+
+// A draft is the routes to all services as they are to be told next.
+type draft struct {
+	routed map[service]struct{}
+	whole  bool // no service is missing
+}
+
+// draft makes the routes to all services. One that the client is not ready for is left
+// out.
+func (s *session) draft(now time.Time) *built {
+	s.drafted = draft{map[service]struct{}{}, true}
+	var list []service
+	s.view.services(func(one service) {
+		if !s.may(one.namespace) {
+			return
+		}
+		if _, ok := s.routed[one]; !ok && !s.ready(one, now) {
+			s.drafted.whole = false
+			return
+		}
+		s.drafted.routed[one] = struct{}{}
+		list = append(list, one)
+	})
+	return routesTo(list)
+}
+
+// early tells whether a listener or routes must wait for what they refer to.
+func (s *session) early(k kind, name string, b *built, now time.Time) bool {
+	if b == nil || k != listeners && k != routes || name == allRoutes {
+		return false
+	}
+	one, _ := parse(k, name)
+	return !s.ready(one, now)
+}
+
+// ready tells whether the client has a service's cluster and instances, as far as it asks
+// for them on this stream. One that has the cluster will ask for the instances; it is
+// waited for.
+func (s *session) ready(one service, now time.Time) bool {
+	name := one.String()
+	c := s.subs[clusters]
+	if c == nil || !c.covers(name) {
+		return true
+	}
+	if !c.has(name) {
+		return false
+	}
+	if e := s.subs[assignments]; e != nil && e.covers(name) {
+		delete(s.since, one)
+		return e.has(name)
+	}
+	since, ok := s.since[one]
+	if !ok {
+		since = now
+		s.since[one] = now
+	}
+	end := since.Add(s.patience)
+	if now.Before(end) {
+		s.wake(end)
+		return false
+	}
+	return true
+}
+
+// has tells whether the client has a resource, and has answered that. A refusal is an
+// answer: see "Order" in the package's comment.
+func (s *subscription) has(name string) bool { return s.told[name] != "" && !s.flying(name) }
+
+// flying tells whether a change of a resource is not answered yet.
+func (s *subscription) flying(name string) bool {
+	_, ok := s.flight[name]
+	return ok
+}
+
+// late tells whether what is gone must wait for what refers to it.
+func (s *session) late(k kind, name string) bool {
+	one, ok := parse(k, name)
+	if !ok || k != clusters && k != assignments || s.known(one) {
+		return false
+	}
+	if k == assignments {
+		c := s.subs[clusters]
+		return c != nil && (c.told[name] != "" || c.flying(name))
+	}
+	if _, ok := s.routed[one]; ok {
+		return true
+	}
+	l, r := s.subs[listeners], s.subs[routes]
+	refers := func(sub *subscription, name string) bool {
+		return sub != nil && name != "" && (sub.told[name] != "" || sub.flying(name))
+	}
+	return refers(l, name) || refers(l, one.alias()) || refers(r, name) || r != nil && r.flying(allRoutes)
+}

@@ -1,0 +1,341 @@
+package xds
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	cluster "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpoint "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listener "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	router "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcm "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	upstream "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	percent "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"dyno/services/control/resource"
+)
+
+// A kind is a type of resources. Their order is that in which what is new is told.
+type kind int
+
+const (
+	clusters kind = iota
+	assignments
+	listeners
+	routes
+	kinds int = iota
+)
+
+// types are the kinds' names on the wire.
+var types = [kinds]string{
+	clusters:    "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+	assignments: "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+	listeners:   "type.googleapis.com/envoy.config.listener.v3.Listener",
+	routes:      "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+}
+
+// shorts are the kinds' names for people.
+var shorts = [kinds]string{clusters: "cds", assignments: "eds", listeners: "lds", routes: "rds"}
+
+func (k kind) String() string { return shorts[k] }
+
+// whole tells whether a response of the state of the world must have all resources of the
+// kind that the client asked for: what is missing is gone.
+func (k kind) whole() bool { return k == clusters || k == listeners }
+
+func kindOf(typeURL string) (kind, bool) {
+	i := slices.Index(types[:], typeURL)
+	return kind(i), i >= 0
+}
+
+// A built resource is as it is sent. It is shared by all clients: nobody may change it.
+type built struct {
+	any      *anypb.Any
+	version  string // a hash of the content
+	revision int64  // of the store, when this replica found the content
+}
+
+// seal makes a resource as it is sent. The same content has the same bytes and version in
+// every process.
+func seal(k kind, m proto.Message, revision int64) *built {
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("xds: %T cannot be written: %v", m, err)) // its texts are names, which are checked
+	}
+	sum := sha256.Sum256(value)
+	return &built{&anypb.Any{TypeUrl: types[k], Value: value}, hex.EncodeToString(sum[:8]), revision}
+}
+
+// packed is a message within another one.
+func packed(m proto.Message) *anypb.Any {
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic(fmt.Sprintf("xds: %T cannot be written: %v", m, err)) // it has no text that could be wrong
+	}
+	return &anypb.Any{TypeUrl: "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName()), Value: value}
+}
+
+// fromADS is where a client finds what a resource refers to: on the same stream.
+func fromADS() *core.ConfigSource {
+	return &core.ConfigSource{
+		ConfigSourceSpecifier: &core.ConfigSource_Ads{Ads: &core.AggregatedConfigSource{}},
+		ResourceApiVersion:    core.ApiVersion_V3,
+	}
+}
+
+// fixed is a service's resource of a kind whose content depends on the name only.
+func fixed(k kind, name string, s service) *built {
+	switch k {
+	case clusters:
+		return seal(k, clusterOf(s), 0)
+	case listeners:
+		return seal(k, listenerOf(name, s), 0)
+	case assignments:
+		return seal(k, &endpoint.ClusterLoadAssignment{ClusterName: name}, 0) // of no instance
+	}
+	return seal(k, &route.RouteConfiguration{Name: name, VirtualHosts: []*route.VirtualHost{hostOf(s, []string{"*"})}}, 0)
+}
+
+// listenerOf is for clients that are gRPC's. They take the first part of an address for
+// the listener's name.
+func listenerOf(name string, s service) *listener.Listener {
+	manager := &hcm.HttpConnectionManager{
+		StatPrefix: s.String(),
+		RouteSpecifier: &hcm.HttpConnectionManager_Rds{Rds: &hcm.Rds{
+			ConfigSource: fromADS(), RouteConfigName: s.String(),
+		}},
+		HttpFilters: []*hcm.HttpFilter{{
+			Name:       "envoy.filters.http.router",
+			ConfigType: &hcm.HttpFilter_TypedConfig{TypedConfig: packed(&router.Router{})},
+		}},
+	}
+	return &listener.Listener{Name: name, ApiListener: &listener.ApiListener{ApiListener: packed(manager)}}
+}
+
+// hostOf leads all requests for domains to a service. How long a request may take is its
+// caller's to say.
+func hostOf(s service, domains []string) *route.VirtualHost {
+	return &route.VirtualHost{
+		Name: s.String(), Domains: domains,
+		Routes: []*route.Route{{
+			Match: &route.RouteMatch{PathSpecifier: &route.RouteMatch_Prefix{Prefix: "/"}},
+			Action: &route.Route_Route{Route: &route.RouteAction{
+				ClusterSpecifier: &route.RouteAction_Cluster{Cluster: s.String()},
+				Timeout:          durationpb.New(0),
+			}},
+		}},
+	}
+}
+
+// allRoutes is the name of the routes that lead to all services. It has no dot, so it is
+// no service's.
+const allRoutes = "services"
+
+// routesTo leads requests to services, by host with any port. Hosts know no case, so of
+// services that differ by case only, the first has it.
+func routesTo(services []service) *built {
+	slices.SortFunc(services, func(a, b service) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+	})
+	config := &route.RouteConfiguration{Name: allRoutes}
+	taken := map[string]bool{}
+	for _, s := range services {
+		var domains []string
+		for _, host := range []string{s.String(), s.alias()} {
+			if host = strings.ToLower(host); host != "" && !taken[host] {
+				taken[host] = true
+				domains = append(domains, host, host+":*")
+			}
+		}
+		if len(domains) > 0 {
+			config.VirtualHosts = append(config.VirtualHosts, hostOf(s, domains))
+		}
+	}
+	return seal(routes, config, 0)
+}
+
+// connectTimeout is how long a proxy waits for a connection to an instance.
+const connectTimeout = 5 * time.Second
+
+// clusterOf has instances take turns. A proxy speaks to them as its client speaks to it,
+// HTTP/1.1 or HTTP/2, and never sends a request to an instance that asks for none, also
+// where many do ("panic threshold").
+func clusterOf(s service) *cluster.Cluster {
+	options := packed(&upstream.HttpProtocolOptions{
+		UpstreamProtocolOptions: &upstream.HttpProtocolOptions_UseDownstreamProtocolConfig{
+			UseDownstreamProtocolConfig: &upstream.HttpProtocolOptions_UseDownstreamHttpConfig{
+				HttpProtocolOptions: &core.Http1ProtocolOptions{}, Http2ProtocolOptions: &core.Http2ProtocolOptions{},
+			},
+		},
+	})
+	return &cluster.Cluster{
+		Name:                          s.String(),
+		ClusterDiscoveryType:          &cluster.Cluster_Type{Type: cluster.Cluster_EDS},
+		EdsClusterConfig:              &cluster.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
+		ConnectTimeout:                durationpb.New(connectTimeout),
+		LbPolicy:                      cluster.Cluster_ROUND_ROBIN,
+		CommonLbConfig:                &cluster.Cluster_CommonLbConfig{HealthyPanicThreshold: &percent.Percent{Value: 0}},
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
+	}
+}
+
+// An instance is what a client is told of one.
+type instance struct {
+	id     string
+	at     netip.AddrPort
+	zone   string
+	weight uint32
+	health core.HealthStatus
+}
+
+// told is what a client is told of an instance that may be late: silent for longer than it
+// said. One at a host name is not: addresses must be IP addresses, or clients refuse all.
+func told(i *resource.Instance, late bool) (instance, bool) {
+	address, err := netip.ParseAddr(i.Address)
+	if err != nil || address.Zone() != "" {
+		return instance{}, false
+	}
+	one := instance{
+		id: i.ID, at: netip.AddrPortFrom(address.Unmap(), uint16(i.Port)), zone: i.Zone, //nolint:gosec // bounded when it was put
+		weight: uint32(max(i.Weight, 1)), health: core.HealthStatus_HEALTHY, //nolint:gosec // bounded when it was put
+	}
+	switch {
+	case i.Status == resource.Down:
+		one.health = core.HealthStatus_UNHEALTHY
+	case i.Status == resource.Draining || i.Weight == 0:
+		one.health = core.HealthStatus_DRAINING // it takes no new requests
+	case late:
+		one.health = core.HealthStatus_DEGRADED
+	}
+	return one, true
+}
+
+// rank orders instances at the same address: the one that takes requests is told.
+var rank = map[core.HealthStatus]int{
+	core.HealthStatus_HEALTHY: 0, core.HealthStatus_DEGRADED: 1, core.HealthStatus_DRAINING: 2, core.HealthStatus_UNHEALTHY: 3,
+}
+
+// A locality is instances that are told together.
+type locality struct {
+	zone   string
+	weight uint32 // of each; 0 is of several
+}
+
+// mostWeights is how many weights in one zone have localities of their own. Those of a zone
+// with more share one.
+const mostWeights = 32
+
+// assign is a service's assignment. Instances that are late are tried last: by Envoy after
+// the others, by gRPC's clients, who know nothing between good and bad, if there are no
+// others.
+//
+// Instances of one zone and weight are one locality. gRPC's clients divide requests among
+// localities by weight, and evenly within one: they do not look at the weights of
+// instances, unless they hash. Envoy does, to the same effect.
+func assign(s service, instances []instance, revision int64) *built {
+	slices.SortFunc(instances, func(a, b instance) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(rank[a.health], rank[b.health]), strings.Compare(a.id, b.id))
+	})
+	instances = slices.CompactFunc(instances, func(a, b instance) bool { return a.at == b.at })
+	if !slices.ContainsFunc(instances, func(i instance) bool { return i.health == core.HealthStatus_HEALTHY }) {
+		for i := range instances {
+			if instances[i].health == core.HealthStatus_DEGRADED {
+				instances[i].health = core.HealthStatus_HEALTHY
+			}
+		}
+	}
+	scale(instances)
+	weights := map[string]map[uint32]bool{}
+	for _, i := range instances {
+		if weights[i.zone] == nil {
+			weights[i.zone] = map[uint32]bool{}
+		}
+		weights[i.zone][i.weight] = true
+	}
+	groups := map[locality][]instance{}
+	for _, i := range instances {
+		at := locality{i.zone, i.weight}
+		if len(weights[i.zone]) > mostWeights {
+			at.weight = 0
+		}
+		groups[at] = append(groups[at], i)
+	}
+	assignment := &endpoint.ClusterLoadAssignment{ClusterName: s.String()}
+	for _, at := range sortedLocalities(groups) {
+		assignment.Endpoints = append(assignment.Endpoints, endpointsOf(at, groups[at]))
+	}
+	return seal(assignments, assignment, revision)
+}
+
+// mostWeight bounds the sum of a service's weights: clients refuse one above 2³²-1.
+const mostWeight = 1 << 31
+
+// scale makes weights small enough. None becomes 0, so the sum may exceed mostWeight by
+// one for each instance.
+func scale(instances []instance) {
+	var sum uint64
+	for _, i := range instances {
+		sum += uint64(i.weight)
+	}
+	by := uint32((sum + mostWeight - 1) / mostWeight) //nolint:gosec // weights and counts are bounded
+	if by <= 1 {
+		return
+	}
+	for i := range instances {
+		instances[i].weight = max(instances[i].weight/by, 1)
+	}
+}
+
+func sortedLocalities(groups map[locality][]instance) []locality {
+	var all []locality
+	for at := range groups {
+		all = append(all, at)
+	}
+	slices.SortFunc(all, func(a, b locality) int {
+		return cmp.Or(strings.Compare(a.zone, b.zone), cmp.Compare(a.weight, b.weight))
+	})
+	return all
+}
+
+// endpointsOf is a locality. Its weight is that of the instances that take requests; one
+// where none does has none, and gets none.
+func endpointsOf(at locality, instances []instance) *endpoint.LocalityLbEndpoints {
+	out := &endpoint.LocalityLbEndpoints{Locality: &core.Locality{Zone: at.zone}}
+	if at.weight != resource.DefaultWeight {
+		out.Locality.SubZone = fmt.Sprintf("weight-%d", at.weight)
+		if at.weight == 0 {
+			out.Locality.SubZone = "weights"
+		}
+	}
+	var sum uint64
+	for _, i := range instances {
+		if i.health == core.HealthStatus_HEALTHY {
+			sum += uint64(i.weight)
+		}
+		out.LbEndpoints = append(out.LbEndpoints, &endpoint.LbEndpoint{
+			HostIdentifier: &endpoint.LbEndpoint_Endpoint{Endpoint: &endpoint.Endpoint{Address: &core.Address{
+				Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{
+					Address: i.at.Addr().String(), PortSpecifier: &core.SocketAddress_PortValue{PortValue: uint32(i.at.Port())},
+				}},
+			}}},
+			HealthStatus:        i.health,
+			LoadBalancingWeight: wrapperspb.UInt32(i.weight),
+		})
+	}
+	if sum > 0 {
+		out.LoadBalancingWeight = wrapperspb.UInt32(uint32(sum)) //nolint:gosec // see scale
+	}
+	return out
+}

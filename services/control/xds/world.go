@@ -1,0 +1,276 @@
+package xds
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"dyno/services/control/plane"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+)
+
+// latePeriod is how often it is looked at who is late.
+const latePeriod = time.Second
+
+// turnChanges is how many changes are taken from the queue at once, about.
+const turnChanges = 256
+
+// A world is what there is to tell, for all clients together: each resource is made once.
+// Its methods may be called from any goroutine. Locks are taken in the order client.mu,
+// entry.mu, world.mu.
+type world struct {
+	plane  *plane.Plane
+	begun  chan struct{} // closed when everything is known
+	period time.Duration // latePeriod, but in tests
+
+	mu      sync.Mutex // guards what follows
+	entries map[service]*entry
+	late    map[service]map[string]bool // instances that are overdue, by their identifiers; it is replaced as a whole
+	// watchers are those who want to know of a service, and of all.
+	watchers map[service]map[*client]struct{}
+	all      map[*client]struct{}
+}
+
+// An entry is a service that has instances.
+type entry struct {
+	changes uint64 // how often it has changed; world.mu guards it
+
+	mu       sync.Mutex // guards what follows: while one makes a resource, the others wait for it
+	resource *built     // the assignment
+	as       uint64     // of which changes that is
+	fixed    [kinds]*built
+}
+
+func newWorld(p *plane.Plane) *world {
+	return &world{
+		plane: p, begun: make(chan struct{}), period: latePeriod, entries: map[service]*entry{},
+		watchers: map[service]map[*client]struct{}{}, all: map[*client]struct{}{},
+	}
+}
+
+// follow keeps up with the catalog until ctx or the plane ends.
+func (w *world) follow(ctx context.Context) error {
+	watch, err := w.plane.Watch(ctx, []push.Topic{{Kind: resource.Instances}}, plane.Token{})
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	for begun := false; ; {
+		changes, _, resync, err := watch.Next(ctx, turnChanges)
+		if err != nil {
+			return err
+		}
+		w.learn(changes, resync)
+		if !begun {
+			close(w.begun)
+			begun = true
+		}
+	}
+}
+
+// learn takes changes, or everything there is, and tells whom they concern.
+func (w *world) learn(changes []push.Change, everything bool) {
+	touched := map[service]bool{}
+	for i := range changes {
+		touched[service{changes[i].Namespace, changes[i].Name}] = true
+	}
+	w.mu.Lock()
+	if everything {
+		for one := range w.entries {
+			touched[one] = true
+		}
+	}
+	existence := make(map[service]bool, len(touched)) // whether it has changed
+	some := map[*client]map[service]bool{}            // of those who are told of some services only
+	for one := range touched {
+		existence[one] = w.change(one, w.plane.Catalog().CountService(one.namespace, one.name) > 0)
+		for c := range w.watchers[one] {
+			if _, ok := w.all[c]; ok {
+				continue
+			}
+			if some[c] == nil {
+				some[c] = map[service]bool{}
+			}
+			some[c][one] = existence[one]
+		}
+	}
+	all := slices.Collect(maps.Keys(w.all))
+	w.mu.Unlock()
+	for c, services := range some {
+		c.touch(services)
+	}
+	for _, c := range all {
+		c.touch(existence)
+	}
+}
+
+// change notes that a service has changed, and tells whether it is new or gone by that.
+// w.mu is held.
+func (w *world) change(one service, exists bool) (existence bool) {
+	e := w.entries[one]
+	switch {
+	case e != nil && exists:
+		e.changes++
+		return false
+	case exists:
+		w.entries[one] = &entry{changes: 1}
+		return true
+	}
+	delete(w.entries, one)
+	return e != nil
+}
+
+// lookLate finds out regularly who is late, until ctx ends.
+func (w *world) lookLate(ctx context.Context) {
+	ticker := time.NewTicker(w.period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		w.tellLate(w.plane.Late())
+	}
+}
+
+// tellLate notes which instances are late, and tells whom that concerns.
+func (w *world) tellLate(refs []resource.Ref) {
+	late := map[service]map[string]bool{}
+	for _, r := range refs {
+		one := service{r.Namespace, r.Name}
+		if late[one] == nil {
+			late[one] = map[string]bool{}
+		}
+		late[one][r.ID] = true
+	}
+	w.mu.Lock()
+	before := w.late
+	w.late = late
+	w.mu.Unlock()
+	var changes []push.Change
+	for _, some := range []map[service]map[string]bool{late, before} {
+		for one := range some {
+			if !maps.Equal(late[one], before[one]) {
+				changes = append(changes, push.Change{Ref: one.ref()})
+			}
+		}
+	}
+	if len(changes) > 0 {
+		w.learn(changes, false)
+	}
+}
+
+// subscribe has a client told of changes of services, or not any more; everything is of
+// all of them.
+func (w *world) subscribe(c *client, turned map[service]bool, everything bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one, wanted := range turned {
+		if wanted {
+			if w.watchers[one] == nil {
+				w.watchers[one] = map[*client]struct{}{}
+			}
+			w.watchers[one][c] = struct{}{}
+			continue
+		}
+		w.leave(c, one)
+	}
+	if everything {
+		w.all[c] = struct{}{}
+	} else {
+		delete(w.all, c)
+	}
+}
+
+// unsubscribe has a client told of nothing any more.
+func (w *world) unsubscribe(c *client, services map[service]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range services {
+		w.leave(c, one)
+	}
+	delete(w.all, c)
+}
+
+// leave ends that a client is told of a service. w.mu is held.
+func (w *world) leave(c *client, one service) {
+	delete(w.watchers[one], c)
+	if len(w.watchers[one]) == 0 {
+		delete(w.watchers, one)
+	}
+}
+
+var _ view = (*world)(nil)
+
+func (w *world) exists(one service) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entries[one] != nil
+}
+
+// services holds the world's lock while it calls f.
+func (w *world) services(f func(service)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range w.entries {
+		f(one)
+	}
+}
+
+func (w *world) revision() (int64, string) {
+	revision, _ := w.plane.Catalog().Revision()
+	return revision, plane.Token{Epoch: w.plane.Store().Epoch(), Revision: revision}.String()
+}
+
+// look finds an entry, how often it has changed, and which of its instances are late.
+func (w *world) look(one service) (e *entry, changes uint64, late map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e = w.entries[one]; e != nil {
+		changes = e.changes
+	}
+	return e, changes, w.late[one]
+}
+
+func (w *world) assignment(one service) *built {
+	e, _, _ := w.look(one)
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// What the catalog has is at least as new as these changes.
+	_, changes, late := w.look(one)
+	if e.resource != nil && e.as == changes {
+		return e.resource
+	}
+	items, revision := w.plane.Catalog().Snapshot([]string{one.path()})
+	list := make([]instance, 0, len(items))
+	for _, item := range items {
+		if i, ok := told(item.Resource.(*resource.Instance), late[item.ID]); ok {
+			list = append(list, i)
+		}
+	}
+	if b := assign(one, list, revision); e.resource == nil || e.resource.version != b.version {
+		e.resource = b
+	}
+	e.as = changes
+	return e.resource
+}
+
+func (w *world) fixed(k kind, one service) *built {
+	e, _, _ := w.look(one)
+	if e == nil {
+		return fixed(k, one.String(), one)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fixed[k] == nil {
+		e.fixed[k] = fixed(k, one.String(), one)
+	}
+	return e.fixed[k]
+}
