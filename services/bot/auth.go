@@ -2,10 +2,8 @@ package bot
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,7 +11,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"dyno/services/bot/buffer"
 	"dyno/services/bot/openai"
+	"dyno/services/bot/trace"
 )
 
 // A refusal is an answer to a request that is not served.
@@ -54,29 +54,42 @@ func writeBody(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // a client that has gone needs no answer
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
+// expectedReply is what most replies fit into, in bytes.
+const expectedReply = 2 << 10
+
+func (g *Gateway) writeJSON(w http.ResponseWriter, status int, v any) {
+	b := g.buffers.Get(expectedReply)
+	defer g.buffers.Put(b)
+	body, err := g.codec.Append(b.B, v)
 	if err != nil {
 		refuse(http.StatusInternalServerError, "", "%v", err).answer(w)
 		return
 	}
+	b.B = body
 	writeBody(w, status, body)
 }
 
 // bodyTimeout bounds reading a request's body.
 const bodyTimeout = 30 * time.Second
 
-// readBody reads a request's body.
-func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+// readBody reads a request's body, whose size its layer bounds. The buffer is to be given
+// back when nothing refers to it any more.
+func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (*buffer.Buffer, *refusal) {
 	control := http.NewResponseController(w)
 	// Of the body alone: a deadline that stays would end the watch for a client that goes.
 	// Writers without deadlines, as tests have them, go without.
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.cfg.MaxBodyBytes))
+	size := 0
+	if r.ContentLength > 0 {
+		size = int(min(r.ContentLength, g.cfg.MaxBodyBytes)) + 1 // with one more, the end is read, too
+	}
+	body := g.buffers.Get(size)
+	_, err := body.ReadFrom(r.Body)
 	_ = control.SetReadDeadline(time.Time{})
 	if err == nil {
 		return body, nil
 	}
+	g.buffers.Put(body)
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "", "a request has %d bytes at most", long.Limit)
@@ -92,6 +105,17 @@ type identity struct {
 
 // identify finds out who asks: by a token, or by an API key.
 func (g *Gateway) identify(r *http.Request) (identity, *refusal) {
+	_, span := trace.Start(r.Context(), "authenticate")
+	who, refused := g.credentials(r)
+	if refused != nil {
+		span.Fail(refused.code)
+	}
+	span.End()
+	return who, refused
+}
+
+// credentials reads those of a request.
+func (g *Gateway) credentials(r *http.Request) (identity, *refusal) {
 	field := r.Header.Get("Authorization")
 	if field == "" {
 		if g.open != nil {
@@ -156,7 +180,9 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
 		APIKey string `json:"api_key"`
 		User   string `json:"user_id"`
 	}
-	if err := json.Unmarshal(body, &q); err != nil {
+	err := g.codec.Unmarshal(body.B, &q)
+	g.buffers.Put(body)
+	if err != nil {
 		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
 	}
 	if !validName(q.User) {
@@ -174,48 +200,9 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *refusal {
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "", "%v", err)
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, map[string]any{
+	g.writeJSON(w, http.StatusOK, map[string]any{
 		"access_token": token, "token_type": "Bearer", "user_id": q.User,
 		"expires_in": int64(g.cfg.Token.Lifetime / time.Second), "expires_at": expires.Unix(),
 	})
-	return nil
-}
-
-// usage tells what a key may use, and has used.
-func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *refusal {
-	who, refused := g.identify(r)
-	if refused != nil {
-		return refused
-	}
-	now := time.Now()
-	type limit struct {
-		Resource string  `json:"resource"`
-		Amount   int64   `json:"amount"`
-		Window   float64 `json:"window_seconds"`
-		Used     int64   `json:"used"`
-	}
-	answer := struct {
-		Key    string  `json:"key"`
-		Limits []limit `json:"limits"`
-		Today  struct {
-			Requests int64 `json:"requests"`
-			Tokens   int64 `json:"tokens"`
-			Money    int64 `json:"money"`
-		} `json:"today"`
-	}{Key: who.key.id, Limits: []limit{}}
-	used, err := g.limits.Used(r.Context(), who.key.id, who.key.limits, now)
-	if err != nil {
-		return &refusal{status: http.StatusServiceUnavailable, code: "limits_unavailable", text: "the limits cannot be read now", after: time.Second}
-	}
-	for i, l := range who.key.limits {
-		answer.Limits = append(answer.Limits, limit{string(l.Resource), l.Amount, l.Window.Seconds(), used[i]})
-	}
-	sum, err := g.archive.Sum(r.Context(), who.key.id, now.Truncate(24*time.Hour))
-	if err != nil {
-		return &refusal{status: http.StatusServiceUnavailable, code: "ledger_unavailable", text: "the ledger cannot be read now", after: time.Second}
-	}
-	answer.Today.Requests, answer.Today.Tokens, answer.Today.Money = sum.Requests, sum.Tokens, sum.Money
-	writeJSON(w, http.StatusOK, answer)
 	return nil
 }

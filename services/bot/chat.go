@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/store"
+	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 )
 
@@ -96,11 +96,16 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 	if t.who, refused = g.identify(r); refused != nil {
 		return refused
 	}
+	if id := r.Header.Get(lastEventID); id != "" {
+		return g.again(w, r, t.who, id)
+	}
 	body, refused := g.readBody(w, r)
 	if refused != nil {
 		return refused
 	}
-	if refused := t.parse(body); refused != nil {
+	refused = t.parse(body.B)
+	g.buffers.Put(body)
+	if refused != nil {
 		return refused
 	}
 	ctx := newWork(r.Context(), g.cfg.ChatDisconnect, g.cfg.DrainTime)
@@ -135,7 +140,7 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *refusal {
 
 func (t *turn) parse(body []byte) *refusal {
 	q := &t.q
-	if err := json.Unmarshal(body, q); err != nil {
+	if err := t.g.codec.Unmarshal(body, q); err != nil {
 		return refuse(http.StatusBadRequest, "", "body: want a JSON object: %v", err)
 	}
 	if t.who.user != "" {
@@ -169,12 +174,7 @@ func (t *turn) take(ctx context.Context) *refusal {
 	if begins {
 		t.q.History = store.NewID()
 	}
-	// Whose it is belongs to its name: nobody reads another's by guessing.
-	parts := []string{t.who.key.id, t.q.Bot, t.q.User, t.q.History}
-	for i, p := range parts {
-		parts[i] = url.QueryEscape(p)
-	}
-	t.session = strings.Join(parts, "/")
+	t.session = sessionOf(t.who.key.id, t.q.Bot, t.q.User, t.q.History)
 	if begins {
 		t.count = 0 // nothing is to be read; but a stream tells the name before its turn ends
 	}
@@ -188,6 +188,16 @@ func (t *turn) take(ctx context.Context) *refusal {
 	return nil
 }
 
+// sessionOf names a conversation. Whose it is belongs to its name: nobody reads another's
+// by guessing.
+func sessionOf(key, bot, user, history string) string {
+	parts := []string{key, bot, user, history}
+	for i, p := range parts {
+		parts[i] = url.QueryEscape(p)
+	}
+	return strings.Join(parts, "/")
+}
+
 // prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile.
 func (t *turn) prepare(ctx context.Context) {
 	g := t.g
@@ -197,16 +207,22 @@ func (t *turn) prepare(ctx context.Context) {
 	} else {
 		go func() {
 			defer close(read)
+			ctx, span := trace.StartCall(ctx, "archive read")
+			defer span.End()
 			ctx, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
 			defer cancel()
 			var err error
 			if t.past, t.count, err = g.archive.Turns(ctx, t.session, g.cfg.HistoryTurns); err != nil {
 				t.past, t.count = nil, store.Unknown
+				span.Fail("the archive does not answer")
 				g.stats.degraded("archive")
 			}
 		}()
 	}
+	_, span := trace.Start(ctx, "intent")
 	t.found = g.rules.Find(t.q.Query)
+	span.Text("intent", t.found.Intent)
+	span.End()
 	began := time.Now()
 	t.results = g.plugins.Run(ctx, plugin.Call{ID: t.q.Message, Bot: t.q.Bot, User: t.q.User, Intent: t.found.Intent, Query: t.q.Query})
 	t.asked = time.Since(began)
@@ -242,7 +258,7 @@ func (t *turn) request() (*openai.Request, error) {
 		messages = append(messages, openai.Message{Role: "user", Content: p.User}, openai.Message{Role: "assistant", Content: p.Reply})
 	}
 	messages = append(messages, openai.Message{Role: "user", Content: t.q.Query})
-	return openai.NewChat(c.Model, messages, t.q.Stream, c.ReplyTokens)
+	return t.g.messages.NewChat(c.Model, messages, t.q.Stream, c.ReplyTokens)
 }
 
 // recent returns the first of the latest turns that have so many tokens at most.
@@ -308,7 +324,7 @@ func (t *turn) whole(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal)
 	r.Turn, count = t.kept(j.finish(done))
 	r.Reply, r.Usage, r.By, r.Cached = &reply, usageOf(a.Usage), a.Upstream, how != cache.Made
 	tell(w.Header(), j, a, how)
-	writeJSON(w, http.StatusOK, r)
+	t.g.writeJSON(w, http.StatusOK, r)
 	t.g.stats.overhead.Observe((time.Since(t.began) - took - t.asked - j.entry.Queue).Seconds())
 	return count, nil
 }
@@ -322,26 +338,21 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 		return t.count, refusalOf(err)
 	}
 	first := time.Since(j.began)
+	j.request.Forget() // a stream goes on for long
+	t.past = nil
 	g.stats.streams.Add(1)
 	defer g.stats.streams.Add(-1)
 	out := newSink(w, g.cfg.WriteTimeout)
 	tell(w.Header(), j, a, cache.Made)
-	say := func(name string, v any, more bool) {
-		data, err := json.Marshal(v)
-		if err != nil {
-			return // what is said here is JSON
-		}
-		out.write(openai.AppendFrame(nil, name, data), more)
-	}
-	say("start", t.head(j), a.Stream.More())
-	reply, err := t.relay(a, say, out)
-	gone := out.gone || ctx.gone()
+	n := t.newTeller(out, ctx, j)
+	defer n.close()
+	n.say("start", t.head(j), a.Stream.More())
+	reply, err := t.relay(a, n, ctx)
+	gone := ctx.gone()
 	done := j.streamResult(a, err, first, gone)
 	if err != nil {
 		j.finish(done)
-		if !gone {
-			out.write(openai.AppendFrame(nil, "error", openai.AppendError(nil, http.StatusBadGateway, "", "upstream_error", err.Error())), false)
-		}
+		n.fault("upstream_error", err.Error())
 		out.end()
 		return t.count, nil
 	}
@@ -350,7 +361,7 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 		Usage: usageOf(done.usage), By: a.Upstream}
 	var count int64
 	end.Turn, count = t.kept(j.finish(done)) // before the client is told: what it is told is kept
-	say("done", end, false)
+	n.say("done", end, false)
 	out.end()
 	return count, nil
 }
@@ -358,8 +369,13 @@ func (t *turn) stream(w http.ResponseWriter, ctx *work, j *job) (int64, *refusal
 // errLong says that an answer has no end.
 var errLong = errors.New("the answer is too long")
 
+// deltaEvent is the data of "delta".
+type deltaEvent struct {
+	Text string `json:"text"`
+}
+
 // relay passes text on as it comes, and returns all of it.
-func (t *turn) relay(a *upstream.Answer, say func(name string, v any, more bool), out *sink) (string, error) {
+func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work) (string, error) {
 	g := t.g
 	var reply strings.Builder
 	masker := g.out
@@ -371,7 +387,7 @@ func (t *turn) relay(a *upstream.Answer, say func(name string, v any, more bool)
 			return
 		}
 		reply.Write(text)
-		say("delta", map[string]string{"text": string(text)}, more)
+		n.say("delta", deltaEvent{string(text)}, more)
 	}
 	err := g.pass(a.Stream, func(_ openai.Frame, e *openai.Event, more bool) {
 		for _, d := range e.Deltas {
@@ -386,8 +402,8 @@ func (t *turn) relay(a *upstream.Answer, say func(name string, v any, more bool)
 			long = true
 			a.Stream.Cancel()
 		}
-		if out.gone && g.cfg.ChatDisconnect == Cancel {
-			a.Stream.Cancel()
+		if n.out.gone {
+			ctx.leave()
 		}
 	})
 	if masker != nil {

@@ -23,7 +23,7 @@ func TestClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(folder, c.needs)); err != nil {
-				t.Skipf("no package openai for %s: %s/install.sh installs it", c.command, folder)
+				t.Skipf("no package openai for %s: scripts/clients.sh installs it", c.command)
 			}
 			if _, err := exec.LookPath(c.command); err != nil {
 				t.Skipf("no %s: scripts/setup.sh installs it", c.command)
@@ -61,5 +61,49 @@ func TestClients(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestLangChain: so does LangChain's client, which asks for tools by functions, adds up
+// streams and their usage, and sends a tool's result back.
+func TestLangChain(t *testing.T) {
+	const folder = "testdata/clients"
+	if _, err := os.Stat(filepath.Join(folder, "python-langchain/langchain_openai/__init__.py")); err != nil {
+		t.Skip("no package langchain-openai for python3: scripts/clients.sh installs it")
+	}
+	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("key")} })
+	cmd := exec.CommandContext(t.Context(), "python3", "chat_openai.py", b.url+"/v1", secretOf("key")) //nolint:gosec // a program of that folder
+	cmd.Dir, cmd.Stderr = folder, os.Stderr
+	// Nobody else is told of what is asked here, whatever is set around the test.
+	cmd.Env = append(os.Environ(), "PYTHONPATH=python-langchain:python", "LANGSMITH_TRACING=false", "LANGCHAIN_TRACING_V2=false")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	type said struct {
+		Whole            string  `json:"whole"`
+		Tokens           []int   `json:"tokens"` // of the answer, and what the sum is wrong by
+		Finish           string  `json:"finish"`
+		Streamed         string  `json:"streamed"`
+		StreamedTokens   []int   `json:"streamed_tokens"`
+		Tool             []any   `json:"tool"`
+		ToolStreamed     bool    `json:"tool_streamed"`
+		AfterTool        bool    `json:"after_tool"`
+		Response         string  `json:"response"`
+		ResponseTokens   []int   `json:"response_tokens"`
+		ResponseStreamed string  `json:"response_streamed"`
+		Errors           [][]any `json:"errors"`
+	}
+	var got said
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Whole == "" || got.Response == "" {
+		t.Errorf("nothing was said: %s", out)
+	}
+	want := said{got.Whole, []int{4, 0}, "stop", got.Whole, []int{4, 0}, []any{"weather", []any{"city"}}, true, true, got.Response, []int{4, 0}, got.Response,
+		[][]any{{"OpenAIModelNotFoundError", 404.0}, {"OpenAIAuthenticationError", 401.0}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

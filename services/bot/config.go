@@ -7,11 +7,17 @@ import (
 	"log/slog"
 	"time"
 
+	"dyno/services/bot/cache"
+	"dyno/services/bot/codec"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
+	"dyno/services/bot/middleware"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/plugin"
+	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
+	"dyno/services/bot/tcp"
+	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/serve"
 )
@@ -100,6 +106,19 @@ type Token struct {
 	Remember int `yaml:"remember"`
 }
 
+// Writes is how the archive is written.
+type Writes string
+
+// The ways.
+const (
+	// Batch writes together what came while the last was written.
+	Batch Writes = "batch"
+	// Single writes each record by itself.
+	Single Writes = "single"
+	// Copy writes together, by COPY. It is PostgreSQL's.
+	Copy Writes = "copy"
+)
+
 // Config says what a gateway does. Start from Defaults.
 type Config struct {
 	// Listen is where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks
@@ -110,6 +129,11 @@ type Config struct {
 	AllowRemote bool `yaml:"allow_remote"`
 	// Admin is the address of the admin listener; "" means none.
 	Admin string `yaml:"admin"`
+	// AdminToken is what the admin listener asks for, but for /healthz and /readyz: 16 bytes
+	// at least. nil is nothing, which only a loopback Admin may ask for.
+	AdminToken []byte `yaml:"-"`
+	// Page serves a page to chat in at /.
+	Page bool `yaml:"page"`
 	// AllowNetworks are networks that upstreams, plugins and key sets may be in although
 	// they are not public.
 	AllowNetworks []string `yaml:"allow_networks"`
@@ -150,12 +174,24 @@ type Config struct {
 	CacheAge   time.Duration `yaml:"cache_age"`
 	CacheBytes int64         `yaml:"cache_bytes"`
 
+	// CacheKind is how the cache keeps them.
+	CacheKind cache.Kind `yaml:"cache_kind"`
+
+	// ResumeAge is for how long a client that has lost its connection may read on in a
+	// stream of /v1/bot/chat after its end; 0 is never. ResumeStreamBytes bounds what is kept
+	// of one stream, ResumeBytes what is kept of all.
+	ResumeAge         time.Duration `yaml:"resume_age"`
+	ResumeStreamBytes int64         `yaml:"resume_stream_bytes"`
+	ResumeBytes       int64         `yaml:"resume_bytes"`
+
 	// Archive is where turns and the ledger are: File is SQLite's, Postgres a connection
 	// string. SyncWrites has SQLite wait for the disk.
 	Archive    Archive `yaml:"archive"`
 	File       string  `yaml:"file"`
 	SyncWrites bool    `yaml:"sync_writes"`
 	Postgres   string  `yaml:"-"`
+	// ArchiveWrites is how they are written.
+	ArchiveWrites Writes `yaml:"archive_writes"`
 	// Redis has sessions and limits, at host:port or unix:PATH; "" is this process.
 	Redis string `yaml:"redis"`
 	// LimitsOutage is what becomes of requests while Redis does not answer.
@@ -187,6 +223,34 @@ type Config struct {
 	MaxQueryBytes int   `yaml:"max_query_bytes"`
 	// WriteTimeout bounds writing one piece of an answer.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
+	// IdleTimeout is how long a client's connection is kept while nothing is asked.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+
+	// What follows are optimisations, each of which can be done without. What is answered is
+	// the same.
+
+	// BufferPool has buffers of requests, replies and streams used again.
+	BufferPool bool `yaml:"buffer_pool"`
+	// JSON is the library that reads and writes it. JSONPrealloc makes buffers at once as
+	// large as is expected, and has replies encoded into them.
+	JSON         codec.Library `yaml:"json"`
+	JSONPrealloc bool          `yaml:"json_prealloc"`
+	// JSONScan reads what upstreams usually send in one pass, without the library.
+	JSONScan bool `yaml:"json_scan"`
+	// Middleware is how the layers around routes are put together. UnmatchedMiddleware
+	// leaves in those that a route does not need.
+	Middleware          middleware.Form `yaml:"middleware"`
+	UnmatchedMiddleware bool            `yaml:"unmatched_middleware"`
+	// Congestion is the congestion control of connections over TCP with clients, such as
+	// bbr; "" is the kernel's. Upstream.Client has that with upstreams.
+	Congestion string `yaml:"congestion"`
+
+	// TraceEndpoint is a collector's URL, such as http://127.0.0.1:4318/v1/traces; "" traces
+	// nothing. TraceRatio is the share of requests that is traced, of those that do not say
+	// themselves.
+	TraceEndpoint string  `yaml:"trace_endpoint"`
+	TraceRatio    float64 `yaml:"trace_ratio"`
+
 	// DrainTimeout is how long answers under way may go on at the end.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 	// Logger takes what happens to the gateway; nil discards.
@@ -197,6 +261,7 @@ type Config struct {
 // nor upstreams.
 func Defaults() Config {
 	return Config{
+		Page:          true,
 		Token:         Token{Issuer: "dyno-bot", Audience: "dyno-bot", Lifetime: 10 * time.Minute, Remember: 16 << 10},
 		Upstream:      upstream.Defaults(),
 		HistoryTokens: 2048, HistoryTurns: 32, ReplyTokens: 1024,
@@ -204,6 +269,11 @@ func Defaults() Config {
 		PluginBudget:  2 * time.Second,
 		MaskRules:     mask.Defaults(),
 		CacheBytes:    64 << 20,
+		CacheKind:     cache.Sharded,
+		ResumeAge:     resume.Defaults().Age, ResumeStreamBytes: resume.Defaults().StreamBytes, ResumeBytes: resume.Defaults().Bytes,
+		ArchiveWrites: Batch,
+		BufferPool:    true, JSON: codec.Standard, JSONPrealloc: true, JSONScan: true, Middleware: middleware.Composed,
+		TraceRatio:    trace.Defaults().Ratio,
 		Archive:       ArchiveMemory,
 		LimitsOutage:  Refuse,
 		StoreTimeout:  3 * time.Second,
@@ -212,7 +282,7 @@ func Defaults() Config {
 		SessionWait: 10 * time.Second, SessionWaiters: 8, SessionLease: 30 * time.Second,
 		ChatDisconnect: Drain, ModelDisconnect: Cancel, DrainTime: 30 * time.Second,
 		MaxBodyBytes: 4 << 20, MaxQueryBytes: 16 << 10,
-		WriteTimeout: 30 * time.Second, DrainTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 5 * time.Minute, DrainTimeout: 10 * time.Second,
 	}
 }
 
@@ -242,6 +312,13 @@ func (c Config) Validate() error {
 	if len(c.Keys) == 0 && c.Listen != "" {
 		if a, err := serve.ParseAddress(c.Listen); err == nil && !a.Local() {
 			fault("keys", "none", "everybody could ask a gateway that other machines reach: give API keys")
+		}
+	}
+	if c.AdminToken != nil {
+		errs = append(errs, serve.CheckToken("admin token", c.AdminToken))
+	} else if c.Admin != "" {
+		if a, err := serve.ParseAddress(c.Admin); err == nil && !a.Local() {
+			fault("admin token", "none", "everybody who reaches it could read keys' usage and profiles: give --admin-token-file")
 		}
 	}
 	policy, err := c.policy()
@@ -287,6 +364,14 @@ func (c Config) Validate() error {
 	}
 	period("cache age", c.CacheAge, 0, 24*time.Hour)
 	between("cache bytes", c.CacheBytes, 1<<20, 1<<34)
+	if err := c.CacheKind.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.ResumeAge != 0 {
+		if err := c.resume().Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("resume: %w", err))
+		}
+	}
 	switch c.Archive {
 	case ArchiveMemory, ArchiveSQLite, ArchivePostgres:
 	default:
@@ -297,6 +382,15 @@ func (c Config) Validate() error {
 	}
 	if (c.Postgres != "") != (c.Archive == ArchivePostgres) {
 		fault("postgres", map[bool]string{true: "given", false: "not given"}[c.Postgres != ""], "goes with archive postgres, and only with that")
+	}
+	switch c.ArchiveWrites {
+	case Batch, Single:
+	case Copy:
+		if c.Archive != ArchivePostgres {
+			fault("archive writes", fmt.Sprintf("%q", c.ArchiveWrites), "goes with archive postgres")
+		}
+	default:
+		fault("archive writes", fmt.Sprintf("%q", c.ArchiveWrites), "must be batch, single or copy")
 	}
 	if c.LimitsOutage != Refuse && c.LimitsOutage != Local {
 		fault("limits outage", fmt.Sprintf("%q", c.LimitsOutage), "must be refuse or local")
@@ -319,6 +413,23 @@ func (c Config) Validate() error {
 	period("drain time", c.DrainTime, time.Millisecond, time.Hour)
 	between("max body bytes", c.MaxBodyBytes, 1, 1<<30)
 	between("max query bytes", int64(c.MaxQueryBytes), 1, 1<<20)
+	if _, err := codec.New(c.JSON); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.Middleware.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := tcp.Check(c.Congestion); err != nil {
+		errs = append(errs, err)
+	}
+	if c.TraceEndpoint != "" {
+		if err := c.trace().Validate(); err != nil {
+			errs = append(errs, err)
+		} else if err := policy.CheckURL(c.TraceEndpoint); err != nil {
+			errs = append(errs, fmt.Errorf("trace endpoint: %w", err))
+		}
+	}
+	period("idle timeout", c.IdleTimeout, time.Millisecond, 24*time.Hour)
 	period("write timeout", c.WriteTimeout, time.Millisecond, time.Hour)
 	period("drain timeout", c.DrainTimeout, 0, time.Hour)
 	return errors.Join(errs...)
@@ -387,6 +498,18 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 // reserved of limits is given back after that.
 func (c Config) longest() time.Duration {
 	return time.Duration(c.Upstream.Attempts)*c.Upstream.Total + c.DrainTime + time.Minute
+}
+
+func (c Config) resume() resume.Config {
+	r := resume.Defaults()
+	r.Age, r.StreamBytes, r.Bytes = c.ResumeAge, c.ResumeStreamBytes, c.ResumeBytes
+	return r
+}
+
+func (c Config) trace() trace.Config {
+	t := trace.Defaults()
+	t.Endpoint, t.Ratio = c.TraceEndpoint, c.TraceRatio
+	return t
 }
 
 func (c Config) policy() (outward.Policy, error) {

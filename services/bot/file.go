@@ -18,6 +18,7 @@ import (
 type configFile struct {
 	Config       `yaml:",inline"`
 	Upstreams    []fileUpstream `yaml:"upstreams"`
+	AdminFile    string         `yaml:"admin_token_file"`
 	SecretFile   string         `yaml:"token_secret_file"`
 	PreviousFile string         `yaml:"token_previous_file"`
 	PostgresFile string         `yaml:"postgres_file"` // of a connection string
@@ -36,6 +37,12 @@ type upstreamTimes struct {
 	RetryRatio  *float64       `yaml:"retry_ratio"`
 	RetryBurst  *int           `yaml:"retry_burst"`
 	Failures    *int           `yaml:"failures"`
+
+	Connections        *int           `yaml:"connections"`
+	IdleConnections    *int           `yaml:"idle_connections"`
+	IdleConnectionTime *time.Duration `yaml:"idle_connection_time"`
+	HTTP2              *bool          `yaml:"http2"`
+	Congestion         *string        `yaml:"congestion"`
 }
 
 type fileUpstream struct {
@@ -80,6 +87,9 @@ func ReadConfig(path string) (Config, error) {
 		errs = append(errs, err)
 		return bytes.TrimRight(text, "\r\n")
 	}
+	if f.AdminFile != "" {
+		c.AdminToken = append([]byte{}, secret(f.AdminFile)...) // an empty file is a fault, not no file
+	}
 	c.Token.Secret, c.Token.Previous, c.Postgres = secret(f.SecretFile), secret(f.PreviousFile), string(secret(f.PostgresFile))
 	for _, u := range f.Upstreams {
 		to := upstream.DefaultUpstream()
@@ -110,6 +120,11 @@ func (t upstreamTimes) apply(c *upstream.Config) {
 	set(&c.RetryRatio, t.RetryRatio)
 	set(&c.RetryBurst, t.RetryBurst)
 	set(&c.Failures, t.Failures)
+	set(&c.Client.Connections, t.Connections)
+	set(&c.Client.Idle, t.IdleConnections)
+	set(&c.Client.IdleTime, t.IdleConnectionTime)
+	set(&c.Client.HTTP2, t.HTTP2)
+	set(&c.Client.Congestion, t.Congestion)
 }
 
 // set sets what is given.

@@ -26,17 +26,24 @@ import (
 	"sync"
 	"time"
 
+	"dyno/services/bot/buffer"
 	"dyno/services/bot/cache"
+	"dyno/services/bot/codec"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
+	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
+	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
+	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/memory"
 	"dyno/services/bot/store/postgres"
 	"dyno/services/bot/store/redis"
 	"dyno/services/bot/store/sqlite"
+	"dyno/services/bot/tcp"
+	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/serve"
 )
@@ -66,6 +73,11 @@ type Gateway struct {
 	rules     interface{ Find(string) intent.Match }
 	plugins   *plugin.Scheduler
 	in, out   *mask.Masker // nil masks nothing
+	buffers   *buffer.Pool
+	codec     *codec.Codec
+	messages  openai.Codec   // by codec
+	events    *resume.Keeper // of streams that may be read on; nil keeps none
+	tracer    *trace.Tracer  // nil traces nothing
 	cache     *cache.Cache[*kept]
 
 	archive  store.Archive
@@ -100,14 +112,16 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	g := &Gateway{}
 	host, err := serve.New(serve.Config{
-		Name: "bot", Admin: cfg.Admin, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+		Name: "bot", Admin: cfg.Admin, AdminToken: cfg.AdminToken, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+		Pages: []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveKeys(w, r) }))}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	g := &Gateway{
+	*g = Gateway{
 		cfg: cfg, host: host, log: host.Logger(), stop: stop, rules: intent.Default(), local: memory.NewLimits(nil),
 		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
 		turns:   newTurnstile(cfg.SessionWaiters),
@@ -123,11 +137,30 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
+	g.buffers = &buffer.Pool{Kept: cfg.BufferPool, Ahead: cfg.JSONPrealloc}
+	if g.codec, err = codec.New(cfg.JSON); err != nil {
+		return nil, err
+	}
+	g.codec.Ahead = cfg.JSONPrealloc
+	g.messages = openai.Codec{JSON: g.codec, Scan: cfg.JSONScan}
+	if cfg.ResumeAge > 0 {
+		if g.events, err = resume.New(cfg.resume()); err != nil {
+			return nil, err
+		}
+	}
 	g.transport = outward.NewTransport(outward.Config{Policy: policy, MaxIdle: 64, IdleTimeout: time.Minute})
 	if err := g.authentication(); err != nil {
 		return nil, err
 	}
+	if cfg.TraceEndpoint != "" {
+		c := cfg.trace()
+		c.Client, c.Logger = outward.NewClient(g.transport), g.log
+		if g.tracer, err = trace.New(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	cfg.Upstream.Policy, cfg.Upstream.Logger = policy, g.log
+	cfg.Upstream.Codec, cfg.Upstream.ReuseReaders, cfg.Upstream.Ahead = g.messages, cfg.BufferPool, cfg.JSONPrealloc
 	if g.pool, err = upstream.New(cfg.Upstream); err != nil {
 		return nil, err
 	}
@@ -156,7 +189,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		g.out = masker
 	}
 	if cfg.CacheAge > 0 {
-		if g.cache, err = cache.New[*kept](cfg.CacheAge, cfg.CacheBytes); err != nil {
+		if g.cache, err = cache.New[*kept](cfg.CacheKind, cfg.CacheAge, cfg.CacheBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -165,11 +198,11 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	g.stats = newStats(g)
 	host.Registry().MustRegister(g.stats.collectors()...)
-	g.handler = g.routes()
+	g.handler = g.guarded(g.routes())
 	g.server = &http.Server{
 		Handler:           g.handler,
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       5 * time.Minute,
+		IdleTimeout:       cfg.IdleTimeout,
 		MaxHeaderBytes:    64 << 10,
 	}
 	return g, nil
@@ -269,7 +302,7 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		}
 		g.archive, g.limits = a, a.Limits()
 	case ArchivePostgres:
-		a, err := postgres.Open(ctx, postgres.Config{URL: g.cfg.Postgres})
+		a, err := postgres.Open(ctx, postgres.Config{URL: g.cfg.Postgres, Copy: g.cfg.ArchiveWrites == Copy})
 		if err != nil {
 			return err
 		}
@@ -288,6 +321,9 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		g.sessions, g.limits = g.redis, g.redis
 	}
 	b := g.cfg.Batch
+	if g.cfg.ArchiveWrites == Single {
+		b.Most = 1
+	}
 	b.Pending += g.cfg.MaxConcurrent // those under way when the bound is reached
 	b.Logger, b.Timeout = g.log, g.cfg.StoreTimeout
 	g.batch, err = store.NewBatcher(g.archive, b)
@@ -303,7 +339,7 @@ func (g *Gateway) Listen() error {
 	if g.cfg.Listen == "" {
 		return errors.New("listen: no address")
 	}
-	l, err := serve.Listen(context.Background(), g.cfg.Listen, nil)
+	l, err := serve.Listen(context.Background(), g.cfg.Listen, tcp.Control(g.cfg.Congestion))
 	if err != nil {
 		return err
 	}
@@ -336,9 +372,22 @@ func (g *Gateway) Serve(ctx context.Context) error {
 			return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	g.log.Info("listening", "address", g.Addr().String(), "model", g.cfg.Model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys))
+	g.log.Info("listening", "address", g.Addr().String(), "model", g.cfg.Model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys),
+		"congestion", g.cfg.Congestion, "upstream_congestion", g.cfg.Upstream.Client.Congestion, "slow_start_after_idle", slowStart())
 	err := g.host.Run(ctx, serve.Part{Name: "http", Serve: g.serve, Drain: g.drain})
 	return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+}
+
+// slowStart says what the kernel does with connections that were idle, which this process
+// cannot choose.
+func slowStart() string {
+	switch on, err := tcp.SlowStartAfterIdle(); {
+	case err != nil:
+		return "unknown"
+	case on:
+		return "on"
+	}
+	return "off"
 }
 
 func (g *Gateway) serve() error {
@@ -383,6 +432,16 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 	if g.archive != nil {
 		errs = append(errs, g.archive.Close())
+	}
+	if g.events != nil {
+		g.events.Close()
+	}
+	if g.tracer != nil {
+		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+		defer cancel()
+		if err := g.tracer.Close(ctx); err != nil {
+			g.log.Warn("spans were not sent", "error", err)
+		}
 	}
 	if g.redis != nil {
 		errs = append(errs, g.redis.Close())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -336,8 +337,13 @@ func TestBudget(t *testing.T) {
 // TestAborted: clients leave streams in the middle. Every one is in the ledger with what
 // was used so far, the upstream is left too, and nothing stays.
 func TestAborted(t *testing.T) {
+	t.Run("HTTP/1.1", func(t *testing.T) { aborted(t, false) })
+	t.Run("HTTP/2", func(t *testing.T) { aborted(t, true) })
+}
+
+func aborted(t *testing.T, http2 bool) {
 	m := newLLM(t, func(c *llm.Config) { c.Tokens, c.InterToken = 10_000, llm.Delay{A: 2 * ms} })
-	b := serving(t, m, func(c *Config) { c.ChatDisconnect = Cancel })
+	b := serving(t, m, func(c *Config) { c.ChatDisconnect, c.Upstream.Client.HTTP2 = Cancel, http2 })
 	const n = 200
 	var all sync.WaitGroup
 	for i := range n {
@@ -374,6 +380,49 @@ func TestAborted(t *testing.T) {
 	}
 }
 
+// TestSharedConnections: with HTTP/2, streams share a connection to their upstream. Those that are
+// left take no other with them.
+func TestSharedConnections(t *testing.T) {
+	m := newLLM(t, func(c *llm.Config) { c.InterToken = llm.Delay{A: 10 * time.Minute} })
+	var connections atomic.Int32
+	front := httptest.NewUnstartedServer(m.Handler())
+	front.Config.Protocols = new(http.Protocols)
+	front.Config.Protocols.SetUnencryptedHTTP2(true)
+	front.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	front.Start()
+	t.Cleanup(front.Close)
+	b := serving(t, m, func(c *Config) {
+		c.Upstream.Client.HTTP2 = true
+		c.Upstream.Upstreams[0].URL = front.URL + "/v1"
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	for range 150 {
+		resp, err := b.post(ctx, "/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.stats.streams.Load(); n != 150 {
+		t.Errorf("%d streams", n)
+	}
+	leave()
+	if status, text, _ := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"max_tokens":1}`); status != http.StatusOK {
+		t.Errorf("%d %s", status, text)
+	}
+	b.places.wait()
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
 // TestDrained: where the route says so, an answer comes to its end without its client,
 // and the turn is kept.
 func TestDrained(t *testing.T) {
@@ -395,6 +444,7 @@ func TestDrained(t *testing.T) {
 			// gone.
 			ctx, cancel := context.WithCancel(t.Context())
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/bot/chat", strings.NewReader(fmt.Sprintf(`{"bot_id":"b","user_id":"u1","history_id":"h","query":"hi","stream":%v}`, stream)))
+			r.Host = "localhost"
 			left := make(chan struct{})
 			go func() {
 				defer close(left)
@@ -754,8 +804,11 @@ func TestConfigFile(t *testing.T) {
 	}
 	write("secret", strings.Repeat("s", 32)+"\n")
 	write("up.key", "key\n")
+	write("admin", strings.Repeat("a", 20)+"\n")
+	write("empty", "\n")
 	c, err := ReadConfig(write("bot.yaml", `
 listen: 127.0.0.1:0
+admin_token_file: admin
 token_secret_file: secret
 token: {lifetime: 5m}
 allow_networks: [127.0.0.0/8]
@@ -777,9 +830,12 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		t.Error(err)
 	}
 	u := c.Upstream.Upstreams
-	if len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 ||
+	if len(c.AdminToken) != 20 || len(c.Token.Secret) != 32 || c.Token.Lifetime != 5*time.Minute || c.Token.Issuer != "dyno-bot" || len(u) != 2 || u[0].Key != "key" || u[0].Weight != 1 || u[0].Price.Completion != 600 || u[1].MaxConcurrent != 10 ||
 		c.Upstream.Idle != 9*time.Second || c.Upstream.Attempts != 2 || c.Upstream.Total != 5*time.Minute || c.Keys[0].Limits[0] != (Limit{store.Money, 5e9, 24 * time.Hour}) || c.MaskRules[0].Min != 3 || c.Plugins[0].Timeout != 100*ms {
 		t.Errorf("%+v", c)
+	}
+	if c, err := ReadConfig(write("open.yaml", "admin_token_file: empty")); err != nil || c.Validate() == nil || !strings.Contains(c.Validate().Error(), "admin token: 0 bytes") {
+		t.Errorf("an empty file is no token: %v, %v", err, c.Validate())
 	}
 	for text, want := range map[string]string{"listne: x": "listne", "token_secret_file: none": "no such file", "keys: 5": "sequence is expected"} {
 		if _, err := ReadConfig(write("wrong.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -790,14 +846,14 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 
 func TestValidate(t *testing.T) {
 	c := Defaults()
-	c.Listen, c.AllowRemote, c.AllowNetworks = "0.0.0.0:1", true, []string{"x"}
+	c.Listen, c.Admin, c.AllowRemote, c.AllowNetworks = "0.0.0.0:1", "0.0.0.0:2", true, []string{"x"}
 	c.Keys = nil
 	c.Token = Token{Secret: []byte("short"), Lifetime: 1}
 	c.Issuers = []Issuer{{KeySet: "http://127.0.0.1/keys"}}
 	c.Plugins = []Plugin{{}, {Builtin: "shell"}, {URL: "http://169.254.169.254/"}}
 	c.Archive, c.LimitsOutage, c.ChatDisconnect, c.SessionLease, c.MaxConcurrent = "disk", "hope", "stay", 1, 0
 	err := c.Validate()
-	for _, want := range []string{"keys: none", "allow networks", "token secret: 5 bytes", "token: issuer", "token lifetime: 1ns", "issuer 1: key set", "upstreams: 0", "plugin 1", "plugin 2", "plugin 3",
+	for _, want := range []string{"keys: none", "admin token: none", "allow networks", "token secret: 5 bytes", "token: issuer", "token lifetime: 1ns", "issuer 1: key set", "upstreams: 0", "plugin 1", "plugin 2", "plugin 3",
 		`archive: "disk"`, `limits outage: "hope"`, `chat disconnect: "stay"`, "session lease: 1ns", "max concurrent: 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
@@ -807,9 +863,10 @@ func TestValidate(t *testing.T) {
 		t.Error("New accepts what Validate does not")
 	}
 	c = Defaults()
+	c.AdminToken = []byte("short")
 	c.Keys = []Key{{ID: "a", SHA256: "xyz", Limits: []Limit{{store.Tokens, 1, time.Hour}, {store.Tokens, 2, time.Hour}, {"cpu", 1, 0}}}, keyOf("b"), keyOf("b")}
 	err = c.Validate()
-	for _, want := range []string{"key 1: sha256", "key 1: limit 2", `key 1: limit 3: resource "cpu"`, `key 3: id: "b"`, "key 3: sha256"} {
+	for _, want := range []string{"admin token: 5 bytes", "key 1: sha256", "key 1: limit 2", `key 1: limit 3: resource "cpu"`, `key 3: id: "b"`, "key 3: sha256"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/store"
+	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 )
 
@@ -31,8 +32,9 @@ type job struct {
 	limits      store.Limits
 	reservation store.Reservation
 	entry       store.Entry
-	began       time.Time // when the request came
-	left        bool      // its place
+	began       time.Time       // when the request came
+	within      context.Context // of the request, for its spans alone
+	left        bool            // its place
 }
 
 // admit lets a request in: it has a place from then on, until it has finished or left.
@@ -40,7 +42,9 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 	if g.batch.State().Pending >= g.cfg.Batch.Pending {
 		return nil, &refusal{status: http.StatusServiceUnavailable, code: "ledger_full", text: "the ledger cannot keep up: nothing is answered that cannot be accounted", after: time.Second}
 	}
+	_, span := trace.Start(ctx, "queue")
 	queue, err := g.places.enter(ctx)
+	span.End()
 	g.stats.queue.Observe(queue.Seconds())
 	switch {
 	case errors.Is(err, errCrowded):
@@ -48,7 +52,7 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 	case err != nil:
 		return nil, refuse(statusGone, "", "the client has gone")
 	}
-	return &job{g: g, who: who, limits: g.limits, began: began, entry: store.Entry{
+	return &job{g: g, who: who, limits: g.limits, began: began, within: ctx, entry: store.Entry{
 		ID: store.NewID(), Key: who.key.id, User: who.user, Endpoint: endpoint, Queue: queue,
 	}}, nil
 }
@@ -161,6 +165,8 @@ func (j *job) finish(r result) historyState {
 	state := historyState("")
 	record := store.Record{Turn: r.turn, Entry: e}
 	if r.turn != nil {
+		_, span := trace.StartCall(j.within, "archive")
+		defer span.End()
 		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
 		defer cancel()
 		switch err := g.batch.Write(ctx, record); {
@@ -169,6 +175,7 @@ func (j *job) finish(r result) historyState {
 		case errors.Is(err, store.ErrConflict):
 			return historyConflict // the entry has been kept
 		}
+		span.Fail("the archive does not answer")
 		state, record.Turn = historyNotConfirmed, nil
 		g.stats.degraded("archive")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dyno/services/bot/store"
+	"dyno/services/bot/tcp"
 )
 
 // stats counts what happens in a gateway.
@@ -25,6 +26,7 @@ type stats struct {
 	degradedBy  *prometheus.CounterVec
 	maskedBy    *prometheus.CounterVec
 	plugins     *prometheus.CounterVec
+	resumed     *prometheus.CounterVec
 	unsettled   prometheus.Counter
 	unaccounted prometheus.Counter
 }
@@ -36,19 +38,24 @@ func newStats(g *Gateway) *stats {
 	times := func(name, help string) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Name: "bot_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(20e-6, 2, 22)} // to 42 s
 	}
+	// Of what the gateway itself adds, a quantile is told to a fifth.
+	fine := func(name, help string) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: "bot_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(2e-6, 1.25, 64)} // to 2.5 s
+	}
 	return &stats{
 		g:           g,
 		requests:    counters("requests_total", "Requests by route and status; 499 is a client that has gone.", "route", "status"),
 		seconds:     prometheus.NewHistogramVec(times("request_seconds", "From a request to the end of its answer."), []string{"route"}),
 		queue:       prometheus.NewHistogram(times("queue_seconds", "Time that a request waited for a place here.")),
-		overhead:    prometheus.NewHistogram(times("overhead_seconds", "Time of an answer that is no stream, less that of its upstream and plugins, and that in the queue.")),
-		event:       prometheus.NewHistogram(times("event_seconds", "From an event of an upstream to its being passed on.")),
+		overhead:    prometheus.NewHistogram(fine("overhead_seconds", "Time of an answer that is no stream, less that of its upstream and plugins, and that in the queue.")),
+		event:       prometheus.NewHistogram(fine("event_seconds", "From an event of an upstream to its being passed on.")),
 		outcomes:    counters("answers_total", "Answers by endpoint and how they ended.", "endpoint", "outcome"),
 		tokens:      counters("tokens_total", "Tokens used by kind, and whether they were told or counted.", "kind", "source"),
 		limitedBy:   counters("limited_total", "Requests refused by a limit, by its resource.", "resource"),
 		degradedBy:  counters("degraded_total", "Operations without a store that did not answer: sessions, limits or archive.", "store"),
 		maskedBy:    counters("masked_total", "Secrets replaced in what is asked and in what is answered.", "direction"),
 		plugins:     counters("plugin_calls_total", "Calls to plugins by what became of them.", "plugin", "outcome"),
+		resumed:     counters("resumed_total", "Requests to read on in a stream: ok, gone (not kept) or refused.", "outcome"),
 		unsettled:   prometheus.NewCounter(prometheus.CounterOpts{Name: "bot_unsettled_total", Help: "Reservations that could not be settled."}),
 		unaccounted: prometheus.NewCounter(prometheus.CounterOpts{Name: "bot_unaccounted_total", Help: "Answers that are not in the ledger: each is an error."}),
 	}
@@ -59,7 +66,7 @@ func (s *stats) collectors() []prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bot_" + name, Help: help}, read)
 	}
 	return []prometheus.Collector{
-		s.requests, s.seconds, s.queue, s.overhead, s.event, s.outcomes, s.tokens, s.limitedBy, s.degradedBy, s.maskedBy, s.plugins, s.unsettled, s.unaccounted,
+		s.requests, s.seconds, s.queue, s.overhead, s.event, s.outcomes, s.tokens, s.limitedBy, s.degradedBy, s.maskedBy, s.plugins, s.resumed, s.unsettled, s.unaccounted,
 		gauge("streams", "Streams under way.", func() float64 { return float64(s.streams.Load()) }),
 		gauge("answers", "Answers under way.", func() float64 { return float64(s.g.places.taken()) }),
 		gauge("queue", "Requests that wait for a place.", func() float64 { return float64(s.g.places.waiting.Load()) }),
@@ -129,6 +136,24 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	b := c.g.batch.State()
 	send(describe("archive_records_total", "Records written."), prometheus.CounterValue, float64(b.Written))
 	send(describe("archive_batches_total", "Batches written."), prometheus.CounterValue, float64(b.Batches))
+	if c.g.events != nil {
+		s := c.g.events.Stats()
+		send(describe("resume_streams", "Streams whose events are kept."), prometheus.GaugeValue, float64(s.Streams))
+		send(describe("resume_bytes", "Bytes of these events, about."), prometheus.GaugeValue, float64(s.Bytes))
+	}
+	if c.g.tracer != nil {
+		s := c.g.tracer.Stats()
+		for result, n := range map[string]uint64{"ended": s.Ended, "sent": s.Sent, "failed": s.Failed} {
+			send(describe("spans_total", "Spans of traces: ended; of these, sent or failed. Others wait, or were dropped.", "result"), prometheus.CounterValue, float64(n), result)
+		}
+	}
+	if on, err := tcp.SlowStartAfterIdle(); err == nil {
+		v := 0.0
+		if on {
+			v = 1
+		}
+		send(describe("tcp_slow_start_after_idle", "1 if the kernel has connections that were idle begin slowly, 0 if not."), prometheus.GaugeValue, v)
+	}
 	if c.g.cache != nil {
 		s := c.g.cache.Stats()
 		send(describe("cache_requests_total", "Requests to the cache by result.", "result"), prometheus.CounterValue, float64(s.Hits), "hit")

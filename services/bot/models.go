@@ -6,37 +6,98 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"dyno/services/bot/cache"
+	"dyno/services/bot/middleware"
 	"dyno/services/bot/openai"
+	"dyno/services/bot/page"
+	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 )
 
+// layers are around routes, the outermost first.
+func (g *Gateway) layers() []middleware.Layer {
+	list := []middleware.Layer{
+		{ // Bodies are bounded before anybody reads them.
+			Matches: func(method, _ string) bool { return method == http.MethodPost },
+			Enter: func(w http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+				r.Body = http.MaxBytesReader(w, r.Body, g.cfg.MaxBodyBytes)
+				return r, middleware.Mark{}
+			},
+		},
+		{ // What is one user's is in nobody's cache.
+			Matches: func(_, path string) bool { return path == "/v1/login" || path == "/v1/usage" },
+			Enter: func(w http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+				w.Header().Set("Cache-Control", "no-store")
+				return r, middleware.Mark{}
+			},
+		},
+	}
+	if g.tracer == nil {
+		return list
+	}
+	return append([]middleware.Layer{{
+		Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+			name := r.Pattern
+			if name == "/" {
+				name = "none" // what is asked for is anything: names are few
+			}
+			r, span := g.tracer.Begin(r, name)
+			return r, middleware.Mark{Value: span}
+		},
+		Leave: func(_ *http.Request, m middleware.Mark, status int) {
+			span, _ := m.Value.(trace.Span)
+			span.Number("http.response.status_code", int64(status))
+			if status >= http.StatusInternalServerError || status == 0 {
+				span.Fail("status " + strconv.Itoa(status))
+			}
+			span.End()
+		},
+	}}, list...)
+}
+
 func (g *Gateway) routes() http.Handler {
-	mux := http.NewServeMux()
+	mux, layers := http.NewServeMux(), g.layers()
 	handle := func(pattern, route string, serve func(w http.ResponseWriter, r *http.Request) *refusal) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			began, status := time.Now(), http.StatusOK
-			if refused := serve(w, r); refused != nil {
-				status = refused.status
-				if status != statusGone {
+		measured := middleware.Layer{
+			Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
+				return r, middleware.Mark{Time: time.Now()}
+			},
+			Leave: func(_ *http.Request, m middleware.Mark, status int) {
+				g.stats.request(route, status, time.Since(m.Time))
+			},
+		}
+		method, path, _ := strings.Cut(pattern, " ")
+		h := middleware.Around(g.cfg.Middleware, g.cfg.UnmatchedMiddleware, append([]middleware.Layer{measured}, layers...), method, path,
+			func(w http.ResponseWriter, r *http.Request) int {
+				refused := serve(w, r)
+				if refused == nil {
+					return http.StatusOK
+				}
+				if refused.status != statusGone {
 					refused.answer(w)
 				}
-			}
-			g.stats.request(route, status, time.Since(began))
-		})
+				return refused.status
+			})
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h(w, r) })
 	}
 	handle("POST /v1/login", "login", g.login)
 	handle("GET /v1/usage", "usage", g.usage)
 	handle("POST /v1/bot/chat", "bot", g.chat)
+	handle("GET /v1/bot/chat/{answer}/events", "events", g.readOn)
 	handle("GET /v1/models", "models", g.listModels)
 	handle("GET /v1/models/{model...}", "models", g.showModel)
 	handle("POST /v1/chat/completions", "chat", func(w http.ResponseWriter, r *http.Request) *refusal { return g.model(w, r, openai.Chat) })
 	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *refusal { return g.model(w, r, openai.Responses) })
+	handle("GET /v1/bot/history", "history", g.history)
 	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *refusal {
 		return refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
 	})
+	if g.cfg.Page {
+		page.Chat(mux)
+	}
 	return mux
 }
 
@@ -58,7 +119,7 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) *refusal {
 			list = append(list, modelInfo{m, "model", 0, "dyno"})
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
+	g.writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
 	return nil
 }
 
@@ -71,7 +132,7 @@ func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request) *refusal {
 	if !g.pool.Has(name) || !who.key.mayUse(name) {
 		return &refusal{status: http.StatusNotFound, code: "model_not_found", param: "model", text: "model: " + strconv.Quote(name) + " is not served here, or not to this key"}
 	}
-	writeJSON(w, http.StatusOK, modelInfo{name, "model", 0, "dyno"})
+	g.writeJSON(w, http.StatusOK, modelInfo{name, "model", 0, "dyno"})
 	return nil
 }
 
@@ -82,13 +143,14 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	if refused != nil {
 		return refused
 	}
-	body, refused := g.readBody(w, r)
+	text, refused := g.readBody(w, r)
 	if refused != nil {
 		return refused
 	}
-	body, masked := g.in.JSON(body)
+	defer func() { g.buffers.Put(text) }() // what is asked may refer to it
+	body, masked := g.in.JSON(text.B)
 	g.stats.masked("in", masked)
-	q, err := openai.Parse(e, body)
+	q, err := g.messages.Parse(e, body)
 	var fault *openai.RequestError
 	if errors.As(err, &fault) {
 		return &refusal{status: http.StatusBadRequest, param: fault.Field, text: fault.Error()}
@@ -104,7 +166,7 @@ func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoin
 	ctx := newWork(r.Context(), g.cfg.ModelDisconnect, g.cfg.DrainTime)
 	defer ctx.end()
 	if q.Stream {
-		return g.modelStream(w, ctx, j)
+		return g.modelStream(w, ctx, j, func() { g.buffers.Put(text); text = nil })
 	}
 	return g.modelWhole(w, ctx, j)
 }
@@ -196,23 +258,28 @@ func (j *job) streamResult(a *upstream.Answer, err error, first time.Duration, g
 	return r
 }
 
-func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job) *refusal {
+// modelStream answers piece by piece. Forget frees the text of the request, which nothing refers to once
+// an upstream answers.
+func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget func()) *refusal {
 	a, err := g.pool.Ask(ctx, j.request)
 	if err != nil {
 		j.finish(j.wholeResult(nil, cache.Made, err, ctx.gone()))
 		return refusalOf(err)
 	}
+	j.request.Forget()
+	forget()
 	first := time.Since(j.began)
 	g.stats.streams.Add(1)
 	defer g.stats.streams.Add(-1)
 	out := newSink(w, g.cfg.WriteTimeout)
 	tell(w.Header(), j, a, cache.Made)
-	rel := relay{endpoint: j.request.Endpoint, usage: j.request.IncludeUsage, masker: g.out}
-	var buf []byte
+	rel := relay{codec: g.messages, endpoint: j.request.Endpoint, usage: j.request.IncludeUsage, masker: g.out}
 	err = g.pass(a.Stream, func(f openai.Frame, e *openai.Event, more bool) {
-		if buf = rel.next(buf[:0], f, e); len(buf) > 0 || !more {
-			out.write(buf, more)
+		b := g.buffers.Get(expectedEvent) // not for as long as the stream waits
+		if b.B = rel.next(b.B, f, e); len(b.B) > 0 || !more {
+			out.write(b.B, more)
 		}
+		g.buffers.Put(b)
 		if out.gone && g.cfg.ModelDisconnect == Cancel {
 			a.Stream.Cancel()
 		}

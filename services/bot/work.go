@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"dyno/services/bot/mask"
@@ -12,45 +13,102 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// A work is the context of an answer: not that of the client, who may leave before.
+// A work is the context of an answer: not that of the client, who may leave before, and
+// come again.
 type work struct {
 	context.Context
 	cancel context.CancelFunc
 	client context.Context
+	drain  time.Duration // how long it goes on without a client
 	stop   func() bool
-	timer  *time.Timer
+
+	mu      sync.Mutex // guards what follows
+	present int        // clients
+	left    bool       // the first one has
+	ended   bool
+	timer   *time.Timer // of drain; nil before it was needed
 }
 
 // errLeft is why an answer is given up whose client has left.
 var errLeft = errors.New("the client has left")
 
-// newWork returns the context of an answer. When the client leaves, it ends at once, or
-// after drain.
+// newWork returns the context of an answer. When the last client has left, it ends at
+// once, or after drain.
 func newWork(client context.Context, d Disconnect, drain time.Duration) *work {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
-	w := &work{Context: ctx, cancel: func() { cancel(errLeft) }, client: client}
+	w := &work{Context: ctx, cancel: func() { cancel(errLeft) }, client: client, drain: drain, present: 1}
 	if d == Cancel {
-		drain = 0
+		w.drain = 0
 	}
-	w.timer = time.AfterFunc(time.Hour, w.cancel)
-	w.timer.Stop()
-	w.stop = context.AfterFunc(client, func() {
-		if drain == 0 {
-			w.cancel()
-			return
-		}
-		w.timer.Reset(drain)
-	})
+	w.stop = context.AfterFunc(client, w.leave)
 	return w
 }
 
-// gone tells whether the client has left.
-func (w *work) gone() bool { return w.client.Err() != nil }
+// leave says that the first client has left.
+func (w *work) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.left {
+		w.left = true
+		w.without()
+	}
+}
+
+// without has one client less. The caller holds mu.
+func (w *work) without() {
+	if w.present--; w.present > 0 || w.ended {
+		return
+	}
+	if w.drain == 0 {
+		w.cancel()
+		return
+	}
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.drain, w.cancel)
+		return
+	}
+	w.timer.Reset(w.drain)
+}
+
+// Came is resume.Presence's: another client reads.
+func (w *work) Came() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.present++
+	w.hold()
+}
+
+// hold has it go on. The caller holds mu.
+func (w *work) hold() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// Left is resume.Presence's.
+func (w *work) Left() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.without()
+}
+
+// gone tells whether no client is there.
+func (w *work) gone() bool {
+	if w.client.Err() != nil {
+		w.leave() // at once, whenever the context says so
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.present == 0
+}
 
 // end frees what it has.
 func (w *work) end() {
 	w.stop()
-	w.timer.Stop()
+	w.mu.Lock()
+	w.ended = true
+	w.hold()
+	w.mu.Unlock()
 	w.cancel()
 }
 
@@ -60,6 +118,7 @@ type sink struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
+	begun   bool // the head is on its way
 	gone    bool
 }
 
@@ -76,6 +135,23 @@ func (s *sink) write(b []byte, more bool) {
 	if s.gone {
 		return
 	}
+	if s.begun || more {
+		s.send(b, more)
+		return
+	}
+	// To write the head, net/http takes 3 KiB of stack. On this goroutine it would be twice as large from then on, for
+	// as long as the stream goes on: 8 KiB of each.
+	s.begun = true
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.send(b, more)
+	}()
+	<-done
+}
+
+// send is write for a client that has not gone.
+func (s *sink) send(b []byte, more bool) {
 	// Absolute: it is set anew for each piece. Writers without deadlines, as tests have
 	// them, go without.
 	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -98,6 +174,7 @@ func (s *sink) end() {
 
 // A relay passes a stream on, event by event.
 type relay struct {
+	codec    openai.Codec
 	endpoint openai.Endpoint
 	usage    bool // the client wants to know it
 	masks    map[int]*mask.Stream
@@ -134,7 +211,7 @@ func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 		if !changed {
 			return append(b, f.Raw...)
 		}
-		data, err := openai.ReplaceText(r.endpoint, f.Data, texts)
+		data, err := r.codec.ReplaceText(r.endpoint, f.Data, texts)
 		if err != nil {
 			return b // it was understood once: what cannot be masked is not passed on
 		}
@@ -177,9 +254,9 @@ func (r *relay) rest(b []byte, choice int) []byte {
 	}
 	r.buf = s.Close(r.buf[:0])
 	if r.endpoint == openai.Chat {
-		return openai.AppendFrame(b, "", openai.TextEvent(choice, string(r.buf)))
+		return openai.AppendFrame(b, "", r.codec.TextEvent(choice, string(r.buf)))
 	}
-	data, err := openai.ReplaceText(r.endpoint, r.last, []string{string(r.buf)})
+	data, err := r.codec.ReplaceText(r.endpoint, r.last, []string{string(r.buf)})
 	if err != nil {
 		return b // it was understood once
 	}

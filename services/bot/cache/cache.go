@@ -1,17 +1,43 @@
 // Package cache keeps answers to questions that have been asked before, for a while and
-// within bounds, and has those who ask the same at once wait for one answer.
+// within bounds, and has those who ask the same at once wait for one answer. Where values
+// are kept is one of several tables, which report R2 compares.
 package cache
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // shards is a power of two: each has a lock of its own.
 const shards = 32
+
+// A Kind is how values are kept.
+type Kind string
+
+// The kinds.
+const (
+	// Sharded has 32 tables with a lock each; the least recently used value of a table goes
+	// first.
+	Sharded Kind = "sharded"
+	// RWMutex has one table and one lock, which readers share. A value that was used since
+	// it was looked at last stays when others go.
+	RWMutex Kind = "rwmutex"
+	// Snapshot has one table that nobody changes: who reads takes no lock, and who writes
+	// makes a copy. What goes first is as in RWMutex.
+	Snapshot Kind = "snapshot"
+)
+
+// Validate says what would be right.
+func (k Kind) Validate() error {
+	switch k {
+	case Sharded, RWMutex, Snapshot:
+		return nil
+	}
+	return fmt.Errorf("cache %q: must be sharded, rwmutex or snapshot", string(k))
+}
 
 // A Value is what is kept.
 type Value interface {
@@ -19,28 +45,27 @@ type Value interface {
 	Size() int64
 }
 
+// A table keeps values. Its methods may be called from any goroutine.
+type table[V Value] interface {
+	get(key string, now time.Time) (V, bool)
+	keep(key string, v V, ends time.Time)
+	held() (values int, bytes int64)
+}
+
 // A Cache holds values of one kind. Its methods may be called from any goroutine.
 type Cache[V Value] struct {
-	age    time.Duration
-	bytes  int64 // of each shard
-	shards [shards]shard[V]
+	age     time.Duration
+	table   table[V]
+	flights [shards]flights[V]
 }
 
-type shard[V Value] struct {
-	mu     sync.Mutex // guards what follows
-	values map[string]*list.Element
-	order  *list.List // of *item[V], what was used last first
-	used   int64
-	under  map[string]*flight[V]
-	hits   uint64
-	misses uint64
-	joined uint64
-}
+// flights are the values of some keys that are being made. Its lock is taken before the
+// table's.
+type flights[V Value] struct {
+	hits, misses, joined atomic.Uint64
 
-type item[V Value] struct {
-	key  string
-	v    V
-	ends time.Time
+	mu    sync.Mutex // guards under
+	under map[string]*flight[V]
 }
 
 // flight is an answer that is being made.
@@ -50,26 +75,37 @@ type flight[V Value] struct {
 	err  error
 }
 
-// New returns a cache that keeps values for some time, and so many bytes in all; the
-// least recently used goes first. Neither may be 0.
-func New[V Value](age time.Duration, bytes int64) (*Cache[V], error) {
+// New returns a cache that keeps values for some time, and so many bytes in all. Neither
+// may be 0.
+func New[V Value](k Kind, age time.Duration, bytes int64) (*Cache[V], error) {
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
 	if age <= 0 || bytes < shards {
 		return nil, fmt.Errorf("cache: age %v, bytes %d: must be more than 0, and %d", age, bytes, shards)
 	}
-	c := &Cache[V]{age: age, bytes: bytes / shards}
-	for i := range c.shards {
-		c.shards[i] = shard[V]{values: map[string]*list.Element{}, order: list.New(), under: map[string]*flight[V]{}}
+	c := &Cache[V]{age: age}
+	switch k {
+	case RWMutex:
+		c.table = &locked[V]{clock: newClock[V](bytes), values: map[string]*entry[V]{}}
+	case Snapshot:
+		c.table = newSnapshot[V](bytes)
+	default:
+		c.table = newSharded[V](bytes)
+	}
+	for i := range c.flights {
+		c.flights[i].under = map[string]*flight[V]{}
 	}
 	return c, nil
 }
 
-// of returns a key's shard, by FNV-1a (RFC 9923).
-func (c *Cache[V]) of(key string) *shard[V] {
+// fnv1a returns a key's hash (RFC 9923).
+func fnv1a(key string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(key) {
 		h = (h ^ uint32(key[i])) * 16777619
 	}
-	return &c.shards[h%shards]
+	return h
 }
 
 // How a value came.
@@ -86,21 +122,15 @@ const (
 // at a time for a key; an error is told to all who wait and is not kept. When ctx ends, a
 // caller who waits for another goes; produce is the business of who gave it.
 func (c *Cache[V]) Get(ctx context.Context, key string, produce func() (V, error)) (v V, how How, err error) {
-	s := c.of(key)
-	s.mu.Lock()
-	if e := s.values[key]; e != nil {
-		i := e.Value.(*item[V])
-		if time.Now().Before(i.ends) {
-			s.order.MoveToFront(e)
-			s.hits++
-			s.mu.Unlock()
-			return i.v, Kept, nil
-		}
-		s.remove(e)
+	s := &c.flights[fnv1a(key)%shards]
+	if v, ok := c.table.get(key, time.Now()); ok {
+		s.hits.Add(1)
+		return v, Kept, nil
 	}
+	s.mu.Lock()
 	if f := s.under[key]; f != nil {
-		s.joined++
 		s.mu.Unlock()
+		s.joined.Add(1)
 		select {
 		case <-f.done:
 			return f.v, Joined, f.err
@@ -108,41 +138,26 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func() (V, error
 			return v, Joined, ctx.Err()
 		}
 	}
+	if v, ok := c.table.get(key, time.Now()); ok { // somebody was done meanwhile
+		s.mu.Unlock()
+		s.hits.Add(1)
+		return v, Kept, nil
+	}
 	f := &flight[V]{done: make(chan struct{}), err: fmt.Errorf("cache: the value was not made")}
 	s.under[key] = f
-	s.misses++
 	s.mu.Unlock()
+	s.misses.Add(1)
 	defer func() { // also when produce panics: nobody waits for ever
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.under, key)
 		if f.err == nil {
-			c.keep(s, key, f.v)
+			c.table.keep(key, f.v, time.Now().Add(c.age))
 		}
 		close(f.done)
 	}()
 	f.v, f.err = produce()
 	return f.v, Made, f.err
-}
-
-// keep puts a value in, and others out. The caller holds s.mu.
-func (c *Cache[V]) keep(s *shard[V], key string, v V) {
-	if v.Size() > c.bytes {
-		return
-	}
-	s.values[key] = s.order.PushFront(&item[V]{key, v, time.Now().Add(c.age)})
-	s.used += v.Size()
-	for s.used > c.bytes {
-		s.remove(s.order.Back())
-	}
-}
-
-// remove takes a value out. The caller holds s.mu.
-func (s *shard[V]) remove(e *list.Element) {
-	i := e.Value.(*item[V])
-	s.order.Remove(e)
-	delete(s.values, i.key)
-	s.used -= i.v.Size()
 }
 
 // Stats is what a cache has done.
@@ -154,15 +169,12 @@ type Stats struct {
 
 // Stats reads it.
 func (c *Cache[V]) Stats() (sum Stats) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		sum.Hits += s.hits
-		sum.Misses += s.misses
-		sum.Joined += s.joined
-		sum.Values += len(s.values)
-		sum.Bytes += s.used
-		s.mu.Unlock()
+	for i := range c.flights {
+		s := &c.flights[i]
+		sum.Hits += s.hits.Load()
+		sum.Misses += s.misses.Load()
+		sum.Joined += s.joined.Load()
 	}
+	sum.Values, sum.Bytes = c.table.held()
 	return sum
 }

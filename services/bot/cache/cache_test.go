@@ -18,9 +18,16 @@ type text string
 
 func (t text) Size() int64 { return int64(len(t)) }
 
-func open(t *testing.T, age time.Duration, bytes int64) *Cache[text] {
+// kinds runs a test with each kind of table.
+func kinds(t *testing.T, test func(t *testing.T, k Kind)) {
+	for _, k := range []Kind{Sharded, RWMutex, Snapshot} {
+		t.Run(string(k), func(t *testing.T) { test(t, k) })
+	}
+}
+
+func open(t *testing.T, k Kind, age time.Duration, bytes int64) *Cache[text] {
 	t.Helper()
-	c, err := New[text](age, bytes)
+	c, err := New[text](k, age, bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +37,11 @@ func open(t *testing.T, age time.Duration, bytes int64) *Cache[text] {
 func say(v text) func() (text, error) { return func() (text, error) { return v, nil } }
 
 // TestAge: a value is made once, until it is too old.
-func TestAge(t *testing.T) {
+func TestAge(t *testing.T) { kinds(t, testAge) }
+
+func testAge(t *testing.T, k Kind) {
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, time.Minute, 1<<20)
+		c := open(t, k, time.Minute, 1<<20)
 		check := func(make, want text, how How) {
 			t.Helper()
 			if v, h, err := c.Get(t.Context(), "k", say(make)); v != want || h != how || err != nil {
@@ -53,9 +62,11 @@ func TestAge(t *testing.T) {
 
 // TestSingleFlight: of many who ask at once one makes the value; an error is everybody's,
 // and not kept.
-func TestSingleFlight(t *testing.T) {
+func TestSingleFlight(t *testing.T) { kinds(t, testSingleFlight) }
+
+func testSingleFlight(t *testing.T, k Kind) {
 	synctest.Test(t, func(t *testing.T) {
-		c := open(t, time.Minute, 1<<20)
+		c := open(t, k, time.Minute, 1<<20)
 		broken := errors.New("broken")
 		for _, want := range []error{broken, nil} {
 			made := 0
@@ -96,8 +107,10 @@ func TestSingleFlight(t *testing.T) {
 }
 
 // TestPanic: who waits for one that panics is told.
-func TestPanic(t *testing.T) {
-	c := open(t, time.Minute, 1<<20)
+func TestPanic(t *testing.T) { kinds(t, testPanic) }
+
+func testPanic(t *testing.T, k Kind) {
+	c := open(t, k, time.Minute, 1<<20)
 	func() {
 		defer func() { _ = recover() }()
 		_, _, _ = c.Get(t.Context(), "k", func() (text, error) { panic("oh") })
@@ -108,8 +121,11 @@ func TestPanic(t *testing.T) {
 }
 
 // TestBound: it never holds more than it may, and what was used least recently goes.
-func TestBound(t *testing.T) {
-	c := open(t, time.Hour, 100*shards)
+func TestBound(t *testing.T) { kinds(t, testBound) }
+
+func testBound(t *testing.T, k Kind) {
+	const most = 100 * shards
+	c := open(t, k, time.Hour, most)
 	value := text(fmt.Sprintf("%040d", 0))
 	for i := range 1000 {
 		if _, _, err := c.Get(t.Context(), fmt.Sprint(i), say(value)); err != nil {
@@ -119,29 +135,76 @@ func TestBound(t *testing.T) {
 			t.Fatalf("%d was not kept", i)
 		}
 	}
-	if s := c.Stats(); s.Bytes > 100*shards || s.Values > 2*shards || s.Bytes != 40*int64(s.Values) {
+	if s := c.Stats(); s.Bytes > most || s.Values > most/40 || s.Bytes != 40*int64(s.Values) || s.Hits != 1000 || s.Misses != 1000 {
 		t.Errorf("%+v", s)
 	}
-	if _, _, err := c.Get(t.Context(), "large", say(text(make([]byte, 101)))); err != nil {
+	if _, _, err := c.Get(t.Context(), "large", say(text(make([]byte, most+1)))); err != nil {
 		t.Error(err)
 	}
 	if _, how, _ := c.Get(t.Context(), "large", say("x")); how != Made {
 		t.Error("kept more than there is room for")
 	}
-	if _, err := New[text](0, 0); err == nil {
+	if _, err := New[text](k, 0, 0); err == nil {
 		t.Error("without bounds")
+	}
+	if _, err := New[text]("none", time.Hour, most); err == nil {
+		t.Error("any kind is right")
 	}
 }
 
-func BenchmarkKept(b *testing.B) {
-	c, err := New[text](time.Hour, 1<<20)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			_, _, _ = c.Get(b.Context(), "k", say("v"))
+// TestUsed: what is used stays when others go.
+func TestUsed(t *testing.T) {
+	kinds(t, func(t *testing.T, k Kind) {
+		c := open(t, k, time.Hour, 100*shards)
+		value := text(fmt.Sprintf("%010d", 0))
+		for i := range 2000 {
+			if _, how, _ := c.Get(t.Context(), "used", say(value)); (how == Kept) != (i > 0) {
+				t.Fatalf("round %d: %d", i, how)
+			}
+			if _, _, err := c.Get(t.Context(), fmt.Sprint(i), say(value)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
+}
+
+// TestModel: each kind gives what was put in last, or has it made anew, whatever happens
+// at once.
+func TestModel(t *testing.T) {
+	kinds(t, func(t *testing.T, k Kind) {
+		c := open(t, k, time.Hour, 20*shards)
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				for n := range 500 {
+					key := fmt.Sprint((n * (i + 1)) % 50)
+					v, _, err := c.Get(t.Context(), key, say(text("value of "+key)))
+					if err != nil || string(v) != "value of "+key {
+						t.Errorf("%s: %q, %v", key, v, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if s := c.Stats(); s.Hits+s.Misses+s.Joined != 2000 || s.Bytes > 20*shards || s.Bytes < 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func BenchmarkKept(b *testing.B) {
+	for _, k := range []Kind{Sharded, RWMutex, Snapshot} {
+		b.Run(string(k), func(b *testing.B) {
+			c, err := New[text](k, time.Hour, 1<<20)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					_, _, _ = c.Get(b.Context(), "k", say("v"))
+				}
+			})
+		})
+	}
 }

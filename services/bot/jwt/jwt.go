@@ -216,6 +216,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", reason(err))
 	}
+	if err := distinct(token); err != nil {
+		return nil, fmt.Errorf("token: %w: claims: %w", ErrMalformed, err)
+	}
 	switch {
 	case !slices.Contains(claims.Audience, issuer.Audience):
 		return nil, fmt.Errorf("token: %w", ErrAudience)
@@ -354,6 +357,33 @@ func object(text []byte) (map[string]json.RawMessage, error) {
 		return nil, errors.New("more than an object")
 	}
 	return fields, nil
+}
+
+// names are the claims that mean something here.
+var names = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "key"}
+
+// distinct refuses claims that are there twice (RFC 7519, section 4), and those whose
+// names differ from one that is known in case alone. encoding/json ignores case: where an
+// issuer lets users choose further claims, "Sub" would be taken for "sub".
+func distinct(token string) error {
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	text, err := base64.RawURLEncoding.Strict().DecodeString(payload)
+	if err != nil {
+		return err
+	}
+	fields, err := object(text)
+	if err != nil {
+		return err
+	}
+	for name := range fields {
+		for _, known := range names {
+			if name != known && strings.EqualFold(name, known) {
+				return fmt.Errorf("%q: want %q", name, known)
+			}
+		}
+	}
+	return nil
 }
 
 // A Signer issues tokens by HS256.

@@ -192,6 +192,7 @@ func TestAttacks(t *testing.T) {
 		p := strings.Split(sign(t, ES256, private(ES256), nil, claims(nil)), ".")
 		return p[0] + "." + p[1] + "." + p[2] + "AA"
 	}
+	twice := fmt.Sprintf(`{"iss":%q,"aud":%q,"sub":"u1","sub":"admin","iat":%d,"exp":%d}`, issuer, audience, now.Unix(), now.Add(time.Minute).Unix())
 	attacks := map[string]struct {
 		token string
 		want  error
@@ -254,6 +255,11 @@ func TestAttacks(t *testing.T) {
 		"audience in another case": {hs(nil, map[string]any{"aud": "BOT"}), ErrAudience},
 		"wrong issuer":             {hs(nil, map[string]any{"iss": "https://issuer.example.evil"}), ErrIssuer},
 		"no issuer":                {hs(nil, map[string]any{"iss": nil}), ErrIssuer},
+		"two subjects":             {signText(t, HS256, secret, segment(`{"alg":"HS256"}`)+"."+segment(twice)), ErrMalformed},
+		"subject in another case":  {hs(nil, map[string]any{"Sub": "admin"}), ErrMalformed},
+		"expiry in another case":   {hs(nil, map[string]any{"EXP": now.Add(time.Minute).Unix()}), ErrMalformed},
+		"subject with a long s":    {hs(nil, map[string]any{"\u017fub": "admin"}), ErrMalformed},
+		"key with a Kelvin sign":   {hs(nil, map[string]any{"\u212aey": "k1"}), ErrMalformed},
 		"changed claims":           {parts[0] + "." + segment(`{"iss":"`+issuer+`"}`) + "." + parts[2], ErrSignature},
 		"no signature":             {parts[0] + "." + parts[1] + ".", ErrSignature},
 		"half a signature":         {parts[0] + "." + parts[1] + "." + parts[2][:len(parts[2])/8*4], ErrSignature},

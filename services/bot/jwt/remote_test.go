@@ -260,6 +260,39 @@ func TestSlowKeys(t *testing.T) {
 	})
 }
 
+// endless is a key set that has no end.
+type endless struct{ read int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.read += len(b)
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+func (e *endless) Close() error { return nil }
+
+func (e *endless) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: e, Request: r}, nil
+}
+
+// TestEndlessKeys: of a key set that never ends no more is read than one may have.
+func TestEndlessKeys(t *testing.T) {
+	e := &endless{}
+	r, err := NewRemote(RemoteConfig{URL: "https://issuer.example/keys", Algorithms: asymmetric, Client: &http.Client{Transport: e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys := r.Find(t.Context(), "1", RS256); keys != nil {
+		t.Errorf("found %v", keys)
+	}
+	r.Wait()
+	if e.read > maxSetBytes+1 {
+		t.Errorf("%d bytes were read", e.read)
+	}
+}
+
 func TestRemoteConfig(t *testing.T) {
 	_, err := NewRemote(RemoteConfig{Algorithms: []Algorithm{HS256}, Refresh: -1})
 	for _, want := range []string{"URL, client and algorithms", `algorithm "HS256"`, "must not be negative"} {

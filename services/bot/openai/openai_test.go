@@ -10,11 +10,12 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 func parse(t testing.TB, e Endpoint, body string) *Request {
 	t.Helper()
-	r, err := Parse(e, []byte(body))
+	r, err := Standard().Parse(e, []byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestParse(t *testing.T) {
 		`{"model":"m","messages":[{}],"max_tokens":"x"}`:                "max_tokens: want a number",
 	} {
 		var fault *RequestError
-		if _, err := Parse(Chat, []byte(body)); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Standard().Parse(Chat, []byte(body)); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}
@@ -93,7 +94,7 @@ func TestKey(t *testing.T) {
 
 func TestNewChat(t *testing.T) {
 	messages := []Message{{"system", "be \"kind\""}, {"user", "天气?"}}
-	r, err := NewChat("m", messages, true, 9)
+	r, err := Standard().NewChat("m", messages, true, 9)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestNewChat(t *testing.T) {
 	if again.PromptTokens != r.PromptTokens || again.MaxTokens != r.MaxTokens {
 		t.Errorf("%+v\n%+v", again, r)
 	}
-	if _, err := NewChat("m", nil, false, 0); err == nil {
+	if _, err := Standard().NewChat("m", nil, false, 0); err == nil {
 		t.Error("without messages")
 	}
 }
@@ -123,14 +124,14 @@ func TestParseReply(t *testing.T) {
 		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3}}`, Reply{"a", 1, nil}},
 		{Responses, `{"output":[{"type":"message","content":[{"text":"a"},{"text":"b"}]},{"arguments":"{}"}],"usage":{"input_tokens":3,"output_tokens":2}}`, Reply{"ab", 4, &Usage{Prompt: 3, Completion: 2}}},
 	} {
-		got, err := ParseReply(c.e, []byte(c.body))
+		got, err := Standard().ParseReply(c.e, []byte(c.body))
 		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", c.body, err, diff)
 		}
 	}
 	for e, bodies := range map[Endpoint][]string{Chat: {``, `{`, `{}`, `{"choices":[]}`, `<html>`, `{"choices":1}`}, Responses: {`{`, `{}`, `[]`}} {
 		for _, body := range bodies {
-			if r, err := ParseReply(e, []byte(body)); err == nil {
+			if r, err := Standard().ParseReply(e, []byte(body)); err == nil {
 				t.Errorf("%s: %q accepted: %+v", e, body, r)
 			}
 		}
@@ -160,30 +161,30 @@ func TestParseEvent(t *testing.T) {
 		{Responses, `{"type":"response.failed"}`, Event{Done: true, Failed: "the model failed"}},
 	} {
 		var got Event
-		err := ParseEvent(c.e, []byte(c.data), &got)
+		err := Standard().ParseEvent(c.e, []byte(c.data), &got)
 		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", c.data, err, diff)
 		}
 	}
 	for e, data := range map[Endpoint]string{Chat: `{"choices":[{"delta":{"content":`, Responses: `{}`} {
-		if err := ParseEvent(e, []byte(data), new(Event)); err == nil {
+		if err := Standard().ParseEvent(e, []byte(data), new(Event)); err == nil {
 			t.Errorf("%s: %s accepted", e, data)
 		}
 	}
 }
 
 func TestReplaceText(t *testing.T) {
-	got, err := ReplaceText(Chat, []byte(`{"id":"x","n":9007199254740993,"choices":[{"index":0,"delta":{"role":"assistant","content":"a"},"finish_reason":null},{"index":1,"delta":{}},{"index":2,"delta":{"content":"b"}}]}`), []string{"[k]", ""})
+	got, err := Standard().ReplaceText(Chat, []byte(`{"id":"x","n":9007199254740993,"choices":[{"index":0,"delta":{"role":"assistant","content":"a"},"finish_reason":null},{"index":1,"delta":{}},{"index":2,"delta":{"content":"b"}}]}`), []string{"[k]", ""})
 	want := `{"choices":[{"delta":{"content":"[k]","role":"assistant"},"finish_reason":null,"index":0},{"delta":{},"index":1},{"delta":{"content":""},"index":2}],"id":"x","n":9007199254740993}`
 	if err != nil || string(got) != want {
 		t.Errorf("%s, %v\nwant %s", got, err, want)
 	}
-	got, err = ReplaceText(Responses, []byte(`{"type":"response.output_text.delta","delta":"a"}`), []string{"b"})
+	got, err = Standard().ReplaceText(Responses, []byte(`{"type":"response.output_text.delta","delta":"a"}`), []string{"b"})
 	if err != nil || string(got) != `{"delta":"b","type":"response.output_text.delta"}` {
 		t.Errorf("%s, %v", got, err)
 	}
 	var e Event
-	if err := ParseEvent(Chat, TextEvent(2, "x\"y"), &e); err != nil || len(e.Deltas) != 1 || e.Deltas[0] != (Delta{2, "x\"y"}) {
+	if err := Standard().ParseEvent(Chat, Standard().TextEvent(2, "x\"y"), &e); err != nil || len(e.Deltas) != 1 || e.Deltas[0] != (Delta{2, "x\"y"}) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -248,6 +249,65 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// bursts is a stream of which some comes at once. It notes how much room it is read into.
+type bursts struct {
+	pieces []string
+	rooms  []int
+}
+
+func (b *bursts) Read(p []byte) (int, error) {
+	b.rooms = append(b.rooms, len(p))
+	if len(b.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.pieces[0])
+	if b.pieces[0] = b.pieces[0][n:]; b.pieces[0] == "" {
+		b.pieces = b.pieces[1:]
+	}
+	return n, nil
+}
+
+// TestReaders: whatever comes at once, and whoever had the reader before, a stream is read as
+// it is. While it waits it holds the small buffer only; what is much is read in large pieces.
+func TestReaders(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		p := &Readers{Kept: kept}
+		rapid.Check(t, func(t *rapid.T) {
+			in := &bursts{}
+			var want []string
+			for range rapid.IntRange(0, 8).Draw(t, "bursts") {
+				burst := ""
+				for range rapid.IntRange(1, 30).Draw(t, "events") {
+					data := strings.Repeat("x", rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(0, 40_000)).Draw(t, "bytes"))
+					want = append(want, data)
+					burst += "data: " + data + "\n\n"
+				}
+				in.pieces = append(in.pieces, burst)
+			}
+			r := p.Get(in)
+			for _, w := range want {
+				if f, err := r.Next(); err != nil || string(f.Data) != w {
+					t.Fatalf("%d bytes, %v, want %d", len(f.Data), err, len(w))
+				}
+			}
+			if f, err := r.Next(); !errors.Is(err, io.EOF) {
+				t.Fatalf("%q, %v", f.Raw, err)
+			}
+			p.Put(r)
+		})
+		in := &bursts{pieces: []string{strings.Repeat("data: x\n\n", 20_000), "data: y\n\n", "data: z\n\n"}}
+		r := p.Get(in)
+		for f, err := r.Next(); err == nil; f, err = r.Next() {
+			if string(f.Data) == "z" && r.More() {
+				t.Error("something behind the end")
+			}
+		}
+		if n := len(in.rooms); in.rooms[n-1] != smallRead || in.rooms[n-2] != smallRead || n > 20 {
+			t.Errorf("kept %v: read into %v", kept, in.rooms)
+		}
+	}
+}
+
 func TestAppendFrame(t *testing.T) {
 	f, err := NewReader(bytes.NewReader(AppendFrame(nil, "x", []byte(`{"a":1}`)))).Next()
 	if err != nil || string(f.Name) != "x" || string(f.Data) != `{"a":1}` {
@@ -263,12 +323,12 @@ func FuzzParse(f *testing.F) {
 		if chat {
 			e = Chat
 		}
-		r, err := Parse(e, body)
+		r, err := Standard().Parse(e, body)
 		if err != nil {
 			return
 		}
 		out := r.Body("other")
-		again, err := Parse(e, out)
+		again, err := Standard().Parse(e, out)
 		if err != nil {
 			t.Fatalf("%s became %s: %v", body, out, err)
 		}
@@ -293,14 +353,14 @@ func FuzzReader(f *testing.F) {
 			}
 			for _, e := range []Endpoint{Chat, Responses} {
 				var v Event
-				if ParseEvent(e, frame.Data, &v) != nil || len(v.Deltas) == 0 {
+				if Standard().ParseEvent(e, frame.Data, &v) != nil || len(v.Deltas) == 0 {
 					continue
 				}
 				texts := make([]string, len(v.Deltas))
 				for i := range texts {
 					texts[i] = "x"
 				}
-				out, err := ReplaceText(e, frame.Data, texts)
+				out, err := Standard().ReplaceText(e, frame.Data, texts)
 				if err != nil || !json.Valid(out) {
 					t.Errorf("%s became %s, %v", frame.Data, out, err)
 				}

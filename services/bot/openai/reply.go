@@ -83,10 +83,10 @@ type toolCall struct {
 }
 
 // ParseReply reads the body of an answer that is no stream.
-func ParseReply(e Endpoint, body []byte) (Reply, error) {
+func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 	if e == Responses {
 		var o output
-		if err := json.Unmarshal(body, &o); err != nil {
+		if err := c.JSON.Unmarshal(body, &o); err != nil {
 			return Reply{}, fmt.Errorf("answer: %w", err)
 		}
 		if o.Output == nil {
@@ -94,7 +94,17 @@ func ParseReply(e Endpoint, body []byte) (Reply, error) {
 		}
 		return o.reply(), nil
 	}
-	var c struct {
+	if c.Scan {
+		if r, ok := scanReply(body); ok {
+			return r, nil
+		}
+	}
+	return c.parseReply(body)
+}
+
+// parseReply reads that of /v1/chat/completions, of any form.
+func (c Codec) parseReply(body []byte) (Reply, error) {
+	var answer struct {
 		Choices []struct {
 			Message struct {
 				Content   string     `json:"content"`
@@ -103,14 +113,14 @@ func ParseReply(e Endpoint, body []byte) (Reply, error) {
 		} `json:"choices"`
 		Usage *usage `json:"usage"`
 	}
-	if err := json.Unmarshal(body, &c); err != nil {
+	if err := c.JSON.Unmarshal(body, &answer); err != nil {
 		return Reply{}, fmt.Errorf("answer: %w", err)
 	}
-	if len(c.Choices) == 0 {
+	if len(answer.Choices) == 0 {
 		return Reply{}, errors.New("answer: has no choices")
 	}
-	r := Reply{Text: c.Choices[0].Message.Content, Usage: c.Usage.read()}
-	for _, choice := range c.Choices {
+	r := Reply{Text: answer.Choices[0].Message.Content, Usage: answer.Usage.read()}
+	for _, choice := range answer.Choices {
 		r.Bytes += len(choice.Message.Content)
 		for _, t := range choice.Message.ToolCalls {
 			r.Bytes += len(t.Function.Name) + len(t.Function.Arguments)
@@ -143,16 +153,24 @@ type Event struct {
 const done = "[DONE]"
 
 // ParseEvent reads the data of one event into v.
-func ParseEvent(e Endpoint, data []byte, v *Event) error {
+func (c Codec) ParseEvent(e Endpoint, data []byte, v *Event) error {
 	*v = Event{Deltas: v.Deltas[:0], Ended: v.Ended[:0]}
 	if string(data) == done {
 		v.Done = true
 		return nil
 	}
 	if e == Responses {
-		return v.parseResponse(data)
+		return v.parseResponse(c, data)
 	}
-	var c struct {
+	if c.Scan && scanEvent(data, v) {
+		return nil
+	}
+	return c.parseChat(data, v)
+}
+
+// parseChat reads an event of /v1/chat/completions, of any form.
+func (c Codec) parseChat(data []byte, v *Event) error {
+	var chunk struct {
 		Choices []struct {
 			Index  int    `json:"index"`
 			Finish string `json:"finish_reason"`
@@ -166,18 +184,18 @@ func ParseEvent(e Endpoint, data []byte, v *Event) error {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := c.JSON.Unmarshal(data, &chunk); err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
-	v.Usage = c.Usage.read()
-	v.UsageOnly = len(c.Choices) == 0 && v.Usage != nil
-	if c.Error != nil {
-		v.Failed = c.Error.Message
+	v.Usage = chunk.Usage.read()
+	v.UsageOnly = len(chunk.Choices) == 0 && v.Usage != nil
+	if chunk.Error != nil {
+		v.Failed = chunk.Error.Message
 		if v.Failed == "" {
 			v.Failed = "without a reason"
 		}
 	}
-	for _, choice := range c.Choices {
+	for _, choice := range chunk.Choices {
 		if text := choice.Delta.Content; text != "" {
 			v.Deltas = append(v.Deltas, Delta{choice.Index, text})
 			v.Bytes += len(text)
@@ -192,18 +210,18 @@ func ParseEvent(e Endpoint, data []byte, v *Event) error {
 	return nil
 }
 
-func (v *Event) parseResponse(data []byte) error {
+func (v *Event) parseResponse(c Codec, data []byte) error {
 	var r struct {
 		Type     string          `json:"type"`
 		Delta    json.RawMessage `json:"delta"`
 		Message  string          `json:"message"`
 		Response *output         `json:"response"`
 	}
-	if err := json.Unmarshal(data, &r); err != nil {
+	if err := c.JSON.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("event: %w", err)
 	}
 	var delta string
-	_ = json.Unmarshal(r.Delta, &delta) // other events have other deltas
+	_ = c.JSON.Unmarshal(r.Delta, &delta) // other events have other deltas
 	switch r.Type {
 	case "":
 		return errors.New("event: has no type")
@@ -230,45 +248,45 @@ func (v *Event) parseResponse(data []byte) error {
 
 // ReplaceText returns an event's data with other text in its deltas: in the order of
 // Event.Deltas, one for each.
-func ReplaceText(e Endpoint, data []byte, texts []string) ([]byte, error) {
+func (c Codec) ReplaceText(e Endpoint, data []byte, texts []string) ([]byte, error) {
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
+	if err := c.JSON.Unmarshal(data, &fields); err != nil {
 		return nil, fmt.Errorf("event: %w", err)
 	}
 	if e == Responses {
 		if len(texts) == 1 {
-			fields["delta"] = appendString(nil, texts[0])
+			fields["delta"] = c.appendString(nil, texts[0])
 		}
-		return encode(fields), nil
+		return c.encode(fields), nil
 	}
 	var choices []map[string]json.RawMessage
-	if err := json.Unmarshal(fields["choices"], &choices); err != nil {
+	if err := c.JSON.Unmarshal(fields["choices"], &choices); err != nil {
 		return nil, fmt.Errorf("event: choices: %w", err)
 	}
 	list := []byte{'['}
-	for i, c := range choices {
+	for i, choice := range choices {
 		var delta map[string]json.RawMessage
-		_ = json.Unmarshal(c["delta"], &delta) // one that is none has no text
+		_ = c.JSON.Unmarshal(choice["delta"], &delta) // one that is none has no text
 		var text string
-		_ = json.Unmarshal(delta["content"], &text)
+		_ = c.JSON.Unmarshal(delta["content"], &text)
 		if text != "" && len(texts) > 0 {
-			delta["content"] = appendString(nil, texts[0])
+			delta["content"] = c.appendString(nil, texts[0])
 			texts = texts[1:]
-			c["delta"] = encode(delta)
+			choice["delta"] = c.encode(delta)
 		}
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = append(list, encode(c)...)
+		list = append(list, c.encode(choice)...)
 	}
 	fields["choices"] = append(list, ']')
-	return encode(fields), nil
+	return c.encode(fields), nil
 }
 
 // TextEvent returns the data of an event that has a choice go on with text.
-func TextEvent(choice int, text string) []byte {
+func (c Codec) TextEvent(choice int, text string) []byte {
 	b := strconv.AppendInt([]byte(`{"object":"chat.completion.chunk","choices":[{"index":`), int64(choice), 10)
-	return append(appendString(append(b, `,"delta":{"content":`...), text), `},"finish_reason":null}]}`...)
+	return append(c.appendString(append(b, `,"delta":{"content":`...), text), `},"finish_reason":null}]}`...)
 }
 
 // An Error is what a client is told.

@@ -35,7 +35,7 @@ const (
 	maxTokens = 1 << 27 // what they cost must be a number
 )
 
-// A Request is what a client asks. It is not changed once it is parsed.
+// A Request is what a client asks. It is not changed once it is parsed, but for Forget.
 type Request struct {
 	Endpoint     Endpoint
 	Model        string
@@ -47,9 +47,38 @@ type Request struct {
 	// bytes of what is said and of the tools' descriptions.
 	PromptTokens int
 
+	codec   Codec
 	fields  map[string]json.RawMessage
 	options map[string]json.RawMessage // of the stream
 }
+
+// JSON is the library that encodes and decodes.
+type JSON interface {
+	Unmarshal(data []byte, v any) error
+	// Append encodes v behind what is in b.
+	Append(b []byte, v any) ([]byte, error)
+}
+
+// A Codec reads and writes messages. Its methods may be called from any goroutine.
+type Codec struct {
+	JSON JSON
+	// Scan reads replies and events of the usual form in one pass, without JSON. Others are
+	// read by JSON, and both understand the same.
+	Scan bool
+}
+
+// standard is encoding/json.
+type standard struct{}
+
+func (standard) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
+
+func (standard) Append(b []byte, v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	return append(b, text...), err
+}
+
+// Standard is the codec that uses encoding/json.
+func Standard() Codec { return Codec{JSON: standard{}} }
 
 // A RequestError is a fault of a request: the field, and what would be right.
 type RequestError struct{ Field, Text string }
@@ -57,9 +86,9 @@ type RequestError struct{ Field, Text string }
 func (e *RequestError) Error() string { return e.Field + ": " + e.Text }
 
 // Parse reads a request's body. The error is a *RequestError.
-func Parse(e Endpoint, body []byte) (*Request, error) {
-	r := &Request{Endpoint: e, Choices: 1}
-	if err := json.Unmarshal(body, &r.fields); err != nil || r.fields == nil {
+func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
+	r := &Request{Endpoint: e, Choices: 1, codec: c}
+	if err := c.JSON.Unmarshal(body, &r.fields); err != nil || r.fields == nil {
 		return nil, &RequestError{"body", "want a JSON object"}
 	}
 	var max1, max2, max3 int
@@ -75,7 +104,7 @@ func Parse(e Endpoint, body []byte) (*Request, error) {
 		if !ok || string(raw) == "null" {
 			continue
 		}
-		if err := json.Unmarshal(raw, f.to); err != nil {
+		if err := c.JSON.Unmarshal(raw, f.to); err != nil {
 			return nil, &RequestError{f.name, "want " + f.want}
 		}
 	}
@@ -102,7 +131,7 @@ func Parse(e Endpoint, body []byte) (*Request, error) {
 		r.PromptTokens += EstimateTokens(len(r.fields[name]))
 	}
 	if e == Chat {
-		_ = json.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream
+		_ = c.JSON.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream
 	} else {
 		r.IncludeUsage = true // in its last event, unasked
 	}
@@ -117,7 +146,7 @@ func EstimateTokens(n int) int { return (n + 3) / 4 }
 func (r *Request) Body(model string) []byte {
 	fields := r.fields
 	change := func(name string, v any) {
-		text, err := json.Marshal(v)
+		text, err := r.codec.JSON.Append(nil, v)
 		if err != nil {
 			return // strings and JSON are JSON
 		}
@@ -135,8 +164,12 @@ func (r *Request) Body(model string) []byte {
 		options["include_usage"] = json.RawMessage("true")
 		change("stream_options", options)
 	}
-	return encode(fields)
+	return r.codec.encode(fields)
 }
+
+// Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key and
+// Deterministic are not to be used any more.
+func (r *Request) Forget() { r.fields, r.options = nil, nil }
 
 // Key is the same for requests that ask the same: whatever the order of their fields,
 // and whoever asks.
@@ -145,19 +178,19 @@ func (r *Request) Key() []byte {
 	for _, name := range []string{"user", "metadata", "store", "safety_identifier", "prompt_cache_key"} {
 		delete(fields, name)
 	}
-	return append([]byte(r.Endpoint.String()+"\n"), encode(fields)...)
+	return append([]byte(r.Endpoint.String()+"\n"), r.codec.encode(fields)...)
 }
 
 // Deterministic tells whether the client wants the same answer to the same question.
 func (r *Request) Deterministic() bool {
 	var temperature json.Number
-	err := json.Unmarshal(r.fields["temperature"], &temperature)
+	err := r.codec.JSON.Unmarshal(r.fields["temperature"], &temperature)
 	n, bad := temperature.Float64()
 	return err == nil && bad == nil && n == 0 && r.Choices == 1
 }
 
 // encode writes an object with its fields in order. Spaces in values stay.
-func encode(fields map[string]json.RawMessage) []byte {
+func (c Codec) encode(fields map[string]json.RawMessage) []byte {
 	size := 2
 	for name, v := range fields {
 		size += len(name) + len(v) + 4
@@ -167,18 +200,18 @@ func encode(fields map[string]json.RawMessage) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(appendString(b, name), ':'), fields[name]...)
+		b = append(append(c.appendString(b, name), ':'), fields[name]...)
 	}
 	return append(b, '}')
 }
 
 // appendString adds a JSON string.
-func appendString(b []byte, text string) []byte {
-	quoted, err := json.Marshal(text)
+func (c Codec) appendString(b []byte, text string) []byte {
+	quoted, err := c.JSON.Append(b, text)
 	if err != nil {
 		return append(b, `""`...) // a string always is JSON
 	}
-	return append(b, quoted...)
+	return quoted
 }
 
 // A Message is one of a conversation.
@@ -194,21 +227,25 @@ func (m Message) Tokens() int { return EstimateTokens(len(m.Content)) + messageT
 const messageTokens = 4
 
 // NewChat makes a request of a conversation. maxTokens is 0 for no bound.
-func NewChat(model string, messages []Message, stream bool, maxTokens int) (*Request, error) {
+func (c Codec) NewChat(model string, messages []Message, stream bool, maxTokens int) (*Request, error) {
 	if len(messages) == 0 {
 		return nil, errors.New("no messages")
 	}
-	said := []byte{'['}
+	size := 2
+	for _, m := range messages {
+		size += len(m.Content) + len(m.Content)/8 + 48 // what is around it, and some escapes
+	}
+	said := append(make([]byte, 0, size), '[')
 	for i, m := range messages {
 		if i > 0 {
 			said = append(said, ',')
 		}
-		said = append(appendString(append(said, `{"role":`...), m.Role), `,"content":`...)
-		said = append(appendString(said, m.Content), '}')
+		said = append(c.appendString(append(said, `{"role":`...), m.Role), `,"content":`...)
+		said = append(c.appendString(said, m.Content), '}')
 	}
 	said = append(said, ']')
-	r := &Request{Endpoint: Chat, Model: model, Stream: stream, Choices: 1, MaxTokens: maxTokens, PromptTokens: EstimateTokens(len(said))}
-	r.fields = map[string]json.RawMessage{"model": appendString(nil, model), "messages": said}
+	r := &Request{Endpoint: Chat, Model: model, Stream: stream, Choices: 1, MaxTokens: maxTokens, PromptTokens: EstimateTokens(len(said)), codec: c}
+	r.fields = map[string]json.RawMessage{"model": c.appendString(nil, model), "messages": said}
 	if stream {
 		r.fields["stream"] = json.RawMessage("true")
 	}

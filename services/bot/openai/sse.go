@@ -1,11 +1,11 @@
 package openai
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // ErrCut says that a stream ended in the middle.
@@ -19,68 +19,196 @@ type Frame struct {
 	Raw  []byte // all of it, with the empty line behind
 }
 
-// A Reader reads a stream event by event. One event has maxFrame bytes at most.
+// A Reader reads a stream event by event. One event has maxFrame bytes at most. While a stream
+// waits for its next token, its reader holds a small buffer; one that is behind, or has
+// large events, has a large one until it has caught up.
 type Reader struct {
-	b    *bufio.Reader
-	raw  []byte
-	data []byte
-	name []byte
+	from  io.Reader
+	small []byte   // its own
+	b     []byte   // what has been read: in small, or in what is larger
+	at    int      // where the next event begins
+	err   error    // of the last read, told when there is no event before it
+	full  bool     // the last read filled the buffer: there may be more
+	data  []byte   // of an event that has several lines of it
+	lent  *Readers // nil makes large buffers anew
 }
 
-// maxFrame bounds one event.
-const maxFrame = 1 << 20
+// Bounds of one event, and of memory.
+const (
+	maxFrame  = 1 << 20
+	smallRead = 512
+	largeRead = 16 << 10
+	mostKept  = 64 << 10 // from one stream to the next
+	mostEmpty = 100      // reads that return nothing, one after another
+)
 
-// NewReader reads from r, some kilobytes at a time.
-func NewReader(r io.Reader) *Reader { return &Reader{b: bufio.NewReaderSize(r, 4<<10)} }
+// NewReader reads from r.
+func NewReader(r io.Reader) *Reader { return &Reader{from: r} }
+
+// Readers lends readers, and them their large buffers. The zero value makes each anew. Its
+// methods may be called from any goroutine.
+type Readers struct {
+	// Kept has both used again.
+	Kept bool
+
+	readers, large sync.Pool // of *Reader and *[largeRead]byte
+}
+
+// Get lends a reader of a stream.
+func (p *Readers) Get(from io.Reader) *Reader {
+	if p.Kept {
+		if r, ok := p.readers.Get().(*Reader); ok {
+			r.from = from
+			return r
+		}
+	}
+	r := NewReader(from)
+	r.lent = p
+	return r
+}
+
+// Put takes a reader back. Events that it has returned are not good any more.
+func (p *Readers) Put(r *Reader) {
+	if !p.Kept {
+		return
+	}
+	r.shrink()
+	if cap(r.data) > mostKept {
+		r.data = nil
+	}
+	r.from, r.err, r.full = nil, nil, false
+	p.readers.Put(r)
+}
+
+// shrink goes back to the small buffer, and forgets what is in the other.
+func (r *Reader) shrink() {
+	if cap(r.b) == largeRead && r.lent != nil && r.lent.Kept {
+		r.lent.large.Put((*[largeRead]byte)(r.b[:largeRead]))
+	}
+	if r.small == nil {
+		r.small = make([]byte, 0, smallRead)
+	}
+	r.b, r.at = r.small, 0
+}
+
+// enlarge goes on with a larger buffer.
+func (r *Reader) enlarge() {
+	var b []byte
+	if size := 2 * cap(r.b); size > largeRead {
+		b = make([]byte, 0, size)
+	} else if r.lent == nil || !r.lent.Kept {
+		b = make([]byte, 0, largeRead)
+	} else if large, ok := r.lent.large.Get().(*[largeRead]byte); ok {
+		b = large[:0]
+	} else {
+		b = new([largeRead]byte)[:0]
+	}
+	b = append(b, r.b[r.at:]...)
+	r.shrink()
+	r.b = b
+}
 
 // Next returns the next event that has data. The error is io.EOF where the stream
 // ends between two events.
 func (r *Reader) Next() (Frame, error) {
-	r.raw, r.data, r.name = r.raw[:0], r.data[:0], r.name[:0]
-	has := false
 	for {
-		start := len(r.raw)
-		for {
-			part, err := r.b.ReadSlice('\n')
-			r.raw = append(r.raw, part...)
-			if len(r.raw) > maxFrame {
-				return Frame{}, fmt.Errorf("an event has more than %d bytes", maxFrame)
-			}
-			if err == nil {
-				break
-			}
-			if errors.Is(err, bufio.ErrBufferFull) {
-				continue
-			}
-			if errors.Is(err, io.EOF) && len(bytes.TrimSpace(r.raw)) > 0 {
-				err = ErrCut
-			}
+		raw, err := r.event()
+		if err != nil {
 			return Frame{}, err
 		}
-		line := bytes.TrimRight(r.raw[start:], "\r\n")
-		field, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch {
-		case len(line) == 0 && has:
-			return Frame{Name: r.name, Data: r.data, Raw: r.raw}, nil
-		case len(line) == 0: // comments only, or nothing
-			r.raw, r.name = r.raw[:0], r.name[:0]
-		case string(field) == "data":
-			if has {
-				r.data = append(r.data, '\n')
-			}
-			has = true
-			r.data = append(r.data, value...)
-		case string(field) == "event":
-			r.name = append(r.name[:0], value...)
+		if f, ok := r.parse(raw); ok {
+			return f, nil
 		}
 	}
 }
 
+// event returns all of the next event.
+func (r *Reader) event() ([]byte, error) {
+	line, searched := 0, 0 // from at on: where the line begins, and up to where its end is not
+	for {
+		b := r.b[r.at:]
+		end := bytes.IndexByte(b[searched:], '\n') + 1
+		if end == 0 {
+			searched = len(b)
+		} else {
+			end += searched
+		}
+		if max(end, searched) > maxFrame {
+			return nil, fmt.Errorf("an event has more than %d bytes", maxFrame)
+		}
+		if end == 0 {
+			if err := r.fill(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if len(bytes.TrimRight(b[line:end], "\r\n")) == 0 {
+			r.at += end
+			return b[:end], nil
+		}
+		line, searched = end, end
+	}
+}
+
+// fill reads more behind what there is. It is called when there is no whole event.
+func (r *Reader) fill() error {
+	left := len(r.b) - r.at
+	if r.err != nil {
+		if errors.Is(r.err, io.EOF) && len(bytes.TrimSpace(r.b[r.at:])) > 0 {
+			return ErrCut
+		}
+		return r.err
+	}
+	switch {
+	case left == 0 && !r.full:
+		r.shrink()
+	case left == cap(r.b), r.full && cap(r.b) < largeRead:
+		r.enlarge()
+	}
+	r.b = append(r.b[:0], r.b[r.at:]...)
+	r.at = 0
+	for range mostEmpty {
+		var n int
+		n, r.err = r.from.Read(r.b[left:cap(r.b)])
+		r.b = r.b[:left+n]
+		if n > 0 || r.err != nil {
+			r.full = len(r.b) == cap(r.b)
+			return nil //nolint:nilerr // r.err is told once what came with it was read
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// parse reads an event. It tells false for one without data, such as a comment.
+func (r *Reader) parse(raw []byte) (Frame, bool) {
+	f, lines := Frame{Raw: raw}, 0
+	for rest := raw; len(rest) > 0; {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte("\n"))
+		field, value, _ := bytes.Cut(bytes.TrimRight(line, "\r"), []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "data":
+			switch lines++; lines {
+			case 1:
+				f.Data = value
+				continue
+			case 2:
+				r.data = append(r.data[:0], f.Data...)
+			}
+			r.data = append(append(r.data, '\n'), value...)
+			f.Data = r.data
+		case "event":
+			f.Name = value
+		}
+	}
+	return f, lines > 0
+}
+
 // More tells whether the next event has come already.
 func (r *Reader) More() bool {
-	b, err := r.b.Peek(r.b.Buffered())
-	return err == nil && (bytes.Contains(b, []byte("\n\n")) || bytes.Contains(b, []byte("\n\r\n")))
+	b := r.b[r.at:]
+	return bytes.Contains(b, []byte("\n\n")) || bytes.Contains(b, []byte("\n\r\n"))
 }
 
 // AppendFrame adds an event.

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"dyno/services/bot/tcp"
 )
 
 // ErrRefused says that an address may not be called.
@@ -54,10 +56,11 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 
 // special are the networks that are not the public internet's (the special-purpose
 // registries of RFC 6890, as IANA has them), but for those below that carry an IPv4
-// address.
+// address. 168.63.129.16 is public by its number, and in Azure the host of every virtual
+// machine, which hands out its settings.
 var special = func() (list []netip.Prefix) {
 	for _, text := range []string{
-		"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+		"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32", "172.16.0.0/12",
 		"192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
 		"192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
 		"::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "2620:4f:8000::/48",
@@ -105,7 +108,7 @@ func (p Policy) Check(a netip.Addr) error {
 
 // CheckURL returns what is wrong with a URL before anything is called: it must be
 // http or https with a host, and without a user. A host that is an address must be
-// allowed; a name is looked up when it is called.
+// allowed, and in the usual form; a name is looked up when it is called.
 func (p Policy) CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -127,7 +130,29 @@ func (p Policy) CheckURL(text string) error {
 	if name := strings.TrimSuffix(strings.ToLower(host), "."); name == "localhost" || strings.HasSuffix(name, ".localhost") { // RFC 6761
 		return p.Check(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	}
+	if strings.ContainsFunc(host, func(r rune) bool { return r > '\x7f' }) {
+		return fmt.Errorf("%q: host: must be in ASCII (xn--…): other characters are mapped before they are looked up", text)
+	}
+	if numeric(host) {
+		return fmt.Errorf("%w: %q: host: write an address as 127.0.0.1 or [::1]: who reads this one as an address disagrees on which", ErrRefused, text)
+	}
 	return nil
+}
+
+// numeric tells whether a host would be taken for an IPv4 address by those who read its
+// short, decimal, octal and hexadecimal forms (the URL Standard, section 3.5: it ends in a
+// number).
+func numeric(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
+	digits := "0123456789"
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		last, digits = hex, "0123456789abcdef"
+		if last == "" {
+			return true
+		}
+	}
+	return last != "" && strings.Trim(last, digits) == ""
 }
 
 // control refuses a connection to an address that a name has resolved to.
@@ -151,6 +176,9 @@ type Config struct {
 	IdleTimeout time.Duration
 	// HTTP2 speaks HTTP/2, without TLS too.
 	HTTP2 bool
+	// Congestion is the congestion control of connections over TCP, such as bbr; "" is the
+	// kernel's.
+	Congestion string
 }
 
 // Times of a connection.
@@ -159,11 +187,22 @@ const (
 	handshakeTimeout = 5 * time.Second
 )
 
+// connBuffer is the size of both buffers of a connection, which each stream under way has. What is
+// larger goes past them.
+const connBuffer = 1 << 10
+
 // NewTransport returns what calls others by a policy. Requests have no timeout but
 // their contexts.
 func NewTransport(c Config) *http.Transport {
+	congestion := tcp.Control(c.Congestion)
+	control := func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		if err := c.Policy.control(ctx, network, address, conn); err != nil {
+			return err
+		}
+		return congestion(network, address, conn)
+	}
 	t := &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: dialTimeout, ControlContext: c.Policy.control}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout, ControlContext: control}).DialContext,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		MaxIdleConns:           0,
 		MaxIdleConnsPerHost:    c.MaxIdle,
@@ -171,8 +210,8 @@ func NewTransport(c Config) *http.Transport {
 		IdleConnTimeout:        c.IdleTimeout,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // streams are passed on as they come
-		WriteBufferSize:        16 << 10,
-		ReadBufferSize:         16 << 10,
+		WriteBufferSize:        connBuffer,
+		ReadBufferSize:         connBuffer,
 	}
 	if c.HTTP2 {
 		t.Protocols = new(http.Protocols)

@@ -30,9 +30,6 @@ func (clock) Run(context.Context, Call) (string, error) {
 
 type calculator struct{}
 
-// errNothing says that there is no calculation in a text.
-var errNothing = errors.New("nothing to calculate")
-
 func (calculator) Run(_ context.Context, c Call) (string, error) {
 	for _, text := range calculations(c.Query) {
 		v, err := calculate(text)
@@ -40,7 +37,7 @@ func (calculator) Run(_ context.Context, c Call) (string, error) {
 			return text + " = " + decimal(v), nil
 		}
 	}
-	return "", errNothing
+	return "", ErrNothing
 }
 
 // Bounds of a calculation: whatever it says, it ends soon.

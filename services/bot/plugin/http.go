@@ -11,10 +11,11 @@ import (
 	"net/http"
 
 	"dyno/services/bot/outward"
+	"dyno/services/bot/trace"
 )
 
 // HTTP is a plugin behind a URL: the call is posted as JSON, and answered with
-// {"text": "…"}.
+// {"text": "…"}, or with status 204 (no content) if there is nothing to say.
 type HTTP struct {
 	url    string
 	client *http.Client
@@ -40,11 +41,15 @@ func (h *HTTP) Run(ctx context.Context, c Call) (string, error) {
 		return "", err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	trace.Inject(ctx, r.Header)
 	resp, err := h.client.Do(r)
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return "", ErrNothing
+	}
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("status %d", resp.StatusCode)
 	}

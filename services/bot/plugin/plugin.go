@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"dyno/services/bot/trace"
 )
 
 // A Call is what a plugin is asked.
@@ -24,8 +26,8 @@ type Call struct {
 	Query  string `json:"query"`
 }
 
-// A Plugin answers calls. It must end soon after ctx does. It may be called by many
-// goroutines at once.
+// A Plugin answers calls, or with ErrNothing those that do not concern it. It must end
+// soon after ctx does. It may be called by many goroutines at once.
 type Plugin interface {
 	Run(ctx context.Context, c Call) (text string, err error)
 }
@@ -68,10 +70,12 @@ const (
 	Late   Outcome = "late" // not there when the time was up
 	Busy   Outcome = "busy" // as many calls under way as there may be
 	Open   Outcome = "open" // the circuit is open: too many failures
+	None   Outcome = "none" // it answered that it has nothing to say of this call
 )
 
-// Outcomes are all of them.
-func Outcomes() []Outcome { return []Outcome{OK, Failed, Late, Busy, Open} }
+// ErrNothing is a plugin's answer when a call does not concern it, such as a calculator's
+// to a text without a calculation. It is no failure: it opens no circuit.
+var ErrNothing = errors.New("nothing to say")
 
 // A Result is what became of one plugin.
 type Result struct {
@@ -213,11 +217,17 @@ func (w *worker) run(ctx context.Context, c Call, probe bool) Result {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.spec.Timeout)
 	defer cancel()
+	ctx, span := trace.StartCall(ctx, "plugin")
+	defer span.End()
+	span.Text("plugin.name", w.spec.Name)
 	began := time.Now()
 	text, err := w.ask(ctx, c)
 	r := Result{Name: w.spec.Name, Outcome: OK, Text: text, Err: err, Took: time.Since(began)}
 	switch {
 	case err == nil:
+		w.breaker.done(probe, true, time.Now())
+	case errors.Is(err, ErrNothing):
+		r.Outcome, r.Text, r.Err = None, "", nil
 		w.breaker.done(probe, true, time.Now())
 	case errors.Is(whole.Err(), context.Canceled):
 		// The client went: that says nothing about the plugin.
@@ -229,6 +239,10 @@ func (w *worker) run(ctx context.Context, c Call, probe bool) Result {
 			r.Outcome = Late
 		}
 		w.breaker.done(probe, false, time.Now())
+	}
+	span.Text("plugin.outcome", string(r.Outcome))
+	if r.Outcome != OK && r.Outcome != None {
+		span.Fail(string(r.Outcome))
 	}
 	if len(r.Text) > maxText {
 		r.Text = string([]rune(r.Text[:maxText])) // half a character becomes one that says so

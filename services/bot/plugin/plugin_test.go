@@ -176,6 +176,29 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestNothingToSay: users whose questions do not concern a plugin open no circuit, and close
+// one as well as an answer does.
+func TestNothingToSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		p := run(func(context.Context, Call) (string, error) {
+			if calls++; calls == 4 {
+				return "", errors.New("broken")
+			}
+			return "not told", ErrNothing
+		})
+		s := newScheduler(t, time.Minute, spec("p", p, func(s *Spec) { s.Failures, s.Cooldown = 1, time.Minute }))
+		for i, want := range []Outcome{None, None, None, Failed, Open, None, None} {
+			if r := s.Run(t.Context(), Call{})[0]; r.Outcome != want || r.Text != "" || (r.Err != nil) != (want == Failed) {
+				t.Errorf("call %d: %+v, want %s", i+1, r, want)
+			}
+			if want == Open {
+				time.Sleep(time.Minute)
+			}
+		}
+	})
+}
+
 // TestOneDecides: after the cool-down one call is made, however many come at once, and
 // one whose client has gone decides nothing.
 func TestOneDecides(t *testing.T) {
@@ -223,17 +246,19 @@ func TestNew(t *testing.T) {
 
 func TestHTTP(t *testing.T) {
 	var (
-		asked  Call
+		asked  atomic.Pointer[Call]
 		answer atomic.Pointer[func(http.ResponseWriter, *http.Request)]
 	)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var c Call
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
-			err = json.Unmarshal(body, &asked)
+			err = json.Unmarshal(body, &c)
 		}
 		if err != nil {
 			t.Error(err)
 		}
+		asked.Store(&c)
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		(*answer.Load())(w, r)
 	}))
@@ -255,8 +280,13 @@ func TestHTTP(t *testing.T) {
 	call := Call{"1", "b", "u", "weather", "天气?"}
 	sunny := say(`{"text":"sunny","more":1}`)
 	answer.Store(&sunny)
-	if text, err := p.Run(t.Context(), call); err != nil || text != "sunny" || asked != call {
-		t.Errorf("%q, %v, asked %+v", text, err, asked)
+	if text, err := p.Run(t.Context(), call); err != nil || text != "sunny" || *asked.Load() != call {
+		t.Errorf("%q, %v, asked %+v", text, err, asked.Load())
+	}
+	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	answer.Store(&nothing)
+	if text, err := p.Run(t.Context(), call); text != "" || !errors.Is(err, ErrNothing) {
+		t.Errorf("no content: %q, %v", text, err)
 	}
 	for name, c := range map[string]struct {
 		answer func(http.ResponseWriter, *http.Request)

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"dyno/services/bot"
 	"dyno/services/bot/upstream"
@@ -25,13 +28,34 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return command.Main(ctx, gateway(stderr), args, stdout, stderr)
 }
 
+// ballastBytes and garbagePercent are how much memory garbage may take: a fifth of both that and what
+// is in use.
+const (
+	ballastBytes   = 160 << 20
+	garbagePercent = 20
+)
+
+// paceGarbage says when garbage is collected, unless GOGC says so. A heap of a few megabytes would be collected
+// dozens of times a second. What it returns, and is to be kept, is counted and never touched: it
+// takes no memory. With many streams it counts little, and garbage stays a fifth of what is in use.
+func paceGarbage() []byte {
+	if os.Getenv("GOGC") != "" {
+		return nil
+	}
+	debug.SetGCPercent(garbagePercent)
+	return make([]byte, ballastBytes)
+}
+
+// Flags returns the program's flags, for who checks what starts it.
+func Flags() *pflag.FlagSet { return gateway(io.Discard).Flags() }
+
 // gateway returns the command, which logs to w.
 func gateway(w io.Writer) *cobra.Command {
 	c := bot.Defaults()
 	var (
-		verbose                        bool
-		file, secretFile, postgresFile string
-		upstreams, models              []string
+		verbose                                   bool
+		file, adminFile, secretFile, postgresFile string
+		upstreams, models                         []string
 	)
 	cmd := &cobra.Command{
 		Use:   Name,
@@ -41,7 +65,7 @@ func gateway(w io.Writer) *cobra.Command {
 POST /v1/bot/chat is a turn of a conversation: {"bot_id", "user_id", "query",
 "history_id", "stream"}. /v1/chat/completions, /v1/responses and /v1/models are OpenAI's.
 POST /v1/login gives a user a token for ten minutes; GET /v1/usage tells what an API key
-has used.
+has used. / is a page to chat in, and /keys/ at --admin one of keys, budgets and usage.
 
 Upstreams, plugins, API keys and their limits are in the file of --config; flags go
 before it. Without API keys, everybody who reaches a loopback address may ask. The SHA-256
@@ -78,6 +102,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 				flag, file string
 				set        func([]byte)
 			}{
+				{"admin-token-file", adminFile, func(b []byte) { c.AdminToken = append([]byte{}, b...) }},
 				{"token-secret-file", secretFile, func(b []byte) { c.Token.Secret = b }},
 				{"postgres-file", postgresFile, func(b []byte) { c.Postgres = string(b) }},
 			} {
@@ -94,6 +119,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 			if err := c.Validate(); err != nil {
 				return &command.Failure{Code: command.Usage, Err: err}
 			}
+			defer runtime.KeepAlive(paceGarbage())
 			g, err := bot.New(cmd.Context(), c)
 			if err != nil {
 				return err
@@ -105,7 +131,9 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringVar(&file, "config", "", "the configuration's `FILE`, in YAML")
 	f.StringVar(&c.Listen, "listen", c.Listen, "where clients connect: host:port or unix:PATH")
 	f.BoolVar(&c.AllowRemote, "allow-remote", c.AllowRemote, "permit addresses that other machines reach")
-	f.StringVar(&c.Admin, "admin", c.Admin, "address of /metrics, /healthz, /readyz and /debug/pprof")
+	f.StringVar(&c.Admin, "admin", c.Admin, "address of /keys/, /metrics, /healthz, /readyz and /debug/pprof")
+	f.StringVar(&adminFile, "admin-token-file", "", "`FILE` of what --admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address")
+	f.BoolVar(&c.Page, "page", c.Page, "serve a page to chat in at /")
 	f.StringArrayVar(&upstreams, "upstream", nil, "a model server's `URL`, up to /v1; may be repeated")
 	f.StringSliceVar(&models, "models", nil, "names of the models of --upstream")
 	f.StringSliceVar(&c.AllowNetworks, "allow-network", c.AllowNetworks, "a network that upstreams and plugins may be in although it is not public")
@@ -121,7 +149,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.DurationVar(&c.CacheAge, "cache-age", c.CacheAge, "how long answers of temperature 0 are kept; 0 keeps none")
 	f.StringVar((*string)(&c.Archive), "archive", string(c.Archive), "where turns and the ledger are: memory, sqlite or postgres")
 	f.StringVar(&c.File, "file", c.File, "SQLite's `FILE`")
-	f.BoolVar(&c.SyncWrites, "sync", c.SyncWrites, "have SQLite wait for the disk")
+	f.BoolVar(&c.SyncWrites, "sync", c.SyncWrites, "have SQLite wait for the disk with each write; without it a power cut, not the end of the process, loses what was kept in the last second")
 	f.StringVar(&postgresFile, "postgres-file", "", "`FILE` of PostgreSQL's connection string")
 	f.StringVar(&c.Redis, "redis", c.Redis, "Redis for sessions and limits: host:port or unix:PATH; none is this process")
 	f.StringVar((*string)(&c.LimitsOutage), "limits-outage", string(c.LimitsOutage), "of requests while Redis does not answer: refuse, or local (counts at this gateway)")
@@ -129,7 +157,30 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 	f.StringVar((*string)(&c.ModelDisconnect), "model-disconnect", string(c.ModelDisconnect), "of other answers whose client has gone: cancel or drain")
 	f.IntVar(&c.MaxConcurrent, "max-concurrent", c.MaxConcurrent, "answers under way; further ones wait")
 	f.IntVar(&c.MaxWaiting, "max-waiting", c.MaxWaiting, "requests that wait; beyond: 503")
+	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "how long a client's connection is kept while nothing is asked")
+	f.DurationVar(&c.ResumeAge, "resume-age", c.ResumeAge, "how long a client that lost its connection may read on in a stream after its end; 0 is never")
+	f.Int64Var(&c.ResumeStreamBytes, "resume-stream-bytes", c.ResumeStreamBytes, "what is kept of one stream for that")
+	f.Int64Var(&c.ResumeBytes, "resume-bytes", c.ResumeBytes, "what is kept of all streams for that")
+	f.DurationVar(&c.StoreTimeout, "store-timeout", c.StoreTimeout, "bound on one operation of a store: a connection that is stuck is given up")
+	f.StringVar((*string)(&c.ArchiveWrites), "archive-writes", string(c.ArchiveWrites), "how records are written: batch, single, or copy (PostgreSQL's COPY)")
+	f.StringVar((*string)(&c.CacheKind), "cache-kind", string(c.CacheKind), "how the cache keeps answers: sharded, rwmutex or snapshot")
+	f.BoolVar(&c.BufferPool, "buffer-pool", c.BufferPool, "use buffers of requests, replies and streams again")
+	f.StringVar((*string)(&c.JSON), "json", string(c.JSON), "the library that reads and writes JSON: std, v2 (with GOEXPERIMENT=jsonv2), sonic or jsoniter")
+	f.BoolVar(&c.JSONPrealloc, "json-prealloc", c.JSONPrealloc, "make buffers as large as is expected, and encode into them")
+	f.BoolVar(&c.JSONScan, "json-scan", c.JSONScan, "read what upstreams usually send in one pass, without the library")
+	f.StringVar((*string)(&c.Middleware), "middleware", string(c.Middleware), "layers around routes: composed once, or per-request, with defer")
+	f.BoolVar(&c.UnmatchedMiddleware, "unmatched-middleware", c.UnmatchedMiddleware, "leave in the layers that a route does not need")
+	f.StringVar(&c.Congestion, "congestion", c.Congestion, "congestion control of connections with clients, such as bbr; none is the kernel's")
+	f.IntVar(&c.Upstream.Client.Connections, "upstream-connections", c.Upstream.Client.Connections, "connections to one upstream; further calls wait; 0 is no bound")
+	f.IntVar(&c.Upstream.Client.Idle, "upstream-idle-connections", c.Upstream.Client.Idle, "connections to one upstream that are kept for later")
+	f.DurationVar(&c.Upstream.Client.IdleTime, "upstream-idle-time", c.Upstream.Client.IdleTime, "how long they are kept")
+	f.BoolVar(&c.Upstream.Client.HTTP2, "upstream-http2", c.Upstream.Client.HTTP2, "speak HTTP/2 to upstreams, without TLS too: many streams share a connection")
+	f.StringVar(&c.Upstream.Client.Congestion, "upstream-congestion", c.Upstream.Client.Congestion, "congestion control of connections with upstreams; none is the kernel's")
+	f.StringVar(&c.TraceEndpoint, "trace-endpoint", c.TraceEndpoint, "a collector's `URL` (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; none traces nothing")
+	f.Float64Var(&c.TraceRatio, "trace-ratio", c.TraceRatio, "the share of requests that is traced, of those that do not say themselves")
 	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long answers under way may go on at the end")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens to single plugins")
+	cmd.AddCommand(microCommand())
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	return cmd
 }

@@ -20,6 +20,9 @@ type BatchConfig struct {
 	// Most is how many records are written at once, Pending how many may wait in all. A
 	// record beyond that is not taken.
 	Most, Pending int
+	// Gather is how long records for which nobody waits may wait for others to be written
+	// with them; 0 is not at all.
+	Gather time.Duration
 	// Timeout bounds one write: a connection that is stuck is given up.
 	Timeout time.Duration
 	// Pause is the time between two tries of a write that failed, doubled up to 32 times.
@@ -29,7 +32,7 @@ type BatchConfig struct {
 
 // BatchDefaults returns what every field starts from.
 func BatchDefaults() BatchConfig {
-	return BatchConfig{Most: 512, Pending: 64 << 10, Timeout: 3 * time.Second, Pause: 50 * time.Millisecond}
+	return BatchConfig{Most: 512, Pending: 64 << 10, Gather: 10 * time.Millisecond, Timeout: 3 * time.Second, Pause: 50 * time.Millisecond}
 }
 
 // A Batcher writes records to an archive, those that came during one write with the
@@ -47,6 +50,8 @@ type Batcher struct {
 	mu      sync.Mutex // guards what follows
 	queue   []*pending
 	taken   int // in the writer's hands
+	awaited int // of the queue: somebody waits for it
+	hurry   int // who waits for all of it
 	closed  bool
 	failing bool // the last write failed
 	changed chan struct{}
@@ -63,8 +68,8 @@ type pending struct {
 
 // NewBatcher starts writing.
 func NewBatcher(a Archive, c BatchConfig) (*Batcher, error) {
-	if c.Most < 1 || c.Pending < c.Most || c.Timeout <= 0 || c.Pause <= 0 {
-		return nil, fmt.Errorf("batches: %+v: want most from 1 to pending, timeout and pause above 0", c)
+	if c.Most < 1 || c.Pending < c.Most || c.Gather < 0 || c.Timeout <= 0 || c.Pause <= 0 {
+		return nil, fmt.Errorf("batches: %+v: want most from 1 to pending, gather not negative, timeout and pause above 0", c)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -104,11 +109,22 @@ func (b *Batcher) add(p *pending) error {
 		return ErrFull
 	}
 	b.queue = append(b.queue, p)
+	if p.done != nil {
+		b.awaited++
+	}
+	// The writer knows of the others.
+	if p.done != nil || len(b.queue) == 1 || len(b.queue) == b.cfg.Most {
+		b.rouse()
+	}
+	return nil
+}
+
+// rouse has the writer look at the queue.
+func (b *Batcher) rouse() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // BatchState is what a Batcher has done, and has still to do.
@@ -135,6 +151,15 @@ func (b *Batcher) Full() bool {
 
 // Flush waits until nothing is left to write, or ctx ends.
 func (b *Batcher) Flush(ctx context.Context) error {
+	b.mu.Lock()
+	b.hurry++
+	b.mu.Unlock()
+	b.rouse()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.hurry--
+	}()
 	for {
 		b.mu.Lock()
 		left, changed := len(b.queue)+b.taken, b.changed
@@ -197,16 +222,54 @@ func (b *Batcher) take() []*pending {
 			batch = append(batch, p)
 		}
 	}
-	if i == len(b.queue) {
-		b.queue = b.queue[:0]
-	} else {
-		b.queue = b.queue[i:]
-	}
+	left := copy(b.queue, b.queue[i:])
+	clear(b.queue[left:]) // what has been taken is not held on to
+	b.queue = b.queue[:left]
 	b.taken = len(batch)
+	b.count()
 	if len(batch) == 0 {
 		b.settled()
 	}
 	return batch
+}
+
+// count counts those of the queue that somebody waits for. The caller holds mu.
+func (b *Batcher) count() {
+	b.awaited = 0
+	for _, p := range b.queue {
+		if p.done != nil {
+			b.awaited++
+		}
+	}
+}
+
+// patient tells whether what is there can wait for more.
+func (b *Batcher) patient() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.closed && b.hurry == 0 && b.awaited == 0 && len(b.queue) > 0 && len(b.queue) < b.cfg.Most
+}
+
+// gather waits for further records while nobody waits for those that there are: what a write
+// costs is then that of many.
+func (b *Batcher) gather() {
+	if b.cfg.Gather == 0 || !b.patient() {
+		return
+	}
+	t := time.NewTimer(b.cfg.Gather)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			return
+		case <-b.ctx.Done():
+			return
+		case <-b.wake:
+			if !b.patient() {
+				return
+			}
+		}
+	}
 }
 
 // settled wakes those that wait for an end. The caller holds mu.
@@ -224,6 +287,7 @@ func (b *Batcher) run() {
 			return
 		}
 		for {
+			b.gather()
 			batch := b.take()
 			if len(batch) == 0 {
 				break
@@ -266,6 +330,7 @@ func (b *Batcher) write(batch []*pending) bool {
 	}
 	if err != nil {
 		b.queue = append(batch[:len(batch):len(batch)], b.queue...)
+		b.count()
 		return false
 	}
 	for i, p := range batch {

@@ -115,6 +115,67 @@ func TestBatches(t *testing.T) {
 	})
 }
 
+// TestGathers: records for which nobody waits are written together, a while after the first or with
+// one that somebody waits for.
+func TestGathers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFlaky()
+		b := batcher(t, a, func(c *store.BatchConfig) { c.Most, c.Gather = 40, 20*time.Millisecond })
+		next := 0
+		later := func(n int) {
+			for range n {
+				if err := b.Later(record(next)); err != nil {
+					t.Error(err)
+				}
+				next++
+				<-time.After(time.Millisecond)
+			}
+		}
+		expect := func(began time.Time, took time.Duration, sizes string) {
+			t.Helper()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if d := time.Since(began); d != took || fmt.Sprint(a.sizes) != sizes {
+				t.Errorf("batches of %v in %v, want %s in %v", a.sizes, d, sizes, took)
+			}
+			a.sizes = nil
+		}
+		began := time.Now()
+		later(5)
+		<-time.After(26 * time.Millisecond) // 20 from the first, and the write's 10
+		expect(began, 31*time.Millisecond, "[5]")
+
+		began = time.Now()
+		later(5)
+		if err := b.Write(t.Context(), record(-1)); err != nil {
+			t.Error(err)
+		}
+		expect(began, 15*time.Millisecond, "[6]")
+
+		began = time.Now()
+		later(3)
+		if err := b.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		expect(began, 13*time.Millisecond, "[3]")
+
+		began = time.Now()
+		for i := range 41 { // more than are written at once
+			if err := b.Later(record(1000 + i)); err != nil {
+				t.Error(err)
+			}
+		}
+		<-time.After(11 * time.Millisecond)
+		expect(began, 11*time.Millisecond, "[40]")
+		if lost := b.Close(t.Context()); lost != 0 || entries(t, a) != int64(next+42) {
+			t.Errorf("%d lost, %d kept of %d", lost, entries(t, a), next+42)
+		}
+		if d := time.Since(began); d != 21*time.Millisecond { // at once, from 11 on
+			t.Errorf("closed after %v", d)
+		}
+	})
+}
+
 // TestConflictIsTold to whom it concerns.
 func TestConflictIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

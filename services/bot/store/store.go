@@ -228,8 +228,10 @@ type Limits interface {
 	Used(ctx context.Context, key string, limits []Limit, now time.Time) ([]int64, error)
 }
 
-// NewID returns a name that nobody else has.
+// NewID returns a name that nobody else has, nor can guess. It begins with the time, in
+// milliseconds, so that indexes grow at their end.
 func NewID() string {
-	b := strconv.AppendUint(make([]byte, 0, 26), rand.Uint64(), 36)
+	b := strconv.AppendInt(make([]byte, 0, 36), time.Now().UnixMilli(), 36)
+	b = strconv.AppendUint(b, rand.Uint64(), 36)
 	return string(strconv.AppendUint(b, rand.Uint64(), 36))
 }

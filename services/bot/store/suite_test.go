@@ -117,11 +117,16 @@ func openRedis(t testing.TB) *redis.Store {
 
 func openPostgres(t testing.TB) *postgres.Archive {
 	t.Helper()
+	return openPostgresWith(t, false)
+}
+
+func openPostgresWith(t testing.TB, byCopy bool) *postgres.Archive {
+	t.Helper()
 	url := use(t, postgresServer).address
 	if err := storetest.Clear(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	a, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	a, err := postgres.Open(t.Context(), postgres.Config{URL: url, Copy: byCopy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +140,7 @@ var (
 		"memory":   func(testing.TB) store.Archive { return memory.NewArchive(memory.DefaultBounds()) },
 		"sqlite":   func(t testing.TB) store.Archive { return openSQLite(t, filepath.Join(t.TempDir(), "a file?#%.db")) },
 		"postgres": func(t testing.TB) store.Archive { return openPostgres(t) },
+		"copy":     func(t testing.TB) store.Archive { return openPostgresWith(t, true) },
 	}
 	sessions = map[string]func(testing.TB) store.Sessions{
 		"memory": func(testing.TB) store.Sessions { return memory.NewSessions(1000) },

@@ -167,7 +167,7 @@ func inBubble(t *testing.T, upstreams []Upstream, change func(*Config), configur
 // ask asks for an answer of model m.
 func ask(t testing.TB, stream bool) *openai.Request {
 	t.Helper()
-	r, err := openai.NewChat("m", []openai.Message{{Role: "user", Content: "hello there"}}, stream, 0)
+	r, err := openai.Standard().NewChat("m", []openai.Message{{Role: "user", Content: "hello there"}}, stream, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"time"
 
+	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
+	"dyno/services/bot/tcp"
 )
 
 // Price is what tokens cost, in billionths of whatever money is counted in: 150 is 0.15
@@ -41,14 +43,34 @@ type Upstream struct {
 	Price         Price
 }
 
+// A Client is how connections to upstreams are used.
+type Client struct {
+	// Connections bounds those to one upstream, those in use included: further calls wait.
+	// 0 is no bound.
+	Connections int
+	// Idle bounds those that are kept for later, IdleTime for how long.
+	Idle     int
+	IdleTime time.Duration
+	// HTTP2 speaks HTTP/2 to every upstream, without TLS too: all of them must.
+	HTTP2 bool
+	// Congestion is their congestion control, such as bbr; "" is the kernel's.
+	Congestion string
+}
+
 // Config says what is asked, and how long. Start from Defaults.
 type Config struct {
 	Upstreams []Upstream
 	// Policy says which addresses upstreams may have.
 	Policy outward.Policy
-	// Transport makes the calls; nil is one of this package's own. It must hold
-	// connections to the policy.
+	// Transport makes the calls; nil is one of this package's own, as Client says. It must
+	// hold connections to the policy.
 	Transport http.RoundTripper
+	Client    Client
+	// Codec reads what upstreams say; the zero value is openai.Standard.
+	Codec openai.Codec
+	// ReuseReaders has streams read with the memory of those before. Ahead makes room for
+	// an answer that is no stream as large as its head says.
+	ReuseReaders, Ahead bool
 
 	// FirstByte bounds the time to the first byte of an answer; of one that is no stream,
 	// Total does. Idle bounds the time between two events of a stream, Total all of it. Each
@@ -85,6 +107,7 @@ const (
 func Defaults() Config {
 	return Config{
 		FirstByte: 30 * time.Second, Idle: 30 * time.Second, Total: 5 * time.Minute, MaxAnswerBytes: 8 << 20,
+		Client:   Client{Idle: 1024, IdleTime: 75 * time.Second},
 		Attempts: 3, RetryRatio: 0.1, RetryBurst: 20, Failures: 3, Cooldown: time.Second, MaxCooldown: 30 * time.Second,
 	}
 }
@@ -137,6 +160,18 @@ func (c Config) Validate() error {
 	}
 	if c.MaxCooldown < c.Cooldown {
 		fault("max cooldown: %v: must be the cooldown, %v, or more", c.MaxCooldown, c.Cooldown)
+	}
+	if n := c.Client.Connections; n < 0 || n > 1<<20 {
+		fault("connections: %d: must be from 1 to %d, or 0 for no bound", n, 1<<20)
+	}
+	if n := c.Client.Idle; n < 1 || n > 1<<20 {
+		fault("idle connections: %d: must be from 1 to %d", n, 1<<20)
+	}
+	if d := c.Client.IdleTime; d < time.Millisecond || d > maxTime {
+		fault("idle connection time: %v: must be from 1ms to %v", d, maxTime)
+	}
+	if err := tcp.Check(c.Client.Congestion); err != nil {
+		fault("%w", err)
 	}
 	if c.MaxAnswerBytes < 1 || c.MaxAnswerBytes > 1<<30 {
 		fault("max answer bytes: %d: must be from 1 to %d", c.MaxAnswerBytes, 1<<30)

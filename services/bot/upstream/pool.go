@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,18 +19,20 @@ import (
 
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
+	"dyno/services/bot/trace"
 )
 
 // A Pool asks upstreams. Its methods may be called from any goroutine.
 type Pool struct {
 	cfg     Config
 	log     *slog.Logger
-	client  *http.Client
+	via     http.RoundTripper
 	own     *http.Transport // nil if it is somebody else's
 	targets []*target
 	models  []string
 	budget  *budget
 	random  func(n int64) int64
+	readers openai.Readers
 	retries atomic.Uint64
 	refused atomic.Uint64 // retries that the budget did not allow
 }
@@ -37,6 +40,7 @@ type Pool struct {
 type target struct {
 	Upstream
 	health health
+	urls   [2]*url.URL // by endpoint; never changed
 
 	active                  atomic.Int64
 	asked, failures, cooled atomic.Uint64
@@ -62,15 +66,30 @@ func New(c Config) (*Pool, error) {
 	if c.Seed != 0 {
 		p.random = (&lockedRandom{r: rand.New(rand.NewPCG(c.Seed, 0))}).Int64N //nolint:gosec // to be repeated, not to be secret
 	}
+	if c.Codec.JSON == nil {
+		p.cfg.Codec = openai.Standard()
+	}
 	if c.Transport == nil {
-		p.own = outward.NewTransport(outward.Config{Policy: c.Policy, MaxIdle: 1024, IdleTimeout: 75 * time.Second})
+		p.own = outward.NewTransport(outward.Config{
+			Policy: c.Policy, MaxConnections: c.Client.Connections, MaxIdle: c.Client.Idle, IdleTimeout: c.Client.IdleTime,
+			HTTP2: c.Client.HTTP2, Congestion: c.Client.Congestion,
+		})
 		c.Transport = p.own
 	}
-	p.client = outward.NewClient(c.Transport)
+	p.via = c.Transport
+	p.readers.Kept = c.ReuseReaders
 	models := map[string]bool{}
 	for _, u := range c.Upstreams {
 		u.URL = strings.TrimSuffix(u.URL, "/")
-		p.targets = append(p.targets, &target{Upstream: u, health: health{failures: c.Failures, cooldown: c.Cooldown, most: c.MaxCooldown}})
+		t := &target{Upstream: u, health: health{failures: c.Failures, cooldown: c.Cooldown, most: c.MaxCooldown}}
+		for _, e := range []openai.Endpoint{openai.Chat, openai.Responses} {
+			to, err := url.Parse(u.URL + e.Path())
+			if err != nil {
+				return nil, err
+			}
+			t.urls[e] = to
+		}
+		p.targets = append(p.targets, t)
 		for name := range u.Models {
 			models[name] = true
 		}
@@ -144,6 +163,17 @@ func (e *Error) Error() string {
 		return "upstream " + e.Upstream + ": " + e.Text
 	}
 	return e.Text
+}
+
+// reason says what kind of failure it is, without what the upstream has said.
+func (e *Error) reason() string {
+	switch {
+	case e.idle:
+		return "left"
+	case e.Body != nil:
+		return "refused"
+	}
+	return http.StatusText(e.Status)
 }
 
 func (e *Error) Unwrap() error { return e.err }
@@ -279,20 +309,28 @@ var (
 // ask asks one upstream.
 func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request) (_ *Answer, failure *Error) {
 	c := &call{pool: p, target: t, probe: probe, request: r}
-	total, stop := context.WithTimeoutCause(ctx, p.cfg.Total, errTotal)
-	c.ctx, c.cancel = context.WithCancelCause(total)
-	c.stop = stop
+	within, span := trace.StartCall(ctx, "upstream")
+	c.span = span
+	c.span.Text("upstream.name", t.Name)
+	c.span.Text("gen_ai.request.model", t.Models[r.Model])
+	c.ctx, c.cancel = context.WithCancelCause(within)
+	c.total = time.AfterFunc(p.cfg.Total, func() { c.cancel(errTotal) })
 	defer func() {
 		if failure != nil {
 			failure.Upstream = t.Name
 			c.end(ctx, failure)
 		}
 	}()
-	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, t.URL+r.Endpoint.Path(), bytes.NewReader(r.Body(t.Models[r.Model])))
+	asked := r.Body(t.Models[r.Model])
+	req, err := http.NewRequestWithContext(c.ctx, http.MethodPost, "", &question{asked})
 	if err != nil {
 		return nil, &Error{Status: http.StatusBadGateway, Text: err.Error(), err: err}
 	}
+	req.ContentLength = int64(len(asked))
+	req.GetBody = func() (io.ReadCloser, error) { return &question{asked}, nil } // until there is an answer
+	req.URL, req.Host = t.urls[r.Endpoint], t.urls[r.Endpoint].Host
 	req.Header.Set("Content-Type", "application/json")
+	trace.Inject(c.ctx, req.Header)
 	if t.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+t.Key)
 	}
@@ -300,22 +338,29 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 		req.Header.Set("Accept", "text/event-stream")
 		c.timer = time.AfterFunc(p.cfg.FirstByte, func() { c.cancel(errFirstByte) })
 	}
-	resp, err := p.client.Do(req) //nolint:bodyclose // the call closes it at its end
+	// Without http.Client, which would follow redirects: they are not followed, and it takes a
+	// third of the stack.
+	resp, err := p.via.RoundTrip(req) //nolint:bodyclose // the call closes it at its end
+	asked = nil                       // the request goes on as long as the stream does
 	if err != nil {
 		return nil, c.fault(err)
 	}
 	c.body = resp.Body
+	c.span.Number("http.response.status_code", int64(resp.StatusCode))
 	if resp.StatusCode != http.StatusOK {
 		return nil, c.status(resp)
 	}
 	if !r.Stream {
-		return c.whole(t)
+		return c.whole(t, resp.ContentLength)
 	}
-	s := &Stream{call: c, reader: openai.NewReader(resp.Body)}
+	resp.Header = nil // which the body would hold until its end
+	s := &Stream{call: c, reader: p.readers.Get(resp.Body)}
 	if err := s.read(); err != nil {
+		s.giveBack()
 		return nil, c.fault(err)
 	}
 	if s.event.Failed != "" {
+		s.giveBack()
 		return nil, &Error{Status: http.StatusBadGateway, Text: s.event.Failed}
 	}
 	s.first = true
@@ -325,6 +370,22 @@ func (p *Pool) ask(ctx context.Context, t *target, probe bool, r *openai.Request
 	return &Answer{Upstream: t.Name, Price: t.Price, Stream: s}, nil
 }
 
+// A question is the body of a request. Once it has been read it holds no memory.
+type question struct{ rest []byte }
+
+func (q *question) Read(b []byte) (int, error) {
+	if len(q.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, q.rest)
+	if q.rest = q.rest[n:]; len(q.rest) == 0 {
+		q.rest = nil
+	}
+	return n, nil
+}
+
+func (q *question) Close() error { return nil }
+
 // A call is a request to one upstream.
 type call struct {
 	pool    *Pool
@@ -333,9 +394,10 @@ type call struct {
 	request *openai.Request
 	ctx     context.Context // of the call
 	cancel  context.CancelCauseFunc
-	stop    context.CancelFunc
+	total   *time.Timer // cancels when it takes too long
 	timer   *time.Timer // cancels when nothing comes; nil for what is no stream
 	body    io.ReadCloser
+	span    trace.Span
 	ended   bool
 }
 
@@ -351,10 +413,14 @@ func (c *call) end(outer context.Context, failure *Error) {
 	if c.body != nil {
 		_ = c.body.Close()
 	}
+	c.total.Stop()
 	c.cancel(nil)
-	c.stop()
 	t := c.target
 	t.active.Add(-1)
+	if failure != nil {
+		c.span.Fail(failure.reason())
+	}
+	c.span.End()
 	switch {
 	case failure == nil:
 		t.health.good(c.probe)
@@ -418,16 +484,16 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // whole reads an answer that is no stream.
-func (c *call) whole(t *target) (*Answer, *Error) {
+func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
-	body, err := io.ReadAll(io.LimitReader(c.body, most+1))
+	body, err := readAll(io.LimitReader(c.body, most+1), length, c.pool.cfg.Ahead)
 	if err == nil && int64(len(body)) > most {
 		err = fmt.Errorf("the answer has more than %d bytes", most)
 	}
 	if err != nil {
 		return nil, c.fault(err)
 	}
-	reply, err := openai.ParseReply(c.request.Endpoint, body)
+	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
 	if err != nil {
 		return nil, c.fault(err)
 	}
@@ -441,11 +507,24 @@ func (c *call) whole(t *target) (*Answer, *Error) {
 	return a, nil
 }
 
+// mostAhead bounds the room that is made because an upstream says that so much will come.
+const mostAhead = 1 << 20
+
+// readAll reads to the end. Length is what is said to come, -1 if nothing is.
+func readAll(r io.Reader, length int64, ahead bool) ([]byte, error) {
+	if !ahead || length <= 0 {
+		return io.ReadAll(r)
+	}
+	b := bytes.NewBuffer(make([]byte, 0, min(length, mostAhead)+bytes.MinRead))
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
 // A Stream is an answer event by event. It is used by one goroutine at a time, but
 // Cancel may be called from any.
 type Stream struct {
 	call   *call
-	reader *openai.Reader
+	reader *openai.Reader // nil once it is given back
 	frame  openai.Frame
 	event  openai.Event
 	first  bool // the event that has been read is not given out yet
@@ -460,7 +539,7 @@ func (s *Stream) read() error {
 	if s.frame, err = s.reader.Next(); err != nil {
 		return err
 	}
-	if err := openai.ParseEvent(s.call.request.Endpoint, s.frame.Data, &s.event); err != nil {
+	if err := s.call.pool.cfg.Codec.ParseEvent(s.call.request.Endpoint, s.frame.Data, &s.event); err != nil {
 		return err
 	}
 	if s.event.Usage != nil {
@@ -481,7 +560,7 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 		s.first = false
 		return s.frame, &s.event, nil
 	}
-	if s.done {
+	if s.done || s.reader == nil {
 		return openai.Frame{}, nil, io.EOF
 	}
 	s.call.timer.Reset(s.call.pool.cfg.Idle)
@@ -506,7 +585,7 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 }
 
 // More tells whether the next event has come already: Next does not wait for it.
-func (s *Stream) More() bool { return s.first || s.reader.More() }
+func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.More() }
 
 // Upstream is who answers.
 func (s *Stream) Upstream() string { return s.call.target.Name }
@@ -532,8 +611,18 @@ const (
 	restTimeout = time.Second
 )
 
+// giveBack has another stream be read with the reader's memory.
+func (s *Stream) giveBack() {
+	if s.reader != nil {
+		s.call.pool.readers.Put(s.reader)
+	}
+	s.reader, s.frame = nil, openai.Frame{}
+}
+
 // Close frees the connection. An answer that is not complete is left at its upstream.
+// What Next has returned is not good any more.
 func (s *Stream) Close() {
+	defer s.giveBack()
 	if s.call.ended {
 		return
 	}

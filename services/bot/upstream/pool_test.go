@@ -454,7 +454,7 @@ func TestForbidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	p.targets[0].URL = "http://localhost:1/v1" // as if it had become that
+	p.targets[0].urls[openai.Chat].Host = "localhost:1" // as if it had become that
 	_, err = p.Ask(t.Context(), ask(t, false))
 	if !errors.Is(err, outward.ErrRefused) && (err == nil || !strings.Contains(err.Error(), "not allowed")) {
 		t.Errorf("%v", err)

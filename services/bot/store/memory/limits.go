@@ -88,19 +88,29 @@ func (a *account) prune(now time.Time) {
 		return
 	}
 	a.pruned = now
-	used := map[string]bool{}
 	for id, h := range a.reserved {
-		if now.Before(h.ends) {
-			for _, limit := range h.limits {
-				used[limit.Counter(h.at)] = true
-			}
-			continue
+		if !now.Before(h.ends) {
+			a.add(h, store.Cost{}.Minus(h.cost))
+			delete(a.reserved, id)
 		}
-		a.add(h, store.Cost{}.Minus(h.cost))
-		delete(a.reserved, id)
 	}
+	var over []string
 	for name, c := range a.counters {
-		if !c.ends.IsZero() && !now.Before(c.ends) && !used[name] {
+		if !c.ends.IsZero() && !now.Before(c.ends) {
+			over = append(over, name)
+		}
+	}
+	if len(over) == 0 {
+		return // nobody waits until all that is reserved has been gone through
+	}
+	used := map[string]bool{}
+	for _, h := range a.reserved {
+		for _, limit := range h.limits {
+			used[limit.Counter(h.at)] = true
+		}
+	}
+	for _, name := range over {
+		if !used[name] {
 			delete(a.counters, name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,11 +22,17 @@ type Config struct {
 	URL string
 	// MaxConnections bounds the connections; 0 is four.
 	MaxConnections int32
+	// Copy has records written by COPY into tables of the connection's own, and from there in
+	// two statements: for many at once. Otherwise they come as arrays.
+	Copy bool
 }
 
 // Archive is a database. Its methods may be called from any goroutine. A connection that
 // is lost is made again.
-type Archive struct{ pool *pgxpool.Pool }
+type Archive struct {
+	pool *pgxpool.Pool
+	copy bool
+}
 
 // migrations bring a database from one version to the next. What is here is never
 // changed, only added to.
@@ -76,7 +83,7 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: migrate: %w", err)
 	}
-	return &Archive{pool}, nil
+	return &Archive{pool, c.Copy}, nil
 }
 
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
@@ -158,6 +165,12 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 			e.add(r.Entry)
 		}
 	}
+	if a.copy {
+		if err := a.copyIn(ctx, &t, &e, func(i int) { each[places[i]] = store.ErrConflict }); err != nil {
+			return nil, fmt.Errorf("postgres: %w", err)
+		}
+		return each, nil
+	}
 	var batch pgx.Batch // one implicit transaction
 	if len(places) > 0 {
 		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.said, t.reply, t.tokens)
@@ -186,6 +199,67 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	return each, nil
+}
+
+// Names of columns, in the order in which they are copied.
+var (
+	turnNames  = []string{"session", "number", "id", "at", "said", "reply", "tokens"}
+	entryNames = []string{"id", "at", "key", "usr", "session", "endpoint", "model", "upstream", "outcome", "stream", "cached", "prompt", "completion", "estimated", "money", "attempts", "queue", "first_byte", "took"}
+)
+
+// copyIn writes by COPY, in one transaction. It calls conflict for each turn whose number
+// another has.
+func (a *Archive) copyIn(ctx context.Context, t *turnColumns, e *entryColumns, conflict func(turn int)) error {
+	if len(t.id)+len(e.id) == 0 {
+		return nil
+	}
+	return pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+		if len(t.id) > 0 {
+			rows := pgx.CopyFromSlice(len(t.id), func(i int) ([]any, error) {
+				return []any{t.session[i], t.number[i], t.id[i], t.at[i], t.said[i], t.reply[i], t.tokens[i]}, nil
+			})
+			if err := copyTo(ctx, tx, "turns", turnNames, rows); err != nil {
+				return err
+			}
+			// What was inserted is seen by the next statement.
+			others, err := tx.Query(ctx, selectTurns, t.session, t.number)
+			if err != nil {
+				return err
+			}
+			var i int
+			var id string
+			if _, err := pgx.ForEachRow(others, []any{&i, &id}, func() error {
+				if id != t.id[i-1] {
+					conflict(i - 1)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		if len(e.id) == 0 {
+			return nil
+		}
+		return copyTo(ctx, tx, "entries", entryNames, pgx.CopyFromSlice(len(e.id), func(i int) ([]any, error) {
+			return []any{e.id[i], e.at[i], e.key[i], e.user[i], e.session[i], e.endpoint[i], e.model[i], e.upstream[i], e.outcome[i], e.stream[i], e.cached[i],
+				e.prompt[i], e.completion[i], e.estimated[i], e.money[i], e.attempts[i], e.queue[i], e.first[i], e.took[i]}, nil
+		}))
+	})
+}
+
+// copyTo copies rows into a table by way of one of the connection's own, as COPY itself
+// does not leave out what is there already.
+func copyTo(ctx context.Context, tx pgx.Tx, table string, names []string, rows pgx.CopyFromSource) error {
+	own := table + "_coming"
+	if _, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE IF NOT EXISTS `+own+` (LIKE `+table+`) ON COMMIT DELETE ROWS`); err != nil {
+		return err
+	}
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", own}, names, rows); err != nil {
+		return err
+	}
+	list := strings.Join(names, ", ")
+	_, err := tx.Exec(ctx, `INSERT INTO `+table+` (`+list+`) SELECT `+list+` FROM pg_temp.`+own+` ON CONFLICT DO NOTHING`)
+	return err
 }
 
 // Sum is store.Archive's.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,8 +44,18 @@ type Store struct {
 	client *redis.Client
 }
 
+// silent is a log of nothing.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// quiet keeps the client from writing a line to standard error for every connection that
+// is not made: it returns that as an error, too, and an outage is thousands of them.
+var quiet = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
+
 // Open returns a store; Redis need not be there yet.
 func Open(c Config) (*Store, error) {
+	quiet()
 	if c.Address == "" || c.Prefix == "" || strings.ContainsAny(c.Prefix, "{}") || c.Timeout <= 0 || c.Remember < time.Second {
 		return nil, fmt.Errorf("redis: address %q, prefix %q, timeout %v, remember %v: want an address, a prefix without braces, a timeout above 0 and a second at least", c.Address, c.Prefix, c.Timeout, c.Remember)
 	}

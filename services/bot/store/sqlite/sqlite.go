@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -21,17 +23,41 @@ import (
 type Config struct {
 	Path string
 	// Sync waits for the disk with each write: what is kept survives a power cut. Without
-	// it, it survives a killed process.
+	// it, it survives a killed process, and a power cut loses what was written since the last
+	// checkpoint: of the last second, and more where the disk cannot keep up.
 	Sync bool
 }
 
 // Archive is a file. Its methods may be called from any goroutine.
+//
+// Writes go to the write-ahead log. What is in it is copied to the database beside them, by
+// checkpoints on a connection of their own, so that no write waits for those.
 type Archive struct {
-	writer, readers *sql.DB
-	insertTurn      *sql.Stmt
-	insertEntry     *sql.Stmt
-	began           time.Time
+	writer, readers, checkpoints *sql.DB
+	insertTurn                   *sql.Stmt
+	insertEntry                  *sql.Stmt
+	began                        time.Time
+
+	fresh   atomic.Int64  // records since the last checkpoint beside writes
+	logged  atomic.Int64  // records since the last one between two writes
+	written chan struct{} // holds one: there are some
+	due     chan struct{} // holds one: there are many
+	copying sync.Mutex    // held during a checkpoint: a second one would do nothing
+	stop    chan struct{} // closed at the end
+	ended   sync.WaitGroup
 }
+
+// When there are checkpoints: after so many records or so long. One of few records is short: where there is one
+// CPU, it keeps requests from it for that time.
+//
+// While writes go on, there is always something in the log that is not copied yet, and it never begins
+// anew. After mostLogged records the next write copies what is left itself, which is little unless the
+// disk cannot keep up. So the log has about 30 MiB at most.
+const (
+	checkpointRecords = 32
+	checkpointAge     = time.Second
+	mostLogged        = 2048
+)
 
 // migrations bring a file from one version to the next. What is here is never changed,
 // only added to.
@@ -56,16 +82,16 @@ const busyTimeout = "5000" // milliseconds
 // Open opens the file, or makes it, and brings it to the version of this program. A file
 // of a later one is refused.
 func Open(ctx context.Context, c Config) (_ *Archive, err error) {
-	sync := "NORMAL"
+	synchronous := "NORMAL"
 	if c.Sync {
-		sync = "FULL"
+		synchronous = "FULL"
 	}
 	query := url.Values{
-		"_pragma": {"busy_timeout(" + busyTimeout + ")", "journal_mode(WAL)", "synchronous(" + sync + ")"},
+		"_pragma": {"busy_timeout(" + busyTimeout + ")", "journal_mode(WAL)", "synchronous(" + synchronous + ")", "wal_autocheckpoint(0)"},
 		"_txlock": {"immediate"},
 	}
 	source := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: c.Path}).EscapedPath(), RawQuery: query.Encode()}).String()
-	a := &Archive{began: time.Now()}
+	a := &Archive{began: time.Now(), written: make(chan struct{}, 1), due: make(chan struct{}, 1), stop: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("sqlite: %s: %w", c.Path, err), a.Close())
@@ -91,7 +117,58 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.checkpoints, err = sql.Open("sqlite", source); err != nil {
+		return nil, err
+	}
+	a.checkpoints.SetMaxOpenConns(1)
+	a.ended.Go(a.checkpointAlways)
 	return a, nil
+}
+
+// checkpointAlways copies what is written from the log to the database, when that is much or has
+// waited for some time.
+func (a *Archive) checkpointAlways() {
+	age := time.NewTimer(checkpointAge)
+	defer age.Stop()
+	for {
+		select {
+		case <-a.written:
+		case <-a.stop:
+			return
+		}
+		age.Reset(checkpointAge)
+		select {
+		case <-a.due:
+		case <-age.C:
+		case <-a.stop:
+			return
+		}
+		a.fresh.Store(0)
+		_ = a.checkpoint(context.Background(), a.checkpoints) // what fails is said by the one between two writes
+	}
+}
+
+// checkpoint copies as much of the log as it can without waiting for those who read or write.
+func (a *Archive) checkpoint(ctx context.Context, db *sql.DB) error {
+	a.copying.Lock()
+	defer a.copying.Unlock()
+	_, err := db.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`)
+	return err
+}
+
+// wrote notes that records were written.
+func (a *Archive) wrote(records int) {
+	notify := func(c chan struct{}) {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+	a.logged.Add(int64(records))
+	notify(a.written)
+	if a.fresh.Add(int64(records)) >= checkpointRecords {
+		notify(a.due)
+	}
 }
 
 func (a *Archive) migrate(ctx context.Context) error {
@@ -120,8 +197,10 @@ func (a *Archive) migrate(ctx context.Context) error {
 
 // Close closes the file.
 func (a *Archive) Close() error {
+	close(a.stop)
+	a.ended.Wait()
 	var errs []error
-	for _, db := range []*sql.DB{a.readers, a.writer} {
+	for _, db := range []*sql.DB{a.checkpoints, a.readers, a.writer} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
@@ -151,6 +230,12 @@ func (a *Archive) Turns(ctx context.Context, session string, most int) (turns []
 
 // Write is store.Archive's.
 func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, error) {
+	if a.logged.Load() >= mostLogged {
+		a.logged.Store(0)
+		if err := a.checkpoint(ctx, a.writer); err != nil {
+			return nil, err
+		}
+	}
 	tx, err := a.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -186,6 +271,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	if err := tx.Commit(); err != nil {
 		return nil, err
 	}
+	a.wrote(len(records))
 	return each, nil
 }
 

@@ -94,11 +94,35 @@ func (s *Server) end(signal os.Signal) {
 	s.cmd = nil
 }
 
-// Pause has it do nothing: connections stay, and nobody answers.
-func (s *Server) Pause() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+// Pause has it do nothing, with all processes that it has started: connections stay, and
+// nobody answers.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume is the opposite of Pause.
-func (s *Server) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+// signal goes to the server first, which starts no more processes then. Each of
+// PostgreSQL's is in a group of its own.
+func (s *Server) signal(signal syscall.Signal) error {
+	pid := s.cmd.Process.Pid
+	if err := syscall.Kill(pid, signal); err != nil {
+		return err
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return err
+	}
+	for _, text := range strings.Fields(string(children)) {
+		child, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(child, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
 
 // Close ends it, and removes what it has kept.
 func (s *Server) Close() error {

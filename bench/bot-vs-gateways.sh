@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# How many chats a second of CPU time of a gateway carries from users to the same model server:
+# dyno-bot, with authentication, limits of three resources and a ledger in SQLite, against
+# LiteLLM's proxy (with its master key, without a database) and Portkey's gateway (which knows no
+# keys). Gateways in turns on one CPU, model server (dyno serve llm, no delays, 16 tokens an answer)
+# and generator on the other, 16 connections, closed loop; whole answers first, streams then.
+#
+#   bench/bot-vs-gateways.sh | tee bench/bot-vs-gateways.txt
+#
+# The peers are installed below $PEERS, if they are not there: a virtual environment with
+# litellm[proxy] from PyPI, and @portkey-ai/gateway from npm.
+#
+# Settings, by environment:
+#   ROUNDS=3 SECONDS_EACH=4 CONNECTIONS=16 SERVER_CPU=0 LOAD_CPU=1 PORT=18200 PEERS=/tmp/dyno-llm-peers
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-4} connections=${CONNECTIONS:-16}
+server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1} port=${PORT:-18200} peers=${PEERS:-/tmp/dyno-llm-peers}
+dyno=${DYNO:-$PWD/bin/dyno}
+
+. bench/required.sh
+. bench/bot.sh
+required jq curl taskset python3 node npm "$dyno" "${dyno%/*}/dyno-bot"
+if [ ! -e "$peers/venv/bin/litellm" ]; then
+	python3 -m venv "$peers/venv"
+	"$peers/venv/bin/pip" install -q 'litellm[proxy]'
+fi
+portkey=node_modules/@portkey-ai/gateway
+if [ ! -e "$peers/portkey/$portkey" ]; then
+	mkdir -p "$peers/portkey"
+	npm install --prefix "$peers/portkey" --no-audit --no-fund @portkey-ai/gateway >&2
+fi
+
+dir=$(mktemp -d)
+trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
+model=$port bot=$((port + 10)) litellm=$((port + 20)) other=$((port + 30))
+bot_config "$bot" "$model" "$dir/bot.db" >"$dir/bot.yaml"
+cat >"$dir/litellm.yaml" <<CONF
+model_list:
+  - model_name: dyno-1
+    litellm_params: {model: openai/dyno-1, api_base: "http://127.0.0.1:$model/v1", api_key: none}
+general_settings: {master_key: sk-$bot_key}
+CONF
+
+on "$load_cpu" "$dyno" serve llm --listen "127.0.0.1:$model"
+on "$server_cpu" env GOMAXPROCS=1 "${dyno%/*}/dyno-bot" --config "$dir/bot.yaml"
+bot_process=$started
+on "$server_cpu" env HOME="$dir" "$peers/venv/bin/litellm" --config "$dir/litellm.yaml" --host 127.0.0.1 --port "$litellm"
+litellm_process=$started
+on "$server_cpu" node "$peers/portkey/$portkey/build/start-server.js" --port="$other" --headless
+other_process=$started
+ready "$model" "$bot" "$litellm" "$other"
+
+# ask NAME PROCESS URL BODY HEADER…: loads a gateway, and says how many answers were good and what
+# CPU time its process took.
+cat >"$dir/ask" <<SH
+#!/usr/bin/env bash
+set -euo pipefail
+cd "$PWD"
+. bench/bot.sh
+process=\$1 kind=\$2 url=\$3 body=\$4
+shift 4
+headers=()
+for h; do headers+=(-H "\$h"); done
+load=("$dyno" http -X POST -H 'Content-Type: application/json' --body "\$body" "\${headers[@]}")
+[ "\$kind" = whole ] || { load=("$dyno" llm --model dyno-1 --max-tokens 16 --prompt "How long does light from the sun take to reach us, and why?" "\${headers[@]}"); url=\${url%/chat/completions}; }
+before=\$(cpu_of "\$process")
+"\${load[@]}" -q -c $connections -z ${seconds}s --warmup 0 --json "$dir/out.json" "\$url" >/dev/null || [ \$? = 4 ]
+after=\$(cpu_of "\$process")
+jq --argjson cpu "\$(echo "\$after - \$before" | bc)" --argjson rss "\$(awk '/^VmRSS:/ {print \$2 * 1024}' "/proc/\$process/status")" \
+	'.variants[0] | {ok: .counts.ok, errors: .errors.total, cpu: \$cpu, p50: .service.p50_seconds, p99: .service.p99_seconds, rss: \$rss}' "$dir/out.json"
+SH
+chmod +x "$dir/ask"
+
+subject() { # KIND NAME PROCESS URL HEADER…
+	local kind=$1 name=$2 process=$3 url=$4
+	shift 4
+	jq -n --arg name "$name" --arg cpus "$load_cpu" --arg log "$dir/$kind.$name" --args \
+		'{$name, $cpus, count: "tee -a \($log) | jq .ok", cpu: "jq .cpu", run: $ARGS.positional}' -- \
+		"$dir/ask" "$process" "$kind" "$url/v1/chat/completions" "$(chat false)" "$@"
+}
+go build -o "$dir/pair" ./bench/pair
+
+echo "made by: ROUNDS=$rounds SECONDS_EACH=$seconds CONNECTIONS=$connections bench/bot-vs-gateways.sh"
+echo "litellm $("$peers/venv/bin/pip" show litellm 2>/dev/null | sed -n 's/^Version: //p'), @portkey-ai/gateway $(jq -r .version "$peers/portkey/$portkey/package.json"), node $(node --version)"
+for kind in whole streamed; do
+	# Portkey's provider openai does not stream with this Node.js (TypeError: immutable). Another one of the
+	# same protocol may; where its streams are none that clients can read to their end, it is left out.
+	echo
+	names=(litellm portkey dyno-bot)
+	if [ "$kind" = streamed ] && ! "$dyno" llm -q -c 1 -n 3 --warmup 0 --model dyno-1 --max-tokens 16 --prompt hello -H "x-portkey-provider: together-ai" \
+		-H "x-portkey-custom-host: http://127.0.0.1:$model" -H "Authorization: Bearer none" "http://127.0.0.1:$other/v1" >/dev/null 2>>"$dir/log"; then
+		echo "portkey is left out: its streams do not end as they should"
+		names=(litellm dyno-bot)
+	fi
+	{
+		subject "$kind" litellm "$litellm_process" "http://127.0.0.1:$litellm" "Authorization: Bearer sk-$bot_key"
+		[ ${#names[@]} -eq 2 ] || subject "$kind" portkey "$other_process" "http://127.0.0.1:$other" "x-portkey-provider: together-ai" "x-portkey-custom-host: http://127.0.0.1:$model" "Authorization: Bearer none"
+		subject "$kind" dyno-bot "$bot_process" "http://127.0.0.1:$bot" "Authorization: Bearer $bot_key"
+	} | jq -s --argjson rounds "$rounds" --arg kind "$kind" --arg c "$connections" '{
+		title: "Chats with \($kind) answers of 16 tokens, \($c) connections, closed loop: chats per CPU-second of the gateway",
+		key: $kind, unit: "chats", $rounds, base: "litellm", services: [], subjects: .}' >"$dir/plan.json"
+	"$dir/pair" <"$dir/plan.json"
+	echo
+	for name in "${names[@]}"; do
+		jq -rs --arg name "$name" '"\($name): p50 \(map(.p50 // 0) | sort | .[length/2|floor] * 1e5 | round / 100) ms, p99 \(map(.p99 // infinite) | sort | .[length/2|floor] | if isinfinite then "unknown (too few answers)" else "\(. * 1e5 | round / 100) ms" end), \(map(.errors) | add) errors, \(last.rss / 1e6 | round) MB resident"' "$dir/$kind.$name"
+	done
+	[ ${#names[@]} -eq 2 ] || jq -nr --arg kind "$kind" --slurpfile a "$dir/$kind.dyno-bot" --slurpfile b "$dir/$kind.portkey" '
+		[range($a | length) | ($a[.].ok / $a[.].cpu) / ($b[.].ok / $b[.].cpu)] | sort |
+		"result: \($kind).dyno-bot.portkey-ratio \(.[length/2|floor] * 100 | round / 100) (\(.[0] * 100 | round / 100) … \(.[-1] * 100 | round / 100))"'
+done
+echo
+echo "in dyno-bot's ledger: $(metric $((bot + 1)) bot_archive_records_total) records; refused by limits: $(metric $((bot + 1)) bot_limited_total)"

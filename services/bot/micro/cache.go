@@ -1,0 +1,115 @@
+package micro
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sync/errgroup"
+
+	"dyno/services/bot/cache"
+)
+
+// Cache measures how long readers of a cache take while values come and go.
+//
+// Figures: p50_seconds, p99_seconds, p999_seconds and max_seconds, of one access, reading the clock included;
+// ops_per_second, of all goroutines.
+type Cache struct {
+	Kind       cache.Kind
+	Goroutines int
+	Keys       int     // that the cache has room for
+	Writes     float64 // the share of accesses that find nothing, and put a value in for another
+	Duration   time.Duration
+}
+
+// Validate reports all faults at once.
+func (c Cache) Validate() error {
+	var share error
+	if !(c.Writes >= 0 && c.Writes <= 1) {
+		share = fmt.Errorf("writes: %v: want 0 to 1", c.Writes)
+	}
+	return errors.Join(c.Kind.Validate(), within("goroutines", c.Goroutines, 1, 1024), within("keys", c.Keys, 1, 1<<20), share, validDuration(c.Duration))
+}
+
+// value is what is cached.
+type value struct{ n int }
+
+// valueBytes is what a value says it takes. A table of 32 has more room in some shards
+// than in others; the cache has twice what the keys need.
+const valueBytes = 64
+
+func (value) Size() int64 { return valueBytes }
+
+// Run has goroutines use a cache for some time.
+func (c Cache) Run(ctx context.Context) (Result, error) {
+	if err := valid(ctx, c); err != nil {
+		return nil, err
+	}
+	kept, err := cache.New[value](c.Kind, time.Hour, int64(max(2*c.Keys, 64))*valueBytes)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, c.Keys)
+	for i := range keys {
+		keys[i] = "question " + strconv.Itoa(i)
+		if _, _, err := kept.Get(ctx, keys[i], func() (value, error) { return value{i}, nil }); err != nil {
+			return nil, err
+		}
+	}
+	const longest = int64(10 * time.Second)
+	histograms := make([]*hdrhistogram.Histogram, c.Goroutines)
+	began := time.Now()
+	all, ctx := errgroup.WithContext(ctx)
+	for g := range c.Goroutines {
+		h := hdrhistogram.New(1, longest, 3)
+		histograms[g] = h
+		all.Go(func() error {
+			r := rand.New(rand.NewPCG(1, uint64(g)+1)) //nolint:gosec // to be repeated, not to be secret
+			for n := 0; ; n++ {
+				i := r.IntN(c.Keys)
+				key := keys[i]
+				if r.Float64() < c.Writes {
+					key = "new " + strconv.Itoa(g) + " " + strconv.Itoa(n)
+				}
+				at := time.Now()
+				v, _, err := kept.Get(ctx, key, func() (value, error) { return value{i}, nil })
+				took := time.Since(at)
+				if err != nil {
+					return err
+				}
+				if v.n != i {
+					return errWrong
+				}
+				if err := h.RecordValue(min(int64(took), longest)); err != nil {
+					return err
+				}
+				if at.Sub(began) > c.Duration {
+					return nil
+				}
+				if n%64 == 0 && ctx.Err() != nil {
+					return fmt.Errorf("cut short: %w", context.Cause(ctx))
+				}
+			}
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return nil, err
+	}
+	elapsed := time.Since(began)
+	sum := histograms[0]
+	for _, h := range histograms[1:] {
+		sum.Merge(h)
+	}
+	seconds := func(ns int64) float64 { return time.Duration(ns).Seconds() }
+	return Result{
+		"p50_seconds":    seconds(sum.ValueAtQuantile(50)),
+		"p99_seconds":    seconds(sum.ValueAtQuantile(99)),
+		"p999_seconds":   seconds(sum.ValueAtQuantile(99.9)),
+		"max_seconds":    seconds(sum.Max()),
+		"ops_per_second": float64(sum.TotalCount()) / elapsed.Seconds(),
+	}, nil
+}

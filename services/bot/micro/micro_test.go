@@ -1,0 +1,113 @@
+package micro
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"dyno/internal/leak"
+	"dyno/services/bot"
+	"dyno/services/bot/cache"
+	"dyno/services/bot/codec"
+	"dyno/services/bot/middleware"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const moment = 5 * time.Millisecond
+
+// measure runs a program and holds its figures to names and to being numbers. A figure
+// may be zero only where the list says so, by a question mark.
+func measure(t *testing.T, p Program, names ...string) Result {
+	t.Helper()
+	r, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	var got []string
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		v := r[name]
+		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			t.Errorf("%+v: %s is %v", p, name, v)
+		}
+		if slices.Contains(names, name+"?") {
+			name += "?"
+		} else if v == 0 {
+			t.Errorf("%+v: %s is 0", p, name)
+		}
+		got = append(got, name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(got, names) {
+		t.Errorf("%+v: figures %q, want %q", p, got, names)
+	}
+	return r
+}
+
+// TestMiddleware: layers that were composed allocate nothing, a chain for each request
+// does.
+func TestMiddleware(t *testing.T) {
+	names := []string{"request_seconds", "allocations?", "allocated_bytes?"}
+	for _, unmatched := range []bool{false, true} {
+		m := Middleware{Form: middleware.Composed, Layers: 5, Matched: 2, Unmatched: unmatched, Duration: moment}
+		if r := measure(t, m, names...); r["allocations"] > 0.1 {
+			t.Errorf("composed: %v", r)
+		}
+		m.Form = middleware.PerRequest
+		if r := measure(t, m, names...); r["allocations"] < 0.9 {
+			t.Errorf("per request: %v", r)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	for _, l := range codec.Libraries() {
+		for _, operation := range []string{Decode, Encode, Both} {
+			for _, prealloc := range []bool{false, true} {
+				measure(t, JSON{Library: l, Prealloc: prealloc, Operation: operation, Bytes: 1000, Duration: moment}, "bytes_per_second", "allocations?", "allocated_bytes?")
+			}
+		}
+	}
+}
+
+func TestCache(t *testing.T) {
+	for _, k := range []cache.Kind{cache.Sharded, cache.RWMutex, cache.Snapshot} {
+		r := measure(t, Cache{Kind: k, Goroutines: 3, Keys: 100, Writes: 0.1, Duration: moment}, "p50_seconds", "p99_seconds", "p999_seconds", "max_seconds", "ops_per_second")
+		if r["p50_seconds"] > r["p99_seconds"] || r["p99_seconds"] > r["p999_seconds"] || r["p999_seconds"] > 1.01*r["max_seconds"] {
+			t.Errorf("%s: %v", k, r)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	rows := Rows{Archive: bot.ArchiveSQLite, Rows: 50, Timeout: time.Minute, Duration: moment}
+	for _, w := range []bot.Writes{bot.Single, bot.Batch} {
+		rows.Writes = w
+		measure(t, rows, "rows_per_second", "rows")
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for _, p := range []Program{
+		Middleware{}, Middleware{Form: middleware.Composed, Layers: 1, Matched: 2, Duration: 1},
+		JSON{}, JSON{Library: codec.Standard, Operation: "read", Bytes: 1, Duration: 1},
+		Cache{}, Cache{Kind: cache.Sharded, Goroutines: 1, Keys: 1, Writes: 2, Duration: 1}, Cache{Kind: cache.Sharded, Goroutines: 1, Keys: 1, Duration: time.Hour},
+		Rows{}, Rows{Archive: bot.ArchiveSQLite, Writes: bot.Copy, Rows: 1, Timeout: 1, Duration: 1}, Rows{Archive: bot.ArchivePostgres, Writes: "all", Rows: 1, Duration: 1},
+	} {
+		if err := p.Validate(); err == nil {
+			t.Errorf("%+v is valid", p)
+		}
+		if _, err := p.Run(t.Context()); err == nil {
+			t.Errorf("%+v runs", p)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (Middleware{Form: middleware.Composed, Duration: moment}).Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

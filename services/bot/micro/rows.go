@@ -1,0 +1,126 @@
+package micro
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"dyno/services/bot"
+	"dyno/services/bot/store"
+	"dyno/services/bot/store/postgres"
+	"dyno/services/bot/store/sqlite"
+)
+
+// Rows measures how fast entries of the ledger are written.
+//
+// Figures: rows_per_second; rows, that were written in all, and are there.
+type Rows struct {
+	Archive  bot.Archive
+	File     string // SQLite's; "" is a temporary one
+	Sync     bool   // SQLite waits for the disk
+	Postgres string // PostgreSQL's connection string
+	Writes   bot.Writes
+	Rows     int // of one round: that many are written by themselves, or at once
+	// Timeout bounds one write.
+	Timeout  time.Duration
+	Duration time.Duration
+}
+
+// Validate reports all faults at once.
+func (r Rows) Validate() error {
+	var errs []error
+	switch r.Archive {
+	case bot.ArchiveSQLite:
+		if r.Postgres != "" || r.Writes == bot.Copy {
+			errs = append(errs, fmt.Errorf("archive: %q: a connection string and copy go with postgres", r.Archive))
+		}
+	case bot.ArchivePostgres:
+		if r.Postgres == "" {
+			errs = append(errs, errors.New("postgres: want a connection string"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("archive: %q: want sqlite or postgres", r.Archive))
+	}
+	if r.Writes != bot.Single && r.Writes != bot.Batch && r.Writes != bot.Copy {
+		errs = append(errs, fmt.Errorf("writes: %q: want single, batch or copy", r.Writes))
+	}
+	if r.Timeout <= 0 || r.Timeout > MaxDuration {
+		errs = append(errs, fmt.Errorf("timeout: %v: want more than 0, at most %v", r.Timeout, MaxDuration))
+	}
+	return errors.Join(append(errs, within("rows", r.Rows, 1, 50_000), validDuration(r.Duration))...)
+}
+
+// Run writes rounds for some time.
+func (r Rows) Run(ctx context.Context) (_ Result, err error) {
+	if err := valid(ctx, r); err != nil {
+		return nil, err
+	}
+	a, closeArchive, err := r.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeArchive()) }()
+	key := store.NewID() // what was there before is another's
+	write := func(records []store.Record) error {
+		ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+		_, err := a.Write(ctx, records)
+		return err
+	}
+	rounds := 0
+	s, err := repeat(ctx, r.Duration, 1, func() error {
+		rounds++
+		records := make([]store.Record, r.Rows)
+		for i := range records {
+			records[i].Entry = &store.Entry{ID: store.NewID(), At: time.Now(), Key: key, User: "user", Session: "session", Endpoint: "bot", Model: "dyno-1",
+				Upstream: "upstream", Outcome: "ok", Prompt: 21, Completion: 9, Money: 3700, Attempts: 1, FirstByte: time.Millisecond, Took: 2 * time.Millisecond}
+		}
+		if r.Writes != bot.Single {
+			return write(records)
+		}
+		for i := range records {
+			if err := write(records[i : i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	sum, err := a.Sum(ctx, key, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	if want := int64(rounds * r.Rows); sum.Requests != want {
+		return nil, fmt.Errorf("%d rows of %d are there: %w", sum.Requests, want, errWrong)
+	}
+	return Result{"rows_per_second": float64(s.ops*r.Rows) / s.elapsed.Seconds(), "rows": float64(sum.Requests)}, nil
+}
+
+// open opens the archive, and returns what closes it.
+func (r Rows) open(ctx context.Context) (store.Archive, func() error, error) {
+	if r.Archive == bot.ArchivePostgres {
+		a, err := postgres.Open(ctx, postgres.Config{URL: r.Postgres, Copy: r.Writes == bot.Copy})
+		if err != nil {
+			return nil, nil, err
+		}
+		return a, a.Close, nil
+	}
+	path, remove := r.File, func() error { return nil }
+	if path == "" {
+		dir, err := os.MkdirTemp("", "rows")
+		if err != nil {
+			return nil, nil, err
+		}
+		path, remove = filepath.Join(dir, "rows.db"), func() error { return os.RemoveAll(dir) }
+	}
+	a, err := sqlite.Open(ctx, sqlite.Config{Path: path, Sync: r.Sync})
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return a, func() error { return errors.Join(a.Close(), remove()) }, nil
+}

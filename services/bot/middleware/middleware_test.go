@@ -1,0 +1,102 @@
+package middleware
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dyno/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+type key struct{}
+
+// forms runs a test with each form.
+func forms(t *testing.T, test func(t *testing.T, f Form, unmatched bool)) {
+	for _, f := range []Form{Composed, PerRequest} {
+		for _, unmatched := range []bool{false, true} {
+			t.Run(fmt.Sprint(f, "/", unmatched), func(t *testing.T) {
+				if err := f.Validate(); err != nil {
+					t.Error(err)
+				}
+				test(t, f, unmatched)
+			})
+		}
+	}
+}
+
+// TestForms: every form goes through the same layers, in the same order, with the same
+// request and status.
+func TestForms(t *testing.T) {
+	forms(t, func(t *testing.T, f Form, unmatched bool) {
+		var did []string
+		layer := func(name string, matches func(method, path string) bool) Layer {
+			return Layer{
+				Matches: matches,
+				Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, Mark) {
+					did = append(did, "enter "+name)
+					return r.WithContext(context.WithValue(r.Context(), key{}, name)), Mark{Time: time.Unix(int64(len(name)), 0), Value: name}
+				},
+				Leave: func(r *http.Request, m Mark, status int) {
+					if m.Value != name || m.Time.Unix() != int64(len(name)) {
+						t.Errorf("%s: %+v", name, m)
+					}
+					did = append(did, fmt.Sprint("leave ", name, " ", status, " ", r.Context().Value(key{})))
+				},
+			}
+		}
+		layers := []Layer{
+			layer("all", nil),
+			layer("post", func(method, _ string) bool { return method == http.MethodPost }),
+			{}, // does nothing
+			layer("below", func(_, path string) bool { return strings.HasPrefix(path, "/a/") }),
+		}
+		for _, c := range []struct {
+			method, path string
+			want         []string
+		}{
+			{http.MethodGet, "/b", []string{"enter all", "served in all", "leave all 201 all"}},
+			{http.MethodPost, "/a/x", []string{"enter all", "enter post", "enter below", "served in below", "leave below 201 below", "leave post 201 post", "leave all 201 all"}},
+		} {
+			did = nil
+			h := Around(f, unmatched, layers, c.method, c.path, func(_ http.ResponseWriter, r *http.Request) int {
+				did = append(did, fmt.Sprint("served in ", r.Context().Value(key{})))
+				return http.StatusCreated
+			})
+			for range 2 { // a chain begins anew
+				did = nil
+				if status := h(httptest.NewRecorder(), httptest.NewRequest(c.method, c.path, nil)); status != http.StatusCreated || !slices.Equal(did, c.want) {
+					t.Errorf("%d %q\nwant %q", status, did, c.want)
+				}
+			}
+		}
+	})
+	if Form("none").Validate() == nil {
+		t.Error("any form is right")
+	}
+}
+
+// TestAllocations: layers that were composed allocate nothing, whether they match or not.
+func TestAllocations(t *testing.T) {
+	entered := 0
+	layers := []Layer{
+		{Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, Mark) { entered++; return r, Mark{} }},
+		{Matches: func(_, path string) bool { return path == "/other" }},
+	}
+	for _, unmatched := range []bool{false, true} {
+		h := Around(Composed, unmatched, layers, http.MethodGet, "/", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+		if n := testing.AllocsPerRun(100, func() { h(w, r) }); n != 0 {
+			t.Errorf("unmatched %v: %v allocations", unmatched, n)
+		}
+	}
+	if entered == 0 {
+		t.Error("no layer was entered")
+	}
+}

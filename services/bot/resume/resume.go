@@ -1,0 +1,387 @@
+// Package resume keeps the events of streams for a while, so that a client that has lost
+// its connection gets what it lacks, and then goes on live (Last-Event-ID; HTML standard,
+// section 9.2). Reading begins under the lock under which events are added: between what
+// was kept and what comes live nothing is missing, and nothing is there twice.
+//
+// What is kept is bounded: for each stream, in all, and in time. A reader whose events are
+// not kept any more is told so.
+package resume
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Why events cannot be read.
+var (
+	// ErrGone says that events are not kept any more: for lack of room, or because they
+	// are too old.
+	ErrGone = errors.New("these events are not kept any more")
+	// ErrAhead says that a stream has no event of that number yet.
+	ErrAhead = errors.New("the stream has not come so far")
+	// ErrReaders says that as many read the stream as may.
+	ErrReaders = errors.New("too many clients read this stream")
+)
+
+// Config bounds a Keeper.
+type Config struct {
+	// StreamBytes bounds what is kept of one stream, Bytes what is kept in all: the oldest
+	// events of that stream go, or the oldest stream.
+	StreamBytes, Bytes int64
+	// Age is for how long a stream is kept after its end.
+	Age time.Duration
+	// Readers bounds those that read one stream at a time, beside its first client.
+	Readers int
+}
+
+// Defaults returns what every field starts from.
+func Defaults() Config {
+	return Config{StreamBytes: 64 << 10, Bytes: 64 << 20, Age: time.Minute, Readers: 4}
+}
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.StreamBytes < 1<<10 || c.StreamBytes > 1<<30 {
+		errs = append(errs, fmt.Errorf("bytes of a stream: %d: must be from %d to %d", c.StreamBytes, 1<<10, 1<<30))
+	}
+	if c.Bytes < c.StreamBytes+overhead || c.Bytes > 1<<40 {
+		errs = append(errs, fmt.Errorf("bytes: %d: must be from those of a stream and %d more, %d, to %d", c.Bytes, overhead, c.StreamBytes+overhead, int64(1)<<40))
+	}
+	if c.Age <= 0 || c.Age > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("age: %v: must be more than 0 and 24h at most", c.Age))
+	}
+	if c.Readers < 1 || c.Readers > 1<<10 {
+		errs = append(errs, fmt.Errorf("readers: %d: must be from 1 to %d", c.Readers, 1<<10))
+	}
+	return errors.Join(errs...)
+}
+
+// overhead is about what a stream takes beside its events.
+const overhead = 512
+
+// An Owner is whose stream it is.
+type Owner struct{ Key, User string }
+
+// A Keeper keeps streams. Its methods may be called from any goroutine. Its lock is taken
+// before those of streams, never after.
+type Keeper struct {
+	cfg   Config
+	bytes atomic.Int64
+
+	mu      sync.Mutex // guards what follows
+	streams map[string]*list.Element
+	order   *list.List  // of *Stream, the oldest first
+	ended   *list.List  // of *Stream, by when they are too old
+	timer   *time.Timer // removes what is too old; nil before the first end
+	closed  bool
+}
+
+// New returns a Keeper that keeps nothing yet.
+func New(c Config) (*Keeper, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("resume: %w", err)
+	}
+	return &Keeper{cfg: c, streams: map[string]*list.Element{}, order: list.New(), ended: list.New()}, nil
+}
+
+// Close forgets everything. Readers are told that it has gone.
+func (k *Keeper) Close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	for k.order.Len() > 0 {
+		k.remove(k.order.Front())
+	}
+}
+
+// Stats is what a Keeper holds.
+type Stats struct {
+	Streams int
+	Bytes   int64
+}
+
+// Stats reads it.
+func (k *Keeper) Stats() Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return Stats{k.order.Len(), k.bytes.Load()}
+}
+
+// A Presence is told of readers that come and go while a stream goes on. Both are called
+// without a lock held.
+type Presence interface {
+	Came()
+	Left()
+}
+
+// Begin begins a stream with a name that nobody else has. It must be ended.
+func (k *Keeper) Begin(name string, o Owner, p Presence) *Stream {
+	s := &Stream{keeper: k, name: name, owner: o, presence: p}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
+		s.gone = true
+		return s
+	}
+	s.place = k.order.PushBack(s)
+	k.streams[name] = s.place
+	k.bytes.Add(overhead)
+	k.makeRoom()
+	return s
+}
+
+// Find returns a stream that is kept; nil if it is not.
+func (k *Keeper) Find(name string) *Stream {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e := k.streams[name]; e != nil {
+		return e.Value.(*Stream)
+	}
+	return nil
+}
+
+// makeRoom has the oldest streams go. The caller holds mu.
+func (k *Keeper) makeRoom() {
+	for k.bytes.Load() > k.cfg.Bytes && k.order.Len() > 0 {
+		k.remove(k.order.Front())
+	}
+}
+
+// remove forgets a stream. The caller holds mu.
+func (k *Keeper) remove(e *list.Element) {
+	s := k.order.Remove(e).(*Stream)
+	delete(k.streams, s.name)
+	if s.end != nil {
+		k.ended.Remove(s.end)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.bytes.Add(-int64(len(s.text)) - overhead)
+	s.text, s.gone = nil, true
+	s.wakeAll()
+}
+
+// expire removes what is too old, and comes again for what will be.
+func (k *Keeper) expire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for k.ended.Len() > 0 {
+		s := k.ended.Front().Value.(*Stream)
+		if wait := s.until.Sub(now); wait > 0 {
+			k.timer.Reset(wait)
+			return
+		}
+		k.remove(s.place)
+	}
+}
+
+// A Stream is the events of one answer. Add and End are for one goroutine.
+type Stream struct {
+	keeper   *Keeper
+	name     string
+	owner    Owner
+	presence Presence
+
+	// The keeper's lock guards these.
+	place, end *list.Element
+	until      time.Time
+
+	mu      sync.Mutex    // guards what follows
+	text    []byte        // events, one behind the other
+	first   uint64        // how many went before those of text
+	base    int64         // how many bytes went before text
+	count   uint64        // events that there were
+	done    bool          // no more will come
+	gone    bool          // nothing is kept
+	wake    chan struct{} // closed at the next change; nil when nobody waits
+	readers int
+}
+
+// Owner is whose it is.
+func (s *Stream) Owner() Owner { return s.owner }
+
+// wakeAll tells readers to look again. The caller holds mu.
+func (s *Stream) wakeAll() {
+	if s.wake != nil {
+		close(s.wake)
+		s.wake = nil
+	}
+}
+
+// separator ends an event; there is none within.
+var separator = []byte("\n\n")
+
+// Add adds the next event: lines, and an empty line behind. Events are numbered from 1.
+func (s *Stream) Add(event []byte) {
+	s.mu.Lock()
+	s.count++
+	if s.gone {
+		s.mu.Unlock()
+		return
+	}
+	before := len(s.text)
+	s.shorten(int64(len(event)))
+	if int64(len(event)) <= s.keeper.cfg.StreamBytes {
+		s.text = append(s.text, event...)
+	} else {
+		s.drop(len(s.text), s.count)
+		s.base += int64(len(event))
+	}
+	grown := int64(len(s.text) - before)
+	s.wakeAll()
+	s.mu.Unlock()
+	// When the stream was removed meanwhile, that has taken off all of its text: also what
+	// is added here only now.
+	if k := s.keeper; k.bytes.Add(grown) > k.cfg.Bytes {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.makeRoom()
+	}
+}
+
+// shorten has events go until there is room for so many bytes: half of what is kept, so
+// that it is not done for every event. The caller holds mu.
+func (s *Stream) shorten(more int64) {
+	most := s.keeper.cfg.StreamBytes
+	if int64(len(s.text))+more <= most {
+		return
+	}
+	cut, events := 0, uint64(0)
+	for cut < len(s.text) && (int64(len(s.text)-cut)+more > most || cut < len(s.text)/2) {
+		cut += bytes.Index(s.text[cut:], separator) + len(separator)
+		events++
+	}
+	s.drop(cut, s.first+events)
+}
+
+// drop forgets the first bytes, up to an event. The caller holds mu.
+func (s *Stream) drop(cut int, first uint64) {
+	s.base += int64(cut)
+	s.text = append(s.text[:0], s.text[cut:]...)
+	s.first = first
+}
+
+// End says that nothing follows. The stream is kept for some time.
+func (s *Stream) End() {
+	k := s.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.mu.Lock()
+	s.done = true
+	s.wakeAll()
+	gone := s.gone
+	s.mu.Unlock()
+	if gone || s.end != nil {
+		return
+	}
+	s.until = time.Now().Add(k.cfg.Age)
+	s.end = k.ended.PushBack(s)
+	if k.timer == nil {
+		k.timer = time.AfterFunc(k.cfg.Age, k.expire)
+	} else if k.ended.Len() == 1 {
+		k.timer.Reset(k.cfg.Age)
+	}
+}
+
+// A Reader reads a stream from some event on. It is for one goroutine, and must be
+// closed.
+type Reader struct {
+	s      *Stream
+	at     int64 // in the stream's bytes
+	closed bool
+	live   bool // the presence was told of it
+}
+
+// Read begins to read behind an event: 0 is the beginning. The error is ErrGone, ErrAhead
+// or ErrReaders.
+func (s *Stream) Read(after uint64) (*Reader, error) {
+	s.mu.Lock()
+	at := 0
+	switch {
+	case s.gone || after < s.first:
+		s.mu.Unlock()
+		return nil, ErrGone
+	case after > s.count:
+		s.mu.Unlock()
+		return nil, ErrAhead
+	case s.readers >= s.keeper.cfg.Readers:
+		s.mu.Unlock()
+		return nil, ErrReaders
+	}
+	for n := s.first; n < after; n++ {
+		at += bytes.Index(s.text[at:], separator) + len(separator)
+	}
+	r := &Reader{s: s, at: s.base + int64(at), live: !s.done && s.presence != nil}
+	s.readers++
+	s.mu.Unlock()
+	if r.live {
+		s.presence.Came()
+	}
+	return r, nil
+}
+
+// Finished tells whether the stream has ended and there is nothing left to read.
+func (r *Reader) Finished() bool {
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done && !s.gone && r.at == s.base+int64(len(s.text))
+}
+
+// Next adds to b what there is to read, whole events, and waits while there is nothing.
+// At the end of the stream more is false. The error is ErrGone, or ctx's.
+func (r *Reader) Next(ctx context.Context, b []byte) (_ []byte, more bool, err error) {
+	s := r.s
+	for {
+		s.mu.Lock()
+		switch {
+		case s.gone || r.at < s.base:
+			s.mu.Unlock()
+			return b, false, ErrGone
+		case r.at < s.base+int64(len(s.text)):
+			b = append(b, s.text[r.at-s.base:]...)
+			r.at = s.base + int64(len(s.text))
+			more := !s.done
+			s.mu.Unlock()
+			return b, more, nil
+		case s.done:
+			s.mu.Unlock()
+			return b, false, nil
+		}
+		if s.wake == nil {
+			s.wake = make(chan struct{})
+		}
+		wake := s.wake
+		s.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return b, false, ctx.Err()
+		}
+	}
+}
+
+// Close ends the reading.
+func (r *Reader) Close() {
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.s.mu.Lock()
+	r.s.readers--
+	r.s.mu.Unlock()
+	if r.live {
+		r.s.presence.Left()
+	}
+}

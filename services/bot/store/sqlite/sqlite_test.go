@@ -1,0 +1,92 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"dyno/internal/leak"
+	"dyno/services/bot/store"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// records are turns of as many conversations, with their entries in the ledger.
+func records(from, n int) (list []store.Record) {
+	for i := range n {
+		id, now := store.NewID(), time.Now()
+		list = append(list, store.Record{
+			Turn:  &store.Turn{ID: id, Session: fmt.Sprintf("key/b/u/%x", (from+i)*7919), Number: 1, At: now, User: "how long?", Reply: "eight minutes", Tokens: 12},
+			Entry: &store.Entry{ID: id, At: now, Key: "key", User: "u", Endpoint: "bot", Model: "m", Upstream: "up", Outcome: "ok", Prompt: 9, Completion: 4},
+		})
+	}
+	return list
+}
+
+// TestLogIsBounded: while writes go on without a pause, what is copied to the database keeps up, and
+// the log begins anew. At the end there is none.
+func TestLogIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	a, err := Open(t.Context(), Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		writes   = 4000
+		each     = 4
+		pageSize = 4096
+	)
+	longest := int64(0)
+	for i := range writes {
+		if _, err := a.Write(t.Context(), records(i*each, each)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, info.Size())
+	}
+	// Without checkpoints it would have three pages or more for each record.
+	if most := int64(6 * mostLogged * pageSize); longest > most {
+		t.Errorf("the log has had %d bytes, want %d at most", longest, most)
+	}
+	if cost, err := a.Sum(t.Context(), "key", time.Time{}); err != nil || cost.Requests != writes*each {
+		t.Errorf("%+v, %v", cost, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path + "-wal"); !os.IsNotExist(err) {
+		t.Errorf("the log is there: %v", err)
+	}
+}
+
+// BenchmarkWrite writes one record at a time, as turns that come one by one are written. The longest
+// writes are what a turn waits for.
+func BenchmarkWrite(b *testing.B) {
+	a, err := Open(b.Context(), Config{Path: filepath.Join(b.TempDir(), "db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.Close()
+	times := make([]time.Duration, 0, 1<<16)
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		list := records(n, 1)
+		n++
+		began := time.Now()
+		if _, err := a.Write(b.Context(), list); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(began))
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e3, "p50-µs")
+	b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-µs")
+	b.ReportMetric(float64(times[len(times)-1].Nanoseconds())/1e3, "max-µs")
+}

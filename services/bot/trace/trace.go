@@ -1,0 +1,295 @@
+// Package trace says where a request's time goes: a span for it, and spans within for what
+// it waits for, sent to a collector by OpenTelemetry's protocol (OTLP over HTTP). Which
+// trace it belongs to comes in the field traceparent, and goes on to whoever is asked (W3C
+// Trace Context).
+//
+// Spans wait in a bounded queue and are sent beside requests; what there is no room for is
+// dropped, so that a collector that is slow or away costs no request anything. Without a
+// Tracer, and for requests that are not sampled, nothing is allocated.
+//
+// What users say, what models answer and what proves who somebody is must not become an
+// attribute: a collector is read by others than those who may know it.
+package trace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	otel "go.opentelemetry.io/otel/trace"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Config says where spans go.
+type Config struct {
+	// Endpoint is the collector's URL, with its path: http://127.0.0.1:4318/v1/traces.
+	Endpoint string
+	// Ratio is the share of requests that are sampled, of those that come without a
+	// traceparent; with one, it says so itself.
+	Ratio float64
+	// Service is the program's name.
+	Service string
+	// Queue bounds the spans that wait to be sent. More are dropped.
+	Queue int
+	// Pause is how long spans wait for others to be sent with, Timeout how long sending may
+	// take.
+	Pause, Timeout time.Duration
+	// Client sends; it must hold connections to the policy of the caller.
+	Client *http.Client
+	Logger *slog.Logger // nil discards
+}
+
+// Defaults returns what every field starts from. It has neither an endpoint nor a client.
+func Defaults() Config {
+	return Config{Ratio: 0.01, Service: "dyno-bot", Queue: 2048, Pause: time.Second, Timeout: 5 * time.Second}
+}
+
+// batch is how many spans are sent at once at most.
+const batch = 512
+
+// Validate reports every fault at once.
+func (c Config) Validate() error {
+	var errs []error
+	if u, err := url.Parse(c.Endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path == "" || u.Path == "/" {
+		errs = append(errs, fmt.Errorf("trace endpoint: %q: must be a URL with a path, such as http://127.0.0.1:4318/v1/traces", c.Endpoint))
+	}
+	if !(c.Ratio >= 0 && c.Ratio <= 1) {
+		errs = append(errs, fmt.Errorf("trace ratio: %v: must be from 0 to 1", c.Ratio))
+	}
+	if c.Queue < batch || c.Queue > 1<<20 {
+		errs = append(errs, fmt.Errorf("trace queue: %d: must be from %d to %d", c.Queue, batch, 1<<20))
+	}
+	if c.Pause <= 0 || c.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("trace pause: %v, timeout: %v: must be more than 0", c.Pause, c.Timeout))
+	}
+	return errors.Join(errs...)
+}
+
+// A Tracer makes spans. Its methods may be called from any goroutine; of one that is nil
+// too: it makes none.
+type Tracer struct {
+	tracer   otel.Tracer
+	provider *sdk.TracerProvider
+	ended    atomic.Uint64
+	sent     atomic.Uint64
+	failed   atomic.Uint64
+	log      *slog.Logger
+}
+
+// propagator reads and writes traceparent and tracestate.
+var propagator propagation.TraceContext
+
+// New returns a tracer that sends once there are spans.
+func New(ctx context.Context, c Config) (*Tracer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Client == nil {
+		return nil, errors.New("trace: no client")
+	}
+	t := &Tracer{log: c.Logger}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	to, err := otlptrace.New(ctx, &poster{c.Endpoint, c.Client})
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	processor := sdk.NewBatchSpanProcessor(&exporter{to, t}, sdk.WithMaxQueueSize(c.Queue), sdk.WithMaxExportBatchSize(batch),
+		sdk.WithBatchTimeout(c.Pause), sdk.WithExportTimeout(c.Timeout))
+	t.provider = sdk.NewTracerProvider(
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Ratio))),
+		sdk.WithSpanProcessor(&counting{processor, t}),
+		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", c.Service))),
+	)
+	t.tracer = t.provider.Tracer("dyno/services/bot")
+	return t, nil
+}
+
+// poster sends spans by OTLP over HTTP, in protocol buffers. The library's own client does
+// that too, and links all of gRPC for it.
+type poster struct {
+	endpoint string
+	client   *http.Client
+}
+
+// Start is otlptrace.Client's.
+func (*poster) Start(context.Context) error { return nil }
+
+// Stop is otlptrace.Client's. Connections are the client's who gave it.
+func (*poster) Stop(context.Context) error { return nil }
+
+// maxAnswer bounds what is read of a collector's answer, so that its connection can be
+// used again.
+const maxAnswer = 64 << 10
+
+// UploadTraces is otlptrace.Client's. ctx bounds it. What a collector does not take is not
+// sent again.
+func (p *poster) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
+	// An ExportTraceServiceRequest is the same, byte for byte.
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	resp, err := p.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // what it says does not matter
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("the collector answers %s", resp.Status)
+	}
+	return nil
+}
+
+// exporter counts what becomes of spans. Errors are its own business: the library would
+// write them to standard error.
+type exporter struct {
+	sdk.SpanExporter
+	t *Tracer
+}
+
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.t.failed.Add(uint64(len(spans)))
+		e.t.log.Debug("spans could not be sent", "spans", len(spans), "error", err)
+		return nil
+	}
+	e.t.sent.Add(uint64(len(spans)))
+	return nil
+}
+
+// counting counts spans before the queue.
+type counting struct {
+	sdk.SpanProcessor
+	t *Tracer
+}
+
+func (c *counting) OnEnd(s sdk.ReadOnlySpan) {
+	if s.SpanContext().IsSampled() {
+		c.t.ended.Add(1)
+	}
+	c.SpanProcessor.OnEnd(s)
+}
+
+// Stats is what became of spans. Those that are neither sent nor failed wait, or were
+// dropped because the queue was full.
+type Stats struct{ Ended, Sent, Failed uint64 }
+
+// Stats reads it.
+func (t *Tracer) Stats() Stats {
+	if t == nil {
+		return Stats{}
+	}
+	return Stats{t.ended.Load(), t.sent.Load(), t.failed.Load()}
+}
+
+// Close sends what waits, until ctx ends.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.provider.Shutdown(ctx)
+}
+
+// active is the span that a context is within.
+type active struct {
+	tracer otel.Tracer
+	span   otel.Span
+}
+
+type key struct{}
+
+// A Span is a piece of a request's time. The zero value is none: all its methods do
+// nothing.
+type Span struct{ s otel.Span }
+
+// Begin begins the span of a request, within the trace that it comes with. The request
+// that it returns is to be served in its place.
+func (t *Tracer) Begin(r *http.Request, name string) (*http.Request, Span) {
+	if t == nil {
+		return r, Span{}
+	}
+	ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, s := t.tracer.Start(ctx, name, otel.WithSpanKind(otel.SpanKindServer))
+	r = r.WithContext(context.WithValue(ctx, key{}, &active{t.tracer, s}))
+	if !s.IsRecording() {
+		return r, Span{}
+	}
+	return r, Span{s}
+}
+
+// Start begins a span within the one that ctx has; without one, it begins none.
+func Start(ctx context.Context, name string) (context.Context, Span) {
+	return start(ctx, name, otel.SpanKindInternal)
+}
+
+// StartCall is Start for a call to somebody else.
+func StartCall(ctx context.Context, name string) (context.Context, Span) {
+	return start(ctx, name, otel.SpanKindClient)
+}
+
+func start(ctx context.Context, name string, kind otel.SpanKind) (context.Context, Span) {
+	a, _ := ctx.Value(key{}).(*active)
+	if a == nil || !a.span.SpanContext().IsSampled() {
+		return ctx, Span{}
+	}
+	ctx, s := a.tracer.Start(ctx, name, otel.WithSpanKind(kind))
+	return context.WithValue(ctx, key{}, &active{a.tracer, s}), Span{s}
+}
+
+// Inject tells whoever is asked which trace the question belongs to.
+func Inject(ctx context.Context, h http.Header) {
+	if a, _ := ctx.Value(key{}).(*active); a != nil {
+		propagator.Inject(otel.ContextWithSpan(ctx, a.span), propagation.HeaderCarrier(h))
+	}
+}
+
+// Text sets an attribute.
+func (s Span) Text(name, value string) {
+	if s.s != nil {
+		s.s.SetAttributes(attribute.String(name, value))
+	}
+}
+
+// Number sets an attribute.
+func (s Span) Number(name string, value int64) {
+	if s.s != nil {
+		s.s.SetAttributes(attribute.Int64(name, value))
+	}
+}
+
+// Fail says that what the span is about has failed. Why is a word of the gateway's own:
+// never what somebody else has said.
+func (s Span) Fail(why string) {
+	if s.s != nil {
+		s.s.SetStatus(codes.Error, why)
+	}
+}
+
+// End ends the span.
+func (s Span) End() {
+	if s.s != nil {
+		s.s.End()
+	}
+}

@@ -1,0 +1,199 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// keyUsage is what a key may use, and has used.
+type keyUsage struct {
+	Key    string      `json:"key"`
+	Models []string    `json:"models,omitempty"` // none is all
+	Limits []limitUsed `json:"limits"`
+	// Today is since midnight (UTC), by the ledger; nil if that cannot be read.
+	Today *todayUsed `json:"today"`
+}
+
+type limitUsed struct {
+	Resource string  `json:"resource"`
+	Amount   int64   `json:"amount"`
+	Window   float64 `json:"window_seconds"` // 0 is for ever
+	Used     *int64  `json:"used"`           // with what is reserved; nil if it cannot be read
+}
+
+type todayUsed struct {
+	Requests int64 `json:"requests"`
+	Tokens   int64 `json:"tokens"`
+	Money    int64 `json:"money"` // billionths
+}
+
+var (
+	errLimitsAway = errors.New("the limits cannot be read now")
+	errLedgerAway = errors.New("the ledger cannot be read now")
+)
+
+// usageOf reads it. What cannot be read is left out, and is the error.
+func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyUsage, error) {
+	u := keyUsage{Key: key.id, Models: key.models, Limits: []limitUsed{}}
+	used, err := g.limits.Used(ctx, key.id, key.limits, now)
+	for i, l := range key.limits {
+		e := limitUsed{Resource: string(l.Resource), Amount: l.Amount, Window: l.Window.Seconds()}
+		if err == nil {
+			e.Used = &used[i]
+		}
+		u.Limits = append(u.Limits, e)
+	}
+	if err != nil {
+		err = errLimitsAway
+	}
+	sum, ledger := g.archive.Sum(ctx, key.id, now.Truncate(24*time.Hour))
+	if ledger != nil {
+		return u, errors.Join(err, errLedgerAway)
+	}
+	u.Today = &todayUsed{sum.Requests, sum.Tokens, sum.Money}
+	return u, err
+}
+
+// usage tells a client about its own key.
+func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *refusal {
+	who, refused := g.identify(r)
+	if refused != nil {
+		return refused
+	}
+	u, err := g.usageOf(r.Context(), who.key, time.Now())
+	if err != nil {
+		code := "limits_unavailable"
+		if !errors.Is(err, errLimitsAway) {
+			code = "ledger_unavailable"
+		}
+		return &refusal{status: http.StatusServiceUnavailable, code: code, text: err.Error(), after: time.Second}
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	g.writeJSON(w, http.StatusOK, u)
+	return nil
+}
+
+// keysPath is the operator's page, on the admin listener.
+const keysPath = "/keys/"
+
+// maxListedKeys bounds the keys in one answer: each is read from both stores.
+const maxListedKeys = 100
+
+// keyList is what the operator sees. No secret is in it, and no hash of one.
+type keyList struct {
+	Keys      []keyUsage      `json:"keys"`
+	Total     int             `json:"total"`
+	Next      int             `json:"next,omitempty"` // offset of the keys after these
+	Missing   []string        `json:"missing"`        // what could not be read
+	Upstreams []upstreamState `json:"upstreams"`
+	Archive   archiveState    `json:"archive"`
+}
+
+type upstreamState struct {
+	Name     string `json:"name"`
+	Ready    bool   `json:"ready"`
+	Active   int64  `json:"active"`
+	Asked    uint64 `json:"asked"`
+	Failures uint64 `json:"failures"`
+}
+
+type archiveState struct {
+	Kind    Archive `json:"kind"`
+	Pending int     `json:"pending"`
+	Failing bool    `json:"failing"`
+}
+
+// serveKeys answers with the keys from ?offset=N on, by their IDs.
+func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
+	offset := 0
+	if text := r.URL.Query().Get("offset"); text != "" {
+		var err error
+		if offset, err = strconv.Atoi(text); err != nil || offset < 0 {
+			refuse(http.StatusBadRequest, "", "offset: %q: want a number from 0 on", text).answer(w)
+			return
+		}
+	}
+	ids := make([]string, 0, len(g.payers))
+	for id := range g.payers {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	list := keyList{Keys: []keyUsage{}, Total: len(ids), Missing: []string{}, Upstreams: []upstreamState{}}
+	ids = ids[min(offset, len(ids)):]
+	if len(ids) > maxListedKeys {
+		ids, list.Next = ids[:maxListedKeys], offset+maxListedKeys
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
+	defer cancel()
+	now := time.Now()
+	for _, id := range ids {
+		u, err := g.usageOf(ctx, g.payers[id], now)
+		list.Keys = append(list.Keys, u)
+		for _, away := range []error{errLimitsAway, errLedgerAway} {
+			if errors.Is(err, away) && !slices.Contains(list.Missing, away.Error()) {
+				list.Missing = append(list.Missing, away.Error())
+			}
+		}
+	}
+	for _, s := range g.pool.States() {
+		list.Upstreams = append(list.Upstreams, upstreamState{s.Name, s.Ready, s.Active, s.Asked, s.Failures})
+	}
+	b := g.batch.State()
+	list.Archive = archiveState{g.cfg.Archive, b.Pending, b.Failing}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	g.writeJSON(w, http.StatusOK, list)
+}
+
+// pastTurn is a turn of a conversation that is over.
+type pastTurn struct {
+	ID    string    `json:"id"`
+	Turn  int64     `json:"turn"`
+	At    time.Time `json:"at"`
+	Query string    `json:"query"`
+	Reply string    `json:"reply"`
+}
+
+// history tells a user the last turns of a conversation of theirs, as many as a model
+// would be told at most.
+func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *refusal {
+	who, refused := g.identify(r)
+	if refused != nil {
+		return refused
+	}
+	q := r.URL.Query()
+	bot, user, history := q.Get("bot_id"), q.Get("user_id"), q.Get("history_id")
+	if who.user != "" {
+		if user != "" && user != who.user {
+			return &refusal{status: http.StatusForbidden, param: "user_id", code: "other_user", text: "user_id: the token is another user's"}
+		}
+		user = who.user
+	}
+	for _, f := range []struct{ name, value string }{{"bot_id", bot}, {"user_id", user}, {"history_id", history}} {
+		if !validName(f.value) {
+			return &refusal{status: http.StatusBadRequest, param: f.name, text: f.name + ": must have 1 to " + strconv.Itoa(maxNameBytes) + " bytes"}
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
+	defer cancel()
+	turns, count, err := g.archive.Turns(ctx, sessionOf(who.key.id, bot, user, history), max(g.cfg.HistoryTurns, 1))
+	if err != nil {
+		g.stats.degraded("archive")
+		return &refusal{status: http.StatusServiceUnavailable, code: "archive_unavailable", text: "the conversation cannot be read now", after: time.Second}
+	}
+	answer := struct {
+		History string     `json:"history_id"`
+		Count   int64      `json:"count"`
+		Turns   []pastTurn `json:"turns"`
+	}{history, count, make([]pastTurn, 0, len(turns))}
+	for _, t := range turns {
+		answer.Turns = append(answer.Turns, pastTurn{t.ID, t.Number, t.At, t.User, t.Reply})
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	g.writeJSON(w, http.StatusOK, answer)
+	return nil
+}
