@@ -11,7 +11,7 @@ GOLANGCI_VERSION := 2.15.0
 GOVULNCHECK_VERSION := 1.8.0
 export GOLANGCI_VERSION GOVULNCHECK_VERSION
 
-.PHONY: help build r1 test lint vuln fuzz bench fresh web browser fmt-check ci setup clean
+.PHONY: help build r1 test lint vuln fuzz bench fresh web browser image fmt-check ci setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ web: ## check, test and build the page of the HTML report (Node.js 20)
 
 browser: ## drive the HTML report in Chromium
 	@scripts/browser.sh
+
+image: ## container images of the bot gateway and the control plane, without docker
+	@scripts/image.sh
 
 fmt-check: ## gofmt has nothing to change
 	@scripts/fmt-check.sh

@@ -26,6 +26,7 @@ import (
 	"dyno/results/push"
 	"dyno/services/bot"
 	"dyno/services/bot/upstream"
+	"dyno/services/control"
 	"dyno/services/events"
 	"dyno/services/relay"
 )
@@ -121,7 +122,35 @@ func exported(t *testing.T) map[string][]string {
 			t.Fatalf("%s, %v; want a refusal", response.Status, err)
 		}
 	}
+	k := control.Defaults()
+	k.Listen, k.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	k.Store.Dir, k.Store.NoSync = t.TempDir(), true
+	p, err := control.New(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acknowledged := func() {
+		for _, one := range []struct{ method, path, body string }{
+			{"POST", "/v1/policies", `{"name":"a","rules":[]}`},
+			{"GET", "/v1/watch?kind=policy&client=c&wait=0", ""}, // a client that was sent nothing applies nothing
+			{"GET", "/v1/policies/a", ""},                        // waits until the replica knows it
+			{"POST", "/v1/acks", `{"client":"c","acks":[{"kind":"policy","name":"a","version":1,"state":"applied"}]}`},
+		} {
+			request, err := http.NewRequestWithContext(t.Context(), one.method, "http://"+p.Addr().String()+one.path, strings.NewReader(one.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := response.Body.Close(); err != nil || response.StatusCode >= 300 {
+				t.Fatalf("%s: %s, %v", one.path, response.Status, err)
+			}
+		}
+	}
 	for _, families := range []map[string]*dto.MetricFamily{
+		scrape(t, p, func() string { return p.AdminAddr().String() }, acknowledged),
 		scrape(t, g, func() string { return g.AdminAddr().String() }, unread),
 		scrape(t, r, func() string { return r.AdminAddr().String() }, nil),
 		scrape(t, h, func() string { return h.AdminAddr().String() }, refused),
