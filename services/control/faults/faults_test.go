@@ -63,13 +63,20 @@ func TestFaults(t *testing.T) {
 		t.Fatalf("%s: %q: must be within or apart", settingLayout, layout)
 	}
 	isolated := os.Getenv(alone) != ""
+	var found []string
+	t.Cleanup(func() { // behind what the processes say, where a reader of the end finds it
+		for _, f := range found[:min(3, len(found))] {
+			first, _, _ := strings.Cut(f, "\n")
+			t.Log(first)
+		}
+	})
 	c := newCluster(t, layout == "apart", isolated)
 	where := "each process in a network namespace"
 	if !isolated {
 		where = "on loopback"
 	}
 	t.Logf("three replicas, members of etcd %s, %s, seed %d", map[string]string{"within": "within them", "apart": "apart from them"}[layout], where, seed)
-	endure(t, c, each, strings.Fields(setting(settingKinds, strings.Join(kinds, " "))), seed)
+	found = endure(t, c, each, strings.Fields(setting(settingKinds, strings.Join(kinds, " "))), seed)
 }
 
 // isolate runs the test in a process that has network and mounts of its own, so that
@@ -94,8 +101,8 @@ func isolate(t *testing.T) bool {
 	return true
 }
 
-// endure is the test.
-func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) {
+// endure is the test. It returns the faults that it has reported.
+func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []string {
 	random := rand.New(rand.NewPCG(seed, 0))
 	l := newLoad(t, c, seed)
 	loading, stopLoading := context.WithCancel(t.Context())
@@ -178,7 +185,8 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) {
 	faults := judge(record{operations: l.operations, truth: truth, watches: l.watches}, time.Minute)
 	took := time.Since(began)
 	const most = 20
-	for _, f := range append(l.odd, faults...)[:min(most, len(l.odd)+len(faults))] {
+	found := slices.Concat(l.odd, faults)
+	for _, f := range found[:min(most, len(found))] {
 		t.Error(f)
 	}
 	for _, n := range c.nodes {
@@ -188,6 +196,7 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) {
 	}
 	summary(t, l, counts, recoveries)
 	t.Logf("%d faults found, %d odd answers, judged in %v", len(faults), len(l.odd), took.Round(time.Millisecond))
+	return found
 }
 
 // summary says what was done, and how it went.

@@ -143,6 +143,9 @@ func (h *overHTTP) put(ctx context.Context, d demand) answer {
 	if d.idempotency != "" {
 		r.Header.Set("Idempotency-Key", d.idempotency)
 	}
+	// net/http would send a request with such a key again by itself where a connection is
+	// lost, and tell of the last try alone: that nobody listens any more.
+	r.GetBody = nil
 	return answerOf(h.ask(r))
 }
 

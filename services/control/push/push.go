@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"dyno/services/control/resource"
 )
@@ -56,8 +57,12 @@ func (t Topic) Has(r resource.Ref) bool {
 // in the order Hub.mu, Subscriber.mu.
 type Hub struct {
 	queue int // changes that wait for one subscriber
+	// whole is up to where changes are in all queues that they concern. Subscribers take
+	// none after it: one that took half of a revision would come back behind the other half.
+	whole atomic.Int64
 
 	mu       sync.Mutex // guards what follows
+	touched  []*Subscriber
 	index    map[Topic]map[*Subscriber]struct{}
 	recent   ring
 	revision int64 // all changes up to here have been published
@@ -95,7 +100,10 @@ func (h *Hub) Publish(changes []Change, revision int64) {
 		}
 	}
 	h.counts.Published += uint64(len(changes))
-	for _, c := range changes {
+	for i, c := range changes {
+		if i > 0 && c.Revision != changes[i-1].Revision {
+			h.release(changes[i-1].Revision)
+		}
 		var shared *Change // what all queues have, so that each change is copied once
 		for _, t := range topicsOf(c.Ref) {
 			for s := range h.index[t] {
@@ -111,6 +119,18 @@ func (h *Hub) Publish(changes []Change, revision int64) {
 		}
 	}
 	h.revision = max(h.revision, revision)
+	h.release(h.revision)
+}
+
+// release lets subscribers take all changes up to a revision, and wakes those whom it
+// concerns.
+func (h *Hub) release(revision int64) {
+	h.whole.Store(max(h.whole.Load(), revision))
+	for _, s := range h.touched {
+		s.signal()
+	}
+	clear(h.touched)
+	h.touched = h.touched[:0]
 }
 
 // first tells whether t is the first of a subscriber's topics that has the resource.
@@ -123,6 +143,7 @@ func (s *Subscriber) first(t Topic, r resource.Ref) bool {
 	return false
 }
 
+// offer puts a change into a subscriber's queue, whom release wakes.
 func (h *Hub) offer(s *Subscriber, c *Change) {
 	switch s.offer(c) {
 	case offered:
@@ -133,7 +154,9 @@ func (h *Hub) offer(s *Subscriber, c *Change) {
 	case overflowed:
 		h.counts.Overflows++
 	case ignored:
+		return
 	}
+	h.touched = append(h.touched, s)
 }
 
 // Counts says what the hub has done.
@@ -188,6 +211,7 @@ func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 			}
 		}
 	})
+	h.release(h.revision)
 	return s, nil
 }
 
@@ -242,11 +266,9 @@ func (s *Subscriber) offer(c *Change) outcome {
 		s.resync = true
 		s.queue.Init()
 		clear(s.queued)
-		s.signal()
 		return overflowed
 	}
 	s.queued[c.Ref] = s.queue.PushBack(c)
-	s.signal()
 	return result
 }
 
@@ -271,7 +293,8 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 			s.mu.Unlock()
 			return nil, true, nil
 		}
-		for e := s.queue.Front(); e != nil && len(changes) < limit; e = s.queue.Front() {
+		whole := s.hub.whole.Load()
+		for e := s.queue.Front(); e != nil && len(changes) < limit && e.Value.(*Change).Revision <= whole; e = s.queue.Front() {
 			c := s.queue.Remove(e).(*Change)
 			delete(s.queued, c.Ref)
 			s.floor = c.Revision

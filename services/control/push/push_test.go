@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,52 @@ func TestCoalescing(t *testing.T) {
 	if c := h.Counts(); c.Overflows != 1 || c.Coalesced != 1 {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestWholeRevisions: whoever reads while a revision is published has all of it at once,
+// or nothing: its token names the revision.
+func TestWholeRevisions(t *testing.T) {
+	h := NewHub(1000, 1000)
+	h.Publish(nil, 1)
+	for range 300 { // who are told in between
+		begun(t, h, everyPolicy...)
+	}
+	readers := make([]*Subscriber, 8)
+	for i := range readers {
+		readers[i] = begun(t, h, everyPolicy...)
+	}
+	const last = 200
+	var ended sync.WaitGroup
+	for _, s := range readers {
+		ended.Go(func() {
+			for revision := int64(1); revision < last; {
+				changes, resync, err := s.Next(t.Context(), 1000)
+				if err != nil || resync {
+					t.Errorf("resync %v, %v", resync, err)
+					return
+				}
+				names := map[int64][]string{}
+				for _, c := range changes {
+					names[c.Revision] = append(names[c.Revision], c.Name)
+				}
+				for at, some := range names {
+					if len(some) != 3 {
+						t.Errorf("%v of revision %d: want all three", some, at)
+						return
+					}
+				}
+				revision = changes[len(changes)-1].Revision
+			}
+		})
+	}
+	for revision := int64(2); revision <= last; revision++ {
+		var changes []Change
+		for _, name := range []string{"a", "b", "c"} {
+			changes = append(changes, put(fmt.Sprint(name, revision), revision))
+		}
+		h.Publish(changes, revision)
+	}
+	ended.Wait()
 }
 
 func TestResume(t *testing.T) {
