@@ -5,6 +5,11 @@
 # Prints a line per package, failures in full, skips with their reason,
 # and last "N passed, N failed, N skipped". Arguments go to go test, with the race detector.
 # go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
+#
+#   scripts/gotest.sh [ARGUMENT...]
+#   scripts/gotest.sh --ahead FILE   # only what may run beside something else, at the lowest priority:
+#                                    # tests that have one goroutine, and compiling the others
+#   scripts/gotest.sh --after FILE   # the rest, and what --ahead has written to FILE
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,18 +24,34 @@ export GORACE="atexit_sleep_ms=50 ${GORACE-}"
 tests() {
 	go test -json -vet=off -shuffle=on -p 3 -timeout 20m "$@"
 }
-all() {
-	local single others
-	single=$(go run ./scripts/sequential) && others=$(go run ./scripts/sequential -not) || return
+sequential() {
+	local packages
+	packages=$(go run ./scripts/sequential) || return
 	# shellcheck disable=SC2086 # a package a word
-	tests $single
-	# shellcheck disable=SC2086
-	tests ${race[@]+"${race[@]}"} $others
+	tests $packages
 	# What they measure is other with the race detector's memory, with which they skip.
 	tests -run '^(TestHeldMemory|TestTokenAllocations)$' ./services/bot
 }
-if [ $# -gt 0 ]; then
-	tests ${race[@]+"${race[@]}"} "$@"
-else
-	all
-fi | go run ./scripts/testcount
+concurrent() {
+	local packages
+	packages=$(go run ./scripts/sequential -not) || return
+	# shellcheck disable=SC2086
+	"$@" ${race[@]+"${race[@]}"} $packages
+}
+if [ "${1-}" = --ahead ]; then
+	chrt --idle --pid 0 $$ 2>/dev/null || renice -n 19 $$ >/dev/null
+	sequential >"$2"
+	concurrent go list -export -test -f '' >/dev/null
+	exit 0 # whatever does not compile is told by --after
+fi
+case ${1-} in
+--after)
+	cat "$2"
+	concurrent tests
+	;;
+"")
+	sequential
+	concurrent tests
+	;;
+*) tests ${race[@]+"${race[@]}"} "$@" ;;
+esac | go run ./scripts/testcount

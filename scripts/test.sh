@@ -41,9 +41,18 @@ step format scripts/fmt-check.sh
 step clients clients
 step lint scripts/lint.sh
 step fresh scripts/fresh.sh
+# Browsers wait for much; what does not mind being slow runs beside them.
+ahead=$(mktemp)
+trap 'rm -f "$log" "$ahead"' EXIT
+scripts/gotest.sh --ahead "$ahead" &
+running=$!
 step browser scripts/browser.sh
 step vulnerabilities scripts/vuln.sh
-step tests scripts/gotest.sh
+tests() {
+	wait "$running"
+	scripts/gotest.sh --after "$ahead"
+}
+step tests tests
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "failed: ${failed[*]}"
