@@ -143,7 +143,7 @@ func steps(t fatal, l *Loop, n int) {
 // them in pieces.
 func TestHandOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const last = 300
+		const last = 100
 		size := rapid.SampledFrom([]int{10, 500, 20_000}).Draw(t, "size")
 		tiny := rapid.Bool().Draw(t, "tiny")
 		c := Defaults()

@@ -129,7 +129,7 @@ target:
   url: "http://127.0.0.1:{{port}}%s"
   start: [dyno, %s, breaking, --listen, "127.0.0.1:{{port}}", --to, "{{origin.addr}}", --fault, "{{fault}}", --after, "{{after}}", --delay, 200ms]
   ready: tcp
-  ready_timeout: 2s
+  ready_timeout: 10s
 services:
   origin: {start: [%s], ready: tcp}
 load:

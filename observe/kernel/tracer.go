@@ -34,6 +34,10 @@ type counter struct {
 	probes []probe
 }
 
+// kernelTypes are the running kernel's. To read them takes longer than all else that a tracer does
+// to begin, so that they are kept for the next one.
+var kernelTypes = btf.NewCache()
+
 // newTracer loads the programs, attaches those that follow threads, puts every thread
 // below the root into the set, and attaches the others. If one of the rarer hooks is not
 // available, it continues; missing says which columns are lost.
@@ -41,7 +45,7 @@ func newTracer(cfg Config) (t *tracer, has facility, missing []error, err error)
 	if err := samePIDs(); err != nil {
 		return nil, 0, nil, err
 	}
-	types, err := btf.LoadKernelSpec()
+	types, err := kernelTypes.Kernel()
 	if err != nil {
 		return nil, 0, nil, unavailable("unavailable.types", texts.New("help.btf"), err)
 	}
@@ -62,7 +66,7 @@ func newTracer(cfg Config) (t *tracer, has facility, missing []error, err error)
 			t = nil
 		}
 	}()
-	if t.collection, err = ebpf.NewCollection(specify(append(counting, following))); err != nil {
+	if t.collection, err = ebpf.NewCollectionWithOptions(specify(append(counting, following)), ebpf.CollectionOptions{Cache: kernelTypes}); err != nil {
 		return t, 0, nil, refused(err)
 	}
 	if t.set, err = t.collection.Maps[setMap].Memory(); err != nil {

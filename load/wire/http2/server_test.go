@@ -243,7 +243,7 @@ func (r *run) all() {
 }
 
 func TestServer(t *testing.T) {
-	const count = 1600
+	const count = 400
 	for _, tt := range []struct {
 		name   string
 		server http.HTTP2Config

@@ -46,8 +46,15 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, folder := range built {
+		_ = os.RemoveAll(folder) // it is below the folder for what is temporary
+	}
+	os.Exit(code)
 }
+
+// built are the folders of Go programs, by the options that they were built with.
+var built = map[string]string{}
 
 // A process is a program that runs.
 type process struct {
@@ -107,16 +114,24 @@ func (p *process) end(t *testing.T) {
 	}
 }
 
-// buildGo builds the Go programs into a folder.
+// buildGo builds the Go programs into a folder, unless it has. Tests that call it are not
+// parallel.
 func buildGo(t *testing.T, options ...string) string {
 	t.Helper()
-	folder := t.TempDir() + string(filepath.Separator)
-	args := append(append([]string{"build", "-o", folder}, options...), "./go/...")
-	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	key := strings.Join(options, " ")
+	if built[key] == "" {
+		folder, err := os.MkdirTemp("", "echo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder += string(filepath.Separator)
+		built[key] = folder
+		args := append(append([]string{"build", "-ldflags=-s -w", "-o", folder}, options...), "./go/...")
+		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
-	return folder
+	return built[key]
 }
 
 func TestContract(t *testing.T) {
