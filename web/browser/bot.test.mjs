@@ -201,9 +201,9 @@ test("it streams an answer, says how it came about, and keeps the conversation",
   await login(page, "talker");
   await page.getByText("Say something.").waitFor();
   await say(page, "What will the weather be, and 3 + 4?");
-  // Piece by piece: there is some text long before the end.
+  // Piece by piece: there is some text long before the end. It comes before the note that says "waiting".
   await answered(page, 1, "coming");
-  await page.waitForFunction(() => document.querySelector(".message.bot .text").textContent.length > 10);
+  await page.waitForFunction(() => document.querySelector(".message.bot .text").firstChild.data.length > 10);
   assert.equal(await page.locator('.message.bot[data-state="coming"]').count(), 1);
   await answered(page, 1);
   await page.getByText("How it came about").click();
@@ -240,7 +240,7 @@ test("it stops an answer, and another page does not", patience, async () => {
   const { page } = opened;
   await login(page, "stopper");
   await say(page, "hello");
-  await page.waitForFunction(() => document.querySelector(".message.bot .text").textContent.length > 5);
+  await page.waitForFunction(() => document.querySelector(".message.bot .text").firstChild.data.length > 5);
   assert.equal(await page.getByRole("button", { name: "Send" }).isVisible(), false);
   await page.getByRole("button", { name: "Stop" }).click();
   await answered(page, 1, "stopped");
