@@ -91,6 +91,13 @@ func (x *examination) away() (share float64) {
 	return min(max(share, stolen(x.trial, g.StealShare), felt), 1)
 }
 
+// certain tells whether a finding is the target's doing however late the generator was: its
+// process ended, or it answered most of what was due, and all of that badly.
+func (x *examination) certain(kind string) bool {
+	c := &x.trial.Counts
+	return kind == FlagIncomplete || kind == FlagNoAnswers && 2*(c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()]) > c.Due()
+}
+
 // told judges whether the generator and the target can be told apart as the cause of
 // missing answers.
 func (x *examination) told() {

@@ -264,6 +264,21 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 			t.Errorf("%s: %v, %v, %s", c.name, broken, spoilt, outcome)
 		}
 	}
+	// What was answered badly was read.
+	for bad, certain := range map[int64]bool{10_000: true, 5_000: false} {
+		s := soundOpen()
+		s.trial.Counts.Sent, s.trial.Counts.OK, s.trial.Counts.CompletedInWindow = 10_000, 0, 0
+		s.trial.Counts.Errors, s.trial.Counts.ByKind = 10_000, map[string]int64{"status": bad, "read": 10_000 - bad}
+		s.trial.Generator.RunQueueWaitShare = ptr(0.9)
+		_, flags, _ := examine(s)
+		kinds := map[string]bool{}
+		for _, f := range flags {
+			kinds[f.Kind] = true
+		}
+		if kinds[FlagNoAnswers] != certain || kinds[FlagGeneratorStarved] == certain {
+			t.Errorf("%d answered badly: %v", bad, kinds)
+		}
+	}
 	// That its process ended, nobody has to read.
 	s := soundOpen()
 	s.trial.Complete, s.trial.Fault, s.trial.Error = false, rundir.FaultTarget, "it ended"

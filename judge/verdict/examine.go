@@ -74,7 +74,7 @@ func (x *examination) add(c rundir.Check) {
 	if c.About == "" {
 		c.About = kindsOfFlags[c.Kind].about
 	}
-	if c.Outcome == rundir.CheckBroken && c.Kind != FlagIncomplete && x.away() > AwayGenerator {
+	if c.Outcome == rundir.CheckBroken && !x.certain(c.Kind) && x.away() > AwayGenerator {
 		c.Outcome = rundir.CheckUnknown
 		x.untold = append(x.untold, c.Kind)
 	}
