@@ -7,9 +7,7 @@
 # go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
 #
 #   scripts/gotest.sh [ARGUMENT...]
-#   scripts/gotest.sh --ahead FILE   # only what may run beside something else, at the lowest priority:
-#                                    # tests that have one goroutine, and compiling the others
-#   scripts/gotest.sh --after FILE   # the rest, and what --ahead has written to FILE
+#   scripts/gotest.sh --compile   # only that, at the lowest priority, beside something else
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,20 +36,14 @@ concurrent() {
 	# shellcheck disable=SC2086
 	"$@" ${race[@]+"${race[@]}"} $packages
 }
-if [ "${1-}" = --ahead ]; then
+if [ "${1-}" = --compile ]; then
 	chrt --idle --pid 0 $$ 2>/dev/null || renice -n 19 $$ >/dev/null
-	sequential >"$2"
-	concurrent go list -export -test -f '' >/dev/null
-	exit 0 # whatever does not compile is told by --after
+	concurrent go list -export -test -f '' >/dev/null 2>&1
+	exit 0 # whatever does not compile is told when it is tested
 fi
-case ${1-} in
---after)
-	cat "$2"
-	concurrent tests
-	;;
-"")
+if [ $# -gt 0 ]; then
+	tests ${race[@]+"${race[@]}"} "$@"
+else
 	sequential
 	concurrent tests
-	;;
-*) tests ${race[@]+"${race[@]}"} "$@" ;;
-esac | go run ./scripts/testcount
+fi | go run ./scripts/testcount

@@ -41,18 +41,13 @@ step format scripts/fmt-check.sh
 step clients clients
 step lint scripts/lint.sh
 step fresh scripts/fresh.sh
-# Browsers wait for much; what does not mind being slow runs beside them.
-ahead=$(mktemp)
-trap 'rm -f "$log" "$ahead"' EXIT
-scripts/gotest.sh --ahead "$ahead" &
-running=$!
+# Browsers wait for much. Compilers, which do not mind waiting, run beside them.
+scripts/gotest.sh --compile &
+compiling=$!
 step browser scripts/browser.sh
 step vulnerabilities scripts/vuln.sh
-tests() {
-	wait "$running"
-	scripts/gotest.sh --after "$ahead"
-}
-step tests tests
+wait "$compiling"
+step tests scripts/gotest.sh
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "failed: ${failed[*]}"
