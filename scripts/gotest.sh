@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run all Go tests in random order, with the race detector where there is a C
 # compiler to link it, except packages that have one goroutine (scripts/sequential).
-# Three packages at a time: many wait for what they have started.
+# Two packages at a time: more would take the CPU from each other where time is what is tested.
 # Prints a line per package, failures in full, skips with their reason,
 # and last "N passed, N failed, N skipped". Arguments go to go test, with the race detector.
 # go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
@@ -20,7 +20,7 @@ fi
 # still runs may race. Most packages check that nothing does (internal/leak).
 export GORACE="atexit_sleep_ms=50 ${GORACE-}"
 tests() {
-	go test -json -vet=off -shuffle=on -p 3 -timeout 20m "$@"
+	go test -json -vet=off -shuffle=on -p 2 -timeout 20m "$@"
 }
 sequential() {
 	local packages
