@@ -24,7 +24,7 @@ tests() {
 }
 sequential() {
 	local packages
-	packages=$(go run ./scripts/sequential) || return
+	packages=$(go run ./scripts/sequential) || exit
 	# shellcheck disable=SC2086 # a package a word
 	tests $packages
 	# What they measure is other with the race detector's memory, with which they skip.
@@ -32,7 +32,7 @@ sequential() {
 }
 concurrent() {
 	local packages
-	packages=$(go run ./scripts/sequential -not) || return
+	packages=$(go run ./scripts/sequential -not) || exit
 	# shellcheck disable=SC2086
 	"$@" ${race[@]+"${race[@]}"} $packages
 }
