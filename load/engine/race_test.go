@@ -1,6 +1,0 @@
-//go:build race
-
-package engine_test
-
-// raced tells whether the race detector is at work.
-const raced = true

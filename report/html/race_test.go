@@ -1,5 +1,0 @@
-//go:build race
-
-package html
-
-const hourVariants = 2

@@ -1,6 +1,0 @@
-//go:build race
-
-package bot
-
-// raced tells whether the race detector is at work.
-const raced = true
