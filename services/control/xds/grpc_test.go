@@ -258,66 +258,71 @@ func share(t *testing.T, one, two *backend, calls float64) {
 	}
 }
 
-// TestGRPC: grpc-go finds a service, by either name, divides calls by weight, follows
-// instances that come and go, and goes on while the control plane is away.
+// TestGRPC: grpc-go finds a service, by either name.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, nil)
-	one, two, three := newBackend(t, "shop", "1", 100), newBackend(t, "shop", "2", 300), newBackend(t, "shop", "3", 100)
+	short, long := b.dial("shop"), b.dial("shop.default")
+	b.follows("shop", short, codes.Unavailable)
+	b.call(long)
+}
+
+// follows holds a client to what discovery is for: it finds a service, divides calls by weight,
+// follows instances that come and go, and goes on while the control plane is away. A service of
+// nobody has the status nobody. At the end there is one instance.
+func (b *bed) follows(service string, c grpc_health_v1.HealthClient, nobody codes.Code) {
+	b.t.Helper()
+	one, two, three := newBackend(b.t, service, "1", 100), newBackend(b.t, service, "2", 300), newBackend(b.t, service, "3", 100)
 	b.put(one.instance)
 	b.put(two.instance)
-	short, long := b.dial("shop"), b.dial("shop.default")
-	b.call(short)
-	b.call(long)
-
-	b.until(short, "both are found", func() bool { return one.calls.Load() > 0 && two.calls.Load() > 0 })
+	b.until(c, "both are found", func() bool { return one.calls.Load() > 0 && two.calls.Load() > 0 })
 	// All are connected: from here on, the order of calls is the balancer's alone.
 	for _, x := range []*backend{one, two} {
 		x.calls.Store(0)
 	}
 	const calls = 400
 	for range calls {
-		b.call(short)
+		b.call(c)
 	}
-	share(t, one, two, calls)
+	share(b.t, one, two, calls)
 
 	b.put(three.instance)
-	b.until(short, "a new one is found", func() bool { return three.calls.Load() > 0 })
+	b.until(c, "a new one is found", func() bool { return three.calls.Load() > 0 })
 	b.remove(one.instance)
 	b.remove(two.instance)
 	// Calls go to nobody else as soon as the client knows.
 	quiet := func() bool {
 		before := one.calls.Load() + two.calls.Load()
 		for range 20 {
-			b.call(short)
+			b.call(c)
 		}
 		return one.calls.Load()+two.calls.Load() == before
 	}
-	b.until(short, "those that left are left alone", quiet)
+	b.until(c, "those that left are left alone", quiet)
 
 	b.end()
 	for range 20 {
-		b.call(short) // nobody is there to ask
+		b.call(c) // nobody is there to ask
 	}
 	b.put(two.instance)
 	b.serve(nil)
 	before := two.calls.Load()
-	b.until(short, "the control plane is back", func() bool { return two.calls.Load() > before })
+	b.until(c, "the control plane is back", func() bool { return two.calls.Load() > before })
 
 	b.remove(two.instance)
 	b.remove(three.instance)
-	for end := b.ctx; ; {
-		_, err := short.Check(end, &grpc_health_v1.HealthCheckRequest{})
-		if status.Code(err) == codes.Unavailable {
+	for {
+		_, err := c.Check(b.ctx, &grpc_health_v1.HealthCheckRequest{})
+		if status.Code(err) == nobody {
 			break
 		}
-		if end.Err() != nil {
-			t.Fatalf("a service of nobody: %v", err)
+		if b.ctx.Err() != nil {
+			b.t.Fatalf("a service of nobody: %v", err)
 		}
 	}
 	b.put(one.instance)
 	before = one.calls.Load()
-	b.until(short, "the service is back", func() bool { return one.calls.Load() > before })
+	b.until(c, "the service is back", func() bool { return one.calls.Load() > before })
 }
 
 // A wire is a stream of the incremental protocol, by hand.
