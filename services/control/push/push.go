@@ -61,8 +61,8 @@ type Hub struct {
 	// none after it: one that took half of a revision would come back behind the other half.
 	whole atomic.Int64
 
-	mu       sync.Mutex // guards what follows
-	touched  []*Subscriber
+	mu       sync.Mutex    // guards what follows
+	touched  []*Subscriber // by changes of this revision, each once
 	index    map[Topic]map[*Subscriber]struct{}
 	recent   ring
 	revision int64 // all changes up to here have been published
@@ -127,6 +127,7 @@ func (h *Hub) Publish(changes []Change, revision int64) {
 func (h *Hub) release(revision int64) {
 	h.whole.Store(max(h.whole.Load(), revision))
 	for _, s := range h.touched {
+		s.touched = false
 		s.signal()
 	}
 	clear(h.touched)
@@ -156,7 +157,10 @@ func (h *Hub) offer(s *Subscriber, c *Change) {
 	case ignored:
 		return
 	}
-	h.touched = append(h.touched, s)
+	if !s.touched {
+		s.touched = true
+		h.touched = append(h.touched, s)
+	}
 }
 
 // Counts says what the hub has done.
@@ -234,6 +238,8 @@ type Subscriber struct {
 	max    int
 	wake   chan struct{} // holds one
 	began  int64
+
+	touched bool // it is in Hub.touched; guarded by Hub.mu
 
 	mu     sync.Mutex // guards what follows
 	queue  list.List  // of *Change, in the order of revisions
