@@ -89,7 +89,7 @@ var arrows = []arrow{
 	{"services/control", []string{"services/internal", "services/control"}, "services share their life cycle and event loop, nothing else"},
 	{"services/control/client", []string{"services/control/resource", "services/control/client/pool"}, "whoever uses the control plane links nothing of the server"},
 	{"services/control/client/pool", nil, "connections are kept whoever asks for what"},
-	{"services/control/ctl", []string{"services/control/client", "services/control/resource", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server"},
+	{"services/control/ctl", []string{"services/control/client", "services/control/resource", "observe/sockets", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server, and looks at this machine's connections as dyno does"},
 	{"services/control/console", nil, "files for a browser, which ask the API beside them like anybody"},
 	{"services/control/dns", nil, "answers are made of names and addresses, whoever has them"},
 	{"services/control/resource", nil, "what resources are, and when one is gone, is pure"},
@@ -123,6 +123,7 @@ var arrows = []arrow{
 	{"internal/units", nil, "it knows figures, and nothing of what they measure"},
 	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
+	{"internal/race", nil, "it knows how this program was built, and nothing of what it does"},
 	{"internal/rules", nil, "rules look at the code from outside"},
 	{"deploy", []string{"results/push", "services", "deploy/internal"}, "its tests hold dashboards and rules to what is really exported"},
 	{"deploy/internal", nil, "it knows the formats of manifests, and nothing of whose they are"},
@@ -136,6 +137,7 @@ var testsMay = []string{
 	"selftest/oracle", // servers with a known answer
 	"services/llm",    // a model server with known answers
 	"internal/leak",   // what fails them when a goroutine outlives them
+	"internal/race",   // whether they are slow, and memory is not theirs alone
 
 	"services/echo/rpc/echopb",   // messages by the standard library, to compare with
 	"services/echo/rpc/contract", // what holds every server of the echo over gRPC to the same

@@ -98,7 +98,8 @@ Completion of commands, kinds and names: dyno completion --help`,
   dyno ctl put config limits limits.json
   dyno ctl release limits new-limits.json --percent 5
   dyno ctl rollout status config/limits --wait
-  dyno ctl rollback config/limits --to 3`,
+  dyno ctl rollback config/limits --to 3
+  dyno ctl connections --watch`,
 	}
 	f := cmd.PersistentFlags()
 	f.StringArrayVar(&s.servers, "server", nil, "`ADDRESS` of a replica, such as http://127.0.0.1:7100; may be repeated: the next one is asked if one does not answer")
@@ -111,7 +112,7 @@ Completion of commands, kinds and names: dyno completion --help`,
 	cmd.AddCommand(
 		s.getCommand(), s.applyCommand(), s.putCommand(), s.editCommand(), s.deleteCommand(),
 		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
-		s.registerCommand(), s.deregisterCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+		s.registerCommand(), s.deregisterCommand(), s.connectionsCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)
 	return cmd
 }

@@ -240,30 +240,37 @@ func (g *getter) instances(names []string) error {
 		}
 		return g.one(e)
 	}
+	var entries []entry
+	var err error
 	if len(names) == 1 {
-		entries, err := g.pages(instances, instancePath(names[0], ""))
-		if err != nil {
-			return err
-		}
-		return g.list(instances, entries)
+		entries, err = g.pages(instances, instancePath(names[0], ""))
+	} else {
+		entries, err = g.everyInstance()
 	}
-	list, err := g.pages(services, "/v1/services")
 	if err != nil {
 		return err
+	}
+	return g.list(instances, entries)
+}
+
+// everyInstance reads those of all services, to the limit.
+func (g *getter) everyInstance() ([]entry, error) {
+	list, err := g.pages(services, "/v1/services")
+	if err != nil {
+		return nil, err
 	}
 	var entries []entry
 	for _, service := range list {
 		some, err := g.pages(instances, instancePath(service.name, ""))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if entries = append(entries, some...); len(entries) > g.limit {
 			g.note("there are more than %d: --limit shows more", g.limit)
-			entries = entries[:g.limit]
-			break
+			return entries[:g.limit], nil
 		}
 	}
-	return g.list(instances, entries)
+	return entries, nil
 }
 
 // audit shows the newest of the audit.

@@ -1,0 +1,289 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/observe/sockets"
+	"dyno/services/control/client"
+)
+
+// Bounds of what is counted.
+const (
+	maxSockets  = 1_000_000
+	leastEvery  = 100 * time.Millisecond
+	lookupLimit = 2 * time.Second // for all host names of instances
+)
+
+func (s *session) connectionsCommand() *cobra.Command {
+	var (
+		form               string
+		watch, perInstance bool
+		every              time.Duration
+		limit              int
+	)
+	cmd := &cobra.Command{
+		Use:   "connections [SERVICE…]",
+		Short: "Show this machine's TCP connections to services, as the kernel knows them",
+		Long: `Show this machine's TCP connections to services, as the kernel knows them: no program is
+touched, and none has to be started anew.
+
+The kernel (sock_diag, TCP_INFO) says of each connection where it leads, its smoothed
+round-trip time, and how many segments it has sent again; the control plane says which
+service is at that address. Connections of all programs in this network namespace count,
+of the side that connected. A service without connections is shown, too.
+
+RETRANSMITS are all since the connections were made, with --watch also of those that have
+ended meanwhile. UNSENT are bytes that wait for the network or for the peer's window,
+UNREAD those that wait for the program here.`,
+		Example: `  dyno ctl connections
+  dyno ctl connections shop --instances
+  dyno ctl connections --watch --every 5s -o json`,
+		ValidArgsFunction: s.completeNames(services),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		p, err := newPrinter(cmd, form)
+		switch {
+		case err != nil:
+			return err
+		case form == asName:
+			return misused("one of table, json, yaml", "--output: there are no names of connections")
+		case every < leastEvery:
+			return misused("such as --every 2s", "--every: %v: must be %v or more", every, leastEvery)
+		case limit < 1:
+			return misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
+		}
+		census, err := sockets.NewCensus(maxSockets)
+		if err != nil {
+			return &Failure{codeFailed, err, "the kernel needs inet_diag: modprobe tcp_diag"}
+		}
+		defer census.Close()
+		v := &connectionsView{
+			getter: &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd},
+			census: census, services: args, perInstance: perInstance,
+		}
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			err := v.show(watch)
+			if watch && cmd.Context().Err() != nil {
+				return nil // it was interrupted, as watches are
+			}
+			if err != nil || !watch {
+				return err
+			}
+			select {
+			case <-cmd.Context().Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	})
+	formFlag(cmd, &form)
+	f := cmd.Flags()
+	f.BoolVar(&perInstance, "instances", false, "a line for each instance, and not for each service")
+	f.BoolVarP(&watch, "watch", "w", false, "count again and again, until interrupted")
+	f.DurationVar(&every, "every", 2*time.Second, "how often, with --watch")
+	f.IntVar(&limit, "limit", maxEntries, "how many instances are read at most")
+	return cmd
+}
+
+// A connectionsView shows connections by service.
+type connectionsView struct {
+	*getter
+	census      *sockets.Census
+	services    []string // empty: all
+	perInstance bool
+	widths      []int
+	unresolved  map[string]bool // host names that nobody knows: said once
+}
+
+// A group is what connections are counted by: a service, or one instance of it.
+type group struct {
+	Service  string `json:"service"`
+	Instance string `json:"instance,omitempty"`
+	Address  string `json:"address,omitempty"`
+}
+
+func (g group) key() string { return g.Service + "/" + g.Instance }
+
+// A standing is a group with its connections. What the kernel does not tell is left out.
+type standing struct {
+	At time.Time `json:"at"`
+	group
+	Connections int      `json:"connections"`
+	MeanRTT     *float64 `json:"rtt_mean_seconds,omitempty"`
+	MaxRTT      *float64 `json:"rtt_max_seconds,omitempty"`
+	Retransmits *float64 `json:"retransmits_total,omitempty"`
+	Busy        *float64 `json:"busy_seconds,omitempty"`
+	Unsent      int64    `json:"unsent_bytes"`
+	Unacked     int64    `json:"unacked_segments"`
+	Unread      int64    `json:"unread_bytes"`
+}
+
+// show counts once.
+func (v *connectionsView) show(again bool) error {
+	groups, at, err := v.groups()
+	if err != nil {
+		return err
+	}
+	counted, err := v.census.Count(v.ctx(), func(remote netip.AddrPort) (string, bool) {
+		key, ok := at[remote]
+		return key, ok
+	})
+	if err != nil {
+		return err
+	}
+	now := v.now()
+	list := make([]standing, len(groups))
+	for i, g := range groups {
+		s := counted[g.key()]
+		list[i] = standing{
+			At: now, group: g, Connections: s.Connections, MeanRTT: known(s.MeanRTT), MaxRTT: known(s.MaxRTT), Retransmits: known(s.Retransmits), Busy: known(s.Busy),
+			Unsent: s.Unsent, Unacked: s.Unacked, Unread: s.ReceiveQueue,
+		}
+		if s.Connections == 0 {
+			list[i].MeanRTT, list[i].MaxRTT = nil, nil
+		}
+	}
+	if v.form == asTable {
+		return v.table(list)
+	}
+	return v.documents(list, again)
+}
+
+// groups are what is shown, in the order of names, and what is at which address.
+func (v *connectionsView) groups() (groups []group, at map[netip.AddrPort]string, err error) {
+	var entries []entry
+	if len(v.services) == 0 {
+		entries, err = v.everyInstance()
+	}
+	for _, service := range v.services {
+		var some []entry
+		if some, err = v.pages(instances, instancePath(service, "")); err != nil {
+			break
+		}
+		entries = append(entries, some...)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(v.ctx(), lookupLimit)
+	defer cancel()
+	at = map[netip.AddrPort]string{}
+	seen := map[string]bool{}
+	for _, e := range entries {
+		i := e.doc.(*instanceView)
+		g := group{Service: i.Service}
+		if v.perInstance {
+			g.Instance, g.Address = i.ID, hostPort(i.Address, i.Port)
+		}
+		if !seen[g.key()] {
+			seen[g.key()] = true
+			groups = append(groups, g)
+		}
+		for _, a := range v.resolve(ctx, i.Address) {
+			place := netip.AddrPortFrom(a, uint16(i.Port)) //nolint:gosec // the control plane has checked it
+			if _, taken := at[place]; !taken {
+				at[place] = g.key()
+			}
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b group) int { return strings.Compare(a.key(), b.key()) })
+	return groups, at, nil
+}
+
+// resolve returns an instance's addresses, as connections have them.
+func (v *connectionsView) resolve(ctx context.Context, host string) []netip.Addr {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a.Unmap().WithZone("")}
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil && !v.unresolved[host] {
+		if v.unresolved == nil {
+			v.unresolved = map[string]bool{}
+		}
+		v.unresolved[host] = true
+		v.note("%s: connections to it are not counted: %v", printable(host), err)
+	}
+	for i := range found {
+		found[i] = found[i].Unmap().WithZone("")
+	}
+	return found
+}
+
+// known is a figure that the kernel has told, nil for NaN.
+func known(figure float64) *float64 {
+	if math.IsNaN(figure) {
+		return nil
+	}
+	return &figure
+}
+
+// table writes a line for each group, and above the first ones what they are.
+func (v *connectionsView) table(list []standing) error {
+	names := []string{"SERVICE"}
+	if v.perInstance {
+		names = append(names, "INSTANCE", "ADDRESS")
+	}
+	head := append(names, "CONNECTIONS", "RTT", "MAX RTT", "RETRANSMITS", "UNSENT", "UNACKED", "UNREAD")
+	if v.widths == nil {
+		v.widths = make([]int, len(head))
+	} else {
+		head = nil
+	}
+	rows := make([][]string, len(list))
+	for i, s := range list {
+		row := []string{s.Service}
+		if v.perInstance {
+			row = append(row, s.Instance, s.Address)
+		}
+		retransmits := "-"
+		if s.Retransmits != nil {
+			retransmits = strconv.FormatFloat(*s.Retransmits, 'f', 0, 64)
+		}
+		rows[i] = append(row, strconv.Itoa(s.Connections), seconds(s.MeanRTT), seconds(s.MaxRTT), retransmits,
+			strconv.FormatInt(s.Unsent, 10), strconv.FormatInt(s.Unacked, 10), strconv.FormatInt(s.Unread, 10))
+	}
+	_, err := io.WriteString(v.out, layOut(head, rows, v.widths))
+	return err
+}
+
+// seconds is a time as a table has it.
+func seconds(s *float64) string {
+	if s == nil {
+		return "-"
+	}
+	return time.Duration(*s * float64(time.Second)).Round(time.Microsecond).String()
+}
+
+// documents writes JSON or YAML: one document, or one a line where it goes on.
+func (v *connectionsView) documents(list []standing, again bool) error {
+	raw, err := json.Marshal(map[string]any{"items": list})
+	if err != nil {
+		return err
+	}
+	if !again {
+		return v.text(raw)
+	}
+	if v.form == asYAML {
+		if raw, err = toYAML(raw); err != nil {
+			return err
+		}
+		raw = append([]byte("---\n"), raw...)
+	} else {
+		raw = append(raw, '\n')
+	}
+	_, err = v.out.Write(raw)
+	return err
+}
