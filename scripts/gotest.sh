@@ -27,8 +27,9 @@ sequential() {
 	packages=$(go run ./scripts/sequential) || exit
 	# shellcheck disable=SC2086 # a package a word
 	tests $packages
-	# What they measure is other with the race detector's memory, with which they skip.
-	tests -run '^(TestHeldMemory|TestTokenAllocations)$' ./services/bot
+	# The race detector has memory of its own, and makes what is exhaustive slow: these skip, or
+	# do less, where it is at work (internal/race).
+	tests -run '^TestHeldMemory$|Alloca|^TestEvery(Cut|Truncation)$' ./services/bot ./load/engine ./load/wire/tlslayer
 }
 concurrent() {
 	local packages

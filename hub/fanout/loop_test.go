@@ -144,7 +144,7 @@ func steps(t fatal, l *Loop, n int) {
 func TestHandOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const last = 100
-		size := rapid.SampledFrom([]int{10, 500, 20_000}).Draw(t, "size")
+		size := rapid.SampledFrom([]int{10, 500, 10_000}).Draw(t, "size")
 		tiny := rapid.Bool().Draw(t, "tiny")
 		c := Defaults()
 		c.QueueEvents, c.QueueBytes = last, 1<<30
@@ -227,7 +227,7 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 	t.Repeat(map[string]func(*rapid.T){
 		"append": func(t *rapid.T) {
 			for range rapid.IntRange(1, 10).Draw(t, "n") {
-				put(rapid.SampledFrom([]string{"a", "b", "c", "other"}).Draw(t, "topic"), rapid.SampledFrom([]int{10, 3000, 30_000}).Draw(t, "size"))
+				put(rapid.SampledFrom([]string{"a", "b", "c", "other"}).Draw(t, "topic"), rapid.SampledFrom([]int{10, 3000, 15_000}).Draw(t, "size"))
 			}
 		},
 		"step": func(*rapid.T) { steps(t, l, 1) },

@@ -298,6 +298,7 @@ func TestBadServers(t *testing.T) {
 		}}, "", exitTarget, "status INTERNAL × 20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it waits for connections to end
 			s := httptest.NewUnstartedServer(&c.server)
 			s.Config.Protocols = new(http.Protocols)
 			s.Config.Protocols.SetUnencryptedHTTP2(true)

@@ -312,7 +312,8 @@ func allCells(loads []string) []matrixCell {
 	return cells
 }
 
-// fewCells cover every fault at every moment under some load, and every load.
+// fewCells cover every fault at two moments, one before the window and one in it, every moment, and
+// every load.
 func fewCells() []matrixCell {
 	quick := []string{"closed", "open", "publish", "subscribers"}
 	cells := []matrixCell{
@@ -321,9 +322,9 @@ func fewCells() []matrixCell {
 		{"soak", "refuses", "mid-window"}, {"program", "crashes", "mid-window"},
 	}
 	for i, fault := range matrixFaults {
-		for j, moment := range matrixMoments {
+		for j := i % 2; j < len(matrixMoments); j += 2 {
 			for k := range quick {
-				c := matrixCell{quick[(i+j+k)%len(quick)], fault, moment}
+				c := matrixCell{quick[(i+j/2+k)%len(quick)], fault, matrixMoments[j]}
 				if c.senseless() == "" {
 					cells = append(cells, c)
 					break

@@ -167,7 +167,7 @@ func counted(d *dyno) func() bool {
 
 const long = `name: long
 target: {protocol: tcp, start: [sh, -c, "dyno serve echo --tcp 127.0.0.1:{{port}} & wait"], stop_timeout: 1s}
-load: {closed: {connections: 2}, warmup: 0, window: 600s}
+load: {closed: {connections: 2, think: 1ms}, warmup: 0, window: 600s}
 design: {rounds: 2}
 `
 
@@ -282,7 +282,7 @@ func TestSecondSignal(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "stubborn.yaml"), `name: stubborn
 target: {protocol: tcp, start: [sh, -c, "trap '' TERM; dyno serve echo --tcp 127.0.0.1:{{port}} & while :; do sleep 1; done"], stop_timeout: 300s}
-load: {closed: {connections: 1}, warmup: 0, window: 600s}
+load: {closed: {connections: 1, think: 1ms}, warmup: 0, window: 600s}
 `)
 	d := begin(t, dir, "run", "-o", "out", "stubborn.yaml")
 	until(t, "it measures", counted(d))
@@ -338,7 +338,7 @@ http {
 `)
 			write(t, filepath.Join(dir, "long.yaml"), `name: long
 target: {protocol: http, start: [sh, -c, "`+c.script+`"], ready: tcp}
-load: {closed: {connections: 2}, warmup: 0, window: 600s}
+load: {closed: {connections: 2, think: 1ms}, warmup: 0, window: 600s}
 `)
 			d := begin(t, dir, "run", "-o", "out", "long.yaml")
 			until(t, "it measures", counted(d))

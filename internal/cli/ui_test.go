@@ -104,7 +104,8 @@ func (p *page) live(until string) (kinds []string, all []string) {
 
 const brief = `name: brief
 target: {protocol: tcp, start: [dyno, serve, echo, --tcp, "127.0.0.1:{{port}}"]}
-load: {closed: {connections: 2}, warmup: 0, window: "{{length}}"}
+load: {closed: {connections: 2, think: 1ms}, warmup: 0, window: "{{length}}"}
+observe: {kernel: none}
 compare: {base: one, variants: {one: {length: 1s}, two: {length: 1s}}}
 design: {rounds: 8, control: false}
 short: {rounds: 1}

@@ -14,7 +14,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// The length of the load in which system calls are counted.
+// The length of the load in which system calls are counted: no longer than the window.
 const (
 	countWarmup = 200 * time.Millisecond
 	countWindow = 500 * time.Millisecond
@@ -58,9 +58,10 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		lack(missing)
 	}
 	c.OnInterval, c.OnStart = nil, nil
-	c.Warmup, c.Window = countWarmup, countWindow
-	if t.Throughput == nil || *t.Throughput*countWindow.Seconds() < fewRequests {
-		c.Window = max(countWindow, min(mostCounted, up.variant.Load.Window))
+	window := up.variant.Load.Window
+	c.Warmup, c.Window = min(countWarmup, window), min(countWindow, window)
+	if t.Throughput == nil || *t.Throughput*c.Window.Seconds() < fewRequests {
+		c.Window = max(countWindow, min(mostCounted, window))
 	}
 	var (
 		at   [2]time.Time

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/internal/race"
 	"dyno/load/engine"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -590,6 +591,9 @@ func refuse(t testing.TB) func(int) func() wire.Client {
 // Done tells how many of a run have ended as they should.
 func allocations(t *testing.T, c engine.Config, done func(r *engine.Result) uint64) float64 {
 	t.Helper()
+	if race.Enabled {
+		t.Skip("the race detector allocates, too")
+	}
 	const few, many = 1000, 11_000
 	c.Connections, c.Interval, c.Drain = 8, time.Hour, time.Minute
 	measure := func(requests uint64) float64 {

@@ -384,7 +384,7 @@ func (u *unruly) answer(w http.ResponseWriter, r *http.Request) {
 // Every request to an unruly server is accounted for by kind, and none reaches it twice.
 func TestPeerUnruly(t *testing.T) {
 	const connections, streams = 4, 16
-	requests := max(peerRequests(t), 10_000)
+	requests := max(peerRequests(t), 5000) // more than 1000 on a connection
 	for _, secure := range []bool{false, true} {
 		for _, open := range []bool{false, true} {
 			var u unruly

@@ -13,6 +13,7 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"dyno/internal/leak"
+	"dyno/internal/race"
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/load/hist"
@@ -189,16 +190,24 @@ func many(seed uint64) map[string]int64 {
 	return samples
 }
 
-// hour is a run of an hour: eight variants, ten series each, and a profile of each. With the
-// race detector it is a quarter of that: more of the same shows nothing more, and takes a minute.
+// hourVariants is how many variants hour has. With the race detector more of the same shows
+// nothing more, and takes a minute.
+func hourVariants() int {
+	if race.Enabled {
+		return 2
+	}
+	return 8
+}
+
+// hour is a run of an hour: several variants, ten series each, and a profile of each.
 func hour(t testing.TB) *rundir.Folder {
 	t.Helper()
 	run := &rundir.Run{
 		Name: "an hour", Question: "Does it hold for an hour?", StartedAt: time.Unix(1_790_000_000, 0).UTC(), FinishedAt: ptr(time.Unix(1_790_003_600, 0).UTC()),
-		Complete: true, Valid: true, TrialsPlanned: hourVariants, Rounds: 1, Plan: rundir.Plan{Rounds: 1, Protocol: "tcp", Loop: "closed", Metric: "throughput", Profile: &rundir.PlanProfile{Kinds: []string{"cpu"}}},
+		Complete: true, Valid: true, TrialsPlanned: hourVariants(), Rounds: 1, Plan: rundir.Plan{Rounds: 1, Protocol: "tcp", Loop: "closed", Metric: "throughput", Profile: &rundir.PlanProfile{Kinds: []string{"cpu"}}},
 	}
 	var recipes []recipe
-	for i := range hourVariants {
+	for i := range hourVariants() {
 		name := fmt.Sprintf("variant-%d", i+1)
 		rate := 20_000 + 3000*float64(i)
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: "closed", Connections: 100, WarmupSeconds: 2, WindowSeconds: 450})
@@ -209,7 +218,7 @@ func hour(t testing.TB) *rundir.Folder {
 			run.Comparisons = append(run.Comparisons, rundir.Comparison{Base: "variant-1", Variant: name, Metric: "throughput", Primary: true, Good: "higher", Rounds: 1, Ratio: ratio, Verdict: rundir.Inconclusive})
 		}
 	}
-	for i := range hourVariants {
+	for i := range hourVariants() {
 		recipes = append(recipes, recipe{round: 1, variant: run.Plan.Variants[i].Name, purpose: rundir.PurposeProfile, seconds: 30, rate: 20_000, profile: stacks(many(uint64(i)))})
 	}
 	return folder(t, run, recipes)
@@ -244,7 +253,7 @@ func audience(t testing.TB) *rundir.Folder {
 			},
 		})
 		for round := range 2 {
-			recipes = append(recipes, recipe{round: round + 1, variant: n, seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3, rate: rate, columns: 8, events: true})
+			recipes = append(recipes, recipe{round: round + 1, variant: n, seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3, rate: rate, columns: 8, events: true})
 		}
 		recipes = append(recipes, recipe{round: 1, variant: n, purpose: rundir.PurposeProfile, seconds: 5, rate: 1000, profile: stacks(map[string]int64{"main.main;main.fanout": 300, "main.main;syscall.write": 200})})
 	}
@@ -343,7 +352,7 @@ func compared(t testing.TB) *rundir.Folder {
 	var recipes []recipe
 	for round := range 3 {
 		for i, n := range names {
-			recipes = append(recipes, recipe{round: round + 1, variant: n, seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3, rate: 20_000 + 500*float64(i), columns: 11, but: sound(wrong[len(recipes)])})
+			recipes = append(recipes, recipe{round: round + 1, variant: n, seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3, rate: 20_000 + 500*float64(i), columns: 11, but: sound(wrong[len(recipes)])})
 		}
 	}
 	return judged(t, run, recipes)
@@ -359,7 +368,7 @@ func swept(t testing.TB) *rundir.Folder {
 	for i, n := range run.Plan.Sweep[0].Values {
 		name := "connections=" + n
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Variables: map[string]string{"connections": n}, Loop: "closed", Connections: 10 << i, WarmupSeconds: 2, WindowSeconds: 10})
-		recipes = append(recipes, recipe{round: 1, variant: name, seconds: 10 - 4*i, interval: 100 * time.Millisecond, p50: 1e-3, rate: 20_000 + 50*float64(i), columns: 11, but: sound(func(x *rundir.Trial) {
+		recipes = append(recipes, recipe{round: 1, variant: name, seconds: 10 - 4*i, interval: 250 * time.Millisecond, p50: 1e-3, rate: 20_000 + 50*float64(i), columns: 11, but: sound(func(x *rundir.Trial) {
 			x.Generator.CPUShare, x.Target.CPUShare = ptr(0.93), ptr(0.5)
 		})})
 	}
@@ -379,7 +388,7 @@ func opened(t testing.TB) *rundir.Folder {
 		x.Counts.Dropped, x.Counts.Sent, x.Generator.CPUShare, x.Generator.RunQueueWaitShare = 50, x.Counts.Sent-80, ptr(0.9), ptr(0.3)
 	}
 	return judged(t, run, []recipe{
-		{round: 1, variant: "steady", seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3, rate: rate, columns: 11, but: sound(late)},
+		{round: 1, variant: "steady", seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3, rate: rate, columns: 11, but: sound(late)},
 		{round: 2, variant: "steady", seconds: 1, interval: time.Second, p50: 1e-3, rate: 20, columns: 11, but: sound(nil)},
 		{round: 1, variant: "never", seconds: 1, rate: rate, but: func(x *rundir.Trial) { x.Complete = false }},
 	})
@@ -469,7 +478,7 @@ func everything(t testing.TB) *rundir.Folder {
 	var recipes []recipe
 	for round := 1; round <= 2; round++ {
 		for i, n := range names {
-			recipes = append(recipes, recipe{round: round, variant: n, seconds: 10, interval: 100 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11})
+			recipes = append(recipes, recipe{round: round, variant: n, seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11})
 		}
 		for i, n := range names {
 			recipes = append(recipes, recipe{round: round, variant: n, purpose: rundir.PurposeProfile, seconds: 5, rate: 1000, profile: stacks(map[string]int64{

@@ -169,7 +169,7 @@ func TestAssets(t *testing.T) {
 // Of an hour with eight variants and ten series, all is there, in points that can be drawn.
 func hourIsThinned(t *testing.T, d *Document) {
 	t.Helper()
-	if len(d.Timelines) != hourVariants || len(d.Unreadable) != 0 {
+	if len(d.Timelines) != hourVariants() || len(d.Unreadable) != 0 {
 		t.Fatalf("%d time lines, %v", len(d.Timelines), d.Unreadable)
 	}
 	for _, l := range d.Timelines {
@@ -378,9 +378,19 @@ func TestObserved(t *testing.T) {
 	}
 }
 
+// A folder of everything takes seconds to make with the race detector: one for all that looks
+// at its document.
+func TestMake(t *testing.T) {
+	f := everything(t)
+	d := Make(f)
+	t.Run("units of expressions", func(t *testing.T) { unitsOfExpressions(t, d) })
+	t.Run("flames add up", func(t *testing.T) { flamesAddUp(t, d) })
+	t.Run("unreadable files", func(t *testing.T) { unreadableFiles(t, f) }) // last: it breaks some
+}
+
 // The page has the unit of every value that a threshold or claim has measured.
-func TestUnitsOfExpressions(t *testing.T) {
-	d := Make(everything(t))
+func unitsOfExpressions(t *testing.T, d *Document) {
+	t.Helper()
 	for text, want := range map[string]rundir.Unit{
 		"errors.ratio < 0.1%": rundir.Share, "response.p99 < 2ms": rundir.Seconds, `value("pooled", response.p99) < 4ms`: rundir.Seconds,
 		`ratio("pooled", "baseline", throughput) > 1.02`: rundir.Number,
@@ -396,8 +406,8 @@ func TestUnitsOfExpressions(t *testing.T) {
 
 // The base's and the variant's boxes add up to the CPU time that the kernel accounted,
 // whatever the samples saw; and the preorder has every node once.
-func TestFlamesAddUp(t *testing.T) {
-	d := Make(everything(t))
+func flamesAddUp(t *testing.T, d *Document) {
+	t.Helper()
 	if d.Flames == nil || len(d.Flames.Graphs) == 0 || len(d.Unreadable) > 0 {
 		t.Fatalf("no flame graphs: %v", d.Unreadable)
 	}
@@ -422,21 +432,9 @@ func TestFlamesAddUp(t *testing.T) {
 	}
 }
 
-// Trials that are behind no figure are behind no curve.
-func TestCounted(t *testing.T) {
-	trial := func(number, round int, purpose string, complete bool) *rundir.TrialFolder {
-		return &rundir.TrialFolder{Trial: rundir.Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}
-	}
-	trials := []*rundir.TrialFolder{trial(1, 1, "", true), trial(2, 1, "", true), trial(3, 2, "", false), trial(4, 3, rundir.PurposeProfile, true), trial(5, 4, "", true), trial(6, 5, "", true)}
-	got := counted(trials, map[int]rundir.Examined{5: {Excluded: true}, 6: {}})
-	if want := map[int]bool{2: true, 6: true}; !reflect.DeepEqual(got, want) {
-		t.Errorf("counted %v, want %v", got, want)
-	}
-}
-
 // A page is made of what can be read, and says what cannot.
-func TestUnreadableFiles(t *testing.T) {
-	f := everything(t)
+func unreadableFiles(t *testing.T, f *rundir.Folder) {
+	t.Helper()
 	must(t, os.Remove(filepath.Join(f.Dir, f.Trials[0].Name, rundir.LatencyFile)))
 	must(t, os.WriteFile(filepath.Join(f.Dir, f.Trials[1].Name, rundir.SeriesFile), []byte("broken"), 0o644))
 	must(t, os.WriteFile(filepath.Join(f.Dir, f.Trials[5].Name, "cpu.pb.gz"), []byte("broken"), 0o644))
@@ -449,6 +447,18 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 	if len(d.Curves) == 0 || len(d.Timelines) == 0 || d.Flames == nil {
 		t.Error("what can be read is missing too")
+	}
+}
+
+// Trials that are behind no figure are behind no curve.
+func TestCounted(t *testing.T) {
+	trial := func(number, round int, purpose string, complete bool) *rundir.TrialFolder {
+		return &rundir.TrialFolder{Trial: rundir.Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}
+	}
+	trials := []*rundir.TrialFolder{trial(1, 1, "", true), trial(2, 1, "", true), trial(3, 2, "", false), trial(4, 3, rundir.PurposeProfile, true), trial(5, 4, "", true), trial(6, 5, "", true)}
+	got := counted(trials, map[int]rundir.Examined{5: {Excluded: true}, 6: {}})
+	if want := map[int]bool{2: true, 6: true}; !reflect.DeepEqual(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
 	}
 }
 

@@ -52,6 +52,8 @@ func TestConcurrent(t *testing.T) {
 		{ImportPath: "m/tested", GoFiles: still, XTestGoFiles: starts},
 		{ImportPath: "m/driven", GoFiles: still, TestImports: []string{"m/above"}},
 		{ImportPath: "m/beside", GoFiles: still, Imports: []string{"m/tested"}},
+		{ImportPath: "dyno/services/echo/rpc", TestGoFiles: starts}, // which is excused
+		{ImportPath: "m/dyno/services/echo/rpc", TestGoFiles: starts},
 	}
 	for i := range packages {
 		packages[i].Dir = dir
@@ -62,6 +64,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"m/pure": false, "m/server": true, "m/above": true, "m/top": true, "m/tested": true, "m/driven": true, "m/beside": false,
+		"dyno/services/echo/rpc": false, "m/dyno/services/echo/rpc": true,
 	} {
 		if got[path] != want {
 			t.Errorf("%s: %v", path, got[path])

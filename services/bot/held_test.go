@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/race"
 	"dyno/services/bot/store"
 	"dyno/services/bot/upstream"
 )
@@ -127,7 +128,7 @@ func held(t testing.TB) (*bed, *holder) {
 // TestHeldMemory: a stream that waits for its next token takes little memory, however long the
 // question was. Its goroutine gets by with a stack of 8 KiB.
 func TestHeldMemory(t *testing.T) {
-	if raced {
+	if race.Enabled {
 		t.Skip("the race detector has memory of its own")
 	}
 	const (
@@ -165,7 +166,7 @@ func TestHeldMemory(t *testing.T) {
 
 // TestTokenAllocations: to pass a token on costs its text, and little else.
 func TestTokenAllocations(t *testing.T) {
-	if raced {
+	if race.Enabled {
 		t.Skip("with the race detector, pools lose some of what they are given")
 	}
 	for path, c := range map[string]struct {

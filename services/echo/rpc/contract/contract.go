@@ -516,9 +516,9 @@ func largeStreams(t *testing.T, p *peer) {
 }
 
 func manyCalls(t *testing.T, p *peer) {
-	payload := noise(5000, 3)
-	for i := range 3000 {
-		m := &echopb.EchoRequest{Text: fmt.Sprint(i), Payload: payload[:i]}
+	payload := noise(3000, 3)
+	for i := range 1000 {
+		m := &echopb.EchoRequest{Text: fmt.Sprint(i), Payload: payload[:3*i]}
 		got, err := p.Echo(p.ctx, m)
 		if err != nil {
 			t.Fatalf("call %d: %v", i, err)
