@@ -2,6 +2,7 @@ package offcpu
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,16 +48,21 @@ const (
 	plantedTime = 50 * time.Millisecond
 )
 
-// plantedWait blocks its thread for as long as it says.
+// plantedWait blocks its thread for as long as it says. A signal may end a sleep, which is then
+// taken up again.
 //
 //go:noinline
 func plantedWait(d time.Duration) time.Duration {
 	begin := time.Now()
-	ts := syscall.NsecToTimespec(d.Nanoseconds())
-	if err := syscall.Nanosleep(&ts, nil); err != nil {
-		panic(err)
+	left := syscall.NsecToTimespec(d.Nanoseconds())
+	for {
+		rest := left
+		if err := syscall.Nanosleep(&rest, &left); err == nil {
+			return time.Since(begin)
+		} else if !errors.Is(err, syscall.EINTR) {
+			panic(err)
+		}
 	}
-	return time.Since(begin)
 }
 
 // waits waits a known number of times when it is told to, prints how long it took in
@@ -108,8 +114,7 @@ func TestPlantedWaits(t *testing.T) {
 				}
 			}
 			t.Logf("%d waits of %v, by the program's clock %v; lost %d, without a stack %d", n, time.Duration(ns), took, r.Lost, r.Unknown)
-			// Every sleep is one wait, unless the collector's signal ends it early and it is
-			// taken up again. Now and then one has no names: the kernel reads a stack only where
+			// Every sleep is one wait, unless a signal ends it early. Now and then one has no names: the kernel reads a stack only where
 			// it need not wait for its pages.
 			if n < planted*8/10 || n > 3*planted {
 				t.Errorf("%d waits in plantedWait, want %d", n, planted)
