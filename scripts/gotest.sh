@@ -2,6 +2,7 @@
 # Run all Go tests in random order, with the race detector where there is a C
 # compiler to link it, except packages that have one goroutine (scripts/sequential).
 # Two packages at a time: more would take the CPU from each other where time is what is tested.
+# Those without the race detector are not about time: they run beside the others, at a low priority.
 # Prints a line per package, failures in full, skips with their reason,
 # and last "N passed, N failed, N skipped". Arguments go to go test, with the race detector.
 # go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
@@ -45,6 +46,15 @@ fi
 if [ $# -gt 0 ]; then
 	tests ${race[@]+"${race[@]}"} "$@"
 else
-	sequential
-	concurrent tests
+	aside=$(mktemp)
+	trap 'rm -f "$aside"' EXIT
+	(
+		renice -n 19 "$BASHPID" >/dev/null
+		sequential
+	) >"$aside" &
+	code=0
+	concurrent tests || code=$?
+	wait $! || code=$?
+	cat "$aside"
+	exit "$code"
 fi | go run ./scripts/testcount
