@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
 # Install what others wrote and tests run against our servers, in pinned versions, unless it is there:
-# the packages for Node.js and Python of every folder testdata/clients. Without npm or pip,
-# or without their registries, it says so and succeeds: the tests that need them skip.
+# the packages for Node.js and Python of every folder testdata/clients. Without npm or pip it says so
+# and succeeds: the tests that need them skip. What these cannot install makes it fail.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+code=0
 # once FOLDER OF STEP...: repeat a step whose inputs have changed since.
 once() {
-	local folder=$1 of=$2 want
+	local folder=$1 of=$2 want said
 	shift 2
 	want=$(sha256sum "$of")
 	[ "$(cat "$folder/.installed" 2>/dev/null)" = "$want" ] && return
-	if "$@" >/dev/null 2>&1; then
+	if said=$("$@" 2>&1); then
+		mkdir -p "$folder" # there may be nothing to install on this kind of machine
 		echo "$want" >"$folder/.installed"
 	else
-		echo "clients: $1 could not install $PWD/$of: tests with these clients are skipped"
+		printf 'clients: %s could not install %s:\n%s\n' "$1" "$PWD/$of" "$said"
+		code=1
 	fi
 }
 
@@ -38,3 +41,4 @@ for folder in hub services/bot services/control/xds; do
 	fi
 	cd - >/dev/null
 done
+exit "$code"

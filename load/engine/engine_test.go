@@ -592,7 +592,7 @@ func refuse(t testing.TB) func(int) func() wire.Client {
 func allocations(t *testing.T, c engine.Config, done func(r *engine.Result) uint64) float64 {
 	t.Helper()
 	if race.Enabled {
-		t.Skip("the race detector allocates, too")
+		t.Skip("the race detector allocates, too: scripts/gotest.sh runs this without it")
 	}
 	const few, many = 1000, 11_000
 	c.Connections, c.Interval, c.Drain = 8, time.Hour, time.Minute

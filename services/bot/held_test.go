@@ -129,7 +129,7 @@ func held(t testing.TB) (*bed, *holder) {
 // question was. Its goroutine gets by with a stack of 8 KiB.
 func TestHeldMemory(t *testing.T) {
 	if race.Enabled {
-		t.Skip("the race detector has memory of its own")
+		t.Skip("the race detector has memory of its own: scripts/gotest.sh runs this without it")
 	}
 	const (
 		streams = 400
@@ -167,7 +167,7 @@ func TestHeldMemory(t *testing.T) {
 // TestTokenAllocations: to pass a token on costs its text, and little else.
 func TestTokenAllocations(t *testing.T) {
 	if race.Enabled {
-		t.Skip("with the race detector, pools lose some of what they are given")
+		t.Skip("with the race detector, pools lose some of what they are given: scripts/gotest.sh runs this without it")
 	}
 	for path, c := range map[string]struct {
 		body string

