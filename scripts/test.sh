@@ -20,33 +20,39 @@ step() {
 	fi
 }
 
-# What waits for the network runs beside what needs the CPU.
-go mod download 2>/dev/null & # a step that lacks a module says so itself
-modules=$!
-step setup scripts/setup.sh
-wait "$modules"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-scripts/clients.sh >"$log" 2>&1 &
-installing=$!
-clients() {
+# begin NAME COMMAND...: begin what is a step later, and waits more than it works.
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+declare -A begun
+begin() {
+	"${@:2}" >"$logs/$1" 2>&1 &
+	begun[$1]=$!
+}
+
+# end NAME: wait for its end, and show what it said.
+end() {
 	local code=0
-	wait "$installing" || code=$?
-	cat "$log"
+	wait "${begun[$1]}" || code=$?
+	cat "$logs/$1"
 	return $code
 }
+
+begin modules go mod download
+step setup scripts/setup.sh
+end modules >/dev/null 2>&1 # a step that lacks a module says so itself
+begin clients scripts/clients.sh
 # With the same flags as lint and tests have, or all would be compiled once more.
 step build go build -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
-step clients clients
+step clients end clients
 step lint scripts/lint.sh
 step fresh scripts/fresh.sh
 # Browsers wait for much. Compilers, which do not mind waiting, run beside them.
-scripts/gotest.sh --compile &
-compiling=$!
+begin compiling scripts/gotest.sh --compile
+begin vulnerabilities scripts/vuln.sh
 step browser scripts/browser.sh
-step vulnerabilities scripts/vuln.sh
-wait "$compiling"
+step vulnerabilities end vulnerabilities
+end compiling
 step tests scripts/gotest.sh
 
 if [ ${#failed[@]} -gt 0 ]; then
