@@ -24,13 +24,14 @@ tests() {
 	go test -json -vet=off -shuffle=on -p 2 -timeout 20m "$@"
 }
 sequential() {
-	local packages
+	local packages code=0
 	packages=$(go run ./scripts/sequential) || exit
 	# shellcheck disable=SC2086 # a package a word
-	tests $packages
+	tests $packages || code=$?
 	# The race detector has memory of its own, and makes what is exhaustive slow: these skip, or
 	# do less, where it is at work (internal/race).
-	tests -run '^TestHeldMemory$|Alloca|^TestEvery(Cut|Truncation)$' ./services/bot ./load/engine ./load/wire/tlslayer
+	tests -run '^TestHeldMemory$|Alloca|^TestEvery(Cut|Truncation)$' ./services/bot ./load/engine ./load/wire/tlslayer || code=$?
+	return $code
 }
 concurrent() {
 	local packages

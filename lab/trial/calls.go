@@ -41,6 +41,16 @@ func countsAfter(up *stage, purpose string, round int) bool {
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0)
 }
 
+// counting is how long calls are counted, after how long a warm-up, where a window was so long
+// and had so many requests a second, if that is known.
+func counting(window time.Duration, throughput *float64) (warmup, counted time.Duration) {
+	warmup, counted = min(countWarmup, window), min(countWindow, window)
+	if throughput == nil || *throughput*counted.Seconds() < fewRequests {
+		counted = min(mostCounted, window)
+	}
+	return warmup, counted
+}
+
 // countCalls puts the same load on the target once more, for a short time, and counts its
 // system calls meanwhile. The hooks for that slow down target and generator, so no figure
 // of the window should contain them. If something cannot be counted, this is recorded,
@@ -58,11 +68,7 @@ func (r *runner) countCalls(ctx context.Context, up *stage, c engine.Config, t *
 		lack(missing)
 	}
 	c.OnInterval, c.OnStart = nil, nil
-	window := up.variant.Load.Window
-	c.Warmup, c.Window = min(countWarmup, window), min(countWindow, window)
-	if t.Throughput == nil || *t.Throughput*c.Window.Seconds() < fewRequests {
-		c.Window = max(countWindow, min(mostCounted, window))
-	}
+	c.Warmup, c.Window = counting(up.variant.Load.Window, t.Throughput)
 	var (
 		at   [2]time.Time
 		rows [2][]float64

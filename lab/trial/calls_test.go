@@ -1,0 +1,33 @@
+package trial
+
+import (
+	"testing"
+	"time"
+)
+
+// TestCounting: calls are counted for long enough, and never for longer than a window lasts.
+func TestCounting(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		window          time.Duration
+		throughput      float64 // 0: unknown
+		warmup, counted time.Duration
+	}{
+		{10 * time.Second, 50_000, 200 * ms, 500 * ms},
+		{10 * time.Second, 2000, 200 * ms, 500 * ms},
+		{10 * time.Second, 1999, 200 * ms, 5 * time.Second},
+		{10 * time.Second, 0, 200 * ms, 5 * time.Second},
+		{2 * time.Second, 100, 200 * ms, 2 * time.Second},
+		{300 * ms, 50_000, 200 * ms, 300 * ms},
+		{300 * ms, 100, 200 * ms, 300 * ms},
+		{100 * ms, 0, 100 * ms, 100 * ms},
+	} {
+		throughput := &c.throughput
+		if c.throughput == 0 {
+			throughput = nil
+		}
+		if warmup, counted := counting(c.window, throughput); warmup != c.warmup || counted != c.counted {
+			t.Errorf("window %v, %v/s: %v after %v, want %v after %v", c.window, c.throughput, counted, warmup, c.counted, c.warmup)
+		}
+	}
+}
