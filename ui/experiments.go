@@ -155,6 +155,7 @@ func options(short bool, set map[string]string) experiment.Options {
 	return experiment.Options{
 		Short: short, Set: set,
 		CheckThreshold: verdict.CheckThreshold, CheckClaim: verdict.CheckClaim, CheckMetric: verdict.CheckMetric,
+		RequestsNeeded: verdict.RequestsNeeded,
 	}
 }
 

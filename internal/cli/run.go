@@ -158,6 +158,7 @@ func fileOptions() experiment.Options {
 		CheckThreshold: verdict.CheckThreshold,
 		CheckClaim:     verdict.CheckClaim,
 		CheckMetric:    verdict.CheckMetric,
+		RequestsNeeded: verdict.RequestsNeeded,
 	}
 }
 

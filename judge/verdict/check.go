@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"dyno/results/rundir"
@@ -15,7 +16,25 @@ func CheckThreshold(text string, variants, steps []string) error {
 	return err
 }
 
-// CheckClaim does the same for an expression of a claim.
+// RequestsNeeded returns how many requests a trial needs for the percentiles of a threshold to be
+// known: 1,000 for a p99 of response times. It is 0 if none is about every request, as those of
+// single steps are not.
+func RequestsNeeded(text string, variants, steps []string) int {
+	e, err := Compile(text, ForThreshold, Names{Variants: variants, Steps: steps})
+	if err != nil {
+		return 0 // which CheckThreshold says
+	}
+	needed := 0
+	for _, u := range e.uses {
+		m, ok := lookup(u.metric)
+		if ok && m.quantile != nil && slices.Contains([]string{rundir.TagResponse, rundir.TagService, rundir.TagSendLag}, m.quantile.tag) {
+			needed = max(needed, int(math.Ceil(rundir.Beyond/(1-m.quantile.q)-1e-6)))
+		}
+	}
+	return needed
+}
+
+// CheckClaim does for an expression of a claim what CheckThreshold does.
 func CheckClaim(text string, variants, steps []string) error {
 	_, err := Compile(text, ForClaim, Names{Variants: variants, Steps: steps})
 	return err

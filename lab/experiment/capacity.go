@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -39,6 +40,29 @@ func (i *inspector) searched(l *Load) {
 		i.fault("load.stages", "a search for capacity sets the rate itself", "remove them")
 	case l.Open.Rate != 0:
 		i.fault("load.open.rate", "a search for capacity sets the rate itself", "remove it")
+	}
+}
+
+// searchable reports a threshold that needs more requests in a trial than a search sends at its
+// lowest rate: it would be broken there whatever the target does.
+func (r *reader) searchable(n *node, e *Experiment, needed int) {
+	rate := specAt("capacity.from")
+	for _, v := range e.Variants {
+		l := &v.Load
+		if l.Open == nil || l.Window <= 0 || l.Requests > 0 || l.Subscribers != nil || l.Scenario != nil {
+			continue // reported as such, or there are more figures than arrivals
+		}
+		enough := float64(needed)
+		if l.Open.Arrivals == ArrivalsPoisson {
+			// Four standard deviations more: one trial in 30,000 has fewer than needed.
+			enough = math.Pow(2+math.Sqrt(4+enough), 2)
+		}
+		if sent := e.Capacity.From * l.Window.Seconds(); needed > 0 && sent < enough {
+			window := time.Duration(math.Ceil(enough/e.Capacity.From*10)) * time.Second / 10
+			r.fault(n, fmt.Sprintf("needs %d requests in each trial: %s for %v are about %.0f", needed, rate.format(e.Capacity.From), l.Window, sent),
+				fmt.Sprintf("capacity.from: %s or more, or load.window: %v or more", rate.format(math.Ceil(enough/l.Window.Seconds())), window))
+			return
+		}
 	}
 }
 

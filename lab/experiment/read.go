@@ -31,6 +31,10 @@ type Options struct {
 	CheckThreshold func(expression string, variants, steps []string) error
 	CheckClaim     func(expression string, variants, steps []string) error
 
+	// RequestsNeeded, if not nil, is how many requests a trial needs for a threshold's
+	// percentiles to be known; 0 if it has none.
+	RequestsNeeded func(expression string, variants, steps []string) int
+
 	// CheckMetric, if not nil, judges the metric that the design names. It belongs
 	// to whoever knows the metrics.
 	CheckMetric func(metric string, steps []string) error
@@ -295,7 +299,11 @@ func (r *reader) expressions(e *Experiment) {
 		}
 	}
 	for i, t := range e.Thresholds {
-		judge(r.root.get("thresholds").items[i], t, r.options.CheckThreshold)
+		n := r.root.get("thresholds").items[i]
+		judge(n, t, r.options.CheckThreshold)
+		if e.Capacity != nil && r.options.RequestsNeeded != nil {
+			r.searchable(n, e, r.options.RequestsNeeded(t, names, steps))
+		}
 	}
 	for i, c := range e.Claims {
 		if n := r.root.get("claims").items[i]; c.NotTestable == "" {

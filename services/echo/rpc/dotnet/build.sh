@@ -74,7 +74,7 @@ fi
 if [ -z "$restored" ]; then
 	# To find out that NuGet is not reached takes seconds, and experiments ask one after the other.
 	if [ -n "$(find "$out" -name unreached -mmin -60)" ]; then
-		missing "NuGet was not reached less than an hour ago, and no folder of packages has $needs (without $out/unreached it is asked again)"
+		missing "NuGet was not reached less than an hour ago, and no folder of packages has $needs (without the file unreached in the folder of the program it is asked again)"
 	fi
 	# 120 s: without an answer from NuGet a restore tries again and again.
 	if ! timeout 120 "$root/dotnet" restore "${options[@]}" >"$out/restore.log" 2>&1 9>&-; then
