@@ -14,12 +14,13 @@ import (
 	"dyno/results/rundir"
 )
 
-// The length of the load in which system calls are counted: no longer than the window.
+// The length of the load in which system calls are counted: no longer than the window, if it has
+// enough requests in that time.
 const (
 	countWarmup = 200 * time.Millisecond
 	countWindow = 500 * time.Millisecond
-	// A slow load has too few requests in that time. Then it lasts as long as the window,
-	// up to mostCounted.
+	// Otherwise it lasts as long as the window, but at least countWindow and at most
+	// mostCounted.
 	fewRequests = 1000
 	mostCounted = 5 * time.Second
 	// mostMisread is the share of the window, one in so many, by which its two readings may be
@@ -46,7 +47,7 @@ func countsAfter(up *stage, purpose string, round int) bool {
 func counting(window time.Duration, throughput *float64) (warmup, counted time.Duration) {
 	warmup, counted = min(countWarmup, window), min(countWindow, window)
 	if throughput == nil || *throughput*counted.Seconds() < fewRequests {
-		counted = min(mostCounted, window)
+		counted = max(countWindow, min(mostCounted, window))
 	}
 	return warmup, counted
 }

@@ -50,7 +50,7 @@ func TestRoom(t *testing.T) {
 				t.Fatalf("%d MiB alive: %d %%, want %d to %d %%", c.alive, got, c.least, c.most)
 			}
 			runtime.GC()
-			time.Sleep(time.Millisecond) // the adjustment follows the collection
+			runtime.Gosched() // the adjustment follows the collection
 		}
 	}
 	runtime.KeepAlive(kept)
