@@ -29,10 +29,12 @@ const (
 	UnansweredFactor = 10
 	// A target has ended if it no longer answered when the measurement ended: at least
 	// FailingRow requests in a row failed, for FailingFloor or FailingFactor times the
-	// median of its answers.
+	// median of its answers. With FailingShare of all requests it has ended however slow its
+	// answers were.
 	FailingRow    = 10
 	FailingFloor  = 0.1 // seconds
 	FailingFactor = 10
+	FailingShare  = 0.1
 	// Subscribers had gone silent when the window ended, if they heard nothing for
 	// QuietFloor, or for QuietFactor times the longest time between two events before.
 	QuietFloor  = 0.25 // seconds
@@ -207,7 +209,10 @@ func (x *examination) unanswered() (age float64, n int64) {
 func (x *examination) stalled() {
 	s, limit := x.trial.Silence, x.patience()
 	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
-	failing := max(FailingFloor, FailingFactor*x.goodQuantile(0.5))
+	failing := FailingFloor
+	if float64(s.Failing) < FailingShare*float64(x.trial.Counts.Sent) {
+		failing = max(failing, FailingFactor*x.goodQuantile(0.5))
+	}
 	within := x.nothing("found.stalled", "time", short(s.Longest), "from", short(max(0, s.From-x.trial.WarmupSeconds)))
 	switch {
 	case s.Ending > limit && s.Last != nil && *s.Last > end-failing:

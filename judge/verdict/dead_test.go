@@ -56,6 +56,16 @@ func TestDeadTargets(t *testing.T) {
 			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Errors = 10_040, 10_040, 40
 			s.trial.Silence = rundir.Silence{Longest: 0.5, From: 11.5, Last: ptr(11.5), Ending: 0.5, Failing: 40}
 		}, "stalled", 40. / 10_040, 10_000. / 10_040, "40 requests in a row failed"},
+		{"refused by a slow target in the end", soundClosed, func(s *subject) {
+			s.slow(rundir.TagService, 900, 300e6)
+			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Errors = 12_000, 12_000, 2000
+			s.trial.Silence = rundir.Silence{Longest: 0.9, From: 11.1, Last: ptr(11.1), Ending: 0.9, Failing: 2000}
+		}, "stalled", 2000. / 12_000, 10_000. / 12_000, "2000 requests in a row failed"},
+		{"a slow target that refused few in the end", soundClosed, func(s *subject) {
+			s.slow(rundir.TagService, 900, 300e6)
+			s.trial.Counts.Scheduled, s.trial.Counts.Sent, s.trial.Counts.Errors = 10_040, 10_040, 40
+			s.trial.Silence = rundir.Silence{Longest: 0.9, From: 11.1, Last: ptr(11.1), Ending: 0.9, Failing: 40}
+		}, "", 40. / 10_040, 10_000. / 10_040, ""},
 		{"some drops", soundOpen, func(s *subject) { s.trial.Counts.Sent, s.trial.Counts.Dropped, s.trial.Counts.OK = 9_000, 1000, 9_000 },
 			"drops", 0.1, 0.9, "1000 of 10000 requests were dropped"},
 		{"statuses", soundClosed, func(s *subject) {

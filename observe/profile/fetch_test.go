@@ -84,6 +84,13 @@ func calculated() {
 	runtime.KeepAlive(sum)
 }
 
+// collected allocates what a profile has at once: it is up to two collections old.
+func collected() {
+	_ = allocated(4)
+	runtime.GC()
+	runtime.GC()
+}
+
 func TestFetch(t *testing.T) {
 	url := offering(t)
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(1))
@@ -98,7 +105,7 @@ func TestFetch(t *testing.T) {
 		function string
 	}{
 		{CPU, time.Second, calculated, "cpu", "during"},
-		{Allocs, 300 * time.Millisecond, func() { _ = allocated(4) }, "alloc_space", "allocated"},
+		{Allocs, 300 * time.Millisecond, collected, "alloc_space", "allocated"},
 		{Heap, 0, runtime.Gosched, "alloc_space", "allocated"},
 		{Goroutine, 0, runtime.Gosched, "goroutine", "during"},
 		{Mutex, 300 * time.Millisecond, contended, "delay", "contended"},
