@@ -210,7 +210,7 @@ func (x *examination) stalled() {
 	s, limit := x.trial.Silence, x.patience()
 	end := x.trial.WarmupSeconds + x.trial.WindowSeconds
 	failing := FailingFloor
-	if float64(s.Failing) < FailingShare*float64(x.trial.Counts.Sent) {
+	if s.Failing < FailingRow || float64(s.Failing) < FailingShare*float64(x.trial.Counts.Sent) {
 		failing = max(failing, FailingFactor*x.goodQuantile(0.5))
 	}
 	within := x.nothing("found.stalled", "time", short(s.Longest), "from", short(max(0, s.From-x.trial.WarmupSeconds)))
