@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,8 +73,38 @@ type change struct {
 	asked []byte
 	// mustBeNew refuses where there is one.
 	mustBeNew bool
+	// bounds are the limits that a new resource must keep.
+	bounds []bound
 	// lasting keeps no earlier versions.
 	noHistory bool
+}
+
+// A bound is how many resources there may be, and how many the replica knows of.
+type bound struct {
+	what  string
+	limit int
+	count func() int
+}
+
+// full refuses a new resource where there are too many.
+func (c change) full(old *catalog.Item) error {
+	if old != nil {
+		return nil
+	}
+	for _, b := range c.bounds {
+		if b.count() >= b.limit {
+			return &resource.TooMany{What: b.what, Limit: b.limit}
+		}
+	}
+	return nil
+}
+
+// nearlyFull tells whether a limit might be exceeded by changes that have been
+// acknowledged, and that the replica has yet to hear of.
+func (c change) nearlyFull(old *catalog.Item) bool {
+	return old == nil && slices.ContainsFunc(c.bounds, func(b bound) bool {
+		return b.limit-b.count() <= max(100, b.limit/10)
+	})
 }
 
 // history is where a version is kept, gone the last version of what was removed.
@@ -90,14 +121,15 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 		return Result{}, err
 	}
 	path := c.ref.Path()
-	if o.DryRun {
-		// Unlike a change, it has no condition by which the store could refuse what is stale.
+	old := p.catalog.Get(c.ref)
+	// A dry run and a count have no condition by which the store could refuse what is stale.
+	current := o.DryRun || c.nearlyFull(old) // whether old is known to be no staler than the call
+	if current {
 		if err := p.catchUp(ctx); err != nil {
 			return Result{}, err
 		}
+		old = p.catalog.Get(c.ref)
 	}
-	old := p.catalog.Get(c.ref)
-	current := o.DryRun // whether old is known to be no staler than the call
 	var gone store.KV
 	idempotency := ""
 	if o.Key != "" {
@@ -199,6 +231,9 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 		return Result{}, store.Request{}, err
 	}
 	doc, err := c.next(old)
+	if err == nil {
+		err = c.full(old)
+	}
 	if err != nil {
 		return Result{}, store.Request{}, err
 	}

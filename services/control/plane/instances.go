@@ -58,16 +58,12 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	}
 	result, err := p.apply(ctx, by, change{
 		ref: r, act: resource.Registered, asked: asked, noHistory: true,
-		next: func(old *catalog.Item) (any, error) {
+		bounds: []bound{
+			p.bound(resource.Instances, "instances", p.cfg.Limits.Instances),
+			{"instances of this service", p.cfg.Limits.PerService, func() int { return p.catalog.CountService(r.Namespace, r.Name) }},
+		},
+		next: func(*catalog.Item) (any, error) {
 			next := *i
-			if old == nil {
-				if err := p.room(old, resource.Instances, "instances", p.cfg.Limits.Instances); err != nil {
-					return nil, err
-				}
-				if p.catalog.CountService(r.Namespace, r.Name) >= p.cfg.Limits.PerService {
-					return nil, &resource.TooMany{What: "instances of this service", Limit: p.cfg.Limits.PerService}
-				}
-			}
 			return &next, nil
 		},
 	}, o)

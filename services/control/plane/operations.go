@@ -34,9 +34,10 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			return Result{}, err
 		}
 		c.ref = d.Ref()
-		c.next = func(old *catalog.Item) (any, error) {
+		c.bounds = []bound{p.bound(resource.Policies, "policies", p.cfg.Limits.Policies)}
+		c.next = func(*catalog.Item) (any, error) {
 			next := *d
-			return &next, p.room(old, resource.Policies, "policies", p.cfg.Limits.Policies)
+			return &next, nil
 		}
 	case *resource.Config:
 		if d.Release != nil {
@@ -46,6 +47,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			return Result{}, err
 		}
 		c.ref = d.Ref()
+		c.bounds = []bound{p.bound(resource.Configs, "configurations", p.cfg.Limits.Configs)}
 		c.next = func(old *catalog.Item) (any, error) {
 			next := *d
 			if old != nil {
@@ -54,7 +56,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 					return nil, err
 				}
 			}
-			return &next, p.room(old, resource.Configs, "configurations", p.cfg.Limits.Configs)
+			return &next, nil
 		}
 	default:
 		return Result{}, fmt.Errorf("%T is none of a caller's resources", doc)
@@ -69,12 +71,9 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	return p.apply(ctx, by, c, o)
 }
 
-// room refuses a new resource where there are too many.
-func (p *Plane) room(old *catalog.Item, k resource.Kind, what string, limit int) error {
-	if old == nil && p.catalog.Count(k) >= limit {
-		return &resource.TooMany{What: what, Limit: limit}
-	}
-	return nil
+// bound is how many resources of a kind there may be.
+func (p *Plane) bound(k resource.Kind, what string, limit int) bound {
+	return bound{what, limit, func() int { return p.catalog.Count(k) }}
 }
 
 // Remove removes a resource.

@@ -292,6 +292,37 @@ func TestDryRunChecksEverything(t *testing.T) {
 	}
 }
 
+// TestLimitAcrossReplicas: what another replica has acknowledged counts, though this one
+// has yet to hear of it.
+func TestLimitAcrossReplicas(t *testing.T) {
+	s := newStore(t)
+	one := func(name string) *Plane {
+		return opened(t, s, func(c *Config) { c.Replica, c.Limits.PerService, c.Limits.Policies = name, 1, 30 })
+	}
+	a, b := one("a"), one("b")
+	for n := range 30 {
+		for i, p := range []*Plane{a, b, a} {
+			in := instance(fmt.Sprint(i), 60)
+			in.Service = fmt.Sprintf("shop%d", n)
+			_, err := p.Register(t.Context(), me, in, Options{})
+			if errors.As(err, new(*resource.TooMany)) != (i > 0) || i == 0 && err != nil {
+				t.Fatalf("instance %d: %v", i, err)
+			}
+		}
+		if _, err := []*Plane{a, b}[n%2].Create(t.Context(), me, policy(fmt.Sprint(n)), Options{}); err != nil {
+			t.Fatalf("policy %d: %v", n, err)
+		}
+	}
+	for _, p := range []*Plane{a, b} {
+		if _, err := p.Put(t.Context(), me, policy("30"), Options{}); !errors.As(err, new(*resource.TooMany)) {
+			t.Errorf("31 of 30 policies: %v", err)
+		}
+		if _, err := p.Put(t.Context(), me, policy("3"), Options{}); err != nil {
+			t.Errorf("one that was there: %v", err)
+		}
+	}
+}
+
 // TestAudit: what was refused is not in it, and everything else once.
 func TestAudit(t *testing.T) {
 	p := opened(t, newStore(t), nil)
