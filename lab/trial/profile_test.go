@@ -66,10 +66,11 @@ profile: {rounds: 2, window: 300ms}
 		}
 		own := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/selftest/oracle.") })
 		generator := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/load/engine.") })
-		if own != (x.Profiles[i].Samples > 0) || generator {
+		// A few samples may all be of the runtime.
+		if x.Profiles[i].Samples >= 50 && !own || generator {
 			t.Errorf("trial %d: %d samples; the target's functions are in it: %v; the generator's: %v", x.Number, x.Profiles[i].Samples, own, generator)
 		}
-		if own {
+		if x.Profiles[i].Samples > 0 {
 			sampled++
 		}
 	}
@@ -87,17 +88,18 @@ profile: {rounds: 2, window: 300ms}
 
 // countsCalls checks that a trial has the system calls of its target, counted after the
 // window: each request is read once and answered once, on connections that stay open, and
-// now and then a read finds nothing.
+// now and then a read finds nothing. Counts may be wrong by a tenth (mostMisread), and by the
+// requests that are under way at the window's edges.
 func countsCalls(t *testing.T, x *rundir.TrialFolder) {
 	t.Helper()
 	calls := x.Target.Syscalls
 	if calls == nil && strings.Contains(fmt.Sprint(x.Unavailable), "the machine was too busy") {
 		return
 	}
-	if in := calls["read"] + calls["recvfrom"]; in < 0.9 || in > 2.5 {
+	if in := calls["read"] + calls["recvfrom"]; in < 0.85 || in > 2.5 {
 		t.Errorf("trial %d: %v reads for a request: %v, %v", x.Number, in, calls, x.Unavailable)
 	}
-	if out := calls["write"] + calls["sendto"] + calls["writev"]; out < 0.9 || out > 1.1 {
+	if out := calls["write"] + calls["sendto"] + calls["writev"]; out < 0.85 || out > 1.15 {
 		t.Errorf("trial %d: %v writes for a request: %v", x.Number, out, calls)
 	}
 	all := 0.0

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -28,15 +29,21 @@ func FromProtos(ctx context.Context, files, importPaths []string) (*Schema, erro
 		return nil, &Fault{Problem: "no .proto file is given"}
 	}
 	names, paths := protoNames(files, importPaths)
-	var found []*Fault
+	// The compiler calls its reporter from one goroutine at a time, and may do so still when
+	// it has returned (of a cycle, each file that is in it reports).
+	var (
+		mu    sync.Mutex
+		found []*Fault
+	)
 	compiler := protocompile.Compiler{
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
 			ImportPaths: paths,
 			Accessor:    func(path string) (io.ReadCloser, error) { return openFile(path, maxProto) },
 		}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
-		// The compiler calls it from one goroutine at a time.
 		Reporter: reporter.NewReporter(func(err reporter.ErrorWithPos) error {
+			mu.Lock()
+			defer mu.Unlock()
 			found = append(found, compileFault(err))
 			return nil
 		}, nil),
@@ -45,12 +52,15 @@ func FromProtos(ctx context.Context, files, importPaths []string) (*Schema, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if len(found) > 0 {
-		slices.SortFunc(found, func(a, b *Fault) int {
+	mu.Lock()
+	reported := slices.Clone(found)
+	mu.Unlock()
+	if len(reported) > 0 {
+		slices.SortFunc(reported, func(a, b *Fault) int {
 			return cmp.Or(strings.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 		})
 		var f faults
-		for _, fault := range found {
+		for _, fault := range reported {
 			f.add(fault)
 		}
 		return nil, f.err()
