@@ -439,8 +439,10 @@ func (p *page) trendsSay() []texts.Message {
 		if e.Estimate == nil {
 			continue
 		}
-		text, interval, _ := strings.Cut(over(e, 1800), " (")
-		l := texts.New("answer.soak.still", "gauge", x.Metric, "variant", x.Variant, "growth", text, "interval", strings.TrimSuffix(interval, ")")+"%")
+		span := p.measuredSpan(x.Variant)
+		text, interval, _ := strings.Cut(over(e, span), " (")
+		l := texts.New("answer.soak.still", "gauge", x.Metric, "variant", x.Variant, "growth", text,
+			"time", units.FormatSeconds(span), "interval", strings.TrimSuffix(interval, ")")+"%")
 		if e.Low != nil && *e.Low > 0 {
 			l.Values["growth"] = strings.TrimPrefix(text, "+")
 			l.Kind = "answer.soak.grows"

@@ -108,7 +108,7 @@ func (p *page) ratioBriefly(c rundir.Comparison) string {
 func (p *page) trendsBrief() *Brief {
 	b := &Brief{Kind: "trends", Head: []string{"variant", "gauge", "growth"}}
 	for _, x := range p.run.Trends {
-		b.Rows = append(b.Rows, []string{x.Variant, x.Metric, over(x.Slope, 1800)})
+		b.Rows = append(b.Rows, []string{x.Variant, x.Metric, p.grown(x.Variant, x.Slope)})
 	}
 	return b
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"dyno/internal/units"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
@@ -102,7 +103,8 @@ func (p *page) measured(text string, kind verdict.Kind, v, low, high *float64) s
 	}
 	of := verdict.UnitIn(text, kind, p.run.Plan)
 	if of == rundir.SharePerSecond {
-		return over(rundir.Estimate{Estimate: v, Low: low, High: high}, 1800) + " in 30 min"
+		// The expression's growth is that of its own time.
+		return over(rundir.Estimate{Estimate: v, Low: low, High: high}, mostSpan) + " in " + units.FormatSeconds(mostSpan)
 	}
 	u := unit{of.Scale()}
 	if low == nil && high == nil || low != nil && high != nil && *low == *v && *high == *v {

@@ -362,3 +362,19 @@ func TestThresholdsOfManyVariants(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// TestSoakIsToldOfWhatWasMeasured: a window of five minutes does not tell of half an hour.
+func TestSoakIsToldOfWhatWasMeasured(t *testing.T) {
+	f := exampleSoak()
+	f.Run.Plan.Variants[0].WindowSeconds = 300
+	var short, whole strings.Builder
+	if err := errors.Join(Short(&short, f, true), Text(&whole, f)); err != nil {
+		t.Fatal(err)
+	}
+	if text := short.String(); !strings.Contains(text, "rss of goroutine grows by 0.26% in 5m (") || !strings.Contains(text, "in 5m\n") || strings.Contains(text, "30m") {
+		t.Error(text)
+	}
+	if text := whole.String(); !strings.Contains(text, "extrapolated: a window of 5m") {
+		t.Error(text)
+	}
+}

@@ -66,8 +66,8 @@ describe("an answer", () => {
     expect(told(textsIn("zh"), "as it was", { kind: "growth.none" })).toEqual(spoken(textsIn("zh"), { kind: "growth.none" }));
   });
   test("has words for what figures say in words", () => {
-    expect(figured(textsIn("zh"), "+3.0% (+1.0 … +5.0) in 30 min")).toBe("每 30 分钟 +3.0% (+1.0 … +5.0)");
-    expect(figured(textsIn("en"), "+3.0% (+1.0 … +5.0) in 30 min")).toBe("+3.0% (+1.0 … +5.0) in 30 min");
+    expect(figured(textsIn("zh"), "+3.0% (+1.0 … +5.0) in 30m")).toBe("30m 内 +3.0% (+1.0 … +5.0)");
+    expect(figured(textsIn("en"), "+3.0% (+1.0 … +5.0) in 30m")).toBe("+3.0% (+1.0 … +5.0) in 30m");
     expect(figured(textsIn("zh"), "3.60 ms (range 3.30 … 4.00)")).toBe("3.60 ms (范围 3.30 … 4.00)");
     expect(figured(textsIn("zh"), "ratio only")).toBe("仅比值");
   });

@@ -305,7 +305,7 @@ export const en = {
   "outcome.not testable here": "not testable here",
   "outcome.inconclusive": "inconclusive",
 
-  "trend.slope": "growth in 30 min",
+  "trend.slope": "growth",
 
   "missing.observed": "not observed:",
   "missing.claim": "not testable: {id}:",
@@ -413,7 +413,7 @@ export const en = {
   "states.bounds": "bounds",
   "states.why": "why",
   "figure.ratio": "ratio only",
-  "figure.growth": "{growth} in 30 min",
+  "figure.growth": "{growth} in {time}",
   "range": "range",
   "flags.broken": "broken",
   "control.line": "{base} against itself ({variant}), {metric}: {change}, {rounds}.",
@@ -444,7 +444,7 @@ export const en = {
   "head.rounds": "rounds",
   "head.limit": "limited by",
   "head.gauge": "gauge",
-  "head.growth": "in 30 minutes",
+  "head.growth": "growth",
   "head.capacity": "capacity",
   "gauge.rss": "resident memory",
   "gauge.goroutines": "goroutines",

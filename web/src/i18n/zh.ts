@@ -305,7 +305,7 @@ export const zh: Record<Key, string> = {
   "outcome.not testable here": "此处无法检验",
   "outcome.inconclusive": "无定论",
 
-  "trend.slope": "每 30 分钟增长",
+  "trend.slope": "增长",
 
   "missing.observed": "未观测：",
   "missing.claim": "无法检验 {id}：",
@@ -413,7 +413,7 @@ export const zh: Record<Key, string> = {
   "states.bounds": "范围",
   "states.why": "原因",
   "figure.ratio": "仅比值",
-  "figure.growth": "每 30 分钟 {growth}",
+  "figure.growth": "{time} 内 {growth}",
   "range": "范围",
   "flags.broken": "失败",
   "control.line": "{base} 与自身（{variant}）相比：{metric} {change}，{rounds}。",
@@ -444,7 +444,7 @@ export const zh: Record<Key, string> = {
   "head.rounds": "轮数",
   "head.limit": "限制因素",
   "head.gauge": "观测量",
-  "head.growth": "每 30 分钟",
+  "head.growth": "增长",
   "head.capacity": "容量",
   "gauge.rss": "常驻内存",
   "gauge.goroutines": "协程数",

@@ -59,15 +59,16 @@ export function trends(c: Context): Child[] {
   const { t } = c;
   const list = c.doc.run.trends ?? [];
   if (list.length === 0) return [];
-  const half = (v: number | undefined) => (v === undefined ? {} : v * 1800);
+  // What comes after the window may be another slope.
+  const span = (variant: string) => Math.min(1800, c.doc.run.plan.variants?.find((v) => v.name === variant)?.window_seconds || 1800);
   return [table(t("section.trends"), [{ head: t("col.variant") }, { head: t("col.metric"), left: true }, { head: t("trend.slope") }, { head: t("col.p") }], list.map((x) => {
-    const e = x.slope_per_second;
+    const e = x.slope_per_second, seconds = span(x.variant);
     const scaled: Record<string, number> = {};
     for (const k of ["estimate", "low", "high"] as const) {
-      const v = half(e[k]);
-      if (typeof v === "number") scaled[k] = v;
+      const v = e[k];
+      if (v !== undefined) scaled[k] = v * seconds;
     }
-    return [x.variant, [t.maybe(`gauge.${x.metric}`, x.metric), x.detail && h("small", { class: "below" }, told(t, x.detail, x.because))], delta(shares, scaled), x.p === undefined ? "–" : figure(x.p)];
+    return [x.variant, [t.maybe(`gauge.${x.metric}`, x.metric), x.detail && h("small", { class: "below" }, told(t, x.detail, x.because))], e.estimate === undefined ? "–" : t("figure.growth", { growth: delta(shares, scaled), time: seconds % 60 === 0 ? `${seconds / 60}m` : `${seconds}s` }), x.p === undefined ? "–" : figure(x.p)];
   }))];
 }
 
