@@ -49,6 +49,10 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 		return Result{}, err
 	}
 	r := i.Ref()
+	// What was removed here a moment ago is not known still.
+	if err := p.await(ctx, p.written.Load()); err != nil {
+		return Result{}, err
+	}
 	if old := p.catalog.Get(r); old != nil && o == (Options{}) && same(old.Resource.(*resource.Instance), i) && p.beat(old) {
 		return Result{Item: old}, nil
 	}

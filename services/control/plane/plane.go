@@ -102,6 +102,7 @@ type Plane struct {
 	beginTime time.Duration // for how long a watch waits to know what was acknowledged before it
 
 	started time.Time
+	written atomic.Int64 // the latest revision that a change made here was acknowledged with
 	fresh   atomic.Int64 // the catalog had all that there was at this time after started, in nanoseconds
 
 	mu       sync.Mutex // guards what follows
@@ -230,10 +231,16 @@ func (p *Plane) catchUp(ctx context.Context) error {
 	if err := p.await(ctx, head); err != nil {
 		return err
 	}
+	raise(&p.fresh, int64(began))
+	return nil
+}
+
+// raise makes a number at least as large as another.
+func raise(n *atomic.Int64, least int64) {
 	for {
-		old := p.fresh.Load()
-		if old >= int64(began) || p.fresh.CompareAndSwap(old, int64(began)) {
-			return nil
+		old := n.Load()
+		if old >= least || n.CompareAndSwap(old, least) {
+			return
 		}
 	}
 }

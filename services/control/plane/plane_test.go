@@ -323,6 +323,22 @@ func TestLimitAcrossReplicas(t *testing.T) {
 	}
 }
 
+// TestRegisteredAgain: an instance that was taken off, and is registered again at once, is there.
+func TestRegisteredAgain(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	for n := range 50 {
+		if _, err := p.Register(t.Context(), me, instance("1", 60), Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := p.Get(t.Context(), instance("1", 60).Ref(), false); err != nil {
+			t.Fatalf("after %d times: %v", n, err)
+		}
+		if _, err := p.Remove(t.Context(), me, instance("1", 60).Ref(), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestAudit: what was refused is not in it, and everything else once.
 func TestAudit(t *testing.T) {
 	p := opened(t, newStore(t), nil)
