@@ -102,7 +102,7 @@ func TestGrpcurl(t *testing.T) {
 				{"health", nil, "grpc.health.v1.Health/Check", 0, []string{`"status": "SERVING"`}},
 				{"an error", []string{"-d", `{"status": 5, "text": "no \"käse\" here"}`}, "dyno.echo.v1.Echo/Echo", failed(codes.NotFound), []string{`Code: NotFound`, `Message: no "käse" here`}},
 				{"an error behind messages", []string{"-d", `{"text": "first"} {"status": 9, "text": "enough"}`}, "dyno.echo.v1.Echo/Chat", failed(codes.FailedPrecondition), []string{`(?s)first.*Code: FailedPrecondition\s+Message: enough`}},
-				{"a deadline", []string{"-max-time", "0.2", "-d", `{"delay_ms": 60000}`}, "dyno.echo.v1.Echo/Echo", failed(codes.DeadlineExceeded), []string{`Code: DeadlineExceeded`}},
+				{"a deadline", []string{"-max-time", "1.5", "-d", `{"delay_ms": 60000}`}, "dyno.echo.v1.Echo/Echo", failed(codes.DeadlineExceeded), []string{`Code: DeadlineExceeded`}},
 				{"no such service", nil, "dyno.echo.v1.Nothing/Echo", 1, []string{`(?i)not found|does not (include|expose)`}},
 				{"no such message", nil, "describe dyno.echo.v1.Nothing", 1, []string{`(?i)not found`}},
 			} {
