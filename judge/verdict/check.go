@@ -16,6 +16,12 @@ func CheckThreshold(text string, variants, steps []string) error {
 	return err
 }
 
+// CheckProbe does for a threshold of a search for capacity what CheckThreshold does.
+func CheckProbe(text string, variants, steps []string) error {
+	_, err := Compile(text, ForProbe, Names{Variants: variants, Steps: steps})
+	return err
+}
+
 // RequestsNeeded returns how many requests a trial needs for the percentiles of a threshold to be
 // known: 1,000 for a p99 of response times. It is 0 if none is about every request, as those of
 // single steps are not.

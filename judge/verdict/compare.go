@@ -338,14 +338,14 @@ func stopping(plan rundir.Plan) stat.Stopping {
 	return s
 }
 
-// decision asks the stopping rule about a pair. It uses the primary metric in all rounds,
-// including those left out for noise: during the measurement nobody knew of the noise.
+// decision asks the stopping rule about a pair. It uses the primary metric in the rounds that
+// the rule heard of when it ended the run.
 func (s *scene) decision(p pair) (stat.Decision, error) {
 	m, ok := lookup(primaryMetric(s.plan))
 	if !ok {
 		return stat.Decision{}, fmt.Errorf("metric %q is not known", primaryMetric(s.plan))
 	}
-	e, err := s.effect(p, m, s.all, confidence)
+	e, err := s.effect(p, m, s.seen, confidence)
 	if err != nil && !errors.As(err, new(*noRatio)) {
 		return stat.Decision{}, err
 	}

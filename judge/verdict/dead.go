@@ -3,7 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
-	"slices"
+	"strconv"
 	"strings"
 
 	"dyno/internal/texts"
@@ -272,13 +272,16 @@ func omitted(t *rundir.Trial) float64 {
 	return min(max(t.Connections.Omitted/users, 0), 1)
 }
 
-// upToOmitted is the most that errors.ratio can be: the ratio if users who waited in vain
-// had sent as much as the others, all in vain.
-func upToOmitted(f *figures) (high float64, ok bool) {
-	if f.Errors.Ratio == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
-		return 0, false
+// upToOmitted is the most that an errors.ratio, of all requests or of a step's, can be: the ratio
+// if users who waited in vain had sent as much as the others, all in vain.
+func upToOmitted(ratio func(*figures) *float64) func(*figures) (high float64, ok bool) {
+	return func(f *figures) (float64, bool) {
+		r := ratio(f)
+		if r == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
+			return 0, false
+		}
+		return 1 - (1-*r)*(1-f.Omitted), true
 	}
-	return 1 - (1-*f.Errors.Ratio)*(1-f.Omitted), true
 }
 
 // events judges whether anything reached the subscribers in the window.
@@ -453,16 +456,26 @@ func roundsOf(n int) string {
 	return fmt.Sprintf("%d rounds", n)
 }
 
-// belowRange flags the variants that kept up with no rate of the range that was searched.
-// For a search, capacities must be filled in.
+// belowRange flags the variants that kept up with no rate of the range that was searched, be it
+// in one search of many: such a variant has no capacity. Capacities must be filled in.
 func belowRange(run *rundir.Run) []rundir.Flag {
 	var flags []rundir.Flag
 	for _, c := range run.Capacities {
-		if len(c.Searches) == 0 || slices.ContainsFunc(c.Searches, func(b rundir.Bracket) bool { return b.Low != nil }) {
+		below := 0
+		for _, b := range c.Searches {
+			if b.Low == nil {
+				below++
+			}
+		}
+		if below == 0 {
 			continue
 		}
-		found := texts.New("found.below_range", "variant", c.Variant, "rate", fmt.Sprintf("%g", run.Plan.Capacity.From), "limit", c.Limit)
-		if c.LimitBecause != nil {
+		rate := fmt.Sprintf("%g", run.Plan.Capacity.From)
+		found := texts.New("found.below_range", "variant", c.Variant, "rate", rate, "limit", c.Limit)
+		switch {
+		case below < len(c.Searches): // the limit is that of most searches
+			found = texts.New("found.below_range.some", "variant", c.Variant, "rate", rate, "n", strconv.Itoa(below), "of", strconv.Itoa(len(c.Searches)))
+		case c.LimitBecause != nil:
 			found = found.With("limit", *c.LimitBecause)
 		}
 		f := newFlag(FlagBelowRange, c.Variant, false, &found)

@@ -32,6 +32,9 @@ const (
 	// ForClaim is an expression about the run: it names the variants, unless
 	// there is only one.
 	ForClaim
+	// ForProbe is a threshold of a search for capacity. It judges each probe by itself, so that
+	// it is about the figures of one trial.
+	ForProbe
 )
 
 // An Expression is a condition on a run's figures.
@@ -437,6 +440,10 @@ func (c *compiler) literal(n ast.Node, v float64) typed {
 
 // bare compiles a metric without a variant.
 func (c *compiler) bare(n ast.Node, m metric) typed {
+	if c.kind == ForProbe && m.name == capacityMetric {
+		c.fault(n, "%s is what the search is to find", m.name)
+		return typed{}
+	}
 	variant, ok := c.ofWhich(n, m.name, "value", m.name)
 	if !ok {
 		return typed{}
@@ -448,7 +455,7 @@ func (c *compiler) bare(n ast.Node, m metric) typed {
 // ofWhich returns the variant of a figure that names none: in a threshold the variant
 // under judgement, in a claim the only one.
 func (c *compiler) ofWhich(n ast.Node, what, function, argument string) (variant func(*evaluation) string, ok bool) {
-	if c.kind == ForThreshold {
+	if c.kind != ForClaim {
 		c.perVariant = true
 		return func(e *evaluation) string { return e.variant }, true
 	}
@@ -577,6 +584,10 @@ func (c *compiler) call(n *ast.CallNode) typed {
 	callee, ok := n.Callee.(*ast.IdentifierNode)
 	if !ok {
 		c.fault(n.Callee, "%s is not a function; want one of %s", describe(n.Callee), strings.Join(functions(), ", "))
+		return typed{}
+	}
+	if c.kind == ForProbe && slices.Contains([]string{"ratio", "value", "slope", "spread"}, callee.Value) {
+		c.fault(n, "%s is of a whole run: a search judges each of its trials by itself", callee.Value)
 		return typed{}
 	}
 	switch callee.Value {

@@ -551,19 +551,54 @@ func TestSpoiltRoundsAreLeftOut(t *testing.T) {
 	}
 }
 
-// The rule that stopped a run did not know which rounds would be left out, so its
-// level holds whichever are.
+// A round in which a target was lost is not left out for noise: the target may be the noise.
+func TestLostRoundsAreNotSpoilt(t *testing.T) {
+	for name, lose := range map[string]func(*rundir.Trial){
+		"ended": func(x *rundir.Trial) { x.Complete, x.Fault, x.Error = false, rundir.FaultTarget, "exit status 3" },
+		"answers nothing": func(x *rundir.Trial) {
+			x.Throughput, x.Counts = ptr(0.), rundir.Counts{Scheduled: 400, Sent: 400, Timeouts: 400, Errors: 400}
+		},
+	} {
+		b := abc()
+		b.run.Plan.Rounds, b.run.Plan.Remeasure = 6, 3
+		var round []*rundir.TrialFolder
+		for i := range b.trials {
+			if x := &b.trials[i]; x.Round == 2 {
+				if x.Variant == "c" {
+					x.Machine.StealShare = ptr(0.2)
+				}
+				if x.Variant == "b" {
+					lose(x)
+					delete(b.logs, x.Number)
+				}
+				round = append(round, &rundir.TrialFolder{Trial: *x})
+			}
+		}
+		run := b.judge(t)
+		if len(Breaking(run)) == 0 || len(LostRounds(run)) == 0 {
+			t.Errorf("%s: flags %s, lost %q", name, kinds(run.Flags), LostRounds(run))
+		}
+		for _, x := range run.Trials {
+			if x.Excluded {
+				t.Errorf("%s: trial %d is left out", name, x.Number)
+			}
+		}
+	}
+}
+
+// The rule that ends a run hears of no round that is measured again: the level is that of its
+// look, whichever are left out.
 func TestLevelOfALookWithRoundsLeftOut(t *testing.T) {
 	b := newBench(24, "a", "b")
 	b.run.Plan.Stop, b.run.Plan.Remeasure = "looks", 12
 	r := rand.New(rand.NewPCG(13, 14))
-	for round := 1; round <= 8; round++ {
+	for round := 1; round <= 9; round++ {
 		b.measure(round, "a", 1000*math.Exp(0.005*r.NormFloat64()))
 		b.measure(round, "b", 1100*math.Exp(0.005*r.NormFloat64()))
 	}
 	b.trials[5].Machine.StealShare = ptr(0.2)
 	c := comparison(t, b.judge(t), "b", "a", "throughput")
-	if c.Rounds != 7 || c.Ratio.Confidence != 0.9995 || math.Abs(c.Equivalence.Confidence-0.999) > 1e-12 || c.Verdict != rundir.Better {
+	if c.Rounds != 8 || c.Ratio.Confidence != 0.9995 || math.Abs(c.Equivalence.Confidence-0.999) > 1e-12 || c.Verdict != rundir.Better {
 		t.Errorf("%d rounds at %v, equivalence at %v: %s", c.Rounds, c.Ratio.Confidence, c.Equivalence.Confidence, c.Verdict)
 	}
 }
@@ -1190,8 +1225,19 @@ func TestCapacityOutsideTheRange(t *testing.T) {
 	if both.Rate.Estimate != nil || both.Rate.High != nil || *both.Rate.Low > 2000 || both.Detail != "the edge lies above the range in 1 of 2 searches" {
 		t.Errorf("%+v", both)
 	}
-	if len(run.Comparisons) != 0 || !run.Valid {
+	if len(run.Comparisons) != 0 || !run.Valid || len(Breaking(run)) != 1 {
 		t.Errorf("%+v, flags %s", run.Comparisons, kinds(run.Flags))
+	}
+
+	// One search of many that finds nothing leaves no capacity, and is told.
+	b = capacityBench("once")
+	for round := 1; round <= 4; round++ {
+		b.search(t, round, "once", 5000, 0)
+	}
+	b.search(t, 5, "once", 10, 0)
+	run = b.judge(t)
+	if found := Breaking(run); run.Capacities[0].Rate.Estimate != nil || len(found) != 1 || found[0].Detail != "in 1 of 5 searches once did not keep up with 100 requests a second, the lowest rate of the range" {
+		t.Errorf("%+v, %+v", run.Capacities[0], found)
 	}
 }
 

@@ -188,9 +188,10 @@ func metrics() []metric {
 	of := func(name string, get func(*figures) *float64) metric {
 		return metric{name: name, get: get}
 	}
+	errorsOf := func(f *figures) *float64 { return f.Errors.Ratio }
 	return append(all,
-		metric{name: errorRatio, get: func(f *figures) *float64 { return f.Errors.Ratio },
-			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted},
+		metric{name: errorRatio, get: errorsOf,
+			share: func(f *figures) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted(errorsOf)},
 		of("availability", func(f *figures) *float64 { return f.Availability }),
 		metric{name: errorTotal, fact: true, get: func(f *figures) *float64 {
 			if f.Trials == 0 {

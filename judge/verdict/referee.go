@@ -178,18 +178,16 @@ func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, 
 }
 
 // Spoilt tells whether the machine or the generator disturbed one of a round's trials
-// beyond a limit fixed beforehand.
+// beyond a limit fixed beforehand, and no target was lost in it.
 func (Referee) Spoilt(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
-	for _, t := range round {
-		s, err := take(plan, recorded(t))
-		if err != nil {
+	samples := make([]*sample, len(round))
+	for i, t := range round {
+		var err error
+		if samples[i], err = take(plan, recorded(t)); err != nil {
 			return false, fmt.Errorf("trial %d: %w", t.Number, err)
 		}
-		if s.spoilt() {
-			return true, nil
-		}
 	}
-	return false, nil
+	return spoiltRound(samples), nil
 }
 
 // Enough decides after a whole round whether to make another, by the plan's rule on the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"dyno/judge/capacity"
@@ -157,12 +158,7 @@ func exclude(plan rundir.Plan, samples []*sample) {
 	if plan.Remeasure == 0 {
 		return
 	}
-	spoilt, left := map[int]bool{}, 0
-	for _, s := range samples {
-		if s.counts() {
-			spoilt[s.Round] = spoilt[s.Round] || s.spoilt()
-		}
-	}
+	spoilt, left := spoiltRounds(samples), 0
 	for _, is := range spoilt {
 		if !is {
 			left++
@@ -175,6 +171,43 @@ func exclude(plan rundir.Plan, samples []*sample) {
 	for _, s := range samples {
 		s.excluded = s.counts() && spoilt[s.Round]
 	}
+}
+
+// spoiltRounds tells of each round whether it was spoilt.
+func spoiltRounds(samples []*sample) map[int]bool {
+	rounds := map[int][]*sample{}
+	for _, s := range samples {
+		if s.counts() {
+			rounds[s.Round] = append(rounds[s.Round], s)
+		}
+	}
+	spoilt := make(map[int]bool, len(rounds))
+	for round, trials := range rounds {
+		spoilt[round] = spoiltRound(trials)
+	}
+	return spoilt
+}
+
+// spoiltRound tells whether the machine or the generator disturbed one of a round's trials
+// beyond its limit. A round that a target lost is none, as noise does not excuse that: a target
+// that thrashes until it hangs disturbs the machine, too.
+func spoiltRound(trials []*sample) bool {
+	lost := func(s *sample) bool {
+		return s.Lost() || slices.ContainsFunc(s.flags, func(f rundir.Flag) bool { return f.Breaks })
+	}
+	return slices.ContainsFunc(trials, (*sample).spoilt) && !slices.ContainsFunc(trials, lost)
+}
+
+// measuredAgain are the rounds in whose place others were measured: the first spoilt ones, as
+// many as the plan allows. The rule that ends a run did not hear of them.
+func measuredAgain(plan rundir.Plan, samples []*sample) map[int]bool {
+	spoilt, again := spoiltRounds(samples), map[int]bool{}
+	for _, round := range slices.Sorted(maps.Keys(spoilt)) {
+		if spoilt[round] && len(again) < plan.Remeasure {
+			again[round] = true
+		}
+	}
+	return again
 }
 
 // flagsOfTrials returns the flags of trials that are the run's. Flags of pilots, of

@@ -17,6 +17,7 @@ type scene struct {
 	whole    map[string]*figures         // by variant, over all trials that count
 	rounds   map[string]map[int]*figures // by variant (of a duet by its key, see seatKey) and round, without those left out
 	all      map[string]map[int]*figures // the same with them
+	seen     map[string]map[int]*figures // those that the rule heard of by which the run ends
 	searches map[string][]*bracket       // for capacity, by variant in the rounds' order
 	alone    map[string]map[int]*figures // of a duet's base, by the variant without load that was beside it, and round
 	trends   []rundir.Trend
@@ -39,16 +40,18 @@ func newScene(plan rundir.Plan, samples []*sample) *scene {
 		whole:  map[string]*figures{},
 		rounds: map[string]map[int]*figures{},
 		all:    map[string]map[int]*figures{},
+		seen:   map[string]map[int]*figures{},
 		alone:  map[string]map[int]*figures{},
 
 		searches: map[string][]*bracket{},
 	}
 	for _, v := range plan.Variants {
 		for _, key := range s.keysOf(v.Name) {
-			s.rounds[key], s.all[key] = map[int]*figures{}, map[int]*figures{}
+			s.rounds[key], s.all[key], s.seen[key] = map[int]*figures{}, map[int]*figures{}, map[int]*figures{}
 		}
 		s.alone[v.Name] = map[int]*figures{}
 	}
+	again := measuredAgain(plan, samples)
 	for _, x := range samples {
 		if x.Purpose == rundir.PurposeIdle && x.Complete && s.alone[x.Beside()] != nil {
 			s.alone[x.Beside()][x.Round] = x.figures // a later one takes the place of those before it
@@ -58,6 +61,9 @@ func newScene(plan rundir.Plan, samples []*sample) *scene {
 			continue
 		}
 		s.all[key][x.Round] = x.figures
+		if !again[x.Round] {
+			s.seen[key][x.Round] = x.figures
+		}
 		if x.excluded {
 			s.excluded = true
 			continue

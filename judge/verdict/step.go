@@ -64,6 +64,14 @@ func stepMetrics(step string) []metric {
 		n := s.Failed() - s.ByKind[wire.Generator.String()] + s.Dropped
 		return float64(n), float64(s.OK + n)
 	}
+	ratio := func(f *figures) *float64 {
+		total, due := failed(f)
+		if due == 0 {
+			return nil
+		}
+		share := total / due
+		return &share
+	}
 	all := []metric{{name: throughputMetric, get: func(f *figures) *float64 {
 		if s := of(f); s != nil {
 			return s.Throughput
@@ -78,14 +86,7 @@ func stepMetrics(step string) []metric {
 	all = append(all, tokenClock(rundir.TagFirstToken, func(t *rundir.Tokens) *rundir.Quantiles { return &t.FirstToken })...)
 	all = append(all, tokenClock(rundir.TagTokenTime, func(t *rundir.Tokens) *rundir.Quantiles { return &t.TokenTime })...)
 	all = append(all,
-		metric{name: errorRatio, share: failed, upTo: upToOmitted, get: func(f *figures) *float64 {
-			total, due := failed(f)
-			if due == 0 {
-				return nil
-			}
-			ratio := total / due
-			return &ratio
-		}},
+		metric{name: errorRatio, share: failed, upTo: upToOmitted(ratio), get: ratio},
 		metric{name: errorTotal, fact: true, get: func(f *figures) *float64 {
 			if of(f) == nil {
 				return nil

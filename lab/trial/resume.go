@@ -28,7 +28,7 @@ func Resume(ctx context.Context, e *experiment.Experiment, o Options) error {
 	}
 	e, left, err := build(ctx, e, o)
 	if err != nil {
-		return &PlanError{err}
+		return planFault(ctx, err)
 	}
 	folder, old, err := rundir.Reopen(o.Dir)
 	if err != nil {

@@ -110,6 +110,15 @@ type PlanError struct{ Err error }
 func (e *PlanError) Error() string { return e.Err.Error() }
 func (e *PlanError) Unwrap() error { return e.Err }
 
+// planFault makes a *PlanError of what kept a run from being prepared, unless it was interrupted
+// meanwhile: that is no fault of the plan.
+func planFault(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+	}
+	return &PlanError{err}
+}
+
 // A runner is the state of one run.
 type runner struct {
 	experiment *experiment.Experiment
@@ -139,7 +148,7 @@ func Run(ctx context.Context, e *experiment.Experiment, o Options) (err error) {
 	}
 	e, left, err := build(ctx, e, o)
 	if err != nil {
-		return &PlanError{err}
+		return planFault(ctx, err)
 	}
 	r := &runner{experiment: e, options: o, edges: map[string][]float64{}, spoilt: map[int]bool{}}
 	if r.run, err = r.header(left); err != nil {
@@ -301,7 +310,7 @@ func (r *runner) lookBack(round int) error {
 	type place struct{ variant, beside string }
 	last := map[place]*rundir.TrialFolder{} // a resumed run may contain the round twice
 	for _, t := range r.trials {
-		if t.Round == round && t.Purpose == "" && t.Complete {
+		if t.Round == round && t.Purpose == "" && t.Stands() {
 			last[place{t.Variant, t.Beside()}] = t
 		}
 	}
