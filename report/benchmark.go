@@ -41,7 +41,7 @@ func Benchmark(w io.Writer, f *rundir.Folder) error {
 
 	var lines strings.Builder
 	better := map[string]string{}
-	for _, t := range measured(f) {
+	for _, t := range f.Measured() {
 		if p.examined(t.Number).Excluded {
 			continue
 		}

@@ -50,7 +50,9 @@ func metricsOf(v rundir.Variant) (names []string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Measures)) {
-		names = append(names, rundir.OfPrograms+name)
+		if name = rundir.OfPrograms + name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return names
 }
@@ -62,7 +64,7 @@ func metricsOf(v rundir.Variant) (names []string) {
 func TrialsCSV(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
 	counted := map[int]bool{}
-	for _, t := range measured(f) {
+	for _, t := range f.Measured() {
 		counted[t.Number] = !p.examined(t.Number).Excluded
 	}
 	columns := trialColumns()

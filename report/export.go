@@ -39,7 +39,7 @@ func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 		return fmt.Errorf("report as hgrm: variant %q: want one of %s", variant, strings.Join(names, ", "))
 	}
 	all, tags := hist.New(), map[string]bool{}
-	for _, t := range measured(f) {
+	for _, t := range f.Measured() {
 		if t.Variant != variant {
 			continue
 		}
@@ -62,27 +62,4 @@ func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 		return fmt.Errorf("report as hgrm: tag %q of variant %q: %s", tag, variant, found)
 	}
 	return hist.WriteHgrm(w, all, time.Millisecond)
-}
-
-// measured returns the trials behind a run's figures: complete ones that were
-// neither pilots nor probes, and that no later trial replaced.
-func measured(f *rundir.Folder) []*rundir.TrialFolder {
-	type place struct {
-		round   int
-		variant string
-	}
-	last := map[place]int{}
-	behind := func(t *rundir.TrialFolder) bool { return t.Complete && t.Purpose == "" }
-	for _, t := range f.Trials {
-		if at := (place{t.Round, t.Variant}); behind(t) {
-			last[at] = max(last[at], t.Number)
-		}
-	}
-	var list []*rundir.TrialFolder
-	for _, t := range f.Trials {
-		if behind(t) && last[place{t.Round, t.Variant}] == t.Number {
-			list = append(list, t)
-		}
-	}
-	return list
 }

@@ -116,7 +116,7 @@ func (p *page) junitProperties() []junitProperty {
 }
 
 func (p *page) junitCases() []junitCase {
-	cases := []junitCase{p.junitValidity()}
+	cases := []junitCase{p.junitValidity(), p.junitTargets()}
 	for _, x := range p.run.Thresholds {
 		cases = append(cases, p.junitThreshold(x))
 	}
@@ -155,6 +155,20 @@ func (p *page) junitValidity() junitCase {
 		c.Failure = &junitProblem{Message: Printable(p.run.Reason), Type: "invalid", Text: text}
 	default:
 		c.SystemOut = text
+	}
+	return c
+}
+
+// junitTargets fails where a target could not be reached, ended, or answered nothing or only in
+// part: such a run is complete, and valid.
+func (p *page) junitTargets() junitCase {
+	c := p.junitCase("run", "targets answered")
+	var found []string
+	for _, f := range verdict.Breaking(p.run) {
+		found = append(found, Printable(strings.Join(slices.DeleteFunc([]string{f.Variant, f.Kind, f.Detail}, func(s string) bool { return s == "" }), ": ")))
+	}
+	if len(found) > 0 {
+		c.Failure = &junitProblem{Message: found[0], Type: "target", Text: strings.Join(found, "\n")}
 	}
 	return c
 }

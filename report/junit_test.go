@@ -5,11 +5,13 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
 
@@ -29,6 +31,7 @@ func TestJUnitOutcomes(t *testing.T) {
 	got := outcomes(t, &run)
 	want := map[string]string{
 		"run: complete and valid":                             "",
+		"run: targets answered":                               "",
 		"threshold: service.p99 < 4ms of pool":                "failure inconclusive",
 		"threshold: service.p99 < 4ms of pool.control":        "failure inconclusive",
 		"threshold: service.p99 < 4ms of goroutine":           "failure inconclusive",
@@ -44,6 +47,10 @@ func TestJUnitOutcomes(t *testing.T) {
 	run.Plan.Margin = 0.1 // the loss of 6 % is within it
 	if got := outcomes(t, &run)["comparison: goroutine with pool in throughput"]; got != "" {
 		t.Errorf("a loss within the margin: %s", got)
+	}
+	run.Flags = append(slices.Clone(run.Flags), rundir.Flag{Kind: verdict.FlagNoAnswers, Variant: "pool", Breaks: true, Detail: "nothing was answered in 4 s"})
+	if got := outcomes(t, &run)["run: targets answered"]; got != "failure target" {
+		t.Errorf("a target that answered nothing: %q", got)
 	}
 	run.Valid = false
 	if got := outcomes(t, &run)["run: complete and valid"]; got != "failure invalid" {

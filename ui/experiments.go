@@ -154,7 +154,7 @@ func (l *library) source(id string) ([]byte, error) {
 func options(short bool, set map[string]string) experiment.Options {
 	return experiment.Options{
 		Short: short, Set: set,
-		CheckThreshold: verdict.CheckThreshold, CheckClaim: verdict.CheckClaim, CheckMetric: verdict.CheckMetric,
+		CheckThreshold: verdict.CheckThreshold, CheckProbe: verdict.CheckProbe, CheckClaim: verdict.CheckClaim, CheckMetric: verdict.CheckMetric,
 		RequestsNeeded: verdict.RequestsNeeded,
 	}
 }

@@ -54,6 +54,10 @@ compare measures two versions side by side.`,
 			if err != nil || !fail {
 				return err
 			}
+			// A target that did not answer is worse than any that did.
+			if findings := verdict.Breaking(runs[1]); len(findings) > 0 {
+				return regressed([]string{seen(findings)})
+			}
 			if !d.Old.Valid || !d.New.Valid {
 				return &failure{exitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why"}
 			}
@@ -66,7 +70,7 @@ compare measures two versions side by side.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&asJSON, "json", "", "write the comparison as JSON to `FILE`, or - for standard output")
-	f.BoolVar(&fail, "fail-on-regression", false, "exit with 5 if the new run is worse in its metric by more than the margin, with 4 if one of the runs is invalid")
+	f.BoolVar(&fail, "fail-on-regression", false, "exit with 5 if the new run is worse in its metric by more than the margin, or its target did not answer, with 4 if one of the runs is invalid")
 	f.StringVar(&margin, "margin", "", "the difference that matters, a `SHARE` such as 2% (default the new run's)")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -32,10 +33,11 @@ type progress struct {
 	since    time.Duration
 	good     uint64
 	bad      uint64
+	events   uint64 // that subscribers received
 	length   time.Duration
-	response *hist.Histogram
-	p99s     []int64 // of the trial's latest seconds in ns, sparkSeconds at most; 0: no value
-	width    int     // of the current row
+	response *hist.Histogram // or, of events, from the stamp to the arrival, or from one to the next
+	p99s     []int64         // of the trial's latest seconds in ns, sparkSeconds at most; 0: no value
+	width    int             // of the current row
 }
 
 // sparkSeconds is how many seconds a sparkline shows.
@@ -93,15 +95,23 @@ func (p *progress) Interval(i engine.Interval) {
 	}
 	p.good += i.Completed
 	p.bad += i.Failed
+	p.events += i.Delivered
 	p.length += i.Length
-	if h := i.Latency[engine.Response]; h != nil {
-		p.response.Merge(h)
+	times := i.Latency[engine.Response]
+	if i.Delivered > 0 { // then responses are those of the publisher
+		times = cmp.Or(i.Latency[engine.Delivery], i.Latency[engine.EventGap])
+	}
+	if times != nil {
+		p.response.Merge(times)
 	}
 	if p.length < time.Second {
 		return
 	}
-	text := fmt.Sprintf("%s  %5.1fs  %s/s", p.name(), (p.since + p.length).Seconds(),
-		report.Count(float64(p.good)/p.length.Seconds()))
+	work, unit := p.good, "/s"
+	if p.events > 0 {
+		work, unit = p.events, " events/s"
+	}
+	text := fmt.Sprintf("%s  %5.1fs  %s%s", p.name(), (p.since + p.length).Seconds(), report.Count(float64(work)/p.length.Seconds()), unit)
 	p99 := int64(0)
 	if p.response.Count() > 0 {
 		p99 = p.response.Quantile(0.99)
@@ -235,6 +245,6 @@ func (p *progress) clear() {
 }
 
 func (p *progress) reset() {
-	p.good, p.bad, p.length = 0, 0, 0
+	p.good, p.bad, p.events, p.length = 0, 0, 0, 0
 	p.response.Reset()
 }

@@ -41,6 +41,26 @@ func play(p *progress) {
 	p.End(&rundir.Trial{Error: "it\x1b[31m died\nwith a tail"}, []rundir.Flag{{Kind: "incomplete", Spoils: true}})
 }
 
+// Subscribers' events are shown as they come, beside what is published.
+func TestProgressOfEvents(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b, false, false)
+	p.Begin(trial.Planned{Number: 1, Of: 1, Variant: "default", Width: 7})
+	for n := range 20 {
+		i := tenth(time.Duration(n)*100*time.Millisecond, 5, 0)
+		i.Delivered = 100
+		if n >= 10 {
+			h := hist.New()
+			h.Record(int64(3 * time.Millisecond))
+			i.Latency[engine.Delivery] = h
+		}
+		p.Interval(i)
+	}
+	if want := "  1.0s  1.00k events/s  warming up\ndefault    2.0s  1.00k events/s  p50 3.00 ms"; !strings.Contains(b.String(), want) {
+		t.Errorf("%q is not in:\n%s", want, b.String())
+	}
+}
+
 func TestProgressRows(t *testing.T) {
 	var b bytes.Buffer
 	play(newProgress(&b, false, false))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -104,13 +105,20 @@ func (a *app) runCommand() *cobra.Command {
 			// The result of one experiment does not affect the next. The exit code is
 			// that of the first that failed.
 			var failed []error
-			for _, e := range experiments {
-				failed = append(failed, a.measure(cmd.Context(), job{experiment: e, output: out}))
-				if cmd.Context().Err() != nil {
+			for i, e := range experiments {
+				if ended := context.Cause(cmd.Context()); i > 0 && ended != nil {
+					failed = append(failed, fmt.Errorf("%s was not begun: %w", e.Name, ended))
 					break
 				}
+				if err := a.measure(cmd.Context(), job{experiment: e, output: out}); err != nil {
+					failed = append(failed, err)
+				}
 			}
-			return errors.Join(failed...)
+			if len(failed) < 2 {
+				return errors.Join(failed...)
+			}
+			code, hint := classify(failed[0])
+			return &failure{code, errors.Join(failed...), hint}
 		},
 	}
 	f := cmd.Flags()
@@ -156,6 +164,7 @@ func with(settings map[string]string, name, value string) map[string]string {
 func fileOptions() experiment.Options {
 	return experiment.Options{
 		CheckThreshold: verdict.CheckThreshold,
+		CheckProbe:     verdict.CheckProbe,
 		CheckClaim:     verdict.CheckClaim,
 		CheckMetric:    verdict.CheckMetric,
 		RequestsNeeded: verdict.RequestsNeeded,
@@ -264,6 +273,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		return ran
 	}
 	folder, err := rundir.Open(dir)
+	if ran != nil && errors.Is(err, fs.ErrNotExist) {
+		return ran // it ended before there was a folder
+	}
 	if err != nil {
 		return errors.Join(ran, err)
 	}
@@ -273,7 +285,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	// If the verdict cannot be written to the folder, it is still printed.
 	rewritten := folder.Rewrite()
 	if ran != nil && !keep {
-		keep = slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool { return t.Counts.Sent > 0 })
+		keep = slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool {
+			return t.Counts.Sent > 0 || t.Streams != nil && t.Streams.Opened > 0
+		})
 	}
 	if keep {
 		rewritten = errors.Join(rewritten, replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))

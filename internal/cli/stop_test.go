@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -248,6 +252,60 @@ func TestInterruptedQuickLoad(t *testing.T) {
 	defer func() { _ = os.RemoveAll(filepath.Dir(kept)) }()
 	if f := open(t, kept); f.Complete() || f.Trials[0].Counts.OK == 0 {
 		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Counts)
+	}
+}
+
+// Subscribers send no request, and what they received is kept, too.
+func TestInterruptedSubscribers(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, "data: x\n\n")
+			_ = http.NewResponseController(w).Flush()
+			<-tick.C
+		}
+	}))
+	t.Cleanup(server.Close) // behind the end of its client
+	d := begin(t, t.TempDir(), "sse", "-c", "2", "-z", "600", "--warmup", "0", server.URL)
+	until(t, "it measures", func() bool { return regexp.MustCompile(` events/s  p50 `).MatchString(d.stderr.String()) })
+	if err := d.cmd.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := d.wait(t); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	_, rest, ok := strings.Cut(d.stderr.String(), "run folder: ")
+	if !ok {
+		t.Fatalf("no run folder is named:\n%s", d.stderr.String())
+	}
+	kept, _, _ := strings.Cut(rest, "\n")
+	defer func() { _ = os.RemoveAll(filepath.Dir(kept)) }()
+	if f := open(t, kept); f.Complete() || f.Trials[0].Streams == nil || f.Trials[0].Streams.Delivered == 0 {
+		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Streams)
+	}
+}
+
+// An interrupted build is no fault of the experiment, and a file after it is not begun.
+func TestInterruptedBuild(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "slow.yaml"), `name: slow
+target: {protocol: tcp, build: [sh, -c, "echo begun > mark; exec sleep 600"], start: [sh, -c, "sleep 600; : {{port}}"], dir: .}
+load: {closed: {connections: 1}}
+`)
+	d := begin(t, dir, "run", "-q", "slow.yaml", "slow.yaml")
+	until(t, "the build runs", func() bool { _, err := os.Stat(filepath.Join(dir, "mark")); return err == nil })
+	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := d.wait(t); code != exitTerminated {
+		t.Errorf("exit code %d\n%s", code, d.stderr.String())
+	}
+	if said := d.stderr.String(); !strings.Contains(said, "slow was not begun") || strings.Contains(said, "no such file") {
+		t.Errorf("it says:\n%s", said)
 	}
 }
 

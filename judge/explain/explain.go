@@ -138,12 +138,18 @@ type pair struct {
 	base, variant *rundir.TrialFolder
 }
 
-// pairs returns the rounds in which both variants have a complete trial of the purpose.
-// If there are several, the last counts, as everywhere.
+// pairs returns the rounds in which both variants have a complete trial of the purpose. If
+// there are several, the last counts, as everywhere; of a duet it is the two that ran at the same
+// time. Ordinary trials are those behind the run's figures.
 func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
+	trials := f.Trials
+	if purpose == "" {
+		trials = f.Measured()
+	}
+	of := func(name string) bool { return name == base || name == variant }
 	rounds := map[int]*pair{}
-	for _, t := range f.Trials {
-		if t.Purpose != purpose || !t.Complete || t.Variant != base && t.Variant != variant {
+	for _, t := range trials {
+		if t.Purpose != purpose || !t.Complete || !of(t.Variant) || t.Duet != nil && !of(t.Beside()) {
 			continue
 		}
 		if rounds[t.Round] == nil {

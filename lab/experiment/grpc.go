@@ -337,8 +337,9 @@ func (l *Call) describe(v *Variant, end http1.Endpoint) (rpc.Method, error) {
 	return method, nil
 }
 
-// askTime bounds how long a server is asked for a description of its services.
-const askTime = 10 * time.Second
+// askTime bounds how long a server is asked for a description of its services. One of a hundred
+// thousand messages takes seconds where the CPU has other things to do.
+const askTime = 30 * time.Second
 
 // Schema reads, or asks for, the description of the services of a target that speaks gRPC. The
 // run-time variables are filled in.

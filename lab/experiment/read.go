@@ -24,11 +24,13 @@ type Options struct {
 	// that.
 	Set map[string]string
 
-	// CheckThreshold and CheckClaim, if not nil, judge an expression, so that its
+	// CheckThreshold, CheckProbe (a threshold of a search for capacity) and CheckClaim, if not
+	// nil, judge an expression, so that its
 	// faults (several, when they are joined) are reported with their place in the
 	// file. It may name variants, and steps of their scenarios. They belong to whoever
 	// evaluates the expressions.
 	CheckThreshold func(expression string, variants, steps []string) error
+	CheckProbe     func(expression string, variants, steps []string) error
 	CheckClaim     func(expression string, variants, steps []string) error
 
 	// RequestsNeeded, if not nil, is how many requests a trial needs for a threshold's
@@ -298,9 +300,13 @@ func (r *reader) expressions(e *Experiment) {
 			r.judge(n, check(expression, names, steps))
 		}
 	}
+	threshold := r.options.CheckThreshold
+	if e.Capacity != nil {
+		threshold = r.options.CheckProbe
+	}
 	for i, t := range e.Thresholds {
 		n := r.root.get("thresholds").items[i]
-		judge(n, t, r.options.CheckThreshold)
+		judge(n, t, threshold)
 		if e.Capacity != nil && r.options.RequestsNeeded != nil {
 			r.searchable(n, e, r.options.RequestsNeeded(t, names, steps))
 		}

@@ -450,18 +450,6 @@ func unreadableFiles(t *testing.T, f *rundir.Folder) {
 	}
 }
 
-// Trials that are behind no figure are behind no curve.
-func TestCounted(t *testing.T) {
-	trial := func(number, round int, purpose string, complete bool) *rundir.TrialFolder {
-		return &rundir.TrialFolder{Trial: rundir.Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}
-	}
-	trials := []*rundir.TrialFolder{trial(1, 1, "", true), trial(2, 1, "", true), trial(3, 2, "", false), trial(4, 3, rundir.PurposeProfile, true), trial(5, 4, "", true), trial(6, 5, "", true)}
-	got := counted(trials, map[int]rundir.Examined{5: {Excluded: true}, 6: {}})
-	if want := map[int]bool{2: true, 6: true}; !reflect.DeepEqual(got, want) {
-		t.Errorf("counted %v, want %v", got, want)
-	}
-}
-
 func TestChecksAreSummedUp(t *testing.T) {
 	check := func(v float64, outcome string) rundir.Examined {
 		return rundir.Examined{Checks: []rundir.Check{{Kind: "steal", Measured: &v, Limit: ptr(0.01), Unit: "ratio", Outcome: outcome}}}

@@ -23,7 +23,10 @@ func Make(f *rundir.Folder) *Document {
 		examined[e.Number] = e
 	}
 	d.Checks = checks(f.Run.Trials)
-	counted := counted(f.Trials, examined)
+	counted := map[int]bool{}
+	for _, t := range f.Measured() {
+		counted[t.Number] = true
+	}
 	var lacking []rundir.Message
 	for _, t := range f.Trials {
 		e := examined[t.Number]
@@ -62,27 +65,6 @@ func messages(english []string, because []*rundir.Message) (list []rundir.Messag
 		}
 	}
 	return list
-}
-
-// counted returns the trials behind the figures: complete ordinary ones, the last of each
-// variant and round, without rounds that were left out for noise.
-func counted(trials []*rundir.TrialFolder, examined map[int]rundir.Examined) map[int]bool {
-	type place struct {
-		round   int
-		variant string
-	}
-	last := map[place]int{}
-	for _, t := range trials {
-		if t.Complete && t.Purpose == "" && !examined[t.Number].Excluded && !examined[t.Number].Replaced {
-			at := place{t.Round, t.Variant}
-			last[at] = max(last[at], t.Number)
-		}
-	}
-	numbers := map[int]bool{}
-	for _, n := range last {
-		numbers[n] = true
-	}
-	return numbers
 }
 
 // checks sums up by kind the checks of all trials that are not replaced.

@@ -32,6 +32,34 @@ type Folder struct {
 // Complete tells whether every planned trial was measured and can be read.
 func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
 
+// Measured returns the trials behind a run's figures: complete ordinary ones, the last of each
+// place in a round, without rounds that were left out for noise.
+func (f *Folder) Measured() []*TrialFolder {
+	type place struct {
+		round           int
+		variant, beside string
+	}
+	out := map[int]bool{}
+	for _, x := range f.Run.Trials {
+		out[x.Number] = x.Excluded || x.Replaced
+	}
+	behind := func(t *TrialFolder) bool { return t.Complete && t.Purpose == "" && !out[t.Number] }
+	of := func(t *TrialFolder) place { return place{t.Round, t.Variant, t.Beside()} }
+	last := map[place]int{}
+	for _, t := range f.Trials {
+		if behind(t) {
+			last[of(t)] = max(last[of(t)], t.Number)
+		}
+	}
+	var list []*TrialFolder
+	for _, t := range f.Trials {
+		if behind(t) && last[of(t)] == t.Number {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
 // Unfinished says why a run that is not complete is not.
 func (r *Run) Unfinished() Message {
 	switch {

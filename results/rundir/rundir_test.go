@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -650,5 +651,30 @@ func TestQuantilesOf(t *testing.T) {
 	near("max", q.Max, 1)
 	if q.Count != 1000 || q.P999 != nil {
 		t.Errorf("of %d values, a p99.9 was given: %v", q.Count, q.P999)
+	}
+}
+
+// TestMeasured: what is behind no figure is behind no export, and of a duet each of the two.
+func TestMeasured(t *testing.T) {
+	trial := func(number, round int, purpose string, complete bool, beside string) *TrialFolder {
+		folder := &TrialFolder{Trial: Trial{Number: number, Round: round, Variant: "v", Purpose: purpose, Complete: complete}}
+		if beside != "" {
+			folder.Duet = &Duet{With: beside}
+		}
+		return folder
+	}
+	f := &Folder{
+		Trials: []*TrialFolder{
+			trial(1, 1, "", true, ""), trial(2, 1, "", true, ""), trial(3, 2, "", false, ""), trial(4, 3, PurposeProfile, true, ""),
+			trial(5, 4, "", true, ""), trial(6, 5, "", true, ""), trial(7, 6, "", true, "a"), trial(8, 6, "", true, "b"), trial(9, 7, "", true, ""),
+		},
+		Run: Run{Trials: []Examined{{Number: 5, Excluded: true}, {Number: 6}, {Number: 9, Replaced: true}}},
+	}
+	var got []int
+	for _, m := range f.Measured() {
+		got = append(got, m.Number)
+	}
+	if want := []int{2, 6, 7, 8}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
