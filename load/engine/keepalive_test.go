@@ -145,7 +145,8 @@ func TestKeepaliveUnanswered(t *testing.T) {
 	if k := r.Counts.ByKind[wire.Keepalive]; k != 12 || r.Counts.Errors != 12 || r.Failures["keepalive: no answer to a ping within 30ms, and nothing else on the connection"] != 12 {
 		t.Errorf("%+v, %v", r.Counts, r.Failures)
 	}
-	if n := r.Connections; n.PingsUnanswered != 6 || n.Pings != 6 || n.PeerClosed > 0 || n.GoAways > 0 {
+	// A peer's settings that come late are taken for a sign of life: then there is another ping.
+	if n := r.Connections; n.PingsUnanswered != 6 || n.Pings < 6 || n.Pings > 12 || n.PeerClosed > 0 || n.GoAways > 0 {
 		t.Errorf("%+v", n)
 	}
 	if f := r.Latency[engine.Failed]; time.Duration(f.Min()) < alive.Timeout {

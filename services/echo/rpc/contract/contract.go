@@ -29,7 +29,7 @@ import (
 )
 
 // patience bounds each case. Only a server that hangs needs that long.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // maxPayload is the longest payload that every server accepts.
 const maxPayload = 4 << 20
