@@ -53,14 +53,14 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	if err := p.await(ctx, p.written.Load()); err != nil {
 		return Result{}, err
 	}
-	if old := p.catalog.Get(r); old != nil && o == (Options{}) && same(old.Resource.(*resource.Instance), i) && p.beat(old) {
+	if old := p.catalog.Get(r); old != nil && o == (Options{}) && same(old.Resource.(*resource.Instance), i) && p.beat(r) {
 		return Result{Item: old}, nil
 	}
 	asked, err := json.Marshal(i)
 	if err != nil {
 		return Result{}, err
 	}
-	result, err := p.apply(ctx, by, change{
+	return p.apply(ctx, by, change{
 		ref: r, act: resource.Registered, asked: asked, noHistory: true,
 		bounds: []bound{
 			p.bound(resource.Instances, "instances", p.cfg.Limits.Instances),
@@ -71,12 +71,6 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 			return &next, nil
 		},
 	}, o)
-	if err == nil && !o.DryRun {
-		p.mu.Lock()
-		p.liveness.Beat(r.Path(), i.Lease(), p.now())
-		p.mu.Unlock()
-	}
-	return result, err
 }
 
 // same tells whether two instances differ in nothing but who changed them.
@@ -85,15 +79,20 @@ func same(a, b *resource.Instance) bool {
 		a.TTL == b.TTL && a.Holder == b.Holder && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// beat notes a heartbeat of an instance that this replica holds.
-func (p *Plane) beat(i *catalog.Item) bool {
-	instance := i.Resource.(*resource.Instance)
-	if instance.Holder != p.cfg.Replica {
+// beat notes a heartbeat of an instance, if this replica holds it.
+func (p *Plane) beat(r resource.Ref) bool {
+	// Under the lock, so that learn forgets it afterwards if it is another's by then.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	item := p.catalog.Get(r)
+	if item == nil {
 		return false
 	}
-	p.mu.Lock()
-	p.liveness.Beat(i.Path, instance.Lease(), p.now())
-	p.mu.Unlock()
+	i := item.Resource.(*resource.Instance)
+	if i.Holder != p.cfg.Replica {
+		return false
+	}
+	p.liveness.Beat(item.Path, i.Lease(), p.now())
 	p.metrics.beats.Inc()
 	return true
 }
@@ -102,8 +101,10 @@ func (p *Plane) beat(i *catalog.Item) bool {
 // again. It writes nothing, unless the instance's heartbeats came to another replica
 // before.
 func (p *Plane) Heartbeat(ctx context.Context, by Caller, r resource.Ref) error {
-	item := p.catalog.Get(r)
-	if item == nil {
+	if p.beat(r) {
+		return nil
+	}
+	if p.catalog.Get(r) == nil {
 		// Perhaps it was registered a moment ago, elsewhere.
 		if err := r.Check(); err != nil {
 			return err
@@ -111,41 +112,40 @@ func (p *Plane) Heartbeat(ctx context.Context, by Caller, r resource.Ref) error 
 		if err := p.catchUp(ctx); err != nil {
 			return err
 		}
-		if item = p.catalog.Get(r); item == nil {
+		if p.catalog.Get(r) == nil {
 			return &NotFound{r}
 		}
+		if p.beat(r) {
+			return nil
+		}
 	}
-	if p.beat(item) {
-		return nil
-	}
-	return p.adopt(ctx, by, r)
+	return p.adopt(ctx, by, r, "")
 }
 
-// adopt takes an instance over from another replica.
-func (p *Plane) adopt(ctx context.Context, by Caller, r resource.Ref) error {
-	result, err := p.apply(ctx, by, change{
+// adopt takes an instance over from another replica, or from whichever has it.
+func (p *Plane) adopt(ctx context.Context, by Caller, r resource.Ref, from string) error {
+	_, err := p.apply(ctx, by, change{
 		ref: r, act: resource.Updated, noHistory: true,
 		next: func(old *catalog.Item) (any, error) {
 			if old == nil {
 				return nil, &NotFound{r}
 			}
 			next := *old.Resource.(*resource.Instance)
+			if from != "" && next.Holder != from {
+				return nil, fmt.Errorf("%w: %s has it", ErrPrecondition, next.Holder)
+			}
 			next.Holder = p.cfg.Replica
 			return &next, nil
 		},
 	}, Options{})
-	if err != nil {
-		return err
+	if err == nil {
+		p.metrics.adopted.Inc()
 	}
-	p.metrics.adopted.Inc()
-	p.mu.Lock()
-	p.liveness.Beat(result.Path, result.Resource.(*resource.Instance).Lease(), p.now())
-	p.mu.Unlock()
-	return nil
+	return err
 }
 
 // Overdue tells whether an instance is silent for longer than it said, and kept: its
-// readers should try it last.
+// readers should try it last. Only the replica that has its heartbeats knows.
 func (p *Plane) Overdue(r resource.Ref) bool {
 	path := r.Path()
 	p.mu.Lock()
@@ -190,8 +190,8 @@ func cutReplica(key string) (name string, ok bool) {
 	return strings.CutPrefix(key, store.State+replicaPrefix)
 }
 
-// learn has the liveness follow what instances there are. An instance of another replica
-// is watched, too: for as long as that gives signs of life, it is its own to decide.
+// learn has the liveness follow what instances there are whose heartbeats come here. Of
+// another replica's, nothing is heard here, so that each would seem silent.
 func (p *Plane) learn(deltas []catalog.Delta, signs []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,14 +202,33 @@ func (p *Plane) learn(deltas []catalog.Delta, signs []string) {
 		}
 	}
 	for _, d := range deltas {
-		switch {
-		case d.New != nil && d.New.Kind == resource.Instances:
-			i := d.New.Resource.(*resource.Instance)
-			p.liveness.Beat(d.New.Path, i.Lease(), now)
-		case d.New == nil && d.Old.Kind == resource.Instances:
+		if i := instanceOf(d.Old); i != nil && (d.New == nil || instanceOf(d.New).Holder != i.Holder) {
 			p.liveness.Forget(d.Old.Path)
+			delete(p.others[i.Holder], d.Old.Path)
+			if len(p.others[i.Holder]) == 0 {
+				delete(p.others, i.Holder)
+			}
+		}
+		i := instanceOf(d.New)
+		switch {
+		case i == nil:
+		case i.Holder == p.cfg.Replica:
+			p.liveness.Beat(d.New.Path, i.Lease(), now)
+		default:
+			if p.others[i.Holder] == nil {
+				p.others[i.Holder] = map[string]struct{}{}
+			}
+			p.others[i.Holder][d.New.Path] = struct{}{}
 		}
 	}
+}
+
+// instanceOf returns the instance that an item is, or nil.
+func instanceOf(i *catalog.Item) *resource.Instance {
+	if i == nil || i.Kind != resource.Instances {
+		return nil
+	}
+	return i.Resource.(*resource.Instance)
 }
 
 // look removes instances that have gone, and gives signs of life to other replicas.
@@ -238,13 +257,64 @@ func (p *Plane) look() {
 		if p.Age() > p.cfg.Liveness.Pause {
 			continue // what is missing may be ours: the next look finds that this was a pause
 		}
+		now := p.now()
 		p.mu.Lock()
-		gone := p.liveness.Look(p.now())
+		if now-p.looked > p.cfg.Liveness.Pause {
+			p.awake = now
+		}
+		p.looked = now
+		gone := p.liveness.Look(now)
 		p.mu.Unlock()
 		for _, path := range gone {
 			p.end(path)
 		}
+		p.takeOver(now)
 	}
+}
+
+// takeOver takes over the instances of replicas that give no signs of life. After a pause
+// there may be signs that have yet to arrive, as there may be heartbeats.
+func (p *Plane) takeOver(now time.Duration) {
+	for path, holder := range p.orphans(now) {
+		if p.now()-now > lookPeriod {
+			return // the next look goes on
+		}
+		r, err := resource.ParsePath(path)
+		if err != nil {
+			continue // it was one when it was put there
+		}
+		err = p.adopt(p.ctx, Caller{Name: p.cfg.Replica, From: "itself"}, r, holder)
+		var missing *NotFound
+		switch {
+		case err == nil:
+			p.log.Info("instance taken over", "instance", r.String(), "from", holder)
+		case errors.As(err, &missing) || errors.Is(err, ErrPrecondition):
+		default:
+			p.log.Warn("instance not taken over", "instance", r.String(), "from", holder, "error", err)
+		}
+	}
+}
+
+// orphans returns the paths of instances whose holders have gone, with their holders.
+func (p *Plane) orphans(now time.Duration) map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now-p.awake < p.cfg.Liveness.ReturnWindow {
+		return nil
+	}
+	var orphans map[string]string
+	for holder, paths := range p.others {
+		if now-max(p.replicas[holder], p.awake) < replicaTTL {
+			continue
+		}
+		if orphans == nil {
+			orphans = make(map[string]string, len(paths))
+		}
+		for path := range paths {
+			orphans[path] = holder
+		}
+	}
+	return orphans
 }
 
 // forgetReplicas forgets those that have long gone.
@@ -258,8 +328,7 @@ func (p *Plane) forgetReplicas() {
 	}
 }
 
-// end removes an instance that has gone, or takes it over if its replica has, or waits
-// on if that has not.
+// end removes an instance that has gone, unless another replica has it meanwhile.
 func (p *Plane) end(path string) {
 	r, err := resource.ParsePath(path)
 	if err != nil {
@@ -271,17 +340,6 @@ func (p *Plane) end(path string) {
 	}
 	instance := item.Resource.(*resource.Instance)
 	if instance.Holder != p.cfg.Replica {
-		p.mu.Lock()
-		heard, ok := p.replicas[instance.Holder]
-		alive := ok && p.now()-heard < replicaTTL
-		p.liveness.Beat(path, max(instance.Lease(), replicaTTL), p.now())
-		p.mu.Unlock()
-		if alive {
-			return
-		}
-		if err := p.adopt(p.ctx, Caller{Name: p.cfg.Replica, From: "itself"}, r); err != nil {
-			p.log.Warn("instance not taken over", "instance", r.String(), "from", instance.Holder, "error", err)
-		}
 		return
 	}
 	_, err = p.apply(p.ctx, Caller{Name: p.cfg.Replica, From: "itself"}, change{

@@ -105,9 +105,12 @@ type Plane struct {
 	written atomic.Int64 // the latest revision that a change made here was acknowledged with
 	fresh   atomic.Int64 // the catalog had all that there was at this time after started, in nanoseconds
 
-	mu       sync.Mutex // guards what follows
-	liveness *resource.Liveness
-	replicas map[string]time.Duration // others: when each was last heard
+	mu       sync.Mutex                     // guards what follows
+	liveness *resource.Liveness             // of the instances that this replica holds
+	others   map[string]map[string]struct{} // paths of the other instances, by their holders
+	replicas map[string]time.Duration       // others: when each was last heard
+	looked   time.Duration                  // when look last did
+	awake    time.Duration                  // since when it did without a pause
 
 	ctx        context.Context
 	stop       context.CancelFunc
@@ -126,7 +129,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p := &Plane{
 		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(),
 		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
-		beginTime: beginTime, liveness: resource.NewLiveness(cfg.Liveness), replicas: map[string]time.Duration{}, metrics: newMetrics(),
+		beginTime: beginTime, liveness: resource.NewLiveness(cfg.Liveness), others: map[string]map[string]struct{}{}, replicas: map[string]time.Duration{}, metrics: newMetrics(),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.background.Go(func() {
@@ -137,7 +140,9 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 		return nil, err
 	}
 	p.mu.Lock()
-	p.liveness.Return(p.now())
+	p.looked = p.now()
+	p.awake = p.looked
+	p.liveness.Return(p.looked)
 	p.mu.Unlock()
 	p.background.Go(p.freshen)
 	p.background.Go(p.look)

@@ -241,20 +241,19 @@ func TestHolders(t *testing.T) {
 	if err := b.Heartbeat(t.Context(), me, r); err != nil || holder() != "b" {
 		t.Errorf("after a heartbeat at b, %s has it: %v", holder(), err)
 	}
-	if _, err := a.Sync(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
-	// While b gives signs of life, its instances are its own; then they are taken over.
+	learnt(t, a)
+	// While b gives signs of life, its instances are its own; then they are taken over. A real
+	// sign that comes meanwhile changes neither.
 	a.mu.Lock()
-	a.replicas["b"] = a.now()
+	a.replicas["b"], a.awake = a.now(), -time.Hour
 	a.mu.Unlock()
+	if a.takeOver(a.now()); holder() != "b" {
+		t.Errorf("%s has it", holder())
+	}
 	if a.end(r.Path()); holder() != "b" {
 		t.Errorf("%s has it", holder())
 	}
-	a.mu.Lock()
-	a.replicas["b"] = a.now() - 2*replicaTTL
-	a.mu.Unlock()
-	if a.end(r.Path()); holder() != "a" {
+	if a.takeOver(a.now() + 2*replicaTTL + a.cfg.Liveness.ReturnWindow); holder() != "a" {
 		t.Errorf("%s has it", holder())
 	}
 	// What was registered again meanwhile is not removed.
@@ -263,6 +262,78 @@ func TestHolders(t *testing.T) {
 	}
 	if a.end(r.Path()); holder() == "" {
 		t.Error("it is gone")
+	}
+}
+
+// learnt returns when a plane has learnt all that has been acknowledged.
+func learnt(t *testing.T, p *Plane) {
+	t.Helper()
+	if _, err := p.Sync(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	at, _ := p.catalog.Revision()
+	for deadline := time.Now().Add(time.Minute); p.hub.Revision() < at; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it has learnt revision %d, want %d", p.hub.Revision(), at)
+		}
+	}
+}
+
+// TestReplicasApart: a replica does not hear the instances of another one, and so makes
+// nothing of their silence; what a replica leaves behind is taken over, after a pause of
+// either only when there was time for a sign of life.
+func TestReplicasApart(t *testing.T) {
+	s := newStore(t)
+	replica := func(name string) *Plane {
+		return opened(t, s, func(c *Config) { c.Replica, c.Liveness.Pause = name, 24*time.Hour })
+	}
+	a, b := replica("a"), replica("b")
+	refs := map[*Plane][]resource.Ref{}
+	for n := range 3 {
+		for _, p := range []*Plane{a, b} {
+			i := instance(fmt.Sprint(p.Replica(), n), 30)
+			if _, err := p.Register(t.Context(), me, i, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			refs[p] = append(refs[p], i.Ref())
+		}
+	}
+	later := time.Hour
+	for _, p := range []*Plane{a, b} {
+		learnt(t, p)
+		p.mu.Lock()
+		for _, r := range refs[p] {
+			p.liveness.Beat(r.Path(), time.Minute, p.now()+later)
+		}
+		gone := p.liveness.Look(p.now() + later)
+		p.mu.Unlock()
+		if pulse := p.Pulse(); len(gone) > 0 || len(p.Late()) > 0 || pulse.Protected || pulse.Known != 3 {
+			t.Errorf("%s: gone %v, late %v, %+v: want none, and its own three known", p.Replica(), gone, p.Late(), pulse)
+		}
+		for _, r := range append(refs[a], refs[b]...) {
+			if p.Overdue(r) {
+				t.Errorf("%s: %v is overdue", p.Replica(), r)
+			}
+		}
+	}
+	b.Close()
+	learnt(t, a)
+	a.mu.Lock()
+	a.awake = a.now() + later // as after a pause
+	a.mu.Unlock()
+	if orphans := a.orphans(a.now() + later + replicaTTL/2); len(orphans) > 0 {
+		t.Errorf("at once after a pause, %v have no holder", orphans)
+	}
+	a.takeOver(a.now() + later + 2*replicaTTL + a.cfg.Liveness.ReturnWindow)
+	learnt(t, a)
+	for _, r := range append(refs[a], refs[b]...) {
+		item, _, err := a.Get(t.Context(), r, false)
+		if err != nil || item.Resource.(*resource.Instance).Holder != "a" {
+			t.Errorf("%v: %+v, %v: want it at a", r, item, err)
+		}
+	}
+	if pulse := a.Pulse(); pulse.Known != 6 {
+		t.Errorf("%+v, want six known", pulse)
 	}
 }
 
