@@ -171,7 +171,6 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			return Result{}, err
 		}
 		if outcome.Done {
-			raise(&p.written, outcome.Revision)
 			item := *result.Item
 			item.Revision = outcome.Revision
 			result.Item = &item

@@ -49,12 +49,12 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 		return Result{}, err
 	}
 	r := i.Ref()
-	// What was removed here a moment ago is not known still.
-	if err := p.await(ctx, p.written.Load()); err != nil {
-		return Result{}, err
-	}
-	if old := p.catalog.Get(r); old != nil && o == (Options{}) && same(old.Resource.(*resource.Instance), i) && p.beat(r) {
-		return Result{Item: old}, nil
+	// What was removed a moment ago, here or at another replica, is not known still. Who
+	// cannot find out registers by a write, which has a condition.
+	if o == (Options{}) && p.catchUp(ctx) == nil {
+		if old := p.catalog.Get(r); old != nil && same(old.Resource.(*resource.Instance), i) && p.beat(r) {
+			return Result{Item: old}, nil
+		}
 	}
 	asked, err := json.Marshal(i)
 	if err != nil {

@@ -102,7 +102,6 @@ type Plane struct {
 	beginTime time.Duration // for how long a watch waits to know what was acknowledged before it
 
 	started time.Time
-	written atomic.Int64 // the latest revision that a change made here was acknowledged with
 	fresh   atomic.Int64 // the catalog had all that there was at this time after started, in nanoseconds
 
 	mu       sync.Mutex                     // guards what follows

@@ -394,17 +394,20 @@ func TestLimitAcrossReplicas(t *testing.T) {
 	}
 }
 
-// TestRegisteredAgain: an instance that was taken off, and is registered again at once, is there.
+// TestRegisteredAgain: an instance that was taken off, here or at another replica, and is
+// registered again at once, is there.
 func TestRegisteredAgain(t *testing.T) {
-	p := opened(t, newStore(t), nil)
-	for n := range 50 {
-		if _, err := p.Register(t.Context(), me, instance("1", 60), Options{}); err != nil {
+	s := newStore(t)
+	a := opened(t, s, nil)
+	b := opened(t, s, func(c *Config) { c.Replica = "b" })
+	for n := range 100 {
+		if _, err := a.Register(t.Context(), me, instance("1", 60), Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := p.Get(t.Context(), instance("1", 60).Ref(), false); err != nil {
+		if _, _, err := a.Get(t.Context(), instance("1", 60).Ref(), false); err != nil {
 			t.Fatalf("after %d times: %v", n, err)
 		}
-		if _, err := p.Remove(t.Context(), me, instance("1", 60).Ref(), Options{}); err != nil {
+		if _, err := []*Plane{a, b}[n%2].Remove(t.Context(), me, instance("1", 60).Ref(), Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
