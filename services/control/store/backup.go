@@ -12,6 +12,7 @@ import (
 	"io"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -55,25 +56,16 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 	}
 	var n int64
 	from, end := s.cfg.Prefix, clientv3.GetPrefixRangeEnd(s.cfg.Prefix)
-	for {
-		page, err := s.page(ctx, from, end, listPage, revision)
-		if err != nil {
-			return fmt.Errorf("back up as of revision %d: %w", revision, err)
+	_, _, err = s.pages(ctx, from, end, 0, revision, func(e *mvccpb.KeyValue) error {
+		one := kv(s.cfg.Prefix, e)
+		if e.Lease != 0 || one.Key == headKey || one.Key == epochKey || one.Key == restoreKey {
+			return nil
 		}
-		for _, e := range page.Kvs {
-			one := kv(s.cfg.Prefix, e)
-			if e.Lease != 0 || one.Key == headKey || one.Key == epochKey || one.Key == restoreKey {
-				continue
-			}
-			if err := out.Encode(backupRecord{one.Key, one.Value}); err != nil {
-				return err
-			}
-			n++
-		}
-		if !page.More {
-			break
-		}
-		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+		n++
+		return out.Encode(backupRecord{one.Key, one.Value})
+	})
+	if err != nil {
+		return fmt.Errorf("back up as of revision %d: %w", revision, err)
 	}
 	if err := json.NewEncoder(buffer).Encode(backupTrailer{n, hex.EncodeToString(sum.Sum(nil))}); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/url"
@@ -133,6 +135,59 @@ func TestClusterRestarts(t *testing.T) {
 	}
 	if err := <-ended; !errors.Is(err, ErrClosed) {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// TestClusterOfLargeValues: more large values than fit into one answer can be listed, backed
+// up, and followed by who has missed them all.
+func TestClusterOfLargeValues(t *testing.T) {
+	t.Parallel()
+	s := openCluster(t, newCluster(t, nil).config())
+	const size = 320 << 10
+	const n = maxMessage/size + 20
+	value := strings.Repeat("x", size)
+	before, err := s.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 { // small ones before them, so that a page is expected to take more
+		var ops []Op
+		for k := range MaxRequestOps {
+			ops = append(ops, Op{Key: fmt.Sprintf("s/a%02d-%02d", i, k), Value: []byte("small")})
+		}
+		done(t, s, Request{Then: ops})
+	}
+	var last int64
+	for i := range n {
+		last = set(t, s, fmt.Sprintf("s/b%04d", i), value)
+	}
+	for name, f := range map[string]*follower{
+		"who lists":             {},
+		"who has missed it all": {known: map[string]int64{}, revision: before},
+	} {
+		large := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		f.store, f.prefix = s, State
+		f.take = func(b Batch) {
+			for _, e := range b.Events {
+				if len(e.Value) == size {
+					large++
+				}
+			}
+			if b.Revision >= last {
+				cancel()
+			}
+		}
+		if _, err := f.turn(ctx); ctx.Err() == nil || large != n {
+			t.Errorf("%s was told %d of %d: %v", name, large, n, err)
+		}
+		cancel()
+	}
+	if kvs, more, err := s.List(t.Context(), "s/b", "", n-1); err != nil || len(kvs) != n-1 || !more {
+		t.Errorf("listed %d, %v, %v: want %d, and more", len(kvs), more, err, n-1)
+	}
+	if err := s.Backup(t.Context(), io.Discard); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // An Event is one change of one key.
@@ -30,8 +32,14 @@ type Batch struct {
 	Listed bool
 }
 
-// listPage is how many keys are listed at a time.
-const listPage = 1000
+// Keys are listed in pages of firstPage at first, and then of as many as make pageBytes, by
+// the sizes that were seen, up to listPage. Etcd counts all keys that are left for each page,
+// so that small pages of many keys would take long.
+const (
+	firstPage = 150
+	listPage  = 1000
+	pageBytes = 16 << 20
+)
 
 // Follow tells all keys that begin with prefix, and then every change of them, until
 // ctx ends or the store is closed; it returns which. It waits for etcd as long as it
@@ -82,7 +90,8 @@ func (f *follower) turn(ctx context.Context) (progress bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watch
 	watch := f.store.client.Watch(clientv3.WithRequireLeader(ctx), f.store.cfg.Prefix+f.prefix,
-		clientv3.WithPrefix(), clientv3.WithRev(f.revision+1), clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
+		clientv3.WithPrefix(), clientv3.WithRev(f.revision+1), clientv3.WithCreatedNotify(), clientv3.WithProgressNotify(),
+		clientv3.WithFragment()) // many large changes that were missed do not fit into one answer
 	for answer := range watch {
 		switch err := answer.Err(); {
 		case errors.Is(err, rpctypes.ErrCompacted):
@@ -185,37 +194,68 @@ func (s *Store) list(ctx context.Context, prefix string) (kvs []KV, revision int
 
 func (s *Store) listOnce(ctx context.Context, prefix string) (kvs []KV, revision int64, err error) {
 	from, end := s.cfg.Prefix+prefix, clientv3.GetPrefixRangeEnd(s.cfg.Prefix+prefix)
-	for {
-		page, err := s.page(ctx, from, end, listPage, revision)
+	revision, _, err = s.pages(ctx, from, end, 0, 0, func(e *mvccpb.KeyValue) error {
+		kvs = append(kvs, kv(s.cfg.Prefix, e))
+		return nil
+	})
+	return kvs, revision, err
+}
+
+// pages hands out up to limit keys of a range, in order, as of a revision, page by page; the
+// limit 0 is none, and the revision 0 the newest. It returns as of which revision they are,
+// and whether there are more.
+func (s *Store) pages(ctx context.Context, from, end string, limit int, revision int64, take func(*mvccpb.KeyValue) error) (at int64, more bool, err error) {
+	for size, left := firstPage, limit; ; {
+		asked := size
+		if limit > 0 {
+			asked = min(size, left)
+		}
+		page, err := s.page(ctx, from, end, asked, revision)
+		if errors.Is(err, errTooLarge) && asked > 1 {
+			size = asked / 2
+			continue
+		}
 		if err != nil {
-			return nil, 0, err
+			return 0, false, err
 		}
 		if revision == 0 {
 			revision = page.Header.Revision
 		}
+		bytes := 0
 		for _, e := range page.Kvs {
-			kvs = append(kvs, kv(s.cfg.Prefix, e))
+			bytes += len(e.Key) + len(e.Value)
+			if err := take(e); err != nil {
+				return 0, false, err
+			}
 		}
-		if !page.More {
-			return kvs, revision, nil
+		left -= len(page.Kvs)
+		if !page.More || limit > 0 && left <= 0 {
+			return revision, page.More, nil
 		}
+		size = min(max(1, pageBytes*len(page.Kvs)/bytes), listPage)
 		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
 	}
 }
+
+// errTooLarge says that a page is larger than an answer may be.
+var errTooLarge = errors.New("the page is larger than an answer may be")
 
 // page reads keys of a range, in order, as of a revision; 0 is the newest.
 func (s *Store) page(ctx context.Context, from, end string, limit int, revision int64) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	got, err := s.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(revision))
-	if err != nil {
-		if errors.Is(err, rpctypes.ErrCompacted) {
-			return nil, err
-		}
-		return nil, unavailable(ctx, err)
+	switch {
+	case err == nil:
+		s.contact()
+		return got, nil
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return nil, err
+	case status.Code(err) == codes.ResourceExhausted && !errors.As(err, new(rpctypes.EtcdError)):
+		// It is gRPC that refuses, not etcd.
+		return nil, fmt.Errorf("%w: %w", errTooLarge, unavailable(ctx, err))
 	}
-	s.contact()
-	return got, nil
+	return nil, unavailable(ctx, err)
 }
 
 // List returns up to limit keys that begin with prefix and come after the key after,
@@ -229,14 +269,20 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) (kvs 
 	if from >= end {
 		return nil, false, nil
 	}
-	got, err := s.page(ctx, from, end, limit, 0)
+	for {
+		_, more, err = s.pages(ctx, from, end, limit, 0, func(e *mvccpb.KeyValue) error {
+			kvs = append(kvs, kv(s.cfg.Prefix, e))
+			return nil
+		})
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			break
+		}
+		kvs = nil // the next revision is newer
+	}
 	if err != nil {
 		return nil, false, err
 	}
-	for _, e := range got.Kvs {
-		kvs = append(kvs, kv(s.cfg.Prefix, e))
-	}
-	return kvs, got.More, nil
+	return kvs, more, nil
 }
 
 // Get returns a key; its Revision is 0 if there is none (a linearizable read).

@@ -201,7 +201,7 @@ func lockFolder(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// maxMessage bounds etcd's answers: a listing of many large values.
+// maxMessage bounds etcd's answers: a page of a listing of large values.
 const maxMessage = 64 << 20
 
 // connect connects to the cluster. It does not fail while the cluster is away: that is
