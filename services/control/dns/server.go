@@ -10,14 +10,18 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dyno/services/internal/serve"
 )
 
 // Bounds of queries over TCP (RFC 7766): bytes of a message, connections at a time, beyond
-// which new ones are closed, and how long one may be idle.
+// which new ones are closed, and how long one may be idle. acceptPause is how long none is
+// accepted when descriptors or memory have run out.
 const (
 	maxTCP         = 65535
 	maxConnections = 256
 	idle           = 10 * time.Second
+	acceptPause    = 100 * time.Millisecond
 )
 
 // CheckDomain returns what is wrong with a domain. It must be one that nobody else has,
@@ -44,11 +48,12 @@ type Server struct {
 	mu          sync.Mutex // guards what follows
 	connections map[net.Conn]struct{}
 	closed      bool
+	done        chan struct{} // closed with it
 }
 
 // NewServer returns a server, which then owns both listeners.
 func NewServer(z *Zone, packet net.PacketConn, stream net.Listener) *Server {
-	return &Server{zone: z, packet: packet, stream: stream, connections: map[net.Conn]struct{}{}}
+	return &Server{zone: z, packet: packet, stream: serve.Patient(stream), connections: map[net.Conn]struct{}{}, done: make(chan struct{})}
 }
 
 // Serve answers until Close, and returns nil then.
@@ -76,6 +81,7 @@ func (s *Server) end() error {
 		return nil
 	}
 	s.closed = true
+	close(s.done)
 	for c := range s.connections {
 		_ = c.Close() // it ends, whatever happens
 	}
@@ -111,6 +117,13 @@ func (s *Server) packets() error {
 func (s *Server) streams(running *sync.WaitGroup) error {
 	for {
 		c, err := s.stream.Accept()
+		if serve.Passing(err) {
+			select {
+			case <-time.After(acceptPause):
+			case <-s.done:
+			}
+			continue
+		}
 		if err != nil {
 			return s.over(err)
 		}
