@@ -517,6 +517,58 @@ func TestTooManyStreams(t *testing.T) {
 	}
 }
 
+// TestExcessLeavesNothing: a client whose request is refused is told of nothing any more, also
+// not of what it wanted before that request.
+func TestExcessLeavesNothing(t *testing.T) {
+	for name, delta := range map[string]bool{"sotw": false, "delta": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nil)
+			many := make([]string, maxNames+1)
+			for i := range many {
+				many[i] = fmt.Sprintf("s%d.default", i)
+			}
+			var last func() error
+			if delta {
+				w := b.delta()
+				w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[assignments], ResourceNamesSubscribe: []string{"before.default"}})
+				w.hear()
+				w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[assignments], ResourceNamesUnsubscribe: []string{"before.default"}, ResourceNamesSubscribe: many})
+				last = func() error { _, err := w.stream.Recv(); return err }
+			} else {
+				stream, err := b.connect().StreamAggregatedResources(b.ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				nonce := ""
+				for _, names := range [][]string{{"before.default"}, many} {
+					if err := stream.Send(&discovery.DiscoveryRequest{TypeUrl: types[clusters], ResourceNames: names, ResponseNonce: nonce}); err != nil {
+						t.Fatal(err)
+					}
+					if nonce == "" {
+						m, err := stream.Recv()
+						if err != nil {
+							t.Fatal(err)
+						}
+						nonce = m.GetNonce()
+					}
+				}
+				last = func() error { _, err := stream.Recv(); return err }
+			}
+			var err error
+			for err == nil {
+				err = last()
+			}
+			if status.Code(err) != codes.InvalidArgument {
+				t.Error(err)
+			}
+			b.end()
+			if n := len(b.server.world.all) + len(b.server.world.watchers); n != 0 {
+				t.Errorf("%d clients are told of changes after the end", n)
+			}
+		})
+	}
+}
+
 // TestStuck: a client that takes nothing is ended, and holds nobody up.
 func TestStuck(t *testing.T) {
 	b := newBed(t, func(c *Config) { c.WriteTimeout = 100 * time.Millisecond })

@@ -303,7 +303,7 @@ func (c *client) signal() {
 func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server.world.unsubscribe(c, c.session.wanted)
+	c.server.world.unsubscribe(c, c.session.wanted, c.session.turned)
 	c.leave()
 	c.over = true
 }

@@ -186,11 +186,15 @@ func (w *world) subscribe(c *client, turned map[service]bool, everything bool) {
 	}
 }
 
-// unsubscribe has a client told of nothing any more.
-func (w *world) unsubscribe(c *client, services map[service]int) {
+// unsubscribe has a client told of nothing any more: neither of services that it wants, nor
+// of those that it asked not to be told of in a request that was refused.
+func (w *world) unsubscribe(c *client, wanted map[service]int, turned map[service]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for one := range services {
+	for one := range wanted {
+		w.leave(c, one)
+	}
+	for one := range turned {
 		w.leave(c, one)
 	}
 	delete(w.all, c)
