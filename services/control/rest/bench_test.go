@@ -129,7 +129,7 @@ func BenchmarkTell(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		to.Reset()
-		if err := w.append(&to, []push.Change{c}, true); err != nil {
+		if _, err := w.append(&to, []push.Change{c}, true); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,9 +1,14 @@
 package rest
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -48,4 +53,54 @@ func TestParameter(t *testing.T) {
 			t.Errorf("%q of %q is %q, want %q", name, q.URL.RawQuery, got, want)
 		}
 	})
+}
+
+// A gauge is an answer whose writes are measured.
+type gauge struct {
+	header       http.Header
+	largest, all int
+	wrote        func(last []byte)
+}
+
+func (g *gauge) Header() http.Header { return g.header }
+func (g *gauge) WriteHeader(int)     {}
+func (g *gauge) Flush()              {}
+
+func (g *gauge) Write(p []byte) (int, error) {
+	g.largest, g.all = max(g.largest, len(p)), g.all+len(p)
+	g.wrote(p)
+	return len(p), nil
+}
+
+// TestParts: many large documents are written in parts, each of which has its time, and the
+// memory for them is not kept.
+func TestParts(t *testing.T) {
+	b := newBed(t, nil)
+	const n, size = 8, 200 << 10
+	content := strings.Repeat("x", size)
+	for i := range n {
+		b.want(201, "", "POST", "/v1/configs", fmt.Sprintf(`{"name":"c%d","content":%q}`, i, content))
+	}
+	b.want(200, "", "GET", "/v1/configs/c0", "") // the replica knows all
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	g := &gauge{header: http.Header{}}
+	g.wrote = func(last []byte) {
+		if bytes.Contains(last, []byte("event: synced")) {
+			cancel()
+		}
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, b.server.URL+"/v1/watch?kind=config", nil)
+	r.Header.Set("Accept", "text/event-stream")
+	b.api.ServeHTTP(g, r)
+	if g.all < n*size || g.largest > partBytes+size+1000 {
+		t.Errorf("%d bytes, and %d of them at once: want %d, and a document more than %d at most", g.all, g.largest, n*size, partBytes)
+	}
+
+	g.wrote = func([]byte) {}
+	q := &request{Request: r, api: b.api, w: g}
+	buffer := bytes.NewBuffer(make([]byte, n*size))
+	if flush := q.events(); !flush(buffer) || buffer.Cap() > 2*partBytes {
+		t.Errorf("the stream keeps %d bytes", buffer.Cap())
+	}
 }

@@ -17,8 +17,13 @@ import (
 	"dyno/services/control/resource"
 )
 
-// turnChanges is how many changes are written at once, about.
-const turnChanges = 256
+// turnChanges is how many changes are taken at once, about, and partBytes how many bytes of
+// them are written at once: each write has WriteTimeout, and a client's connection may take
+// long for many large documents.
+const (
+	turnChanges = 256
+	partBytes   = 64 << 10
+)
 
 // maxWait bounds a long poll.
 const maxWait = 5 * time.Minute
@@ -246,7 +251,9 @@ func (q *request) events() (flush func(*bytes.Buffer) bool) {
 		if _, err := q.w.Write(b.Bytes()); err != nil {
 			return false
 		}
-		b.Reset()
+		if b.Reset(); b.Cap() > 2*partBytes {
+			*b = bytes.Buffer{} // the stream may last long, and say little
+		}
 		return control.Flush() == nil
 	}
 }
@@ -281,26 +288,27 @@ func (w *watcher) stream(ctx context.Context) error {
 		switch {
 		case resync:
 			b.WriteString("id: \nevent: resync\ndata: {}\n\n")
-			for len(changes) > 0 {
-				some := changes[:min(turnChanges, len(changes))]
-				changes = changes[len(some):]
-				if err := w.append(&b, some, false); err != nil {
-					return err
-				}
-				if !flush(&b) {
-					return nil
-				}
-				w.sent(some)
-			}
-			fmt.Fprintf(&b, "id: %s\nevent: synced\ndata: {\"revision\":%d}\n\n", w.watch.Token(revision), revision)
 		case err != nil && idle:
 			b.WriteString(":\n")
 		case err != nil:
 			return nil //nolint:nilerr // the client or the API ends
-		default:
-			if err := w.append(&b, changes, true); err != nil {
+		}
+		for len(changes) > 0 {
+			n, err := w.append(&b, changes, !resync)
+			if err != nil {
 				return err
 			}
+			if n == len(changes) {
+				break
+			}
+			if !flush(&b) {
+				return nil
+			}
+			w.sent(changes[:n])
+			changes = changes[n:]
+		}
+		if resync {
+			fmt.Fprintf(&b, "id: %s\nevent: synced\ndata: {\"revision\":%d}\n\n", w.watch.Token(revision), revision)
 		}
 		if !flush(&b) {
 			return nil
@@ -333,12 +341,15 @@ func (t *turn) end() {
 	t.cancel()
 }
 
-// append writes changes as events.
-func (w *watcher) append(b *bytes.Buffer, changes []push.Change, ids bool) error {
+// append writes changes as events, until they make partBytes, and returns how many.
+func (w *watcher) append(b *bytes.Buffer, changes []push.Change, ids bool) (n int, err error) {
 	for i, c := range changes {
+		if b.Len() >= partBytes {
+			return i, nil
+		}
 		t, err := w.tell(c)
 		if err != nil {
-			return err
+			return i, err
 		}
 		if ids && (i+1 == len(changes) || changes[i+1].Revision != c.Revision) {
 			b.WriteString("id: " + w.watch.Token(c.Revision).String() + "\n")
@@ -346,12 +357,12 @@ func (w *watcher) append(b *bytes.Buffer, changes []push.Change, ids bool) error
 		b.WriteString("event: " + t.Type + "\ndata: ")
 		data, err := t.appendJSON(b.AvailableBuffer())
 		if err != nil {
-			return err
+			return i, err
 		}
 		b.Write(data)
 		b.WriteString("\n\n")
 	}
-	return nil
+	return len(changes), nil
 }
 
 // poll answers when there is something to tell, or wait is over.
