@@ -56,7 +56,9 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 			return Result{Item: old}, nil
 		}
 	}
-	asked, err := json.Marshal(i)
+	plain := *i
+	plain.Holder = "" // the same is asked for at another replica
+	asked, err := json.Marshal(plain)
 	if err != nil {
 		return Result{}, err
 	}

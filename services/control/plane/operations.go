@@ -149,13 +149,18 @@ func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 // Rollback makes an earlier version's document the resource's next version. A gray
 // release ends by it.
 func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version int64, o Options) (Result, error) {
-	earlier, err := p.Version(ctx, r, version)
-	if err != nil {
-		return Result{}, err
-	}
+	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version),
 		next: func(*catalog.Item) (any, error) {
+			// Not before: a change with a key may have been made, and by it the version is kept
+			// no more.
+			if earlier == nil {
+				var err error
+				if earlier, err = p.Version(ctx, r, version); err != nil {
+					return nil, err
+				}
+			}
 			doc, err := resource.Parse(r.Kind, earlier.Body)
 			if c, ok := doc.(*resource.Config); ok {
 				c.Release = nil

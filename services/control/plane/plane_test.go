@@ -413,6 +413,41 @@ func TestRegisteredAgain(t *testing.T) {
 	}
 }
 
+// TestRepeatedElsewhere: a change with a key is answered as the first one was at another
+// replica, too, and where it cannot be made again.
+func TestRepeatedElsewhere(t *testing.T) {
+	s := newStore(t)
+	one := func(name string) *Plane {
+		return opened(t, s, func(c *Config) { c.Replica, c.Limits.History = name, 1 })
+	}
+	a, b := one("a"), one("b")
+	for range 2 {
+		if _, err := a.Put(t.Context(), me, policy("p"), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range []*Plane{a, b} {
+		r, err := p.Register(t.Context(), me, instance("1", 60), Options{Key: "register"})
+		if err != nil {
+			t.Fatalf("register at %s: %v", p.Replica(), err)
+		}
+		if r.Repeated != (i == 1) || r.Version != 1 {
+			t.Errorf("register at %s: %+v", p.Replica(), r)
+		}
+		// The version that is gone back to is the oldest, and not kept afterwards.
+		r, err = p.Rollback(t.Context(), me, policy("p").Ref(), 1, Options{Key: "rollback"})
+		if err != nil {
+			t.Fatalf("roll back at %s: %v", p.Replica(), err)
+		}
+		if r.Repeated != (i == 1) || r.Version != 3 {
+			t.Errorf("roll back at %s: %+v", p.Replica(), r)
+		}
+	}
+	if _, err := a.Rollback(t.Context(), me, policy("p").Ref(), 1, Options{}); !errors.As(err, new(*NotFound)) {
+		t.Errorf("to a version that is kept no more: %v", err)
+	}
+}
+
 // TestAudit: what was refused is not in it, and everything else once.
 func TestAudit(t *testing.T) {
 	p := opened(t, newStore(t), nil)
