@@ -233,26 +233,31 @@ func instanceOf(i *catalog.Item) *resource.Instance {
 	return i.Resource.(*resource.Instance)
 }
 
-// look removes instances that have gone, and gives signs of life to other replicas.
-func (p *Plane) look() {
-	ticker := time.NewTicker(lookPeriod)
+// sign gives signs of life to other replicas, whatever else this one is at.
+func (p *Plane) sign() {
+	ticker := time.NewTicker(signPeriod)
 	defer ticker.Stop()
-	var signed time.Duration
-	sign := func() {
-		signed = p.now()
+	for {
 		if _, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: store.State + replicaPrefix + p.cfg.Replica, Value: []byte(timeNow().UTC().Format(time.RFC3339)), Passing: true}}}); err != nil {
 			p.log.Debug("no sign of life to other replicas", "error", err)
 		}
-	}
-	sign()
-	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if p.now()-signed >= signPeriod {
-			sign()
+	}
+}
+
+// look removes instances that have gone, and takes over those of replicas that have.
+func (p *Plane) look() {
+	ticker := time.NewTicker(lookPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-ticker.C:
 		}
 		p.ledger.Sweep(timeNow())
 		p.forgetReplicas()
@@ -352,6 +357,11 @@ func (p *Plane) end(path string) {
 			}
 			if old.Version != item.Version {
 				return nil, fmt.Errorf("%w: it was registered again", ErrPrecondition)
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.liveness.Knows(path) {
+				return nil, fmt.Errorf("%w: it was heard again", ErrPrecondition)
 			}
 			return nil, nil
 		},

@@ -144,6 +144,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p.liveness.Return(p.looked)
 	p.mu.Unlock()
 	p.background.Go(p.freshen)
+	p.background.Go(p.sign)
 	p.background.Go(p.look)
 	p.background.Go(p.forget)
 	return p, nil

@@ -279,6 +279,56 @@ func learnt(t *testing.T, p *Plane) {
 	}
 }
 
+// TestHeardAgain: an instance that was taken for gone, and is heard before its turn to be
+// removed has come, stays.
+func TestHeardAgain(t *testing.T) {
+	p := opened(t, newStore(t), nil)
+	r := instance("1", 30).Ref()
+	if _, err := p.Register(t.Context(), me, instance("1", 30), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, heard := range []bool{true, false} {
+		learnt(t, p)
+		p.mu.Lock()
+		p.liveness.Forget(r.Path()) // as one who is gone is
+		p.mu.Unlock()
+		if heard {
+			if err := p.Heartbeat(t.Context(), me, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.end(r.Path())
+		if _, _, err := p.Get(t.Context(), r, false); (err == nil) != heard {
+			t.Errorf("heard again %v: %v", heard, err)
+		}
+	}
+}
+
+// TestSigns: a replica that is busy with its instances gives signs of life.
+func TestSigns(t *testing.T) {
+	t.Parallel() // it waits for the next sign
+	s := newStore(t)
+	p := opened(t, s, nil)
+	sign := func() int64 {
+		kv, err := s.Get(t.Context(), store.State+replicaPrefix+p.Replica())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kv.Revision
+	}
+	deadline := time.Now().Add(replicaTTL)
+	for sign() == 0 && time.Now().Before(deadline) {
+		<-time.After(10 * time.Millisecond)
+	}
+	p.mu.Lock() // so that nothing is looked at
+	defer p.mu.Unlock()
+	for first := sign(); sign() == first; <-time.After(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("others take it for dead")
+		}
+	}
+}
+
 // TestReplicasApart: a replica does not hear the instances of another one, and so makes
 // nothing of their silence; what a replica leaves behind is taken over, after a pause of
 // either only when there was time for a sign of life.
