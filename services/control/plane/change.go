@@ -137,7 +137,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 	}
 	for range maxAttempts {
 		result, request, err := p.prepare(by, c, o, path, old, gone)
-		if err != nil && !current && !isInvalid(err) {
+		if err != nil && !current {
 			// The refusal may be of something that has changed since.
 			if err := p.catchUp(ctx); err != nil {
 				return Result{}, err
@@ -145,7 +145,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			old, current = p.catalog.Get(c.ref), true
 			continue
 		}
-		if err != nil && idempotency != "" && !isInvalid(err) {
+		if err != nil && idempotency != "" {
 			// It may be refused because it was made before.
 			if kv, getErr := p.store.Get(ctx, idempotency); getErr == nil && kv.Revision != 0 {
 				return p.repeated(c, kv)
@@ -189,13 +189,15 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 		if old, gone, current, err = p.found(ctx, c.ref, path, outcome.Found); err != nil {
 			return Result{}, err
 		}
+		if c.nearlyFull(old) {
+			// It was removed, and perhaps the replica counts it still.
+			if err := p.catchUp(ctx); err != nil {
+				return Result{}, err
+			}
+			old = p.catalog.Get(c.ref)
+		}
 	}
 	return Result{}, ErrContended
-}
-
-func isInvalid(err error) bool {
-	var v resource.Invalid
-	return errors.As(err, &v)
 }
 
 // found reads what the resource is from an outcome, or asks where the outcome does not

@@ -34,7 +34,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			return Result{}, err
 		}
 		c.ref = d.Ref()
-		c.bounds = []bound{p.bound(resource.Policies, "policies", p.cfg.Limits.Policies)}
+		c.bounds = p.bounds(resource.Policies)
 		c.next = func(*catalog.Item) (any, error) {
 			next := *d
 			return &next, nil
@@ -47,7 +47,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			return Result{}, err
 		}
 		c.ref = d.Ref()
-		c.bounds = []bound{p.bound(resource.Configs, "configurations", p.cfg.Limits.Configs)}
+		c.bounds = p.bounds(resource.Configs)
 		c.next = func(old *catalog.Item) (any, error) {
 			next := *d
 			if old != nil {
@@ -69,6 +69,17 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 		c.asked = asked
 	}
 	return p.apply(ctx, by, c, o)
+}
+
+// bounds are those of a caller's resources of a kind.
+func (p *Plane) bounds(k resource.Kind) []bound {
+	switch k {
+	case resource.Policies:
+		return []bound{p.bound(k, "policies", p.cfg.Limits.Policies)}
+	case resource.Configs:
+		return []bound{p.bound(k, "configurations", p.cfg.Limits.Configs)}
+	}
+	return nil
 }
 
 // bound is how many resources of a kind there may be.
@@ -151,7 +162,7 @@ func (p *Plane) History(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version int64, o Options) (Result, error) {
 	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
-		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version),
+		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version), bounds: p.bounds(r.Kind),
 		next: func(*catalog.Item) (any, error) {
 			// Not before: a change with a key may have been made, and by it the version is kept
 			// no more.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	dto "github.com/prometheus/client_model/go"
 
 	"dyno/internal/leak"
 	"dyno/services/control/push"
@@ -441,6 +442,116 @@ func TestLimitAcrossReplicas(t *testing.T) {
 		if _, err := p.Put(t.Context(), me, policy("3"), Options{}); err != nil {
 			t.Errorf("one that was there: %v", err)
 		}
+	}
+}
+
+// TestRefusalsBehind: a replica that has yet to hear of changes refuses nothing for what was
+// before them.
+func TestRefusalsBehind(t *testing.T) {
+	const limit = 1000
+	long := &resource.Config{Namespace: "default", Name: "c", Content: strings.Repeat("x", limit)}
+	limits := func(c *Config) { c.Limits.Policies, c.Limits.ConfigBytes = 1, limit }
+	for name, c := range map[string]struct {
+		change func(other *Plane) error // what the replica does not hear of
+		try    func(ctx context.Context, behind *Plane) error
+		// waits tells whether it has come to where it must wait for what it does not know.
+		waits func(ctx *noticing, behind *Plane) bool
+	}{
+		"too long with a release that was withdrawn": {
+			func(other *Plane) error {
+				_, err := other.EndRelease(t.Context(), me, long.Ref(), false, Options{})
+				return err
+			},
+			func(ctx context.Context, behind *Plane) error {
+				_, err := behind.Put(ctx, me, long, Options{})
+				return err
+			},
+			func(ctx *noticing, _ *Plane) bool {
+				select {
+				case <-ctx.asked:
+					return true
+				default:
+					return false
+				}
+			},
+		},
+		"too many with one that was removed": {
+			func(other *Plane) error {
+				_, err := other.Remove(t.Context(), me, policy("a").Ref(), Options{})
+				return err
+			},
+			func(ctx context.Context, behind *Plane) error {
+				_, err := behind.Put(ctx, me, policy("a"), Options{})
+				return err
+			},
+			func(_ *noticing, behind *Plane) bool {
+				var m dto.Metric
+				return behind.metrics.conflicts.Write(&m) == nil && m.GetCounter().GetValue() > 0
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			other := opened(t, s, limits)
+			behind, hold, release := braked(t, s, limits)
+			short := *long
+			short.Content = "short"
+			if _, err := other.Put(t.Context(), me, &short, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Release(t.Context(), me, long.Ref(), resource.Release{Content: "new", Percent: 1}, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Put(t.Context(), me, policy("a"), Options{}); err != nil {
+				t.Fatal(err)
+			}
+			learnt(t, behind)
+			hold()
+			if err := c.change(other); err != nil {
+				t.Fatal(err)
+			}
+			tried := make(chan error, 1)
+			ctx := &noticing{Context: t.Context(), asked: make(chan struct{})}
+			go func() { tried <- c.try(ctx, behind) }()
+			for deadline := time.Now().Add(time.Minute); !c.waits(ctx, behind) && time.Now().Before(deadline); {
+				select {
+				case err := <-tried:
+					t.Fatalf("it did not wait: %v", err)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			release()
+			if err := <-tried; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestRollbackKeepsLimits: what was removed comes back only where there may be one more.
+func TestRollbackKeepsLimits(t *testing.T) {
+	p := opened(t, newStore(t), func(c *Config) { c.Limits.Policies = 1 })
+	for _, name := range []string{"a", "b"} {
+		if _, err := p.Put(t.Context(), me, policy(name), Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if name == "b" {
+			break
+		}
+		if _, err := p.Remove(t.Context(), me, policy(name).Ref(), Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Rollback(t.Context(), me, policy("a").Ref(), 1, Options{}); !errors.As(err, new(*resource.TooMany)) {
+		t.Errorf("a second policy of one: %v", err)
+	}
+	if _, err := p.Remove(t.Context(), me, policy("b").Ref(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := p.Rollback(t.Context(), me, policy("a").Ref(), 1, Options{}); err != nil {
+		t.Error(err)
+	} else if r.Version != 2 {
+		t.Errorf("version %d, want 2", r.Version)
 	}
 }
 

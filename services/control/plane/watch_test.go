@@ -43,18 +43,31 @@ func behind(t *testing.T, patience time.Duration) (p *Plane, release func()) {
 	t.Helper()
 	s := newStore(t)
 	other := opened(t, s, nil)
-	b := newBrake()
-	p = opened(t, s, func(c *Config) { c.Replica, c.Logger = "behind", slog.New(b) })
-	t.Cleanup(b.release) // before the plane is closed, which waits for its follower
+	p, hold, release := braked(t, s, func(*Config) {})
 	p.beginTime = patience
-	if _, err := s.Apply(t.Context(), store.Request{Then: []store.Op{{Key: store.State + "nothing", Value: []byte("x")}}}); err != nil {
-		t.Fatal(err)
-	}
-	<-b.held
+	hold()
 	if _, err := other.Put(t.Context(), me, policy("a"), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	return p, b.release
+	return p, release
+}
+
+// braked returns a plane whose follower can be held up, and then released.
+func braked(t *testing.T, s *store.Store, change func(*Config)) (p *Plane, hold, release func()) {
+	t.Helper()
+	b := newBrake()
+	p = opened(t, s, func(c *Config) {
+		c.Replica, c.Logger = "behind", slog.New(b)
+		change(c)
+	})
+	t.Cleanup(b.release) // before the plane is closed, which waits for its follower
+	return p, func() {
+		t.Helper()
+		if _, err := s.Apply(t.Context(), store.Request{Then: []store.Op{{Key: store.State + "nothing", Value: []byte("x")}}}); err != nil {
+			t.Fatal(err)
+		}
+		<-b.held
+	}, b.release
 }
 
 // A noticing context tells that somebody asked for its end, as who waits does.
