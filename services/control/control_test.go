@@ -153,7 +153,7 @@ func TestLife(t *testing.T) {
 // once.
 func TestStreamsOutliveTimeouts(t *testing.T) {
 	c := config(t)
-	c.ReadTimeout, c.WriteTimeout, c.Heartbeat = 100*time.Millisecond, 5*time.Second, 10*time.Millisecond
+	c.ReadTimeout, c.WriteTimeout, c.Heartbeat = time.Second, 5*time.Second, 10*time.Millisecond
 	s, _ := serving(t, c)
 	tr := &http.Transport{}
 	defer tr.CloseIdleConnections()
@@ -169,7 +169,7 @@ func TestStreamsOutliveTimeouts(t *testing.T) {
 	}
 	defer stream.Body.Close()
 	buffer := make([]byte, 1)
-	for time.Since(start) < 5*c.ReadTimeout { // heartbeats come all the time
+	for time.Since(start) < 2*c.ReadTimeout { // heartbeats come all the time
 		if _, err := stream.Body.Read(buffer); err != nil {
 			t.Fatalf("after %v: %v", time.Since(start), err)
 		}

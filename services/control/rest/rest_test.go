@@ -246,6 +246,7 @@ func TestStream(t *testing.T) {
 	b := newBed(t, nil)
 	b.want(201, "", "POST", "/v1/policies", `{"name":"a","rules":[]}`)
 	b.want(201, "", "POST", "/v1/configs", `{"name":"c","content":"old"}`)
+	b.want(200, "", "GET", "/v1/configs/c", "") // the replica knows both
 	s := b.stream("kind=policy&name=a&name=b")
 	s.want("resync", "put a 1")
 	synced := s.want("synced")
@@ -266,6 +267,7 @@ func TestStream(t *testing.T) {
 
 	// A client has the content that the release chooses for it.
 	b.want(200, "", "PUT", "/v1/configs/c/release", `{"content":"new","percent":100}`)
+	b.want(200, "", "GET", "/v1/configs/c", "")
 	e := b.stream("kind=config&client=me")
 	e.want("resync")
 	if got := e.next(); !strings.Contains(got.data, `"content":"new"`) || !strings.Contains(got.data, `"released":true`) || strings.Contains(got.data, "old") {

@@ -534,6 +534,9 @@ func TestWatchersAreTold(t *testing.T) {
 	if _, err := b.plane.Release(b.ctx, plane.Caller{Name: "me"}, ref, resource.Release{Content: "new", Labels: map[string][]string{"zone": {"z"}}}, plane.Options{}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: config("c")}); err != nil { // the replica knows of it
+		t.Fatal(err)
+	}
 	kinds := []controlpb.Kind{controlpb.Kind_KIND_CONFIG}
 	for client, labels := range map[string]map[string]string{"one": {"zone": "z"}, "two": {"zone": "y"}} {
 		s := b.watch(&controlpb.Query{Kinds: kinds, Names: []string{"c"}, Client: client, Labels: labels})

@@ -251,7 +251,8 @@ func TestAnswersLost(t *testing.T) {
 
 // TestNoAnswer: who was not answered in time is told what is known.
 func TestNoAnswer(t *testing.T) {
-	s := opened(t, func(c *Config) { c.Timeout = 200 * time.Millisecond })
+	t.Parallel()                                                    // it waits for the time of each change
+	s := opened(t, func(c *Config) { c.Timeout = 2 * time.Second }) // opening has as much
 	real := s.txns
 	var fate error
 	s.txns = flaky{real, func() (bool, error) { return false, fate }}
