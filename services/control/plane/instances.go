@@ -275,7 +275,7 @@ func (p *Plane) look() {
 		for _, path := range gone {
 			p.end(path)
 		}
-		p.takeOver(now)
+		p.takeOver(p.now())
 	}
 }
 
@@ -373,10 +373,8 @@ func (p *Plane) end(path string) {
 		p.log.Info("instance removed: it was silent", "instance", r.String(), "ttl", instance.Lease())
 	case errors.As(err, &missing) || errors.Is(err, ErrPrecondition):
 	default:
-		// It is still there: as if it had just been heard.
-		p.mu.Lock()
-		p.liveness.Beat(path, instance.Lease(), p.now())
-		p.mu.Unlock()
+		// It is still there: as if it had just been heard, unless another replica has it now.
+		p.beat(r)
 		p.log.Warn("silent instance not removed", "instance", r.String(), "error", err)
 	}
 }
