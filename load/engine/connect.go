@@ -416,7 +416,7 @@ func (w *worker) hangUp(c *connection) {
 	unix.Close(int(c.fd))
 	c.fd = none
 	c.generation++
-	c.pending, c.kept = nil, nil
+	c.pending, c.kept, c.blocked = nil, nil, false
 	if c.tls != nil {
 		c.tls.Reset()
 	}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http2"
+	"dyno/load/wire/tlslayer"
 	"dyno/selftest/oracle"
 )
 
@@ -204,6 +206,79 @@ func (m *scriptedServer) serveFrom(r *bufio.Reader, c net.Conn) {
 				out = muxFrame(out, 7, 0, 0, byte(last>>24), byte(last>>16), byte(last>>8), byte(last), 0, 0, 0, 0)
 			}
 		}
+	}
+}
+
+// largeWindows is what a server says first whose windows are the largest there are.
+func largeWindows() []byte {
+	out := muxFrame(nil, 4, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff) // SETTINGS_INITIAL_WINDOW_SIZE
+	return muxFrame(out, 8, 0, 0, 0x7f, 0xff, 0, 0)             // WINDOW_UPDATE
+}
+
+// inTime measures as run does, and ends the test if that does not end.
+func inTime(t *testing.T, c engine.Config) *engine.Result {
+	t.Helper()
+	var r *engine.Result
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r, err = engine.Run(t.Context(), c)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(hang):
+		t.Fatal("the measurement does not end")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	conserved(t, r)
+	return r
+}
+
+// A connection may be lost while its socket takes no more. The one that follows begins anew,
+// and its handshake is not taken for room on the old one.
+func TestMuxLostWhileFull(t *testing.T) {
+	t.Parallel()
+	pair := certified(t)
+	pair.NextProtos = []string{"h2"}
+	var conns atomic.Uint64
+	givenUp := make(chan struct{}) // a request has timed out: the socket is full, and more is to be said
+	address := listen(t, func(c net.Conn) {
+		s := tls.Server(c, pair)
+		if s.Handshake() != nil || c.(*net.TCPConn).SetReadBuffer(16<<10) != nil {
+			return
+		}
+		if _, err := s.Write(largeWindows()); err != nil {
+			return
+		}
+		over := givenUp
+		if conns.Add(1) > 1 {
+			over = nil
+		}
+		select {
+		case <-over:
+			_ = c.(*net.TCPConn).SetLinger(0) // a reset
+		case <-t.Context().Done():
+		}
+	})
+	var once sync.Once
+	r := inTime(t, engine.Config{
+		Address: address, TLS: &tlslayer.Config{ServerName: "h", Insecure: true, ALPN: []string{"h2"}}, Streams: 2, Connections: 1,
+		NewMuxes: get2(t, "h", 2, func(c *http2.Config) {
+			c.Requests[0].Method, c.Requests[0].Scheme, c.Requests[0].Body = "POST", "https", make([]byte, 64<<20)
+		}),
+		Window: 3 * time.Second, Drain: time.Millisecond, Timeout: 100 * time.Millisecond, Deadline: true, ConnectTimeout: time.Second,
+		Interval: 20 * time.Millisecond,
+		OnInterval: func(i engine.Interval) {
+			if i.Failed > 0 {
+				once.Do(func() { close(givenUp) })
+			}
+		},
+	})
+	if r.Counts.Timeouts == 0 || r.Counts.ByKind[wire.Reset] == 0 || r.Connections.Opened < 2 {
+		t.Errorf("%+v, %v, %+v", r.Counts, r.Failures, r.Connections)
 	}
 }
 

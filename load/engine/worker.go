@@ -646,7 +646,7 @@ func (w *worker) flush(i int32, c *connection) {
 	case errno != 0:
 		c.pending = nil
 		w.broken(i, c, w.now(), errno)
-	case len(rest) == 0 && c.blocked:
+	case len(rest) == 0 && c.blocked && c.state >= startingMux:
 		w.flushMux(i, c)
 	}
 }
