@@ -282,6 +282,47 @@ func TestGRPCPaced(t *testing.T) {
 	}
 }
 
+// A call whose messages are more than can wait to be sent goes on as they are written, although
+// the server says nothing before it has all of them.
+func TestGRPCLongClientStream(t *testing.T) {
+	t.Parallel()
+	address := listen(t, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+			return
+		}
+		if _, err := c.Write(largeWindows()); err != nil {
+			return
+		}
+		var head [9]byte
+		for {
+			if _, err := io.ReadFull(r, head[:]); err != nil {
+				return
+			}
+			if _, err := io.CopyN(io.Discard, r, int64(head[0])<<16|int64(head[1])<<8|int64(head[2])); err != nil {
+				return
+			}
+			if head[3] != 0 || head[4]&1 == 0 { // the end of a call is that of its content
+				continue
+			}
+			stream := binary.BigEndian.Uint32(head[5:])
+			out := muxFrame(nil, 1, 4, stream, literal([]byte{0x88}, "content-type", "application/grpc")...)
+			out = muxFrame(out, 0, 0, stream, 0, 0, 0, 0, 2, 'o', 'k')
+			out = muxFrame(out, 1, 5, stream, literal(nil, "grpc-status", "0")...)
+			if _, err := c.Write(out); err != nil {
+				return
+			}
+		}
+	})
+	call := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{make([]byte, 16<<10)}, Count: 64, ClientStream: true}
+	r := run(t, engine.Config{
+		Address: address, NewMuxes: calls(t, 2, call), Streams: 2, Connections: 2, Requests: 12, Timeout: hang / 2,
+	})
+	if r.Counts.OK != 12 {
+		t.Errorf("%+v, %v", r.Counts, r.Failures)
+	}
+}
+
 // A pace takes muxes, which clients that send requests whole are not.
 func TestGRPCValidate(t *testing.T) {
 	c := engine.Config{

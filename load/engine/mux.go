@@ -105,11 +105,24 @@ func (w *worker) flushOutgoing() {
 	w.outgoing = w.outgoing[:0]
 }
 
-// flushMux writes what the mux has to say, as far as the socket takes it.
+// flushMux writes what the mux has to say, as far as the socket takes it. What was written may
+// have made room for more of a request, which the mux is then to go on with: the peer may say
+// nothing before it has all of it.
 func (w *worker) flushMux(i int32, c *connection) {
-	w.stamp(c)
-	if err := w.writeMux(c); err != nil {
-		w.muxLost(i, c, w.now(), err)
+	generation := c.generation
+	for {
+		w.stamp(c)
+		if err := w.writeMux(c); err != nil {
+			w.muxLost(i, c, w.now(), err)
+			return
+		}
+		if c.blocked || c.state != established || !c.mux.Waiting() {
+			return
+		}
+		w.takeMux(i, c, nil, readAt(w.now()))
+		if c.generation != generation {
+			return
+		}
 	}
 }
 
@@ -154,23 +167,28 @@ func (w *worker) writeMux(c *connection) error {
 func (w *worker) consumeMux(i int32, c *connection, p []byte, r reading) {
 	c.lastRead = r.read
 	w.queueOutput(i, c)
+	w.takeMux(i, c, p, r)
+	w.sendWaiting(r.read)
+	w.flushOutgoing()
+}
+
+// takeMux takes in the events of a mux that bytes bring about, or that wait without any.
+func (w *worker) takeMux(i int32, c *connection, p []byte, r reading) {
 	for {
 		n, event, err := c.mux.Input(p)
 		if err != nil {
 			w.stamp(c)
 			_ = w.writeMux(c) // the connection ends in any case
 			w.muxLost(i, c, r.read, err)
-			break
+			return
 		}
 		if event.Kind == wire.MuxNothing {
 			w.refillOrClose(i, c, r.read)
-			break
+			return
 		}
 		p = p[n:]
 		w.handleMuxEvent(i, c, &event, r)
 	}
-	w.sendWaiting(r.read)
-	w.flushOutgoing()
 }
 
 // handleMuxEvent handles an event of a mux.
@@ -196,7 +214,9 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	case wire.MuxRefused:
 		w.resend(e, x, i, c, r.read, event.Err)
 		return
-	case wire.MuxHead, wire.MuxData, wire.MuxRoom, wire.MuxMessage:
+	case wire.MuxRoom:
+		return // which is nothing of the response
+	case wire.MuxHead, wire.MuxData, wire.MuxMessage:
 		if x.first == 0 {
 			x.first = r.after(x.written).arrived
 		}

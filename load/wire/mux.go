@@ -8,7 +8,7 @@ package wire
 //	Reset                     a connection was opened
 //	Free, Begin, Send, Cancel exchanges are begun and given up
 //	Output, Wrote             after each of the others: bytes to write, and how many were
-//	Input, Input, …           bytes arrived
+//	Input, Input, …           bytes arrived, or it has an event without
 //	End, End, …               the peer closed its side, or Input returned an error
 //
 // An exchange goes by a number of the caller's, from 0 to one below the number of
@@ -51,11 +51,15 @@ type Mux interface {
 
 	// Input consumes bytes that arrived, up to one event, and says what it was. Without
 	// an event (MuxNothing) and without an error all of p is used; until then it is to be
-	// called again, with what it left of p, be it nothing. Wrote can bring about an event
-	// as well (MuxRoom), which a call with nothing collects.
+	// called again, with what it left of p, be it nothing.
 	// An error is one of the connection: after the rest of Output it must be closed. The
 	// errors are of type *Error.
 	Input(p []byte) (n int, e MuxEvent, err error)
+
+	// Waiting tells whether Input may have an event without more bytes. Output can bring
+	// one about (MuxRoom), which calls of Input with nothing collect. What they cause to be
+	// said is in Output only then.
+	Waiting() bool
 
 	// Fields returns the fields that were asked for by name, of the section that came
 	// with the last event: of the header with MuxHead, or with the end when there was no

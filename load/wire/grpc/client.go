@@ -186,6 +186,10 @@ func (c *Client) Input(p []byte) (n int, e wire.MuxEvent, err error) {
 	}
 }
 
+// Waiting tells whether Input may have an event without more bytes, or messages to hand over
+// for which there is room; see wire.Mux.
+func (c *Client) Waiting() bool { return c.pending.Kind != wire.MuxNothing || c.below.Waiting() }
+
 // take takes an event of the protocol below, and tells whether e is one for the caller.
 // Otherwise there may be something pending.
 func (c *Client) take(below, e *wire.MuxEvent) bool {

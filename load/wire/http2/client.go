@@ -381,6 +381,9 @@ func (c *Client) wasForgotten(number uint32) bool {
 // Fields returns the fields that were asked for; see wire.Mux.
 func (c *Client) Fields() []wire.MuxField { return c.t.fields }
 
+// Waiting tells whether Input may have an event without more bytes; see wire.Mux.
+func (c *Client) Waiting() bool { return c.waiting }
+
 // notice has Input look for events that need no more bytes.
 func (c *Client) notice() { c.waiting, c.scan = true, 0 }
 
