@@ -109,6 +109,7 @@ type connection struct {
 	outgoing bool  // in the list of that name
 	expelled bool  // mux: the peer has ended the connection by GOAWAY for an error
 	watched  bool  // mux, keepalive: in the heap of those to look at
+	again    bool  // in the list of that name
 
 	// Of the place, whatever connection it has.
 	asked    bool // had a request of the window, or carried into it
@@ -416,7 +417,8 @@ func (w *worker) hangUp(c *connection) {
 	unix.Close(int(c.fd))
 	c.fd = none
 	c.generation++
-	c.pending, c.kept, c.blocked = nil, nil, false
+	c.pending, c.kept = nil, nil
+	c.blocked, c.again = false, false
 	if c.tls != nil {
 		c.tls.Reset()
 	}

@@ -418,6 +418,84 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// A leisurely client takes its time over each piece of a long response, until the peer has
+// written all that the next reading can hold.
+type leisurely struct {
+	wire.Client
+	ahead *atomic.Int64 // what the peer has written and the client has not taken
+}
+
+func (l leisurely) Response(p []byte) (int, bool, error) {
+	const long, reading = 1 << 10, 64 << 10
+	if len(p) >= long {
+		l.ahead.Add(-int64(len(p)))
+		for n := 0; l.ahead.Load() < reading && n < 1000; n++ {
+			<-time.After(100 * time.Microsecond)
+		}
+	}
+	return l.Client.Response(p)
+}
+
+// A response without an end, which comes faster than it is read, keeps nobody else waiting:
+// other connections are served, and the window and the interruption end the measurement.
+func TestEndlessResponse(t *testing.T) {
+	t.Parallel()
+	request, err := http1.Request{Method: "GET", Target: "/", Host: "h"}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := http1.DefaultLimits()
+	limits.BodyBytes = math.MaxInt64
+	for _, interrupted := range []bool{false, true} {
+		var ahead atomic.Int64
+		clients := func(int) func() wire.Client {
+			template, err := http1.NewTemplate(http1.Config{Request: request, Limits: limits})
+			if err != nil {
+				panic(err)
+			}
+			return func() wire.Client { return leisurely{template.Client(), &ahead} }
+		}
+		var conns atomic.Uint64
+		// A Unix socket holds several readings from the start, which one of TCP comes to. Whoever
+		// writes is woken when a quarter is left, which is to be more than a reading.
+		address := listenOn(t, "unix", filepath.Join(t.TempDir(), "socket"), func(c net.Conn) {
+			endless := conns.Add(1) == 1
+			piece := make([]byte, 16<<10)
+			err := c.(*net.UnixConn).SetWriteBuffer(200 << 10) // the kernel doubles it
+			for err == nil {
+				_, err = c.Read(piece)
+				if err == nil && !endless {
+					_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				} else if err == nil {
+					next := append([]byte("HTTP/1.0 200 OK\r\n\r\n"), piece...)
+					for ; err == nil; next = piece {
+						_, err = c.Write(next)
+						ahead.Add(int64(len(next)))
+					}
+				}
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c := engine.Config{
+			Network: "unix", Address: address, NewClients: clients, Connections: 2, Window: 500 * time.Millisecond, Drain: 50 * time.Millisecond,
+			Interval: 50 * time.Millisecond,
+		}
+		if interrupted {
+			c.Window = time.Hour
+			c.OnInterval = func(i engine.Interval) {
+				if i.Completed > 0 {
+					cancel()
+				}
+			}
+		}
+		r := inTime(ctx, t, c)
+		if r.Counts.OK == 0 || r.Counts.Unfinished == 0 || r.Interrupted != interrupted {
+			t.Errorf("interrupted %v: %+v, %v", interrupted, r.Counts, r.Failures)
+		}
+	}
+}
+
 // The context ends a measurement at once; what was measured is returned.
 func TestInterrupt(t *testing.T) {
 	s := null(t, oracle.Config{})

@@ -13,6 +13,9 @@ import (
 // maxResends bounds how often a request is sent once more that the peer has refused.
 const maxResends = 5
 
+// maxWrites bounds how often a request that is longer than what may wait goes on at once.
+const maxWrites = 16
+
 var (
 	errMuxClosed = &wire.Error{Kind: wire.Connect, Text: "the peer closed the connection before it took a request"}
 	errMuxGoAway = &wire.Error{Kind: wire.Connect, Text: "the peer takes no requests on a new connection (GOAWAY)"}
@@ -107,10 +110,10 @@ func (w *worker) flushOutgoing() {
 
 // flushMux writes what the mux has to say, as far as the socket takes it. What was written may
 // have made room for more of a request, which the mux is then to go on with: the peer may say
-// nothing before it has all of it.
+// nothing before it has all of it. After maxWrites times others have their turn.
 func (w *worker) flushMux(i int32, c *connection) {
 	generation := c.generation
-	for {
+	for range maxWrites {
 		w.stamp(c)
 		if err := w.writeMux(c); err != nil {
 			w.muxLost(i, c, w.now(), err)
@@ -124,6 +127,7 @@ func (w *worker) flushMux(i int32, c *connection) {
 			return
 		}
 	}
+	w.later(i, c)
 }
 
 // writeMux is flushMux without the consequences.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -108,7 +109,13 @@ func startScripted(t testing.TB, what func(r *rand.Rand, stream uint32) reaction
 // returns its address.
 func listen(t testing.TB, do func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return listenOn(t, "tcp", "127.0.0.1:0", do)
+}
+
+// listenOn is listen on any network.
+func listenOn(t testing.TB, network, at string, do func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen(network, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,14 +223,14 @@ func largeWindows() []byte {
 }
 
 // inTime measures as run does, and ends the test if that does not end.
-func inTime(t *testing.T, c engine.Config) *engine.Result {
+func inTime(ctx context.Context, t *testing.T, c engine.Config) *engine.Result {
 	t.Helper()
 	var r *engine.Result
 	var err error
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		r, err = engine.Run(t.Context(), c)
+		r, err = engine.Run(ctx, c)
 	}()
 	select {
 	case <-ended:
@@ -264,7 +271,7 @@ func TestMuxLostWhileFull(t *testing.T) {
 		}
 	})
 	var once sync.Once
-	r := inTime(t, engine.Config{
+	r := inTime(t.Context(), t, engine.Config{
 		Address: address, TLS: &tlslayer.Config{ServerName: "h", Insecure: true, ALPN: []string{"h2"}}, Streams: 2, Connections: 1,
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) {
 			c.Requests[0].Method, c.Requests[0].Scheme, c.Requests[0].Body = "POST", "https", make([]byte, 64<<20)

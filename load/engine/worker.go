@@ -45,6 +45,7 @@ type worker struct {
 	streams       int32              // exchanges of each connection
 	lifetime      uint64             // exchanges that one connection carries at most
 	outgoing      []int32            // connections that have something to say
+	again         []place            // connections that had more to do than one turn allows
 	connecting    list               // of connections that are not established yet
 	opening       int                // in that list
 	connectQueue  queue[int32]       // connections in state queued; never more than there are
@@ -108,6 +109,12 @@ type worker struct {
 	spun      int64
 }
 
+// A place is a connection as it was when it was noted: one that follows it there is another.
+type place struct {
+	conn       int32
+	generation uint32
+}
+
 // statusCodes bounds the codes that are told apart; the others count as 0.
 const statusCodes = 1000
 
@@ -146,6 +153,9 @@ func (w *worker) connectAll() {
 		}
 		w.expireConnecting(now)
 		pause := 10 * time.Millisecond
+		if len(w.again) > 0 {
+			pause = 0
+		}
 		if next := w.subscribers.next(); next != never {
 			pause = min(pause, time.Duration(next-w.now()))
 		}
@@ -223,7 +233,7 @@ func (w *worker) loop() {
 		next := w.nextDue()
 		var events []unix.EpollEvent
 		switch now = w.now(); {
-		case next-now <= 0 || eager:
+		case next-now <= 0 || eager || len(w.again) > 0:
 			events = w.poller.poll()
 			eager = len(events) > 0
 		case next == w.due && next-now <= spin:
@@ -237,7 +247,7 @@ func (w *worker) loop() {
 			eager = len(events) > 0
 		}
 		w.handle(events)
-		if len(events) < cap(w.poller.events) {
+		if len(events) < cap(w.poller.events) && len(w.again) == 0 {
 			// What came later makes an event of the next turn, or of a later one.
 			w.emptied = now
 		}
@@ -415,6 +425,9 @@ func (w *worker) nextInterval(now int64) {
 
 // handle serves events, and between them the arrivals that came due.
 func (w *worker) handle(events []unix.EpollEvent) {
+	if len(w.again) > 0 {
+		w.goOn()
+	}
 	for n := range events {
 		ev := &events[n]
 		if ev.Fd <= wakeToken {
@@ -447,23 +460,57 @@ func (w *worker) handle(events []unix.EpollEvent) {
 		const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 		if ev.Events&readable != 0 && c.generation == generation {
 			c.hungUp = c.hungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
-			now := w.read(i, c)
-			if now >= w.due {
-				w.startDue(now)
-				w.flushOutgoing()
-			}
+			w.readNow(i, c)
 		}
 	}
 }
 
+// readNow reads from a connection, and starts the arrivals that came due meanwhile.
+func (w *worker) readNow(i int32, c *connection) {
+	if now := w.read(i, c); now >= w.due {
+		w.startDue(now)
+		w.flushOutgoing()
+	}
+}
+
+// later has a connection go on in the next turn: others have theirs before, and epoll will not
+// say again what it has said.
+func (w *worker) later(i int32, c *connection) {
+	if !c.again {
+		c.again = true
+		w.again = append(w.again, place{i, c.generation})
+	}
+}
+
+// goOn serves the connections that had more to do than the last turn allowed. Those that still
+// have more have their turn with the next events.
+func (w *worker) goOn() {
+	n := len(w.again)
+	for k := range n {
+		p := w.again[k]
+		c := &w.conns[p.conn]
+		if c.generation != p.generation {
+			continue
+		}
+		c.again = false
+		if c.mux != nil && c.state == established {
+			w.flushMux(p.conn, c)
+		}
+		if c.generation == p.generation {
+			w.readNow(p.conn, c)
+		}
+	}
+	w.again = w.again[:copy(w.again, w.again[n:])]
+}
+
 // read takes what has arrived on a connection and returns the time after it.
 // Without a hang-up a read that did not fill the buffer has emptied the socket:
-// what comes later makes a new event.
-func (w *worker) read(i int32, c *connection) int64 {
+// what comes later makes a new event. After maxReads others have their turn.
+func (w *worker) read(i int32, c *connection) (now int64) {
 	generation := c.generation
-	for {
+	for range maxReads {
 		n, r, errno := w.take(c.fd, w.buffer, c.stamping, w.emptied)
-		now := r.read
+		now = r.read
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -485,6 +532,8 @@ func (w *worker) read(i int32, c *connection) int64 {
 			return now
 		}
 	}
+	w.later(i, c)
+	return now
 }
 
 // consume takes in the bytes of one reading.

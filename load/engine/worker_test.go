@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
@@ -68,5 +70,55 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	}
 	if longest := time.Duration(e.collector.latency[Response].Max()); longest < window+late {
 		t.Errorf("the longest response took %v; the wait belongs to it", longest)
+	}
+}
+
+// An endlessMux has one byte to say, and room for another as soon as that is written.
+type endlessMux struct {
+	wire.Mux
+	written int
+	said    bool
+}
+
+func (m *endlessMux) Free() int     { return 1 }
+func (m *endlessMux) Waiting() bool { return true }
+func (m *endlessMux) Output() []byte {
+	if m.said {
+		return nil
+	}
+	return []byte{0}
+}
+
+func (m *endlessMux) Wrote(n int) {
+	m.written += n
+	m.said = true
+}
+
+func (m *endlessMux) Input([]byte) (int, wire.MuxEvent, error) {
+	m.said = false
+	return 0, wire.MuxEvent{}, nil
+}
+
+// A request that goes on as fast as it is written does not keep its worker: it has one turn after
+// the other, as others have.
+func TestEndlessRequest(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(pair[0]) }()
+	defer func() { _ = unix.Close(pair[1]) }()
+	w := newSubscriberWorker(t, 1)
+	m := &endlessMux{}
+	w.conns = []connection{{
+		fd: int32(pair[0]), mux: m, state: established, busy: 1, firstAwaiting: none, begun: none, spare: none, idleAt: none,
+	}}
+	w.flushMux(0, &w.conns[0])
+	if m.written != maxWrites || len(w.again) != 1 {
+		t.Fatalf("%d bytes were written at once, want %d; %d connections are to go on", m.written, maxWrites, len(w.again))
+	}
+	w.handle(nil)
+	if m.written != 2*maxWrites || len(w.again) != 1 {
+		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.again))
 	}
 }
