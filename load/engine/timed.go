@@ -78,10 +78,16 @@ func (w *worker) expireTimed(now int64) {
 	}
 }
 
-// giveUpOn fails a request that has taken too long. The peer is told of some times.
+// giveUpOn fails a request that has taken too long. The peer is told of some times. What has
+// come and was not read yet may be the response: it was in time if the worker was not.
 func (w *worker) giveUpOn(e int32, now int64, told bool) {
 	x := &w.exchanges[e]
 	c := &w.conns[x.conn]
+	written := x.written
+	w.read(x.conn, c)
+	if x.state != inFlight || x.written != written {
+		return // it has ended, and its place may have another
+	}
 	if c.mux != nil {
 		w.expireMuxExchange(e, x, x.conn, c, now, told)
 		return

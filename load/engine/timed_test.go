@@ -1,9 +1,14 @@
 package engine_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,5 +60,65 @@ func TestUsersStepTimeouts(t *testing.T) {
 		if n := step(t, r, "good").Counts; n.OK != n.Sent || n.OK == 0 {
 			t.Errorf("HTTP/2 %v: %+v", two, n)
 		}
+	}
+}
+
+// A holdUp is a client that keeps its worker from everything else.
+type holdUp struct {
+	wire.Client
+	hold func()
+}
+
+func (h holdUp) Response(p []byte) (int, bool, error) {
+	h.hold()
+	return h.Client.Response(p)
+}
+
+// A response that was there in time is none that timed out, although the worker comes to read it
+// too late.
+func TestResponseIsReadLate(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second
+	var once sync.Once
+	holding, answered := make(chan struct{}), make(chan struct{})
+	wait := func(c chan struct{}) {
+		select {
+		case <-c:
+		case <-time.After(hang):
+			t.Error("nothing happens")
+		}
+	}
+	inner := get(t, "h")
+	clients := func(n int) func() wire.Client {
+		next := inner(n)
+		return func() wire.Client {
+			return holdUp{next(), func() {
+				once.Do(func() {
+					close(holding)
+					wait(answered)
+					<-time.After(timeout)
+				})
+			}}
+		}
+	}
+	var conns atomic.Uint64
+	address := listen(t, func(c net.Conn) {
+		first := conns.Add(1) == 1
+		r := bufio.NewReader(c)
+		if _, err := http.ReadRequest(r); err != nil {
+			return
+		}
+		if !first {
+			wait(holding)
+			defer close(answered)
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		if first {
+			_, _ = io.Copy(io.Discard, r) // until the client hangs up
+		}
+	})
+	r := run(t, engine.Config{Address: address, NewClients: clients, Connections: 2, Requests: 2, Timeout: timeout})
+	if r.Counts.OK != 2 {
+		t.Errorf("%+v, %v", r.Counts, r.Failures)
 	}
 }
