@@ -396,7 +396,7 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 		// The oldest request that waits has used up its attempt.
 		x := &w.exchanges[c.current]
 		r := w.waiting.pop()
-		x.of(w, r)
+		x.of(r)
 		w.failUnsent(x, c, now, failure)
 		if w.users != nil {
 			w.failUser(r.user, now)

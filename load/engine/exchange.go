@@ -43,6 +43,7 @@ type waiter struct {
 	written  int64 // when it was written before; 0 if it was not
 	user     int32 // with users, whose request it is
 	resends  uint8
+	window   uint8 // what it belongs to, as an exchange's
 }
 
 // An exchangeState says what an exchange is doing.
@@ -161,9 +162,10 @@ func (w *worker) carry() {
 	}
 	for i := range w.waiting.count {
 		waiter := w.waiting.at(i)
-		if waiter.intended >= w.windowStart {
+		if waiter.window != outside {
 			continue // the window's own
 		}
+		waiter.window = carried
 		from.Scheduled--
 		to.Scheduled++
 		if waiter.resends > 0 {
@@ -199,7 +201,7 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 		w.occupy(c)
 	}
 	x := &w.exchanges[e]
-	x.of(w, r)
+	x.of(r)
 	if w.users != nil {
 		w.users.prepareResponse(&w.users.all[r.user])
 	}
@@ -207,8 +209,8 @@ func (w *worker) send(i int32, c *connection, r waiter, ready int64) {
 }
 
 // of makes the exchange that of a request that has waited.
-func (x *exchange) of(w *worker, r waiter) {
-	x.intended, x.window, x.resends, x.user = r.intended, w.windowOf(r.intended), r.resends, r.user
+func (x *exchange) of(r waiter) {
+	x.intended, x.window, x.resends, x.user = r.intended, r.window, r.resends, r.user
 }
 
 // dispatch writes an exchange's request.
@@ -338,25 +340,26 @@ func (w *worker) startDue(now int64) {
 			now = w.now()
 			continue
 		}
-		w.countScheduled(intended)
+		r := waiter{intended: intended, window: w.countScheduled(intended)}
 		w.advance()
 		if n := len(w.idles); n > 0 {
 			i := w.idles[n-1]
 			// The connection was at hand before the request was due.
-			w.send(i, &w.conns[i], waiter{intended: intended}, intended)
+			w.send(i, &w.conns[i], r, intended)
 			now = w.now()
 			continue
 		}
-		if !w.waiting.push(waiter{intended: intended}) {
-			w.drop(intended)
+		if !w.waiting.push(r) {
+			w.drop(r.window)
 			continue
 		}
 		w.openOneMore()
 	}
 }
 
-func (w *worker) drop(intended int64) {
-	c := &w.counts[w.windowOf(intended)]
+// drop counts a request that is not sent, by what it belongs to.
+func (w *worker) drop(window uint8) {
+	c := &w.counts[window]
 	c.Dropped++
 	if w.starved {
 		c.Unsent++

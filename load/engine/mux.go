@@ -273,7 +273,7 @@ func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64,
 	w.tally.Refused++
 	resend := x.resends < maxResends
 	if resend && w.pooled {
-		resend = w.waiting.pushFront(waiter{intended: x.intended, written: x.written, user: x.user, resends: x.resends + 1})
+		resend = w.waiting.pushFront(waiter{intended: x.intended, written: x.written, user: x.user, resends: x.resends + 1, window: x.window})
 	}
 	if !resend {
 		w.fail(x, c, now, err)

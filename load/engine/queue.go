@@ -41,8 +41,8 @@ func (q *queue[T]) pop() T {
 	return v
 }
 
-// at returns the item that i others are before.
-func (q *queue[T]) at(i int) T { return q.items[(q.head+i)%len(q.items)] }
+// at returns the place of the item that i others are before.
+func (q *queue[T]) at(i int) *T { return &q.items[(q.head+i)%len(q.items)] }
 
 func (q *queue[T]) grow() {
 	items := make([]T, min(max(64, 2*len(q.items)), q.limit))

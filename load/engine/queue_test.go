@@ -33,7 +33,7 @@ func TestQueue(t *testing.T) {
 				t.Fatalf("count %d, want %d", q.count, len(model))
 			}
 			for i, want := range model {
-				if got := q.at(i); got != want {
+				if got := *q.at(i); got != want {
 					t.Fatalf("item %d is %d, want %d", i, got, want)
 				}
 			}

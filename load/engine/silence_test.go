@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -180,6 +182,81 @@ func TestCarriedWaiting(t *testing.T) {
 	for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {
 		if err := counts.Conserved(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Whenever a measurement is interrupted, each request ends as what it was when it was due: those
+// that wait for a connection, too.
+func TestInterruptedIsConserved(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		warmup, window time.Duration
+		waiting        int
+		at             time.Duration
+	}{
+		{"in the warm-up", time.Hour, time.Hour, 1000, 60 * time.Millisecond},
+		{"in the warm-up, more than may wait", time.Hour, time.Hour, 8, 60 * time.Millisecond},
+		{"in the window", 50 * time.Millisecond, time.Hour, 1000, 120 * time.Millisecond},
+		{"in the window, more than may wait", 50 * time.Millisecond, time.Hour, 8, 120 * time.Millisecond},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := Run(ctx, Config{
+			Address: mute(t), NewClients: echoes(t), Connections: 2, Schedule: evenly(t, 500), MaxWaiting: c.waiting,
+			Warmup: c.warmup, Window: c.window, Interval: 20 * time.Millisecond,
+			OnInterval: func(i Interval) {
+				if i.Start >= c.at {
+					cancel()
+				}
+			},
+		})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		carried, window := r.Carried.Scheduled > 0, r.Counts.Scheduled > 0
+		if want := c.warmup < c.at; !r.Interrupted || carried != want || window != want || r.AllCounts.Dropped == 0 {
+			t.Errorf("%s: carried %+v, of the window %+v, all %+v", c.name, r.Carried, r.Counts, r.AllCounts)
+		}
+		for _, counts := range []Counts{r.Counts, r.Carried, r.AllCounts} {
+			if err := counts.Conserved(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+}
+
+// A window that is closed early may end before the last of the requests that were counted as its
+// own were due.
+func TestClosedEarlyIsConserved(t *testing.T) {
+	c := Config{Address: "h:1", NewClients: echoes(t), Schedule: evenly(t, 100), Window: time.Hour}
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(c.withDefaults())
+	e.collector = newCollector(1, time.Second, nil)
+	w, err := e.newWorker(0, endpoint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.poller.close()
+	e.workers = append(e.workers, w)
+	var collecting sync.WaitGroup
+	collecting.Go(e.collector.run)
+	now := w.now()
+	w.start(now - int64(100*time.Millisecond))
+	w.startDue(now)
+	e.interrupt()
+	w.closeEarly(now - int64(50*time.Millisecond))
+	w.giveUp()
+	close(e.collector.full)
+	collecting.Wait()
+	if n := w.counts[inside]; n.Scheduled < 10 || n.Dropped != n.Scheduled {
+		t.Errorf("%+v", n)
+	}
+	for part := range w.counts {
+		if err := w.counts[part].Conserved(); err != nil {
+			t.Errorf("part %d: %v", part, err)
 		}
 	}
 }

@@ -188,8 +188,7 @@ func (w *worker) startIteration(intended int64) {
 		if measured {
 			w.users.turnedAway++
 		}
-		w.countScheduled(intended)
-		w.drop(intended)
+		w.drop(w.countScheduled(intended))
 		return
 	}
 	w.users.active++
@@ -216,8 +215,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 		u.over = false
 		ok, err = u.script.Next(w.engine.epoch+intended, &u.request)
 	}
-	w.countScheduled(intended)
-	request := waiter{intended: intended, user: n}
+	request := waiter{intended: intended, user: n, window: w.countScheduled(intended)}
 	i := none
 	if err == nil {
 		i = w.idle()
@@ -289,7 +287,7 @@ func (w *worker) releaseUser(n int32) {
 // failWaiting accounts for a request that fails without a connection.
 func (w *worker) failWaiting(r waiter, now int64, err error) {
 	x := exchange{
-		intended: r.intended, ready: now, written: now, window: w.windowOf(r.intended), resends: r.resends, user: r.user, status: noStatus,
+		intended: r.intended, ready: now, written: now, window: r.window, resends: r.resends, user: r.user, status: noStatus,
 	}
 	if r.resends == 0 {
 		w.counts[x.window].Sent++
@@ -299,10 +297,10 @@ func (w *worker) failWaiting(r waiter, now int64, err error) {
 
 // dropRequest accounts for a user's request that is not sent.
 func (w *worker) dropRequest(r waiter) {
-	if w.windowOf(r.intended) == inside {
+	if r.window == inside {
 		w.users.figuresOf(r.user).dropped++
 	}
-	w.drop(r.intended)
+	w.drop(r.window)
 }
 
 // figuresOf returns the figures of the step that a user is at.

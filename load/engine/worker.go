@@ -369,10 +369,10 @@ func (w *worker) giveUp() {
 		switch r := w.waiting.pop(); {
 		case r.resends > 0:
 			x := exchange{ready: r.written, written: r.written, status: noStatus}
-			x.of(w, r)
+			x.of(r)
 			w.fail(&x, &w.conns[0], now, errUnfinished)
 		case w.users == nil:
-			w.drop(r.intended)
+			w.drop(r.window)
 		case w.cursor == nil:
 			w.failWaiting(r, now, errUnconnected)
 		default:
