@@ -147,6 +147,7 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 		}
 		w.handshakeCompleted(i, c, r)
 	}
+	c.hungUp = c.hungUp || c.tls.State() == tlslayer.Ended // behind the data: no request is to follow it
 	if c.generation == generation && len(data) > 0 {
 		w.consume(i, c, data, r)
 	}
