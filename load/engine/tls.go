@@ -165,9 +165,10 @@ func (w *worker) unseal(i int32, c *connection, p []byte, r reading) {
 	}
 }
 
-// writePendingTLS writes what TLS has to say by itself.
+// writePendingTLS writes what TLS has to say by itself. While the socket takes nothing, the
+// layer keeps it, and bounds how much that is.
 func (w *worker) writePendingTLS(c *connection) error {
-	if !c.tls.Pending() {
+	if !c.tls.Pending() || len(c.pending) > 0 {
 		return nil
 	}
 	out := c.tls.Flush(w.sealed[:0])

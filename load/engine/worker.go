@@ -695,7 +695,17 @@ func (w *worker) flush(i int32, c *connection) {
 	case errno != 0:
 		c.pending = nil
 		w.broken(i, c, w.now(), errno)
-	case len(rest) == 0 && c.blocked && c.state >= startingMux:
+		return
+	case len(rest) > 0:
+		return
+	}
+	if c.tls != nil {
+		if err := w.writePendingTLS(c); err != nil {
+			w.cut(i, c, w.now(), err)
+			return
+		}
+	}
+	if c.blocked && c.state >= startingMux {
 		w.flushMux(i, c)
 	}
 }

@@ -122,3 +122,39 @@ func TestEndlessRequest(t *testing.T) {
 		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.again))
 	}
 }
+
+// What TLS says by itself waits in its layer, which bounds it, while the socket takes nothing, and
+// goes when there is room again.
+func TestTLSWaitsForRoom(t *testing.T) {
+	w, _ := newSealedSubscriber(t, "1.3")
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(pair[0]) }()
+	defer func() { _ = unix.Close(pair[1]) }()
+	w.conns = []connection{{fd: int32(pair[0]), tls: w.subscribers.all[0].tls, state: established}}
+	c := &w.conns[0]
+	if err := w.writeSealed(c, make([]byte, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	waiting := len(c.pending)
+	if waiting == 0 {
+		t.Fatal("the socket takes 4 MiB")
+	}
+	if _, err := c.tls.Open([]byte("no record at all")); err == nil || !c.tls.Pending() {
+		t.Fatalf("%v: want an error of which an alert tells", err)
+	}
+	if err := w.writePendingTLS(c); err != nil || len(c.pending) != waiting {
+		t.Errorf("%v; %d bytes wait outside of TLS, want %d", err, len(c.pending), waiting)
+	}
+	for buffer := make([]byte, 1<<20); len(c.pending) > 0; {
+		if _, errno := rawRead(int32(pair[1]), buffer); errno != 0 {
+			t.Fatal(errno)
+		}
+		w.flush(0, c)
+	}
+	if c.tls.Pending() || c.state != established {
+		t.Errorf("state %v, and the alert still waits: %v", c.state, c.tls.Pending())
+	}
+}
