@@ -424,7 +424,8 @@ func TestMuxRefused(t *testing.T) {
 // An exchange that takes too long is given up alone if others go on, and with its
 // connection if nothing comes any more.
 func TestMuxTimeout(t *testing.T) {
-	const timeout = 100 * time.Millisecond
+	t.Parallel()
+	const timeout = time.Second // longer than a busy machine takes for an answer
 	some := startScripted(t, func(_ *rand.Rand, stream uint32) reaction {
 		if stream == 1 {
 			return ignores
@@ -432,7 +433,8 @@ func TestMuxTimeout(t *testing.T) {
 		return answers
 	})
 	r := run(t, engine.Config{
-		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 3 * timeout, Timeout: timeout,
+		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 2 * timeout, Timeout: timeout,
+		Think: pace.Think{Kind: pace.Fixed, Mean: 5 * time.Millisecond},
 	})
 	if r.Counts.Timeouts != 1 || r.Connections.Opened != 1 || r.Counts.OK == 0 || r.Counts.Errors > 0 {
 		t.Errorf("one keeps waiting: %+v, %+v", r.Counts, r.Connections)

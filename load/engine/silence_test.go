@@ -126,15 +126,15 @@ func evenly(t *testing.T, rate float64) *pace.Schedule {
 func TestCarried(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
-		timeout              time.Duration
+		timeout, drain       time.Duration
 		timeouts, unanswered uint64
 	}{
-		{"unfinished", time.Second, 0, 3},
-		{"timed out", 150 * time.Millisecond, 3, 0},
+		{"unfinished", time.Minute, time.Millisecond, 0, 3},
+		{"timed out", 150 * time.Millisecond, time.Minute, 3, 0}, // the drain lasts as long as they take
 	} {
 		r, err := Run(t.Context(), Config{
 			Address: mute(t), NewClients: echoes(t), Connections: 3, Warmup: 50 * time.Millisecond, Window: 200 * time.Millisecond,
-			Drain: time.Millisecond, Timeout: c.timeout, MaxBackoff: time.Millisecond, Interval: 20 * time.Millisecond,
+			Drain: c.drain, Timeout: c.timeout, MaxBackoff: time.Millisecond, Interval: 20 * time.Millisecond,
 		})
 		if err != nil {
 			t.Fatal(err)

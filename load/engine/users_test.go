@@ -642,8 +642,8 @@ func TestUsersConservationHTTP1(t *testing.T) {
 		if err := r.Carried.Conserved(); err != nil {
 			t.Error(err)
 		}
-		if r.Counts.OK == 0 || r.Counts.ByKind[wire.Reset] == 0 || r.Counts.ByKind[wire.Protocol] == 0 || r.Counts.Timeouts == 0 {
-			t.Errorf("%+v", r.Counts)
+		if n := r.AllCounts; n.OK == 0 || n.ByKind[wire.Reset] == 0 || n.ByKind[wire.Protocol] == 0 || n.Timeouts == 0 { // as above
+			t.Errorf("%+v, %v", n, r.Failures)
 		}
 	}
 }
