@@ -721,7 +721,7 @@ func TestWarmupIsNotInTheCounts(t *testing.T) {
 	for name, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
 		s := null(t, oracle.Config{})
 		r := run(t, engine.Config{
-			Address: s.Addr().String(), NewClients: clients, Connections: 2, Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
+			Address: s.Addr().String(), NewClients: clients, Connections: 2, Warmup: 200 * time.Millisecond, Window: 500 * time.Millisecond,
 		})
 		var failures uint64
 		for _, n := range r.Failures {
