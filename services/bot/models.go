@@ -237,6 +237,9 @@ func (g *Gateway) modelWhole(w http.ResponseWriter, ctx *work, j *job) *refusal 
 	}
 	body, masked := g.out.JSON(a.Body)
 	g.stats.masked("out", masked)
+	if masked > 0 {
+		body = g.messages.WithoutLogprobs(j.request.Endpoint, body) // a secret's tokens say what it is
+	}
 	tell(w.Header(), j, a, how)
 	writeBody(w, http.StatusOK, body)
 	g.stats.overhead.Observe((time.Since(j.began) - took - j.entry.Queue).Seconds())
@@ -284,9 +287,7 @@ func (g *Gateway) modelStream(w http.ResponseWriter, ctx *work, j *job, forget f
 			a.Stream.Cancel()
 		}
 	})
-	for _, s := range rel.masks {
-		g.stats.masked("out", s.Found())
-	}
+	g.stats.masked("out", rel.masked())
 	gone := out.gone || ctx.gone()
 	j.finish(j.streamResult(a, err, first, gone))
 	if err != nil && !gone {

@@ -1,10 +1,13 @@
 package bot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -177,10 +180,18 @@ type relay struct {
 	codec    openai.Codec
 	endpoint openai.Endpoint
 	usage    bool // the client wants to know it
-	masks    map[int]*mask.Stream
 	masker   *mask.Masker
-	last     []byte // the last event with text, if something is held back
+	texts    map[string]*runningText // by the keys of their places
+	found    int                     // secrets that were replaced, but for those of texts
 	buf      []byte
+}
+
+// A runningText is one that is passed on as it comes.
+type runningText struct {
+	place  openai.Place
+	stream *mask.Stream
+	last   []byte // its last event, of /v1/responses, if something is held back
+	name   string // of that event
 }
 
 // next adds to b what the client is to see of an event.
@@ -191,76 +202,107 @@ func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	if r.masker == nil {
 		return append(b, f.Raw...)
 	}
-	changed := false
-	texts := make([]string, len(e.Deltas))
-	for i, d := range e.Deltas {
-		s := r.stream(d.Choice)
-		r.buf = s.Write(r.buf[:0], d.Text)
-		for _, ended := range e.Ended {
-			if ended == d.Choice {
-				r.buf = s.Close(r.buf)
-			}
-		}
-		texts[i] = string(r.buf)
-		changed = changed || texts[i] != d.Text
+	if f.End() {
+		return append(r.all(b), f.Raw...)
 	}
-	if len(e.Deltas) > 0 {
-		if r.endpoint == openai.Responses {
-			r.last = append(r.last[:0], f.Data...)
+	told := r.codec.WithoutLogprobs(r.endpoint, f.Data) // a secret's tokens say what it is
+	data, err := r.codec.Rewrite(r.endpoint, told, openai.Rewriter{
+		Whole: func(value []byte) ([]byte, int) {
+			value, n := r.masker.JSON(value)
+			r.found += n
+			return value, n
+		},
+		Piece: func(p openai.Place, piece string) string {
+			t := r.text(p)
+			r.buf = t.stream.Write(r.buf[:0], piece)
+			if slices.Contains(e.Ended, p.Choice) { // others have what is held back in an event before this one
+				r.buf = t.stream.Close(r.buf)
+			}
+			if t.last = t.last[:0]; t.stream.Held() && r.endpoint == openai.Responses {
+				t.last, t.name = append(t.last, bytes.ReplaceAll(told, []byte{'\n'}, []byte{' '})...), string(f.Name)
+			}
+			return string(r.buf)
+		},
+	})
+	if err != nil {
+		return b // it was understood once: what cannot be masked is not passed on
+	}
+	if r.endpoint == openai.Responses {
+		if ended := r.texts[string(r.codec.Completed(f.Data))]; ended != nil {
+			b = r.rest(b, ended)
 		}
-		if !changed {
-			return append(b, f.Raw...)
+		if e.Done {
+			b = r.all(b)
 		}
-		data, err := r.codec.ReplaceText(r.endpoint, f.Data, texts)
-		if err != nil {
-			return b // it was understood once: what cannot be masked is not passed on
-		}
-		return openai.AppendFrame(b, string(f.Name), data)
 	}
 	for _, choice := range e.Ended {
-		b = r.rest(b, choice)
+		b = r.ended(b, func(t *runningText) bool { return t.place.Choice == choice })
 	}
-	if e.Done {
-		for choice := range r.masks {
-			b = r.rest(b, choice)
-		}
+	if len(data) == len(f.Data) && &data[0] == &f.Data[0] {
+		return append(b, f.Raw...)
 	}
-	if r.endpoint == openai.Responses { // the whole text once more
-		data, n := r.masker.JSON(f.Data)
-		if n > 0 {
-			return openai.AppendFrame(b, string(f.Name), data)
-		}
-	}
-	return append(b, f.Raw...)
+	// Between values, JSON may have line breaks, which would end the event's data.
+	return openai.AppendFrame(b, string(f.Name), bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '}))
 }
 
-func (r *relay) stream(choice int) *mask.Stream {
-	if r.masks == nil {
-		r.masks = map[int]*mask.Stream{}
+// text returns that of a place.
+func (r *relay) text(p openai.Place) *runningText {
+	t := r.texts[string(p.Key)]
+	if t == nil {
+		if r.texts == nil {
+			r.texts = map[string]*runningText{}
+		}
+		t = &runningText{place: p.Clone(), stream: r.masker.Stream()}
+		r.texts[string(t.place.Key)] = t
 	}
-	s := r.masks[choice]
-	if s == nil {
-		s = r.masker.Stream()
-		r.masks[choice] = s
-	}
-	return s
+	return t
 }
 
-// rest adds what is held back of a choice.
-func (r *relay) rest(b []byte, choice int) []byte {
-	s := r.masks[choice]
-	if s == nil || !s.Held() {
+// all ends all texts.
+func (r *relay) all(b []byte) []byte {
+	return r.ended(b, func(*runningText) bool { return true })
+}
+
+// ended ends some texts, in the order of their keys.
+func (r *relay) ended(b []byte, which func(t *runningText) bool) []byte {
+	for _, key := range slices.Sorted(maps.Keys(r.texts)) {
+		if t := r.texts[key]; which(t) {
+			b = r.rest(b, t)
+		}
+	}
+	return b
+}
+
+// rest adds what is held back of a text, which has ended.
+func (r *relay) rest(b []byte, t *runningText) []byte {
+	delete(r.texts, string(t.place.Key)) // what comes there afterwards is another text
+	held := t.stream.Held()
+	r.buf = t.stream.Close(r.buf[:0])
+	r.found += t.stream.Found()
+	if !held {
 		return b
 	}
-	r.buf = s.Close(r.buf[:0])
+	rest := string(r.buf)
 	if r.endpoint == openai.Chat {
-		return openai.AppendFrame(b, "", r.codec.TextEvent(choice, string(r.buf)))
+		return openai.AppendFrame(b, "", r.codec.Continue(t.place, rest))
 	}
-	data, err := r.codec.ReplaceText(r.endpoint, r.last, []string{string(r.buf)})
+	data, err := r.codec.Rewrite(r.endpoint, t.last, openai.Rewriter{
+		Whole: r.masker.JSON,
+		Piece: func(openai.Place, string) string { return rest },
+	})
 	if err != nil {
-		return b // it was understood once
+		return b // it was gone through once
 	}
-	return openai.AppendFrame(b, "response.output_text.delta", data)
+	return openai.AppendFrame(b, t.name, data)
+}
+
+// masked is how many secrets have been replaced.
+func (r *relay) masked() int {
+	n := r.found
+	for _, t := range r.texts {
+		n += t.stream.Found()
+	}
+	return n
 }
 
 // pass reads a stream to its end and gives every event to each. It closes the stream.

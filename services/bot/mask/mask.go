@@ -221,8 +221,12 @@ func (s *Stream) Write(b []byte, text string) []byte {
 	return s.advance(b, false)
 }
 
-// Close adds to b what was held back: nothing follows.
-func (s *Stream) Close(b []byte) []byte { return s.advance(b, true) }
+// Close adds to b what was held back: nothing follows. What is written afterwards is another text.
+func (s *Stream) Close(b []byte) []byte {
+	b = s.advance(b, true)
+	s.before, s.swallowed = 0, nil
+	return b
+}
 
 func word(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'

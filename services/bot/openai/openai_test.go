@@ -150,7 +150,7 @@ func TestParseEvent(t *testing.T) {
 		{Chat, `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a"}}]}}]}`, Event{Bytes: 3}},
 		{Chat, `{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, UsageOnly: true}},
 		{Chat, `{"choices":[{"index":2,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":null}]}`, Event{Ended: []int{2}}},
-		{Responses, `{"type":"response.output_text.done","text":"hi"}`, Event{Ended: []int{0}}},
+		{Responses, `{"type":"response.output_text.done","text":"hi"}`, Event{}},
 		{Chat, `{"error":{"message":"overloaded"}}`, Event{Failed: "overloaded"}},
 		{Chat, `{"error":{}}`, Event{Failed: "without a reason"}},
 		{Responses, `{"type":"response.created","response":{"output":[]}}`, Event{}},
@@ -173,19 +173,71 @@ func TestParseEvent(t *testing.T) {
 	}
 }
 
-func TestReplaceText(t *testing.T) {
-	got, err := Standard().ReplaceText(Chat, []byte(`{"id":"x","n":9007199254740993,"choices":[{"index":0,"delta":{"role":"assistant","content":"a"},"finish_reason":null},{"index":1,"delta":{}},{"index":2,"delta":{"content":"b"}}]}`), []string{"[k]", ""})
-	want := `{"choices":[{"delta":{"content":"[k]","role":"assistant"},"finish_reason":null,"index":0},{"delta":{},"index":1},{"delta":{"content":""},"index":2}],"id":"x","n":9007199254740993}`
-	if err != nil || string(got) != want {
-		t.Errorf("%s, %v\nwant %s", got, err, want)
+// TestRewrite: texts that go on are told apart by where they stand; all else is as it was, byte for
+// byte.
+func TestRewrite(t *testing.T) {
+	for _, c := range []struct {
+		e          Endpoint
+		data, want string
+		places     []string
+	}{
+		{
+			Chat, `{"id":"x", "n":9007199254740993,"choices":[{"index":0,"delta":{"role":"assistant","content":"a"},"finish_reason":null},{"delta":{},"index":1},{"delta":{"refusal":"b"},"index":2}]}`,
+			`{"id":"x", "n":9007199254740993,"choices":[{"index":0,"delta":{"role":"assistant","content":"<a>"},"finish_reason":null},{"delta":{},"index":1},{"delta":{"refusal":"<b>"},"index":2}]}`,
+			[]string{`0,"delta":{"content":`, `2,"delta":{"refusal":`},
+		},
+		{
+			Chat, `{"choices":[{"delta":{"d\u0065ep":{"x":"a"},"tool_calls":[{"id":"i","function":{"name":"f","arguments":"b"},"index":3}],"list":["s",{"text":"c"}],"content":null}}]}`,
+			`{"choices":[{"delta":{"d\u0065ep":{"x":"<a>"},"tool_calls":[{"id":"i","function":{"name":"f","arguments":"<b>"},"index":3}],"list":["s",{"text":"<c>"}],"content":null}}]}`,
+			[]string{`0,"delta":{"deep":{"x":`, `0,"delta":{"tool_calls":[{"index":3,"function":{"arguments":`, `0,"delta":{"list":[{"index":1,"text":`},
+		},
+		{Chat, `{"choices":"x","delta":"y"}`, `{"choices":"x","delta":"y"}`, nil},
+		{Chat, `{"choices":["x",{"delta":"y"}]}`, `{"choices":["x",{"delta":"y"}]}`, nil},
+		{Responses, `{"type":"response.output_text.delta","delta":"a","output_index":1}`, `{"type":"response.output_text.delta","delta":"<a>","output_index":1}`, []string{"response.output_text  1  "}},
+		{Responses, `{"type":"response.audio.delta","delta":{"x":"a"}}`, `{"type":"response.audio.delta","delta":{"x":"a"}}`, nil},
+		{Responses, `{"type":"response.output_text.done","delta":"a","text":"b"}`, `{"type":"response.output_text.done","delta":"a","text":"b"}`, nil},
+	} {
+		var places []string
+		got, err := Standard().Rewrite(c.e, []byte(c.data), Rewriter{
+			Whole: func(value []byte) ([]byte, int) { return value, 0 },
+			Piece: func(p Place, piece string) string {
+				places = append(places, string(p.Key))
+				if c.e == Chat { // an event that goes on there has its piece there
+					again := ""
+					_, err := Standard().Rewrite(c.e, Standard().Continue(p.Clone(), "x\"y"), Rewriter{
+						Whole: func(value []byte) ([]byte, int) { return value, 0 },
+						Piece: func(q Place, piece string) string { again = string(q.Key) + piece; return piece },
+					})
+					if want := string(p.Key) + "x\"y"; err != nil || again != want && !strings.Contains(want, "list") {
+						t.Errorf("%s goes on at %s, %v", want, again, err)
+					}
+				}
+				return "<" + piece + ">"
+			},
+		})
+		// encoding/json writes angle brackets as escapes.
+		if diff := cmp.Diff(c.places, places); err != nil || strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(got)) != c.want || diff != "" {
+			t.Errorf("%s, %v\nwant %s\n%s", got, err, c.want, diff)
+		}
 	}
-	got, err = Standard().ReplaceText(Responses, []byte(`{"type":"response.output_text.delta","delta":"a"}`), []string{"b"})
-	if err != nil || string(got) != `{"delta":"b","type":"response.output_text.delta"}` {
-		t.Errorf("%s, %v", got, err)
+	if got, err := Standard().Rewrite(Chat, []byte(`{"choices":[`), Rewriter{}); err == nil {
+		t.Errorf("%s", got)
 	}
-	var e Event
-	if err := Standard().ParseEvent(Chat, Standard().TextEvent(2, "x\"y"), &e); err != nil || len(e.Deltas) != 1 || e.Deltas[0] != (Delta{2, "x\"y"}) {
-		t.Errorf("%+v, %v", e, err)
+}
+
+func TestWithoutLogprobs(t *testing.T) {
+	for _, c := range []struct {
+		e          Endpoint
+		data, want string
+	}{
+		{Chat, `{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[{"token":"a"}]}}]}`, `{"choices":[{"delta":{"content":"a"},"logprobs":null}]}`},
+		{Chat, `{"choices":[{"logprobs":null}]}`, `{"choices":[{"logprobs":null}]}`},
+		{Responses, `{"delta":"a","logprobs":[{"token":"a"}],"part":{"logprobs":[1]}}`, `{"delta":"a","logprobs":[],"part":{"logprobs":[]}}`},
+		{Responses, `{"tools":[{"parameters":{"properties":{"logprobs":{"type":"x"}}}}]}`, `{"tools":[{"parameters":{"properties":{"logprobs":{"type":"x"}}}}]}`},
+	} {
+		if got := Standard().WithoutLogprobs(c.e, []byte(c.data)); string(got) != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
+		}
 	}
 }
 
@@ -356,12 +408,11 @@ func FuzzReader(f *testing.F) {
 				if Standard().ParseEvent(e, frame.Data, &v) != nil || len(v.Deltas) == 0 {
 					continue
 				}
-				texts := make([]string, len(v.Deltas))
-				for i := range texts {
-					texts[i] = "x"
-				}
-				out, err := Standard().ReplaceText(e, frame.Data, texts)
-				if err != nil || !json.Valid(out) {
+				out, err := Standard().Rewrite(e, frame.Data, Rewriter{
+					Whole: func(value []byte) ([]byte, int) { return value, 0 },
+					Piece: func(Place, string) string { return "x" },
+				})
+				if err == nil && !json.Valid(out) {
 					t.Errorf("%s became %s, %v", frame.Data, out, err)
 				}
 			}

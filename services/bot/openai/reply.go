@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -138,7 +137,7 @@ type Delta struct {
 // An Event is one of a stream.
 type Event struct {
 	Deltas []Delta // text, by choice
-	Ended  []int   // choices that end with it
+	Ended  []int   // choices of /v1/chat/completions that end with it
 	Bytes  int     // of text and of tools' arguments
 	Usage  *Usage  // nil if it does not say
 	// Done says that nothing follows.
@@ -149,7 +148,7 @@ type Event struct {
 	Failed string
 }
 
-// done ends a stream of /v1/chat/completions.
+// done ends a stream of /v1/chat/completions, and with some servers one of /v1/responses.
 const done = "[DONE]"
 
 // ParseEvent reads the data of one event into v.
@@ -230,8 +229,6 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		v.Bytes = len(delta)
 	case "response.function_call_arguments.delta":
 		v.Bytes = len(delta)
-	case "response.output_text.done":
-		v.Ended = append(v.Ended, 0)
 	case "response.completed", "response.incomplete":
 		v.Done = true
 	case "response.failed", "error":
@@ -244,49 +241,6 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		v.Usage = r.Response.Usage.read()
 	}
 	return nil
-}
-
-// ReplaceText returns an event's data with other text in its deltas: in the order of
-// Event.Deltas, one for each.
-func (c Codec) ReplaceText(e Endpoint, data []byte, texts []string) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := c.JSON.Unmarshal(data, &fields); err != nil {
-		return nil, fmt.Errorf("event: %w", err)
-	}
-	if e == Responses {
-		if len(texts) == 1 {
-			fields["delta"] = c.appendString(nil, texts[0])
-		}
-		return c.encode(fields), nil
-	}
-	var choices []map[string]json.RawMessage
-	if err := c.JSON.Unmarshal(fields["choices"], &choices); err != nil {
-		return nil, fmt.Errorf("event: choices: %w", err)
-	}
-	list := []byte{'['}
-	for i, choice := range choices {
-		var delta map[string]json.RawMessage
-		_ = c.JSON.Unmarshal(choice["delta"], &delta) // one that is none has no text
-		var text string
-		_ = c.JSON.Unmarshal(delta["content"], &text)
-		if text != "" && len(texts) > 0 {
-			delta["content"] = c.appendString(nil, texts[0])
-			texts = texts[1:]
-			choice["delta"] = c.encode(delta)
-		}
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, c.encode(choice)...)
-	}
-	fields["choices"] = append(list, ']')
-	return c.encode(fields), nil
-}
-
-// TextEvent returns the data of an event that has a choice go on with text.
-func (c Codec) TextEvent(choice int, text string) []byte {
-	b := strconv.AppendInt([]byte(`{"object":"chat.completion.chunk","choices":[{"index":`), int64(choice), 10)
-	return append(c.appendString(append(b, `,"delta":{"content":`...), text), `},"finish_reason":null}]}`...)
 }
 
 // An Error is what a client is told.

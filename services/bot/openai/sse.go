@@ -19,6 +19,9 @@ type Frame struct {
 	Raw  []byte // all of it, with the empty line behind
 }
 
+// End tells whether it says nothing but that the stream has ended.
+func (f Frame) End() bool { return string(f.Data) == done }
+
 // A Reader reads a stream event by event. One event has maxFrame bytes at most. While a stream
 // waits for its next token, its reader holds a small buffer; one that is behind, or has
 // large events, has a large one until it has caught up.

@@ -1,0 +1,157 @@
+package bot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"dyno/services/bot/mask"
+	"dyno/services/bot/openai"
+)
+
+// relayed is what the client of a masked stream sees.
+func relayed(t *testing.T, e openai.Endpoint, events ...string) (stream string, masked int) {
+	t.Helper()
+	masker, err := mask.New(mask.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := openai.NewReader(strings.NewReader("data: " + strings.Join(events, "\n\ndata: ") + "\n\n"))
+	r := relay{codec: openai.Standard(), endpoint: e, masker: masker}
+	var out []byte
+	for {
+		f, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return string(out), r.masked()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v openai.Event
+		if err := r.codec.ParseEvent(e, f.Data, &v); err != nil {
+			t.Fatal(err)
+		}
+		out = r.next(out, f, &v)
+	}
+}
+
+// TestMaskedFields: a secret is masked in whatever field of a choice it comes, and however it is
+// cut.
+func TestMaskedFields(t *testing.T) {
+	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	for name, field := range map[string]string{
+		"content": `{"content":%q}`, "reasoning": `{"reasoning":%q}`, "reasoning_content": `{"reasoning_content":%q}`, "refusal": `{"refusal":%q}`,
+		"arguments":      `{"tool_calls":[{"function":{"arguments":%q},"index":1}]}`,
+		"both":           `{"content":"x","tool_calls":[{"index":0,"function":{"arguments":%q}}]}`,
+		"function_call":  `{"function_call":{"arguments":%q}}`,
+		"what may come":  `{"reasoning_details":[{"type":"text","text":%q}]}`,
+		"another choice": `{"content":%q}`,
+	} {
+		index := 0
+		if name == "another choice" {
+			index = 2
+		}
+		for _, size := range []int{1, 2, 7, len(secret)} {
+			var events []string
+			for rest := "say " + secret + ", and sk-"; rest != ""; {
+				n := min(size, len(rest))
+				events = append(events, fmt.Sprintf(`{"choices":[{"delta":%s,"index":%d,"finish_reason":null,"logprobs":{"content":[{"token":%q}]}}]}`, fmt.Sprintf(field, rest[:n]), index, rest[:n]))
+				rest = rest[n:]
+			}
+			events = append(events, fmt.Sprintf(`{"choices":[{"delta":{},"index":%d,"finish_reason":"stop"}]}`, index), "[DONE]")
+			got, masked := relayed(t, openai.Chat, events...)
+			if said := texts(t, got); said != "say [api-key], and sk-" || masked != 1 || strings.Contains(got, "token") || !strings.HasSuffix(got, "data: [DONE]\n\n") {
+				t.Errorf("%s, by %d: %q, %d masked: %s", name, size, said, masked, got)
+			}
+		}
+	}
+}
+
+// texts are all texts of a stream that go on, one behind the other, but for the letter x.
+func texts(t *testing.T, stream string) string {
+	t.Helper()
+	said := ""
+	for _, f := range frames(t, strings.NewReader(stream)) {
+		var e struct {
+			Delta   any
+			Choices []struct{ Delta any }
+		}
+		if f.data == "[DONE]" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(f.data), &e); err != nil {
+			t.Error(err)
+		}
+		for _, c := range e.Choices {
+			said += leaves(c.Delta)
+		}
+		said += leaves(e.Delta)
+	}
+	return strings.ReplaceAll(said, "x", "")
+}
+
+// leaves are the strings of a value, but for what it is of.
+func leaves(v any) (said string) {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		for _, each := range v {
+			said += leaves(each)
+		}
+	case map[string]any:
+		for name, each := range v {
+			if name != "type" {
+				said += leaves(each)
+			}
+		}
+	}
+	return said
+}
+
+// TestMaskedResponses: events of /v1/responses are masked over their cuts, whatever they are of, and
+// a part begins anew where another has ended.
+func TestMaskedResponses(t *testing.T) {
+	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	for _, kind := range []string{"output_text", "function_call_arguments", "reasoning_text", "reasoning_summary_text", "refusal"} {
+		delta := func(part int, text string) string {
+			return fmt.Sprintf(`{"type":"response.%s.delta","item_id":"i","output_index":0,"content_index":%d,"delta":%q,"logprobs":[{"token":%q}]}`, kind, part, text, text)
+		}
+		done := func(part int) string {
+			return fmt.Sprintf(`{"type":"response.%s.done","item_id":"i","output_index":0,"content_index":%d}`, kind, part)
+		}
+		for name, c := range map[string]struct {
+			events []string
+			want   string
+			masked int
+		}{
+			"cut":                   {[]string{delta(0, "say "+secret[:9]), delta(0, secret[9:]+"."), done(0)}, "say [api-key].", 1},
+			"held to the end":       {[]string{delta(0, "say s"), delta(0, "k-"), done(0)}, "say sk-", 0},
+			"behind a word":         {[]string{delta(0, "done"), done(0), delta(1, secret), done(1)}, "done[api-key]", 1},
+			"before a word":         {[]string{delta(0, secret), done(0), delta(1, "Hello"), done(1)}, "[api-key]Hello", 1},
+			"the same part again":   {[]string{delta(0, secret), done(0), delta(0, "Hello"), done(0)}, "[api-key]Hello", 1},
+			"two parts at once":     {[]string{delta(0, secret[:9]), delta(1, "Hello"), delta(0, secret[9:]), done(0), done(1)}, "Hello[api-key]", 1},
+			"without an end of one": {[]string{delta(0, "say s"), delta(0, "k-")}, "say sk-", 0},
+		} {
+			got, masked := relayed(t, openai.Responses, append(c.events, `{"type":"response.completed","response":{"output":[]}}`)...)
+			if said := texts(t, got); said != c.want || masked != c.masked || strings.Contains(got, "token") || !strings.HasSuffix(got, "\"response\":{\"output\":[]}}\n\n") {
+				t.Errorf("%s, %s: %q, %d masked: %s", kind, name, said, masked, got)
+			}
+		}
+	}
+	// What is said once more at the end is masked, too.
+	if got, masked := relayed(t, openai.Responses, `{"type":"response.output_text.done","text":"`+secret+`","logprobs":[{"token":"sk"}]}`, "[DONE]"); strings.Contains(got, "sk") || masked != 1 || !strings.HasSuffix(got, "[DONE]\n\n") {
+		t.Errorf("%d masked: %s", masked, got)
+	}
+}
+
+// TestMaskedLines: an event whose data has several lines is one event afterwards.
+func TestMaskedLines(t *testing.T) {
+	got, _ := relayed(t, openai.Chat, "{\"choices\":[\ndata: {\"index\":0,\ndata: \"delta\":{\"content\":\"sk-abcdefghijklmnopqrstuvwxyz\"}}]}", "[DONE]")
+	if said := texts(t, got); said != "[api-key]" {
+		t.Errorf("%q: %s", said, got)
+	}
+}
