@@ -22,6 +22,7 @@ import (
 
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/storetest"
+	"dyno/services/bot/upstream"
 	"dyno/services/llm"
 )
 
@@ -567,6 +568,54 @@ func TestCache(t *testing.T) {
 	}
 	if paid != 3 {
 		t.Errorf("%d were paid for", paid)
+	}
+}
+
+// TestCacheOfResponses: an answer of /v1/responses that says whose it is, or that the upstream keeps, is
+// nobody else's. One that failed is none, and is not kept.
+func TestCacheOfResponses(t *testing.T) {
+	var asked atomic.Int64
+	status := make(chan string, 1)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		var q struct{ User string }
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		said := "completed"
+		select {
+		case said = <-status:
+		default:
+		}
+		fmt.Fprintf(w, `{"status":%q,"error":{"message":"overheated"},"user":%q,"output":[]}`, said, q.User)
+	}))
+	t.Cleanup(model.Close)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.CacheAge, c.Upstream.Attempts = time.Minute, 1
+		c.Upstream.Upstreams = []upstream.Upstream{modelOf(model.Listener.Addr())}
+	})
+	for i, c := range []struct {
+		fields, status string
+		code           int
+		want           string
+		asked          int64
+	}{
+		{`"store":false,"user":"a"`, "failed", 502, "overheated", 1},
+		{`"store":false,"user":"a"`, "in_progress", 502, "still to come", 2},
+		{`"store":false,"user":"a"`, "", 200, `"user":"a"`, 3},
+		{`"store":false,"user":"a"`, "", 200, `"user":"a"`, 3},
+		{`"store":false,"user":"b"`, "", 200, `"user":"b"`, 4},
+		{`"user":"c"`, "", 200, `"user":"c"`, 5},
+		{`"user":"c"`, "", 200, `"user":"c"`, 6},
+		{`"background":true`, "queued", 200, `"queued"`, 7},
+	} {
+		if c.status != "" {
+			status <- c.status
+		}
+		code, text, _ := b.ask("/v1/responses", "", `{"model":"dyno-1","input":"hi","temperature":0,`+c.fields+`}`)
+		if code != c.code || !strings.Contains(text, c.want) || asked.Load() != c.asked {
+			t.Errorf("%d: %d %s, asked %d times, want %+v", i, code, text, asked.Load(), c)
+		}
 	}
 }
 

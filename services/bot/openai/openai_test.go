@@ -92,6 +92,26 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestKeyOfResponses: an answer that repeats who asks is for nobody else, and one that the upstream
+// keeps is like no other.
+func TestKeyOfResponses(t *testing.T) {
+	const asked = `{"model":"m","input":"x","temperature":0,"store":false`
+	one := parse(t, Responses, asked+`,"user":"a"}`)
+	for _, other := range []string{`,"user":"b"}`, `,"user":"a","metadata":{"x":"y"}}`, `,"user":"a","safety_identifier":"s"}`, `}`} {
+		if bytes.Equal(one.Key(), parse(t, Responses, asked+other).Key()) {
+			t.Errorf("%s has the same key", other)
+		}
+	}
+	for fields, want := range map[string]bool{
+		`"store":false`: true, `"n":1`: false, `"store":true`: false, `"store":null`: false, `"store":false,"conversation":"c"`: false, `"store":false,"previous_response_id":"r"`: false,
+		`"store":false,"background":true`: false, `"store":false,"background":false,"conversation":null`: true,
+	} {
+		if got := parse(t, Responses, `{"model":"m","input":"x","temperature":0,`+fields+`}`).Deterministic(); got != want {
+			t.Errorf("%s: %v", fields, got)
+		}
+	}
+}
+
 func TestNewChat(t *testing.T) {
 	messages := []Message{{"system", "be \"kind\""}, {"user", "天气?"}}
 	r, err := Standard().NewChat("m", messages, true, 9)
@@ -117,19 +137,21 @@ func TestParseReply(t *testing.T) {
 		body string
 		want Reply
 	}{
-		{Chat, `{"choices":[{"message":{"content":"hello"}}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`, Reply{"hello", 5, &Usage{Prompt: 3, Completion: 2}}},
-		{Chat, `{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`, Reply{"", 3, nil}},
-		{Chat, `{"choices":[{"message":{"content":"a"}},{"message":{"content":"bc"}}],"usage":null}`, Reply{"a", 3, nil}},
-		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":-3,"completion_tokens":2}}`, Reply{"a", 1, nil}},
-		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3}}`, Reply{"a", 1, nil}},
-		{Responses, `{"output":[{"type":"message","content":[{"text":"a"},{"text":"b"}]},{"arguments":"{}"}],"usage":{"input_tokens":3,"output_tokens":2}}`, Reply{"ab", 4, &Usage{Prompt: 3, Completion: 2}}},
+		{Chat, `{"choices":[{"message":{"content":"hello"}}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`, Reply{Text: "hello", Bytes: 5, Usage: &Usage{Prompt: 3, Completion: 2}}},
+		{Chat, `{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`, Reply{Bytes: 3}},
+		{Chat, `{"choices":[{"message":{"content":"a"}},{"message":{"content":"bc"}}],"usage":null}`, Reply{Text: "a", Bytes: 3}},
+		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":-3,"completion_tokens":2}}`, Reply{Text: "a", Bytes: 1}},
+		{Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":3}}`, Reply{Text: "a", Bytes: 1}},
+		{Responses, `{"output":[{"type":"message","content":[{"text":"a"},{"text":"b"}]},{"arguments":"{}"}],"usage":{"input_tokens":3,"output_tokens":2}}`, Reply{Text: "ab", Bytes: 4, Usage: &Usage{Prompt: 3, Completion: 2}}},
+		{Responses, `{"status":"incomplete","error":null,"output":[]}`, Reply{}},
+		{Responses, `{"status":"queued","output":[]}`, Reply{Pending: true}},
 	} {
 		got, err := Standard().ParseReply(c.e, []byte(c.body))
 		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", c.body, err, diff)
 		}
 	}
-	for e, bodies := range map[Endpoint][]string{Chat: {``, `{`, `{}`, `{"choices":[]}`, `<html>`, `{"choices":1}`}, Responses: {`{`, `{}`, `[]`}} {
+	for e, bodies := range map[Endpoint][]string{Chat: {``, `{`, `{}`, `{"choices":[]}`, `<html>`, `{"choices":1}`}, Responses: {`{`, `{}`, `[]`, `{"status":"failed","error":{"message":"x"},"output":[]}`, `{"status":"cancelled","output":[]}`}} {
 		for _, body := range bodies {
 			if r, err := Standard().ParseReply(e, []byte(body)); err == nil {
 				t.Errorf("%s: %q accepted: %+v", e, body, r)

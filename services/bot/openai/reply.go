@@ -46,10 +46,16 @@ type Reply struct {
 	Text  string // of the first choice; "" if it calls tools
 	Bytes int    // of all text and arguments, to estimate tokens
 	Usage *Usage // nil if it does not say
+	// Pending says that the answer is still to come: /v1/responses has such, in the background.
+	Pending bool
 }
 
 // output is the answer of /v1/responses.
 type output struct {
+	Status string `json:"status"`
+	Error  *struct {
+		Message string `json:"message"`
+	} `json:"error"`
 	Output []struct {
 		Arguments string `json:"arguments"`
 		Content   []struct {
@@ -91,7 +97,18 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 		if o.Output == nil {
 			return Reply{}, errors.New("answer: has no output")
 		}
-		return o.reply(), nil
+		r := o.reply()
+		switch o.Status {
+		case "", "completed", "incomplete":
+		case "queued", "in_progress":
+			r.Pending = true
+		default:
+			if o.Error != nil && o.Error.Message != "" {
+				return Reply{}, fmt.Errorf("answer: %s: %s", o.Status, o.Error.Message)
+			}
+			return Reply{}, fmt.Errorf("answer: its status is %q", o.Status)
+		}
+		return r, nil
 	}
 	if c.Scan {
 		if r, ok := scanReply(body); ok {

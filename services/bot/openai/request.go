@@ -172,17 +172,32 @@ func (r *Request) Body(model string) []byte {
 func (r *Request) Forget() { r.fields, r.options = nil, nil }
 
 // Key is the same for requests that ask the same: whatever the order of their fields,
-// and whoever asks.
+// and whoever asks by /v1/chat/completions. An answer of /v1/responses repeats who asks.
 func (r *Request) Key() []byte {
 	fields := maps.Clone(r.fields)
-	for _, name := range []string{"user", "metadata", "store", "safety_identifier", "prompt_cache_key"} {
-		delete(fields, name)
+	if r.Endpoint == Chat {
+		for _, name := range []string{"user", "metadata", "store", "safety_identifier", "prompt_cache_key"} {
+			delete(fields, name)
+		}
 	}
 	return append([]byte(r.Endpoint.String()+"\n"), r.codec.encode(fields)...)
 }
 
-// Deterministic tells whether the client wants the same answer to the same question.
+// says tells whether a field is there that says something.
+func (r *Request) says(name string) bool {
+	v := string(r.fields[name])
+	return v != "" && v != "null" && v != "false"
+}
+
+// Background tells whether the client is content with an answer that is still to come.
+func (r *Request) Background() bool { return r.says("background") }
+
+// Deterministic tells whether the client wants the same answer to the same question. An answer of
+// /v1/responses that the upstream keeps, or that goes on from another, is like no other.
 func (r *Request) Deterministic() bool {
+	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.says("conversation") || r.says("previous_response_id") || r.Background()) {
+		return false
+	}
 	var temperature json.Number
 	err := r.codec.JSON.Unmarshal(r.fields["temperature"], &temperature)
 	n, bad := temperature.Float64()

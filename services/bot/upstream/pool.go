@@ -494,6 +494,9 @@ func (c *call) whole(t *target, length int64) (*Answer, *Error) {
 		return nil, c.fault(err)
 	}
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
+	if err == nil && reply.Pending && !c.request.Background() {
+		err = errors.New("the answer is still to come")
+	}
 	if err != nil {
 		return nil, c.fault(err)
 	}
