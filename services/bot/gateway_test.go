@@ -571,11 +571,45 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestJoinedAndLeft: who waited for an answer that another has asked for, and left, pays nothing.
+func TestJoinedAndLeft(t *testing.T) {
+	model := newStepper(t)
+	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.CacheAge = time.Minute })
+	const question = `{"model":"dyno-1","temperature":0,"messages":[{"role":"user","content":"hi"}]}`
+	ask := func() (left chan struct{}, leave context.CancelFunc) {
+		ctx, leave := context.WithCancel(t.Context())
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(question))
+		r.Host = "localhost"
+		left = make(chan struct{})
+		go func() {
+			defer close(left)
+			b.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		return left, leave
+	}
+	first, leave := ask()
+	defer leave()
+	<-model.asked
+	second, leave := ask()
+	for end := time.Now().Add(time.Minute); b.cache.Stats().Joined == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("nobody waits")
+		}
+	}
+	leave()
+	<-second
+	if e := b.ledger("local", 1)[0]; e.Outcome != "aborted" || e.Prompt != 0 || e.Money != 0 {
+		t.Errorf("%+v", e)
+	}
+	close(model.words)
+	<-first
+}
+
 // TestCacheOfResponses: an answer of /v1/responses that says whose it is, or that the upstream keeps, is
 // nobody else's. One that failed is none, and is not kept.
 func TestCacheOfResponses(t *testing.T) {
 	var asked atomic.Int64
-	status := make(chan string, 1)
+	status := make(chan string, 10)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		var q struct{ User string }

@@ -203,7 +203,8 @@ func (j *job) wholeResult(a *upstream.Answer, how cache.How, err error, gone boo
 		if errors.As(err, &e) {
 			r.upstream = e.Upstream
 		}
-		if r.outcome == outcomeAborted { // the upstream may well have answered
+		// The upstream may well have answered. Who waited for another's answer has asked for none.
+		if r.outcome == outcomeAborted && how == cache.Made {
 			r.usage = openai.Usage{Prompt: j.request.PromptTokens, Estimated: true}
 			r.price = j.g.pool.Price(j.request.Model)
 		}

@@ -77,7 +77,8 @@ type Archive interface {
 	// What has been kept before, by its ID, is kept once. When err is not nil, it is not
 	// known whether anything was kept: they may be written again.
 	Write(ctx context.Context, records []Record) (each []error, err error)
-	// Sum returns what the entries of a key have used, from a moment on.
+	// Sum returns what the entries of a key have used, from a moment on. An answer that was
+	// cached has used no tokens: its entry says how many it has.
 	Sum(ctx context.Context, key string, from time.Time) (Cost, error)
 	// Entries returns the last entries of a key, the newest first.
 	Entries(ctx context.Context, key string, most int) ([]Entry, error)

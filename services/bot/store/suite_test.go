@@ -250,8 +250,8 @@ func TestLedger(t *testing.T) {
 			t.Errorf("the last: %+v, %v", got, err)
 		}
 		for from, want := range map[time.Time]store.Cost{
-			{}:                          {Requests: 2, Tokens: 30, Money: 1<<55 + 7},
-			epoch:                       {Requests: 2, Tokens: 30, Money: 1<<55 + 7},
+			{}:                          {Requests: 2, Tokens: 15, Money: 1<<55 + 7},
+			epoch:                       {Requests: 2, Tokens: 15, Money: 1<<55 + 7},
 			epoch.Add(time.Microsecond): {Requests: 1, Tokens: 15, Money: 7},
 			epoch.Add(2 * time.Hour):    {},
 		} {
@@ -645,17 +645,19 @@ func TestSeeded(t *testing.T) {
 		if got := used(t, a.Limits(), "k", list, now); !slices.Equal(got, []int64{0, 0}) {
 			t.Errorf("new: %v", got)
 		}
-		write(t, a, store.Record{Entry: entry("1", now.Add(-48*time.Hour))}, store.Record{Entry: entry("2", now)})
+		asked := entry("2", now)
+		asked.Cached = false // unlike the others, which have used no tokens
+		write(t, a, store.Record{Entry: entry("1", now.Add(-48*time.Hour))}, store.Record{Entry: asked}, store.Record{Entry: entry("cached", now)})
 	}()
 	a := openSQLite(t, path)
 	l := a.Limits()
-	if got := used(t, l, "k", list, now); !slices.Equal(got, []int64{2, 15}) {
+	if got := used(t, l, "k", list, now); !slices.Equal(got, []int64{3, 15}) {
 		t.Errorf("afterwards: %v", got)
 	}
 	write(t, a, store.Record{Entry: entry("3", now)})
 	later := list[1].Start(now).Add(24 * time.Hour)
 	write(t, a, store.Record{Entry: entry("4", later)}) // reserved in the window before, as far as limits go
-	if got := used(t, l, "k", list, later); !slices.Equal(got, []int64{2, 0}) {
+	if got := used(t, l, "k", list, later); !slices.Equal(got, []int64{3, 0}) {
 		t.Errorf("in the next window: %v", got)
 	}
 }

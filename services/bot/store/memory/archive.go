@@ -121,7 +121,9 @@ func (a *Archive) Sum(_ context.Context, key string, from time.Time) (store.Cost
 	for _, e := range a.entries {
 		if e.Key == key && !e.At.Before(from) {
 			sum.Requests++
-			sum.Tokens += e.Prompt + e.Completion
+			if !e.Cached {
+				sum.Tokens += e.Prompt + e.Completion
+			}
 			sum.Money += e.Money
 		}
 	}

@@ -264,7 +264,7 @@ func copyTo(ctx context.Context, tx pgx.Tx, table string, names []string, rows p
 
 // Sum is store.Archive's.
 func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.Cost, err error) {
-	err = a.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(prompt + completion), 0)::bigint, coalesce(sum(money), 0)::bigint FROM entries WHERE key = $1 AND at >= $2`, key, from).
+	err = a.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(prompt + completion) FILTER (WHERE NOT cached), 0)::bigint, coalesce(sum(money), 0)::bigint FROM entries WHERE key = $1 AND at >= $2`, key, from).
 		Scan(&c.Requests, &c.Tokens, &c.Money)
 	return c, err
 }

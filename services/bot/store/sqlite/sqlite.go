@@ -277,7 +277,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 
 // Sum is store.Archive's.
 func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.Cost, err error) {
-	err = a.readers.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(prompt + completion), 0), coalesce(sum(money), 0) FROM entries WHERE key = ? AND at >= ?`,
+	err = a.readers.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(prompt + completion) FILTER (WHERE NOT cached), 0), coalesce(sum(money), 0) FROM entries WHERE key = ? AND at >= ?`,
 		key, microseconds(from)).Scan(&c.Requests, &c.Tokens, &c.Money)
 	return c, err
 }
