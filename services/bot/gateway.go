@@ -320,14 +320,23 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		}
 		g.sessions, g.limits = g.redis, g.redis
 	}
+	g.batch, err = store.NewBatcher(g.archive, g.batches())
+	return err
+}
+
+// recordsEach is how many records an answer may add: of a turn that the archive has not confirmed
+// in time, the entry is added once more without the turn.
+const recordsEach = 2
+
+// batches is how records are written.
+func (g *Gateway) batches() store.BatchConfig {
 	b := g.cfg.Batch
 	if g.cfg.ArchiveWrites == Single {
 		b.Most = 1
 	}
-	b.Pending += g.cfg.MaxConcurrent // those under way when the bound is reached
+	b.Pending += recordsEach * g.cfg.MaxConcurrent // of those under way when the bound is reached
 	b.Logger, b.Timeout = g.log, g.cfg.StoreTimeout
-	g.batch, err = store.NewBatcher(g.archive, b)
-	return err
+	return b
 }
 
 // Handler serves clients, for servers of others.

@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -568,6 +569,73 @@ func TestCache(t *testing.T) {
 	}
 	if paid != 3 {
 		t.Errorf("%d were paid for", paid)
+	}
+}
+
+// away is an archive that keeps nothing.
+type away struct{ store.Archive }
+
+func (away) Write(context.Context, []store.Record) ([]error, error) { return nil, errors.New("away") }
+
+// TestLedgerBound: while the archive is away, all that is answered finds room to wait for it, turns too,
+// and who has waited for a place is answered no more.
+func TestLedgerBound(t *testing.T) {
+	model := newStepper(t)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		model.at(c)
+		c.MaxConcurrent, c.Batch.Most, c.Batch.Pending, c.StoreTimeout = 2, 1, 1, 50*ms
+	})
+	own, c := b.batch, b.batches()
+	c.Pause = time.Hour // nothing goes meanwhile
+	var err error
+	if b.batch, err = store.NewBatcher(away{}, c); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		b.batch.Close(ended)
+		b.batch = own
+	}()
+	// Without a network, whose goroutines would know of the other batcher.
+	answers := make(chan *httptest.ResponseRecorder)
+	for i := range 3 {
+		go func() {
+			r := httptest.NewRequest(http.MethodPost, "/v1/bot/chat", strings.NewReader(fmt.Sprintf(`{"bot_id":"b","user_id":"u%d","query":"hi","stream":true}`, i)))
+			r.Host = "localhost"
+			w := httptest.NewRecorder()
+			b.Handler().ServeHTTP(w, r)
+			answers <- w
+		}()
+	}
+	<-model.asked
+	<-model.asked
+	for end := time.Now().Add(time.Minute); b.places.waiting.Load() == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("nobody waits")
+		}
+	}
+	close(model.words)
+	answered, refused := 0, 0
+	for range 3 {
+		w := <-answers
+		if w.Code == http.StatusOK && strings.Contains(w.Body.String(), string(historyNotConfirmed)) {
+			answered++
+		} else if strings.Contains(w.Body.String(), "ledger_full") {
+			refused++
+		}
+	}
+	if answered != 2 || refused != 1 {
+		t.Errorf("%d answered, %d refused", answered, refused)
+	}
+	families, err := b.host.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if n := f.GetMetric()[0].GetCounter().GetValue(); f.GetName() == "bot_unaccounted_total" && n != 0 {
+			t.Errorf("%v answers are not in the ledger", n)
+		}
 	}
 }
 

@@ -39,8 +39,9 @@ type job struct {
 
 // admit lets a request in: it has a place from then on, until it has finished or left.
 func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, began time.Time) (*job, *refusal) {
-	if g.batch.State().Pending >= g.cfg.Batch.Pending {
-		return nil, &refusal{status: http.StatusServiceUnavailable, code: "ledger_full", text: "the ledger cannot keep up: nothing is answered that cannot be accounted", after: time.Second}
+	full := &refusal{status: http.StatusServiceUnavailable, code: "ledger_full", text: "the ledger cannot keep up: nothing is answered that cannot be accounted", after: time.Second}
+	if g.ledgerFull() {
+		return nil, full
 	}
 	_, span := trace.Start(ctx, "queue")
 	queue, err := g.places.enter(ctx)
@@ -51,11 +52,17 @@ func (g *Gateway) admit(ctx context.Context, who identity, endpoint string, bega
 		return nil, &refusal{status: http.StatusServiceUnavailable, code: "overloaded", text: err.Error(), after: time.Second}
 	case err != nil:
 		return nil, refuse(statusGone, "", "the client has gone")
+	case g.ledgerFull(): // since it waits for a place
+		g.places.leave()
+		return nil, full
 	}
 	return &job{g: g, who: who, limits: g.limits, began: began, within: ctx, entry: store.Entry{
 		ID: store.NewID(), Key: who.key.id, User: who.user, Endpoint: endpoint, Queue: queue,
 	}}, nil
 }
+
+// ledgerFull tells whether no more may be answered than is under way.
+func (g *Gateway) ledgerFull() bool { return g.batch.State().Pending >= g.cfg.Batch.Pending }
 
 // leave gives the place back, once: at the end of whatever became of the request.
 func (j *job) leave() {
