@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	goredis "github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"dyno/internal/leak"
@@ -628,6 +629,42 @@ func TestLimitsAgree(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReservationOutlivesItsCounters: in Redis, what is to be given back is known for as long as there
+// is something that it can be given back to.
+func TestReservationOutlivesItsCounters(t *testing.T) {
+	c := redis.Defaults()
+	c.Address, c.Prefix, c.Timeout = use(t, redisServer).address, fmt.Sprint("test", names.Add(1)), 20*time.Second
+	s, err := redis.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, s)
+	o := &goredis.Options{Addr: c.Address, DisableIdentity: true}
+	if path, ok := strings.CutPrefix(c.Address, "unix:"); ok {
+		o.Network, o.Addr = "unix", path
+	}
+	client := goredis.NewClient(o)
+	closing(t, client)
+	const lease, ever = time.Minute, time.Duration(-1)
+	for i, want := range []struct {
+		windows []time.Duration
+		least   time.Duration
+	}{{[]time.Duration{time.Hour}, time.Hour}, {[]time.Duration{time.Hour, 30 * 24 * time.Hour}, 31 * 24 * time.Hour}, {[]time.Duration{time.Hour, 0}, ever}} {
+		var limits []store.Limit
+		for _, w := range want.windows {
+			limits = append(limits, store.Limit{Resource: store.Tokens, Amount: 100, Window: w})
+		}
+		r, err := s.Reserve(t.Context(), fmt.Sprint("k", i), limits, store.Cost{Tokens: 1}, time.Now(), lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := client.TTL(t.Context(), fmt.Sprintf("%s:{k%d}:lease:%s", c.Prefix, i, r.ID)).Result()
+		if err != nil || want.least == ever && left != ever || want.least != ever && left < want.least {
+			t.Errorf("windows %v: known for %v, %v, want %v", want.windows, left, err, want.least)
+		}
+	}
 }
 
 // TestSeeded: limits of a file begin with what its ledger says, and do not count twice

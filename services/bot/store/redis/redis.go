@@ -111,8 +111,8 @@ end
 }
 
 // KEYS: the set of reservations by when they end, the prefix of their own keys, a counter
-// for each limit. ARGV: now and the lease's end in milliseconds, the lease, the ID, and for
-// each limit its amount, what is to be taken, and for how many milliseconds the counter
+// for each limit. ARGV: now and the lease's end in milliseconds, for how many milliseconds what
+// is reserved is known (0 is for ever), the ID, and for each limit its amount, what is to be taken, and for how many milliseconds the counter
 // is there (0 is for ever). Returns 0, or which limit is reached and what is used of it.
 var reserve = script(`
 give_back(ARGV[1])
@@ -127,7 +127,7 @@ for i = 3, #KEYS do
   if ARGV[at + 2] ~= '0' then redis.call('PEXPIRE', KEYS[i], ARGV[at + 2], 'NX') end
   redis.call('HSET', KEYS[2] .. ARGV[4], KEYS[i], ARGV[at + 1])
 end
-redis.call('PEXPIRE', KEYS[2] .. ARGV[4], ARGV[3])
+if ARGV[3] ~= '0' then redis.call('PEXPIRE', KEYS[2] .. ARGV[4], ARGV[3]) end
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[4])
 return {0, 0}
 `)
@@ -166,15 +166,20 @@ func (s *Store) keys(key string, limits []store.Limit, at time.Time) []string {
 // Reserve is store.Limits'.
 func (s *Store) Reserve(ctx context.Context, key string, limits []store.Limit, cost store.Cost, now time.Time, lease time.Duration) (store.Reservation, error) {
 	r := store.Reservation{ID: store.NewID(), Key: key, Limits: limits, At: now, Cost: cost}
-	// What is reserved is there until it is given back, which may be some time after its
-	// end.
-	args := []any{now.UnixMilli(), now.Add(lease).UnixMilli(), (lease + grace).Milliseconds(), r.ID}
+	// What is reserved is known until it is given back, which may be long after the lease's end:
+	// when the key is used again. No counter is there any longer than that.
+	args := []any{now.UnixMilli(), now.Add(lease).UnixMilli(), int64(0), r.ID}
+	longest, ever := time.Duration(0), false
 	for _, l := range limits {
 		keep := int64(0)
 		if l.Window > 0 {
 			keep = (l.Window + grace).Milliseconds()
 		}
+		longest, ever = max(longest, l.Window), ever || l.Window == 0
 		args = append(args, l.Amount, cost.Of(l.Resource), keep)
+	}
+	if !ever {
+		args[2] = (lease + longest + grace).Milliseconds()
 	}
 	found, err := reserve.Run(ctx, s.client, s.keys(key, limits, now), args...).Int64Slice()
 	switch {
