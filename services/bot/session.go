@@ -77,8 +77,11 @@ func (t *turnstile) leave(session string) {
 type hold struct {
 	gateway *Gateway
 	session string
-	holder  string // "" if the sessions' store did not answer
-	count   int64  // of turns; store.Unknown
+	holder  string
+	count   int64 // of turns; store.Unknown
+	// degraded says that the sessions' store did not answer: it may hold the session all the
+	// same.
+	degraded bool
 
 	mu    sync.Mutex  // guards what follows
 	timer *time.Timer // extends the lease; nil if there is none, or no more
@@ -111,7 +114,7 @@ func (g *Gateway) hold(ctx context.Context, session string) (*hold, error) {
 			return h, nil
 		case !errors.Is(err, store.ErrBusy) && ctx.Err() == nil:
 			g.stats.degraded("sessions")
-			h.holder = ""
+			h.degraded = true
 			return h, nil
 		}
 		t := time.NewTimer(pause/2 + rand.N(pause))
@@ -144,13 +147,14 @@ func (h *hold) extend() {
 func (h *hold) release(count int64) {
 	g := h.gateway
 	defer g.turns.leave(h.session)
-	if h.holder == "" {
-		return
+	if h.degraded {
+		count = store.Unknown // others' turns may have come in between
+	} else {
+		h.mu.Lock()
+		h.timer.Stop()
+		h.timer = nil
+		h.mu.Unlock()
 	}
-	h.mu.Lock()
-	h.timer.Stop()
-	h.timer = nil
-	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.StoreTimeout)
 	defer cancel()
 	if err := g.sessions.Release(ctx, h.session, h.holder, count); err != nil && !errors.Is(err, store.ErrGone) {

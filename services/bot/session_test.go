@@ -118,3 +118,29 @@ func TestLeaseIsExtended(t *testing.T) {
 		}
 	})
 }
+
+// stalled are sessions whose store answers too late: what was asked is done all the same.
+type stalled struct{ *memory.Sessions }
+
+func (s stalled) Acquire(ctx context.Context, session, holder string, lease time.Duration) (int64, error) {
+	if _, err := s.Sessions.Acquire(ctx, session, holder, lease); err != nil {
+		return 0, err
+	}
+	return 0, errors.New("it took too long")
+}
+
+// TestStalledSession: a session that was taken although the store did not say so is given back.
+func TestStalledSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{cfg: Defaults(), turns: newTurnstile(1), sessions: stalled{memory.NewSessions(10)}}
+		g.stats = newStats(g)
+		h, err := g.hold(t.Context(), "s")
+		if err != nil || h.count != store.Unknown {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		h.release(7)
+		if n, err := g.sessions.(stalled).Sessions.Acquire(t.Context(), "s", "other", time.Hour); err != nil || n != store.Unknown {
+			t.Errorf("afterwards: %d, %v", n, err)
+		}
+	})
+}
