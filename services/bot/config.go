@@ -81,6 +81,17 @@ type Issuer struct {
 	Lifetime   time.Duration   `yaml:"lifetime"` // of its tokens at most
 	KeySet     string          `yaml:"key_set"`  // the URL of its keys
 	Key        string          `yaml:"key"`      // the ID of the API key that pays
+	Leeway     *time.Duration  `yaml:"leeway"`   // by how much its clock may differ; nil is 30 seconds
+}
+
+// defaultLeeway is that of an issuer that has none.
+const defaultLeeway = 30 * time.Second
+
+func (s Issuer) leeway() time.Duration {
+	if s.Leeway == nil {
+		return defaultLeeway
+	}
+	return *s.Leeway
 }
 
 // A Plugin is one as configuration has it.
@@ -486,6 +497,9 @@ func (c Config) validateKeys(policy outward.Policy) (errs []error) {
 		}
 		if err := policy.CheckURL(s.KeySet); err != nil {
 			errs = append(errs, fmt.Errorf("%s: key set: %w", at, err))
+		}
+		if d := s.leeway(); d < 0 || d > 5*time.Minute {
+			fault(at+": leeway", d, "must be from 0s to 5m")
 		}
 		if len(c.Keys) > 0 && !ids[s.Key] {
 			fault(at+": key", fmt.Sprintf("%q", s.Key), "is none of the API keys: somebody must pay")

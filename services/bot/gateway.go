@@ -208,6 +208,9 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	return g, nil
 }
 
+// ownLeeway is by how much the clocks of gateways that share a secret may differ.
+const ownLeeway = 2 * time.Second
+
 // authentication makes what knows who asks.
 func (g *Gateway) authentication() error {
 	if len(g.cfg.Keys) == 0 {
@@ -236,8 +239,8 @@ func (g *Gateway) authentication() error {
 	if len(t.Previous) > 0 && keyID(t.Previous) != own[0].ID {
 		own = append(own, jwt.Key{ID: keyID(t.Previous), Algorithm: jwt.HS256, Material: t.Previous})
 	}
-	c := jwt.Config{Remember: t.Remember, Leeway: 0, Issuers: []jwt.Issuer{{
-		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own,
+	c := jwt.Config{Remember: t.Remember, Issuers: []jwt.Issuer{{
+		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own, Leeway: ownLeeway,
 	}}}
 	for _, s := range g.cfg.Issuers {
 		r, err := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(g.transport), Logger: g.log})
@@ -245,7 +248,7 @@ func (g *Gateway) authentication() error {
 			return fmt.Errorf("issuer %q: %w", s.Name, err)
 		}
 		g.remotes = append(g.remotes, r)
-		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r})
+		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 		g.issuers[s.Name] = s.Key
 		if g.open != nil {
 			g.issuers[s.Name] = g.open.id

@@ -165,6 +165,8 @@ func TestWhoAsks(t *testing.T) {
 		"the secret before": {sign([]byte(strings.Repeat("p", 32)), nil), 200, ""},
 		"another secret":    {sign([]byte(strings.Repeat("x", 32)), nil), 401, "wrong signature"},
 		"expired":           {sign(secret, map[string]any{"iat": time.Now().Add(-time.Hour).Unix(), "exp": time.Now().Add(-time.Minute).Unix()}), 401, "expired"},
+		"a clock ahead":     {sign(secret, map[string]any{"iat": time.Now().Add(2 * time.Second).Unix()}), 200, ""},
+		"a clock far ahead": {sign(secret, map[string]any{"iat": time.Now().Add(time.Minute).Unix()}), 401, "not valid yet"},
 		"lives too long":    {sign(secret, map[string]any{"exp": time.Now().Add(time.Hour).Unix()}), 401, "lives too long"},
 		"another's tokens":  {sign(secret, map[string]any{"iss": "x"}), 401, "issuer"},
 		"for another":       {sign(secret, map[string]any{"aud": "x"}), 401, "audience"},
@@ -1004,11 +1006,12 @@ func TestValidate(t *testing.T) {
 	c.Listen, c.Admin, c.AllowRemote, c.AllowNetworks = "0.0.0.0:1", "0.0.0.0:2", true, []string{"x"}
 	c.Keys = nil
 	c.Token = Token{Secret: []byte("short"), Lifetime: 1}
-	c.Issuers = []Issuer{{KeySet: "http://127.0.0.1/keys"}}
+	long := 6 * time.Minute
+	c.Issuers = []Issuer{{KeySet: "http://127.0.0.1/keys", Leeway: &long}}
 	c.Plugins = []Plugin{{}, {Builtin: "shell"}, {URL: "http://169.254.169.254/"}}
 	c.Archive, c.LimitsOutage, c.ChatDisconnect, c.SessionLease, c.MaxConcurrent = "disk", "hope", "stay", 1, 0
 	err := c.Validate()
-	for _, want := range []string{"keys: none", "admin token: none", "allow networks", "token secret: 5 bytes", "token: issuer", "token lifetime: 1ns", "issuer 1: key set", "upstreams: 0", "plugin 1", "plugin 2", "plugin 3",
+	for _, want := range []string{"keys: none", "admin token: none", "allow networks", "token secret: 5 bytes", "token: issuer", "token lifetime: 1ns", "issuer 1: key set", "issuer 1: leeway: 6m", "upstreams: 0", "plugin 1", "plugin 2", "plugin 3",
 		`archive: "disk"`, `limits outage: "hope"`, `chat disconnect: "stay"`, "session lease: 1ns", "max concurrent: 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)

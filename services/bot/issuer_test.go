@@ -44,7 +44,8 @@ func TestIssuer(t *testing.T) {
 	})
 	sign := func(method golangjwt.SigningMethod, key any, kid, issuer string) string {
 		token := golangjwt.NewWithClaims(method, golangjwt.MapClaims{
-			"iss": issuer, "aud": "chat", "sub": "u1", "key": "other", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix(),
+			"iss": issuer, "aud": "chat", "sub": "u1", "key": "other", "iat": time.Now().Add(20 * time.Second).Unix(), // its clock is ahead
+			"exp": time.Now().Add(time.Minute).Unix(),
 		})
 		token.Header["kid"] = kid
 		text, err := token.SignedString(key)

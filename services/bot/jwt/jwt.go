@@ -50,20 +50,22 @@ type Source interface {
 	Generation() uint64
 }
 
-// An Issuer is one whose tokens are accepted. All fields are needed.
+// An Issuer is one whose tokens are accepted. All fields but Leeway are needed.
 type Issuer struct {
 	Name       string        // the "iss" of its tokens
 	Audience   string        // must be among their "aud"
 	Algorithms []Algorithm   // that it signs with
 	Lifetime   time.Duration // from "iat" to "exp" at most
 	Keys       Source
+	Leeway     time.Duration // by how much its clock may differ
 }
+
+// maxLeeway bounds by how much clocks may differ.
+const maxLeeway = 5 * time.Minute
 
 // Config says whose tokens are accepted.
 type Config struct {
 	Issuers []Issuer
-	// Leeway is by how much clocks may differ.
-	Leeway time.Duration
 	// Remember bounds the tokens that are remembered as verified; 0 remembers none. A
 	// token that is remembered is refused when it has expired, or its issuer's keys have
 	// changed.
@@ -93,6 +95,9 @@ func (c Config) Validate() error {
 		if s.Lifetime <= 0 {
 			fault("%s: lifetime: %v: must be more than 0", at, s.Lifetime)
 		}
+		if s.Leeway < 0 || s.Leeway > maxLeeway {
+			fault("%s: leeway: %v: must be from 0 to %v", at, s.Leeway, maxLeeway)
+		}
 		if s.Keys == nil {
 			fault("%s: keys: none", at)
 		} else if keys, ok := s.Keys.(Keys); ok {
@@ -100,9 +105,6 @@ func (c Config) Validate() error {
 				fault("%s: %w", at, err)
 			}
 		}
-	}
-	if c.Leeway < 0 || c.Leeway > 5*time.Minute {
-		fault("leeway: %v: must be from 0 to 5m", c.Leeway)
 	}
 	if c.Remember < 0 || c.Remember > 1<<20 {
 		fault("remember: %d: must be from 0 to %d", c.Remember, 1<<20)
@@ -120,20 +122,25 @@ type Claims struct {
 
 // A Verifier verifies tokens. Its methods may be called from any goroutine.
 type Verifier struct {
-	issuers map[string]*Issuer
+	issuers map[string]*accepted
 	methods []string
-	leeway  time.Duration
-	parser  *golangjwt.Parser
+	parser  *golangjwt.Parser // of signatures; times are checked by their issuer's leeway
 
 	remember int
 	mu       sync.RWMutex // guards known
 	known    map[[sha256.Size]byte]verified
 }
 
+// accepted is an issuer with what checks the times of its tokens.
+type accepted struct {
+	Issuer
+	times *golangjwt.Validator
+}
+
 // verified is a token that was found to be good.
 type verified struct {
 	claims     *Claims
-	issuer     *Issuer
+	issuer     *accepted
 	generation uint64
 }
 
@@ -142,15 +149,14 @@ func New(c Config) (*Verifier, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	v := &Verifier{issuers: map[string]*Issuer{}, leeway: c.Leeway, remember: c.Remember, known: map[[sha256.Size]byte]verified{}}
+	v := &Verifier{issuers: map[string]*accepted{}, remember: c.Remember, known: map[[sha256.Size]byte]verified{}}
 	for _, s := range c.Issuers {
-		v.issuers[s.Name] = &s
+		v.issuers[s.Name] = &accepted{s, golangjwt.NewValidator(golangjwt.WithExpirationRequired(), golangjwt.WithIssuedAt(), golangjwt.WithLeeway(s.Leeway))}
 		for _, a := range s.Algorithms {
 			v.methods = append(v.methods, string(a))
 		}
 	}
-	v.parser = golangjwt.NewParser(golangjwt.WithValidMethods(v.methods), golangjwt.WithStrictDecoding(),
-		golangjwt.WithExpirationRequired(), golangjwt.WithIssuedAt(), golangjwt.WithLeeway(c.Leeway))
+	v.parser = golangjwt.NewParser(golangjwt.WithValidMethods(v.methods), golangjwt.WithStrictDecoding(), golangjwt.WithoutClaimsValidation())
 	return v, nil
 }
 
@@ -174,7 +180,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 		k, ok := v.known[sum]
 		v.mu.RUnlock()
 		if ok && k.generation == k.issuer.Keys.Generation() {
-			if !time.Now().Before(k.claims.ExpiresAt.Add(v.leeway)) {
+			if !time.Now().Before(k.claims.ExpiresAt.Add(k.issuer.Leeway)) {
 				v.forget(sum)
 				return nil, fmt.Errorf("token: %w", ErrExpired)
 			}
@@ -190,7 +196,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 	}
 	claims := new(Claims)
 	var (
-		issuer     *Issuer
+		issuer     *accepted
 		generation uint64
 	)
 	_, err = v.parser.ParseWithClaims(token, claims, func(*golangjwt.Token) (any, error) {
@@ -213,6 +219,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 		}
 		return set, nil
 	})
+	if err == nil {
+		err = issuer.times.Validate(claims)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", reason(err))
 	}

@@ -121,7 +121,7 @@ func newVerifier(t testing.TB, change func(*Config)) *Verifier {
 	for _, a := range all {
 		keys = append(keys, public(a, "key-"+string(a)))
 	}
-	c := Config{Issuers: []Issuer{{issuer, audience, all, time.Hour, keys}}, Remember: 16}
+	c := Config{Issuers: []Issuer{{issuer, audience, all, time.Hour, keys, 0}}, Remember: 16}
 	if change != nil {
 		change(&c)
 	}
@@ -133,7 +133,7 @@ func newVerifier(t testing.TB, change func(*Config)) *Verifier {
 }
 
 func TestAccepted(t *testing.T) {
-	v := newVerifier(t, func(c *Config) { c.Leeway = time.Minute })
+	v := newVerifier(t, func(c *Config) { c.Issuers[0].Leeway = time.Minute })
 	for _, a := range []Algorithm{HS256, RS256, ES256, EdDSA} {
 		for name, token := range map[string]string{
 			"with kid":           sign(t, a, private(a), map[string]any{"kid": "key-" + string(a)}, claims(nil)),
@@ -158,6 +158,45 @@ func TestAccepted(t *testing.T) {
 	if n := v.Remembered(); n != 16 {
 		t.Errorf("%d remembered, want as many as allowed", n)
 	}
+}
+
+// TestLeeway: by how much clocks may differ is each issuer's own, for tokens that come too early and
+// for those that are remembered.
+func TestLeeway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVerifier(t, func(c *Config) {
+			c.Issuers = []Issuer{
+				{"strict", audience, []Algorithm{HS256}, time.Hour, Keys{public(HS256, "a")}, 0},
+				{"lenient", audience, []Algorithm{HS256}, time.Hour, Keys{public(HS256, "a")}, 10 * time.Second},
+			}
+		})
+		now := time.Now()
+		token := func(issuer string, from time.Duration) string {
+			return sign(t, HS256, secret, nil, claims(map[string]any{"iss": issuer, "iat": now.Add(from).Unix(), "nbf": now.Add(from).Unix(), "exp": now.Add(from + time.Minute).Unix()}))
+		}
+		for i, c := range []struct {
+			issuer string
+			from   time.Duration
+			want   error
+		}{
+			{"strict", time.Second, ErrEarly}, {"lenient", 9 * time.Second, nil}, {"lenient", 11 * time.Second, ErrEarly},
+			{"strict", -61 * time.Second, ErrExpired}, {"lenient", -69 * time.Second, nil}, {"lenient", -71 * time.Second, ErrExpired},
+		} {
+			if _, err := v.Verify(t.Context(), token(c.issuer, c.from)); !errors.Is(err, c.want) {
+				t.Errorf("%d: %v, want %v", i, err, c.want)
+			}
+		}
+		one := token("lenient", 0)
+		for _, want := range []error{nil, nil, ErrExpired} { // then, 9 seconds after its end, 11 seconds after it
+			if _, err := v.Verify(t.Context(), one); !errors.Is(err, want) {
+				t.Errorf("after %v: %v, want %v", time.Since(now), err, want)
+			}
+			if time.Since(now) == 0 {
+				time.Sleep(67 * time.Second)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
 }
 
 // TestAttacks is the table: every one is refused, and for the right reason.
@@ -307,8 +346,8 @@ func TestAttacks(t *testing.T) {
 func TestOtherIssuersKey(t *testing.T) {
 	v := newVerifier(t, func(c *Config) {
 		c.Issuers = []Issuer{
-			{issuer, audience, []Algorithm{RS256}, time.Hour, Keys{public(RS256, "a")}},
-			{"other", "elsewhere", []Algorithm{ES256}, time.Hour, Keys{public(ES256, "a")}},
+			{issuer, audience, []Algorithm{RS256}, time.Hour, Keys{public(RS256, "a")}, 0},
+			{"other", "elsewhere", []Algorithm{ES256}, time.Hour, Keys{public(ES256, "a")}, 0},
 		}
 	})
 	other := map[string]any{"iss": "other", "aud": "elsewhere"}
@@ -342,7 +381,7 @@ func TestRemembered(t *testing.T) {
 		keys := &changing{Keys: Keys{public(HS256, "1")}}
 		v := newVerifier(t, func(c *Config) {
 			c.Remember = 2
-			c.Issuers = []Issuer{{issuer, audience, []Algorithm{HS256}, time.Hour, keys}}
+			c.Issuers = []Issuer{{issuer, audience, []Algorithm{HS256}, time.Hour, keys, 0}}
 		})
 		token := sign(t, HS256, secret, map[string]any{"kid": "1"}, claims(nil))
 		for range 2 {
@@ -387,7 +426,7 @@ func TestSigner(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := newVerifier(t, func(c *Config) {
-			c.Issuers = []Issuer{{"dyno", audience, []Algorithm{HS256}, 10 * time.Minute, Keys{key}}}
+			c.Issuers = []Issuer{{"dyno", audience, []Algorithm{HS256}, 10 * time.Minute, Keys{key}, 0}}
 		})
 		c, err := v.Verify(t.Context(), token)
 		if err != nil || c.Subject != "u1" || c.Key != "k1" || !c.ExpiresAt.Equal(expires) {
@@ -434,8 +473,8 @@ func TestParseKey(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	_, err := New(Config{Leeway: time.Hour, Remember: -1, Issuers: []Issuer{{}, {Name: "x", Keys: Keys{}}, {Name: "x"}}})
-	for _, want := range []string{"issuer 1: name", "issuer 1: audience", "issuer 1: algorithms", "issuer 1: lifetime", "issuer 1: keys: none", "issuer 2: 0 keys", `issuer 3: name "x"`, "leeway: 1h", "remember: -1"} {
+	_, err := New(Config{Remember: -1, Issuers: []Issuer{{Leeway: time.Hour}, {Name: "x", Keys: Keys{}, Leeway: -1}, {Name: "x"}}})
+	for _, want := range []string{"issuer 1: name", "issuer 1: audience", "issuer 1: algorithms", "issuer 1: lifetime", "issuer 1: keys: none", "issuer 2: 0 keys", `issuer 3: name "x"`, "issuer 1: leeway: 1h", "issuer 2: leeway: -1ns", "remember: -1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("not reported: %s in %v", want, err)
 		}
