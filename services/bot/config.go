@@ -162,7 +162,8 @@ type Config struct {
 	// SystemPrompt is what its conversations begin with; "" is nothing.
 	SystemPrompt string `yaml:"system_prompt"`
 	// HistoryTokens and HistoryTurns bound what of a conversation is told to the model
-	// again: the latest turns that fit. ReplyTokens bounds its answer.
+	// again: the latest turns that fit. ReplyTokens bounds its answer, and that to a request of
+	// the endpoints of OpenAI's kind that has no bound, if its key has limits of tokens or money.
 	HistoryTokens int `yaml:"history_tokens"`
 	HistoryTurns  int `yaml:"history_turns"`
 	ReplyTokens   int `yaml:"reply_tokens"`

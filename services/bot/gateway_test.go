@@ -574,6 +574,32 @@ func TestCache(t *testing.T) {
 	}
 }
 
+// TestBounded: a request that has no bound gets one if its key has a limit of what an answer uses: that is
+// what is reserved. Others are passed on as they are.
+func TestBounded(t *testing.T) {
+	model := newRecorder(t)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		model.at(c)
+		c.Upstream.Attempts, c.Upstream.Failures, c.ReplyTokens = 1, 100, 50
+		c.Keys = []Key{keyOf("tokens", Limit{store.Tokens, 1000, 0}), keyOf("money", Limit{store.Money, 1 << 40, 0}), keyOf("requests", Limit{store.Requests, 100, 0}), keyOf("free")}
+	})
+	const chat, responses = `{"model":"dyno-1","messages":[{}]`, `{"model":"dyno-1","input":"hi"`
+	for _, c := range []struct{ key, path, body, want string }{
+		{"tokens", "chat/completions", chat + `}`, `{"max_completion_tokens":50,"messages":[{}],"model":"dyno-1"}`},
+		{"tokens", "chat/completions", chat + `,"max_output_tokens":1}`, `{"max_completion_tokens":50,"max_output_tokens":1,"messages":[{}],"model":"dyno-1"}`},
+		{"tokens", "chat/completions", chat + `,"max_tokens":7}`, `{"max_tokens":7,"messages":[{}],"model":"dyno-1"}`},
+		{"tokens", "responses", responses + `}`, `{"input":"hi","max_output_tokens":50,"model":"dyno-1"}`},
+		{"tokens", "responses", responses + `,"max_output_tokens":7}`, `{"input":"hi","max_output_tokens":7,"model":"dyno-1"}`},
+		{"money", "chat/completions", chat + `}`, `{"max_completion_tokens":50,"messages":[{}],"model":"dyno-1"}`},
+		{"requests", "chat/completions", chat + `}`, `{"messages":[{}],"model":"dyno-1"}`},
+		{"free", "chat/completions", chat + `}`, `{"messages":[{}],"model":"dyno-1"}`},
+	} {
+		if b.ask("/v1/"+c.path, secretOf(c.key), c.body); model.last() != c.want {
+			t.Errorf("%s, %s: asked %s, want %s", c.key, c.body, model.last(), c.want)
+		}
+	}
+}
+
 // away is an archive that keeps nothing.
 type away struct{ store.Archive }
 

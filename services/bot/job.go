@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"dyno/services/bot/openai"
@@ -93,11 +94,10 @@ func (j *job) reserve(ctx context.Context) *refusal {
 	if len(j.who.key.limits) == 0 {
 		return nil
 	}
-	completion := r.MaxTokens
-	if completion == 0 {
-		completion = g.cfg.ReplyTokens
+	if r.MaxTokens == 0 && slices.ContainsFunc(j.who.key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
+		r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
 	}
-	completion *= r.Choices
+	completion := r.MaxTokens * r.Choices
 	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
 	// Whoever leaves in the middle would leave a reservation behind.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)

@@ -35,7 +35,7 @@ const (
 	maxTokens = 1 << 27 // what they cost must be a number
 )
 
-// A Request is what a client asks. It is not changed once it is parsed, but for Forget.
+// A Request is what a client asks. It is not changed once it is parsed, but for Bound and Forget.
 type Request struct {
 	Endpoint     Endpoint
 	Model        string
@@ -108,6 +108,11 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 			return nil, &RequestError{f.name, "want " + f.want}
 		}
 	}
+	if e == Chat {
+		max3 = 0 // no server of this endpoint looks at it
+	} else {
+		max1, max2 = 0, 0
+	}
 	for _, n := range []int{max1, max2, max3} {
 		if n < 0 || n > maxTokens {
 			return nil, &RequestError{"max_tokens", fmt.Sprintf("must be from 1 to %d", maxTokens)}
@@ -165,6 +170,16 @@ func (r *Request) Body(model string) []byte {
 		change("stream_options", options)
 	}
 	return r.codec.encode(fields)
+}
+
+// Bound has a request that has no bound ask for so many tokens at most.
+func (r *Request) Bound(tokens int) {
+	name := "max_completion_tokens"
+	if r.Endpoint == Responses {
+		name = "max_output_tokens"
+	}
+	r.MaxTokens = tokens
+	r.fields[name] = strconv.AppendInt(nil, int64(tokens), 10)
 }
 
 // Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key and
