@@ -398,6 +398,9 @@ func (t *turn) relay(a *upstream.Answer, n *teller, ctx *work) (string, error) {
 			}
 			tell(buf, more)
 		}
+		if !more {
+			n.out.flush() // an event may have no text, or one that is held back
+		}
 		if int64(reply.Len()) > g.cfg.Upstream.MaxAnswerBytes {
 			long = true
 			a.Stream.Cancel()

@@ -154,6 +154,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	}
 	out := newSink(w, g.cfg.WriteTimeout)
 	defer out.end()
+	out.write(nil, false) // the next event may be long in coming
 	buf := g.buffers.Get(expectedEvent)
 	defer g.buffers.Put(buf)
 	for more := true; more && !out.gone; {

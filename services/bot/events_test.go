@@ -225,6 +225,38 @@ func TestReadOn(t *testing.T) {
 	}
 }
 
+// TestHeads: a client knows that it is answered before the model has said a word, and one that reads
+// on before the next word.
+func TestHeads(t *testing.T) {
+	model := newStepper(t)
+	b := serving(t, newLLM(t, nil), model.at)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // against a hang
+	defer cancel()
+	go func() {
+		<-model.asked
+		model.words <- ""
+	}()
+	resp, err := b.post(ctx, "/v1/bot/chat", "", `{"bot_id":"b","user_id":"u1","query":"hi","stream":true}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	in := openai.NewReader(resp.Body)
+	start, ok := next(t, in)
+	if !ok || start.name != "start" {
+		t.Fatalf("%+v", start)
+	}
+	again := b.resume(ctx, resp.Header.Get("X-Dyno-Id"), "", start.id)
+	defer again.Body.Close()
+	model.words <- "one"
+	close(model.words)
+	for _, in := range []*openai.Reader{in, openai.NewReader(again.Body)} {
+		if e, ok := next(t, in); !ok || e.data != `{"text":"one"}` {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
 // TestLeftForGood: an answer that was given up has an end that says so, for who comes
 // later.
 func TestLeftForGood(t *testing.T) {

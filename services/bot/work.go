@@ -122,6 +122,7 @@ type sink struct {
 	control *http.ResponseController
 	timeout time.Duration
 	begun   bool // the head is on its way
+	waits   bool // something that was written is not on its way yet
 	gone    bool
 }
 
@@ -153,6 +154,13 @@ func (s *sink) write(b []byte, more bool) {
 	<-done
 }
 
+// flush sends what waits on its way.
+func (s *sink) flush() {
+	if s.waits {
+		s.write(nil, false)
+	}
+}
+
 // send is write for a client that has not gone.
 func (s *sink) send(b []byte, more bool) {
 	// Absolute: it is set anew for each piece. Writers without deadlines, as tests have
@@ -165,7 +173,7 @@ func (s *sink) send(b []byte, more bool) {
 		s.gone = true
 		return
 	}
-	if !more && s.control.Flush() != nil {
+	if s.waits = more; !more && s.control.Flush() != nil {
 		s.gone = true
 	}
 }

@@ -382,6 +382,18 @@ func TestReaders(t *testing.T) {
 	}
 }
 
+// TestMore: what comes next is an event with data, and all of it.
+func TestMore(t *testing.T) {
+	for behind, want := range map[string]bool{
+		"": false, ": ping\n\n": false, ": ping\n\ndata: b\n\n": true, "data: b\n": false, "data: b\n\n": true, "event: x\n\n": false, "data\r\n\r\n": true, "database: b\n\n": false,
+	} {
+		r := NewReader(strings.NewReader("data: a\n\n" + behind))
+		if _, err := r.Next(); err != nil || r.More() != want {
+			t.Errorf("%q: %v, %v", behind, r.More(), err)
+		}
+	}
+}
+
 func TestAppendFrame(t *testing.T) {
 	f, err := NewReader(bytes.NewReader(AppendFrame(nil, "x", []byte(`{"a":1}`)))).Next()
 	if err != nil || string(f.Name) != "x" || string(f.Data) != `{"a":1}` {

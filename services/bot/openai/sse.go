@@ -208,10 +208,22 @@ func (r *Reader) parse(raw []byte) (Frame, bool) {
 	return f, lines > 0
 }
 
-// More tells whether the next event has come already.
+// More tells whether the next event that has data has come already. Comments, which keep a
+// connection alive, are none.
 func (r *Reader) More() bool {
-	b := r.b[r.at:]
-	return bytes.Contains(b, []byte("\n\n")) || bytes.Contains(b, []byte("\n\r\n"))
+	data := false
+	for b := r.b[r.at:]; ; {
+		line, rest, whole := bytes.Cut(b, []byte{'\n'})
+		if !whole {
+			return false
+		}
+		b, line = rest, bytes.TrimRight(line, "\r")
+		if len(line) == 0 && data {
+			return true
+		}
+		field, _, _ := bytes.Cut(line, []byte{':'})
+		data = data || string(field) == "data"
+	}
 }
 
 // AppendFrame adds an event.
