@@ -261,9 +261,9 @@ func frames(t testing.TB, r io.Reader) (list []frame) {
 // told to.
 type recorder struct {
 	*httptest.Server
-	mu    sync.Mutex // guards what follows
-	asked []string
 	text  func(asked string) string // content of the answer
+	mu    sync.Mutex                // guards what follows
+	asked []string
 }
 
 func newRecorder(t testing.TB) *recorder {
@@ -275,8 +275,8 @@ func newRecorder(t testing.TB) *recorder {
 		}
 		r.mu.Lock()
 		r.asked = append(r.asked, string(body))
-		text := r.text(string(body))
 		r.mu.Unlock()
+		text := r.text(string(body)) // at once for all who ask at once
 		if !strings.Contains(string(body), `"stream":true`) {
 			fmt.Fprintf(w, `{"choices":[{"message":{"content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`, text)
 			return

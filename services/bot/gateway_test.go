@@ -47,6 +47,16 @@ func (b *bed) ledger(key string, want int) []store.Entry {
 	return list
 }
 
+// settled waits until all settlements beside requests that are under way have ended.
+func (b *bed) settled() {
+	for range maxSettles {
+		b.settles <- struct{}{}
+	}
+	for range maxSettles {
+		<-b.settles
+	}
+}
+
 // TestConversation: a user logs in and talks; the model is told what was said; all of it
 // is kept and accounted, whole and streamed.
 func TestConversation(t *testing.T) {
@@ -55,7 +65,7 @@ func TestConversation(t *testing.T) {
 		b := serving(t, newLLM(t, nil), func(c *Config) {
 			set(c)
 			model.at(c)
-			c.Keys, c.SystemPrompt, c.HistoryTokens = []Key{keyOf(key, Limit{store.Tokens, 100_000, time.Hour})}, "be kind", 100
+			c.Keys, c.SystemPrompt, c.HistoryTokens = []Key{keyOf(key, Limit{store.Tokens, 100_000, 0})}, "be kind", 100
 		})
 		token := b.login(key, "u1")
 		one, status, text := b.say(token, "", "first question")
@@ -126,7 +136,8 @@ func TestConversation(t *testing.T) {
 		if !entries[4].Stream {
 			t.Errorf("%+v", entries[4])
 		}
-		if status, text := b.get("/v1/usage", token); status != http.StatusOK || !strings.Contains(text, `"resource":"tokens","amount":100000,"window_seconds":3600,"used":70`) || !strings.Contains(text, `"today":{"requests":7,"tokens":70,"money":25900}`) {
+		b.settled()
+		if status, text := b.get("/v1/usage", token); status != http.StatusOK || !strings.Contains(text, `"resource":"tokens","amount":100000,"window_seconds":0,"used":70`) || !strings.Contains(text, `"today":{"requests":7,"tokens":70,"money":25900}`) {
 			t.Errorf("%d %s", status, text)
 		}
 	})
@@ -320,12 +331,7 @@ func TestBudget(t *testing.T) {
 			if err := b.batch.Flush(t.Context()); err != nil {
 				t.Error(err)
 			}
-			for range maxSettles { // all that are under way
-				b.settles <- struct{}{}
-			}
-			for range maxSettles {
-				<-b.settles
-			}
+			b.settled()
 		}
 		entries := one.ledger(key, 100)
 		money := int64(0)
@@ -438,10 +444,9 @@ func TestDrained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			model := newRecorder(t)
 			asked, proceed := make(chan struct{}), make(chan struct{})
-			first := true
+			var begun atomic.Bool
 			model.text = func(string) string {
-				if first {
-					first = false
+				if begun.CompareAndSwap(false, true) {
 					close(asked)
 					<-proceed
 				}
@@ -799,8 +804,11 @@ func TestTurnsFollow(t *testing.T) {
 
 // TestQueue: who waits is told how long, and beyond the bound nobody waits.
 func TestQueue(t *testing.T) {
-	m := newLLM(t, func(c *llm.Config) { c.FirstToken = llm.Delay{A: 100 * ms} })
-	b := serving(t, m, func(c *Config) { c.MaxConcurrent, c.MaxWaiting = 1, 1 })
+	model := newStepper(t)
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		model.at(c)
+		c.MaxConcurrent, c.MaxWaiting, c.MaxWait = 1, 1, time.Minute
+	})
 	type answer struct {
 		status int
 		queue  string
@@ -809,23 +817,28 @@ func TestQueue(t *testing.T) {
 	answers := make(chan answer)
 	for range 3 {
 		go func() {
-			status, _, header := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}]}`)
+			status, _, header := b.ask("/v1/chat/completions", "", `{"model":"dyno-1","messages":[{"role":"user","content":"hi"}],"stream":true}`)
 			answers <- answer{status, header.Get("X-Dyno-Queue-Seconds"), header.Get("Retry-After")}
 		}()
 	}
-	waited, refused := 0, 0
-	for range 3 {
-		switch a := <-answers; {
-		case a.status == http.StatusServiceUnavailable && a.after != "":
-			refused++
-		case a.status == http.StatusOK && a.queue > "0.01":
-			waited++
-		case a.status != http.StatusOK:
+	<-model.asked
+	// One is answered and one waits, for as long as nothing is said.
+	if a := <-answers; a.status != http.StatusServiceUnavailable || a.after == "" {
+		t.Errorf("beyond the bound: %+v", a)
+	}
+	close(model.words)
+	waited := 0
+	for range 2 {
+		a := <-answers
+		if a.status != http.StatusOK {
 			t.Errorf("%+v", a)
 		}
+		if a.queue != "0.000000" {
+			waited++
+		}
 	}
-	if waited != 1 || refused != 1 {
-		t.Errorf("%d waited, %d were refused", waited, refused)
+	if waited != 1 {
+		t.Errorf("%d waited", waited)
 	}
 }
 
@@ -880,10 +893,10 @@ func TestPlugins(t *testing.T) {
 	}
 	b := serving(t, newLLM(t, nil), func(c *Config) {
 		model.at(c)
-		c.Rules, c.PluginBudget = rules, 200*ms
+		c.Rules, c.PluginBudget = rules, time.Minute
 		c.Plugins = []Plugin{
-			{Name: "weather", URL: plugins.URL + "/weather", Intents: []string{"weather"}}, {Name: "slow", URL: plugins.URL + "/slow"},
-			{Name: "broken", URL: plugins.URL + "/broken"}, {Name: "calculator", Builtin: "calculator"},
+			{Name: "weather", URL: plugins.URL + "/weather", Intents: []string{"weather"}, Timeout: time.Minute}, {Name: "slow", URL: plugins.URL + "/slow", Timeout: 50 * ms},
+			{Name: "broken", URL: plugins.URL + "/broken", Timeout: time.Minute}, {Name: "calculator", Builtin: "calculator"},
 		}
 	})
 	r, _, text := b.say("", "", "今天北京天气怎么样? 3+4")

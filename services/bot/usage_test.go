@@ -62,16 +62,11 @@ func TestKeys(t *testing.T) {
 	b := serving(t, newLLM(t, nil), func(c *Config) {
 		c.Admin, c.Redis, c.StoreTimeout = "127.0.0.1:0", address, 3*time.Second
 		for i := range maxListedKeys + 5 {
-			c.Keys = append(c.Keys, keyOf(fmt.Sprintf("key-%03d", i), Limit{store.Tokens, 100_000, time.Hour}))
+			c.Keys = append(c.Keys, keyOf(fmt.Sprintf("key-%03d", i), Limit{store.Tokens, 100_000, 0}))
 		}
 	})
 	b.say(secretOf("key-001"), "", "hello")
-	for range maxSettles { // all that are under way
-		b.settles <- struct{}{}
-	}
-	for range maxSettles {
-		<-b.settles
-	}
+	b.settled()
 	list := func(path string, want int) (keyList, string) {
 		t.Helper()
 		resp, err := b.client.Get("http://" + b.AdminAddr().String() + keysPath + path)
