@@ -293,8 +293,12 @@ func (g *Gateway) openPlugins(policy outward.Policy) error {
 	return err
 }
 
+// openTimeout is how long opening the stores may take at least. It makes tables, and others may
+// open the same ones: that is not one operation, which StoreTimeout bounds.
+const openTimeout = 30 * time.Second
+
 func (g *Gateway) openStores(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*g.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, max(openTimeout, 10*g.cfg.StoreTimeout))
 	defer cancel()
 	g.limits = memory.NewLimits(nil)
 	switch g.cfg.Archive {
