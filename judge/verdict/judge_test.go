@@ -561,7 +561,6 @@ func TestLostRoundsAreNotSpoilt(t *testing.T) {
 	} {
 		b := abc()
 		b.run.Plan.Rounds, b.run.Plan.Remeasure = 6, 3
-		var round []*rundir.TrialFolder
 		for i := range b.trials {
 			if x := &b.trials[i]; x.Round == 2 {
 				if x.Variant == "c" {
@@ -571,7 +570,6 @@ func TestLostRoundsAreNotSpoilt(t *testing.T) {
 					lose(x)
 					delete(b.logs, x.Number)
 				}
-				round = append(round, &rundir.TrialFolder{Trial: *x})
 			}
 		}
 		run := b.judge(t)
