@@ -439,7 +439,6 @@ func (l leisurely) Response(p []byte) (int, bool, error) {
 // A response without an end, which comes faster than it is read, keeps nobody else waiting:
 // other connections are served, and the window and the interruption end the measurement.
 func TestEndlessResponse(t *testing.T) {
-	t.Parallel()
 	request, err := http1.Request{Method: "GET", Target: "/", Host: "h"}.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -285,7 +285,6 @@ func TestGRPCPaced(t *testing.T) {
 // A call whose messages are more than can wait to be sent goes on as they are written, although
 // the server says nothing before it has all of them.
 func TestGRPCLongClientStream(t *testing.T) {
-	t.Parallel()
 	address := listen(t, func(c net.Conn) {
 		r := bufio.NewReader(c)
 		if _, err := io.CopyN(io.Discard, r, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
