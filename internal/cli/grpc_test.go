@@ -130,7 +130,7 @@ func TestGRPCStreamFromTheCommandLine(t *testing.T) {
 	address := serveHealth(t)
 	var stdout, stderr bytes.Buffer
 	// Watch answers with a first message, and then waits until its deadline.
-	code := Main(t.Context(), []string{"grpc", "-n", "4", "-c", "2", "--deadline", "50ms", "--json", "-", address, "grpc.health.v1.Health/Watch"},
+	code := Main(t.Context(), []string{"grpc", "-n", "4", "-c", "2", "--deadline", "1s", "--json", "-", address, "grpc.health.v1.Health/Watch"},
 		strings.NewReader(""), &stdout, &stderr)
 	var run rundir.Run
 	if err := json.Unmarshal(stdout.Bytes(), &run); err != nil {
