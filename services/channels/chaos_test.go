@@ -178,13 +178,26 @@ type flaky struct {
 	loop     sync.WaitGroup
 }
 
+// listenAgain listens where a test can listen again: on a port that the kernel gives to no client
+// meanwhile, who may be the one that tries to connect to it.
+func listenAgain(t *testing.T) net.Listener {
+	t.Helper()
+	var fault error
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000)))
+		if err == nil {
+			return l
+		}
+		fault = err
+	}
+	t.Fatal(fault)
+	return nil
+}
+
 func newFlaky(t *testing.T, seed uint64, handle func(StreamID, Record) error) *flaky {
 	f := &flaky{t: t, handle: handle, rng: rand.New(rand.NewPCG(seed, 1))}
 	f.receiver = newReceiver(64<<10, 0, &f.count)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listenAgain(t)
 	f.listener, f.address = l, l.Addr().String()
 	f.loop.Go(f.accept)
 	t.Cleanup(f.stop)

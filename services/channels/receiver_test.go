@@ -24,8 +24,12 @@ func TestChannelToChannel(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
 	sink := Sink{Kind: File, Format: Framed, Path: out, Sync: SyncNever}
-	second := start(t, Config{Channels: []Channel{{Name: "b", Source: framedSource("127.0.0.1:0"), Sink: quick(sink)}}}, nil, nil)
-	address := second.Addr("b").String()
+	l := listenAgain(t)
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, Config{Channels: []Channel{{Name: "b", Source: framedSource(address), Sink: quick(sink)}}}, nil, nil)
 	first := start(t, Config{Channels: []Channel{{Name: "a", Source: tcpSource(), Buffer: Buffer{Records: 64},
 		Sink: quick(Sink{Kind: TCP, Format: Framed, Address: address})}}}, nil, nil)
 
