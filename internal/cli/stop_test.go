@@ -227,17 +227,9 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A quick load without a folder keeps one when it is interrupted, and says where.
-func TestInterruptedQuickLoad(t *testing.T) {
-	t.Parallel()
-	server, err := oracle.StartNull(t.Context(), oracle.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	dir := t.TempDir()
-	d := begin(t, dir, "http", "-c", "2", "-z", "600", "http://"+server.Addr().String()+"/")
-	until(t, "it measures", counted(d))
+// interrupted interrupts a quick load, and returns the folder that it keeps.
+func interrupted(t *testing.T, d *dyno) *rundir.Folder {
+	t.Helper()
 	if err := d.cmd.Process.Signal(unix.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -249,8 +241,22 @@ func TestInterruptedQuickLoad(t *testing.T) {
 		t.Fatalf("no run folder is named:\n%s", d.stderr.String())
 	}
 	kept, _, _ := strings.Cut(rest, "\n")
-	defer func() { _ = os.RemoveAll(filepath.Dir(kept)) }()
-	if f := open(t, kept); f.Complete() || f.Trials[0].Counts.OK == 0 {
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(kept)) })
+	return open(t, kept)
+}
+
+// A quick load without a folder keeps one when it is interrupted, and says where.
+func TestInterruptedQuickLoad(t *testing.T) {
+	t.Parallel()
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	dir := t.TempDir()
+	d := begin(t, dir, "http", "-c", "2", "-z", "600", "http://"+server.Addr().String()+"/")
+	until(t, "it measures", counted(d))
+	if f := interrupted(t, d); f.Complete() || f.Trials[0].Counts.OK == 0 {
 		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Counts)
 	}
 }
@@ -271,19 +277,7 @@ func TestInterruptedSubscribers(t *testing.T) {
 	t.Cleanup(server.Close) // behind the end of its client
 	d := begin(t, t.TempDir(), "sse", "-c", "2", "-z", "600", "--warmup", "0", server.URL)
 	until(t, "it measures", func() bool { return regexp.MustCompile(` events/s  p50 `).MatchString(d.stderr.String()) })
-	if err := d.cmd.Process.Signal(unix.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if code := d.wait(t); code != exitInterrupted {
-		t.Errorf("exit code %d", code)
-	}
-	_, rest, ok := strings.Cut(d.stderr.String(), "run folder: ")
-	if !ok {
-		t.Fatalf("no run folder is named:\n%s", d.stderr.String())
-	}
-	kept, _, _ := strings.Cut(rest, "\n")
-	defer func() { _ = os.RemoveAll(filepath.Dir(kept)) }()
-	if f := open(t, kept); f.Complete() || f.Trials[0].Streams == nil || f.Trials[0].Streams.Delivered == 0 {
+	if f := interrupted(t, d); f.Complete() || f.Trials[0].Streams == nil || f.Trials[0].Streams.Delivered == 0 {
 		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Streams)
 	}
 }
