@@ -155,3 +155,21 @@ func TestMaskedLines(t *testing.T) {
 		t.Errorf("%q: %s", said, got)
 	}
 }
+
+// TestTextsAreBounded: an upstream that begins ever more texts is not passed on beyond a bound, which
+// is masked as any, and what has ended makes room.
+func TestTextsAreBounded(t *testing.T) {
+	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
+	begun := func(i int) string {
+		return fmt.Sprintf(`{"choices":[{"delta":{"content":%q},"index":%d}]}`, secret+".", i)
+	}
+	var events []string
+	for i := range maxTexts + 10 {
+		events = append(events, begun(i))
+	}
+	events = append(events, `{"choices":[{"delta":{},"index":0,"finish_reason":"stop"}]}`, begun(maxTexts+10), "[DONE]")
+	got, masked := relayed(t, openai.Chat, events...)
+	if want := maxTexts + 1; masked != want || strings.Count(got, "[api-key]") != want || strings.Contains(got, "sk-") {
+		t.Errorf("%d masked, %d said, of %d texts", masked, strings.Count(got, "[api-key]"), len(events)-2)
+	}
+}

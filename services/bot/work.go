@@ -183,6 +183,10 @@ func (s *sink) end() {
 	_ = s.control.SetWriteDeadline(time.Time{}) // as above
 }
 
+// maxTexts is how many texts of an answer may go on at once. A model has a few choices, each with
+// a few tool calls.
+const maxTexts = 1024
+
 // A relay passes a stream on, event by event.
 type relay struct {
 	codec    openai.Codec
@@ -222,6 +226,9 @@ func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 		},
 		Piece: func(p openai.Place, piece string) string {
 			t := r.text(p)
+			if t == nil {
+				return "" // as below
+			}
 			r.buf = t.stream.Write(r.buf[:0], piece)
 			if slices.Contains(e.Ended, p.Choice) { // others have what is held back in an event before this one
 				r.buf = t.stream.Close(r.buf)
@@ -253,10 +260,13 @@ func (r *relay) next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	return openai.AppendFrame(b, string(f.Name), bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '}))
 }
 
-// text returns that of a place.
+// text returns that of a place, or nil if too many others go on.
 func (r *relay) text(p openai.Place) *runningText {
 	t := r.texts[string(p.Key)]
 	if t == nil {
+		if len(r.texts) == maxTexts {
+			return nil
+		}
 		if r.texts == nil {
 			r.texts = map[string]*runningText{}
 		}

@@ -214,17 +214,29 @@ func FuzzAnswer(f *testing.F) {
 }
 
 // TestServer: Go's resolver and dig find services, by UDP, and by TCP where there are many.
-func TestServer(t *testing.T) {
-	packet, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := packet.LocalAddr().String()
-	stream, err := net.Listen("tcp", address)
-	if err != nil {
+// listen returns listeners of UDP and TCP that have one port. The kernel names a port that is free
+// for UDP; another program may have it for TCP.
+func listen(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for try := 1; ; try++ {
+		packet, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := net.Listen("tcp", packet.LocalAddr().String())
+		if err == nil {
+			return packet, stream
+		}
 		packet.Close()
-		t.Skipf("the port of UDP is not free for TCP: %v", err)
+		if try == 10 {
+			t.Fatal(err)
+		}
 	}
+}
+
+func TestServer(t *testing.T) {
+	packet, stream := listen(t)
+	address := packet.LocalAddr().String()
 	s := NewServer(zone(), packet, stream)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve() }()
