@@ -74,10 +74,17 @@ func TestSelector(t *testing.T) {
 			t.Errorf("%q remembers the wrong topic", c.selector)
 		}
 	}
-	// A selector that the library cannot turn into an expression matches its own text.
+	// A selector that the library cannot turn into an expression matches its own text, and so does
+	// one that would take long to match.
 	large := "/{" + strings.Repeat("x,", 1200) + "x}"
-	if s := newSelector(large[:maxTemplate-1] + "}"); s.template == nil {
-		t.Error("a large template is none")
+	for text, want := range map[string]bool{
+		strings.Repeat("{+a}", maxVariables): true, "{" + strings.Repeat("a,", maxVariables-1) + "a}": true,
+		strings.Repeat("{+a}", maxVariables+1): false, "{" + strings.Repeat("a,", maxVariables) + "a}": false,
+		"/{x}" + strings.Repeat("y", maxTemplate): false,
+	} {
+		if s := newSelector(text); (s.template != nil) != want {
+			t.Errorf("%.20q… is a template: %v", text, !want)
+		}
 	}
 	if s := compile(large); s != nil {
 		t.Error("a template of 1201 variables makes an expression")

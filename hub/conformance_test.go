@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -141,6 +142,7 @@ func TestBadPublish(t *testing.T) {
 		{"/publish?topic=t", form, "\xff", 400, "data: must be UTF-8"},
 		{"/publish?topic=t", form, strings.Repeat("x", 101), 413, "at most 100 bytes"},
 		{"/publish", form, "x", 400, "topic: must be given"},
+		{"/publish?topic=" + strings.Repeat("t", maxTopic+1), form, "x", 400, "2049 bytes: must be 2048 at most"},
 	} {
 		status, text := b.post(c.path, c.kind, c.body)
 		if status != c.status || !strings.Contains(text, c.want) {
@@ -163,10 +165,25 @@ func TestBadPublish(t *testing.T) {
 
 func TestBadSubscribe(t *testing.T) {
 	b := serving(t, func(c *Config) { c.MaxTopics = 2 })
-	for _, query := range []string{"", "topic=", "topic=a&topic=b&topic=c", "topic=%zz"} {
-		if s := b.subscribe(query); s.resp.StatusCode != http.StatusBadRequest {
-			t.Errorf("%q: %s", query, s.resp.Status)
+	refused := func(b *bed, queries ...string) {
+		for _, query := range queries {
+			if s := b.subscribe(query); s.resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("%q: %s", query, s.resp.Status)
+			}
 		}
+	}
+	refused(b, "", "topic=", "topic=a&topic=b&topic=c", "topic=%zz")
+	// What would take the time of all to match.
+	templates := func(n int) (query string) {
+		for i := range n {
+			query += fmt.Sprintf("topic=/%d/{x}&", i)
+		}
+		return query
+	}
+	more := serving(t, func(*Config) {})
+	refused(more, templates(maxTemplates+1), "topic="+strings.Repeat("{+a}", maxVariables+1), "topic=/{a}"+strings.Repeat("x", maxTemplate))
+	if s := more.subscribe(templates(maxTemplates) + "topic=a"); s.resp.StatusCode != http.StatusOK {
+		t.Errorf("%d templates: %s", maxTemplates, s.resp.Status)
 	}
 	if s := b.subscribe("topic=a&topic=b&topic=a"); s.resp.StatusCode != http.StatusOK {
 		t.Errorf("a repeated topic: %s", s.resp.Status)

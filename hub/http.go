@@ -225,6 +225,10 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 		h.answer(w, refuse(http.StatusBadRequest, "topic: must be given from 1 to %d times, and not be empty", h.cfg.MaxTopics))
 		return
 	}
+	if err := checkTemplates(topics); err != nil {
+		h.answer(w, refuse(http.StatusBadRequest, "topic: %v", err))
+		return
+	}
 	rights, until, refused := h.maySubscribe(r)
 	if refused != nil {
 		h.answer(w, refused)

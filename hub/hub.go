@@ -238,6 +238,11 @@ func (h *Hub) Publish(ctx context.Context, u Update) (id string, err error) {
 	if len(u.Topics) > h.cfg.MaxTopics {
 		return "", fmt.Errorf("%w: topic: %d of them: must be %d at most", ErrUpdate, len(u.Topics), h.cfg.MaxTopics)
 	}
+	for _, topic := range u.Topics {
+		if len(topic) > maxTopic {
+			return "", fmt.Errorf("%w: topic: %d bytes: must be %d at most", ErrUpdate, len(topic), maxTopic)
+		}
+	}
 	if err := u.Check(); err != nil {
 		return "", err
 	}

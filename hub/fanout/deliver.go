@@ -136,7 +136,7 @@ func (l *Loop) advance(c *client) {
 		l.lose(w, oldest)
 	}
 	if w.until > w.cursor && w.latest == nil {
-		l.coalesce(c)
+		l.coalesce(c, entries)
 	}
 	l.parts = l.parts[:0]
 	size := 0
@@ -158,7 +158,7 @@ func (l *Loop) advance(c *client) {
 		end = e.Seq
 		switch {
 		case !c.group.match(e):
-		case e.Seq <= w.until && w.latest[e.Topics[0]] != e.Seq:
+		case e.Seq <= w.until && w.latest[e.Topics[0]] > e.Seq: // only where a later one comes
 			put(part{leftOut, nil, e.Seq, len(e.Frame)})
 		default:
 			put(part{entry, e.Frame, e.Seq, len(e.Frame)})
@@ -325,16 +325,14 @@ func (l *Loop) lose(w *late, oldest uint64) {
 	l.relieve(w)
 }
 
-// coalesce finds out which entries up to w.until are sent.
-func (l *Loop) coalesce(c *client) {
+// coalesce finds out which entries up to w.until are sent. It begins with those that have been read
+// after w.cursor: the journal may have dropped some of them meanwhile.
+func (l *Loop) coalesce(c *client, entries []*journal.Entry) {
 	w := c.late
 	w.latest = map[string]uint64{}
 	matched := int64(0)
-	for from := w.cursor; from < w.until; {
-		entries, _ := l.source.Since(from, l.passing[:0], turnEntries)
-		if len(entries) == 0 {
-			break
-		}
+	from := w.cursor
+	look := func(entries []*journal.Entry) {
 		for _, e := range entries {
 			from = e.Seq
 			if from <= w.until && c.group.match(e) {
@@ -342,7 +340,15 @@ func (l *Loop) coalesce(c *client) {
 				matched++
 			}
 		}
-		clear(entries)
+	}
+	look(entries)
+	for from < w.until {
+		more, _ := l.source.Since(from, l.passing[:0], turnEntries)
+		if len(more) == 0 {
+			break
+		}
+		look(more)
+		clear(more)
 	}
 	// Do not announce again what an earlier gap event has announced.
 	if missed := matched - int64(len(w.latest)) - w.told; missed > 0 {

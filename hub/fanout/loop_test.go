@@ -215,14 +215,15 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 	c.QueueBytes = rapid.SampledFrom([]int64{10_000, 1 << 20}).Draw(t, "bytes")
 	held := rapid.SampledFrom([]int{5, 30, 10_000}).Draw(t, "history")
 	j := newJournal(t, held)
-	l := newLoop(t, c, j)
-	s := subscribe(t, l, Subscriber{Match: func(e *journal.Entry) bool { return e.Topics[0] != "other" }}, true)
-	defer s.conn.Close()
 	var appended []string // topics, by sequence number less one
 	put := func(topic string, size int) {
 		appended = append(appended, topic)
 		add(t, j, topic, size)
 	}
+	source := &busy{Journal: j, publish: func() { put("other", 10) }}
+	l := newLoop(t, c, source)
+	s := subscribe(t, l, Subscriber{Match: func(e *journal.Entry) bool { return e.Topics[0] != "other" }}, true)
+	defer s.conn.Close()
 	var got []event
 	t.Repeat(map[string]func(*rapid.T){
 		"append": func(t *rapid.T) {
@@ -232,6 +233,10 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 		},
 		"step": func(*rapid.T) { steps(t, l, 1) },
 		"turn": func(*rapid.T) { l.turn() },
+		"publish meanwhile": func(t *rapid.T) {
+			source.updates = rapid.IntRange(1, 10).Draw(t, "n")
+			steps(t, l, 1)
+		},
 		"read": func(t *rapid.T) {
 			// Whatever has arrived, up to some bytes; events are put together at the end.
 			control(t, s.conn, func(fd int) { s.pull(fd, rapid.IntRange(1, 50_000).Draw(t, "bytes")) })
@@ -255,6 +260,7 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 			}
 		},
 	})
+	source.updates = 0
 	steps(t, l, 3)
 	put("end", 10)
 	var g sync.WaitGroup
@@ -333,6 +339,21 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 	if !unknown && stats.Dropped+stats.Coalesced != int64(missing) {
 		t.Fatalf("%+v, want %d left out", stats, missing)
 	}
+}
+
+// A busy journal gets updates right after it was read, before it is read again.
+type busy struct {
+	*journal.Journal
+	updates int // of the next reading
+	publish func()
+}
+
+func (b *busy) Since(seq uint64, dst []*journal.Entry, limit int) ([]*journal.Entry, uint64) {
+	entries, oldest := b.Journal.Since(seq, dst, limit)
+	for ; b.updates > 0; b.updates-- {
+		b.publish()
+	}
+	return entries, oldest
 }
 
 // pull reads what is there, up to n bytes, for next to find.
