@@ -54,6 +54,7 @@ type watched struct {
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
+		w.v.held.Add(int64(n))
 		w.v.moved[w.d].Add(2)
 	}
 	return n, err
@@ -61,6 +62,7 @@ func (w *watched) Read(b []byte) (int, error) {
 
 func (w *watched) Write(b []byte) (int, error) {
 	n, err := w.Conn.Write(b)
+	w.v.held.Add(-int64(n))
 	w.v.moved[w.d].Add(2)
 	w.count.bytes[w.d].Add(uint64(n))
 	w.failed = w.failed || err != nil

@@ -52,8 +52,9 @@ type conversation struct {
 	// moved grows whenever bytes of a direction move; it is odd while bytes have been
 	// read and not yet written.
 	moved [2]atomic.Uint64
-	seen  uint64 // the janitor's: moved at its last check
-	idle  uint32 // the janitor's: ticks without movement
+	held  atomic.Int64 // bytes that network conditions have read and not yet written
+	seen  uint64       // the janitor's: moved at its last check
+	idle  uint32       // the janitor's: ticks without movement
 
 	mu   sync.Mutex // guards why, over and changes of ends
 	why  outcome
@@ -470,7 +471,7 @@ func (v *conversation) age(limit uint32) {
 	if v.idle++; v.idle < limit {
 		return
 	}
-	if out%2 == 1 || back%2 == 1 {
+	if out%2 == 1 || back%2 == 1 || v.held.Load() != 0 {
 		v.end(idled, reset) // a reset shows that bytes are lost
 	} else {
 		v.end(idled, closeInOrder)

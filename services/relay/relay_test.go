@@ -151,6 +151,19 @@ func TestConditions(t *testing.T) {
 	}
 	b.wantReset(c)
 	b.wantCount(broken, resetByDesign, 1)
+
+	// What conditions hold back when an idle connection is ended is lost, and a reset says so.
+	slow := b.relay(b.echo(), func(c *Config) {
+		c.IdleTimeout = 200 * time.Millisecond
+		c.Conditions = &conditions.Profile{Seed: 1, ToServer: conditions.Link{Delay: 2 * time.Second}}
+	})
+	held, silent := b.dial(slow), b.dial(slow)
+	if _, err := io.WriteString(held, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	b.wantReset(held)
+	b.wantEnd(silent, "")
+	b.wantCount(slow, idled, 2)
 }
 
 // breaking forwards a few bytes and breaks the connection then.
