@@ -72,7 +72,7 @@ func calculate(text string) (*big.Rat, error) {
 	p := &reader{text: text}
 	v, err := p.sum(0)
 	if err == nil && p.peek() != 0 {
-		err = fmt.Errorf("%q: %q is not understood", text, p.text[p.at:])
+		return nil, fmt.Errorf("%q: %q is not understood", text, p.text[p.at:])
 	}
 	return v, err
 }
